@@ -14,7 +14,8 @@ import (
 )
 
 // retired are words of an earlier vocabulary, each with the term that replaced
-// it. A word counts as a whole word of a comment or as a part of an identifier.
+// it. A word counts as a whole word of a comment or a string, and as a part of an
+// identifier or a file's name.
 var retired = map[string]string{
 	"litter":   "children index",
 	"litters":  "children indexes",
@@ -75,9 +76,14 @@ func retiredIn(src string) (found []string) {
 		}
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok {
-			for _, w := range words(id.Name) {
-				note(id.Pos(), strings.Trim(w, "_0123456789"))
+		switch n := n.(type) {
+		case *ast.Ident:
+			for _, w := range words(n.Name) {
+				note(n.Pos(), strings.Trim(w, "_0123456789"))
+			}
+		case *ast.BasicLit:
+			for _, w := range word.FindAllString(n.Value, -1) {
+				note(n.Pos(), strings.ToLower(w))
 			}
 		}
 		return true
@@ -94,6 +100,11 @@ func TestRetiredWordsDoNotReturn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for part := range strings.FieldsFuncSeq(filepath.Base(f.path), func(r rune) bool { return r == '_' || r == '.' }) {
+			if instead, ok := retired[part]; ok {
+				t.Errorf("%s: %q is now %s", f.path, part, instead)
+			}
+		}
 		for _, w := range retiredIn(string(src)) {
 			t.Errorf("%s, %s", f.path, w)
 		}
@@ -102,6 +113,7 @@ func TestRetiredWordsDoNotReturn(t *testing.T) {
 
 func TestRetiredWordsAreFound(t *testing.T) {
 	for src, want := range map[string]int{
+		`package p; var x = "the house is open"`:                  1,
 		"package p\n\nvar controlDoor int\n":                      1,
 		"package p\n\n// The house is open.\nvar x int\n":         1,
 		"package p\n\n// The Control plane is open.\nvar x int\n": 1,

@@ -9,7 +9,7 @@ type GraduationModel struct {
 	WriteUnits float64 `json:"write_units"`
 	ReadUnits  float64 `json:"read_units"`
 	Lines      float64 `json:"log_lines"`
-	HandlerMS  float64 `json:"billed_ms_of_the_door"`
+	HandlerMS  float64 `json:"billed_ms_of_the_handler"`
 	StepMS     float64 `json:"billed_ms_of_a_step"` // most are cold starts: graduations are rare
 	Looks      float64 `json:"looks"`               // how often the waiting party polls
 	KMS        float64 `json:"kms_requests"`

@@ -40,8 +40,8 @@ func drawRequest(t *rapid.T) RequestRow {
 		Time:      signed, Floor: drawTime(t, "floor", signed.UnixMicro()),
 		Epoch: rapid.Uint64Range(0, 1<<30).Draw(t, "epoch"), Text: drawText(t),
 	}
-	r.EpochStart = rapid.Uint64Range(0, r.Position-1).Draw(t, "epos")
-	r.PrevEpochStart = rapid.Uint64Range(0, r.EpochStart).Draw(t, "back")
+	r.EpochStart = rapid.Uint64Range(0, r.Position-1).Draw(t, "epoch start")
+	r.PrevEpochStart = rapid.Uint64Range(0, r.EpochStart).Draw(t, "previous epoch start")
 	if r.Kind == RowReset {
 		r.EpochStart, r.Seq = r.Position, rapid.Int64Range(0, envelope.MaxSeq).Draw(t, "seq")
 		return r

@@ -579,7 +579,7 @@ func TestAChildrenIndexThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
 			got[m.Manifest.ChildID] = true
 		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil || len(siblings) != len(want) {
-			t.Errorf("Litter() of %s = %d, %v (-want +got):\n%s", name, len(siblings), err, diff)
+			t.Errorf("ChildrenIndex() of %s = %d, %v (-want +got):\n%s", name, len(siblings), err, diff)
 		}
 	}
 }
@@ -624,7 +624,7 @@ func TestAChildrenIndexIsTheGraduatedAndThenTheLatest(t *testing.T) {
 			want = append(want, key(n).ID())
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Litter() of %s (-want +got):\n%s", name, diff)
+			t.Errorf("ChildrenIndex() of %s (-want +got):\n%s", name, diff)
 		}
 	}
 }

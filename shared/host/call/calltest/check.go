@@ -123,7 +123,7 @@ func (c *checker) request(before, r *call.RequestRow) {
 	}
 	if r.Kind == call.RowReset {
 		if r.Epoch != before.Epoch+1 || r.EpochStart != r.Position || r.PrevEpochStart != before.EpochStart {
-			c.wrong("I3: reset %d begins epoch %d (epos %d, back %d) after epoch %d (epos %d)", r.Position, r.Epoch, r.EpochStart, r.PrevEpochStart, before.Epoch, before.EpochStart)
+			c.wrong("I3: reset %d begins epoch %d (start %d, before that %d) after epoch %d (start %d)", r.Position, r.Epoch, r.EpochStart, r.PrevEpochStart, before.Epoch, before.EpochStart)
 		}
 		if before.Position > 0 && !r.Time.After(before.Floor) {
 			c.wrong("I1: reset %d is signed %v, not later than the floor %v", r.Position, r.Time, before.Floor)
@@ -131,7 +131,7 @@ func (c *checker) request(before, r *call.RequestRow) {
 		return
 	}
 	if r.Epoch != before.Epoch || r.EpochStart != before.EpochStart || r.PrevEpochStart != before.PrevEpochStart {
-		c.wrong("I3: call %d is in epoch %d (epos %d, back %d), the row before in %d (%d, %d)", r.Position, r.Epoch, r.EpochStart, r.PrevEpochStart, before.Epoch, before.EpochStart, before.PrevEpochStart)
+		c.wrong("I3: call %d is in epoch %d (start %d, before that %d), the row before in %d (%d, %d)", r.Position, r.Epoch, r.EpochStart, r.PrevEpochStart, before.Epoch, before.EpochStart, before.PrevEpochStart)
 	}
 	tip := before.Tip()
 	if r.Seq != tip.Seq+1 || r.Prev != tip.Hash {
