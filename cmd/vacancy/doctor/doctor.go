@@ -58,34 +58,39 @@ func (r Report) Count(v Verdict) (n int) {
 
 // Examine judges the facts.
 func Examine(f Facts) Report {
-	r := Report{Stage: f.Stage, OK: true}
-	for _, group := range [][]Check{
-		f.machine(), f.account(), f.stacks(),
-		f.table(RowsTable, f.Rows), f.table(DocsTable, f.Docs), f.host(),
-	} {
-		r.Checks = append(r.Checks, group...)
+	r := Report{Stage: f.Stage}
+	for _, row := range table() {
+		c := Check{Verdict: NotApplicable}
+		if row.needs != nil {
+			c.Detail = row.needs(f)
+		}
+		if c.Detail == "" {
+			c = row.judge(f)
+		}
+		c.Name = row.name
+		r.Checks = append(r.Checks, c)
 	}
 	r.OK = r.Count(Fail) == 0
 	return r
 }
 
-func ok(name, detail string, args ...any) Check {
-	return Check{Name: name, Verdict: OK, Detail: fmt.Sprintf(detail, args...)}
+func ok(detail string, args ...any) Check {
+	return Check{Verdict: OK, Detail: fmt.Sprintf(detail, args...)}
 }
 
-func none(name, why string, args ...any) Check {
-	return Check{Name: name, Verdict: NotApplicable, Detail: fmt.Sprintf(why, args...)}
+func none(why string, args ...any) Check {
+	return Check{Verdict: NotApplicable, Detail: fmt.Sprintf(why, args...)}
 }
 
-func warn(name, fix, cause string, args ...any) Check {
-	return Check{Name: name, Verdict: Warn, Detail: fmt.Sprintf(cause, args...), Fix: fix}
+func warn(fix, cause string, args ...any) Check {
+	return Check{Verdict: Warn, Detail: fmt.Sprintf(cause, args...), Fix: fix}
 }
 
-func fail(name, fix, cause string, args ...any) Check {
-	return Check{Name: name, Verdict: Fail, Detail: fmt.Sprintf(cause, args...), Fix: fix}
+func fail(fix, cause string, args ...any) Check {
+	return Check{Verdict: Fail, Detail: fmt.Sprintf(cause, args...), Fix: fix}
 }
 
 // unread is a check whose facts AWS did not return.
-func unread(name string, err error) Check {
-	return fail(name, "aws sts get-caller-identity    # these credentials need leave to read it", "it cannot be read: %s", err)
+func unread(err error) Check {
+	return fail("aws sts get-caller-identity    # these credentials need leave to read it", "it cannot be read: %s", err)
 }

@@ -7,47 +7,38 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// gate checks the gate: its handler and its state machine.
-func (f Facts) gate() []Check { return []Check{f.graduate(), f.statemachine()} }
-
 // graduate: the handler answers a request for an unknown graduation as
 // expected.
 func (f Facts) graduate() Check {
-	const name, function = "graduations", "graduate"
+	const function = "graduate"
 	switch a := f.Visit.Graduate; {
-	case f.Visit.Absent:
-		return none(name, "needs a deployed stage")
 	case f.Visit.Ungated:
-		return none(name, "the stage was deployed without a gate")
+		return none("the stage was deployed without a gate")
 	case a.Err == nil && a.Status == http.StatusNotFound && a.Code != "":
-		return ok(name, "it answers")
+		return ok("it answers")
 	case a.Err == nil && a.Status == http.StatusOK:
-		return fail(name, f.deploy(), "%s answers 200 of a graduation that never was: it is another's handler", function)
+		return fail(f.deploy(), "%s answers 200 of a graduation that never was: it is another's handler", function)
 	default:
-		return f.endpoint(name, function, a)
+		return f.endpoint(function, a)
 	}
 }
 
 // statemachine: an execution fails only if a step crashed or hung.
 func (f Facts) statemachine() Check {
-	const name = "gate"
-	if why := f.blind(); why != "" {
-		return none(name, "%s", why)
-	}
 	whole := stage.Whole(f.Stage, stage.Gate)
 	switch g := f.Gate; {
 	case g.Err != nil:
-		return unread(name, g.Err)
+		return unread(g.Err)
 	case g.Absent:
-		return none(name, "the stage was deployed without a gate")
+		return none("the stage was deployed without a gate")
 	case g.Missing:
-		return fail(name, f.deploy(), "there is no state machine %s", whole)
+		return fail(f.deploy(), "there is no state machine %s", whole)
 	case g.Status != "ACTIVE":
-		return fail(name, f.deploy(), "state machine %s is %s", whole, g.Status)
+		return fail(f.deploy(), "state machine %s is %s", whole, g.Status)
 	case g.Failed > 0:
-		return warn(name, fmt.Sprintf("aws stepfunctions list-executions --status-filter FAILED --state-machine-arn $(aws stepfunctions list-state-machines --query \"stateMachines[?name=='%s'].stateMachineArn\" --output text)", whole),
+		return warn(fmt.Sprintf("aws stepfunctions list-executions --status-filter FAILED --state-machine-arn $(aws stepfunctions list-state-machines --query \"stateMachines[?name=='%s'].stateMachineArn\" --output text)", whole),
 			"%d attempts to graduate ended without a verdict in a day, the last at %s", g.Failed, g.Last.UTC().Format("2006-01-02T15:04:05Z"))
 	default:
-		return ok(name, "it is active, and no attempt of a day ended without a verdict")
+		return ok("it is active, and no attempt of a day ended without a verdict")
 	}
 }

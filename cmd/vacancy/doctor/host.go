@@ -14,126 +14,104 @@ func (f Facts) logs(function string) string {
 	return "vacancy tail --since 1h --function " + function + " --stage " + f.Stage
 }
 
-func (f Facts) host() []Check {
-	return append([]Check{f.edge(), f.health(), f.operator(), f.identity(), f.seal(), f.tampered()}, append(f.registry(), f.gate()...)...)
-}
-
 // edge: CloudFront protects the host only if the raw URL is closed.
 func (f Facts) edge() Check {
-	const name = "edge"
 	v := f.Visit
 	switch {
-	case v.Absent:
-		return none(name, "needs a deployed stage")
 	case !v.Edge:
-		return none(name, "the stage has no edge: its Function URL is public")
+		return none("the stage has no edge: its Function URL is public")
 	case len(v.Raw) == 0:
-		return fail(name, f.deploy(), "stack functions says no Function URL")
+		return fail(f.deploy(), "stack functions says no Function URL")
 	}
 	for _, function := range slices.Sorted(maps.Keys(v.Raw)) {
 		switch a := v.Raw[function]; {
 		case a.Err != nil:
-			return fail(name, f.logs(function), "the Function URL of %s does not answer: %s", function, a.Err)
+			return fail(f.logs(function), "the Function URL of %s does not answer: %s", function, a.Err)
 		case a.Status != http.StatusForbidden:
-			return fail(name, f.deploy()+"    # gives both sides a new secret",
+			return fail(f.deploy()+"    # gives both sides a new secret",
 				"the Function URL of %s answers %d to requests that bypass CloudFront, expected 403", function, a.Status)
 		}
 	}
-	return ok(name, "%d Function URLs refuse requests that bypass CloudFront", len(v.Raw))
+	return ok("%d Function URLs refuse requests that bypass CloudFront", len(v.Raw))
 }
 
 func (f Facts) health() Check {
-	const name = "health"
 	v := f.Visit
 	logs := f.logs("message")
 	switch a := v.Health; {
-	case v.Absent:
-		return none(name, "needs a deployed stage")
 	case a.Err != nil:
-		return fail(name, logs, "the host does not answer: %s", a.Err)
+		return fail(logs, "the host does not answer: %s", a.Err)
 	case a.Status == http.StatusOK:
-		return ok(name, "the host answers")
+		return ok("the host answers")
 	case a.Status == http.StatusNotFound && a.Code != "":
-		return ok(name, "the host answers; no vacant of it shows its health without an id")
+		return ok("the host answers; no vacant of it shows its health without an id")
 	case a.Status == http.StatusForbidden:
-		return fail(name, f.deploy(), "the host refuses CloudFront: their secrets differ")
+		return fail(f.deploy(), "the host refuses CloudFront: their secrets differ")
 	case a.Status == http.StatusTooManyRequests:
-		return warn(name, "vacancy doctor --stage "+f.Stage+"    # in a minute", "the host answers 429: more requests than it takes")
+		return warn("vacancy doctor --stage "+f.Stage+"    # in a minute", "the host answers 429: more requests than it takes")
 	default:
-		return fail(name, logs, "the host answers %d", a.Status)
+		return fail(logs, "the host answers %d", a.Status)
 	}
 }
 
 func (f Facts) operator() Check {
-	const name = "operator key"
 	v := f.Visit
 	fix := "vacancy keys rotate-operator --stage " + f.Stage
 	switch a := v.Operator; {
-	case v.Absent:
-		return none(name, "needs a deployed stage")
 	case v.NoKey:
-		return fail(name, fix, "there is no operator key here: neither in the stage's record nor in VACANCY_OPERATOR_KEY")
+		return fail(fix, "there is no operator key here: neither in the stage's record nor in VACANCY_OPERATOR_KEY")
 	case a.Err != nil:
-		return fail(name, f.logs("admin"), "the admin API does not answer: %s", a.Err)
+		return fail(f.logs("admin"), "the admin API does not answer: %s", a.Err)
 	case a.Status == http.StatusOK:
-		return ok(name, "the admin API takes it")
+		return ok("the admin API takes it")
 	case a.Status == http.StatusUnauthorized:
-		return fail(name, fix, "the admin API does not take the operator key: it was rotated elsewhere")
+		return fail(fix, "the admin API does not take the operator key: it was rotated elsewhere")
 	default:
-		return fail(name, f.logs("admin"), "the admin API answers %d", a.Status)
+		return fail(f.logs("admin"), "the admin API answers %d", a.Status)
 	}
 }
 
 func (f Facts) identity() Check {
-	const name = "host identity"
 	v := f.Visit
 	switch {
 	case v.Absent || v.NoKey || v.Operator.Err != nil || v.Operator.Status != http.StatusOK:
-		return none(name, "needs the operator key")
+		return none("needs the operator key")
 	case !v.Proved:
-		return fail(name, f.deploy(), "the host did not prove that it has the key of %s", v.Host.ID)
+		return fail(f.deploy(), "the host did not prove that it has the key of %s", v.Host.ID)
 	case v.Host.Key == admin.KeyService:
-		return ok(name, "%s, kept by KMS", v.Host.ID.Short())
+		return ok("%s, kept by KMS", v.Host.ID.Short())
 	}
-	return warn(name, f.deploy()+" --context hostKey=kms    # where KMS offers Ed25519; the host's id changes",
+	return warn(f.deploy()+" --context hostKey=kms    # where KMS offers Ed25519; the host's id changes",
 		"%s is a software key, encrypted in docs: principals that may read docs and decrypt can read the key", v.Host.ID.Short())
 }
 
 func (f Facts) seal() Check {
-	const name = "sealing key"
 	k := f.Seal
-	why := f.blind()
 	switch {
-	case why != "":
-		return none(name, "%s", why)
 	case k.Absent:
-		return none(name, "stack data says no sealing key")
+		return none("stack data says no sealing key")
 	case k.Err != nil:
-		return unread(name, k.Err)
+		return unread(k.Err)
 	}
 	enable := "aws kms enable-key --key-id " + k.ID
 	switch k.State {
 	case "Enabled":
-		return ok(name, "%s is enabled", k.ID)
+		return ok("%s is enabled", k.ID)
 	case "PendingDeletion":
-		return fail(name, fmt.Sprintf("aws kms cancel-key-deletion --key-id %s && %s", k.ID, enable), "%s is about to be deleted, and every vacant's seed with it", k.ID)
+		return fail(fmt.Sprintf("aws kms cancel-key-deletion --key-id %s && %s", k.ID, enable), "%s is about to be deleted, and every vacant's seed with it", k.ID)
 	}
-	return fail(name, enable, "%s is %s: no vacant can sign", k.ID, k.State)
+	return fail(enable, "%s is %s: no vacant can sign", k.ID, k.State)
 }
 
 func (f Facts) tampered() Check {
-	const name = "rows untouched"
 	t := f.Tampered
-	why := f.blind()
 	switch {
-	case why != "":
-		return none(name, "%s", why)
 	case t.Absent:
-		return none(name, "the tamper detector has no log")
+		return none("the tamper detector has no log")
 	case t.Err != nil:
-		return unread(name, t.Err)
+		return unread(t.Err)
 	case t.Rows > 0:
-		return fail(name, "vacancy verify --host aws --stage "+f.Stage, "the tamper detector saw %d rows changed or removed, last at %s", t.Rows, t.Last.UTC().Format("2006-01-02T15:04:05Z"))
+		return fail("vacancy verify --host aws --stage "+f.Stage, "the tamper detector saw %d rows changed or removed, last at %s", t.Rows, t.Last.UTC().Format("2006-01-02T15:04:05Z"))
 	}
-	return ok(name, "the tamper detector saw no row changed or removed")
+	return ok("the tamper detector saw no row changed or removed")
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,49 +13,19 @@ const (
 	leastNode = 20
 )
 
-func (f Facts) machine() []Check {
-	return []Check{f.golang(), f.node(), f.npm(), f.credentials(), f.region(), f.clock()}
-}
-
-func (f Facts) tool(name string) Tool {
-	for _, t := range f.Tools {
-		if t.Name == name {
-			return t
+// tool checks that a program is in the PATH and not older than least ("": any
+// version).
+func tool(name, least, use, needs, fix string) func(Facts) Check {
+	return func(f Facts) Check {
+		i := slices.IndexFunc(f.Tools, func(t Tool) bool { return t.Name == name })
+		switch {
+		case i < 0 || f.Tools[i].Missing:
+			return fail(fix, "%s is not in the PATH; %s", name, use)
+		case older(f.Tools[i].Version, least):
+			return fail(fix, "%s %s is too old; %s %s", name, f.Tools[i].Version, needs, least)
 		}
+		return ok("%s", f.Tools[i].Version)
 	}
-	return Tool{Name: name, Missing: true}
-}
-
-func (f Facts) golang() Check {
-	const name, fix = "go", "install Go " + leastGo + " or newer (https://go.dev/dl/); then: go version"
-	t := f.tool("go")
-	switch {
-	case t.Missing:
-		return fail(name, fix, "go is not in the PATH; it builds the functions")
-	case older(t.Version, leastGo):
-		return fail(name, fix, "go %s is too old; the functions need %s", t.Version, leastGo)
-	}
-	return ok(name, "%s", t.Version)
-}
-
-func (f Facts) node() Check {
-	const name, fix = "node", "install Node.js 22 (https://nodejs.org); then: node --version"
-	t := f.tool("node")
-	switch {
-	case t.Missing:
-		return fail(name, fix, "node is not in the PATH; the CDK runs on it")
-	case older(t.Version, strconv.Itoa(leastNode)):
-		return fail(name, fix, "node %s is too old; the CDK needs %d", t.Version, leastNode)
-	}
-	return ok(name, "%s", t.Version)
-}
-
-func (f Facts) npm() Check {
-	t := f.tool("npm")
-	if t.Missing {
-		return fail("npm", "install npm, which comes with Node.js (https://nodejs.org); then: npm --version", "npm is not in the PATH; it installs the CDK, once")
-	}
-	return ok("npm", "%s", t.Version)
 }
 
 // older compares versions number by number. Anything else than a version is not
@@ -88,36 +59,34 @@ func numbers(version string) (n []int) {
 }
 
 func (f Facts) credentials() Check {
-	const name = "credentials"
 	a := f.Account
 	switch a.Trouble {
 	case NoTrouble:
-		return ok(name, "account %s, %s", a.ID, a.ARN)
+		return ok("account %s, %s", a.ID, a.ARN)
 	case NoneFound:
-		return fail(name, "aws configure    # or: aws sso login, or set AWS_PROFILE", "no AWS credentials were found")
+		return fail("aws configure    # or: aws sso login, or set AWS_PROFILE", "no AWS credentials were found")
 	case Expired:
-		return fail(name, "aws sso login    # or set new AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN", "the AWS credentials have expired")
+		return fail("aws sso login    # or set new AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN", "the AWS credentials have expired")
 	case Denied:
-		return fail(name, "aws sts get-caller-identity    # check AWS_PROFILE and the keys", "AWS refuses these credentials: %s", a.Err)
+		return fail("aws sts get-caller-identity    # check AWS_PROFILE and the keys", "AWS refuses these credentials: %s", a.Err)
 	case Skewed:
-		return fail(name, timeFix, "AWS refuses the signature for its time; see the clock below")
+		return fail(timeFix, "AWS refuses the signature for its time; see the clock below")
 	case NoRegion:
-		return none(name, "no Region to ask in")
+		return none("no Region to ask in")
 	}
-	return fail(name, "curl -sSI https://sts.amazonaws.com    # then look at the network and AWS_ENDPOINT_URL", "AWS cannot be reached: %s", a.Err)
+	return fail("curl -sSI https://sts.amazonaws.com    # then look at the network and AWS_ENDPOINT_URL", "AWS cannot be reached: %s", a.Err)
 }
 
 func (f Facts) region() Check {
-	const name = "region"
 	switch a := f.Account; {
 	case a.Trouble == NoRegion:
-		return fail(name, "export AWS_REGION=us-east-1", "no AWS Region is set")
+		return fail("export AWS_REGION=us-east-1", "no AWS Region is set")
 	case a.Region == "":
-		return none(name, "no AWS configuration could be read")
+		return none("no AWS configuration could be read")
 	case f.Region != "" && f.Region != a.Region:
-		return fail(name, "export AWS_REGION="+f.Region, "stage %s was deployed to %s, and this is %s", f.Stage, f.Region, a.Region)
+		return fail("export AWS_REGION="+f.Region, "stage %s was deployed to %s, and this is %s", f.Stage, f.Region, a.Region)
 	default:
-		return ok(name, "%s", a.Region)
+		return ok("%s", a.Region)
 	}
 }
 
@@ -131,9 +100,8 @@ const (
 )
 
 func (f Facts) clock() Check {
-	const name = "clock"
 	if !f.Clock.Seen {
-		return none(name, "no answer of AWS to compare it with")
+		return none("no answer of AWS to compare it with")
 	}
 	skew := f.Clock.Skew.Round(time.Second)
 	side := "ahead of"
@@ -142,17 +110,9 @@ func (f Facts) clock() Check {
 	}
 	switch {
 	case skew > skewFails:
-		return fail(name, timeFix, "this machine is %s %s AWS, which refuses signatures that are off by more than %s", skew, side, skewFails)
+		return fail(timeFix, "this machine is %s %s AWS, which refuses signatures that are off by more than %s", skew, side, skewFails)
 	case skew > skewWarns:
-		return warn(name, timeFix, "this machine is %s %s AWS", skew, side)
+		return warn(timeFix, "this machine is %s %s AWS", skew, side)
 	}
-	return ok(name, "%s %s AWS", skew, side)
-}
-
-// blind is why nothing is known of AWS; "" if something is.
-func (f Facts) blind() string {
-	if f.Account.Trouble != NoTrouble {
-		return "needs AWS credentials and a Region"
-	}
-	return ""
+	return ok("%s %s AWS", skew, side)
 }

@@ -37,78 +37,51 @@ const atRest = "AtRestKey"
 // index is the sparse index of docs.
 const index = "listed"
 
-// table checks one table, each setting under its own name.
-func (f Facts) table(short string, t Table) []Check {
-	checks := []Check{f.tableThere(short, t)}
-	flags := []struct {
-		name  string
-		judge func(string, Table) Check
-	}{
-		{"keys", f.tableKeys}, {"backups", f.tableBackups}, {"deletion protection", f.tableProtection},
-		{"encryption", f.tableKey}, {"ceilings", f.tableCeilings}, {"stream", f.tableStream},
-	}
-	for _, flag := range flags {
-		name := short + ": " + flag.name
-		if checks[0].Verdict != OK {
-			checks = append(checks, none(name, "needs the table"))
-			continue
-		}
-		checks = append(checks, flag.judge(name, t))
-	}
-	return checks
-}
-
-func (f Facts) tableThere(short string, t Table) Check {
-	name := "table " + short
-	why := f.blind()
+func (f Facts) tableThere(t Table) Check {
 	switch {
-	case why != "":
-		return none(name, "%s", why)
 	case t.Absent:
-		return none(name, "stack data says no name for it")
+		return none("stack data says no name for it")
 	case t.Err != nil:
-		return unread(name, t.Err)
+		return unread(t.Err)
 	case t.Missing:
-		return fail(name, "aws dynamodb list-backups    # restore it under its name; if the stage is new: "+f.deploy(), "there is no table %s, though the stack data names it", t.Name)
+		return fail("aws dynamodb list-backups    # restore it under its name; if the stage is new: "+f.deploy(), "there is no table %s, though the stack data names it", t.Name)
 	case t.Status != "ACTIVE":
-		return fail(name, "vacancy doctor --stage "+f.Stage+"    # when the table is active", "%s is %s", t.Name, t.Status)
+		return fail("vacancy doctor --stage "+f.Stage+"    # when the table is active", "%s is %s", t.Name, t.Status)
 	}
-	return ok(name, "%s", t.Name)
+	return ok("%s", t.Name)
 }
 
-func (f Facts) tableKeys(name string, t Table) Check {
-	short, _, _ := strings.Cut(name, ":")
+func (f Facts) tableKeys(short string, t Table) Check {
 	want := layout(short)
 	if !slices.Equal(want, t.Keys) {
-		return fail(name, "vacancy deploy --stage OTHER    # a key schema cannot be changed; this table is not of our making",
+		return fail("vacancy deploy --stage OTHER    # a key schema cannot be changed; this table is not of our making",
 			"the keys of %s are %s, expected %s", t.Name, strings.Join(t.Keys, ", "), strings.Join(want, ", "))
 	}
 	if short == DocsTable && !slices.ContainsFunc(t.Indexes, func(i Index) bool { return i.Name == index }) {
-		return fail(name, "vacancy deploy --stage OTHER    # this table is not of our making", "%s has no index %q", t.Name, index)
+		return fail("vacancy deploy --stage OTHER    # this table is not of our making", "%s has no index %q", t.Name, index)
 	}
-	return ok(name, "%s", strings.Join(t.Keys, ", "))
+	return ok("%s", strings.Join(t.Keys, ", "))
 }
 
-func (f Facts) tableBackups(name string, t Table) Check {
+func (f Facts) tableBackups(short string, t Table) Check {
 	if t.PITR {
-		return ok(name, "point-in-time recovery is on")
+		return ok("point-in-time recovery is on")
 	}
 	fix := fmt.Sprintf("aws dynamodb update-continuous-backups --table-name %s --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true", t.Name)
-	return fail(name, fix, "point-in-time recovery of %s is off: deleted or overwritten data cannot be restored", t.Name)
+	return fail(fix, "point-in-time recovery of %s is off: deleted or overwritten data cannot be restored", t.Name)
 }
 
-func (f Facts) tableProtection(name string, t Table) Check {
+func (f Facts) tableProtection(short string, t Table) Check {
 	switch {
 	case t.DeletionProtection:
-		return ok(name, "on")
+		return ok("on")
 	case !f.Keep:
-		return none(name, "the stage was deployed with keep=false: its data goes with it")
+		return none("the stage was deployed with keep=false: its data goes with it")
 	}
-	return fail(name, fmt.Sprintf("aws dynamodb update-table --table-name %s --deletion-protection-enabled", t.Name), "%s can be deleted by one request", t.Name)
+	return fail(fmt.Sprintf("aws dynamodb update-table --table-name %s --deletion-protection-enabled", t.Name), "%s can be deleted by one request", t.Name)
 }
 
-func (f Facts) tableStream(name string, t Table) Check {
-	short, _, _ := strings.Cut(name, ":")
+func (f Facts) tableStream(short string, t Table) Check {
 	view, off := streamView(short), "a row changed by hand is not noticed"
 	if short == DocsTable {
 		off = "no search index is published"
@@ -116,21 +89,21 @@ func (f Facts) tableStream(name string, t Table) Check {
 	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --stream-specification StreamEnabled=true,StreamViewType=%s && %s", t.Name, view, f.deploy())
 	switch t.Stream {
 	case view:
-		return ok(name, "%s", view)
+		return ok("%s", view)
 	case "":
-		return fail(name, fix, "the stream of %s is off: %s", t.Name, off)
+		return fail(fix, "the stream of %s is off: %s", t.Name, off)
 	}
-	return fail(name, fix, "the stream of %s shows %s, expected %s", t.Name, t.Stream, view)
+	return fail(fix, "the stream of %s shows %s, expected %s", t.Name, t.Stream, view)
 }
 
-func (f Facts) tableKey(name string, t Table) Check {
+func (f Facts) tableKey(short string, t Table) Check {
 	if t.Key != "" {
-		return ok(name, "%s", t.Key)
+		return ok("%s", t.Key)
 	}
 	key := fmt.Sprintf("$(aws cloudformation describe-stack-resource --stack-name %s --logical-resource-id %s --query StackResourceDetail.PhysicalResourceId --output text)",
 		stage.Whole(f.Stage, "data"), atRest)
 	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --sse-specification Enabled=true,SSEType=KMS,KMSMasterKeyId=%s", t.Name, key)
-	return fail(name, fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
+	return fail(fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
 }
 
 // ceilings are the defaults for tables without ceilings.
@@ -146,20 +119,19 @@ const (
 	indexWriteCeiling = 10
 )
 
-func (f Facts) tableCeilings(name string, t Table) Check {
-	short, _, _ := strings.Cut(name, ":")
+func (f Facts) tableCeilings(short string, t Table) Check {
 	readCeiling, writeCeiling := ceilings(short)
 	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --on-demand-throughput MaxReadRequestUnits=%d,MaxWriteRequestUnits=%d", t.Name, readCeiling, writeCeiling)
 	if t.Read == 0 || t.Write == 0 {
-		return fail(name, fix, "%s has no ceiling for %s: its daily cost is not bounded", t.Name, which(t.Read, t.Write))
+		return fail(fix, "%s has no ceiling for %s: its daily cost is not bounded", t.Name, which(t.Read, t.Write))
 	}
 	for _, i := range t.Indexes {
 		if i.Read == 0 || i.Write == 0 {
 			fix := fmt.Sprintf(`aws dynamodb update-table --table-name %s --global-secondary-index-updates '[{"Update":{"IndexName":%q,"OnDemandThroughput":{"MaxReadRequestUnits":%d,"MaxWriteRequestUnits":%d}}}]'`, t.Name, i.Name, indexReadCeiling, indexWriteCeiling)
-			return fail(name, fix, "index %s of %s has no ceiling for %s: its daily cost is not bounded", i.Name, t.Name, which(i.Read, i.Write))
+			return fail(fix, "index %s of %s has no ceiling for %s: its daily cost is not bounded", i.Name, t.Name, which(i.Read, i.Write))
 		}
 	}
-	return ok(name, "%d reads and %d writes a second", t.Read, t.Write)
+	return ok("%d reads and %d writes a second", t.Read, t.Write)
 }
 
 func which(read, write int) string {

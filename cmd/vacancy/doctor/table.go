@@ -1,0 +1,101 @@
+package doctor
+
+import (
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+)
+
+// row is a check before it is made.
+type row struct {
+	name string
+	// needs says why the check does not apply; "" if it does. nil: it always
+	// applies.
+	needs func(Facts) string
+	judge func(Facts) Check
+}
+
+// table lists all checks in the order of the report.
+func table() []row {
+	rows := []row{
+		{"go", nil, tool("go", leastGo, "it builds the functions", "the functions need", "install Go "+leastGo+" or newer (https://go.dev/dl/); then: go version")},
+		{"node", nil, tool("node", strconv.Itoa(leastNode), "the CDK runs on it", "the CDK needs", "install Node.js 22 (https://nodejs.org); then: node --version")},
+		{"npm", nil, tool("npm", "", "it installs the CDK, once", "", "install npm, which comes with Node.js (https://nodejs.org); then: npm --version")},
+		{"credentials", nil, Facts.credentials},
+		{"region", nil, Facts.region},
+		{"clock", nil, Facts.clock},
+		{"bootstrap", Facts.blind, Facts.bootstrap},
+		{"quota", Facts.blind, Facts.quota},
+	}
+	for _, short := range stage.Stacks() {
+		rows = append(rows, row{"stack " + short, Facts.blind, func(f Facts) Check { return f.stack(short) }})
+	}
+	rows = append(rows, row{"version", Facts.blind, Facts.versions})
+	rows = append(rows, tableRows(RowsTable, func(f Facts) Table { return f.Rows })...)
+	rows = append(rows, tableRows(DocsTable, func(f Facts) Table { return f.Docs })...)
+	return append(rows,
+		row{"edge", Facts.undeployed, Facts.edge},
+		row{"health", Facts.undeployed, Facts.health},
+		row{"operator key", Facts.undeployed, Facts.operator},
+		row{"host identity", nil, Facts.identity},
+		row{"sealing key", Facts.blind, Facts.seal},
+		row{"rows untouched", Facts.blind, Facts.tampered},
+		row{"registry", Facts.noURL, func(f Facts) Check { return f.endpoint("registry", f.Visit.Registry) }},
+		row{"search", Facts.noURL, func(f Facts) Check { return f.endpoint("search", f.Visit.Search) }},
+		row{"log", Facts.noURL, Facts.log},
+		row{"sealing", Facts.blind, func(f Facts) Check {
+			return f.job("checkpointer", "publications and revocations are not sealed")
+		}},
+		row{"search index", Facts.blind, func(f Facts) Check {
+			return f.job("indexer", "no new index is published, and searches read ever more changes")
+		}},
+		row{"graduations", Facts.undeployed, Facts.graduate},
+		row{"gate", Facts.blind, Facts.statemachine},
+	)
+}
+
+// tableRows are the checks of one table. The settings need the table.
+func tableRows(short string, of func(Facts) Table) []row {
+	there := func(f Facts) Check { return f.tableThere(of(f)) }
+	rows := []row{{"table " + short, Facts.blind, there}}
+	for _, setting := range []struct {
+		name  string
+		judge func(Facts, string, Table) Check
+	}{
+		{"keys", Facts.tableKeys}, {"backups", Facts.tableBackups}, {"deletion protection", Facts.tableProtection},
+		{"encryption", Facts.tableKey}, {"ceilings", Facts.tableCeilings}, {"stream", Facts.tableStream},
+	} {
+		needs := func(f Facts) string {
+			if f.blind() != "" || there(f).Verdict != OK {
+				return "needs the table"
+			}
+			return ""
+		}
+		rows = append(rows, row{short + ": " + setting.name, needs, func(f Facts) Check { return setting.judge(f, short, of(f)) }})
+	}
+	return rows
+}
+
+// blind is why nothing is known of AWS; "" if something is.
+func (f Facts) blind() string {
+	if f.Account.Trouble != NoTrouble {
+		return "needs AWS credentials and a Region"
+	}
+	return ""
+}
+
+// undeployed is why nothing is known of the host; "" if something is.
+func (f Facts) undeployed() string {
+	if f.Visit.Absent {
+		return "needs a deployed stage"
+	}
+	return ""
+}
+
+// noURL is why nothing is known of the registry's handlers; "" if something is.
+func (f Facts) noURL() string {
+	if f.Visit.Unregistered && !f.Visit.Absent {
+		return "the stage was deployed without a registry"
+	}
+	return f.undeployed()
+}
