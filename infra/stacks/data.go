@@ -28,10 +28,10 @@ func newData(app constructs.Construct, in Input) data {
 	d.blobs = blobBucket(d.stack, in, d.atRest)
 	output(d.stack, "Rows", d.rows.TableName(), "table of immutable rows")
 	output(d.stack, "Docs", d.docs.TableName(), "table of documents")
-	output(d.stack, "RowsStream", d.rows.TableStreamArn(), "stream of what happens to rows")
-	output(d.stack, "DocsStream", d.docs.TableStreamArn(), "stream of which documents change")
+	output(d.stack, "RowsStream", d.rows.TableStreamArn(), "stream of changes to rows")
+	output(d.stack, "DocsStream", d.docs.TableStreamArn(), "stream of changes to documents")
 	output(d.stack, "Blobs", d.blobs.BucketName(), "bucket of large bodies and of the search index")
-	output(d.stack, "SealKey", d.seal.KeyArn(), "KMS key that seals seeds and the keys of texts")
+	output(d.stack, "SealKey", d.seal.KeyArn(), "KMS key that seals seeds and text keys")
 	if in.Settings.HostKey == "kms" {
 		d.host = hostKey(d.stack, in)
 		output(d.stack, "HostKey", d.host.KeyArn(), "KMS key that is the host's identity")
@@ -137,6 +137,6 @@ func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 		RemovalPolicy: removal(in.Settings),
 	})
 	named(b, "Blobs")
-	accept(b, "AwsSolutions-S1", "Only the host's own functions may read or write it, and each of their calls is a log line; access logs would need a second bucket that is logged by nobody.")
+	accept(b, "AwsSolutions-S1", "Only the host's own functions may read or write it, and each of their calls is a log line; access logs would need a second bucket, which would need logs in turn.")
 	return b
 }

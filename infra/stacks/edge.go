@@ -17,12 +17,12 @@ const SecretHeader = "X-Vacancy-Edge"
 // newEdge is CloudFront before the functions: one name for all handlers, public
 // pages cached, everything else forwarded unchanged.
 func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
-	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront before the functions")
+	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront in front of the functions")
 	e := edge{stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[string]awscloudfront.IOrigin{}}
-	e.calls, e.control, e.reads = callRequests(s, in), controlRequests(s, in), registryRequests(s, in)
-	control := func(name string) *awscloudfront.BehaviorOptions {
+	e.calls, e.admin, e.reads = callRequests(s, in), adminRequests(s, in), registryRequests(s, in)
+	admin := func(name string) *awscloudfront.BehaviorOptions {
 		b := e.behaviour(name)
-		b.OriginRequestPolicy = e.control
+		b.OriginRequestPolicy = e.admin
 		return b
 	}
 	props := &awscloudfront.DistributionProps{
@@ -31,8 +31,8 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 		AdditionalBehaviors: &map[string]*awscloudfront.BehaviorOptions{
 			// CloudFront takes the first matching pattern, so narrower ones
 			// come first.
-			"/v1/admin/export*": control("export"),
-			"/v1/admin/*":       control("admin"),
+			"/v1/admin/export*": admin("export"),
+			"/v1/admin/*":       admin("admin"),
 		},
 		ErrorResponses:         forgetErrors(),
 		MinimumProtocolVersion: awscloudfront.SecurityPolicyProtocol_TLS_V1_2_2021,
@@ -59,13 +59,13 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 }
 
 type edge struct {
-	stack          awscdk.Stack
-	in             Input
-	f              functions
-	calls, control awscloudfront.OriginRequestPolicy
-	reads          awscloudfront.OriginRequestPolicy
-	headers        awscloudfront.ResponseHeadersPolicy
-	origins        map[string]awscloudfront.IOrigin
+	stack        awscdk.Stack
+	in           Input
+	f            functions
+	calls, admin awscloudfront.OriginRequestPolicy
+	reads        awscloudfront.OriginRequestPolicy
+	headers      awscloudfront.ResponseHeadersPolicy
+	origins      map[string]awscloudfront.IOrigin
 }
 
 // origin is a function's origin, shared by its behaviours.
@@ -140,19 +140,19 @@ func (e edge) addPages(d awscloudfront.Distribution) {
 // without Cache-Control are not cached. The whole query is part of the cache
 // key: ?vacant= selects the card.
 func pageCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, "pages", "cards as long as they say", 60)
+	return cachePolicy(s, in, "pages", "cards, as long as Cache-Control allows", 60)
 }
 
 // searchCache caches search results as long as they allow, two seconds at most,
 // because unpublished vacants must disappear.
 func searchCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, "found", "what searches found, for a moment", 2)
+	return cachePolicy(s, in, "found", "search results, for seconds", 2)
 }
 
 // logCache caches the log as long as its answers allow. Proofs never change;
 // answers that change say so.
 func logCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, "log", "the transparency log as long as it says", 86400)
+	return cachePolicy(s, in, "log", "the transparency log, as long as Cache-Control allows", 86400)
 }
 
 // cachePolicy caches answers that allow it, for at most most seconds.
@@ -173,13 +173,13 @@ func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int) awscl
 // with all of the caller's headers unless Host is among them, which a Function
 // URL refuses.
 func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "calls", "what signed calls need", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address")
+	return someHeaders(s, in, "calls", "headers of signed calls", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address")
 }
 
 // registryRequests is what registry and search see of a request: what message
 // sees, and the reader's proof.
 func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "reads", "what the registry needs", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller")
+	return someHeaders(s, in, "reads", "headers of registry requests", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller")
 }
 
 // someHeaders forwards some headers and the whole query.
@@ -194,17 +194,17 @@ func someHeaders(s awscdk.Stack, in Input, name, comment string, headers ...stri
 	return p
 }
 
-// controlRequests is what the admin API sees: all headers but Host, because
+// adminRequests is what the admin API sees: all headers but Host, because
 // Authorization cannot be forwarded otherwise. The caller's address is not
 // included: a header of that name from the caller must not be taken for it.
-func controlRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	p := awscloudfront.NewOriginRequestPolicy(s, str("Control"), &awscloudfront.OriginRequestPolicyProps{
-		OriginRequestPolicyName: str(in.Settings.Name("control")), Comment: str("what the admin API need"),
+func adminRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+	p := awscloudfront.NewOriginRequestPolicy(s, str("Admin"), &awscloudfront.OriginRequestPolicyProps{
+		OriginRequestPolicyName: str(in.Settings.Name("admin")), Comment: str("headers of admin requests"),
 		HeaderBehavior:      awscloudfront.OriginRequestHeaderBehavior_DenyList(str("Host"), str("CloudFront-Viewer-Address")),
 		QueryStringBehavior: awscloudfront.OriginRequestQueryStringBehavior_All(),
 		CookieBehavior:      awscloudfront.OriginRequestCookieBehavior_None(),
 	})
-	named(p, "Control")
+	named(p, "Admin")
 	return p
 }
 
@@ -272,7 +272,7 @@ func (e edge) acceptFor(d awscloudfront.Distribution) {
 	accept(d, "AwsSolutions-CFR1", "Vacants are public services: they are called from anywhere.")
 	accept(d, "AwsSolutions-CFR3", "Each call is one line in the function's log, with its status and time; a second log of the same calls would keep callers' addresses and cost as much again.")
 	if !e.in.Settings.WAF {
-		accept(d, "AwsSolutions-CFR2", "The functions keep a token bucket for each address, before any signature is checked. A web ACL costs a fixed sum a month, and is there for who sets waf=true.")
+		accept(d, "AwsSolutions-CFR2", "The functions keep a token bucket for each address, before any signature is checked. A web ACL costs a fixed sum a month, and is an option: waf=true.")
 	}
 	if e.in.Settings.Domain == "" {
 		accept(d, "AwsSolutions-CFR4", "CloudFront's own name comes with CloudFront's own certificate, whose oldest protocol cannot be chosen. With a domain it is TLS 1.2.")

@@ -30,9 +30,9 @@ func TestOnlyPublicPagesAreCached(t *testing.T) {
 	}
 	want := map[string]string{
 		"":                  "message, nothing kept, ${Calls}, 7 methods",
-		"/v1/admin/*":       "admin, nothing kept, ${Control}, 7 methods",
+		"/v1/admin/*":       "admin, nothing kept, ${Admin}, 7 methods",
 		"/v1/graduations*":  "graduate, nothing kept, ${Reads}, 7 methods",
-		"/v1/admin/export*": "export, nothing kept, ${Control}, 7 methods",
+		"/v1/admin/export*": "export, nothing kept, ${Admin}, 7 methods",
 		"/v1/search*":       "search, ${Found}, ${Reads}, 3 methods", "/v1/query_capability": "search, nothing kept, ${Reads}, 7 methods",
 		"/v1/checkpoint": "registry, ${Log}, ${Reads}, 3 methods", "/v1/proof/*": "registry, ${Log}, ${Reads}, 3 methods",
 		"/v1/log/*":                     "registry, ${Log}, ${Reads}, 3 methods",
@@ -130,7 +130,7 @@ func TestTheEdgePassesNoHostAndNoForgedAddress(t *testing.T) {
 		t.Errorf("calls pass %v, want the address that CloudFront saw, and no Host", headers("Calls"))
 	}
 	want := map[string]any{"HeaderBehavior": "allExcept", "Headers": []any{"Host", "CloudFront-Viewer-Address"}}
-	if diff := cmp.Diff(want, headers("Control")); diff != "" {
+	if diff := cmp.Diff(want, headers("Admin")); diff != "" {
 		t.Errorf("the admin API (-want +got):\n%s", diff)
 	}
 }

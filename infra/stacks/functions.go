@@ -23,12 +23,12 @@ type functions struct {
 
 func newFunctions(app constructs.Construct, in Input, d data) functions {
 	f := functions{
-		stack: newStack(app, in, "functions", "Vacancy "+in.Settings.Stage+": the functions and what starts them"),
+		stack: newStack(app, in, "functions", "Vacancy "+in.Settings.Stage+": the functions and their triggers"),
 		urls:  map[string]awslambda.FunctionUrl{},
 	}
 	if in.Settings.Edge {
 		f.secret = edgeSecret(f.stack)
-		output(f.stack, "EdgeSecret", f.secret.SecretArn(), "secret that the edge proves itself with")
+		output(f.stack, "EdgeSecret", f.secret.SecretArn(), "secret by which the functions recognise the edge")
 	}
 	lost, made := deadLetters(f.stack, in), map[string]awslambda.Function{}
 	for _, spec := range table(in.Settings) {
@@ -138,7 +138,7 @@ func logical(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 // template contains it.
 func edgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
 	secret := awssecretsmanager.NewSecret(s, str("EdgeSecret"), &awssecretsmanager.SecretProps{
-		Description:          str("What CloudFront sends with each request, so that functions know it"),
+		Description:          str("Header value by which the functions recognise CloudFront"),
 		GenerateSecretString: &awssecretsmanager.SecretStringGenerator{PasswordLength: num(48), ExcludePunctuation: yes()},
 		RemovalPolicy:        awscdk.RemovalPolicy_DESTROY,
 	})
@@ -178,7 +178,7 @@ func deadLetters(s awscdk.Stack, in Input) awssqs.Queue {
 		RetentionPeriod: awscdk.Duration_Days(num(14)),
 	})
 	named(q, "Lost")
-	accept(q, "AwsSolutions-SQS3", "It is where the tamper detector's failures end: a person reads it, no function does.")
+	accept(q, "AwsSolutions-SQS3", "It receives the tamper detector's failures: a person reads it, no function does.")
 	return q
 }
 

@@ -72,7 +72,7 @@ func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 // Functions that strangers reach, or that need nothing else, may create and
 // delete text keys. They may read no operator key and no seed, and no record
 // except the gate's commit.
-func TestOnlyTheControlPlaneWritesDocumentsOfAnyKind(t *testing.T) {
+func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 	functions := synth(t, standard).template(t, "functions")
 	got := map[string]string{}
 	for _, name := range stacks.Names() {

@@ -73,7 +73,7 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 		}
 	}
 	return newKey(s, in, "SealKey", &awskms.KeyProps{
-		Description:       str("Vacancy " + in.Settings.Stage + ": seals seeds and the keys of texts"),
+		Description:       str("Vacancy " + in.Settings.Stage + ": seals seeds and text keys"),
 		EnableKeyRotation: yes(),
 	}, use("Seal", strs("kms:Encrypt"), checkpointers...), use("Open", strs("kms:Decrypt"), openers...), awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("Verify"), Principals: &[]awsiam.IPrincipal{awsiam.NewAccountRootPrincipal()},

@@ -161,13 +161,13 @@ func urlFunctions(s settings.Settings) []function {
 			{"Docs", []string{"GetItem", "Query"}, []string{registrations, kin, revoked, log, cosigned, aboutHost, records}},
 		}},
 	}, {
-		name: "search", description: "finds vacants by what they can do",
+		name: "search", description: "searches vacants by capability",
 		memory: 512, timeout: urlTimeout, disk: 2048, concurrency: readerConcurrency(s), url: true,
 		environment: append([]string{"VACANCY_DOCS", "VACANCY_BLOBS", "VACANCY_READS"}, edge...),
 		grants: grants{docs: []access{{"Registrations", []string{"GetItem"}, []string{registrations}}},
 			listed: true, snapshots: []string{"GetObject"}},
 	}, {
-		name: "graduate", description: "takes requests to graduate, and says how they went",
+		name: "graduate", description: "accepts graduation requests and returns their outcome",
 		memory: 256, timeout: urlTimeout, concurrency: graduates, url: true,
 		environment: with("VACANCY_URL", "VACANCY_GATE", "VACANCY_READS"),
 		grants: grants{rows: appends(), gate: []string{"StartExecution", "GetExecutionHistory"}, docs: []access{
@@ -193,15 +193,15 @@ func steps() []function {
 	return []function{
 		step("consent", "first step of the gate: both signatures, and the child's manifest", tables,
 			grants{rows: looked, docs: reads(get, registrations, revoked)}),
-		step("ratelimit", "second step of the gate: how many graduated under the parent in 24 hours", tables,
+		step("ratelimit", "second step of the gate: the graduations of the parent in 24 hours", tables,
 			grants{rows: looked, docs: reads(get, successes, registrations)}),
-		step("collusion", "third step of the gate: whether the child is somebody else's double", append(tables, "VACANCY_SEAL_KEY"),
+		step("collusion", "third step of the gate: the similarity of the child to its parent and siblings", append(tables, "VACANCY_SEAL_KEY"),
 			grants{rows: looked, docs: reads([]string{"GetItem", "Query"}, registrations, records, kin, observed, textKeyPartition),
 				childrenIndexes: true, opens: true, textsOnly: true}),
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
 			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, successes, registrations, revoked, records, aboutHost),
 				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, records}})}),
-		step(asl.Recorder, "writes down how an attempt at the gate ended", tables,
+		step(asl.Recorder, "records the outcome of a graduation attempt", tables,
 			grants{rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, []string{attempts}}}}),
 	}
 }
@@ -217,14 +217,14 @@ func jobs(s settings.Settings) []function {
 		checkpointerReads = append(checkpointerReads, "VACANCY_SEAL_KEY")
 	}
 	return []function{{
-		name: "sweeper", description: "destroys the keys of texts whose time is over, every hour",
+		name: "sweeper", description: "destroys expired text keys, every hour",
 		memory: 128, timeout: 60, concurrency: 1,
 		environment: []string{"VACANCY_DOCS"},
 		grants: grants{docs: []access{
 			{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}},
 			{sid: "Docs", operations: []string{"Query"}}}},
 	}, {
-		name: "tamper", description: "tells of rows that were changed or removed",
+		name: "tamper", description: "reports rows that were changed or removed",
 		memory: 128, timeout: 30, concurrency: 1,
 		grants: grants{stream: "rows"},
 	}, {

@@ -19,7 +19,7 @@ import (
 // our retention; it knows what it watches by name.
 func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	s := newStack(app, in, "watch", "Vacancy "+in.Settings.Stage+": logs, alarms and dashboard")
-	s.AddDependency(d.stack, str("it watches the tables"))
+	s.AddDependency(d.stack, str("its alarms are about the tables"))
 	for _, f := range table(in.Settings) {
 		newLogGroup(s, in, d, f.name)
 	}
@@ -124,7 +124,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		least    float64 // threshold of the alarm
 		times    int     // in a row
 	}{
-		{"tampered", "A row was changed or removed, which nothing of the host ever does. Run vacancy verify.", counted(in, "tamper", "tampered", "Sum", 1), 1, 1},
+		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", counted(in, "tamper", "tampered", "Sum", 1), 1, 1},
 		{"message-fails", "Calls are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "message", "Url5xxCount", "Sum", 5), 5, 1},
 		{"admin-fails", "The admin API answers with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "admin", "Url5xxCount", "Sum", 5), 1, 1},
 		{"message-slow", "One call of a hundred takes three seconds or more.", counted(in, "message", "ms", "p99", 5), 3000, 3},
@@ -136,12 +136,12 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		{"graduate-fails", "Requests to graduate are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "graduate", "Url5xxCount", "Sum", 5), 1, 1},
 		{"gate-fails", "An attempt to graduate ended without a verdict: neither accepted nor refused. Run vacancy doctor.",
 			sum(5, metric("AWS/States", "ExecutionsFailed", "Sum", 5, machine), metric("AWS/States", "ExecutionsTimedOut", "Sum", 5, machine)), 1, 1},
-		{"sweeper-fails", "Keys of texts whose time is over are not destroyed.", scheduled("sweeper"), 1, 1},
-		{"checkpointer-fails", "What was published or revoked is not sealed in the log.", scheduled("checkpointer"), 2, 1},
+		{"sweeper-fails", "Expired text keys are not destroyed.", scheduled("sweeper"), 1, 1},
+		{"checkpointer-fails", "Publications and revocations are not sealed in the log.", scheduled("checkpointer"), 2, 1},
 		{"indexer-fails", "No new search index is published: searches read ever more changes. Run vacancy tail.", lambda(in, "indexer", "Errors", "Sum", 60), 3, 1},
-		{"tamper-behind", "What happens to rows is looked at an hour late or more: a change would be seen late.",
+		{"tamper-behind", "The tamper detector checks rows an hour late or more.",
 			lambda(in, "tamper", "IteratorAge", "Maximum", 5), 3600 * 1000, 1},
-		{"tamper-lost", "The tamper detector could not look at some changes of rows. Run vacancy verify, then empty the queue.",
+		{"tamper-lost", "The tamper detector could not check some changes of rows. Run vacancy verify, then empty the queue.",
 			metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", 5, queue), 1, 1},
 	} {
 		alarm := awscloudwatch.NewAlarm(s, str(a.id), &awscloudwatch.AlarmProps{
@@ -179,9 +179,9 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 			{graph("Write units", units("ConsumedWriteCapacityUnits")...),
 				graph("Read units", units("ConsumedReadCapacityUnits")...),
 				graph("Rows changed or removed", counted(in, "tamper", "tampered", "Sum", 5))},
-			{graph("Control plane", counted(in, "admin", "calls", "Sum", 5), counted(in, "export", "calls", "Sum", 5)),
+			{graph("Admin API and export", counted(in, "admin", "calls", "Sum", 5), counted(in, "export", "calls", "Sum", 5)),
 				graph("Instances", lambda(in, "message", "ConcurrentExecutions", "Maximum", 5), lambda(in, "message", "Throttles", "Sum", 5)),
-				graph("Sweeper and tamper", lambda(in, "sweeper", "Errors", "Sum", 5), lambda(in, "tamper", "IteratorAge", "Maximum", 5))},
+				graph("Sweeper and tamper detector", lambda(in, "sweeper", "Errors", "Sum", 5), lambda(in, "tamper", "IteratorAge", "Maximum", 5))},
 			{graph("Registry and search", counted(in, "registry", "calls", "Sum", 5), counted(in, "search", "calls", "Sum", 5)),
 				graph("Milliseconds of a search", counted(in, "search", "ms", "p50", 5), counted(in, "search", "ms", "p99", 5)),
 				graph("Indexer and checkpointer", lambda(in, "indexer", "Errors", "Sum", 5), lambda(in, "indexer", "Duration", "Maximum", 5), lambda(in, "checkpointer", "Errors", "Sum", 5))},

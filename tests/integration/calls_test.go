@@ -80,10 +80,10 @@ func TestStatesRefuseCallsAndKeepAnswers(t *testing.T) {
 	s := shared(t)
 	p := s.pair(t, s.vacant(t))
 	e, answered := p.say("while it was active")
-	control := s.control(t)
+	api := s.admin(t)
 	change := func(command string) {
 		t.Helper()
-		if _, err := control.Change(t.Context(), p.To.String(), command); err != nil {
+		if _, err := api.Change(t.Context(), p.To.String(), command); err != nil {
 			t.Fatalf("%s: %v", command, err)
 		}
 		s.forget()

@@ -55,12 +55,12 @@ func TestAFrozenFunctionForgetsWhatIsOld(t *testing.T) {
 	if frozen == 0 {
 		t.Errorf("no process of the function is stopped, of %+v", all)
 	}
-	if _, err := s.control(t).Change(t.Context(), p.To.String(), "pause"); err != nil {
+	if _, err := s.admin(t).Change(t.Context(), p.To.String(), "pause"); err != nil {
 		t.Fatal(err)
 	}
 	s.forget()
 	p.refused("a call after the freeze", p.send(p.Call("is it awake", time.Now())), 423, "not_accepting")
-	if _, err := s.control(t).Change(t.Context(), p.To.String(), "resume"); err != nil {
+	if _, err := s.admin(t).Change(t.Context(), p.To.String(), "resume"); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(5 * time.Second) // longer than some keep idle connections

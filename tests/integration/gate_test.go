@@ -37,7 +37,7 @@ func named(prefix string) string {
 // from theirs, or it would be taken for one of them.
 func (s *deployed) composite(t *testing.T) identity.ID {
 	t.Helper()
-	v, err := s.control(t).Create(t.Context(), admin.Creation{Name: named("p"), Capability: "asks its children", Substrate: "composite"})
+	v, err := s.admin(t).Create(t.Context(), admin.Creation{Name: named("p"), Capability: "asks its children", Substrate: "composite"})
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -48,7 +48,7 @@ func (s *deployed) composite(t *testing.T) identity.ID {
 func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []identity.ID) {
 	t.Helper()
 	for range n {
-		c, err := s.control(t).Spawn(t.Context(), parent.String(), admin.Spawning{
+		c, err := s.admin(t).Spawn(t.Context(), parent.String(), admin.Spawning{
 			Path: "D2", Name: named("c"), Capability: "echoes", Substrate: "echo"})
 		if err != nil {
 			t.Fatalf("spawn: %v", err)
@@ -61,7 +61,7 @@ func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []iden
 // twins are a vacant and its closed child, both with the echo substrate.
 func (s *deployed) twins(t *testing.T) (parent, child identity.ID) {
 	t.Helper()
-	v, err := s.control(t).Create(t.Context(), admin.Creation{Name: named("p"), Capability: "echoes", Substrate: "echo"})
+	v, err := s.admin(t).Create(t.Context(), admin.Creation{Name: named("p"), Capability: "echoes", Substrate: "echo"})
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -72,7 +72,7 @@ func (s *deployed) twins(t *testing.T) (parent, child identity.ID) {
 func (s *deployed) consent(t *testing.T, r *composite.Request) {
 	t.Helper()
 	for id, signature := range map[identity.ID]*[]byte{r.ParentID: &r.SignatureParent, r.ChildID: &r.SignatureChild} {
-		signed, err := s.control(t).SignGraduation(t.Context(), id.String(), r)
+		signed, err := s.admin(t).SignGraduation(t.Context(), id.String(), r)
 		if err != nil {
 			t.Fatalf("signing a graduation: %v", err)
 		}
@@ -123,10 +123,10 @@ func refusal(status int, body []byte) error {
 // seen at.
 func (s *deployed) decided(t *testing.T, view graduation.View) (graduation.View, []gate.StepName) {
 	t.Helper()
-	control := s.control(t)
+	api := s.admin(t)
 	var shown []gate.StepName
 	for end := time.Now().Add(graduation.DueAfter + 10*time.Second); ; time.Sleep(50 * time.Millisecond) {
-		got, err := control.Graduation(t.Context(), view.Child.String(), view.Position)
+		got, err := api.Graduation(t.Context(), view.Child.String(), view.Position)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,13 +211,13 @@ func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 		Vacant: s.composite, Children: s.children, Twins: s.twins, Sign: s.consent,
 		Revoke: func(t *testing.T, id identity.ID) {
 			t.Helper()
-			if _, err := s.control(t).Revoke(t.Context(), id.String(), "gone"); err != nil {
+			if _, err := s.admin(t).Revoke(t.Context(), id.String(), "gone"); err != nil {
 				t.Fatalf("revoke: %v", err)
 			}
 		},
 		SetPolicy: func(t *testing.T, p gate.Policy) {
 			t.Helper()
-			if _, err := s.control(t).SetGate(t.Context(), "", p); err != nil {
+			if _, err := s.admin(t).SetGate(t.Context(), "", p); err != nil {
 				t.Fatalf("setting the policy of the gate: %v", err)
 			}
 		},
@@ -244,7 +244,7 @@ func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 func TestTheStateMachineDecidesAsEveryGateDoes(t *testing.T) {
 	s := shared(t)
 	gatetest.Run(t, s.gateFixture(t))
-	if _, err := s.control(t).SetGate(t.Context(), "", gate.DefaultPolicy()); err != nil {
+	if _, err := s.admin(t).SetGate(t.Context(), "", gate.DefaultPolicy()); err != nil {
 		t.Error(err)
 	}
 	s.whole(t)
@@ -279,7 +279,7 @@ func (s *deployed) planned(t *testing.T, parent identity.ID, kids []identity.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.control(t).SetPlan(t.Context(), parent.String(), plan); err != nil {
+	if _, err := s.admin(t).SetPlan(t.Context(), parent.String(), plan); err != nil {
 		t.Fatalf("setting a plan: %v", err)
 	}
 }

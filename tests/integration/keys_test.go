@@ -106,7 +106,7 @@ func TestABoxMovedToAnotherVacantIsRefused(t *testing.T) {
 // signature that only KMS can make.
 func TestTheHostProvesItsIdentityByKMS(t *testing.T) {
 	s := shared(t)
-	h, err := s.control(t).Host(t.Context(), "c2hvdyBtZQ")
+	h, err := s.admin(t).Host(t.Context(), "c2hvdyBtZQ")
 	if err != nil {
 		t.Fatal(err)
 	}

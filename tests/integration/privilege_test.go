@@ -60,9 +60,9 @@ func (s *deployed) everything(t *testing.T) {
 	nobody := s.pair(t, caller.New(t, p.To).Key.ID())
 	nobody.send(nobody.Call("is anybody there", time.Now()))
 
-	control, id := s.control(t), p.To.String()
+	api, id := s.admin(t), p.To.String()
 	for _, command := range []string{admin.Pause, admin.Resume, admin.Sink, admin.Archive} {
-		if _, err := control.Change(t.Context(), id, command); err != nil {
+		if _, err := api.Change(t.Context(), id, command); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,11 +71,11 @@ func (s *deployed) everything(t *testing.T) {
 	if err := docs.Commit(t.Context(), store.Put{Key: vacants.ChainKey(p.To, p.Key.ID()), WriteID: store.WriteID{7}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
-	_, listed := control.List(t.Context(), "")
-	_, exported := control.Export(t.Context(), id)
-	_, deleted := control.Delete(t.Context(), id)
-	_, proved := control.Host(t.Context(), "c2hvdyBtZQ")
-	_, set := control.SetHost(t.Context(), s.URL)
+	_, listed := api.List(t.Context(), "")
+	_, exported := api.Export(t.Context(), id)
+	_, deleted := api.Delete(t.Context(), id)
+	_, proved := api.Host(t.Context(), "c2hvdyBtZQ")
+	_, set := api.SetHost(t.Context(), s.URL)
 	for _, err := range []error{listed, exported, deleted, proved, set} {
 		if err != nil {
 			t.Fatal(err)

@@ -94,7 +94,7 @@ func (s *deployed) draft(t *testing.T, capability string) *published {
 // operator.
 func (s *deployed) key(t *testing.T, id identity.ID) *identity.Key {
 	t.Helper()
-	b, err := s.control(t).Export(t.Context(), id.String())
+	b, err := s.admin(t).Export(t.Context(), id.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +386,7 @@ func TestTheSealedLogIsVerifiedFromOutside(t *testing.T) {
 // id is the host's.
 func (s *deployed) id(t *testing.T) string {
 	t.Helper()
-	h, err := s.control(t).Host(t.Context(), "d2hvIGFyZSB5b3U")
+	h, err := s.admin(t).Host(t.Context(), "d2hvIGFyZSB5b3U")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,7 +417,7 @@ func TestTheCommandsOfTheRegistryWorkOnADeployedHost(t *testing.T) {
 		want{"create " + name + " --capability " + skill + " --host aws", 0, name},
 		want{"publish " + name + " --tag " + skill + " --host aws", 0, ""},
 	)
-	v, err := s.control(t).Show(t.Context(), name)
+	v, err := s.admin(t).Show(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -197,8 +197,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// control is the stage's admin API with the operator's key.
-func (s *deployed) control(t *testing.T) *admin.Client {
+// admin is the stage's admin API with the operator's key.
+func (s *deployed) admin(t *testing.T) *admin.Client {
 	t.Helper()
 	client := web(t, s.aws, "")
 	client.Transport = bearer{string(s.OperatorKey), client.Transport}
@@ -210,7 +210,7 @@ func (s *deployed) vacant(t *testing.T) identity.ID {
 	t.Helper()
 	name := make([]byte, 6)
 	rand.Read(name)
-	v, err := s.control(t).Create(t.Context(), admin.Creation{Name: "v" + hex.EncodeToString(name), Capability: "echoes", Substrate: "echo"})
+	v, err := s.admin(t).Create(t.Context(), admin.Creation{Name: "v" + hex.EncodeToString(name), Capability: "echoes", Substrate: "echo"})
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}

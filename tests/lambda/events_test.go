@@ -103,7 +103,7 @@ func signedEvents() map[string]any {
 		"message-reset.json":        NewEvent(caller.ResetPath, caller.Body(reset)),
 		"message-card.json":         NewEvent(at+"/card", nil),
 		"message-health.json":       NewEvent("/health?vacant="+sampleVacant.ID().String(), nil),
-		"message-control.json":      NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`)),
+		"message-admin.json":        NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`)),
 		"message-wrong-path.json":   NewEvent("/a2a/message/sent", caller.Body(first)),
 	}
 }
@@ -174,7 +174,7 @@ func registryEvents() map[string]any {
 		"registry-revocations.json": NewEvent("/v1/revocation_list", nil),
 		"registry-checkpoint.json":  NewEvent("/v1/checkpoint", nil),
 		"registry-inclusion.json":   NewEvent("/v1/proof/inclusion?seq=1", nil),
-		"registry-control.json":     NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`)),
+		"registry-admin.json":       NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`)),
 		"search-words.json":         NewEvent("/v1/search?q=echo&limit=5", nil),
 		"search-reference.json":     NewEvent("/v1/search_capability?q=echo&limit=5&include_local=false", nil),
 		"search-query.json":         NewEvent("/v1/query_capability?capability=echo&limit=5", []byte{}),
@@ -210,7 +210,7 @@ func gateEvents() map[string]any {
 	all["graduate-submit.json"] = NewEvent("/v1/graduations", body)
 	all["graduate-forged.json"] = NewEvent("/v1/graduations", []byte(strings.Replace(string(body), "echoes", "echoed", 1)))
 	all["graduate-status.json"] = NewEvent("/v1/graduations/"+attempt.ID.String(), nil)
-	all["graduate-control.json"] = NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`))
+	all["graduate-admin.json"] = NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`))
 	return all
 }
 

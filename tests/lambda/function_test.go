@@ -156,7 +156,7 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 		{"message-ask.json", nil, 200, first, "echo from " + short + ": hello", "answered", ""},
 		{"message-reset.json", nil, 400, reset, "", "", "stale_reset_request"},
 		{"a reset of now", NewEvent(caller.ResetPath, caller.Body(fresh)).Encode(), 200, fresh, "", "", `"ok":true`},
-		{"message-control.json", nil, 404, nil, "", "", "no such path"},
+		{"message-admin.json", nil, 404, nil, "", "", "no such path"},
 		{"message-wrong-path.json", nil, 404, nil, "", "", "no such path"},
 		{"a path that is none", NewEvent("/%zz", []byte("{}")).Encode(), 400, nil, "", "", `"code":"malformed"`},
 		{"a path with a NUL", NewEvent("/a\x00b", []byte("{}")).Encode(), 400, nil, "", "", `"code":"malformed"`},

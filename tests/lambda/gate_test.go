@@ -311,7 +311,7 @@ func TestTheGatesFunctionsAnswerTheSampleEvents(t *testing.T) {
 		{"graduate-submit.json", 404, `"detail":"unknown child `},
 		{"graduate-forged.json", 403, `"code":"graduation_consent"`},
 		{"graduate-status.json", 404, `"code":"not_found"`},
-		{"graduate-control.json", 404, `"code":"not_found"`},
+		{"graduate-admin.json", 404, `"code":"not_found"`},
 	})
 	for _, name := range []string{"consent", "ratelimit", "collusion", "commit"} {
 		f := run(t, name, home)

@@ -60,7 +60,7 @@ func TestPublishedVacantIsSearchableAndSealed(t *testing.T) {
 	replay(t, registry, []step{
 		{"registry-card.json", 200, id},
 		{"registry-events.json", 200, `"event_type":"register"`},
-		{"registry-control.json", 404, `"code":"not_found"`},
+		{"registry-admin.json", 404, `"code":"not_found"`},
 	})
 
 	search := run(t, "search", home, blobs...)

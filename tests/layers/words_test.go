@@ -30,7 +30,7 @@ var retired = map[string]string{
 	"anew":     "again",
 }
 
-// retiredPhrases are retired combinations of words in comments.
+// retiredPhrases are retired combinations of words in comments and strings.
 var retiredPhrases = map[string]string{
 	"control plane": "admin API",
 }
@@ -61,18 +61,20 @@ func retiredIn(src string) (found []string) {
 			found = append(found, fmt.Sprintf("line %d: %q is now %s", fset.Position(at).Line, w, instead))
 		}
 	}
+	prose := func(at token.Pos, text string) {
+		all := word.FindAllString(strings.ToLower(text), -1)
+		for _, w := range all {
+			note(at, w)
+		}
+		for phrase, instead := range retiredPhrases {
+			if strings.Contains(strings.Join(all, " "), phrase) {
+				found = append(found, fmt.Sprintf("line %d: %q is now %s", fset.Position(at).Line, phrase, instead))
+			}
+		}
+	}
 	for _, group := range f.Comments {
 		for _, c := range group.List {
-			all := word.FindAllString(strings.ToLower(c.Text), -1)
-			for _, w := range all {
-				note(c.Pos(), w)
-			}
-			text := strings.Join(all, " ")
-			for phrase, instead := range retiredPhrases {
-				if strings.Contains(text, phrase) {
-					found = append(found, fmt.Sprintf("line %d: %q is now %s", fset.Position(c.Pos()).Line, phrase, instead))
-				}
-			}
+			prose(c.Pos(), c.Text)
 		}
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -82,9 +84,7 @@ func retiredIn(src string) (found []string) {
 				note(n.Pos(), strings.Trim(w, "_0123456789"))
 			}
 		case *ast.BasicLit:
-			for _, w := range word.FindAllString(n.Value, -1) {
-				note(n.Pos(), strings.ToLower(w))
-			}
+			prose(n.Pos(), n.Value)
 		}
 		return true
 	})

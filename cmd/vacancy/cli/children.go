@@ -28,7 +28,7 @@ answer" means that its parent's plan runs without it.`,
 		GroupID: groupHost,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withControl(w, false, func(c *control) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
 				r := childrenResult{Children: []admin.Child{}}
 				for cursor := ""; ; {
 					page, err := c.Children(cmd.Context(), args[0], cursor)

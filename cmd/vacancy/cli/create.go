@@ -40,7 +40,7 @@ NAME FILE" what it asks them. Without a plan a composite answers nothing.`,
 				return err
 			}
 			body := admin.Creation{Name: args[0], Capability: capability, Substrate: substrate, Tenant: tenant, Import: brought}
-			return a.withControl(w, true, func(c *control) error {
+			return a.withAdmin(w, true, func(c *adminAPI) error {
 				made, err := c.Create(cmd.Context(), body)
 				if err != nil {
 					return err

@@ -32,7 +32,7 @@ the same command continues; repeating it has no effect.`,
 		GroupID: groupHost,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withControl(w, false, func(c *control) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
 				return a.deleteVacant(cmd.Context(), c, args[0], yes)
 			})
 		},
@@ -42,7 +42,7 @@ the same command continues; repeating it has no effect.`,
 	return cmd
 }
 
-func (a *app) deleteVacant(ctx context.Context, c *control, what string, yes bool) error {
+func (a *app) deleteVacant(ctx context.Context, c *adminAPI, what string, yes bool) error {
 	before, err := c.Show(ctx, what)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if w != (where{}) {
-				return a.withControl(w, false, func(c *control) error {
+				return a.withAdmin(w, false, func(c *adminAPI) error {
 					return a.exportHosted(cmd.Context(), c, args[0], out, sure)
 				})
 			}
@@ -81,7 +81,7 @@ func (a *app) exportFile(ctx context.Context, name, out string, sure bool) (stri
 
 // exportHosted exports a vacant of a host. It checks the file first, because
 // the logbook records every export.
-func (a *app) exportHosted(ctx context.Context, c *control, what, out string, sure bool) error {
+func (a *app) exportHosted(ctx context.Context, c *adminAPI, what, out string, sure bool) error {
 	v, err := c.Show(ctx, what)
 	if err != nil {
 		return err

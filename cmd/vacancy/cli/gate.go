@@ -56,7 +56,7 @@ func (a *app) gateShowCommand() *cobra.Command {
 			if err := checkTenant(cmd, tenant); err != nil {
 				return err
 			}
-			return a.withControl(w, false, func(c *control) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
 				p, err := c.Gate(cmd.Context(), tenant)
 				if err != nil {
 					return err
@@ -99,7 +99,7 @@ therefore refuses every child of a composite whose plan has no combining substra
 			if !fs.Changed("limit") && !fs.Changed("threshold") && mode == "" && detector == "" {
 				return withHint(problem.New(problem.Usage, "nothing is given to set"), "vacancy gate show, or vacancy gate set --limit 5")
 			}
-			return a.withControl(w, false, func(c *control) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
 				now, err := c.Gate(cmd.Context(), tenant)
 				if err != nil {
 					return err

@@ -75,7 +75,7 @@ your identities and prints the request; the other party sends it with --with FIL
 			if f.capability == "" && !f.explain && f.with == "" {
 				return withHint(problem.New(problem.Usage, "--capability is missing: what can %s do? Its public card will say that", args[0]), `vacancy graduate %s --capability "TEXT"`, args[0])
 			}
-			return a.withControl(f.where, false, func(c *control) error {
+			return a.withAdmin(f.where, false, func(c *adminAPI) error {
 				return a.graduate(cmd.Context(), c, f, args[0])
 			})
 		},
@@ -109,7 +109,7 @@ func (f *graduateFlags) check(name string) error {
 }
 
 // graduate submits a graduation, follows it and shows its outcome.
-func (a *app) graduate(ctx context.Context, c *control, f graduateFlags, name string) error {
+func (a *app) graduate(ctx context.Context, c *adminAPI, f graduateFlags, name string) error {
 	half, err := readHalf(f.with)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (a *app) graduate(ctx context.Context, c *control, f graduateFlags, name st
 
 // submit sends a request to the gate: through the admin socket of a data
 // directory, whose host may not run, or to the public handler of a remote host.
-func (a *app) submit(ctx context.Context, c *control, sub graduation.Submission) (graduation.View, error) {
+func (a *app) submit(ctx context.Context, c *adminAPI, sub graduation.Submission) (graduation.View, error) {
 	body, err := sub.Blob()
 	if err != nil {
 		return graduation.View{}, err
@@ -179,7 +179,7 @@ const followEvery = time.Second
 
 // followRun polls an attempt until it is decided, and reports each step that
 // passed. It ends without an error when the time is over.
-func (a *app) followRun(ctx context.Context, c *control, view graduation.View, wait time.Duration) (graduation.View, error) {
+func (a *app) followRun(ctx context.Context, c *adminAPI, view graduation.View, wait time.Duration) (graduation.View, error) {
 	var line gate.StepName
 	for end := a.now().Add(wait); ; {
 		// Only the admin API returns the evidence.
@@ -203,7 +203,7 @@ func (a *app) followRun(ctx context.Context, c *control, view graduation.View, w
 
 // submission collects both signatures, and the artefacts of a party that runs
 // elsewhere.
-func (a *app) submission(ctx context.Context, c *control, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
+func (a *app) submission(ctx context.Context, c *adminAPI, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
 	var sub graduation.Submission
 	kept, err := c.Manifest(ctx, child.id.String())
 	if err != nil {

@@ -25,7 +25,7 @@ type party struct {
 }
 
 // partyNamed finds a party by name: a vacant of the host, else an identity.
-func (a *app) partyNamed(ctx context.Context, c *control, name string, half *graduation.Submission) (party, error) {
+func (a *app) partyNamed(ctx context.Context, c *adminAPI, name string, half *graduation.Submission) (party, error) {
 	v, err := c.Show(ctx, name)
 	if err == nil {
 		return party{id: v.ID}, nil
@@ -48,7 +48,7 @@ func (a *app) partyNamed(ctx context.Context, c *control, name string, half *gra
 }
 
 // partyOf finds who signs for an id.
-func (a *app) partyOf(ctx context.Context, c *control, id identity.ID, half *graduation.Submission) (party, error) {
+func (a *app) partyOf(ctx context.Context, c *adminAPI, id identity.ID, half *graduation.Submission) (party, error) {
 	if sig := signedBy(half, id); sig != nil {
 		return party{id: id, given: sig}, nil
 	}
@@ -77,7 +77,7 @@ func (a *app) partyOf(ctx context.Context, c *control, id identity.ID, half *gra
 }
 
 // consent signs the request as a party.
-func (a *app) consent(ctx context.Context, c *control, p party, r *composite.Request) error {
+func (a *app) consent(ctx context.Context, c *adminAPI, p party, r *composite.Request) error {
 	if p.given != nil {
 		return take(p, r, p.given)
 	}
@@ -180,7 +180,7 @@ func (a *app) publication(ctx context.Context, url string, f graduateFlags, chil
 }
 
 // registryHere is the registry of the gate's host.
-func (a *app) registryHere(ctx context.Context, c *control, w where) (string, error) {
+func (a *app) registryHere(ctx context.Context, c *adminAPI, w where) (string, error) {
 	if c.at == nil {
 		return a.localURL(ctx, w.data)
 	}

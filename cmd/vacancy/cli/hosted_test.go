@@ -28,7 +28,7 @@ func TestHostedVacantsAreShownAsWritten(t *testing.T) {
 	golden(t, "show-card", s.must("show", "clerk", "--card"))
 }
 
-func TestRefusalsOfTheControlHandlerExitByTheirKind(t *testing.T) {
+func TestRefusalsOfTheAdminAPIExitByTheirKind(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
 	for _, tc := range []struct {
@@ -91,7 +91,7 @@ func TestDevEndsWellWhenItIsInterrupted(t *testing.T) {
 			t.Errorf("dev does not say %q:\n%s", want, out)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(s.dataHome, "host", "control*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(s.dataHome, "host", "admin*")); len(left) > 0 {
 		t.Errorf("dev left %v behind", left)
 	}
 	if code, list, _ := s.run("", "list"); code != 0 || !strings.HasPrefix(list, "demo  LOCAL") {

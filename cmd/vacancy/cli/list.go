@@ -15,7 +15,7 @@ func (a *app) listCommand() *cobra.Command {
 		GroupID: groupHost,
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withControl(w, false, func(c *control) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
 				all := listResult{Vacants: []admin.Vacant{}}
 				for cursor, more := "", true; more; more = cursor != "" {
 					page, err := c.List(cmd.Context(), cursor)

@@ -46,7 +46,7 @@ func (a *app) seal(ctx context.Context, w where) (s admin.Sealed, err error) {
 	if at != nil && at.aws {
 		return a.sealStage(ctx, at)
 	}
-	err = a.withControl(w, false, func(c *control) error {
+	err = a.withAdmin(w, false, func(c *adminAPI) error {
 		s, err = c.Seal(ctx)
 		return err
 	})

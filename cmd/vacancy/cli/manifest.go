@@ -40,7 +40,7 @@ a host stores: both signatures, verified on this machine, and what each field al
 				}
 				given = &m
 			}
-			return a.withControl(w, false, func(c *control) (err error) {
+			return a.withAdmin(w, false, func(c *adminAPI) (err error) {
 				var kept admin.Manifest
 				if given != nil {
 					kept, err = c.StoreManifest(cmd.Context(), args[0], given)
@@ -65,7 +65,7 @@ a host stores: both signatures, verified on this machine, and what each field al
 
 // manifestNamed is the manifest of a child at a host: of a hosted vacant by
 // name or id, or of a local identity.
-func (a *app) manifestNamed(ctx context.Context, c *control, name string) (admin.Manifest, error) {
+func (a *app) manifestNamed(ctx context.Context, c *adminAPI, name string) (admin.Manifest, error) {
 	kept, err := c.Manifest(ctx, name)
 	if !problem.Is(err, problem.NotFound) {
 		return kept, err

@@ -55,7 +55,7 @@ and hosted on the same host; a plan that leads back to the vacant is refused.
 			if err != nil {
 				return err
 			}
-			return a.withControl(w, false, func(c *control) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
 				p, err := c.SetPlan(cmd.Context(), args[0], doc)
 				if err != nil {
 					return err
@@ -76,7 +76,7 @@ func (a *app) planShowCommand() *cobra.Command {
 		Example: "  vacancy plan show lawfirm",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withControl(w, false, func(c *control) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
 				p, err := c.Plan(cmd.Context(), args[0])
 				if err != nil {
 					return err

@@ -88,7 +88,7 @@ func (a *app) publish(ctx context.Context, f publishFlags, name string) error {
 	if f.endpoint != "" {
 		return withHint(problem.New(problem.Usage, "--endpoint goes with --registry: a hosted vacant answers at its host"), "vacancy publish %s --registry URL --endpoint %s", name, f.endpoint)
 	}
-	return a.withControl(f.where, false, func(c *control) error {
+	return a.withAdmin(f.where, false, func(c *adminAPI) error {
 		done, err := c.Publish(ctx, name, p)
 		if problem.Is(err, problem.Forbidden) {
 			if v, showErr := c.Show(ctx, name); showErr == nil && v.Closed {
@@ -161,7 +161,7 @@ key signs. Callers that know its id can still call it. It can be published again
 			if registry != "" {
 				return a.unpublishOwn(cmd.Context(), registry, args[0])
 			}
-			return a.withControl(w, false, func(c *control) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
 				done, err := c.Unpublish(cmd.Context(), args[0])
 				if err != nil {
 					return a.ownHint(err, "unpublish", args[0])

@@ -44,7 +44,7 @@ func (a *app) restored(ctx context.Context, w where) (err error) {
 		return err
 	}
 	if at != nil {
-		return a.withControl(w, false, func(c *control) error {
+		return a.withAdmin(w, false, func(c *adminAPI) error {
 			n, err := c.Restored(ctx)
 			if err != nil {
 				return err

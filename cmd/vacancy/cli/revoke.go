@@ -31,7 +31,7 @@ be undone. Use it if somebody else may have the key.`,
 			if registry != "" {
 				return a.revokeOwn(cmd.Context(), registry, args[0], reason, yes)
 			}
-			return a.withControl(w, false, func(c *control) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
 				v, err := c.Show(cmd.Context(), args[0])
 				if err != nil {
 					return a.ownHint(err, "revoke", args[0])

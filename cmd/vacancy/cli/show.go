@@ -25,7 +25,7 @@ for "vacancy call".`,
 			if card && logbook {
 				return withHint(problem.New(problem.Usage, "--card and --logbook do not go together"), "%s --help", cmd.CommandPath())
 			}
-			return a.withControl(w, false, func(c *control) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
 				v, err := c.Show(cmd.Context(), args[0])
 				if err != nil {
 					return err

@@ -65,7 +65,7 @@ substrates are for the operator. The start of the parent's id is appended to its
 				}
 				return a.showBirth(&made, args[0])
 			}
-			return a.withControl(w, false, func(c *control) error { return a.spawnByOperator(cmd.Context(), c, s, args[0]) })
+			return a.withAdmin(w, false, func(c *adminAPI) error { return a.spawnByOperator(cmd.Context(), c, s, args[0]) })
 		},
 	}
 	fs := cmd.Flags()
@@ -84,7 +84,7 @@ substrates are for the operator. The start of the parent's id is appended to its
 }
 
 // spawnByOperator creates a child of a hosted vacant.
-func (a *app) spawnByOperator(ctx context.Context, c *control, s admin.Spawning, name string) error {
+func (a *app) spawnByOperator(ctx context.Context, c *adminAPI, s admin.Spawning, name string) error {
 	parent, err := c.Show(ctx, name)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ in the state already is left alone.`,
 		GroupID: groupHost,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withControl(w, false, func(c *control) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
 				return a.changeState(cmd.Context(), c, s, args[0], yes)
 			})
 		},
@@ -61,7 +61,7 @@ in the state already is left alone.`,
 	return cmd
 }
 
-func (a *app) changeState(ctx context.Context, c *control, s stateChange, what string, yes bool) error {
+func (a *app) changeState(ctx context.Context, c *adminAPI, s stateChange, what string, yes bool) error {
 	before, err := c.Show(ctx, what)
 	if err != nil {
 		return err

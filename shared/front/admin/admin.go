@@ -26,7 +26,7 @@ import (
 // SocketHost is the Host of requests at the admin socket of one machine. The
 // name never resolves (RFC 6761), so no page can be served from it, and no
 // other name can be rebound to reach the handler.
-const SocketHost = "control.vacancy.invalid"
+const SocketHost = "admin.vacancy.invalid"
 
 // Prefix begins the path of every route of the operator.
 const Prefix = "/v1/admin/"
@@ -120,7 +120,7 @@ type api struct{ Config }
 // http is the API's routing and log. Requests that change nothing are logged at
 // Debug.
 func (d *api) http() httpapi.API {
-	return httpapi.API{Name: "control", Log: d.Log, ReadLevel: slog.LevelDebug}
+	return httpapi.API{Name: "admin", Log: d.Log, ReadLevel: slog.LevelDebug}
 }
 
 // guard refuses requests that do not come from a command-line client. Browsers

@@ -365,7 +365,7 @@ func TestACommandIsOneLogLine(t *testing.T) {
 	create(t, h, "demo")
 	h.ask("GET", "/v1/admin/vacants/nobody", "")
 	lines := strings.Split(strings.TrimSpace(h.log.String()), "\n")
-	want := []string{`level=INFO msg=control method=POST path=/v1/admin/vacants verdict=ok`, `level=DEBUG msg=control method=GET path=/v1/admin/vacants/nobody verdict=not_found`}
+	want := []string{`level=INFO msg=admin method=POST path=/v1/admin/vacants verdict=ok`, `level=DEBUG msg=admin method=GET path=/v1/admin/vacants/nobody verdict=not_found`}
 	for i := range lines {
 		_, lines[i], _ = strings.Cut(lines[i], " ") // the time
 	}

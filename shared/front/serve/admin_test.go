@@ -119,7 +119,7 @@ func TestAFolderThatOthersMayEnterIsRefusedAndLeftAsItIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := listenAdmin(dir, rand.Reader, false)
-		wantKind(t, "listenControl()", err, problem.Usage)
+		wantKind(t, "listenAdmin()", err, problem.Usage)
 		if text := problem.Of(err).Text(); !strings.Contains(text, "chmod 700 "+dir) {
 			t.Errorf("refusal = %q, want the command that helps", text)
 		}
@@ -181,8 +181,8 @@ func TestAFileInTheSocketsPlaceIsKept(t *testing.T) {
 func TestAPathTooLongForASocketIsNamed(t *testing.T) {
 	dir := filepath.Join(folder(t), strings.Repeat("x", 100))
 	_, err := listenAdmin(dir, rand.Reader, false)
-	wantKind(t, "listenControl()", err, problem.Usage)
-	if text := problem.Of(err).Text(); !strings.HasPrefix(text, "data directory: expected a path of at most 90 bytes, got ") {
+	wantKind(t, "listenAdmin()", err, problem.Usage)
+	if text := problem.Of(err).Text(); !strings.HasPrefix(text, "data directory: expected a path of at most 92 bytes, got ") {
 		t.Errorf("refusal = %q", text)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // tokenName is the file with the address and the token of the admin socket on
 // loopback, in two lines. Its mode is 0600; on Windows, which ignores modes,
 // the directory is in the user's profile.
-const tokenName = "control.token"
+const tokenName = "admin.token"
 
 // tokenSize in bytes, too many to guess.
 const tokenSize = 32

@@ -14,7 +14,7 @@ import (
 )
 
 // socketName is the admin socket's file name in the data directory.
-const socketName = "control.sock"
+const socketName = "admin.sock"
 
 // maxSocketPath is the longest address of a Unix socket on every system (macOS:
 // 104 bytes with a final 0).

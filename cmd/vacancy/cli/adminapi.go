@@ -11,18 +11,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// control is the admin API: of the host that runs over a data directory, of the
+// adminAPI is the admin API: of the host that runs over a data directory, of the
 // data file itself if none runs, or of a remote host.
-type control struct {
+type adminAPI struct {
 	admin.Client
 	at    *remoteHost // nil: of a data directory
 	close func() error
 }
 
-// openControl finds the admin API of a host. With create, a missing data
+// openAdmin finds the admin API of a host. With create, a missing data
 // directory is created; otherwise it is an error, because --data may be
 // mistyped.
-func (a *app) openControl(w where, create bool) (*control, error) {
+func (a *app) openAdmin(w where, create bool) (*adminAPI, error) {
 	at, err := a.find(w)
 	switch {
 	case err != nil:
@@ -32,7 +32,7 @@ func (a *app) openControl(w where, create bool) (*control, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &control{admin.Client{HTTP: keyedClient(key), URL: url}, at, func() error { return nil }}, nil
+		return &adminAPI{admin.Client{HTTP: keyedClient(key), URL: url}, at, func() error { return nil }}, nil
 	}
 	dir, err := a.dataDir(w.data)
 	if err != nil {
@@ -40,7 +40,7 @@ func (a *app) openControl(w where, create bool) (*control, error) {
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if err == nil {
-		return &control{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }}, nil
+		return &adminAPI{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }}, nil
 	}
 	if !errors.Is(err, serve.ErrNoHost) {
 		return nil, err
@@ -53,12 +53,12 @@ func (a *app) openControl(w where, create bool) (*control, error) {
 		return nil, err
 	}
 	client, base = serve.InProcess(host.Admin)
-	return &control{admin.Client{HTTP: client, URL: base}, nil, host.Close}, nil
+	return &adminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close}, nil
 }
 
-// withControl runs f on the admin API of a host.
-func (a *app) withControl(w where, create bool, f func(*control) error) (err error) {
-	c, err := a.openControl(w, create)
+// withAdmin runs f on the admin API of a host.
+func (a *app) withAdmin(w where, create bool, f func(*adminAPI) error) (err error) {
+	c, err := a.openAdmin(w, create)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (a *app) withReports(ctx context.Context, w where, read readFlags, f func(*
 		return err
 	}
 	if at == nil {
-		return a.withControl(w, false, func(c *control) error {
+		return a.withAdmin(w, false, func(c *adminAPI) error {
 			return f(&reports{Client: c.Client, named: c.Show})
 		})
 	}

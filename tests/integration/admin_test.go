@@ -81,6 +81,6 @@ func TestOnlyTheStagesOwnKeyOpensItsControlHandlers(t *testing.T) {
 		t.Errorf("the new key: %d %s, want 200", status, body)
 	}
 	if status, _, body := request(t, client, "GET", s.URL+"/v1/admin/vacants", "Bearer "+own); status != http.StatusNotFound {
-		t.Errorf("a control route at the public handler: %d %s, want 404", status, body)
+		t.Errorf("an admin route at the public handler: %d %s, want 404", status, body)
 	}
 }
