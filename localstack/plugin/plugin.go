@@ -1,5 +1,5 @@
-// Package plugin carries what is installed to run LocalStack: the lock of its
-// Python packages, and the plugin package of this project.
+// Package plugin contains what is installed to run LocalStack: the lock file of
+// its Python packages, and this project's plugin package.
 package plugin
 
 import "embed"

@@ -1,7 +1,9 @@
-// Package cache is the one directory of what this project downloads or builds once
-// for a machine: the CDK's command line, LocalStack, DynamoDB Local, tools of
-// the tests. The invariant: an install is in the cache whole or not at all,
-// however many want it at once and whoever is killed meanwhile.
+// Package cache is the one directory of everything that this project downloads
+// or builds once for a machine: the CDK's command line, LocalStack, DynamoDB
+// Local, tools of the tests.
+//
+// The invariant: an install is in the cache completely or not at all, however
+// many processes want it at once and whichever is killed.
 package cache
 
 import (
@@ -16,10 +18,10 @@ import (
 )
 
 // Dir is the absolute path of the cache: $VACANCY_CACHE, or vacancy in the
-// user's own cache. It makes nothing.
+// user's own cache. It creates nothing.
 func Dir(getenv func(string) string) (string, error) {
 	if dir := getenv("VACANCY_CACHE"); dir != "" {
-		return filepath.Abs(dir) // what is in it runs in other directories
+		return filepath.Abs(dir) // its programs run in other directories
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -28,11 +30,11 @@ func Dir(getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "vacancy"), nil
 }
 
-// Install is something to have in a cache.
+// Install describes an install.
 type Install struct {
 	Name    string
-	Version string // of the thing or of its recipe: another one is another install
-	Proof   string // a file below the directory that a whole install has; empty: the directory
+	Version string // of the content or of its recipe: another version is another install
+	Proof   string // a file in the directory that a complete install has; empty: the directory
 	// Build fills an empty directory, which is renamed afterwards.
 	Build func(folder string) error
 }
@@ -40,9 +42,9 @@ type Install struct {
 // lockPoll is the pause between two tries to lock.
 const lockPoll = 50 * time.Millisecond
 
-// In returns the install's directory in a cache, NAME-VERSION, and builds it if it
-// is not there. Of two at once, in one process or in two, one waits for the
-// other, as long as ctx lasts. Errors of Build come back as they are.
+// In returns the install's directory in a cache, NAME-VERSION, and builds it if
+// it is missing. Of two at once, in one process or in two, one waits for the
+// other, as long as ctx lasts. Errors of Build are returned unchanged.
 func (i Install) In(ctx context.Context, cache string) (folder string, err error) {
 	folder = filepath.Join(cache, i.Name+"-"+i.Version)
 	if i.whole(folder) {
@@ -67,15 +69,15 @@ func (i Install) whole(folder string) bool {
 	return err == nil
 }
 
-// build fills a directory of another name and moves it into place.
+// build fills a directory with a temporary name and renames it.
 func (i Install) build(cache, folder string) error {
 	building := i.Name + "-building-"
-	// Under the lock nobody else builds: these are of killed ones.
+	// Under the lock nobody else builds: these were left by killed processes.
 	left, err := filepath.Glob(filepath.Join(cache, building+"*"))
 	if err != nil {
 		return err
 	}
-	// A directory of the name without its proof is what a hand or a full disk left.
+	// A directory without its proof was left by hand or by a full disk.
 	for _, dir := range append(left, folder) {
 		if err := os.RemoveAll(dir); err != nil {
 			return err

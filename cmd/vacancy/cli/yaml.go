@@ -12,12 +12,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxDocument is the most that is read of a file that a person writes.
+// maxDocument is the largest file of a person that is read.
 const maxDocument = 1 << 20
 
-// fromYAML is a document that a person wrote as JSON. What is JSON already stays
-// as it is, byte for byte: the other side judges it. Of YAML there is what JSON
-// has too: no aliases, no tags of its own, one document; a date is a text.
+// fromYAML converts a person's document to JSON. JSON is returned unchanged,
+// byte for byte: the receiver checks it. Of YAML only what JSON has too is
+// allowed: no aliases, no tags, one document; a date is a string.
 func fromYAML(doc []byte) (json.RawMessage, error) {
 	if json.Valid(doc) {
 		return doc, nil
@@ -46,7 +46,7 @@ func fromYAML(doc []byte) (json.RawMessage, error) {
 // maxDepth is how deep a document may be.
 const maxDepth = 32
 
-// plain is what a node stands for.
+// plain is the value of a node.
 func plain(n *yaml.Node, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, problem.New(problem.Usage, "line %d: expected at most %d levels", n.Line, maxDepth)
@@ -104,7 +104,7 @@ func plainScalar(n *yaml.Node) (v any, err error) {
 		var i int64
 		err, v = n.Decode(&i), i
 	case "!!float":
-		// As it is written: of infinities JSON knows nothing.
+		// As written: JSON has no infinities.
 		if !json.Valid([]byte(n.Value)) {
 			return nil, problem.New(problem.Usage, "line %d: %.80q is no number of JSON", n.Line, n.Value)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// documents are the documents and their sparse index. A stored document is
-// never changed, only replaced, so that a pointer to it is a view.
+// documents holds the documents and their sparse index. A stored document is
+// never changed, only replaced, so a pointer to it is a snapshot.
 type documents struct {
 	mu         sync.RWMutex
 	closed     bool
@@ -34,7 +34,7 @@ func (d *documents) at(k store.Key) store.Doc {
 	return store.Doc{Key: k}
 }
 
-// apply carries out a write that look has let pass.
+// apply applies a write that was checked.
 func (d *documents) apply(w store.Write) {
 	switch w := w.(type) {
 	case store.Put:
@@ -104,8 +104,8 @@ func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return doc, nil
 }
 
-// Docs implements store.Store. The cursor is the place in the order of the
-// last document given out: its sort and, in the index, its key.
+// Docs implements store.Store. The cursor is the last returned document's place
+// in the order: its sort key and, in the index, its key.
 func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -148,7 +148,7 @@ func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 }
 
 // collect copies documents up to the end of the range, n, or a page's bytes,
-// and says whether one of the range is left.
+// and reports whether documents of the range are left.
 func collect(list []*store.Doc, r store.Range, n int) (out []store.Doc, more bool) {
 	size := 0
 	for _, doc := range list {

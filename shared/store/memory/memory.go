@@ -1,11 +1,10 @@
-// Package memory is the store that forgets: everything in this process, gone
-// with it. It serves tests, examples and the measure of what a call costs
-// without a disk.
+// Package memory is a store in this process's memory, without persistence. It
+// is for tests, examples and measurements without a disk.
 //
-// Streams are spread over shards with a lock each, so that pairs do not wait
-// for one another; documents, which a call seldom writes, have one lock. Locks
-// are taken in the order of the shards, the documents' last: hence no deadlock,
-// and a commit over several holds them all, so that it is seen whole or not at
+// Streams are distributed over shards, each with a lock, so that pairs do not
+// wait for one another; documents, which calls seldom write, have one lock.
+// Locks are taken in the order of the shards, then the documents', so there is
+// no deadlock. A commit holds all its locks, so it is seen completely or not at
 // all.
 package memory
 
@@ -30,8 +29,8 @@ type Store struct {
 	docs   documents
 }
 
-// shard holds the streams whose names hash to it. The padding keeps two locks
-// off one cache line.
+// shard holds the streams whose names hash to it. The padding puts two locks on
+// different cache lines.
 type shard struct {
 	mu      sync.Mutex
 	closed  bool
@@ -40,7 +39,7 @@ type shard struct {
 }
 
 // stream is the rows of one stream: position p at rows[p-1]. Rows are only
-// ever added, so a copy of the slice is a view that never changes.
+// appended, so a copy of the slice is a snapshot.
 type stream struct{ rows []store.Row }
 
 // New returns an empty store.
@@ -57,7 +56,7 @@ func (s *Store) shardOf(name store.Stream) int {
 	return int(maphash.String(s.seed, string(name)) % shardCount)
 }
 
-// rows returns the rows of a stream as they stand.
+// rows returns the current rows of a stream.
 func (s *Store) rows(ctx context.Context, name store.Stream) ([]store.Row, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.NotApplied(err)
@@ -124,7 +123,7 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 		return store.NotApplied(err)
 	}
 	if len(writes) == 1 {
-		// Nearly every commit of a call: one lock, nothing else to look at.
+		// Nearly every commit of a call: it needs one lock.
 		if a, ok := writes[0].(store.Append); ok {
 			return s.shards[s.shardOf(a.Stream)].append(a)
 		}
@@ -149,7 +148,7 @@ func (sh *shard) append(a store.Append) error {
 	return nil
 }
 
-// held is store.State's Held, with the shard's lock held.
+// held implements store.State with the shard's lock held.
 func (sh *shard) held(name store.Stream, position uint64) (row store.Row, free bool) {
 	var rows []store.Row
 	if st := sh.streams[name]; st != nil {
@@ -171,8 +170,8 @@ func (sh *shard) put(name store.Stream, row store.Row) {
 	st.rows = append(st.rows, row)
 }
 
-// commit applies several writes, or one on a document, with every lock that
-// they need held at once.
+// commit applies several writes, or one to a document, with all their locks
+// held.
 func (s *Store) commit(writes []store.Write) error {
 	held := s.lock(writes)
 	defer s.unlock(held)
@@ -194,7 +193,7 @@ func (s *Store) commit(writes []store.Write) error {
 	return nil
 }
 
-// locked is the store as a commit judges it, with its locks held.
+// locked is the store as a commit checks it, with its locks held.
 type locked struct{ *Store }
 
 func (l locked) Held(name store.Stream, position uint64) (store.Row, bool, error) {
@@ -229,7 +228,7 @@ func (s *Store) unlock(held []int) {
 	}
 }
 
-// Close refuses all later calls. Those that hold a lock end first.
+// Close refuses all later calls. Running ones end first.
 func (s *Store) Close() error {
 	for i := range s.shards {
 		s.shards[i].mu.Lock()

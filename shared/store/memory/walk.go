@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// view is the store as it stood at one moment. Nothing in it is copied but the
-// lists: rows and documents never change.
+// view is a snapshot of the store. Only the lists are copied: rows and
+// documents never change.
 type view struct {
 	names   []store.Stream // in byte order
 	streams map[store.Stream][]store.Row

@@ -12,51 +12,51 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Mode says how evidence is weighed.
+// Mode is a way of weighing evidence.
 type Mode string
 
 // The modes.
 const (
-	// Default weighs what the parent's own edge cannot explain, and takes
-	// missing evidence for what it is.
+	// Default subtracts what the parent's own influence explains, and does not
+	// count missing evidence.
 	Default Mode = "default"
-	// Strict also refuses on a shared tenant or owner, on a sibling's family,
-	// and where evidence is missing.
+	// Strict also refuses a shared tenant or owner, a sibling's substrate
+	// family, and missing evidence.
 	Strict Mode = "strict"
-	// Reference weighs parent and child alone, as the reference would with real
-	// evidence: not centred, a missing layer skipped.
+	// Reference compares child and parent only, as the reference would with
+	// real evidence: not centred, and missing layers are skipped.
 	Reference Mode = "reference"
 )
 
-// Words for the detectors.
+// Names of the detectors.
 const (
 	ByObservation = "observed"
 	ByZeros       = "zeros"
 )
 
-// The bounds of a policy.
+// Limits of a policy.
 const (
 	Version   = "1"
 	MaxLimit  = 1000
 	maxPolicy = 4 << 10 // bytes of its JSON
 )
 
-// Policy is how a host, or a tenant of it, judges graduations. It is stored
-// with every decision.
+// Policy decides how a host, or a tenant of it, judges graduations. It is
+// stored with every decision.
 type Policy struct {
 	Version   string  `json:"version"`
 	Limit     int     `json:"limit"`     // graduations of one parent in a day
-	Threshold float64 `json:"threshold"` // a signal as strong as this refuses
+	Threshold float64 `json:"threshold"` // a signal of this strength or more refuses
 	Mode      Mode    `json:"mode"`
 	Detector  string  `json:"detector"`
 }
 
-// DefaultPolicy is what holds where nobody has said otherwise.
+// DefaultPolicy is the policy where no other is set.
 func DefaultPolicy() Policy {
 	return Policy{Version: Version, Limit: 3, Threshold: 0.6, Mode: Default, Detector: ByObservation}
 }
 
-// Check says whether p is a policy: nil, or the field that is wrong.
+// Check returns nil, or names the field that is wrong.
 func (p Policy) Check() error {
 	switch {
 	case p.Version != Version:
@@ -73,9 +73,9 @@ func (p Policy) Check() error {
 	return nil
 }
 
-// ParsePolicy reads a policy from JSON. What is missing is as in
-// DefaultPolicy; an unknown member is refused, since it would be a rule that
-// nobody keeps.
+// ParsePolicy parses a policy from JSON. Omitted members have DefaultPolicy's
+// values. An unknown member is refused, because it would be a rule that is not
+// applied.
 func ParsePolicy(data []byte) (Policy, error) {
 	if len(data) > maxPolicy {
 		return Policy{}, &problem.Error{Kind: problem.TooLarge, Field: "policy", Want: fmt.Sprintf("at most %d bytes", maxPolicy), Got: strconv.Itoa(len(data))}
@@ -115,7 +115,7 @@ func ParsePolicy(data []byte) (Policy, error) {
 	return p, nil
 }
 
-// Marshal is p as JSON; what is no policy is refused.
+// Marshal encodes p as JSON; an invalid policy is refused.
 func (p Policy) Marshal() ([]byte, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -123,19 +123,19 @@ func (p Policy) Marshal() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// UnmarshalJSON is ParsePolicy.
+// UnmarshalJSON implements json.Unmarshaler by ParsePolicy.
 func (p *Policy) UnmarshalJSON(data []byte) (err error) {
 	*p, err = ParsePolicy(data)
 	return err
 }
 
-// UnmarshalJSON is ParseFindings.
+// UnmarshalJSON implements json.Unmarshaler by ParseFindings.
 func (f *Findings) UnmarshalJSON(data []byte) (err error) {
 	*f, err = ParseFindings(data)
 	return err
 }
 
-// ParseFindings reads findings as they were stored, or handed from step to step.
+// ParseFindings parses findings that were stored, or passed from step to step.
 func ParseFindings(data []byte) (Findings, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()

@@ -1,5 +1,5 @@
-// Command probe is a Lambda function that does what its caller asks: the tests
-// of the local cloud need one whose every AWS call is known.
+// Command probe is a Lambda function that does what its caller asks: tests of
+// the local cloud need one whose every AWS call is known.
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 	if words := os.Getenv("FAIL_INIT"); words != "" {
 		log.Fatal(words)
 	}
-	// The faults are counted in tries.
+	// The faults are counted by tries.
 	cfg, err := config.LoadDefaultConfig(context.Background(), config.WithRetryMaxAttempts(1))
 	if err != nil {
 		log.Fatal(err)

@@ -14,19 +14,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// listing checks that a list of streams has each name once and ends, which no
-// order of the names shows: a host could lead its reader in circles, or count
-// streams twice that it checked once, to hide others in the sum. Of each name
-// 16 bytes are kept, in memory up to a run, then sorted on this machine's disk;
-// at the end of the list the runs are merged and twins found.
+// listing checks that a list of streams has each name once and ends. The order
+// of the names does not prove that: a host could send its reader in circles, or
+// count checked streams twice to hide others in the sum. listing keeps 16 bytes
+// of each name: a run in memory, then sorted on this machine's disk. At the end
+// of the list it merges the runs and finds duplicates.
 type listing struct {
 	run     []print
-	file    *os.File // sorted runs, one behind the other
-	spilled int64    // how many
+	file    *os.File // sorted runs, one after the other
+	spilled int64    // their number
 
 	seen  uint64 // pages since the mark
-	mark  string // the cursor of a page some way back (Brent)
-	power uint64 // how many pages a mark is kept
+	mark  string // the cursor of an earlier page (Brent's cycle detection)
+	power uint64 // for how many pages a mark is kept
 }
 
 // print is the beginning of a name's SHA-256.
@@ -35,7 +35,7 @@ type print [16]byte
 // runPrints is how many prints are kept in memory: 1 MB.
 const runPrints = 64 << 10
 
-// take takes a page in.
+// take adds a page.
 func (l *listing) take(names []store.Stream, next string) error {
 	for _, name := range names {
 		sum := sha256.Sum256([]byte(name))
@@ -53,7 +53,7 @@ func (l *listing) take(names []store.Stream, next string) error {
 	return l.step(next)
 }
 
-// step meets every circle of cursors within three times its length.
+// step detects every cycle of cursors within three times its length.
 func (l *listing) step(next string) error {
 	if l.seen > 0 && next == l.mark {
 		return wrong("streams", "a list that ends", "the same page again")
@@ -67,7 +67,7 @@ func (l *listing) step(next string) error {
 
 func compare(a, b print) int { return bytes.Compare(a[:], b[:]) }
 
-// spill sorts the run and writes it behind those before it.
+// spill sorts the run and appends it to the file.
 func (l *listing) spill() error {
 	if l.file == nil {
 		f, err := os.CreateTemp("", "vacancy-streams-*")
@@ -75,8 +75,8 @@ func (l *listing) spill() error {
 			return disk(err)
 		}
 		l.file = f
-		// Where the system allows it the file has no name from here on: then
-		// nothing of it is left whatever ends this process.
+		// Where the system allows it, the file is unlinked at once, so that
+		// nothing is left of it however this process ends.
 		_ = os.Remove(f.Name())
 	}
 	slices.SortFunc(l.run, compare)
@@ -90,7 +90,7 @@ func (l *listing) spill() error {
 	return disk(w.Flush())
 }
 
-// merge finds twins among all runs.
+// merge finds duplicates among all runs.
 func (l *listing) merge() error {
 	slices.SortFunc(l.run, compare)
 	runs := sources{}
@@ -124,11 +124,11 @@ func (l *listing) merge() error {
 	return nil
 }
 
-// source is a sorted run: in the file, or what is still in memory.
+// source is a sorted run, in the file or in memory.
 type source struct {
 	file *bufio.Reader
 	rest []print
-	at   print // the first that was not taken
+	at   print // the first that was not read
 }
 
 func (s *source) advance() (more bool, err error) {
@@ -145,7 +145,7 @@ func (s *source) advance() (more bool, err error) {
 	return err == nil, disk(err)
 }
 
-// sources is a heap by what comes first.
+// sources is a heap by the next print.
 type sources []source
 
 func (s sources) Len() int           { return len(s) }
@@ -158,7 +158,7 @@ func (s *sources) Pop() any {
 	return last
 }
 
-// close forgets all, for another listing or none.
+// close removes everything.
 func (l *listing) close() {
 	if l.file != nil {
 		_ = l.file.Close()
@@ -167,7 +167,7 @@ func (l *listing) close() {
 	*l = listing{run: l.run[:0]}
 }
 
-// disk is a fault of this machine's own.
+// disk is the error of this machine's disk.
 func disk(err error) error {
 	if err == nil {
 		return nil

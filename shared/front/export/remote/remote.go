@@ -29,7 +29,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Config is how a host is reached.
+// Config is the address of a host and how to reach it.
 type Config struct {
 	// HTTP sends the requests, with the operator's key, and follows no
 	// redirect.
@@ -45,7 +45,8 @@ const (
 	maxPage = 8 << 20 // bytes of an answer; a page has some 1.5 MB
 	perTry  = time.Minute
 	// A host that is overloaded, throttled or being deployed gets this many
-	// tries, a minute and a half in all: a check of hours begins again for less.
+	// tries, a minute and a half in all, because a failure ends a check of
+	// hours.
 	tries       = 8
 	firstWait   = 500 * time.Millisecond
 	longestWait = 30 * time.Second
@@ -57,7 +58,7 @@ type Host struct {
 	retention time.Duration
 }
 
-// Open asks the host what it exports. A problem of kind Unauthorized says that
+// Open reads what the host exports. A problem of kind Unauthorized means that
 // the key is not the operator's.
 func Open(ctx context.Context, c Config) (*Host, error) {
 	if c.Wait == nil {
@@ -65,7 +66,7 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	}
 	h := &Host{Config: c}
 	var about export.About
-	// Once: a mistyped address is told at once.
+	// Once: a mistyped address is reported at once.
 	if _, err := h.once(ctx, http.MethodGet, "/v1/admin/export", nil, &about); err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
-// Retention is how long the host keeps the keys of texts after their day.
+// Retention is how long the host keeps text keys after their day.
 func (h *Host) Retention() time.Duration { return h.retention }
 
 // Docs lists the documents of the names, or the keys of registrations,
@@ -118,9 +119,10 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 	return docs, page.Next, damage(page.Damaged)
 }
 
-// inOrder checks that a page goes on behind its cursor, in order, each document
-// once: so no host can lead a reader in circles. The index may list several
-// documents by one sort, but no page of nothing else.
+// inOrder checks that a page continues after its cursor, in order, with each
+// document once, so that no host can send a reader in circles. The index may
+// list several documents with one sort key, but a page must not consist of them
+// only.
 func inOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) ([]store.Doc, error) {
 	began := before.Key.Sort
 	if r.Index {
@@ -154,8 +156,7 @@ func inOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) (
 	return docs, nil
 }
 
-// Vault opens keys of texts at the host. It withholds all else, and seals
-// nothing.
+// Vault opens text keys at the host. It opens nothing else and seals nothing.
 func (h *Host) Vault() custody.Vault { return vault{h} }
 
 type vault struct{ host *Host }
@@ -184,7 +185,7 @@ func withheld(cause error) error {
 	return problem.Wrap(problem.Forbidden, errors.Join(custody.ErrWithheld, cause), "a host opens keys of texts only for an export")
 }
 
-// damage is what the host said is wrong with its data.
+// damage is the damage that the host reported of its data.
 func damage(said string) error {
 	if said == "" {
 		return nil
@@ -192,7 +193,7 @@ func damage(said string) error {
 	return problem.New(problem.Damaged, "%s", said)
 }
 
-// wrong is the error for a page that is none.
+// wrong is the error of a malformed page.
 func wrong(field, want, got string) error {
 	return &problem.Error{Kind: problem.Untrusted, Field: "the host's export: " + field, Want: want, Got: got}
 }
@@ -205,7 +206,7 @@ func (h *Host) get(ctx context.Context, path string, q url.Values, into any) err
 }
 
 // do sends a request until it is answered or refused. Every request only reads,
-// so that each may be sent again.
+// so it may be sent again.
 func (h *Host) do(ctx context.Context, method, path string, body []byte, into any) error {
 	wait := firstWait
 	for try := 1; ; try++ {
@@ -222,8 +223,8 @@ func (h *Host) do(ctx context.Context, method, path string, body []byte, into an
 	}
 }
 
-// once sends a request once. again is how long to wait before another try, 0
-// for as long as the tries so far suggest, below 0 for none.
+// once sends a request once. again is the pause before another try: 0 for the
+// default pause, below 0 for no other try.
 func (h *Host) once(ctx context.Context, method, path string, body []byte, into any) (again time.Duration, err error) {
 	const never = -1
 	if ctx.Err() != nil {
@@ -266,7 +267,7 @@ func (h *Host) away(ctx context.Context, err error) error {
 	return problem.Wrap(problem.Unavailable, store.NotApplied(err), "the host's export at %s cannot be reached", h.URL)
 }
 
-// refused is what a status other than 200 means.
+// refused is the error of a status other than 200.
 func (h *Host) refused(resp *http.Response, body []byte) (again time.Duration, err error) {
 	again = -1
 	switch s := resp.StatusCode; {

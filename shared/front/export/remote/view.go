@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Walk implements store.Walker. The view is no snapshot: each page is the host
-// at the time it is asked for.
+// Walk implements store.Walker. The view is no snapshot: each page shows the
+// host at the time of its request.
 func (h *Host) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := ctx.Err(); err != nil {
 		return store.NotApplied(err)
@@ -30,16 +30,16 @@ type view struct {
 	head    head
 }
 
-// headRows is how many rows are asked for beside a stream's last one.
+// headRows is how many rows are requested beside a stream's last one.
 const headRows = 256
 
-// head is the beginning of a stream, which came along with its end: who asks
-// for the end of a stream reads it from its beginning next, and a trip to the
-// host takes longer than all else. It is given out once.
+// head is the beginning of a stream, requested together with its end: a reader
+// of the end reads the beginning next, and a round trip takes longer than all
+// else. It is used once.
 type head struct {
 	of   store.Stream
 	part *export.RowsPart
-	had  [2]store.Stream // those before, of which no head is asked for again
+	had  [2]store.Stream // those before, whose heads are not requested again
 }
 
 // Rows implements store.View.
@@ -80,8 +80,8 @@ func (h *head) take(s store.Stream, part *export.RowsPart) {
 	h.had[0], h.had[1] = h.had[1], s
 }
 
-// rowsOf are the rows of a part, if they are what was asked for: at most n, in
-// that order, each once, from that position on.
+// rowsOf returns the rows of a part if they are what was requested: at most n,
+// in that order, each once, from that position on.
 func rowsOf(part *export.RowsPart, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if len(part.Rows) > n {
 		return nil, wrong("rows", fmt.Sprintf("at most %d", n), strconv.Itoa(len(part.Rows)))

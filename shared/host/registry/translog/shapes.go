@@ -81,7 +81,7 @@ func (e Epoch) Shape() EpochShape {
 func (p Published) Shape() WitnessedShape { return WitnessedShape{p.Size, p.Root, p.Cosignatures} }
 
 func (p Proof) hex() []string {
-	list := make([]string, len(p)) // [] and not null for a proof without nodes
+	list := make([]string, len(p)) // [] instead of null for a proof without nodes
 	for i := range p {
 		list[i] = hex.EncodeToString(p[i])
 	}

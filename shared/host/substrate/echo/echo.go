@@ -1,4 +1,4 @@
-// Package echo is the substrate that says what it heard, exactly as the
+// Package echo is the substrate that repeats the question, exactly as the
 // reference's default behaviour does (PROTOCOL §6.1).
 package echo
 
@@ -16,7 +16,7 @@ const Kind = "echo"
 // Substrate answers with the question.
 type Substrate struct{}
 
-// New makes the substrate of a spec; there is nothing to say after echo.
+// New makes the substrate of a spec; echo takes no argument.
 func New(argument string) (substrate.Substrate, error) {
 	if argument != "" {
 		return nil, problem.Invalid("substrate", "echo alone", fmt.Sprintf("%.80q", Kind+":"+argument))

@@ -1,9 +1,8 @@
-// Package bundle writes the one file that holds everything an identity is: its
-// key in the clear, card, manifest, logbook and where its calls to others
-// stand.
+// Package bundle writes the export file of an identity: its key in the clear,
+// card, manifest, logbook and the state of its calls to others.
 //
-// The invariant: there is one form of it, whoever writes it, and the bytes that
-// hold the key are not copied about while it is made.
+// The invariants: there is one format, whoever writes it, and the bytes with
+// the key are not copied while the file is made.
 package bundle
 
 import (
@@ -19,33 +18,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Format names the form.
+// Format names the format.
 const Format = "vacancy-export/1"
 
-// Bundle is everything that an identity is.
+// Bundle is the content of an export.
 type Bundle struct {
 	Name string
 	Key  *identity.Key
 	Card []byte // the signed card's blob; nil if there is none
-	// Manifest is the blob of the manifest that makes it somebody's child; nil if
-	// there is none.
+	// Manifest is the blob of the manifest that names its parent; nil if there
+	// is none.
 	Manifest []byte
 	Logbook  []logbook.Entry
 	Chains   []Chain // by target, each once
 }
 
-// Chain is where the calls to one target stand: a JSON document of the
+// Chain is the state of the calls to one target: a JSON document of the
 // caller's book.
 type Chain struct {
 	Target identity.ID
 	State  []byte
 }
 
-// Format shows the name only, whatever the verb.
+// Format prints the name only, whatever the verb.
 func (b Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bundle of "+b.Name) }
 
-// Append appends the bundle as it is at a time: one JSON object, a line per
-// entry and chain so that a person can read it. The caller wipes it.
+// Append appends the bundle as of now: one JSON object, with a line for each
+// entry and chain so that a person can read it. The caller overwrites it after
+// use.
 func (b *Bundle) Append(dst []byte, now time.Time) []byte {
 	card := b.Card
 	if card == nil {
@@ -67,7 +67,7 @@ func (b *Bundle) Append(dst []byte, now time.Time) []byte {
 
 	head := fmt.Appendf(nil, "{\n\"format\": %q,\n\"exported\": %q,\n\"name\": %q,\n\"id\": %q,\n\"seed_hex\": \"",
 		Format, canon.FormatTime(now), b.Name, b.Key.ID())
-	// Room for all at once: growing would leave the seed behind.
+	// Allocate once: growing would leave a copy of the seed.
 	dst = append(slices.Grow(dst, len(head)+2*identity.Size+1+len(tail)), head...)
 	seed := b.Key.Seed()
 	defer clear(seed)

@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// reader ends with its context.
+// reader ends when its context ends.
 type reader struct {
 	ctx  context.Context
 	from io.Reader
@@ -21,7 +21,7 @@ func (r reader) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// body is what Get hands out: its failures are those of the adapter.
+// body is the body that Get returns. Its errors are those of the adapter.
 type body struct {
 	from io.Reader
 	io.Closer

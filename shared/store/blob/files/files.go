@@ -1,9 +1,9 @@
-// Package files keeps blobs as files of one directory, which any number of
+// Package files stores blobs as files of one directory, which any number of
 // processes of a machine may share.
 //
-// The invariant: the file of a key is always one whole version, because a new
-// one is written aside, synced and renamed over it; conditions are checked and
-// the rename done under one lock.
+// The invariant: the file of a key is always one complete version. A new
+// version is written to another file, synced and renamed over it; conditions
+// are checked and the rename is done under one lock.
 package files
 
 import (
@@ -25,27 +25,28 @@ import (
 )
 
 const (
-	// objects, incoming and lock are what the directory holds.
+	// objects, incoming and lock are the entries of the directory.
 	objects  = "objects"
 	incoming = "incoming"
 	lock     = "lock"
-	// directory marks the names of directories, as '%' is in no key: so "a" and
-	// "a/b" are both keys, as they are in S3.
+	// folder marks the names of directories. '%' is in no key, so "a" and "a/b"
+	// can both be keys, as in S3.
 	folder = "%"
-	// abandoned is the age of a half-written file whose writer is gone.
+	// abandoned is the age after which a half-written file has no writer any
+	// more.
 	abandoned = 24 * time.Hour
 )
 
-// Files are the blobs of one directory.
+// Files stores blobs in one directory.
 type Files struct {
 	dir string
-	// turn holds one token: writers of this process wait for it in line,
-	// before they poll for the lock that they share with other processes.
+	// turn holds one token. Writers of this process wait for it before they
+	// poll for the lock that they share with other processes.
 	turn chan struct{}
 }
 
-// Open makes the directory if it is absent, for the user alone, and removes what
-// writers left half-written there long ago by the clock now.
+// Open makes the directory if it is absent, readable for its owner only, and
+// removes half-written files that are abandoned at now.
 func Open(dir string, now time.Time) (*Files, error) {
 	for _, name := range []string{objects, incoming} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
@@ -60,7 +61,7 @@ func Open(dir string, now time.Time) (*Files, error) {
 	for _, entry := range left {
 		info, err := entry.Info()
 		if err == nil && now.Sub(info.ModTime()) > abandoned {
-			// It is of no use to anybody, and tried again at the next opening.
+			// A failure does no harm, and the next Open tries again.
 			_ = os.Remove(filepath.Join(dir, incoming, entry.Name()))
 		}
 	}
@@ -72,7 +73,7 @@ func (f *Files) path(key string) string {
 	return filepath.Join(f.dir, objects, filepath.FromSlash(strings.ReplaceAll(key, "/", folder+"/")))
 }
 
-// Get is of the port.
+// Get implements blob.Blobs.
 func (f *Files) Get(ctx context.Context, key string) (blob.Object, error) {
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Object{}, err
@@ -91,7 +92,7 @@ func (f *Files) Get(ctx context.Context, key string) (blob.Object, error) {
 	return blob.Object{Info: info, Body: body{reader{ctx, file}, file}}, nil
 }
 
-// Head is of the port.
+// Head implements blob.Blobs.
 func (f *Files) Head(ctx context.Context, key string) (blob.Info, error) {
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Info{}, err
@@ -121,8 +122,8 @@ func (f *Files) open(ctx context.Context, key string) (*os.File, error) {
 	return file, nil
 }
 
-// describe reads the whole of an open file for its tag, which is the SHA-256
-// of the bytes: no clock and no second file has to be right for it.
+// describe reads the whole of an open file for its tag, the SHA-256 of its
+// bytes, which depends on no clock and no second file.
 func describe(ctx context.Context, key string, file *os.File) (blob.Info, error) {
 	sum := sha256.New()
 	size, err := io.Copy(sum, reader{ctx, file})
@@ -136,7 +137,7 @@ func describe(ctx context.Context, key string, file *os.File) (blob.Info, error)
 	return blob.Info{Key: key, Size: size, Tag: hex.EncodeToString(sum.Sum(nil)), Modified: stat.ModTime()}, nil
 }
 
-// Put is of the port.
+// Put implements blob.Blobs.
 func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size int64, cond blob.If) (string, error) {
 	if err := blob.CheckPut(key, content, size, cond); err != nil {
 		return "", err
@@ -145,7 +146,7 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 	if err != nil {
 		return "", unavailable("writing", key, err)
 	}
-	// After the rename there is nothing of this name.
+	// After the rename no file has this name.
 	defer func() { _ = os.Remove(aside) }()
 	release, err := f.acquire(ctx)
 	if err != nil {
@@ -164,9 +165,9 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 // lockPoll is the pause between two tries to lock.
 const lockPoll = 50 * time.Millisecond
 
-// acquire waits until this is the one writer of the directory.
+// acquire waits until this is the only writer of the directory.
 func (f *Files) acquire(ctx context.Context) (release func(), err error) {
-	// A free turn is taken by chance even after the end.
+	// select may choose a free turn although ctx has ended.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -218,8 +219,8 @@ func (f *Files) holds(ctx context.Context, key string, cond blob.If) error {
 	return nil
 }
 
-// settle gives a file its name, on disk: a crash leaves the old object or the
-// new one.
+// settle renames a file to its key's name, durably: a crash leaves the old
+// object or the new one.
 func (f *Files) settle(aside, path string) error {
 	made, err := makeFolders(filepath.Join(f.dir, objects), filepath.Dir(path))
 	if err != nil {
@@ -247,8 +248,8 @@ func makeFolders(top, dir string) (parents []string, err error) {
 	return parents, os.MkdirAll(dir, 0o700)
 }
 
-// Delete is of the port. Folders that become empty stay: another process may
-// be about to put something there.
+// Delete implements blob.Blobs. Empty directories stay, because another process
+// may be about to write to them.
 func (f *Files) Delete(ctx context.Context, key string) error {
 	if err := blob.CheckKey(key); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// List is of the port. It walks the whole directory for each page: the byte order
-// of keys is not that of nested directories.
+// List implements blob.Blobs. It walks the whole directory for each page,
+// because the byte order of keys is not the order of nested directories.
 func (f *Files) List(ctx context.Context, prefix string, n int, cursor string) ([]blob.Info, string, error) {
 	if err := blob.CheckList(prefix, n); err != nil {
 		return nil, "", err
@@ -51,7 +51,7 @@ func (f *Files) List(ctx context.Context, prefix string, n int, cursor string) (
 	return all[:n:n], all[n-1].Key, nil
 }
 
-// gone forgives what was removed while the directory was walked.
+// gone ignores the error of a file that was removed during the walk.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

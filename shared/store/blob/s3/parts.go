@@ -13,16 +13,18 @@ import (
 )
 
 const (
-	// One connection to S3 gives about 80 MB/s, a function's network some times
-	// that. An index of 100,000 cards is 250 MB.
+	// One connection to S3 transfers about 80 MB/s, and a function's network
+	// several times that. An index of 100,000 cards is 250 MB.
 	partSize = 8 << 20
-	// ahead is how many parts are fetched or wait to be read: 32 MiB.
+	// ahead is the number of parts that are being fetched or wait to be read:
+	// 32 MiB.
 	ahead     = 4
 	partTries = 3
 )
 
-// parts is the body of a large object: the first part from the answer that
-// told its size, the others fetched beside it, in order, all of one version.
+// parts is the body of a large object. The first part comes from the answer
+// that reported the size; the others are fetched concurrently, and read in
+// order. All are of one version.
 type parts struct {
 	first io.ReadCloser
 	left  int64 // of the first part
@@ -32,13 +34,13 @@ type parts struct {
 	stop  context.CancelFunc
 }
 
-// part is one that was fetched, or why not.
+// part is a fetched part, or the error.
 type part struct {
 	data []byte
 	err  error
 }
 
-// readParts goes on from an answer whose body has info.Size bytes.
+// readParts continues an answer whose body has info.Size bytes.
 func (b *Bucket) readParts(ctx context.Context, first io.ReadCloser, info blob.Info) *parts {
 	ctx, stop := context.WithCancel(ctx)
 	p := &parts{first: first, left: partSize, queue: make(chan chan part, ahead-1), stop: stop}
@@ -57,7 +59,8 @@ func (b *Bucket) readParts(ctx context.Context, first io.ReadCloser, info blob.I
 	return p
 }
 
-// fetch reads the bytes from up to to, again if the answer breaks off.
+// fetch reads the bytes from (inclusive) to to (exclusive). It retries if the
+// answer breaks off.
 func (b *Bucket) fetch(ctx context.Context, info blob.Info, from, to int64) part {
 	in := &s3.GetObjectInput{
 		Bucket: &b.name, Key: &info.Key, IfMatch: &info.Tag, Range: aws.String(fmt.Sprintf("bytes=%d-%d", from, to-1)),
@@ -68,7 +71,7 @@ func (b *Bucket) fetch(ctx context.Context, info blob.Info, from, to int64) part
 		out, err := b.client.GetObject(ctx, in)
 		if err != nil {
 			errs = append(errs, err)
-			break // the client has tried again, or the object is another now
+			break // the client has retried already, or the object was replaced
 		}
 		_, err = io.ReadFull(out.Body, data)
 		if _ = out.Body.Close(); err == nil {
@@ -88,7 +91,7 @@ func (p *parts) Read(to []byte) (int, error) {
 			return n, io.ErrUnexpectedEOF
 		}
 		if p.left == 0 {
-			// What follows on this connection comes in parts.
+			// The rest of the object is fetched in parts.
 			err = errors.Join(ignoreEnd(err), p.first.Close())
 		}
 		return n, err
@@ -117,7 +120,7 @@ func ignoreEnd(err error) error {
 	return err
 }
 
-// Close ends what is still being fetched.
+// Close stops fetching.
 func (p *parts) Close() error {
 	p.stop()
 	return p.first.Close()

@@ -1,12 +1,12 @@
-// Package s3 keeps blobs in one bucket of S3.
+// Package s3 stores blobs in one S3 bucket.
 //
-// The invariants: every condition is S3's own (If-Match, If-None-Match), judged
-// where the object is, never by a look beforehand; every object carries the
-// random name of the Put that wrote it, so that a Put whose acknowledgement was
-// lost is known by its own object.
+// The invariants: S3 itself evaluates every condition (If-Match,
+// If-None-Match); nothing is read beforehand. Every object has the random name
+// of the Put that wrote it in its metadata, so that a Put whose acknowledgement
+// was lost is recognised.
 //
-// Whoever uses it needs s3:GetObject, s3:PutObject and s3:DeleteObject on the
-// keys, and s3:ListBucket: without that S3 says "forbidden" of an absent key.
+// The role needs s3:GetObject, s3:PutObject and s3:DeleteObject on the keys,
+// and s3:ListBucket: without it S3 answers 403 for an absent key.
 package s3
 
 import (
@@ -28,17 +28,16 @@ import (
 )
 
 const (
-	// putName is the object's metadata that names the Put.
+	// putName is the metadata entry that names the Put.
 	putName = "vacancy-put"
-	// firstByte ends a request that hangs. It counts from the end of the body,
-	// so that it does not end a large upload.
+	// firstByte is the timeout between the end of a request and the first byte
+	// of its answer. It does not limit a large upload.
 	firstByte = 10 * time.Second
-	// A failure that outlasts three tries within a second is the caller's to
-	// know; the SDK's own waits are up to 20 s each.
+	// Three tries take about a second. The SDK's own pauses are up to 20 s
+	// each, longer than callers can wait.
 	maxTries    = 3
 	longestWait = 500 * time.Millisecond
-	// tries at a condition that S3 cannot judge now, because another Put to
-	// the key is under way: 409.
+	// tries while S3 answers 409 because another Put to the key is under way
 	contendedTries = 5
 )
 
@@ -49,13 +48,13 @@ type Bucket struct {
 	rand   io.Reader
 }
 
-// New returns the blobs of the bucket. rand is safe for concurrent use.
+// New returns the blobs of the bucket. rand must be safe for concurrent use.
 func New(client *s3.Client, bucket string, rand io.Reader) *Bucket {
 	return &Bucket{client: client, name: bucket, rand: rand}
 }
 
-// NewClient makes a client whose timeouts suit large bodies: it bounds the wait
-// for an answer, not the transfer. opts change it afterwards.
+// NewClient makes a client with timeouts for large bodies: it limits the wait
+// for an answer, not the transfer. opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*s3.Options)) *s3.Client {
 	settings := func(o *s3.Options) {
 		o.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
@@ -66,7 +65,7 @@ func NewClient(cfg aws.Config, opts ...func(*s3.Options)) *s3.Client {
 	return s3.NewFromConfig(cfg, append([]func(*s3.Options){settings}, opts...)...)
 }
 
-// Get is of the port.
+// Get implements blob.Blobs.
 func (b *Bucket) Get(ctx context.Context, key string) (blob.Object, error) {
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Object{}, err
@@ -83,7 +82,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (blob.Object, error) {
 	return blob.Object{Info: info, Body: &body{from: from, left: info.Size}}, nil
 }
 
-// Head is of the port.
+// Head implements blob.Blobs.
 func (b *Bucket) Head(ctx context.Context, key string) (blob.Info, error) {
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Info{}, err
@@ -99,7 +98,7 @@ func (b *Bucket) head(ctx context.Context, key string) (*s3.HeadObjectOutput, er
 	return b.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.name, Key: &key})
 }
 
-// Put is of the port.
+// Put implements blob.Blobs.
 func (b *Bucket) Put(ctx context.Context, key string, content io.ReadSeeker, size int64, cond blob.If) (string, error) {
 	if err := blob.CheckPut(key, content, size, cond); err != nil {
 		return "", err
@@ -128,7 +127,7 @@ func (b *Bucket) Put(ctx context.Context, key string, content io.ReadSeeker, siz
 	return b.settle(ctx, key, put, err)
 }
 
-// put sends the object again while S3 cannot judge its condition.
+// put sends the object, and again while S3 answers 409.
 func (b *Bucket) put(ctx context.Context, in *s3.PutObjectInput) (*s3.PutObjectOutput, error) {
 	from, err := in.Body.(io.Seeker).Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -150,21 +149,21 @@ func (b *Bucket) put(ctx context.Context, in *s3.PutObjectInput) (*s3.PutObjectO
 	}
 }
 
-// settle tells a refusal from the echo of this Put's own success, whose answer
-// was lost and which the client sent again.
+// settle distinguishes a refusal from this Put's own success, whose answer was
+// lost and which the client retried.
 func (b *Bucket) settle(ctx context.Context, key, put string, refusal error) (string, error) {
 	there, err := b.head(ctx, key)
 	switch {
 	case err == nil && there.Metadata[putName] == put:
 		return aws.ToString(there.ETag), nil
 	case err != nil && !isAbsent(err):
-		// If it was applied, nobody knows yet.
+		// The outcome is unknown.
 		return "", failed("writing", key, errors.Join(refusal, err))
 	}
 	return "", fmt.Errorf("writing %s: %w: %w", key, blob.ErrConflict, refusal)
 }
 
-// Delete is of the port.
+// Delete implements blob.Blobs.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	if err := blob.CheckKey(key); err != nil {
 		return err
@@ -175,7 +174,7 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// List is of the port.
+// List implements blob.Blobs.
 func (b *Bucket) List(ctx context.Context, prefix string, n int, cursor string) ([]blob.Info, string, error) {
 	if err := blob.CheckList(prefix, n); err != nil {
 		return nil, "", err
@@ -198,7 +197,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, n int, cursor string) 
 	return page, page[len(page)-1].Key, nil
 }
 
-// body is an object's, whose end too early is told from its end.
+// body is an object's body. It distinguishes a broken connection from the end.
 type body struct {
 	from io.ReadCloser
 	left int64
@@ -225,13 +224,14 @@ func code(err error) string {
 	return ""
 }
 
-// refused reports whether S3 judged the condition of a Put and it did not
-// hold; an If-Match on an absent key is answered with "no such key".
+// refused reports whether a Put's condition did not hold; S3 answers an
+// If-Match on an absent key with NoSuchKey.
 func refused(err error) bool {
 	return code(err) == "PreconditionFailed" || isAbsent(err)
 }
 
-// isAbsent: a HEAD has no body to name the cause, so it is called NotFound.
+// isAbsent reports whether an object does not exist. A HEAD has no body, so its
+// error code is NotFound.
 func isAbsent(err error) bool {
 	return code(err) == "NoSuchKey" || code(err) == "NotFound"
 }

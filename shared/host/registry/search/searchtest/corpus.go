@@ -11,10 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Corpus makes entries like those of real cards: capabilities of 25 to 55
-// words of a vocabulary in which the word of rank r comes up like 1/(r+2.7),
-// one in ten of them in Chinese, with tags, skills and a claim that mostly
-// repeats the capability. The same seed gives the same entries.
+// Corpus generates entries like those of real cards: capabilities of 25 to 55
+// words of a vocabulary in which the word of rank r has the frequency
+// 1/(r+2.7), one in ten of them in Chinese, with tags, skills and a claim that
+// mostly repeats the capability. The same seed gives the same entries.
 type Corpus struct {
 	rand  *rand.Rand
 	words []string
@@ -25,7 +25,7 @@ type Corpus struct {
 
 const (
 	vocabulary = 40000
-	// newWord is how often a word is none of the vocabulary: names, versions.
+	// newWord is the share of words outside the vocabulary: names, versions.
 	newWord = 0.01
 )
 
@@ -50,8 +50,8 @@ func NewCorpus(seed uint64) *Corpus {
 	return c
 }
 
-// The parts of words: as in English some are far more common than others, so
-// that trigrams are too.
+// Syllables. As in English some are far more frequent than others, so trigrams
+// are too.
 var (
 	onsets  = strings.Fields("t s c p m d r l n b f st tr pr v g w h ch sh con re in un de pl gr j k qu z")
 	vowels  = strings.Fields("a e i o u e a i ea io ou ai y")
@@ -79,7 +79,7 @@ func (c *Corpus) syllables() string {
 	return b.String()
 }
 
-// Word gives a word as often as entries have it.
+// Word returns a word with the frequency that it has in entries.
 func (c *Corpus) Word() string {
 	if c.rand.Float64() < newWord {
 		return fmt.Sprintf("%s%d", c.syllables(), c.rand.IntN(1000))
@@ -100,7 +100,7 @@ func (c *Corpus) rank() int {
 	return lo
 }
 
-// chinese gives a run of n letters, the common ones more often.
+// chinese returns n characters, frequent ones more often.
 func (c *Corpus) chinese(n int) string {
 	var b strings.Builder
 	for range n {
@@ -109,7 +109,7 @@ func (c *Corpus) chinese(n int) string {
 	return b.String()
 }
 
-// sentence gives n words in Chinese, not written apart.
+// sentence returns n words in Chinese, without spaces.
 func (c *Corpus) sentence(n int) string {
 	var b strings.Builder
 	for range n {
@@ -118,7 +118,7 @@ func (c *Corpus) sentence(n int) string {
 	return b.String()
 }
 
-// text gives n words, or as much in Chinese.
+// text returns n words, or as much in Chinese.
 func (c *Corpus) text(n int, chinese bool) string {
 	words := make([]string, 0, n)
 	for range n {
@@ -134,7 +134,7 @@ func (c *Corpus) text(n int, chinese bool) string {
 	return strings.Join(words, " ")
 }
 
-// Entry gives the next entry. Its id is its number, and no key's.
+// Entry returns the next entry. Its id is its number, and no key's.
 func (c *Corpus) Entry() search.Entry {
 	c.next++
 	chinese := c.rand.IntN(10) == 0
@@ -163,7 +163,7 @@ func (c *Corpus) Entry() search.Entry {
 	return e
 }
 
-// Entries gives the next n entries.
+// Entries returns the next n entries.
 func (c *Corpus) Entries(n int) []search.Entry {
 	all := make([]search.Entry, n)
 	for i := range all {
@@ -172,7 +172,7 @@ func (c *Corpus) Entries(n int) []search.Entry {
 	return all
 }
 
-// Query gives one to three words to look for.
+// Query returns one to three words to search for.
 func (c *Corpus) Query() []string {
 	if c.rand.IntN(10) == 0 {
 		return []string{c.sentence(1)}
@@ -184,7 +184,7 @@ func (c *Corpus) Query() []string {
 	return words
 }
 
-// Substring gives three or more letters out of a word.
+// Substring returns three or more letters of a word.
 func (c *Corpus) Substring() string {
 	for {
 		w := []rune(c.words[c.rank()])
