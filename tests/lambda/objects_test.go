@@ -39,7 +39,7 @@ const sampleBucket = "vacancy-test-blobs"
 
 // bucket starts a server with one empty bucket, and returns it with the
 // environment for functions.
-func bucket(t *testing.T) (*objects, []string) {
+func bucket(t testing.TB) (*objects, []string) {
 	t.Helper()
 	o := &objects{kept: map[string]object3{}}
 	s := httptest.NewServer(o)
