@@ -102,7 +102,7 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) (err error) {
 	host.LogGateWarnings(ctx, log)
 	debug.SetGCPercent(gcPercent)
 	endpoints := a.seams.endpoints(
-		serve.Endpoint{Listener: public, Handler: found.endpoints(host).Public()},
+		serve.Endpoint{Listener: public, Handler: serve.LoopbackOnly(found.endpoints(host).Public())},
 		serve.Endpoint{Listener: handler, Handler: serve.AdminHandler(handler, host.Admin), Streams: true},
 	)
 	// When either the person or a handler ends the run, both end.
