@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -27,7 +28,7 @@ func (a *app) needAWS() error {
 	if a.seams.OpenCloud == nil {
 		return errNeedsAWS
 	}
-	return nil
+	return checkBuilt(a.env[builtEnv], builtOf())
 }
 
 // becomeAWS replaces this process by awsProgram. It returns only if it fails, or
@@ -37,7 +38,21 @@ func (a *app) becomeAWS(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return replaceProcess(path, append([]string{path}, args...), a.envList)
+	return replaceProcess(path, append([]string{path}, args...), append(slices.Clone(a.envList), builtEnv+"="+builtOf()))
+}
+
+// builtEnv tells awsProgram the commit or release of the program that it
+// replaces.
+const builtEnv = "VACANCY_BUILT"
+
+// checkBuilt refuses to replace a program that was built from another commit or
+// release than this one. "" is unknown and fits every one.
+func checkBuilt(replaced, own string) error {
+	if replaced == "" || own == "" || replaced == own {
+		return nil
+	}
+	err := problem.New(problem.Conflict, "vacancy is of %.40s, and %s beside it of %.40s", replaced, awsProgram, own)
+	return withHint(err, "go install ./cmd/... in a checkout's folder")
 }
 
 // findAWS returns the path of awsProgram: beside this program, or built from the
