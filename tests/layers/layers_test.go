@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,6 +246,21 @@ func TestNoHandlerImportsTheAdminAPI(t *testing.T) {
 	}
 }
 
+// A caller gets its target; only discovery asks registries.
+func TestTheCallersPackageKnowsNoRegistry(t *testing.T) {
+	dispatch := module + "shared/host/client/dispatch"
+	for _, f := range source(t) {
+		if f.test || f.pkg != dispatch {
+			continue
+		}
+		for _, im := range f.imports {
+			if strings.Contains(im, "/registry") || strings.HasSuffix(im, "/discovery") {
+				t.Errorf("%s imports %s", f.path, im)
+			}
+		}
+	}
+}
+
 func TestTheHostHasAtMostNineAreas(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join("..", "..", "shared", "host"))
 	if err != nil {
@@ -262,5 +278,39 @@ func TestTheFrontREADMEIsShort(t *testing.T) {
 	}
 	if n := strings.Count(string(b), "\n"); n > 160 {
 		t.Errorf("README.md has %d lines, want at most 160", n)
+	}
+}
+
+// committers commit to the store without store.Updater: the call pipeline has its
+// own two writes; callstats must not count twice after an unknown outcome; of
+// two text keys of a day the first counts; notifier is a store itself.
+var committers = []string{
+	"shared/host/call/send.go", "shared/host/call/callstats/callstats.go", "shared/host/keys/textkeys/document.go", "shared/front/serve/notifier.go",
+}
+
+var commit = regexp.MustCompile(`(\w+(?:\(\))?)\.Commit\(`)
+
+func TestAHostCommitsByTheUpdater(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range source(t) {
+		host := strings.HasPrefix(f.path, "shared/host/") || strings.HasPrefix(f.path, "shared/front/")
+		if f.test || !host || strings.HasSuffix(filepath.Dir(f.path), "test") {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join("..", "..", f.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range commit.FindAllStringSubmatch(string(b), -1) {
+			seen[f.path] = true
+			if m[1] != "updater()" && !slices.Contains(committers, f.path) {
+				t.Errorf("%s commits by %s; store.Updater retries and settles unknown outcomes", f.path, m[1])
+			}
+		}
+	}
+	for _, path := range committers {
+		if !seen[path] {
+			t.Errorf("%s is excepted and commits nothing", path)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -29,6 +30,19 @@ func (a *app) needAWS() error {
 		return errNeedsAWS
 	}
 	return checkBuilt(a.env[builtEnv], builtOf())
+}
+
+// openCloud opens an AWS account. A command that does anything else before calls
+// needAWS first.
+func (a *app) openCloud(ctx context.Context, region string) (cloud.Cloud, error) {
+	if err := a.needAWS(); err != nil {
+		return nil, err
+	}
+	c, err := a.seams.OpenCloud(ctx, region)
+	if err != nil {
+		return nil, withHint(err, "vacancy doctor")
+	}
+	return c, nil
 }
 
 // becomeAWS replaces this process by awsProgram. It returns only if it fails, or

@@ -136,12 +136,9 @@ func synthesis(name string) string {
 
 // deployed reads templates and real calls from AWS.
 func (a *app) deployed(ctx context.Context, rec stage.Record, since time.Duration) (templates [][]byte, real *cost.Real, more bool, err error) {
-	if err := a.needAWS(); err != nil {
-		return nil, nil, false, err
-	}
-	c, err := a.seams.OpenCloud(ctx, rec.Region)
+	c, err := a.openCloud(ctx, rec.Region)
 	if err != nil {
-		return nil, nil, false, withHint(err, "vacancy doctor")
+		return nil, nil, false, err
 	}
 	if templates, err = cloud.Templates(ctx, c, rec.Stage); err != nil {
 		if problem.Is(err, problem.NotFound) {

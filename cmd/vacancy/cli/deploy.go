@@ -111,6 +111,9 @@ func (a *app) deploy(ctx context.Context, f deployFlags) error {
 	if d.top, err = a.checkout(); err != nil {
 		return err
 	}
+	if err := a.needAWS(); err != nil { // before tools are installed, which the other program would check again
+		return err
+	}
 	if d.cdk, err = a.tools(ctx); err != nil {
 		return err
 	}

@@ -81,9 +81,9 @@ const visitTime = 20 * time.Second
 // facts collects the facts of a stage.
 func (a *app) facts(ctx context.Context, rec stage.Record) doctor.Facts {
 	var f doctor.Facts
-	c, err := a.seams.OpenCloud(ctx, "")
+	c, err := a.openCloud(ctx, "")
 	if err != nil && rec.Region != "" {
-		c, err = a.seams.OpenCloud(ctx, rec.Region)
+		c, err = a.openCloud(ctx, rec.Region)
 	}
 	if err != nil {
 		f = cloud.Blind(rec.Stage, err)

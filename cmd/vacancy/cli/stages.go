@@ -64,16 +64,13 @@ func (a *app) stageRecord(name string) (stage.Record, error) {
 // openStage returns a stage's record and account. A stage without a record,
 // deployed from elsewhere, is looked up with the current credentials.
 func (a *app) openStage(ctx context.Context, name string) (stage.Record, cloud.Cloud, error) {
-	if err := a.needAWS(); err != nil {
-		return stage.Record{}, nil, err
-	}
 	rec, err := a.stageRecord(name)
 	if err != nil && !problem.Is(err, problem.NotFound) {
 		return rec, nil, err
 	}
-	c, err := a.seams.OpenCloud(ctx, rec.Region)
+	c, err := a.openCloud(ctx, rec.Region)
 	if err != nil {
-		return rec, nil, withHint(err, "vacancy doctor")
+		return rec, nil, err
 	}
 	who, err := c.Caller(ctx)
 	if err != nil {

@@ -3,14 +3,13 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -141,14 +140,7 @@ func (e *remoteHost) keyed(at string) (string, stage.Key, error) {
 }
 
 // inClear reports whether requests to u can be read on the way.
-func inClear(u *url.URL) bool { return u.Scheme != "https" && !thisMachine(u.Hostname()) }
-
-// thisMachine reports whether a host name is this machine by its form, without
-// a name server.
-func thisMachine(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return dispatch.IsLocalhost(host) || err == nil && ip.Unmap().IsLoopback()
-}
+func inClear(u *url.URL) bool { return u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname()) }
 
 // hostURL is the base URL of a host that a person typed.
 func hostURL(s string) (string, error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -70,7 +71,7 @@ func (t Target) named() (Target, error) {
 // addresses resolves the host once: the checked addresses are dialled.
 func addresses(ctx context.Context, u *url.URL, own bool) ([]netip.AddrPort, error) {
 	ips := dispatch.Loopback()
-	if !dispatch.IsLocalhost(u.Hostname()) {
+	if !outbound.IsLocalhost(u.Hostname()) {
 		var err error
 		if ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname()); err != nil {
 			return nil, problem.Wrap(problem.Unavailable, err, "%s cannot be found", u.Hostname())

@@ -3,11 +3,11 @@ package serve
 import (
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -39,10 +39,5 @@ func isLoopback(host string) bool {
 		}
 		host = name
 	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
+	return outbound.IsThisMachine(strings.Trim(host, "[]"))
 }

@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"net/netip"
 	"net/url"
 	"time"
 
@@ -33,9 +32,9 @@ func Personal(timeout time.Duration) Route {
 		switch {
 		case err != nil:
 			return nil, err
-		case r.Scheme == e.Scheme && r.Host == e.Host, onThisMachine(r) && onThisMachine(e):
+		case r.Scheme == e.Scheme && r.Host == e.Host, outbound.IsThisMachine(r.Hostname()) && outbound.IsThisMachine(e.Hostname()):
 			return near, nil
-		case onThisMachine(e):
+		case outbound.IsThisMachine(e.Hostname()):
 			return nil, problem.New(problem.Forbidden, "its endpoint %s is this machine, and the registry is not", e.Host)
 		}
 		return far, overTLS(e)
@@ -59,11 +58,4 @@ func overTLS(e *url.URL) error {
 		return problem.New(problem.Forbidden, "its endpoint at %.80s takes calls in clear", e.Host)
 	}
 	return nil
-}
-
-// onThisMachine reports whether a URL's host is this machine by its literal
-// form, without asking a name server.
-func onThisMachine(u *url.URL) bool {
-	ip, err := netip.ParseAddr(u.Hostname())
-	return dispatch.IsLocalhost(u.Hostname()) || err == nil && ip.Unmap().IsLoopback()
 }

@@ -7,8 +7,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
 // dialTime bounds one connection attempt.
@@ -17,23 +18,16 @@ const dialTime = 10 * time.Second
 // loopback lists the addresses of localhost in the order of trying.
 var loopback = [...]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// IsLocalhost reports whether a host name is localhost or ends in ".localhost".
-// Such names mean this machine, whatever DNS answers (RFC 6761 section 6.3).
-func IsLocalhost(host string) bool {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
-}
-
-// Loopback lists the addresses of a name that IsLocalhost accepts.
+// Loopback lists the addresses of a name that outbound.IsLocalhost accepts.
 func Loopback() []netip.Addr { return loopback[:] }
 
 // Dial connects to addr, host:port, from a person's own machine: to any
-// address, and for IsLocalhost names to loopback, which Go's resolver does not
+// address, and for localhost names to loopback, which Go's resolver does not
 // know. A host uses outbound instead. It fits http.Transport's DialContext.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTime}
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil || !IsLocalhost(host) {
+	if err != nil || !outbound.IsLocalhost(host) {
 		return d.DialContext(ctx, network, addr)
 	}
 	var failed error
@@ -48,9 +42,9 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 }
 
 // Proxy is http.ProxyFromEnvironment, but bypasses the proxy for all
-// IsLocalhost names: a proxy would look for them on itself.
+// localhost names: a proxy would look for them on itself.
 func Proxy(r *http.Request) (*url.URL, error) {
-	if IsLocalhost(r.URL.Hostname()) {
+	if outbound.IsLocalhost(r.URL.Hostname()) {
 		return nil, nil
 	}
 	return http.ProxyFromEnvironment(r)
