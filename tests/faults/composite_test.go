@@ -33,7 +33,7 @@ func (h *fixture) composed(children int) *fixture {
 	must(h.t, err)
 	_, _, err = v.SetPlan(h.t.Context(), parent.ID, p)
 	must(h.t, err)
-	return &fixture{Home: h.Home, t: h.t, vacant: parent.ID, caller: caller.New(h.t, parent.ID), asked: h.asked}
+	return &fixture{Host: h.Host, t: h.t, vacant: parent.ID, caller: caller.New(h.t, parent.ID), asked: h.asked}
 }
 
 // whole requires verify to find nothing.
@@ -85,7 +85,7 @@ func TestFaultInTheTransactionOfADelegation(t *testing.T) {
 	base.answered("the first of the day")
 	for i, f := range faultproxy.Faults() {
 		t.Run(f.String(), func(t *testing.T) {
-			h := (&fixture{Home: base.Home, t: t, asked: map[string]int{}}).composed(i + 1)
+			h := (&fixture{Host: base.Host, t: t, asked: map[string]int{}}).composed(i + 1)
 			proxy := faultproxy.Start(t, h.Endpoint)
 			proxy.Set(faultproxy.Rule{Operation: "TransactWriteItems", Nth: 1, Fault: f, For: 20 * time.Millisecond})
 			e := h.caller.Call("broken", time.Now())

@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
@@ -61,7 +61,7 @@ func delegateAll(t *testing.T, server *serve.Server, from, to identity.ID, says 
 }
 
 func TestEvidenceCapacity(t *testing.T) {
-	h := awshome.New(t)
+	h := awshost.New(t)
 	server := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	f := &family{server: server}
 	parent := f.vacant(t)
@@ -107,7 +107,7 @@ func TestEvidenceCapacity(t *testing.T) {
 // The siblings' last answers nearly exhaust their read budgets, and earlier
 // ones are as large as a row may be. The bound holds whatever the rows contain.
 func TestEvidenceCapacityIsBounded(t *testing.T) {
-	h := awshome.New(t)
+	h := awshost.New(t)
 	server := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	parent := (&family{server: server}).vacant(t)
 	spawn := func(name string) identity.ID {
@@ -149,7 +149,7 @@ func TestEvidenceCapacityIsBounded(t *testing.T) {
 const maxObservedUnits = 3
 
 func TestObservationCapacity(t *testing.T) {
-	h := awshome.New(t)
+	h := awshost.New(t)
 	counter := &roundtrips.Counter{}
 	now := time.Now().Add(-time.Hour)
 	o := callstats.New(callstats.Config{

@@ -193,7 +193,7 @@ func (h *fixture) again(e *envelope.Envelope, first caller.Answer) string {
 // another is the same host with a caller of its own and a proxy.
 func (h *fixture) another(t *testing.T) (*fixture, *faultproxy.Proxy) {
 	t.Helper()
-	other := &fixture{Home: h.Home, t: t, vacant: h.vacant, caller: caller.New(t, h.vacant), asked: map[string]int{}}
+	other := &fixture{Host: h.Host, t: t, vacant: h.vacant, caller: caller.New(t, h.vacant), asked: map[string]int{}}
 	other.answered("first of " + t.Name())
 	return other, faultproxy.Start(t, h.Endpoint)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
@@ -77,7 +77,7 @@ func (f *family) request(tb testing.TB, parent, child identity.ID) graduation.Su
 }
 
 func TestTheGateOverDynamoDBLocal(t *testing.T) {
-	h := awshome.New(t)
+	h := awshost.New(t)
 	s := h.Store(h.Endpoint)
 	f := &family{server: h.Open(t, s, time.Now, nil)}
 	gatetest.Run(t, gatetest.Fixture{
@@ -108,7 +108,7 @@ func TestTheGateOverDynamoDBLocal(t *testing.T) {
 // other's.
 func TestOf50GraduationsAtOnceOfTwoHostsThreeSucceed(t *testing.T) {
 	const many, limit = 50, 3
-	h := awshome.New(t)
+	h := awshost.New(t)
 	f := &family{server: h.Open(t, h.Store(h.Endpoint), time.Now, nil)}
 	other := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	parent := f.vacant(t)
@@ -181,7 +181,7 @@ const (
 )
 
 func TestGraduationCapacity(t *testing.T) {
-	h := awshome.New(t)
+	h := awshost.New(t)
 	f := &family{server: h.Open(t, h.Store(h.Endpoint), time.Now, nil)}
 	parent := f.vacant(t)
 	counter := &roundtrips.Counter{}

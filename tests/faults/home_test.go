@@ -17,13 +17,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
 // fixture is a host with one vacant, which counts its questions.
 type fixture struct {
-	*awshome.Home
+	*awshost.Host
 	t      *testing.T
 	vacant identity.ID
 	caller *caller.Caller
@@ -34,7 +34,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &fixture{Home: awshome.New(t), t: t, asked: map[string]int{}}
+	h := &fixture{Host: awshost.New(t), t: t, asked: map[string]int{}}
 	server := h.Open(t, h.Store(h.Endpoint), time.Now, h.kinds())
 	r, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: "counting", Capability: "counts", Substrate: "counting"})
 	if err != nil {

@@ -44,7 +44,7 @@ func TestOnlyTheStagesOwnKeyOpensItsControlHandlers(t *testing.T) {
 	if _, exit := s.vacancy(t, "keys", "rotate-operator", "--stage", s.Stage); exit != 0 {
 		t.Fatalf("rotate-operator: exit %d", exit)
 	}
-	rec, err := stage.Records{Dir: filepath.Join(s.home, "stages")}.Read(s.Stage)
+	rec, err := stage.Records{Dir: filepath.Join(s.dataHome, "stages")}.Read(s.Stage)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ var neighbourStage = sync.OnceValues(func() (*deployed, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := &deployed{Record: stage.Record{Stage: "next"}, home: filepath.Join(scratch, "next"), aws: s}
+	next := &deployed{Record: stage.Record{Stage: "next"}, dataHome: filepath.Join(scratch, "next"), aws: s}
 	if err := next.interrupted(ctx, top); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ var neighbourStage = sync.OnceValues(func() (*deployed, error) {
 	if _, err := timed("deployment of stage next, after one that was killed", cmd); err != nil {
 		return nil, err
 	}
-	return known(s, next.home, "next")
+	return known(s, next.dataHome, "next")
 })
 
 func neighbour(t *testing.T) *deployed {
@@ -64,7 +64,7 @@ func neighbour(t *testing.T) *deployed {
 
 // deployment is the command that deploys the stage from a checkout.
 func (s *deployed) deployment(ctx context.Context, checkout string) (*exec.Cmd, error) {
-	return command(ctx, s.aws, checkout, s.home, "deploy", "--stage", s.Stage, "--yes", "--bootstrap",
+	return command(ctx, s.aws, checkout, s.dataHome, "deploy", "--stage", s.Stage, "--yes", "--bootstrap",
 		"--no-edge", "--context", "arch="+runtime.GOARCH, "--context", "concurrency=64", "--context", "keep=true")
 }
 

@@ -30,8 +30,8 @@ import (
 // deployed is a stage, as its operator knows it.
 type deployed struct {
 	stage.Record
-	home string // the operator's $VACANCY_HOME
-	aws  *server.Server
+	dataHome string // the operator's $VACANCY_HOME
+	aws      *server.Server
 }
 
 // command is the vacancy command in a process of its own: in a checkout, with
@@ -63,7 +63,7 @@ func (s *deployed) try(t *testing.T, checkout string, args ...string) (stdout, s
 	// Commands about a long load's calls take longer by these.
 	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Duration(*calls)*100*time.Millisecond)
 	defer cancel()
-	cmd, err := command(ctx, s.aws, checkout, s.home, args...)
+	cmd, err := command(ctx, s.aws, checkout, s.dataHome, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func TestAStageThatKeepsItsDataGoesAndLeavesIt(t *testing.T) {
 // destroy runs destroy with a person's input.
 func (s *deployed) destroy(t *testing.T, typed string) int {
 	t.Helper()
-	cmd, err := command(t.Context(), s.aws, root(t), s.home, "destroy", "--stage", s.Stage)
+	cmd, err := command(t.Context(), s.aws, root(t), s.dataHome, "destroy", "--stage", s.Stage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestAStageThatKeepsNothingLeavesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a second stage: tests/run deep")
 	}
-	s := &deployed{Record: stage.Record{Stage: "gone"}, home: t.TempDir(), aws: local(t)}
+	s := &deployed{Record: stage.Record{Stage: "gone"}, dataHome: t.TempDir(), aws: local(t)}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := plainly(ctx, s.aws, root(t), s.Stage, []string{"vacancy-gone-data"}, chosen()...); err != nil {

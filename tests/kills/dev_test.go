@@ -25,7 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// scratch is the directory of this run's homes. Its path is short, because a
+// scratch is the directory of this run's data directories. Its path is short, because a
 // socket's path is limited to about a hundred bytes.
 var scratch string
 
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// prepared is a home with an identity and these vacants, made once by commands.
+// prepared is a data directory with an identity and these vacants, made once by commands.
 var prepared = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp(scratch, "")
 	if err != nil {
@@ -64,7 +64,7 @@ var prepared = sync.OnceValues(func() (string, error) {
 // unreachable is the substrate of a vacant that accepts calls and fails them.
 const unreachable = "http:http://127.0.0.1:1/"
 
-// command runs a command line in this process over a home and returns its
+// command runs a command line in this process over a data directory and returns its
 // output.
 func command(ctx context.Context, target string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
@@ -80,7 +80,7 @@ type devTarget struct {
 	at  time.Time
 }
 
-// newDevTarget is a copy of the prepared home, or an empty one.
+// newDevTarget is a copy of the prepared directory, or an empty one.
 func newDevTarget(t *testing.T, empty bool) *devTarget {
 	t.Helper()
 	dir, err := os.MkdirTemp(scratch, "")

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 	"github.com/vacancy-host/vacancy/tests/lambda"
 )
@@ -33,13 +33,13 @@ var bootstrap = sync.OnceValues(func() (string, error) {
 // lambdaTarget is tables on DynamoDB Local. Its functions use the machine's
 // clock.
 type lambdaTarget struct {
-	*awshome.Home
+	*awshost.Host
 	vacants map[string]identity.ID
 }
 
 func newLambdaTarget(t *testing.T) *lambdaTarget {
 	t.Helper()
-	h := &lambdaTarget{Home: awshome.New(t), vacants: map[string]identity.ID{}}
+	h := &lambdaTarget{Host: awshost.New(t), vacants: map[string]identity.ID{}}
 	server := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	for name, substrate := range map[string]string{"echo": "echo", "failing": unreachable} {
 		r, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: name, Substrate: substrate})

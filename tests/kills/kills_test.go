@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
-// set prepares a scenario in its own home.
-func set(t *testing.T, sc scenario, in homes) *stage {
+// set prepares a scenario with its own data.
+func set(t *testing.T, sc scenario, in targets) *stage {
 	t.Helper()
 	s := &stage{t: t, ctx: t.Context()}
 	if in == inDev {
@@ -44,11 +44,11 @@ func (s *stage) raise(sc scenario) process {
 	return p
 }
 
-var names = map[homes]string{inDev: "dev", inFunction: "function"}
+var names = map[targets]string{inDev: "dev", inFunction: "function"}
 
-// each runs a test for every scenario in each of its homes.
-func each(t *testing.T, test func(t *testing.T, sc scenario, in homes)) {
-	for _, in := range []homes{inDev, inFunction} {
+// each runs a test for every scenario on each of its targets.
+func each(t *testing.T, test func(t *testing.T, sc scenario, in targets)) {
+	for _, in := range []targets{inDev, inFunction} {
 		t.Run(names[in], func(t *testing.T) {
 			for _, sc := range table {
 				if sc.in&in == 0 {
@@ -66,7 +66,7 @@ func each(t *testing.T, test func(t *testing.T, sc scenario, in homes)) {
 // A healthy run of each request makes exactly the calls that the table names: a
 // new call needs a new row.
 func TestEveryCallHasItsRow(t *testing.T) {
-	each(t, func(t *testing.T, sc scenario, in homes) {
+	each(t, func(t *testing.T, sc scenario, in targets) {
 		s := set(t, sc, in)
 		var trace []string
 		if sc.make == nil {
@@ -104,7 +104,7 @@ func TestEveryCallHasItsRow(t *testing.T) {
 // A host killed at each place of the table leaves consistent data, the same
 // request gets its fate, and the next one succeeds.
 func TestKilledHostLeavesNoDoubt(t *testing.T) {
-	each(t, func(t *testing.T, sc scenario, in homes) {
+	each(t, func(t *testing.T, sc scenario, in targets) {
 		for i, pt := range sc.points {
 			at := pt.place()
 			if pt.in&in == 0 || !storetest.Sampled(i) {
@@ -160,7 +160,7 @@ func (s *stage) kill(sc scenario, at place) (request, *response) {
 }
 
 // tomorrow moves the clock to a day without a key. On a function's own clock
-// the home has none anyway.
+// the tables have none anyway.
 func tomorrow(s *stage, p process) {
 	if _, ok := p.(*dev); ok {
 		p.later(24 * time.Hour)

@@ -25,7 +25,7 @@ func (i item) kind() string {
 }
 
 // callOf is the store call behind a request to DynamoDB, named as calltest.Op
-// names it, so that both homes share one table.
+// names it, so that both targets share one table.
 func callOf(operation string, body []byte) string {
 	var in struct {
 		Key, Item                 item

@@ -63,7 +63,7 @@ type response struct {
 	body   []byte
 }
 
-// stage is one home with one caller, before the request dies on it.
+// stage is one target with one caller, before the request dies on it.
 type stage struct {
 	t      *testing.T
 	ctx    context.Context
@@ -171,7 +171,7 @@ func (s *stage) read(e *envelope.Envelope, r response, err error) caller.Answer 
 	return a
 }
 
-// whole is `vacancy verify`'s report about the home.
+// whole is `vacancy verify`'s report about the host.
 func (s *stage) whole() {
 	s.t.Helper()
 	if s.t.Failed() {

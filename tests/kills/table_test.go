@@ -30,7 +30,7 @@ type point struct {
 	when when
 	call string
 	then fate
-	in   homes
+	in   targets
 }
 
 func (p point) place() place { return place{p.call, bool(p.when)} }
@@ -43,11 +43,11 @@ const (
 	after  when = true
 )
 
-// homes of a scenario.
-type homes int
+// targets are the kinds of host that a scenario runs on.
+type targets int
 
 const (
-	inDev homes = 1 << iota
+	inDev targets = 1 << iota
 	inFunction
 	both = inDev | inFunction
 )
@@ -55,10 +55,10 @@ const (
 // scenario is a request, and all calls that it makes.
 type scenario struct {
 	request string
-	in      homes
-	// empty: the home contains nothing yet.
+	in      targets
+	// empty: the target contains nothing yet.
 	empty bool
-	// prepare changes the home before a process runs, warm the process before
+	// prepare changes the data before a process runs, warm the process before
 	// the request. nil: nothing.
 	prepare func(*stage)
 	warm    func(*stage, process)

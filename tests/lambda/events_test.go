@@ -28,7 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
@@ -121,7 +121,7 @@ func controlEvents() map[string]any {
 		"admin-show.json":      keyed("GET", "/v1/admin/vacants/sample", nil),
 		"admin-pause.json":     keyed("POST", "/v1/admin/vacants/sample/pause", nil),
 		"admin-host.json":      keyed("GET", "/v1/admin/host?challenge=0123456789abcdef", nil),
-		"admin-url.json":       keyed("PUT", "/v1/admin/host", []byte(`{"url":"`+awshome.URL+`"}`)),
+		"admin-url.json":       keyed("PUT", "/v1/admin/host", []byte(`{"url":"`+awshost.URL+`"}`)),
 		"admin-no-key.json":    bare,
 		"admin-wrong-key.json": wrong,
 		"admin-browser.json":   browser,
@@ -136,7 +136,7 @@ func controlEvents() map[string]any {
 // address at a host of tests.
 func sampleHalo(at time.Time) registryclient.Halo {
 	ctx, id := context.Background(), sampleVacant.ID()
-	c, err := card.New(id, "echoes", []string{"echo"}, awshome.URL+"/v/"+id.String()+caller.SendPath)
+	c, err := card.New(id, "echoes", []string{"echo"}, awshost.URL+"/v/"+id.String()+caller.SendPath)
 	if err == nil {
 		err = c.Sign(ctx, sampleVacant)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 )
 
 // No caller's request loads the search engine: the two functions with it are
@@ -38,17 +38,17 @@ func TestZipIsAtMostFiveMegabytes(t *testing.T) {
 // which a caller waits for besides the call itself. An iteration is 25 starts;
 // their median is reported.
 func BenchmarkColdStart(b *testing.B) {
-	home := awshome.New(b)
+	host := awshost.New(b)
 	// A start reads both tables. DynamoDB Local is slow at its first hundred
 	// answers, DynamoDB is not.
 	for range 100 {
-		if err := home.Store(home.Endpoint).Warm(b.Context(), store.Key{Partition: "warm", Sort: "warm"}); err != nil {
+		if err := host.Store(host.Endpoint).Warm(b.Context(), store.Key{Partition: "warm", Sort: "warm"}); err != nil {
 			b.Fatal(err)
 		}
 	}
 	_, blobs := bucket(b)
 	for _, name := range names {
-		program, env := bootstrap(b, name), home.Env(home.Endpoint)
+		program, env := bootstrap(b, name), host.Env(host.Endpoint)
 		if name == "search" || name == "indexer" {
 			env = append(env, blobs...) // which the other functions refuse
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 )
@@ -57,10 +57,10 @@ func bootstrap(tb testing.TB, name string) string {
 	return b
 }
 
-// run starts a function over a home, with additional environment variables.
-func run(tb testing.TB, name string, home *awshome.Home, more ...string) *Function {
+// run starts a function over a host's tables, with additional environment variables.
+func run(tb testing.TB, name string, host *awshost.Host, more ...string) *Function {
 	tb.Helper()
-	return Start(tb, bootstrap(tb, name), Options{Env: append(home.Env(home.Endpoint), more...)})
+	return Start(tb, bootstrap(tb, name), Options{Env: append(host.Env(host.Endpoint), more...)})
 }
 
 // lines ends f and reads its log.
@@ -114,24 +114,24 @@ func send(t *testing.T, f *Function, path string, e *envelope.Envelope) caller.A
 }
 
 // sound requires the rows of a pair to obey their rules.
-func sound(t *testing.T, home *awshome.Home, pair call.Pair) {
+func sound(t *testing.T, host *awshost.Host, pair call.Pair) {
 	t.Helper()
-	s := home.Store(home.Endpoint)
-	for _, err := range calltest.CheckStreams(t.Context(), s, pair, home.Open(t, s, time.Now, nil).Texts) {
+	s := host.Store(host.Endpoint)
+	for _, err := range calltest.CheckStreams(t.Context(), s, pair, host.Open(t, s, time.Now, nil).Texts) {
 		t.Error(err)
 	}
 }
 
 func TestFunctionAnswersTheSampleEvents(t *testing.T) {
-	home := awshome.New(t)
+	host := awshost.New(t)
 	// An imported vacant answers nothing that was signed before its import, so
 	// it was imported before the samples were signed.
 	early := func() time.Time { return signedAt.Add(-time.Hour) }
 	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
-	if _, err := home.Open(t, home.Store(home.Endpoint), early, nil).Vacants.Create(t.Context(), spec); err != nil {
+	if _, err := host.Open(t, host.Store(host.Endpoint), early, nil).Vacants.Create(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
-	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(home.Endpoint)})
+	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(host.Endpoint)})
 	first, second, reset := signedSamples()
 	id := sampleVacant.ID()
 	short := id.Short()
@@ -146,7 +146,7 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 		state  string
 		says   string // somewhere in the body
 	}{
-		{"message-card.json", nil, 200, nil, "", "", `"capability_text":"echoes","endpoint":"` + awshome.URL + "/v/" + id.String() + caller.SendPath + `"`},
+		{"message-card.json", nil, 200, nil, "", "", `"capability_text":"echoes","endpoint":"` + awshost.URL + "/v/" + id.String() + caller.SendPath + `"`},
 		{"message-health.json", nil, 200, nil, "", "", `"state":"LOCAL"`},
 		{"message-send-forged.json", nil, 401, nil, "", "", "envelope signature did not verify"},
 		{"message-send-text.json", nil, 415, nil, "", "", "text/plain"},
@@ -188,13 +188,13 @@ func TestFunctionAnswersTheSampleEvents(t *testing.T) {
 			t.Errorf("%s: text and state (-want +got):\n%s", tt.name, diff)
 		}
 	}
-	sound(t, home, call.Pair{Caller: sampleCaller.ID(), Vacant: id})
+	sound(t, host, call.Pair{Caller: sampleCaller.ID(), Vacant: id})
 }
 
 func TestCardIsCachedByItsTag(t *testing.T) {
-	home := awshome.New(t)
-	id := home.Create(t, "tagged", nil)
-	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(home.Endpoint)})
+	host := awshost.New(t)
+	id := host.Create(t, "tagged", nil)
+	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(host.Endpoint)})
 	event := NewEvent("/v/"+id.String()+"/card", nil)
 	r, err := f.Send(t.Context(), event.Encode())
 	if err != nil || r.Status != 200 || r.Headers["Etag"] == "" {
@@ -207,10 +207,10 @@ func TestCardIsCachedByItsTag(t *testing.T) {
 }
 
 func TestFrozenFunctionAnswersTheNextCall(t *testing.T) {
-	home := awshome.New(t)
-	c := caller.New(t, home.Create(t, "frozen", nil))
-	proxy := faultproxy.Start(t, home.Endpoint)
-	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(proxy.URL), Freeze: true})
+	host := awshost.New(t)
+	c := caller.New(t, host.Create(t, "frozen", nil))
+	proxy := faultproxy.Start(t, host.Endpoint)
+	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(proxy.URL), Freeze: true})
 	for i := range 4 {
 		e := c.Call(fmt.Sprint("call ", i), time.Now())
 		if a := send(t, f, caller.SendPath, e); a.Status != 200 {
@@ -225,17 +225,17 @@ func TestFrozenFunctionAnswersTheNextCall(t *testing.T) {
 			proxy.Cut() // the effect of a long sleep on connections
 		}
 	}
-	sound(t, home, call.Pair{Caller: c.Key.ID(), Vacant: c.To})
+	sound(t, host, call.Pair{Caller: c.Key.ID(), Vacant: c.To})
 }
 
 // Two execution environments get one envelope at once, as when a caller's retry
 // overtakes its first try: one runs it.
 func TestOfTwoFunctionsOneAcceptsAnEnvelope(t *testing.T) {
-	home := awshome.New(t)
-	c := caller.New(t, home.Create(t, "raced", nil))
+	host := awshost.New(t)
+	c := caller.New(t, host.Create(t, "raced", nil))
 	functions := [2]*Function{}
 	for i := range functions {
-		functions[i] = Start(t, bootstrap(t, "message"), Options{Env: home.Env(home.Endpoint)})
+		functions[i] = Start(t, bootstrap(t, "message"), Options{Env: host.Env(host.Endpoint)})
 	}
 	for round := range 12 {
 		// Every third round they are two messages for one position: a fork.
@@ -262,7 +262,7 @@ func TestOfTwoFunctionsOneAcceptsAnEnvelope(t *testing.T) {
 		}
 		c.Accepted(both[winner])
 	}
-	sound(t, home, call.Pair{Caller: c.Key.ID(), Vacant: c.To})
+	sound(t, host, call.Pair{Caller: c.Key.ID(), Vacant: c.To})
 }
 
 func race(t *testing.T, functions [2]*Function, both [2]*envelope.Envelope) (answers [2]caller.Answer) {
@@ -289,9 +289,9 @@ func race(t *testing.T, functions [2]*Function, both [2]*envelope.Envelope) (ans
 // are four of the function's answer.
 func TestLargestAnswerIsFarBelowLambdasLimit(t *testing.T) {
 	const limit, body = 6 << 20, 256 << 10
-	home := awshome.New(t)
-	c := caller.New(t, home.Create(t, "large", nil))
-	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(home.Endpoint)})
+	host := awshost.New(t)
+	c := caller.New(t, host.Create(t, "large", nil))
+	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(host.Endpoint)})
 	empty := len(caller.Body(c.Call("", time.Now())))
 	e := c.Call(strings.Repeat(`"`, (body-empty)/2), time.Now())
 	if n := len(caller.Body(e)); n < body-1 || n > body {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
@@ -25,14 +25,14 @@ func (threes) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// operated is a home with the samples' operator key.
-func operated(t *testing.T) *awshome.Home {
+// operated is a host with the samples' operator key.
+func operated(t *testing.T) *awshost.Host {
 	t.Helper()
-	home := awshome.New(t)
-	if got := home.OperatorKey(t, threes{}); got != sampleOperator {
+	host := awshost.New(t)
+	if got := host.OperatorKey(t, threes{}); got != sampleOperator {
 		t.Fatalf("OperatorKey() = %s, want that of the samples, %s", got, sampleOperator)
 	}
-	return home
+	return host
 }
 
 // replay gives f sample events, in order, and compares its answers.
@@ -67,7 +67,7 @@ func TestAccountAnswersTheSampleEvents(t *testing.T) {
 		{"admin-show.json", 200, `"state":"LOCAL"`},
 		{"admin-pause.json", 200, `"state":"HIBERNATING"`},
 		{"admin-list.json", 200, `"state":"HIBERNATING"`},
-		{"admin-host.json", 200, `"key":"software","url":"` + awshome.URL + `"`},
+		{"admin-host.json", 200, `"key":"software","url":"` + awshost.URL + `"`},
 		{"admin-url.json", 200, `"cards_signed":0`},
 	})
 	if strings.Contains(strings.Join([]string{f.Log()}, ""), sampleOperator) {
@@ -85,10 +85,10 @@ func TestAccountAnswersTheSampleEvents(t *testing.T) {
 }
 
 func TestTheKeyBeforeARotationOpensNothing(t *testing.T) {
-	home := operated(t)
-	f := run(t, "admin", home)
+	host := operated(t)
+	f := run(t, "admin", host)
 	replay(t, f, []step{{"admin-list.json", 200, ""}})
-	key := home.OperatorKey(t, io.MultiReader(bytes.NewReader(bytes.Repeat([]byte{4}, 32)), threes{}))
+	key := host.OperatorKey(t, io.MultiReader(bytes.NewReader(bytes.Repeat([]byte{4}, 32)), threes{}))
 	replay(t, f, []step{{"admin-list.json", 401, ""}})
 	e := NewEvent("/v1/admin/vacants", nil)
 	e.Headers["authorization"] = "Bearer " + key
@@ -98,9 +98,9 @@ func TestTheKeyBeforeARotationOpensNothing(t *testing.T) {
 }
 
 func TestExportAnswersTheSampleEventsAndWritesNothing(t *testing.T) {
-	home := operated(t)
-	home.Create(t, "audited", nil)
-	f := run(t, "export", home)
+	host := operated(t)
+	host.Create(t, "audited", nil)
+	f := run(t, "export", host)
 	replay(t, f, []step{
 		{"export-no-key.json", 401, `"code":"unauthorized"`},
 		{"export-about.json", 200, ""},
@@ -115,9 +115,9 @@ func TestExportAnswersTheSampleEventsAndWritesNothing(t *testing.T) {
 }
 
 func TestBehindAnEdgeTheRawURLIsShut(t *testing.T) {
-	home := awshome.New(t)
-	home.Create(t, "sole", sampleVacant)
-	f := run(t, "message", home, "VACANCY_EDGE_SECRET="+sampleEdge+"-the-new-one", "VACANCY_EDGE_SECRET_BEFORE="+sampleEdge)
+	host := awshost.New(t)
+	host.Create(t, "sole", sampleVacant)
+	f := run(t, "message", host, "VACANCY_EDGE_SECRET="+sampleEdge+"-the-new-one", "VACANCY_EDGE_SECRET_BEFORE="+sampleEdge)
 	replay(t, f, []step{
 		{"message-edge.json", 200, `"capability_text":"echoes"`},
 		{"message-card.json", 403, `"code":"forbidden"`},
@@ -130,9 +130,9 @@ func TestBehindAnEdgeTheRawURLIsShut(t *testing.T) {
 }
 
 func TestAnAddressThatAsksTooOftenIsHeldBackAndOthersAreNot(t *testing.T) {
-	home := awshome.New(t)
-	id := home.Create(t, "busy", nil)
-	f := run(t, "message", home, "VACANCY_RATE=0.01:4", "VACANCY_PAIR_RATE=0.01:2")
+	host := awshost.New(t)
+	id := host.Create(t, "busy", nil)
+	f := run(t, "message", host, "VACANCY_RATE=0.01:4", "VACANCY_PAIR_RATE=0.01:2")
 	from := func(address string, event Event) Response {
 		t.Helper()
 		event.RequestContext.HTTP.SourceIP = address
@@ -167,8 +167,8 @@ func TestAnAddressThatAsksTooOftenIsHeldBackAndOthersAreNot(t *testing.T) {
 }
 
 func TestSixMegabytesAreRefusedInOneWord(t *testing.T) {
-	home := awshome.New(t)
-	f := run(t, "message", home, "VACANCY_PAIR_RATE=1:10")
+	host := awshost.New(t)
+	f := run(t, "message", host, "VACANCY_PAIR_RATE=1:10")
 	large := NewEvent(caller.SendPath, bytes.Repeat([]byte("x"), 6<<20))
 	for _, e := range []Event{large, large.Base64()} {
 		if r, err := f.Send(t.Context(), e.Encode()); err != nil || r.Status != 413 {
@@ -180,9 +180,9 @@ func TestSixMegabytesAreRefusedInOneWord(t *testing.T) {
 // Function URLs write header names in lower case; other senders of such events
 // may not.
 func TestHeadersOfAnyCaseAreUnderstood(t *testing.T) {
-	home := awshome.New(t)
-	c := caller.New(t, home.Create(t, "cased", nil))
-	f := run(t, "message", home)
+	host := awshost.New(t)
+	c := caller.New(t, host.Create(t, "cased", nil))
+	f := run(t, "message", host)
 	e := c.Call("hi", time.Now())
 	event := NewEvent("/v/"+c.To.String()+caller.SendPath+"?a=1&a=2&a=3", caller.Body(e))
 	delete(event.Headers, "content-type")

@@ -19,21 +19,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 )
 
-// kin is a home with a parent, and children with another substrate.
+// kin is a host with a parent, and children with another substrate.
 type kin struct {
-	home   *awshome.Home
+	host   *awshost.Host
 	server *serve.Server
 	parent identity.ID
 }
 
 func newKin(t *testing.T) *kin {
 	t.Helper()
-	k := &kin{home: operated(t)}
-	k.server = k.home.Open(t, k.home.Store(k.home.Endpoint), time.Now, nil)
-	k.parent = k.home.Create(t, "parent", nil)
+	k := &kin{host: operated(t)}
+	k.server = k.host.Open(t, k.host.Store(k.host.Endpoint), time.Now, nil)
+	k.parent = k.host.Create(t, "parent", nil)
 	return k
 }
 
@@ -71,11 +71,11 @@ type steps struct {
 	functions map[string]*Function
 }
 
-func newSteps(t *testing.T, home *awshome.Home) *steps {
+func newSteps(t *testing.T, host *awshost.Host) *steps {
 	t.Helper()
 	s := &steps{t, map[string]*Function{}}
 	for _, name := range []string{"consent", "ratelimit", "collusion", "commit", "record"} {
-		s.functions[name] = run(t, name, home)
+		s.functions[name] = run(t, name, host)
 	}
 	return s
 }
@@ -139,7 +139,7 @@ func (k *kin) view(t *testing.T, account *Function, child identity.ID) (v gradua
 func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
 	k := newKin(t)
 	machine, env := newMachines(t)
-	handler, account, all := run(t, "graduate", k.home, env...), run(t, "admin", k.home, env...), newSteps(t, k.home)
+	handler, account, all := run(t, "graduate", k.host, env...), run(t, "admin", k.host, env...), newSteps(t, k.host)
 	child := k.child(t, "reader")
 	body := k.request(t, child, "reads contracts")
 	for range 2 { // the second joins the open attempt
@@ -149,7 +149,7 @@ func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
 		}
 	}
 	runs := machine.runs()
-	if len(runs) != 2 || runs[0] != runs[1] || runs[0].StateMachineArn != awshome.Gate || !strings.HasSuffix(runs[0].Name, "-1") {
+	if len(runs) != 2 || runs[0] != runs[1] || runs[0].StateMachineArn != awshost.Gate || !strings.HasSuffix(runs[0].Name, "-1") {
 		t.Fatalf("started %+v, want one execution, asked for twice", runs)
 	}
 	machine.say("collusion", false)
@@ -165,7 +165,7 @@ func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
 		t.Fatalf("the steps end in %s, want the child accepted\n%s", ended, all.functions["collusion"].Log())
 	}
 	v := k.view(t, account, child)
-	if v.State != graduation.Accepted || v.Outcome == nil || v.Outcome.Endpoint != awshome.URL+"/v/"+child.String()+"/a2a/message/send" {
+	if v.State != graduation.Accepted || v.Outcome == nil || v.Outcome.Endpoint != awshost.URL+"/v/"+child.String()+"/a2a/message/send" {
 		t.Errorf("graduation = %s %+v, want it accepted, with its endpoint", v.State, v.Outcome)
 	}
 	r, err := handler.Post(t.Context(), "/v1/graduations", body)
@@ -206,7 +206,7 @@ func (k *kin) units(t *testing.T, handler *Function, all *steps) {
 func TestEachRefusalOfAFunctionIsRecordedAsWhatItIs(t *testing.T) {
 	k := newKin(t)
 	machine, env := newMachines(t)
-	handler, account, all := run(t, "graduate", k.home, env...), run(t, "admin", k.home, env...), newSteps(t, k.home)
+	handler, account, all := run(t, "graduate", k.host, env...), run(t, "admin", k.host, env...), newSteps(t, k.host)
 	policy := gate.DefaultPolicy()
 	policy.Limit = 1
 	for _, tt := range []struct {
@@ -289,7 +289,7 @@ func (k *kin) broken(t *testing.T, all *steps) string {
 func TestResentRequestStartsAnUnstartedMachine(t *testing.T) {
 	k := newKin(t)
 	machine, env := newMachines(t)
-	handler := run(t, "graduate", k.home, env...)
+	handler := run(t, "graduate", k.host, env...)
 	body := k.request(t, k.child(t, "reader"), "reads")
 	machine.say("", true)
 	if r, err := handler.Post(t.Context(), "/v1/graduations", body); err != nil || r.Status != 503 || !strings.Contains(r.Body, "send the same again") {
@@ -305,21 +305,21 @@ func TestResentRequestStartsAnUnstartedMachine(t *testing.T) {
 }
 
 func TestTheGatesFunctionsAnswerTheSampleEvents(t *testing.T) {
-	home := operated(t)
+	host := operated(t)
 	_, env := newMachines(t)
-	replay(t, run(t, "graduate", home, env...), []step{
+	replay(t, run(t, "graduate", host, env...), []step{
 		{"graduate-submit.json", 404, `"detail":"unknown child `},
 		{"graduate-forged.json", 403, `"code":"graduation_consent"`},
 		{"graduate-status.json", 404, `"code":"not_found"`},
 		{"graduate-admin.json", 404, `"code":"not_found"`},
 	})
 	for _, name := range []string{"consent", "ratelimit", "collusion", "commit"} {
-		f := run(t, name, home)
+		f := run(t, name, host)
 		if _, err := f.Invoke(t.Context(), sample(t, name+"-state.json")); err == nil || !strings.Contains(err.Error(), `"errorType":"CompositeError"`) {
 			t.Errorf("%s = %v, want an attempt that is not known\n%s", name, err, f.Log())
 		}
 	}
-	f := run(t, "record", home)
+	f := run(t, "record", host)
 	if _, err := f.Invoke(t.Context(), sample(t, "record-refusal.json")); err == nil || !strings.Contains(err.Error(), "is not known") {
 		t.Errorf("record = %v, want an attempt that is not known\n%s", err, f.Log())
 	}

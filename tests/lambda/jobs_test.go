@@ -10,20 +10,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 )
 
 func TestSweeperDestroysTheKeysWhoseTimeIsOver(t *testing.T) {
-	home := awshome.New(t)
+	host := awshost.New(t)
 	ago := func(days int) func() time.Time {
 		return func() time.Time { return time.Now().AddDate(0, 0, -days) }
 	}
 	for _, days := range []int{0, 1, 3, 4} {
-		if err := home.Open(t, home.Store(home.Endpoint), ago(days), nil).Texts.Warm(t.Context()); err != nil {
+		if err := host.Open(t, host.Store(host.Endpoint), ago(days), nil).Texts.Warm(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f := run(t, "sweeper", home)
+	f := run(t, "sweeper", host)
 	for range 2 {
 		if _, err := f.Invoke(t.Context(), sample(t, "sweeper-schedule.json")); err != nil {
 			t.Fatalf("Invoke() = %v\n%s", err, f.Log())
@@ -36,8 +36,8 @@ func TestSweeperDestroysTheKeysWhoseTimeIsOver(t *testing.T) {
 }
 
 func TestASweepThatFailsIsTriedAgain(t *testing.T) {
-	home := awshome.New(t)
-	f := Start(t, bootstrap(t, "sweeper"), Options{Env: home.Env("http://127.0.0.1:1")})
+	host := awshost.New(t)
+	f := Start(t, bootstrap(t, "sweeper"), Options{Env: host.Env("http://127.0.0.1:1")})
 	if _, err := f.Invoke(t.Context(), sample(t, "sweeper-schedule.json")); err == nil {
 		t.Error("Invoke() = nil without a database, want an error, which makes Lambda try again")
 	}
@@ -47,7 +47,7 @@ func TestASweepThatFailsIsTriedAgain(t *testing.T) {
 }
 
 func TestTamperTellsOfTheSampleEvents(t *testing.T) {
-	f := Start(t, bootstrap(t, "tamper"), Options{Env: []string{"VACANCY_STAGE=" + awshome.Stage}})
+	f := Start(t, bootstrap(t, "tamper"), Options{Env: []string{"VACANCY_STAGE=" + awshost.Stage}})
 	for _, name := range []string{"tamper-changed.json", "tamper-odd.json", "sweeper-schedule.json"} {
 		if _, err := f.Invoke(t.Context(), sample(t, name)); err != nil {
 			t.Errorf("%s: Invoke() = %v, want no odd record to hold up the others", name, err)

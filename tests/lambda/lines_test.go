@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 )
@@ -20,9 +20,9 @@ import (
 // concurrent reads need not overlap, so the proxy holds them for a moment: a
 // count must not depend on the machine.
 func TestACallCostsTwoUnitsAndThreeTripsColdTwoWarm(t *testing.T) {
-	home := awshome.New(t)
-	c := caller.New(t, home.Create(t, "counted", nil))
-	proxy := faultproxy.Start(t, home.Endpoint)
+	host := awshost.New(t)
+	c := caller.New(t, host.Create(t, "counted", nil))
+	proxy := faultproxy.Start(t, host.Endpoint)
 	held := []faultproxy.Rule{{Operation: "GetItem", Fault: faultproxy.Delay, For: 30 * time.Millisecond}, {Operation: "Query", Fault: faultproxy.Delay, For: 30 * time.Millisecond}}
 	proxy.Set(held...)
 	call := func(f *Function) {
@@ -34,11 +34,11 @@ func TestACallCostsTwoUnitsAndThreeTripsColdTwoWarm(t *testing.T) {
 		c.Accepted(e)
 	}
 	// The first call of the day makes the day's text key.
-	first := Start(t, bootstrap(t, "message"), Options{Env: home.Env(proxy.URL)})
+	first := Start(t, bootstrap(t, "message"), Options{Env: host.Env(proxy.URL)})
 	call(first)
 	first.Kill()
 
-	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(proxy.URL)})
+	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(proxy.URL)})
 	if _, err := f.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +57,10 @@ func TestACallCostsTwoUnitsAndThreeTripsColdTwoWarm(t *testing.T) {
 // With KMS a call makes no additional request to DynamoDB; here the keys are
 // software, so the line does not mention KMS.
 func TestOneInvocationIsOneLineOfMetrics(t *testing.T) {
-	home := awshome.New(t)
-	id := home.Create(t, "logged", nil)
+	host := awshost.New(t)
+	id := host.Create(t, "logged", nil)
 	c := caller.New(t, id)
-	f := run(t, "message", home)
+	f := run(t, "message", host)
 	e := c.Call("a private word", time.Now())
 	send(t, f, caller.SendPath, e)
 	send(t, f, caller.SendPath, e)
@@ -90,7 +90,7 @@ func TestOneInvocationIsOneLineOfMetrics(t *testing.T) {
 		t.Errorf("msg, verdict, status, cold, refused, request (-want +got):\n%s\n%s", diff, f.Log())
 	}
 	for _, m := range all {
-		if m["stage"] != awshome.Stage || m["function"] != "message" || m["trace"] != "1-5bef4de7-ad49b0e87f6ef6c87fc2e700" || m["_aws"] == nil || m["ms"] == nil {
+		if m["stage"] != awshost.Stage || m["function"] != "message" || m["trace"] != "1-5bef4de7-ad49b0e87f6ef6c87fc2e700" || m["_aws"] == nil || m["ms"] == nil {
 			t.Errorf("the line misses its origin or its metrics: %v", m)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/faultproxy"
 )
@@ -19,10 +19,10 @@ import (
 // written: by odd paths, and by so many requests that the tables' ceilings are
 // reached. The worst day assumes the longest such line.
 func TestLogLinesFitTheWorstDay(t *testing.T) {
-	home := awshome.New(t)
-	id := home.Create(t, "besieged", nil)
-	proxy := faultproxy.Start(t, home.Endpoint)
-	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(proxy.URL)})
+	host := awshost.New(t)
+	id := host.Create(t, "besieged", nil)
+	proxy := faultproxy.Start(t, host.Endpoint)
+	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(proxy.URL)})
 	post := func() []byte {
 		c := caller.New(t, id) // a new caller each time: nothing of it is cached
 		return NewEvent(caller.SendPath, caller.Body(c.Call("hello", time.Now()))).Encode()
@@ -73,11 +73,11 @@ func within(t *testing.T, f *Function) (failed int) {
 
 func TestNoLineOfTheGateIsLonger(t *testing.T) {
 	k := newKin(t)
-	proxy := faultproxy.Start(t, k.home.Endpoint)
+	proxy := faultproxy.Start(t, k.host.Endpoint)
 	machine, env := newMachines(t)
-	f := Start(t, bootstrap(t, "graduate"), Options{Env: append(k.home.Env(proxy.URL), env...)})
+	f := Start(t, bootstrap(t, "graduate"), Options{Env: append(k.host.Env(proxy.URL), env...)})
 	sound := k.request(t, k.child(t, "reader"), "reads")
-	unknown := k.request(t, k.home.Create(t, "nobodys", nil), strings.Repeat("\"", 2000))
+	unknown := k.request(t, k.host.Create(t, "nobodys", nil), strings.Repeat("\"", 2000))
 	for _, fault := range []faultproxy.Fault{faultproxy.Pass, faultproxy.Throttle, faultproxy.Exceed} {
 		proxy.Set()
 		if fault != faultproxy.Pass {
@@ -99,14 +99,14 @@ func TestNoLineOfTheGateIsLonger(t *testing.T) {
 }
 
 func TestNoLineOfTheRegistryOrOfSearchIsLonger(t *testing.T) {
-	home := awshome.New(t)
-	proxy := faultproxy.Start(t, home.Endpoint)
+	host := awshost.New(t)
+	proxy := faultproxy.Start(t, host.Endpoint)
 	_, blobs := bucket(t)
 	for name, paths := range map[string][]string{
 		"registry": {"/v1/capability_card/", "/v1/event_log/", "/v1/event/", "/v1/revocation_list?cursor=", "/v1/checkpoint?size="},
 		"search":   {"/v1/search?q=", "/v1/search?tag=", "/v1/search?cursor=", "/v1/search_capability?q="},
 	} {
-		f := Start(t, bootstrap(t, name), Options{Env: append(home.Env(proxy.URL), blobs...)})
+		f := Start(t, bootstrap(t, name), Options{Env: append(host.Env(proxy.URL), blobs...)})
 		for _, fault := range []faultproxy.Fault{faultproxy.Pass, faultproxy.Throttle, faultproxy.Exceed} {
 			proxy.Set()
 			if fault != faultproxy.Pass {

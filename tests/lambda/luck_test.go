@@ -16,7 +16,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
@@ -105,23 +105,23 @@ func answers503(t *testing.T, env []string, to identity.ID) (start string) {
 }
 
 func TestTablesThatDoNotAnswerAreToldOnceAndWaitedFor(t *testing.T) {
-	home := awshome.New(t)
+	host := awshost.New(t)
 	with := func(tables dynamo.Tables) []string {
-		return append(home.Env(home.Endpoint), "VACANCY_ROWS="+tables.Rows, "VACANCY_DOCS="+tables.Docs)
+		return append(host.Env(host.Endpoint), "VACANCY_ROWS="+tables.Rows, "VACANCY_DOCS="+tables.Docs)
 	}
 	for _, tt := range []struct {
 		name string
 		env  []string
 		want []string
 	}{
-		{"nobody there", home.Env("http://127.0.0.1:1"), []string{"table " + home.Tables.Rows + ": DynamoDB cannot be reached", "table " + home.Tables.Docs + ": DynamoDB cannot be reached"}},
+		{"nobody there", host.Env("http://127.0.0.1:1"), []string{"table " + host.Tables.Rows + ": DynamoDB cannot be reached", "table " + host.Tables.Docs + ": DynamoDB cannot be reached"}},
 		{"both missing", with(dynamo.Tables{Rows: "no-rows", Docs: "no-docs"}),
 			[]string{"table no-rows: it is missing, or still being created", "table no-docs: it is missing, or still being created"}},
-		{"one missing", with(dynamo.Tables{Rows: "no-rows", Docs: home.Tables.Docs}), []string{"table no-rows: it is missing, or still being created"}},
-		{"being created", home.Env(refusing(t, "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException")), []string{"still being created"}},
-		{"with another key", with(dynamo.Tables{Rows: home.Tables.Docs, Docs: home.Tables.Rows}), []string{"table " + home.Tables.Docs + ": its key is another", "table " + home.Tables.Rows + ": its key is another"}},
-		{"denied", home.Env(refusing(t, "com.amazon.coral.service#AccessDeniedException")), []string{"the function's role may not read it"}},
-		{"with credentials that have expired", home.Env(refusing(t, "com.amazon.coral.service#ExpiredTokenException")), []string{"the credentials are expired or wrong"}},
+		{"one missing", with(dynamo.Tables{Rows: "no-rows", Docs: host.Tables.Docs}), []string{"table no-rows: it is missing, or still being created"}},
+		{"being created", host.Env(refusing(t, "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException")), []string{"still being created"}},
+		{"with another key", with(dynamo.Tables{Rows: host.Tables.Docs, Docs: host.Tables.Rows}), []string{"table " + host.Tables.Docs + ": its key is another", "table " + host.Tables.Rows + ": its key is another"}},
+		{"denied", host.Env(refusing(t, "com.amazon.coral.service#AccessDeniedException")), []string{"the function's role may not read it"}},
+		{"with credentials that have expired", host.Env(refusing(t, "com.amazon.coral.service#ExpiredTokenException")), []string{"the credentials are expired or wrong"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			told := answers503(t, tt.env, identity.ID{1})
@@ -136,16 +136,16 @@ func TestTablesThatDoNotAnswerAreToldOnceAndWaitedFor(t *testing.T) {
 
 // A table that is made late is found without a restart.
 func TestAFunctionAnswersOnceItsTablesAreThere(t *testing.T) {
-	home := awshome.New(t)
-	id := home.Create(t, "late", nil)
+	host := awshost.New(t)
+	id := host.Create(t, "late", nil)
 	gate := httptest.NewServer(http.NotFoundHandler())
 	gate.Close() // nobody listens at its address
-	f := Start(t, bootstrap(t, "message"), Options{Env: home.Env(gate.URL)})
+	f := Start(t, bootstrap(t, "message"), Options{Env: host.Env(gate.URL)})
 	c := caller.New(t, id)
 	if a := send(t, f, caller.SendPath, c.Call("hi", time.Now())); a.Status != 503 {
 		t.Fatalf("call = %v, want 503", a)
 	}
-	listen(t, strings.TrimPrefix(gate.URL, "http://"), home.Endpoint)
+	listen(t, strings.TrimPrefix(gate.URL, "http://"), host.Endpoint)
 	if a := send(t, f, caller.SendPath, c.Call("hi", time.Now())); a.Status != 200 {
 		t.Errorf("call = %v, want 200\n%s", a, f.Log())
 	}
@@ -170,8 +170,8 @@ func listen(t *testing.T, address, endpoint string) {
 }
 
 func TestWithoutItsKeyServiceAFunctionAnswers503AndAcceptsNothing(t *testing.T) {
-	home := awshome.New(t)
-	id := home.Create(t, "sealed", nil)
+	host := awshost.New(t)
+	id := host.Create(t, "sealed", nil)
 	for code, says := range map[string]string{
 		"AccessDeniedException": "refuses access",
 		"ExpiredTokenException": "credentials are expired",
@@ -181,13 +181,13 @@ func TestWithoutItsKeyServiceAFunctionAnswers503AndAcceptsNothing(t *testing.T) 
 		"ThrottlingException":   "does not answer as it should",
 	} {
 		t.Run(code, func(t *testing.T) {
-			f := run(t, "message", home, sealKey, "AWS_ENDPOINT_URL_KMS="+refusing(t, code))
+			f := run(t, "message", host, sealKey, "AWS_ENDPOINT_URL_KMS="+refusing(t, code))
 			c := caller.New(t, id)
 			e := c.Call("hi", time.Now())
 			if a := send(t, f, caller.SendPath, e); a.Status != 503 || a.State != "" {
 				t.Errorf("call = %v, want 503 without a word on the chain", a)
 			}
-			healthy := run(t, "message", home)
+			healthy := run(t, "message", host)
 			if a := send(t, healthy, caller.AskPath, e); a.State != "unknown" {
 				t.Errorf("ask elsewhere = %v, want the call unknown: nothing was accepted", a)
 			}

@@ -14,18 +14,18 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 )
 
-// registered is a home with the samples' vacant, whose key the samples have.
-func registered(t *testing.T) *awshome.Home {
+// registered is a host with the samples' vacant, whose key the samples have.
+func registered(t *testing.T) *awshost.Host {
 	t.Helper()
-	home := operated(t)
+	host := operated(t)
 	spec := vacants.Spec{Name: "sample", Capability: "echoes", Substrate: "echo", Key: sampleVacant}
-	if _, err := home.Open(t, home.Store(home.Endpoint), time.Now, nil).Vacants.Create(t.Context(), spec); err != nil {
+	if _, err := host.Open(t, host.Store(host.Endpoint), time.Now, nil).Vacants.Create(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
-	return home
+	return host
 }
 
 // publish sends a publication of the samples' vacant, and requires a status.
@@ -43,10 +43,10 @@ func publish(t *testing.T, registry *Function, halo registryclient.Halo, status 
 
 // From a stranger's POST to its signed proof, through the deployed functions.
 func TestPublishedVacantIsSearchableAndSealed(t *testing.T) {
-	home := registered(t)
+	host := registered(t)
 	store, blobs := bucket(t)
 	id := sampleVacant.ID().String()
-	registry := run(t, "registry", home)
+	registry := run(t, "registry", host)
 	replay(t, registry, []step{
 		{"registry-revocations.json", 200, `[]`},
 		{"registry-card.json", 404, `"code":"not_found"`},
@@ -63,13 +63,13 @@ func TestPublishedVacantIsSearchableAndSealed(t *testing.T) {
 		{"registry-admin.json", 404, `"code":"not_found"`},
 	})
 
-	search := run(t, "search", home, blobs...)
+	search := run(t, "search", host, blobs...)
 	replay(t, search, []step{
 		{"search-words.json", 200, id}, {"search-reference.json", 200, id}, {"search-query.json", 200, id},
 		{"search-long.json", 400, `"code":"malformed"`},
 	})
 
-	checkpointer := run(t, "checkpointer", home)
+	checkpointer := run(t, "checkpointer", host)
 	for range 2 {
 		if _, err := checkpointer.Invoke(t.Context(), sample(t, "checkpointer-schedule.json")); err != nil {
 			t.Fatalf("checkpointer: %v\n%s", err, checkpointer.Log())
@@ -80,7 +80,7 @@ func TestPublishedVacantIsSearchableAndSealed(t *testing.T) {
 	}
 	replay(t, registry, []step{{"registry-checkpoint.json", 200, "vacancy/"}, {"registry-inclusion.json", 200, `"tree_size":1`}})
 
-	indexer := run(t, "indexer", home, blobs...)
+	indexer := run(t, "indexer", host, blobs...)
 	for _, name := range []string{"indexer-changed.json", "indexer-changed.json", "indexer-reindex.json"} {
 		if _, err := indexer.Invoke(t.Context(), sample(t, name)); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, indexer.Log())
@@ -91,7 +91,7 @@ func TestPublishedVacantIsSearchableAndSealed(t *testing.T) {
 		t.Errorf("what the indexer published (-want +got):\n%s\n%s", diff, indexer.Log())
 	}
 	store.asked()
-	fresh := run(t, "search", home, blobs...)
+	fresh := run(t, "search", host, blobs...)
 	replay(t, fresh, []step{{"search-words.json", 200, id}})
 	loaded := store.asked()
 	if !slices.ContainsFunc(loaded, func(r string) bool { return strings.HasSuffix(r, ".tar") }) || loaded[0] != "GET search/manifest.json" {
@@ -102,9 +102,9 @@ func TestPublishedVacantIsSearchableAndSealed(t *testing.T) {
 // A stranger's publications and reads are one line each, without search words
 // or keys.
 func TestALineOfTheRegistryAndOfSearchTellsNoSecret(t *testing.T) {
-	home := registered(t)
+	host := registered(t)
 	_, blobs := bucket(t)
-	registry, search := run(t, "registry", home), run(t, "search", home, blobs...)
+	registry, search := run(t, "registry", host), run(t, "search", host, blobs...)
 	publish(t, registry, sampleHalo(time.Now()), 200, "")
 	replay(t, registry, []step{{"registry-card.json", 200, ""}})
 	replay(t, search, []step{{"search-words.json", 200, ""}})
@@ -129,22 +129,22 @@ func TestALineOfTheRegistryAndOfSearchTellsNoSecret(t *testing.T) {
 // A bucket that does not answer, or has a broken index, delays no search: it
 // uses the feed.
 func TestASearchIsAnsweredWithoutAnIndexInTheBucket(t *testing.T) {
-	home := registered(t)
+	host := registered(t)
 	store, blobs := bucket(t)
-	publish(t, run(t, "registry", home), sampleHalo(time.Now()), 200, "")
+	publish(t, run(t, "registry", host), sampleHalo(time.Now()), 200, "")
 	id := sampleVacant.ID().String()
 	store.kept["search/manifest.json"] = object3{body: []byte("{}"), at: time.Now()}
-	broken := run(t, "search", home, blobs...)
+	broken := run(t, "search", host, blobs...)
 	replay(t, broken, []step{{"search-words.json", 200, id}})
 
-	indexer := run(t, "indexer", home, blobs...)
+	indexer := run(t, "indexer", host, blobs...)
 	if _, err := indexer.Invoke(t.Context(), sample(t, "indexer-changed.json")); err != nil {
 		t.Fatalf("indexer over a broken index: %v\n%s", err, indexer.Log())
 	}
 	if keys := store.keys(); len(keys) != 2 {
 		t.Errorf("the bucket holds %v, want a manifest and an archive", keys)
 	}
-	away := run(t, "search", home, "AWS_ENDPOINT_URL_S3=http://127.0.0.1:1", "VACANCY_BLOBS="+sampleBucket)
+	away := run(t, "search", host, "AWS_ENDPOINT_URL_S3=http://127.0.0.1:1", "VACANCY_BLOBS="+sampleBucket)
 	r, err := away.Send(t.Context(), sample(t, "search-words.json"))
 	if err != nil || r.Status != 503 || !json.Valid([]byte(r.Body)) {
 		t.Errorf("search without a bucket = %d %s, %v; want 503 until it answers", r.Status, r.Body, err)
@@ -154,11 +154,11 @@ func TestASearchIsAnsweredWithoutAnIndexInTheBucket(t *testing.T) {
 // Strangers' lookups and searches together read at most an instance's limit,
 // and later ones are refused before any read.
 func TestRegistryAndSearchRefuseWhenTooMuchWasRead(t *testing.T) {
-	home := registered(t)
+	host := registered(t)
 	_, blobs := bucket(t)
-	publish(t, run(t, "registry", home), sampleHalo(time.Now()), 200, "")
+	publish(t, run(t, "registry", host), sampleHalo(time.Now()), 200, "")
 	const reads = "VACANCY_READS=0.01:1"
-	registry, search := run(t, "registry", home, reads), run(t, "search", home, append(blobs, reads)...)
+	registry, search := run(t, "registry", host, reads), run(t, "search", host, append(blobs, reads)...)
 	replay(t, registry, []step{
 		{"registry-card.json", 200, ""},
 		{"registry-events.json", 200, ""},

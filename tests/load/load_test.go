@@ -27,12 +27,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// home names the store of a process that runs dev; unset in the measuring
+// storeEnv names the store of a process that runs dev; unset in the measuring
 // process.
-const home = "VACANCY_LOAD_HOME"
+const storeEnv = "VACANCY_LOAD_HOME"
 
 func TestMain(m *testing.M) {
-	if kind := os.Getenv(home); kind != "" {
+	if kind := os.Getenv(storeEnv); kind != "" {
 		os.Exit(dev(kind))
 	}
 	os.Exit(m.Run())
@@ -59,7 +59,7 @@ func BenchmarkDev(b *testing.B) {
 
 func measure(b *testing.B, kind string) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{home + "=" + kind, "VACANCY_HOME=" + b.TempDir(), "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{storeEnv + "=" + kind, "VACANCY_HOME=" + b.TempDir(), "PATH=" + os.Getenv("PATH")}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		b.Fatal(err)

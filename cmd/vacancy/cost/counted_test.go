@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/obs"
-	"github.com/vacancy-host/vacancy/tests/awshome"
+	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
@@ -38,15 +38,15 @@ const (
 // exist, and the second of its day, so that the day's text key exists.
 func oneCall(t *testing.T, text string) *counted {
 	t.Helper()
-	home := awshome.New(t)
+	host := awshost.New(t)
 	c := &counted{counter: roundtrips.Counter{Hold: 20 * time.Millisecond}}
-	from := caller.New(t, home.Create(t, "demo", nil))
+	from := caller.New(t, host.Create(t, "demo", nil))
 	var log bytes.Buffer
 	for range 2 {
 		log.Reset()
 		c.counter.Reset()
 		server, err := serve.Config{
-			Store: home.Store(home.Endpoint, c.counter.Option), Vault: home.Vault, URL: awshome.URL,
+			Store: host.Store(host.Endpoint, c.counter.Option), Vault: host.Vault, URL: awshost.URL,
 			Log: slog.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "message"})), Now: time.Now, Rand: rand.Reader,
 		}.Open()
 		if err != nil {

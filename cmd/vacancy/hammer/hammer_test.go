@@ -22,7 +22,7 @@ import (
 )
 
 // target serves a host with one vacant, behind a handler that the test chooses.
-func target(t testing.TB, between func(http.Handler) http.Handler) (*hosttest.Home, string) {
+func target(t testing.TB, between func(http.Handler) http.Handler) (*hosttest.Fixture, string) {
 	h := hosttest.New(t, memory.New())
 	handler := message.Handler(message.Config{Host: h.Host, Directory: h.Vacants, Log: slog.New(slog.DiscardHandler), Now: h.Now})
 	if between != nil {
@@ -33,7 +33,7 @@ func target(t testing.TB, between func(http.Handler) http.Handler) (*hosttest.Ho
 	return h, s.URL
 }
 
-func hammer(t testing.TB, h *hosttest.Home, url string, change func(*Config)) (Summary, error) {
+func hammer(t testing.TB, h *hosttest.Fixture, url string, change func(*Config)) (Summary, error) {
 	t.Helper()
 	found, err := Find(t.Context(), url, identity.ID{}, false)
 	if err != nil {

@@ -47,14 +47,14 @@ func httpServer(t *testing.T, s store.Store, url string, log *slog.Logger) *serv
 	return h
 }
 
-// home is a running host: its public URL, and a client of its admin socket.
-type home struct {
-	url     string
-	control *admin.Client
-	stop    func() error
+// runningHost is a running host: its public URL, and a client of its admin socket.
+type runningHost struct {
+	url  string
+	api  *admin.Client
+	stop func() error
 }
 
-func start(t *testing.T) *home {
+func start(t *testing.T) *runningHost {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "vacancy")
 	if err != nil {
@@ -93,7 +93,7 @@ func start(t *testing.T) *home {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &home{url: url, control: &admin.Client{HTTP: client, URL: base}, stop: stop}
+	return &runningHost{url: url, api: &admin.Client{HTTP: client, URL: base}, stop: stop}
 }
 
 func get(t *testing.T, url string) (int, string) {
@@ -136,7 +136,7 @@ func call(t *testing.T, url string, to identity.ID) (int, []byte, *identity.Key)
 
 func TestAVacantMadeAtOneHandlerAnswersAtTheOther(t *testing.T) {
 	h := start(t)
-	v, err := h.control.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
+	v, err := h.api.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestAVacantMadeAtOneHandlerAnswersAtTheOther(t *testing.T) {
 	if _, ok := reply.VerifyBy(v.ID); !ok || reply.Payload.Text() != "echo from "+v.ID.Short()+": hi" {
 		t.Errorf("answer = %q, verifies: %t", reply.Payload.Text(), ok)
 	}
-	if _, err := h.control.Change(t.Context(), "demo", admin.Pause); err != nil {
+	if _, err := h.api.Change(t.Context(), "demo", admin.Pause); err != nil {
 		t.Fatal(err)
 	}
 	// Change and call go through one instance, so the change takes effect at
@@ -165,14 +165,14 @@ func TestAVacantMadeAtOneHandlerAnswersAtTheOther(t *testing.T) {
 	if err := h.stop(); err != nil {
 		t.Errorf("Run() = %v, want an orderly end", err)
 	}
-	if _, err := h.control.Show(t.Context(), "demo"); !problem.Is(err, problem.Unavailable) {
+	if _, err := h.api.Show(t.Context(), "demo"); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Show() after the end = %v, want unavailable", err)
 	}
 }
 
 func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	h := start(t)
-	v, err := h.control.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
+	v, err := h.api.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	if status, body, _ := call(t, h.url+"/any/where/a2a/message/send", v.ID); status != http.StatusOK {
 		t.Errorf("a call elsewhere = %d %s, want 200", status, body)
 	}
-	p, err := h.control.List(t.Context(), "")
+	p, err := h.api.List(t.Context(), "")
 	if err != nil || len(p.Vacants) != 1 || p.Vacants[0].State != lifecycle.Local {
 		t.Errorf("List() = %+v, %v, want the one vacant as it was", p, err)
 	}

@@ -26,9 +26,9 @@ func stores(b *testing.B) map[string]store.Store {
 
 // The work of a search before it shows a page.
 func BenchmarkReadingTwentyRegistrations(b *testing.B) {
-	for name, home := range stores(b) {
+	for name, inner := range stores(b) {
 		b.Run(name, func(b *testing.B) {
-			r := open(home, newClock())
+			r := open(inner, newClock())
 			var ids []identity.ID
 			for n := range 20 {
 				k := registrytest.Key(n)
@@ -50,9 +50,9 @@ func BenchmarkReadingTwentyRegistrations(b *testing.B) {
 }
 
 func BenchmarkPublish(b *testing.B) {
-	for name, home := range stores(b) {
+	for name, inner := range stores(b) {
 		b.Run(name, func(b *testing.B) {
-			r := open(home, newClock())
+			r := open(inner, newClock())
 			publications := make([]registry.Publication, b.N)
 			for n := range publications {
 				publications[n] = publication(b, registrytest.Key(n), draft{Text: fmt.Sprintf("vacant number %d", n)})
@@ -68,8 +68,8 @@ func BenchmarkPublish(b *testing.B) {
 }
 
 func BenchmarkDecodeRegistration(b *testing.B) {
-	home, id := kept(b)
-	d := doc(b, home, registry.RegistrationKey(id))
+	inner, id := kept(b)
+	d := doc(b, inner, registry.RegistrationKey(id))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := registry.DecodeRegistration(id, d); err != nil {

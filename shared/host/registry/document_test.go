@@ -26,10 +26,10 @@ import (
 
 // kept is a store with one registration that has every member, its revoked
 // twin, and a manifest.
-func kept(t testing.TB) (home *memory.Store, id identity.ID) {
+func kept(t testing.TB) (inner *memory.Store, id identity.ID) {
 	t.Helper()
-	home, k := memory.New(), key(1)
-	r := open(home, newClock())
+	inner, k := memory.New(), key(1)
+	r := open(inner, newClock())
 	l := signedListing(t, k, 7, func(l *listing.Listing) { l.Summary = "a & b <c> \u2028" })
 	mustPublish(t, r, k, draft{Text: "translate & <b>\u2028ä\"\\</b>", Key: "k\x1f\x00ü", With: func(p *registry.Publication) {
 		p.Declared, p.Listing, p.Family = []string{"<x>"}, &l, text("f&f")
@@ -40,12 +40,12 @@ func kept(t testing.TB) (home *memory.Store, id identity.ID) {
 	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, key(3), 1, "<gone>", event.RevokePayload)); err != nil {
 		t.Fatal(err)
 	}
-	return home, k.ID()
+	return inner, k.ID()
 }
 
-func doc(t testing.TB, home store.Store, k store.Key) store.Doc {
+func doc(t testing.TB, inner store.Store, k store.Key) store.Doc {
 	t.Helper()
-	d, err := home.Doc(context.Background(), k)
+	d, err := inner.Doc(context.Background(), k)
 	if err != nil || d.Version == 0 {
 		t.Fatalf("Doc(%s) = version %d, %v", k, d.Version, err)
 	}
@@ -53,8 +53,8 @@ func doc(t testing.TB, home store.Store, k store.Key) store.Doc {
 }
 
 func TestSignedBytesAreStoredUnchanged(t *testing.T) {
-	home, id := kept(t)
-	g, err := registry.DecodeRegistration(id, doc(t, home, registry.RegistrationKey(id)))
+	inner, id := kept(t)
+	g, err := registry.DecodeRegistration(id, doc(t, inner, registry.RegistrationKey(id)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,21 +68,21 @@ func TestSignedBytesAreStoredUnchanged(t *testing.T) {
 	if diff := cmp.Diff([]any{[]string{"<x>"}, "f&f"}, []any{g.Declared, g.Family}); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
 	}
-	m, err := registry.DecodeManifest(id, doc(t, home, registry.ManifestKey(id)))
+	m, err := registry.DecodeManifest(id, doc(t, inner, registry.ManifestKey(id)))
 	if err != nil || m.Manifest.Verify() != nil || m.Graduated {
 		t.Errorf("DecodeManifest() = %+v, %v", m, err)
 	}
-	gone, err := registry.DecodeRevocation(doc(t, home, registry.RevokedKey(key(3).ID())))
+	gone, err := registry.DecodeRevocation(doc(t, inner, registry.RevokedKey(key(3).ID())))
 	if err != nil || gone.ID != key(3).ID() || gone.Reason != "<gone>" {
 		t.Errorf("DecodeRevocation() = %+v, %v", gone, err)
 	}
-	wantWhole(t, home)
+	wantWhole(t, inner)
 }
 
 func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
-	home, id := kept(t)
+	inner, id := kept(t)
 	other := key(9).ID()
-	registration := doc(t, home, registry.RegistrationKey(id))
+	registration := doc(t, inner, registry.RegistrationKey(id))
 	edit := func(members map[string]any) func(*store.Doc) {
 		return func(d *store.Doc) {
 			var all map[string]any
@@ -127,7 +127,7 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 	if _, err := registry.DecodeRegistration(other, registration); !problem.Is(err, problem.Damaged) {
 		t.Errorf("another's: DecodeRegistration() = %v, want damaged", err)
 	}
-	m := doc(t, home, registry.ManifestKey(id))
+	m := doc(t, inner, registry.ManifestKey(id))
 	if _, err := registry.DecodeManifest(other, m); !problem.Is(err, problem.Damaged) {
 		t.Errorf("another's: DecodeManifest() = %v, want damaged", err)
 	}
@@ -185,12 +185,12 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 }
 
 func TestADamagedRowIsRefused(t *testing.T) {
-	home, id := kept(t)
-	own, err := home.Rows(t.Context(), registry.ActorStream(id), 1, 1, store.Ascending)
+	inner, id := kept(t)
+	own, err := inner.Rows(t.Context(), registry.ActorStream(id), 1, 1, store.Ascending)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := home.Rows(t.Context(), registry.EventStream(), 1, 1, store.Ascending)
+	all, err := inner.Rows(t.Context(), registry.EventStream(), 1, 1, store.Ascending)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,8 +215,8 @@ func TestADamagedRowIsRefused(t *testing.T) {
 // The chain of all events and the actors' chains contain the same events. Where
 // they differ, neither is shown.
 func TestAnEventThatItsActorTellsOtherwiseIsDamage(t *testing.T) {
-	home, other := memory.New(), memory.New()
-	r, q := open(home, newClock()), open(other, newClock())
+	inner, other := memory.New(), memory.New()
+	r, q := open(inner, newClock()), open(other, newClock())
 	mustPublish(t, r, key(1), draft{})
 	mustPublish(t, q, key(1), draft{Key: "another"})
 	rows, err := other.Rows(t.Context(), registry.EventStream(), 1, 1, store.Ascending)
@@ -224,7 +224,7 @@ func TestAnEventThatItsActorTellsOtherwiseIsDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	mixed := memory.New()
-	own, err := home.Rows(t.Context(), registry.ActorStream(key(1).ID()), 1, 1, store.Ascending)
+	own, err := inner.Rows(t.Context(), registry.ActorStream(key(1).ID()), 1, 1, store.Ascending)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,9 +286,9 @@ func TestAProberTakesEveryAnswerBelow500(t *testing.T) {
 }
 
 func FuzzRowsThatAreReadAreWrittenAgain(f *testing.F) {
-	home, id := kept(f)
+	inner, id := kept(f)
 	for _, s := range []store.Stream{registry.ActorStream(id), registry.ActorStream(key(3).ID()), registry.EventStream()} {
-		rows, err := home.Rows(context.Background(), s, 1, 1, store.Ascending)
+		rows, err := inner.Rows(context.Background(), s, 1, 1, store.Ascending)
 		if err != nil || len(rows) != 1 {
 			f.Fatal(err)
 		}
@@ -310,9 +310,9 @@ func FuzzRowsThatAreReadAreWrittenAgain(f *testing.F) {
 }
 
 func FuzzDocumentsAreReadOrDamaged(f *testing.F) {
-	home, id := kept(f)
+	inner, id := kept(f)
 	for _, k := range []store.Key{registry.RegistrationKey(id), registry.ManifestKey(id), registry.RevokedKey(key(3).ID())} {
-		f.Add(doc(f, home, k).Data)
+		f.Add(doc(f, inner, k).Data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, g := registry.DecodeRegistration(id, store.Doc{Key: registry.RegistrationKey(id), Version: 1, Data: data})

@@ -34,8 +34,8 @@ func follow(t *testing.T, r *registry.Registry, since string, n int) []registry.
 }
 
 func TestTheFeedShowsEachRegistrationAtItsLastChange(t *testing.T) {
-	home, c := memory.New(), newClock()
-	r := open(home, c)
+	inner, c := memory.New(), newClock()
+	r := open(inner, c)
 	for n := byte(1); n <= 5; n++ {
 		mustPublish(t, r, key(n), draft{})
 		c.Pass(time.Second)
@@ -107,22 +107,22 @@ func TestPlacesInTheFeedSortLikeTimes(t *testing.T) {
 }
 
 func TestADamagedRegistrationStopsNeitherFeedNorList(t *testing.T) {
-	home, c := memory.New(), newClock()
-	r := open(home, c)
+	inner, c := memory.New(), newClock()
+	r := open(inner, c)
 	for n := byte(1); n <= 3; n++ {
 		mustPublish(t, r, key(n), draft{})
 		c.Pass(time.Second)
 	}
 	bad := key(2).ID()
-	d, err := home.Doc(t.Context(), registry.RegistrationKey(bad))
+	d, err := inner.Doc(t.Context(), registry.RegistrationKey(bad))
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := home.Doc(t.Context(), registry.RegistrationKey(key(3).ID()))
+	other, err := inner.Doc(t.Context(), registry.RegistrationKey(key(3).ID()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := home.Commit(t.Context(), store.Put{Key: d.Key, If: 1, WriteID: store.WriteID{9}, Data: other.Data, Index: d.Index}); err != nil {
+	if err := inner.Commit(t.Context(), store.Put{Key: d.Key, If: 1, WriteID: store.WriteID{9}, Data: other.Data, Index: d.Index}); err != nil {
 		t.Fatal(err)
 	}
 	all := follow(t, r, "", 10)

@@ -95,7 +95,7 @@ type walkable interface {
 	store.Walker
 }
 
-// everything lists what home contains, by name: the rows, and the documents in
+// everything lists what inner contains, by name: the rows, and the documents in
 // the feed.
 func everything(t testing.TB, home walkable) map[string]string {
 	t.Helper()

@@ -21,9 +21,9 @@ import (
 )
 
 // graduate writes what only the gate writes.
-func graduate(t *testing.T, home store.Store, child identity.ID) {
+func graduate(t *testing.T, inner store.Store, child identity.ID) {
 	t.Helper()
-	d, err := home.Doc(t.Context(), registry.ManifestKey(child))
+	d, err := inner.Doc(t.Context(), registry.ManifestKey(child))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func graduate(t *testing.T, home store.Store, child identity.ID) {
 	m.Graduated = true
 	data, err := m.Encode()
 	if err == nil {
-		err = home.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), If: d.Version, WriteID: store.WriteID{7}, Data: data})
+		err = inner.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), If: d.Version, WriteID: store.WriteID{7}, Data: data})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -45,8 +45,8 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 	parent, child := key(1), key(2)
 	for _, first := range []string{"manifest", "publish"} {
 		t.Run("first the "+first, func(t *testing.T) {
-			home := memory.New()
-			r := open(home, newClock())
+			inner := memory.New()
+			r := open(inner, newClock())
 			m := manifest(t, parent, child, true)
 			seq := int64(1)
 			if first == "publish" {
@@ -74,8 +74,8 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 			if got := mustPublish(t, r, child, draft{Seq: seq, Visibility: lifecycle.Hidden}); got.Visibility != lifecycle.Hidden {
 				t.Errorf("Publish() as NONE = %s", got.Visibility)
 			}
-			wantWhole(t, home)
-			graduate(t, home, child.ID())
+			wantWhole(t, inner)
+			graduate(t, inner, child.ID())
 			if got := mustPublish(t, r, child, draft{Seq: seq + 1}); got.Visibility != lifecycle.Public {
 				t.Errorf("graduated, Publish() = %s, want PUBLIC", got.Visibility)
 			}
@@ -86,7 +86,7 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 			if g := get(t, r, child.ID()); !g.Listed(start) || g.Closed || !g.ParentProven {
 				t.Errorf("in the end: %+v", g)
 			}
-			wantWhole(t, home)
+			wantWhole(t, inner)
 		})
 	}
 }
@@ -116,8 +116,8 @@ func TestOfTwoManifestsOnlyAClosedOneTakesThePlaceOfAnOpenOne(t *testing.T) {
 		{"graduated and open, closed of another parent", one{1, false}, one{2, true}, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			home := memory.New()
-			r := open(home, newClock())
+			inner := memory.New()
+			r := open(inner, newClock())
 			kept := tt.first
 			add := func(o one) error {
 				return registrytest.AddManifest(t.Context(), r, manifest(t, key(o.parent), child, o.closed))
@@ -126,7 +126,7 @@ func TestOfTwoManifestsOnlyAClosedOneTakesThePlaceOfAnOpenOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tt.graduated {
-				graduate(t, home, child.ID())
+				graduate(t, inner, child.ID())
 			}
 			err := add(tt.second)
 			if (err != nil) != tt.refused || err != nil && !problem.Is(err, problem.Conflict) {
@@ -142,7 +142,7 @@ func TestOfTwoManifestsOnlyAClosedOneTakesThePlaceOfAnOpenOne(t *testing.T) {
 			if err != nil || g.Parent == nil || *g.Parent != key(kept.parent).ID() || g.Closed != kept.closed {
 				t.Errorf("Get() = a child of %v, closed: %t, %v, want of %d, %t", g.Parent, g.Closed, err, kept.parent, kept.closed)
 			}
-			d, err := home.Doc(t.Context(), registry.ManifestKey(child.ID()))
+			d, err := inner.Doc(t.Context(), registry.ManifestKey(child.ID()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,8 +173,8 @@ func TestAManifestThatBothHaveNotSignedIsRefused(t *testing.T) {
 // A child makes a parent of its own sign an open manifest, and is quicker than
 // the parent that closed it.
 func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
-	home, c := memory.New(), newClock()
-	r := open(home, c)
+	inner, c := memory.New(), newClock()
+	r := open(inner, c)
 	made, parent, child := key(1), key(2), key(3)
 	for _, k := range []*identity.Key{made, parent} {
 		mustPublish(t, r, k, draft{})
@@ -208,10 +208,10 @@ func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 			t.Errorf("View() by %s = %v, want it readable: %t", caller.Short(), err, readable)
 		}
 	}
-	if old, err := home.Doc(t.Context(), registry.KinKey(made.ID(), id)); err != nil || old.Version == 0 {
+	if old, err := inner.Doc(t.Context(), registry.KinKey(made.ID(), id)); err != nil || old.Version == 0 {
 		t.Errorf("the old edge is at version %d, %v: nobody can take it away", old.Version, err)
 	}
-	graduate(t, home, id)
+	graduate(t, inner, id)
 	mustPublish(t, r, child, draft{Seq: 2})
 	for k, want := range map[*identity.Key][]identity.ID{made: nil, parent: {id}} {
 		got, err := r.Lineage(t.Context(), k.ID(), nil, registry.Descendants, 8)
@@ -222,7 +222,7 @@ func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 	if got, err := r.Lineage(t.Context(), id, nil, registry.Ancestors, 8); err != nil || len(got) != 1 || got[0] != parent.ID() {
 		t.Errorf("Lineage() up = %v, %v, want the parent", got, err)
 	}
-	wantWhole(t, home)
+	wantWhole(t, inner)
 }
 
 // The walk meets the replaced edge before the current one.
@@ -248,8 +248,8 @@ func TestAnOldEdgeHidesNoTrueOneFurtherDown(t *testing.T) {
 }
 
 func TestAClaimedParentMustBeTheProvenOne(t *testing.T) {
-	home, proven, other, child := memory.New(), key(1).ID(), key(2).ID(), key(3)
-	r := open(home, newClock())
+	inner, proven, other, child := memory.New(), key(1).ID(), key(2).ID(), key(3)
+	r := open(inner, newClock())
 	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), child, false)); err != nil {
 		t.Fatal(err)
 	}
@@ -271,8 +271,8 @@ func TestAClaimedParentMustBeTheProvenOne(t *testing.T) {
 // see the first, or the child would stay public for ever.
 func TestAManifestAndAFirstPublishNeverPassEachOther(t *testing.T) {
 	for range 50 {
-		home := memory.New()
-		a, b := open(home, newClock()), open(home, newClock())
+		inner := memory.New()
+		a, b := open(inner, newClock()), open(inner, newClock())
 		var wg sync.WaitGroup
 		p, m := publication(t, key(2), draft{}), manifest(t, key(1), key(2), true)
 		wg.Go(func() {
@@ -335,8 +335,8 @@ func TestAHiddenVacantIsReadByItselfAndItsProvenParentAlone(t *testing.T) {
 }
 
 func TestAClosedChildIsThereForItsTreeAlone(t *testing.T) {
-	home := memory.New()
-	r := open(home, newClock())
+	inner := memory.New()
+	r := open(inner, newClock())
 	child, sibling := key(2), key(3)
 	mustPublish(t, r, key(1), draft{})
 	mustPublish(t, r, child, draft{})
@@ -390,8 +390,8 @@ func third(_ []identity.ID, err error) error          { return err }
 func TestLineageFollowsProvenEdgesPastNobodyHidden(t *testing.T) {
 	// 1 is the parent of 2 and 3, 2 of 4, 4 of 5; 3 is hidden and parent of 6.
 	// 7 claims to be a child of 1.
-	home := memory.New()
-	r := open(home, newClock())
+	inner := memory.New()
+	r := open(inner, newClock())
 	for n := byte(1); n <= 7; n++ {
 		d := draft{}
 		if n == 3 {
@@ -523,8 +523,8 @@ func TestLineageOfLargeCardsReadsFewer(t *testing.T) {
 }
 
 func TestLineageEndsInACircleAndAtItsBound(t *testing.T) {
-	home := memory.New()
-	r := open(home, newClock())
+	inner := memory.New()
+	r := open(inner, newClock())
 	for n := byte(1); n <= 3; n++ {
 		mustPublish(t, r, key(n), draft{})
 		if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(n), key(n%3+1), false)); err != nil {
@@ -541,7 +541,7 @@ func TestLineageEndsInACircleAndAtItsBound(t *testing.T) {
 	// read, and none is shown.
 	for i := range registry.MaxLineage + 100 {
 		child := identity.ID{byte(i >> 8), byte(i), 9}
-		if err := home.Commit(t.Context(), store.Put{Key: registry.KinKey(key(1).ID(), child), WriteID: store.WriteID{1}, Data: []byte{1}}); err != nil {
+		if err := inner.Commit(t.Context(), store.Put{Key: registry.KinKey(key(1).ID(), child), WriteID: store.WriteID{1}, Data: []byte{1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -561,8 +561,8 @@ func (l lagging) Docs(ctx context.Context, r store.Range, n int, cursor string) 
 }
 
 func TestAChildrenIndexThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
-	home := memory.New()
-	r := open(home, newClock())
+	inner := memory.New()
+	r := open(inner, newClock())
 	for n := byte(2); n <= 6; n++ {
 		if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), key(n), n != 3)); err != nil {
 			t.Fatal(err)
@@ -572,7 +572,7 @@ func TestAChildrenIndexThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[identity.ID]bool{key(2).ID(): true, key(4).ID(): true, key(5).ID(): true, key(6).ID(): true}
-	for name, from := range map[string]store.Store{"a host whose index lags": lagging{home}, "a host as it is": home} {
+	for name, from := range map[string]store.Store{"a host whose index lags": lagging{inner}, "a host as it is": inner} {
 		siblings, err := open(from, newClock()).ChildrenIndex(t.Context(), key(1).ID(), 9)
 		got := map[identity.ID]bool{}
 		for _, m := range siblings {
@@ -585,8 +585,8 @@ func TestAChildrenIndexThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
 }
 
 func TestAChildrenIndexIsTheGraduatedAndThenTheLatest(t *testing.T) {
-	home, c := memory.New(), newClock()
-	r := open(home, c)
+	inner, c := memory.New(), newClock()
+	r := open(inner, c)
 	parent := key(1)
 	for n := byte(2); n <= 40; n++ {
 		if err := registrytest.AddManifest(t.Context(), r, manifest(t, parent, key(n), n != 10)); err != nil {

@@ -21,15 +21,15 @@ import (
 )
 
 func TestARevokedKeyPublishesNothingMore(t *testing.T) {
-	home, k := memory.New(), key(1)
-	r := open(home, newClock())
+	inner, k := memory.New(), key(1)
+	r := open(inner, newClock())
 	first := mustPublish(t, r, k, draft{Key: "one"})
 	v := revocation(t, k, 2, "stolen", event.RevokePayload)
 	receipt, err := registrytest.Revoke(t.Context(), r, v)
 	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 2, CardHash: first.CardHash}); receipt != want || err != nil {
 		t.Fatalf("Revoke() = %+v, %v, want %+v", receipt, err, want)
 	}
-	wantWhole(t, home)
+	wantWhole(t, inner)
 	g := get(t, r, k.ID())
 	if g.Status != registry.StatusRevoked || g.Listed(start) {
 		t.Errorf("the registration is %s, listed: %t", g.Status, g.Listed(start))
@@ -37,7 +37,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 	if gone, err := r.IsRevoked(t.Context(), k.ID()); !gone || err != nil {
 		t.Errorf("IsRevoked() = %t, %v, want true", gone, err)
 	}
-	before := everything(t, home)
+	before := everything(t, inner)
 	l := signedListing(t, k, 1, nil)
 	refused := map[string]func() error{
 		"publish": func() error {
@@ -79,7 +79,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 	if again, err := registrytest.Revoke(t.Context(), r, v); again.Seq != 2 || !again.Replayed || err != nil {
 		t.Errorf("Revoke() again = %+v, %v, want its receipt", again, err)
 	}
-	if diff := cmp.Diff(before, everything(t, home)); diff != "" {
+	if diff := cmp.Diff(before, everything(t, inner)); diff != "" {
 		t.Errorf("a revoked key changed (-before +after):\n%s", diff)
 	}
 }
@@ -87,12 +87,12 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 func TestARevocationIsTakenInBothFormsOfItsPayload(t *testing.T) {
 	const reason = "密鑰被盜 \"x\""
 	for name, payload := range map[string]func(identity.ID, string) []byte{"UTF-8": event.RevokePayload, "escaped": event.RevokePayloadA} {
-		home, k := memory.New(), key(1)
-		r := open(home, newClock())
+		inner, k := memory.New(), key(1)
+		r := open(inner, newClock())
 		if _, err := registrytest.Revoke(t.Context(), r, revocation(t, k, 1, reason, payload)); err != nil {
 			t.Errorf("%s: Revoke() = %v", name, err)
 		}
-		wantWhole(t, home)
+		wantWhole(t, inner)
 		got, err := r.Events(t.Context(), k.ID(), nil, 0, 10)
 		if err != nil || len(got) != 1 || string(got[0].Payload) != string(payload(k.ID(), reason)) {
 			t.Errorf("%s: Events() = %d, %v, want the payload as it was signed", name, len(got), err)
@@ -229,8 +229,8 @@ func TestOnlyActivePublicVacantsAreListed(t *testing.T) {
 }
 
 func TestASignedListingIsTakenOnce(t *testing.T) {
-	home, c, k := memory.New(), newClock(), key(1)
-	r := open(home, c)
+	inner, c, k := memory.New(), newClock(), key(1)
+	r := open(inner, c)
 	if _, err := r.PutListing(t.Context(), signedListing(t, k, 1, nil)); !problem.Is(err, problem.NotFound) {
 		t.Errorf("PutListing() of who is not registered = %v, want not found", err)
 	}
@@ -248,7 +248,7 @@ func TestASignedListingIsTakenOnce(t *testing.T) {
 	if diff := cmp.Diff(get(t, r, k.ID()), g, asKept); diff != "" {
 		t.Errorf("PutListing() (-kept +returned):\n%s", diff)
 	}
-	before := everything(t, home)
+	before := everything(t, inner)
 	if _, err := r.PutListing(t.Context(), three); err != nil {
 		t.Errorf("PutListing() again = %v", err)
 	}
@@ -268,14 +268,14 @@ func TestASignedListingIsTakenOnce(t *testing.T) {
 			t.Errorf("%s: PutListing() = %v, want %s", name, err, tt.kind)
 		}
 	}
-	if diff := cmp.Diff(before, everything(t, home)); diff != "" {
+	if diff := cmp.Diff(before, everything(t, inner)); diff != "" {
 		t.Errorf("a refused listing changed (-before +after):\n%s", diff)
 	}
 }
 
 func TestAListingOfTheOperatorIsMarkedAndHoldsNoVersionBack(t *testing.T) {
-	home, k := memory.New(), key(1)
-	r := open(home, newClock())
+	inner, k := memory.New(), key(1)
+	r := open(inner, newClock())
 	mustPublish(t, r, k, draft{})
 	two := signedListing(t, k, 2, nil)
 	if _, err := r.PutListing(t.Context(), two); err != nil {
@@ -289,7 +289,7 @@ func TestAListingOfTheOperatorIsMarkedAndHoldsNoVersionBack(t *testing.T) {
 	if kept := get(t, r, k.ID()); kept.ListingSource != registry.SourceOperator || kept.Listing.Tags[0] != "set" {
 		t.Errorf("kept: %s %+v", kept.ListingSource, kept.Listing)
 	}
-	before := everything(t, home)
+	before := everything(t, inner)
 	if _, err := r.SetListing(t.Context(), k.ID(), set); err != nil {
 		t.Errorf("SetListing() again = %v", err)
 	}
@@ -300,7 +300,7 @@ func TestAListingOfTheOperatorIsMarkedAndHoldsNoVersionBack(t *testing.T) {
 	if _, err := r.SetListing(t.Context(), k.ID(), listing.Listing{Price: 1}); !problem.Is(err, problem.Malformed) {
 		t.Errorf("SetListing() with a price = %v, want a refusal", err)
 	}
-	if diff := cmp.Diff(before, everything(t, home)); diff != "" {
+	if diff := cmp.Diff(before, everything(t, inner)); diff != "" {
 		t.Errorf("changed (-before +after):\n%s", diff)
 	}
 	if g, err = r.PutListing(t.Context(), signedListing(t, k, 3, nil)); err != nil || g.ListingSource != registry.SourceSigned {
@@ -309,8 +309,8 @@ func TestAListingOfTheOperatorIsMarkedAndHoldsNoVersionBack(t *testing.T) {
 }
 
 func TestReviewsAreKeptWithTheRegistration(t *testing.T) {
-	home, k := memory.New(), key(1)
-	r := open(home, newClock())
+	inner, k := memory.New(), key(1)
+	r := open(inner, newClock())
 	s, err := reputation.NewState(start).Update(reputation.Factual, 0.9, 0.6, start)
 	if err != nil {
 		t.Fatal(err)
@@ -352,23 +352,23 @@ func (o *overtaken) Commit(ctx context.Context, writes ...store.Write) error {
 }
 
 func TestAnEditThatAnotherWriterMadeFirstReturnsTheStoredVersion(t *testing.T) {
-	home, k := memory.New(), key(1)
+	inner, k := memory.New(), key(1)
 	s := reputation.NewState(start)
-	mustPublish(t, open(home, newClock()), k, draft{})
-	slow := &overtaken{Store: home, first: func() {
-		if _, err := open(home, newClock()).SetReputation(t.Context(), k.ID(), s); err != nil {
+	mustPublish(t, open(inner, newClock()), k, draft{})
+	slow := &overtaken{Store: inner, first: func() {
+		if _, err := open(inner, newClock()).SetReputation(t.Context(), k.ID(), s); err != nil {
 			t.Error(err)
 		}
 	}}
 	g, err := open(slow, newClock()).SetReputation(t.Context(), k.ID(), s)
-	if stored := get(t, open(home, newClock()), k.ID()); err != nil || g.DocVersion != stored.DocVersion {
+	if stored := get(t, open(inner, newClock()), k.ID()); err != nil || g.DocVersion != stored.DocVersion {
 		t.Errorf("SetReputation() = version %d, %v, want %d as stored", g.DocVersion, err, stored.DocVersion)
 	}
 }
 
 func TestTheStateOfAHostedVacantIsTheHostsToSay(t *testing.T) {
-	home, k := memory.New(), key(1)
-	r := open(home, newClock())
+	inner, k := memory.New(), key(1)
+	r := open(inner, newClock())
 	here := draft{Endpoint: hostURL + k.ID().String()}
 	mustPublish(t, r, k, here)
 	asleep := here
@@ -385,19 +385,19 @@ func TestTheStateOfAHostedVacantIsTheHostsToSay(t *testing.T) {
 	}
 	asleep.Seq, asleep.Visibility = 3, lifecycle.Restricted
 	mustPublish(t, r, k, asleep)
-	wantWhole(t, home)
+	wantWhole(t, inner)
 }
 
 func TestARegistrationThatIsNotWhatItsEventsSayIsDamage(t *testing.T) {
-	home, k := memory.New(), key(1)
-	r := open(home, newClock())
+	inner, k := memory.New(), key(1)
+	r := open(inner, newClock())
 	mustPublish(t, r, k, draft{})
-	old, err := home.Doc(t.Context(), registry.RegistrationKey(k.ID()))
+	old, err := inner.Doc(t.Context(), registry.RegistrationKey(k.ID()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustPublish(t, r, k, draft{Seq: 2})
-	if err := home.Commit(t.Context(), store.Put{Key: old.Key, If: 2, WriteID: store.WriteID{1}, Data: old.Data, Index: old.Index}); err != nil {
+	if err := inner.Commit(t.Context(), store.Put{Key: old.Key, If: 2, WriteID: store.WriteID{1}, Data: old.Data, Index: old.Index}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Publish(t.Context(), publication(t, k, draft{Seq: 3})); !problem.Is(err, problem.Damaged) {

@@ -202,8 +202,8 @@ func twofold(t *testing.T) registry.Publication {
 func TestEveryRefusalHasItsKindAndChangesNothing(t *testing.T) {
 	for _, tt := range refusals() {
 		t.Run(tt.name, func(t *testing.T) {
-			home := memory.New()
-			r := open(home, newClock(), func(c *registry.Config) {
+			inner := memory.New()
+			r := open(inner, newClock(), func(c *registry.Config) {
 				c.Probe = func(_ context.Context, endpoint string) error {
 					if strings.Contains(endpoint, "silent") {
 						return problem.New(problem.Unavailable, "status 502")
@@ -212,12 +212,12 @@ func TestEveryRefusalHasItsKindAndChangesNothing(t *testing.T) {
 				}
 			})
 			mustPublish(t, r, key(1), draft{Key: "first"})
-			before := everything(t, home)
+			before := everything(t, inner)
 			_, err := r.Publish(t.Context(), tt.p(t))
 			if !problem.Is(err, tt.kind) || !strings.Contains(problem.Of(err).Text(), tt.text) {
 				t.Errorf("Publish() = %v (%s), want %s with %q", err, problem.Of(err).Kind, tt.kind, tt.text)
 			}
-			if diff := cmp.Diff(before, everything(t, home)); diff != "" {
+			if diff := cmp.Diff(before, everything(t, inner)); diff != "" {
 				t.Errorf("a refusal changed (-before +after):\n%s", diff)
 			}
 		})
@@ -254,11 +254,11 @@ func TestAnEquivocationNamesBothCards(t *testing.T) {
 // In the reference a recorded publication restores the old card, and its holder
 // may change what is not signed.
 func TestAPublishSentAgainChangesNothing(t *testing.T) {
-	home, c, k, parent := memory.New(), newClock(), key(1), key(9).ID()
-	r := open(home, c)
+	inner, c, k, parent := memory.New(), newClock(), key(1), key(9).ID()
+	r := open(inner, c)
 	first := mustPublish(t, r, k, draft{Key: "one"})
 	mustPublish(t, r, k, draft{Seq: 2, Key: event.ReplacesKey(first.CardHash), Text: "new words", Visibility: lifecycle.Hidden})
-	before := everything(t, home)
+	before := everything(t, inner)
 	c.Pass(30 * 24 * time.Hour) // long after an event of that day would be accepted
 	l := signedListing(t, k, 5, nil)
 	for name, again := range map[string]registry.Publication{
@@ -280,7 +280,7 @@ func TestAPublishSentAgainChangesNothing(t *testing.T) {
 			t.Errorf("%s: PublishHosted() = %+v, %v, want %+v", name, got, err, want)
 		}
 	}
-	if diff := cmp.Diff(before, everything(t, home)); diff != "" {
+	if diff := cmp.Diff(before, everything(t, inner)); diff != "" {
 		t.Errorf("a replay changed (-before +after):\n%s", diff)
 	}
 }

@@ -56,8 +56,8 @@ func TestCheckingManyRevocationsIsOneRead(t *testing.T) {
 // An id with the same first bytes as a revoked one is looked up itself, and a
 // long list becomes a filter.
 func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
-	home := memory.New()
-	r := open(home, newClock())
+	inner := memory.New()
+	r := open(inner, newClock())
 	bad := key(1)
 	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, bad, 1, "lost", event.RevokePayload)); err != nil {
 		t.Fatal(err)
@@ -72,11 +72,11 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	for i := range uint64(399) {
 		full = binary.BigEndian.AppendUint64(full, i)
 	}
-	d, err := home.Doc(t.Context(), registry.RevokedListKey())
+	d, err := inner.Doc(t.Context(), registry.RevokedListKey())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := home.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: full}); err != nil {
+	if err := inner.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1}, Data: full}); err != nil {
 		t.Fatal(err)
 	}
 	for n := byte(2); n <= 3; n++ { // the one that makes the list too long, and one more
@@ -84,7 +84,7 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d, err = home.Doc(t.Context(), registry.RevokedListKey())
+	d, err = inner.Doc(t.Context(), registry.RevokedListKey())
 	if err != nil || len(d.Data) != 2+3584 {
 		t.Errorf("a list of many has %d bytes, %v, want 3586", len(d.Data), err)
 	}
@@ -113,11 +113,11 @@ func TestAListOfRevocationsThatIsDamagedAcceptsNobody(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"empty": {}, "a newer format": {2, 0}, "no kind": {1, 2}, "half an id": {1, 0, 9, 9}, "a filter cut off": append([]byte{1, 1}, make([]byte, 3583)...),
 	} {
-		home := memory.New()
-		if err := home.Commit(t.Context(), store.Put{Key: registry.RevokedListKey(), WriteID: store.WriteID{1}, Data: data}); err != nil {
+		inner := memory.New()
+		if err := inner.Commit(t.Context(), store.Put{Key: registry.RevokedListKey(), WriteID: store.WriteID{1}, Data: data}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := open(home, newClock()).AnyRevoked(t.Context(), identity.ID{9}); err == nil {
+		if got, err := open(inner, newClock()).AnyRevoked(t.Context(), identity.ID{9}); err == nil {
 			t.Errorf("AnyRevoked() by a list that is %s = %v, want an error", name, got)
 		}
 	}

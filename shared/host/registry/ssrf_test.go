@@ -55,8 +55,8 @@ func TestInternalEndpointsAreRefused(t *testing.T) {
 		endpoints["https://"+name+"/"] = reason
 		endpoints["https://"+net.JoinHostPort(address, "443")+"/"] = reason
 	}
-	home := memory.New()
-	r := open(home, newClock(), func(c *registry.Config) {
+	inner := memory.New()
+	r := open(inner, newClock(), func(c *registry.Config) {
 		c.Probe = registry.Prober(outbound.New(outbound.Options{Resolver: known}))
 	})
 	for endpoint, reason := range endpoints {
@@ -65,7 +65,7 @@ func TestInternalEndpointsAreRefused(t *testing.T) {
 			t.Errorf("Publish() of %s = %v, want a refusal that says %q", endpoint, err, reason)
 		}
 	}
-	if diff := cmp.Diff(map[string]string{}, everything(t, home)); diff != "" {
+	if diff := cmp.Diff(map[string]string{}, everything(t, inner)); diff != "" {
 		t.Errorf("a refused endpoint left (-want +got):\n%s", diff)
 	}
 }

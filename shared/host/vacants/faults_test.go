@@ -149,7 +149,7 @@ func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testin
 // later calls fail too. It returns the store calls.
 func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Key, at int, fate storetest.Fate, crash bool) (ops []string) {
 	t.Helper()
-	home := memory.New()
+	inner := memory.New()
 	url := hostURL
 	switch c.url {
 	case "":
@@ -158,9 +158,9 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 	default:
 		url = c.url
 	}
-	clean := host(t, home, va, newClock().now, hostURL)
+	clean := host(t, inner, va, newClock().now, hostURL)
 	if url == "" {
-		clean = host(t, home, va, newClock().now, "")
+		clean = host(t, inner, va, newClock().now, "")
 	}
 	for _, command := range c.prepare {
 		if err := prepare(t, clean, command, imported); err != nil {
@@ -169,7 +169,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 	}
 	commit := false
 	var mu sync.Mutex // a command may read several at once
-	lossy := &storetest.Lossy{Store: home, Decide: func(op string, _ []store.Write) storetest.Fate {
+	lossy := &storetest.Lossy{Store: inner, Decide: func(op string, _ []store.Write) storetest.Fate {
 		mu.Lock()
 		defer mu.Unlock()
 		ops = append(ops, op)
@@ -189,12 +189,12 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 	if err != nil && commit && !crash {
 		t.Errorf("one commit that failed once made the command fail: %v", err)
 	}
-	wantWhole(t, home, clean, imported.ID())
+	wantWhole(t, inner, clean, imported.ID())
 	acknowledged := err == nil
 	lossy.AwaitPending(t.Context())
-	wantWhole(t, home, clean, imported.ID())
+	wantWhole(t, inner, clean, imported.ID())
 
-	again := host(t, home, va, newClock().now, url)
+	again := host(t, inner, va, newClock().now, url)
 	err = c.run(t.Context(), again)
 	if err != nil && !(c.lost && problem.Is(err, problem.Conflict)) {
 		t.Errorf("given again, the command says %v", err)
@@ -202,7 +202,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 	if acknowledged && c.lost && err == nil {
 		t.Error("created twice under one name")
 	}
-	wantWhole(t, home, clean, imported.ID())
+	wantWhole(t, inner, clean, imported.ID())
 	r, err := again.ByName(t.Context(), "demo")
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 		kinds = append(kinds, e.Kind)
 	}
 	if c.gone {
-		wantTombstone(t, home, r)
+		wantTombstone(t, inner, r)
 	}
 	if diff := cmp.Diff(c.story, kinds); diff != "" || r.State != c.state {
 		t.Errorf("in the end the vacant is %s, want %s; logbook (-want +got):\n%s", r.State, c.state, diff)
@@ -247,9 +247,9 @@ func prepare(t *testing.T, v *vacants.Directory, command string, key *identity.K
 
 // wantTombstone checks that the documents contain nothing of r but what a
 // tombstone has.
-func wantTombstone(t *testing.T, home *memory.Store, r vacants.Record) {
+func wantTombstone(t *testing.T, inner *memory.Store, r vacants.Record) {
 	t.Helper()
-	docs, _, err := home.Docs(t.Context(), vacants.Beside(r.ID), 100, "")
+	docs, _, err := inner.Docs(t.Context(), vacants.Beside(r.ID), 100, "")
 	if err != nil || len(docs) != 1 {
 		t.Fatalf("documents of %v = %d, %v, want the tombstone alone", r, len(docs), err)
 	}
@@ -270,7 +270,7 @@ func wantTombstone(t *testing.T, home *memory.Store, r vacants.Record) {
 // wantWhole checks the package's invariant over the whole store: every logbook
 // except that of an unfinished import belongs to a record with a name, the
 // record's card is signed, and its state is the logbook's.
-func wantWhole(t *testing.T, home *memory.Store, v *vacants.Directory, imported identity.ID) {
+func wantWhole(t *testing.T, inner *memory.Store, v *vacants.Directory, imported identity.ID) {
 	t.Helper()
 	named := map[identity.ID]vacants.Record{}
 	list, _, err := v.List(t.Context(), "", vacants.MaxPage)
@@ -287,7 +287,7 @@ func wantWhole(t *testing.T, home *memory.Store, v *vacants.Directory, imported 
 			t.Errorf("%v is deleted: %t, its logbook ends in %s", r, r.IsDeleted(), last.Kind)
 		}
 		if r.IsDeleted() {
-			wantTombstone(t, home, r)
+			wantTombstone(t, inner, r)
 		}
 		if state := stateInLogbook(t, r.ID, entries); state != r.State {
 			t.Errorf("%v is %s, its logbook tells %s", r, r.State, state)
@@ -295,7 +295,7 @@ func wantWhole(t *testing.T, home *memory.Store, v *vacants.Directory, imported 
 		wantKin(t, v, &r, entries)
 		wantListed(t, v, &r)
 	}
-	err = home.Walk(t.Context(), func(view store.View) error {
+	err = inner.Walk(t.Context(), func(view store.View) error {
 		streams, _, err := view.Streams(t.Context(), "", 100, "")
 		for _, s := range streams {
 			id := s.IDs()[0]
@@ -408,12 +408,12 @@ func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []lo
 }
 
 func TestOfManyCreatorsOfANameOneWins(t *testing.T) {
-	home, va := memory.New(), vault(t)
+	inner, va := memory.New(), vault(t)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	won := 0
 	for range 16 {
-		v := host(t, home, va, newClock().now, hostURL)
+		v := host(t, inner, va, newClock().now, hostURL)
 		wg.Go(func() {
 			_, err := v.Create(context.Background(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
 			mu.Lock()
@@ -429,15 +429,15 @@ func TestOfManyCreatorsOfANameOneWins(t *testing.T) {
 	if won != 1 {
 		t.Errorf("%d of 16 creators won, want 1", won)
 	}
-	wantWhole(t, home, host(t, home, va, newClock().now, hostURL), identity.ID{})
+	wantWhole(t, inner, host(t, inner, va, newClock().now, hostURL), identity.ID{})
 }
 
 func TestConcurrentCommandsLeaveOneHistory(t *testing.T) {
-	home, va := memory.New(), vault(t)
-	id := create(t, host(t, home, va, newClock().now, hostURL), "demo").ID
+	inner, va := memory.New(), vault(t)
+	id := create(t, host(t, inner, va, newClock().now, hostURL), "demo").ID
 	var wg sync.WaitGroup
 	for i := range 8 {
-		v := host(t, home, va, newClock().now, hostURL)
+		v := host(t, inner, va, newClock().now, hostURL)
 		command := []string{"pause", "resume"}[i%2]
 		wg.Go(func() {
 			for range 5 {
@@ -448,5 +448,5 @@ func TestConcurrentCommandsLeaveOneHistory(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	wantWhole(t, home, host(t, home, va, newClock().now, hostURL), identity.ID{})
+	wantWhole(t, inner, host(t, inner, va, newClock().now, hostURL), identity.ID{})
 }

@@ -657,8 +657,8 @@ func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
 				want = lifecycle.Active
 			}
 			s := moved(t, v, child.ID)
-			home := memory.New()
-			there := host(t, home, vault(t), newClock().now, "https://vacancy.example")
+			inner := memory.New()
+			there := host(t, inner, vault(t), newClock().now, "https://vacancy.example")
 			without := s
 			without.Manifest = nil
 			_, err := there.Create(t.Context(), without)
@@ -690,7 +690,7 @@ func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
 			if r := second1(there.Get(t.Context(), parent.ID)); !r.Kin {
 				t.Error("the parent that follows has no kin there")
 			}
-			wantWhole(t, home, there, identity.ID{})
+			wantWhole(t, inner, there, identity.ID{})
 		})
 	}
 }

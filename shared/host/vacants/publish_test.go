@@ -434,8 +434,8 @@ func TestAHostWithoutARegistryPublishesNothing(t *testing.T) {
 // Hosts share a store and no memory: everything that they publish and change at
 // once ends in one chain, with no vacant half published.
 func TestManyHostsPublishAtOnce(t *testing.T) {
-	home, va := memory.New(), vault(t)
-	first := host(t, home, va, newClock().now, hostURL)
+	inner, va := memory.New(), vault(t)
+	first := host(t, inner, va, newClock().now, hostURL)
 	var ids []identity.ID
 	for i := range 6 {
 		ids = append(ids, create(t, first, fmt.Sprint("v", i)).ID)
@@ -444,7 +444,7 @@ func TestManyHostsPublishAtOnce(t *testing.T) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for h := range 4 {
-		v := host(t, home, va, newClock().now, hostURL)
+		v := host(t, inner, va, newClock().now, hostURL)
 		for _, id := range ids {
 			wg.Go(func() {
 				for round := range 3 {
@@ -457,7 +457,7 @@ func TestManyHostsPublishAtOnce(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	wantWhole(t, home, first, identity.ID{})
+	wantWhole(t, inner, first, identity.ID{})
 	for _, id := range ids {
 		if g := registration(t, first, id); g.ActorSeq != 12 {
 			t.Errorf("%s has %d events, want 12", id.Short(), g.ActorSeq)

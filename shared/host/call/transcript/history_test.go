@@ -128,7 +128,7 @@ func TestADamagedRowEndsAHistoryAndNamesVerify(t *testing.T) {
 
 func TestAPairIsFoundByNamesIDsAndBeginnings(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
-	stranger := a.Home.Caller()
+	stranger := a.Fixture.Caller()
 	from, to := a.Pair().Caller, a.Pair().Vacant
 	find := func(from, to string) (pair call.Pair, err error) {
 		a.Must(a.Store.Walk(a.Ctx, func(v store.View) error {

@@ -206,7 +206,7 @@ func TestAPoisonedRowAmongTwentyTakesNoOtherWithIt(t *testing.T) {
 func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 	refuse := func(k problem.Kind) func(*market) {
 		return func(m *market) {
-			m.wire("first").Host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(k, "no") }
+			m.wire("first").Host.Refuse = func(*envelope.Envelope) *problem.Error { return problem.New(k, "no") }
 		}
 	}
 	fault := func(f string) func(*market) {
@@ -355,7 +355,7 @@ func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 			m.add(t, 10+n, name, "translate")
 			w := m.wire(name)
 			w.Fault = func(string, *envelope.Envelope) string { return faults[roll(8)] }
-			w.Host.Gate = func(*envelope.Envelope) *problem.Error {
+			w.Host.Refuse = func(*envelope.Envelope) *problem.Error {
 				switch faults[roll(len(faults))] {
 				case "asleep":
 					return problem.New(problem.NotAccepting, "asleep")
@@ -439,7 +439,7 @@ func TestAllUnavailableSaysHowManyWereTried(t *testing.T) {
 	m.MostTried = 3
 	for n := range byte(6) {
 		m.add(t, 10+n, fmt.Sprint("v", n), "translate")
-		m.wire(fmt.Sprint("v", n)).Host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
+		m.wire(fmt.Sprint("v", n)).Host.Refuse = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
 	}
 	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
 	dispatchtest.WantKind(t, err, problem.NotAccepting, "3 vacants were tried")

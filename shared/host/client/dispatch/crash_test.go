@@ -41,10 +41,10 @@ var scenarios = map[string]func(t *testing.T, w *world){
 		dispatchtest.WantKind(t, err, problem.Pending)
 	},
 	"an earlier call was refused": func(t *testing.T, w *world) {
-		w.host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
+		w.host.Refuse = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
 		_, err := w.call("before")
 		dispatchtest.WantKind(t, err, problem.NotAccepting)
-		w.host.Gate = nil
+		w.host.Refuse = nil
 	},
 	"moved by another device": func(t *testing.T, w *world) {
 		res, err := w.call("before")

@@ -179,9 +179,9 @@ func (s *schedule) step() {
 		}
 	case "gate":
 		kind := rapid.SampledFrom([]problem.Kind{0, problem.NotAccepting, problem.PaymentRequired}).Draw(s.rt, "kind")
-		s.w.host.Gate = nil
+		s.w.host.Refuse = nil
 		if kind != 0 {
-			s.w.host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(kind, "not now") }
+			s.w.host.Refuse = func(*envelope.Envelope) *problem.Error { return problem.New(kind, "not now") }
 		}
 	}
 }
@@ -236,7 +236,7 @@ func (d *device) learn(rt *rapid.T, text string) func(dispatch.Result, error) {
 
 // finish stops the faults and lets everyone get through.
 func (s *schedule) finish() {
-	s.w.wire.Fault, s.w.host.Gate = nil, nil
+	s.w.wire.Fault, s.w.host.Refuse = nil, nil
 	s.w.host.Behave = nil
 	s.w.clock.Add(10 * time.Minute)
 	for _, d := range s.devices {

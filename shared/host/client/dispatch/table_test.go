@@ -282,7 +282,7 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 	for _, kind := range []problem.Kind{problem.PaymentRequired, problem.Gone, problem.NotAccepting, problem.TooMany, problem.Misdirected, problem.BadSignature, problem.Malformed} {
 		t.Run(kind.String(), func(t *testing.T) {
 			w := newWorld(t)
-			w.host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(kind, "not now\x1b[31m") }
+			w.host.Refuse = func(*envelope.Envelope) *problem.Error { return problem.New(kind, "not now\x1b[31m") }
 			first, err := w.call("hi")
 			if kind == problem.Malformed {
 				dispatchtest.WantKind(t, err, problem.Forbidden)
@@ -295,7 +295,7 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 			if st := w.state(t); len(st.Sent) != 1 || st.Job != "" {
 				t.Fatalf("state = %+v, want the envelope listed and nothing in hand", st)
 			}
-			w.host.Gate = nil
+			w.host.Refuse = nil
 			res, err := w.call("hi")
 			dispatchtest.Want(t, res, err, "echo: hi")
 			if res.Request.Seq != 1 || res.RequestHash == first.RequestHash || res.Resumed {
@@ -318,12 +318,12 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 // is accepted.
 func TestEveryEnvelopeSentForANumberIsKept(t *testing.T) {
 	w := newWorld(t)
-	w.host.Gate = func(*envelope.Envelope) *problem.Error {
+	w.host.Refuse = func(*envelope.Envelope) *problem.Error {
 		return problem.New(problem.NotAccepting, "vacant is HIBERNATING")
 	}
 	first, err := w.call("one")
 	dispatchtest.WantKind(t, err, problem.NotAccepting)
-	w.host.Gate = nil
+	w.host.Refuse = nil
 	w.host.Serve("/a2a/message/send", []byte(w.wire.Log[0].Raw)) // the other copy arrives
 
 	res, err := w.call("two")
@@ -677,7 +677,7 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 
 func TestTooManyListedEnvelopesAreNotForgotten(t *testing.T) {
 	w := newWorld(t)
-	w.host.Gate = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
+	w.host.Refuse = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
 	for range dispatch.MaxListed {
 		_, err := w.call("hi")
 		dispatchtest.WantKind(t, err, problem.NotAccepting)
@@ -687,7 +687,7 @@ func TestTooManyListedEnvelopesAreNotForgotten(t *testing.T) {
 	if _, _, err = w.Print(t.Context(), w.host.Target(), dispatchtest.Say("hi")); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Print() = %v, want a conflict", err)
 	}
-	w.host.Gate = nil
+	w.host.Refuse = nil
 	w.AutoReset = true
 	res, err := w.call("hi")
 	dispatchtest.Want(t, res, err, "echo: hi")

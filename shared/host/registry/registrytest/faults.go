@@ -82,12 +82,12 @@ func requests() []request {
 // brokenOff sends each request with each of its store calls failing in each
 // way: once, or from then on as in a crash; late writes arrive before or after
 // the resend. Each round uses another vacant.
-func brokenOff(t *testing.T, home store.Store) {
+func brokenOff(t *testing.T, inner store.Store) {
 	next := 10_000
 	for _, q := range requests() {
 		play := func(at int, fate storetest.Fate, crash, lateLast bool) []string {
 			next++
-			return q.play(t, home, Key(next), at, fate, crash, lateLast)
+			return q.play(t, inner, Key(next), at, fate, crash, lateLast)
 		}
 		ops := play(-1, storetest.Fine, false, false)
 		if len(ops) < 2 {
@@ -108,22 +108,22 @@ func brokenOff(t *testing.T, home store.Store) {
 			}
 		}
 	}
-	wantWhole(t, home)
+	wantWhole(t, inner)
 }
 
 // play runs one request of k whose store call number at gets its fate; in a
 // crash, all later calls fail. It returns the store calls of the request.
-func (q *request) play(t *testing.T, home store.Store, k *identity.Key, at int, fate storetest.Fate, crash, lateLast bool) (ops []string) {
+func (q *request) play(t *testing.T, inner store.Store, k *identity.Key, at int, fate storetest.Fate, crash, lateLast bool) (ops []string) {
 	t.Helper()
 	name := fmt.Sprintf("%s, call %d %s, crash %t, late last %t", q.name, at, fate, crash, lateLast)
-	clean := Open(home, NewClock())
+	clean := Open(inner, NewClock())
 	for _, prepare := range q.prepare {
 		if err := prepare(t, clean, k); err != nil {
 			t.Fatalf("%s: before it: %v", name, err)
 		}
 	}
 	commit := false
-	lossy := &storetest.Lossy{Store: home, Decide: func(op string, _ []store.Write) storetest.Fate {
+	lossy := &storetest.Lossy{Store: inner, Decide: func(op string, _ []store.Write) storetest.Fate {
 		ops = append(ops, op)
 		switch n := len(ops) - 1; {
 		case n == at:

@@ -28,14 +28,14 @@ const (
 // mixture has several processes run random operations on the same few vacants
 // concurrently, over a store that loses one call in ten, and then checks the
 // invariant.
-func mixture(t *testing.T, home store.Store) {
+func mixture(t *testing.T, inner store.Store) {
 	var wg sync.WaitGroup
 	var lossy [workers]*storetest.Lossy
 	for i := range workers {
 		seed := uint64(i + 1)
 		dice, fates := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 		var mu sync.Mutex
-		lossy[i] = &storetest.Lossy{Store: home, Decide: func(string, []store.Write) storetest.Fate {
+		lossy[i] = &storetest.Lossy{Store: inner, Decide: func(string, []store.Write) storetest.Fate {
 			mu.Lock()
 			defer mu.Unlock()
 			if fates.IntN(10) > 0 {
@@ -59,13 +59,13 @@ func mixture(t *testing.T, home store.Store) {
 	for _, l := range lossy {
 		l.AwaitPending(context.Background())
 	}
-	wantWhole(t, home)
-	tip, err := home.Tip(t.Context(), registry.EventStream())
+	wantWhole(t, inner)
+	tip, err := inner.Tip(t.Context(), registry.EventStream())
 	if err != nil || tip.Position < workers*deeds/12 {
 		t.Errorf("%d events, %v: too few to say anything", tip.Position, err)
 	}
 	for n := range vacants {
-		wantRefused(t, home, Key(firstOne+n).ID())
+		wantRefused(t, inner, Key(firstOne+n).ID())
 	}
 }
 
@@ -124,10 +124,10 @@ func deed(t *testing.T, r *registry.Registry, dice *rand.Rand, unique string) (s
 
 // wantRefused requires that a vacant with a closed manifest is hidden and that
 // no other vacant is closed.
-func wantRefused(t *testing.T, home store.Store, id identity.ID) {
+func wantRefused(t *testing.T, inner store.Store, id identity.ID) {
 	t.Helper()
 	ctx := context.Background()
-	d, err := home.Doc(ctx, registry.ManifestKey(id))
+	d, err := inner.Doc(ctx, registry.ManifestKey(id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func wantRefused(t *testing.T, home store.Store, id identity.ID) {
 			t.Fatal(err)
 		}
 	}
-	g, ok, err := Open(home, NewClock()).Get(ctx, id)
+	g, ok, err := Open(inner, NewClock()).Get(ctx, id)
 	if err != nil {
 		t.Fatal(err)
 	}

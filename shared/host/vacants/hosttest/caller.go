@@ -13,7 +13,7 @@ import (
 
 // Caller signs calls to the demo vacant, one per second of the host's clock.
 type Caller struct {
-	*Home
+	*Fixture
 	Key *identity.Key
 
 	seq  int64
@@ -22,10 +22,10 @@ type Caller struct {
 }
 
 // Caller returns a caller with a new key.
-func (h *Home) Caller() *Caller {
+func (h *Fixture) Caller() *Caller {
 	k, err := identity.NewKey(rand.Reader)
 	h.Must(err)
-	return &Caller{Home: h, Key: k}
+	return &Caller{Fixture: h, Key: k}
 }
 
 // Pair is the pair of the caller and the demo vacant.
@@ -100,7 +100,7 @@ func Story(t testing.TB, st Store) *Caller {
 //
 //	1-3 answers, 4 void of 4, 5-6 answers, 7 answer to 8, 8 void of 7,
 //	9 answer to 10, 10 to 13, 11 void of 14, 12 answer to 15
-func (h *Home) Story() *Caller {
+func (h *Fixture) Story() *Caller {
 	h.Helper()
 	a, b := h.Caller(), h.Caller()
 	for range 3 {
@@ -134,7 +134,7 @@ func (h *Home) Story() *Caller {
 	return a
 }
 
-func (h *Home) awaitVacants() {
+func (h *Fixture) awaitVacants() {
 	_, err := h.Vacants.Pause(h.Ctx, h.Demo.ID)
 	h.Must(err)
 	_, err = h.Vacants.Resume(h.Ctx, h.Demo.ID)

@@ -34,9 +34,9 @@ type Store interface {
 // Retention is the host's retention of texts.
 const Retention = 24 * time.Hour
 
-// Home is a host with a vacant named demo, which echoes its input and fails on
+// Fixture is a host with a vacant named demo, which echoes its input and fails on
 // the text "fail". It is not safe for concurrent use.
-type Home struct {
+type Fixture struct {
 	testing.TB
 	Ctx     context.Context // not the test's context: clean-up needs it too
 	Store   Store
@@ -51,7 +51,7 @@ type Home struct {
 }
 
 // New returns a host with a vault of its own.
-func New(t testing.TB, st Store) *Home {
+func New(t testing.TB, st Store) *Fixture {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	if err != nil {
@@ -61,9 +61,9 @@ func New(t testing.TB, st Store) *Home {
 }
 
 // NewSealed returns a host with a given vault.
-func NewSealed(t testing.TB, st Store, vault custody.Vault) *Home {
+func NewSealed(t testing.TB, st Store, vault custody.Vault) *Fixture {
 	t.Helper()
-	h := &Home{TB: t, Ctx: context.Background(), Store: st, Time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), Vault: vault}
+	h := &Fixture{TB: t, Ctx: context.Background(), Store: st, Time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), Vault: vault}
 	var err error
 	h.Open("http://127.0.0.1:8080")
 	h.Demo, err = h.Vacants.Create(h.Ctx, vacants.Spec{Name: "demo", Capability: "says what it hears", Substrate: "echo"})
@@ -74,10 +74,10 @@ func NewSealed(t testing.TB, st Store, vault custody.Vault) *Home {
 }
 
 // Now is the host's clock.
-func (h *Home) Now() time.Time { return h.Time }
+func (h *Fixture) Now() time.Time { return h.Time }
 
 // Open restarts the host with another URL.
-func (h *Home) Open(url string) {
+func (h *Fixture) Open(url string) {
 	h.Helper()
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	v := NewVacants(h, h.Store, h.Now, url, vacants.Config{
@@ -106,7 +106,7 @@ func NewVacants(t testing.TB, s store.Store, now func() time.Time, url string, c
 }
 
 // Must ends the test if err is not nil.
-func (h *Home) Must(err error) {
+func (h *Fixture) Must(err error) {
 	h.Helper()
 	if err != nil {
 		h.Fatal(err)
@@ -116,7 +116,7 @@ func (h *Home) Must(err error) {
 // powered is the pipeline's store; it drops responses while deaf is set.
 type powered struct {
 	store.Store
-	home *Home
+	home *Fixture
 }
 
 func (p powered) Commit(ctx context.Context, writes ...store.Write) error {

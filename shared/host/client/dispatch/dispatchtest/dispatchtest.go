@@ -98,8 +98,9 @@ type Host struct {
 	Reference bool
 	Pairs     map[identity.ID]*Pair
 
-	// Gate, if set, refuses what is not accepted yet, with the kind it returns.
-	Gate func(e *envelope.Envelope) *problem.Error
+	// Refuse, if set, returns the refusal of an envelope that is not accepted yet,
+	// or nil.
+	Refuse func(e *envelope.Envelope) *problem.Error
 	// Behave, if set, decides how a call ends: "answer", "fail", "hang".
 	Behave func(e *envelope.Envelope) string
 
@@ -227,25 +228,25 @@ func (h *Host) send(e *envelope.Envelope) (int, any) {
 	if e.Time.Sub(h.Clock()) > 300*time.Second && !h.Reference {
 		return 400, h.members(Body{"detail": "timestamp ahead", "code": "clock", "now": canon.FormatTime(h.Clock())}, p)
 	}
-	var gate *problem.Error
-	if h.Gate != nil {
-		gate = h.Gate(e)
+	var refused *problem.Error
+	if h.Refuse != nil {
+		refused = h.Refuse(e)
 	}
 	tip := p.Tip()
 	fit := tip.Fit(e)
-	if gate == nil && fit == nil {
+	if refused == nil && fit == nil {
 		if e.IsReset() {
 			return 400, h.members(Body{"detail": "parts: expected a reset at …/a2a/chain/reset"}, p)
 		}
 		return h.accept(p, e, hash)
 	}
-	refused := gate
-	if refused == nil {
-		refused = problem.Of(fit)
+	reason := refused
+	if reason == nil {
+		reason = problem.Of(fit)
 	}
-	status, b := refusal(refused)
+	status, b := refusal(reason)
 	h.members(b, p)
-	if gate == nil && !tip.Floor.IsZero() && !h.Reference {
+	if refused == nil && !tip.Floor.IsZero() && !h.Reference {
 		b["floor"] = canon.FormatTime(tip.Floor)
 	}
 	if row, _ := p.find(e, hash); row != nil && fit != nil && !h.Reference {

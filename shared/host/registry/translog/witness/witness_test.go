@@ -30,7 +30,7 @@ type host struct {
 	t      *testing.T
 	key    *identity.Key
 	log    *translog.Log
-	home   store.Store
+	inner  store.Store
 	events []logged
 	hide   map[uint64]bool
 }
@@ -51,10 +51,10 @@ func newKey(t *testing.T) *identity.Key {
 
 func newHost(t *testing.T, key *identity.Key) *host {
 	t.Helper()
-	h := &host{t: t, key: key, home: memory.New(), hide: map[uint64]bool{}}
+	h := &host{t: t, key: key, inner: memory.New(), hide: map[uint64]bool{}}
 	var err error
 	h.log, err = translog.New(translog.Config{
-		Store: h.home, Stream: stream,
+		Store: h.inner, Stream: stream,
 		Leaf: func(row store.Row) (leaf, prev identity.Hash, err error) {
 			return identity.Hash(row.Data[:32]), identity.Hash(row.Data[32:]), nil
 		},
@@ -96,7 +96,7 @@ func (h *host) append(e event.Event) {
 	next := logged{e, prev, e.Hash(prev)}
 	h.events = append(h.events, next)
 	data := append(slices.Clone(next.hash[:]), prev[:]...)
-	if err := h.home.Commit(h.t.Context(), store.Append{Stream: stream, Position: uint64(len(h.events)), WriteID: store.WriteID{1}, Data: data}); err != nil {
+	if err := h.inner.Commit(h.t.Context(), store.Append{Stream: stream, Position: uint64(len(h.events)), WriteID: store.WriteID{1}, Data: data}); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -1,7 +1,7 @@
-// Package awshome sets up the data of a host on AWS for tests: two tables on
+// Package awshost sets up the data of a host on AWS for tests: two tables on
 // DynamoDB Local, a sealing key, and the environment of the functions. A test
 // can open the same host in its own process too.
-package awshome
+package awshost
 
 import (
 	"crypto/rand"
@@ -28,8 +28,8 @@ import (
 // URL is the host's public URL.
 const URL = "https://test.lambda-url.us-east-1.on.aws"
 
-// Home holds the tables and keys of a host.
-type Home struct {
+// Host holds the tables and keys of a host.
+type Host struct {
 	Endpoint string // of DynamoDB Local
 	Tables   dynamo.Tables
 	Vault    custody.Vault
@@ -38,11 +38,11 @@ type Home struct {
 }
 
 // New creates tables that are deleted when the test ends.
-func New(tb testing.TB) *Home {
+func New(tb testing.TB) *Host {
 	tb.Helper()
 	key := make([]byte, 32)
 	rand.Read(key)
-	h := &Home{Endpoint: dynamolocal.Start(tb), sealKey: hex.EncodeToString(key)}
+	h := &Host{Endpoint: dynamolocal.Start(tb), sealKey: hex.EncodeToString(key)}
 	h.Tables = dynamolocal.Tables(tb, h.Endpoint)
 	vault, err := local.FromHex(h.sealKey, rand.Reader)
 	if err != nil {
@@ -61,7 +61,7 @@ const Gate = "arn:aws:states:us-east-1:123456789012:stateMachine:vacancy-test-ga
 
 // Env is the environment of all functions, with DynamoDB at endpoint: the
 // server's own, or a proxy's. Each function reads only its own variables.
-func (h *Home) Env(endpoint string) []string {
+func (h *Host) Env(endpoint string) []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + endpoint, "VACANCY_STAGE=" + Stage,
 		"VACANCY_ROWS=" + h.Tables.Rows, "VACANCY_DOCS=" + h.Tables.Docs,
@@ -71,7 +71,7 @@ func (h *Home) Env(endpoint string) []string {
 
 // OperatorKey creates the operator key from random bytes and replaces the
 // previous key.
-func (h *Home) OperatorKey(tb testing.TB, random io.Reader) string {
+func (h *Host) OperatorKey(tb testing.TB, random io.Reader) string {
 	tb.Helper()
 	key, err := operator.Keys{Store: h.Store(h.Endpoint), Now: time.Now, Rand: random}.Rotate(tb.Context())
 	if err != nil {
@@ -81,13 +81,13 @@ func (h *Home) OperatorKey(tb testing.TB, random io.Reader) string {
 }
 
 // Store opens the tables in this process, at an endpoint.
-func (h *Home) Store(endpoint string, opts ...func(*dynamodb.Options)) *dynamo.Store {
+func (h *Host) Store(endpoint string, opts ...func(*dynamodb.Options)) *dynamo.Store {
 	return dynamo.New(dynamolocal.Client(endpoint, opts...), h.Tables)
 }
 
 // Open opens the host in this process over s, with a clock and with additional
 // substrates from kinds.
-func (h *Home) Open(tb testing.TB, s store.Store, now func() time.Time, kinds substrate.Kinds) *serve.Server {
+func (h *Host) Open(tb testing.TB, s store.Store, now func() time.Time, kinds substrate.Kinds) *serve.Server {
 	tb.Helper()
 	server, err := serve.Config{
 		Store: s, Vault: h.Vault, Substrates: kinds, URL: URL, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
@@ -99,7 +99,7 @@ func (h *Home) Open(tb testing.TB, s store.Store, now func() time.Time, kinds su
 }
 
 // Create creates a vacant with the echo substrate; a nil key means a new one.
-func (h *Home) Create(tb testing.TB, name string, key *identity.Key) identity.ID {
+func (h *Host) Create(tb testing.TB, name string, key *identity.Key) identity.ID {
 	tb.Helper()
 	server := h.Open(tb, h.Store(h.Endpoint), time.Now, nil)
 	r, err := server.Vacants.Create(tb.Context(), vacants.Spec{Name: name, Capability: "echoes", Substrate: "echo", Key: key})
