@@ -59,6 +59,9 @@ const (
 	Collusion
 	Graduated
 	TreeOnly
+	SubstrateUnavailable
+	SubstrateMisconfigured
+	SubstrateTooLarge
 )
 
 // Row is what a Kind becomes outside.
@@ -131,10 +134,24 @@ var rows = map[Kind]Row{
 	Collusion:        {"graduation_collusion", http.StatusForbidden, -32034, ExitRefused, "the evidence says that they are not independent"},
 	Graduated:        {"graduated", http.StatusConflict, -32035, ExitConflict, "graduated already"},
 	TreeOnly:         {"tree_only", http.StatusForbidden, -32036, ExitRefused, "outside its tree"},
+
+	SubstrateUnavailable:   {"substrate_unavailable", http.StatusInternalServerError, -32037, ExitUnavailable, "the vacant failed to answer: its agent is not available"},
+	SubstrateMisconfigured: {"substrate_misconfigured", http.StatusInternalServerError, -32038, ExitFailed, "the vacant failed to answer: its agent is not set up right"},
+	SubstrateTooLarge:      {"substrate_too_large", http.StatusInternalServerError, -32039, ExitFailed, "the vacant failed to answer: its agent answered too much"},
 }
 
 // Row returns the table's row for k.
 func (k Kind) Row() Row { return rows[k] }
+
+// IsFailure reports whether k is a failure of a vacant to answer a call that it
+// accepted, other than Deadline.
+func (k Kind) IsFailure() bool {
+	switch k {
+	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge:
+		return true
+	}
+	return false
+}
 
 // String is the machine word of k.
 func (k Kind) String() string { return rows[k].Code }

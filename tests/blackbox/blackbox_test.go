@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -41,13 +42,13 @@ func newOutsiders(t *testing.T, firm *identity.Key) *outsiders {
 	return &outsiders{t: t, stranger: newKey(t), second: newKey(t), firm: firm.ID(), now: time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)}
 }
 
-// outside lets a minute pass, so that hosts' caches expire, and makes unrelated
-// callers of that time.
+// outside lets the floors of imported vacants and a minute pass, so that hosts'
+// caches expire, and makes unrelated callers of that time.
 func outside(t *testing.T, k keys, hosts ...*host) *outsiders {
 	t.Helper()
 	o := newOutsiders(t, k.firm)
 	for _, h := range hosts {
-		h.later(time.Minute)
+		h.later(call.MaxSkew + time.Minute)
 		o.now = h.clock()
 	}
 	return o
@@ -230,7 +231,7 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	firm.later(time.Minute)
+	firm.later(call.MaxSkew + time.Minute)
 	o.now = firm.clock()
 	second := o.sign(o.second.ID(), k.firm.ID(), 1, "hi", o.now)
 	want := o.sign(o.second.ID(), other.ID, 1, "hi", o.now)

@@ -39,9 +39,14 @@ func TestStories(t *testing.T) {
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"dev":       startDev,
+			"serve":     startServe,
+			"port":      freePort,
+			"cert":      makeCert,
 			"stopdev":   stopDev,
 			"capture":   capture,
 			"readme":    readmeLine,
+			"frontpage": frontPageCommands,
+			"agent":     startAgent,
 			"example":   example,
 			"mode":      mode,
 			"substrate": startSubstrate,
@@ -99,8 +104,8 @@ func readmeLine(ts *testscript.TestScript, neg bool, args []string) {
 	if len(found) != 1 {
 		ts.Fatalf("the READMEs have %d lines with %q, want 1", len(found), args[1])
 	}
-	// The README has dev's default address; the story's host has a free port.
-	line := strings.ReplaceAll(found[0], "http://127.0.0.1:8080", ts.Getenv("URL"))
+	// The README has default addresses; a story has free ports.
+	line := strings.NewReplacer(readmeHost, ts.Getenv("URL"), readmeAgent, ts.Getenv("AGENT")).Replace(found[0])
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte("set -e\n"+line), 0o600))
 }
 

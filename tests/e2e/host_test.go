@@ -4,14 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// host is the `vacancy dev` of a story, if one runs.
+// host is the `vacancy dev` or `vacancy serve` of a story, if one runs.
 type host struct {
 	cmd    *exec.Cmd
 	stdout bytes.Buffer
@@ -29,17 +31,41 @@ const patience = 30 * time.Second
 // when it serves: $URL is its address, $DEMO the demo vacant's id. It ends with
 // the story at the latest.
 func startDev(ts *testscript.TestScript, neg bool, args []string) {
+	start(ts, neg, append([]string{"dev", "--json", "--listen", "127.0.0.1:0"}, args...))
+}
+
+// startServe is startDev for `vacancy serve --json --listen 127.0.0.1:$PORT
+// ARGS...`, with the free port that the command port chose before. `stopdev` ends
+// it.
+func startServe(ts *testscript.TestScript, neg bool, args []string) {
+	start(ts, neg, append([]string{"serve", "--json", "--listen", "127.0.0.1:" + ts.Getenv("PORT")}, args...))
+}
+
+// freePort is the command: port, which sets $PORT to a free port.
+func freePort(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: port")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	ts.Check(err)
+	ts.Check(l.Close())
+	ts.Setenv("PORT", port)
+}
+
+func start(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
-		ts.Fatalf("! dev: use ! exec vacancy dev")
+		ts.Fatalf("! %s: use ! exec vacancy %s", args[0], args[0])
 	}
 	h := ts.Value(hostKey{}).(*host)
 	if h.cmd != nil {
-		ts.Fatalf("dev runs already")
+		ts.Fatalf("a host runs already")
 	}
 	*h = host{read: make(chan struct{})}
-	h.cmd = exec.Command("vacancy", append([]string{"dev", "--json", "--listen", "127.0.0.1:0"}, args...)...)
+	h.cmd = exec.Command("vacancy", args...)
 	h.cmd.Dir = ts.Getenv("WORK")
-	for _, name := range []string{"PATH", "HOME", "VACANCY_HOME", "VACANCY_AS", "TMPDIR"} {
+	for _, name := range []string{"PATH", "HOME", "VACANCY_HOME", "VACANCY_AS", "TMPDIR", "PORT"} {
 		if v := ts.Getenv(name); v != "" {
 			h.cmd.Env = append(h.cmd.Env, name+"="+v)
 		}
@@ -72,13 +98,15 @@ func startDev(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// announce sets $URL and $DEMO from dev's first output.
+// announce sets $URL and $DEMO from dev's first output, which it writes to ready.json,
+// and what dev suggests to try.sh.
 func (h *host) announce(ts *testscript.TestScript, line []byte) {
 	var started struct {
 		URL  string `json:"url"`
 		Demo struct {
 			ID string `json:"vacant_id"`
 		} `json:"demo"`
+		Try []string `json:"try"`
 	}
 	if err := json.Unmarshal(line, &started); err != nil || started.URL == "" {
 		_ = h.cmd.Wait()
@@ -87,6 +115,9 @@ func (h *host) announce(ts *testscript.TestScript, line []byte) {
 	}
 	ts.Setenv("URL", started.URL)
 	ts.Setenv("DEMO", started.Demo.ID)
+	ts.Check(os.WriteFile(ts.MkAbs("ready.json"), line, 0o600))
+	// A shell script of what dev suggests, in its order.
+	ts.Check(os.WriteFile(ts.MkAbs("try.sh"), []byte("set -ex\n"+strings.Join(started.Try, "\n")+"\n"), 0o600))
 }
 
 // stopDev interrupts the host like Ctrl-C, requires a clean end, and writes its

@@ -89,7 +89,7 @@ func (h *keyedHost) start(ts *testscript.TestScript) {
 	ts.Check(err)
 	mux.Handle("/", serve.Handlers{Message: server.Message, Registry: server.RegistryHandler(nil), Gate: server.GateHandler(nil)}.Public())
 	for _, path := range []string{"/v1/admin/vacants", "/v1/admin/vacants/", "/v1/admin/host", "/v1/admin/restored", "/v1/admin/gate"} {
-		mux.Handle(path, server.Admin)
+		mux.Handle(path, server.Admin())
 	}
 	export := admin.RequireKey(h.keys, export.Pages(export.Config{Source: h.file, Vault: vault, Now: time.Now, Log: log}))
 	mux.Handle("/v1/admin/export", export)

@@ -3,9 +3,11 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,8 +20,9 @@ const slowness = 3 * time.Second
 // startSubstrate is the command: substrate, which starts an HTTP endpoint as a
 // vacant's substrate and sets $SUBSTRATE to its URL. The last request is in the
 // file asked.json, and the texts of all requests are in asked.log. For the text
-// "fail" it answers 500, for "redirect" it redirects elsewhere, for "slow" it
-// answers late.
+// "fail" it answers 500, for "leak" with a secret, for "redirect" it redirects
+// elsewhere, for "garbage", "untexted" and "endless" it answers what is no answer,
+// for "slow" it answers late.
 func startSubstrate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: substrate")
@@ -50,6 +53,18 @@ func startSubstrate(ts *testscript.TestScript, neg bool, args []string) {
 		switch q.Message {
 		case "fail":
 			w.WriteHeader(http.StatusInternalServerError)
+		case "garbage":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"text": "never`)
+		case "untexted":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"answer": "elsewhere"}`)
+		case "endless":
+			w.Header().Set("Content-Type", "text/plain")
+			_, _ = io.WriteString(w, strings.Repeat("much ", 62<<10))
+		case "leak":
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, "the key is sk-hunter2hunter2, the cause is a full disk")
 		case "redirect":
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
 		case "slow":

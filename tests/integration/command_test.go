@@ -25,7 +25,7 @@ func TestTheCommandsWorkOnADeployedHost(t *testing.T) {
 		{[]string{"chain", "alice", "scribe", "--host", s.URL}, 0, "and again"},
 		{[]string{"pause", "scribe", "--host", "aws"}, 0, "HIBERNATING"},
 		{[]string{"resume", "scribe", "--host", "aws"}, 0, "ACTIVE"},
-		{[]string{"export", "scribe", "--host", "aws", "--yes-i-know", "--out", filepath.Join(t.TempDir(), "scribe.json")}, 0, ""},
+		{[]string{"export", "scribe", "--host", "aws", "--yes", "--out", filepath.Join(t.TempDir(), "scribe.json")}, 0, ""},
 		{[]string{"delete", "scribe", "--host", "aws", "--yes"}, 4, "ARCHIVED"},
 		{[]string{"list", "--host", "aws", "--stage", "nosuch"}, 3, "nosuch"},
 		{[]string{"tail", "--once", "--since", "5m", "--function", "message", "--status", "2xx"}, 0, "ok"},

@@ -71,7 +71,7 @@ func (s *deployed) everything(t *testing.T) {
 	if err := docs.Commit(t.Context(), store.Put{Key: vacants.ChainKey(p.To, p.Key.ID()), WriteID: store.WriteID{7}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
-	_, listed := api.List(t.Context(), "")
+	_, listed := api.List(t.Context(), "", false)
 	_, exported := api.Export(t.Context(), id)
 	_, deleted := api.Delete(t.Context(), id)
 	_, proved := api.Host(t.Context(), "c2hvdyBtZQ")

@@ -132,9 +132,13 @@ func (v *dev) do(r request) (response, error) {
 		}
 	}
 	client.Timeout = patience
-	method := http.MethodPost
-	if r.body == nil && !r.command {
+	method := r.method
+	switch {
+	case method != "":
+	case r.body == nil:
 		method = http.MethodGet
+	default:
+		method = http.MethodPost
 	}
 	req, err := http.NewRequest(method, base+r.path, bytes.NewReader(r.body))
 	if err != nil {

@@ -346,6 +346,44 @@ func changeAgain(from, to lifecycle.State) func(*stage, process, request, *respo
 	}
 }
 
+// updateAgain finds the old vacant or the new one whole, and after the repetition
+// the new one.
+func updateAgain(s *stage, p process, r request, _ *response, then fate) {
+	s.t.Helper()
+	want := map[fate]string{fresh: "echo", done: "repeater"}[then]
+	if got := decode[admin.Vacant](s.t, s.get(p, r.path)); got.Name != want || (got.Capability == "repeats") != (then == done) {
+		s.t.Fatalf("the vacant is %s, which %q, want %s, %s", got.Name, got.Capability, want, then)
+	}
+	got, err := p.do(r)
+	s.must(err)
+	if v := decode[admin.Vacant](s.t, got); got.status != 200 || v.Name != "repeater" || v.Capability != "repeats" {
+		s.t.Fatalf("again: %d %s, want 200 and the new name", got.status, got.body)
+	}
+	if got := s.get(p, "/v1/admin/vacants/echo"); got.status != 404 {
+		s.t.Fatalf("the old name: %d %s, want 404", got.status, got.body)
+	}
+	s.next(p)
+}
+
+// ended archives the vacant.
+func ended(s *stage, p process) {
+	s.t.Helper()
+	changed(admin.Sink)(s, p)
+	changed(admin.Archive)(s, p)
+}
+
+func removeAgain(s *stage, p process, r request, _ *response, then fate) {
+	s.t.Helper()
+	if got := decode[admin.Vacant](s.t, s.get(p, r.path)); (got.Deleted != "") != (then == done) {
+		s.t.Fatalf("the vacant is deleted at %q, want it %s", got.Deleted, then)
+	}
+	got, err := p.do(r)
+	s.must(err)
+	if v := decode[admin.Vacant](s.t, got); got.status != 200 || v.Deleted == "" {
+		s.t.Fatalf("again: %d %s, want 200 and a tombstone", got.status, got.body)
+	}
+}
+
 func published(s *stage, p process) {
 	s.t.Helper()
 	if r, err := p.do(publish(s)); err != nil || r.status != 200 {

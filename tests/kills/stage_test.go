@@ -52,10 +52,10 @@ type process interface {
 // request is a signed message, a page, or a command through the admin socket.
 type request struct {
 	path     string
-	body     []byte             // nil: GET, unless it is a command
+	body     []byte
 	envelope *envelope.Envelope // nil: none
 	control  bool
-	command  bool // POST without a body
+	method   string // "": GET without a body, else POST
 }
 
 type response struct {

@@ -4,6 +4,7 @@ package kills
 
 import (
 	"encoding/json"
+	"net/http"
 	"testing"
 	"time"
 
@@ -248,6 +249,7 @@ var table = []scenario{
 			{before, "Doc name 2", fresh, inDev},
 			{before, "Doc v", fresh, inDev},
 			{before, "Tip log", fresh, inDev},
+			{before, "Doc name 3", fresh, inDev},
 			{before, "Commit log", fresh, inDev},
 			{after, "Commit log", fresh, inDev},
 			{before, "Doc v 2", fresh, inDev},
@@ -310,8 +312,66 @@ var table = []scenario{
 			{before, "Doc name", fresh, inDev},
 			{before, "Doc v", fresh, inDev},
 			{before, "Tip log", fresh, inDev},
+			{before, "Doc name 2", fresh, inDev},
 			{before, "Commit log", fresh, inDev},
 			{after, "Commit log", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "update", in: inDev,
+		make: update, again: updateAgain,
+		points: []point{
+			{before, "Doc v", fresh, inDev},
+			{before, "Doc v 2", fresh, inDev},
+			{before, "Doc v 3", fresh, inDev},
+			{before, "Doc name", fresh, inDev},
+			{before, "Doc name 2", fresh, inDev},
+			{before, "Doc reg", fresh, inDev},
+			{before, "Doc reg 2", fresh, inDev},
+			{before, "Tip log", fresh, inDev},
+			{before, "Commit name", fresh, inDev},
+			{after, "Commit name", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "update what is published", in: inDev,
+		warm: published, make: update, again: updateAgain,
+		points: []point{
+			{before, "Doc v", fresh, inDev},
+			{before, "Doc v 2", fresh, inDev},
+			{before, "Doc v 3", fresh, inDev},
+			{before, "Doc name", fresh, inDev},
+			{before, "Doc name 2", fresh, inDev},
+			{before, "Doc reg", fresh, inDev},
+			{before, "Doc reg 2", fresh, inDev},
+			{before, "Rows act", fresh, inDev},
+			{before, "Doc reg 3", fresh, inDev},
+			{before, "Doc v 4", fresh, inDev},
+			{before, "Tip evt", fresh, inDev},
+			{before, "Tip log", fresh, inDev},
+			{before, "Commit name", fresh, inDev},
+			{after, "Commit name", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "delete", in: inDev,
+		warm: ended, make: remove, again: removeAgain,
+		points: []point{
+			{before, "Doc name", fresh, inDev},
+			{before, "Doc v", fresh, inDev},
+			{before, "Doc v 2", fresh, inDev},
+			{before, "Docs v", fresh, inDev},
+			{before, "Doc v 3", fresh, inDev},
+			{before, "Tip log", fresh, inDev},
+			{before, "Commit log", fresh, inDev},
+			{after, "Commit log", done, inDev},
+			{before, "Doc v 4", done, inDev},
 			{before, "Write", done, inDev},
 			{after, "Write", done, inDev},
 		},
@@ -541,16 +601,27 @@ func create(s *stage) request {
 
 func change(command string) func(*stage) request {
 	return func(*stage) request {
-		return request{control: true, command: true, path: "/v1/admin/vacants/echo/" + command}
+		return request{control: true, method: http.MethodPost, path: "/v1/admin/vacants/echo/" + command}
 	}
 }
 
+func update(s *stage) request {
+	return request{
+		control: true, method: http.MethodPatch, path: "/v1/admin/vacants/" + s.target.vacant(s.t, "echo").String(),
+		body: []byte(`{"name":"repeater","capability":"repeats"}`),
+	}
+}
+
+func remove(*stage) request {
+	return request{control: true, method: http.MethodDelete, path: "/v1/admin/vacants/echo"}
+}
+
 func publish(*stage) request {
-	return request{control: true, command: true, path: "/v1/admin/vacants/echo/publish", body: []byte(`{}`)}
+	return request{control: true, path: "/v1/admin/vacants/echo/publish", body: []byte(`{}`)}
 }
 
 func revoke(*stage) request {
-	return request{control: true, command: true, path: "/v1/admin/vacants/echo/revoke", body: []byte(`{"reason":"leaked"}`)}
+	return request{control: true, path: "/v1/admin/vacants/echo/revoke", body: []byte(`{"reason":"leaked"}`)}
 }
 
 func graduate(s *stage) request { return request{path: "/v1/graduations", body: s.body} }

@@ -48,6 +48,7 @@ var inert = []string{
 // excepted packages and files open connections to addresses that nobody outside
 // the host chooses. The values are the reasons.
 var excepted = map[string]string{
+	"shared/agent/dial.go":                     "a person's own program: whom to call is the person's choice",
 	"shared/front/onlambda":                    "Lambda's own runtime, and AWS",
 	"shared/front/serve/admin.go":              "the admin socket of the same home, for the command line",
 	"shared/front/serve/socket.go":             "whether another process has this home's socket",

@@ -25,7 +25,7 @@ func layer(path string) int {
 		return 0
 	}
 	name, _, _ := strings.Cut(rest, "/")
-	return map[string]int{"vacant": 1, "trust": 2, "store": 3, "host": 4, "front": 5}[name]
+	return map[string]int{"vacant": 1, "trust": 2, "store": 3, "host": 4, "front": 5, "agent": 6}[name]
 }
 
 // common reports whether path is a package that every layer may import. Such a

@@ -76,7 +76,7 @@ func TestAHostSearchesInTheClusterThatItIsGiven(t *testing.T) {
 		t.Errorf("reindex = %s, want one that is listed", got)
 	}
 	// Another host's index is separate.
-	url, end = p.dev("--opensearch", index+"-2")
+	url, end = p.dev("--opensearch", index+"-other")
 	defer end()
 	if got := p.run("search", "contracts", "--registry", url); !strings.Contains(got, "translates contracts") {
 		t.Errorf("search in an index that is new = %q, want that it filled itself", got)

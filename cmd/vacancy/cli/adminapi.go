@@ -3,11 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"path/filepath"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -45,14 +45,14 @@ func (a *app) openAdmin(w where, create bool) (*adminAPI, error) {
 	if !errors.Is(err, serve.ErrNoHost) {
 		return nil, err
 	}
-	if !create && !isThere(filepath.Join(dir, dataFile)) {
+	if !create && !standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
 		return nil, withHint(problem.New(problem.NotFound, "no host has kept anything in %s", dir), "vacancy dev")
 	}
-	host, err := a.openHost(dir, "http://"+defaultListen, slog.New(slog.DiscardHandler))
+	host, err := a.openHost(dir)
 	if err != nil {
 		return nil, err
 	}
-	client, base = serve.InProcess(host.Admin)
+	client, base = serve.InProcess(host.Admin())
 	return &adminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -80,7 +81,7 @@ func (a *app) findAWS(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if path := filepath.Join(filepath.Dir(self), name); isThere(path) {
+	if path := filepath.Join(filepath.Dir(self), name); standalone.IsThere(path) {
 		return path, nil
 	}
 	top, err := a.checkout()
@@ -101,7 +102,7 @@ func (a *app) buildAWS(ctx context.Context, top, name string) (path string, err 
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(top)) // it never fails
 	path = filepath.Join(dir, fmt.Sprintf("%x-%s", h.Sum64(), name))
-	if !isThere(path) {
+	if !standalone.IsThere(path) {
 		a.note("building %s, for the commands for AWS; the first time takes a minute", awsProgram)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -41,7 +41,8 @@ func (a *app) callCommand() *cobra.Command {
 TARGET is a card file, the URL of a vacant, or the name or id of a vacant hosted on
 this machine, or on --host, looked for in this order; what can be read as two of them
 is refused. Of a host elsewhere an id is public; a name takes the operator's key.
-TEXT of "-" is standard input, without the newline at its end.
+TEXT of "-" is standard input, without the newline at its end; so is no TEXT, if standard
+input is no terminal. A text has at most 260,000 bytes, as JSON counts them.
 
 The call is signed by --as NAME or $VACANCY_AS, else by the only identity there is;
 if there is none, one named default is made. What was signed is kept before it is
@@ -54,14 +55,14 @@ if it is unavailable, the next one. None is called while another may have taken 
 call. The registry sees WORDS, not TEXT. Endpoints come from strangers then: they must
 be https, and in no network of this machine unless the registry is on it, too.`,
 		Example: `  vacancy call demo "hello"
-  vacancy call http://127.0.0.1:8080/v/ID - --as alice < question.txt
+  vacancy call https://agents.example.org/v/clerk "hello"
+  vacancy call demo --as alice < question.txt
   vacancy call demo hi --print | curl --json @- http://127.0.0.1:8080/a2a/message/send
   vacancy call demo hi --host aws --stage prod
   vacancy call --capability "translate french" "bonjour" --max-price 0.002
   vacancy call demo --ask
   vacancy call demo --reset`,
-		GroupID: groupSelf,
-		Args:    arguments(1, -1),
+		Args: arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := cmd.Flags().Changed
 			if changed("capability") {
@@ -96,6 +97,11 @@ func (a *app) callMessage(f callFlags, words []string, threaded bool) (envelope.
 	if err != nil {
 		return envelope.Message{}, err
 	}
+	if len(words) > 0 {
+		if err := checkText(text); err != nil {
+			return envelope.Message{}, err
+		}
+	}
 	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
 	if threaded {
 		msg.ContextID = &f.thread
@@ -105,6 +111,9 @@ func (a *app) callMessage(f callFlags, words []string, threaded bool) (envelope.
 
 // call does what the flags request: send, ask, reset, print or accept.
 func (a *app) call(ctx context.Context, f callFlags, what string, words []string, threaded bool) error {
+	if len(words) == 0 && a.piped && !f.ask && !f.reset && f.accept == "" {
+		words = []string{"-"}
+	}
 	if err := f.check(len(words) > 0); err != nil {
 		return err
 	}
@@ -190,6 +199,21 @@ func (f callFlags) check(text bool) error {
 		return withHint(problem.New(problem.Usage, "there is no TEXT"), `vacancy call TARGET "TEXT"`)
 	case len(modes) == 1 && !f.print && text:
 		return problem.New(problem.Usage, "%s takes no TEXT", modes[0])
+	}
+	return nil
+}
+
+// maxText is how many bytes of JSON string fit a request of 256 KiB beside what an
+// envelope needs: two ids, two hashes, a signature, a key and a thread's name.
+const maxText = 260_000
+
+// checkText refuses a text before anything is signed.
+func checkText(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return withHint(problem.New(problem.Usage, "there is no TEXT"), `vacancy call TARGET "TEXT"`)
+	}
+	if n := len(canon.AppendString(nil, text)) - 2; n > maxText {
+		return problem.New(problem.TooLarge, "TEXT: expected at most %d bytes, as JSON counts them, got %d", maxText, n)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -81,7 +82,7 @@ func TestACallThatGoesNowhereMakesNoIdentity(t *testing.T) {
 	if code, _, errs := s.run("", "call", "nobody", "hi"); code != problem.ExitNotFound || !strings.Contains(errs, "try: vacancy dev") {
 		t.Errorf("call = exit %d, %q; want not found and a way on", code, errs)
 	}
-	if isThere(filepath.Join(s.dataHome, "identities")) {
+	if standalone.IsThere(filepath.Join(s.dataHome, "identities")) {
 		t.Error("there is an identity now")
 	}
 }

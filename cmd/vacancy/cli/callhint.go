@@ -18,7 +18,8 @@ func (a *app) callHint(ctx context.Context, err error, w where, id identity.ID) 
 	if h := new(hinted); errors.As(err, &h) {
 		return err
 	}
-	failed, absent := problem.Is(err, problem.BehaviourFailed) || problem.Is(err, problem.Deadline), problem.Is(err, problem.Misdirected)
+	kind := problem.Of(err).Kind
+	failed, absent := kind.IsFailure() || kind == problem.Deadline, kind == problem.Misdirected
 	if !failed && !absent {
 		return err
 	}
@@ -39,6 +40,9 @@ func (a *app) callHint(ctx context.Context, err error, w where, id identity.ID) 
 	}
 	if page, listErr := plane.Children(ctx, v.ID.String(), ""); failed && listErr == nil && len(page.Children) > 0 {
 		return withHint(err, "vacancy children %s", v.Name)
+	}
+	if failed && w.isLocal(a) {
+		return withHint(err, "vacancy logs %s --failed%s", v.Name, dataArg(w.data))
 	}
 	return err
 }

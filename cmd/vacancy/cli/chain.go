@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call/transcript"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 func (a *app) chainCommand() *cobra.Command {
@@ -37,8 +39,7 @@ With --json each entry is an object on a line of its own.`,
 		Example: `  vacancy chain default demo
   vacancy chain 4f1c0d2a demo --last 20 --json
   vacancy chain default demo --host aws`,
-		GroupID: groupHost,
-		Args:    arguments(2, 2),
+		Args: arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("last") && last == 0 {
 				return problem.New(problem.Usage, "--last: expected a number above 0, got 0")
@@ -55,6 +56,7 @@ With --json each entry is an object on a line of its own.`,
 }
 
 func (a *app) chain(ctx context.Context, c *reports, from, to string, last uint64) error {
+	words := [2]string{from, to}
 	from, err := a.callerID(ctx, c, from)
 	if err != nil {
 		return err
@@ -73,12 +75,20 @@ func (a *app) chain(ctx context.Context, c *reports, from, to string, last uint6
 		case l.Entry != nil:
 			return false, chainEntry{*l.Entry}.text(out)
 		case l.Pair != nil && !a.json:
-			_, err := fmt.Fprintf(out, "%s > %s\n\n", l.Pair.From, l.Pair.To)
+			_, err := fmt.Fprintf(out, "%s > %s\n\n", end(words[0], l.Pair.From), end(words[1], l.Pair.To))
 			return false, err
 		}
 		return l.End != nil, nil
 	})
 	return errors.Join(err, out.Flush())
+}
+
+// end is one end of a pair: the id, with the name that the person typed.
+func end(word string, id identity.ID) string {
+	if strings.HasPrefix(id.String(), strings.ToLower(word)) {
+		return id.String()
+	}
+	return word + " (" + id.String() + ")"
 }
 
 // callerID is the id of the named identity. Other words are for the host to
@@ -106,8 +116,11 @@ func (a *app) callerID(ctx context.Context, c *reports, word string) (string, er
 // chainEntry prints as two lines: the message, and its outcome.
 type chainEntry struct{ export.Entry }
 
-// shownText is how much of a text is printed.
-const shownText = 160
+// shownText is how much of a text is printed, maxShownCause how much of a cause.
+const (
+	shownText     = 160
+	maxShownCause = 1200
+)
 
 func (e chainEntry) text(w io.Writer) error {
 	at := e.Time
@@ -131,6 +144,8 @@ func (e chainEntry) outcome() string {
 	case e.Fate == transcript.Answered && e.Decision != nil && e.Decision.Answer != nil:
 		d := e.Decision.Answer
 		return fmt.Sprintf("answer %-4s %s  (%d ms)", e.number(d.Seq), said(d.Said), d.TookMS)
+	case e.Fate == transcript.Void && e.Decision != nil && e.Decision.Cause != nil:
+		return "never answered: " + printable(clip(e.Decision.Cause.String(), maxShownCause))
 	case e.Fate == transcript.Void:
 		return "never answered: it failed, or took too long"
 	case e.Fate == transcript.Closed:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -22,11 +23,11 @@ func (s *shell) story(more func(*hosttest.Caller)) *hosttest.Caller {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		s.t.Fatal(err)
 	}
-	vault, err := local.Open(filepath.Join(dir, sealFile), rand.Reader)
+	vault, err := local.Open(filepath.Join(dir, standalone.SealFile), rand.Reader)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	file, err := bolt.Open(filepath.Join(dir, dataFile), bolt.Options{})
+	file, err := bolt.Open(filepath.Join(dir, standalone.DataFile), bolt.Options{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -25,8 +25,7 @@ milliseconds). A child that is asleep, sunk or deleted is not called at all: "ca
 answer" means that its parent's plan runs without it.`,
 		Example: `  vacancy children lawfirm
   vacancy children lawfirm --json`,
-		GroupID: groupHost,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withAdmin(w, false, func(c *adminAPI) error {
 				r := childrenResult{Children: []admin.Child{}}

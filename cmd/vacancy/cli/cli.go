@@ -18,13 +18,15 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -38,6 +40,7 @@ type app struct {
 	envList []string
 	now     func() time.Time
 	rand    io.Reader
+	piped   bool // standard input is a file or a pipe
 	json    bool // --json: results and errors as one object each
 
 	seams Seams
@@ -60,8 +63,19 @@ func (s Seams) Run(ctx context.Context, args []string, stdin io.Reader, stdout, 
 	// After the first interrupt signals get their default effect, so that a
 	// second one ends a command that hangs.
 	context.AfterFunc(ctx, stop)
-	a := &app{in: bufio.NewReader(stdin), out: stdout, err: stderr, env: environment(env), envList: env, now: s.Now, rand: rand.Reader, seams: s}
+	a := &app{piped: piped(stdin), in: bufio.NewReader(stdin), out: stdout, err: stderr, env: environment(env), envList: env, now: s.Now, rand: rand.Reader, seams: s}
 	return a.run(ctx, args)
+}
+
+// piped reports whether standard input is a file or a pipe, and not a terminal or
+// the null device.
+func piped(stdin io.Reader) bool {
+	f, ok := stdin.(*os.File)
+	if !ok {
+		return true
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice == 0
 }
 
 // run is Run with the app's clock and randomness.
@@ -106,17 +120,13 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		Args:          a.knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return withHint(problem.Wrap(problem.Usage, nil, "%s", err), "%s --help", cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON object on standard output, and an error as one on standard error")
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpTemplate(helpTemplate)
-	root.AddGroup(&cobra.Group{ID: groupHost, Title: "A host and its vacants:"}, &cobra.Group{ID: groupSelf, Title: "You and your calls:"},
-		&cobra.Group{ID: groupCloud, Title: "A host on AWS:"})
 	root.AddCommand(
-		a.devCommand(), a.createCommand(), a.listCommand(), a.showCommand(), a.restoredCommand(), a.chainCommand(), a.hammerCommand(),
-		a.doctorCommand(), a.costCommand(),
+		a.devCommand(), a.serveCommand(), a.createCommand(), a.listCommand(), a.showCommand(), a.restoredCommand(), a.chainCommand(), a.hammerCommand(),
+		a.doctorCommand(), a.logsCommand(), a.statusCommand(), a.backupCommand(), a.restoreCommand(), a.costCommand(),
 		a.initCommand(), a.idCommand(), a.exportCommand(), a.verifyCommand(), a.callCommand(),
 		a.searchCommand(), a.routeCommand(), a.logCommand(), a.reindexCommand(),
 		exitCodesTopic(),
@@ -124,18 +134,39 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	for _, s := range stateChanges() {
 		root.AddCommand(a.stateCommand(s))
 	}
-	root.AddCommand(a.deleteCommand(), a.publishCommand(), a.unpublishCommand(), a.revokeCommand())
+	root.AddCommand(a.updateCommand(), a.removeCommand(), a.deleteCommand(), a.publishCommand(), a.unpublishCommand(), a.revokeCommand())
 	root.AddCommand(a.spawnCommand(), a.childrenCommand(), a.manifestCommand(), a.planCommand(), a.graduateCommand(), a.gateCommand())
+	root.AddCommand(a.versionCommand())
 	root.AddCommand(a.cloudCommands()...)
+	group(root)
+	a.complete(root)
 	return root
 }
 
-// Groups of the command list.
-const (
-	groupHost  = "host"
-	groupSelf  = "self"
-	groupCloud = "cloud"
-)
+// groups are the commands by task, in the order of the help.
+var groups = []struct {
+	title    string
+	commands []string
+}{
+	{"Start here:", []string{"dev", "call", "create", "search", "serve"}},
+	{"Vacants:", []string{"list", "show", "update", "publish", "unpublish", "pause", "resume", "remove", "sink", "archive", "delete", "revoke", "export"}},
+	{"Children and composites:", []string{"spawn", "children", "manifest", "plan", "graduate", "gate"}},
+	{"A running host:", []string{"status", "logs", "doctor", "backup", "restore", "verify", "restored", "reindex", "log", "hammer"}},
+	{"You and your calls:", []string{"init", "id", "chain", "route"}},
+	{"A host on AWS:", []string{"deploy", "destroy", "tail", "invoke", "keys", "cost"}},
+}
+
+// group sorts the commands of the help into groups.
+func group(root *cobra.Command) {
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range root.Commands() {
+			if slices.Contains(g.commands, c.Name()) {
+				c.GroupID = g.title
+			}
+		}
+	}
+}
 
 // helpTemplate puts the description first, then usage with the example.
 const helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
@@ -148,10 +179,28 @@ func (a *app) knownCommand(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	err := problem.New(problem.Usage, "unknown command %q", args[0])
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return withHint(err, "vacancy %s", strings.Join(near, ", or vacancy "))
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if near := nearest(args[0], names); near != "" {
+		return withHint(err, "vacancy %s", near)
 	}
 	return withHint(err, "vacancy --help")
+}
+
+// flagError refuses flags and suggests one that is near an unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	refused := problem.Wrap(problem.Usage, nil, "%s", err)
+	if errors.As(err, &unknown) {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
+			return withHint(refused, "--%s", near)
+		}
+	}
+	return withHint(refused, "%s --help", cmd.CommandPath())
 }
 
 // arguments refuses a number of arguments outside least and most (most < 0:

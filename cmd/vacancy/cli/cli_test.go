@@ -67,7 +67,7 @@ func (s *shell) runContext(ctx context.Context, stdin string, args ...string) (i
 	s.t.Helper()
 	var out, errs bytes.Buffer
 	a := &app{
-		in: bufio.NewReader(strings.NewReader(stdin)), out: &out, err: &errs, env: s.env,
+		piped: true, in: bufio.NewReader(strings.NewReader(stdin)), out: &out, err: &errs, env: s.env,
 		now: s.clock, rand: s.rand, seams: Seams{OpenCloud: awscloud.Open},
 	}
 	code := a.run(ctx, args)

@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -404,7 +405,7 @@ func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
 	if code != 0 || out != want {
 		t.Errorf("destroy answered with the name = exit %d, %q, %q; want %q", code, out, errs, want)
 	}
-	if isThere(filepath.Join(s.dataHome, "stages", "dev.json")) {
+	if standalone.IsThere(filepath.Join(s.dataHome, "stages", "dev.json")) {
 		t.Error("the record of the stage is still there")
 	}
 	if code, out, _ := s.run("", "destroy", "--stage", "dev"); code != 0 || out != "stage dev had no stacks\n" {
@@ -424,7 +425,7 @@ func TestDestroyNamesWhatItCouldNotDelete(t *testing.T) {
 	if code != problem.ExitConflict || out != "" || !strings.Contains(errs, "not deleted: Role (AWS::IAM::Role): it is in use") {
 		t.Errorf("destroy = exit %d, %q, %q; want it to name the role", code, out, errs)
 	}
-	if !isThere(filepath.Join(s.dataHome, "stages", "dev.json")) {
+	if !standalone.IsThere(filepath.Join(s.dataHome, "stages", "dev.json")) {
 		t.Error("the record went before the stacks did")
 	}
 }

@@ -43,8 +43,7 @@ calls, the units that its log counts stand beside those of the estimate.`,
 		Example: `  vacancy cost
   vacancy cost --stage prod --calls 50000000
   vacancy cost --templates cdk.out --json`,
-		GroupID: groupCloud,
-		Args:    arguments(0, 0),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.estimate(cmd.Context(), f)
 			if err != nil {

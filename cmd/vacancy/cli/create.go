@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -14,6 +14,7 @@ import (
 func (a *app) createCommand() *cobra.Command {
 	var w where
 	var capability, substrate, tenant, from, seed string
+	var noCheck bool
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Host a new or an imported vacant",
@@ -23,14 +24,14 @@ takes calls at once; its state is LOCAL until it is resumed from a pause.
 
 The substrate answers the calls. "echo" repeats the message. "http:URL" posts
 {message, caller, vacant, context_id} to URL and accepts {text} or plain text of up to
-300 KB, within 25 s, without following redirects. "composite" delegates each call to
+300 KB, within 25 s, without following redirects; it is asked once whether it is there.
+"composite" delegates each call to
 children of the vacant: create them with "vacancy spawn", and set with "vacancy plan set
 NAME FILE" what it asks them. Without a plan a composite answers nothing.`,
 		Example: `  vacancy create scribe --capability "repeats what it hears"
   vacancy create clerk --capability "answers letters" --substrate http:http://127.0.0.1:9000/answer
   vacancy create alice --capability "as before" --import alice.vacancy.json`,
-		GroupID: groupHost,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if capability == "" {
 				return withHint(problem.New(problem.Usage, "--capability is missing: what can %s do?", args[0]), `vacancy create %s --capability "TEXT"`, args[0])
@@ -48,7 +49,7 @@ NAME FILE" what it asks them. Without a plan a composite answers nothing.`,
 				if made.Substrate == plan.Kind {
 					a.note("%s answers nothing before it has a plan: vacancy plan set %s FILE", made.Name, made.Name)
 				}
-				return a.show(vacantResult{Vacant: made})
+				return a.show(vacantResult{Vacant: made, Failure: a.checkAgent(cmd.Context(), c, &made, noCheck)})
 			})
 		},
 	}
@@ -58,6 +59,7 @@ NAME FILE" what it asks them. Without a plan a composite answers nothing.`,
 	fs.StringVar(&tenant, "tenant", "", "the tenant it is hosted for, if not you")
 	fs.StringVar(&from, "import", "", "an export, a seed or a home directory of the reference, instead of a new key")
 	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
+	noCheckFlag(fs, &noCheck)
 	hostFlags(fs, &w)
 	return cmd
 }

@@ -26,13 +26,16 @@ func TestADeletedVacantIsShownAsWritten(t *testing.T) {
 		t.Errorf("delete, again = %q, want %q", out, want)
 	}
 	golden(t, "delete.json", s.must("delete", "scribe", "--json"))
-	golden(t, "list-deleted", s.must("list"))
+	golden(t, "list-deleted", s.must("list", "--all"))
+	if out := s.must("list"); out != "no vacants\n" {
+		t.Errorf("list = %q, want no tombstone", out)
+	}
 	golden(t, "show-deleted", s.must("show", "scribe", "--logbook"))
 	for args, code := range map[string]int{
-		"show scribe --card":           problem.ExitRefused,
-		"export scribe --host local":   problem.ExitRefused,
-		"resume scribe":                problem.ExitConflict,
-		"create scribe --capability x": problem.ExitConflict,
+		"show scribe --card":         problem.ExitRefused,
+		"export scribe --host local": problem.ExitRefused,
+		"resume scribe":              problem.ExitConflict,
+		"update scribe name=other":   problem.ExitRefused,
 	} {
 		if got, out, errs := s.run("", strings.Fields(args)...); got != code || out != "" {
 			t.Errorf("vacancy %s = exit %d, %q, %q; want %d", args, got, out, errs, code)
@@ -70,7 +73,7 @@ func TestAHostedVacantIsExportedAsAnIdentityIs(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
 	file := filepath.Join(s.dataHome, "scribe.json")
-	golden(t, "export-hosted", s.must("export", "scribe", "--host", "local", "--out", file, "--yes-i-know"))
+	golden(t, "export-hosted", s.must("export", "scribe", "--host", "local", "--out", file, "--yes"))
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file is %v, %v, want mode 0600", info.Mode(), err)
@@ -84,7 +87,7 @@ func TestAHostedVacantIsExportedAsAnIdentityIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := s.run("", "export", "scribe", "--host", "local", "--out", file, "--yes-i-know"); code != problem.ExitConflict || !strings.Contains(errs, "not overwritten") {
+	if code, _, errs := s.run("", "export", "scribe", "--host", "local", "--out", file, "--yes"); code != problem.ExitConflict || !strings.Contains(errs, "not overwritten") {
 		t.Errorf("export over a file = exit %d, %q; want a conflict", code, errs)
 	}
 	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
@@ -142,7 +145,7 @@ func TestExportTakesAnIdentityUnlessAHostIsNamed(t *testing.T) {
 				}
 			}
 			file := filepath.Join(t.TempDir(), "x.json")
-			s.must(append([]string{"export", "both", "--out", file, "--yes-i-know"}, tc.args...)...)
+			s.must(append([]string{"export", "both", "--out", file, "--yes"}, tc.args...)...)
 			b, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -154,7 +157,7 @@ func TestExportTakesAnIdentityUnlessAHostIsNamed(t *testing.T) {
 		})
 	}
 	s.must("create", "hosted", "--capability", "writes")
-	if code, _, errs := s.run("", "export", "hosted", "--yes-i-know"); code != problem.ExitNotFound || !strings.Contains(errs, "try: vacancy export hosted --host local") {
+	if code, _, errs := s.run("", "export", "hosted", "--yes"); code != problem.ExitNotFound || !strings.Contains(errs, "try: vacancy export hosted --host local") {
 		t.Errorf("export of what only a host has = exit %d, %q; want the flag named", code, errs)
 	}
 }
@@ -173,5 +176,46 @@ func TestExportOfAHostedVacantAsksTwice(t *testing.T) {
 	}
 	if code, _, errs := s.run("scribe\nyes\n", "export", "scribe", "--host", "local", "--out", out); code != 0 || !strings.Contains(errs, "in two places now") {
 		t.Errorf("export = exit %d, %q", code, errs)
+	}
+}
+
+func TestRemoveTakesTheThreeStepsAfterOneQuestion(t *testing.T) {
+	s := newShell(t)
+	s.must("create", "scribe", "--capability", "writes")
+	if code, _, errs := s.run("no\n", "remove", "scribe"); code != problem.ExitUsage || !strings.Contains(errs, "its key will be destroyed") || !strings.Contains(errs, "try: vacancy remove scribe --yes") {
+		t.Errorf("remove answered no = exit %d, %q", code, errs)
+	}
+	if out := s.must("list"); !strings.Contains(out, "LOCAL") {
+		t.Errorf("after a refusal list = %q, want the vacant as it was", out)
+	}
+	s.must("sink", "scribe", "--yes") // as if the command had been interrupted
+	if code, out, errs := s.run("scribe\n", "remove", "scribe"); code != 0 || !strings.HasPrefix(out, "scribe is deleted\n") {
+		t.Errorf("remove = exit %d, %q, %q", code, out, errs)
+	}
+	if out := s.must("remove", "scribe"); !strings.HasPrefix(out, "scribe was deleted before, at ") {
+		t.Errorf("remove, again = %q", out)
+	}
+	s.must("create", "scribe", "--capability", "writes again")
+	if out := s.must("list", "--all"); strings.Count(out, "scribe") != 2 || strings.Count(out, "(deleted)") != 1 {
+		t.Errorf("list --all = %q, want the new one and the deleted one", out)
+	}
+}
+
+func TestUpdateTakesSettings(t *testing.T) {
+	s := newShell(t)
+	s.must("create", "scribe", "--capability", "writes")
+	golden(t, "update", s.must("update", "scribe", "name=clerk", "capability=answers letters = and calls"))
+	for args, want := range map[string]string{
+		"update clerk name":              `expected name=NAME, capability=TEXT or substrate=SUBSTRATE, got "name"`,
+		"update clerk colour=red":        "expected name=NAME",
+		"update clerk name=a name=b":     "name: expected once, got it twice",
+		"update clerk":                   "an argument is missing",
+		"update clerk name=health":       "another word",
+		"update clerk substrate=nowhere": "substrate",
+		"update clerk name=0123456789ab": "beginning of an id",
+	} {
+		if code, out, errs := s.run("", strings.Fields(args)...); code != problem.ExitUsage || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("vacancy %s = exit %d, %q, %q; want a usage error that says %q", args, code, out, errs, want)
+		}
 	}
 }

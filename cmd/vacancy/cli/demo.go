@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -28,6 +29,9 @@ type devResult struct {
 	Call  *callResult `json:"call,omitempty"`
 	Error string      `json:"error,omitempty"`
 
+	// Try are commands that work as they are printed, in order.
+	Try []string `json:"try"`
+
 	asked string
 	seq   int64
 }
@@ -41,7 +45,7 @@ type demoResult struct {
 // tryDemo makes sure that there is a demo vacant and calls it over HTTP like
 // any caller. A failed call is reported and stops nothing: the person may have
 // paused the demo or moved its chain.
-func (a *app) tryDemo(ctx context.Context, host *localHost, dir, url string) (devResult, error) {
+func (a *app) tryDemo(ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
 	demo, err := demoVacant(ctx, host)
 	if err != nil {
 		return devResult{}, err
@@ -53,9 +57,9 @@ func (a *app) tryDemo(ctx context.Context, host *localHost, dir, url string) (de
 	return r, nil
 }
 
-// demoVacant returns the demo, and creates it if it never existed: a name
-// belongs to one vacant for ever, so a demo that was sunk stays sunk.
-func demoVacant(ctx context.Context, host *localHost) (vacants.Record, error) {
+// demoVacant returns the demo, and creates it if it never existed. A demo that the
+// person sank or removed is not made again.
+func demoVacant(ctx context.Context, host *standalone.Host) (vacants.Record, error) {
 	demo, err := host.Vacants.ByName(ctx, demoName)
 	if problem.Is(err, problem.NotFound) {
 		return host.Vacants.Create(ctx, vacants.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
@@ -64,6 +68,9 @@ func demoVacant(ctx context.Context, host *localHost) (vacants.Record, error) {
 }
 
 func (a *app) callDemo(ctx context.Context, demo vacants.Record, r *devResult) error {
+	if demo.IsDeleted() {
+		return problem.New(problem.Gone, "it was removed")
+	}
 	c, err := card.Parse(demo.Card)
 	if err != nil {
 		return err
@@ -86,20 +93,26 @@ func (a *app) callDemo(ctx context.Context, demo vacants.Record, r *devResult) e
 	return nil
 }
 
-// demoCaller is the identity for dev's own call, chosen like for any call, but
-// among several identities it takes default instead of asking.
+// demoCaller is the identity for the host's own call, chosen like for any call, but
+// among several without a default it takes the first instead of asking.
 func (a *app) demoCaller(ctx context.Context) (signer, error) {
 	h, err := a.dataHome()
 	if err != nil {
 		return signer{}, err
 	}
 	names, err := h.Names()
+	if err != nil {
+		return signer{}, err
+	}
+	chosen, _, err := h.Default()
 	if err != nil || a.env["VACANCY_AS"] != "" || len(names) < 2 {
 		return a.caller(ctx, "")
 	}
-	if slices.Contains(names, defaultIdentity) {
-		id, err := h.Open(defaultIdentity)
-		return signer{Identity: id}, err
+	if chosen == "" {
+		chosen = names[0]
+		if slices.Contains(names, defaultIdentity) {
+			chosen = defaultIdentity
+		}
 	}
-	return a.makeDefault(ctx, h)
+	return a.caller(ctx, chosen)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -47,9 +48,8 @@ code changed. The next full deploy puts CloudFormation's word back above it.`,
   vacancy deploy --stage prod --email ops@example.org --context budget=50
   vacancy deploy --fast
   vacancy deploy --stage try --no-edge --context keep=false --yes`,
-		GroupID: groupCloud,
-		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.deploy(cmd.Context(), f) },
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.deploy(cmd.Context(), f) },
 	}
 	fs := cmd.Flags()
 	stageFlag(fs, &f.stage)
@@ -152,7 +152,7 @@ func (a *app) checkout() (string, error) {
 		return "", err
 	}
 	for dir := at; ; dir = filepath.Dir(dir) {
-		if isThere(filepath.Join(dir, "cdk.json")) && isThere(filepath.Join(dir, "infra")) {
+		if standalone.IsThere(filepath.Join(dir, "cdk.json")) && standalone.IsThere(filepath.Join(dir, "infra")) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {

@@ -210,7 +210,7 @@ func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.V
 	if !problem.Is(err, problem.NotFound) {
 		return nil, "", err
 	}
-	page, err := handler.List(ctx, "")
+	page, err := handler.List(ctx, "", true)
 	if err != nil {
 		return nil, "", err
 	}

@@ -5,28 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
-	"runtime/debug"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // grace is how long running calls may take to end after the interrupt.
 const grace = 10 * time.Second
-
-// sweepEvery is the interval of looking for expired keys: text keys expire
-// after hours, keys in memory after minutes.
-const sweepEvery = time.Minute
-
-// gcPercent lets the heap, which is a few megabytes, grow to five times the
-// live data: measured, a tenth less CPU for each call at 15 MB more memory.
-const gcPercent = 400
 
 func (a *app) devCommand() *cobra.Command {
 	var data string
@@ -40,7 +31,8 @@ left. Beside the calls it keeps a registry, its search and its log ("vacancy pub
 "vacancy search", "vacancy log"). It listens on loopback only; administration goes
 through a socket in the data directory, which is for its owner alone.
 
-The log has one line per call: time, pair, seq, verdict, milliseconds.
+The log has one line per call: time, caller, vacant, number, verdict, milliseconds, and
+why it failed. "vacancy logs" shows it later, too. "vacancy serve" is for everybody else.
 
 The search index is in the data directory. For more than 200,000 cards it may be in an
 OpenSearch cluster instead, as $VACANCY_OPENSEARCH_USER with
@@ -48,15 +40,16 @@ $VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 		Example: `  vacancy dev
   vacancy dev --listen 127.0.0.1:0 --data ./try
   vacancy dev --opensearch https://search.example:9200/cards`,
-		GroupID: groupHost,
-		Args:    arguments(0, 0),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.dev(cmd.Context(), data, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", defaultListen, "a loopback address and port; port 0 picks a free one")
 	clusterFlag(cmd.Flags(), &o.cluster)
-	cmd.Flags().StringArrayVar(&o.witnesses, "witness", nil, "the verifier key of a witness that may cosign the log unregistered; may be repeated")
+	witnessFlag(cmd.Flags(), &o.witnesses)
+	logFlag(cmd.Flags(), &o.log)
+	newFlag(cmd.Flags(), &o.fresh)
 	dataFlag(cmd.Flags(), &data)
 	return cmd
 }
@@ -66,61 +59,29 @@ type devOptions struct {
 	listen    string
 	cluster   string // URL of the search index; "" for one in the data directory
 	witnesses []string
+	log       string
+	fresh     bool // --new
 }
 
-func (a *app) dev(ctx context.Context, data string, o devOptions) (err error) {
-	dir, err := a.dataDir(data)
-	if err != nil {
-		return err
-	}
-	if _, _, err := serve.DialAdmin(dir); err == nil {
-		return problem.New(problem.Conflict, "a host is running over %s already", dir)
-	}
+func (a *app) dev(ctx context.Context, data string, o devOptions) error {
 	public, err := listenLoopback(o.listen)
 	if err != nil {
 		return err
 	}
-	defer public.Close()
-	a.note("Starting a host over %s …", dir) // a large index may take seconds to open
-	log := a.logger()
-	host, err := a.openHost(dir, "http://"+public.Addr().String(), log)
-	if err != nil {
-		return err
+	url := "http://" + public.Addr().String()
+	h := hostRun{
+		data: data, cluster: o.cluster, log: o.log,
+		config:  standalone.Config{URL: url, AllowLoopback: true, New: o.fresh},
+		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
 	}
-	defer func() { err = errors.Join(err, host.Close()) }()
-	handler, err := serve.ListenAdmin(dir, a.rand)
-	if err != nil {
-		return err
-	}
-	defer handler.Close()
-	found, err := a.openFinding(ctx, dir, o.cluster, host, o.witnesses, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, found.close()) }()
-	prepare(ctx, host, log)
-	host.LogGateWarnings(ctx, log)
-	debug.SetGCPercent(gcPercent)
-	endpoints := a.seams.endpoints(
-		serve.Endpoint{Listener: public, Handler: serve.LoopbackOnly(found.endpoints(host).Public())},
-		serve.Endpoint{Listener: handler, Handler: serve.AdminHandler(handler, host.Admin), Streams: true},
-	)
-	// When either the person or a handler ends the run, both end.
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	served := make(chan error, 1)
-	go func() { served <- serve.Run(ctx, log, grace, endpoints...); end() }()
-	go host.MaintainEvery(ctx, sweepEvery, log)
-	go found.keep(ctx, log)
-	ready, err := a.tryDemo(ctx, host, dir, "http://"+public.Addr().String())
-	if err == nil {
-		err = a.show(ready)
-	}
-	if err != nil {
-		end()
-	}
-	<-ctx.Done()
-	return errors.Join(err, <-served)
+	return a.runHost(ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {
+		ready, err := a.tryDemo(ctx, host, dir, url)
+		if err != nil {
+			return err
+		}
+		ready.Try = ready.suggestions(data != "")
+		return a.show(ready)
+	})
 }
 
 // listenLoopback listens on loopback only: dev has no limits and no accounts
@@ -146,25 +107,6 @@ func listenLoopback(listen string) (net.Listener, error) {
 	return l, nil
 }
 
-func (a *app) logger() *slog.Logger {
-	if a.json {
-		return slog.New(slog.NewJSONHandler(a.err, nil))
-	}
-	return slog.New(slog.NewTextHandler(a.err, nil))
-}
-
-// prepare signs cards again that name another address. One damaged vacant does
-// not keep the others from answering: it is logged, and fsck reports it.
-func prepare(ctx context.Context, host *localHost, log *slog.Logger) {
-	signed, err := host.Vacants.Rebase(ctx)
-	if signed > 0 {
-		log.InfoContext(ctx, "cards signed again for this address", "cards", signed)
-	}
-	if err != nil {
-		log.ErrorContext(ctx, "cards could not be signed again", "cause", err.Error())
-	}
-}
-
 // text greets the person: what runs, that it works, what to try.
 func (r devResult) text(w io.Writer) {
 	fmt.Fprintf(w, "A host over %s\n\n", printable(r.Data))
@@ -178,10 +120,27 @@ func (r devResult) text(w io.Writer) {
 		fmt.Fprintf(w, "  it was not called: %s\n", printable(r.Error))
 	}
 	fmt.Fprintf(w, "\nIt listens at %s. Try, in another terminal:\n\n", r.URL)
-	fmt.Fprintf(w, "  vacancy call %s \"hello yourself\"\n", r.Demo.Name)
-	fmt.Fprintf(w, "  vacancy call %s hi --print | curl --json @- %s/a2a/message/send\n", r.Demo.Name, r.URL)
-	fmt.Fprintf(w, "  vacancy create scribe --capability \"repeats what it hears\"\n")
-	fmt.Fprintf(w, "  vacancy publish %s\n", r.Demo.Name)
-	fmt.Fprintf(w, "  vacancy call --capability echoes \"found you\"\n")
-	fmt.Fprintf(w, "  vacancy list\n\nCtrl-C ends it. The log:\n\n")
+	for _, command := range r.Try {
+		fmt.Fprintf(w, "  %s\n", command)
+	}
+	fmt.Fprintf(w, "\nCtrl-C ends it. The log:\n\n")
+}
+
+// suggestions are commands to try; elsewhere means that the data directory is not
+// the default one.
+func (r devResult) suggestions(elsewhere bool) (all []string) {
+	data := ""
+	if elsewhere {
+		data = dataArg(r.Data) // from any folder
+	}
+	if r.Call != nil { // the demo answers
+		all = append(all,
+			fmt.Sprintf(`vacancy call %s "hello yourself"%s`, r.Demo.Name, data),
+			fmt.Sprintf("vacancy call %s hi --print%s | curl --json @- %s/a2a/message/send", r.Demo.Name, data, r.URL),
+			fmt.Sprintf("vacancy publish %s%s", r.Demo.Name, data),
+			fmt.Sprintf(`vacancy call --capability echoes "found you"%s`, data))
+	}
+	return append(all,
+		fmt.Sprintf(`vacancy create scribe --capability "repeats what it hears"%s`, data),
+		fmt.Sprintf("vacancy list%s", data), fmt.Sprintf("vacancy status%s", data))
 }

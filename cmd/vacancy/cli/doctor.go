@@ -37,8 +37,7 @@ and the command that fixes it. Doctor changes nothing.
 It runs every check and exits with 1 if one says FAIL.`,
 		Example: `  vacancy doctor
   vacancy doctor --stage prod --json`,
-		GroupID: groupCloud,
-		Args:    arguments(0, 0),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.needAWS(); err != nil {
 				return err

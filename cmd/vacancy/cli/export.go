@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -33,11 +33,10 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
 "vacancy create NAME --import FILE" import it.`,
 		Example: `  vacancy export alice
   vacancy export alice --out /media/stick/alice.json
-  vacancy export alice --out backup.json --yes-i-know
+  vacancy export alice --out backup.json --yes
   vacancy export demo --host local
   vacancy export demo --host aws --stage prod`,
-		GroupID: groupSelf,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if w != (where{}) {
 				return a.withAdmin(w, false, func(c *adminAPI) error {
@@ -62,7 +61,7 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the file to write (default NAME.vacancy.json here)")
-	cmd.Flags().BoolVar(&sure, "yes-i-know", false, "do not ask; for scripts")
+	cmd.Flags().BoolVar(&sure, "yes", false, "do not ask")
 	hostFlags(cmd.Flags(), &w)
 	return cmd
 }

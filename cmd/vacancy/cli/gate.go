@@ -23,9 +23,8 @@ own observations do not show that one operator runs the child and its parent or 
 sibling.`,
 		Example: `  vacancy gate show
   vacancy gate set --limit 5 --mode strict`,
-		GroupID: groupHost,
-		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.gateShowCommand(), a.gateSetCommand())
 	return cmd

@@ -63,8 +63,7 @@ your identities and prints the request; the other party sends it with --with FIL
   vacancy graduate reviewer --capability "reviews contracts" --host aws --wait 0
   vacancy graduate alice --capability "sings" --print --registry https://vacancy.example > half.json
   vacancy graduate alice --with half.json`,
-		GroupID: groupHost,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args[0]); err != nil {
 				return err

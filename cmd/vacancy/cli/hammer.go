@@ -44,8 +44,7 @@ answer did not verify, and with 1 if a call was not answered.`,
 		Example: `  vacancy hammer http://127.0.0.1:8080 --pairs 64 --for 10s
   vacancy hammer http://127.0.0.1:8080 --vacant ID --calls 1000 --json
   vacancy hammer demo --calls 1000`,
-		GroupID: groupHost,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.hammer(cmd.Context(), args[0], f)
 		},

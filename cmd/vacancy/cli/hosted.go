@@ -10,8 +10,10 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -21,6 +23,8 @@ import (
 type vacantResult struct {
 	admin.Vacant
 	Logbook []admin.Entry `json:"logbook,omitempty"`
+	// Failure is why a call would fail now, if its agent was asked and did not answer.
+	Failure *call.Cause `json:"failure,omitempty"`
 }
 
 func (r vacantResult) text(w io.Writer) {
@@ -80,7 +84,7 @@ func (a *app) hostedTarget(ctx context.Context, web dispatch.Getter, what string
 	if err != nil {
 		return nil, err
 	}
-	if vacants.CheckName(what) != nil && !isID(what) {
+	if registry.CheckName(what) != nil && !isID(what) {
 		return nil, problem.New(problem.NotFound, "%q is no card file, no URL and no name of a vacant", what)
 	}
 	if at != nil {
@@ -106,29 +110,20 @@ func (a *app) hostedTarget(ctx context.Context, web dispatch.Getter, what string
 	return t, err
 }
 
-// targetElsewhere finds a vacant of a remote host: by id through its public
-// card, or else through the admin API. It is called at the host's URL, whatever
-// its card says.
+// targetElsewhere finds a vacant of a remote host: through its public card, or
+// else, with the operator's key, through the admin API, which finds closed
+// children too. It is called at the host's URL, whatever its card says.
 func (a *app) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *remoteHost) (*dispatch.Target, error) {
 	public, err := at.urlOf(at.record.URL)
 	if err != nil {
 		return nil, err
 	}
-	if id, err := identity.ParseID(what); err == nil {
-		t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+id.String())
-		if err != nil {
-			return nil, err
-		}
-		return &t, nil
+	t, err := a.publicTarget(ctx, web, public, what)
+	plane, key, keyErr := at.keyed(at.record.AdminURL)
+	if keyErr != nil || !problem.Is(err, problem.NotFound) || isID(what) {
+		return t, err
 	}
-	plane, key, err := at.keyed(at.record.AdminURL)
-	if problem.Is(err, problem.Unauthorized) {
-		return nil, withHint(problem.Wrap(problem.Unauthorized, err, "to find %q by its name the operator's key is needed", what), "the id of the vacant, or VACANCY_OPERATOR_KEY")
-	}
-	if err != nil {
-		return nil, err
-	}
-	t, err := shownTarget(ctx, &admin.Client{HTTP: keyedClient(key), URL: plane}, what)
+	t, err = shownTarget(ctx, &admin.Client{HTTP: keyedClient(key), URL: plane}, what)
 	if problem.Is(err, problem.NotFound) {
 		return nil, problem.New(problem.NotFound, "%q is no card file and no URL, and the host at %s has no vacant of that name", what, public)
 	}
@@ -137,6 +132,49 @@ func (a *app) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 	}
 	t.URL, err = dispatch.SendURL(public + "/v/" + t.ID.String())
 	return t, err
+}
+
+// publicTarget finds a vacant of the host at a URL as everybody can: by name, id,
+// or the first 12 digits of the id of one that is published.
+func (a *app) publicTarget(ctx context.Context, web dispatch.Getter, public, what string) (*dispatch.Target, error) {
+	t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+what)
+	if err == nil {
+		t.Name = what
+		return &t, nil
+	}
+	if !problem.Is(err, problem.NotFound) {
+		return nil, err
+	}
+	if identity.IsShort(what) {
+		return a.shortTarget(ctx, web, public, what)
+	}
+	if isID(what) {
+		return nil, problem.New(problem.NotFound, "vacant %.12s is not hosted at %s, or only its parent may call it", what, public)
+	}
+	return nil, withHint(problem.New(problem.NotFound, "%q is no card file and no URL, and the host at %s has no vacant of that name", what, public), "vacancy search --registry %s", public)
+}
+
+// shortTarget finds a published vacant by its short id.
+func (a *app) shortTarget(ctx context.Context, web dispatch.Getter, public, short string) (*dispatch.Target, error) {
+	client := &registryclient.Client{Transport: a.carried(public, dispatch.NewHTTP(dispatch.HTTPOptions{})), URL: public}
+	found, err := client.Search(ctx, registryclient.Query{ShortID: short, Limit: 2})
+	if err != nil {
+		return nil, err
+	}
+	var fit []identity.ID
+	for i := range found.Matches {
+		if id := found.Matches[i].ID; id.Short() == short {
+			fit = append(fit, id)
+		}
+	}
+	switch len(fit) {
+	case 0:
+		return nil, problem.New(problem.NotFound, "the host at %s has published no vacant whose id begins with %s; others are found by their whole id", public, short)
+	case 1:
+		t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+fit[0].String())
+		return &t, err
+	}
+	return nil, problem.New(problem.Usage, "%s is the beginning of several ids: %s, %s", short, fit[0], fit[1])
 }
 
 // shownTarget is the target of a vacant found by the admin API.

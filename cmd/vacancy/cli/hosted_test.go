@@ -10,13 +10,14 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func TestHostedVacantsAreShownAsWritten(t *testing.T) {
 	s := newShell(t)
 	golden(t, "create", s.must("create", "scribe", "--capability", "repeats what it hears"))
-	golden(t, "create.json", s.must("create", "clerk", "--capability", "answers", "--substrate", "http:http://127.0.0.1:9/answer", "--json"))
+	golden(t, "create.json", s.must("create", "clerk", "--capability", "answers", "--substrate", "http:http://127.0.0.1:9/answer", "--no-check", "--json"))
 	golden(t, "pause", s.must("pause", "scribe"))
 	golden(t, "resume.json", s.must("resume", "scribe", "--json"))
 	golden(t, "sink", s.must("sink", "scribe", "--yes"))
@@ -127,7 +128,7 @@ func (w *watched) String() string {
 func TestADataFileOfANewerFormatIsRefused(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
-	path := filepath.Join(s.dataHome, "host", dataFile)
+	path := filepath.Join(s.dataHome, "host", standalone.DataFile)
 	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -160,12 +161,12 @@ func TestADataFileOfANewerFormatIsRefused(t *testing.T) {
 func TestAMissingSealKeyIsNotMadeFresh(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
-	seal := filepath.Join(s.dataHome, "host", sealFile)
+	seal := filepath.Join(s.dataHome, "host", standalone.SealFile)
 	if err := os.Remove(seal); err != nil {
 		t.Fatal(err)
 	}
 	code, _, errs := s.run("", "list")
-	if code != problem.ExitFailed || !strings.Contains(errs, "put it back") || isThere(seal) {
-		t.Errorf("list without the key = exit %d, %q, key there: %t; want it refused", code, errs, isThere(seal))
+	if code != problem.ExitFailed || !strings.Contains(errs, "put it back") || standalone.IsThere(seal) {
+		t.Errorf("list without the key = exit %d, %q, key there: %t; want it refused", code, errs, standalone.IsThere(seal))
 	}
 }

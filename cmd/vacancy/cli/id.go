@@ -6,17 +6,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 func (a *app) idCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "id NAME",
-		Short:   "Show an identity's id, did:key and key file",
-		Example: `  vacancy id alice`,
-		GroupID: groupSelf,
-		Args:    arguments(1, 1),
+	cmd := &cobra.Command{
+		Use:   "id NAME | id list | id use NAME",
+		Short: "Show your identities, or choose the default",
+		Long: `Show an identity: its id, did:key and key file. "id list" lists all, "id use NAME" makes
+one the default, which signs calls without --as.`,
+		Example: `  vacancy id alice
+  vacancy id list
+  vacancy id use alice`,
+		Args: arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			h, err := a.dataHome()
 			if err != nil {
@@ -28,6 +32,78 @@ func (a *app) idCommand() *cobra.Command {
 			}
 			return a.show(describe(id))
 		},
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "list", Short: "List your identities", Example: "  vacancy id list", Args: arguments(0, 0),
+		RunE: func(*cobra.Command, []string) error { return a.listIdentities() },
+	}, &cobra.Command{
+		Use: "use NAME", Short: "Make an identity the default", Example: "  vacancy id use alice", Args: arguments(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			h, err := a.dataHome()
+			if err != nil {
+				return err
+			}
+			id, err := a.openIdentity(h, args[0])
+			if err != nil {
+				return err
+			}
+			if err := h.SetDefault(id.Name, true); err != nil {
+				return err
+			}
+			return a.listIdentities()
+		},
+	})
+	return cmd
+}
+
+func (a *app) listIdentities() error {
+	h, err := a.dataHome()
+	if err != nil {
+		return err
+	}
+	names, err := h.Names()
+	if err != nil {
+		return err
+	}
+	chosen, _, err := h.Default()
+	if err != nil {
+		return err
+	}
+	if chosen == "" && len(names) == 1 {
+		chosen = names[0]
+	}
+	all := idsResult{Identities: []idResult{}, Default: chosen}
+	for _, name := range names {
+		id, err := h.Open(name)
+		if err != nil {
+			a.note("%s: %s", name, printable(problem.Of(err).Text()))
+			continue
+		}
+		all.Identities = append(all.Identities, describe(id))
+	}
+	return a.show(all)
+}
+
+// idsResult is all identities.
+type idsResult struct {
+	Identities []idResult `json:"identities"`
+	Default    string     `json:"default,omitempty"`
+}
+
+func (r idsResult) text(w io.Writer) {
+	if len(r.Identities) == 0 {
+		fmt.Fprintln(w, "no identities")
+	}
+	widest := 0
+	for _, id := range r.Identities {
+		widest = max(widest, len(id.Name))
+	}
+	for _, id := range r.Identities {
+		mark := ""
+		if id.Name == r.Default {
+			mark = "  default"
+		}
+		fmt.Fprintf(w, "%-*s  %s%s\n", widest, id.Name, id.ID, mark)
 	}
 }
 

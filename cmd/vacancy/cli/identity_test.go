@@ -79,7 +79,7 @@ func TestExportVerifyImportGoRound(t *testing.T) {
 	s := newShell(t)
 	s.must("init", "alice", "--capability", "translate")
 	file := filepath.Join(s.dataHome, "alice.json")
-	golden(t, "export", s.must("export", "alice", "--out", file, "--yes-i-know"))
+	golden(t, "export", s.must("export", "alice", "--out", file, "--yes"))
 	golden(t, "verify", s.must("verify", file))
 	golden(t, "verify.json", s.must("verify", file, "--json"))
 
@@ -94,7 +94,7 @@ func TestExportVerifyImportGoRound(t *testing.T) {
 	if id(t, before) != id(t, s.must("id", "again", "--json")) {
 		t.Error("the imported identity has another id")
 	}
-	code, _, errs := s.run("", "export", "again", "--out", file, "--yes-i-know")
+	code, _, errs := s.run("", "export", "again", "--out", file, "--yes")
 	if code != problem.ExitConflict {
 		t.Errorf("export over a file = exit %d, %q; want a conflict", code, errs)
 	}
@@ -115,7 +115,7 @@ func TestVerifyReportsDamageAndExitsWith1(t *testing.T) {
 	s := newShell(t)
 	s.must("init", "alice", "--capability", "translate")
 	file := filepath.Join(s.dataHome, "alice.json")
-	s.must("export", "alice", "--out", file, "--yes-i-know")
+	s.must("export", "alice", "--out", file, "--yes")
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestNoOutputShowsASeed(t *testing.T) {
 	seed := "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	s.run(seed, "init", "alice", "--import", "-")
 	file := filepath.Join(s.dataHome, "alice.json")
-	for _, args := range [][]string{{"id", "alice"}, {"export", "alice", "--out", file, "--yes-i-know"}, {"verify", file}, {"verify", file, "--json"}} {
+	for _, args := range [][]string{{"id", "alice"}, {"export", "alice", "--out", file, "--yes"}, {"verify", file}, {"verify", file, "--json"}} {
 		code, out, errs := s.run("", args...)
 		if code != 0 || strings.Contains(out+errs, seed[:16]) {
 			t.Errorf("vacancy %v = exit %d and shows the seed or failed: %s%s", args, code, out, errs)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -16,7 +16,8 @@ func (a *app) initCommand() *cobra.Command {
 		Use:   "init NAME",
 		Short: "Create or import an identity",
 		Long: `Create an identity: a new key that only you can read, and a logbook that begins with a
-signed GENESIS entry. An existing identity is never overwritten.
+signed GENESIS entry. An existing identity is never overwritten. The first one becomes the
+default, which signs calls without --as; "vacancy id use NAME" changes that.
 
 --import imports a key. PATH is one of
   a seed            a file of 64 hex digits or of 32 bytes, or - for standard input
@@ -27,8 +28,7 @@ signed GENESIS entry. An existing identity is never overwritten.
   vacancy init translator --capability "translate ZH to EN"
   vacancy init alice --import ~/.vacant/alice
   keyring get vacant.cli alice | vacancy init alice --import ~/.vacant/alice --seed -`,
-		GroupID: groupSelf,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := a.dataHome()
 			if err != nil {
@@ -46,9 +46,18 @@ signed GENESIS entry. An existing identity is never overwritten.
 					return err
 				}
 			}
+			before, err := h.Names()
+			if err != nil {
+				return err
+			}
 			id, err := h.Make(cmd.Context(), args[0], bundle)
 			if err != nil {
 				return err
+			}
+			if len(before) == 0 {
+				if err := h.SetDefault(id.Name, false); err != nil {
+					return err
+				}
 			}
 			made := initResult{idResult: describe(id), Source: source, Capability: capability, Chains: len(bundle.Chains)}
 			return a.show(made)

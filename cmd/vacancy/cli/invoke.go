@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -32,8 +32,7 @@ the function failed or its HTTP answer has a status of 500 or more, and 5 for a 
 of 400 to 499.`,
 		Example: `  vacancy invoke sweeper events/sweeper-schedule.json
   vacancy invoke admin events/admin-no-key.json --stage prod --json`,
-		GroupID: groupCloud,
-		Args:    arguments(2, 2),
+		Args: arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.invoke(cmd.Context(), stageName, args[0], args[1])
 		},

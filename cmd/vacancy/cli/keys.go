@@ -22,7 +22,6 @@ func (a *app) keysCommand() *cobra.Command {
 verify" reads. "vacancy deploy" creates it, shows it once and writes it to
 $VACANCY_HOME/stages/STAGE.json, readable by you only. The host keeps only its hash.`,
 		Example: "  vacancy keys rotate-operator --stage prod",
-		GroupID: groupCloud,
 		Args:    a.knownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -170,12 +169,12 @@ func TestAGraduationOfAStageIsFollowed(t *testing.T) {
 			web := httptest.NewServer(g)
 			defer web.Close()
 			a := &app{env: s.env, now: s.clock, rand: s.rand}
-			host, err := a.openHost(filepath.Join(s.dataHome, "host"), "http://"+defaultListen, slog.New(slog.DiscardHandler))
+			host, err := a.openHost(filepath.Join(s.dataHome, "host"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer host.Close()
-			g.handler = host.Admin
+			g.handler = host.Admin()
 			rec := stageDev()
 			rec.URL, rec.AdminURL, rec.GraduateURL = "https://dev.example", web.URL, web.URL
 			if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(rec); err != nil {

@@ -8,17 +8,17 @@ import (
 
 func (a *app) listCommand() *cobra.Command {
 	var w where
+	var deleted bool
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the vacants of a host",
 		Example: "  vacancy list\n  vacancy list --host aws --stage prod",
-		GroupID: groupHost,
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withAdmin(w, false, func(c *adminAPI) error {
 				all := listResult{Vacants: []admin.Vacant{}}
 				for cursor, more := "", true; more; more = cursor != "" {
-					page, err := c.List(cmd.Context(), cursor)
+					page, err := c.List(cmd.Context(), cursor, deleted)
 					if err != nil {
 						return err
 					}
@@ -29,6 +29,7 @@ func (a *app) listCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&deleted, "all", false, "also those that are deleted")
 	hostFlags(cmd.Flags(), &w)
 	return cmd
 }

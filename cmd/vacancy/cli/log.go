@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
@@ -30,9 +30,8 @@ few minutes the host signs the root as a checkpoint. A kept checkpoint proves fo
 what the host published.`,
 		Example: `  vacancy log verify http://127.0.0.1:8080
   vacancy log cosign https://vacancy.example --as alice`,
-		GroupID: groupSelf,
-		Args:    a.knownCommand,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: a.knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.logVerifyCommand(), a.logCosignCommand(), a.logShowCommand(), a.logSealCommand())
 	return cmd

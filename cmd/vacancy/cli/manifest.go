@@ -29,8 +29,7 @@ a host stores: both signatures, verified on this machine, and what each field al
 		Example: `  vacancy manifest reviewer
   vacancy manifest reviewer --json > reviewer.manifest.json
   vacancy manifest reviewer --take reviewer.manifest.json`,
-		GroupID: groupHost,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var given *composite.Manifest
 			if file != "" {

@@ -21,9 +21,8 @@ func (a *app) planCommand() *cobra.Command {
 the other or in parallel, and combines their answers.`,
 		Example: `  vacancy plan set lawfirm plan.yaml
   vacancy plan show lawfirm`,
-		GroupID: groupHost,
-		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.planSetCommand(), a.planShowCommand())
 	return cmd

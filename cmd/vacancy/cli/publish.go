@@ -50,8 +50,7 @@ them replaces the whole listing. A price above 0 is refused until there are acco
   vacancy publish demo --visibility restricted
   vacancy publish alice --registry https://vacancy.example --endpoint https://alice.example --capability "plays chess"
   vacancy publish alice --registry https://vacancy.example --visibility restricted --capability "witnesses logs"`,
-		GroupID: groupHost,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.given = cmd.Flags().Changed
 			return a.publish(cmd.Context(), f, args[0])
@@ -155,8 +154,7 @@ func (a *app) unpublishCommand() *cobra.Command {
 key signs. Callers that know its id can still call it. It can be published again.`,
 		Example: `  vacancy unpublish demo
   vacancy unpublish alice --registry https://vacancy.example`,
-		GroupID: groupHost,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if registry != "" {
 				return a.unpublishOwn(cmd.Context(), registry, args[0])

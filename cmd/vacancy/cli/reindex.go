@@ -12,6 +12,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
@@ -36,8 +37,7 @@ and searches use the old index meanwhile.`,
 		Example: `  vacancy reindex
   vacancy reindex --data /srv/vacancy --json
   vacancy reindex --host aws --stage prod`,
-		GroupID: groupHost,
-		Args:    arguments(0, 0),
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			there, err := a.find(w)
 			switch {
@@ -79,8 +79,8 @@ func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err erro
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, dataFile)
-	if !isThere(path) {
+	path := filepath.Join(dir, standalone.DataFile)
+	if !standalone.IsThere(path) {
 		return withHint(problem.New(problem.NotFound, "there is no host in %s", dir), "vacancy dev")
 	}
 	if _, _, err := serve.DialAdmin(dir); err == nil {
@@ -92,7 +92,7 @@ func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err erro
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	feed := registry.New(registry.Config{Store: a.seams.store(file), Now: a.now, Rand: a.rand})
-	r := reindexResult{Index: filepath.Join(dir, searchDir)}
+	r := reindexResult{Index: filepath.Join(dir, standalone.SearchDir)}
 	if cluster != "" {
 		r.Index = cluster
 		err = a.reindexCluster(ctx, cluster, feed, &r)

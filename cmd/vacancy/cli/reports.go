@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/export/remote"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -77,7 +78,7 @@ func namedIn(docs interface {
 }) func(context.Context, string) (admin.Vacant, error) {
 	return func(ctx context.Context, word string) (v admin.Vacant, err error) {
 		missing := problem.New(problem.NotFound, "no vacant named %.80q is hosted there", word)
-		if vacants.CheckName(word) != nil {
+		if registry.CheckName(word) != nil {
 			return v, missing
 		}
 		d, err := docs.Doc(ctx, vacants.NameKey(word))

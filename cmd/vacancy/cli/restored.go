@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -24,13 +24,14 @@ func (a *app) restoredCommand() *cobra.Command {
 
 The backup lacks the calls accepted after it was made, so anybody with their signed
 bytes could run them a second time. After this command every open vacant of the directory
-refuses envelopes signed before now (409, code floor). Callers whose calls since the
-backup are lost reset their chain: vacancy call TARGET --reset.
+refuses what was signed before a moment five minutes from now (409, code floor), because
+callers' clocks may be so far ahead. vacancy call signs later by itself; other callers
+wait. Callers whose calls since the backup are lost reset their chain: vacancy call
+TARGET --reset.
 
 A host elsewhere is marked while it runs: do so before callers can reach the restored
 tables.`,
 		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy\n  vacancy restored --host aws",
-		GroupID: groupHost,
 		Args:    arguments(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.restored(cmd.Context(), w) },
 	}
@@ -61,10 +62,10 @@ func (a *app) restored(ctx context.Context, w where) (err error) {
 		return problem.New(problem.Conflict, "a host runs over %s: end it first, it may be accepting calls again right now", dir)
 	case !errors.Is(err, serve.ErrNoHost):
 		return err
-	case !isThere(filepath.Join(dir, dataFile)):
+	case !standalone.IsThere(filepath.Join(dir, standalone.DataFile)):
 		return problem.New(problem.NotFound, "no host has kept anything in %s", dir)
 	}
-	host, err := a.openHost(dir, "http://"+defaultListen, slog.New(slog.DiscardHandler))
+	host, err := a.openHost(dir)
 	if err != nil {
 		return err
 	}
@@ -99,8 +100,8 @@ func (r restoredResult) text(w io.Writer) {
 		in = "stage " + r.Stage + " on AWS"
 	}
 	if r.Vacants == 1 {
-		fmt.Fprintf(w, "1 open vacant in %s refuses envelopes signed before now\n", in)
+		fmt.Fprintf(w, "1 open vacant in %s refuses what was signed before a moment five minutes from now\n", in)
 		return
 	}
-	fmt.Fprintf(w, "%d open vacants in %s refuse envelopes signed before now\n", r.Vacants, in)
+	fmt.Fprintf(w, "%d open vacants in %s refuse what was signed before a moment five minutes from now\n", r.Vacants, in)
 }

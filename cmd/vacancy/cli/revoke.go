@@ -22,8 +22,7 @@ and calls to it are refused too; its page by id shows the revocation. A revocati
 be undone. Use it if somebody else may have the key.`,
 		Example: `  vacancy revoke scribe --reason "its backup was stolen"
   vacancy revoke alice --reason "lost laptop" --registry https://vacancy.example`,
-		GroupID: groupHost,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
 				return withHint(problem.New(problem.Usage, "--reason is missing: everybody will read it"), `vacancy revoke %s --reason "TEXT"`, args[0])

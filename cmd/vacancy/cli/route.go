@@ -34,8 +34,7 @@ With --call the best match is called with PROMPT, as vacancy call --capability d
 A PROMPT of "-" is standard input.`,
 		Example: `  vacancy route "please turn this letter into French: ..."
   vacancy route --capability legal - < contract.txt --call`,
-		GroupID: groupSelf,
-		Args:    arguments(1, -1),
+		Args: arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.route(cmd.Context(), f, args)
 		},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
@@ -18,6 +19,9 @@ type Seams struct {
 	Store   func(store.Store) store.Store       // wraps the data file
 	Handler func(serve.Endpoint) serve.Endpoint // wraps each handler of dev: the public one, then the admin socket
 	Now     func() time.Time
+	// Authority sends the requests of serve to its ACME authority; nil: the
+	// system's client.
+	Authority *http.Client
 }
 
 func (s Seams) store(inner store.Store) store.Store {

@@ -100,8 +100,7 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 		Example: `  vacancy search translate legal
   vacancy search translate --tag french --max-price 0.002
   vacancy search "review code" --registry https://registry.example --json`,
-		GroupID: groupSelf,
-		Args:    arguments(0, -1),
+		Args: arguments(0, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := f.query(strings.Join(args, " "))
 			if err != nil {
@@ -147,6 +146,8 @@ func (a *app) noteDropped(dropped []discovery.Dropped) {
 // matchResult is the JSON of a match.
 type matchResult struct {
 	ID         identity.ID         `json:"vacant_id"`
+	Name       string              `json:"name,omitempty"` // at the registry's host; not signed
+	Link       string              `json:"link"`           // what "vacancy call" takes
 	URL        string              `json:"url"`
 	Capability string              `json:"capability"`
 	State      lifecycle.State     `json:"state,omitempty"`
@@ -167,7 +168,7 @@ type matchResult struct {
 
 func newMatchResult(m *discovery.Match) matchResult {
 	r := matchResult{
-		ID: m.ID, URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, Score: m.Score, Price: m.Price(),
+		ID: m.ID, Name: m.Name, Link: linkOf(m), URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, Score: m.Score, Price: m.Price(),
 		Signed: m.Signed, CardHash: m.CardHash, Freshness: m.Freshness, Registry: m.Registry, Reputation: m.Reputation,
 	}
 	if l := m.Listing; l != nil {
@@ -176,13 +177,27 @@ func newMatchResult(m *discovery.Match) matchResult {
 	return r
 }
 
-// line is a match for people: price, capability and how to call it.
+// linkOf is the shortest URL of a match: by its name, if the registry is of the
+// host that it runs at.
+func linkOf(m *discovery.Match) string {
+	if host := m.Registry + "/v/"; m.Name != "" && strings.HasPrefix(m.URL, host+m.ID.String()) {
+		return host + m.Name
+	}
+	return m.URL
+}
+
+// line is a match for people: name, short id, price, capability and how to call
+// it.
 func (r matchResult) line(value float64) string {
 	reviews := "no reviews"
 	if r.Score > 0 {
 		reviews = fmt.Sprintf("reputation %.2f", r.Score)
 	}
-	return fmt.Sprintf("%.2f  %s, %s  %s\n      %s", value, dollars(r.Price), reviews, printable(clip(r.Capability, 100)), printable(r.URL))
+	name := r.ID.Short()
+	if r.Name != "" {
+		name = r.Name + "  " + name
+	}
+	return fmt.Sprintf("%.2f  %s  %s, %s\n      %s\n      %s", value, name, dollars(r.Price), reviews, printable(clip(r.Capability, 100)), printable(r.Link))
 }
 
 // searchResult is a page of matches.

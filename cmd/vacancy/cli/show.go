@@ -19,8 +19,7 @@ for "vacancy call".`,
 		Example: `  vacancy show demo
   vacancy show demo --logbook
   vacancy show demo --card > demo.card.json`,
-		GroupID: groupHost,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if card && logbook {
 				return withHint(problem.New(problem.Usage, "--card and --logbook do not go together"), "%s --help", cmd.CommandPath())

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -21,7 +22,7 @@ func (a *app) spawnCommand() *cobra.Command {
 	var w where
 	var s admin.Spawning
 	var path, reach, outbound string
-	var signed bool
+	var signed, noCheck bool
 	cmd := &cobra.Command{
 		Use:   "spawn PARENT",
 		Short: "Create a child of a vacant",
@@ -50,8 +51,7 @@ substrates are for the operator. The start of the parent's id is appended to its
   vacancy spawn lawfirm --path D4 --with notary --name deeds --capability "writes deeds"
   vacancy spawn scribe --path D1 --name curt --rule "answer in one line"
   vacancy spawn alice --signed --path D2 --name helper --host https://vacancy.example`,
-		GroupID: groupHost,
-		Args:    arguments(1, 1),
+		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.Path, s.Reach, s.Outbound = composite.BirthPath(strings.ToUpper(path)), composite.Reachability(reach), composite.Outbound(outbound)
 			s.Tools = once(s.Tools)
@@ -63,9 +63,9 @@ substrates are for the operator. The start of the parent's id is appended to its
 				if err != nil {
 					return spawnHint(err, &s, args[0])
 				}
-				return a.showBirth(&made, args[0])
+				return a.showBirth(&made, args[0], nil)
 			}
-			return a.withAdmin(w, false, func(c *adminAPI) error { return a.spawnByOperator(cmd.Context(), c, s, args[0]) })
+			return a.withAdmin(w, false, func(c *adminAPI) error { return a.spawnByOperator(cmd.Context(), c, s, args[0], noCheck) })
 		},
 	}
 	fs := cmd.Flags()
@@ -79,12 +79,13 @@ substrates are for the operator. The start of the parent's id is appended to its
 	fs.StringVar(&reach, "reach", "", "who may call it: parent-only, parent-bridged or public_a2a (default: by the path)")
 	fs.StringVar(&outbound, "outbound", "", "whom it may call: no-external, parent-permitted or unrestricted (default: by the path)")
 	fs.BoolVar(&signed, "signed", false, "PARENT is an identity of yours, and signs for itself")
+	noCheckFlag(fs, &noCheck)
 	hostFlags(fs, &w)
 	return cmd
 }
 
 // spawnByOperator creates a child of a hosted vacant.
-func (a *app) spawnByOperator(ctx context.Context, c *adminAPI, s admin.Spawning, name string) error {
+func (a *app) spawnByOperator(ctx context.Context, c *adminAPI, s admin.Spawning, name string, noCheck bool) error {
 	parent, err := c.Show(ctx, name)
 	if err != nil {
 		return err
@@ -93,7 +94,8 @@ func (a *app) spawnByOperator(ctx context.Context, c *adminAPI, s admin.Spawning
 	if err != nil {
 		return spawnHint(err, &s, name)
 	}
-	if err := a.showBirth(&made, parent.Name); err != nil {
+	failure := a.checkAgent(ctx, c, &made.Vacant, noCheck || made.Unchanged)
+	if err := a.showBirth(&made, parent.Name, failure); err != nil {
 		return err
 	}
 	if by := servedAlike(made.Vacant.Substrate, parent.Substrate); made.Vacant.Closed && by != "" {
@@ -169,17 +171,18 @@ func servedAlike(a, b string) string {
 	return ""
 }
 
-func (a *app) showBirth(made *admin.Spawned, parent string) error {
+func (a *app) showBirth(made *admin.Spawned, parent string, failure *call.Cause) error {
 	m, err := made.Manifest.Open()
 	if err != nil {
 		return err
 	}
-	return a.show(spawnResult{*made, m, parent})
+	return a.show(spawnResult{*made, failure, m, parent})
 }
 
 // spawnResult is a child that was just created, or existed.
 type spawnResult struct {
 	admin.Spawned
+	Failure  *call.Cause `json:"failure,omitempty"`
 	manifest composite.Manifest
 	parent   string
 }

@@ -46,7 +46,6 @@ func (a *app) stateCommand(s stateChange) *cobra.Command {
 The change is an entry in the vacant's logbook, signed by its key. A vacant that is
 in the state already is left alone.`,
 		Example: example,
-		GroupID: groupHost,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withAdmin(w, false, func(c *adminAPI) error {

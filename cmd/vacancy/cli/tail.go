@@ -15,11 +15,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // tailFlags select log lines.
 type tailFlags struct {
+	host, data                    string
 	stage, pair, status, function string
 	since                         time.Duration
 	once                          bool
@@ -29,10 +31,12 @@ func (a *app) tailCommand() *cobra.Command {
 	var f tailFlags
 	cmd := &cobra.Command{
 		Use:   "tail",
-		Short: "Follow the calls of a deployed host",
+		Short: "Follow the log of a deployed or local host",
 		Long: `Follow the log lines of a stage's functions in order of time, until Ctrl-C: one line per
 call with its pair, verdict, time and cost, and all other lines of the functions. A line
 appears a few seconds after it was written.
+
+With --host local, or --data, it follows the log of the host over a data directory.
 
 --pair takes the beginning of an id, or of two as CALLER>VACANT; --status a status, a
 class such as 4xx, or a verdict such as replay. --json prints the original lines, with
@@ -40,12 +44,13 @@ class such as 4xx, or a verdict such as replay. --json prints the original lines
 		Example: `  vacancy tail
   vacancy tail --since 1h --status 5xx
   vacancy tail --pair 3f9a21 --function message --json`,
-		GroupID: groupCloud,
-		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.tail(cmd.Context(), f) },
+		Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.tail(cmd.Context(), f) },
 	}
 	fs := cmd.Flags()
 	stageFlag(fs, &f.stage)
+	fs.StringVar(&f.host, "host", hostAWS, "the host: aws or local")
+	dataFlag(fs, &f.data)
 	fs.StringVar(&f.pair, "pair", "", "lines of this caller, vacant, or CALLER>VACANT only")
 	fs.StringVar(&f.status, "status", "", "lines of this status, class of statuses or verdict only")
 	fs.StringVar(&f.function, "function", "", "lines of this function only")
@@ -73,6 +78,9 @@ func (a *app) tail(ctx context.Context, f tailFlags) error {
 	if err := checkStatus(f.status); err != nil {
 		return err
 	}
+	if f.host != hostAWS || f.data != "" {
+		return a.tailLocal(ctx, f)
+	}
 	name, err := a.stageName(f.stage)
 	if err != nil {
 		return err
@@ -89,13 +97,37 @@ func (a *app) tail(ctx context.Context, f tailFlags) error {
 	if len(groups) == 0 {
 		return withHint(problem.New(problem.NotFound, "there are no logs %s* in Region %s", prefix+f.function, c.Region()), "vacancy deploy --stage %s", name)
 	}
-	return a.follow(ctx, f, c.Tail(groups, a.now().Add(-f.since)), prefix)
+	return a.follow(ctx, f, c.Tail(groups, a.now().Add(-f.since)), prefix, tailPause)
+}
+
+// tailLocal follows the journal of a data directory.
+func (a *app) tailLocal(ctx context.Context, f tailFlags) error {
+	switch {
+	case f.host != hostLocal && f.host != hostAWS:
+		return &problem.Error{Kind: problem.Usage, Field: "--host", Want: "aws or local", Got: fmt.Sprintf("%.80q", f.host)}
+	case f.stage != "" || f.function != "":
+		return problem.New(problem.Usage, "--stage and --function go with --host aws")
+	}
+	dir, err := a.dataDir(f.data)
+	if err != nil {
+		return err
+	}
+	from := a.now().Add(-f.since)
+	journal, err := standalone.ReadJournal(dir, from)
+	if problem.Is(err, problem.NotFound) {
+		return withHint(err, "vacancy dev")
+	}
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	return a.follow(ctx, f, &journalTail{journal, from}, "", followPause)
 }
 
 // follow prints lines until the person interrupts, which is the normal end.
 // Transient faults are waited out; no line is printed twice.
-func (a *app) follow(ctx context.Context, f tailFlags, t cloud.Tail, prefix string) error {
-	pause := tailPause
+func (a *app) follow(ctx context.Context, f tailFlags, t cloud.Tail, prefix string, usual time.Duration) error {
+	pause := usual
 	for {
 		err := t.Next(ctx, func(l cloud.Line) error {
 			line := readLine(l)
@@ -115,7 +147,7 @@ func (a *app) follow(ctx context.Context, f tailFlags, t cloud.Tail, prefix stri
 		case f.once:
 			return nil
 		default:
-			pause = tailPause
+			pause = usual
 		}
 		if cloud.Wait(ctx, pause) != nil {
 			return nil

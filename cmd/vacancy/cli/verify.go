@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/datadir"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -34,8 +34,7 @@ It reports every part and exits with 1 if one is broken.`,
   vacancy verify --data /srv/vacancy --json
   vacancy verify --host aws --stage prod --read-units 200
   vacancy verify alice.vacancy.json`,
-		GroupID: groupHost,
-		Args:    arguments(0, 1),
+		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:

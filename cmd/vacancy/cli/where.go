@@ -46,6 +46,28 @@ type remoteHost struct {
 	given stage.Key
 }
 
+// isLocal reports whether w's host is that of a data directory.
+func (w where) isLocal(a *app) bool {
+	at, err := a.find(w)
+	return err == nil && at == nil
+}
+
+// dataArg is the argument for a data directory in a suggested command.
+func dataArg(data string) string {
+	if data == "" {
+		return ""
+	}
+	return " --data " + shellWord(data)
+}
+
+// shellWord quotes s for a shell, if it needs that.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:@%+=,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // find determines w's host: nil for a data directory.
 func (a *app) find(w where) (*remoteHost, error) {
 	host := w.host

@@ -41,6 +41,11 @@ type Config struct {
 	// /v1/admin/chain/{from}/{to} (path values from and to); both stream. nil:
 	// no such route.
 	Verify, Chain http.Handler
+	// Backup answers POST /v1/admin/backup with all of the host, its keys too. nil: no
+	// such route.
+	Backup http.Handler
+	// Status answers GET /v1/admin/status. nil: no such route.
+	Status http.Handler
 	// Seal answers POST /v1/admin/log/seal. nil: no such route.
 	Seal http.Handler
 	// Graduations answers POST /v1/graduations, for operators whose host may
@@ -61,9 +66,11 @@ type Config struct {
 // Handler returns the handler:
 //
 //	POST /v1/admin/vacants                        create            201
-//	GET  /v1/admin/vacants?cursor=&limit=         list
+//	GET  /v1/admin/vacants?all=&cursor=&limit=    list; all=true also those that are deleted
 //	GET  /v1/admin/vacants/{vacant}               show: by name, id or its beginning
+//	PATCH /v1/admin/vacants/{vacant}              {"name", "capability", "substrate", "seen"}; 409 if changed since seen
 //	DELETE /v1/admin/vacants/{vacant}             one that is archived, for good
+//	POST /v1/admin/vacants/{vacant}/check         ask its agent once; {"ok", "failure"}
 //	POST /v1/admin/vacants/{vacant}/pause         also resume, sink, archive
 //	POST /v1/admin/vacants/{vacant}/export        a bundle, its key in the clear
 //	POST /v1/admin/vacants/{vacant}/publish       {"capability", "visibility", "listing"}, also /unpublish
@@ -82,6 +89,8 @@ type Config struct {
 //	GET  /v1/admin/host?challenge=                who the host is, and a proof of it
 //	PUT  /v1/admin/host                           its public URL
 //	POST /v1/admin/restored?cursor=               its data came back from a backup
+//	GET  /v1/admin/status                         what a host on one machine does
+//	POST /v1/admin/backup                         a copy of a host on one machine, with its keys
 //	GET  /v1/admin/verify, /v1/admin/chain/{from}/{to}  streams
 //
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".
@@ -94,7 +103,8 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/vacants/{vacant}/revoke":               {http.MethodPost: d.revoke},
 		"/v1/admin/listings/{vacant}":                     {http.MethodPut: d.setListing},
 		"/v1/admin/log/seal":                              {http.MethodPost: stream(c.Seal)},
-		"/v1/admin/vacants/{vacant}":                      {http.MethodGet: d.show, http.MethodDelete: d.change(c.Vacants.Delete)},
+		"/v1/admin/vacants/{vacant}":                      {http.MethodGet: d.show, http.MethodPatch: d.update, http.MethodDelete: d.change(c.Vacants.Delete)},
+		"/v1/admin/vacants/{vacant}/check":                {http.MethodPost: d.check},
 		"/v1/admin/vacants/{vacant}/pause":                {http.MethodPost: d.change(c.Vacants.Pause)},
 		"/v1/admin/vacants/{vacant}/resume":               {http.MethodPost: d.change(c.Vacants.Resume)},
 		"/v1/admin/vacants/{vacant}/sink":                 {http.MethodPost: d.change(c.Vacants.Sink)},
@@ -110,6 +120,8 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/gate":                                  {http.MethodGet: d.policy, http.MethodPut: d.setPolicy},
 		"/v1/admin/host":                                  {http.MethodGet: d.host, http.MethodPut: d.setHost},
 		"/v1/admin/restored":                              {http.MethodPost: d.restored},
+		"/v1/admin/backup":                                {http.MethodPost: stream(c.Backup)},
+		"/v1/admin/status":                                {http.MethodGet: stream(c.Status)},
 		"/v1/admin/verify":                                {http.MethodGet: stream(c.Verify)},
 		"/v1/admin/chain/{from}/{to}":                     {http.MethodGet: stream(c.Chain)},
 	}))
@@ -170,7 +182,15 @@ func (d *api) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	records, next, err := d.Vacants.List(r.Context(), r.URL.Query().Get("cursor"), int(limit))
+	list := d.Vacants.List
+	switch all := r.URL.Query().Get("all"); all {
+	case "", "false":
+	case "true":
+		list = d.Vacants.ListAll
+	default:
+		return problem.Invalid("all", "true or false", httpapi.Clip(all))
+	}
+	records, next, err := list(r.Context(), r.URL.Query().Get("cursor"), int(limit))
 	if err != nil {
 		return err
 	}

@@ -337,7 +337,7 @@ func TestPathsAndMethodsThatAreNotThere(t *testing.T) {
 	for _, r := range [][2]string{{"GET", "/"}, {"GET", "/v1"}, {"GET", "/v1/admin/vacants/"}, {"GET", "/v1/admin/vacants/nobody"}, {"POST", "/v1/admin/vacants/nobody/sink"}, {"POST", "/v1/admin/vacants/demo/explode"}, {"GET", "/v1/admin/verify"}, {"GET", "/v1/admin/chain/a/b"}, {"POST", "/a2a/message/send"}} {
 		wantRefusal(t, h.ask(r[0], r[1], ""), problem.NotFound, "")
 	}
-	for _, r := range [][3]string{{"PUT", "/v1/admin/vacants/demo", "DELETE, GET"}, {"PUT", "/v1/admin/vacants", "GET, POST"}, {"GET", "/v1/admin/vacants/demo/pause", "POST"}, {"POST", "/v1/admin/vacants/demo/logbook", "GET"}, {"OPTIONS", "/v1/admin/vacants", "GET, POST"}, {"POST", "/v1/admin/verify", "GET"}} {
+	for _, r := range [][3]string{{"PUT", "/v1/admin/vacants/demo", "DELETE, GET, PATCH"}, {"PUT", "/v1/admin/vacants", "GET, POST"}, {"GET", "/v1/admin/vacants/demo/pause", "POST"}, {"POST", "/v1/admin/vacants/demo/logbook", "GET"}, {"OPTIONS", "/v1/admin/vacants", "GET, POST"}, {"POST", "/v1/admin/verify", "GET"}} {
 		w := h.ask(r[0], r[1], "")
 		wantRefusal(t, w, problem.MethodNotAllowed, "")
 		if got := w.Header().Get("Allow"); got != r[2] {
@@ -406,7 +406,7 @@ func TestTheClientSpeaksToTheHandler(t *testing.T) {
 	if v, err := c.Change(ctx, "demo", admin.Pause); err != nil || v.State != lifecycle.Hibernating {
 		t.Errorf("Change() = %v, %v", v.State, err)
 	}
-	if p, err := c.List(ctx, ""); err != nil || len(p.Vacants) != 1 {
+	if p, err := c.List(ctx, "", false); err != nil || len(p.Vacants) != 1 {
 		t.Errorf("List() = %v, %v", p, err)
 	}
 	if l, err := c.Logbook(ctx, "demo", 2); err != nil || len(l.Entries) != 1 || l.Entries[0].Kind != logbook.KindStateChanged {
@@ -454,4 +454,32 @@ func FuzzCreate(f *testing.F) {
 			t.Errorf("create(%q) = %d %s", body, w.Code, w.Body)
 		}
 	})
+}
+
+func TestAnUpdateIsMadeOnceAndOnlyByWhoSawTheLast(t *testing.T) {
+	h := newTestServer(t)
+	seen := create(t, h, "demo")
+	c := h.client(t)
+	name, capability := "scribe", "sings"
+	got, err := c.Update(t.Context(), "demo", admin.Update{Name: &name, Capability: &capability, Seen: seen.Changed})
+	if err != nil || got.Name != name || got.Capability != capability || got.ID != seen.ID {
+		t.Fatalf("Update() = %+v, %v", got, err)
+	}
+	for body, want := range map[string]struct {
+		kind  problem.Kind
+		field string
+	}{
+		`{}`:                              {problem.Malformed, "changes"},
+		`{"capability":1}`:                {problem.Malformed, "capability"},
+		`{"capability":null}`:             {problem.Malformed, "capability"},
+		`{"colour":"red"}`:                {problem.Malformed, "colour"},
+		`{"name":"a","name":"b"}`:         {problem.Malformed, "name"},
+		`{"name":"a","seen":"yesterday"}`: {problem.Malformed, "seen"},
+		`{"name":"a/b"}`:                  {problem.Malformed, "name"},
+		`[]`:                              {problem.NotJSON, ""},
+		`{"name":"late","seen":"2020-01-01T00:00:00+00:00"}`: {problem.Conflict, ""},
+	} {
+		wantRefusal(t, h.ask("PATCH", "/v1/admin/vacants/scribe", body), want.kind, want.field)
+	}
+	wantRefusal(t, h.ask("PATCH", "/v1/admin/vacants/demo", `{"name":"a"}`), problem.NotFound, "")
 }

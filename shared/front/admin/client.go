@@ -51,11 +51,19 @@ func (c *Client) Create(ctx context.Context, n Creation) (v Vacant, err error) {
 	return c.vacant(ctx, http.MethodPost, "/v1/admin/vacants", body)
 }
 
-// List returns a page of vacants; cursor is "" for the first.
-func (c *Client) List(ctx context.Context, cursor string) (p Page, err error) {
-	path := "/v1/admin/vacants"
+// List returns a page of vacants, with all also of those that are deleted; cursor
+// is "" for the first.
+func (c *Client) List(ctx context.Context, cursor string, all bool) (p Page, err error) {
+	query := url.Values{}
 	if cursor != "" {
-		path += "?cursor=" + url.QueryEscape(cursor)
+		query.Set("cursor", cursor)
+	}
+	if all {
+		query.Set("all", "true")
+	}
+	path := "/v1/admin/vacants"
+	if len(query) > 0 {
+		path += "?" + query.Encode()
 	}
 	if err := c.do(ctx, http.MethodGet, path, nil, &p); err != nil {
 		return Page{}, err
@@ -71,6 +79,34 @@ func (c *Client) List(ctx context.Context, cursor string) (p Page, err error) {
 // Show returns a vacant by name, id or a prefix of its id.
 func (c *Client) Show(ctx context.Context, vacant string) (Vacant, error) {
 	return c.vacant(ctx, http.MethodGet, pathOf(vacant), nil)
+}
+
+// Update changes a vacant.
+func (c *Client) Update(ctx context.Context, vacant string, u Update) (Vacant, error) {
+	body, err := json.Marshal(u)
+	if err != nil {
+		return Vacant{}, problem.Wrap(problem.Usage, err, "the update is not JSON")
+	}
+	return c.vacant(ctx, http.MethodPatch, pathOf(vacant), body)
+}
+
+// Backup returns a backup of the host, to its end; the caller closes it.
+func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
+	resp, err := c.send(ctx, http.MethodPost, "/v1/admin/backup", nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// Status reads what a host on one machine does into a value for its JSON.
+func (c *Client) Status(ctx context.Context, into any) error {
+	return c.do(ctx, http.MethodGet, "/v1/admin/status", nil, into)
+}
+
+// Check asks a vacant's agent one question.
+func (c *Client) Check(ctx context.Context, vacant string) (check Check, err error) {
+	return check, c.do(ctx, http.MethodPost, pathOf(vacant)+"/check", nil, &check)
 }
 
 // The commands of Change.

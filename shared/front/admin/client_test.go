@@ -39,7 +39,7 @@ func TestAClientTakesNothingForAVacantThatIsNone(t *testing.T) {
 		_, gone := c.Delete(t.Context(), "scribe")
 		_, made := c.Create(t.Context(), Creation{Name: "scribe"})
 		answer = `{"vacants":[` + one + `],"next":""}`
-		_, listed := c.List(t.Context(), "")
+		_, listed := c.List(t.Context(), "", false)
 		for op, err := range map[string]error{"Show": shown, "Change": changed, "Delete": gone, "Create": made, "List": listed} {
 			if tt.ok && err != nil || !tt.ok && !problem.Is(err, problem.Untrusted) {
 				t.Errorf("%s() of %s = %v, want it taken: %t", op, tt.what, err, tt.ok)

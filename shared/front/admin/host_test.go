@@ -144,7 +144,7 @@ func TestAVacantIsDeletedOnceItIsArchived(t *testing.T) {
 	if _, err := c.Export(t.Context(), "demo"); !problem.Is(err, problem.Gone) {
 		t.Errorf("Export() of a deleted vacant = %v, want gone", err)
 	}
-	if page, err := c.List(t.Context(), ""); err != nil || len(page.Vacants) != 1 || page.Vacants[0].Deleted == "" {
+	if page, err := c.List(t.Context(), "", true); err != nil || len(page.Vacants) != 1 || page.Vacants[0].Deleted == "" {
 		t.Errorf("List() = %+v, %v, want the tombstone", page, err)
 	}
 }

@@ -121,7 +121,7 @@ func TestAClientSendsItsKeyAndNeverPrintsIt(t *testing.T) {
 		}
 	}
 	c.Key = "vop_" + strings.Repeat("A", 43)
-	_, err := c.List(context.Background(), "")
+	_, err := c.List(context.Background(), "", false)
 	if !problem.Is(err, problem.Unauthorized) || strings.Contains(err.Error(), c.Key) {
 		t.Errorf("List() with a wrong key = %v, want unauthorized without the key", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -51,7 +52,7 @@ func vacantOf(r *vacants.Record) Vacant {
 // becomes a file name.
 func (v *Vacant) sound() error {
 	_, err := lifecycle.ParseState(string(v.State))
-	if bad := vacants.CheckName(v.Name); bad != nil {
+	if bad := registry.CheckName(v.Name); bad != nil {
 		err = bad
 	}
 	for _, at := range []string{v.Created, v.Changed, v.Deleted} {

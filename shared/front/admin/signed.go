@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/family/spawning"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -106,12 +107,12 @@ func thinks(q *composite.SpawnRequest, parent *vacants.Record) error {
 // name with the parent's id. So a parent can neither take a name from another's
 // child nor learn such names.
 func childName(parent identity.ID, spawnRequest string) (string, error) {
-	if err := vacants.CheckName(spawnRequest); err != nil {
+	if err := registry.CheckName(spawnRequest); err != nil {
 		return "", err
 	}
 	name := spawnRequest + "-" + parent.Short()
-	if len(name) > vacants.MaxName {
-		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, as the host puts -%s behind it", vacants.MaxName-len(name)+len(spawnRequest), parent.Short()), strconv.Itoa(len(spawnRequest)))
+	if len(name) > registry.MaxName {
+		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, as the host puts -%s behind it", registry.MaxName-len(name)+len(spawnRequest), parent.Short()), strconv.Itoa(len(spawnRequest)))
 	}
 	return name, nil
 }

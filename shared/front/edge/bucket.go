@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"math"
 	"net/netip"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -12,6 +14,24 @@ import (
 type Rate struct {
 	PerSecond float64
 	Burst     int
+}
+
+// ParseRate parses tokens-per-second:burst, such as 20:40. The lowest rate fills a
+// bucket within a day; a bucket holds at least one token.
+func ParseRate(s string) (Rate, bool) {
+	per, burst, ok := strings.Cut(s, ":")
+	if !ok {
+		return Rate{}, false
+	}
+	tokens, err := strconv.ParseFloat(per, 64)
+	if err != nil || math.IsNaN(tokens) || tokens < 0.001 || tokens > 1e6 {
+		return Rate{}, false
+	}
+	n, err := strconv.Atoi(burst)
+	if err != nil || n < 1 || n > 1e6 {
+		return Rate{}, false
+	}
+	return Rate{PerSecond: tokens, Burst: n}, true
 }
 
 // size is the number of buckets: 1.5 MiB, of which only used pages are
@@ -42,9 +62,10 @@ func newBuckets(r Rate, now func() time.Time) *buckets {
 	return &buckets{rate: r, now: now, seed: maphash.MakeSeed(), all: make([]bucket, size)}
 }
 
-// take takes a token. If there is none, ok is false and wait is the time until
-// the next token.
-func (b *buckets) take(who netip.Prefix) (wait time.Duration, ok bool) {
+// take takes tokens. If there is not one, ok is false and wait is the time until
+// there is. The last token pays for any request: what it costs more is a debt, which
+// the next requests wait for.
+func (b *buckets) take(who netip.Prefix, tokens float64) (wait time.Duration, ok bool) {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +75,7 @@ func (b *buckets) take(who netip.Prefix) (wait time.Duration, ok bool) {
 	if over > 0 {
 		return b.rate.within(over), false
 	}
-	k.spent++
+	k.spent += tokens
 	return 0, true
 }
 

@@ -9,11 +9,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 // Config configures Limit. A zero Rate is no limit.
 type Config struct {
-	// Rate bounds all requests of an address.
+	// Rate bounds all requests of an address; a request costs a token, and one more
+	// for each 4 KB of its body.
 	Rate Rate
 	// PairRate limits an address's envelopes that open or reopen a pair: calls
 	// with seq 1 and resets. message.Handler enforces it.
@@ -49,14 +51,14 @@ type limit struct {
 func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who := origin(r.RemoteAddr)
 	if l.requests != nil {
-		if wait, ok := l.requests.take(who); !ok {
+		if wait, ok := l.requests.take(who, cost(r)); !ok {
 			refuse(w, wait, "too many requests from this address")
 			return
 		}
 	}
 	if l.pairs != nil {
 		r = r.WithContext(message.WithNewPairLimit(r.Context(), func(w http.ResponseWriter) bool {
-			wait, ok := l.pairs.take(who)
+			wait, ok := l.pairs.take(who, 1)
 			if !ok {
 				refuse(w, wait, "too many new pairs and resets from this address")
 			}
@@ -64,6 +66,20 @@ func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}))
 	}
 	l.next.ServeHTTP(w, r)
+}
+
+// perToken is the bytes of a body that cost a token: what is stored of it costs as
+// much as a small request.
+const perToken = 4 << 10
+
+// cost is the tokens of a request. A body of unknown length costs as much as the
+// largest.
+func cost(r *http.Request) float64 {
+	size := r.ContentLength
+	if most := int64(canon.DefaultLimits().Bytes); size < 0 || size > most {
+		size = most
+	}
+	return float64(1 + size/perToken)
 }
 
 func refuse(w http.ResponseWriter, wait time.Duration, why string) {

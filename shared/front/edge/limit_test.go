@@ -138,18 +138,18 @@ func TestAFloodOfAddressesGivesNobodyTokens(t *testing.T) {
 	b := newBuckets(Rate{PerSecond: 1, Burst: burst}, newClock().now)
 	me := origin("192.0.2.1")
 	for range burst {
-		b.take(me)
+		b.take(me, 1)
 	}
 	admitted := burst
 	for i := range 4 * size {
 		who := origin(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}).String())
 		for range 2 {
-			if _, ok := b.take(who); ok {
+			if _, ok := b.take(who, 1); ok {
 				admitted++
 			}
 		}
 		if i%size == 0 {
-			if _, ok := b.take(me); ok {
+			if _, ok := b.take(me, 1); ok {
 				t.Fatalf("after %d other addresses the empty bucket has a token", i)
 			}
 		}
@@ -170,7 +170,7 @@ func TestABucketGivesItsRateAndItsBurst(t *testing.T) {
 		var times []time.Time // of admitted requests
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			c.at = c.at.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
-			wait, ok := b.take(who)
+			wait, ok := b.take(who, 1)
 			if ok {
 				times = append(times, c.at)
 				continue
@@ -180,7 +180,7 @@ func TestABucketGivesItsRateAndItsBurst(t *testing.T) {
 			}
 			if rapid.Bool().Draw(t, "waits") {
 				c.at = c.at.Add(wait + time.Microsecond) // floats round
-				if _, ok := b.take(who); !ok {
+				if _, ok := b.take(who, 1); !ok {
 					t.Fatalf("after the %v it was told to wait it is refused again", wait)
 				}
 				times = append(times, c.at)
@@ -200,22 +200,22 @@ func TestAClockThatStepsBackNeitherGivesNorTakesTokens(t *testing.T) {
 	c := newClock()
 	b := newBuckets(Rate{PerSecond: 1, Burst: 1}, c.now)
 	who := origin("192.0.2.1")
-	b.take(who)
+	b.take(who, 1)
 	c.at = c.at.Add(-time.Hour)
-	if wait, ok := b.take(who); ok || wait != time.Second {
+	if wait, ok := b.take(who, 1); ok || wait != time.Second {
 		t.Errorf("take() an hour before = %v, %t; want a wait of 1 s", wait, ok)
 	}
 	c.at = c.at.Add(time.Second)
-	if _, ok := b.take(who); !ok {
+	if _, ok := b.take(who, 1); !ok {
 		t.Error("take() a second after = false, want a token")
 	}
 	// The monotonic clock may stop while a function is frozen, so it is not
 	// used.
 	monotonic := time.Now()
 	c.at = monotonic.Round(0)
-	b.take(who)
+	b.take(who, 1)
 	c.at = monotonic.Add(time.Second)
-	if _, ok := b.take(who); !ok {
+	if _, ok := b.take(who, 1); !ok {
 		t.Error("take() a second after = false, want a token")
 	}
 }
@@ -315,5 +315,40 @@ func BenchmarkLimit(b *testing.B) {
 	for b.Loop() {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		f.ServeHTTP(nil, r)
+	}
+}
+
+// What a body makes the host write is paid for: a large one is a debt.
+func TestABodyCostsTokensByItsSize(t *testing.T) {
+	c := newClock()
+	h := Limit(Config{Rate: Rate{PerSecond: 10, Burst: 40}, Now: c.now}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	post := func(size int64) (int, string) {
+		r := httptest.NewRequest("POST", "/", strings.NewReader(""))
+		r.ContentLength, r.RemoteAddr = size, "192.0.2.1"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code, w.Header().Get("Retry-After")
+	}
+	for i, tt := range []struct {
+		after time.Duration
+		size  int64
+		code  int
+		retry string
+	}{
+		{0, 100, 200, ""},                       // 1 token
+		{0, 8 << 10, 200, ""},                   // 3
+		{0, 256 << 10, 200, ""},                 // 65: 29 tokens of debt
+		{0, 100, 429, "3"},                      // 3 s until one is there
+		{3001 * time.Millisecond, 100, 200, ""}, // and gone again
+		{0, 100, 429, "1"},
+		{time.Minute, -1, 200, ""}, // of unknown length: as the largest
+		{0, 100, 429, "3"},
+		{time.Minute, 1 << 40, 200, ""}, // refused by its handler, and paid as the largest
+		{0, 100, 429, "3"},
+	} {
+		c.at = c.at.Add(tt.after)
+		if code, retry := post(tt.size); code != tt.code || retry != tt.retry {
+			t.Errorf("request %d of %d bytes = %d, Retry-After %q; want %d, %q", i, tt.size, code, retry, tt.code, tt.retry)
+		}
 	}
 }

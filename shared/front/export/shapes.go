@@ -1,6 +1,7 @@
 package export
 
 import (
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/transcript"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -38,6 +39,8 @@ type Entry struct {
 type Decision struct {
 	Position uint64  `json:"position"`
 	Answer   *Answer `json:"answer,omitempty"`
+	// Cause is why a void call was not answered, if it is known and still readable.
+	Cause *call.Cause `json:"cause,omitempty"`
 }
 
 // Answer is the answer to a call.
@@ -72,7 +75,7 @@ func entryOf(e *transcript.Entry) *Entry {
 	d := &e.Decision
 	switch e.Fate {
 	case transcript.Void:
-		out.Decision = &Decision{Position: d.Position}
+		out.Decision = &Decision{Position: d.Position, Cause: d.Cause}
 	case transcript.Answered:
 		out.Decision = &Decision{Position: d.Position, Answer: &Answer{
 			Seq: d.Seq, Time: canon.FormatTime(d.Time), Hash: d.Hash, Said: saidOf(d.Text), TookMS: d.Took.Milliseconds(),

@@ -105,7 +105,7 @@ func (a API) line(r *http.Request, began time.Time, err error) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		level = a.ReadLevel
 	}
-	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", clipPath(r.URL.Path))}
+	attrs := []slog.Attr{slog.String("method", r.Method[:min(len(r.Method), maxMethod)]), slog.String("path", ClipPath(r.URL.Path))}
 	if err != nil {
 		p := problem.Of(err)
 		verdict = p.Kind.String()
@@ -121,11 +121,15 @@ func (a API) line(r *http.Request, began time.Time, err error) {
 	a.Log.LogAttrs(context.WithoutCancel(r.Context()), level, a.Name, attrs...)
 }
 
-// maxPath bounds what a client writes into the log, which is billed by the byte.
-// All routes with an id fit.
-const maxPath = 120
+// These bound what a client writes into the log, which is billed by the byte. All
+// methods fit, and all routes with an id.
+const (
+	maxPath   = 120
+	maxMethod = 10
+)
 
-func clipPath(path string) string {
+// ClipPath shortens a path that a client sent, for the log.
+func ClipPath(path string) string {
 	if len(path) > maxPath {
 		path = strings.ToValidUTF8(path[:maxPath], "") + "..."
 	}

@@ -107,6 +107,15 @@ func (h *testServer) Show(ctx context.Context, id identity.ID) (vacants.Record, 
 	return vacants.Record{ID: id, Name: "name-" + id.Short(), State: h.states[id], Closed: h.closed[id], Card: c.Blob()}, true, nil
 }
 
+func (h *testServer) ShowNamed(ctx context.Context, name string) (vacants.Record, bool, error) {
+	for id := range h.keys {
+		if name == "name-"+id.Short() {
+			return h.Show(ctx, id)
+		}
+	}
+	return vacants.Record{}, false, nil
+}
+
 func (h *testServer) Open(_ context.Context, n int) (ids []identity.ID, _ error) {
 	for id, s := range h.states {
 		if !s.Closed() && !h.closed[id] && len(ids) < n {

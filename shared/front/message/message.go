@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -48,6 +49,9 @@ type Config struct {
 	// BodyTimeout bounds the time to receive a body; 0 means
 	// DefaultBodyTimeout.
 	BodyTimeout time.Duration
+	// Causes adds to the log what a vacant's agent answered to a call that failed,
+	// where the log is as private as texts are.
+	Causes bool
 }
 
 // NewPairLimit limits requests that open or reopen a pair: calls with seq 1 and
@@ -128,7 +132,7 @@ func (d *api) rescue(w http.ResponseWriter, r *http.Request) {
 func (d *api) fault(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem.Of(err)
 	fail(w, p)
-	d.Log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "fault", slog.String("path", r.URL.Path),
+	d.Log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "fault", slog.String("path", httpapi.ClipPath(r.URL.Path)),
 		slog.String("verdict", p.Kind.String()), slog.Int("status", p.Kind.Row().Status), slog.String("cause", p.Error()))
 }
 
@@ -306,6 +310,9 @@ func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Env
 	attrs := []slog.Attr{slog.String("pair", e.From.Short()+">"+e.To.Short()), slog.Int64("seq", e.Seq)}
 	if o.State != "" {
 		attrs = append(attrs, slog.String("state", string(o.State)))
+	}
+	if d.Causes && o.Cause != nil {
+		attrs = append(attrs, slog.Any("failure", o.Cause))
 	}
 	d.line(r, what, began, status, o.Problem, attrs...)
 }

@@ -306,7 +306,8 @@ func TestAResendGetsItsAnswerBack(t *testing.T) {
 func TestCardAndHealthAreServedForOneVacantOrByName(t *testing.T) {
 	h := newTestServer(t, noon, seed(1))
 	id := h.sole()
-	for _, path := range []string{"/card", "/v/" + id.String() + "/card", "/card?vacant=" + id.String()} {
+	name := "name-" + id.Short()
+	for _, path := range []string{"/card", "/v/" + id.String() + "/card", "/card?vacant=" + id.String(), "/v/" + name + "/card", "/card?vacant=" + name} {
 		res, body := h.get(path)
 		var got struct {
 			ID       string `json:"vacant_id"`
@@ -333,7 +334,7 @@ func TestCardAndHealthAreServedForOneVacantOrByName(t *testing.T) {
 	if res, body := h.get("/health"); res.StatusCode != 200 || string(body) != fmt.Sprintf(`{"vacant_id":"%s","state":"ACTIVE","name":"name-%s"}`, id, id.Short()) {
 		t.Errorf("GET /health = %d %s", res.StatusCode, body)
 	}
-	for _, path := range []string{"/v/zz/card", "/v/" + strings.Repeat("0", 64) + "/card", "/card?vacant=zz"} {
+	for _, path := range []string{"/v/zz/card", "/v/" + strings.Repeat("0", 64) + "/card", "/card?vacant=zz", "/v//card", "/v/../card", "/v/n\u00e4me/card"} {
 		if res, _ := h.get(path); res.StatusCode != 404 {
 			t.Errorf("GET %s = %d, want 404", path, res.StatusCode)
 		}
@@ -362,6 +363,10 @@ func (b broken) Show(context.Context, identity.ID) (vacants.Record, bool, error)
 		panic("the reason")
 	}
 	return vacants.Record{}, false, b.err
+}
+
+func (b broken) ShowNamed(ctx context.Context, _ string) (vacants.Record, bool, error) {
+	return b.Show(ctx, identity.ID{})
 }
 
 func (b broken) Open(context.Context, int) ([]identity.ID, error) { return nil, b.err }
@@ -412,7 +417,10 @@ func TestAClosedChildHasNoPages(t *testing.T) {
 	id := child.ID()
 	nobody := identity.ID{7}
 	h.closed[id] = true
-	for _, target := range []string{"/v/%s/card", "/v/%s/health", "/card?vacant=%s", "/health?vacant=%s"} {
+	for _, target := range []string{
+		"/v/%s/card", "/v/%s/health", "/card?vacant=%s", "/health?vacant=%s",
+		"/v/name-%.12s/card", "/v/name-%.12s/health", "/card?vacant=name-%.12s",
+	} {
 		res, body := h.get(fmt.Sprintf(target, id))
 		want, text := h.get(fmt.Sprintf(target, nobody))
 		if same := strings.ReplaceAll(string(text), nobody.Short(), id.Short()); res.StatusCode != want.StatusCode || string(body) != same {

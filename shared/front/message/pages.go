@@ -18,6 +18,8 @@ type Directory interface {
 	// Show returns a vacant's record; ok is false if the host has no such
 	// vacant.
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
+	// ShowNamed is Show by name; ok is false also for a text that is no name.
+	ShowNamed(ctx context.Context, name string) (r vacants.Record, ok bool, err error)
 	// Open returns the ids of at most n vacants that are in service and not
 	// child-only.
 	Open(ctx context.Context, n int) ([]identity.ID, error)
@@ -26,7 +28,7 @@ type Directory interface {
 type page func(http.ResponseWriter, *http.Request, vacants.Record)
 
 // page returns the handler of a page at a path: /card or /health, alone or
-// under /v/{id}. It returns nil for other paths.
+// under /v/{id} or /v/{name}. It returns nil for other paths.
 func (d *api) page(path string) http.HandlerFunc {
 	name, under := "", false
 	if name, under = strings.CutPrefix(path, "/v/"); under {
@@ -65,25 +67,30 @@ func (d *api) sole(p page) http.HandlerFunc {
 		case len(ids) == 1:
 			d.show(w, r, ids[0].String(), p)
 		case len(ids) == 0:
-			fail(w, problem.New(problem.NotFound, "this host has no open vacant; name one with ?vacant=ID"))
+			fail(w, problem.New(problem.NotFound, "this host has no open vacant; name one with ?vacant=ID or ?vacant=NAME"))
 		default:
-			fail(w, problem.New(problem.NotFound, "this host has several vacants; name one with ?vacant=ID or /v/ID%s", r.URL.Path))
+			fail(w, problem.New(problem.NotFound, "this host has several vacants; name one with ?vacant=NAME or /v/NAME%s", r.URL.Path))
 		}
 	}
 }
 
-func (d *api) show(w http.ResponseWriter, r *http.Request, name string, p page) {
-	id, err := identity.ParseID(name)
-	if err != nil {
-		fail(w, &problem.Error{Kind: problem.NotFound, Field: "vacant", Want: "an id of 64 hex digits", Got: strconv.Quote(clip(name))})
-		return
+// show serves the page of the vacant that what, an id or a name, denotes.
+func (d *api) show(w http.ResponseWriter, r *http.Request, what string, p page) {
+	var s vacants.Record
+	var ok bool
+	id, err := identity.ParseID(what)
+	denoted := id.Short()
+	if err == nil {
+		s, ok, err = d.Directory.Show(r.Context(), id)
+	} else {
+		denoted = strconv.Quote(clip(what))
+		s, ok, err = d.Directory.ShowNamed(r.Context(), what)
 	}
-	s, ok, err := d.Directory.Show(r.Context(), id)
 	switch {
 	case err != nil:
 		d.fault(w, r, err)
 	case !ok || s.Closed: // page requests are unsigned, so a child-only vacant cannot recognise its parent
-		fail(w, problem.New(problem.NotFound, "vacant %s is not hosted here", id.Short()))
+		fail(w, problem.New(problem.NotFound, "vacant %s is not hosted here", denoted))
 	default:
 		p(w, r, s)
 	}

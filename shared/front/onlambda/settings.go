@@ -2,7 +2,6 @@ package onlambda
 
 import (
 	"encoding/hex"
-	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -162,11 +161,11 @@ var (
 			return isSecret(v)
 		}}
 	rate = variable{name: "VACANCY_RATE", want: "tokens-per-second:burst such as 20:40, or nothing for no limit",
-		set: func(s *Settings, v string) (ok bool) { s.Rate, ok = parseRate(v); return ok }}
+		set: func(s *Settings, v string) (ok bool) { s.Rate, ok = edge.ParseRate(v); return ok }}
 	pairRate = variable{name: "VACANCY_PAIR_RATE", want: "tokens-per-second:burst such as 1:20, or nothing for no limit",
-		set: func(s *Settings, v string) (ok bool) { s.PairRate, ok = parseRate(v); return ok }}
+		set: func(s *Settings, v string) (ok bool) { s.PairRate, ok = edge.ParseRate(v); return ok }}
 	reads = variable{name: "VACANCY_READS", want: "units-per-second:burst such as 12.5:50, or nothing for no limit",
-		set: func(s *Settings, v string) (ok bool) { s.Reads, ok = parseRate(v); return ok }}
+		set: func(s *Settings, v string) (ok bool) { s.Reads, ok = edge.ParseRate(v); return ok }}
 	machine = variable{name: "VACANCY_GATE", want: "the ARN of a state machine",
 		set: func(s *Settings, v string) bool { s.Machine = v; return isMachine(v) }}
 	retention = variable{name: "VACANCY_RETENTION", want: "whole hours, 24 to 87600",
@@ -235,22 +234,4 @@ func isSecret(s string) bool {
 func isBase(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.RawQuery == "" && u.Fragment == "" && u.User == nil
-}
-
-// parseRate parses tokens-per-second:burst. The lowest rate fills a bucket
-// within a day; a bucket holds at least one token.
-func parseRate(s string) (edge.Rate, bool) {
-	per, burst, ok := strings.Cut(s, ":")
-	if !ok {
-		return edge.Rate{}, false
-	}
-	tokens, err := strconv.ParseFloat(per, 64)
-	if err != nil || math.IsNaN(tokens) || tokens < 0.001 || tokens > 1e6 {
-		return edge.Rate{}, false
-	}
-	n, err := strconv.Atoi(burst)
-	if err != nil || n < 1 || n > 1e6 {
-		return edge.Rate{}, false
-	}
-	return edge.Rate{PerSecond: tokens, Burst: n}, true
 }

@@ -21,6 +21,9 @@ func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
 		Joined: g.Joined, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
 		Reputation: g.Reputation, BaseModel: g.BaseModel, Owner: g.Owner, Version: g.Version,
 	}
+	if g.Hosted {
+		m.Name = g.Name
+	}
 	// An unreadable card is omitted; fsck reports it.
 	if c, err := card.Parse(g.Card); err == nil {
 		m.CardSig = hex.EncodeToString(c.Signature)

@@ -27,7 +27,7 @@ type SearchConfig struct {
 
 // Search returns the handler of search, a function of its own on AWS:
 //
-//	GET  /v1/search?q=&tag=&family=&max_price=&min_reputation=&limit=&cursor=
+//	GET  /v1/search?q=&id=&tag=&family=&max_price=&min_reputation=&limit=&cursor=
 //	GET  /v1/search_capability?q=&limit=&include_local=
 //	POST /v1/query_capability?capability=&family=&limit=
 //
@@ -54,6 +54,7 @@ func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	req := search.Request{
 		Query: q.values.Get("q"), Tag: q.values.Get("tag"), Family: q.values.Get("family"),
+		ShortID:       q.values.Get("id"),
 		MinReputation: q.fraction("min_reputation"), Limit: s.limit(&q), Cursor: q.values.Get("cursor"),
 	}
 	if q.values.Has("max_price") {

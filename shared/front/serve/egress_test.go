@@ -97,7 +97,7 @@ func TestAClosedChildFollowsNoRedirectOutOfItsTree(t *testing.T) {
 	f = newFamily(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, f.outside, http.StatusTemporaryRedirect)
 	})
-	if text, refused := f.ask(t, f.thinker.ID); refused == nil || refused.Kind != problem.BehaviourFailed {
+	if text, refused := f.ask(t, f.thinker.ID); refused == nil || refused.Kind != problem.SubstrateMisconfigured {
 		t.Errorf("a call of the child = %q, %v, want a failure", text, refused)
 	}
 	if n := f.reached.Load(); n > 0 {

@@ -78,7 +78,7 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 			q.Header.Set("Authorization", "Bearer "+c.bearer)
 		}
 		w := httptest.NewRecorder()
-		h.Admin.ServeHTTP(w, q)
+		h.Admin().ServeHTTP(w, q)
 		if w.Code != c.want {
 			t.Errorf("%s: %s %s = %d %s, want %d", c.what, c.method, c.path, w.Code, w.Body, c.want)
 		}
@@ -89,7 +89,7 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 // request at the public handler joins it.
 func TestAServerWalksAGraduationAtBothHandlers(t *testing.T) {
 	h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet)
-	client, base := serve.InProcess(h.Admin)
+	client, base := serve.InProcess(h.Admin())
 	c := &admin.Client{HTTP: client, URL: base}
 	parent, err := c.Create(t.Context(), admin.Creation{Name: "parent", Capability: "leads"})
 	if err != nil {

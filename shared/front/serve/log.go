@@ -35,9 +35,14 @@ func SealEvery(ctx context.Context, l *translog.Log, every time.Duration, log *s
 	}
 }
 
-// SealHandler serves POST /v1/admin/log/seal.
-func SealHandler(l *translog.Log) http.Handler {
+// SealHandler serves POST /v1/admin/log/seal with the log that open returns.
+func SealHandler(open func() (*translog.Log, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l, err := open()
+		if err != nil {
+			httpapi.Fail(w, err)
+			return
+		}
 		s, err := l.Seal(r.Context())
 		if err != nil {
 			httpapi.Fail(w, err)

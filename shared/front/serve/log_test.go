@@ -53,7 +53,7 @@ func publishOne(t *testing.T, h *serve.Server, name string) {
 func TestTheControlHandlerSealsTheLogOnDemand(t *testing.T) {
 	h := sealing(t, memory.New(), true)
 	publishOne(t, h, "one")
-	web, base := serve.InProcess(h.Admin)
+	web, base := serve.InProcess(h.Admin())
 	client := admin.Client{HTTP: web, URL: base}
 	for _, added := range []uint64{1, 0} {
 		s, err := client.Seal(t.Context())
@@ -71,7 +71,7 @@ func TestTheControlHandlerSealsTheLogOnDemand(t *testing.T) {
 }
 
 func TestAHomeThatDoesNotSealHasNoSuchRoute(t *testing.T) {
-	web, base := serve.InProcess(sealing(t, memory.New(), false).Admin)
+	web, base := serve.InProcess(sealing(t, memory.New(), false).Admin())
 	if _, err := (&admin.Client{HTTP: web, URL: base}).Seal(t.Context()); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Seal() = %v, want not found", err)
 	}

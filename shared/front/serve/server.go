@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"maps"
@@ -19,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/egress"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
@@ -32,7 +34,7 @@ type Config struct {
 	Store store.Store
 	Vault custody.Vault
 	// AllowLoopback lets vacants reach endpoints on loopback, where a developer's
-	// own agents run.
+	// own agents run, and the registry list vacants whose hosts are there.
 	AllowLoopback bool
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
@@ -51,8 +53,9 @@ type Config struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader // safe for concurrent use
-	// Verify and Chain are the streaming routes of the admin socket; nil: none.
-	Verify, Chain http.Handler
+	// Verify, Chain, Backup and Status are routes of the admin socket of one machine;
+	// nil: none.
+	Verify, Chain, Backup, Status http.Handler
 	// Probe checks that the endpoint of a vacant that runs elsewhere answers,
 	// before the vacant is listed. nil: vacants that run elsewhere are not
 	// listed here.
@@ -63,6 +66,9 @@ type Config struct {
 	// SealsLog lets the admin socket seal the registry's log. On AWS only the
 	// checkpointer has the host's identity.
 	SealsLog bool
+	// Causes adds to the log what a vacant's agent answered to a call that failed
+	// (message.Config).
+	Causes bool
 }
 
 // Server is an assembled host.
@@ -70,13 +76,11 @@ type Server struct {
 	Vacants *vacants.Directory
 	Texts   *textkeys.Keys
 	Calls   *call.Host
-	// Registry holds publications. Its handlers are built on demand
-	// (RegistryHandler, Search.Handler), so a function that does not serve them
-	// does not link what they need.
+	// Registry holds publications. Its handlers and Admin are built on demand, so
+	// that a function that does not serve them does not link what they need.
 	Registry *registry.Registry
 	Gate     *graduation.Service
 	Message  http.Handler // for Public
-	Admin    http.Handler // for AdminHandler or InProcess; with an Operator for any listener
 
 	config Config
 }
@@ -88,7 +92,7 @@ func (h Config) Open() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, Probe: h.Probe, Endpoints: records})
+	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, Probe: h.Probe, Neighbours: h.AllowLoopback, Endpoints: records})
 	client := outbound.New(outbound.Options{
 		AllowLoopback: h.AllowLoopback, Guard: egress.Guard{Vacants: records, Manifests: reg}.Permit,
 	})
@@ -109,31 +113,29 @@ func (h Config) Open() (*Server, error) {
 	})
 	server := &Server{
 		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, config: h,
-		Message: message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now}),
+		Message: message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
 	}
 	server.Gate = h.newGate(server)
-	server.Admin, err = h.adminHandler(server)
-	return server, err
+	return server, nil
 }
 
-func (h Config) adminHandler(server *Server) (http.Handler, error) {
-	c := admin.Config{
-		Vacants: server.Vacants, Host: admin.SocketHost, Verify: h.Verify, Chain: h.Chain, Log: h.Log,
-		KeyService: h.Identity != nil, Stage: h.Stage, Version: h.Version, Gate: server.Gate, ChildReport: server.report,
+// Admin is the handler of the operator's API, for AdminHandler or InProcess; with
+// an Operator for any listener.
+func (h *Server) Admin() http.Handler {
+	c := &h.config
+	api := admin.Config{
+		Vacants: h.Vacants, Host: admin.SocketHost, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Log: c.Log,
+		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, ChildReport: h.report,
 	}
-	if h.SealsLog {
-		l, err := server.OpenLog(nil)
-		if err != nil {
-			return nil, err
-		}
-		c.Seal = SealHandler(l)
+	if c.SealsLog {
+		api.Seal = SealHandler(func() (*translog.Log, error) { return h.OpenLog(nil) })
 	}
-	if h.Operator == nil {
-		c.Graduations = server.GateHandler(nil)
-		return admin.Handler(c), nil
+	if c.Operator == nil {
+		api.Graduations = h.GateHandler(nil)
+		return admin.Handler(api)
 	}
-	c.Host = ""
-	return h.requireOperatorKey(admin.Handler(c), server.ChildrenHandler()), nil
+	api.Host = ""
+	return c.requireOperatorKey(admin.Handler(api), h.ChildrenHandler())
 }
 
 // Maintain deletes expired text keys and wipes keys that were in memory for
@@ -144,13 +146,22 @@ func (h *Server) Maintain(ctx context.Context) (days int, err error) {
 	return h.Texts.Sweep(ctx)
 }
 
-// MaintainEvery runs Maintain at once and then at intervals, until ctx ends.
-// Failures are logged and tried again.
+// MaintainEvery runs Maintain at once and then at intervals, until ctx ends, and
+// makes the text key of the next day in time. Failures are logged and tried again.
 func (h *Server) MaintainEvery(ctx context.Context, every time.Duration, log *slog.Logger) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	leapt := ""
 	for {
 		days, err := h.Maintain(ctx)
+		err = errors.Join(err, h.Texts.Ahead(ctx))
+		if leap := new(textkeys.LeapError); errors.As(err, &leap) {
+			// Once: an idle host would repeat it for days.
+			if err = nil; leapt != leap.Error() {
+				leapt = leap.Error()
+				log.LogAttrs(ctx, slog.LevelWarn, leapt)
+			}
+		}
 		if days > 0 {
 			log.LogAttrs(ctx, slog.LevelInfo, "texts are beyond reading now", slog.Int("days", days))
 		}

@@ -77,7 +77,7 @@ func start(t *testing.T) *runningHost {
 	go func() {
 		done <- serve.Run(ctx, quiet, time.Second,
 			serve.Endpoint{Listener: l, Handler: serve.Public(h.Message)},
-			serve.Endpoint{Listener: handler, Handler: serve.AdminHandler(handler, h.Admin), Streams: true})
+			serve.Endpoint{Listener: handler, Handler: serve.AdminHandler(handler, h.Admin()), Streams: true})
 	}()
 	stopped := false
 	stop := func() error {
@@ -205,7 +205,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	if status, body, _ := call(t, h.url+"/any/where/a2a/message/send", v.ID); status != http.StatusOK {
 		t.Errorf("a call elsewhere = %d %s, want 200", status, body)
 	}
-	p, err := h.api.List(t.Context(), "")
+	p, err := h.api.List(t.Context(), "", false)
 	if err != nil || len(p.Vacants) != 1 || p.Vacants[0].State != lifecycle.Local {
 		t.Errorf("List() = %+v, %v, want the one vacant as it was", p, err)
 	}
@@ -213,7 +213,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 
 func TestACommandWithoutAHostTakesTheSameHandler(t *testing.T) {
 	h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet)
-	client, base := serve.InProcess(h.Admin)
+	client, base := serve.InProcess(h.Admin())
 	c := &admin.Client{HTTP: client, URL: base}
 	v, err := c.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
 	if err != nil {
@@ -426,7 +426,7 @@ func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(h.Admin)
+	srv := httptest.NewServer(h.Admin())
 	defer srv.Close()
 	c := admin.Client{HTTP: srv.Client(), URL: srv.URL}
 	if _, err := c.Host(t.Context(), ""); !problem.Is(err, problem.Unauthorized) {
@@ -482,7 +482,7 @@ func TestOnlyDevReachesLoopback(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := sub.Answer(t.Context(), substrate.Question{Vacant: asked.ID})
-		if dev && (err != nil || text != "thought") || !dev && !problem.Is(err, problem.BehaviourFailed) {
+		if dev && (err != nil || text != "thought") || !dev && !problem.Is(err, problem.SubstrateMisconfigured) {
 			t.Errorf("an endpoint on loopback, dev %t: %q, %v", dev, text, err)
 		}
 	}

@@ -24,7 +24,7 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	if failed == nil {
 		reply, closed, err := h.answer(ctx, r, row, rsp, msg, began)
 		switch {
-		case err != nil && !problem.Is(err, problem.BehaviourFailed):
+		case err != nil && !problem.Of(err).Kind.IsFailure():
 			return r.out.refuse(err)
 		case err != nil:
 			failed = err
@@ -36,7 +36,9 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 			return r.out
 		}
 	}
-	d, err := h.void(ctx, r.pair, row)
+	cause := CauseOf(failed, h.Now().Sub(began))
+	r.out.Cause = cause
+	d, err := h.void(ctx, r.pair, row, cause)
 	switch {
 	case err != nil:
 		return r.out.refuse(err)
@@ -86,7 +88,11 @@ func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error)
 	case errors.Is(res.err, context.DeadlineExceeded), problem.Is(res.err, problem.Deadline):
 		return res.m, problem.Wrap(problem.Deadline, res.err, "the vacant did not answer in time")
 	}
-	return res.m, problem.Wrap(problem.BehaviourFailed, res.err, "the vacant failed to answer")
+	kind := problem.BehaviourFailed
+	if p := problem.Of(res.err); p.Kind.IsFailure() {
+		kind = p.Kind
+	}
+	return res.m, problem.Wrap(kind, res.err, "%s", kind.Row().Text)
 }
 
 // answer signs msg as the next message of the response chain and writes it. The
@@ -103,7 +109,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 	for first := true; ; first = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
 			// The epoch is over: this answer would follow one of a newer epoch.
-			d, err := h.void(ctx, r.pair, row)
+			d, err := h.void(ctx, r.pair, row, nil)
 			if err == nil && d == decidedAnswer {
 				err = problem.New(problem.Damaged, "request %d is answered by another", row.Position)
 			}
@@ -125,7 +131,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		var taken *store.TakenError
 		switch {
 		case errors.Is(err, store.ErrTooLarge):
-			return nil, false, problem.Wrap(problem.BehaviourFailed, err, "the answer is too large to keep")
+			return nil, false, problem.Wrap(problem.SubstrateTooLarge, err, "%s", problem.SubstrateTooLarge.Row().Text)
 		case !errors.As(err, &taken):
 			return nil, false, h.unavailable(err)
 		}
@@ -181,12 +187,14 @@ const (
 // void closes a request for good, and refunds it if it was priced, unless it is
 // already decided. It reads all response rows after the request's ResponseTip
 // and competes with a late answer for one position, so a request is never both
-// answered and refunded. The clock only decides when to try.
-func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow) (decision, error) {
+// answered and refunded. The clock only decides when to try. cause is nil if it is
+// not known.
+func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, cause *Cause) (decision, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
 		return undecided, err
 	}
+	text := h.sealCause(ctx, pair, row, cause)
 	for {
 		d, tip, err := h.decided(ctx, pair, row)
 		if err != nil {
@@ -201,7 +209,7 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow) (decision, 
 		v := &ResponseRow{
 			Position: tip.Position + 1, WriteID: writeID, Kind: RowVoid,
 			Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
-			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash,
+			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash, Text: text,
 		}
 		writes := []store.Write{store.Append{Stream: pair.Responses(), Position: v.Position, WriteID: writeID, Data: v.encode()}}
 		if row.Price > 0 {
@@ -293,7 +301,7 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 			r.out.State = Pending
 			return nil
 		}
-		what, err := h.void(ctx, r.pair, row)
+		what, err := h.void(ctx, r.pair, row, nil)
 		if err != nil {
 			return err
 		}
@@ -368,6 +376,6 @@ func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (
 		d, tip, err := h.decided(ctx, pair, &row)
 		return d != nil || closedBy(tip, &row), err
 	}
-	_, err = h.void(ctx, pair, &row)
+	_, err = h.void(ctx, pair, &row, nil)
 	return err == nil, err
 }

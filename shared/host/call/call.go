@@ -23,7 +23,8 @@ import (
 // discarded. host is the pipeline that runs it, for vacants that call others. e
 // holds only what the signature covers. The message is sent as
 // ROLE_AGENT whatever its role. An error of kind problem.Deadline becomes 504,
-// any other 500; both void the call.
+// any other 500, of its own kind if that is a failure (Kind.IsFailure); both void
+// the call. An AgentError in its chain is kept for the operator.
 type Behaviour func(ctx context.Context, host *Host, e envelope.Envelope) (envelope.Message, error)
 
 // Vacant is what the pipeline needs to know of a hosted vacant.
@@ -208,6 +209,9 @@ type Outcome struct {
 	ExpectedSeq int64
 	ChainTip    identity.Hash
 	Floor, Now  time.Time // zero: omitted
+
+	// Cause is why the call was voided just now, for the log of the host.
+	Cause *Cause
 
 	Position uint64        // of the request row; 0 if there is none
 	Hash     identity.Hash // of the envelope

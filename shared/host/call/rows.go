@@ -86,11 +86,13 @@ type ResponseRow struct {
 	Seq   int64
 	Hash  identity.Hash
 
+	// Text is an answer's text, or the Cause of a void if it is known.
+	Text textkeys.Sealed
+
 	// Answers only: the rest of the signed envelope, and its duration.
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte
-	Text      textkeys.Sealed
 	Took      time.Duration // from accept to answer, in whole milliseconds
 }
 
@@ -165,7 +167,11 @@ func (r *ResponseRow) encode() []byte {
 	b = binary.AppendUvarint(b, r.RequestEpoch)
 	b = binary.AppendUvarint(b, uint64(r.Seq))
 	if r.Kind == RowVoid {
-		return binary.AppendUvarint(b, r.Epoch) // the epoch of an answer is its request's
+		b = binary.AppendUvarint(b, r.Epoch) // the epoch of an answer is its request's
+		if r.Text.Box != nil {
+			b = appendText(b, r.Text)
+		}
+		return b
 	}
 	b = append(b, r.Prev[:]...)
 	b = append(b, r.Signature...)
@@ -188,7 +194,9 @@ func DecodeResponse(row store.Row) (ResponseRow, error) {
 	r.Request, r.RequestEpoch = d.uvarint(math.MaxInt64), d.uvarint(math.MaxInt64)
 	r.Seq = int64(d.uvarint(envelope.MaxSeq))
 	if r.Kind == RowVoid {
-		r.Epoch = d.uvarint(math.MaxInt64)
+		if r.Epoch = d.uvarint(math.MaxInt64); len(d.b) > 0 {
+			r.Text = d.text()
+		}
 		return r, d.end(row)
 	}
 	r.Epoch = r.RequestEpoch

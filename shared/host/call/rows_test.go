@@ -66,6 +66,9 @@ func drawResponse(t *rapid.T) ResponseRow {
 	r.Epoch = r.RequestEpoch
 	if r.Kind == RowVoid {
 		r.Epoch = rapid.Uint64Range(0, 1<<30).Draw(t, "epoch")
+		if rapid.Bool().Draw(t, "has a cause") {
+			r.Text = drawText(t)
+		}
 		return r
 	}
 	r.Prev, r.Time, r.Text = drawHash(t, "prev"), drawTime(t, "time", firstMicro), drawText(t)

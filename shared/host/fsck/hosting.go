@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -260,7 +261,7 @@ func (r *run) card(k store.Key, rec *vacants.Record, says *logbookState) {
 
 // keyHolder checks that the name in a record leads back to it.
 func (r *run) keyHolder(ctx context.Context, k store.Key, rec *vacants.Record) error {
-	if err := vacants.CheckName(rec.Name); err != nil {
+	if err := registry.CheckName(rec.Name); err != nil {
 		r.found(inDocument(k, Name, "a name", fmt.Sprintf("%.80q", rec.Name)))
 		return nil
 	}

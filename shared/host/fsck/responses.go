@@ -160,6 +160,9 @@ func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error 
 		a.found(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d", a.rule.epoch), fmt.Sprint(r.Epoch)))
 	}
 	a.claim = stood(r)
+	if err := a.cause(ctx, r); err != nil {
+		return err
+	}
 	switch {
 	case r.Kind == call.RowVoid && a.known:
 	case r.Kind == call.RowVoid:
@@ -172,6 +175,29 @@ func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error 
 		a.follow(ruled, hash)
 	}
 	a.known = true
+	return nil
+}
+
+// cause checks that the cause of a void, if it has one, opens. A sealed one is not
+// counted: a void has neither hash nor signature that would remain unchecked.
+func (a *responses) cause(ctx context.Context, r *call.ResponseRow) error {
+	text, bound, ok := r.SealedCause(a.pair)
+	if !ok {
+		return nil
+	}
+	s := a.pair.Responses()
+	plain, err := a.texts.Open(ctx, bound, text)
+	if errors.Is(err, textkeys.ErrGone) || errors.Is(err, textkeys.ErrKey) {
+		return nil
+	}
+	if err == nil {
+		_, err = call.ParseCause(plain)
+	} else if !damaged(err) {
+		return err
+	}
+	if err != nil {
+		a.found(inStream(s, r.Position, Text, "the cause of a void", err.Error()))
+	}
 	return nil
 }
 

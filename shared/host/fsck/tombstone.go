@@ -9,7 +9,8 @@ import (
 )
 
 // tombstone checks a deleted vacant: no key, a logbook that ends in the
-// deletion, and its reserved name. It has neither card nor floor.
+// deletion, and its name, unless another has it by now. It has neither card nor
+// floor.
 func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) error {
 	if says.whole && !says.deleted {
 		r.found(inDocument(k, State, "a logbook that ends in "+logbook.KindDeleted, "one that does not"))
@@ -17,5 +18,15 @@ func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, s
 	if rec.HasKey() {
 		r.found(inDocument(k, State, "a tombstone without a key", "one with a sealed key"))
 	}
-	return r.keyHolder(ctx, k, rec)
+	former, err := r.document(ctx, vacants.FormerKey(rec.ID))
+	if err != nil {
+		return err
+	}
+	if former.Version == 0 {
+		return r.keyHolder(ctx, k, rec)
+	}
+	if id, err := vacants.DecodeName(former); err != nil || id != rec.ID {
+		r.found(inDocument(former.Key, Name, "the id of "+rec.ID.String(), "another"))
+	}
+	return nil
 }

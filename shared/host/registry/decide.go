@@ -216,6 +216,12 @@ func (r *Registry) publish(ctx context.Context, p *Publication, reached *string,
 		}
 	}
 	g.claim(p, &c, r)
+	switch {
+	case !g.Hosted:
+		g.Name = ""
+	case by.host:
+		g.Name = p.Name
+	}
 	return &decision{event: e, reg: g, keep: true}, nil
 }
 

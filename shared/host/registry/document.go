@@ -77,6 +77,7 @@ type stored struct {
 	Since          int64                `json:"since,omitempty"` // Unix microseconds, as all times in stored documents
 	Revoked        bool                 `json:"revoked,omitempty"`
 	Hosted         bool                 `json:"hosted,omitempty"`
+	Name           string               `json:"name,omitempty"`
 	Reached        bool                 `json:"reached,omitempty"`
 	Declared       []string             `json:"declared,omitempty"`
 	Family         string               `json:"family,omitempty"`
@@ -101,7 +102,7 @@ type stored struct {
 func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
 	s := stored{
 		Format: format, Card: g.Card, CardHash: g.CardHash, Visibility: g.Signed, State: g.State,
-		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Reached: g.reached,
+		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Name: g.Name, Reached: g.reached,
 		Owner: g.Owner, BaseModel: g.BaseModel, Parent: g.Parent, ParentProven: g.ParentProven, Closed: g.Closed,
 		ListingSource: g.ListingSource, ListingVersion: g.listingVersion, Reputation: g.Reputation,
 		Joined: g.Joined, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
@@ -149,7 +150,7 @@ func DecodeRegistration(id identity.ID, d store.Doc) (Registration, error) {
 	}
 	g := Registration{
 		ID: id, Card: s.Card, CardHash: s.CardHash, Visibility: s.Visibility, Signed: s.Visibility, State: s.State,
-		Status: StatusActive, Hosted: s.Hosted, Declared: s.Declared, Family: s.Family, Owner: s.Owner,
+		Status: StatusActive, Hosted: s.Hosted, Name: s.Name, Declared: s.Declared, Family: s.Family, Owner: s.Owner,
 		BaseModel: s.BaseModel, Version: s.Version, Parent: s.Parent, ParentProven: s.ParentProven, Closed: s.Closed,
 		ListingSource: s.ListingSource, Reputation: s.Reputation, Joined: s.Joined, LastSeq: s.LastSeq, ActorSeq: s.ActorSeq,
 		ChangeKey: d.Index.Sort, DocVersion: d.Version, reached: s.Reached, listingVersion: s.ListingVersion,

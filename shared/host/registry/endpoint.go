@@ -44,7 +44,7 @@ func (r *Registry) endpoint(ctx context.Context, g *Registration, c *card.Card, 
 			return nil
 		}
 	}
-	if err := checkEndpoint(c.Endpoint); err != nil {
+	if err := r.checkEndpoint(c.Endpoint); err != nil {
 		return err
 	}
 	if g.Visibility != lifecycle.Public || g.reached {
@@ -68,9 +68,9 @@ func endpointOf(blob []byte) string {
 	return c.Endpoint
 }
 
-// checkEndpoint requires an HTTPS URL. The address is checked when it is
-// dialled, because a name may resolve to another address by then.
-func checkEndpoint(endpoint string) error {
+// checkEndpoint requires an HTTPS URL, or one of a neighbour. The address is checked
+// when it is dialled, because a name may resolve to another address by then.
+func (r *Registry) checkEndpoint(endpoint string) error {
 	const field = "endpoint"
 	if len(endpoint) > MaxEndpoint {
 		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxEndpoint), strconv.Itoa(len(endpoint)))
@@ -79,7 +79,7 @@ func checkEndpoint(endpoint string) error {
 	switch {
 	case err != nil:
 		return problem.Wrap(problem.Malformed, err, "endpoint: %s", problem.Of(err).Text())
-	case u.Scheme != "https":
+	case u.Scheme != "https" && !(r.Neighbours && outbound.IsThisMachine(u.Hostname())):
 		return problem.Invalid(field, "an https URL, or an address of this host", clip(endpoint))
 	case u.Fragment != "":
 		return problem.Invalid(field, "no fragment", clip(endpoint))

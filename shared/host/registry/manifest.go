@@ -18,6 +18,11 @@ import (
 // PutListing stores a signed listing if it is newer than the stored signed one.
 // The same listing again changes nothing.
 func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registration, error) {
+	// Before anything is read: a forged one is refused alike for a closed child and
+	// for nobody.
+	if err := checkSignedListing(&l); err != nil {
+		return Registration{}, err
+	}
 	return r.edit(ctx, l.VacantID, func(g *Registration) (bool, error) {
 		was := g.listingVersion
 		if err := g.take(l); err != nil {
@@ -50,11 +55,8 @@ func (g *Registration) take(l listing.Listing) error {
 	if l.VacantID != g.ID {
 		return problem.New(problem.Malformed, "listing: expected that of %s, got that of %s", g.ID, l.VacantID)
 	}
-	if err := checkListing(&l); err != nil {
+	if err := checkSignedListing(&l); err != nil {
 		return err
-	}
-	if !l.Verify() {
-		return problem.New(problem.BadSignature, "listing signature did not verify")
 	}
 	same := g.ListingSource == SourceSigned && g.Listing.Version == l.Version && g.Listing.Hash() == l.Hash()
 	switch {
@@ -64,6 +66,16 @@ func (g *Registration) take(l listing.Listing) error {
 		return problem.New(problem.Conflict, "listing: version: expected one above %d, got %d", g.listingVersion, l.Version)
 	}
 	g.Listing, g.ListingSource, g.listingVersion = &l, SourceSigned, l.Version
+	return nil
+}
+
+func checkSignedListing(l *listing.Listing) error {
+	if err := checkListing(l); err != nil {
+		return err
+	}
+	if !l.Verify() {
+		return problem.New(problem.BadSignature, "listing signature did not verify")
+	}
 	return nil
 }
 

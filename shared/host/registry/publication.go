@@ -42,6 +42,9 @@ type Publication struct {
 	BaseModel, Family, Owner, Version *string
 	Declared                          []string
 	Parent                            *identity.ID
+	// Name is the name of a vacant that this host runs. Only PublishHosted and
+	// Graduate of such a vacant keep it.
+	Name string
 	// The signed event.
 	Time      int64 // Unix milliseconds
 	ActorSeq  int64

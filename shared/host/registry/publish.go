@@ -110,6 +110,20 @@ func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, err
 	return int64(tip.Position) + 1, nil
 }
 
+// SetName adds to tx the name of id, which this host runs, in its registration.
+// It adds nothing if id is not registered or has that name already.
+func (r *Registry) SetName(ctx context.Context, tx *store.Tx, id identity.ID, name string) error {
+	g, err := r.registration(ctx, id)
+	if err != nil || g.Joined == 0 || !g.Hosted || g.Name == name {
+		return err
+	}
+	g.Name = name
+	g.change(r.now())
+	put, err := g.put(tx.ID)
+	tx.Add(put)
+	return err
+}
+
 // SetState adds to tx the new state of id in its registration. It adds nothing
 // if id is not registered or is in that state already.
 func (r *Registry) SetState(ctx context.Context, tx *store.Tx, id identity.ID, state lifecycle.State) error {

@@ -152,6 +152,7 @@ func refusals() []refusal {
 			return publication(t, key(1), draft{Seq: 2, Text: "review code", Key: event.ReplacesKey(identity.Hash{1})})
 		}, problem.Equivocation, "begins with \"" + "replaces:"},
 		{"an endpoint in clear", replaced(known, "http://public.example/a2a/message/send"), problem.Malformed, "endpoint: expected an https URL"},
+		{"a neighbour in clear", replaced(known, "http://127.0.0.1:8081/a2a/message/send"), problem.Malformed, "endpoint: expected an https URL"},
 		{"another vacant's address here", replaced(known, "http://host.example/v/"+other.String()), problem.Malformed, "endpoint: expected an https URL"},
 		{"an endpoint that is no URL", replaced(known, "here"), problem.Malformed, "endpoint: "},
 		{"an endpoint with a password", replaced(known, "https://me:secret@public.example/"), problem.Malformed, "endpoint: "},

@@ -48,11 +48,14 @@ type Registration struct {
 	// Visibility is the last event's, or Hidden while Closed.
 	Visibility lifecycle.Visibility
 	// the visibility in the last register event
-	Signed   lifecycle.Visibility
-	State    lifecycle.State // as published; see EffectiveState
-	Since    time.Time       // when State began
-	Status   Status
-	Hosted   bool     // the endpoint is at this host
+	Signed lifecycle.Visibility
+	State  lifecycle.State // as published; see EffectiveState
+	Since  time.Time       // when State began
+	Status Status
+	Hosted bool // the endpoint is at this host
+	// Name is the name of a vacant that runs at this host, as the host gave it;
+	// "" for others. It is not signed.
+	Name     string
 	Declared []string // never empty: defaults to the card's capability text
 	Family   string
 	Owner    string

@@ -51,6 +51,9 @@ type Config struct {
 	// nil for any HTTP status below 500 from a public address. If Probe itself
 	// is nil, such vacants cannot be listed.
 	Probe func(ctx context.Context, endpoint string) error
+	// Neighbours lists endpoints on this machine's loopback, also over plain http: for
+	// a host on a developer's own machine.
+	Neighbours bool
 	// Endpoints knows the endpoints at this host. nil: no vacant is hosted here.
 	Endpoints Endpoints
 	// Wait sleeps between tries, or ends early with ctx; retry.Sleep if nil.

@@ -2,7 +2,9 @@ package vacants
 
 import (
 	"context"
+	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -87,10 +89,11 @@ func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string,
 	})
 }
 
-// Restored sets the floor of every vacant that is not terminal to now, so that
-// earlier signatures are refused: a store restored from a backup does not know
-// which envelopes were accepted after the backup. It returns the number of
-// vacants. After a failure it can be repeated; the floor is then later.
+// Restored raises the floor of every vacant that is not terminal: a store restored
+// from a backup does not know which envelopes were accepted after the backup. The
+// floor is call.MaxSkew from now, because an envelope may be signed so far ahead:
+// callers sign later than it, or wait. It returns the number of vacants. After a
+// failure it can be repeated; the floor is then later.
 func (v *Directory) Restored(ctx context.Context) (int, error) {
 	return v.each(ctx, func(n named) (bool, error) { return v.restored(ctx, n) })
 }
@@ -120,11 +123,14 @@ func (v *Directory) restored(ctx context.Context, n named) (open bool, err error
 		if r.State.Closed() {
 			return nil, nil
 		}
-		r.Floor = v.now()
+		r.Floor = v.floor()
 		return &entry{logbook.KindRestored, logbook.Restored(r.Floor)}, nil
 	})
 	return !r.State.Closed(), err
 }
+
+// floor is later than every envelope that a host can have accepted by now.
+func (v *Directory) floor() time.Time { return v.now().Add(call.MaxSkew) }
 
 // change applies decide to the record of id. The record and the logbook entry
 // that decide returns are one commit; a nil entry means no change. decide runs
@@ -276,7 +282,7 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 		if published, err = v.published(ctx, id); err != nil || published {
 			return nil, err
 		}
-		c, fresh, err := v.current(ctx, r, base, r.Capability)
+		c, fresh, err := v.current(ctx, r, base, r.Capability, "")
 		if err != nil || !fresh {
 			return nil, err
 		}
@@ -289,14 +295,16 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 	return changed && err == nil, err
 }
 
-// current returns r's card for the base URL and capability, signed again if
-// either of them changed.
-func (v *Directory) current(ctx context.Context, r *Record, base, capability string) (c card.Card, fresh bool, err error) {
-	old, err := card.Parse(r.Card)
-	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) != 1 {
-		return c, false, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
+// current returns r's card for the base URL, capability and kind of substrate,
+// signed again if one of them changed. kind is "" for the one that the card names:
+// a plan changes the substrate and not the card.
+func (v *Directory) current(ctx context.Context, r *Record, base, capability, kind string) (c card.Card, fresh bool, err error) {
+	old, err := r.ownCard()
+	if err != nil {
+		return c, false, err
 	}
-	if capability == r.Capability && old.Endpoint == endpoint(base, r.ID) {
+	word := orElse(cardWord(kind), old.AllowedSubstrates[0])
+	if capability == r.Capability && old.Endpoint == endpoint(base, r.ID) && old.AllowedSubstrates[0] == word {
 		return old, false, nil
 	}
 	r.Capability = capability
@@ -304,8 +312,15 @@ func (v *Directory) current(ctx context.Context, r *Record, base, capability str
 	if err != nil {
 		return c, false, err
 	}
-	// Keep the substrate that the card names, even if the record has another
-	// one by now.
-	c, err = sign(ctx, r, base, old.AllowedSubstrates[0], signer)
+	c, err = sign(ctx, r, base, word, signer)
 	return c, err == nil, err
+}
+
+// ownCard is the card of r, if r signed it and it says what the record says.
+func (r *Record) ownCard() (card.Card, error) {
+	c, err := card.Parse(r.Card)
+	if err != nil || c.VacantID != r.ID || !c.Verify() || c.CapabilityText != r.Capability || len(c.AllowedSubstrates) != 1 {
+		return c, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
+	}
+	return c, nil
 }

@@ -14,11 +14,12 @@ import (
 func Names() store.Range { return store.Range{Partition: namePartition} }
 
 // IsChecked reports whether fsck reads a document of this package: a name, a
-// record or other document of a vacant, or the host's identity.
+// tombstone without one, a record or other document of a vacant, or the host's
+// identity.
 func IsChecked(k store.Key) bool {
 	id, ofVacant := strings.CutPrefix(k.Partition, "v#")
 	_, err := identity.ParseID(id)
-	return k == SelfKey() || k.Partition == namePartition ||
+	return k == SelfKey() || k.Partition == namePartition || k.Partition == formerPartition ||
 		ofVacant && err == nil && !strings.HasPrefix(k.Sort, chainPrefix)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -115,7 +116,7 @@ func (v *Directory) currentCard(ctx context.Context, r Record, signed string) (R
 
 // plan makes the checks that need no store.
 func (v *Directory) plan(s Spec) (r Record, kind string, err error) {
-	if err := CheckName(s.Name); err != nil {
+	if err := registry.CheckNewName(s.Name); err != nil {
 		return r, "", err
 	}
 	if err := checkCapability(s.Capability); err != nil {
@@ -158,7 +159,7 @@ func (v *Directory) plan(s Spec) (r Record, kind string, err error) {
 		Tenant: s.Tenant, Created: v.now(),
 	}
 	if s.Key != nil {
-		r.Floor = r.Created // another host may have answered what callers signed before
+		r.Floor = v.floor() // another host may have answered what callers signed before
 	}
 	return r, cardWord(spec.Kind), nil
 }
@@ -182,14 +183,9 @@ func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, e
 		return &there, there.stays(s.Manifest)
 	case ok:
 		return nil, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), there.Name)
-	case named.Version > 0:
-		id, err := DecodeName(named)
-		if err != nil {
-			return nil, err
-		}
-		return nil, problem.New(problem.Conflict, "the name %s belongs to vacant %s", r.Name, id.Short())
 	}
-	return nil, nil
+	_, err = v.holder(ctx, named)
+	return nil, err
 }
 
 // found creates r in one commit: record, name, logbook entry and, for an
@@ -213,8 +209,7 @@ func (v *Directory) found(ctx context.Context, r Record, first *entry, s *Spec) 
 		if err := v.addChange(ctx, tx, &made, first); err != nil {
 			return err
 		}
-		tx.Put(store.Doc{Key: NameKey(made.Name), Data: encodeName(made.ID)})
-		return nil
+		return v.claimFree(ctx, tx, made.Name, made.ID)
 	})
 	switch {
 	case err != nil:

@@ -17,8 +17,8 @@ import (
 
 // Delete destroys the seed, card, imported chains and call statistics of an
 // ARCHIVED vacant. Its rows and logbook stay, and so does a tombstone, which
-// reserves id and name for ever and answers calls with 410. The last logbook
-// entry records the deletion and is signed before the key is destroyed.
+// reserves the id for ever and answers calls with 410. The name is free. The last
+// logbook entry records the deletion and is signed before the key is destroyed.
 //
 // The tombstone is written last, in one commit with that entry. A deletion that
 // broke off is completed by repeating the command; repeating it afterwards has
@@ -206,5 +206,5 @@ func (v *Directory) destroy(ctx context.Context, d store.Doc) error {
 
 // deleted is the refusal of an operation that a tombstone cannot do.
 func deleted(r *Record) error {
-	return problem.New(problem.Gone, "vacant %s (%s) was deleted; its id and its name are never used again", r.Name, r.ID.Short())
+	return problem.New(problem.Gone, "vacant %s (%s) was deleted; its id is never used again", r.Name, r.ID.Short())
 }

@@ -76,7 +76,7 @@ func TestADeletedVacantLeavesATombstoneAndItsLogbook(t *testing.T) {
 	wantWhole(t, s, v, key.ID())
 }
 
-func TestTheIDAndTheNameOfADeletedVacantAreTakenForEver(t *testing.T) {
+func TestTheIDOfADeletedVacantIsTakenForEver(t *testing.T) {
 	s, va, key := memory.New(), vault(t), newKey(t)
 	v := host(t, s, va, newClock().now, hostURL)
 	if _, err := v.Delete(t.Context(), archived(t, v, key).ID); err != nil {
@@ -90,8 +90,6 @@ func TestTheIDAndTheNameOfADeletedVacantAreTakenForEver(t *testing.T) {
 		_, err := other.Create(t.Context(), spec)
 		wantKind(t, "Create() of the id "+name, err, problem.Gone)
 	}
-	_, err := other.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
-	wantKind(t, "Create() of the name", err, problem.Conflict)
 	for _, command := range []string{"pause", "resume", "sink"} {
 		_, err := run(v, command)(t.Context(), key.ID())
 		wantKind(t, command, err, problem.Conflict)

@@ -2,6 +2,7 @@ package vacants
 
 import (
 	"context"
+	"errors"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
@@ -73,7 +74,7 @@ func (v *Directory) behaviour(text string) call.Behaviour {
 	return func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		_, s, err := v.openSubstrate(text, calls)
 		if err != nil {
-			return envelope.Message{}, problem.Wrap(problem.BehaviourFailed, err, "the vacant's substrate is not available here")
+			return envelope.Message{}, problem.Wrap(problem.SubstrateMisconfigured, err, "the vacant's substrate is not available here")
 		}
 		return substrate.Behaviour(s)(ctx, calls, e)
 	}
@@ -102,6 +103,15 @@ type planned struct {
 	calls   *call.Host
 }
 
+// Answer fails with the kinds with which agents fail, so that callers cannot tell
+// composites from other vacants.
 func (c planned) Answer(ctx context.Context, q substrate.Question) (string, error) {
-	return c.vacants.Composites(ctx, c.vacants, c.calls, q)
+	text, err := c.vacants.Composites(ctx, c.vacants, c.calls, q)
+	if err == nil || problem.Is(err, problem.Deadline) || problem.Of(err).Kind.IsFailure() {
+		return text, err
+	}
+	if known := new(problem.Error); errors.As(err, &known) {
+		return "", problem.Within(problem.SubstrateUnavailable, "its plan failed", err)
+	}
+	return "", err
 }

@@ -29,6 +29,7 @@ import (
 // faultCase is a command that fails at each of its store calls, and is then
 // repeated.
 type faultCase struct {
+	name    string   // of the vacant in the end; "": demo
 	prepare []string // commands run before, on a vacant named demo
 	url     string   // of the host that runs the command, if another
 	run     func(context.Context, *vacants.Directory) error
@@ -41,6 +42,13 @@ type faultCase struct {
 	repeats string
 }
 
+func (c *faultCase) called() string {
+	if c.name != "" {
+		return c.name
+	}
+	return "demo"
+}
+
 func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCase {
 	onDemo := func(command string) func(context.Context, *vacants.Directory) error {
 		return func(ctx context.Context, v *vacants.Directory) error {
@@ -49,6 +57,19 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 				return err
 			}
 			_, err = run(v, command)(ctx, r.ID)
+			return err
+		}
+	}
+	update := func(c vacants.Changes) func(context.Context, *vacants.Directory) error {
+		return func(ctx context.Context, v *vacants.Directory) error {
+			r, err := v.ByName(ctx, "demo")
+			if problem.Is(err, problem.NotFound) {
+				r, err = v.ByName(ctx, "scribe")
+			}
+			if err != nil {
+				return err
+			}
+			_, err = v.Update(ctx, r.ID, c)
 			return err
 		}
 	}
@@ -110,6 +131,18 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			story: []string{genesis, spawn, logbook.KindDelegate}, state: lifecycle.Local, repeats: logbook.KindDelegate},
 		"take a manifest": {prepare: []string{"import"}, run: onDemo("take a manifest"),
 			story: []string{genesis, moved, signed, logbook.KindManifest}, state: lifecycle.Active},
+		"rename": {name: "scribe", prepare: []string{"create"}, run: update(vacants.Changes{Name: pointer("scribe")}),
+			story: []string{genesis, logbook.KindUpdated}, state: lifecycle.Local},
+		"create under a name that is free again": {prepare: []string{"import", "sink", "archive", "delete"}, run: func(ctx context.Context, v *vacants.Directory) error {
+			_, err := v.Create(ctx, vacants.Spec{Name: "demo", Capability: "c", Substrate: "echo"})
+			return err
+		}, lost: true, story: []string{genesis}, state: lifecycle.Local},
+		"update": {name: "scribe", prepare: []string{"create"}, run: update(vacants.Changes{Capability: pointer("sings"), Name: pointer("scribe")}),
+			story: []string{genesis, signed}, state: lifecycle.Local},
+		"update what is published": {name: "scribe", prepare: []string{"create", "publish"}, run: update(vacants.Changes{Capability: pointer("sings"), Name: pointer("scribe")}),
+			story: []string{genesis, listed, listed}, state: lifecycle.Active},
+		"rename what is published": {name: "scribe", prepare: []string{"create", "publish"}, run: update(vacants.Changes{Name: pointer("scribe")}),
+			story: []string{genesis, listed, logbook.KindUpdated}, state: lifecycle.Active},
 		"self": {prepare: []string{"create"}, run: func(ctx context.Context, v *vacants.Directory) error {
 			_, err := v.Self(ctx)
 			return err
@@ -203,7 +236,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 		t.Error("created twice under one name")
 	}
 	wantWhole(t, inner, clean, imported.ID())
-	r, err := again.ByName(t.Context(), "demo")
+	r, err := again.ByName(t.Context(), c.called())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +306,7 @@ func wantTombstone(t *testing.T, inner *memory.Store, r vacants.Record) {
 func wantWhole(t *testing.T, inner *memory.Store, v *vacants.Directory, imported identity.ID) {
 	t.Helper()
 	named := map[identity.ID]vacants.Record{}
-	list, _, err := v.List(t.Context(), "", vacants.MaxPage)
+	list, err := everyRecord(t, v)
 	if err != nil {
 		t.Fatalf("List() = %v", err)
 	}
@@ -325,6 +358,9 @@ func wantListed(t *testing.T, v *vacants.Directory, r *vacants.Record) {
 	}
 	if !ok {
 		return
+	}
+	if !r.IsDeleted() && g.Name != r.Name {
+		t.Errorf("%v is registered as %q", r, g.Name)
 	}
 	if g.State != r.State || !g.Hosted || !r.IsDeleted() && g.Status == registry.StatusActive && string(g.Card) != string(r.Card) {
 		t.Errorf("registered is %s, hosted %t, with %s; the record is %s with %s", g.State, g.Hosted, g.Card, r.State, r.Card)
@@ -449,4 +485,17 @@ func TestConcurrentCommandsLeaveOneHistory(t *testing.T) {
 	}
 	wg.Wait()
 	wantWhole(t, inner, host(t, inner, va, newClock().now, hostURL), identity.ID{})
+}
+
+// everyRecord lists all vacants, deleted ones too.
+func everyRecord(t *testing.T, v *vacants.Directory) (all []vacants.Record, err error) {
+	t.Helper()
+	for cursor, more := "", true; more; more = cursor != "" {
+		var page []vacants.Record
+		if page, cursor, err = v.ListAll(t.Context(), cursor, vacants.MaxPage); err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+	}
+	return all, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -31,7 +32,7 @@ func notHosted(id identity.ID) error {
 
 // ByName returns the record of the vacant with a name.
 func (v *Directory) ByName(ctx context.Context, name string) (Record, error) {
-	if err := CheckName(name); err != nil {
+	if err := registry.CheckName(name); err != nil {
 		return Record{}, err
 	}
 	d, err := v.Store.Doc(ctx, NameKey(name))
@@ -84,17 +85,42 @@ func (v *Directory) Find(ctx context.Context, what string) (Record, error) {
 	return Record{}, problem.Invalid("vacant", "the beginning of one id", fmt.Sprintf("%s, which fits %s", what, strings.Join(names, ", ")))
 }
 
-// List returns a page of records by name, and the cursor of the next page, ""
-// after the last.
+// List returns a page of the records of vacants that are not deleted, by name,
+// and the cursor of the next page, "" after the last. A page may be short or
+// empty although more pages follow.
 func (v *Directory) List(ctx context.Context, cursor string, n int) ([]Record, string, error) {
-	ids, next, err := v.names(ctx, cursor, n)
+	return v.list(ctx, namePartition, cursor, n, func(r *Record) bool { return !r.IsDeleted() })
+}
+
+// ListAll is List with tombstones: at last those whose names belong to others by
+// now, by id.
+func (v *Directory) ListAll(ctx context.Context, cursor string, n int) ([]Record, string, error) {
+	all := func(*Record) bool { return true }
+	at, err := store.ParseCursor(cursor)
+	if err == nil && at.Key.Partition == formerPartition {
+		return v.list(ctx, formerPartition, cursor, n, all)
+	}
+	records, next, err := v.list(ctx, namePartition, cursor, n, all)
+	if err == nil && next == "" {
+		next = store.Cursor{Key: store.Key{Partition: formerPartition, Sort: beforeIDs}}.String()
+	}
+	return records, next, err
+}
+
+// list is a page of the records in a partition that have keep.
+func (v *Directory) list(ctx context.Context, partition, cursor string, n int, keep func(*Record) bool) ([]Record, string, error) {
+	ids, next, err := v.ids(ctx, partition, cursor, n)
 	if err != nil {
 		return nil, "", err
 	}
-	records := make([]Record, len(ids))
-	for i, n := range ids {
-		if records[i], err = v.Get(ctx, n.id); err != nil {
+	records := make([]Record, 0, len(ids))
+	for _, n := range ids {
+		r, err := v.Get(ctx, n.id)
+		if err != nil {
 			return nil, "", err
+		}
+		if keep(&r) {
+			records = append(records, r)
 		}
 	}
 	return records, next, nil
@@ -134,10 +160,15 @@ type named struct {
 
 // names returns a page of all names, strongly consistent.
 func (v *Directory) names(ctx context.Context, cursor string, n int) ([]named, string, error) {
+	return v.ids(ctx, namePartition, cursor, n)
+}
+
+// ids is names for a partition of documents with ids.
+func (v *Directory) ids(ctx context.Context, partition, cursor string, n int) ([]named, string, error) {
 	if err := checkPage(cursor, n); err != nil {
 		return nil, "", err
 	}
-	docs, next, err := v.Store.Docs(ctx, store.Range{Partition: namePartition}, n, cursor)
+	docs, next, err := v.Store.Docs(ctx, store.Range{Partition: partition}, n, cursor)
 	if err != nil {
 		return nil, "", store.Problem(err)
 	}

@@ -219,7 +219,7 @@ func (v *Directory) publicCard(ctx context.Context, p *graduating) error {
 	if err != nil {
 		return err
 	}
-	p.made.Card, _, err = v.current(ctx, &p.child, base, p.Request.CapabilityText)
+	p.made.Card, _, err = v.current(ctx, &p.child, base, p.Request.CapabilityText, "")
 	p.publication.Card = p.child.Card
 	return err
 }
@@ -249,7 +249,7 @@ func (p *graduating) readCard() error {
 // document.
 func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
 	n := &p.publication
-	n.State, n.Visibility = lifecycle.Active, lifecycle.Public
+	n.State, n.Visibility, n.Name = lifecycle.Active, lifecycle.Public, p.child.Name
 	if !p.hasKid {
 		a := &p.Artefacts
 		n.Time, n.ActorSeq, n.Key, n.Signature = a.Time, a.ActorSeq, a.Key, a.Signature

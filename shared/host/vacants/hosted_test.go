@@ -674,7 +674,7 @@ func TestASubstrateThatIsGoneFailsCallsOnly(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	_, err = held.Behaviour(t.Context(), nil, envelope.Envelope{To: id})
-	wantKind(t, "Behaviour()", err, problem.BehaviourFailed)
+	wantKind(t, "Behaviour()", err, problem.SubstrateMisconfigured)
 	if _, err := v.Pause(t.Context(), id); err != nil {
 		t.Errorf("Pause() = %v", err)
 	}

@@ -267,7 +267,9 @@ func (v *Directory) addBirth(ctx context.Context, tx *store.Tx, b *newChild) err
 	if err := v.addEntry(ctx, tx, b.key, &entry{logbook.KindBirth, b.payload().Payload()}); err != nil {
 		return err
 	}
-	tx.Put(store.Doc{Key: NameKey(b.child.Name), Data: encodeName(b.child.ID)})
+	if err := v.claimFree(ctx, tx, b.child.Name, b.child.ID); err != nil {
+		return err
+	}
 	return b.child.put(tx)
 }
 

@@ -22,6 +22,8 @@ type PublishOptions struct {
 	// Visibility defaults to PUBLIC if the vacant is not published or hidden.
 	Visibility *lifecycle.Visibility
 	Listing    *ListingOptions
+
+	kind string // of substrate, for the card; "": as the card says
 }
 
 // ListingOptions replace the whole listing. Package listing defines the fields
@@ -48,7 +50,7 @@ func (v *Directory) Publish(ctx context.Context, id identity.ID, w PublishOption
 			if g.Joined > 0 && g.Signed != lifecycle.Hidden {
 				as = g.Signed
 			}
-			return PublishOptions{w.Capability, &as, w.Listing}, nil
+			return PublishOptions{Capability: w.Capability, Visibility: &as, Listing: w.Listing}, nil
 		}
 		return w, nil
 	})
@@ -129,7 +131,9 @@ func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w 
 	}
 	defer done()
 	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		r, receipt, err = v.publishOnce(ctx, tx, id, verb, w)
+		if r, err = v.Get(ctx, id); err == nil {
+			r, receipt, err = v.publishOnce(ctx, tx, r, verb, w)
+		}
 		return err
 	})
 	if err != nil {
@@ -167,12 +171,19 @@ func (v *Directory) ready(ctx context.Context, id identity.ID) error {
 	return v.signers.Key(id, r.seed).Ready(ctx)
 }
 
-func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, id identity.ID, verb string, w wished) (Record, registry.Receipt, error) {
-	a, err := v.announce(ctx, id, verb, w)
+// publishOnce adds to tx a publication of r, whose name and substrate may have
+// changes that are committed with it.
+func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, verb string, w wished) (Record, registry.Receipt, error) {
+	id := r.ID
+	a, err := v.announce(ctx, r, verb, w)
 	if err != nil {
 		return Record{}, registry.Receipt{}, err
 	}
 	if !a.news() {
+		// A registration of an older Vacancy has no name.
+		if err := v.Registry.SetName(ctx, tx, id, r.Name); err != nil {
+			return Record{}, registry.Receipt{}, err
+		}
 		return a.record, registry.Receipt{ID: id, Visibility: a.reg.Visibility, Seq: a.reg.LastSeq, CardHash: a.reg.CardHash, Replayed: true}, nil
 	}
 	p, err := a.sign(ctx, v)
@@ -217,11 +228,9 @@ type announcement struct {
 	listing    *listing.Listing // unsigned; nil: unchanged
 }
 
-// announce decides what to publish of id.
-func (v *Directory) announce(ctx context.Context, id identity.ID, verb string, w wished) (a announcement, err error) {
-	if a.record, err = v.Get(ctx, id); err != nil {
-		return a, err
-	}
+// announce decides what to publish of a vacant.
+func (v *Directory) announce(ctx context.Context, record Record, verb string, w wished) (a announcement, err error) {
+	a.record = record
 	r := &a.record
 	a.from = r.State
 	if r.IsDeleted() {
@@ -230,7 +239,7 @@ func (v *Directory) announce(ctx context.Context, id identity.ID, verb string, w
 	if r.State.Closed() {
 		return a, problem.New(problem.Conflict, "vacant %s is %s; it cannot be %s", r.Name, r.State, verb)
 	}
-	if a.reg, _, err = v.Registry.Get(ctx, id); err != nil {
+	if a.reg, _, err = v.Registry.Get(ctx, r.ID); err != nil {
 		return a, err
 	}
 	wishes, err := w(&a.reg)
@@ -245,14 +254,14 @@ func (v *Directory) announce(ctx context.Context, id identity.ID, verb string, w
 	if wishes.Capability != nil {
 		capability = *wishes.Capability
 	}
-	if a.card, _, err = v.current(ctx, r, base, capability); err != nil {
+	if a.card, _, err = v.current(ctx, r, base, capability, wishes.kind); err != nil {
 		return a, err
 	}
 	a.visibility = *wishes.Visibility
 	if r.State == lifecycle.Local && a.visibility != lifecycle.Hidden {
 		r.State = lifecycle.Active // LOCAL would hide the vacant
 	}
-	a.listing = wishes.Listing.listing(&a.reg, id, v.now())
+	a.listing = wishes.Listing.listing(&a.reg, r.ID, v.now())
 	return a, nil
 }
 
@@ -308,7 +317,7 @@ func (a *announcement) sign(ctx context.Context, v *Directory) (registry.Publica
 		}
 	}
 	return registry.Publication{
-		Card: a.record.Card, State: a.record.State, Visibility: a.visibility, Listing: a.listing,
+		Name: a.record.Name, Card: a.record.Card, State: a.record.State, Visibility: a.visibility, Listing: a.listing,
 		Time: e.Time, ActorSeq: seq, Key: e.Key, Signature: e.Signature,
 	}, nil
 }

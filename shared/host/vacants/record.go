@@ -185,25 +185,9 @@ func DecodeName(d store.Doc) (id identity.ID, err error) {
 
 // Limits of a new vacant.
 const (
-	MaxName       = 64
-	nameLetters   = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 	MaxCapability = 16 << 10 // bytes; the whole card has at most card.MaxBlob
+	tenantLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 )
-
-// CheckName checks a vacant's name: 1 to 64 of A-Z a-z 0-9 . _ -, not only dots
-// (the name is also a directory's), and not an id.
-func CheckName(name string) error {
-	_, err := identity.ParseID(name)
-	switch {
-	case name == "", len(name) > MaxName, strings.Trim(name, nameLetters) != "":
-		return problem.Invalid("name", "1 to 64 of A-Z a-z 0-9 . _ -", clip(name))
-	case strings.Trim(name, ".") == "":
-		return problem.Invalid("name", "not only dots", clip(name))
-	case err == nil:
-		return problem.Invalid("name", "a name that is not an id", clip(name))
-	}
-	return nil
-}
 
 func checkCapability(text string) error {
 	switch {
@@ -219,7 +203,7 @@ func checkCapability(text string) error {
 const MaxTenant = 128
 
 func checkTenant(name string) error {
-	if len(name) > MaxTenant || strings.Trim(name, nameLetters) != "" {
+	if len(name) > MaxTenant || strings.Trim(name, tenantLetters) != "" {
 		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", MaxTenant), clip(name))
 	}
 	return nil

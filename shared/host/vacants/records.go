@@ -2,10 +2,12 @@ package vacants
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"sync"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -61,6 +63,36 @@ func (v *Records) read(ctx context.Context, id identity.ID) (r Record, ok bool, 
 func (v *Records) Show(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
 	m, err := v.lookup(ctx, id, false)
 	return m.record, m.ok, err
+}
+
+// ShowNamed is Show by name. It reads as much for a name of nobody as for one of
+// a vacant, so that the time of an answer does not reveal closed children.
+func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool, err error) {
+	if registry.CheckName(name) != nil {
+		return Record{}, false, nil
+	}
+	// No key has this id, so names and ids share one cache.
+	key := identity.ID(sha256.Sum256([]byte("name\x00" + name)))
+	began := v.Now()
+	if m, known := v.memory.get(key, began); known {
+		return m.record, m.ok, nil
+	}
+	generation := v.memory.now()
+	d, err := v.Store.Doc(ctx, NameKey(name))
+	if err != nil {
+		return Record{}, false, store.Problem(err)
+	}
+	id := key
+	if d.Version > 0 {
+		if id, err = DecodeName(d); err != nil {
+			return Record{}, false, err
+		}
+	}
+	if r, ok, err = v.read(ctx, id); err != nil {
+		return Record{}, false, err
+	}
+	v.memory.put(key, remembered{record: r, ok: ok, until: began.Add(memoryTime)}, generation)
+	return r, ok, nil
 }
 
 // IsEndpoint reports whether id is hosted here and called at endpoint at.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -115,7 +116,7 @@ func (v *Directory) spawn(ctx context.Context, first newChild) (Record, composit
 
 // check makes the checks that need no store.
 func (s *SpawnSpec) check() error {
-	if err := CheckName(s.Name); err != nil {
+	if err := registry.CheckNewName(s.Name); err != nil {
 		return err
 	}
 	if s.Capability != "" || s.Path == "D3" {
@@ -158,15 +159,13 @@ func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, compo
 	if problem.Is(err, problem.NotFound) {
 		return Record{}, none, nil
 	}
-	if err != nil {
+	if err != nil || r.IsDeleted() {
 		return Record{}, none, err
 	}
 	same, m, err := v.isThat(ctx, &r, s)
 	switch {
 	case err != nil:
 		return Record{}, none, err
-	case r.IsDeleted():
-		return Record{}, none, deleted(&r)
 	case !same:
 		return Record{}, none, problem.New(problem.Conflict, "the name %s belongs to vacant %s", r.Name, r.ID.Short())
 	}
@@ -176,7 +175,7 @@ func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, compo
 // isThat reports whether r is the child that s describes, and returns its
 // current manifest. What changed since the birth is not compared.
 func (v *Directory) isThat(ctx context.Context, r *Record, s *SpawnSpec) (same bool, m composite.Manifest, err error) {
-	if r.IsDeleted() || r.Parent == nil || *r.Parent != s.Parent {
+	if r.Parent == nil || *r.Parent != s.Parent {
 		return false, m, nil
 	}
 	d, ok, err := v.Registry.Manifest(ctx, r.ID)

@@ -5,9 +5,9 @@
 // logbook entry that it signed, and its registration, so no half-changed
 // vacant, unlogged state or replaced card can be observed. Creating, importing
 // and graduating a child is one commit with its manifest and its hosted
-// parent's entry. A name belongs to one vacant for ever, even if that vacant is
-// deleted. No seed appears in a record, an error or a log line, and none is
-// kept of a deleted vacant.
+// parent's entry. A name belongs to one vacant at a time; that of a deleted vacant
+// is free. No seed appears in a record, an error or a log line, and none is kept
+// of a deleted vacant.
 package vacants
 
 import (

@@ -9,6 +9,7 @@ package identity
 import (
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"golang.org/x/crypto/blake2b"
@@ -34,8 +35,17 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 // AppendHex appends the canonical form to dst.
 func (id ID) AppendHex(dst []byte) []byte { return hex.AppendEncode(dst, id[:]) }
 
-// Short is the first 12 hex digits, for log lines and error texts only.
-func (id ID) Short() string { return hex.EncodeToString(id[:6]) }
+// shortSize is the number of bytes in Short.
+const shortSize = 6
+
+// Short is the first 12 hex digits, for log lines, error texts and search. It does
+// not identify a vacant: keys with equal short ids can be made.
+func (id ID) Short() string { return hex.EncodeToString(id[:shortSize]) }
+
+// IsShort reports whether s has the form of Short.
+func IsShort(s string) bool {
+	return len(s) == 2*shortSize && strings.Trim(s, "0123456789abcdef") == ""
+}
 
 // IsZero reports whether id is all zeros, which is no vacant's id.
 func (id ID) IsZero() bool { return id == ID{} }

@@ -37,6 +37,7 @@ const (
 	KindRestored     = "RESTORED"
 	KindCardSigned   = "CARD_SIGNED"
 	KindPublished    = "PUBLISHED"
+	KindUpdated      = "UPDATED"
 	KindKeyExported  = "KEY_EXPORTED"
 	KindDeleted      = "DELETED"
 )
@@ -82,6 +83,13 @@ func Published(p Publication) []byte {
 		canon.Member{Key: "from", Value: canon.NewString(string(p.From))},
 		canon.Member{Key: "to", Value: canon.NewString(string(p.To))},
 		canon.Member{Key: "visibility", Value: canon.NewString(string(p.Visibility))})
+}
+
+// Updated is the payload for a vacant that got another name or another endpoint
+// of its substrate: its name and the kind of its substrate.
+func Updated(name, substrate string) []byte {
+	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
+		canon.Member{Key: "substrate", Value: canon.NewString(substrate)})
 }
 
 // KeyExported is the payload for an export of the key and of the logbook up to

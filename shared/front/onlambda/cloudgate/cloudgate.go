@@ -39,7 +39,7 @@ func AdminHandler(h *onlambda.Env) http.Handler {
 	if h.Machine != "" {
 		h.Server.Gate.Running = newRuns(h).step
 	}
-	return h.Server.Admin
+	return h.Server.Admin()
 }
 
 // cloud is the gate with a state machine that runs its attempts.

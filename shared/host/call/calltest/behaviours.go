@@ -18,6 +18,7 @@ import (
 // The ways in which a behaviour can end.
 var behaviours = []fact{
 	{"a failing behaviour is a void and a 500", failures},
+	{"why an agent failed is for the operator alone", causeKept},
 	{"a behaviour that ends by its deadline is a void and a 504", deadline},
 	{"a behaviour that ignores its deadline is left behind", leftBehind},
 	{"an answer that cannot be signed is a void and a 500", unsignable},
@@ -52,6 +53,35 @@ func (s *scene) unanswered(text string, kind problem.Kind) {
 	}
 	s.rows("call, call | void 1, answer 2")
 	s.ran(e, 1)
+}
+
+// causeKept fails as agents do. The caller is told the kind, and the void has what
+// the agent answered.
+func causeKept(s *scene) {
+	s.act("refuses", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
+		return envelope.Message{}, &call.AgentError{Status: 503, Body: "own error: out of memory", Err: problem.New(problem.SubstrateUnavailable, "status: expected 200, got 503")}
+	})
+	e := s.call(nil, "refuses")
+	out := s.send(s.a, e)
+	s.refused(out, problem.SubstrateUnavailable, call.Unanswered)
+	if text := out.Problem.Text(); text != problem.SubstrateUnavailable.Row().Text {
+		s.t.Fatalf("the refusal tells %q", text)
+	}
+	streams, err := ReadStreams(s.ctx, s.store, s.pair)
+	s.must(err)
+	sealed, bound, ok := streams.Responses[0].SealedCause(s.pair)
+	if !ok {
+		s.t.Fatal("the void has no cause")
+	}
+	plain, err := s.opener.Open(s.ctx, bound, sealed)
+	s.must(err)
+	cause, err := call.ParseCause(plain)
+	s.must(err)
+	want := call.Cause{Kind: "substrate_unavailable", Text: "status: expected 200, got 503", Status: 503, Body: "own error: out of memory", TookMS: cause.TookMS}
+	if cause != want || out.Cause == nil || *out.Cause != want {
+		s.t.Fatalf("the cause is %+v, of the outcome %+v, want %+v", cause, out.Cause, want)
+	}
+	s.told(s.ask(s.b, e), call.Unanswered, nil)
 }
 
 func failures(s *scene) {
@@ -155,7 +185,7 @@ func tooLarge(s *scene) {
 	s.act("much", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{Parts: []string{strings.Repeat("much ", 100<<10)}}, nil
 	})
-	s.unanswered("much", problem.BehaviourFailed)
+	s.unanswered("much", problem.SubstrateTooLarge)
 }
 
 func roleForced(s *scene) {

@@ -147,6 +147,7 @@ func textGone(s *scene) {
 	s.told(s.ask(s.b, e), call.Answered, reply)
 	s.clock.Advance(24*time.Hour + textkeys.MinRetention)
 	keys := textkeys.New(s.store, vault, s.clock.Now(0), rand.Reader, 0)
+	s.must(keys.Warm(s.ctx))
 	if n, err := keys.Sweep(s.ctx); n != 1 || err != nil {
 		s.t.Fatalf("Sweep() = %d, %v, want 1", n, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -51,7 +52,7 @@ func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
 	if id, err := identity.ParseID(word); err == nil {
 		return end{id.String()}, nil
 	}
-	if vacants.CheckName(word) == nil {
+	if registry.CheckName(word) == nil {
 		d, err := v.Doc(ctx, vacants.NameKey(word))
 		if err != nil {
 			return end{}, err

@@ -60,6 +60,8 @@ type Decision struct {
 	Hash     identity.Hash
 	Text     Text
 	Took     time.Duration // whole milliseconds
+	// Cause is why a call is void; nil if it is not known, or not readable any more.
+	Cause *call.Cause
 }
 
 // Opener opens texts; *textkeys.Reader implements it.
@@ -165,13 +167,34 @@ func (r *reader) told(ctx context.Context, e *Entry, at uint64) error {
 	}
 	e.Decision.Position, e.Fate = at, Void
 	if a.Kind != call.RowAnswer {
-		return nil
+		e.Decision.Cause, err = r.cause(ctx, a)
+		return err
 	}
 	e.Fate = Answered
 	e.Decision = Decision{Position: at, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Took: a.Took}
 	text, bound := a.Sealed(r.pair)
 	e.Decision.Text, err = r.text(ctx, text, bound, func(plain []byte) (envelope.Envelope, error) { return a.Envelope(r.pair, plain) })
 	return err
+}
+
+// cause opens the cause of a void.
+func (r *reader) cause(ctx context.Context, a *call.ResponseRow) (*call.Cause, error) {
+	s, bound, ok := a.SealedCause(r.pair)
+	if !ok {
+		return nil, nil
+	}
+	plain, err := r.texts.Open(ctx, bound, s)
+	if errors.Is(err, textkeys.ErrGone) || problem.Is(err, problem.Damaged) {
+		return nil, nil // verify reports damage
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := call.ParseCause(plain)
+	if err != nil {
+		return nil, nil
+	}
+	return &c, nil
 }
 
 // decision reads the response at a position. Decisions come nearly in order, so

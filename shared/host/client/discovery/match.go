@@ -5,6 +5,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
@@ -22,6 +23,7 @@ type Match struct {
 	Card     card.Card
 	CardHash identity.Hash
 	URL      string // where it takes calls
+	Name     string // at the registry's own host; "" if it runs elsewhere or has none
 	Registry string // the registry that found it
 
 	State      lifecycle.State   // "" if not reported
@@ -48,7 +50,7 @@ type Dropped struct {
 
 // judge makes a Match of a registry's result, or says why it cannot be used.
 // One bad match does not spoil the others (PROTOCOL §23 C3).
-func (c *Client) judge(registry string, m *registryclient.HaloMatch) (Match, error) {
+func (c *Client) judge(from string, m *registryclient.HaloMatch) (Match, error) {
 	switch {
 	case m.ID == c.self():
 		return Match{}, problem.New(problem.Usage, "it is the caller itself")
@@ -68,12 +70,12 @@ func (c *Client) judge(registry string, m *registryclient.HaloMatch) (Match, err
 	if err != nil {
 		return Match{}, err
 	}
-	route, err := c.route()(registry, &verified)
+	route, err := c.route()(from, &verified)
 	if err != nil {
 		return Match{}, err
 	}
 	out := Match{
-		ID: m.ID, Card: verified, CardHash: verified.Hash(), URL: urls[0], others: urls[1:], Registry: registry, route: route,
+		ID: m.ID, Card: verified, CardHash: verified.Hash(), URL: urls[0], others: urls[1:], Registry: from, route: route,
 		State: m.State, Score: min(max(m.Score, 0), 1), Declared: m.DeclaredList(), Family: m.Family,
 	}
 	if m.Rank != nil {
@@ -82,6 +84,9 @@ func (c *Client) judge(registry string, m *registryclient.HaloMatch) (Match, err
 	// A state that no reviews can have made is ignored.
 	if m.Reputation != nil && m.Reputation.Check() == nil {
 		out.Reputation = m.Reputation
+	}
+	if registry.CheckName(m.Name) == nil {
+		out.Name = m.Name
 	}
 	out.Listing, out.Signed, err = readListing(m)
 	return out, err

@@ -254,11 +254,21 @@ func (r *run) handOver() error {
 		return problem.New(problem.BehaviourFailed, "%s answered call %d, and no longer keeps the text of the answer (number %d, hash %s)",
 			r.t.Name, l.Request.Seq, l.ReplySeq, l.ReplyHash)
 	case Unanswered:
-		return problem.New(problem.BehaviourFailed, "%s accepted call %d and will never answer it: %s", r.t.Name, l.Request.Seq, l.Detail)
+		return problem.New(l.failure(), "%s accepted call %d and will never answer it: %s", r.t.Name, l.Request.Seq, l.Detail)
 	case AnswerLost:
 		return problem.New(problem.BehaviourFailed, "%s accepted call %d, but its answer is lost", r.t.Name, l.Request.Seq)
 	}
 	return nil
+}
+
+// failure is the kind of an outcome without an answer.
+func (l *Late) failure() problem.Kind {
+	for _, k := range problem.Kinds() {
+		if k.String() == l.Code && (k.IsFailure() || k == problem.Deadline) {
+			return k
+		}
+	}
+	return problem.BehaviourFailed
 }
 
 // deliver hands over all late outcomes.

@@ -68,6 +68,7 @@ type Late struct {
 	Request   envelope.Envelope
 	Fate      Fate
 	Detail    string             // the host's reason for no answer
+	Code      string             // and its word for it; "" if it gave none
 	Reply     *envelope.Envelope // with Answered
 	ReplySeq  int64              // with Answered and TextGone
 	ReplyHash identity.Hash      // with Answered and TextGone

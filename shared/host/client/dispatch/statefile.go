@@ -44,6 +44,9 @@ func (s *State) AppendJSON(dst []byte) []byte {
 		dst = appendEnvelope(append(dst, "\n{\"request\": "...), &l.Request)
 		dst = canon.AppendString(append(dst, ", \"fate\": "...), string(l.Fate))
 		dst = canon.AppendString(append(dst, ", \"detail\": "...), l.Detail)
+		if l.Code != "" {
+			dst = canon.AppendString(append(dst, ", \"code\": "...), l.Code)
+		}
 		dst = appendEnvelope(append(dst, ", \"reply\": "...), l.Reply)
 		dst = fmt.Appendf(dst, ", \"reply_seq\": %d, \"reply_hash\": %q}", l.ReplySeq, l.ReplyHash)
 	}
@@ -263,6 +266,8 @@ func decodeLate(d *canon.Decoder) (l Late, err error) {
 			l.Fate = Fate(f)
 		case "detail":
 			l.Detail, err = d.String()
+		case "code":
+			l.Code, err = d.String()
 		case "reply":
 			l.Reply, err = decodeEnvelope(d)
 		case "reply_seq":

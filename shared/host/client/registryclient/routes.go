@@ -35,6 +35,7 @@ func (c *Client) Card(ctx context.Context, id identity.ID) (m HaloMatch, err err
 // Query are the parameters of GET /v1/search; zero members are not sent.
 type Query struct {
 	Words         string
+	ShortID       string // the first 12 digits of an id; instead of Tag
 	Tag           string
 	Family        string // of the listing
 	MaxPrice      *int64 // micro-dollars a call
@@ -45,7 +46,7 @@ type Query struct {
 
 func (q *Query) values() url.Values {
 	v := url.Values{}
-	for name, value := range map[string]string{"q": q.Words, "tag": q.Tag, "family": q.Family, "cursor": q.Cursor} {
+	for name, value := range map[string]string{"q": q.Words, "id": q.ShortID, "tag": q.Tag, "family": q.Family, "cursor": q.Cursor} {
 		if value != "" {
 			v.Set(name, value)
 		}

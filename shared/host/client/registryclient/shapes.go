@@ -70,6 +70,7 @@ type HaloMatch struct {
 	// at GET /v1/search_capability.
 	CapabilityCard string `json:"capability_card,omitempty"`
 
+	Name       string            `json:"name,omitempty"` // at the registry's own host; not signed
 	State      lifecycle.State   `json:"state,omitempty"`
 	Since      string            `json:"since,omitempty"`  // of State, wire form
 	Status     string            `json:"status,omitempty"` // active, revoked

@@ -195,6 +195,9 @@ func (h *fixture) ends() []func(context.Context, identity.ID) (vacants.Record, e
 }
 
 func (h *fixture) sweep() {
+	if err := h.texts.Warm(h.Context()); err != nil {
+		h.Fatal(err)
+	}
 	_, err := h.texts.Sweep(h.Context())
 	must(h, err)
 }

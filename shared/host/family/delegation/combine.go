@@ -29,7 +29,7 @@ func (r *run) combine(ctx context.Context, results []result) (text string, err e
 		err = problem.New(problem.Damaged, "the plan combines by %q", a.How)
 	}
 	if err == nil && len(text) > substrate.MaxText {
-		err = problem.Invalid("answer", fmt.Sprintf("at most %d bytes of all children", substrate.MaxText), strconv.Itoa(len(text)))
+		err = &problem.Error{Kind: problem.SubstrateTooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes of all children", substrate.MaxText), Got: strconv.Itoa(len(text))}
 	}
 	return text, err
 }

@@ -101,7 +101,7 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Que
 	}
 	p, ok, err := v.Plan(ctx, q.Vacant)
 	if err == nil && !ok {
-		err = problem.New(problem.BehaviourFailed, "vacant %s has no plan", q.Vacant.Short())
+		err = problem.New(problem.SubstrateMisconfigured, "vacant %s has no plan", q.Vacant.Short())
 	}
 	if err != nil {
 		return "", err
@@ -151,7 +151,7 @@ func deeper(ctx context.Context, id identity.ID) (context.Context, walk, error) 
 		w.calls = new(atomic.Int32)
 	}
 	if w.depth++; w.depth > plan.MaxDepth {
-		return ctx, w, problem.New(problem.BehaviourFailed, "vacant %s is the %dth plan below another, expected at most %d", id.Short(), w.depth, plan.MaxDepth)
+		return ctx, w, problem.New(problem.SubstrateMisconfigured, "vacant %s is the %dth plan below another, expected at most %d", id.Short(), w.depth, plan.MaxDepth)
 	}
 	return context.WithValue(ctx, walkKey{}, w), w, nil
 }
@@ -159,7 +159,7 @@ func deeper(ctx context.Context, id identity.ID) (context.Context, walk, error) 
 // spend counts a delegation.
 func (w walk) spend() error {
 	if n := w.calls.Add(1); n > plan.MaxCalls {
-		return problem.New(problem.BehaviourFailed, "the plans of this call make more than %d delegations", plan.MaxCalls)
+		return problem.New(problem.SubstrateMisconfigured, "the plans of this call make more than %d delegations", plan.MaxCalls)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func TestACompositeAnswersByItsPlan(t *testing.T) {
 		"one of all":       {plan: `"parallel":true,` + three, minds: map[string]thinks{"b": fail}, fails: problem.BehaviourFailed},
 		"none is left":     {plan: `"on_failure":"skip",` + three, minds: map[string]thinks{"a": fail, "b": fail, "c": fail}, fails: problem.BehaviourFailed},
 		"combiner fails":   {plan: `"aggregate":{"how":"substrate","substrate":"test:judge"},` + three, minds: map[string]thinks{"judge": fail}, fails: problem.BehaviourFailed},
-		"too much in all":  {plan: three, minds: map[string]thinks{"a": say(strings.Repeat("x", 200<<10)), "b": say(strings.Repeat("x", 200<<10))}, fails: problem.BehaviourFailed},
+		"too much in all":  {plan: three, minds: map[string]thinks{"a": say(strings.Repeat("x", 200<<10)), "b": say(strings.Repeat("x", 200<<10))}, fails: problem.SubstrateTooLarge},
 		"too late":         {plan: three, minds: map[string]thinks{"b": never}, fails: problem.Deadline},
 		"too late, in all": {plan: `"parallel":true,` + three, minds: map[string]thinks{"b": never}, fails: problem.Deadline},
 		"without the late": {plan: `"parallel":true,"on_failure":"skip",` + three, minds: map[string]thinks{"a": say("x"), "b": never, "c": say("z")}, want: `["x","z"]`},
@@ -285,7 +285,7 @@ func TestAChildThatCannotAnswerIsNotAskedAndItsLogbookNotWritten(t *testing.T) {
 				if policy == "skip" && (failed != nil || got != `["reviewer(x)"]`) {
 					t.Errorf("Send() = %q, %v, want the other's answer", got, failed)
 				}
-				if policy == "abort" && (failed == nil || failed.Kind != problem.BehaviourFailed) {
+				if policy == "abort" && (failed == nil || failed.Kind != problem.SubstrateUnavailable) {
 					t.Errorf("Send() = %q, %v, want a failure", got, failed)
 				}
 				if diff := cmp.Diff(before, h.log(children[0].ID)); diff != "" {
@@ -308,7 +308,7 @@ func TestTheLogSaysOnceWhyAChildDidNotAnswer(t *testing.T) {
 	_, err := h.vacants.Pause(t.Context(), children[0].ID)
 	h.must(err)
 	_, failed = h.ask(parent.ID, "x")
-	if want := "the vacant failed to answer: child " + children[0].ID.Short() + ": it is HIBERNATING"; failed == nil || failed.Error() != want {
+	if want := "the vacant failed to answer: its agent is not available: its plan failed: child " + children[0].ID.Short() + ": it is HIBERNATING"; failed == nil || failed.Error() != want {
 		t.Errorf("Send() = %v, want %s", failed, want)
 	}
 }

@@ -221,7 +221,7 @@ func TestAVacantWithoutAPlanAnswersNothing(t *testing.T) {
 	h := open(t, newStore())
 	r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: "bare", Capability: "c", Substrate: "composite"})
 	h.must(err)
-	if got, failed := h.ask(r.ID, "x"); failed == nil || failed.Kind != problem.BehaviourFailed {
+	if got, failed := h.ask(r.ID, "x"); failed == nil || failed.Kind != problem.SubstrateMisconfigured {
 		t.Errorf("Send() to a composite without a plan = %q, %v, want a failure", got, failed)
 	}
 }

@@ -161,7 +161,7 @@ func about(child identity.ID, err error) error {
 		return nil
 	}
 	p := problem.Of(err)
-	if p.Text() == problem.BehaviourFailed.Row().Text {
+	if p.Kind.IsFailure() && p.Text() == p.Kind.Row().Text {
 		// The pipeline prefixes the same words about the parent.
 		return problem.Wrap(p.Kind, p.Err, "child %s failed", child.Short())
 	}

@@ -40,6 +40,9 @@ func TestAReaderOpensWhatItsKeysOpenAndMakesNone(t *testing.T) {
 	if _, err := r.Open(t.Context(), []byte("aad"), s); !errors.Is(err, ErrGone) {
 		t.Errorf("Open(after the retention) = %v, want ErrGone", err)
 	}
+	if err := k.Warm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := k.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -118,8 +118,18 @@ func (k *Keys) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 	return plain, nil
 }
 
+// LeapError is the refusal of a Sweep by a clock that is more than a day after the
+// newest key: either the clock is wrong, or the host had no call since. The next
+// call makes a key, and then a Sweep goes on.
+type LeapError struct{ Newest, Today string } // days
+
+func (e *LeapError) Error() string {
+	return "the clock shows " + e.Today + ", and the newest text key is of " + e.Newest + ": no key is destroyed before a call is taken, because the clock may be wrong"
+}
+
 // Sweep destroys the keys whose retention has passed and returns their number.
-// Their documents stay as tombstones. Several hosts may sweep at once; a failed
+// Their documents stay as tombstones. The newest key is never destroyed: by a clock
+// that is ahead the error is a *LeapError. Several hosts may sweep at once; a failed
 // sweep can be repeated.
 func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 	at := k.now()
@@ -128,24 +138,80 @@ func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	expired := store.Range{Partition: partition, Last: sortOf(first)}
-	for cursor, more := "", true; more; more = cursor != "" {
-		var docs []store.Doc
-		docs, cursor, err = k.store.Docs(ctx, expired, pageSize, cursor)
-		if err != nil {
-			return destroyed, fmt.Errorf("sweep of text keys: %w", err)
+	today, err := dayOf(at)
+	if err != nil {
+		return 0, err
+	}
+	var expired []store.Doc
+	newest := ""
+	if err := k.eachLive(ctx, func(d store.Doc) bool {
+		if newest = d.Key.Sort; newest < sortOf(first) {
+			expired = append(expired, d)
 		}
-		for _, d := range docs {
-			done, err := k.bury(ctx, d)
-			if err != nil {
-				return destroyed, err
-			}
-			if done {
-				destroyed++
-			}
+		return true
+	}); err != nil {
+		return 0, err
+	}
+	if newest != "" && today > 0 && newest < sortOf(today-1) {
+		return 0, &LeapError{Newest: newest, Today: sortOf(today)}
+	}
+	for _, d := range expired {
+		done, err := k.bury(ctx, d)
+		if err != nil {
+			return destroyed, err
+		}
+		if done {
+			destroyed++
 		}
 	}
 	return destroyed, nil
+}
+
+// eachLive calls fn for the documents of keys that are not destroyed, by day, until
+// it returns false.
+func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
+	for cursor, more := "", true; more; more = cursor != "" {
+		docs, next, err := k.store.Docs(ctx, store.Range{Partition: partition}, pageSize, cursor)
+		if err != nil {
+			return fmt.Errorf("text keys: %w", err)
+		}
+		for _, d := range docs {
+			if len(d.Data) >= 2 && d.Data[0] == docFormat && d.Data[1] == live && !fn(d) {
+				return nil
+			}
+		}
+		cursor = next
+	}
+	return nil
+}
+
+// aheadTime is how long before midnight the key of the next day is made: a store that
+// takes no writes at midnight then stops no call.
+const aheadTime = 6 * time.Hour
+
+// Ahead makes the key of the next day, if that begins within aheadTime. A host calls
+// it from time to time.
+func (k *Keys) Ahead(ctx context.Context) error {
+	at := k.now()
+	day, err := dayOf(at)
+	if err != nil || startOf(day+1).Sub(at) > aheadTime {
+		return err
+	}
+	_, err = k.key(ctx, day+1, at, true)
+	return err
+}
+
+// NextEnd returns when the oldest key that is left will be destroyed; zero if there
+// is none.
+func (k *Keys) NextEnd(ctx context.Context) (end time.Time, err error) {
+	err = k.eachLive(ctx, func(d store.Doc) bool {
+		day, err := time.Parse(time.DateOnly, d.Key.Sort)
+		if err == nil {
+			end = day.AddDate(0, 0, 1).Add(k.retention)
+		}
+		return err != nil
+	})
+	return end, err
 }
 
 // today returns the day and its key.

@@ -315,6 +315,7 @@ func TestAKeyIsDestroyedTheRetentionAfterItsDayAndNotBefore(t *testing.T) {
 	if d := w.doc("2026-05-06"); d.Data[1] != live {
 		t.Fatal("the key was destroyed without a sweep")
 	}
+	w.warm(k)
 	if n, err := k.Sweep(t.Context()); n != 1 || err != nil {
 		t.Fatalf("Sweep() = %d, %v, want 1", n, err)
 	}
@@ -325,8 +326,8 @@ func TestAKeyIsDestroyedTheRetentionAfterItsDayAndNotBefore(t *testing.T) {
 	if n, err := k.Sweep(t.Context()); n != 0 || err != nil {
 		t.Errorf("a second Sweep() = %d, %v, want 0", n, err)
 	}
-	if len(k.keys) != 0 {
-		t.Errorf("%d keys in memory after the sweep, want none", len(k.keys))
+	if len(k.keys) != 1 {
+		t.Errorf("%d keys in memory after the sweep, want that of the day", len(k.keys))
 	}
 }
 
@@ -350,6 +351,7 @@ func TestADestroyedKeyIsNeverMadeAgainEvenByAWrongClock(t *testing.T) {
 	k, c := w.host()
 	s := w.sealed(k, "x")
 	c.set(noon.Add(48 * hour))
+	w.warm(k)
 	if n, err := k.Sweep(t.Context()); n != 1 || err != nil {
 		t.Fatalf("Sweep() = %d, %v, want 1", n, err)
 	}
@@ -411,6 +413,7 @@ func TestASweepThatFailsHalfWayIsDoneAgain(t *testing.T) {
 		}
 	}
 	c.set(noon.Add(9 * 24 * hour))
+	w.warm(k)
 	left := 1
 	w.store.onCommit = func(apply func() error) error {
 		if left--; left < 0 {
@@ -727,4 +730,73 @@ func BenchmarkSealAndOpen(b *testing.B) {
 			}
 		}
 	})
+}
+
+func (w *fixture) warm(k *Keys) {
+	w.t.Helper()
+	if err := k.Warm(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A clock that is ahead destroys nothing: neither the key of today nor that of
+// yesterday, whose texts are still promised.
+func TestAClockThatIsAheadDestroysNoKey(t *testing.T) {
+	w := newWorld(t)
+	k, c := w.host()
+	yesterday := w.sealed(k, "yesterday")
+	c.set(noon.Add(24 * hour))
+	today := w.sealed(k, "today")
+	ahead, ac := w.host()
+	for _, by := range []time.Duration{48 * hour, 72 * hour, 24 * 365 * hour} {
+		ac.set(c.now().Add(by))
+		n, err := ahead.Sweep(t.Context())
+		var leap *LeapError
+		if n != 0 || !errors.As(err, &leap) || leap.Newest != "2026-05-07" {
+			t.Errorf("Sweep() by a clock %v ahead = %d, %v; want a refusal", by, n, err)
+		}
+	}
+	cold, cc := w.host()
+	cc.set(c.now())
+	w.opens(cold, yesterday, "yesterday")
+	w.opens(cold, today, "today")
+	// Once there is a key of the later day, the older ones go.
+	c.set(noon.Add(5 * 24 * hour))
+	w.warm(k)
+	if n, err := k.Sweep(t.Context()); n != 2 || err != nil {
+		t.Errorf("Sweep() = %d, %v, want 2", n, err)
+	}
+	empty := newWorld(t)
+	fresh, _ := empty.host()
+	if n, err := fresh.Sweep(t.Context()); n != 0 || err != nil {
+		t.Errorf("Sweep() of nothing = %d, %v", n, err)
+	}
+}
+
+// The key of the next day is there before it begins.
+func TestTheNextDaysKeyIsMadeAhead(t *testing.T) {
+	w := newWorld(t)
+	k, c := w.host()
+	w.warm(k)
+	commits := func() int64 { return w.store.commits.Load() }
+	before := commits()
+	midnight := time.Date(2026, 5, 7, 0, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		at   time.Time
+		want int64
+	}{
+		{noon, 0},
+		{midnight.Add(-6*hour - 1), 0},
+		{midnight.Add(-6 * hour), 1},
+		{midnight.Add(-hour), 1},
+	} {
+		c.set(tt.at)
+		if err := k.Ahead(t.Context()); err != nil || commits()-before != tt.want {
+			t.Errorf("Ahead() at %v = %v, %d keys made, want %d", tt.at, err, commits()-before, tt.want)
+		}
+	}
+	// A store that takes no writes at midnight stops no call.
+	w.store.onCommit = func(func() error) error { return store.ErrUnavailable }
+	c.set(midnight)
+	w.warm(k)
 }

@@ -108,15 +108,20 @@ func (e *Entry) Terms() Terms {
 // MaxText.
 func (e *Entry) GroupTexts() [Groups][]string {
 	return [Groups][]string{
-		normalised(slices.Concat(e.Tags, e.Skills, []string{e.Capability})), normalised([]string{e.Summary}), e.Texts(),
+		normalised(slices.Concat(e.Tags, e.Skills, []string{e.Name, e.Capability})), normalised([]string{e.Summary}), e.Texts(),
 	}
 }
 
 // Texts are the normalised Declared texts, which Query.Text is compared with.
 func (e *Entry) Texts() []string { return normalised(e.Declared) }
 
-// NormalTags are the normalised tags, which Query.Tag is compared with.
-func (e *Entry) NormalTags() []string { return normalised(e.Tags) }
+// NormalTags are the normalised tags and the mark of the short id, which
+// Query.Tag is compared with.
+func (e *Entry) NormalTags() []string { return append(normalised(e.Tags), shortIDTag(e.ID.Short())) }
+
+// shortIDTag is the tag by which indexes find a vacant's short id. No listing has
+// such a tag, because Normalise removes control characters.
+func shortIDTag(short string) string { return "\x1c" + short }
 
 // normalised returns the distinct normal forms of texts, up to MaxText.
 func normalised(texts []string) []string {

@@ -61,7 +61,18 @@ func (r *Request) filters(q *Query) error {
 	if r.MaxPrice != nil && *r.MaxPrice < 0 {
 		return problem.Invalid("max_price", "0 or more micro-dollars", strconv.FormatInt(*r.MaxPrice, 10))
 	}
+	if r.ShortID != "" {
+		if !identity.IsShort(r.ShortID) {
+			return problem.Invalid("id", "the first 12 digits of an id, in lower case", strconv.Quote(clip(r.ShortID)))
+		}
+		if r.Tag != "" {
+			return problem.Invalid("tag", "none beside id", strconv.Quote(clip(r.Tag)))
+		}
+	}
 	q.Tag, q.Family, q.ClaimedFamily = Normalise(r.Tag), r.Family, r.ClaimedFamily
+	if r.ShortID != "" {
+		q.Tag = shortIDTag(r.ShortID)
+	}
 	q.MaxPrice, q.MinScore, q.ByScore = r.MaxPrice, r.MinReputation, r.ByScore
 	return nil
 }

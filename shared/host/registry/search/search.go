@@ -25,7 +25,8 @@
 // field's group and the kind of match:
 //
 //	                                     exact  prefix  inside
-//	capability of the card, tags, skills    16      12       8
+//	name, capability of the card, tags,     16      12       8
+//	skills
 //	summary of the listing                  12       9       6
 //	claimed, by whoever published            8       6       4
 //
@@ -46,6 +47,8 @@ import (
 // Entry is what an index holds of one vacant.
 type Entry struct {
 	ID identity.ID
+	// Name is what the host calls a vacant that it runs; "" for others.
+	Name string
 	// Joined is the position of the vacant's first event, unique and above 0.
 	Joined uint64
 	// Capability is the text of the signed card.

@@ -96,8 +96,10 @@ type Request struct {
 	// Tag and Family are the listing's, signed by the vacant or set by the
 	// operator; ClaimedFamily is the publisher's claim.
 	Tag, Family, ClaimedFamily string
-	MaxPrice                   *int64 // micro-dollars a call
-	MinReputation              float64
+	// ShortID is the first 12 digits of an id; it takes the place of Tag.
+	ShortID       string
+	MaxPrice      *int64 // micro-dollars a call
+	MinReputation float64
 	// ByScore ranks by reputation alone, like the reference.
 	ByScore bool
 	// Limit is 1 to MaxLimit; DefaultLimit if 0.

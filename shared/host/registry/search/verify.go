@@ -31,6 +31,9 @@ func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 		ID: g.ID, Joined: g.Joined, Capability: c.CapabilityText, Declared: g.Declared,
 		ClaimedFamily: g.Family, Score: g.Reputation.Score(reputation.Searched()...),
 	}
+	if g.Hosted {
+		e.Name = g.Name
+	}
 	if l := g.Listing; l != nil {
 		e.Tags, e.Skills, e.Summary, e.Family, e.Price = l.Tags, l.Skills, l.Summary, l.Family, l.Price
 	}

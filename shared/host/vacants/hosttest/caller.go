@@ -113,6 +113,7 @@ func (h *Fixture) Story() *Caller {
 
 	// The texts of this day are destroyed before later ones are written.
 	h.Time = h.Time.Add(72 * time.Hour)
+	h.Must(h.Texts.Warm(h.Ctx))
 	if n, err := h.Texts.Sweep(h.Ctx); n != 1 || err != nil {
 		h.Fatalf("Sweep() = %d, %v, want 1", n, err)
 	}

@@ -146,6 +146,9 @@ func (c *Corpus) Entry() search.Entry {
 	}
 	binary.BigEndian.PutUint64(e.ID[:], c.next)
 	binary.BigEndian.PutUint64(e.ID[identity.Size-8:], c.rand.Uint64())
+	if c.next%3 == 0 {
+		e.Name = fmt.Sprintf("%s-%s.%d", c.words[c.next%200], c.words[c.next%999], c.next)
+	}
 	e.Declared = []string{e.Capability}
 	if c.rand.IntN(5) == 0 {
 		e.Declared = append(e.Declared, c.text(4, chinese))

@@ -8,16 +8,20 @@ package httpagent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
@@ -52,31 +56,78 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 
 // Answer POSTs {message, caller, vacant, context_id} and returns the text of
 // the answer: member text of a JSON object, or the body if it is text/plain. A
-// timeout is a problem of kind Deadline; all other errors are BehaviourFailed
-// and say what was expected and what came.
+// timeout is a problem of kind Deadline. SubstrateUnavailable means that the
+// endpoint cannot be reached or is out of order (5xx, 408, 429),
+// SubstrateMisconfigured that it may not be reached or answers something else,
+// SubstrateTooLarge that it answers too much. Those say what was expected and what
+// came, and have what it answered as a call.AgentError.
 func (s *Substrate) Answer(ctx context.Context, q substrate.Question) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, Deadline)
 	defer cancel()
-	r, err := s.client.Do(ctx, outbound.Vacant(q.Vacant), outbound.Request{
-		Method: http.MethodPost, URL: s.url, Body: appendQuestion(nil, q),
-		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain"}},
-	})
-	switch {
-	case problem.Is(err, problem.Deadline), problem.Is(err, problem.Canceled):
-		return "", err
-	case err != nil:
-		return "", problem.New(problem.BehaviourFailed, "the substrate gave no answer: %v", err)
-	case r.Status != http.StatusOK:
-		return "", failed("status", "200", fmt.Sprint(r.Status))
+	r, err := s.post(ctx, q)
+	if err != nil {
+		return "", unreached(err)
 	}
-	text, err := read(r)
-	switch {
-	case err != nil:
-		return "", err
-	case len(text) > substrate.MaxText:
-		return "", failed("text", fmt.Sprintf("at most %d bytes", substrate.MaxText), fmt.Sprint(len(text)))
+	text, err := answer(&r)
+	if err != nil {
+		return "", &call.AgentError{Status: r.Status, Body: substrate.Excerpt(r.Body), Err: err}
 	}
 	return text, nil
+}
+
+// A connection that is refused is tried again, for so long: the agent may just be
+// starting again, and it has seen nothing of the call.
+const (
+	refusedTime = 2 * time.Second
+	firstWait   = 50 * time.Millisecond
+)
+
+func (s *Substrate) post(ctx context.Context, q substrate.Question) (r outbound.Reply, err error) {
+	request := outbound.Request{
+		Method: http.MethodPost, URL: s.url, Body: appendQuestion(nil, q),
+		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain"}},
+	}
+	for wait, waited := firstWait, time.Duration(0); ; wait *= 2 {
+		r, err = s.client.Do(ctx, outbound.Vacant(q.Vacant), request)
+		if !errors.Is(err, syscall.ECONNREFUSED) || waited >= refusedTime {
+			return r, err
+		}
+		wait = min(wait, refusedTime-waited)
+		if retry.Sleep(ctx, wait) != nil {
+			return r, err
+		}
+		waited += wait
+	}
+}
+
+// unreached gives the error of a request without an answer its kind.
+func unreached(err error) error {
+	kind := problem.SubstrateUnavailable
+	switch problem.Of(err).Kind {
+	case problem.Deadline, problem.Canceled:
+		return err
+	case problem.TooLarge:
+		kind = problem.SubstrateTooLarge
+	case problem.Forbidden, problem.Untrusted, problem.Malformed, problem.TreeOnly:
+		kind = problem.SubstrateMisconfigured
+	}
+	return problem.New(kind, "the agent gave no answer: %v", err)
+}
+
+// answer is the text of a reply.
+func answer(r *outbound.Reply) (string, error) {
+	if r.Status != http.StatusOK {
+		kind := problem.SubstrateMisconfigured
+		if r.Status >= 500 || r.Status == http.StatusTooManyRequests || r.Status == http.StatusRequestTimeout {
+			kind = problem.SubstrateUnavailable
+		}
+		return "", &problem.Error{Kind: kind, Field: field("status"), Want: "200", Got: fmt.Sprint(r.Status)}
+	}
+	text, err := read(*r)
+	if err == nil && len(text) > substrate.MaxText {
+		err = &problem.Error{Kind: problem.SubstrateTooLarge, Field: field("text"), Want: fmt.Sprintf("at most %d bytes", substrate.MaxText), Got: fmt.Sprint(len(text))}
+	}
+	return text, err
 }
 
 // appendQuestion appends the request body.
@@ -137,11 +188,13 @@ func parse(body []byte) (string, error) {
 		return "", failed("text", "a string", "nothing")
 	}
 	if err != nil {
-		return "", problem.Wrap(problem.BehaviourFailed, err, "the substrate's answer is not an object with member text: %s", problem.Of(err).Text())
+		return "", problem.Within(problem.SubstrateMisconfigured, "the agent's answer is not an object with member text", err)
 	}
 	return text, nil
 }
 
-func failed(field, want, got string) error {
-	return &problem.Error{Kind: problem.BehaviourFailed, Field: "answer of the substrate: " + field, Want: want, Got: got}
+func failed(what, want, got string) error {
+	return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: field(what), Want: want, Got: got}
 }
+
+func field(what string) string { return "answer of the agent: " + what }

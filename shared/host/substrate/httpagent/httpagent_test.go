@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
@@ -100,7 +103,7 @@ func TestAnswers(t *testing.T) {
 		media, body string
 		status      int
 		want        string // the text, or with fails a part of the error
-		fails       bool
+		fails       problem.Kind
 	}{
 		"json":                     {media: "application/json", body: ` {"text":"a\nb\u00fc","more":{"x":[1]}} `, want: "a\nbü"},
 		"json with charset":        {media: "application/json; charset=UTF-8", body: `{"text":""}`, want: ""},
@@ -110,27 +113,28 @@ func TestAnswers(t *testing.T) {
 		"json, 300 KB":             {media: "application/json", body: `{"text":"` + most + `"}`, want: most},
 		"json, 300 KB all escaped": {media: "application/json", body: `{"text":"` + strings.Repeat(`\u0041`, substrate.MaxText) + `"}`, want: strings.Repeat("A", substrate.MaxText)},
 
-		"plain above 300 KB":  {media: "text/plain", body: most + "x", want: "expected at most 307200 bytes, got 307201", fails: true},
-		"json above 300 KB":   {media: "application/json", body: `{"text":"` + most + `x"}`, want: "expected at most 307200 bytes", fails: true},
-		"endless":             {media: "text/plain", body: strings.Repeat(most, 8), want: "expected at most", fails: true},
-		"no UTF-8":            {media: "text/plain", body: "\xff", want: "expected UTF-8", fails: true},
-		"json, no UTF-8":      {media: "application/json", body: "{\"text\":\"\xff\"}", want: "not UTF-8", fails: true},
-		"latin-1":             {media: "text/plain; charset=iso-8859-1", body: "x", want: "in UTF-8", fails: true},
-		"html":                {media: "text/html", body: "<p>", want: `got "text/html"`, fails: true},
-		"no media type":       {media: " ", body: "x", want: "Content-Type", fails: true},
-		"not an object":       {media: "application/json", body: `["a"]`, want: "member text", fails: true},
-		"broken json":         {media: "application/json", body: `{"text":"a"`, want: "member text", fails: true},
-		"trailing data":       {media: "application/json", body: `{"text":"a"}{}`, want: "member text", fails: true},
-		"duplicate":           {media: "application/json", body: `{"text":"a","text":"b"}`, want: "member text", fails: true},
-		"lone surrogate":      {media: "application/json", body: `{"text":"\ud800"}`, want: "member text", fails: true},
-		"no text":             {media: "application/json", body: `{"answer":"a"}`, want: "expected a string, got nothing", fails: true},
-		"text is a number":    {media: "application/json", body: `{"text":1}`, want: "a string", fails: true},
-		"status 500":          {status: 500, media: "text/plain", body: "x", want: "expected 200, got 500", fails: true},
-		"status 503":          {status: 503, media: "text/plain", body: "x", want: "expected 200, got 503", fails: true},
-		"status 404":          {status: 404, media: "text/plain", body: "x", want: "expected 200, got 404", fails: true},
-		"status 201":          {status: 201, media: "text/plain", body: "x", want: "expected 200, got 201", fails: true},
-		"status 204, no text": {status: 204, want: "expected 200, got 204", fails: true},
-		"redirect":            {status: 302, want: "expected 200, got 302", fails: true},
+		"plain above 300 KB":  {media: "text/plain", body: most + "x", want: "expected at most 307200 bytes, got 307201", fails: problem.SubstrateTooLarge},
+		"json above 300 KB":   {media: "application/json", body: `{"text":"` + most + `x"}`, want: "expected at most 307200 bytes", fails: problem.SubstrateTooLarge},
+		"endless":             {media: "text/plain", body: strings.Repeat(most, 8), want: "expected at most", fails: problem.SubstrateTooLarge},
+		"no UTF-8":            {media: "text/plain", body: "\xff", want: "expected UTF-8", fails: problem.SubstrateMisconfigured},
+		"json, no UTF-8":      {media: "application/json", body: "{\"text\":\"\xff\"}", want: "not UTF-8", fails: problem.SubstrateMisconfigured},
+		"latin-1":             {media: "text/plain; charset=iso-8859-1", body: "x", want: "in UTF-8", fails: problem.SubstrateMisconfigured},
+		"html":                {media: "text/html", body: "<p>", want: `got "text/html"`, fails: problem.SubstrateMisconfigured},
+		"no media type":       {media: " ", body: "x", want: "Content-Type", fails: problem.SubstrateMisconfigured},
+		"not an object":       {media: "application/json", body: `["a"]`, want: "member text", fails: problem.SubstrateMisconfigured},
+		"broken json":         {media: "application/json", body: `{"text":"a"`, want: "member text", fails: problem.SubstrateMisconfigured},
+		"trailing data":       {media: "application/json", body: `{"text":"a"}{}`, want: "member text", fails: problem.SubstrateMisconfigured},
+		"duplicate":           {media: "application/json", body: `{"text":"a","text":"b"}`, want: "member text", fails: problem.SubstrateMisconfigured},
+		"lone surrogate":      {media: "application/json", body: `{"text":"\ud800"}`, want: "member text", fails: problem.SubstrateMisconfigured},
+		"no text":             {media: "application/json", body: `{"answer":"a"}`, want: "expected a string, got nothing", fails: problem.SubstrateMisconfigured},
+		"text is a number":    {media: "application/json", body: `{"text":1}`, want: "a string", fails: problem.SubstrateMisconfigured},
+		"status 500":          {status: 500, media: "text/plain", body: "x", want: "expected 200, got 500", fails: problem.SubstrateUnavailable},
+		"status 503":          {status: 503, media: "text/plain", body: "x", want: "expected 200, got 503", fails: problem.SubstrateUnavailable},
+		"status 429":          {status: 429, media: "text/plain", body: "x", want: "expected 200, got 429", fails: problem.SubstrateUnavailable},
+		"status 404":          {status: 404, media: "text/plain", body: "x", want: "expected 200, got 404", fails: problem.SubstrateMisconfigured},
+		"status 201":          {status: 201, media: "text/plain", body: "x", want: "expected 200, got 201", fails: problem.SubstrateMisconfigured},
+		"status 204, no text": {status: 204, want: "expected 200, got 204", fails: problem.SubstrateMisconfigured},
+		"redirect":            {status: 302, want: "expected 200, got 302", fails: problem.SubstrateMisconfigured},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
@@ -147,14 +151,18 @@ func TestAnswers(t *testing.T) {
 				io.WriteString(w, c.body)
 			})
 			got, err := s.Answer(t.Context(), question)
-			if !c.fails {
+			if c.fails == 0 {
 				if err != nil || got != c.want {
 					t.Errorf("Answer() = %.40q, %v, want %.40q", got, err, c.want)
 				}
 				return
 			}
-			if !problem.Is(err, problem.BehaviourFailed) || !strings.Contains(problem.Of(err).Text(), c.want) {
-				t.Errorf("Answer() = %v, want a failed behaviour that says %q", err, c.want)
+			if !problem.Is(err, c.fails) || !strings.Contains(problem.Of(err).Text(), c.want) {
+				t.Errorf("Answer() = %v, want %v that says %q", err, c.fails, c.want)
+			}
+			var agent *call.AgentError
+			if whole := name != "endless"; errors.As(err, &agent) != whole || whole && (agent.Status != max(c.status, 200) || len(agent.Body) > substrate.MaxExcerpt) {
+				t.Errorf("Answer() = %+v in its chain, want what came", agent)
 			}
 		})
 	}
@@ -176,8 +184,44 @@ func TestATimeOutIsADeadlineAndAnythingElseAFailure(t *testing.T) {
 		t.Errorf("Answer() without time left = %v, want a deadline", err)
 	}
 	server.Close()
-	if _, err := s.Answer(t.Context(), question); !problem.Is(err, problem.BehaviourFailed) {
-		t.Errorf("Answer() of nobody = %v, want a failure", err)
+	if _, err := s.Answer(t.Context(), question); !problem.Is(err, problem.SubstrateUnavailable) {
+		t.Errorf("Answer() of nobody = %v, want it unavailable", err)
+	}
+}
+
+// An agent that is starting again loses no call.
+func TestARefusedConnectionIsTriedAgain(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	s, err := httpagent.New(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody}))("http://" + address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := 0
+	agent := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		w.Header().Set("Content-Type", "text/plain")
+		io.WriteString(w, "back")
+	})}
+	started := make(chan struct{})
+	time.AfterFunc(200*time.Millisecond, func() {
+		defer close(started)
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Errorf("the agent's port was taken meanwhile: %v", err)
+			return
+		}
+		go func() { _ = agent.Serve(l) }()
+	})
+	got, err := s.Answer(t.Context(), question)
+	<-started
+	defer agent.Close()
+	if got != "back" || err != nil || requests != 1 {
+		t.Errorf("Answer() = %q, %v, after %d requests; want the answer after one", got, err, requests)
 	}
 }
 
@@ -188,7 +232,7 @@ func TestAnAddressInsideIsRefusedOutsideDev(t *testing.T) {
 		if err != nil {
 			t.Fatalf("New(%s) = %v", url, err)
 		}
-		if _, err := s.Answer(t.Context(), question); !problem.Is(err, problem.BehaviourFailed) || !strings.Contains(problem.Of(err).Text(), "address ") {
+		if _, err := s.Answer(t.Context(), question); !problem.Is(err, problem.SubstrateMisconfigured) || !strings.Contains(problem.Of(err).Text(), "address ") {
 			t.Errorf("Answer() from %s = %v, want a refused address", url, err)
 		}
 	}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+func (a *app) removeCommand() *cobra.Command {
+	var w where
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "remove VACANT",
+		Short: "End a vacant: sink, archive and delete it",
+		Long: `End a vacant in one step: sink it, so that it takes no call any more, archive it, and
+delete its key. The calls it received and its logbook stay, as "vacancy delete" says.
+Its name is free afterwards. After an interruption the same command continues.`,
+		Example: `  vacancy remove demo
+  vacancy remove demo --yes`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
+				return a.remove(cmd.Context(), c, args[0], yes)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func (a *app) remove(ctx context.Context, c *adminAPI, what string, yes bool) error {
+	before, err := c.Show(ctx, what)
+	if err != nil {
+		return err
+	}
+	if before.Deleted != "" {
+		return a.show(deleteResult{before, true})
+	}
+	if !yes {
+		question := fmt.Sprintf("%s will never take a call again, and its key will be destroyed; its history stays. Type its name to remove it:", before.Name)
+		if err := a.ask(ctx, question, before.Name); err != nil {
+			return withHint(err, "vacancy remove %s --yes", what)
+		}
+	}
+	// By id: the name was shown, and must not be resolved again.
+	id, v := before.ID.String(), before
+	for _, step := range []struct {
+		due bool
+		do  func() (admin.Vacant, error)
+	}{
+		{!v.State.Closed(), func() (admin.Vacant, error) { return c.Change(ctx, id, admin.Sink) }},
+		{v.State != lifecycle.Archived, func() (admin.Vacant, error) { return c.Change(ctx, id, admin.Archive) }},
+		{true, func() (admin.Vacant, error) { return c.Delete(ctx, id) }},
+	} {
+		if !step.due {
+			continue
+		}
+		if v, err = step.do(); err != nil {
+			return err
+		}
+	}
+	return a.show(deleteResult{v, false})
+}

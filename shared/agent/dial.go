@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"path/filepath"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// Conn calls one vacant as one identity. It is safe for concurrent use; calls run
+// one after the other.
+type Conn struct {
+	caller *dispatch.Caller
+	target dispatch.Target
+}
+
+// Dial finds the vacant at a URL such as https://host/v/NAME, and verifies its card.
+// as is the directory of the identity that signs, as `vacancy init` makes one; if it
+// does not exist, it is made.
+func Dial(ctx context.Context, as, target string) (*Conn, error) {
+	self, err := identity(ctx, as)
+	if err != nil {
+		return nil, err
+	}
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
+	t, err := dispatch.FetchTarget(ctx, web, target)
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{&dispatch.Caller{Signer: self.Key, Book: self.Book(), Transport: web, Now: time.Now, Rand: rand.Reader}, t}, nil
+}
+
+func identity(ctx context.Context, as string) (*datadir.Identity, error) {
+	path, err := filepath.Abs(as)
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "%.200q is no path", as)
+	}
+	home := &datadir.Dir{Dir: filepath.Dir(path), Now: time.Now, Rand: rand.Reader}
+	self, err := home.Open(filepath.Base(path))
+	if !problem.Is(err, problem.NotFound) {
+		return self, err
+	}
+	bundle, _, err := datadir.NewBundle(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	self, err = home.Make(ctx, filepath.Base(path), bundle)
+	if problem.Is(err, problem.Conflict) {
+		return home.Open(filepath.Base(path)) // another process was faster
+	}
+	return self, err
+}
+
+// ID is the id of the vacant, 64 hex digits.
+func (c *Conn) ID() string { return c.target.ID.String() }
+
+// Call signs text, sends it and returns the verified answer. What was signed is kept
+// before it is sent: after an error the same call again sends the same bytes and
+// gets the one answer.
+func (c *Conn) Call(ctx context.Context, text string) (string, error) {
+	res, err := c.caller.Call(ctx, c.target, envelope.Message{Role: envelope.RoleUser, Parts: []string{text}})
+	if err != nil {
+		return "", err
+	}
+	if res.Reply == nil {
+		return "", problem.New(problem.Untrusted, "%s answered with nothing", c.target.Name)
+	}
+	return res.Reply.Payload.Text(), nil
+}

@@ -1,0 +1,90 @@
+package admin
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// Update is the body of an update. Nil members are left unchanged.
+type Update struct {
+	Name       *string `json:"name,omitempty"`
+	Capability *string `json:"capability,omitempty"`
+	Substrate  *string `json:"substrate,omitempty"`
+	// Seen is the member changed of the Vacant that the update was decided on; ""
+	// for any.
+	Seen string `json:"seen,omitempty"`
+}
+
+func (d *api) update(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	changes, err := readChanges(body)
+	if err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	if rec, err = d.Vacants.Update(r.Context(), rec.ID, changes); err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, vacantOf(&rec))
+}
+
+func readChanges(body []byte) (c vacants.Changes, err error) {
+	dec := canon.NewDecoder(body, limits())
+	err = dec.Document(func(key string) error {
+		to := map[string]**string{"name": &c.Name, "capability": &c.Capability, "substrate": &c.Substrate}[key]
+		if to == nil && key != "seen" {
+			return unknown("", key, "name, capability, substrate and seen")
+		}
+		s, err := text(dec, key)
+		if err != nil {
+			return err
+		}
+		if to != nil {
+			*to = &s
+			return nil
+		}
+		if c.Seen, err = canon.ParseTime(s); err != nil {
+			err = problem.Invalid(key, "the member changed of the vacant", clip(s))
+		}
+		return err
+	})
+	return c, err
+}
+
+// Check is the outcome of asking a vacant's agent. Failure says why a call would
+// fail now; nil if it would not.
+type Check struct {
+	OK      bool        `json:"ok"`
+	Failure *call.Cause `json:"failure,omitempty"`
+}
+
+func (d *api) check(w http.ResponseWriter, r *http.Request) error {
+	if err := noBody(r); err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	err = d.Vacants.CheckAgent(r.Context(), rec.ID)
+	if err == nil {
+		return httpapi.Answer(w, http.StatusOK, Check{OK: true})
+	}
+	if kind := problem.Of(err).Kind; kind.IsFailure() || kind == problem.Deadline {
+		return httpapi.Answer(w, http.StatusOK, Check{Failure: call.CauseOf(err, time.Since(began))})
+	}
+	return err
+}

@@ -1,0 +1,167 @@
+package serve_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+
+	"context"
+)
+
+// spy counts its answers.
+type spy struct{ runs atomic.Int64 }
+
+func (s *spy) Answer(context.Context, substrate.Question) (string, error) {
+	s.runs.Add(1)
+	return "done", nil
+}
+
+func newServer(t *testing.T, s store.Store, thinks substrate.Substrate, log *slog.Logger) *serve.Server {
+	t.Helper()
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := serve.Config{
+		Store: s, Vault: vault, URL: "https://host.example", Log: log, Now: time.Now, Rand: rand.Reader, SealsLog: true,
+		Substrates: substrate.Kinds{"spy": func(string) (substrate.Substrate, error) { return thinks, nil }},
+	}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Vacants.Close)
+	return h
+}
+
+// What another host accepted, signed by a clock that was ahead, does not run a
+// second time where the vacant is imported.
+func TestAnImportRunsNothingASecondTime(t *testing.T) {
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	thinks := &spy{}
+	one, two := newServer(t, memory.New(), thinks, slog.New(slog.DiscardHandler)), newServer(t, memory.New(), thinks, slog.New(slog.DiscardHandler))
+	spec := vacants.Spec{Name: "demo", Capability: "x", Substrate: "spy", Key: key}
+	made, err := one.Vacants.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign := func(at time.Time) *envelope.Envelope {
+		e := &envelope.Envelope{From: caller.ID(), To: key.ID(), Seq: 1, Time: at.UTC().Truncate(time.Microsecond),
+			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"pay"}}}
+		if _, err := e.Sign(t.Context(), caller); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	e := sign(made.Floor.Add(time.Microsecond)) // as far ahead as the first host takes
+	if out := one.Calls.Send(t.Context(), identity.ID{}, e); out.Problem != nil {
+		t.Fatal(out.Problem)
+	}
+	moved, err := two.Vacants.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := two.Calls.Send(t.Context(), identity.ID{}, e); !problem.Is(out.Problem, problem.Floor) || !out.Floor.Equal(moved.Floor) {
+		t.Errorf("the same bytes at the second host = %v, floor %v; want a refusal that tells the floor %v", out.Problem, out.Floor, moved.Floor)
+	}
+	if n := thinks.runs.Load(); n != 1 {
+		t.Errorf("one envelope ran %d times", n)
+	}
+	if out := two.Calls.Send(t.Context(), identity.ID{}, sign(moved.Floor.Add(time.Microsecond))); out.Problem != nil {
+		t.Errorf("signed after the floor = %v, want an answer", out.Problem)
+	}
+}
+
+// Nobody makes a host's log long: it is billed by the byte.
+func TestNoHandlerLogsWhatAStrangerSendsAtLength(t *testing.T) {
+	const longest = 1 << 10
+	var log bytes.Buffer
+	broken := atomic.Bool{}
+	s := &failing{Store: memory.New(), broken: &broken}
+	h := newServer(t, s, &spy{}, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	translog, err := h.OpenLog(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 8<<10)
+	id := identity.ID{1}.String()
+	for name, handler := range map[string]http.Handler{
+		"message": h.Message, "registry": h.RegistryHandler(translog), "gate": h.GateHandler(nil), "children": h.ChildrenHandler(), "admin": h.Admin(),
+	} {
+		for _, fails := range []bool{false, true} {
+			broken.Store(fails)
+			for _, r := range []*http.Request{
+				httptest.NewRequest("GET", "/"+long, nil),
+				httptest.NewRequest("GET", "/v/"+long+"/card", nil),
+				httptest.NewRequest("GET", "/v/"+id+"/card?"+long, nil),
+				httptest.NewRequest("GET", "/"+long+"/card", nil),
+				httptest.NewRequest("GET", "/card?x="+long, nil),
+				httptest.NewRequest("GET", "/v1/capability_card/"+long, nil),
+				httptest.NewRequest("GET", "/v1/capability_card/"+id+"?"+long, nil),
+				httptest.NewRequest("GET", "/v1/graduations/"+long, nil),
+				httptest.NewRequest("PUT", "/v1/listing/"+long, strings.NewReader(long)),
+				httptest.NewRequest("POST", "/"+long+"/a2a/message/send", strings.NewReader(`{"`+long+`":1}`)),
+				httptest.NewRequest("POST", "/v1/halo", strings.NewReader(`{"`+long+`":"`+long+`"}`)),
+				httptest.NewRequest("POST", "/v1/admin/vacants/"+long+"/children", strings.NewReader(`{"`+long+`":1}`)),
+				httptest.NewRequest(long[:1000], "/v1/halo", nil),
+			} {
+				r.Header.Set("Content-Type", "application/json")
+				if r.URL.Path == "/v1/listing/"+long {
+					r.Header.Set("Content-Type", long)
+				}
+				r.Host = "admin.vacancy.invalid"
+				r.Header.Set("User-Agent", long)
+				log.Reset()
+				handler.ServeHTTP(httptest.NewRecorder(), r)
+				for line := range strings.Lines(log.String()) {
+					if len(line) > longest {
+						t.Errorf("%s logs a line of %d bytes for %.40s %.40s, want at most %d: %.200s", name, len(line), r.Method, r.URL.Path, longest, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+// failing is a store whose reads fail while it is broken.
+type failing struct {
+	store.Store
+	broken *atomic.Bool
+}
+
+func (f *failing) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	if f.broken.Load() {
+		return store.Doc{}, store.ErrUnavailable
+	}
+	return f.Store.Doc(ctx, k)
+}
+
+func (f *failing) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	if f.broken.Load() {
+		return nil, "", store.ErrUnavailable
+	}
+	return f.Store.Docs(ctx, r, n, cursor)
+}

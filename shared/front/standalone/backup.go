@@ -1,0 +1,187 @@
+package standalone
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// A backup is a tar archive: aboutFile, SealFile, DataFile, and endFile, which
+// shows that it is whole. Whoever encrypts it must authenticate it, too.
+const (
+	aboutFile = "backup.json"
+	endFile   = "end"
+	// copyFile is the copy of the data file while a backup is made.
+	copyFile = DataFile + ".backup"
+	// maxSmall bounds the other files in bytes.
+	maxSmall = 1 << 20
+
+	backupFormat = 1
+)
+
+// About describes a backup.
+type About struct {
+	Format  int       `json:"format"`
+	Made    time.Time `json:"made"`
+	URL     string    `json:"url"`
+	Version string    `json:"version"`
+}
+
+// backup serves POST /v1/admin/backup: a backup of the running host. It contains
+// the host's keys, so it is for the operator of the machine alone. One backup is made
+// at a time, because each needs copyFile until its end; another is Conflict.
+func (h *Host) backup(w http.ResponseWriter, r *http.Request) {
+	if !h.backingUp.TryLock() {
+		httpapi.Fail(w, problem.New(problem.Conflict, "another backup is being made; try again when it is complete"))
+		return
+	}
+	defer h.backingUp.Unlock()
+	path, err := h.snapshot(r.Context())
+	if err != nil {
+		httpapi.Fail(w, err)
+		return
+	}
+	defer os.Remove(path)
+	w.Header().Set("Content-Type", "application/x-tar")
+	w.Header().Set("Cache-Control", "no-store")
+	if err := h.writeBackup(w, path); err != nil {
+		// The client sees an archive without its end.
+		h.config.Log.ErrorContext(r.Context(), "a backup was not written", "cause", err.Error())
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// snapshot copies the data file.
+func (h *Host) snapshot(ctx context.Context) (string, error) {
+	path := filepath.Join(h.config.Dir, copyFile)
+	// Left over from a process that was killed.
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", problem.Wrap(problem.Unavailable, err, "%s cannot be removed", path)
+	}
+	return path, h.Store.Snapshot(ctx, path)
+}
+
+func (h *Host) writeBackup(to io.Writer, data string) error {
+	about, err := json.Marshal(About{backupFormat, h.config.Now().UTC().Truncate(time.Second), h.config.URL, h.config.Version})
+	if err != nil {
+		return err
+	}
+	key, err := os.ReadFile(filepath.Join(h.config.Dir, SealFile))
+	if err != nil {
+		return err
+	}
+	defer clear(key)
+	f, err := os.Open(data)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(to)
+	for _, part := range []struct {
+		name string
+		size int64
+		from io.Reader
+	}{
+		{aboutFile, int64(len(about)), bytes.NewReader(about)},
+		{SealFile, int64(len(key)), bytes.NewReader(key)},
+		{DataFile, info.Size(), f},
+		{endFile, 0, bytes.NewReader(nil)},
+	} {
+		if err := w.WriteHeader(&tar.Header{Name: part.name, Mode: 0o600, Size: part.size, Typeflag: tar.TypeReg}); err != nil {
+			return err
+		}
+		if _, err := io.Copy(w, part.from); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// Unpack writes the files of a backup to an empty directory. The error is of kind
+// Untrusted for anything but a whole backup.
+func Unpack(from io.Reader, dir string) (about About, err error) {
+	bad := func(cause error, what string) (About, error) {
+		return about, problem.Wrap(problem.Untrusted, cause, "it is no whole backup: %s", what)
+	}
+	r := tar.NewReader(from)
+	for _, want := range []string{aboutFile, SealFile, DataFile, endFile} {
+		header, err := r.Next()
+		if err != nil {
+			return bad(err, want+" is missing")
+		}
+		if header.Name != want || header.Typeflag != tar.TypeReg {
+			return bad(nil, "expected "+want+", got another file")
+		}
+		switch want {
+		case aboutFile:
+			b, err := io.ReadAll(io.LimitReader(r, maxSmall))
+			if err != nil {
+				return bad(err, "its description cannot be read")
+			}
+			if err := json.Unmarshal(b, &about); err != nil || about.Format != backupFormat {
+				return bad(err, "its description is of another format")
+			}
+		case SealFile, DataFile:
+			if want == SealFile && header.Size > maxSmall {
+				return bad(nil, want+" is too large")
+			}
+			if err := unpackFile(r, filepath.Join(dir, want)); err != nil {
+				return about, err
+			}
+		}
+	}
+	if _, err := r.Next(); err != io.EOF {
+		return bad(err, "something follows its end")
+	}
+	return about, nil
+}
+
+func unpackFile(r io.Reader, path string) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be made", path)
+	}
+	written := &writeErrors{w: f}
+	_, err = io.Copy(written, r)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	switch {
+	case written.err != nil:
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", path, err)
+	case err != nil:
+		return problem.Wrap(problem.Untrusted, err, "it is no whole backup: %v", err)
+	}
+	return nil
+}
+
+// writeErrors remembers that writing failed, rather than reading.
+type writeErrors struct {
+	w   io.Writer
+	err error
+}
+
+func (e *writeErrors) Write(b []byte) (int, error) {
+	n, err := e.w.Write(b)
+	if err != nil {
+		e.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,85 @@
+package standalone
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// HealthPath and ReadyPath are for who watches the host. They are answered under
+// any Host, because balancers ask by address.
+const (
+	HealthPath = "/health"
+	ReadyPath  = "/ready"
+)
+
+// readyTime bounds the check of ReadyPath.
+const readyTime = 2 * time.Second
+
+// status is the body of both paths.
+type status struct {
+	Status string `json:"status"`
+}
+
+// checked adds to a public handler
+//
+//	GET /health   200 while the process serves
+//	GET /ready    200 if the store and the keys answer, else 503
+//
+// A host of one vacant answers /health as the reference does, with that vacant's
+// name and state (PROTOCOL §6.1).
+func (h *Host) checked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		get := r.Method == http.MethodGet || r.Method == http.MethodHead
+		switch {
+		case get && r.URL.Path == ReadyPath:
+			if err := h.Ready(r.Context()); err != nil {
+				httpapi.Fail(w, err)
+				return
+			}
+			_ = httpapi.Answer(w, http.StatusOK, status{"ready"})
+		case get && r.URL.Path == HealthPath && r.URL.RawQuery == "":
+			page := &answer{header: http.Header{}, status: http.StatusOK}
+			next.ServeHTTP(page, r)
+			if page.status != http.StatusOK {
+				_ = httpapi.Answer(w, http.StatusOK, status{"ok"})
+				return
+			}
+			for name, values := range page.header {
+				w.Header()[name] = values
+			}
+			_, _ = w.Write(page.body.Bytes())
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// Ready reports whether the store and the keys answer. It opens the host's own
+// identity, which needs both.
+func (h *Host) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	if _, _, err := h.Vacants.List(ctx, "", 1); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the store does not answer")
+	}
+	if _, err := h.Vacants.Self(ctx); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the keys do not open")
+	}
+	return nil
+}
+
+// answer keeps an answer.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(b []byte) (int, error) { return a.body.Write(b) }

@@ -1,0 +1,241 @@
+package standalone
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// journalDir is where the log of a host is kept in its data directory: a file of
+// JSON lines for each UTC day. It says why calls failed, which may quote an agent,
+// so a file is deleted when the texts of its day become unreadable.
+const journalDir = "journal"
+
+const (
+	dayFormat     = time.DateOnly
+	journalSuffix = ".jsonl"
+	// flushAfter is how long a line may be in memory. A crash loses no more.
+	flushAfter = 10 * time.Millisecond
+	// maxDay bounds the file of a day in bytes. What comes after that is not kept: a
+	// flood of calls must not fill the disk.
+	maxDay = 256 << 20
+)
+
+// Journal writes the log of a host to its data directory. It is safe for
+// concurrent use.
+type Journal struct {
+	dir string
+	now func() time.Time
+
+	mu    sync.Mutex
+	buf   bytes.Buffer
+	flush *time.Timer
+	file  *os.File
+	day   string
+	size  int64
+	err   error // of the last write; the host goes on without a journal
+}
+
+// OpenJournal opens the journal of a data directory and deletes files that are too
+// old.
+func OpenJournal(dir string, now func() time.Time) (*Journal, error) {
+	path := filepath.Join(dir, journalDir)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "the journal %s cannot be made", path)
+	}
+	j := &Journal{dir: path, now: now}
+	j.sweep(now())
+	return j, nil
+}
+
+// Write keeps a line. It returns no error, because a full disk must not stop the
+// host; Close returns it.
+func (j *Journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.buf.Write(line)
+	if j.flush == nil {
+		j.flush = time.AfterFunc(flushAfter, func() {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.write()
+		})
+	}
+	return len(line), nil
+}
+
+// write writes the buffer to the file of today.
+func (j *Journal) write() {
+	j.flush = nil
+	defer j.buf.Reset()
+	if today := j.now().UTC().Format(dayFormat); today != j.day || j.file == nil {
+		if j.file != nil {
+			j.file.Close()
+		}
+		j.sweep(j.now())
+		j.day, j.size = today, 0
+		j.file, j.err = os.OpenFile(filepath.Join(j.dir, today+journalSuffix), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if j.err != nil {
+			j.file = nil
+			return
+		}
+		if info, err := j.file.Stat(); err == nil {
+			j.size = info.Size()
+		}
+	}
+	if j.size >= maxDay {
+		j.err = fmt.Errorf("the journal of %s is full at %d bytes", j.day, j.size)
+		return
+	}
+	n, err := j.file.Write(j.buf.Bytes())
+	j.size += int64(n)
+	if err != nil {
+		j.err = err
+	}
+}
+
+// sweep deletes the files of days whose texts cannot be read any more.
+func (j *Journal) sweep(now time.Time) {
+	days, err := journalDays(j.dir)
+	if err != nil {
+		return
+	}
+	for _, day := range days {
+		began, err := time.Parse(dayFormat, day)
+		if err == nil && !now.Before(began.Add(24*time.Hour+textkeys.MinRetention)) {
+			os.Remove(filepath.Join(j.dir, day+journalSuffix))
+		}
+	}
+}
+
+// Close writes what is left. The error is that of the last write that failed.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.flush != nil {
+		j.flush.Stop()
+		j.write()
+	}
+	if j.file != nil {
+		j.err = errors.Join(j.err, j.file.Close())
+		j.file = nil
+	}
+	if j.err != nil {
+		return problem.Wrap(problem.Unavailable, j.err, "the journal in %s is not complete", j.dir)
+	}
+	return nil
+}
+
+func journalDays(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var days []string
+	for _, e := range entries {
+		if day, ok := strings.CutSuffix(e.Name(), journalSuffix); ok && e.Type().IsRegular() {
+			days = append(days, day)
+		}
+	}
+	slices.Sort(days)
+	return days, nil
+}
+
+// JournalReader reads the journal of a data directory, also while a host writes
+// it. It is for one goroutine.
+type JournalReader struct {
+	dir  string
+	day  string // of the file that is read
+	file *os.File
+	rest []byte // the beginning of a line that is not whole yet
+}
+
+// ReadJournal begins to read the journal of a data directory with the file of
+// a day; its error is of kind NotFound if no host has kept one.
+func ReadJournal(dir string, from time.Time) (*JournalReader, error) {
+	path := filepath.Join(dir, journalDir)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, problem.New(problem.NotFound, "no host has kept a journal in %s", dir)
+	}
+	return &JournalReader{dir: path, day: from.UTC().AddDate(0, 0, -1).Format(dayFormat)}, nil
+}
+
+// Next passes the lines that were written since, in order, to fn, without their
+// newlines.
+func (r *JournalReader) Next(ctx context.Context, fn func(line []byte) error) error {
+	for {
+		if err := r.rows(ctx, fn); err != nil {
+			return err
+		}
+		days, err := journalDays(r.dir)
+		if err != nil {
+			return problem.Wrap(problem.Unavailable, err, "the journal %s cannot be read", r.dir)
+		}
+		next := slices.IndexFunc(days, func(day string) bool { return day > r.day })
+		if next < 0 {
+			return nil
+		}
+		// The last lines of the day may have come since.
+		if err := r.rows(ctx, fn); err != nil {
+			return err
+		}
+		r.Close()
+		file, err := os.Open(filepath.Join(r.dir, days[next]+journalSuffix))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return problem.Wrap(problem.Unavailable, err, "the journal of %s cannot be read", days[next])
+		}
+		r.file, r.day, r.rest = file, days[next], nil
+		if err != nil {
+			r.file = nil // it was swept
+		}
+	}
+}
+
+// rows reads the open file to its end.
+func (r *JournalReader) rows(ctx context.Context, fn func([]byte) error) error {
+	if r.file == nil {
+		return nil
+	}
+	chunk := make([]byte, 64<<10)
+	for ctx.Err() == nil {
+		n, err := r.file.Read(chunk)
+		r.rest = append(r.rest, chunk[:n]...)
+		for {
+			line, rest, whole := bytes.Cut(r.rest, []byte("\n"))
+			if !whole {
+				break
+			}
+			r.rest = rest
+			if err := fn(line); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return problem.Wrap(problem.Unavailable, err, "the journal of %s cannot be read", r.day)
+		}
+	}
+	return ctx.Err()
+}
+
+// Close closes the file that is read.
+func (r *JournalReader) Close() {
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+}

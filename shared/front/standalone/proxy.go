@@ -1,0 +1,100 @@
+package standalone
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// BehindProxy sets RemoteAddr to the caller's address as the trusted proxies saw
+// it (X-Forwarded-For), and refuses requests that reached such a proxy over plain
+// http where the host's URL is https (X-Forwarded-Proto). Of the addresses in
+// X-Forwarded-For it takes the last that is not a trusted proxy's: whoever sends a
+// request chooses what stands before it. From other peers both headers are
+// ignored, and no handler sees them.
+func BehindProxy(trusted []netip.Prefix, https bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		chain, proto := r.Header.Values("X-Forwarded-For"), r.Header.Values("X-Forwarded-Proto")
+		r.Header.Del("X-Forwarded-For")
+		r.Header.Del("X-Forwarded-Proto")
+		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && trusts(trusted, peer.Addr()) {
+			if addr, ok := forwarded(trusted, chain); ok {
+				r.RemoteAddr = addr.String()
+			}
+			if https && len(proto) > 0 && !strings.EqualFold(strings.TrimSpace(proto[len(proto)-1]), "https") {
+				httpapi.Fail(w, problem.New(problem.Forbidden, "this host is reached over https only"))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// forwarded is the last address of a chain that is not a trusted proxy's.
+func forwarded(trusted []netip.Prefix, chain []string) (netip.Addr, bool) {
+	hops := strings.Split(strings.Join(chain, ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		hop = strings.TrimSpace(hop)
+		addr, err := netip.ParseAddr(strings.Trim(hop, "[]"))
+		if err != nil {
+			at, err := netip.ParseAddrPort(hop)
+			if err != nil {
+				return netip.Addr{}, false
+			}
+			addr = at.Addr()
+		}
+		if !trusts(trusted, addr) {
+			return addr.Unmap(), true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+func trusts(trusted []netip.Prefix, addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// ParseBase parses the URL at which others reach a host, without a slash at its
+// end: https://HOST without a path, or http if HOST is this machine.
+func ParseBase(s string) (base *url.URL, ok bool) {
+	u, err := url.Parse(strings.TrimRight(s, "/"))
+	if err != nil || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil || u.Opaque != "" {
+		return nil, false
+	}
+	return u, u.Scheme == "https" || u.Scheme == "http" && outbound.IsThisMachine(u.Hostname())
+}
+
+// Guard limits the requests of an address and refuses those to another Host than
+// base: any but loopback if base is this machine.
+func Guard(base *url.URL, limits edge.Config, next http.Handler) http.Handler {
+	next = edge.Limit(limits, next)
+	if outbound.IsThisMachine(base.Hostname()) {
+		return serve.LoopbackOnly(next)
+	}
+	return OnlyFor(base, next)
+}
+
+// OnlyFor refuses requests to another Host than that of the host's URL. Otherwise
+// a name that its owner points at this host could make browsers and caches treat
+// its answers as that site's. HealthPath and ReadyPath are answered in any case.
+func OnlyFor(base *url.URL, next http.Handler) http.Handler {
+	want := strings.ToLower(base.Host)
+	standard := map[string]string{"https": ":443", "http": ":80"}[base.Scheme]
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := strings.ToLower(r.Host)
+		if strings.TrimSuffix(got, standard) != strings.TrimSuffix(want, standard) && r.URL.Path != HealthPath && r.URL.Path != ReadyPath {
+			httpapi.Fail(w, problem.New(problem.Misdirected, "Host: expected %s, got %.80q", base.Host, r.Host))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

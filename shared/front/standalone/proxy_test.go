@@ -1,0 +1,133 @@
+package standalone_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+)
+
+func TestOnlyATrustedProxySaysWhoAsks(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/8")}
+	for name, tt := range map[string]struct {
+		peer       string
+		forwarded  []string
+		proto      string
+		want       string // the handler's RemoteAddr; "" if it is refused
+		wantHeader bool
+	}{
+		"a caller without a proxy":           {"192.0.2.1:5000", nil, "", "192.0.2.1:5000", false},
+		"a caller who claims another":        {"192.0.2.1:5000", []string{"198.51.100.7"}, "https", "192.0.2.1:5000", false},
+		"a caller who claims plain http":     {"192.0.2.1:5000", nil, "http", "192.0.2.1:5000", false},
+		"through the proxy":                  {"10.0.0.9:5000", []string{"198.51.100.7"}, "https", "198.51.100.7", false},
+		"a lie before the proxy's own word":  {"10.0.0.9:5000", []string{"203.0.113.1, 198.51.100.7"}, "https", "198.51.100.7", false},
+		"a lie in a line of its own":         {"10.0.0.9:5000", []string{"203.0.113.1", "198.51.100.7"}, "https", "198.51.100.7", false},
+		"two proxies":                        {"10.0.0.9:5000", []string{"198.51.100.7, 10.0.0.3"}, "https", "198.51.100.7", false},
+		"only proxies":                       {"10.0.0.9:5000", []string{"10.0.0.4, 10.0.0.3"}, "https", "10.0.0.9:5000", false},
+		"IPv6 through an IPv6 proxy":         {"[fd00::1]:5000", []string{"2001:db8::7"}, "https", "2001:db8::7", false},
+		"IPv6 with a port":                   {"[fd00::1]:5000", []string{"[2001:db8::7]:443"}, "https", "2001:db8::7", false},
+		"a proxy mapped into IPv6":           {"[::ffff:10.0.0.9]:5000", []string{"198.51.100.7"}, "https", "198.51.100.7", false},
+		"no address from the proxy":          {"10.0.0.9:5000", []string{"unknown"}, "https", "10.0.0.9:5000", false},
+		"nothing from the proxy":             {"10.0.0.9:5000", nil, "", "10.0.0.9:5000", false},
+		"plain http to the proxy":            {"10.0.0.9:5000", []string{"198.51.100.7"}, "http", "", false},
+		"plain http to the last proxy alone": {"10.0.0.9:5000", []string{"198.51.100.7"}, "HTTP", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			h := standalone.BehindProxy(trusted, true, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				got = r.RemoteAddr
+				if r.Header.Get("X-Forwarded-For")+r.Header.Get("X-Forwarded-Proto") != "" {
+					t.Error("the handler sees the proxy's headers")
+				}
+			}))
+			r := httptest.NewRequest("GET", "/", nil)
+			r.RemoteAddr = tt.peer
+			r.Header["X-Forwarded-For"] = tt.forwarded
+			if tt.proto != "" {
+				r.Header.Set("X-Forwarded-Proto", tt.proto)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if got != tt.want || (tt.want == "") != (w.Code == http.StatusForbidden) {
+				t.Errorf("the handler sees %q, status %d; want %q", got, w.Code, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzForwarded(f *testing.F) {
+	f.Add("198.51.100.7, 10.0.0.3")
+	f.Add("[::1]:80,,")
+	f.Fuzz(func(t *testing.T, header string) {
+		trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		h := standalone.BehindProxy(trusted, false, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			addr, err := netip.ParseAddr(r.RemoteAddr)
+			if r.RemoteAddr != "10.0.0.9:5000" && (err != nil || trusted[0].Contains(addr)) {
+				t.Errorf("X-Forwarded-For: %q makes RemoteAddr %q", header, r.RemoteAddr)
+			}
+		}))
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = "10.0.0.9:5000"
+		r.Header["X-Forwarded-For"] = []string{header}
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	})
+}
+
+func TestOnlyRequestsForItsOwnURLAreAnswered(t *testing.T) {
+	for _, tt := range []struct {
+		base, host, path string
+		want             int
+	}{
+		{"https://agents.example.org", "agents.example.org", "/", 200},
+		{"https://agents.example.org", "AGENTS.example.org:443", "/", 200},
+		{"https://agents.example.org", "agents.example.org:80", "/", 421},
+		{"https://agents.example.org", "evil.example", "/v/demo/card", 421},
+		{"https://agents.example.org", "agents.example.org.evil.example", "/", 421},
+		{"https://agents.example.org", "10.0.0.5:8080", "/health", 200},
+		{"https://agents.example.org", "10.0.0.5:8080", "/ready", 200},
+		{"https://agents.example.org", "10.0.0.5:8080", "/v/demo/health", 421},
+		{"https://agents.example.org:8443", "agents.example.org:8443", "/", 200},
+		{"https://agents.example.org:8443", "agents.example.org", "/", 421},
+	} {
+		base, err := url.Parse(tt.base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := standalone.OnlyFor(base, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		r := httptest.NewRequest("GET", tt.path, nil)
+		r.Host = tt.host
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != tt.want || tt.want != 200 && !strings.Contains(w.Body.String(), "Host: expected "+base.Host) {
+			t.Errorf("%s at %s for %s = %d %s, want %d", tt.path, tt.host, tt.base, w.Code, w.Body, tt.want)
+		}
+	}
+}
+
+func TestABaseIsHTTPSOrThisMachine(t *testing.T) {
+	for s, want := range map[string]string{
+		"https://agents.example.org":       "https://agents.example.org",
+		"https://agents.example.org:8443/": "https://agents.example.org:8443",
+		"http://127.0.0.1:8080":            "http://127.0.0.1:8080",
+		"http://localhost":                 "http://localhost",
+		"http://agents.example.org":        "",
+		"https://agents.example.org/under": "",
+		"https://agents.example.org?a=b":   "",
+		"https://agents.example.org?":      "",
+		"https://agents.example.org#part":  "",
+		"https://me@agents.example.org":    "",
+		"https://:8443":                    "",
+		"ftp://127.0.0.1":                  "",
+		"agents.example.org":               "",
+		"":                                 "",
+	} {
+		base, ok := standalone.ParseBase(s)
+		if ok != (want != "") || ok && base.String() != want {
+			t.Errorf("ParseBase(%q) = %v, %t; want %q", s, base, ok, want)
+		}
+	}
+}

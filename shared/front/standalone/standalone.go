@@ -1,0 +1,319 @@
+// Package standalone runs a host in one process over a data directory: its data
+// file, the key that seals its secrets, its search index, its log, and the socket
+// of its operator. `vacancy dev`, `vacancy serve` and package agent are made of
+// it.
+//
+// The invariants: one process at a time has a data directory. The public listener
+// serves no admin route. After Run returns, every accepted call is decided or
+// will be by the next start.
+package standalone
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+)
+
+// Files of a data directory. The admin socket is there too.
+const (
+	DataFile = "vacancy.db"
+	SealFile = "seal.key"
+	// SearchDir is the search index, which can be rebuilt from the data file.
+	SearchDir = "search"
+	// urlFile is the base URL of the last run, for commands that open the data file
+	// while no host runs.
+	urlFile = "url"
+)
+
+// DefaultURL is the base URL of a data directory over which no host has run yet.
+const DefaultURL = "http://127.0.0.1:8080"
+
+// Config configures a Host. Dir, Log, Now and Rand are required.
+type Config struct {
+	Dir string // created if it is missing
+	URL string // base URL, as callers reach the host; "": that of the last run
+	// AllowLoopback lets vacants reach endpoints on loopback, where their owner's
+	// agents run.
+	AllowLoopback bool
+	// Substrates are offered besides echo and http.
+	Substrates substrate.Kinds
+	// New takes a directory whose data file is missing or empty for a new host,
+	// although one has run over it.
+	New bool
+	// WrapStore, if set, wraps the data file.
+	WrapStore func(store.Store) store.Store
+	Version   string // of Vacancy, for GET /v1/admin/host
+	Log       *slog.Logger
+	Now       func() time.Time
+	Rand      io.Reader // safe for concurrent use
+}
+
+// Host is the host of a data directory in this process, which holds the lock of
+// the data file.
+type Host struct {
+	*serve.Server
+	Store *bolt.Store
+
+	config  Config
+	counts  *counts
+	started time.Time
+
+	backingUp sync.Mutex
+}
+
+// Open opens the host of a data directory.
+func Open(c Config) (*Host, error) {
+	if err := serve.EnsurePrivate(c.Dir); err != nil {
+		return nil, err
+	}
+	if c.URL == "" {
+		c.URL = lastURL(c.Dir)
+	}
+	path, seal := filepath.Join(c.Dir, DataFile), filepath.Join(c.Dir, SealFile)
+	if err := c.checkFiles(path, seal); err != nil {
+		return nil, err
+	}
+	vault, err := local.Open(seal, c.Rand)
+	if err != nil {
+		return nil, err
+	}
+	file, err := bolt.Open(path, bolt.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := ofThisKey(file, vault); err != nil {
+		return nil, errors.Join(problem.Wrap(problem.Damaged, err, "%s is of another host: %s, the key beside it, does not open what it has sealed; put back what belongs together", path, seal), file.Close())
+	}
+	var data store.Store = file
+	if c.WrapStore != nil {
+		data = c.WrapStore(file)
+	}
+	// Reports need the file itself, because only it can be walked.
+	all := export.Config{Source: file, Vault: vault, Now: c.Now}
+	counted := &counts{Handler: c.Log.Handler()}
+	c.Log = slog.New(counted)
+	host := &Host{Store: file, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second)}
+	server, err := serve.Config{
+		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, Substrates: c.Substrates,
+		URL: c.URL, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
+		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
+		// A vacant that runs elsewhere is listed if it answers.
+		Probe: registry.Prober(outbound.New(outbound.Options{AllowLoopback: c.AllowLoopback})), SealsLog: true, Causes: true,
+	}.Open()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	host.Server = server
+	return host, nil
+}
+
+// Close wipes keys from memory and unlocks the data file.
+func (h *Host) Close() error {
+	h.Vacants.Close()
+	return h.Store.Close()
+}
+
+// checkFiles refuses to take what is left of a host for a new one.
+func (c *Config) checkFiles(path, seal string) error {
+	info, err := os.Stat(path)
+	there := err == nil && info.Size() > 0
+	switch {
+	case there && !IsThere(seal):
+		// A new key would open nothing, and hide that the old one is missing.
+		return problem.New(problem.Damaged, "%s is there and %s, the key that seals its secrets, is not: put it back", path, seal)
+	case there || c.New || !IsThere(seal):
+		return nil
+	case IsThere(filepath.Join(c.Dir, SearchDir)) || IsThere(filepath.Join(c.Dir, urlFile)):
+		return problem.New(problem.Damaged, "a host has run over %s, and its data file %s is missing or empty", c.Dir, path)
+	}
+	return nil // a first start that was ended before it made the file
+}
+
+// ofThisKey reports whether the host's identity in a data file was sealed by vault.
+func ofThisKey(file *bolt.Store, vault custody.Vault) error {
+	ctx := context.Background()
+	d, err := file.Doc(ctx, vacants.SelfKey())
+	if err != nil || d.Version == 0 {
+		return err
+	}
+	return vacants.CheckSelf(ctx, d, vault)
+}
+
+// lastURL is the base URL of the last run over a data directory.
+func lastURL(dir string) string {
+	b, err := os.ReadFile(filepath.Join(dir, urlFile))
+	if err != nil || len(bytes.TrimSpace(b)) == 0 {
+		return DefaultURL
+	}
+	return string(bytes.TrimSpace(b))
+}
+
+// keepURL keeps the base URL for lastURL. It is a convenience: cards are signed
+// again for the right URL when the host starts.
+func (h *Host) keepURL(ctx context.Context) {
+	path := filepath.Join(h.config.Dir, urlFile)
+	if h.config.URL == lastURL(h.config.Dir) {
+		return
+	}
+	if err := os.WriteFile(path, []byte(h.config.URL+"\n"), 0o600); err != nil {
+		h.config.Log.WarnContext(ctx, "the host's URL could not be kept", "cause", err.Error())
+	}
+}
+
+// IsThere reports whether a file exists.
+func IsThere(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// Intervals of a running host.
+const (
+	// sweepEvery is the interval of looking for expired keys: text keys expire
+	// after hours, keys in memory after minutes.
+	sweepEvery = time.Minute
+	// sealEvery is how often the registry's log is sealed, if there are new events.
+	sealEvery = time.Minute
+)
+
+// CallGrace is enough for the slowest call and the writing of its answer.
+const CallGrace = call.DefaultWork + call.Grace
+
+// gcPercent lets the heap, which is a few megabytes, grow to five times the
+// live data: measured, a tenth less CPU for each call at 15 MB more memory.
+const gcPercent = 400
+
+// Running configures a running host.
+type Running struct {
+	// Public is the public listener. Run closes it.
+	Public net.Listener
+	// Wrap, if set, wraps the handler of the public listener: who may send requests,
+	// and how many.
+	Wrap func(http.Handler) http.Handler
+	// Index is the search index; nil: one in the data directory.
+	Index search.Index
+	// Witnesses are verifier keys of unregistered witnesses that may cosign the log.
+	Witnesses []string
+	// Grace is how long running calls may take to end; 0: CallGrace.
+	Grace time.Duration
+	// Endpoints, if set, wraps the endpoints: the public one, then the admin socket.
+	Endpoints func(...serve.Endpoint) []serve.Endpoint
+}
+
+// Run serves until ctx ends or a listener fails, then lets running calls end.
+// ready is called once requests are answered; its error ends the run.
+func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) error) (err error) {
+	defer r.Public.Close()
+	if r.Grace == 0 {
+		r.Grace = CallGrace
+	}
+	socket, err := serve.ListenAdmin(h.config.Dir, h.config.Rand)
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	log, err := h.OpenLog(r.Witnesses)
+	if err != nil {
+		return err
+	}
+	if r.Index == nil {
+		index, err := openIndex(filepath.Join(h.config.Dir, SearchDir), h.config.Log)
+		if err != nil {
+			return err
+		}
+		r.Index = index
+	}
+	defer func() { err = errors.Join(err, r.Index.Close()) }()
+	found := h.OpenSearch(r.Index)
+	h.keepURL(ctx)
+	h.signCards(ctx)
+	h.LogGateWarnings(ctx, h.config.Log)
+	debug.SetGCPercent(gcPercent)
+	public := h.checked(serve.Handlers{
+		Message: h.Message, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(),
+	}.Public())
+	if r.Wrap != nil {
+		public = r.Wrap(public)
+	}
+	endpoints := []serve.Endpoint{
+		{Listener: r.Public, Handler: public},
+		{Listener: socket, Handler: serve.AdminHandler(socket, h.Admin()), Streams: true},
+	}
+	if r.Endpoints != nil {
+		endpoints = r.Endpoints(endpoints...)
+	}
+	// When either the caller or a listener ends the run, both end.
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	served := make(chan error, 1)
+	go func() { served <- serve.Run(ctx, h.config.Log, r.Grace, endpoints...); end() }()
+	go h.MaintainEvery(ctx, sweepEvery, h.config.Log)
+	go h.keep(ctx, found, log)
+	if err := ready(ctx); err != nil {
+		end()
+		return errors.Join(err, <-served)
+	}
+	<-ctx.Done()
+	return <-served
+}
+
+// signCards signs cards again that name another address. One damaged vacant does
+// not keep the others from answering: it is logged, and fsck reports it.
+func (h *Host) signCards(ctx context.Context) {
+	signed, err := h.Vacants.Rebase(ctx)
+	if signed > 0 {
+		h.config.Log.InfoContext(ctx, "cards signed again for this address", "cards", signed)
+	}
+	if err != nil {
+		h.config.Log.ErrorContext(ctx, "cards could not be signed again", "cause", err.Error())
+	}
+}
+
+// openIndex opens the index in a directory. A damaged one, or one of another
+// format, is deleted and rebuilt; nothing is lost.
+func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
+	index, err := bleve.Open(dir)
+	if !problem.Is(err, problem.Damaged) {
+		return index, err
+	}
+	log.Warn("the search index is rebuilt", "folder", dir, "cause", err.Error())
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "the damaged search index in %s cannot be removed", dir)
+	}
+	return bleve.Open(dir)
+}
+
+// keep updates the index, so that the first search need not, and seals the log
+// at intervals, until ctx ends.
+func (h *Host) keep(ctx context.Context, found *serve.Search, log *translog.Log) {
+	if err := found.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
+		h.config.Log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))
+	}
+	serve.SealEvery(ctx, log, sealEvery, h.config.Log)
+}

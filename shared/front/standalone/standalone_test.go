@@ -1,0 +1,176 @@
+package standalone_test
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+)
+
+// running is a host that serves.
+type running struct {
+	*standalone.Host
+	t   *testing.T
+	url string
+	dir string
+	end func() error
+}
+
+func run(t *testing.T, dir string, change ...func(*standalone.Config)) *running {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := standalone.Config{Dir: dir, URL: "http://" + l.Addr().String(), Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader}
+	for _, f := range change {
+		f(&c)
+	}
+	host, err := standalone.Open(c)
+	if err != nil {
+		l.Close()
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- host.Run(ctx, standalone.Running{Public: l, Grace: 10 * time.Second}, func(context.Context) error { close(ready); return nil })
+	}()
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatalf("Run() = %v", err)
+	}
+	r := &running{Host: host, t: t, url: c.URL, dir: dir}
+	stopped := false
+	r.end = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		err := <-ended
+		return join(err, host.Close())
+	}
+	t.Cleanup(func() {
+		if err := r.end(); err != nil {
+			t.Errorf("the host ends with %v", err)
+		}
+	})
+	return r
+}
+
+func join(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *running) get(path string) (int, string) {
+	r.t.Helper()
+	resp, err := http.Get(r.url + path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp.StatusCode, strings.TrimSpace(string(b))
+}
+
+func TestHealthIsOfTheProcessAndReadyOfWhatItNeeds(t *testing.T) {
+	var broken atomic.Bool
+	h := run(t, filepath.Join(t.TempDir(), "host"), func(c *standalone.Config) {
+		c.WrapStore = func(s store.Store) store.Store {
+			return &storetest.Lossy{Store: s, Decide: func(string, []store.Write) storetest.Fate {
+				if broken.Load() {
+					return storetest.Lost
+				}
+				return storetest.Fine
+			}}
+		}
+	})
+	want := func(path string, status int, body string) {
+		t.Helper()
+		if got, b := h.get(path); got != status || !strings.Contains(b, body) {
+			t.Errorf("GET %s = %d %s, want %d with %s", path, got, b, status, body)
+		}
+	}
+	want("/health", 200, `{"status":"ok"}`)
+	want("/ready", 200, `{"status":"ready"}`)
+	want("/health?vacant=nobody", 404, "not hosted here")
+	if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "echoes", Substrate: "echo"}); err != nil {
+		t.Fatal(err)
+	}
+	want("/health", 200, `"name":"demo"`) // as the reference answers
+	if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "other", Capability: "echoes", Substrate: "echo"}); err != nil {
+		t.Fatal(err)
+	}
+	want("/health", 200, `{"status":"ok"}`)
+	broken.Store(true)
+	want("/ready", 503, "the store does not answer")
+	time.Sleep(1100 * time.Millisecond) // what is open is remembered for a second
+	want("/health", 200, `{"status":"ok"}`)
+	want("/v1/admin/vacants", 404, "no such path")
+	broken.Store(false)
+	want("/ready", 200, "ready")
+}
+
+func TestADirectoryHasOneHostAndRemembersItsURL(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "host")
+	h := run(t, dir)
+	c := standalone.Config{Dir: dir, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader}
+	if other, err := standalone.Open(c); !problem.Is(err, problem.Conflict) && !problem.Is(err, problem.Unavailable) {
+		t.Errorf("Open() beside a running host = %v, %v; want a refusal", other, err)
+	}
+	r, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "echoes", Substrate: "echo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := h.url
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	host, err := standalone.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	later, err := host.Vacants.Create(t.Context(), vacants.Spec{Name: "later", Capability: "echoes", Substrate: "echo"})
+	if err != nil || !strings.Contains(string(later.Card), url) || !strings.Contains(string(r.Card), url) {
+		t.Errorf("a card made while no host runs names %s, %v; want %s", later.Card, err, url)
+	}
+}
+
+func TestADataFileWithoutItsKeyIsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "host")
+	if err := run(t, dir).end(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, standalone.SealFile)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := standalone.Open(standalone.Config{Dir: dir, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader})
+	if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "put it back") {
+		t.Errorf("Open() = %v, want that the key is missing", err)
+	}
+}

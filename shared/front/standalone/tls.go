@@ -1,0 +1,135 @@
+package standalone
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/acme"
+	"golang.org/x/crypto/acme/autocert"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// CertFiles are the files of a certificate, in PEM, that are read again when they
+// change.
+type CertFiles struct {
+	Cert, Key string
+	Log       *slog.Logger
+	Now       func() time.Time
+
+	mu      sync.Mutex
+	looked  time.Time
+	stamp   string // of the files that current was read from
+	current *tls.Certificate
+}
+
+// lookEvery is how often the files are looked at, at most.
+const lookEvery = time.Second
+
+// Config reads the files and returns the configuration of a server. The error, of
+// kind Usage, says what is wrong with the files.
+func (c *CertFiles) Config() (*tls.Config, error) {
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	return serverConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.certificate(), nil }), nil
+}
+
+func serverConfig(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: certificate}
+}
+
+// certificate returns the current certificate. Files that cannot be used are
+// logged, and the last good certificate stays.
+func (c *CertFiles) certificate() *tls.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Now()
+	if since := now.Sub(c.looked); since >= 0 && since < lookEvery {
+		return c.current
+	}
+	c.looked = now
+	if c.stamp == c.stat() {
+		return c.current
+	}
+	before := c.stamp
+	if err := c.read(); err != nil {
+		if c.stamp != before { // once for each change
+			c.Log.Error("the new certificate cannot be used; the last one stays", "cause", err.Error())
+		}
+		return c.current
+	}
+	c.Log.Info("the certificate was read again", "not_after", c.current.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	return c.current
+}
+
+// stat is a text that changes with the files.
+func (c *CertFiles) stat() string {
+	text := ""
+	for _, path := range []string{c.Cert, c.Key} {
+		info, err := os.Stat(path)
+		if err != nil {
+			text += err.Error()
+			continue
+		}
+		text += info.ModTime().String() + info.Mode().String()
+	}
+	return text
+}
+
+func (c *CertFiles) read() error {
+	c.stamp = c.stat()
+	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	if err != nil {
+		return problem.Wrap(problem.Usage, err, "the certificate %s and the key %s cannot be used: %v", c.Cert, c.Key, err)
+	}
+	if pair.Leaf == nil {
+		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+			return problem.Wrap(problem.Usage, err, "the certificate %s cannot be read", c.Cert)
+		}
+	}
+	if !c.Now().Before(pair.Leaf.NotAfter) {
+		return problem.New(problem.Usage, "the certificate %s expired at %s", c.Cert, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	c.current = &pair
+	return nil
+}
+
+// Check reports whether the certificate is for a host name.
+func (c *CertFiles) Check(host string) error {
+	if err := c.current.Leaf.VerifyHostname(host); err != nil {
+		return problem.Wrap(problem.Usage, err, "the certificate %s is not for %s: %v", c.Cert, host, err)
+	}
+	return nil
+}
+
+// acmeDir is where certificates of an ACME authority are kept in a data directory.
+const acmeDir = "acme"
+
+// Acme is the configuration of a server whose certificate for a domain comes from
+// an ACME authority, by default Let's Encrypt. The certificate is requested with
+// the first connection, by the challenge tls-alpn-01 at the same listener, and kept
+// in the data directory. client sends the requests to the authority.
+func Acme(dir, domain, authority string, client *http.Client) *tls.Config {
+	m := &autocert.Manager{
+		Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(filepath.Join(dir, acmeDir)), HostPolicy: autocert.HostWhitelist(domain),
+		Client: &acme.Client{DirectoryURL: authority, HTTPClient: client, UserAgent: "vacancy"},
+	}
+	c := serverConfig(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		cert, err := m.GetCertificate(hello)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return nil, problem.Wrap(problem.Unavailable, err, "no certificate for %.80q", hello.ServerName)
+		}
+		return cert, err
+	})
+	c.NextProtos = append(c.NextProtos, acme.ALPNProto)
+	return c
+}

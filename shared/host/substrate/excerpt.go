@@ -1,0 +1,40 @@
+package substrate
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// MaxExcerpt bounds an Excerpt in bytes.
+const MaxExcerpt = 500
+
+const redacted = "[redacted]"
+
+// secrets are the forms in which secrets stand in error messages: after a name,
+// in a URL, with the prefix of a well-known service, or as a long run of random
+// characters. The first group of an expression stays.
+var secrets = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[^\s"',;]+`),
+	regexp.MustCompile(`(?i)((?:authorization|api[-_ ]?key|access[-_ ]?key|token|secret|passw(?:or)?d|pwd|cookie|credential|session|signature)[a-z_-]*\\?["']?\s*(?:[:=]|\bis\b)\s*\\?["']?)[^\s"',;&}\\]+`),
+	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@"']+@`),
+	regexp.MustCompile(`()\b(?:sk|pk|rk|gh[a-z]|glpat|xox[a-z]|hf|npm|vac_[a-z]+|agnt)[-_][A-Za-z0-9_-]{8,}`),
+	regexp.MustCompile(`()\b(?:AKIA|ASIA)[0-9A-Z]{12,}`),
+	regexp.MustCompile(`()\beyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)*`),
+	regexp.MustCompile(`()[A-Za-z0-9+/_=-]{32,}`),
+}
+
+// Excerpt is the beginning of what an agent answered, for its operator: without
+// what looks like a secret, in one line, at most MaxExcerpt bytes.
+func Excerpt(body []byte) string {
+	// Twice the bytes, so that a secret at the cut is seen whole or not at all.
+	s := strings.ToValidUTF8(string(body[:min(len(body), 2*MaxExcerpt)]), "\uFFFD")
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }), " ")
+	for _, re := range secrets {
+		s = re.ReplaceAllString(s, "${1}"+redacted)
+	}
+	if len(s) <= MaxExcerpt {
+		return s
+	}
+	return strings.ToValidUTF8(s[:MaxExcerpt], "")
+}

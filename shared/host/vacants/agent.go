@@ -1,0 +1,33 @@
+package vacants
+
+import (
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// CheckText is the message of CheckAgent.
+const CheckText = "Are you there? Your host asks this once, when a vacant is made or changed, and keeps no answer."
+
+// checkTime bounds CheckAgent, so that it fits an operator's request.
+const checkTime = 10 * time.Second
+
+// CheckAgent asks the agent at the URL of id's substrate one question, as if id
+// asked itself. The error says why a call would fail now (substrate.Substrate).
+// Vacants without such an agent pass.
+func (v *Directory) CheckAgent(ctx context.Context, id identity.ID) error {
+	r, err := v.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	spec, s, err := v.openSubstrate(r.Substrate, nil)
+	if err != nil || spec.Kind != substrate.KindHTTP {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	_, err = s.Answer(ctx, substrate.Question{Text: CheckText, Caller: id, Vacant: id})
+	return err
+}

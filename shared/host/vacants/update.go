@@ -1,0 +1,167 @@
+package vacants
+
+import (
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// Changes are what Update changes of a vacant. Nil fields are left unchanged.
+type Changes struct {
+	Name, Capability *string
+	Substrate        *string // a substrate.Spec in its text form
+	// Seen is the Changed of the record that the changes were decided on; zero:
+	// any. A record that was changed since then is not changed.
+	Seen time.Time
+}
+
+// Update changes the name, capability or substrate of a vacant that is not
+// terminal. A card that names another capability or kind of substrate is signed
+// and, if the vacant is published, published in the same commit. The old name is
+// free afterwards. Calls that were accepted before are answered by the old
+// substrate. Repeating the same changes has no effect. The refusals are Conflict
+// for a record changed since Seen, a taken name or a terminal state, and
+// Malformed.
+func (v *Directory) Update(ctx context.Context, id identity.ID, c Changes) (Record, error) {
+	if err := v.checkChanges(&c); err != nil {
+		return Record{}, err
+	}
+	if err := v.ready(ctx, id); err != nil {
+		return Record{}, err
+	}
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
+	lock := v.lockAll
+	if v.Registry == nil {
+		lock = v.logs.Lock
+	}
+	done, err := lock(ctx, id)
+	if err != nil {
+		return Record{}, err
+	}
+	defer done()
+	var r Record
+	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		r, err = v.updateOnce(ctx, tx, id, &c)
+		return err
+	})
+	return r, err
+}
+
+// checkChanges makes the checks that need no store, and brings the substrate into
+// the form in which records have it.
+func (v *Directory) checkChanges(c *Changes) error {
+	if c.Name == nil && c.Capability == nil && c.Substrate == nil {
+		return problem.Invalid("changes", "name, capability or substrate", "none of them")
+	}
+	if c.Name != nil {
+		if err := registry.CheckNewName(*c.Name); err != nil {
+			return err
+		}
+	}
+	if c.Capability != nil {
+		if err := checkCapability(*c.Capability); err != nil {
+			return err
+		}
+	}
+	if c.Substrate == nil {
+		return nil
+	}
+	spec, _, err := v.openSubstrate(*c.Substrate, nil)
+	text := spec.String()
+	c.Substrate = &text
+	return err
+}
+
+func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID, c *Changes) (Record, error) {
+	r, err := v.Get(ctx, id)
+	switch {
+	case err != nil:
+		return r, err
+	case r.IsDeleted():
+		return r, deleted(&r)
+	case c.done(&r):
+		return r, nil
+	case !c.Seen.IsZero() && !r.Changed.Equal(c.Seen):
+		return r, problem.New(problem.Conflict, "vacant %s was changed meanwhile; look at it and send the change again", r.Name)
+	case r.State.Closed():
+		return r, problem.New(problem.Conflict, "vacant %s is %s; it cannot be updated", r.Name, r.State)
+	}
+	if err := v.rename(ctx, tx, &r, c.Name); err != nil {
+		return r, err
+	}
+	kind := ""
+	if c.Substrate != nil {
+		r.Substrate = *c.Substrate
+		kind = kindOf(r.Substrate)
+	}
+	base, err := v.base(ctx)
+	if err != nil {
+		return r, err
+	}
+	capability := r.Capability
+	if c.Capability != nil {
+		capability = *c.Capability
+	}
+	after := r
+	card, signed, err := v.current(ctx, &after, base, capability, kind)
+	if err != nil {
+		return r, err
+	}
+	e := &entry{logbook.KindUpdated, logbook.Updated(r.Name, kindOf(r.Substrate))}
+	if signed {
+		published, err := v.published(ctx, id)
+		if err != nil {
+			return r, err
+		}
+		if published {
+			r, _, err = v.publishOnce(ctx, tx, r, "updated", func(g *registry.Registration) (PublishOptions, error) {
+				return PublishOptions{Capability: &capability, Visibility: &g.Signed, kind: kind}, nil
+			})
+			return r, err
+		}
+		e = &entry{logbook.KindCardSigned, logbook.CardSigned(card.Hash(), card.Endpoint)}
+	}
+	if v.Registry != nil {
+		if err := v.Registry.SetName(ctx, tx, id, r.Name); err != nil {
+			return r, err
+		}
+	}
+	return after, v.addChange(ctx, tx, &after, e)
+}
+
+// rename adds to tx that name, if it is another, leads to r, and that the old
+// name leads to nobody.
+func (v *Directory) rename(ctx context.Context, tx *store.Tx, r *Record, name *string) error {
+	if name == nil || *name == r.Name {
+		return nil
+	}
+	old, err := tx.Doc(ctx, NameKey(r.Name))
+	if err != nil {
+		return err
+	}
+	if err := v.claim(ctx, tx, *name, r.ID); err != nil {
+		return err
+	}
+	tx.Delete(old.Key)
+	r.Name = *name
+	return nil
+}
+
+// done reports whether r has all changes.
+func (c *Changes) done(r *Record) bool {
+	return (c.Name == nil || *c.Name == r.Name) && (c.Capability == nil || *c.Capability == r.Capability) &&
+		(c.Substrate == nil || *c.Substrate == r.Substrate)
+}
+
+// kindOf is the kind of a substrate that was checked.
+func kindOf(text string) string {
+	spec, _ := substrate.Parse(text)
+	return spec.Kind
+}

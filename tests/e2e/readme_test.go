@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// Addresses that the README uses; a story has free ports.
+const (
+	readmeHost  = "http://127.0.0.1:8080"
+	readmeAgent = "127.0.0.1:9000"
+)
+
+// frontPage is the README's text with the story's addresses.
+func frontPage(ts *testscript.TestScript) string {
+	b, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	ts.Check(err)
+	return strings.NewReplacer(readmeHost, ts.Getenv("URL"), readmeAgent, ts.Getenv("AGENT")).Replace(string(b))
+}
+
+// blocks are the code blocks of a language in a page.
+func blocks(page, language string) (all []string) {
+	for _, rest := range strings.Split(page, "\n```"+language+"\n")[1:] {
+		block, _, _ := strings.Cut(rest, "\n```")
+		all = append(all, block)
+	}
+	return all
+}
+
+// startAgent is the command: agent, which starts the README's agent at a free port;
+// $AGENT is its address. `agent stop` ends it.
+func startAgent(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: agent")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		ts.Fatalf("python3: %v; install it with the system's package manager", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	address := l.Addr().String()
+	ts.Check(l.Close())
+	ts.Setenv("AGENT", address)
+	_, port, err := net.SplitHostPort(address)
+	ts.Check(err)
+	program := blocks(frontPage(ts), "python")
+	if len(program) != 1 || !strings.Contains(program[0], `("127.0.0.1", 9000)`) {
+		ts.Fatalf("the README has %d programs, want one that listens at %s", len(program), readmeAgent)
+	}
+	file := ts.MkAbs("agent.py")
+	ts.Check(os.WriteFile(file, []byte(strings.Replace(program[0], "9000", port, 1)), 0o600))
+	cmd := exec.Command(python, file)
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for deadline := time.Now().Add(patience); ; {
+		c, err := net.DialTimeout("tcp", address, time.Second)
+		if err == nil {
+			c.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("the README's agent does not listen: %v", err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// notHere are commands of the README that a story cannot run: they need an account
+// on AWS, a name on the internet, or are this very test.
+var notHere = []string{"go run ", "go install ", "tests/run", "vacancy serve ", "vacancy deploy ", "vacancy call hello "}
+
+// frontPageCommands is the command: frontpage FILE, which writes every command of
+// the README that a story can run to FILE, in order.
+func frontPageCommands(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: frontpage FILE")
+	}
+	script := []string{"set -ex"}
+	for _, block := range blocks(frontPage(ts), "sh") {
+		for line := range strings.SplitSeq(block, "\n") {
+			if !slices.ContainsFunc(notHere, func(begins string) bool { return strings.HasPrefix(line, begins) }) {
+				script = append(script, line)
+			}
+		}
+	}
+	if len(script) < 10 {
+		ts.Fatalf("the README has %d commands, want more", len(script)-1)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Join(script, "\n")+"\n"), 0o600))
+}
