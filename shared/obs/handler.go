@@ -26,23 +26,32 @@ const (
 type Config struct {
 	Stage, Function string
 	Version         string // not on lines of calls, which are many
+	// Public marks a process that strangers call: lines of requests that wrote
+	// nothing are limited to QuietPerSecond.
+	Public bool
 }
 
 // NewHandler writes records as JSON lines. Within an invocation (With), each
 // line has its request and trace id; the line of the call also has its counts
 // and an embedded metrics block, from which CloudWatch makes the metrics calls,
 // ms, trips, wcu, rcu, failed and refused by stage and function. Zero values
-// except ms are omitted, because log bytes are billed.
+// except ms are omitted, because log bytes are billed. A line with more than one
+// call sums up requests that were not logged; its ms is that of the last.
 //
 // The line of a successful call has at most 470 bytes, which the cost model
 // relies on.
 func NewHandler(w io.Writer, c Config) slog.Handler {
-	return &handler{out: slog.NewJSONHandler(w, nil), config: c}
+	h := &handler{out: slog.NewJSONHandler(w, nil), config: c}
+	if c.Public {
+		h.quiet = &quiet{}
+	}
+	return h
 }
 
 type handler struct {
 	out    slog.Handler
 	config Config
+	quiet  *quiet
 	within []part // attributes and groups of WithAttrs and WithGroup, outermost first
 }
 
@@ -70,7 +79,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 
 func (h *handler) with(p part) slog.Handler {
 	within := append(h.within[:len(h.within):len(h.within)], p)
-	return &handler{out: h.out, config: h.config, within: within}
+	return &handler{out: h.out, config: h.config, quiet: h.quiet, within: within}
 }
 
 // Handle writes one line. Attributes that obs adds stand at the root whatever
@@ -101,8 +110,13 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	line.AddAttrs(attrs...)
 	if u != nil && verdict {
 		if counts, first := u.tell(); first {
+			held, ok := h.quiet.take(counts, status, r.Time)
+			if !ok {
+				return nil
+			}
+			held.add(counts, status)
 			line.Time = time.Time{} // the metrics block has the time
-			line.AddAttrs(metrics(u, counts, status, timed(attrs), r.Time)...)
+			line.AddAttrs(metrics(u, held, counts.Writes, timed(attrs), r.Time)...)
 		}
 	}
 	return h.out.Handle(ctx, line)
@@ -145,33 +159,34 @@ func timed(attrs []slog.Attr) bool {
 	return false
 }
 
-// metrics returns the counts of an invocation and the block that names them.
-func metrics(u *Usage, c Counts, status int, timed bool, at time.Time) []slog.Attr {
+// metrics returns the counts of an invocation, with those of requests that it
+// sums up, and the block that names them.
+func metrics(u *Usage, h held, writes float64, timed bool, at time.Time) []slog.Attr {
 	names := []string{"calls", "ms"}
-	attrs := []slog.Attr{slog.Int("calls", 1)}
+	attrs := []slog.Attr{slog.Int("calls", h.requests)}
 	if !timed {
 		attrs = append(attrs, slog.Float64("ms", u.Milliseconds()))
 	}
-	if c.Trips > 0 {
-		names, attrs = append(names, "trips"), append(attrs, slog.Int("trips", c.Trips))
+	if h.Trips > 0 {
+		names, attrs = append(names, "trips"), append(attrs, slog.Int("trips", h.Trips))
 	}
-	if c.Writes > 0 {
-		names, attrs = append(names, "wcu"), append(attrs, slog.Float64("wcu", c.Writes))
+	if writes > 0 {
+		names, attrs = append(names, "wcu"), append(attrs, slog.Float64("wcu", writes))
 	}
-	if c.Reads > 0 {
-		names, attrs = append(names, "rcu"), append(attrs, slog.Float64("rcu", c.Reads))
+	if h.Reads > 0 {
+		names, attrs = append(names, "rcu"), append(attrs, slog.Float64("rcu", h.Reads))
 	}
-	if c.KMS > 0 {
-		attrs = append(attrs, slog.Int("kms", c.KMS))
+	if h.KMS > 0 {
+		attrs = append(attrs, slog.Int("kms", h.KMS))
 	}
 	if u.call.Cold {
 		attrs = append(attrs, slog.Bool("cold", true))
 	}
-	switch {
-	case status >= http.StatusInternalServerError:
-		names, attrs = append(names, "failed"), append(attrs, slog.Int("failed", 1))
-	case status >= http.StatusBadRequest:
-		names, attrs = append(names, "refused"), append(attrs, slog.Int("refused", 1))
+	if h.failed > 0 {
+		names, attrs = append(names, "failed"), append(attrs, slog.Int("failed", h.failed))
+	}
+	if h.refused > 0 {
+		names, attrs = append(names, "refused"), append(attrs, slog.Int("refused", h.refused))
 	}
 	return append(attrs, Block(at, names...))
 }

@@ -9,7 +9,7 @@ import (
 // Real is the usage of real calls by their log lines.
 type Real struct {
 	Calls   int     `json:"calls"`   // lines of accepted calls
-	Others  int     `json:"others"`  // lines of other requests: refused, failed, reading
+	Others  int     `json:"others"`  // other requests: refused, failed, reading
 	Cold    int     `json:"cold"`    // calls that started an instance
 	Trips   float64 `json:"trips"`   // round trips of all calls, as are the others below
 	Writes  float64 `json:"wcu"`     //
@@ -28,14 +28,14 @@ func (r *Real) Add(line []byte) {
 		Failed, Refused                 float64
 	}
 	line = bytes.TrimSpace(line)
-	if err := json.Unmarshal(line, &c); err != nil || c.Calls != 1 || !sane(c.Trips, c.WCU, c.RCU, c.KMS, c.MS) {
+	if err := json.Unmarshal(line, &c); err != nil || !(c.Calls >= 1) || !sane(c.Calls, c.Trips, c.WCU, c.RCU, c.KMS, c.MS) {
 		r.Skipped++
 		return
 	}
 	// Requests that accept nothing write nothing; they must not dilute the
 	// average of a call.
 	if c.WCU == 0 || c.Failed > 0 || c.Refused > 0 {
-		r.Others++
+		r.Others += int(c.Calls) // a line may sum up several
 		return
 	}
 	r.Calls++

@@ -42,6 +42,11 @@ func (f Function) step() bool {
 	return f == Consent || f == RateLimit || f == Collusion || f == Commit || f == Record
 }
 
+// public reports whether f has a Function URL.
+func (f Function) public() bool {
+	return f == Message || f == Admin || f == Export || f == Registry || f == Search || f == Graduate
+}
+
 // Settings are a function's settings, from its environment.
 type Settings struct {
 	Stage          string        // VACANCY_STAGE
@@ -126,7 +131,7 @@ func (f Function) variables() []variable {
 	case Checkpointer:
 		all = append(all, needed(rows), needed(docs), hostKey, sealKey)
 	}
-	if f == Message || f == Admin || f == Export || f == Registry || f == Search || f == Graduate {
+	if f.public() {
 		all = append(all, edgeSecret, edgeSecretBefore, rate, pairRate)
 	}
 	return all

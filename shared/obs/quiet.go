@@ -1,0 +1,72 @@
+package obs
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Log lines are billed by the byte, and anybody can send requests that are
+// refused or only read. The lines of such requests are limited, separately for
+// failed ones, so that no flood hides a failure. What is not logged is counted
+// in the next line.
+const (
+	QuietPerSecond = 0.5 // lines a second of each kind
+	QuietBurst     = 60  // lines at once
+)
+
+// quiet limits the lines of requests that wrote nothing. A nil quiet does not.
+type quiet struct {
+	mu    sync.Mutex
+	kinds [2]quietKind // requests that failed are the second
+}
+
+type quietKind struct {
+	spent float64 // of QuietBurst
+	at    time.Time
+	held  held
+}
+
+// held sums up requests whose lines were not written.
+type held struct {
+	Counts
+	requests, refused, failed int
+}
+
+// take reports whether a request's line may be written, and what it has to sum
+// up. Otherwise the request is held for the next line of its kind. A line of a
+// request that wrote is always written: the tables' ceilings limit writes.
+func (q *quiet) take(c Counts, status int, at time.Time) (h held, ok bool) {
+	if q == nil || c.Writes > 0 {
+		return held{}, true
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	k := &q.kinds[0]
+	if status >= http.StatusInternalServerError {
+		k = &q.kinds[1]
+	}
+	if passed := at.Sub(k.at); passed > 0 {
+		k.spent, k.at = max(0, k.spent-passed.Seconds()*QuietPerSecond), at
+	}
+	if k.spent+1 <= QuietBurst {
+		k.spent++
+		h, k.held = k.held, held{}
+		return h, true
+	}
+	k.held.add(c, status)
+	return held{}, false
+}
+
+func (h *held) add(c Counts, status int) {
+	h.requests++
+	h.Trips += c.Trips
+	h.Reads += c.Reads
+	h.KMS += c.KMS
+	switch {
+	case status >= http.StatusInternalServerError:
+		h.failed++
+	case status >= http.StatusBadRequest:
+		h.refused++
+	}
+}

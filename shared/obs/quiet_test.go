@@ -1,0 +1,83 @@
+package obs_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/obs"
+)
+
+// A flood of requests that write nothing costs few lines, loses no count, and
+// hides neither failures nor calls.
+func TestAFloodOfRefusedRequestsIsSummedUp(t *testing.T) {
+	var out bytes.Buffer
+	h := obs.NewHandler(&out, obs.Config{Stage: "dev", Function: "message", Public: true})
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	request := func(status int, level slog.Level, reads, writes float64) {
+		t.Helper()
+		ctx, u := obs.With(context.Background(), obs.Call{Now: func() time.Time { return at }})
+		u.End(u.Begin(), reads, writes)
+		r := slog.NewRecord(at, level, "request", 0)
+		r.AddAttrs(slog.String(obs.Verdict, "x"), slog.Int(obs.Status, status))
+		if err := h.Handle(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		if !u.Told() {
+			t.Error("a request whose line was held is not told, so another line is written")
+		}
+	}
+	// written returns the number of lines since the last look, and their sums.
+	written := func() (n int, sum map[string]float64) {
+		t.Helper()
+		sum = map[string]float64{}
+		for line := range bytes.Lines(out.Bytes()) {
+			n++
+			_, values := metricsOf(t, line)
+			for name, v := range values {
+				sum[name] += v
+			}
+		}
+		out.Reset()
+		return n, sum
+	}
+	const flood = 500
+	for range flood {
+		request(http.StatusTooManyRequests, slog.LevelInfo, 0.5, 0)
+	}
+	first, sum := written()
+	if first != obs.QuietBurst || sum["calls"] != obs.QuietBurst {
+		t.Errorf("%d lines of %v requests in a moment, want %d of as many", first, sum["calls"], obs.QuietBurst)
+	}
+	request(http.StatusServiceUnavailable, slog.LevelError, 1, 0)
+	if n, sum := written(); n != 1 || sum["failed"] != 1 || sum["calls"] != 1 {
+		t.Errorf("a failure within the flood: %d lines with %v, want one of one failure", n, sum)
+	}
+	request(http.StatusOK, slog.LevelInfo, 4, 2)
+	if n, sum := written(); n != 1 || sum["wcu"] != 2 || sum["calls"] != 1 || sum["refused"] != 0 {
+		t.Errorf("a call within the flood: %d lines with %v, want its own alone", n, sum)
+	}
+	at = at.Add(time.Duration(float64(time.Second) / obs.QuietPerSecond))
+	request(http.StatusTooManyRequests, slog.LevelInfo, 0.5, 0)
+	request(http.StatusTooManyRequests, slog.LevelInfo, 0.5, 0)
+	held := float64(flood - first)
+	if n, sum := written(); n != 1 || sum["calls"] != held+1 || sum["refused"] != held+1 || sum["rcu"] != (held+1)/2 {
+		t.Errorf("after the flood: %d lines with %v, want one of %v requests", n, sum, held+1)
+	}
+}
+
+// Functions that only the stage itself starts log each run.
+func TestLinesOfOthersAreNotLimited(t *testing.T) {
+	var out bytes.Buffer
+	log := logger(&out)
+	for range obs.QuietBurst * 2 {
+		ctx, _ := begin(false)
+		log.LogAttrs(ctx, slog.LevelInfo, "step", slog.String(obs.Verdict, "ok"))
+	}
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n != obs.QuietBurst*2 {
+		t.Errorf("%d lines of %d runs", n, obs.QuietBurst*2)
+	}
+}
