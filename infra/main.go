@@ -11,11 +11,9 @@
 //	domain         host name of the edge; needs certificate
 //	certificate    ARN of the domain's certificate, in us-east-1
 //	waf            true: a web ACL for the edge, in us-east-1
-//	concurrency    reserved concurrency of message; 0 reserves none at all
-//	readCeiling    read units a second of docs; rows have three fifths, the
-//	               index a fifth; registry and search take half at most
-//	writeCeiling   write units a second of rows; docs have two fifths, the
-//	               index a fifth
+//	worstDay       USD that one day may cost: all limits are derived from it
+//	limits         limits set alone, such as message:8,rowsWrites:100
+//	reserve        true: functions have reserved concurrency
 //	rate           requests of an address, tokens-per-second:burst; empty: no limit
 //	pairRate       the same for requests that open a pair
 //	email          address for alarms and budget mail

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 )
 
 // Settings are the settings of one stage.
@@ -26,11 +28,11 @@ type Settings struct {
 	Certificate string // ARN of the domain's certificate in us-east-1
 	WAF         bool   // a web ACL for the edge
 
-	Concurrency  int // reserved concurrency of message; 0 reserves none for any function
-	ReadCeiling  int // request units a second; each table has a share of them
-	WriteCeiling int
-	Rate         string // per address, tokens-per-second:burst; empty: no limit
-	PairRate     string // per address, for envelopes that open or reopen a pair
+	WorstDay int         // USD that the limits let one day cost
+	Limits   cost.Limits // derived from WorstDay, or set alone
+	Reserve  bool        // functions have reserved concurrency
+	Rate     string      // per address, tokens-per-second:burst; empty: no limit
+	PairRate string      // per address, for envelopes that open or reopen a pair
 
 	Email  string // for alarms and the budget; empty: no mail
 	Budget int    // USD a day above which mail is sent
@@ -53,9 +55,9 @@ const (
 	Domain            = "domain"
 	Certificate       = "certificate"
 	WAF               = "waf"
-	Concurrency       = "concurrency"
-	ReadCeiling       = "readCeiling"
-	WriteCeiling      = "writeCeiling"
+	WorstDay          = "worstDay"
+	Limits            = "limits"
+	Reserve           = "reserve"
 	Rate              = "rate"
 	PairRate          = "pairRate"
 	Email             = "email"
@@ -71,22 +73,17 @@ const (
 
 // Defaults are the values of an empty context. cdk.json repeats them for people
 // to read and change.
-//
-// Four of them bound the cost. Lambda gives each of five instances of message
-// at most ten requests a second. A call writes two units of rows, and reads at
-// most two of rows and three of docs, so the ceilings admit twenty-five calls a
-// second and bound the cost of a table for a day.
 func Defaults() map[string]any {
 	return map[string]any{
 		Stage: "dev", Arch: "arm64", Edge: true, WAF: false,
-		Concurrency: 5, ReadCeiling: 100, WriteCeiling: 50, Rate: "20:40", PairRate: "1:20", Budget: 20,
+		WorstDay: cost.DefaultWorstDay, Reserve: true, Rate: "20:40", PairRate: "1:20", Budget: 20,
 		Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 }
 
 // Names lists every context value.
 func Names() []string {
-	rest := []string{Domain, Certificate, Email, EdgeSecretVersion, EdgeSecretBefore}
+	rest := []string{Domain, Certificate, Email, Limits, EdgeSecretVersion, EdgeSecretBefore}
 	return slices.Sorted(slices.Values(append(rest, slices.Collect(maps.Keys(Defaults()))...)))
 }
 
@@ -107,8 +104,7 @@ func Read(context map[string]any) (Settings, error) {
 		Edge:  r.flag(Edge), WAF: r.flag(WAF), Keep: r.flag(Keep), Dashboard: r.flag(Dashboard),
 		Domain:      r.match(Domain, domain, "a host name such as vacants.example.org"),
 		Certificate: r.match(Certificate, certificate, "the ARN of an ACM certificate in us-east-1, which is where CloudFront looks for it"),
-		Concurrency: r.number(Concurrency, 0, 1000),
-		ReadCeiling: r.number(ReadCeiling, 1, 40000), WriteCeiling: r.number(WriteCeiling, 1, 40000),
+		WorstDay:    r.number(WorstDay, 1, 1000000), Reserve: r.flag(Reserve),
 		Rate:          r.match(Rate, rate, "tokens-per-second:burst such as 20:40, or nothing for no limit"),
 		PairRate:      r.match(PairRate, rate, "tokens-per-second:burst such as 1:20, or nothing for no limit"),
 		Email:         r.match(Email, email, "a mail address"),
@@ -120,7 +116,23 @@ func Read(context map[string]any) (Settings, error) {
 		EdgeSecretVersion: r.match(EdgeSecretVersion, version, "a version id of the edge's secret"),
 		EdgeSecretBefore:  r.match(EdgeSecretBefore, version, "a version id of the edge's secret"),
 	}
-	return s, errors.Join(append(r.errs, s.together()...)...)
+	set := r.limits()
+	errs := append(r.errs, s.together()...)
+	if errs == nil {
+		var err error
+		if s.Limits, err = cost.Derive(s.choice(set)); err != nil {
+			errs = append(errs, fmt.Errorf("context value %w", err))
+		}
+	}
+	return s, errors.Join(errs...)
+}
+
+// choice is what the limits depend on.
+func (s Settings) choice(set cost.Limits) cost.Choice {
+	return cost.Choice{
+		WorstDay: float64(s.WorstDay), Set: set,
+		Edge: s.Edge, WAF: s.WAF, Dashboard: s.Dashboard, X86: s.Arch == "amd64", SoftwareKey: s.HostKey == "software",
+	}
 }
 
 // together refuses values that exclude each other.
@@ -231,6 +243,15 @@ func (r *reader) number(name string, least, most int) int {
 		return least
 	}
 	return n
+}
+
+// limits reads limits that are set alone, such as message:8,rowsWrites:100.
+func (r *reader) limits() cost.Limits {
+	set, err := cost.ReadLimits(r.value(Limits))
+	if err != nil {
+		r.errs = append(r.errs, fmt.Errorf("context value %s: %w", Limits, err))
+	}
+	return set
 }
 
 func (r *reader) days(name string) int {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/infra/settings"
 )
 
@@ -22,7 +23,11 @@ func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := settings.Settings{
-		Stage: "dev", Arch: "arm64", Edge: true, Concurrency: 5, ReadCeiling: 100, WriteCeiling: 50,
+		Stage: "dev", Arch: "arm64", Edge: true, WorstDay: 20, Reserve: true,
+		Limits: cost.Limits{
+			"message": 7, "admin": 2, "export": 1, "registry": 3, "search": 2, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1,
+			"rowsReads": 74, "rowsWrites": 62, "docsReads": 124, "docsWrites": 25, "indexReads": 25, "indexWrites": 12,
+		},
 		Rate: "20:40", PairRate: "1:20", Budget: 20, Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -55,7 +60,7 @@ func TestTheFileOfTheAppShowsTheDefaults(t *testing.T) {
 func TestValuesOfTheCommandLineAreText(t *testing.T) {
 	got, err := settings.Read(map[string]any{
 		"stage": "prod", "arch": "amd64", "edge": "true", "domain": "vacants.example.org", "certificate": arn, "waf": "true",
-		"concurrency": "0", "readCeiling": "5", "writeCeiling": "6", "rate": "", "pairRate": "0.5:3", "email": "ops@example.org",
+		"worstDay": "50", "reserve": "false", "limits": "message:3,rowsReads:40000", "rate": "", "pairRate": "0.5:3", "email": "ops@example.org",
 		"budget": "7", "keep": "false", "hostKey": "software", "indexSeconds": "5", "dashboard": "false", "retentionDays": "7",
 		"edgeSecretVersion": version, "edgeSecretBefore": version, "@aws-cdk/core:flag": true, "cli-telemetry": false,
 	})
@@ -64,9 +69,13 @@ func TestValuesOfTheCommandLineAreText(t *testing.T) {
 	}
 	want := settings.Settings{
 		Stage: "prod", Arch: "amd64", Edge: true, Domain: "vacants.example.org", Certificate: arn, WAF: true,
-		ReadCeiling: 5, WriteCeiling: 6, PairRate: "0.5:3", Email: "ops@example.org", Budget: 7, HostKey: "software", IndexSeconds: 5,
+		WorstDay: 50, PairRate: "0.5:3", Email: "ops@example.org", Budget: 7, HostKey: "software", IndexSeconds: 5,
 		RetentionDays: 7, EdgeSecretVersion: version, EdgeSecretBefore: version,
 	}
+	if got.Limits["message"] != 3 || got.Limits[cost.RowsReads] != 40000 || got.Limits[cost.RowsWrites] < 100 {
+		t.Errorf("Read().Limits = %v, want those that were set, and the others by the worst day", got.Limits)
+	}
+	got.Limits = nil
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Read() (-want +got):\n%s", diff)
 	}
@@ -93,10 +102,14 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"certificate elsewhere", map[string]any{"domain": "example.org", "certificate": strings.Replace(arn, "us-east-1", "eu-west-1", 1)}, `context value certificate: expected the ARN of an ACM certificate in us-east-1`},
 		{"domain without edge", map[string]any{"domain": "example.org", "certificate": arn, "edge": false}, `domain: needs edge=true`},
 		{"web ACL without edge", map[string]any{"waf": true, "edge": false}, `waf: needs edge=true`},
-		{"concurrency below", map[string]any{"concurrency": -1}, `context value concurrency: expected a whole number from 0 to 1000, got "-1"`},
-		{"concurrency above", map[string]any{"concurrency": "1001"}, `context value concurrency: `},
-		{"part of a number", map[string]any{"readCeiling": 1.5}, `context value readCeiling: expected a whole number from 1 to 40000, got "1.5"`},
-		{"no writes", map[string]any{"writeCeiling": "0"}, `context value writeCeiling: `},
+		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 5, because the least limits of such a stage let a day cost $4.96, got 4`},
+		{"too little without an edge", map[string]any{"worstDay": 5, "edge": false}, `context value worstDay: expected at least 8, because`},
+		{"part of a number", map[string]any{"worstDay": 10.5}, `context value worstDay: expected a whole number from 1 to 1000000, got "10.5"`},
+		{"nothing", map[string]any{"worstDay": "0"}, `context value worstDay: expected a whole number`},
+		{"reserve", map[string]any{"reserve": "0"}, `context value reserve: expected true or false, got "0"`},
+		{"a limit of no function", map[string]any{"limits": "messages:5"}, `context value limits: expected NAME:NUMBER with one of admin, checkpointer, docsReads, `},
+		{"a limit of nothing", map[string]any{"limits": "message:5,rowsReads:0"}, `context value limits: expected rowsReads:NUMBER with 1 to 40000, got "rowsReads:0"`},
+		{"a limit above Lambda's", map[string]any{"limits": "message:1001"}, `context value limits: expected message:NUMBER with 1 to 1000, got "message:1001"`},
 		{"budget", map[string]any{"budget": "ten"}, `context value budget: expected a whole number from 1 to 1000000, got "ten"`},
 		{"email", map[string]any{"email": "ops"}, `context value email: expected a mail address, got "ops"`},
 		{"hostKey", map[string]any{"hostKey": "hsm"}, `context value hostKey: expected kms or software, got "hsm"`},
@@ -149,7 +162,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("edeg", "\xff")
 	f.Fuzz(func(t *testing.T, name, value string) {
 		s, err := settings.Read(map[string]any{name: value})
-		if err == nil && (len(s.Stage) == 0 || len(s.Stage) > 20 || s.WriteCeiling < 1) {
+		if err == nil && (len(s.Stage) == 0 || len(s.Stage) > 20 || s.Limits[cost.RowsWrites] < 1) {
 			t.Errorf("Read({%q: %q}) = %+v, want no settings that cannot be deployed", name, value, s)
 		}
 	})

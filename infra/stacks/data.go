@@ -7,6 +7,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 )
 
 // data is what must not be lost: tables, bucket and keys.
@@ -51,7 +53,7 @@ func (d data) stream(table string) *string {
 // name as bytes and the position. It has no expiry, because rows are never
 // deleted. Its stream reveals changed rows.
 func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
-	props := tableProps(in, key, ofRows(in.Settings.ReadCeiling), in.Settings.WriteCeiling)
+	props := tableProps(in, key, cost.RowsReads, cost.RowsWrites)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_BINARY}
 	props.SortKey = &ddb.Attribute{Name: str("sk"), Type: ddb.AttributeType_NUMBER}
 	props.DynamoStream = ddb.StreamViewType_NEW_AND_OLD_IMAGES
@@ -67,7 +69,7 @@ const docsIndex = "listed"
 // documents with the attributes xp and xs. Its stream carries keys only,
 // because some documents hold secrets.
 func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
-	props := tableProps(in, key, in.Settings.ReadCeiling, ofDocs(in.Settings.WriteCeiling))
+	props := tableProps(in, key, cost.DocsReads, cost.DocsWrites)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_STRING}
 	props.SortKey = &ddb.Attribute{Name: str("sk"), Type: ddb.AttributeType_STRING}
 	props.GlobalSecondaryIndexes = &[]*ddb.GlobalSecondaryIndexPropsV2{{
@@ -75,8 +77,8 @@ func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 		PartitionKey:         &ddb.Attribute{Name: str("xp"), Type: ddb.AttributeType_STRING},
 		SortKey:              &ddb.Attribute{Name: str("xs"), Type: ddb.AttributeType_STRING},
 		ProjectionType:       ddb.ProjectionType_ALL,
-		MaxReadRequestUnits:  num(ofIndex(in.Settings.ReadCeiling)),
-		MaxWriteRequestUnits: num(ofIndex(in.Settings.WriteCeiling)),
+		MaxReadRequestUnits:  num(in.Settings.Limits[cost.IndexReads]),
+		MaxWriteRequestUnits: num(in.Settings.Limits[cost.IndexWrites]),
 	}}
 	props.DynamoStream = ddb.StreamViewType_KEYS_ONLY
 	t := ddb.NewTableV2(s, str("Docs"), props)
@@ -84,27 +86,15 @@ func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	return t
 }
 
-// ofIndex is the index's share of a ceiling. Publications write indexed
-// documents, calls do not, and its daily cost is limited too.
-func ofIndex(ceiling int) int { return max(1, ceiling/5) }
-
-// ofRows is the rows' share of the read ceiling: a call's two tips are less
-// than half of what it reads, and a search reads only documents.
-func ofRows(ceiling int) int { return max(1, ceiling*3/5) }
-
-// ofDocs is the documents' share of the write ceiling: calls write only rows,
-// and a publication takes two units of documents for one of the index.
-func ofDocs(ceiling int) int { return max(1, ceiling*2/5) }
-
 // tableProps are common to both tables: paid by request up to the ceilings,
 // encrypted under our key, restorable to any second of the last 35 days, and
 // protected from deletion. The tables have generated names, so a restored or
 // kept table is in nobody's way.
-func tableProps(in Input, key awskms.IKey, reads, writes int) *ddb.TablePropsV2 {
+func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TablePropsV2 {
 	return &ddb.TablePropsV2{
 		Billing: ddb.Billing_OnDemand(&ddb.MaxThroughputProps{
-			MaxReadRequestUnits:  num(reads),
-			MaxWriteRequestUnits: num(writes),
+			MaxReadRequestUnits:  num(in.Settings.Limits[reads]),
+			MaxWriteRequestUnits: num(in.Settings.Limits[writes]),
 		}),
 		Encryption:                       ddb.TableEncryptionV2_CustomerManagedKey(key, nil),
 		PointInTimeRecoverySpecification: &ddb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: yes()},

@@ -70,8 +70,11 @@ func (f functions) add(in Input, d data, spec function, lost awssqs.IQueue) awsl
 	if spec.disk > 0 {
 		props.EphemeralStorageSize = awscdk.Size_Mebibytes(num(spec.disk))
 	}
-	if in.Settings.Concurrency > 0 && spec.concurrency > 0 {
-		props.ReservedConcurrentExecutions = num(spec.concurrency)
+	if n := in.Settings.Limits[spec.name]; n > 0 && in.Settings.Reserve {
+		props.ReservedConcurrentExecutions = num(n)
+	}
+	if spec.scheduled {
+		props.RetryAttempts = num(0) // the next run does what this one did not
 	}
 	made := awslambda.NewFunction(f.stack, str(spec.name), props)
 	named(made, logical(spec.name))

@@ -301,14 +301,14 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 		}
 		return out
 	}
-	want := map[string]any{"Message": 5.0, "Admin": 2.0, "Export": 1.0, "Registry": 2.0, "Search": 2.0, "Graduate": 1.0,
+	want := map[string]any{"Message": 7.0, "Admin": 2.0, "Export": 1.0, "Registry": 3.0, "Search": 2.0, "Graduate": 1.0,
 		"Sweeper": 1.0, "Tamper": 1.0, "Indexer": 1.0, "Checkpointer": 1.0,
 		"Consent": nil, "Ratelimit": nil, "Collusion": nil, "Commit": nil, "Record": nil} // the gate bounds these
 	if diff := cmp.Diff(want, reserved(standard)); diff != "" {
 		t.Errorf("by default (-want +got):\n%s", diff)
 	}
-	if got := reserved(map[string]any{"concurrency": 64}); got["Registry"] != 16.0 || got["Search"] != 16.0 {
-		t.Errorf("beside 64 of message there are %v of registry and %v of search, want a quarter", got["Registry"], got["Search"])
+	if got := reserved(map[string]any{"limits": "search:16"}); got["Search"] != 16.0 || got["Message"] != 7.0 {
+		t.Errorf("with limits=search:16 there are %v of search and %v of message, want 16 and 7", got["Search"], got["Message"])
 	}
 	for id := range want {
 		want[id] = nil
@@ -326,10 +326,9 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 		context map[string]any
 		want    string
 	}{
-		{standard, "10:40"}, {bare, "10:40"},
-		{map[string]any{"concurrency": 64}, "1.515:6"},
-		{map[string]any{"concurrency": 1000, "readCeiling": 2}, "0.001:1"},
-		{map[string]any{"concurrency": 64, "readCeiling": 40000}, "606.06:2424"},
+		{standard, "9.25:37"}, {bare, "7.166:28"}, {map[string]any{"worstDay": 5}, "0.75:3"},
+		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "2.176:8"},
+		{map[string]any{"limits": "registry:400,docsReads:2,rowsReads:2"}, "0.002:1"},
 	} {
 		a, got := synth(t, test.context), map[string]any{}
 		for id, f := range a.template(t, "functions").of("AWS::Lambda::Function") {
@@ -350,10 +349,10 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 			switch {
 			case reserved:
 				return n
-			case id == "Graduate":
-				return 1
+			case id == "Registry":
+				return 2 // the limit that is not reserved
 			}
-			return 2
+			return 1
 		}
 		rows := instances("Registry") + instances("Graduate")
 		for table, n := range map[string]float64{"Rows": rows, "Docs": rows + instances("Search")} {

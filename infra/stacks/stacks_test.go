@@ -3,6 +3,7 @@ package stacks_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/infra/settings"
 	"github.com/vacancy-host/vacancy/infra/stacks"
 )
 
@@ -20,7 +22,16 @@ func TestASecondSynthesisIsTheSame(t *testing.T) {
 }
 
 func TestArmAndAmdDifferInArchitecturesAndAssetsOnly(t *testing.T) {
-	arm, amd := synth(t, standard), synth(t, map[string]any{"arch": "amd64"})
+	// Their prices differ, so the limits would.
+	chosen, err := settings.Read(standard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limits []string
+	for name, n := range chosen.Limits {
+		limits = append(limits, fmt.Sprintf("%s:%d", name, n))
+	}
+	arm, amd := synth(t, standard), synth(t, map[string]any{"arch": "amd64", "limits": strings.Join(limits, ",")})
 	if bytes.Equal(arm["vacancy-dev-functions.template.json"], amd["vacancy-dev-functions.template.json"]) {
 		t.Error("both are the same, want the code to differ")
 	}

@@ -35,7 +35,7 @@ var (
 	mailed   = map[string]any{"email": "ops@example.org"}
 	full     = map[string]any{"email": "ops@example.org", "domain": "vacants.example.org", "certificate": certificate, "waf": true,
 		"edgeSecretVersion": versionNow, "edgeSecretBefore": versionPast}
-	bare = map[string]any{"edge": false, "keep": false, "hostKey": "software", "dashboard": false, "concurrency": 0}
+	bare = map[string]any{"edge": false, "keep": false, "hostKey": "software", "dashboard": false, "reserve": false}
 )
 
 // assembly is the output of a synthesis: files by name.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/infra/asl"
 	"github.com/vacancy-host/vacancy/infra/settings"
 )
@@ -15,8 +16,8 @@ type function struct {
 	memory            int // MB
 	timeout           int // seconds
 	disk              int // MB of the temporary directory; 0: the free 512
-	concurrency       int // reserved, unless nothing is reserved; 0: none
 	url               bool
+	scheduled         bool // a rule starts it at intervals
 	environment       []string // beside VACANCY_STAGE
 	grants            grants
 }
@@ -84,11 +85,12 @@ const (
 //
 // Memory determines the share of a core: 256 MB are a seventh. A call needs
 // about two milliseconds of it between its waits for DynamoDB, and the programs
-// need less than 64 MB, so more would be paid for waiting. export holds several
-// pages of a megabyte and takes 512; so do search and indexer, whose index is
-// on disk: 244 MB for 100,000 cards, beside the one that replaces it, and for
-// the indexer also the archive and the merge. Functions that nobody waits for
-// have Lambda's minimum.
+// need less than 64 MB, so more would be paid for waiting. search and indexer
+// take 512, because their index is on disk: 244 MB for 100,000 cards, beside the
+// one that replaces it, and for the indexer also the archive and the merge.
+// graduate and functions that nobody waits for have Lambda's minimum.
+//
+// Limits and their shares of the worst day are in package cost.
 //
 // message creates text keys and writes call statistics, and no other documents:
 // whoever takes it over can change neither the operator's key nor a vacant's
@@ -102,24 +104,16 @@ func table(s settings.Settings) []function {
 // appends are all operations that rows allow.
 func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 
-// readerConcurrency is what registry and search each have of instances: two, or a quarter
-// of message's where there are more.
-func readerConcurrency(s settings.Settings) int { return max(2, s.Concurrency/4) }
-
-// graduates is graduate's reserved concurrency. Its answers take a tenth of a
-// second and are rare.
-const graduates = 1
-
 // reads is what an instance of registry, search or graduate may read, as
 // units-per-second:burst. Together they take half of the documents' ceiling,
-// and those that read rows (all but search) less than half of the rows': the
-// rest is for calls. The burst is two seconds of the ceiling. Without
-// reservations it is computed for two instances each of the first two; more
-// instances take more.
+// and those that read rows (all but search) at most half of the rows': the
+// rest is for calls. The burst is four seconds of the share. Without
+// reservations more instances take more.
 func reads(s settings.Settings) string {
 	const saved = 4 // seconds of the instance's share
-	all := 2*readerConcurrency(s) + graduates
-	share := float64(s.ReadCeiling) / 2 / float64(all)
+	l := s.Limits
+	ofRows := l["registry"] + l["graduate"]
+	share := min(float64(l[cost.DocsReads])/float64(ofRows+l["search"]), float64(l[cost.RowsReads])/float64(ofRows)) / 2
 	share = max(math.Floor(share*1000), 1) / 1000 // the function accepts at least a thousandth
 	return strconv.FormatFloat(share, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(saved*share)))
 }
@@ -136,25 +130,25 @@ func urlFunctions(s settings.Settings) []function {
 	}
 	return []function{{
 		name: "message", description: "signed calls, resets, asks, cards and health",
-		memory: 256, timeout: urlTimeout, concurrency: s.Concurrency, url: true,
+		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY"),
 		grants: grants{rows: appends(), docs: called, seals: true, opens: true,
 			textKeys: s.HostKey == "kms", host: []string{"GetPublicKey"}},
 	}, {
 		name: "admin", description: "the admin API, for the operator's key",
-		memory: 256, timeout: urlTimeout, concurrency: 2, url: true,
+		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE"),
 		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "Query", "DeleteItem"), seals: true, opens: true,
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}},
 	}, {
 		name: "export", description: "the paged export that verify reads, for the operator's key",
-		memory: 512, timeout: urlTimeout, concurrency: 1, url: true,
+		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY"),
 		grants: grants{rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), listed: true,
 			opens: true, textsOnly: true},
 	}, {
 		name: "registry", description: "publishing, revoking, cards, events and the transparency log",
-		memory: 256, timeout: urlTimeout, concurrency: readerConcurrency(s), url: true,
+		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_URL", "VACANCY_READS"),
 		grants: grants{rows: appends(), docs: []access{
 			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned}},
@@ -162,13 +156,13 @@ func urlFunctions(s settings.Settings) []function {
 		}},
 	}, {
 		name: "search", description: "searches vacants by capability",
-		memory: 512, timeout: urlTimeout, disk: 2048, concurrency: readerConcurrency(s), url: true,
+		memory: 512, timeout: urlTimeout, disk: 2048, url: true,
 		environment: append([]string{"VACANCY_DOCS", "VACANCY_BLOBS", "VACANCY_READS"}, edge...),
 		grants: grants{docs: []access{{"Registrations", []string{"GetItem"}, []string{registrations}}},
 			listed: true, snapshots: []string{"GetObject"}},
 	}, {
 		name: "graduate", description: "accepts graduation requests and returns their outcome",
-		memory: 256, timeout: urlTimeout, concurrency: graduates, url: true,
+		memory: 128, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_URL", "VACANCY_GATE", "VACANCY_READS"),
 		grants: grants{rows: appends(), gate: []string{"StartExecution", "GetExecutionHistory"}, docs: []access{
 			{"Attempts", []string{"PutItem"}, []string{attempts, tries}},
@@ -218,23 +212,23 @@ func jobs(s settings.Settings) []function {
 	}
 	return []function{{
 		name: "sweeper", description: "destroys expired text keys, every hour",
-		memory: 128, timeout: 60, concurrency: 1,
+		memory: 128, timeout: 60, scheduled: true,
 		environment: []string{"VACANCY_DOCS"},
 		grants: grants{docs: []access{
 			{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}},
 			{sid: "Docs", operations: []string{"Query"}}}},
 	}, {
 		name: "tamper", description: "reports rows that were changed or removed",
-		memory: 128, timeout: 30, concurrency: 1,
+		memory: 128, timeout: 30,
 		grants: grants{stream: "rows"},
 	}, {
 		name: "indexer", description: "publishes the search index when registrations have changed",
-		memory: 512, timeout: 300, disk: 4096, concurrency: 1,
+		memory: 512, timeout: 300, disk: 4096,
 		environment: []string{"VACANCY_DOCS", "VACANCY_BLOBS"},
 		grants:      grants{listed: true, snapshots: []string{"GetObject", "PutObject", "DeleteObject"}, stream: "docs"},
 	}, {
 		name: "checkpointer", description: "seals the transparency log, every five minutes",
-		memory: 128, timeout: 120, concurrency: 1,
+		memory: 128, timeout: 120, scheduled: true,
 		environment: checkpointerReads,
 		grants:      checkpointer,
 	}}

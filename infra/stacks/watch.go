@@ -107,7 +107,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}
 	var refused []awscloudwatch.IMetric
 	for _, f := range table(in.Settings) {
-		if f.concurrency > 0 { // the state machine retries the gate's functions, and reports failures itself
+		if in.Settings.Limits[f.name] > 0 { // the state machine retries the gate's functions, and reports failures itself
 			refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
 		}
 	}

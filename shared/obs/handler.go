@@ -26,6 +26,9 @@ const (
 type Config struct {
 	Stage, Function string
 	Version         string // not on lines of calls, which are many
+	// Units makes metrics of trips, wcu and rcu, which are billed by the metric.
+	// Otherwise they are in the lines only.
+	Units bool
 	// Public marks a process that strangers call: lines of requests that wrote
 	// nothing are limited to QuietPerSecond.
 	Public bool
@@ -34,7 +37,8 @@ type Config struct {
 // NewHandler writes records as JSON lines. Within an invocation (With), each
 // line has its request and trace id; the line of the call also has its counts
 // and an embedded metrics block, from which CloudWatch makes the metrics calls,
-// ms, trips, wcu, rcu, failed and refused by stage and function. Zero values
+// ms, failed and refused by stage and function, and with Units also trips, wcu
+// and rcu. Zero values
 // except ms are omitted, because log bytes are billed. A line with more than one
 // call sums up requests that were not logged; its ms is that of the last.
 //
@@ -116,7 +120,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 			}
 			held.add(counts, status)
 			line.Time = time.Time{} // the metrics block has the time
-			line.AddAttrs(metrics(u, held, counts.Writes, timed(attrs), r.Time)...)
+			line.AddAttrs(metrics(u, held, counts.Writes, timed(attrs), h.config.Units, r.Time)...)
 		}
 	}
 	return h.out.Handle(ctx, line)
@@ -160,21 +164,28 @@ func timed(attrs []slog.Attr) bool {
 }
 
 // metrics returns the counts of an invocation, with those of requests that it
-// sums up, and the block that names them.
-func metrics(u *Usage, h held, writes float64, timed bool, at time.Time) []slog.Attr {
+// sums up, and the block that names them; units tells whether trips and units
+// are metrics.
+func metrics(u *Usage, h held, writes float64, timed, units bool, at time.Time) []slog.Attr {
 	names := []string{"calls", "ms"}
 	attrs := []slog.Attr{slog.Int("calls", h.requests)}
 	if !timed {
 		attrs = append(attrs, slog.Float64("ms", u.Milliseconds()))
 	}
+	unit := func(name string, v slog.Value) {
+		attrs = append(attrs, slog.Attr{Key: name, Value: v})
+		if units {
+			names = append(names, name)
+		}
+	}
 	if h.Trips > 0 {
-		names, attrs = append(names, "trips"), append(attrs, slog.Int("trips", h.Trips))
+		unit("trips", slog.IntValue(h.Trips))
 	}
 	if writes > 0 {
-		names, attrs = append(names, "wcu"), append(attrs, slog.Float64("wcu", writes))
+		unit("wcu", slog.Float64Value(writes))
 	}
 	if h.Reads > 0 {
-		names, attrs = append(names, "rcu"), append(attrs, slog.Float64("rcu", h.Reads))
+		unit("rcu", slog.Float64Value(h.Reads))
 	}
 	if h.KMS > 0 {
 		attrs = append(attrs, slog.Int("kms", h.KMS))

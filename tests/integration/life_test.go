@@ -65,7 +65,7 @@ func neighbour(t *testing.T) *deployed {
 // deployment is the command that deploys the stage from a checkout.
 func (s *deployed) deployment(ctx context.Context, checkout string) (*exec.Cmd, error) {
 	return command(ctx, s.aws, checkout, s.dataHome, "deploy", "--stage", s.Stage, "--yes", "--bootstrap",
-		"--no-edge", "--context", "arch="+runtime.GOARCH, "--context", "concurrency=64", "--context", "keep=true")
+		"--no-edge", "--context", "arch="+runtime.GOARCH, "--context", "worstDay=200", "--context", "keep=true")
 }
 
 // interrupted starts a deployment and kills it, with all its processes, when

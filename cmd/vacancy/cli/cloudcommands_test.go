@@ -103,7 +103,7 @@ func TestAContextValueOfAnotherNameIsRefusedBeforeAnythingElse(t *testing.T) {
 	s := newShell(t)
 	t.Chdir(t.TempDir()) // no checkout, which is the next thing that deploy checks
 	for bad, want := range map[string]string{
-		"x": "NAME=VALUE with one of arch, budget, ", "=x": "NAME=VALUE", "edeg=false": `--context: expected one of arch, budget, certificate, concurrency, dashboard, domain, edge, email, `,
+		"x": "NAME=VALUE with one of arch, budget, ", "=x": "NAME=VALUE", "edeg=false": `--context: expected one of arch, budget, certificate, dashboard, domain, edge, email, `,
 		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by deploy itself; expected one of arch, ", "Keep=true": "one of arch",
 	} {
 		code, out, errs := s.run("", "deploy", "--yes", "--context", bad)

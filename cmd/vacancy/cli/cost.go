@@ -176,11 +176,23 @@ func (r costResult) text(w io.Writer) {
 			fmt.Fprintf(w, "  %9s  %s: %s, %s%s\n", fmt.Sprintf("$%.4f", l.USD), l.What, l.Formula, l.Price, assumed(l.Assumes))
 		}
 	}
+	r.capacityText(w)
 	fmt.Fprint(w, "\nnot bounded by any limit\n")
 	for _, s := range r.WorstDay.Unbounded {
 		fmt.Fprintf(w, "  %s\n", s)
 	}
 	r.realText(w)
+}
+
+// capacityText tells what the worst day buys.
+func (r costResult) capacityText(w io.Writer) {
+	if len(r.Capacity.Bought) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nwhat the worst day buys: %.4g calls a second\n", r.Capacity.Calls)
+	for _, b := range r.Capacity.Bought {
+		fmt.Fprintf(w, "  %9s  %s: %d %s; a dollar more buys %.3g\n", fmt.Sprintf("$%.4f", b.USD), b.Name, b.Limit, b.Unit, b.PerUSD)
+	}
 }
 
 func (r costResult) realText(w io.Writer) {

@@ -185,6 +185,8 @@ func (d *deployment) choose(ctx context.Context) error {
 	if chosen == nil {
 		chosen = map[string]string{}
 	}
+	// An earlier release may have remembered values that no longer exist.
+	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(stage.Chosen(), name) })
 	given, err := d.flags.values()
 	if err != nil {
 		return err

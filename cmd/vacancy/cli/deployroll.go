@@ -89,9 +89,7 @@ func (d *deployment) synth(ctx context.Context, dir string, more map[string]stri
 	args := []string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage}
 	for _, values := range []map[string]string{d.rec.Context, more} {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if values[name] != "" { // an address that was asked for and not given
-				args = append(args, "--context", name+"="+values[name])
-			}
+			args = append(args, "--context", name+"="+values[name])
 		}
 	}
 	out, err := d.alive("building", d.cdk.Command(ctx, d.top, d.environ(), args...))

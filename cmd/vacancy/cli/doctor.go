@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
@@ -87,9 +87,10 @@ func (a *app) facts(ctx context.Context, rec stage.Record) doctor.Facts {
 	if err != nil {
 		f = cloud.Blind(rec.Stage, err)
 	} else {
-		f = c.Examine(ctx, rec.Stage, wantedConcurrency(rec), a.now)
+		f = c.Examine(ctx, rec.Stage, a.now)
 	}
 	f.Version, f.Region, f.Keep = builtOf(), rec.Region, rec.Context["keep"] != "false"
+	f.Limits, f.Reserve = wanted(rec), rec.Context["reserve"] != "false"
 	f.Tools = doctor.Tools(ctx, doctor.Run)
 	web := &http.Client{Transport: &http.Transport{DialContext: dispatch.Dial, Proxy: dispatch.Proxy}, Timeout: visitTime}
 	defer web.CloseIdleConnections()
@@ -139,17 +140,17 @@ func (a *app) endpoints(f doctor.Facts, rec stage.Record) doctor.URLs {
 	return d
 }
 
-// wantedConcurrency is the concurrency that the stage would reserve: none if
-// its context says 0.
-func wantedConcurrency(rec stage.Record) int {
-	n, err := strconv.Atoi(rec.Context["concurrency"])
-	switch {
-	case err != nil:
-		n = doctor.MessageReserved
-	case n == 0:
-		return 0
+// wanted are the limits that the stage's context asks for; those of the defaults
+// if they cannot be read, which the next deploy reports.
+func wanted(rec stage.Record) cost.Limits {
+	choice, err := cost.ReadChoice(rec.Context)
+	if err == nil {
+		if limits, err := cost.Derive(choice); err == nil {
+			return limits
+		}
 	}
-	return n + doctor.OtherReserved
+	limits, _ := cost.Derive(cost.Choice{WorstDay: cost.DefaultWorstDay, Edge: true, Dashboard: true}) // a test derives them
+	return limits
 }
 
 type doctorResult struct{ doctor.Report }

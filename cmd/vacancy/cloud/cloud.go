@@ -111,10 +111,9 @@ type Cloud interface {
 	// calls.
 	CallLines(ctx context.Context, stage string, since time.Time, most int) (r cost.Real, more bool, err error)
 
-	// Examine collects the facts about a stage. wanted is the concurrency of a
-	// stage that is not deployed yet. Facts that cannot be read are recorded as
-	// errors.
-	Examine(ctx context.Context, stage string, wanted int, now func() time.Time) doctor.Facts
+	// Examine collects the facts about a stage. Facts that cannot be read are
+	// recorded as errors.
+	Examine(ctx context.Context, stage string, now func() time.Time) doctor.Facts
 }
 
 // Caller is the owner of the credentials.

@@ -21,7 +21,9 @@ func shape() cost.Shape {
 	return cost.Shape{
 		Functions: []cost.Function{
 			{Name: "vacancy-dev-message", MemoryMB: 128, Arm: true, Reserved: number(10), URL: true, Seeds: true},
-			{Name: "vacancy-dev-sweeper", MemoryMB: 256, Arm: true, Reserved: number(1)},
+			{Name: "vacancy-dev-sweeper", MemoryMB: 256, Arm: true, Reserved: number(1), Seconds: 60, Runs: 24},
+			{Name: "vacancy-dev-indexer", MemoryMB: 512, Arm: true, Reserved: number(1), Seconds: 300},
+			{Name: "vacancy-dev-tamper", MemoryMB: 128, Arm: true, Reserved: number(1), Watch: true},
 		},
 		Tables: []cost.Table{{Name: "rows", Read: number(100), Write: number(50)}},
 		Keys:   3, Secrets: 1, Alarms: 5, Dashboards: 1,
@@ -85,7 +87,7 @@ func TestWAFIsALineOnlyWhereThereIsOne(t *testing.T) {
 
 func TestAMonthIsWhatStandsInTheTemplates(t *testing.T) {
 	want := map[string]string{
-		"KMS keys": "3.0000", "secrets": "0.4000", "alarms": "0.5000", "dashboard": "3.0000", "metrics": fmt.Sprintf("%.4f", 8*0.3),
+		"KMS keys": "3.0000", "secrets": "0.4000", "alarms": "0.5000", "dashboard": "3.0000", "metrics": fmt.Sprintf("%.4f", 8*0.3) /* 4 of a handler, 3 more of message, and 1 */,
 	}
 	if diff := cmp.Diff(want, usd(cost.Month(shape(), cost.ListPrices()))); diff != "" {
 		t.Errorf("Month() (-want +got):\n%s", diff)
@@ -99,10 +101,12 @@ func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
 	for what, want := range map[string]float64{
 		"vacancy-dev-message: requests":      requests / 1e6 * 0.2,
 		"vacancy-dev-message: compute":       10 * 0.125 * 86_400 * 0.0000133334,
-		"vacancy-dev-message: log lines":     requests / float64(1<<20) * 0.5,
+		"vacancy-dev-message: log lines":     10 * 86_400 / float64(1<<20) * 0.5, // one a second and instance
+		"log lines of requests that write":   25 * 86_400 / float64(1<<20) * 0.5, // a call writes two units
 		"vacancy-dev-message: opening seeds": 10 * 10 * 24 / 1e4 * 0.03,
 		"vacancy-dev-message: pages":         requests * float64(32<<10) / (1 << 30) * 0.09,
-		"vacancy-dev-sweeper: compute":       0.25 * 86_400 * 0.0000133334,
+		"vacancy-dev-sweeper: compute":       0.25 * 24 * 60 * 0.0000133334,
+		"vacancy-dev-indexer: compute":       0.5 * 86_400 * 0.0000133334,
 		"rows: writes":                       50 * 86_400 / 1e6 * 0.625,
 		"rows: reads":                        100 * 86_400 / 1e6 * 0.125,
 		"texts to the Internet":              (100*4 + 50) * 86_400 / float64(1<<20) * 0.09,
@@ -110,6 +114,9 @@ func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
 		if got[what] != fmt.Sprintf("%.4f", want) {
 			t.Errorf("WorstDay(): %s = %s, want %.4f", what, got[what], want)
 		}
+	}
+	if _, there := got["vacancy-dev-tamper: compute"]; there {
+		t.Error("WorstDay() has a function that runs only if rows change, which no caller can do")
 	}
 	if _, there := got["vacancy-dev-sweeper: log lines"]; there {
 		t.Error("WorstDay() has log lines of a function that nobody can call")

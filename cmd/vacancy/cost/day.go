@@ -3,6 +3,8 @@ package cost
 import (
 	"fmt"
 	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
 const (
@@ -17,6 +19,11 @@ const (
 	// rows, which the ceilings limit.
 	largestPage    = 32 << 10
 	largestRefusal = 1 << 10
+	// quietLines are the log lines a second of an instance about requests that
+	// wrote nothing: those that failed and the others.
+	quietLines = 2 * obs.QuietPerSecond
+	// unitsOfCall are the units of rows of a call, at least.
+	unitsOfCall = 2
 	// Bytes that one unit reads, strongly consistent, and writes.
 	readUnitBytes  = 4 << 10
 	writeUnitBytes = 1 << 10
@@ -27,17 +34,25 @@ type Bounds struct {
 	LineBytes float64 `json:"line_bytes"` // longest log line
 	Vacants   float64 `json:"vacants"`    // hosted vacants that are called
 	Openings  float64 `json:"openings"`   // how often a day an instance opens each seed
-	Parents   float64 `json:"parents"`    // vacants with children, all of which attempt to graduate
+	Parents   float64 `json:"parents"`    // vacants with children, all of which attempt to graduate, for each instance of message
 	Attempts  float64 `json:"attempts"`   // a day, of all children of a parent together
 }
 
-// DefaultBounds fit a stage with default settings: a hundred vacants, whose
-// keys an instance drops after ten minutes. A third of them are parents of the
-// others, or of children elsewhere. The gate allows 96 attempts a day to all
-// children of one parent, and 32 to a child whose parent is elsewhere, so three
-// such children count as a parent.
+// DefaultBounds assume a hundred vacants, whose keys an instance drops after ten
+// minutes, and three parents for each instance of message. The gate allows 96
+// attempts a day to all children of one parent, and 32 to a child whose parent
+// is elsewhere, so three such children count as a parent.
 func DefaultBounds() Bounds {
-	return Bounds{LineBytes: 700, Vacants: 100, Openings: 144, Parents: 33, Attempts: 96}
+	return Bounds{LineBytes: 700, Vacants: 100, Openings: 144, Parents: 3, Attempts: 96}
+}
+
+// parents are the parents of a stage, three at least.
+func (b Bounds) parents(s Shape) float64 {
+	n := 1.0
+	if f, ok := s.Function("message"); ok && f.Reserved != nil {
+		n = max(n, float64(*f.Reserved))
+	}
+	return b.Parents * n
 }
 
 // Day is the worst day of a stage.
@@ -58,7 +73,7 @@ func WorstDay(s Shape, l List, b Bounds) Day {
 		d.table(t, l)
 	}
 	d.gate(s, l, b)
-	d.grown(s, l)
+	d.grown(s, l, b)
 	for _, line := range Month(s, l) {
 		line.What, line.Formula = line.What+", a day's share", line.Formula+fmt.Sprintf(" / %v days", aMonth)
 		line.Units, line.USD = line.Units/aMonth, line.USD/aMonth
@@ -71,12 +86,21 @@ func WorstDay(s Shape, l List, b Bounds) Day {
 
 func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	if f.Step {
-		d.step(f, l, b)
+		d.step(f, s, l, b)
 		return
 	}
 	if f.Reserved == nil {
 		d.Unbounded = append(d.Unbounded, fmt.Sprintf(
 			"function %s has no reserved concurrency: only the account's limit of concurrent executions bounds it", f.Name))
+		return
+	}
+	if f.Watch {
+		return // rows change only if somebody does so by the account's credentials
+	}
+	if f.Runs > 0 {
+		busy := min(f.Runs*f.Seconds, *f.Reserved*aDay)
+		d.Lines = append(d.Lines, l.line(f.Name+": compute", compute(f), float64(busy)*gigabytes(f), "each run takes all the time that it may",
+			"%d runs x %d s x %d MB", f.Runs, f.Seconds, f.MemoryMB))
 		return
 	}
 	n := float64(*f.Reserved)
@@ -85,12 +109,12 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	d.Lines = append(d.Lines, l.line(f.Name+": compute", compute(f), n*gigabytes(f)*aDay, "every instance busy all day",
 		"%d x %d MB x 86,400 s", *f.Reserved, f.MemoryMB))
 	if !f.URL {
-		return // started by a schedule, or by a stream of events that must not happen: callers cannot start it
+		return // started by a stream, in batches
 	}
 	d.Lines = append(d.Lines,
 		l.line(f.Name+": requests", LambdaRequests, requests, "requests beyond this limit are refused and cost nothing", rate, *f.Reserved, perConcurrency),
-		l.line(f.Name+": log lines", LogBytes, requests*(b.LineBytes+logOverhead)/gib, "one line a request, refused ones too",
-			"(%s + %d bytes) x "+rate, number(b.LineBytes), logOverhead, *f.Reserved, perConcurrency))
+		l.line(f.Name+": log lines", LogBytes, n*quietLines*aDay*(b.LineBytes+logOverhead)/gib, "requests that write nothing are summed up beyond this",
+			"(%s + %d bytes) x %d x %s a second x 86,400 s", number(b.LineBytes), logOverhead, *f.Reserved, number(quietLines)))
 	if f.Seeds {
 		d.Lines = append(d.Lines, l.line(f.Name+": opening seeds", KMSRequests, n*b.Vacants*b.Openings, "each instance keeps an opened seed",
 			"%d instances x %s vacants x %s a day", *f.Reserved, number(b.Vacants), number(b.Openings)))
@@ -108,15 +132,16 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 
 // step is a function of the state machine: it runs once for each attempt that
 // gets so far, and the gate limits the attempts.
-func (d *Day) step(f Function, l List, b Bounds) {
-	attempts := b.Parents * b.Attempts
+func (d *Day) step(f Function, s Shape, l List, b Bounds) {
+	parents := b.parents(s)
+	attempts := parents * b.Attempts
 	of := "%s parents x %s attempts"
 	d.Lines = append(d.Lines,
-		l.line(f.Name+": requests", LambdaRequests, attempts, "", of, number(b.Parents), number(b.Attempts)),
+		l.line(f.Name+": requests", LambdaRequests, attempts, "", of, number(parents), number(b.Attempts)),
 		l.line(f.Name+": compute", compute(f), attempts*float64(f.Seconds)*gigabytes(f), "each takes all the time that it may",
-			of+" x %d s x %d MB", number(b.Parents), number(b.Attempts), f.Seconds, f.MemoryMB),
+			of+" x %d s x %d MB", number(parents), number(b.Attempts), f.Seconds, f.MemoryMB),
 		l.line(f.Name+": log lines", LogBytes, attempts*(b.LineBytes+logOverhead)/gib, "", of+" x (%s + %d bytes)",
-			number(b.Parents), number(b.Attempts), number(b.LineBytes), logOverhead))
+			number(parents), number(b.Attempts), number(b.LineBytes), logOverhead))
 }
 
 // gate is the cost of attempts without the functions of its steps.
@@ -124,10 +149,11 @@ func (d *Day) gate(s Shape, l List, b Bounds) {
 	if s.Transitions == 0 {
 		return
 	}
-	d.Lines = append(d.Lines, l.line("transitions of the gate", Transitions, b.Parents*b.Attempts*float64(s.Transitions),
-		"every attempt comes to its end, and none is tried again", "%s parents x %s attempts x %d", number(b.Parents), number(b.Attempts), s.Transitions))
+	parents := b.parents(s)
+	d.Lines = append(d.Lines, l.line("transitions of the gate", Transitions, parents*b.Attempts*float64(s.Transitions),
+		"every attempt comes to its end, and none is tried again", "%s parents x %s attempts x %d", number(parents), number(b.Attempts), s.Transitions))
 	d.Unbounded = append(d.Unbounded, fmt.Sprintf(
-		"attempts to graduate of children of more than %s parents: each further one may come to %s a day", number(b.Parents), number(b.Attempts)))
+		"attempts to graduate of children of more than %s parents: each further one may come to %s a day", number(parents), number(b.Attempts)))
 }
 
 func (d *Day) table(t Table, l List) {
@@ -142,19 +168,27 @@ func (d *Day) table(t Table, l List) {
 	one("read", ReadUnits, t.Read)
 }
 
-// grown is the cost of one day's rows on that day, and of what is read and sent
-// to the Internet.
-func (d *Day) grown(s Shape, l List) {
+// grown is the cost of one day's rows on that day, of the log lines of requests
+// that write, and of what is read and sent to the Internet.
+func (d *Day) grown(s Shape, l List, b Bounds) {
 	var written, read float64 // bytes a second
+	lines := 0.0
 	for _, t := range s.Tables {
 		if t.Index || t.Read == nil || t.Write == nil {
 			continue // reported as unbounded already
+		}
+		if strings.EqualFold(t.Name, "rows") {
+			lines += float64(*t.Write) / unitsOfCall
+		} else {
+			lines += float64(*t.Write)
 		}
 		written += float64(*t.Write) * writeUnitBytes
 		read += float64(*t.Read) * readUnitBytes
 	}
 	gb := written * aDay / gib
 	d.Lines = append(d.Lines,
+		l.line("log lines of requests that write", LogBytes, lines*aDay*(b.LineBytes+logOverhead)/gib, "a call writes two units of rows, another request one of docs",
+			"(%s + %d bytes) x %s a second x 86,400 s", number(b.LineBytes), logOverhead, number(lines)),
 		l.line("storage of that day's writes", TableStorage, gb/aMonth, "", "%s GB / %v days", number(round(gb)), aMonth),
 		l.line("its backup", TableBackups, gb/aMonth, "", "%s GB / %v days", number(round(gb)), aMonth))
 	if !s.Edge {

@@ -48,7 +48,8 @@ func TestEachLineOfAGraduationIsUnitsTimesPrice(t *testing.T) {
 }
 
 func TestTheWorstDayHasAllAttemptsThatTheGateTakes(t *testing.T) {
-	d := cost.WorstDay(gated(), cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 30, Parents: 10, Attempts: 96})
+	// Ten instances of message, with a parent each.
+	d := cost.WorstDay(gated(), cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 30, Parents: 1, Attempts: 96})
 	got := usd(d.Lines)
 	for what, want := range map[string]float64{
 		"transitions of the gate":       10 * 96 * 4 * 25 / 1e6,

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
@@ -15,8 +14,7 @@ import (
 const (
 	promisedDirect = 2.30 // a million calls by Function URL, before transfer out
 	promisedEdge   = 3.40 // a million calls through CloudFront, everything included
-	promisedDay    = 20   // the worst day
-	promisedRaw    = 52   // the worst day without an edge
+	promisedDay    = cost.DefaultWorstDay
 )
 
 // deployed is a stage with the defaults, from infra's golden templates.
@@ -54,30 +52,11 @@ func TestTheWorstDayOfTheDefaultsIsBounded(t *testing.T) {
 	d := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds())
 	t.Logf("worst day $%.2f; a month without calls $%.2f", d.USD, cost.Sum(cost.Month(s, cost.ListPrices())))
 	if d.USD > promisedDay {
-		t.Errorf("the worst day costs $%.2f, want at most $%d: lower reservations or ceilings in infra", d.USD, promisedDay)
-	}
-	s.Edge = false
-	if raw := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds()); raw.USD > promisedRaw {
-		t.Errorf("the worst day without an edge costs $%.2f, want at most $%d", raw.USD, promisedRaw)
-	} else {
-		t.Logf("without an edge $%.2f", raw.USD)
+		t.Errorf("the worst day costs $%.2f, want at most $%d: lower its shares", d.USD, promisedDay)
 	}
 	for _, u := range d.Unbounded {
 		if strings.Contains(u, "no ceiling for") || strings.Contains(u, "no reserved concurrency") {
 			t.Errorf("the defaults leave open: %s", u)
 		}
-	}
-}
-
-// doctor's quota check assumes the defaults where no stage is deployed yet.
-func TestTheDoctorKnowsWhatTheDefaultsReserve(t *testing.T) {
-	reserved := 0
-	for _, f := range deployed(t).Functions {
-		if f.Reserved != nil {
-			reserved += *f.Reserved
-		}
-	}
-	if want := doctor.MessageReserved + doctor.OtherReserved; reserved != want {
-		t.Errorf("the defaults reserve %d concurrent executions, the doctor says %d", reserved, want)
 	}
 }

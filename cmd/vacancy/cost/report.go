@@ -9,14 +9,15 @@ type Report struct {
 	Model  Model  `json:"model"`
 	Shape  Shape  `json:"shape"`
 
-	CallCount float64 `json:"call_count"`
-	Direct    Lines   `json:"function_url"`
-	Before    float64 `json:"function_url_before_transfer_usd"` // Direct without transfer to the Internet
-	Edge      Lines   `json:"cloudfront"`
-	Kept      Lines   `json:"kept_a_month"`
-	Graduated Lines   `json:"graduation"` // for one, with AWS's state machine; empty without a gate
-	Month     Lines   `json:"month"`
-	WorstDay  Day     `json:"worst_day"`
+	CallCount float64  `json:"call_count"`
+	Direct    Lines    `json:"function_url"`
+	Before    float64  `json:"function_url_before_transfer_usd"` // Direct without transfer to the Internet
+	Edge      Lines    `json:"cloudfront"`
+	Kept      Lines    `json:"kept_a_month"`
+	Graduated Lines    `json:"graduation"` // for one, with AWS's state machine; empty without a gate
+	Month     Lines    `json:"month"`
+	WorstDay  Day      `json:"worst_day"`
+	Capacity  Capacity `json:"worst_day_buys"`
 
 	Real     *Real      `json:"real,omitempty"` // nil: not requested
 	Compared []Compared `json:"compared,omitempty"`
@@ -37,7 +38,8 @@ func Estimate(s Shape, l List, n float64, real *Real) Report {
 	r := Report{
 		Region: l.Region, Taken: l.Taken, Model: m, Shape: s, CallCount: n,
 		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.Kept(l, n)),
-		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(Month(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()), Real: real,
+		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(Month(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()),
+		Capacity: Buys(s, l, DefaultBounds()), Real: real,
 	}
 	r.Before = r.Direct.USD - Sum(only(r.Direct.Lines, TransferOut))
 	if real != nil && real.Calls > 0 {

@@ -40,6 +40,8 @@ type Function struct {
 	URL      bool `json:"function_url"`
 	Seeds    bool `json:"opens_seeds"` // it has the sealing key in its environment
 	Step     bool `json:"gate_step"`   // only a state machine starts it
+	Runs     int  `json:"runs_a_day"`  // by a schedule, retries included; 0: none
+	Watch    bool `json:"watch"`       // only changed and removed rows start it
 }
 
 // Table is a DynamoDB table or an index, which has its own ceilings.
@@ -68,28 +70,105 @@ func ReadTemplates(templates ...[]byte) (Shape, error) {
 		if err := json.Unmarshal(b, &t); err != nil {
 			return Shape{}, problem.Wrap(problem.Malformed, err, "template %d is no CloudFormation template in JSON", i+1)
 		}
-		public, step := map[string]bool{}, map[string]bool{} // logical ids of functions with a URL, and of steps
-		for _, r := range t.Resources {
-			switch r.Type {
-			case "AWS::Lambda::Url":
-				var u struct{ TargetFunctionArn json.RawMessage }
-				_ = json.Unmarshal(r.Properties, &u)
-				public[target(u.TargetFunctionArn)] = true
-			case "AWS::StepFunctions::StateMachine":
-				var m struct{ DefinitionSubstitutions map[string]json.RawMessage }
-				_ = json.Unmarshal(r.Properties, &m)
-				for _, arn := range m.DefinitionSubstitutions {
-					step[target(arn)] = true
-				}
-			}
+		starts, err := readStarts(t.Resources)
+		if err != nil {
+			return Shape{}, problem.Wrap(problem.Malformed, err, "template %d: %s", i+1, err)
 		}
 		for _, id := range slices.Sorted(maps.Keys(t.Resources)) {
-			if err := s.add(id, t.Resources[id], public[id], step[id]); err != nil {
+			if err := s.add(id, t.Resources[id], starts); err != nil {
 				return Shape{}, problem.Wrap(problem.Malformed, err, "resource %.60q of type %.60q: %s", id, t.Resources[id].Type, err)
 			}
 		}
 	}
 	return s, nil
+}
+
+// starts says what starts functions, by their logical ids.
+type starts struct {
+	public, step, watch map[string]bool
+	scheduled           map[string]int // runs a day
+	retries             map[string]int // of a run that failed; missing: Lambda's default
+}
+
+// lambdaRetries is how often Lambda retries an asynchronous invocation, unless
+// the template says otherwise.
+const lambdaRetries = 2
+
+// runs is how often a schedule starts a function in a day at most.
+func (s starts) runs(id string) int {
+	retries, ok := s.retries[id]
+	if !ok {
+		retries = lambdaRetries
+	}
+	return s.scheduled[id] * (1 + retries)
+}
+
+func readStarts(resources map[string]resource) (starts, error) {
+	out := starts{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]int{}, map[string]int{}}
+	for _, r := range resources {
+		switch r.Type {
+		case "AWS::Lambda::Url":
+			var u struct{ TargetFunctionArn json.RawMessage }
+			_ = json.Unmarshal(r.Properties, &u)
+			out.public[target(u.TargetFunctionArn)] = true
+		case "AWS::StepFunctions::StateMachine":
+			var m struct{ DefinitionSubstitutions map[string]json.RawMessage }
+			_ = json.Unmarshal(r.Properties, &m)
+			for _, arn := range m.DefinitionSubstitutions {
+				out.step[target(arn)] = true
+			}
+		case "AWS::Lambda::EventInvokeConfig":
+			var c struct {
+				FunctionName         json.RawMessage
+				MaximumRetryAttempts *int
+			}
+			if json.Unmarshal(r.Properties, &c) == nil && c.MaximumRetryAttempts != nil {
+				out.retries[target(c.FunctionName)] = *c.MaximumRetryAttempts
+			}
+		case "AWS::Lambda::EventSourceMapping":
+			var m struct {
+				FunctionName   json.RawMessage
+				FilterCriteria struct{ Filters []struct{ Pattern string } }
+			}
+			_ = json.Unmarshal(r.Properties, &m)
+			for _, f := range m.FilterCriteria.Filters {
+				if strings.Contains(f.Pattern, "eventName") && !strings.Contains(f.Pattern, "INSERT") {
+					out.watch[target(m.FunctionName)] = true
+				}
+			}
+		case "AWS::Events::Rule":
+			var e struct {
+				ScheduleExpression string
+				Targets            []struct{ Arn json.RawMessage }
+			}
+			_ = json.Unmarshal(r.Properties, &e)
+			if e.ScheduleExpression == "" {
+				continue
+			}
+			n, err := runsADay(e.ScheduleExpression)
+			if err != nil {
+				return out, err
+			}
+			for _, t := range e.Targets {
+				out.scheduled[target(t.Arn)] += n
+			}
+		}
+	}
+	return out, nil
+}
+
+// runsADay reads a schedule such as rate(5 minutes).
+func runsADay(schedule string) (int, error) {
+	var n int
+	var unit string
+	if _, err := fmt.Sscanf(strings.NewReplacer("(", " ", ")", " ").Replace(schedule), "rate %d %s", &n, &unit); err != nil || n < 1 {
+		return 0, fmt.Errorf("expected a schedule such as rate(5 minutes), got %.40q", schedule)
+	}
+	minutes, ok := map[string]int{"minute": 1, "hour": 60, "day": 24 * 60}[strings.TrimSuffix(unit, "s")]
+	if !ok {
+		return 0, fmt.Errorf("expected a schedule in minutes, hours or days, got %.40q", schedule)
+	}
+	return max(1, 24*60/(n*minutes)), nil
 }
 
 type resource struct {
@@ -114,7 +193,7 @@ func target(b json.RawMessage) string {
 }
 
 // add adds a resource. Resources without cost are skipped.
-func (s *Shape) add(id string, r resource, public, step bool) error {
+func (s *Shape) add(id string, r resource, by starts) error {
 	into := func(v any) error {
 		if len(r.Properties) == 0 {
 			return nil
@@ -123,7 +202,7 @@ func (s *Shape) add(id string, r resource, public, step bool) error {
 	}
 	switch r.Type {
 	case "AWS::Lambda::Function":
-		return s.addFunction(id, public, step, into)
+		return s.addFunction(id, by, into)
 	case "AWS::StepFunctions::StateMachine":
 		return s.addMachine(into)
 	case "AWS::DynamoDB::GlobalTable":
@@ -207,7 +286,7 @@ func (s *Shape) addMachine(into func(any) error) error {
 	return nil
 }
 
-func (s *Shape) addFunction(id string, public, step bool, into func(any) error) error {
+func (s *Shape) addFunction(id string, by starts, into func(any) error) error {
 	var p struct {
 		FunctionName                 json.RawMessage
 		MemorySize                   int
@@ -219,7 +298,8 @@ func (s *Shape) addFunction(id string, public, step bool, into func(any) error) 
 	if err := into(&p); err != nil {
 		return err
 	}
-	f := Function{Name: plain(p.FunctionName, id), MemoryMB: p.MemorySize, Seconds: p.Timeout, Reserved: p.ReservedConcurrentExecutions, URL: public, Step: step}
+	f := Function{Name: plain(p.FunctionName, id), MemoryMB: p.MemorySize, Seconds: p.Timeout, Reserved: p.ReservedConcurrentExecutions,
+		URL: by.public[id], Step: by.step[id], Watch: by.watch[id], Runs: by.runs(id)}
 	if f.MemoryMB == 0 {
 		f.MemoryMB = defaultMemory
 	}

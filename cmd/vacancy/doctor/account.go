@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 )
 
 // leastBootstrap is the CDK bootstrap version that the templates need: the
@@ -40,22 +41,20 @@ const wantedQuota = 1000
 func (f Facts) quota() Check {
 	q := f.Quota
 	left := unreserved(q.Limit)
-	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or reserve nothing: %s --context concurrency=0", wantedQuota, f.deploy())
-	switch {
+	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or reserve less: %s --context worstDay=%d; or nothing: --context reserve=false",
+		max(wantedQuota, f.Limits.Reserved()+left), f.deploy(), cost.DefaultWorstDay)
+	wanted := 0
+	if f.Reserve {
+		wanted = f.Limits.Reserved()
+	}
+	switch more := wanted - q.Reserved; {
 	case q.Err != nil:
 		return unread(q.Err)
+	case more > 0 && q.Unreserved-more < left:
+		return fail(fix, "the stage is to reserve %d concurrent executions, %d more than it has, and Lambda wants %d left of the %d of this account that are not reserved", wanted, more, left, q.Unreserved)
 	case q.Deployed:
-		return ok("the stage has reserved %d of %d concurrent executions", q.Wanted, q.Limit)
-	case q.Unreserved-q.Wanted < left:
-		return fail(fix, "the stage reserves %d concurrent executions, and Lambda wants %d left of the %d of this account that are not reserved", q.Wanted, left, q.Unreserved)
+		return ok("the stage has reserved %d of %d concurrent executions", q.Reserved, q.Limit)
 	default:
-		return ok("%d of %d concurrent executions are not reserved; the stage wants %d", q.Unreserved, q.Limit, q.Wanted)
+		return ok("%d of %d concurrent executions are not reserved; the stage wants %d", q.Unreserved, q.Limit, wanted)
 	}
 }
-
-// Default reservations of a stage: for calls, and for the other functions
-// together.
-const (
-	MessageReserved = 5
-	OtherReserved   = 12
-)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
@@ -97,13 +98,14 @@ func well() doctor.Facts {
 	docs.Name, docs.Keys, docs.Indexes = "docs-1", []string{"pk S HASH", "sk S RANGE"}, []doctor.Index{{Name: "listed", Read: 10, Write: 10}}
 	docs.Stream = "KEYS_ONLY"
 	ran := doctor.Job{Last: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Verdict: "ok"}
+	limits, _ := cost.Derive(cost.Choice{WorstDay: cost.DefaultWorstDay, Edge: true, Dashboard: true})
 	return doctor.Facts{
-		Stage: "dev", Version: "v1", Keep: true, Region: "us-east-1",
+		Stage: "dev", Version: "v1", Keep: true, Region: "us-east-1", Limits: limits, Reserve: true,
 		Tools:     []doctor.Tool{{Name: "go", Version: "1.26.8"}, {Name: "node", Version: "22.1.0"}, {Name: "npm", Version: "10.2.0"}},
 		Account:   doctor.Account{ID: "111122223333", ARN: "arn:aws:iam::111122223333:user/ada", Region: "us-east-1"},
 		Clock:     doctor.Clock{Seen: true, Skew: time.Second},
 		Bootstrap: doctor.Bootstrap{Version: 28},
-		Quota:     doctor.Quota{Limit: 1000, Unreserved: 1000, Wanted: 14},
+		Quota:     doctor.Quota{Limit: 1000, Unreserved: 1000},
 		Stacks: map[string]doctor.Stack{
 			"data": stack(map[string]string{"Rows": "rows-1"}), "watch": stack(map[string]string{}),
 			"functions": stack(map[string]string{"EdgeSecret": "arn:secret"}), "edge": stack(map[string]string{}),
@@ -152,7 +154,13 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"clock off", "clock", doctor.Fail, "timedatectl", func(f *doctor.Facts) { f.Clock.Skew = 301 * time.Second }},
 		{"no bootstrap", "bootstrap", doctor.Fail, "vacancy deploy --stage dev --bootstrap", func(f *doctor.Facts) { f.Bootstrap = doctor.Bootstrap{Missing: true} }},
 		{"old bootstrap", "bootstrap", doctor.Fail, "bootstrap aws://111122223333/us-east-1", func(f *doctor.Facts) { f.Bootstrap.Version = 5 }},
-		{"small quota", "quota", doctor.Fail, "L-B99A9384", func(f *doctor.Facts) { f.Quota = doctor.Quota{Limit: 10, Unreserved: 10, Wanted: 14} }},
+		{"small quota", "quota", doctor.Fail, "L-B99A9384", func(f *doctor.Facts) { f.Quota = doctor.Quota{Limit: 10, Unreserved: 10} }},
+		{"quota below a larger day", "quota", doctor.Fail, "--context worstDay=20", func(f *doctor.Facts) {
+			f.Limits, f.Quota = cost.Limits{"message": 200}, doctor.Quota{Limit: 200, Unreserved: 180, Reserved: 20, Deployed: true}
+		}},
+		{"quota of a stage that reserves nothing", "quota", doctor.OK, "", func(f *doctor.Facts) {
+			f.Reserve, f.Quota = false, doctor.Quota{Limit: 10, Unreserved: 10}
+		}},
 		{"quota reserved by others", "quota", doctor.Fail, "L-B99A9384", func(f *doctor.Facts) { f.Quota.Unreserved = 113 }},
 		{"stack missing", "stack watch", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Stacks["watch"] = doctor.Stack{Missing: true} }},
 		{"stack never made", "stack watch", doctor.Fail, "delete-stack --stack-name vacancy-dev-watch", func(f *doctor.Facts) { setStatus(f, "ROLLBACK_COMPLETE") }},

@@ -3,6 +3,7 @@ package doctor
 import (
 	"time"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
@@ -16,6 +17,10 @@ type Facts struct {
 	// Keep is the stage's setting: a stage with false may be lost, and nothing
 	// protects its tables.
 	Keep bool
+	// Limits are those that the stage's context asks for, and Reserve tells
+	// whether functions reserve theirs.
+	Limits  cost.Limits
+	Reserve bool
 	// Region is where the stage was deployed from here; "" if it was not.
 	Region string
 
@@ -81,7 +86,7 @@ type Bootstrap struct {
 type Quota struct {
 	Limit      int // of the account
 	Unreserved int // not reserved by any function
-	Wanted     int // reserved by all functions of the stage
+	Reserved   int // reserved by all functions of the deployed stage
 	Deployed   bool
 	Err        error
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
@@ -106,28 +107,23 @@ func (f Facts) tableKey(short string, t Table) Check {
 	return fail(fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
 }
 
-// ceilings are the defaults for tables without ceilings.
-func ceilings(short string) (read, write int) {
+// ceilings are those that the stage's context asks for.
+func (f Facts) ceilings(short string) (read, write int) {
 	if short == RowsTable {
-		return 60, 50
+		return f.Limits[cost.RowsReads], f.Limits[cost.RowsWrites]
 	}
-	return 100, 20
+	return f.Limits[cost.DocsReads], f.Limits[cost.DocsWrites]
 }
 
-const (
-	indexReadCeiling  = 20
-	indexWriteCeiling = 10
-)
-
 func (f Facts) tableCeilings(short string, t Table) Check {
-	readCeiling, writeCeiling := ceilings(short)
-	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --on-demand-throughput MaxReadRequestUnits=%d,MaxWriteRequestUnits=%d", t.Name, readCeiling, writeCeiling)
+	read, write := f.ceilings(short)
+	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --on-demand-throughput MaxReadRequestUnits=%d,MaxWriteRequestUnits=%d", t.Name, read, write)
 	if t.Read == 0 || t.Write == 0 {
 		return fail(fix, "%s has no ceiling for %s: its daily cost is not bounded", t.Name, which(t.Read, t.Write))
 	}
 	for _, i := range t.Indexes {
 		if i.Read == 0 || i.Write == 0 {
-			fix := fmt.Sprintf(`aws dynamodb update-table --table-name %s --global-secondary-index-updates '[{"Update":{"IndexName":%q,"OnDemandThroughput":{"MaxReadRequestUnits":%d,"MaxWriteRequestUnits":%d}}}]'`, t.Name, i.Name, indexReadCeiling, indexWriteCeiling)
+			fix := fmt.Sprintf(`aws dynamodb update-table --table-name %s --global-secondary-index-updates '[{"Update":{"IndexName":%q,"OnDemandThroughput":{"MaxReadRequestUnits":%d,"MaxWriteRequestUnits":%d}}}]'`, t.Name, i.Name, f.Limits[cost.IndexReads], f.Limits[cost.IndexWrites])
 			return fail(fix, "index %s of %s has no ceiling for %s: its daily cost is not bounded", i.Name, t.Name, which(i.Read, i.Write))
 		}
 	}

@@ -17,7 +17,7 @@ func Whole(stage, short string) string { return "vacancy-" + stage + "-" + short
 
 // Chosen lists the context values that an operator may set for a stage, sorted.
 func Chosen() []string {
-	return []string{"arch", "budget", "certificate", "concurrency", "dashboard", "domain", "edge", "email", "hostKey", "indexSeconds", "keep", "pairRate", "rate", "readCeiling", "retentionDays", "waf", "writeCeiling"}
+	return []string{"arch", "budget", "certificate", "dashboard", "domain", "edge", "email", "hostKey", "indexSeconds", "keep", "limits", "pairRate", "rate", "reserve", "retentionDays", "waf", "worstDay"}
 }
 
 // Set lists the context values that only a deployment sets.

@@ -146,7 +146,7 @@ func version() string {
 // line and ends the process.
 func begin(f Function, out io.Writer) (*Env, slog.Handler) {
 	s, err := Read(f, os.Getenv)
-	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: string(f), Version: version(), Public: f.public()})
+	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: string(f), Version: version(), Units: f == Message, Public: f.public()})
 	h := slog.New(lines)
 	// Lines of libraries get the same format.
 	log.SetFlags(0)

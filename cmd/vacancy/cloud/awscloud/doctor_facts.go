@@ -25,7 +25,7 @@ import (
 )
 
 // Examine implements cloud.Cloud.
-func (c *Cloud) Examine(ctx context.Context, name string, wanted int, now func() time.Time) doctor.Facts {
+func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) doctor.Facts {
 	f := doctor.Facts{Stage: name}
 	f.Account, f.Clock = c.who(ctx, now)
 	if f.Account.Trouble != doctor.NoTrouble {
@@ -38,7 +38,7 @@ func (c *Cloud) Examine(ctx context.Context, name string, wanted int, now func()
 	data := f.Stacks["data"].Outputs
 	var wg sync.WaitGroup
 	wg.Go(func() { f.Bootstrap = c.bootstrapFacts(ctx) })
-	wg.Go(func() { f.Quota = c.quotaFacts(ctx, name, f.Stacks["functions"], wanted) })
+	wg.Go(func() { f.Quota = c.quotaFacts(ctx, name, f.Stacks["functions"]) })
 	wg.Go(func() { f.Rows = c.tableFacts(ctx, data["Rows"]) })
 	wg.Go(func() { f.Docs = c.tableFacts(ctx, data["Docs"]) })
 	wg.Go(func() { f.Seal = c.keyFacts(ctx, data["SealKey"]) })
@@ -129,12 +129,12 @@ func (c *Cloud) bootstrapFacts(ctx context.Context) doctor.Bootstrap {
 	return doctor.Bootstrap{Version: version}
 }
 
-func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.Stack, wanted int) doctor.Quota {
+func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.Stack) doctor.Quota {
 	out, err := c.lambda.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
 	if err != nil {
 		return doctor.Quota{Err: Problem(err)}
 	}
-	q := doctor.Quota{Wanted: wanted}
+	var q doctor.Quota
 	if l := out.AccountLimit; l != nil {
 		q.Limit, q.Unreserved = int(l.ConcurrentExecutions), int(aws.ToInt32(l.UnreservedConcurrentExecutions))
 	}
@@ -149,10 +149,10 @@ func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.St
 	if err != nil {
 		return doctor.Quota{Err: err}
 	}
-	q.Wanted, q.Deployed = 0, true
+	q.Deployed = true
 	for _, f := range shape.Functions {
 		if f.Reserved != nil {
-			q.Wanted += *f.Reserved
+			q.Reserved += *f.Reserved
 		}
 	}
 	return q

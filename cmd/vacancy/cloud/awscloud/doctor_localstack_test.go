@@ -246,7 +246,7 @@ func (l *lab) host(where string, shut bool) (raw, public string) {
 // examine returns the report of `vacancy doctor`.
 func (l *lab) examine(raw, public string) doctor.Report {
 	l.t.Helper()
-	f := l.cloud.Examine(l.t.Context(), l.stage, 14, time.Now)
+	f := l.cloud.Examine(l.t.Context(), l.stage, time.Now)
 	f.Version, f.Keep = "v1", true
 	f.Tools = doctor.Tools(l.t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
 		return map[string]string{"go": "go version go1.26.1 linux/arm64", "node": "v22.1.0", "npm": "10.9.0"}[program], nil
@@ -330,7 +330,7 @@ func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 func TestOnAWSDoctorFindsNeitherStageNorBootstrapInAnotherRegion(t *testing.T) {
 	l := newLab(t)
 	const empty = "eu-south-2"
-	f := at(os.Getenv("VACANCY_TEST_AWS"), empty).Examine(t.Context(), l.stage, 14, time.Now)
+	f := at(os.Getenv("VACANCY_TEST_AWS"), empty).Examine(t.Context(), l.stage, time.Now)
 	r := doctor.Examine(f)
 	for check, fix := range map[string]string{
 		"bootstrap": "vacancy deploy --stage " + l.stage + " --bootstrap", "stack data": "vacancy deploy", "stack functions": "vacancy deploy",

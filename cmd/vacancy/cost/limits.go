@@ -1,0 +1,325 @@
+package cost
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Limits are a stage's limits by name: the reserved concurrency of functions,
+// and the ceilings of tables in request units a second.
+type Limits map[string]int
+
+// Names of the tables' limits. Those of functions are the functions' names.
+const (
+	RowsWrites  = "rowsWrites"
+	RowsReads   = "rowsReads"
+	DocsWrites  = "docsWrites"
+	DocsReads   = "docsReads"
+	IndexWrites = "indexWrites"
+	IndexReads  = "indexReads"
+)
+
+// Choice is what determines a stage's limits.
+type Choice struct {
+	WorstDay float64 // USD that the limits let one day cost
+	Set      Limits  // limits that are not derived
+
+	Edge, WAF, Dashboard, X86, SoftwareKey bool
+}
+
+// share is what a function or the calls get of the worst day: a least value, and
+// a part of the money that remains when all have theirs.
+type share struct {
+	name    string
+	least   int
+	percent float64
+}
+
+// calls a second are a share too: the tables' ceilings follow from them.
+const callsASecond = "calls"
+
+// shares divide the worst day. An instance of message serves at most ten calls a
+// second, and two or three if their agents take a third of a second. Functions
+// without a percentage never need a second instance.
+var shares = []share{
+	{"message", 1, 27}, {"admin", 1, 4}, {"registry", 1, 8}, {"search", 1, 6}, {callsASecond, 1, 55},
+	{"export", 1, 0}, {"graduate", 1, 0}, {"sweeper", 1, 0}, {"tamper", 1, 0}, {"indexer", 1, 0}, {"checkpointer", 1, 0},
+}
+
+// ceilings are the units a second of tables that a call a second needs, and the
+// least. A call writes two units of rows and reads two, beside those that the
+// registry and graduations read. It reads two of docs, as much as public reads
+// may take. Docs and their index are written by publications, which are fewer
+// than calls.
+var ceilings = []struct {
+	name    string
+	ofACall float64
+	least   int
+}{
+	{RowsWrites, 2, 2}, {RowsReads, 2.4, 3}, {DocsWrites, 0.8, 2}, {DocsReads, 4, 5}, {IndexWrites, 0.4, 1}, {IndexReads, 0.8, 1},
+}
+
+// limits are the limits of so many instances and calls a second.
+func (c Choice) limits(of map[string]int) Limits {
+	l := Limits{}
+	for _, s := range shares {
+		if s.name != callsASecond {
+			l[s.name] = min(of[s.name], mostConcurrency)
+		}
+	}
+	for _, t := range ceilings {
+		l[t.name] = min(max(t.least, int(math.Round(t.ofACall*float64(of[callsASecond])))), mostUnits)
+	}
+	return l
+}
+
+// LimitNames lists the limits.
+func LimitNames() []string { return slices.Sorted(maps.Keys(Choice{}.limits(nil))) }
+
+// Lambda's and DynamoDB's quotas, before an increase.
+const (
+	mostConcurrency = 1000
+	mostUnits       = 40_000
+)
+
+// most is the highest value of a limit.
+func most(name string) int {
+	if isCeiling(name) {
+		return mostUnits
+	}
+	return mostConcurrency
+}
+
+func isCeiling(name string) bool {
+	return strings.HasSuffix(name, "Reads") || strings.HasSuffix(name, "Writes")
+}
+
+// Derive divides c.WorstDay, by list prices. The error, of kind Invalid, says
+// the least that a stage needs.
+func Derive(c Choice) (Limits, error) {
+	prices, of := ListPrices(), map[string]int{}
+	for _, s := range shares {
+		of[s.name] = s.least
+	}
+	day := func() float64 { return WorstDay(c.planned(c.limits(of)), prices, DefaultBounds()).USD }
+	least := day()
+	if c.WorstDay < least {
+		return nil, problem.Invalid("worstDay", fmt.Sprintf("at least %.0f, because the least limits of such a stage let a day cost $%.2f", math.Ceil(least), least),
+			fmt.Sprint(c.WorstDay))
+	}
+	const many = 100 // ceilings are rounded, so one call alone has no exact price
+	derived := maps.Clone(of)
+	for _, s := range shares {
+		if s.percent > 0 {
+			of[s.name] = s.least + many
+			each := (day() - least) / many
+			of[s.name] = s.least
+			derived[s.name] += int((c.WorstDay - least) * s.percent / 100 / each)
+		}
+	}
+	// Rounding leaves some money, or takes a little too much.
+	for of = derived; day() <= c.WorstDay && of[callsASecond] < mostUnits; {
+		of[callsASecond]++
+	}
+	for day() > c.WorstDay {
+		of[callsASecond]--
+	}
+	l := c.limits(of)
+	maps.Copy(l, c.Set)
+	return l, nil
+}
+
+// Bought is what a stage pays for one of its limits on the worst day.
+type Bought struct {
+	Name   string  `json:"name"`
+	Limit  int     `json:"limit"`
+	Unit   string  `json:"unit"`
+	USD    float64 `json:"usd"`     // of a day, all lines that grow with the limit
+	PerUSD float64 `json:"per_usd"` // units that one dollar more a day buys
+}
+
+// Capacity is what the worst day of a stage buys.
+type Capacity struct {
+	// Calls are the calls a second that the tables' ceilings admit.
+	Calls  float64  `json:"calls_a_second"`
+	Bought []Bought `json:"bought"`
+}
+
+// Buys lists the limits of a stage by what they cost.
+func Buys(s Shape, l List, b Bounds) Capacity {
+	day := WorstDay(s, l, b).USD
+	var out Capacity
+	add := func(name, unit string, limit *int) {
+		n := *limit
+		*limit = n + 1
+		each := WorstDay(s, l, b).USD - day
+		*limit = n
+		out.Bought = append(out.Bought, Bought{name, n, unit, each * float64(n), 1 / each})
+	}
+	s = s.clone()
+	for i, f := range s.Functions {
+		if f.Reserved != nil && f.URL {
+			add(f.Name, "instances", s.Functions[i].Reserved)
+		}
+	}
+	for i, t := range s.Tables {
+		if t.Write == nil || t.Read == nil {
+			continue
+		}
+		add(t.Name+": writes", "units a second", s.Tables[i].Write)
+		add(t.Name+": reads", "units a second", s.Tables[i].Read)
+	}
+	out.Calls = s.calls()
+	return out
+}
+
+// calls are the calls a second that the ceilings admit, 0 if one is missing.
+func (s Shape) calls() float64 {
+	least := math.Inf(1)
+	for _, t := range s.Tables {
+		if t.Index {
+			continue
+		}
+		if t.Write == nil || t.Read == nil {
+			return 0
+		}
+		if strings.EqualFold(t.Name, "rows") {
+			least = min(least, float64(*t.Write)/2, float64(*t.Read)/2)
+		} else {
+			least = min(least, float64(*t.Read)/2/2)
+		}
+	}
+	if f, ok := s.Function("message"); ok && f.Reserved != nil {
+		least = min(least, perConcurrency*float64(*f.Reserved))
+	}
+	if math.IsInf(least, 1) {
+		return 0
+	}
+	return least
+}
+
+// clone copies s with its limits.
+func (s Shape) clone() Shape {
+	copied := func(n *int) *int {
+		if n == nil {
+			return nil
+		}
+		v := *n
+		return &v
+	}
+	s.Functions, s.Tables = slices.Clone(s.Functions), slices.Clone(s.Tables)
+	for i := range s.Functions {
+		s.Functions[i].Reserved = copied(s.Functions[i].Reserved)
+	}
+	for i := range s.Tables {
+		s.Tables[i].Read, s.Tables[i].Write = copied(s.Tables[i].Read), copied(s.Tables[i].Write)
+	}
+	return s
+}
+
+// DefaultWorstDay is the worst day of a stage, in USD, unless its operator
+// chooses another.
+const DefaultWorstDay = 20
+
+// ReadLimits parses limits that are set alone, such as message:8,rowsWrites:100.
+func ReadLimits(text string) (Limits, error) {
+	set := Limits{}
+	var errs []error
+	for pair := range strings.SplitSeq(text, ",") {
+		if pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, ":")
+		n, err := strconv.Atoi(value)
+		switch {
+		case !slices.Contains(LimitNames(), name):
+			errs = append(errs, fmt.Errorf("expected NAME:NUMBER with one of %s, got %.80q", strings.Join(LimitNames(), ", "), pair))
+		case err != nil || n < 1 || n > most(name):
+			errs = append(errs, fmt.Errorf("expected %s:NUMBER with 1 to %d, got %.80q", name, most(name), pair))
+		default:
+			set[name] = n
+		}
+	}
+	return set, errors.Join(errs...)
+}
+
+// ReadChoice reads the choice in a stage's context values, of which those
+// missing have their defaults.
+func ReadChoice(context map[string]string) (Choice, error) {
+	set, err := ReadLimits(context["limits"])
+	if err != nil {
+		return Choice{}, problem.Wrap(problem.Malformed, err, "context value limits: %s", err)
+	}
+	c := Choice{
+		WorstDay: DefaultWorstDay, Set: set,
+		Edge: context["edge"] != "false", WAF: context["waf"] == "true", Dashboard: context["dashboard"] != "false",
+		X86: context["arch"] == "amd64", SoftwareKey: context["hostKey"] == "software",
+	}
+	if day, ok := context["worstDay"]; ok {
+		if c.WorstDay, err = strconv.ParseFloat(day, 64); err != nil {
+			return Choice{}, problem.Invalid("context value worstDay", "USD", fmt.Sprintf("%.40q", day))
+		}
+	}
+	return c, nil
+}
+
+// Reserved is the sum of the reserved concurrency.
+func (l Limits) Reserved() (n int) {
+	for name, v := range l {
+		if !isCeiling(name) {
+			n += v
+		}
+	}
+	return n
+}
+
+// planned is the shape of a stage with limits l, as its templates will show it.
+// A test compares it with the templates.
+func (c Choice) planned(l Limits) Shape {
+	s := Shape{Keys: 3, Alarms: 30, Edge: c.Edge, Transitions: 6}
+	if c.SoftwareKey {
+		s.Keys--
+	}
+	if c.Edge {
+		s.Secrets = 1
+	}
+	if c.WAF {
+		s.ACLs, s.Rules = 1, 2
+	}
+	if c.Dashboard {
+		s.Dashboards = 1
+	}
+	limit := func(name string) *int { n := l[name]; return &n }
+	add := func(name string, memory, seconds int, url, seeds bool, runs int) {
+		s.Functions = append(s.Functions, Function{Name: name, MemoryMB: memory, Seconds: seconds, Arm: !c.X86, Reserved: limit(name),
+			URL: url, Seeds: seeds, Runs: runs, Watch: name == "tamper"})
+	}
+	const handler = 28
+	add("admin", 256, handler, true, true, 0)
+	add("checkpointer", 128, 120, false, c.SoftwareKey, 288)
+	add("export", 256, handler, true, true, 0)
+	add("graduate", 128, handler, true, false, 0)
+	add("indexer", 512, 300, false, false, 0)
+	add("message", 256, handler, true, true, 0)
+	add("registry", 256, handler, true, false, 0)
+	add("search", 512, handler, true, false, 0)
+	add("sweeper", 128, 60, false, false, 24)
+	add("tamper", 128, 30, false, false, 0)
+	for _, name := range []string{"collusion", "commit", "consent", "ratelimit", "record"} {
+		s.Functions = append(s.Functions, Function{Name: name, MemoryMB: 128, Seconds: 10, Arm: !c.X86, Step: true, Seeds: name == "collusion" || name == "commit"})
+	}
+	slices.SortFunc(s.Functions, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
+	s.Tables = []Table{
+		{Name: "Docs", Read: limit(DocsReads), Write: limit(DocsWrites)},
+		{Name: "Docs/listed", Index: true, Read: limit(IndexReads), Write: limit(IndexWrites)},
+		{Name: "Rows", Read: limit(RowsReads), Write: limit(RowsWrites)},
+	}
+	return s
+}

@@ -1,0 +1,122 @@
+package cost_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Whatever the worst day, the limits are as many as it pays for, and no fewer
+// than those of a smaller one. A test in infra sums the templates.
+func TestMoreMoneyBuysMore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := cost.Choice{
+			Edge: rapid.Bool().Draw(t, "edge"), WAF: rapid.Bool().Draw(t, "waf"), Dashboard: rapid.Bool().Draw(t, "dashboard"),
+			X86: rapid.Bool().Draw(t, "amd64"), SoftwareKey: rapid.Bool().Draw(t, "software"),
+		}
+		c.WorstDay = rapid.Float64Range(12, 5000).Draw(t, "day")
+		l, err := cost.Derive(c)
+		if err != nil {
+			t.Fatalf("Derive() = %v", err)
+		}
+		c.WorstDay *= 1.5
+		more, err := cost.Derive(c)
+		if err != nil {
+			t.Fatalf("Derive() = %v", err)
+		}
+		for name, n := range l {
+			if n < 1 || more[name] < n {
+				t.Errorf("%s is %d, and %d for half as much again", name, n, more[name])
+			}
+		}
+		if more["message"] <= l["message"] && more[cost.RowsWrites] <= l[cost.RowsWrites] {
+			t.Error("half as much again buys no more calls")
+		}
+	})
+}
+
+func TestTooLittleMoneyIsToldTheLeast(t *testing.T) {
+	_, err := cost.Derive(cost.Choice{WorstDay: 1, Edge: true, Dashboard: true})
+	var least int
+	if p := problem.Of(err); p.Kind != problem.Malformed {
+		t.Fatalf("Derive(1 USD) = %v (%v), want Malformed", err, p.Kind)
+	}
+	if _, scan := fmt.Sscanf(err.Error(), "worstDay: expected at least %d,", &least); scan != nil {
+		t.Fatalf("Derive(1 USD) = %v, want the least in it", err)
+	}
+	l, err := cost.Derive(cost.Choice{WorstDay: float64(least), Edge: true, Dashboard: true})
+	if err != nil || l["message"] != 1 || l[cost.RowsWrites] < 2 {
+		t.Errorf("Derive(%d USD) = %v, %v; want one instance and a call a second", least, l, err)
+	}
+}
+
+func TestALimitThatIsSetAloneChangesNoOther(t *testing.T) {
+	c := cost.Choice{WorstDay: 20, Edge: true, Dashboard: true}
+	before, err := cost.Derive(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Set, err = cost.ReadLimits("message:50"); err != nil {
+		t.Fatal(err)
+	}
+	after, err := cost.Derive(c)
+	if err != nil || after["message"] != 50 {
+		t.Fatalf("Derive() = %v, %v; want 50 instances of message", after, err)
+	}
+	for name, n := range before {
+		if name != "message" && after[name] != n {
+			t.Errorf("%s is %d, was %d", name, after[name], n)
+		}
+	}
+	if got, want := after.Reserved(), before.Reserved()+50-before["message"]; got != want {
+		t.Errorf("Reserved() = %d, want %d", got, want)
+	}
+}
+
+func TestTheChoiceIsReadFromTheContext(t *testing.T) {
+	c, err := cost.ReadChoice(map[string]string{"worstDay": "50", "edge": "false", "hostKey": "software", "arch": "amd64", "waf": "true", "dashboard": "false", "limits": "search:4"})
+	if err != nil || c.WorstDay != 50 || c.Edge || !c.SoftwareKey || !c.X86 || !c.WAF || c.Dashboard || c.Set["search"] != 4 {
+		t.Errorf("ReadChoice() = %+v, %v", c, err)
+	}
+	if c, err = cost.ReadChoice(nil); err != nil || c.WorstDay != cost.DefaultWorstDay || !c.Edge || !c.Dashboard || c.WAF || c.X86 {
+		t.Errorf("ReadChoice(nil) = %+v, %v; want the defaults", c, err)
+	}
+	for _, bad := range []map[string]string{{"worstDay": "much"}, {"limits": "search"}, {"limits": "rowsReads:40001"}} {
+		if _, err := cost.ReadChoice(bad); !problem.Is(err, problem.Malformed) {
+			t.Errorf("ReadChoice(%v) = %v, want Malformed", bad, err)
+		}
+	}
+}
+
+// The prices of single limits add up to what the day costs beside its fixed
+// part.
+func TestEachLimitSaysWhatItCosts(t *testing.T) {
+	s := deployed(t)
+	got := cost.Buys(s, cost.ListPrices(), cost.DefaultBounds())
+	if got.Calls < 25 {
+		t.Errorf("Buys() = %.1f calls a second, want at least 25", got.Calls)
+	}
+	sum, seen := 0.0, map[string]int{}
+	for _, b := range got.Bought {
+		sum += b.USD
+		seen[strings.TrimPrefix(b.Name, "vacancy-dev-")] = b.Limit
+		if b.Limit < 1 || b.USD <= 0 || math.Abs(b.PerUSD*b.USD-float64(b.Limit)) > 1e-6 {
+			t.Errorf("Buys() has %+v", b)
+		}
+	}
+	day := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds()).USD
+	if sum > day || sum < day*0.9 {
+		t.Errorf("the limits cost $%.2f together, of $%.2f", sum, day)
+	}
+	for _, name := range []string{"message", "admin", "Rows: writes", "Docs/listed: reads"} {
+		if seen[name] == 0 {
+			t.Errorf("Buys() lacks %s: %v", name, seen)
+		}
+	}
+}
