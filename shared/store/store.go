@@ -123,6 +123,10 @@ type Range struct {
 	Index       bool
 }
 
+// Forgetter is a Store that remembers something of its rows. Forget drops it,
+// because rows are gone when the store came back from a backup.
+type Forgetter interface{ Forget() }
+
 // Store keeps rows and documents. All methods are safe for concurrent use and
 // respect their context. If the context ends, they return ErrUnavailable
 // wrapping the context's error, and a cancelled Commit may or may not have been

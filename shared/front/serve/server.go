@@ -111,6 +111,13 @@ func (h Config) Open() (*Server, error) {
 		Self: directory.SelfID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
 		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
 	})
+	records.Forget = func() {
+		calls.Forget()
+		keys.Forget()
+		if s, ok := h.Store.(store.Forgetter); ok {
+			s.Forget()
+		}
+	}
 	server := &Server{
 		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, config: h,
 		Message: message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),

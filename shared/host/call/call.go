@@ -182,6 +182,10 @@ func New(c Config) *Host {
 	return &Host{Config: c}
 }
 
+// Forget drops what the host remembers of pairs: rows may be gone since the
+// store came back from a backup.
+func (h *Host) Forget() { h.tipCache.clear() }
+
 // State is the outcome of an envelope that was accepted before.
 type State string
 
@@ -276,11 +280,17 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 		}
 		return false, badSignature(e.From)
 	}
+	generation := h.tipCache.generation.Load()
 	known, ok := h.tipCache.get(r.pair, v), false
 	if warm && known && h.Ledger == nil {
 		// The record is cached for a second and the text key for a day, so this
 		// usually reads nothing.
 		ok, err = h.fetchVacant(ctx, r, false)
+		if err == nil && generation != h.tipCache.generation.Load() {
+			// The record just read says that the store came back from a backup.
+			fresh = true
+			ok, err = h.fetch(ctx, r, v, fresh)
+		}
 		if err == nil {
 			err = h.unavailable(h.Texts.Warm(ctx))
 		}

@@ -1,6 +1,9 @@
 package call
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // tips are the last rows of both streams of a pair, zero if a stream is empty.
 type tips struct {
@@ -12,7 +15,8 @@ type tips struct {
 // append after it fails harmlessly, and no request is refused because of it.
 // The cache is bounded; evicted pairs are read again.
 type tipCache struct {
-	shards [32]struct {
+	generation atomic.Uint64 // counts clear
+	shards     [32]struct {
 		mu sync.Mutex
 		m  map[Pair]tips
 	}
@@ -60,6 +64,17 @@ func (v *tipCache) learn(p Pair, seen tips) {
 		}
 	}
 	s.m[p] = seen
+}
+
+// clear drops all pairs.
+func (v *tipCache) clear() {
+	v.generation.Add(1)
+	for i := range v.shards {
+		s := &v.shards[i]
+		s.mu.Lock()
+		clear(s.m)
+		s.mu.Unlock()
+	}
 }
 
 func (v *tipCache) forget(p Pair) {

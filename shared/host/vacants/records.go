@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -30,7 +31,12 @@ type Records struct {
 	// "" means the URL that SetURL keeps in the store, for a host that learns
 	// its URL only when it is deployed; until then no card can be signed.
 	URL string
+	// Forget drops what this process remembers of the store: that came back from a
+	// backup while the process kept running, and lacks some of it. nil: nothing
+	// is remembered beside records.
+	Forget func()
 
+	began  time.Time
 	memory memory
 }
 
@@ -44,7 +50,7 @@ func NewRecords(s store.Store, now func() time.Time, url string) (*Records, erro
 		}
 		url = u
 	}
-	return &Records{Store: s, Now: now, URL: url}, nil
+	return &Records{Store: s, Now: now, URL: url, began: now()}, nil
 }
 
 // read returns id's record from the store, strongly consistent; ok is false if
@@ -54,8 +60,22 @@ func (v *Records) read(ctx context.Context, id identity.ID) (r Record, ok bool, 
 	if err != nil || d.Version == 0 {
 		return Record{}, false, store.Problem(err)
 	}
-	r, err = DecodeRecord(id, d)
-	return r, err == nil, err
+	if r, err = DecodeRecord(id, d); err != nil {
+		return Record{}, false, err
+	}
+	v.bounded(r.Floor)
+	return r, true, nil
+}
+
+// bounded calls Forget if a record's bound is newer than all that this process
+// has seen. It was set, MaxSkew ahead, when the store came back from a backup;
+// a process that began well after that remembers nothing older.
+func (v *Records) bounded(floor time.Time) {
+	const clocks = time.Minute // between the two processes
+	if v.Forget == nil || floor.Add(clocks-call.MaxSkew).Before(v.began) || !v.memory.bounded(floor) {
+		return
+	}
+	v.Forget()
 }
 
 // Show returns id's record, at most a second old; ok is false if id is not
@@ -155,7 +175,19 @@ type memory struct {
 	mu         sync.Mutex
 	items      map[identity.ID]remembered
 	open       openIDs
-	generation uint64 // counts this instance's own writes
+	generation uint64    // counts this instance's own writes
+	bound      time.Time // newest Floor of a record
+}
+
+// bounded reports whether floor is the newest of all, and keeps it.
+func (m *memory) bounded(floor time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	newer := floor.After(m.bound)
+	if newer {
+		m.bound = floor
+	}
+	return newer
 }
 
 // openIDs caches the result of Open for one n.

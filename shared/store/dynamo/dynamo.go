@@ -49,6 +49,10 @@ func New(client *dynamodb.Client, tables Tables) *Store {
 	return &Store{client: client, tables: tables, known: lengths{most: knownStreams}}
 }
 
+// Forget drops what the store remembers of the table's rows, which may be gone
+// since the table came back from a backup.
+func (s *Store) Forget() { s.known.forget() }
+
 // enter begins a call; every call that entered must leave.
 func (s *Store) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

@@ -12,7 +12,8 @@ import (
 const knownStreams = 1 << 14
 
 // lengths remembers, for each stream, the highest position known to exist. Rows
-// are never deleted, so it stays true; it may be behind, never ahead. Two
+// are never deleted, so it stays true until the table comes back from a backup
+// (Forget); it may be behind, never ahead. Two
 // generations bound it: when the young one is full it becomes the old one, and
 // unused streams of the old one are dropped.
 type lengths struct {
@@ -42,6 +43,12 @@ func (l *lengths) reaches(s store.Stream, p uint64) bool {
 	}
 	l.note(s, highest)
 	return true
+}
+
+func (l *lengths) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.young, l.old = nil, nil
 }
 
 func (l *lengths) at(s store.Stream) uint64 { return max(l.young[s], l.old[s]) }

@@ -282,6 +282,15 @@ func (k *Keys) remember(day uint32, aead cipher.AEAD) {
 	}
 }
 
+// Forget drops all keys from memory: the store may lack some of them since it
+// came back from a backup, and a text sealed under one of those could never be
+// opened.
+func (k *Keys) Forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.keys)
+}
+
 // forget drops the keys whose time is over.
 func (k *Keys) forget(at time.Time) {
 	k.mu.Lock()
