@@ -146,6 +146,72 @@ func TestNoHandlerLogsWhatAStrangerSendsAtLength(t *testing.T) {
 	}
 }
 
+// What a call to a closed child costs outsiders does not tell it from a call to
+// nobody: the same reads, as many of them one after another.
+func TestACallToAClosedChildCostsAsMuchAsToNobody(t *testing.T) {
+	s := &counting{Store: memory.New()}
+	h := newServer(t, s, &spy{}, slog.New(slog.DiscardHandler))
+	firm, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "x", Substrate: "spy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: firm.ID, Path: "D2", Name: "child", Capability: "y"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := func(to identity.ID) int64 {
+		t.Helper()
+		outsider, err := identity.NewKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &envelope.Envelope{From: outsider.ID(), To: to, Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),
+			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
+		if _, err := e.Sign(t.Context(), outsider); err != nil {
+			t.Fatal(err)
+		}
+		before := s.reads.Load()
+		if out := h.Calls.Send(t.Context(), identity.ID{}, e); !problem.Is(out.Problem, problem.Misdirected) {
+			t.Fatalf("Send() = %v, want Misdirected", out.Problem)
+		}
+		return s.reads.Load() - before
+	}
+	nobody, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads(identity.ID{1}) // warms the day's key and the host's identity
+	if closed, none := reads(child.ID), reads(nobody.ID()); closed != none {
+		t.Errorf("%d reads for a closed child, %d for nobody", closed, none)
+	}
+}
+
+// counting counts reads.
+type counting struct {
+	store.Store
+	reads atomic.Int64
+}
+
+func (c *counting) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	c.reads.Add(1)
+	return c.Store.Doc(ctx, k)
+}
+
+func (c *counting) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	c.reads.Add(1)
+	return c.Store.Docs(ctx, r, n, cursor)
+}
+
+func (c *counting) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	c.reads.Add(1)
+	return c.Store.Rows(ctx, s, from, n, d)
+}
+
+func (c *counting) Tip(ctx context.Context, s store.Stream) (store.Row, error) {
+	c.reads.Add(1)
+	return c.Store.Tip(ctx, s)
+}
+
 // failing is a store whose reads fail while it is broken.
 type failing struct {
 	store.Store

@@ -335,8 +335,14 @@ func (h *Host) fetch(ctx context.Context, r *request, v *tips, tips bool) (ok bo
 // that does not admit the caller.
 func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool, err error) {
 	r.vacant, ok, err = h.Directory.Vacant(ctx, r.env.To, fresh)
-	if err != nil || !ok {
+	if err != nil {
 		return false, h.unavailable(err)
+	}
+	if !ok {
+		// Nobody costs the same reads as a closed child, or the time of the
+		// answer would tell them apart.
+		_, err := h.related(ctx, r.pair, &r.env.To)
+		return false, err
 	}
 	r.signerErr = nil
 	if err := h.checkRelated(ctx, r); err != nil {
