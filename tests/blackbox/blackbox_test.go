@@ -3,6 +3,7 @@ package blackbox
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,10 +17,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
-	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -122,8 +123,8 @@ func TestClosedChildrenDoNotCount(t *testing.T) {
 	compare(t, alone, firm, o.battery(k.firm.ID(), child.ID))
 }
 
-// A revocation is public, whosever key it ends: for a closed child it shows
-// what it shows for a key that no host here has.
+// Everybody learns that a key is revoked, but not why: for a closed child the
+// registry shows what it shows for a key that no host here has.
 func TestARevokedChildLooksLikeARevokedKeyOfNobody(t *testing.T) {
 	k := newKeys(t)
 	alone, firm := open(t, k), open(t, k)
@@ -131,7 +132,7 @@ func TestARevokedChildLooksLikeARevokedKeyOfNobody(t *testing.T) {
 	if _, _, err := firm.Vacants.Revoke(t.Context(), child.ID, "stolen"); err != nil {
 		t.Fatal(err)
 	}
-	e := firm.event(t, 2)
+	e := firm.ownEvent(t, child.ID, 2)
 	if got := alone.ask(revocation(t, e)); got.Status != http.StatusOK {
 		t.Fatalf("the same revocation elsewhere = %d %s, want 200", got.Status, got.Body)
 	}
@@ -176,25 +177,27 @@ func TestARevokedParentSeesNoMoreThanAStranger(t *testing.T) {
 	}
 }
 
-// event reads an event as anybody may.
-func (h *host) event(t *testing.T, seq int) (e registryclient.Event) {
+// ownEvent returns an event that only its actor may read.
+func (h *host) ownEvent(t *testing.T, actor identity.ID, seq uint64) registry.Logged {
 	t.Helper()
-	got := h.ask(request{method: "GET", target: fmt.Sprintf("/v1/event/%d", seq)})
-	if err := json.Unmarshal([]byte(got.Body), &e); err != nil || got.Status != http.StatusOK {
-		t.Fatalf("event %d = %d %s", seq, got.Status, got.Body)
+	if got := h.ask(request{method: "GET", target: fmt.Sprintf("/v1/event/%d", seq)}); got.Status != http.StatusNotFound {
+		t.Errorf("event %d = %d %s for everybody, want 404", seq, got.Status, got.Body)
+	}
+	e, err := h.Registry.Event(t.Context(), seq, &actor)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return e
 }
 
 // revocation is the request that made an event.
-func revocation(t *testing.T, e registryclient.Event) request {
+func revocation(t *testing.T, e registry.Logged) request {
 	t.Helper()
-	signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload)}
-	reason, err := signed.Revoked()
+	reason, err := e.Revoked()
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := json.Marshal(registryclient.Revocation{ID: e.Actor, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.Key, Signature: e.Signature})
+	body, err := json.Marshal(registryclient.Revocation{ID: e.Actor, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.Key, Signature: hex.EncodeToString(e.Signature)})
 	if err != nil {
 		t.Fatal(err)
 	}

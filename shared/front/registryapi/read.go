@@ -109,7 +109,9 @@ func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // revocations answers with a bare list, like the reference. The reference
-// truncates a long list silently; here a Link header names the next page.
+// truncates a long list silently; here a Link header names the next page. The
+// reason is left empty: the list has every revoked key, those of hidden vacants
+// too, and what it says of them is for nobody else.
 func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	limit := q.number("limit", maxRevocations, 1, maxRevocations)
@@ -122,7 +124,7 @@ func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
 	}
 	page := make([]registryclient.Revoked, len(list))
 	for i, v := range list {
-		page[i] = registryclient.Revoked{ID: v.ID, Reason: v.Reason, Seq: v.Seq, Time: v.Time}
+		page[i] = registryclient.Revoked{ID: v.ID, Seq: v.Seq, Time: v.Time}
 	}
 	if next != "" {
 		w.Header().Set("Link", fmt.Sprintf(`</v1/revocation_list?%s>; rel="next"`,

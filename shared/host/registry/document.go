@@ -329,6 +329,9 @@ func replacedBy(child identity.ID, blob []byte) (*composite.Manifest, error) {
 // one, and graduation opens the closed one.
 func (m *ManifestDocument) checkOrder() error {
 	wrong := func(what string) error { return problem.New(problem.Damaged, "%s", what) }
+	if m.Graduated && m.Manifest.ClosedByDefault {
+		return wrong("a closed one is not that of a graduated child")
+	}
 	switch old := m.Replaced; {
 	case old == nil && m.Before != nil, m.Before != nil && !(old.ClosedByDefault && !m.Before.ClosedByDefault):
 		return wrong("only a closed one that was replaced took the place of an open one")

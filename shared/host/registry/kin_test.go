@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -20,9 +21,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// graduate writes what only the gate writes.
+// graduate writes what only the gate writes, for a parent and child of low
+// numbers.
 func graduate(t *testing.T, inner store.Store, child identity.ID) {
 	t.Helper()
+	keys := map[identity.ID]*identity.Key{}
+	for n := byte(1); n < 10; n++ {
+		keys[key(n).ID()] = key(n)
+	}
 	d, err := inner.Doc(t.Context(), registry.ManifestKey(child))
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +38,13 @@ func graduate(t *testing.T, inner store.Store, child identity.ID) {
 		t.Fatal(err)
 	}
 	m.Graduated = true
+	if m.Manifest.ClosedByDefault {
+		closed := m.Manifest
+		m.Manifest, m.Replaced, m.Before = closed.Graduated(), &closed, m.Replaced
+		if err := errors.Join(m.Manifest.SignParent(t.Context(), keys[closed.ParentID]), m.Manifest.SignChild(t.Context(), keys[child])); err != nil {
+			t.Fatal(err)
+		}
+	}
 	data, err := m.Encode()
 	if err == nil {
 		err = inner.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), If: d.Version, WriteID: store.WriteID{7}, Data: data})
@@ -147,10 +160,10 @@ func TestOfTwoManifestsOnlyAClosedOneTakesThePlaceOfAnOpenOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			m, err := registry.DecodeManifest(child.ID(), d)
-			if err != nil || m.Manifest.ParentID != key(kept.parent).ID() || m.Manifest.ClosedByDefault != kept.closed {
+			if err != nil || m.Manifest.ParentID != key(kept.parent).ID() || m.Manifest.ClosedByDefault != (kept.closed && !tt.graduated) {
 				t.Errorf("the manifest that is kept = %+v, %v", m, err)
 			}
-			if replaced := kept != tt.first; replaced != (m.Replaced != nil) || replaced && m.Replaced.ParentID != key(tt.first.parent).ID() {
+			if replaced := kept != tt.first || tt.graduated && kept.closed; replaced != (m.Replaced != nil) || replaced && m.Replaced.ParentID != key(tt.first.parent).ID() {
 				t.Errorf("the manifest that was replaced = %+v", m.Replaced)
 			}
 		})

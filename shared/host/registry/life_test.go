@@ -93,7 +93,11 @@ func TestARevocationIsTakenInBothFormsOfItsPayload(t *testing.T) {
 			t.Errorf("%s: Revoke() = %v", name, err)
 		}
 		wantWhole(t, inner)
-		got, err := r.Events(t.Context(), k.ID(), nil, 0, 10)
+		id := k.ID()
+		if hidden, err := r.Events(t.Context(), id, nil, 0, 10); err != nil || len(hidden) != 0 {
+			t.Errorf("%s: Events() of a key that was never registered = %d, %v for everybody, want none", name, len(hidden), err)
+		}
+		got, err := r.Events(t.Context(), id, &id, 0, 10)
 		if err != nil || len(got) != 1 || string(got[0].Payload) != string(payload(k.ID(), reason)) {
 			t.Errorf("%s: Events() = %d, %v, want the payload as it was signed", name, len(got), err)
 		}

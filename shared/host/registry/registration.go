@@ -99,7 +99,9 @@ func (g *Registration) Listed(now time.Time) bool {
 // otherwise only the vacant itself and its proven parent. The caller must have
 // proved its id; nil is anonymous. View also lets siblings see a closed child.
 func (g *Registration) ReadableBy(caller *identity.ID) bool {
-	if g.Visibility != lifecycle.Hidden {
+	// What was never registered is hidden too: a revocation of a closed child
+	// looks like one of nobody.
+	if g.Joined > 0 && g.Visibility != lifecycle.Hidden {
 		return true
 	}
 	return caller != nil && (*caller == g.ID || g.ParentProven && *caller == *g.Parent)

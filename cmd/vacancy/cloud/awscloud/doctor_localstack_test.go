@@ -24,6 +24,7 @@ import (
 	sfntypes "github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
@@ -248,6 +249,7 @@ func (l *lab) examine(raw, public string) doctor.Report {
 	l.t.Helper()
 	f := l.cloud.Examine(l.t.Context(), l.stage, time.Now)
 	f.Version, f.Keep = "v1", true
+	f.Limits, f.Reserve = cost.Limits{"message": 14}, true
 	f.Tools = doctor.Tools(l.t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
 		return map[string]string{"go": "go version go1.26.1 linux/arm64", "node": "v22.1.0", "npm": "10.9.0"}[program], nil
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 )
 
@@ -118,7 +119,8 @@ func TestDoctorNamesWhatIsWrongWithAnAccount(t *testing.T) {
 			tt.make(&s)
 			server := httptest.NewServer(s)
 			defer server.Close()
-			f := at(server.URL, "us-east-1").Examine(t.Context(), "dev", 14, time.Now)
+			f := at(server.URL, "us-east-1").Examine(t.Context(), "dev", time.Now)
+			f.Limits, f.Reserve = cost.Limits{"message": 14}, true
 			c := doctor.Examine(f).Find(tt.check)
 			if c.Verdict != tt.verdict || !strings.Contains(c.Fix, tt.fix) {
 				t.Errorf("check = %+v, want %s with a fix of %q", c, tt.verdict, tt.fix)
@@ -159,7 +161,7 @@ func TestDoctorSaysThatNoCredentialsRegionOrNetworkWereFound(t *testing.T) {
 	t.Run("no network", func(t *testing.T) {
 		server := httptest.NewServer(nil)
 		server.Close()
-		f := at(server.URL, "us-east-1").Examine(t.Context(), "dev", 14, time.Now)
+		f := at(server.URL, "us-east-1").Examine(t.Context(), "dev", time.Now)
 		if c := doctor.Examine(f).Find("credentials"); c.Verdict != doctor.Fail || !strings.Contains(c.Fix, "AWS_ENDPOINT_URL") {
 			t.Errorf("check = %+v, want FAIL with a fix that names AWS_ENDPOINT_URL", c)
 		}

@@ -169,7 +169,7 @@ type Manifest struct {
 // Revoked is one element of GET /v1/revocation_list.
 type Revoked struct {
 	ID     identity.ID `json:"vacant_id"`
-	Reason string      `json:"reason"`
+	Reason string      `json:"reason"` // empty here; other registries may give it
 	Seq    uint64      `json:"event_seq"`
 	Time   int64       `json:"ts"` // as signed, Unix milliseconds
 }
