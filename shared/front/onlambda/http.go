@@ -30,14 +30,21 @@ import (
 // Serve serves a handler behind a Function URL. It does not return.
 func Serve(f Function, handler func(*Env) http.Handler) {
 	env, _ := begin(f, os.Stdout)
-	lambda.Start(newFront(env, handler(env), wall).invoke)
+	front := newFront(env, handler(env), wall)
+	if f == Message {
+		front.ahead = env.Server.Texts.Ahead
+	}
+	lambda.Start(front.invoke)
 }
 
 // front answers requests of a Function URL.
 type front struct {
-	proxy   *httpadapter.HandlerAdapterV2
-	log     *slog.Logger
-	after   func() // runs after each request
+	proxy *httpadapter.HandlerAdapterV2
+	log   *slog.Logger
+	after func() // runs after each request
+	// ahead makes the text key of the next day, if it is time; nil: nothing. Nothing
+	// runs between requests, so it runs at the end of one.
+	ahead   func(context.Context) error
 	started starts
 }
 
@@ -107,6 +114,7 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 	ctx, usage := f.started.usage(ctx)
 	var in request
 	defer f.after()
+	defer f.makeAhead(ctx)
 	defer func() {
 		if cause := recover(); cause != nil {
 			answer = refusal(problem.New(problem.Internal, ""))
@@ -126,6 +134,21 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 		return refusal(problem.Invalid("event", "an HTTP request", "something else")), nil
 	}
 	return answer, nil
+}
+
+// makeAhead runs ahead within what the answer leaves of the deadline. The answer
+// is stored already; a failure is tried again by a later request.
+func (f *front) makeAhead(ctx context.Context) {
+	const most, margin = 2 * time.Second, time.Second
+	deadline, ok := ctx.Deadline()
+	if f.ahead == nil || ok && time.Until(deadline) < most+margin {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	defer cancel()
+	if err := f.ahead(ctx); err != nil {
+		f.log.LogAttrs(ctx, slog.LevelWarn, "the text key of the next day is not made yet", slog.String("cause", clip(err.Error())))
+	}
 }
 
 // sound refuses a malformed request before the proxy does, because the proxy

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -235,4 +236,31 @@ func FuzzInvoke(f *testing.F) {
 			t.Errorf("%d lines, want 1:\n%s", n, b.log.Bytes())
 		}
 	})
+}
+
+func TestTheNextDaysKeyIsMadeWithinTheDeadline(t *testing.T) {
+	b := newBench(Settings{}, func(http.ResponseWriter, *http.Request) {})
+	tried := 0
+	b.ahead = func(ctx context.Context) error {
+		if _, ok := ctx.Deadline(); !ok {
+			t.Error("the key is made without a deadline")
+		}
+		tried++
+		return errors.New("the store takes no writes")
+	}
+	event := json.RawMessage(`{"rawPath":"/card","requestContext":{"http":{"method":"GET","path":"/card"}}}`)
+	for _, tt := range []struct {
+		left time.Duration
+		want int
+	}{{10 * time.Second, 1}, {time.Second, 1}} { // too little is left the second time
+		ctx, cancel := context.WithTimeout(t.Context(), tt.left)
+		r, err := b.invoke(ctx, event)
+		cancel()
+		if err != nil || r.StatusCode != http.StatusOK || tried != tt.want {
+			t.Errorf("with %v left: status %d, %v, tried %d times, want 200 and %d", tt.left, r.StatusCode, err, tried, tt.want)
+		}
+	}
+	if !strings.Contains(b.log.String(), "the text key of the next day is not made yet") {
+		t.Errorf("the log does not say that the key is missing: %s", b.log.String())
+	}
 }

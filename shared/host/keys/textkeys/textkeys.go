@@ -59,8 +59,9 @@ type Keys struct {
 	rand      io.Reader
 	retention time.Duration
 
-	mu   sync.RWMutex
-	keys map[uint32]cipher.AEAD
+	mu        sync.RWMutex
+	keys      map[uint32]cipher.AEAD
+	nextAhead time.Time // when Ahead may try again
 
 	turn chan struct{} // holds a token unless a key is being read or created
 }
@@ -189,16 +190,31 @@ func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
 // takes no writes at midnight then stops no call.
 const aheadTime = 6 * time.Hour
 
+// aheadRetry is the least time between two tries to make the next day's key.
+const aheadRetry = time.Minute
+
 // Ahead makes the key of the next day, if that begins within aheadTime. A host calls
-// it from time to time.
+// it from time to time, or after each call: it is almost free once the key is in
+// memory, and within aheadRetry of the last try.
 func (k *Keys) Ahead(ctx context.Context) error {
 	at := k.now()
 	day, err := dayOf(at)
-	if err != nil || startOf(day+1).Sub(at) > aheadTime {
+	if err != nil || startOf(day+1).Sub(at) > aheadTime || !k.mayTry(day+1, at) {
 		return err
 	}
 	_, err = k.key(ctx, day+1, at, true)
 	return err
+}
+
+// mayTry reports whether Ahead should load the key of day at a time.
+func (k *Keys) mayTry(day uint32, at time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.keys[day] != nil || at.Before(k.nextAhead) {
+		return false
+	}
+	k.nextAhead = at.Add(aheadRetry)
+	return true
 }
 
 // NextEnd returns when the oldest key that is left will be destroyed; zero if there

@@ -795,6 +795,20 @@ func TestTheNextDaysKeyIsMadeAhead(t *testing.T) {
 			t.Errorf("Ahead() at %v = %v, %d keys made, want %d", tt.at, err, commits()-before, tt.want)
 		}
 	}
+	// Another process loads it too. While the store takes no writes, it tries
+	// once a minute.
+	other, oc := w.host()
+	w.store.onCommit = func(func() error) error { return store.ErrUnavailable }
+	oc.set(midnight.Add(18 * hour))
+	tries := func() int64 { return w.store.docs.Load() }
+	count := tries()
+	for i, want := range []int64{1, 1, 2} {
+		oc.set(midnight.Add(18*hour + time.Duration(i)*40*time.Second))
+		_ = other.Ahead(t.Context())
+		if got := tries() - count; got != want {
+			t.Errorf("try %d: the store was read %d times, want %d", i+1, got, want)
+		}
+	}
 	// A store that takes no writes at midnight stops no call.
 	w.store.onCommit = func(func() error) error { return store.ErrUnavailable }
 	c.set(midnight)
