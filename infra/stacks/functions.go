@@ -94,6 +94,7 @@ func (f functions) environment(in Input, d data, spec function) *map[string]*str
 		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
 		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
 		"VACANCY_RATE":     str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate), "VACANCY_READS": str(reads(in.Settings)),
+		"VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, spec.name)),
 		"VACANCY_URL": f.publicURL(in), "VACANCY_GATE": gateARN(f.stack, in),
 	}
 	if d.host != nil {

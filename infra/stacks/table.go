@@ -17,7 +17,7 @@ type function struct {
 	timeout           int // seconds
 	disk              int // MB of the temporary directory; 0: the free 512
 	url               bool
-	scheduled         bool // a rule starts it at intervals
+	scheduled         bool     // a rule starts it at intervals
 	environment       []string // beside VACANCY_STAGE
 	grants            grants
 }
@@ -28,6 +28,7 @@ type grants struct {
 	docs            []access // on documents
 	listed          bool     // Query of the sparse index of docs, for registrations
 	childrenIndexes bool     // Query of the index of parents' children
+	openIndex       bool     // Query of the index of open vacants
 	snapshots       []string // operations on the bucket's objects of the search index
 	seals           bool     // Encrypt under the sealing key
 	opens           bool     // Decrypt of boxes under it
@@ -70,6 +71,8 @@ const (
 	inIndex = "registry"
 	// readChildrenIndex are the index partitions of parents' children.
 	readChildrenIndex = "children#*"
+	// readOpenIndex is the index partition of open vacants.
+	readOpenIndex = "open"
 	// The host's own data, and its vacants.
 	aboutHost = "host"
 	records   = "v#*"
@@ -114,8 +117,33 @@ func reads(s settings.Settings) string {
 	l := s.Limits
 	ofRows := l["registry"] + l["graduate"]
 	share := min(float64(l[cost.DocsReads])/float64(ofRows+l["search"]), float64(l[cost.RowsReads])/float64(ofRows)) / 2
-	share = max(math.Floor(share*1000), 1) / 1000 // the function accepts at least a thousandth
-	return strconv.FormatFloat(share, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(saved*share)))
+	return rate(share, saved)
+}
+
+// pageReads is what an instance of message may read for pages, such as cards: a
+// quarter of the documents' ceiling for all instances together.
+func pageReads(s settings.Settings) string {
+	const saved = 4
+	return rate(float64(s.Limits[cost.DocsReads])/4/float64(s.Limits["message"]), saved)
+}
+
+// largeBodies is how many KB of large bodies an instance takes from one address,
+// so that all instances together write for it at most half of the table's
+// ceiling: of rows in message, of documents in registry.
+func largeBodies(s settings.Settings, function string) string {
+	const saved = 60 // for one body of the largest size with the least limits
+	ceiling := s.Limits[cost.RowsWrites]
+	if function == "registry" {
+		ceiling = s.Limits[cost.DocsWrites]
+	}
+	return rate(float64(ceiling)/2/float64(max(1, s.Limits[function])), saved)
+}
+
+// rate is a rate for the environment, with a burst of some seconds. Functions
+// accept a thousandth at least.
+func rate(perSecond, saved float64) string {
+	perSecond = max(math.Floor(perSecond*1000), 1) / 1000
+	return strconv.FormatFloat(perSecond, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(saved*perSecond)))
 }
 
 // urlFunctions are the functions with a URL.
@@ -131,8 +159,8 @@ func urlFunctions(s settings.Settings) []function {
 	return []function{{
 		name: "message", description: "signed calls, resets, asks, cards and health",
 		memory: 256, timeout: urlTimeout, url: true,
-		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY"),
-		grants: grants{rows: appends(), docs: called, seals: true, opens: true,
+		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_PAGE_READS", "VACANCY_BYTES"),
+		grants: grants{rows: appends(), docs: called, openIndex: true, seals: true, opens: true,
 			textKeys: s.HostKey == "kms", host: []string{"GetPublicKey"}},
 	}, {
 		name: "admin", description: "the admin API, for the operator's key",
@@ -149,7 +177,7 @@ func urlFunctions(s settings.Settings) []function {
 	}, {
 		name: "registry", description: "publishing, revoking, cards, events and the transparency log",
 		memory: 256, timeout: urlTimeout, url: true,
-		environment: with("VACANCY_URL", "VACANCY_READS"),
+		environment: with("VACANCY_URL", "VACANCY_READS", "VACANCY_BYTES"),
 		grants: grants{rows: appends(), docs: []access{
 			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned}},
 			{"Docs", []string{"GetItem", "Query"}, []string{registrations, kin, revoked, log, cosigned, aboutHost, records}},

@@ -20,8 +20,13 @@ type Config struct {
 	// PairRate limits an address's envelopes that open or reopen a pair: calls
 	// with seq 1 and resets. message.Handler enforces it.
 	PairRate Rate
-	// Reads limits the read units of all requests together.
-	Reads Rate
+	// Reads limits the read units of all requests together, PageReads those of
+	// requests by GET.
+	Reads, PageReads Rate
+	// Bytes limits the KB of an address's large bodies: each KB beyond the first
+	// costs a token. What is stored of a body costs the host by the KB, and one
+	// address must not use all that the tables take.
+	Bytes Rate
 	Now   func() time.Time
 }
 
@@ -33,7 +38,21 @@ func Limit(c Config, next http.Handler) http.Handler {
 	if c.Reads != (Rate{}) {
 		next = &reads{next: next, rate: c.Reads, now: c.Now}
 	}
+	if c.PageReads != (Rate{}) {
+		all := next
+		pages := &reads{next: all, rate: c.PageReads, now: c.Now}
+		next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				pages.ServeHTTP(w, r)
+				return
+			}
+			all.ServeHTTP(w, r)
+		})
+	}
 	l := &limit{next: next}
+	if c.Bytes != (Rate{}) {
+		l.bytes = newBuckets(c.Bytes, c.Now)
+	}
 	if c.Rate != (Rate{}) {
 		l.requests = newBuckets(c.Rate, c.Now)
 	}
@@ -44,8 +63,8 @@ func Limit(c Config, next http.Handler) http.Handler {
 }
 
 type limit struct {
-	next            http.Handler
-	requests, pairs *buckets // nil: no limit
+	next                   http.Handler
+	requests, pairs, bytes *buckets // nil: no limit
 }
 
 func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,6 +73,14 @@ func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if wait, ok := l.requests.take(who, cost(r)); !ok {
 			refuse(w, wait, "too many requests from this address")
 			return
+		}
+	}
+	if l.bytes != nil {
+		if kb := bodySize(r) >> 10; kb > 0 {
+			if wait, ok := l.bytes.take(who, float64(kb)); !ok {
+				refuse(w, wait, "too many bytes from this address")
+				return
+			}
 		}
 	}
 	if l.pairs != nil {
@@ -72,14 +99,16 @@ func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // much as a small request.
 const perToken = 4 << 10
 
-// cost is the tokens of a request. A body of unknown length costs as much as the
-// largest.
-func cost(r *http.Request) float64 {
-	size := r.ContentLength
-	if most := int64(canon.DefaultLimits().Bytes); size < 0 || size > most {
-		size = most
+// cost is the tokens of a request.
+func cost(r *http.Request) float64 { return float64(1 + bodySize(r)/perToken) }
+
+// bodySize is the length of a request's body: the largest if it is unknown or more.
+func bodySize(r *http.Request) int64 {
+	most := int64(canon.DefaultLimits().Bytes)
+	if r.ContentLength < 0 || r.ContentLength > most {
+		return most
 	}
-	return float64(1 + size/perToken)
+	return r.ContentLength
 }
 
 func refuse(w http.ResponseWriter, wait time.Duration, why string) {

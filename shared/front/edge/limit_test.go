@@ -352,3 +352,33 @@ func TestABodyCostsTokensByItsSize(t *testing.T) {
 		}
 	}
 }
+
+// One address does not use up what the tables take by large bodies. Small ones,
+// and those of others, are not limited by it.
+func TestLargeBodiesOfAnAddressAreLimited(t *testing.T) {
+	c := newClock()
+	h := Limit(Config{Bytes: Rate{PerSecond: 4, Burst: 60}, Now: c.now}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for i, tt := range []struct {
+		after time.Duration
+		from  string
+		size  int64
+		code  int
+		retry string
+	}{
+		{0, "192.0.2.1", 250 << 10, 200, ""}, // a debt of 190 KB
+		{0, "192.0.2.1", 1023, 200, ""},      // small: free
+		{0, "192.0.2.1", 1024, 429, "48"},    // 191 KB at 4 a second
+		{0, "192.0.2.2", 250 << 10, 200, ""}, // somebody else
+		{47 * time.Second, "192.0.2.1", 4 << 10, 429, "1"},
+		{2 * time.Second, "192.0.2.1", 4 << 10, 200, ""},
+	} {
+		c.at = c.at.Add(tt.after)
+		r := httptest.NewRequest("POST", "/", strings.NewReader(""))
+		r.ContentLength, r.RemoteAddr = tt.size, tt.from
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("Retry-After"); w.Code != tt.code || got != tt.retry {
+			t.Errorf("request %d: %d bytes of %s = %d, Retry-After %q; want %d, %q", i, tt.size, tt.from, w.Code, got, tt.code, tt.retry)
+		}
+	}
+}

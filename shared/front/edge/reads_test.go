@@ -239,3 +239,28 @@ func TestRequestsAtOnceAreAllCounted(t *testing.T) {
 		}
 	})
 }
+
+// Pages have a budget of their own where calls have none.
+func TestPagesAreLimitedAndCallsAreNot(t *testing.T) {
+	c := newClock()
+	h := Limit(Config{PageReads: Rate{PerSecond: 1, Burst: 2}, Now: c.now}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		u := obs.UsageOf(r.Context())
+		u.End(u.Begin(), 5, 0)
+	}))
+	ask := func(method string) int {
+		r := httptest.NewRequest(method, "/card", nil)
+		ctx, _ := obs.With(r.Context(), obs.Call{Now: c.now})
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r.WithContext(ctx))
+		return w.Code
+	}
+	var got []int
+	for _, method := range []string{"GET", "POST", "GET", "POST"} {
+		got = append(got, ask(method))
+	}
+	c.at = c.at.Add(4 * time.Second)
+	got = append(got, ask("GET"))
+	if diff := cmp.Diff([]int{200, 200, 429, 200, 200}, got); diff != "" {
+		t.Errorf("statuses (-want +got):\n%s", diff)
+	}
+}

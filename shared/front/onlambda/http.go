@@ -53,7 +53,7 @@ func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 	if env.Server != nil {
 		f.after = env.Server.Vacants.Sweep // nothing else runs between requests
 	}
-	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, Now: now}
+	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Bytes: env.Bytes, Now: now}
 	f.proxy = httpadapter.NewV2(answered(edge.Guard(env.Secrets, edge.Limit(limits, handler))))
 	return f
 }

@@ -58,6 +58,8 @@ type Settings struct {
 	Secrets        []string      // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
 	Rate, PairRate edge.Rate     // VACANCY_RATE, VACANCY_PAIR_RATE; zero: no limit
 	Reads          edge.Rate     // VACANCY_READS: read units of an instance; zero: no limit
+	PageReads      edge.Rate     // VACANCY_PAGE_READS: read units of an instance for GET; zero: no limit
+	Bytes          edge.Rate     // VACANCY_BYTES: KB of an address's large bodies; zero: no limit
 	Retention      time.Duration // VACANCY_RETENTION: of texts, in whole hours
 	Machine        string        // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
 }
@@ -107,13 +109,13 @@ func (f Function) variables() []variable {
 	all := []variable{needed(stage)}
 	switch f {
 	case Message:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, retention)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, retention, pageReads, largeBodies)
 	case Admin:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine)
 	case Export:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
 	case Registry:
-		all = append(all, needed(rows), needed(docs), publicURL, reads)
+		all = append(all, needed(rows), needed(docs), publicURL, reads, largeBodies)
 	case Graduate:
 		all = append(all, needed(rows), needed(docs), needed(machine), publicURL, reads)
 	case Consent, RateLimit, Record:
@@ -171,6 +173,10 @@ var (
 		set: func(s *Settings, v string) (ok bool) { s.PairRate, ok = edge.ParseRate(v); return ok }}
 	reads = variable{name: "VACANCY_READS", want: "units-per-second:burst such as 12.5:50, or nothing for no limit",
 		set: func(s *Settings, v string) (ok bool) { s.Reads, ok = edge.ParseRate(v); return ok }}
+	pageReads = variable{name: "VACANCY_PAGE_READS", want: "units-per-second:burst such as 4.4:17, or nothing for no limit",
+		set: func(s *Settings, v string) (ok bool) { s.PageReads, ok = edge.ParseRate(v); return ok }}
+	largeBodies = variable{name: "VACANCY_BYTES", want: "kilobytes-per-second:burst such as 4.4:66, or nothing for no limit",
+		set: func(s *Settings, v string) (ok bool) { s.Bytes, ok = edge.ParseRate(v); return ok }}
 	machine = variable{name: "VACANCY_GATE", want: "the ARN of a state machine",
 		set: func(s *Settings, v string) bool { s.Machine = v; return isMachine(v) }}
 	retention = variable{name: "VACANCY_RETENTION", want: "whole hours, 24 to 87600",

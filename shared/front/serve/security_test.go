@@ -3,6 +3,7 @@ package serve_test
 import (
 	"bytes"
 	"crypto/rand"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -183,6 +184,53 @@ func TestACallToAClosedChildCostsAsMuchAsToNobody(t *testing.T) {
 	reads(identity.ID{1}) // warms the day's key and the host's identity
 	if closed, none := reads(child.ID), reads(nobody.ID()); closed != none {
 		t.Errorf("%d reads for a closed child, %d for nobody", closed, none)
+	}
+}
+
+// Anybody may ask for the card of the only open vacant: what that reads does not
+// grow with closed children and tombstones.
+func TestTheHostsCardCostsTheSameBesideManyChildren(t *testing.T) {
+	s := &counting{Store: memory.New()}
+	h := newServer(t, s, &spy{}, slog.New(slog.DiscardHandler))
+	firm, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "zfirm", Capability: "x", Substrate: "spy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spawned := 0
+	spawn := func(n int) {
+		t.Helper()
+		for range n {
+			if _, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: firm.ID, Path: "D2", Name: fmt.Sprintf("c%04d", spawned), Capability: "y"}); err != nil {
+				t.Fatal(err)
+			}
+			spawned++
+		}
+	}
+	reads := func() int64 { // by another process, which remembers nothing
+		t.Helper()
+		cold := newServer(t, s, &spy{}, slog.New(slog.DiscardHandler))
+		before := s.reads.Load()
+		w := httptest.NewRecorder()
+		serve.Public(cold.Message).ServeHTTP(w, httptest.NewRequest("GET", "/card", nil))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), firm.ID.String()) {
+			t.Fatalf("GET /card = %d %.200s, want the firm's", w.Code, w.Body)
+		}
+		return s.reads.Load() - before
+	}
+	spawn(1)
+	one := reads()
+	spawn(300)
+	gone, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "gone", Capability: "x", Substrate: "spy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []func(context.Context, identity.ID) (vacants.Record, error){h.Vacants.Sink, h.Vacants.Archive, h.Vacants.Delete} {
+		if _, err := step(t.Context(), gone.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if many := reads(); many != one || one > 3 {
+		t.Errorf("GET /card reads %d times beside one child and %d beside 301 and a tombstone, want as many, and at most 3", one, many)
 	}
 }
 

@@ -196,7 +196,7 @@ func (r *Record) put(tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
-	tx.Add(store.Put{Key: RecordKey(r.ID), If: r.version, WriteID: tx.ID, Data: data})
+	tx.Add(store.Put{Key: RecordKey(r.ID), If: r.version, WriteID: tx.ID, Data: data, Index: r.place()})
 	r.version++
 	return nil
 }

@@ -3,11 +3,13 @@ package vacants
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -28,9 +30,8 @@ func (v *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (cal
 }
 
 // Open returns the ids of up to n vacants that are neither terminal nor closed
-// children, by name, at most a second old. The result is cached because anybody
-// may ask, and a host with many closed children needs many reads. Callers must
-// not change the ids.
+// children, by name, at most a second old. Its cost does not grow with closed
+// children and tombstones. Callers must not change the ids.
 func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
 	began := v.Now()
 	if ids, known := v.memory.opened(n, began); known {
@@ -45,25 +46,62 @@ func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
 }
 
 func (v *Directory) open(ctx context.Context, n int) ([]identity.ID, error) {
+	docs, _, err := v.Store.Docs(ctx, store.Range{Partition: openPartition, Index: true}, n, "")
+	if err != nil {
+		return nil, store.Problem(err)
+	}
 	var open []identity.ID
-	for cursor, more := "", true; more; more = cursor != "" {
+	for _, d := range docs {
+		id, err := identity.ParseID(strings.TrimPrefix(d.Key.Partition, recordPartition))
+		if err != nil {
+			return nil, problem.New(problem.Damaged, "%.80s is listed as an open vacant", d.Key)
+		}
+		if m, err := v.lookup(ctx, id, false); err != nil {
+			return nil, err
+		} else if m.ok && m.record.isOpen() { // the index may lag behind
+			open = append(open, id)
+		}
+	}
+	if len(open) == 0 {
+		return v.openUnlisted(ctx, n)
+	}
+	return open, nil
+}
+
+// openUnlisted is open for records that were written before the index listed
+// them. All names are read once in a process: records written since are listed.
+func (v *Directory) openUnlisted(ctx context.Context, n int) ([]identity.ID, error) {
+	v.unlisted.mu.Lock()
+	defer v.unlisted.mu.Unlock()
+	if !v.unlisted.read {
+		v.unlisted.ids = nil // of a scan that failed
+	}
+	for cursor := ""; !v.unlisted.read; {
 		page, next, err := v.names(ctx, cursor, MaxPage)
 		if err != nil {
 			return nil, err
 		}
 		for _, nm := range page {
-			m, err := v.lookup(ctx, nm.id, false)
-			if err != nil {
+			if m, err := v.lookup(ctx, nm.id, false); err != nil {
 				return nil, err
-			}
-			if m.ok && !m.record.State.Closed() && !m.record.Closed {
-				open = append(open, nm.id)
-			}
-			if len(open) == n {
-				return open, nil
+			} else if m.ok && m.record.isOpen() {
+				v.unlisted.ids = append(v.unlisted.ids, nm.id)
 			}
 		}
-		cursor = next
+		if cursor = next; cursor == "" {
+			v.unlisted.read = true
+		}
+	}
+	var open []identity.ID
+	for _, id := range v.unlisted.ids {
+		if m, err := v.lookup(ctx, id, false); err != nil {
+			return nil, err
+		} else if m.ok && m.record.isOpen() {
+			open = append(open, id)
+		}
+		if len(open) == n {
+			break
+		}
 	}
 	return open, nil
 }

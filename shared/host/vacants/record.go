@@ -153,19 +153,35 @@ func checkFormat(what string, got int) error {
 // Keys of documents. The partition of a vacant holds its record and the
 // caller's chains it was imported with.
 const (
-	namePartition = "name"
-	recordSort    = "record"
-	chainPrefix   = "chain#"
+	namePartition   = "name"
+	recordPartition = "v#" // and the id
+	recordSort      = "record"
+	chainPrefix     = "chain#"
 )
 
 // RecordKey is the key of id's record.
 func RecordKey(id identity.ID) store.Key {
-	return store.Key{Partition: "v#" + id.String(), Sort: recordSort}
+	return store.Key{Partition: recordPartition + id.String(), Sort: recordSort}
+}
+
+// openPartition lists the records of open vacants in the sparse index, by name.
+const openPartition = "open"
+
+// isOpen reports whether r is in service for everybody: neither terminal nor a
+// closed child.
+func (r *Record) isOpen() bool { return !r.State.Closed() && !r.Closed }
+
+// place is the record's place in the sparse index; zero for none.
+func (r *Record) place() store.Key {
+	if !r.isOpen() {
+		return store.Key{}
+	}
+	return store.Key{Partition: openPartition, Sort: r.Name}
 }
 
 // ChainKey is the key of id's imported chain as a caller of target.
 func ChainKey(id, target identity.ID) store.Key {
-	return store.Key{Partition: "v#" + id.String(), Sort: chainPrefix + target.String()}
+	return store.Key{Partition: recordPartition + id.String(), Sort: chainPrefix + target.String()}
 }
 
 // NameKey is the key of the document that maps a name to its vacant.
