@@ -22,13 +22,17 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var name string
+	var host, name, data string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check a stage on AWS and the tools to deploy one",
+		Short: "Check a stage on AWS and the tools to deploy one, or a local host",
 		Long: `Check what a deployment needs (tools, credentials, Region, clock, bootstrap, quotas)
 and the state of a stage: its stacks, the settings of its tables, versions, the edge, the
 host's answers, the operator key, the host's keys, and whether a row was changed by hand.
+
+With --host local, or --data, it checks the host over a data directory: who can read it,
+the disk, whether the host answers at its public URL, its certificate, and its vacants'
+agents, which are asked one question each.
 
 Each check prints one line: ok, warn, FAIL, or n/a if it does not apply; checks that do
 not apply for the same reason share a line. A warning or failure comes with its cause
@@ -36,17 +40,14 @@ and the command that fixes it. Doctor changes nothing.
 
 It runs every check and exits with 1 if one says FAIL.`,
 		Example: `  vacancy doctor
-  vacancy doctor --stage prod --json`,
+  vacancy doctor --stage prod --json
+  vacancy doctor --host local`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.needAWS(); err != nil {
-				return err
-			}
-			rec, err := a.stageOrName(name)
+			r, err := a.examine(cmd.Context(), host, name, data)
 			if err != nil {
 				return err
 			}
-			r := doctorResult{doctor.Examine(a.facts(cmd.Context(), rec))}
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
@@ -56,8 +57,32 @@ It runs every check and exits with 1 if one says FAIL.`,
 			return &reported{}
 		},
 	}
+	cmd.Flags().StringVar(&host, "host", hostAWS, "the host: aws or local")
 	stageFlag(cmd.Flags(), &name)
+	dataFlag(cmd.Flags(), &data)
 	return cmd
+}
+
+// examine makes the report of a stage or of a local host.
+func (a *app) examine(ctx context.Context, host, name, data string) (doctorResult, error) {
+	switch {
+	case host == hostLocal || data != "":
+		if name != "" {
+			return doctorResult{}, problem.New(problem.Usage, "--stage goes with --host aws")
+		}
+		l, err := a.localFacts(ctx, data)
+		return doctorResult{doctor.ExamineLocal(l)}, err
+	case host != hostAWS:
+		return doctorResult{}, &problem.Error{Kind: problem.Usage, Field: "--host", Want: "aws or local", Got: fmt.Sprintf("%.80q", host)}
+	}
+	if err := a.needAWS(); err != nil {
+		return doctorResult{}, err
+	}
+	rec, err := a.stageOrName(name)
+	if err != nil {
+		return doctorResult{}, err
+	}
+	return doctorResult{doctor.Examine(a.facts(ctx, rec))}, nil
 }
 
 // stageOrName is the record of the stage in the flag; for a stage not deployed
@@ -156,7 +181,11 @@ func wanted(rec stage.Record) cost.Limits {
 type doctorResult struct{ doctor.Report }
 
 func (r doctorResult) text(w io.Writer) {
-	fmt.Fprintf(w, "stage %s\n", r.Stage)
+	if r.Data != "" {
+		fmt.Fprintf(w, "the host over %s\n", printable(r.Data))
+	} else {
+		fmt.Fprintf(w, "stage %s\n", r.Stage)
+	}
 	alike := map[string]int{} // checks that do not apply, by reason; one line for each reason
 	for _, c := range r.Checks {
 		if c.Verdict == doctor.NotApplicable {

@@ -29,10 +29,11 @@ type Check struct {
 	Fix     string  `json:"fix,omitempty"`
 }
 
-// Report is all checks of a stage.
+// Report is all checks of a stage, or of a local host.
 type Report struct {
-	Stage  string  `json:"stage"`
-	OK     bool    `json:"ok"` // no check says FAIL
+	Stage  string  `json:"stage,omitempty"`
+	Data   string  `json:"data,omitempty"` // the data directory of a local host
+	OK     bool    `json:"ok"`             // no check says FAIL
 	Checks []Check `json:"checks"`
 }
 

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// localFacts collects the facts of the host over a data directory.
+func (a *app) localFacts(ctx context.Context, data string) (doctor.Local, error) {
+	dir, err := a.dataDir(data)
+	if err != nil {
+		return doctor.Local{}, err
+	}
+	l := doctor.Local{Data: dir, Flag: dataArg(data), Path: shellWord(dir), Here: standalone.IsThere(filepath.Join(dir, standalone.DataFile)), Now: a.now(), Command: builtOf()}
+	if !l.Here {
+		return l, nil
+	}
+	l.Open, l.Free = openFiles(dir), freeSpace(dir)
+	client, base, err := serve.DialAdmin(dir)
+	if errors.Is(err, serve.ErrNoHost) {
+		return l, nil
+	}
+	if l.Running, l.Err = true, err; err != nil {
+		return l, nil
+	}
+	l.Err = a.askLocal(ctx, &l, &admin.Client{HTTP: client, URL: base})
+	return l, nil
+}
+
+// askLocal collects what a running host says of itself and answers to callers.
+func (a *app) askLocal(ctx context.Context, l *doctor.Local, c *admin.Client) error {
+	var s standalone.Status
+	if err := c.Status(ctx, &s); err != nil {
+		return err
+	}
+	l.URL, l.Version, l.Started, l.Calls, l.Failed = s.URL, s.Version, s.Started, s.Calls, s.Failed
+	web := &http.Client{Transport: &http.Transport{DialContext: dispatch.Dial, Proxy: dispatch.Proxy}, Timeout: visitTime}
+	defer web.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+standalone.ReadyPath, nil)
+	if err != nil {
+		return err
+	}
+	if answer, err := web.Do(r); err != nil {
+		l.Ready.Err = err
+	} else {
+		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16))
+		answer.Body.Close()
+		if l.Ready.Status = answer.StatusCode; answer.TLS != nil {
+			l.Certificate = answer.TLS.PeerCertificates[0].NotAfter
+		}
+	}
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, err := c.List(ctx, cursor, false)
+		if err != nil {
+			return err
+		}
+		for _, v := range page.Vacants {
+			if !strings.HasPrefix(v.Substrate, substrate.KindHTTP+":") {
+				continue
+			}
+			agent := doctor.Agent{Name: v.Name}
+			if check, err := c.Check(ctx, v.ID.String()); err != nil {
+				agent.Failure = problem.Of(err).Text()
+			} else if check.Failure != nil {
+				agent.Failure = clip(check.Failure.String(), maxShownCause)
+			}
+			l.Agents = append(l.Agents, agent)
+		}
+		cursor = page.Next
+	}
+	return nil
+}
+
+// openFiles lists the files in dir that others than their owner can read.
+func openFiles(dir string) (open []string) {
+	if runtime.GOOS == "windows" {
+		return nil // its modes say nothing of readers
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // removed meanwhile
+		}
+		info, err := d.Info()
+		if err != nil || d.Type()&(fs.ModeSocket|fs.ModeSymlink) != 0 || info.Mode()&0o077 == 0 {
+			return nil
+		}
+		if d.IsDir() {
+			return nil // what is in it has modes of its own
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil && len(open) < 3 && (filepath.Dir(name) == "." || strings.HasPrefix(name, "keys"+string(os.PathSeparator))) {
+			open = append(open, name)
+		}
+		return nil
+	})
+	return open
+}

@@ -1,0 +1,166 @@
+package doctor
+
+import (
+	"strings"
+	"time"
+)
+
+// Local are facts about a host on this machine, over a data directory.
+type Local struct {
+	Data string
+	Flag string // " --data DIR" in commands, "" for the default directory
+	Path string // Data as a word of a shell
+	Here bool   // there is a host's data in it
+	// Open lists files whose owner alone may read them, and that others can read.
+	Open []string
+	// Free is the space of the disk in bytes; negative if it is unknown.
+	Free int64
+
+	Running bool
+	Err     error  // why a running host does not answer
+	URL     string // its public URL
+	// Version is the host's, and Command that of this command.
+	Version, Command string
+	Started          time.Time
+	Calls, Failed    uint64
+	Ready            Answer    // of URL/ready, as callers reach it
+	Certificate      time.Time // when it ends; zero without TLS
+	Agents           []Agent
+	Now              time.Time
+}
+
+// Agent is the agent of a hosted vacant.
+type Agent struct{ Name, Failure string }
+
+// Space below which a disk is too full, and nearly so.
+const (
+	leastFree = 100 << 20
+	someFree  = 1 << 30
+)
+
+// certificateSoon is how long before its end a certificate is worth a warning:
+// one by --tls-domain is renewed a month before.
+const certificateSoon = 14 * 24 * time.Hour
+
+// ExamineLocal judges the facts about a local host.
+func ExamineLocal(l Local) Report {
+	r := Report{Data: l.Data}
+	for _, row := range []struct {
+		name    string
+		running bool // only a running host has it
+		judge   func(Local) Check
+	}{
+		{"data directory", false, Local.directory}, {"file modes", false, Local.modes}, {"disk", false, Local.disk}, {"host", false, Local.host},
+		{"version", true, Local.version}, {"public URL", true, Local.public}, {"certificate", true, Local.certificate},
+		{"agents", true, Local.agents}, {"calls", true, Local.calls},
+	} {
+		var c Check
+		switch {
+		case row.name != "data directory" && !l.Here:
+			c = none("needs a host's data")
+		case row.running && (!l.Running || l.Err != nil):
+			c = none("needs a running host")
+		default:
+			c = row.judge(l)
+		}
+		c.Name = row.name
+		r.Checks = append(r.Checks, c)
+	}
+	r.OK = r.Count(Fail) == 0
+	return r
+}
+
+func (l Local) directory() Check {
+	if !l.Here {
+		return fail("vacancy dev"+l.Flag, "there is no host in %s", l.Data)
+	}
+	return ok("%s", l.Data)
+}
+
+func (l Local) modes() Check {
+	if len(l.Open) > 0 {
+		return fail("chmod -R go= "+l.Path, "others can read %s", strings.Join(l.Open, ", "))
+	}
+	return ok("only you can read the keys and the data")
+}
+
+func (l Local) disk() Check {
+	const fix = "make room, or move the data directory while no host runs over it"
+	switch {
+	case l.Free < 0:
+		return none("the free space is not known on this system")
+	case l.Free < leastFree:
+		return fail(fix, "%d MB are free: a host that cannot write refuses calls", l.Free>>20)
+	case l.Free < someFree:
+		return warn(fix, "%d MB are free", l.Free>>20)
+	}
+	return ok("%d GB are free", l.Free>>30)
+}
+
+func (l Local) host() Check {
+	fix := "vacancy dev" + l.Flag
+	switch {
+	case !l.Running:
+		return warn(fix, "no host is running over it")
+	case l.Err != nil:
+		return fail("end the process, and start it again: "+fix, "a host is running, and its admin socket does not answer: %s", l.Err)
+	}
+	return ok("running since %s", l.Started.Format(time.DateTime))
+}
+
+func (l Local) version() Check {
+	switch {
+	case l.Version == "" || l.Command == "":
+		return none("a build of a changed checkout does not know its version")
+	case l.Version != l.Command:
+		return warn("end the host, and start it by this command", "the host is of %s, this command of %s", l.Version, l.Command)
+	}
+	return ok("%s", l.Version)
+}
+
+func (l Local) public() Check {
+	fix := "curl -i " + l.URL + "/ready    # from elsewhere too: proxy, DNS, firewall"
+	switch {
+	case l.Ready.Err != nil:
+		return fail(fix, "%s does not answer from here: %s", l.URL, l.Ready.Err)
+	case l.Ready.Status != 200:
+		return fail(fix, "%s/ready answers %d", l.URL, l.Ready.Status)
+	}
+	return ok("%s answers", l.URL)
+}
+
+func (l Local) certificate() Check {
+	left := l.Certificate.Sub(l.Now)
+	switch {
+	case l.Certificate.IsZero():
+		return none("the public URL has no TLS")
+	case left < 0:
+		return fail("renew the files of --tls-cert and --tls-key: the host reads them again", "it ended at %s", l.Certificate.Format(time.DateTime))
+	case left < certificateSoon:
+		return warn("renew it; the host renews one of --tls-domain, and vacancy logs says what fails", "it ends in %d days", int(left.Hours()/24))
+	}
+	return ok("it ends in %d days", int(left.Hours()/24))
+}
+
+func (l Local) agents() Check {
+	var failing []string
+	for _, a := range l.Agents {
+		if a.Failure != "" {
+			failing = append(failing, a.Name+": "+a.Failure)
+		}
+	}
+	switch {
+	case len(l.Agents) == 0:
+		return none("no vacant has an agent of its own")
+	case len(failing) > 0:
+		return fail("vacancy logs --failed"+l.Flag, "%d of %d do not answer: %s", len(failing), len(l.Agents), strings.Join(failing, "; "))
+	}
+	return ok("all %d answer", len(l.Agents))
+}
+
+func (l Local) calls() Check {
+	if l.Failed > 0 {
+		return warn("vacancy logs --failed"+l.Flag, "%d of %d failed since the host was started", l.Failed, l.Calls)
+	}
+	return ok("%d since the host was started, none failed", l.Calls)
+}

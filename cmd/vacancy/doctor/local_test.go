@@ -1,0 +1,63 @@
+package doctor_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+)
+
+func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
+	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	sound := func() doctor.Local {
+		return doctor.Local{
+			Data: "/srv/v", Flag: " --data /srv/v", Path: "/srv/v", Here: true, Free: 5 << 30, Running: true, URL: "https://v.example", Version: "v1", Command: "v1",
+			Started: now, Calls: 9, Ready: doctor.Answer{Status: 200}, Certificate: now.Add(60 * 24 * time.Hour),
+			Agents: []doctor.Agent{{Name: "demo"}}, Now: now,
+		}
+	}
+	for _, c := range doctor.ExamineLocal(sound()).Checks {
+		if c.Verdict != doctor.OK || c.Fix != "" || c.Detail == "" {
+			t.Errorf("of a sound host: %+v", c)
+		}
+	}
+	for _, tt := range []struct {
+		check   string
+		verdict doctor.Verdict
+		detail  string
+		fix     string
+		change  func(*doctor.Local)
+	}{
+		{"data directory", doctor.Fail, "no host", "vacancy dev --data /srv/v", func(l *doctor.Local) { l.Here = false }},
+		{"disk", doctor.NotApplicable, "needs a host's data", "", func(l *doctor.Local) { l.Here = false }},
+		{"file modes", doctor.Fail, "seal.key", "chmod -R go= /srv/v", func(l *doctor.Local) { l.Open = []string{"seal.key"} }},
+		{"disk", doctor.Fail, "50 MB", "make room", func(l *doctor.Local) { l.Free = 50 << 20 }},
+		{"disk", doctor.Warn, "500 MB", "make room", func(l *doctor.Local) { l.Free = 500 << 20 }},
+		{"disk", doctor.NotApplicable, "not known", "", func(l *doctor.Local) { l.Free = -1 }},
+		{"host", doctor.Warn, "no host is running", "vacancy dev --data /srv/v", func(l *doctor.Local) { l.Running = false }},
+		{"agents", doctor.NotApplicable, "needs a running host", "", func(l *doctor.Local) { l.Running = false }},
+		{"host", doctor.Fail, "broken pipe", "vacancy dev", func(l *doctor.Local) { l.Err = errors.New("broken pipe") }},
+		{"version", doctor.Warn, "v0", "end the host", func(l *doctor.Local) { l.Version = "v0" }},
+		{"public URL", doctor.Fail, "no route", "curl -i https://v.example/ready", func(l *doctor.Local) { l.Ready = doctor.Answer{Err: errors.New("no route")} }},
+		{"public URL", doctor.Fail, "503", "curl -i", func(l *doctor.Local) { l.Ready.Status = 503 }},
+		{"certificate", doctor.Fail, "ended", "renew", func(l *doctor.Local) { l.Certificate = now.Add(-time.Hour) }},
+		{"certificate", doctor.Warn, "in 3 days", "renew", func(l *doctor.Local) { l.Certificate = now.Add(80 * time.Hour) }},
+		{"certificate", doctor.NotApplicable, "no TLS", "", func(l *doctor.Local) { l.Certificate = time.Time{} }},
+		{"agents", doctor.Fail, "demo: connection refused", "vacancy logs --failed --data /srv/v", func(l *doctor.Local) { l.Agents[0].Failure = "connection refused" }},
+		{"agents", doctor.NotApplicable, "no vacant", "", func(l *doctor.Local) { l.Agents = nil }},
+		{"calls", doctor.Warn, "2 of 9", "vacancy logs --failed", func(l *doctor.Local) { l.Failed = 2 }},
+	} {
+		l := sound()
+		tt.change(&l)
+		r := doctor.ExamineLocal(l)
+		c := r.Find(tt.check)
+		if c.Verdict != tt.verdict || !strings.Contains(c.Detail, tt.detail) || !strings.Contains(c.Fix, tt.fix) || (c.Fix == "") != (tt.fix == "") {
+			t.Errorf("%s = %+v, want %s of %q with a fix of %q", tt.check, c, tt.verdict, tt.detail, tt.fix)
+		}
+		if r.OK != (r.Count(doctor.Fail) == 0) || r.Data != "/srv/v" {
+			t.Errorf("%s: the report is %+v", tt.check, r)
+		}
+	}
+}
