@@ -5,17 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
-	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/live"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
@@ -31,8 +30,8 @@ func (a *app) reindexCommand() *cobra.Command {
 index needs this: a host keeps its index up to date and rebuilds an index that it cannot
 read.
 
-The host of a data directory must not be running. The old index stays until the new one
-is complete. With --host aws the stage's indexer rebuilds it, with your AWS credentials,
+The old index stays until the new one is complete: a host that is running rebuilds it
+and answers searches from the old one meanwhile. With --host aws the stage's indexer rebuilds it, with your AWS credentials,
 and searches use the old index meanwhile.`,
 		Example: `  vacancy reindex
   vacancy reindex --data /srv/vacancy --json
@@ -83,8 +82,20 @@ func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err erro
 	if !standalone.IsThere(path) {
 		return withHint(problem.New(problem.NotFound, "there is no host in %s", dir), "vacancy dev")
 	}
-	if _, _, err := serve.DialAdmin(dir); err == nil {
-		return problem.New(problem.Conflict, "a host is running over %s, and it has the index: end it first", dir)
+	client, base, err := serve.DialAdmin(dir)
+	if err == nil {
+		if cluster != "" {
+			return problem.New(problem.Conflict, "a host is running over %s: end it first to rebuild the index in %s", dir, cluster)
+		}
+		var r reindexResult
+		c := admin.Client{HTTP: client, URL: base}
+		if err := c.Reindex(ctx, &r); err != nil {
+			return err
+		}
+		return a.show(r)
+	}
+	if !errors.Is(err, serve.ErrNoHost) {
+		return err
 	}
 	file, err := bolt.Open(path, bolt.Options{})
 	if err != nil {
@@ -97,7 +108,7 @@ func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err erro
 		r.Index = cluster
 		err = a.reindexCluster(ctx, cluster, feed, &r)
 	} else {
-		err = a.buildIndex(ctx, feed, &r)
+		err = a.buildIndex(ctx, r.Index, feed, &r)
 	}
 	if err != nil {
 		return err
@@ -105,35 +116,30 @@ func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err erro
 	return a.show(r)
 }
 
-// buildIndex builds an index beside the old one, and replaces it when complete.
-// A crash in between leaves no index; dev then builds one.
-func (a *app) buildIndex(ctx context.Context, feed live.Feed, r *reindexResult) error {
-	fresh := r.Index + ".new"
-	if err := os.RemoveAll(fresh); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s, of a run that was ended, cannot be removed", fresh)
-	}
-	index, err := bleve.Open(fresh)
+// buildIndex builds an index in the directory path and prints its progress.
+func (a *app) buildIndex(ctx context.Context, path string, feed live.Feed, r *reindexResult) error {
+	line := a.progressLine()
+	defer line.clear()
+	err := standalone.BuildIndex(ctx, path, feed, a.now, a.progress(line, r))
 	if err != nil {
 		return err
 	}
-	err = a.rebuild(ctx, index, feed, r)
-	if err = errors.Join(err, index.Close()); err != nil {
-		return errors.Join(err, os.RemoveAll(fresh))
-	}
-	if err := errors.Join(os.RemoveAll(r.Index), os.Rename(fresh, r.Index)); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s cannot be replaced", r.Index)
-	}
-	return nil
+	return standalone.SwapIndex(path)
 }
 
 // rebuild reads all registrations into an index and prints its progress.
 func (a *app) rebuild(ctx context.Context, index search.Index, feed live.Feed, r *reindexResult) error {
 	line := a.progressLine()
 	defer line.clear()
-	return live.Rebuild(ctx, index, feed, a.now, func(p live.Progress) {
+	return live.Rebuild(ctx, index, feed, a.now, a.progress(line, r))
+}
+
+// progress keeps and shows how far an index is.
+func (a *app) progress(line *progressLine, r *reindexResult) func(live.Progress) {
+	return func(p live.Progress) {
 		r.Registrations, r.Listed = p.Read, p.Listed
 		line.show("%d registrations read, %d of them listed", p.Read, p.Listed)
-	})
+	}
 }
 
 // reindexEvent makes the indexer rebuild the index.

@@ -46,6 +46,8 @@ type Config struct {
 	Backup http.Handler
 	// Status answers GET /v1/admin/status. nil: no such route.
 	Status http.Handler
+	// Reindex answers POST /v1/admin/reindex. nil: no such route.
+	Reindex http.Handler
 	// Seal answers POST /v1/admin/log/seal. nil: no such route.
 	Seal http.Handler
 	// Graduations answers POST /v1/graduations, for operators whose host may
@@ -90,6 +92,7 @@ type Config struct {
 //	PUT  /v1/admin/host                           its public URL
 //	POST /v1/admin/restored?cursor=               its data came back from a backup
 //	GET  /v1/admin/status                         what a host on one machine does
+//	POST /v1/admin/reindex                        rebuild the search index of a host on one machine
 //	POST /v1/admin/backup                         a copy of a host on one machine, with its keys
 //	GET  /v1/admin/verify, /v1/admin/chain/{from}/{to}  streams
 //
@@ -121,6 +124,7 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/host":                                  {http.MethodGet: d.host, http.MethodPut: d.setHost},
 		"/v1/admin/restored":                              {http.MethodPost: d.restored},
 		"/v1/admin/backup":                                {http.MethodPost: stream(c.Backup)},
+		"/v1/admin/reindex":                               {http.MethodPost: stream(c.Reindex)},
 		"/v1/admin/status":                                {http.MethodGet: stream(c.Status)},
 		"/v1/admin/verify":                                {http.MethodGet: stream(c.Verify)},
 		"/v1/admin/chain/{from}/{to}":                     {http.MethodGet: stream(c.Chain)},

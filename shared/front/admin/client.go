@@ -104,6 +104,12 @@ func (c *Client) Status(ctx context.Context, into any) error {
 	return c.do(ctx, http.MethodGet, "/v1/admin/status", nil, into)
 }
 
+// Reindex rebuilds the search index of a host on one machine, and reads the
+// result into a value for its JSON.
+func (c *Client) Reindex(ctx context.Context, into any) error {
+	return c.do(ctx, http.MethodPost, "/v1/admin/reindex", nil, into)
+}
+
 // Check asks a vacant's agent one question.
 func (c *Client) Check(ctx context.Context, vacant string) (check Check, err error) {
 	return check, c.do(ctx, http.MethodPost, pathOf(vacant)+"/check", nil, &check)

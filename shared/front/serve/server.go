@@ -53,9 +53,9 @@ type Config struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader // safe for concurrent use
-	// Verify, Chain, Backup and Status are routes of the admin socket of one machine;
+	// Verify, Chain, Backup, Status and Reindex are routes of the admin socket of one machine;
 	// nil: none.
-	Verify, Chain, Backup, Status http.Handler
+	Verify, Chain, Backup, Status, Reindex http.Handler
 	// Probe checks that the endpoint of a vacant that runs elsewhere answers,
 	// before the vacant is listed. nil: vacants that run elsewhere are not
 	// listed here.
@@ -131,7 +131,7 @@ func (h Config) Open() (*Server, error) {
 func (h *Server) Admin() http.Handler {
 	c := &h.config
 	api := admin.Config{
-		Vacants: h.Vacants, Host: admin.SocketHost, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Log: c.Log,
+		Vacants: h.Vacants, Host: admin.SocketHost, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
 		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, ChildReport: h.report,
 	}
 	if c.SealsLog {

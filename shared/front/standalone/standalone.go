@@ -85,6 +85,7 @@ type Host struct {
 	started time.Time
 
 	backingUp sync.Mutex
+	searching searching
 }
 
 // Open opens the host of a data directory.
@@ -123,6 +124,7 @@ func Open(c Config) (*Host, error) {
 		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, Substrates: c.Substrates,
 		URL: c.URL, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
+		Reindex: http.HandlerFunc(host.reindex),
 		// A vacant that runs elsewhere is listed if it answers.
 		Probe: registry.Prober(outbound.New(outbound.Options{AllowLoopback: c.AllowLoopback})), SealsLog: true, Causes: true,
 	}.Open()
@@ -241,15 +243,18 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	if err != nil {
 		return err
 	}
+	var own *search.Replaceable
 	if r.Index == nil {
 		index, err := openIndex(filepath.Join(h.config.Dir, SearchDir), h.config.Log)
 		if err != nil {
 			return err
 		}
-		r.Index = index
+		own = search.NewReplaceable(index)
+		r.Index = own
 	}
 	defer func() { err = errors.Join(err, r.Index.Close()) }()
 	found := h.OpenSearch(r.Index)
+	h.searching.set(found, own)
 	h.keepURL(ctx)
 	h.signCards(ctx)
 	h.LogGateWarnings(ctx, h.config.Log)

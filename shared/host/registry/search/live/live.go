@@ -91,6 +91,21 @@ func (l *Live) CatchUp(ctx context.Context) error {
 	return l.follow(ctx)
 }
 
+// Replace lets swap replace the index by one that is built from the same feed,
+// and brings that up to date.
+func (l *Live) Replace(ctx context.Context, swap func() error) error {
+	if err := l.wait(ctx); err != nil {
+		return err
+	}
+	defer l.done()
+	if err := swap(); err != nil {
+		return err
+	}
+	clear(l.seen) // of the index before
+	l.last.Store(nil)
+	return l.follow(ctx)
+}
+
 func (l *Live) wait(ctx context.Context) error {
 	select {
 	case <-l.turn:

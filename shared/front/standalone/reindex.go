@@ -1,0 +1,118 @@
+package standalone
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/live"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Reindexed describes an index that was rebuilt.
+type Reindexed struct {
+	Index         string `json:"index"` // its directory
+	Registrations int    `json:"registrations"`
+	Listed        int    `json:"listed"`
+}
+
+// searching is the search of a running host.
+type searching struct {
+	turn  sync.Mutex // held while the index is rebuilt
+	mu    sync.Mutex
+	found *serve.Search       // nil: the host does not run yet
+	index *search.Replaceable // nil: the index is not in the data directory
+}
+
+func (s *searching) set(found *serve.Search, index *search.Replaceable) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found, s.index = found, index
+}
+
+func (s *searching) get() (*serve.Search, *search.Replaceable) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.found, s.index
+}
+
+// reindex serves POST /v1/admin/reindex.
+func (h *Host) reindex(w http.ResponseWriter, r *http.Request) {
+	done, err := h.Reindex(r.Context())
+	if err == nil {
+		err = httpapi.Answer(w, http.StatusOK, done)
+	}
+	if err != nil {
+		httpapi.Fail(w, err)
+	}
+}
+
+// Reindex rebuilds the index of a running host. Searches use the old one until
+// the new one is complete.
+func (h *Host) Reindex(ctx context.Context) (done Reindexed, err error) {
+	if !h.searching.turn.TryLock() {
+		return done, problem.New(problem.Conflict, "the index is being rebuilt already")
+	}
+	defer h.searching.turn.Unlock()
+	found, index := h.searching.get()
+	switch {
+	case found == nil:
+		return done, problem.New(problem.Unavailable, "the host does not answer searches yet")
+	case index == nil:
+		return done, problem.New(problem.Conflict, "the index is in a cluster: end the host, then name the cluster to reindex")
+	}
+	done.Index = filepath.Join(h.config.Dir, SearchDir)
+	if err := BuildIndex(ctx, done.Index, h.Registry, h.config.Now, func(p live.Progress) { done.Registrations, done.Listed = p.Read, p.Listed }); err != nil {
+		return done, err
+	}
+	return done, found.Live.Replace(ctx, func() error {
+		return index.Replace(func(old search.Index) (search.Index, error) {
+			// The old one may be damaged; it is closed whatever it says.
+			_ = old.Close()
+			swapped := SwapIndex(done.Index)
+			fresh, err := openIndex(done.Index, h.config.Log)
+			if err != nil {
+				return old, errors.Join(swapped, err)
+			}
+			return fresh, swapped
+		})
+	})
+}
+
+// freshIndex is where the index that is to replace the one at path is built.
+func freshIndex(path string) string { return path + ".new" }
+
+// BuildIndex builds an index beside the one in the directory path, for
+// SwapIndex.
+func BuildIndex(ctx context.Context, path string, feed live.Feed, now func() time.Time, tell func(live.Progress)) error {
+	fresh := freshIndex(path)
+	if err := os.RemoveAll(fresh); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s, of a run that was ended, cannot be removed", fresh)
+	}
+	index, err := bleve.Open(fresh)
+	if err != nil {
+		return err
+	}
+	err = live.Rebuild(ctx, index, feed, now, tell)
+	if err = errors.Join(err, index.Close()); err != nil {
+		return errors.Join(err, os.RemoveAll(fresh))
+	}
+	return nil
+}
+
+// SwapIndex replaces the index in path by the one that BuildIndex built. A crash
+// in between leaves no index; the next start builds one.
+func SwapIndex(path string) error {
+	if err := errors.Join(os.RemoveAll(path), os.Rename(freshIndex(path), path)); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be replaced", path)
+	}
+	return nil
+}
