@@ -22,8 +22,9 @@ import (
 )
 
 // deploy deploys a stage to the server with the command `vacancy deploy`, in an
-// environment that leads here.
-func (l laptop) deploy(ctx context.Context, name string) error {
+// environment that leads here. Context values are given after those that every
+// stage here has, so they prevail.
+func (l laptop) deploy(ctx context.Context, name string, chosen []string) error {
 	if err := stage.CheckName(name); err != nil { // before slow steps
 		return err
 	}
@@ -35,8 +36,8 @@ func (l laptop) deploy(ctx context.Context, name string) error {
 	if err := l.bootstrap(ctx, s); err != nil {
 		return err
 	}
-	if err := l.vacancy(ctx, s, "deploy", "--stage", name, "--yes", "--no-edge",
-		"--context", "keep=false", "--context", "arch="+runtime.GOARCH); err != nil {
+	args := append([]string{"deploy", "--stage", name, "--yes", "--no-edge", "--context", "keep=false", "--context", "arch=" + runtime.GOARCH}, chosen...)
+	if err := l.vacancy(ctx, s, args...); err != nil {
 		return errors.Join(err, l.restartIfStuck(ctx, s, name))
 	}
 	url, err := messageURL(ctx, s, name)

@@ -4,12 +4,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
@@ -33,8 +35,12 @@ type laptop struct {
 }
 
 func command(ctx context.Context, args []string, out io.Writer) error {
-	usage := problem.New(problem.Usage, "usage: localstack/up | localstack/down | localstack/deploy [STAGE] | localstack/status")
-	if len(args) == 0 || len(args) > 2 || len(args) == 2 && args[0] != "deploy" {
+	usage := problem.New(problem.Usage, "usage: localstack/up | localstack/down | localstack/deploy [STAGE] [--context NAME=VALUE]... | localstack/status")
+	if len(args) == 0 || len(args) > 1 && args[0] != "deploy" {
+		return usage
+	}
+	name, context, ok := deployArgs(args[1:])
+	if !ok {
 		return usage
 	}
 	cache, err := cache.Dir(os.Getenv)
@@ -54,11 +60,31 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	case "status":
 		err = l.status(ctx)
 	case "deploy":
-		err = l.deploy(ctx, append(args[1:], "dev")[0])
+		err = l.deploy(ctx, name, context)
 	default:
 		err = usage
 	}
 	return err
+}
+
+// deployArgs reads [STAGE] [--context NAME=VALUE]..., in any order.
+func deployArgs(args []string) (name string, context []string, ok bool) {
+	for len(args) > 0 {
+		value, joined := strings.CutPrefix(args[0], "--context=")
+		switch {
+		case joined:
+			args = args[1:]
+		case args[0] == "--context" && len(args) > 1:
+			value, args = args[1], args[2:]
+		case name == "" && !strings.HasPrefix(args[0], "-"):
+			name, args = args[0], args[1:]
+			continue
+		default:
+			return "", nil, false
+		}
+		context = append(context, "--context", value)
+	}
+	return cmp.Or(name, "dev"), context, true
 }
 
 // checkout is the top of the project around the working directory.

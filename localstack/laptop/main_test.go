@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,9 +10,26 @@ import (
 )
 
 func TestCommandRefusesWhatItDoesNotKnow(t *testing.T) {
-	for _, args := range [][]string{nil, {"sideways"}, {"up", "now"}, {"deploy", "dev", "more"}} {
+	for _, args := range [][]string{nil, {"sideways"}, {"up", "now"}, {"deploy", "dev", "more"}, {"deploy", "--context"}, {"deploy", "--domain=x"}} {
 		if err := command(t.Context(), args, new(bytes.Buffer)); !problem.Is(err, problem.Usage) {
 			t.Errorf("command(%q) = %v, want Usage", args, err)
+		}
+	}
+}
+
+func TestDeployTakesAStageAndContextValues(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		name string
+		want []string
+	}{
+		{nil, "dev", nil},
+		{[]string{"try"}, "try", nil},
+		{[]string{"--context", "worstDay=50", "try", "--context=rate="}, "try", []string{"--context", "worstDay=50", "--context", "rate="}},
+	} {
+		name, context, ok := deployArgs(tt.args)
+		if !ok || name != tt.name || !slices.Equal(context, tt.want) {
+			t.Errorf("deployArgs(%q) = %q, %q, %t; want %q, %q", tt.args, name, context, ok, tt.name, tt.want)
 		}
 	}
 }

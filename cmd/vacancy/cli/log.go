@@ -247,7 +247,7 @@ func (a *app) cosign(ctx context.Context, l *followed, self *datadir.Identity) e
 	}
 	n, err := l.Cosign(ctx, verified.report, self.Key, a.now())
 	if problem.Is(err, problem.Forbidden) {
-		return withHint(err, "vacancy publish %s --visibility restricted --registry %s, or have the host take --witness %s", self.Name, l.url, translog.WitnessKey(self.ID()))
+		return withHint(err, `vacancy publish %s --capability "cosigns logs" --visibility restricted --registry %s, or have the host take --witness %s`, self.Name, l.url, translog.WitnessKey(self.ID()))
 	}
 	if err != nil {
 		return err
