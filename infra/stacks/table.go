@@ -114,9 +114,10 @@ func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 // reservations more instances take more.
 func reads(s settings.Settings) string {
 	const saved = 4 // seconds of the instance's share
+	const revoking = 1.25 // of registry: revocations have a quarter more
 	l := s.Limits
-	ofRows := l["registry"] + l["graduate"]
-	share := min(float64(l[cost.DocsReads])/float64(ofRows+l["search"]), float64(l[cost.RowsReads])/float64(ofRows)) / 2
+	ofRows := revoking*float64(l["registry"]) + float64(l["graduate"])
+	share := min(float64(l[cost.DocsReads])/(ofRows+float64(l["search"])), float64(l[cost.RowsReads])/ofRows) / 2
 	return rate(share, saved)
 }
 

@@ -34,6 +34,9 @@ func ParseRate(s string) (Rate, bool) {
 	return Rate{PerSecond: tokens, Burst: n}, true
 }
 
+// quarter is a quarter of r, with a burst of one token at least.
+func (r Rate) quarter() Rate { return Rate{PerSecond: r.PerSecond / 4, Burst: max(1, r.Burst/4)} }
+
 // size is the number of buckets: 1.5 MiB, of which only used pages are
 // resident.
 const size = 1 << 16

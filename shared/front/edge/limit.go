@@ -23,6 +23,9 @@ type Config struct {
 	// Reads limits the read units of all requests together, PageReads those of
 	// requests by GET.
 	Reads, PageReads Rate
+	// Urgent requests have a budget of their own beside Reads, of a quarter, so
+	// that a flood of others does not keep them out. nil: there are none.
+	Urgent func(*http.Request) bool
 	// Bytes limits the KB of an address's large bodies: each KB beyond the first
 	// costs a token. What is stored of a body costs the host by the KB, and one
 	// address must not use all that the tables take.
@@ -35,19 +38,16 @@ type Config struct {
 // read too much. It counts in this process: n instances of a function admit n
 // times as much.
 func Limit(c Config, next http.Handler) http.Handler {
+	all := next
 	if c.Reads != (Rate{}) {
-		next = &reads{next: next, rate: c.Reads, now: c.Now}
+		next = &reads{next: all, rate: c.Reads, now: c.Now}
+		if c.Urgent != nil {
+			next = either(c.Urgent, &reads{next: all, rate: c.Reads.quarter(), now: c.Now}, next)
+		}
 	}
 	if c.PageReads != (Rate{}) {
-		all := next
-		pages := &reads{next: all, rate: c.PageReads, now: c.Now}
-		next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				pages.ServeHTTP(w, r)
-				return
-			}
-			all.ServeHTTP(w, r)
-		})
+		pages := func(r *http.Request) bool { return r.Method == http.MethodGet }
+		next = either(pages, &reads{next: next, rate: c.PageReads, now: c.Now}, next)
 	}
 	l := &limit{next: next}
 	if c.Bytes != (Rate{}) {
@@ -60,6 +60,17 @@ func Limit(c Config, next http.Handler) http.Handler {
 		l.pairs = newBuckets(c.PairRate, c.Now)
 	}
 	return l
+}
+
+// either serves requests that fit by one handler, others by the other.
+func either(fits func(*http.Request) bool, one, other http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fits(r) {
+			one.ServeHTTP(w, r)
+			return
+		}
+		other.ServeHTTP(w, r)
+	})
 }
 
 type limit struct {

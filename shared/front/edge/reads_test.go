@@ -264,3 +264,26 @@ func TestPagesAreLimitedAndCallsAreNot(t *testing.T) {
 		t.Errorf("statuses (-want +got):\n%s", diff)
 	}
 }
+
+// A flood of reads does not keep a revocation out, nor the other way round.
+func TestUrgentRequestsHaveABudgetOfTheirOwn(t *testing.T) {
+	c := newClock()
+	h := Limit(Config{Reads: Rate{PerSecond: 4, Burst: 8}, Urgent: func(r *http.Request) bool { return r.URL.Path == "/urgent" }, Now: c.now},
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			u := obs.UsageOf(r.Context())
+			u.End(u.Begin(), 20, 0)
+		}))
+	var got []string
+	for _, path := range []string{"/", "/", "/urgent", "/urgent", "/"} {
+		r := httptest.NewRequest("POST", path, nil)
+		ctx, _ := obs.With(r.Context(), obs.Call{Now: c.now})
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r.WithContext(ctx))
+		got = append(got, path+" "+strconv.Itoa(w.Code)+" "+w.Header().Get("Retry-After"))
+	}
+	// The debts are 12 units at 4 a second, and 18 at one.
+	want := []string{"/ 200 ", "/ 429 4", "/urgent 200 ", "/urgent 429 19", "/ 429 4"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("statuses and waits (-want +got):\n%s", diff)
+	}
+}

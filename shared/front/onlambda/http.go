@@ -23,6 +23,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -53,9 +54,14 @@ func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 	if env.Server != nil {
 		f.after = env.Server.Vacants.Sweep // nothing else runs between requests
 	}
-	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Bytes: env.Bytes, Now: now}
+	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, Bytes: env.Bytes, Now: now}
 	f.proxy = httpadapter.NewV2(answered(edge.Guard(env.Secrets, edge.Limit(limits, handler))))
 	return f
+}
+
+// revokes reports whether r revokes a key, which no flood may delay.
+func revokes(r *http.Request) bool {
+	return r.Method == http.MethodPost && r.URL.Path == registryclient.RevokePath
 }
 
 // answered sends the header if the handler wrote nothing, like net/http; the

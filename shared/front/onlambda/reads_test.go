@@ -14,7 +14,8 @@ import (
 )
 
 // An instance's read limit counts all its invocations, whoever calls and
-// whether they read or publish, and a refusal comes before any read.
+// whether they read or publish, and a refusal comes before any read. Revocations
+// are counted apart.
 func TestAnInstanceThatHasReadTooMuchRefusesUntilItIsPaidBack(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	s := Settings{Secrets: []string{secret}, Reads: edge.Rate{PerSecond: 12.5, Burst: 50}}
@@ -47,10 +48,10 @@ func TestAnInstanceThatHasReadTooMuchRefusesUntilItIsPaidBack(t *testing.T) {
 		{"another", 0, known("GET", "/v1/search", "20", "192.0.2.2"), answer{200, "", 40}},
 		{"many events, into debt", 0, known("GET", "/v1/event_log/x", "60", "192.0.2.3"), answer{200, "", 100}},
 		{"a stranger's publishing", 0, known("POST", "/v1/halo", "2", "192.0.2.4"), answer{429, "5", 100}},
-		{"and revoking", time.Second, known("POST", "/v1/revoke_halo", "2", "192.0.2.5"), answer{429, "4", 100}},
-		{"what never came by the edge is not told so", 0, event("GET", "/v1/search", ""), answer{403, "", 100}},
-		{"publishing when it is paid back", 3001 * time.Millisecond, known("POST", "/v1/halo", "2", "192.0.2.4"), answer{200, "", 102}},
-		{"and no sooner the next", 0, known("GET", "/v1/search", "1", "192.0.2.4"), answer{429, "1", 102}},
+		{"revoking has a budget of its own", time.Second, known("POST", "/v1/revoke_halo", "2", "192.0.2.5"), answer{200, "", 102}},
+		{"what never came by the edge is not told so", 0, event("GET", "/v1/search", ""), answer{403, "", 102}},
+		{"publishing when it is paid back", 3001 * time.Millisecond, known("POST", "/v1/halo", "2", "192.0.2.4"), answer{200, "", 104}},
+		{"and no sooner the next", 0, known("GET", "/v1/search", "1", "192.0.2.4"), answer{429, "1", 104}},
 	} {
 		at = at.Add(tt.after)
 		r := b.send(t, tt.event)
