@@ -96,6 +96,11 @@ func (a *app) withReports(ctx context.Context, w where, read readFlags, f func(*
 		return err
 	}
 	if at == nil {
+		w, remove, err := a.readable(w)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, remove()) }()
 		return a.withAdmin(w, false, func(c *adminAPI) error {
 			return f(&reports{Client: c.Client, named: c.Show})
 		})
