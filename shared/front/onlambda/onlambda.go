@@ -83,6 +83,9 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Env, 
 	if f == Registry || f == Commit { // both list vacants that run elsewhere
 		env.Probe = registry.Prober(outbound.New(outbound.Options{}))
 	}
+	if f == Registry { // anybody may publish
+		env.Probe = registry.FewProbes(env.Probe, wall)
+	}
 	if err := custodians(h, &env, cfg); err != nil {
 		return nil, err
 	}

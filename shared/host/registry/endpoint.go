@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -94,11 +96,41 @@ func (r *Registry) probe(ctx context.Context, endpoint string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	err := r.Probe(ctx, endpoint)
-	if err == nil || errors.Is(ctx.Err(), context.Canceled) {
+	if err == nil || errors.Is(ctx.Err(), context.Canceled) || problem.Is(err, problem.TooMany) {
 		return err
 	}
 	// Whatever the cause, it lies with the endpoint and not with the store.
 	return problem.Wrap(problem.Malformed, err, "endpoint: expected one that answers: %s", problem.Of(err).Text())
+}
+
+// A process makes probesAtOnce probes, and then one in probeEvery: endpoints
+// that hang take a fifth of its time at most, and the rest is for others'
+// publications and revocations.
+const (
+	probesAtOnce = 5
+	probeEvery   = 10 * time.Second
+)
+
+// FewProbes is probe for a process that serves one request at a time. Beyond
+// the limit the error is TooMany.
+func FewProbes(probe func(ctx context.Context, endpoint string) error, now func() time.Time) func(ctx context.Context, endpoint string) error {
+	var mu sync.Mutex
+	var paid time.Time // until when probes are paid for
+	return func(ctx context.Context, endpoint string) error {
+		mu.Lock()
+		at := now()
+		if oldest := at.Add(-probesAtOnce * probeEvery); paid.Before(oldest) {
+			paid = oldest
+		}
+		next := paid.Add(probeEvery)
+		if next.After(at) {
+			mu.Unlock()
+			return problem.New(problem.TooMany, "this host tries too many endpoints already; publish again in %d s", int(math.Ceil(next.Sub(at).Seconds())))
+		}
+		paid = next
+		mu.Unlock()
+		return probe(ctx, endpoint)
+	}
 }
 
 // Prober is a Probe through c, which reaches public addresses only.

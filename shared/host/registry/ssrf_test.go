@@ -2,10 +2,12 @@ package registry_test
 
 import (
 	"context"
+	"crypto/rand"
 	"net"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -113,5 +115,39 @@ func TestEndpointsOfClosedChildrenAreNotProbed(t *testing.T) {
 	}
 	if probed > 0 {
 		t.Errorf("its endpoint was probed %d times, want never", probed)
+	}
+}
+
+func TestEndpointsThatHangTakeLittleOfAProcess(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	made := 0
+	probe := registry.FewProbes(func(context.Context, string) error { made++; return nil }, func() time.Time { return at })
+	for range 20 {
+		if err := probe(t.Context(), "https://slow.example"); err != nil && !problem.Is(err, problem.TooMany) {
+			t.Errorf("after %d probes: %v, want TooMany", made, err)
+		}
+	}
+	if made != 5 {
+		t.Errorf("%d probes at once, want 5", made)
+	}
+	for _, tt := range []struct {
+		after time.Duration
+		want  int
+	}{{9 * time.Second, 5}, {time.Second, 6}, {0, 6}, {time.Hour, 7}} {
+		at = at.Add(tt.after)
+		_ = probe(t.Context(), "https://slow.example")
+		if made != tt.want {
+			t.Errorf("%v later %d probes were made, want %d", tt.after, made, tt.want)
+		}
+	}
+	// A publication that has to wait says for how long, and keeps nothing.
+	inner := memory.New()
+	busy := registry.New(registry.Config{Store: inner, Now: newClock().Now, Rand: rand.Reader,
+		Probe: func(context.Context, string) error { return problem.New(problem.TooMany, "publish again in 3 s") }})
+	if _, err := busy.Publish(t.Context(), publication(t, key(1), draft{Endpoint: "https://elsewhere.example/a2a"})); !problem.Is(err, problem.TooMany) {
+		t.Errorf("Publish() = %v, want TooMany", err)
+	}
+	if _, ok, err := busy.Get(t.Context(), key(1).ID()); ok || err != nil {
+		t.Errorf("Get() = %t, %v; want nothing kept", ok, err)
 	}
 }
