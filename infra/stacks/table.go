@@ -113,7 +113,7 @@ func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 // rest is for calls. The burst is four seconds of the share. Without
 // reservations more instances take more.
 func reads(s settings.Settings) string {
-	const saved = 4 // seconds of the instance's share
+	const saved = 4       // seconds of the instance's share
 	const revoking = 1.25 // of registry: revocations have a quarter more
 	l := s.Limits
 	ofRows := revoking*float64(l["registry"]) + float64(l["graduate"])

@@ -20,7 +20,7 @@ const (
 	// MaxEndpoint is the longest endpoint in bytes.
 	MaxEndpoint = 2 << 10
 	// probeTime is short: the publisher chooses the server, and a server that
-	// hangs occupies one of the function's two instances.
+	// hangs occupies an instance of the function.
 	probeTime  = 2 * time.Second
 	probeReply = 1 << 10 // bytes; the content does not matter, and the publisher chooses the server
 )
