@@ -106,6 +106,7 @@ func well() doctor.Facts {
 		Clock:     doctor.Clock{Seen: true, Skew: time.Second},
 		Bootstrap: doctor.Bootstrap{Version: 28},
 		Quota:     doctor.Quota{Limit: 1000, Unreserved: 1000},
+		Watch:     doctor.Feed{State: "Enabled", Result: "No records processed"},
 		Stacks: map[string]doctor.Stack{
 			"data": stack(map[string]string{"Rows": "rows-1"}), "watch": stack(map[string]string{}),
 			"functions": stack(map[string]string{"EdgeSecret": "arn:secret"}), "edge": stack(map[string]string{}),
@@ -162,6 +163,10 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 			f.Reserve, f.Quota = false, doctor.Quota{Limit: 10, Unreserved: 10}
 		}},
 		{"quota reserved by others", "quota", doctor.Fail, "L-B99A9384", func(f *doctor.Facts) { f.Quota.Unreserved = 113 }},
+		{"no detector", "rows watched", doctor.Fail, "list-event-source-mappings --function-name vacancy-dev-tamper", func(f *doctor.Facts) { f.Watch = doctor.Feed{Absent: true} }},
+		{"detector switched off", "rows watched", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Watch.State = "Disabled" }},
+		{"detector without rows", "rows watched", doctor.Fail, "vacancy deploy", func(f *doctor.Facts) { f.Watch.Result = "PROBLEM: Function call failed" }},
+		{"detector unknown", "rows watched", doctor.Fail, "aws sts", func(f *doctor.Facts) { f.Watch.Err = errors.New("denied") }},
 		{"stack missing", "stack watch", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Stacks["watch"] = doctor.Stack{Missing: true} }},
 		{"stack never made", "stack watch", doctor.Fail, "delete-stack --stack-name vacancy-dev-watch", func(f *doctor.Facts) { setStatus(f, "ROLLBACK_COMPLETE") }},
 		{"stack rolled back", "stack watch", doctor.Warn, "vacancy deploy --stage dev", func(f *doctor.Facts) { setStatus(f, "UPDATE_ROLLBACK_COMPLETE") }},
@@ -234,7 +239,7 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 
 // A fault that hides others makes them not applicable: no check says ok.
 func TestChecksHiddenByAFaultAreNotApplicable(t *testing.T) {
-	blind := []string{"bootstrap", "quota", "stack data", "version", "table rows", "rows: keys", "docs: ceilings", "sealing key", "rows untouched", "gate"}
+	blind := []string{"bootstrap", "quota", "stack data", "version", "table rows", "rows: keys", "docs: ceilings", "sealing key", "rows watched", "rows untouched", "gate"}
 	for _, tt := range []struct {
 		fault string
 		check string

@@ -34,6 +34,7 @@ type Facts struct {
 	Docs      Table
 	Seal      Key
 	Tampered  Tampered
+	Watch     Feed           // of the tamper detector
 	Jobs      map[string]Job // by the names of functions that nobody waits for
 	Gate      Gate
 	Visit     Visit
@@ -137,6 +138,14 @@ type Tampered struct {
 	Absent bool // no log to read
 	Rows   int
 	Last   time.Time
+	Err    error
+}
+
+// Feed is the event source mapping by which a stream starts a function.
+type Feed struct {
+	Absent bool   // the stage has none
+	State  string // Enabled, if it works
+	Result string // of the last batch: OK, No records processed, or PROBLEM: and why
 	Err    error
 }
 

@@ -5,7 +5,9 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
@@ -101,6 +103,23 @@ func (f Facts) seal() Check {
 		return fail(fmt.Sprintf("aws kms cancel-key-deletion --key-id %s && %s", k.ID, enable), "%s is about to be deleted, and every vacant's seed with it", k.ID)
 	}
 	return fail(enable, "%s is %s: no vacant can sign", k.ID, k.State)
+}
+
+// watched checks that changed rows would be seen: a detector that is switched off
+// says nothing of them.
+func (f Facts) watched() Check {
+	w, fix := f.Watch, fmt.Sprintf("aws lambda list-event-source-mappings --function-name %s    # then: %s", stage.Whole(f.Stage, "tamper"), f.deploy())
+	switch {
+	case w.Err != nil:
+		return unread(w.Err)
+	case w.Absent:
+		return fail(fix, "no stream starts the tamper detector: changed rows are not seen")
+	case w.State != "Enabled":
+		return fail(fix, "the stream of rows does not start the tamper detector: it is %s", w.State)
+	case strings.HasPrefix(w.Result, "PROBLEM"):
+		return fail(fix, "the tamper detector got no rows the last time: %s", w.Result)
+	}
+	return ok("the stream of rows starts the tamper detector")
 }
 
 func (f Facts) tampered() Check {

@@ -39,6 +39,7 @@ func table() []row {
 		row{"operator key", Facts.undeployed, Facts.operator},
 		row{"host identity", nil, Facts.identity},
 		row{"sealing key", Facts.blind, Facts.seal},
+		row{"rows watched", Facts.noFunctions, Facts.watched},
 		row{"rows untouched", Facts.blind, Facts.tampered},
 		row{"registry", Facts.noURL, func(f Facts) Check { return f.endpoint("registry", f.Visit.Registry) }},
 		row{"search", Facts.noURL, func(f Facts) Check { return f.endpoint("search", f.Visit.Search) }},
@@ -80,6 +81,18 @@ func tableRows(short string, of func(Facts) Table) []row {
 func (f Facts) blind() string {
 	if f.Account.Trouble != NoTrouble {
 		return "needs AWS credentials and a Region"
+	}
+	return ""
+}
+
+// noFunctions is why nothing is known of the stage's functions; "" if something
+// is.
+func (f Facts) noFunctions() string {
+	if why := f.blind(); why != "" {
+		return why
+	}
+	if f.Stacks["functions"].Missing {
+		return "needs the stack functions"
 	}
 	return ""
 }

@@ -43,6 +43,7 @@ func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) 
 	wg.Go(func() { f.Docs = c.tableFacts(ctx, data["Docs"]) })
 	wg.Go(func() { f.Seal = c.keyFacts(ctx, data["SealKey"]) })
 	wg.Go(func() { f.Tampered = c.tamperedFacts(ctx, name) })
+	wg.Go(func() { f.Watch = c.feedFacts(ctx, stage.Whole(name, "tamper")) })
 	wg.Go(func() { f.Gate = c.gateFacts(ctx, f.Stacks["functions"].Outputs["Gate"], now().Add(-jobsSince)) })
 	wg.Go(func() { f.Jobs = c.jobFacts(ctx, name, now().Add(-jobsSince), "checkpointer", "indexer") })
 	wg.Wait()
@@ -156,6 +157,21 @@ func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.St
 		}
 	}
 	return q
+}
+
+// feedFacts reads what starts a function from a stream.
+func (c *Cloud) feedFacts(ctx context.Context, function string) doctor.Feed {
+	out, err := c.lambda.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{FunctionName: &function})
+	switch {
+	case problem.Is(Problem(err), problem.NotFound):
+		return doctor.Feed{Absent: true}
+	case err != nil:
+		return doctor.Feed{Err: Problem(err)}
+	case len(out.EventSourceMappings) == 0:
+		return doctor.Feed{Absent: true}
+	}
+	m := out.EventSourceMappings[0]
+	return doctor.Feed{State: aws.ToString(m.State), Result: aws.ToString(m.LastProcessingResult)}
 }
 
 func (c *Cloud) keyFacts(ctx context.Context, id string) doctor.Key {

@@ -1,11 +1,14 @@
 package awscloud_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +23,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	sfntypes "github.com/aws/aws-sdk-go-v2/service/sfn/types"
 
@@ -178,6 +183,46 @@ func (l *lab) gate(end string) string {
 	}
 }
 
+// watch makes a function tamper that the stream of a table starts.
+func (l *lab) watch(table string) {
+	l.t.Helper()
+	described, err := dynamodb.NewFromConfig(l.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }).
+		DescribeTable(l.t.Context(), &dynamodb.DescribeTableInput{TableName: &table})
+	l.must(err)
+	var code bytes.Buffer
+	z := zip.NewWriter(&code)
+	w, err := z.CreateHeader(&zip.FileHeader{Name: "bootstrap", ExternalAttrs: 0o755 << 16})
+	l.must(err)
+	_, err = io.WriteString(w, "#!/bin/sh\nexit 1\n")
+	l.must(err)
+	l.must(z.Close())
+	client, name := lambda.NewFromConfig(l.cfg), stage.Whole(l.stage, "tamper")
+	_, err = client.CreateFunction(l.t.Context(), &lambda.CreateFunctionInput{
+		FunctionName: &name, Role: aws.String("arn:aws:iam::000000000000:role/tamper"), Runtime: lambdatypes.RuntimeProvidedal2023,
+		Handler: aws.String("bootstrap"), Code: &lambdatypes.FunctionCode{ZipFile: code.Bytes()},
+	})
+	l.must(err)
+	l.t.Cleanup(func() {
+		_, _ = client.DeleteFunction(context.Background(), &lambda.DeleteFunctionInput{FunctionName: &name})
+	})
+	l.must(lambda.NewFunctionActiveV2Waiter(client).Wait(l.t.Context(), &lambda.GetFunctionInput{FunctionName: &name}, time.Minute))
+	made, err := client.CreateEventSourceMapping(l.t.Context(), &lambda.CreateEventSourceMappingInput{
+		FunctionName: &name, EventSourceArn: described.Table.LatestStreamArn, StartingPosition: lambdatypes.EventSourcePositionTrimHorizon,
+	})
+	l.must(err)
+	l.t.Cleanup(func() {
+		_, _ = client.DeleteEventSourceMapping(context.Background(), &lambda.DeleteEventSourceMappingInput{UUID: made.UUID})
+	})
+	for {
+		got, err := client.GetEventSourceMapping(l.t.Context(), &lambda.GetEventSourceMappingInput{UUID: made.UUID})
+		l.must(err)
+		if aws.ToString(got.State) == "Enabled" {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 // log writes lines into a function's log.
 func (l *lab) log(function string, lines ...string) {
 	l.t.Helper()
@@ -262,7 +307,9 @@ func (l *lab) well() (raw, public string) {
 	l.t.Helper()
 	raw, public = l.host(admin.KeyService, true)
 	key := l.key(true)
-	l.stack("data", "", map[string]string{"Version": "v1", "SealKey": key, "Rows": l.table("rows", key, true), "Docs": l.table("docs", key, true)})
+	rows := l.table("rows", key, true)
+	l.watch(rows)
+	l.stack("data", "", map[string]string{"Version": "v1", "SealKey": key, "Rows": rows, "Docs": l.table("docs", key, true)})
 	l.stack("watch", "", map[string]string{"Version": "v1"})
 	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn", "Gate": l.gate("Succeed")})
 	l.stack("edge", "", map[string]string{"Version": "v1", "Url": public})
@@ -316,6 +363,7 @@ func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 		{"edge", doctor.Fail, "vacancy deploy"},
 		{"host identity", doctor.Warn, "hostKey=kms"},
 		{"sealing key", doctor.Fail, "aws kms enable-key --key-id " + key},
+		{"rows watched", doctor.Fail, "list-event-source-mappings"},
 		{"rows untouched", doctor.Fail, "vacancy verify --host aws --stage " + l.stage},
 		{"gate", doctor.Warn, "list-executions"},
 	} {
