@@ -38,7 +38,7 @@ func begin(cold bool) (context.Context, *obs.Usage) {
 
 // logger writes lines like functions/message.
 func logger(b *bytes.Buffer) *slog.Logger {
-	return slog.New(obs.NewHandler(b, obs.Config{Stage: "dev", Function: "message", Version: "v1.2.3"}))
+	return slog.New(obs.NewHandler(b, obs.Config{Stage: "dev", Function: "message", Version: "v1.2.3", Units: true}))
 }
 
 // object parses a line and checks that no member occurs twice.

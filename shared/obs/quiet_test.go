@@ -15,7 +15,7 @@ import (
 // hides neither failures nor calls.
 func TestAFloodOfRefusedRequestsIsSummedUp(t *testing.T) {
 	var out bytes.Buffer
-	h := obs.NewHandler(&out, obs.Config{Stage: "dev", Function: "message", Public: true})
+	h := obs.NewHandler(&out, obs.Config{Stage: "dev", Function: "message", Units: true, Public: true})
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	request := func(status int, level slog.Level, reads, writes float64) {
 		t.Helper()
@@ -79,5 +79,24 @@ func TestLinesOfOthersAreNotLimited(t *testing.T) {
 	}
 	if n := bytes.Count(out.Bytes(), []byte("\n")); n != obs.QuietBurst*2 {
 		t.Errorf("%d lines of %d runs", n, obs.QuietBurst*2)
+	}
+}
+
+// Metrics are billed one by one: units are metrics of the functions that the
+// dashboard shows, and members of every line.
+func TestUnitsAreMetricsWhereToldAndInEachLine(t *testing.T) {
+	for _, units := range []bool{false, true} {
+		var out bytes.Buffer
+		ctx, u := begin(false)
+		u.End(u.Begin(), 3, 2)
+		slog.New(obs.NewHandler(&out, obs.Config{Stage: "dev", Function: "search", Units: units})).
+			LogAttrs(ctx, slog.LevelInfo, "search", slog.String(obs.Verdict, "ok"))
+		_, values := metricsOf(t, out.Bytes())
+		if _, metric := values["rcu"]; metric != units {
+			t.Errorf("with units %t the metrics are %v", units, values)
+		}
+		if line := object(t, out.Bytes()); line["rcu"] != 3.0 || line["wcu"] != 2.0 || line["trips"] != 1.0 {
+			t.Errorf("with units %t the line is %v, want its units", units, line)
+		}
 	}
 }
