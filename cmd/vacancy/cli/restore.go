@@ -28,9 +28,9 @@ func (a *app) restoreCommand() *cobra.Command {
 none. The passphrase is asked for, or comes from --passphrase-file or $VACANCY_PASSPHRASE;
 --identity is a file with the secret key of age for a backup that was made for a recipient.
 
-The host then refuses what callers signed before a moment five minutes from now, because it
-does not know what it accepted after the backup ("vacancy restored"). At the end everything
-is verified; with --json the check is a second object.`,
+The host then refuses messages signed until five minutes from now, because it does not
+know what it accepted after the backup ("vacancy restored"). At the end everything is
+verified; with --json the check is a second object.`,
 		Example: `  vacancy restore monday.age
   vacancy restore monday.age --data /srv/vacancy --identity key.txt`,
 		Args: arguments(1, 1),

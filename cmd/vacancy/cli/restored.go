@@ -24,10 +24,9 @@ func (a *app) restoredCommand() *cobra.Command {
 
 The backup lacks the calls accepted after it was made, so anybody with their signed
 bytes could run them a second time. After this command every open vacant of the directory
-refuses what was signed before a moment five minutes from now (409, code floor), because
-callers' clocks may be so far ahead. vacancy call signs later by itself; other callers
-wait. Callers whose calls since the backup are lost reset their chain: vacancy call
-TARGET --reset.
+refuses messages signed until five minutes from now (409, code floor), because callers'
+clocks may be so far ahead. vacancy call signs later by itself; other callers wait.
+Callers whose calls since the backup are lost reset their chain: vacancy call TARGET --reset.
 
 A host elsewhere is marked while it runs: do so before callers can reach the restored
 tables.`,
@@ -100,8 +99,8 @@ func (r restoredResult) text(w io.Writer) {
 		in = "stage " + r.Stage + " on AWS"
 	}
 	if r.Vacants == 1 {
-		fmt.Fprintf(w, "1 open vacant in %s refuses what was signed before a moment five minutes from now\n", in)
+		fmt.Fprintf(w, "1 open vacant in %s refuses messages signed until five minutes from now\n", in)
 		return
 	}
-	fmt.Fprintf(w, "%d open vacants in %s refuse what was signed before a moment five minutes from now\n", r.Vacants, in)
+	fmt.Fprintf(w, "%d open vacants in %s refuse messages signed until five minutes from now\n", r.Vacants, in)
 }

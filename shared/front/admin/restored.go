@@ -65,7 +65,7 @@ func (c *Client) Restored(ctx context.Context) (vacants int, err error) {
 		failed += len(page.Failed)
 	}
 	if failed > 0 {
-		return vacants, problem.Wrap(problem.Of(first).Kind, first, "%d vacants refuse what was signed before a moment five minutes from now, %d do not: run the same command again; the first: %s",
+		return vacants, problem.Wrap(problem.Of(first).Kind, first, "%d vacants refuse messages signed until five minutes from now, %d do not: run the same command again; the first: %s",
 			vacants, failed, problem.Of(first).Text())
 	}
 	return vacants, nil

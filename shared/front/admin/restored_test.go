@@ -69,7 +69,7 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 	}
 	m.broken = vacants.RecordKey(r.ID)
 	n, err := c.Restored(t.Context())
-	if n != count-1 || err == nil || !strings.Contains(problem.Of(err).Text(), "119 vacants refuse what was signed before a moment five minutes from now, 1 do not") {
+	if n != count-1 || err == nil || !strings.Contains(problem.Of(err).Text(), "119 vacants refuse messages signed until five minutes from now, 1 do not") {
 		t.Errorf("Restored() with one out of order = %d, %v, want %d, and why", n, err, count-1)
 	}
 	if w := h.ask("POST", "/v1/admin/restored?cursor=odd", ""); w.Code != 400 {
