@@ -153,9 +153,9 @@ func urlFunctions(s settings.Settings) []function {
 	edge := []string{"VACANCY_EDGE_SECRET", "VACANCY_EDGE_SECRET_BEFORE", "VACANCY_RATE", "VACANCY_PAIR_RATE"}
 	with := func(names ...string) []string { return append(append(names, tables...), edge...) }
 	any := func(operations ...string) []access { return []access{{sid: "Docs", operations: operations}} }
-	called := any("GetItem", "PutItem", "Query")
+	called := any("GetItem", "PutItem")
 	if s.HostKey == "kms" {
-		called = append([]access{{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}}, {"CallStats", []string{"PutItem"}, []string{observed}}}, any("GetItem", "Query")...)
+		called = append([]access{{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}}, {"CallStats", []string{"PutItem"}, []string{observed}}}, any("GetItem")...)
 	}
 	return []function{{
 		name: "message", description: "signed calls, resets, asks, cards and health",

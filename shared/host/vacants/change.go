@@ -264,7 +264,23 @@ func (v *Directory) Rebase(ctx context.Context) (signed int, err error) {
 		return 0, err
 	}
 	return v.each(ctx, func(n named) (bool, error) {
-		return v.rebase(ctx, n.id, base)
+		changed, err := v.rebase(ctx, n.id, base)
+		if err == nil {
+			err = v.relist(ctx, n.id)
+		}
+		return changed, err
+	})
+}
+
+// relist writes the record of an open vacant again if the index does not list
+// it: an earlier release wrote it.
+func (v *Directory) relist(ctx context.Context, id identity.ID) error {
+	return v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		r, ok, err := v.read(ctx, id)
+		if err != nil || !ok || r.listed || !r.isOpen() {
+			return err
+		}
+		return r.put(tx)
 	})
 }
 

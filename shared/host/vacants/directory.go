@@ -62,47 +62,6 @@ func (v *Directory) open(ctx context.Context, n int) ([]identity.ID, error) {
 			open = append(open, id)
 		}
 	}
-	if len(open) == 0 {
-		return v.openUnlisted(ctx, n)
-	}
-	return open, nil
-}
-
-// openUnlisted is open for records that were written before the index listed
-// them. All names are read once in a process: records written since are listed.
-func (v *Directory) openUnlisted(ctx context.Context, n int) ([]identity.ID, error) {
-	v.unlisted.mu.Lock()
-	defer v.unlisted.mu.Unlock()
-	if !v.unlisted.read {
-		v.unlisted.ids = nil // of a scan that failed
-	}
-	for cursor := ""; !v.unlisted.read; {
-		page, next, err := v.names(ctx, cursor, MaxPage)
-		if err != nil {
-			return nil, err
-		}
-		for _, nm := range page {
-			if m, err := v.lookup(ctx, nm.id, false); err != nil {
-				return nil, err
-			} else if m.ok && m.record.isOpen() {
-				v.unlisted.ids = append(v.unlisted.ids, nm.id)
-			}
-		}
-		if cursor = next; cursor == "" {
-			v.unlisted.read = true
-		}
-	}
-	var open []identity.ID
-	for _, id := range v.unlisted.ids {
-		if m, err := v.lookup(ctx, id, false); err != nil {
-			return nil, err
-		} else if m.ok && m.record.isOpen() {
-			open = append(open, id)
-		}
-		if len(open) == n {
-			break
-		}
-	}
 	return open, nil
 }
 

@@ -52,6 +52,7 @@ type Record struct {
 
 	seed    []byte // sealed
 	version uint64 // version of the document that was read
+	listed  bool   // the index of open vacants had it
 }
 
 // Format prints name and short id for every verb, so not even the sealed seed
@@ -136,7 +137,7 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 		ID: s.ID, Name: s.Name, State: state, Capability: s.Capability, Substrate: s.Substrate, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted,
 		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin,
-		seed: s.Seed, version: d.Version,
+		seed: s.Seed, version: d.Version, listed: d.Index != store.Key{},
 	}, nil
 }
 

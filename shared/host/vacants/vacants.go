@@ -14,7 +14,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,12 +65,6 @@ type Directory struct {
 	signers *sealed.Signers
 	logs    keyedMutex
 	known   atomic.Pointer[storedSelf]
-
-	unlisted struct { // open vacants that the index lacked
-		mu   sync.Mutex
-		read bool
-		ids  []identity.ID
-	}
 }
 
 // New makes the Directory of a host.
