@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -110,6 +111,10 @@ func exchangeError(req *http.Request, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be reached", req.URL.Host)
+	}
+	var cert *tls.CertificateVerificationError
+	if errors.As(err, &cert) { // before the request
+		return problem.Wrap(problem.Unavailable, err, "the certificate of %s does not verify", req.URL.Host)
 	}
 	return problem.Wrap(problem.Deadline, err, "no answer from %s", req.URL.Host)
 }

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +60,12 @@ func TestHTTPFailures(t *testing.T) {
 	fresh := dispatch.NewHTTP(dispatch.HTTPOptions{}) // with a kept-alive connection the error would be ambiguous
 	if _, _, err := fresh.Post(t.Context(), s.URL, nil); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Post() to nobody = %v, want unavailable: nothing was sent", err)
+	}
+	strange := httptest.NewTLSServer(http.NotFoundHandler())
+	defer strange.Close()
+	strange.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if _, _, err := fresh.Post(t.Context(), strange.URL, nil); !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("Post() to a host without a known certificate = %v, want unavailable: nothing was sent", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
