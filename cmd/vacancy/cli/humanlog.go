@@ -12,6 +12,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
 // logEvent is one line of a host's log.
@@ -67,7 +70,7 @@ func (e *logEvent) of(short string) bool {
 
 // failed reports whether e tells of something that went wrong.
 func (e *logEvent) failed() bool {
-	verdict := textOf(e.fields["verdict"])
+	verdict := textOf(e.fields[obs.Verdict])
 	return e.level == slog.LevelError.String() || verdict != "" && verdict != "ok"
 }
 
@@ -116,16 +119,16 @@ func (e *logEvent) line(colour bool) string {
 		}
 		return b.String()
 	}
-	verdict, shade := textOf(e.fields["verdict"]), green
+	verdict, shade := textOf(e.fields[obs.Verdict]), green
 	if e.failed() {
 		shade = red
 	}
 	what := e.msg
-	if what == "send" {
+	if what == message.CallLine {
 		what = "call"
 	}
 	fmt.Fprintf(&b, "%s -> %s  %s %s  %s  %s ms", printable(e.caller()), printable(e.vacant()),
-		printable(what), textOf(e.fields["seq"]), paint(shade, printable(verdict)), textOf(e.fields["ms"]))
+		printable(what), textOf(e.fields[message.Seq]), paint(shade, printable(verdict)), textOf(e.fields["ms"]))
 	if why := e.why(); why != "" {
 		b.WriteString("  " + printable(why))
 	}
@@ -192,7 +195,7 @@ func (h *humanLog) Handle(_ context.Context, r slog.Record) error {
 					h.summarise()
 				})
 			}
-			h.more[textOf(e.fields["verdict"])]++
+			h.more[textOf(e.fields[obs.Verdict])]++
 			return nil
 		}
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -38,6 +39,13 @@ const (
 
 // DefaultBodyTimeout is how long a client may take to send a body.
 const DefaultBodyTimeout = 10 * time.Second
+
+// Names in the log line of a call: its message, and the attribute with the
+// envelope's number. Others are in package obs.
+const (
+	CallLine = "send"
+	Seq      = "seq"
+)
 
 // Config holds the handler's dependencies. Without a Directory there are no
 // card and health pages.
@@ -133,7 +141,7 @@ func (d *api) fault(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem.Of(err)
 	fail(w, p)
 	d.Log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "fault", slog.String("path", httpapi.ClipPath(r.URL.Path)),
-		slog.String("verdict", p.Kind.String()), slog.Int("status", p.Kind.Row().Status), slog.String("cause", p.Error()))
+		slog.String(obs.Verdict, p.Kind.String()), slog.Int(obs.Status, p.Kind.Row().Status), slog.String("cause", p.Error()))
 }
 
 // route returns the vacant that the path names, or zero for the host's own
@@ -167,7 +175,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	} else {
 		outcome(w, &o, appendDetail(nil, o.Problem))
 	}
-	d.log(r, "send", began, &req.Envelope, &o)
+	d.log(r, CallLine, began, &req.Envelope, &o)
 }
 
 func (d *api) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
@@ -307,7 +315,7 @@ func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Env
 	if o.Problem != nil {
 		status = o.Problem.Kind.Row().Status
 	}
-	attrs := []slog.Attr{slog.String("pair", e.From.Short()+">"+e.To.Short()), slog.Int64("seq", e.Seq)}
+	attrs := []slog.Attr{slog.String("pair", e.From.Short()+">"+e.To.Short()), slog.Int64(Seq, e.Seq)}
 	if o.State != "" {
 		attrs = append(attrs, slog.String("state", string(o.State)))
 	}
@@ -327,7 +335,7 @@ func (d *api) line(r *http.Request, what string, began time.Time, status int, p 
 			more = append(more, slog.String("cause", p.Error()))
 		}
 	}
-	more = append(more, slog.String("verdict", verdict), slog.Int("status", status),
+	more = append(more, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status),
 		slog.Float64("ms", float64(d.Now().Sub(began).Microseconds()/10)/100))
 	d.Log.LogAttrs(context.WithoutCancel(r.Context()), level, what, more...)
 }

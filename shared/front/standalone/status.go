@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
@@ -82,12 +83,9 @@ type counts struct {
 	calls, failed atomic.Uint64
 }
 
-// callLine is the message of the log line of a call.
-const callLine = "send"
-
 // Handle counts a record and passes it on.
 func (c *counts) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == callLine {
+	if r.Message == message.CallLine {
 		c.calls.Add(1)
 		if r.Level >= slog.LevelError {
 			c.failed.Add(1)
