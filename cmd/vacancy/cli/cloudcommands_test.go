@@ -619,14 +619,14 @@ func TestTailShowsLinesByPairAndStatus(t *testing.T) {
 	s, server := onAWS(t)
 	server.Always("DescribeLogGroups", `{"logGroups":[{"logGroupName":"/vacancy/dev/message"}]}`)
 	server.Always("FilterLogEvents", `{"events":[
-{"eventId":"1","timestamp":1777939200123,"message":"{\"level\":\"INFO\",\"msg\":\"send\",\"stage\":\"dev\",\"function\":\"message\",\"pair\":\"aaaaaaaaaaaa>bbbbbbbbbbbb\",\"seq\":1,\"verdict\":\"ok\",\"status\":200,\"ms\":3.5,\"trips\":3,\"_aws\":{}}\n"},
+{"eventId":"1","timestamp":1777939200123,"message":"{\"level\":\"INFO\",\"msg\":\"send\",\"stage\":\"dev\",\"function\":\"message\",\"pair\":\"aaaaaaaaaaaa>bbbbbbbbbbbb\",\"seq\":1,\"verdict\":\"ok\",\"status\":200,\"ms\":3.5,\"trips\":3,\"calls\":1,\"_aws\":{}}\n"},
 {"eventId":"2","timestamp":1777939201000,"message":"{\"level\":\"INFO\",\"msg\":\"send\",\"pair\":\"cccccccccccc>bbbbbbbbbbbb\",\"seq\":7,\"verdict\":\"replay\",\"status\":409,\"ms\":1}"},
-{"eventId":"3","timestamp":1777939202000,"message":"{\"level\":\"ERROR\",\"msg\":\"fault\",\"status\":503,\"verdict\":\"unavailable\",\"cause\":\"a\\u001b[2J\"}"},
+{"eventId":"3","timestamp":1777939202000,"message":"{\"level\":\"ERROR\",\"msg\":\"fault\",\"calls\":40,\"status\":503,\"verdict\":\"unavailable\",\"cause\":\"a\\u001b[2J\"}"},
 {"eventId":"4","timestamp":1777939203000,"message":"panic: out of memory"}]}`)
 	const (
 		first  = "00:00:00.123 message  send pair=aaaaaaaaaaaa>bbbbbbbbbbbb seq=1 status=200 verdict=ok ms=3.5 trips=3\n"
 		second = "00:00:01.000 message  send pair=cccccccccccc>bbbbbbbbbbbb seq=7 status=409 verdict=replay ms=1\n"
-		third  = "00:00:02.000 message  ERROR fault status=503 verdict=unavailable cause=a\\u001b[2J\n"
+		third  = "00:00:02.000 message  ERROR fault calls=40 status=503 verdict=unavailable cause=a\\u001b[2J\n"
 		fourth = "00:00:03.000 message  panic: out of memory\n"
 	)
 	for args, want := range map[string]string{

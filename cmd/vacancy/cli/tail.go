@@ -33,8 +33,9 @@ func (a *app) tailCommand() *cobra.Command {
 		Use:   "tail",
 		Short: "Follow the log of a deployed or local host",
 		Long: `Follow the log lines of a stage's functions in order of time, until Ctrl-C: one line per
-call with its pair, verdict, time and cost, and all other lines of the functions. A line
-appears a few seconds after it was written.
+call with its pair, verdict, time and cost, and all other lines of the functions. Of the
+requests that wrote nothing each instance logs one a second, which sums up the others
+(calls=N). A line appears a few seconds after it was written.
 
 With --host local, or --data, it follows the log of the host over a data directory.
 
@@ -253,8 +254,8 @@ func (a *app) showLine(l logLine, prefix string) error {
 // firstFields are printed first, in this order; hiddenFields are not printed;
 // other fields follow by name.
 var (
-	firstFields  = []string{"pair", "seq", "state", "status", "verdict", "ms", "trips", "wcu", "rcu", "kms", "cold", "cause", "error"}
-	hiddenFields = []string{"time", "level", "msg", "stage", "function", "version", "_aws", "calls", "refused", "failed", "trace", "request"}
+	firstFields  = []string{"calls", "pair", "seq", "state", "status", "verdict", "ms", "trips", "wcu", "rcu", "kms", "cold", "cause", "error"}
+	hiddenFields = []string{"time", "level", "msg", "stage", "function", "version", "_aws", "refused", "failed", "trace", "request"}
 )
 
 // text is a line for people: time, function, message and fields.
@@ -282,7 +283,7 @@ func (l logLine) text(prefix string) string {
 func orderedFields(fields map[string]any) []string {
 	var names []string
 	for _, name := range firstFields {
-		if _, ok := fields[name]; ok {
+		if _, ok := fields[name]; ok && (name != "calls" || textOf(fields[name]) != "1") { // of more, a line sums them up
 			names = append(names, name)
 		}
 	}
