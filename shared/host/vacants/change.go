@@ -264,32 +264,16 @@ func (v *Directory) Rebase(ctx context.Context) (signed int, err error) {
 		return 0, err
 	}
 	return v.each(ctx, func(n named) (bool, error) {
-		changed, err := v.rebase(ctx, n.id, base)
-		if err == nil {
-			err = v.relist(ctx, n.id)
-		}
-		return changed, err
-	})
-}
-
-// relist writes the record of an open vacant again if the index does not list
-// it: an earlier release wrote it.
-func (v *Directory) relist(ctx context.Context, id identity.ID) error {
-	return v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		r, ok, err := v.read(ctx, id)
-		if err != nil || !ok || r.listed || !r.isOpen() {
-			return err
-		}
-		return r.put(tx)
+		return v.rebase(ctx, n.id, base)
 	})
 }
 
 // rebase signs id's card again if it names another URL than base, and publishes
 // the new card if the old one was published.
 func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
-	published := false
+	published, unlisted := false, false
 	_, err = v.change(ctx, id, func(r *Record) (*entry, error) {
-		changed, published = false, false
+		changed, published, unlisted = false, false, r.isOpen() && !r.listed
 		if r.State.Closed() {
 			return nil, nil
 		}
@@ -306,9 +290,24 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 		return &entry{logbook.KindCardSigned, logbook.CardSigned(c.Hash(), c.Endpoint)}, nil
 	})
 	if err == nil && published {
-		return v.republish(ctx, id)
+		changed, err = v.republish(ctx, id)
+	}
+	if err == nil && unlisted {
+		err = v.relist(ctx, id)
 	}
 	return changed && err == nil, err
+}
+
+// relist writes the record of an open vacant again if the index does not list
+// it: an earlier release wrote it.
+func (v *Directory) relist(ctx context.Context, id identity.ID) error {
+	return v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		r, ok, err := v.read(ctx, id)
+		if err != nil || !ok || r.listed || !r.isOpen() {
+			return err
+		}
+		return r.put(tx)
+	})
 }
 
 // current returns r's card for the base URL, capability and kind of substrate,
