@@ -27,7 +27,7 @@ func checkout(t *testing.T) string {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, folder := range []string{"functions", "infra", "shared"} {
+	for _, folder := range []string{"functions", "infra", "shared", filepath.Join("cmd", "vacancy", "cost")} {
 		if err := os.CopyFS(filepath.Join(dir, folder), os.DirFS(filepath.Join(top, folder))); err != nil {
 			t.Fatal(err)
 		}
