@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
 // Log lines are billed by the byte, and anybody can send requests that are
@@ -22,9 +24,8 @@ type quiet struct {
 }
 
 type quietKind struct {
-	spent float64 // of QuietBurst
-	at    time.Time
-	held  held
+	bucket ratelimit.Bucket
+	held   held
 }
 
 // held sums up requests whose lines were not written.
@@ -46,11 +47,9 @@ func (q *quiet) take(c Counts, status int, at time.Time) (h held, ok bool) {
 	if status >= http.StatusInternalServerError {
 		k = &q.kinds[1]
 	}
-	if passed := at.Sub(k.at); passed > 0 {
-		k.spent, k.at = max(0, k.spent-passed.Seconds()*QuietPerSecond), at
-	}
-	if k.spent+1 <= QuietBurst {
-		k.spent++
+	k.bucket.Fill(QuietPerSecond, at)
+	if k.bucket.Spent+1 <= QuietBurst {
+		k.bucket.Spent++
 		h, k.held = k.held, held{}
 		return h, true
 	}

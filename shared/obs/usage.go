@@ -3,8 +3,9 @@
 //
 // Adapters count into the Usage of their context, and handlers log with that
 // context. The invariants: without a Usage nothing is counted and nothing
-// fails. The counts of an invocation are in one log line. No line holds more
-// than its record and these numbers.
+// fails. The counts of an invocation are in one log line: its own, or one that
+// sums up requests that were not logged. No line holds more than its record and
+// these numbers.
 package obs
 
 import (

@@ -31,7 +31,7 @@ func layer(path string) int {
 // common reports whether path is a package that every layer may import. Such a
 // package imports no layer.
 func common(path string) bool {
-	return slices.Contains([]string{"problem", "obs", "durable", "retry"}, strings.TrimPrefix(path, module+"shared/"))
+	return slices.Contains([]string{"problem", "obs", "durable", "retry", "ratelimit"}, strings.TrimPrefix(path, module+"shared/"))
 }
 
 // adapters are the only packages, with those below them, that may import the AWS

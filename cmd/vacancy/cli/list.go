@@ -29,7 +29,7 @@ func (a *app) listCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&deleted, "all", false, "also those that are deleted")
+	cmd.Flags().BoolVar(&deleted, "all", false, "also deleted vacants")
 	hostFlags(cmd.Flags(), &w)
 	return cmd
 }

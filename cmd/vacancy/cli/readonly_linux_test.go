@@ -18,7 +18,7 @@ func TestVerifyReadsADiskThatTakesNoWrites(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	if err := syscall.Mount(dir, dir, "", syscall.MS_BIND, ""); errors.Is(err, syscall.EPERM) {
-		t.Skip("needs the right to mount")
+		t.Skip("needs the right to mount") // a user without it cannot make a disk read-only
 	} else if err != nil {
 		t.Fatal(err)
 	}

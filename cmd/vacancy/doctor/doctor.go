@@ -1,5 +1,5 @@
-// Package doctor finds what is wrong with a stage, or with the machine that
-// deploys it: named checks, each with its cause and the command that mends it.
+// Package doctor finds what is wrong with a stage, with the machine that deploys
+// it, or with a local host: named checks, each with its cause and the command that mends it.
 //
 // The checks are pure functions of Facts, which are collected elsewhere (Visit
 // and Look here, the AWS facts in package cloud). The invariants: nothing is

@@ -68,7 +68,7 @@ type Config struct {
 // Handler returns the handler:
 //
 //	POST /v1/admin/vacants                        create            201
-//	GET  /v1/admin/vacants?all=&cursor=&limit=    list; all=true also those that are deleted
+//	GET  /v1/admin/vacants?all=&cursor=&limit=    list; all=true also deleted vacants
 //	GET  /v1/admin/vacants/{vacant}               show: by name, id or its beginning
 //	PATCH /v1/admin/vacants/{vacant}              {"name", "capability", "substrate", "seen"}; 409 if changed since seen
 //	DELETE /v1/admin/vacants/{vacant}             one that is archived, for good

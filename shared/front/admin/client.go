@@ -51,7 +51,7 @@ func (c *Client) Create(ctx context.Context, n Creation) (v Vacant, err error) {
 	return c.vacant(ctx, http.MethodPost, "/v1/admin/vacants", body)
 }
 
-// List returns a page of vacants, with all also of those that are deleted; cursor
+// List returns a page of vacants, with all also of deleted vacants; cursor
 // is "" for the first.
 func (c *Client) List(ctx context.Context, cursor string, all bool) (p Page, err error) {
 	query := url.Values{}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
 // Rate is the refill rate of a bucket in tokens per second, and its capacity.
@@ -51,18 +53,11 @@ type buckets struct {
 	seed maphash.Seed
 
 	mu  sync.Mutex
-	all []bucket
-}
-
-// bucket is a token bucket. The zero value is full, so an idle bucket equals an
-// unused one.
-type bucket struct {
-	spent float64 // tokens below capacity
-	at    int64   // time of the last refill, in nanoseconds of the wall clock
+	all []ratelimit.Bucket
 }
 
 func newBuckets(r Rate, now func() time.Time) *buckets {
-	return &buckets{rate: r, now: now, seed: maphash.MakeSeed(), all: make([]bucket, size)}
+	return &buckets{rate: r, now: now, seed: maphash.MakeSeed(), all: make([]ratelimit.Bucket, size)}
 }
 
 // take takes tokens. If there is not one, ok is false and wait is the time until
@@ -73,30 +68,17 @@ func (b *buckets) take(who netip.Prefix, tokens float64) (wait time.Duration, ok
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := b.of(who)
-	k.fill(b.rate, now)
-	over := k.spent + 1 - float64(b.rate.Burst)
+	k.Fill(b.rate.PerSecond, now)
+	over := k.Spent + 1 - float64(b.rate.Burst)
 	if over > 0 {
 		return b.rate.within(over), false
 	}
-	k.spent += tokens
+	k.Spent += tokens
 	return 0, true
 }
 
-func (b *buckets) of(who netip.Prefix) *bucket {
+func (b *buckets) of(who netip.Prefix) *ratelimit.Bucket {
 	return &b.all[maphash.Comparable(b.seed, who)%size]
-}
-
-// fill adds the tokens since the last refill.
-//
-// It uses the wall clock, because the monotonic clock may stop while a function
-// is frozen. If the wall clock steps back, the bucket gains nothing until the
-// clock catches up; if it leaps ahead, the bucket is full.
-func (k *bucket) fill(r Rate, now time.Time) {
-	at := now.UnixNano()
-	if passed := at - k.at; passed > 0 {
-		k.spent = max(0, k.spent-float64(passed)/1e9*r.PerSecond)
-	}
-	k.at = at
 }
 
 // within returns the time in which r yields so many tokens.

@@ -1,6 +1,6 @@
 // Package edge guards a public handler: it refuses requests that bypass the
-// host's CloudFront, addresses that send too many requests, and all reads while
-// too much was read, before the request costs anything.
+// host's CloudFront, addresses that send too many requests or bytes, and all
+// reads while too much was read, before the request costs anything.
 //
 // The invariants: a request refused here causes no signature check, read or
 // write. A caller's own headers never decide who the caller is. Memory is

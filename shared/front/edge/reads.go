@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
 // reads is one bucket of read units for all requests. The units of a request
@@ -19,7 +20,7 @@ type reads struct {
 	now  func() time.Time
 
 	mu     sync.Mutex
-	bucket bucket
+	bucket ratelimit.Bucket
 }
 
 func (l *reads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -39,8 +40,8 @@ func (l *reads) open() (wait time.Duration, ok bool) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bucket.fill(l.rate, now)
-	if over := l.bucket.spent - float64(l.rate.Burst); over >= 0 {
+	l.bucket.Fill(l.rate.PerSecond, now)
+	if over := l.bucket.Spent - float64(l.rate.Burst); over >= 0 {
 		return l.rate.within(over) + 1, false // one nanosecond after the debt is refilled
 	}
 	return 0, true
@@ -50,6 +51,6 @@ func (l *reads) spend(units float64) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bucket.fill(l.rate, now)
-	l.bucket.spent += units
+	l.bucket.Fill(l.rate.PerSecond, now)
+	l.bucket.Spent += units
 }

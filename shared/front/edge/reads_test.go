@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
 // reader is a limit of read units, and a handler behind it that reads as many
@@ -184,7 +185,7 @@ func TestAnAddressThatIsHeldBackReadsNothing(t *testing.T) {
 
 // distinct returns n addresses of which no two share a bucket.
 func distinct(b *buckets, n int) (addresses []string) {
-	taken := map[*bucket]bool{}
+	taken := map[*ratelimit.Bucket]bool{}
 	for i := 0; len(addresses) < n; i++ {
 		address := "192.0.2." + strconv.Itoa(i)
 		if b != nil {

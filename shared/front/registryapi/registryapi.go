@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
-	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
@@ -56,7 +55,7 @@ func Registry(c Config) http.Handler {
 	d := &api{Config: c, caller: caller{url: c.URL, routed: c.TrustedHost, revoked: c.Registry.IsRevoked, now: c.Now}}
 	routes := map[string]httpapi.Methods{
 		"/v1/halo":                 {http.MethodPost: d.publish},
-		registryclient.RevokePath:  {http.MethodPost: d.revoke},
+		"/v1/revoke_halo":          {http.MethodPost: d.revoke},
 		"/v1/listing/{id}":         {http.MethodPut: d.listing},
 		"/v1/manifests":            {http.MethodPost: d.manifest},
 		"/v1/capability_card/{id}": {http.MethodGet: d.card},

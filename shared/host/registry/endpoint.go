@@ -12,6 +12,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/ratelimit"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
@@ -115,20 +116,21 @@ const (
 // the limit the error is TooMany.
 func FewProbes(probe func(ctx context.Context, endpoint string) error, now func() time.Time) func(ctx context.Context, endpoint string) error {
 	var mu sync.Mutex
-	var paid time.Time // until when probes are paid for
-	return func(ctx context.Context, endpoint string) error {
+	var bucket ratelimit.Bucket
+	take := func() error {
 		mu.Lock()
-		at := now()
-		if oldest := at.Add(-probesAtOnce * probeEvery); paid.Before(oldest) {
-			paid = oldest
+		defer mu.Unlock()
+		bucket.Fill(1/probeEvery.Seconds(), now())
+		if over := bucket.Spent + 1 - probesAtOnce; over > 0 {
+			return problem.New(problem.TooMany, "this host tries too many endpoints already; publish again in %.0f s", math.Ceil(over*probeEvery.Seconds()))
 		}
-		next := paid.Add(probeEvery)
-		if next.After(at) {
-			mu.Unlock()
-			return problem.New(problem.TooMany, "this host tries too many endpoints already; publish again in %d s", int(math.Ceil(next.Sub(at).Seconds())))
+		bucket.Spent++
+		return nil
+	}
+	return func(ctx context.Context, endpoint string) error {
+		if err := take(); err != nil {
+			return err
 		}
-		paid = next
-		mu.Unlock()
 		return probe(ctx, endpoint)
 	}
 }

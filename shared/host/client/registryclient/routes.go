@@ -17,7 +17,7 @@ func (c *Client) Publish(ctx context.Context, h Halo) (r Receipt, err error) {
 
 // Revoke sends a signed revocation.
 func (c *Client) Revoke(ctx context.Context, v Revocation) (r Receipt, err error) {
-	return r, c.post(ctx, RevokePath, nil, v, &r)
+	return r, c.post(ctx, "/v1/revoke_halo", nil, v, &r)
 }
 
 // Card returns a vacant by id, whatever its state. An answer for another id is

@@ -43,10 +43,7 @@ type Receipt struct {
 	Replayed   bool                 `json:"replayed,omitempty"` // extension: stored before, nothing changed
 }
 
-// RevokePath is the route that revokes a key.
-const RevokePath = "/v1/revoke_halo"
-
-// Revocation is the body of POST RevokePath. The reference defines none
+// Revocation is the body of POST /v1/revoke_halo. The reference defines none
 // (it answers 501), so it is a publication without a card.
 type Revocation struct {
 	ID        identity.ID `json:"vacant_id"`
