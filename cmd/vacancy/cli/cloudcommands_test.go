@@ -64,6 +64,14 @@ func deploying(t *testing.T, s *shell, answers string, f deployFlags) (*deployme
 	return &deployment{app: a, flags: f, cloud: c, rec: stageDev()}, &errs
 }
 
+func TestAnEmptyContextValueIsGivenOn(t *testing.T) {
+	got := contextArgs(map[string]string{"rate": "", "keep": "false"}, map[string]string{"edgeSecretVersion": "v"})
+	want := []string{"--context", "keep=false", "--context", "rate=", "--context", "edgeSecretVersion=v"}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("contextArgs() (-want +got):\n%s", diff)
+	}
+}
+
 func TestADeployOutsideACheckoutSaysSo(t *testing.T) {
 	s := newShell(t)
 	t.Chdir(t.TempDir())
@@ -89,6 +97,7 @@ func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
 		"with --yes":      {"", deployFlags{yes: true}, nil, map[string]string{}, false},
 		"other choices": {"", deployFlags{yes: true, noEdge: true, context: []string{"keep=false", "domain=a=b"}}, map[string]string{"keep": "true", "waf": "true"},
 			map[string]string{"keep": "false", "waf": "true", "domain": "a=b", "edge": "false"}, false},
+		"values of an earlier release": {"", deployFlags{yes: true}, map[string]string{"concurrency": "5", "worstDay": "50"}, map[string]string{"worstDay": "50"}, false},
 	} {
 		d, errs := deploying(t, s, tc.answers, tc.flags)
 		d.rec.Context = maps.Clone(tc.before)

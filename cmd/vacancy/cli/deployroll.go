@@ -83,15 +83,21 @@ type stackChange struct {
 	Changes []assembly.Change `json:"changes"`
 }
 
-// synth builds the functions and the templates.
-func (d *deployment) synth(ctx context.Context, dir string, more map[string]string) (*assembly.Assembly, error) {
-	d.note("building the functions and the templates")
-	args := []string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage}
-	for _, values := range []map[string]string{d.rec.Context, more} {
+// contextArgs are the arguments for context values. An empty value is one too:
+// rate= is no limit.
+func contextArgs(all ...map[string]string) (args []string) {
+	for _, values := range all {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			args = append(args, "--context", name+"="+values[name])
 		}
 	}
+	return args
+}
+
+// synth builds the functions and the templates.
+func (d *deployment) synth(ctx context.Context, dir string, more map[string]string) (*assembly.Assembly, error) {
+	d.note("building the functions and the templates")
+	args := append([]string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage}, contextArgs(d.rec.Context, more)...)
 	out, err := d.alive("building", d.cdk.Command(ctx, d.top, d.environ(), args...))
 	if ctx.Err() != nil {
 		return nil, problem.New(problem.Canceled, "interrupted: nothing was deployed")
