@@ -25,7 +25,7 @@ func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
 	want := settings.Settings{
 		Stage: "dev", Arch: "arm64", Edge: true, WorstDay: 20, Reserve: true,
 		Limits: cost.Limits{
-			"message": 7, "admin": 2, "export": 1, "registry": 3, "search": 2, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1,
+			"message": 7, "admin": 2, "export": 1, "registry": 3, "search": 2, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1, "prober": 1,
 			"rowsReads": 74, "rowsWrites": 62, "docsReads": 124, "docsWrites": 25, "indexReads": 25, "indexWrites": 12,
 		},
 		Rate: "20:40", PairRate: "1:20", Budget: 20, Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
@@ -102,7 +102,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"certificate elsewhere", map[string]any{"domain": "example.org", "certificate": strings.Replace(arn, "us-east-1", "eu-west-1", 1)}, `context value certificate: expected the ARN of an ACM certificate in us-east-1`},
 		{"domain without edge", map[string]any{"domain": "example.org", "certificate": arn, "edge": false}, `domain: needs edge=true`},
 		{"web ACL without edge", map[string]any{"waf": true, "edge": false}, `waf: needs edge=true`},
-		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 5, because the least limits of such a stage let a day cost $4.96, got 4`},
+		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 5, because the least limits of such a stage let a day cost $5.00, got 4`},
 		{"too little without an edge", map[string]any{"worstDay": 5, "edge": false}, `context value worstDay: expected at least 8, because`},
 		{"part of a number", map[string]any{"worstDay": 10.5}, `context value worstDay: expected a whole number from 1 to 1000000, got "10.5"`},
 		{"nothing", map[string]any{"worstDay": "0"}, `context value worstDay: expected a whole number`},

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssecretsmanager"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
+
+	"github.com/vacancy-host/vacancy/shared/front/tamper"
 )
 
 // functions are the host's functions and their triggers.
@@ -34,10 +36,14 @@ func newFunctions(app constructs.Construct, in Input, d data) functions {
 	for _, spec := range table(in.Settings) {
 		made[spec.name] = f.add(in, d, spec, lost)
 		switch spec.name {
+		case "admin":
+			schedule(f.stack, in, theCanary, "EverySixHours", awscdk.Duration_Hours(num(6)), made[spec.name], map[string]any{"canary": true})
 		case "sweeper":
-			schedule(f.stack, in, "sweeper", "EveryHour", awscdk.Duration_Hours(num(1)), made[spec.name])
+			schedule(f.stack, in, "sweeper", "EveryHour", awscdk.Duration_Hours(num(1)), made[spec.name], nil)
 		case "checkpointer":
-			schedule(f.stack, in, "checkpointer", "EveryFiveMinutes", awscdk.Duration_Minutes(num(5)), made[spec.name])
+			schedule(f.stack, in, "checkpointer", "EveryFiveMinutes", awscdk.Duration_Minutes(num(5)), made[spec.name], nil)
+		case "prober":
+			schedule(f.stack, in, "prober", "EveryMinute", awscdk.Duration_Minutes(num(1)), made[spec.name], nil)
 		case "tamper":
 			watchRows(f.stack, d, made[spec.name], lost)
 		case "indexer":
@@ -162,15 +168,23 @@ func secretText(secret awssecretsmanager.ISecret, version string) *string {
 	return awscdk.SecretValue_SecretsManager(secret.SecretArn(), options).UnsafeUnwrap()
 }
 
-// schedule starts a function at intervals.
-func schedule(s awscdk.Stack, in Input, function, id string, every awscdk.Duration, f awslambda.Function) {
+// theCanary is the rule by which admin writes a row that the tamper detector must
+// see.
+const theCanary = "canary"
+
+// schedule starts a function at intervals, with an event if one is given.
+func schedule(s awscdk.Stack, in Input, name, id string, every awscdk.Duration, f awslambda.Function, event map[string]any) {
 	rule := awsevents.NewRule(s, str(id), &awsevents.RuleProps{
-		RuleName:    str(in.Settings.Name(function)),
-		Description: str("starts the " + function),
+		RuleName:    str(in.Settings.Name(name)),
+		Description: str("starts the " + name),
 		Schedule:    awsevents.Schedule_Rate(every),
 	})
 	named(rule, id)
-	rule.AddTarget(awseventstargets.NewLambdaFunction(f, nil))
+	props := &awseventstargets.LambdaFunctionProps{}
+	if event != nil {
+		props.Event = awsevents.RuleTargetInput_FromObject(event)
+	}
+	rule.AddTarget(awseventstargets.NewLambdaFunction(f, props))
 }
 
 // deadLetters keeps events that the tamper detector failed to handle, for two
@@ -186,14 +200,16 @@ func deadLetters(s awscdk.Stack, in Input) awssqs.Queue {
 	return q
 }
 
-// watchRows feeds the tamper detector with changes and removals of rows. Lambda
-// filters new rows without charge.
+// watchRows feeds the tamper detector with changes and removals of rows, and with
+// canaries. Lambda filters other new rows without charge.
 func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue) {
 	m := awslambda.NewEventSourceMapping(s, str("RowsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.rows.TableStreamArn(),
 		StartingPosition: awslambda.StartingPosition_TRIM_HORIZON,
 		Filters: &[]*map[string]any{awslambda.FilterCriteria_Filter(&map[string]any{
-			"eventName": awslambda.FilterRule_Or(str("MODIFY"), str("REMOVE"))})},
+			"eventName": awslambda.FilterRule_Or(str("MODIFY"), str("REMOVE"))}), awslambda.FilterCriteria_Filter(&map[string]any{
+			"eventName": awslambda.FilterRule_IsEqual(str("INSERT")),
+			"dynamodb":  map[string]any{"Keys": map[string]any{"pk": map[string]any{"B": awslambda.FilterRule_IsEqual(str(tamper.Canary))}}}})},
 		BatchSize: num(100), BisectBatchOnError: yes(), RetryAttempts: num(10),
 		OnFailure: awslambdaeventsources.NewSqsDlq(lost),
 	})

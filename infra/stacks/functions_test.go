@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/infra/stacks"
+	"github.com/vacancy-host/vacancy/shared/front/tamper"
 )
 
 // list makes a list of what policies write as one value or as several.
@@ -41,7 +42,7 @@ func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 		case "export":
 			may[0] = "dynamodb:Scan"
 			mayNot = append(mayNot, "dynamodb:PutItem")
-		case "search", "sweeper", "tamper", "indexer":
+		case "search", "sweeper", "tamper", "indexer", "prober":
 			may = nil
 			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
 		case "consent", "ratelimit", "collusion", "record":
@@ -90,8 +91,8 @@ func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 		}
 	}
 	want := map[string]string{"message": "puts [textkey] puts [obs#*] seals textkey:* ", "sweeper": "puts [textkey] ", "admin": "puts <nil> seals <nil> ",
-		"registry": "puts [reg#* kin#* revoked cosigned] ", "checkpointer": "puts [tlog] ",
-		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* v#*] "}
+		"registry": "puts [reg#* kin#* revoked cosigned unreached] ", "checkpointer": "puts [tlog] ", "prober": "puts [unreached reg#*] ",
+		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* v#* unreached] "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what is written to docs and sealed (-want +got):\n%s", diff)
 	}
@@ -255,7 +256,7 @@ func TestTheEdgesSecretIsAReferenceEverywhere(t *testing.T) {
 			env := at(f.Properties, "Environment", "Variables")
 			now, before := text(at(env, "VACANCY_EDGE_SECRET"), "${EdgeSecretValue}"), text(at(env, "VACANCY_EDGE_SECRET_BEFORE"), "${EdgeSecretValue}")
 			want := []string{test.now, test.before}
-			if slices.Contains([]string{"Sweeper", "Tamper", "Indexer", "Checkpointer", "Consent", "Ratelimit", "Collusion", "Commit", "Record"}, id) { // they have no URL
+			if slices.Contains([]string{"Sweeper", "Tamper", "Indexer", "Checkpointer", "Prober", "Consent", "Ratelimit", "Collusion", "Commit", "Record"}, id) { // they have no URL
 				want = []string{"", ""}
 			}
 			if diff := cmp.Diff(want, []string{now, before}); diff != "" {
@@ -302,7 +303,7 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 		return out
 	}
 	want := map[string]any{"Message": 7.0, "Admin": 2.0, "Export": 1.0, "Registry": 3.0, "Search": 2.0, "Graduate": 1.0,
-		"Sweeper": 1.0, "Tamper": 1.0, "Indexer": 1.0, "Checkpointer": 1.0,
+		"Sweeper": 1.0, "Tamper": 1.0, "Indexer": 1.0, "Checkpointer": 1.0, "Prober": 1.0,
 		"Consent": nil, "Ratelimit": nil, "Collusion": nil, "Commit": nil, "Record": nil} // the gate bounds these
 	if diff := cmp.Diff(want, reserved(standard)); diff != "" {
 		t.Errorf("by default (-want +got):\n%s", diff)
@@ -364,17 +365,20 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 	}
 }
 
-func TestTheTamperIsFedChangesAndRemovalsOnly(t *testing.T) {
+func TestTheTamperIsFedChangesRemovalsAndCanariesOnly(t *testing.T) {
 	m := synth(t, standard).template(t, "functions").Resources["RowsChanged"].Properties
-	var filter any
-	if err := json.Unmarshal([]byte(at(m, "FilterCriteria", "Filters", 0, "Pattern").(string)), &filter); err != nil {
-		t.Fatal(err)
+	canary := map[string]any{"Keys": map[string]any{"pk": map[string]any{"B": []any{tamper.Canary}}}}
+	for i, want := range []map[string]any{{"eventName": []any{"MODIFY", "REMOVE"}}, {"eventName": []any{"INSERT"}, "dynamodb": canary}} {
+		var filter any
+		if err := json.Unmarshal([]byte(at(m, "FilterCriteria", "Filters", i, "Pattern").(string)), &filter); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(any(want), filter); diff != "" {
+			t.Errorf("filter %d (-want +got):\n%s", i, diff)
+		}
 	}
-	if diff := cmp.Diff(map[string]any{"eventName": []any{"MODIFY", "REMOVE"}}, filter); diff != "" {
-		t.Errorf("filter (-want +got):\n%s", diff)
-	}
-	if len(list(at(m, "FilterCriteria", "Filters"))) != 1 || at(m, "BisectBatchOnFunctionError") != true ||
+	if len(list(at(m, "FilterCriteria", "Filters"))) != 2 || at(m, "BisectBatchOnFunctionError") != true ||
 		readable(at(m, "DestinationConfig", "OnFailure", "Destination")) != "functions.Lost.Arn" {
-		t.Errorf("mapping = %v, want one filter, bisection and a place for what is lost", m)
+		t.Errorf("mapping = %v, want two filters, bisection and a place for what is lost", m)
 	}
 }

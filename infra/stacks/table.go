@@ -67,6 +67,8 @@ const (
 	log           = "tlog"
 	// cosigned holds the log's cosignatures, which come from strangers.
 	cosigned = "cosigned"
+	// unreached are endpoints elsewhere that wait for a probe.
+	unreached = "unreached"
 	// inIndex is the index partition of registrations.
 	inIndex = "registry"
 	// readChildrenIndex are the index partitions of parents' children.
@@ -180,7 +182,7 @@ func urlFunctions(s settings.Settings) []function {
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_URL", "VACANCY_READS", "VACANCY_BYTES"),
 		grants: grants{rows: appends(), docs: []access{
-			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned}},
+			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned, unreached}},
 			{"Docs", []string{"GetItem", "Query"}, []string{registrations, kin, revoked, log, cosigned, aboutHost, records}},
 		}},
 	}, {
@@ -223,7 +225,7 @@ func steps() []function {
 				childrenIndexes: true, opens: true, textsOnly: true}),
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
 			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, successes, registrations, revoked, records, aboutHost),
-				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, records}})}),
+				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, records, unreached}})}),
 		step(asl.Recorder, "records the outcome of a graduation attempt", tables,
 			grants{rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, []string{attempts}}}}),
 	}
@@ -246,6 +248,13 @@ func jobs(s settings.Settings) []function {
 		grants: grants{docs: []access{
 			{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}},
 			{sid: "Docs", operations: []string{"Query"}}}},
+	}, {
+		name: "prober", description: "probes endpoints elsewhere and lists those that answer, every minute",
+		memory: 128, timeout: 8, scheduled: true,
+		environment: []string{"VACANCY_DOCS"},
+		grants: grants{docs: []access{
+			{"Queue", []string{"Query", "DeleteItem"}, []string{unreached}},
+			{"Docs", []string{"GetItem", "PutItem"}, []string{unreached, registrations}}}},
 	}, {
 		name: "tamper", description: "reports rows that were changed or removed",
 		memory: 128, timeout: 30,

@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssnssubscriptions"
 	"github.com/aws/constructs-go/constructs/v10"
+
+	"github.com/vacancy-host/vacancy/shared/front/tamper"
 )
 
 // newWatch is deployed before the functions, so that they find log groups with
@@ -98,6 +100,20 @@ func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
 	})
 }
 
+// unseen is how many canaries were due in a day of which the tamper detector saw
+// none; 0 if it saw one.
+func unseen(in Input) awscloudwatch.IMetric {
+	const day = 24 * 60
+	rule := map[string]*string{"RuleName": str(in.Settings.Name(theCanary))}
+	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
+		Expression: str("IF(FILL(m2,0)<1,m1,0)"), Period: awscdk.Duration_Minutes(num(day)), Label: str("unseen"),
+		UsingMetrics: &map[string]awscloudwatch.IMetric{
+			"m1": metric("AWS/Events", "Invocations", "Sum", day, rule),
+			"m2": counted(in, "tamper", tamper.SeenMetric, "Sum", day),
+		},
+	})
+}
+
 // alarms are few, and each needs a person. Missing data is good in all of them:
 // no calls, or no failures.
 func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
@@ -107,7 +123,9 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}
 	var refused []awscloudwatch.IMetric
 	for _, f := range table(in.Settings) {
-		if in.Settings.Limits[f.name] > 0 { // the state machine retries the gate's functions, and reports failures itself
+		// The state machine retries the gate's functions and reports failures itself.
+		// A scheduled function runs again.
+		if in.Settings.Limits[f.name] > 0 && !f.scheduled {
 			refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
 		}
 	}
@@ -124,7 +142,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		least    float64 // threshold of the alarm
 		times    int     // in a row
 	}{
-		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", counted(in, "tamper", "tampered", "Sum", 1), 1, 1},
+		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", counted(in, "tamper", tamper.Metric, "Sum", 1), 1, 1},
 		{"message-fails", "Calls are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "message", "Url5xxCount", "Sum", 5), 5, 1},
 		{"admin-fails", "The admin API answers with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "admin", "Url5xxCount", "Sum", 5), 1, 1},
 		{"message-slow", "One call of a hundred takes three seconds or more.", counted(in, "message", "ms", "p99", 5), 3000, 3},
@@ -138,7 +156,10 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 			sum(5, metric("AWS/States", "ExecutionsFailed", "Sum", 5, machine), metric("AWS/States", "ExecutionsTimedOut", "Sum", 5, machine)), 1, 1},
 		{"sweeper-fails", "Expired text keys are not destroyed.", scheduled("sweeper"), 1, 1},
 		{"checkpointer-fails", "Publications and revocations are not sealed in the log.", scheduled("checkpointer"), 2, 1},
+		{"prober-fails", "Vacants that run elsewhere are not listed.", scheduled("prober"), 10, 1},
 		{"indexer-fails", "No new search index is published: searches read ever more changes. Run vacancy tail.", lambda(in, "indexer", "Errors", "Sum", 60), 3, 1},
+		{"tamper-blind", "The tamper detector has seen none of the day's canaries: nobody watches the rows. Run vacancy doctor.",
+			unseen(in), 3, 1},
 		{"tamper-behind", "The tamper detector checks rows an hour late or more.",
 			lambda(in, "tamper", "IteratorAge", "Maximum", 5), 3600 * 1000, 1},
 		{"tamper-lost", "The tamper detector could not check some changes of rows. Run vacancy verify, then empty the queue.",

@@ -81,7 +81,7 @@ func (h *keyedHost) start(ts *testscript.TestScript) {
 		Store: h.file, Vault: vault, AllowLoopback: true, URL: h.server.URL, Operator: h.keys, Stage: "story",
 		Log: log, Now: time.Now, Rand: rand.Reader,
 		// In a story every address is local.
-		Probe: func(context.Context, string) error { return nil },
+		Elsewhere: true,
 	}.Open()
 	ts.Check(err)
 	ts.Defer(server.Vacants.Close)

@@ -29,7 +29,7 @@ import (
 )
 
 // functions of a stage.
-var functions = []string{"message", "admin", "export", "registry", "search", "graduate", "sweeper", "tamper", "indexer", "checkpointer",
+var functions = []string{"message", "admin", "export", "registry", "search", "graduate", "sweeper", "tamper", "indexer", "checkpointer", "prober",
 	"consent", "ratelimit", "collusion", "commit", "record"}
 
 // unseen are required grants that no call here uses: the caller is not

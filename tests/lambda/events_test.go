@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/front/tamper"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -232,6 +233,8 @@ func jobEvents() map[string]any {
 	odd["dynamodb"] = object{"Keys": object{"id": object{"S": "of another table"}}}
 	removed := record("REMOVE", "2")
 	removed["userIdentity"] = object{"type": "Service", "principalId": "dynamodb.amazonaws.com"}
+	seen := record("INSERT", "1")
+	seen["dynamodb"].(object)["Keys"] = object{"pk": object{"B": tamper.Canary}, "sk": object{"N": "1"}}
 	scheduled := func(function string) object {
 		return object{
 			"version": "0", "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "detail-type": "Scheduled Event", "source": "aws.events",
@@ -245,9 +248,12 @@ func jobEvents() map[string]any {
 	return map[string]any{
 		"sweeper-schedule.json":      scheduled("sweeper"),
 		"checkpointer-schedule.json": scheduled("checkpointer"),
+		"admin-canary.json":          object{"canary": true},
+		"prober-schedule.json":       scheduled("prober"),
 		"indexer-changed.json":       object{"Records": []any{changed}},
 		"indexer-reindex.json":       object{"reindex": true},
 		"tamper-changed.json":        object{"Records": []any{record("MODIFY", "1"), removed}},
+		"tamper-canary.json":         object{"Records": []any{seen}},
 		"tamper-odd.json":            object{"Records": []any{odd, record("INSERT", "3")}},
 	}
 }

@@ -49,6 +49,7 @@ func TestAWrongEnvironmentEndsTheStartWithAllThatIsWrongInOneLine(t *testing.T) 
 		"commit":       {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: ", "VACANCY_URL: "},
 		"record":       {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: "},
 		"sweeper":      {"VACANCY_STAGE: ", "VACANCY_DOCS: "},
+		"prober":       {"VACANCY_STAGE: ", "VACANCY_DOCS: "},
 		"tamper":       {"VACANCY_STAGE: "},
 		"indexer":      {"VACANCY_STAGE: ", "VACANCY_DOCS: ", "VACANCY_BLOBS: "},
 		"checkpointer": {"VACANCY_STAGE: ", "VACANCY_ROWS: ", "VACANCY_DOCS: ", "VACANCY_SEAL_KEY: "},

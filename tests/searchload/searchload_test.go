@@ -12,7 +12,6 @@ package searchload
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"flag"
@@ -77,7 +76,7 @@ func newTown(b *testing.B, n int) *town {
 		// All were published long ago, or the index would still follow the
 		// changes.
 		Store: memory.New(), Now: func() time.Time { return time.Now().Add(-live.Overlap - time.Hour) }, Rand: rand.Reader,
-		Probe: func(context.Context, string) error { return nil },
+		Elsewhere: true,
 	})
 	w := &town{registry: r, corpus: searchtest.NewCorpus(7)}
 	began := time.Now()

@@ -26,7 +26,8 @@ with your AWS credentials instead of its URL, and print its answer. The last lin
 its log go to standard error, as "vacancy tail" shows them.
 
 FUNCTION is message, admin, export, registry, search, graduate, sweeper, tamper,
-indexer, checkpointer, consent, ratelimit, collusion, commit, record, or a physical name.
+indexer, checkpointer, prober, consent, ratelimit, collusion, commit, record, or a
+physical name.
 The event is sent once and its effects are real. The exit code is 0 for an answer, 1 if
 the function failed or its HTTP answer has a status of 500 or more, and 5 for a status
 of 400 to 499.`,

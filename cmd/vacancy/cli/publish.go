@@ -186,6 +186,8 @@ type publishedResult struct {
 	Registry   string               `json:"registry,omitempty"` // of a local identity
 	Unchanged  bool                 `json:"unchanged"`
 	Revoked    bool                 `json:"revoked"`
+	// Unreached: search shows it once its endpoint answers.
+	Unreached bool `json:"unreached,omitempty"`
 }
 
 func publishedOf(p *admin.Published) publishedResult {
@@ -206,6 +208,9 @@ func (r publishedResult) text(w io.Writer) {
 	case r.Visibility == lifecycle.Public:
 		fmt.Fprintf(w, "%s is published, event %d%s\n", r.Name, r.Seq, was)
 		fmt.Fprintf(w, "  found by  %s\n  called at %s\n", printable(r.Capability), printable(r.Endpoint))
+		if r.Unreached {
+			fmt.Fprintln(w, "  not shown in search yet: its endpoint did not answer the registry, which tries again for seven hours")
+		}
 	case r.Visibility == lifecycle.Restricted:
 		fmt.Fprintf(w, "%s is found by its id alone, event %d%s\n", r.Name, r.Seq, was)
 	default:

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
@@ -159,10 +161,27 @@ func (a *app) sendOwn(ctx context.Context, o *own, d registryclient.Draft) error
 	if r.ID != o.ID() || r.CardHash != d.Card.Hash() {
 		return problem.New(problem.Untrusted, "%s answers with another card than the one that was published", o.registry.URL)
 	}
+	if r.Unreached {
+		r.Unreached = o.awaitReached(ctx)
+	}
 	return a.show(publishedResult{
 		ID: r.ID, Name: o.Name, Capability: d.Card.CapabilityText, Endpoint: d.Card.Endpoint,
-		Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash, Registry: o.registry.URL, Unchanged: r.Replayed,
+		Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash, Registry: o.registry.URL, Unchanged: r.Replayed, Unreached: r.Unreached,
 	})
+}
+
+// awaitReached waits a little until the registry has reached the endpoint, which
+// it probes after it has answered. It reports whether that is still to come.
+func (o *own) awaitReached(ctx context.Context) bool {
+	const patience, every = 3 * time.Second, 50 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for retry.Sleep(ctx, every) == nil {
+		if m, err := o.registry.Card(ctx, o.ID()); err == nil && !m.Unreached {
+			return false
+		}
+	}
+	return true
 }
 
 func (a *app) revokeOwn(ctx context.Context, registry, name, reason string, yes bool) error {

@@ -97,7 +97,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	if f.Watch {
 		return // rows change only if somebody does so by the account's credentials
 	}
-	if f.Runs > 0 {
+	if f.Runs > 0 && !f.URL { // one with a URL is started by requests all day
 		busy := min(f.Runs*f.Seconds, *f.Reserved*aDay)
 		d.Lines = append(d.Lines, l.line(f.Name+": compute", compute(f), float64(busy)*gigabytes(f), "each run takes all the time that it may",
 			"%d runs x %d s x %d MB", f.Runs, f.Seconds, f.MemoryMB))

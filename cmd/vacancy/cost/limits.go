@@ -50,7 +50,7 @@ const callsASecond = "calls"
 // without a percentage never need a second instance.
 var shares = []share{
 	{"message", 1, 27}, {"admin", 1, 4}, {"registry", 1, 8}, {"search", 1, 6}, {callsASecond, 1, 55},
-	{"export", 1, 0}, {"graduate", 1, 0}, {"sweeper", 1, 0}, {"tamper", 1, 0}, {"indexer", 1, 0}, {"checkpointer", 1, 0},
+	{"export", 1, 0}, {"graduate", 1, 0}, {"sweeper", 1, 0}, {"tamper", 1, 0}, {"indexer", 1, 0}, {"checkpointer", 1, 0}, {"prober", 1, 0},
 }
 
 // ceilings are the units a second of tables that a call a second needs, and the
@@ -283,7 +283,7 @@ func (l Limits) Reserved() (n int) {
 // planned is the shape of a stage with limits l, as its templates will show it.
 // A test compares it with the templates.
 func (c Choice) planned(l Limits) Shape {
-	s := Shape{Keys: 3, Alarms: 30, Edge: c.Edge, Transitions: 6}
+	s := Shape{Keys: 3, Alarms: 32, Edge: c.Edge, Transitions: 6}
 	if c.SoftwareKey {
 		s.Keys--
 	}
@@ -308,6 +308,7 @@ func (c Choice) planned(l Limits) Shape {
 	add("graduate", 128, handler, true, false, 0)
 	add("indexer", 512, 300, false, false, 0)
 	add("message", 256, handler, true, true, 0)
+	add("prober", 128, 8, false, false, 1440)
 	add("registry", 256, handler, true, false, 0)
 	add("search", 512, handler, true, false, 0)
 	add("sweeper", 128, 60, false, false, 24)

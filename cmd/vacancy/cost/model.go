@@ -103,10 +103,12 @@ func (m Model) Kept(l List, n float64) []Line {
 }
 
 // Metrics by stage and function: each handler has calls, ms, failed and refused,
-// message also trips, wcu and rcu; tampered is one more for the stage.
+// message also trips, wcu and rcu; tampered and canaries are two more for the
+// stage.
 const (
 	metricsPerFunction = 4
 	metricsOfMessage   = 3
+	metricsOfTamper    = 2
 )
 
 // Month returns the lines of a month without calls.
@@ -124,9 +126,9 @@ func Month(s Shape, l List) []Line {
 	count("WAF web ACL", WAFACLs, s.ACLs, "")
 	count("WAF rules", WAFRules, s.Rules, "")
 	if handlers := s.publicFunctions(); handlers > 0 {
-		lines = append(lines, l.line("metrics", Metrics, float64(handlers*metricsPerFunction+metricsOfMessage+1),
+		lines = append(lines, l.line("metrics", Metrics, float64(handlers*metricsPerFunction+metricsOfMessage+metricsOfTamper),
 			"billed by the hour in which a function logs a call: this is a month in which every handler is used every hour",
-			"%d for each of %d handlers, and %d", metricsPerFunction, handlers, metricsOfMessage+1))
+			"%d for each of %d handlers, and %d", metricsPerFunction, handlers, metricsOfMessage+metricsOfTamper))
 	}
 	return lines
 }

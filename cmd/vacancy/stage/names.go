@@ -5,7 +5,7 @@ func Stacks() []string { return []string{"data", "watch", "functions", "edge"} }
 
 // Functions lists the short names of a stage's functions.
 func Functions() []string {
-	return []string{"message", "admin", "export", "registry", "search", "graduate", "sweeper", "tamper", "indexer", "checkpointer",
+	return []string{"message", "admin", "export", "registry", "search", "graduate", "sweeper", "tamper", "indexer", "checkpointer", "prober",
 		"consent", "ratelimit", "collusion", "commit", "record"}
 }
 

@@ -33,8 +33,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/kms"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
-	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -78,13 +76,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Env, 
 	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}
 	env := serve.Config{
 		Store: h.Store, URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
-		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, SealsLog: f == Admin, TrustedHost: true,
-	}
-	if f == Registry || f == Commit { // both list vacants that run elsewhere
-		env.Probe = registry.Prober(outbound.New(outbound.Options{}))
-	}
-	if f == Registry { // anybody may publish
-		env.Probe = registry.FewProbes(env.Probe, wall)
+		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, SealsLog: f == Admin, TrustedHost: true, Elsewhere: true,
 	}
 	if err := custodians(h, &env, cfg); err != nil {
 		return nil, err
@@ -92,7 +84,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Env, 
 	if h.Server, err = env.Open(); err != nil {
 		return nil, err
 	}
-	if f != Sweeper && f != Checkpointer && !f.step() { // these have no waiting callers
+	if f != Sweeper && f != Checkpointer && f != Prober && !f.step() { // these have no waiting callers
 		h.warm(ctx)
 	}
 	return h, nil

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -24,6 +26,18 @@ func Seal() {
 				return []slog.Attr{slog.String("sealing", "another")}, nil
 			}
 			return []slog.Attr{slog.Uint64("size", sealed.Size), slog.Uint64("added", sealed.Added)}, err
+		}
+	})
+}
+
+// Reach probes endpoints elsewhere at each invocation and ignores the event. It
+// does not return.
+func Reach() {
+	Run(Prober, func(h *Env) Work {
+		probe := registry.Prober(outbound.New(outbound.Options{}))
+		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
+			reached, err := h.Server.Registry.Reach(ctx, probe)
+			return []slog.Attr{slog.Int("listed", reached.Listed), slog.Int("silent", reached.Silent), slog.Bool("more", reached.More)}, err
 		}
 	})
 }

@@ -28,6 +28,7 @@ const (
 	Tamper       Function = "tamper"       // reports changed or removed rows
 	Indexer      Function = "indexer"      // publishes the search index
 	Checkpointer Function = "checkpointer" // seals the log
+	Prober       Function = "prober"       // probes endpoints elsewhere
 
 	// The steps of the gate, and the recorder of unsuccessful attempts.
 	Consent   Function = "consent"
@@ -128,6 +129,8 @@ func (f Function) variables() []variable {
 		all = append(all, needed(docs), needed(blobs), reads)
 	case Sweeper:
 		all = append(all, needed(docs), retention)
+	case Prober:
+		all = append(all, needed(docs))
 	case Indexer:
 		all = append(all, needed(docs), needed(blobs))
 	case Checkpointer:

@@ -48,6 +48,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 		Indexer:      {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Retention: 24 * time.Hour},
 		Checkpointer: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},
 		Sweeper:      {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 48 * time.Hour},
+		Prober:       {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 24 * time.Hour},
 		Tamper:       {Stage: "dev", Retention: 24 * time.Hour},
 		Graduate: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads,
 			Retention: 24 * time.Hour, Machine: gateARN},

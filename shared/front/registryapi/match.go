@@ -18,7 +18,7 @@ func matchOf(g *registry.Registration, now time.Time) registryclient.HaloMatch {
 		Declared: string(declared(g.Declared)), Family: g.Family, Visibility: g.Visibility,
 		Score: g.Reputation.Score(reputation.Searched()...),
 		State: g.EffectiveState(now), Since: canon.FormatTime(g.Since), Status: string(g.Status),
-		Joined: g.Joined, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
+		Unreached: g.Unreached, Joined: g.Joined, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
 		Reputation: g.Reputation, BaseModel: g.BaseModel, Owner: g.Owner, Version: g.Version,
 	}
 	if g.Hosted {

@@ -74,7 +74,7 @@ func (d *api) revoke(w http.ResponseWriter, r *http.Request) error {
 // of the reference's shape may be empty.
 func receiptOf(r *registry.Receipt, status registry.Status) registryclient.Receipt {
 	return registryclient.Receipt{
-		ID: r.ID, Visibility: cmp.Or(r.Visibility, lifecycle.Hidden), Seq: r.Seq, CardHash: r.CardHash, Status: string(status), Replayed: r.Replayed,
+		ID: r.ID, Visibility: cmp.Or(r.Visibility, lifecycle.Hidden), Seq: r.Seq, CardHash: r.CardHash, Status: string(status), Replayed: r.Replayed, Unreached: r.Unreached,
 	}
 }
 

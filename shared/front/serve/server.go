@@ -56,10 +56,9 @@ type Config struct {
 	// Verify, Chain, Backup, Status and Reindex are routes of the admin socket of one machine;
 	// nil: none.
 	Verify, Chain, Backup, Status, Reindex http.Handler
-	// Probe checks that the endpoint of a vacant that runs elsewhere answers,
-	// before the vacant is listed. nil: vacants that run elsewhere are not
-	// listed here.
-	Probe func(ctx context.Context, endpoint string) error
+	// Elsewhere lets vacants that run elsewhere be listed, by a process that runs
+	// ReachEvery or Registry.Reach.
+	Elsewhere bool
 	// TrustedHost: a router chose this host by the request's Host, so it is
 	// this host's; otherwise the sender chose it freely.
 	TrustedHost bool
@@ -92,7 +91,7 @@ func (h Config) Open() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, Probe: h.Probe, Neighbours: h.AllowLoopback, Endpoints: records})
+	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, Elsewhere: h.Elsewhere, Neighbours: h.AllowLoopback, Endpoints: records})
 	client := outbound.New(outbound.Options{
 		AllowLoopback: h.AllowLoopback, Guard: egress.Guard{Vacants: records, Manifests: reg}.Permit,
 	})
@@ -176,6 +175,29 @@ func (h *Server) MaintainEvery(ctx context.Context, every time.Duration, log *sl
 			log.LogAttrs(ctx, slog.LevelError, "upkeep", slog.String("cause", err.Error()))
 		}
 		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ReachEvery probes endpoints elsewhere, and lists those that answer: after each
+// publication and at intervals, until ctx ends. Failures are logged and tried
+// again.
+func (h *Server) ReachEvery(ctx context.Context, every time.Duration, probe registry.Probe, log *slog.Logger) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		reached, err := h.Registry.Reach(ctx, probe)
+		if err != nil && ctx.Err() == nil {
+			log.LogAttrs(ctx, slog.LevelError, "endpoints elsewhere are not probed", slog.String("cause", err.Error()))
+		}
+		if err == nil && reached.More {
+			continue
+		}
+		select {
+		case <-h.Registry.Waiting():
 		case <-tick.C:
 		case <-ctx.Done():
 			return

@@ -124,9 +124,8 @@ func Open(c Config) (*Host, error) {
 		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, Substrates: c.Substrates,
 		URL: c.URL, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
-		Reindex: http.HandlerFunc(host.reindex),
-		// A vacant that runs elsewhere is listed if it answers.
-		Probe: registry.Prober(outbound.New(outbound.Options{AllowLoopback: c.AllowLoopback})), SealsLog: true, Causes: true,
+		Reindex:   http.HandlerFunc(host.reindex),
+		Elsewhere: true, SealsLog: true, Causes: true,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -205,6 +204,8 @@ const (
 	sweepEvery = time.Minute
 	// sealEvery is how often the registry's log is sealed, if there are new events.
 	sealEvery = time.Minute
+	// reachEvery is how often endpoints elsewhere that did not answer are looked at.
+	reachEvery = time.Minute
 )
 
 // CallGrace is enough for the slowest call and the writing of its answer.
@@ -283,6 +284,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	served := make(chan error, 1)
 	go func() { served <- serve.Run(ctx, h.config.Log, r.Grace, endpoints...); end() }()
 	go h.MaintainEvery(ctx, sweepEvery, h.config.Log)
+	go h.ReachEvery(ctx, reachEvery, registry.Prober(outbound.New(outbound.Options{AllowLoopback: h.config.AllowLoopback})), h.config.Log)
 	go h.keep(ctx, found, log)
 	if err := ready(ctx); err != nil {
 		end()

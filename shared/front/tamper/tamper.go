@@ -15,12 +15,20 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/fsck/canary"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Metric counts rows changed or removed. It is absent while there are none.
-const Metric = "tampered"
+// Metrics counts rows changed or removed, which is absent while there are none,
+// and canaries, which says that rows are watched.
+const (
+	Metric     = "tampered"
+	SeenMetric = "canaries"
+)
+
+// Canary is the partition key of canaries, as a stream's records have it.
+var Canary = base64.StdEncoding.EncodeToString([]byte(canary.Stream()))
 
 // Watcher tells of records.
 type Watcher struct {
@@ -55,9 +63,14 @@ func (w *Watcher) Look(ctx context.Context, raw []byte) (tampered int, err error
 	}
 	for _, raw := range e.Records {
 		var r record
-		_ = json.Unmarshal(raw, &r) // as far as it goes: an odd record is told too
-		if r.EventName == "INSERT" {
-			continue // what is put for the first time is as it should be
+		_ = json.Unmarshal(raw, &r)  // as far as it goes: an odd record is told too
+		if r.EventName == "INSERT" { // what is put for the first time is as it should be
+			if r.Dynamodb.Keys.PK.B == Canary {
+				if err := w.line(ctx, slog.LevelInfo, "a canary was seen", SeenMetric); err != nil {
+					return tampered, err
+				}
+			}
+			continue
 		}
 		tampered++
 		if err := w.tell(ctx, attrs(&r)...); err != nil {
@@ -83,11 +96,16 @@ func attrs(r *record) []slog.Attr {
 // clip bounds an odd value. A stream's name is at most 136 hex digits.
 func clip(s string) string { return s[:min(len(s), 136)] }
 
-// tell writes the line and says whether that went well: a logger would not.
 func (w *Watcher) tell(ctx context.Context, attrs ...slog.Attr) error {
+	return w.line(ctx, slog.LevelError, "a row was changed or removed", Metric, attrs...)
+}
+
+// line writes a line that counts one in a metric, and says whether that went
+// well: a logger would not.
+func (w *Watcher) line(ctx context.Context, level slog.Level, text, metric string, attrs ...slog.Attr) error {
 	at := w.now()
-	line := slog.NewRecord(at, slog.LevelError, "a row was changed or removed", 0)
-	line.AddAttrs(append(attrs, slog.Int(Metric, 1), obs.Block(at, Metric))...)
+	line := slog.NewRecord(at, level, text, 0)
+	line.AddAttrs(append(attrs, slog.Int(metric, 1), obs.Block(at, metric))...)
 	if err := w.lines.Handle(ctx, line); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the log takes no line")
 	}

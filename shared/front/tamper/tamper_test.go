@@ -3,15 +3,18 @@ package tamper_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
+	"github.com/vacancy-host/vacancy/shared/host/fsck/canary"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -19,7 +22,7 @@ import (
 func now() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // look gives an event to a detector and returns the content of its log lines.
-func look(t *testing.T, event string) (tampered int, told [][]any) {
+func look(t *testing.T, event string) (tampered, canaries int, told [][]any) {
 	t.Helper()
 	var log bytes.Buffer
 	w := tamper.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "tamper"}), now)
@@ -32,12 +35,16 @@ func look(t *testing.T, event string) (tampered int, told [][]any) {
 		if err := json.Unmarshal(line, &m); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
+		if m["canaries"] == 1. && m["_aws"] != nil && m["level"] == "INFO" {
+			canaries++
+			continue
+		}
 		if m["tampered"] != 1. || m["_aws"] == nil || m["level"] != "ERROR" {
 			t.Errorf("the line counts nothing: %s", line)
 		}
 		told = append(told, []any{m["event"], m["stream"], m["position"]})
 	}
-	return tampered, told
+	return tampered, canaries, told
 }
 
 func TestEveryChangeAndRemovalIsToldAndCounted(t *testing.T) {
@@ -49,6 +56,8 @@ func TestEveryChangeAndRemovalIsToldAndCounted(t *testing.T) {
 		{"a change", `{"Records":[{"eventName":"MODIFY","dynamodb":{` + keys + `,"NewImage":{"d":{"B":"AA=="}}}}]}`, [][]any{{"MODIFY", "726571230102", "7"}}},
 		{"a removal", `{"Records":[{"eventName":"REMOVE","dynamodb":{` + keys + `}}]}`, [][]any{{"REMOVE", "726571230102", "7"}}},
 		{"rows put for the first time", `{"Records":[{"eventName":"INSERT","dynamodb":{` + keys + `}}]}`, nil},
+		{"a canary, told too but no tampering", `{"Records":[{"eventName":"INSERT","dynamodb":{"Keys":{"pk":{"B":"` + tamper.Canary + `"},"sk":{"N":"7"}}}}]}`, nil},
+		{"a canary that was changed", `{"Records":[{"eventName":"MODIFY","dynamodb":{"Keys":{"pk":{"B":"` + tamper.Canary + `"},"sk":{"N":"7"}}}}]}`, [][]any{{"MODIFY", hex.EncodeToString([]byte(canary.Stream())), "7"}}},
 		{"several", `{"Records":[{"eventName":"INSERT","dynamodb":{}},{"eventName":"MODIFY","dynamodb":{` + keys + `}},{"eventName":"REMOVE","dynamodb":{` + keys + `}}]}`,
 			[][]any{{"MODIFY", "726571230102", "7"}, {"REMOVE", "726571230102", "7"}}},
 		{"one without keys", `{"Records":[{"eventName":"MODIFY"}]}`, [][]any{{"MODIFY", "unreadable", ""}}},
@@ -63,9 +72,9 @@ func TestEveryChangeAndRemovalIsToldAndCounted(t *testing.T) {
 		{"no JSON", `{`, [][]any{{"unreadable", nil, nil}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tampered, told := look(t, tt.event)
-			if diff := cmp.Diff(tt.want, told); diff != "" || tampered != len(tt.want) {
-				t.Errorf("Look() = %d, told (-want +got):\n%s", tampered, diff)
+			tampered, canaries, told := look(t, tt.event)
+			if diff := cmp.Diff(tt.want, told); diff != "" || tampered != len(tt.want) || canaries != strings.Count(tt.event, `INSERT","dynamodb":{"Keys":{"pk":{"B":"`+tamper.Canary) {
+				t.Errorf("Look() = %d and %d canaries, told (-want +got):\n%s", tampered, canaries, diff)
 			}
 		})
 	}
@@ -91,7 +100,7 @@ func FuzzLook(f *testing.F) {
 	f.Fuzz(func(t *testing.T, event []byte) {
 		var log bytes.Buffer
 		n, err := tamper.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "tamper"}), now).Look(t.Context(), event)
-		if lines := bytes.Count(log.Bytes(), []byte("\n")); err != nil || lines != n {
+		if lines := bytes.Count(log.Bytes(), []byte(`"tampered":1`)); err != nil || lines != n {
 			t.Errorf("Look() = %d, %v, in %d lines", n, err, lines)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/fsck/canary"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -119,8 +120,9 @@ func (r *run) walk(ctx context.Context) error {
 func (r *run) stream(ctx context.Context, s store.Stream) error {
 	r.result.Streams++
 	ids := s.IDs()
-	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want || s.Kind() == registry.KindEvents && s != registry.EventStream() {
-		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act# or grad# and one, or evt# and none", Got: "another name"})
+	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want ||
+		s.Kind() == registry.KindEvents && s != registry.EventStream() || s.Kind() == canary.Kind && s != canary.Stream() {
+		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act# or grad# and one, or evt# or can# and none", Got: "another name"})
 		return r.skip(ctx, s)
 	}
 	switch s.Kind() {
@@ -134,6 +136,8 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 		return r.pair(ctx, pairOf(ids))
 	case registry.KindEvents:
 		return r.chain(ctx, s)
+	case canary.Kind:
+		return r.canaries(ctx, s)
 	case registry.KindActor:
 		return r.actor(ctx, s, ids[0])
 	case graduation.KindAttempts:
@@ -147,7 +151,7 @@ func idsOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:
 		return 2
-	case store.KindLogbook, registry.KindEvents, registry.KindActor, graduation.KindAttempts:
+	case store.KindLogbook, registry.KindEvents, registry.KindActor, graduation.KindAttempts, canary.Kind:
 		return 1
 	}
 	return 0
@@ -166,6 +170,20 @@ func (r *run) any(ctx context.Context, s store.Stream) (bool, error) {
 		}
 	}
 	return len(rows) > 0, err
+}
+
+// canaries checks the rows whose only purpose is to be seen.
+func (r *run) canaries(ctx context.Context, s store.Stream) error {
+	rows := r.reader(s)
+	for {
+		row, more, err := rows.next(ctx)
+		if !more || err != nil {
+			return err
+		}
+		if err := canary.Check(row); row.Position > 0 && err != nil {
+			r.found(inStream(s, row.Position, Stream, "a canary", problem.Of(err).Text()))
+		}
+	}
 }
 
 // skip counts the rows of a stream of unknown kind.

@@ -171,9 +171,8 @@ type publisher struct{ host, gate bool }
 
 // publish decides on p. It checks in this order: schema, card, signature of the
 // event, replay, status, sequence, time, parent, equivocation, closed child,
-// endpoint, state, listing. reached keeps the endpoint that answered, for the
-// next try.
-func (r *Registry) publish(ctx context.Context, p *Publication, reached *string, by publisher) (*decision, error) {
+// endpoint, state, listing.
+func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*decision, error) {
 	if err := p.checkSchema(); err != nil {
 		return nil, err
 	}
@@ -204,7 +203,7 @@ func (r *Registry) publish(ctx context.Context, p *Publication, reached *string,
 	} else if err := r.graduated(ctx, &g); err != nil {
 		return nil, err
 	}
-	if err := r.endpoint(ctx, &g, &c, reached); err != nil {
+	if err := r.endpoint(ctx, &g, &c); err != nil {
 		return nil, err
 	}
 	if g.Hosted && a.reg.Hosted && p.State != g.State && !by.host {
@@ -296,7 +295,7 @@ func (g *Registration) claim(p *Publication, c *card.Card, r *Registry) {
 
 // receipt is the receipt of an event that was stored before.
 func (l *Logged) receipt(g *Registration) (Receipt, error) {
-	out := Receipt{ID: l.Actor, Seq: l.Seq, Visibility: g.Visibility, CardHash: g.CardHash, Replayed: true}
+	out := Receipt{ID: l.Actor, Seq: l.Seq, Visibility: g.Visibility, CardHash: g.CardHash, Replayed: true, Unreached: g.awaits()}
 	if l.Type != event.Register {
 		return out, nil
 	}

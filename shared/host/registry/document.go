@@ -79,6 +79,7 @@ type stored struct {
 	Hosted         bool                 `json:"hosted,omitempty"`
 	Name           string               `json:"name,omitempty"`
 	Reached        bool                 `json:"reached,omitempty"`
+	Unreached      bool                 `json:"unreached,omitempty"`
 	Declared       []string             `json:"declared,omitempty"`
 	Family         string               `json:"family,omitempty"`
 	Owner          string               `json:"owner,omitempty"`
@@ -102,7 +103,7 @@ type stored struct {
 func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
 	s := stored{
 		Format: format, Card: g.Card, CardHash: g.CardHash, Visibility: g.Signed, State: g.State,
-		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Name: g.Name, Reached: g.reached,
+		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Name: g.Name, Reached: g.reached, Unreached: g.Unreached,
 		Owner: g.Owner, BaseModel: g.BaseModel, Parent: g.Parent, ParentProven: g.ParentProven, Closed: g.Closed,
 		ListingSource: g.ListingSource, ListingVersion: g.listingVersion, Reputation: g.Reputation,
 		Joined: g.Joined, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
@@ -150,7 +151,7 @@ func DecodeRegistration(id identity.ID, d store.Doc) (Registration, error) {
 	}
 	g := Registration{
 		ID: id, Card: s.Card, CardHash: s.CardHash, Visibility: s.Visibility, Signed: s.Visibility, State: s.State,
-		Status: StatusActive, Hosted: s.Hosted, Name: s.Name, Declared: s.Declared, Family: s.Family, Owner: s.Owner,
+		Status: StatusActive, Hosted: s.Hosted, Unreached: s.Unreached, Name: s.Name, Declared: s.Declared, Family: s.Family, Owner: s.Owner,
 		BaseModel: s.BaseModel, Version: s.Version, Parent: s.Parent, ParentProven: s.ParentProven, Closed: s.Closed,
 		ListingSource: s.ListingSource, Reputation: s.Reputation, Joined: s.Joined, LastSeq: s.LastSeq, ActorSeq: s.ActorSeq,
 		ChangeKey: d.Index.Sort, DocVersion: d.Version, reached: s.Reached, listingVersion: s.ListingVersion,

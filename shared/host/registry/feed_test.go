@@ -52,9 +52,9 @@ func TestTheFeedShowsEachRegistrationAtItsLastChange(t *testing.T) {
 	}
 	var want []string
 	for _, n := range []byte{1, 3, 4, 5} {
-		want = append(want, fmt.Sprintf("%s PUBLIC 1", key(n).ID().Short()))
+		want = append(want, fmt.Sprintf("%s PUBLIC 2", key(n).ID().Short()))
 	}
-	want = append(want, fmt.Sprintf("%s NONE 2", key(2).ID().Short()))
+	want = append(want, fmt.Sprintf("%s NONE 3", key(2).ID().Short()))
 	for _, size := range []int{1, 2, 100} {
 		if diff := cmp.Diff(want, names(follow(t, r, "", size))); diff != "" {
 			t.Errorf("Changes() from the start in pages of %d (-want +got):\n%s", size, diff)
@@ -76,8 +76,8 @@ func TestAClockThatGoesBackMovesNoChangeBack(t *testing.T) {
 	was := get(t, r, k.ID()).ChangeKey
 	c.Pass(-time.Hour)
 	mustPublish(t, r, k, draft{Seq: 2, At: c.Now(), Visibility: lifecycle.Hidden})
-	if g := get(t, r, k.ID()); g.ChangeKey != was || g.DocVersion != 2 {
-		t.Errorf("changed at %s, version %d, want %s and 2", g.ChangeKey, g.DocVersion, was)
+	if g := get(t, r, k.ID()); g.ChangeKey != was || g.DocVersion != 3 {
+		t.Errorf("changed at %s, version %d, want %s and 3", g.ChangeKey, g.DocVersion, was)
 	}
 }
 
@@ -122,11 +122,11 @@ func TestADamagedRegistrationStopsNeitherFeedNorList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := inner.Commit(t.Context(), store.Put{Key: d.Key, If: 1, WriteID: store.WriteID{9}, Data: other.Data, Index: d.Index}); err != nil {
+	if err := inner.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{9}, Data: other.Data, Index: d.Index}); err != nil {
 		t.Fatal(err)
 	}
 	all := follow(t, r, "", 10)
-	if len(all) != 3 || all[1].ID != bad || all[1].Visibility != lifecycle.Hidden || all[1].Card != nil || all[1].DocVersion != 2 || all[1].Listed(start) {
+	if len(all) != 3 || all[1].ID != bad || all[1].Visibility != lifecycle.Hidden || all[1].Card != nil || all[1].DocVersion != 3 || all[1].Listed(start) {
 		t.Errorf("Changes() = %d, the damaged one %+v", len(all), all[1])
 	}
 	many, err := r.GetMany(t.Context(), []identity.ID{key(3).ID(), bad, key(9).ID(), key(1).ID()})

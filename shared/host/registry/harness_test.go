@@ -58,6 +58,10 @@ func mustPublish(t testing.TB, r *registry.Registry, k *identity.Key, d draft) r
 	if err != nil {
 		t.Fatalf("Publish() = %v", err)
 	}
+	if receipt.Unreached {
+		registrytest.Reach(t, r)
+		receipt.Unreached = false
+	}
 	return receipt
 }
 

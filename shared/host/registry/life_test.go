@@ -246,7 +246,7 @@ func TestASignedListingIsTakenOnce(t *testing.T) {
 	three := signedListing(t, k, 3, func(l *listing.Listing) { l.Summary = "三" })
 	c.Pass(time.Second)
 	g, err := r.PutListing(t.Context(), three)
-	if err != nil || g.Listing.Summary != "三" || g.ChangeKey != registry.ChangeKeyAt(c.Now()) || g.DocVersion != 2 {
+	if err != nil || g.Listing.Summary != "三" || g.ChangeKey != registry.ChangeKeyAt(c.Now()) || g.DocVersion != 3 {
 		t.Errorf("PutListing() = %+v, %v", g, err)
 	}
 	if diff := cmp.Diff(get(t, r, k.ID()), g, asKept); diff != "" {
@@ -326,11 +326,11 @@ func TestReviewsAreKeptWithTheRegistration(t *testing.T) {
 	if _, err := r.SetReputation(t.Context(), k.ID(), s); err != nil {
 		t.Fatal(err)
 	}
-	if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s || g.DocVersion != 2 {
+	if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s || g.DocVersion != 3 {
 		t.Errorf("Judge() has kept %+v", g.Reputation)
 	}
-	if g, err := r.SetReputation(t.Context(), k.ID(), s); err != nil || g.DocVersion != 2 {
-		t.Errorf("Judge() again = version %d, %v, want 2", g.DocVersion, err)
+	if g, err := r.SetReputation(t.Context(), k.ID(), s); err != nil || g.DocVersion != 3 {
+		t.Errorf("Judge() again = version %d, %v, want 3", g.DocVersion, err)
 	}
 	mustPublish(t, r, k, draft{Seq: 2, Visibility: lifecycle.Restricted})
 	if g := get(t, r, k.ID()); g.Reputation == nil || *g.Reputation != s {
@@ -401,7 +401,7 @@ func TestARegistrationThatIsNotWhatItsEventsSayIsDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustPublish(t, r, k, draft{Seq: 2})
-	if err := inner.Commit(t.Context(), store.Put{Key: old.Key, If: 2, WriteID: store.WriteID{1}, Data: old.Data, Index: old.Index}); err != nil {
+	if err := inner.Commit(t.Context(), store.Put{Key: old.Key, If: old.Version + 1, WriteID: store.WriteID{1}, Data: old.Data, Index: old.Index}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Publish(t.Context(), publication(t, k, draft{Seq: 3})); !problem.Is(err, problem.Damaged) {

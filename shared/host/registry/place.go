@@ -6,6 +6,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
 )
 
 // add adds the writes of d to tx, at the next position in the chain of all
@@ -51,6 +52,10 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 		}
 		writes = append(writes, put)
 	}
+	if d.event.Type == event.Register && g.awaits() {
+		entry := wait{id: g.ID, seq: l.Seq}.doc(r.now())
+		writes = append(writes, store.Put{Key: entry.Key, WriteID: writeID, Data: entry.Data})
+	}
 	if d.event.Type == typeRevoke {
 		put, err := revocation(&l, writeID)
 		if err != nil {
@@ -62,7 +67,7 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 		}
 		writes = append(writes, put, list)
 	}
-	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash}, nil
+	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash, Unreached: g.awaits()}, nil
 }
 
 // commit places d and commits it in this process's turn. It retries only if the
@@ -87,6 +92,9 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 			err = r.updater().Commit(ctx, writes...)
 		}
 		if err == nil {
+			if receipt.Unreached {
+				r.wake()
+			}
 			return receipt, nil
 		}
 		var taken *store.TakenError

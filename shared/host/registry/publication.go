@@ -62,6 +62,7 @@ type Receipt struct {
 	Seq        uint64
 	CardHash   identity.Hash
 	Replayed   bool // the event was stored before; this is its receipt
+	Unreached  bool // it is listed once its endpoint answers
 }
 
 // EquivocationError is in the error chain of a refused second card of one

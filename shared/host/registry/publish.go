@@ -24,9 +24,8 @@ import (
 // Unavailable is no refusal: the same may be sent again.
 func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) {
 	var receipt Receipt
-	var reached string
 	err := r.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
-		d, err := r.publish(ctx, &p, &reached, publisher{})
+		d, err := r.publish(ctx, &p, publisher{})
 		if err == nil {
 			receipt, err = r.commit(ctx, d)
 		}
@@ -40,8 +39,7 @@ func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) 
 // already adds nothing, and its receipt says Replayed. The caller holds the Turn
 // until tx is committed.
 func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publication) (Receipt, error) {
-	var reached string
-	d, err := r.publish(ctx, &p, &reached, publisher{host: true})
+	d, err := r.publish(ctx, &p, publisher{host: true})
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -72,8 +70,7 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 	if err := known.Manifest.CheckGraduated(&next); err != nil {
 		return Receipt{}, err
 	}
-	var reached string
-	decided, err := r.publish(ctx, &p, &reached, publisher{host: byHost, gate: true})
+	decided, err := r.publish(ctx, &p, publisher{host: byHost, gate: true})
 	if err != nil {
 		return Receipt{}, err
 	}

@@ -37,13 +37,13 @@ func TestAPublicationIsKeptWithWhatItClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 1, CardHash: signed.Hash()}); receipt != want {
+	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 1, CardHash: signed.Hash(), Unreached: true}); receipt != want {
 		t.Errorf("Publish() = %+v, want %+v", receipt, want)
 	}
 	got := get(t, r, k.ID())
 	want := registry.Registration{
 		ID: k.ID(), Card: signed.Blob(), CardHash: signed.Hash(),
-		Visibility: lifecycle.Public, Signed: lifecycle.Public, State: lifecycle.Active, Since: start, Status: registry.StatusActive,
+		Visibility: lifecycle.Public, Signed: lifecycle.Public, State: lifecycle.Active, Since: start, Status: registry.StatusActive, Unreached: true,
 		Declared: []string{"tab\there", "法律"}, Family: "claude", Owner: "acme", BaseModel: "opus", Version: "1.2.3",
 		Parent: &parent, Joined: 1, LastSeq: 1, ActorSeq: 1, Changed: start, ChangeKey: registry.ChangeKeyAt(start), DocVersion: 1,
 	}
@@ -158,7 +158,7 @@ func refusals() []refusal {
 		{"an endpoint with a password", replaced(known, "https://me:secret@public.example/"), problem.Malformed, "endpoint: "},
 		{"an endpoint with a fragment", replaced(known, "https://public.example/#x"), problem.Malformed, "endpoint: expected no fragment"},
 		{"a long endpoint", replaced(known, "https://public.example/"+strings.Repeat("x", 2048)), problem.Malformed, "endpoint: expected at most 2048 bytes"},
-		{"an endpoint that nobody answers at", replaced(known, "https://silent.example/"), problem.Malformed, "endpoint: expected one that answers: status 502"},
+		{"an endpoint at an address inside", replaced(known, "https://10.0.0.1/"), problem.Malformed, "endpoint: expected a public address, got \"10.0.0.1\", which is private (RFC 1918)"},
 		{"another's listing", second(func(p *registry.Publication) {
 			l := listing.New(other, 1)
 			p.Listing = &l
@@ -204,14 +204,7 @@ func TestEveryRefusalHasItsKindAndChangesNothing(t *testing.T) {
 	for _, tt := range refusals() {
 		t.Run(tt.name, func(t *testing.T) {
 			inner := memory.New()
-			r := open(inner, newClock(), func(c *registry.Config) {
-				c.Probe = func(_ context.Context, endpoint string) error {
-					if strings.Contains(endpoint, "silent") {
-						return problem.New(problem.Unavailable, "status 502")
-					}
-					return nil
-				}
-			})
+			r := open(inner, newClock())
 			mustPublish(t, r, key(1), draft{Key: "first"})
 			before := everything(t, inner)
 			_, err := r.Publish(t.Context(), tt.p(t))
@@ -331,57 +324,8 @@ func TestAKeyIsEachActorsOwn(t *testing.T) {
 	}
 }
 
-func TestAnEndpointIsProbedBeforeItIsFirstListed(t *testing.T) {
-	var probed []string
-	fails := false
-	r := open(memory.New(), newClock(), func(c *registry.Config) {
-		c.Probe = func(_ context.Context, endpoint string) error {
-			probed = append(probed, endpoint)
-			if fails {
-				return problem.New(problem.Forbidden, "10.0.0.1 is private")
-			}
-			return nil
-		}
-	})
-	k := key(1)
-	const one, two = "https://one.example/", "https://two.example/"
-	steps := []struct {
-		fact string
-		d    draft
-		want []string
-	}{
-		{"a hidden one is not called", draft{Endpoint: one, Visibility: lifecycle.Hidden}, nil},
-		{"nor is a restricted one", draft{Endpoint: one, Visibility: lifecycle.Restricted}, nil},
-		{"listed, it is", draft{Endpoint: one}, []string{one}},
-		{"listed already, it is not again", draft{Endpoint: one, State: lifecycle.Hibernating}, nil},
-		{"nor after it was hidden", draft{Endpoint: one, Visibility: lifecycle.Hidden}, nil},
-		{"and listed again", draft{Endpoint: one}, nil},
-		{"but another is", draft{Endpoint: two}, []string{two}},
-		{"and the first, which is another by now", draft{Endpoint: one}, []string{one}},
-		{"one of this host never is", draft{Endpoint: hostURL + k.ID().String() + "/a2a/message/send"}, nil},
-	}
-	var last identity.Hash
-	for i, step := range steps {
-		probed = nil
-		step.d.Seq = int64(i + 1)
-		step.d.Key = event.ReplacesKeyAt(last, step.d.Seq)
-		last = mustPublish(t, r, k, step.d).CardHash
-		if diff := cmp.Diff(step.want, probed); diff != "" {
-			t.Errorf("%s: probed (-want +got):\n%s", step.fact, diff)
-		}
-	}
-	if !get(t, r, k.ID()).Hosted {
-		t.Error("the last is at this host, and is not marked as such")
-	}
-	fails = true
-	p := publication(t, key(2), draft{Endpoint: "https://inside.example/"})
-	if _, err := r.Publish(t.Context(), p); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "10.0.0.1 is private") {
-		t.Errorf("Publish() of an endpoint inside = %v, want a refusal that says why", err)
-	}
-}
-
 func TestWithoutANetworkOnlyVacantsOfThisHostAreListed(t *testing.T) {
-	r := open(memory.New(), newClock(), func(c *registry.Config) { c.Probe = nil })
+	r := open(memory.New(), newClock(), func(c *registry.Config) { c.Elsewhere = false })
 	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{})); !problem.Is(err, problem.Malformed) {
 		t.Errorf("Publish() of a foreign endpoint = %v, want a refusal", err)
 	}

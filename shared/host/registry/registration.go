@@ -53,6 +53,9 @@ type Registration struct {
 	Since  time.Time       // when State began
 	Status Status
 	Hosted bool // the endpoint is at this host
+	// Unreached: the card is public, and its endpoint elsewhere has not answered
+	// yet.
+	Unreached bool
 	// Name is the name of a vacant that runs at this host, as the host gave it;
 	// "" for others. It is not signed.
 	Name     string
@@ -89,10 +92,10 @@ func (g *Registration) EffectiveState(now time.Time) lifecycle.State {
 	return g.State
 }
 
-// Listed reports whether search shows g by default: it is public, awake and
-// not revoked.
+// Listed reports whether search shows g by default: it is public, awake,
+// reached and not revoked.
 func (g *Registration) Listed(now time.Time) bool {
-	return g.Status == StatusActive && g.Visibility == lifecycle.Public && g.EffectiveState(now) == lifecycle.Active
+	return g.Status == StatusActive && !g.Unreached && g.Visibility == lifecycle.Public && g.EffectiveState(now) == lifecycle.Active
 }
 
 // ReadableBy reports whether caller may see g: everybody if it is not hidden,

@@ -23,6 +23,7 @@
 // deleted, so the edge of a replaced manifest stays: an edge counts only if the
 // child's registration names that parent. revoked/<id> is a revocation, and
 // revoked/#all the list of all revocations that calls consult.
+// unreached/<due>#<id> is an endpoint elsewhere that waits for a probe.
 package registry
 
 import (
@@ -47,10 +48,9 @@ type Config struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Probe checks that the endpoint of a vacant that runs elsewhere answers:
-	// nil for any HTTP status below 500 from a public address. If Probe itself
-	// is nil, such vacants cannot be listed.
-	Probe func(ctx context.Context, endpoint string) error
+	// Elsewhere lets vacants that run elsewhere be listed, which a process that
+	// runs Reach decides. Otherwise they are refused.
+	Elsewhere bool
 	// Neighbours lists endpoints on this machine's loopback, also over plain http: for
 	// a host on a developer's own machine.
 	Neighbours bool
@@ -64,7 +64,8 @@ type Config struct {
 // number of them may share a store.
 type Registry struct {
 	Config
-	turn chan struct{} // holds one token while it is nobody's turn
+	turn    chan struct{} // holds one token while it is nobody's turn
+	waiting chan struct{} // holds one token after endpoints were queued
 }
 
 // New makes a Registry.
@@ -72,7 +73,7 @@ func New(c Config) *Registry {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}
-	r := &Registry{Config: c, turn: make(chan struct{}, 1)}
+	r := &Registry{Config: c, turn: make(chan struct{}, 1), waiting: make(chan struct{}, 1)}
 	r.turn <- struct{}{}
 	return r
 }

@@ -2,12 +2,10 @@ package registry_test
 
 import (
 	"context"
-	"crypto/rand"
 	"net"
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -58,14 +56,26 @@ func TestInternalEndpointsAreRefused(t *testing.T) {
 		endpoints["https://"+net.JoinHostPort(address, "443")+"/"] = reason
 	}
 	inner := memory.New()
-	r := open(inner, newClock(), func(c *registry.Config) {
-		c.Probe = registry.Prober(outbound.New(outbound.Options{Resolver: known}))
-	})
+	r, refused := open(inner, newClock()), 0
+	probe := registry.Prober(outbound.New(outbound.Options{Resolver: known}))
 	for endpoint, reason := range endpoints {
 		_, err := r.Publish(t.Context(), publication(t, key(1), draft{Endpoint: endpoint}))
-		if !problem.Is(err, problem.Malformed) || !strings.Contains(problem.Of(err).Text(), reason) {
-			t.Errorf("Publish() of %s = %v, want a refusal that says %q", endpoint, err, reason)
+		if err != nil { // an address in the URL itself
+			refused++
+		} else {
+			inner, r = memory.New(), open(inner, newClock())
+			err = probe(t.Context(), endpoint)
+			if reached, failed := r.Reach(t.Context(), probe); reached.Silent != 1 || reached.Listed > 0 || failed != nil {
+				t.Errorf("Reach() of %s = %+v, %v; want one silent", endpoint, reached, failed)
+			}
+			r = open(inner, newClock())
 		}
+		if err == nil || !strings.Contains(problem.Of(err).Text(), reason) {
+			t.Errorf("%s: %v, want a refusal that says %q", endpoint, err, reason)
+		}
+	}
+	if refused == 0 || refused == len(endpoints) {
+		t.Errorf("%d of %d endpoints are refused when they are published, want those with an address", refused, len(endpoints))
 	}
 	if diff := cmp.Diff(map[string]string{}, everything(t, inner)); diff != "" {
 		t.Errorf("a refused endpoint left (-want +got):\n%s", diff)
@@ -76,32 +86,33 @@ func TestInternalEndpointsAreRefused(t *testing.T) {
 // dialling counts.
 func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 	known := names{"moves.example": {netip.MustParseAddr("2606:4700::1")}}
-	r := open(memory.New(), newClock(), func(c *registry.Config) {
-		c.Probe = registry.Prober(outbound.New(outbound.Options{Resolver: known}))
-	})
-	d := draft{Endpoint: "https://moves.example/", Visibility: lifecycle.Hidden}
-	mustPublish(t, r, key(1), d)
-	known["moves.example"] = []netip.Addr{netip.MustParseAddr("169.254.169.254")}
-	d.Seq, d.Visibility = 2, lifecycle.Public
-	if _, err := r.Publish(t.Context(), publication(t, key(1), d)); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "metadata service") {
-		t.Errorf("Publish() = %v, want a refusal", err)
+	r := open(memory.New(), newClock())
+	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{Endpoint: "https://moves.example/"})); err != nil {
+		t.Fatal(err)
 	}
-	if g := get(t, r, key(1).ID()); g.Visibility != lifecycle.Hidden {
-		t.Errorf("the vacant is %s, want NONE", g.Visibility)
+	known["moves.example"] = []netip.Addr{netip.MustParseAddr("169.254.169.254")}
+	reached, err := r.Reach(t.Context(), registry.Prober(outbound.New(outbound.Options{Resolver: known})))
+	if reached.Silent != 1 || err != nil {
+		t.Errorf("Reach() = %+v, %v; want it silent", reached, err)
+	}
+	if g := get(t, r, key(1).ID()); g.Listed(start) {
+		t.Error("the vacant is listed")
 	}
 }
 
 // A closed child without permission must not make the host dial an address of
 // its choice, which would tell the address's owner that it exists.
 func TestEndpointsOfClosedChildrenAreNotProbed(t *testing.T) {
-	probed := 0
-	r := open(memory.New(), newClock(), func(c *registry.Config) {
-		c.Probe = func(context.Context, string) error {
-			probed++
-			return nil
-		}
-	})
-	child := key(2)
+	var probed []string
+	r := open(memory.New(), newClock())
+	child, grown := key(2), key(3)
+	// One that waits is closed before it is probed.
+	if _, err := r.Publish(t.Context(), publication(t, grown, draft{})); err != nil {
+		t.Fatal(err)
+	}
+	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), grown, true)); err != nil {
+		t.Fatal(err)
+	}
 	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), child, true)); err != nil {
 		t.Fatal(err)
 	}
@@ -113,41 +124,10 @@ func TestEndpointsOfClosedChildrenAreNotProbed(t *testing.T) {
 	if _, err := r.Publish(t.Context(), publication(t, child, told)); err != nil {
 		t.Errorf("Publish() as %s = %v, want nil", told.Visibility, err)
 	}
-	if probed > 0 {
-		t.Errorf("its endpoint was probed %d times, want never", probed)
-	}
-}
-
-func TestEndpointsThatHangTakeLittleOfAProcess(t *testing.T) {
-	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	made := 0
-	probe := registry.FewProbes(func(context.Context, string) error { made++; return nil }, func() time.Time { return at })
-	for range 20 {
-		if err := probe(t.Context(), "https://slow.example"); err != nil && !problem.Is(err, problem.TooMany) {
-			t.Errorf("after %d probes: %v, want TooMany", made, err)
-		}
-	}
-	if made != 5 {
-		t.Errorf("%d probes at once, want 5", made)
-	}
-	for _, tt := range []struct {
-		after time.Duration
-		want  int
-	}{{9 * time.Second, 5}, {time.Second, 6}, {0, 6}, {time.Hour, 7}} {
-		at = at.Add(tt.after)
-		_ = probe(t.Context(), "https://slow.example")
-		if made != tt.want {
-			t.Errorf("%v later %d probes were made, want %d", tt.after, made, tt.want)
-		}
-	}
-	// A publication that has to wait says for how long, and keeps nothing.
-	inner := memory.New()
-	busy := registry.New(registry.Config{Store: inner, Now: newClock().Now, Rand: rand.Reader,
-		Probe: func(context.Context, string) error { return problem.New(problem.TooMany, "publish again in 3 s") }})
-	if _, err := busy.Publish(t.Context(), publication(t, key(1), draft{Endpoint: "https://elsewhere.example/a2a"})); !problem.Is(err, problem.TooMany) {
-		t.Errorf("Publish() = %v, want TooMany", err)
-	}
-	if _, ok, err := busy.Get(t.Context(), key(1).ID()); ok || err != nil {
-		t.Errorf("Get() = %t, %v; want nothing kept", ok, err)
+	if _, err := r.Reach(t.Context(), func(_ context.Context, endpoint string) error {
+		probed = append(probed, endpoint)
+		return nil
+	}); err != nil || probed != nil {
+		t.Errorf("Reach() = %v and probed %v, want none", err, probed)
 	}
 }

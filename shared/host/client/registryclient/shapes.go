@@ -41,6 +41,8 @@ type Receipt struct {
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
 	Status     string               `json:"status,omitempty"`   // extension: active, revoked
 	Replayed   bool                 `json:"replayed,omitempty"` // extension: stored before, nothing changed
+	// Unreached is an extension: it is listed once its endpoint answers.
+	Unreached bool `json:"unreached,omitempty"`
 }
 
 // Revocation is the body of POST /v1/revoke_halo. The reference defines none
@@ -72,9 +74,10 @@ type HaloMatch struct {
 
 	Name       string            `json:"name,omitempty"` // at the registry's own host; not signed
 	State      lifecycle.State   `json:"state,omitempty"`
-	Since      string            `json:"since,omitempty"`  // of State, wire form
-	Status     string            `json:"status,omitempty"` // active, revoked
-	Rank       *float64          `json:"rank,omitempty"`   // of GET /v1/search
+	Since      string            `json:"since,omitempty"`     // of State, wire form
+	Status     string            `json:"status,omitempty"`    // active, revoked
+	Unreached  bool              `json:"unreached,omitempty"` // its endpoint has not answered yet, so it is not listed
+	Rank       *float64          `json:"rank,omitempty"`      // of GET /v1/search
 	Joined     uint64            `json:"joined,omitempty"`
 	LastSeq    uint64            `json:"last_seq,omitempty"`
 	ActorSeq   int64             `json:"actor_seq,omitempty"`

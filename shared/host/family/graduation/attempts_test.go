@@ -10,6 +10,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
@@ -282,6 +283,7 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 	if err != nil || st.Phase != graduation.Accepted {
 		t.Fatalf("Submit() = %s %+v, %v, want accepted", st.Phase, st.Refusal, err)
 	}
+	registrytest.Reach(t, h.registry)
 	g, ok, err := h.registry.Get(t.Context(), child.ID())
 	if err != nil || !ok || !g.Listed(h.clock.now()) {
 		t.Errorf("Get() = %+v, %v, %v, want one that is listed", g, ok, err)

@@ -19,3 +19,14 @@ func IsThisMachine(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return IsLocalhost(host) || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
+
+// RefusedAddress returns why a host without a port is not dialled, if it is an
+// address; "" if it is a name or a public address. A name is resolved and
+// checked when it is dialled.
+func RefusedAddress(host string) string {
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return ""
+	}
+	return check(a, false)
+}

@@ -57,6 +57,15 @@ func requests() []request {
 		_, err := r.SetReputation(context.Background(), k.ID(), reputation.NewState(Start))
 		return err
 	}
+	// Reach, until nobody waits.
+	reach := func(_ testing.TB, r *registry.Registry, _ *identity.Key) error {
+		for {
+			reached, err := r.Reach(context.Background(), func(context.Context, string) error { return nil })
+			if err != nil || !reached.More {
+				return err
+			}
+		}
+	}
 	first, hidden := publish(Draft{}), publish(Draft{Visibility: lifecycle.Hidden})
 	type step = func(testing.TB, *registry.Registry, *identity.Key) error
 	return []request{
@@ -75,6 +84,7 @@ func requests() []request {
 			}},
 		{"signed listing", []step{first}, list, 1, func(g *registry.Registration) bool { return g.ListingSource == registry.SourceSigned }},
 		{"operator's listing", []step{first}, set, 1, func(g *registry.Registration) bool { return g.ListingSource == registry.SourceOperator }},
+		{"probe", []step{reach, first}, reach, 1, func(g *registry.Registration) bool { return !g.Unreached && g.Listed(Start) }},
 		{"reputation", []step{first}, judge, 1, func(g *registry.Registration) bool { return g.Reputation != nil }},
 	}
 }

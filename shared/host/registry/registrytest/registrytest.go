@@ -51,12 +51,12 @@ func (c *Clock) Pass(d time.Duration) {
 // HostURL is the prefix of this host's endpoints; the vacant's id follows.
 const HostURL = "https://host.example/v/"
 
-// Open returns a registry over s for which every endpoint is reachable and
-// those with the prefix HostURL are hosted.
+// Open returns a registry over s that lists vacants elsewhere, and hosts the
+// endpoints with the prefix HostURL.
 func Open(s store.Store, c *Clock, change ...func(*registry.Config)) *registry.Registry {
 	config := registry.Config{
 		Store: s, Now: c.Now, Rand: rand.Reader,
-		Probe: func(context.Context, string) error { return nil }, Endpoints: endpoints{},
+		Elsewhere: true, Endpoints: endpoints{},
 	}
 	for _, f := range change {
 		f(&config)
@@ -108,6 +108,14 @@ func (d *Draft) defaults(id identity.ID) {
 	set(&d.Key, fmt.Sprintf("k-%s-%d", id.Short(), d.Seq))
 	if d.At.IsZero() {
 		d.At = Start
+	}
+}
+
+// Reach lists the vacants whose endpoints wait, as if all answered.
+func Reach(t testing.TB, r *registry.Registry) {
+	t.Helper()
+	if _, err := r.Reach(context.Background(), func(context.Context, string) error { return nil }); err != nil {
+		t.Fatalf("Reach() = %v", err)
 	}
 }
 

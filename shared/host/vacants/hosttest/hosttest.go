@@ -100,7 +100,7 @@ func NewVacants(t testing.TB, s store.Store, now func() time.Time, url string, c
 	c.Records, c.Rand = records, rand.Reader
 	c.Registry = registry.New(registry.Config{
 		Store: s, Now: now, Rand: rand.Reader, Wait: c.Wait, Endpoints: records,
-		Probe: func(context.Context, string) error { return nil },
+		Elsewhere: true,
 	})
 	return vacants.New(c)
 }

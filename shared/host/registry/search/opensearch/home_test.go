@@ -29,6 +29,7 @@ func TestAHostFindsItsVacantsInTheCluster(t *testing.T) {
 		})); err != nil {
 			t.Fatalf("Publish() = %v", err)
 		}
+		registrytest.Reach(t, home)
 		return k.ID()
 	}
 	x := opened(t, nil, fresh())

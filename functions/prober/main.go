@@ -1,0 +1,8 @@
+// Command prober is the Lambda function that probes the endpoints of vacants
+// that run elsewhere, and lists those that answer. A schedule invokes it every
+// minute.
+package main
+
+import "github.com/vacancy-host/vacancy/shared/front/onlambda"
+
+func main() { onlambda.Reach() }

@@ -1,0 +1,208 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// UnreachedPartition is the queue of endpoints that wait for a probe: the sort
+// key is when it is due, the id, and the publication.
+const UnreachedPartition = "unreached"
+
+const (
+	// ReachAtOnce is how many endpoints one Reach probes, all at once: servers
+	// that hang take as long together as one.
+	ReachAtOnce = 64
+	probeTime   = 3 * time.Second
+	probeReply  = 1 << 10 // bytes; the content does not matter, and the publisher chooses the server
+)
+
+// waits are the times between the probes of an endpoint that does not answer.
+// After the last, its vacant stays unlisted until it publishes again.
+var waits = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour}
+
+// Probe checks that an endpoint answers: nil for any HTTP status below 500.
+type Probe func(ctx context.Context, endpoint string) error
+
+// Prober is a Probe through c, which reaches public addresses only.
+func Prober(c *outbound.Client) Probe {
+	return func(ctx context.Context, endpoint string) error {
+		reply, err := c.Do(ctx, outbound.Itself(), outbound.Request{Method: http.MethodGet, URL: endpoint, MaxReply: probeReply})
+		if problem.Is(err, problem.TooLarge) {
+			return nil // a long reply is a reply
+		}
+		if err != nil {
+			return err
+		}
+		if reply.Status >= http.StatusInternalServerError {
+			return problem.New(problem.Unavailable, "status %d", reply.Status)
+		}
+		return nil
+	}
+}
+
+type storedWait struct {
+	Format int `json:"format"`
+	Tries  int `json:"tries"`
+}
+
+// wait is an endpoint that waits for a probe.
+type wait struct {
+	id    identity.ID
+	seq   uint64 // of the publication
+	tries int    // so far
+}
+
+// doc is the document of an endpoint that is due at a time.
+func (w wait) doc(due time.Time) store.Doc {
+	return store.Doc{
+		Key:  store.Key{Partition: UnreachedPartition, Sort: fmt.Sprintf("%s#%s#%x", ChangeKeyAt(due), w.id, w.seq)},
+		Data: fmt.Appendf(nil, `{"format":%d,"tries":%d}`, format, w.tries),
+	}
+}
+
+// Waiting receives after a publication whose endpoint waits for Reach.
+func (r *Registry) Waiting() <-chan struct{} { return r.waiting }
+
+func (r *Registry) wake() {
+	select {
+	case r.waiting <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// Reached counts what a Reach did.
+type Reached struct {
+	Listed int  // vacants whose endpoint answers
+	Silent int  // endpoints that do not
+	More   bool // others are due
+}
+
+// Reach probes up to ReachAtOnce endpoints that are due, and lists the vacants
+// of those that answer. The others are probed again after a while. What an
+// earlier Reach left undone, because it was killed, the next one does.
+func (r *Registry) Reach(ctx context.Context, probe Probe) (Reached, error) {
+	now := r.now()
+	due, cursor, err := r.Store.Docs(ctx, store.Range{Partition: UnreachedPartition, Last: ChangeKeyAt(now) + "#~"}, ReachAtOnce, "")
+	if err != nil {
+		return Reached{}, Problem(err)
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	out, failures := Reached{More: cursor != ""}, []error(nil)
+	for _, d := range due {
+		all.Go(func() {
+			listed, tried, err := r.reach(ctx, d, probe)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				failures = append(failures, err)
+			case listed:
+				out.Listed++
+			case tried:
+				out.Silent++
+			}
+		})
+	}
+	all.Wait()
+	return out, Problem(errors.Join(failures...))
+}
+
+// reach probes one endpoint. It reports whether its vacant is listed by it, and
+// whether it was tried: a vacant that was hidden or revoked since is not.
+func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed, tried bool, err error) {
+	w, err := decodeWait(d)
+	if err != nil {
+		return false, false, err
+	}
+	g, err := r.registration(ctx, w.id)
+	if err != nil {
+		return false, false, err
+	}
+	endpoint, answers := "", false
+	if g.awaits() {
+		endpoint = endpointOf(g.Card)
+		if answers, err = r.answers(ctx, probe, endpoint); err != nil {
+			return false, false, err
+		}
+	}
+	err = r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		listed, tried = false, false // an earlier try may have set them
+		entry, err := tx.Doc(ctx, d.Key)
+		if err != nil || entry.Version == 0 {
+			return err // another process was faster
+		}
+		g, err := r.registration(ctx, w.id)
+		if err != nil {
+			return err
+		}
+		tx.Delete(d.Key)
+		switch {
+		case !g.awaits(), endpointOf(g.Card) != endpoint:
+			return nil // what came since has an entry of its own
+		case answers:
+			g.Unreached, g.reached, listed = false, true, true
+			g.change(r.now())
+			put, err := g.put(tx.ID)
+			tx.Add(put)
+			return err
+		}
+		if tried = true; w.tries < len(waits) {
+			tx.Put(wait{w.id, w.seq, w.tries + 1}.doc(r.now().Add(waits[w.tries])))
+		}
+		return nil
+	})
+	return listed, tried, err
+}
+
+// awaits reports whether g is to be listed once its endpoint answers.
+func (g *Registration) awaits() bool {
+	return g.Unreached && g.Visibility == lifecycle.Public && g.Status == StatusActive
+}
+
+// answers probes an endpoint. Whatever the cause of a failure, it lies with the
+// endpoint and not with the store, unless the caller gives up.
+func (r *Registry) answers(ctx context.Context, probe Probe, endpoint string) (bool, error) {
+	limited, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	err := probe(limited, endpoint)
+	if ctx.Err() != nil {
+		return false, problem.Wrap(problem.Unavailable, ctx.Err(), "the probe of an endpoint was cut short")
+	}
+	return err == nil, nil
+}
+
+func decodeWait(d store.Doc) (w wait, err error) {
+	parts := strings.Split(d.Key.Sort, "#")
+	if len(parts) != 3 {
+		parts = make([]string, 3)
+	}
+	var s storedWait
+	if w.id, err = identity.ParseID(parts[1]); err == nil {
+		w.seq, err = strconv.ParseUint(parts[2], 16, 64)
+	}
+	if err == nil {
+		err = json.Unmarshal(d.Data, &s)
+	}
+	if err == nil {
+		err = checkFormat("it", s.Format)
+	}
+	if w.tries = s.Tries; err != nil || s.Tries < 0 {
+		return w, problem.Wrap(problem.Damaged, err, "entry %s of the endpoints that wait is not readable", clip(d.Key.Sort))
+	}
+	return w, nil
+}
