@@ -82,6 +82,7 @@ type line struct {
 	Trace    string
 	MS       float64
 	Msg      string
+	Canaries int
 	Tampered int // of the tamper detector, with the three that follow
 	Event    string
 	Stream   string // hex

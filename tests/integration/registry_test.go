@@ -155,16 +155,27 @@ func (s *deployed) looked(t *testing.T) {
 	}
 	s.kill(t, "search") // so that the next one loads what is published
 	soon(t, r, skill, id)
-	_, card := r.Card(ctx, id)
+	_, shown := r.Card(ctx, id)
 	_, log := r.EventLog(ctx, id, 0, 10)
 	_, lineage := r.Lineage(ctx, id, "descendants", 2)
 	_, revoked := r.Revocations(ctx)
-	for _, err := range []error{card, log, lineage, revoked} {
+	for _, err := range []error{shown, log, lineage, revoked} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, event := range []string{"checkpointer-schedule", "indexer-changed", "indexer-reindex"} {
+	silent := &published{key: caller.New(t, id).Key}
+	var err error
+	if silent.card, err = card.New(silent.key.ID(), "is silent", nil, "https://nobody.invalid/"); err == nil {
+		err = silent.card.Sign(ctx, silent.key)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if receipt, err := r.Publish(ctx, silent.halo(t, lifecycle.Public)); err != nil || !receipt.Unreached {
+		t.Fatalf("publish elsewhere = %+v, %v; want it unreached", receipt, err)
+	}
+	for _, event := range []string{"checkpointer-schedule", "indexer-changed", "indexer-reindex", "prober-schedule", "admin-canary"} {
 		s.invoke(t, event)
 	}
 	if out, errs, exit := s.try(t, root(t), "log", "verify", s.RegistryURL); exit != 0 {

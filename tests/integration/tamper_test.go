@@ -21,6 +21,11 @@ import (
 // within seconds, and verify names the row.
 func TestARowChangedByHandIsSeenAndNamed(t *testing.T) {
 	s := shared(t)
+	began := time.Now()
+	s.invoke(t, "admin-canary")
+	s.lines(t, "tamper", began, func(all []line) bool {
+		return slices.ContainsFunc(all, func(l line) bool { return l.Canaries == 1 && l.EMF != nil })
+	})
 	s.tamper(t)
 	s.whole(t)
 }

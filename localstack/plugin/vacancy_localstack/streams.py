@@ -1,10 +1,13 @@
 """What a stream's mapping could not deliver goes to its queue with the
 function's own role, as on AWS: LocalStack 4.14 sends it with none, and a missing
-or a needless permission would not be seen."""
+or a needless permission would not be seen. And its filters see binary values as
+the function does, in base64: LocalStack 4.14 compares the raw bytes."""
 
+import base64
 import json
 
 from localstack.aws.connect import connect_to
+from localstack.services.lambda_.event_source_mapping.pollers.dynamodb_poller import DynamoDBPoller
 from localstack.services.lambda_.event_source_mapping.pollers.stream_poller import StreamPoller
 from localstack.services.lambda_.event_source_mapping.pollers.sqs_poller import get_queue_url
 from localstack.services.lambda_.event_source_mapping.pipe_utils import get_current_time
@@ -31,3 +34,21 @@ def install() -> None:
         sqs.send_message(QueueUrl=get_queue_url(arn), MessageBody=json.dumps(event))
 
     StreamPoller.send_events_to_dlq = send_events_to_dlq
+
+    transform = DynamoDBPoller.transform_into_events
+
+    def transform_into_events(self, records, shard_id):
+        return as_json(transform(self, records, shard_id))
+
+    DynamoDBPoller.transform_into_events = transform_into_events
+
+
+def as_json(value):
+    """value with its bytes in base64, as JSON has them."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dict):
+        return {k: as_json(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [as_json(v) for v in value]
+    return value

@@ -1,13 +1,16 @@
 package fsck_test
 
 import (
+	"crypto/rand"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/fsck/canary"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
@@ -40,5 +43,24 @@ func TestHostDataPassesTheCheck(t *testing.T) {
 				t.Errorf("Run() (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestCanariesAreCheckedAsRows(t *testing.T) {
+	a := published(t, memory.New())
+	for range 3 {
+		a.Must(canary.Write(a.Ctx, a.Store, a.Time, rand.Reader))
+	}
+	if _, found := a.check(a.Store); len(found) > 0 {
+		t.Errorf("found %v among canaries, want nothing", found)
+	}
+	for what, edit := range map[string]func([]store.Row) []store.Row{
+		"position": drop(2),
+		"stream":   edit(2, func([]byte) []byte { return []byte("no canary") }),
+	} {
+		_, found := a.check(&altered{Store: a.Store, rows: map[store.Stream]func([]store.Row) []store.Row{canary.Stream(): edit}})
+		if len(found) != 1 || string(found[0].Check) != what || found[0].Position != 2 {
+			t.Errorf("found %v, want %s of row 2", found, what)
+		}
 	}
 }
