@@ -58,10 +58,11 @@ const (
 	textKeyPartition = "textkey"
 )
 
-// Partitions of the registry: registrations and manifests, edges to children,
-// revocations, and the transparency log.
+// Partitions of the registry: registrations and manifests, what opened children,
+// edges to children, revocations, and the transparency log.
 const (
 	registrations = "reg#*"
+	opened        = "opened#*"
 	kin           = "kin#*"
 	revoked       = "revoked"
 	log           = "tlog"
@@ -183,7 +184,7 @@ func urlFunctions(s settings.Settings) []function {
 		environment: with("VACANCY_URL", "VACANCY_READS", "VACANCY_BYTES"),
 		grants: grants{rows: appends(), docs: []access{
 			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned, unreached}},
-			{"Docs", []string{"GetItem", "Query"}, []string{registrations, kin, revoked, log, cosigned, aboutHost, records}},
+			{"Docs", []string{"GetItem", "Query"}, []string{registrations, opened, kin, revoked, log, cosigned, aboutHost, records}},
 		}},
 	}, {
 		name: "search", description: "searches vacants by capability",
@@ -221,11 +222,11 @@ func steps() []function {
 		step("ratelimit", "second step of the gate: the graduations of the parent in 24 hours", tables,
 			grants{rows: looked, docs: reads(get, successes, registrations)}),
 		step("collusion", "third step of the gate: the similarity of the child to its parent and siblings", append(tables, "VACANCY_SEAL_KEY"),
-			grants{rows: looked, docs: reads([]string{"GetItem", "Query"}, registrations, records, kin, observed, textKeyPartition),
+			grants{rows: looked, docs: reads([]string{"GetItem", "Query"}, registrations, opened, records, kin, observed, textKeyPartition),
 				childrenIndexes: true, opens: true, textsOnly: true}),
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
-			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, successes, registrations, revoked, records, aboutHost),
-				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, records, unreached}})}),
+			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, successes, registrations, opened, revoked, records, aboutHost),
+				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, opened, records, unreached}})}),
 		step(asl.Recorder, "records the outcome of a graduation attempt", tables,
 			grants{rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, []string{attempts}}}}),
 	}

@@ -32,6 +32,9 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 		}
 		if m.Graduated {
 			r.gate.opened[m.Manifest.ChildID] = m.Manifest.Hash()
+			if err := r.opening(ctx, &m); err != nil {
+				return err
+			}
 		}
 		wrong := disobeyed(k, g, &m)
 		if wrong == nil {
@@ -51,6 +54,19 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 			return r.broken(k, Document, "a registration of "+g.ID.String(), err)
 		}
 	}
+}
+
+// opening checks what the gate wrote when it opened a child.
+func (r *run) opening(ctx context.Context, m *registry.ManifestDocument) error {
+	k := registry.OpenedKey(m.Manifest.ChildID)
+	d, err := r.document(ctx, k)
+	if err != nil {
+		return err
+	}
+	if err := m.CheckOpened(d); err != nil {
+		r.found(inDocument(k, Graduation, "the hash of the manifest by which the gate opened the child", problem.Of(err).Text()))
+	}
+	return nil
 }
 
 // disobeyed reports in what a registration deviates from its manifest; nil if

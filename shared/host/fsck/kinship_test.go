@@ -210,7 +210,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 			registry.KinKey(f.parent, who.id).String(): "edge", registry.KinKey(f.clerk, who.id).String(): "own",
 			graduation.AttemptKey(who.id, 1).String(): "outcome 1", graduation.AttemptKey(who.id, 2).String(): "outcome 2",
 			graduation.AttemptKey(who.id, 3).String(): "outcome 3", graduation.WindowKey(who.id).String(): "window",
-			graduation.AttemptWindowKey(who.id).String(): "tries",
+			graduation.AttemptWindowKey(who.id).String(): "tries", registry.OpenedKey(who.id).String(): "opening",
 		} {
 			name[k] = what + " of " + who.name
 		}
@@ -267,6 +267,8 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 		{"an attempt that nobody signed", altered{rows: rows{attemptWindow: edit(1, replaced("works alone", "works apart"))}}, []string{"attempts of junior 1: signature"}},
 		{"an attempt missing", altered{rows: rows{attemptWindow: drop(1)}}, []string{"attempts of junior 1: position", "tries of firm: graduation"}},
 		{"an outcome that opened something else", altered{docs: docs{through: data(replaced(`"D2"`, `"D1"`))}}, []string{"outcome 1 of clerk: graduation", "manifest of clerk: graduation"}},
+		{"nothing that opened a graduated child", altered{docs: docs{registry.OpenedKey(f.clerk): gone}}, []string{"opening of clerk: graduation"}},
+		{"a child opened by another manifest", altered{docs: docs{registry.OpenedKey(f.clerk): member("manifest", to(strings.Repeat("0", 64)))}}, []string{"opening of clerk: graduation"}},
 		{"no slot", altered{docs: docs{window: gone}}, []string{"window of firm: graduation"}},
 		{"a slot of nobody", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), json.Number("1")) })}}, []string{"window of firm: graduation"}},
 		{"a slot twice", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), v.([]any)[0]) })}}, []string{"window of firm: graduation"}},
@@ -374,7 +376,7 @@ func TestDamagedFamilyNeverEndsACheck(t *testing.T) {
 		streams = append(streams, store.StreamOf(store.KindLogbook, id))
 	}
 	keys := []store.Key{
-		vacants.RecordKey(f.clerk), vacants.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), vacants.PlanKey(f.parent),
+		vacants.RecordKey(f.clerk), vacants.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), registry.OpenedKey(f.clerk), vacants.PlanKey(f.parent),
 		graduation.AttemptKey(f.clerk, 1), graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.WindowKey(f.parent), graduation.AttemptWindowKey(f.parent),
 	}
 	rapid.Check(t, func(t *rapid.T) {

@@ -31,7 +31,8 @@ func EdgesOf(r store.Range) (identity.ID, bool) {
 }
 
 // IsChecked reports whether fsck reads a document of this package: a
-// registration, a manifest, an edge, a revocation, or the list of revocations.
+// registration, a manifest, what opened a child, an edge, a revocation, or the
+// list of revocations.
 func IsChecked(k store.Key) bool {
 	isID := func(s string) bool {
 		_, err := identity.ParseID(s)
@@ -39,6 +40,9 @@ func IsChecked(k store.Key) bool {
 	}
 	if child, ok := strings.CutPrefix(k.Partition, registrationPrefix); ok {
 		return isID(child) && (k.Sort == cardSort || k.Sort == manifestSort)
+	}
+	if child, ok := strings.CutPrefix(k.Partition, openedPrefix); ok {
+		return isID(child) && k.Sort == manifestSort
 	}
 	if parent, ok := strings.CutPrefix(k.Partition, kinPrefix); ok {
 		return isID(parent) && isID(k.Sort)

@@ -255,7 +255,7 @@ func (r *Registry) graduated(ctx context.Context, g *Registration) error {
 	if err != nil {
 		return err
 	}
-	m, err := DecodeManifest(g.ID, d)
+	m, err := r.decodeManifest(ctx, g.ID, d)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,8 @@ const (
 	registrationPrefix = "reg#" // partition: prefix and id
 	cardSort           = "card"
 	manifestSort       = "manifest"
-	kinPrefix          = "kin#" // partition: prefix and parent
+	openedPrefix       = "opened#" // partition: prefix and child
+	kinPrefix          = "kin#"    // partition: prefix and parent
 	revokedPartition   = "revoked"
 	// FeedPartition is the partition of the sparse index that lists
 	// registrations by their last change.
@@ -48,6 +49,12 @@ func RegistrationID(k store.Key) (identity.ID, bool) {
 // ManifestKey is the key of child's manifest.
 func ManifestKey(child identity.ID) store.Key {
 	return store.Key{Partition: registrationPrefix + child.String(), Sort: manifestSort}
+}
+
+// OpenedKey is the key of what Graduate writes beside child's manifest. It has a
+// partition of its own, so that a role that may write manifests opens no child.
+func OpenedKey(child identity.ID) store.Key {
+	return store.Key{Partition: openedPrefix + child.String(), Sort: manifestSort}
 }
 
 // KinKey is the key of the edge from a parent to its child.
@@ -227,7 +234,7 @@ func capability(blob []byte) string {
 }
 
 // ManifestDocument is the document of a child's manifest. Only the gate sets
-// Graduated.
+// Graduated, which counts only if the document at OpenedKey says so too.
 type ManifestDocument struct {
 	Manifest  composite.Manifest
 	Graduated bool
@@ -260,6 +267,32 @@ func (m *ManifestDocument) Born() *composite.Manifest {
 		return m.Replaced
 	}
 	return &m.Manifest
+}
+
+// storedOpening is the document at OpenedKey.
+type storedOpening struct {
+	Format   int           `json:"format"`
+	Manifest identity.Hash `json:"manifest"` // that the gate opened the child by
+}
+
+// CheckOpened checks that the gate opened a graduated child, by the document at
+// its OpenedKey. The error is of kind Damaged.
+func (m *ManifestDocument) CheckOpened(d store.Doc) error {
+	child := m.Manifest.ChildID
+	if d.Version == 0 {
+		return problem.New(problem.Damaged, "manifest of %s says that it has graduated, and the gate has not opened it", child.Short())
+	}
+	var s storedOpening
+	if err := json.Unmarshal(d.Data, &s); err != nil {
+		return problem.Wrap(problem.Damaged, err, "what opened %s is not readable", child.Short())
+	}
+	if err := checkFormat("what opened "+child.Short(), s.Format); err != nil {
+		return err
+	}
+	if s.Manifest != m.Manifest.Hash() {
+		return problem.New(problem.Damaged, "%s was opened by another manifest", child.Short())
+	}
+	return nil
 }
 
 type storedManifest struct {

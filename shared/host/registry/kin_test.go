@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -47,7 +48,8 @@ func graduate(t *testing.T, inner store.Store, child identity.ID) {
 	}
 	data, err := m.Encode()
 	if err == nil {
-		err = inner.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), If: d.Version, WriteID: store.WriteID{7}, Data: data})
+		err = inner.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), If: d.Version, WriteID: store.WriteID{7}, Data: data},
+			store.Put{Key: registry.OpenedKey(child), WriteID: store.WriteID{7}, Data: fmt.Appendf(nil, `{"format":1,"manifest":%q}`, m.Manifest.Hash())})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +102,39 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 				t.Errorf("in the end: %+v", g)
 			}
 			wantWhole(t, inner)
+		})
+	}
+}
+
+// Whoever may write manifests but not what the gate writes opens no child: the
+// outbound policy of a closed child, for example, is read from its manifest.
+func TestAFlagAloneOpensNoChild(t *testing.T) {
+	for name, data := range map[string]string{
+		"nothing of the gate's": "", "another manifest": `{"format":1,"manifest":"` + strings.Repeat("0", 64) + `"}`, "no JSON": "{", "another format": `{"format":9}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner, child := memory.New(), key(2)
+			r := open(inner, newClock())
+			if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), child, true)); err != nil {
+				t.Fatal(err)
+			}
+			graduate(t, inner, child.ID())
+			if m, ok, err := r.Manifest(t.Context(), child.ID()); err != nil || !ok || m.Closed() {
+				t.Fatalf("Manifest() after the gate = %+v, %t, %v", m, ok, err)
+			}
+			writes := []store.Write{store.Delete{Key: registry.OpenedKey(child.ID()), If: 1}}
+			if data != "" {
+				writes[0] = store.Put{Key: registry.OpenedKey(child.ID()), If: 1, WriteID: store.WriteID{8}, Data: []byte(data)}
+			}
+			if err := inner.Commit(t.Context(), writes...); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok, err := r.Manifest(t.Context(), child.ID()); ok || !problem.Is(err, problem.Damaged) {
+				t.Errorf("Manifest() = %t, %v; want Damaged", ok, err)
+			}
+			if _, err := r.Publish(t.Context(), publication(t, child, draft{})); !problem.Is(err, problem.Damaged) {
+				t.Errorf("Publish() = %v, want Damaged", err)
+			}
 		})
 	}
 }

@@ -238,8 +238,22 @@ func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDoc
 	if err != nil || d.Version == 0 {
 		return ManifestDocument{}, false, Problem(err)
 	}
+	m, err := r.decodeManifest(ctx, child, d)
+	return m, err == nil, Problem(err)
+}
+
+// decodeManifest reads a manifest's document, and of a graduated child also what
+// the gate wrote.
+func (r *Registry) decodeManifest(ctx context.Context, child identity.ID, d store.Doc) (ManifestDocument, error) {
 	m, err := DecodeManifest(child, d)
-	return m, err == nil, err
+	if err != nil || !m.Graduated {
+		return m, err
+	}
+	opened, err := r.Store.Doc(ctx, OpenedKey(child))
+	if err == nil {
+		err = m.CheckOpened(opened)
+	}
+	return m, err
 }
 
 // is reports whether m is the stored manifest, or the one it was before

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -60,7 +61,7 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 	if d.Version == 0 {
 		return Receipt{}, UnknownChild(next.ChildID)
 	}
-	known, err := DecodeManifest(next.ChildID, d)
+	known, err := r.decodeManifest(ctx, next.ChildID, d)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -85,7 +86,12 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 	if err != nil {
 		return Receipt{}, err
 	}
+	opened, err := json.Marshal(storedOpening{format, next.Hash()})
+	if err != nil {
+		return Receipt{}, problem.Wrap(problem.Internal, err, "")
+	}
 	tx.Put(store.Doc{Key: d.Key, Data: data, Index: after.place(r.now())})
+	tx.Put(store.Doc{Key: OpenedKey(next.ChildID), Data: opened})
 	return r.add(ctx, tx, decided)
 }
 

@@ -19,6 +19,7 @@
 // listed in the sparse index under "registry" by the time of its last change:
 // the feed of a search index. reg#<id>/manifest proves a parent, with the
 // manifests it replaced, and is listed in the index under "children#<parent>";
+// opened#<id>/manifest is what the gate writes beside it and no other role can;
 // kin#<parent>/<child> is the same edge from the parent's side. Nothing is
 // deleted, so the edge of a replaced manifest stays: an edge counts only if the
 // child's registration names that parent. revoked/<id> is a revocation, and
