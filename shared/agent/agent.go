@@ -89,7 +89,7 @@ func Serve(ctx context.Context, a Agent, o Options) error {
 	}
 	host, err := standalone.Open(standalone.Config{
 		Dir: o.Data, URL: base.String(), AllowLoopback: outbound.IsThisMachine(base.Hostname()), Log: o.Log, Now: time.Now, Rand: rand.Reader,
-		Substrates: substrate.Kinds{kind: func(string) (substrate.Substrate, error) { return answers{a.Answer}, nil }},
+		Substrates: substrate.Kinds{kind: func(string) (substrate.Substrate, error) { return answers(a.Answer), nil }},
 	})
 	if err != nil {
 		return err
@@ -138,14 +138,12 @@ func keep(ctx context.Context, v *vacants.Directory, a Agent) (vacants.Record, e
 }
 
 // answers is a function as a substrate.
-type answers struct {
-	answer func(context.Context, Call) (string, error)
-}
-
-func (s answers) Answer(ctx context.Context, q substrate.Question) (string, error) {
-	c := Call{Text: q.Text, Caller: q.Caller.String()}
-	if q.ContextID != nil {
-		c.Context = *q.ContextID
+func answers(answer func(context.Context, Call) (string, error)) substrate.Func {
+	return func(ctx context.Context, r substrate.Request) (string, error) {
+		c := Call{Text: r.Text(), Caller: r.Caller.String()}
+		if r.ContextID != nil {
+			c.Context = *r.ContextID
+		}
+		return answer(ctx, c)
 	}
-	return s.answer(ctx, c)
 }

@@ -62,6 +62,8 @@ const (
 	SubstrateUnavailable
 	SubstrateMisconfigured
 	SubstrateTooLarge
+	SubstrateBusy
+	SubstrateRefused
 )
 
 // Row is what a Kind becomes outside.
@@ -138,6 +140,8 @@ var rows = map[Kind]Row{
 	SubstrateUnavailable:   {"substrate_unavailable", http.StatusInternalServerError, -32037, ExitUnavailable, "the vacant failed to answer: its agent is not available"},
 	SubstrateMisconfigured: {"substrate_misconfigured", http.StatusInternalServerError, -32038, ExitFailed, "the vacant failed to answer: its agent is not set up right"},
 	SubstrateTooLarge:      {"substrate_too_large", http.StatusInternalServerError, -32039, ExitFailed, "the vacant failed to answer: its agent answered too much"},
+	SubstrateBusy:          {"substrate_busy", http.StatusInternalServerError, -32040, ExitUnavailable, "the vacant failed to answer: its agent has too much to do"},
+	SubstrateRefused:       {"substrate_refused", http.StatusInternalServerError, -32041, ExitFailed, "the vacant failed to answer: its agent refuses to"},
 }
 
 // Row returns the table's row for k.
@@ -147,7 +151,7 @@ func (k Kind) Row() Row { return rows[k] }
 // accepted, other than Deadline.
 func (k Kind) IsFailure() bool {
 	switch k {
-	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge:
+	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused:
 		return true
 	}
 	return false

@@ -47,6 +47,7 @@ func TestStories(t *testing.T) {
 			"readme":    readmeLine,
 			"frontpage": frontPageCommands,
 			"agent":     startAgent,
+			"model":     startModel,
 			"example":   example,
 			"mode":      mode,
 			"substrate": startSubstrate,

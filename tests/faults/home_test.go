@@ -46,15 +46,15 @@ func newFixture(t *testing.T) *fixture {
 
 // kinds are the host's substrates: one that echoes, and counts.
 func (h *fixture) kinds() substrate.Kinds {
-	return substrate.Kinds{"counting": func(string) (substrate.Substrate, error) { return h, nil }}
+	return substrate.Kinds{"counting": func(string) (substrate.Substrate, error) { return substrate.Func(h.answer), nil }}
 }
 
-// Answer is the substrate's.
-func (h *fixture) Answer(_ context.Context, q substrate.Question) (string, error) {
+// answer is the substrate's.
+func (h *fixture) answer(_ context.Context, q substrate.Request) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.asked[q.Text]++
-	return "echo from " + q.Vacant.Short() + ": " + q.Text, nil
+	h.asked[q.Text()]++
+	return "echo from " + q.Vacant.Short() + ": " + q.Text(), nil
 }
 
 func (h *fixture) ran(text string) int {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -20,7 +19,7 @@ func noCheckFlag(fs *pflag.FlagSet, off *bool) {
 // checkAgent asks the agent of a vacant that was made or changed one question, and
 // warns if a call would fail now. It returns the failure for the result.
 func (a *app) checkAgent(ctx context.Context, c *adminAPI, v *admin.Vacant, off bool) *call.Cause {
-	if off || !strings.HasPrefix(v.Substrate, substrate.KindHTTP+":") {
+	if off || !hasEndpoint(v) {
 		return nil
 	}
 	check, err := c.Check(ctx, v.ID.String())
@@ -34,4 +33,10 @@ func (a *app) checkAgent(ctx context.Context, c *adminAPI, v *admin.Vacant, off 
 		a.note("warning: a call of %s would fail now: %s", v.Name, printable(clip(check.Failure.String(), maxShownCause)))
 	}
 	return check.Failure
+}
+
+// hasEndpoint reports whether the vacant's substrate is at a URL.
+func hasEndpoint(v *admin.Vacant) bool {
+	s, err := substrate.Parse(v.Substrate)
+	return err == nil && s.Endpoint() != ""
 }

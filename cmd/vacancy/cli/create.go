@@ -25,11 +25,14 @@ takes calls at once; its state is LOCAL until it is resumed from a pause.
 The substrate answers the calls. "echo" repeats the message. "http:URL" posts
 {message, caller, vacant, context_id} to URL and accepts {text} or plain text of up to
 300 KB, within 25 s, without following redirects; it is asked once whether it is there.
-"composite" delegates each call to
-children of the vacant: create them with "vacancy spawn", and set with "vacancy plan set
-NAME FILE" what it asks them. Without a plan a composite answers nothing.`,
+On a machine of your own, "ollama:MODEL" asks a model of Ollama, and "openai:URL#MODEL" one
+of another server that speaks OpenAI's chat completions at URL/chat/completions, without a
+key. "composite" delegates each call to children of the vacant: create them with "vacancy
+spawn", and set with "vacancy plan set NAME FILE" what it asks them. Without a plan a
+composite answers nothing.`,
 		Example: `  vacancy create scribe --capability "repeats what it hears"
   vacancy create clerk --capability "answers letters" --substrate http:http://127.0.0.1:9000/answer
+  vacancy create sage --capability "knows things" --substrate ollama:llama3.2
   vacancy create alice --capability "as before" --import alice.vacancy.json`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +58,7 @@ NAME FILE" what it asks them. Without a plan a composite answers nothing.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&capability, "capability", "", "what the vacant can do, for its card (required)")
-	fs.StringVar(&substrate, "substrate", "echo", "its substrate: echo, http:URL or composite")
+	fs.StringVar(&substrate, "substrate", "echo", "its substrate: echo, http:URL, ollama:MODEL, openai:URL#MODEL or composite")
 	fs.StringVar(&tenant, "tenant", "", "the tenant it is hosted for, if not you")
 	fs.StringVar(&from, "import", "", "an export, a seed or a home directory of the reference, instead of a new key")
 	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -50,6 +52,7 @@ $VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 	witnessFlag(cmd.Flags(), &o.witnesses)
 	logFlag(cmd.Flags(), &o.log)
 	newFlag(cmd.Flags(), &o.fresh)
+	workFlag(cmd.Flags(), &o.work)
 	dataFlag(cmd.Flags(), &data)
 	return cmd
 }
@@ -61,9 +64,27 @@ type devOptions struct {
 	witnesses []string
 	log       string
 	fresh     bool // --new
+	work      time.Duration
+}
+
+// workFlag adds --work.
+func workFlag(fs *pflag.FlagSet, work *time.Duration) {
+	fs.DurationVar(work, "work", call.DefaultWork, "how long an answer may take, 1s to 15m")
+}
+
+// checkWork checks the value of --work.
+func checkWork(work time.Duration) error {
+	const least, most = time.Second, 15 * time.Minute
+	if work < least || work > most {
+		return problem.New(problem.Usage, "--work: expected 1s to 15m, got %v", work)
+	}
+	return nil
 }
 
 func (a *app) dev(ctx context.Context, data string, o devOptions) error {
+	if err := checkWork(o.work); err != nil {
+		return err
+	}
 	public, err := listenLoopback(o.listen)
 	if err != nil {
 		return err
@@ -71,7 +92,7 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) error {
 	url := "http://" + public.Addr().String()
 	h := hostRun{
 		data: data, cluster: o.cluster, log: o.log,
-		config:  standalone.Config{URL: url, AllowLoopback: true, New: o.fresh},
+		config:  standalone.Config{URL: url, AllowLoopback: true, New: o.fresh, Work: o.work},
 		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
 	}
 	return a.runHost(ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {

@@ -8,14 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -69,7 +67,7 @@ func (a *app) askLocal(ctx context.Context, l *doctor.Local, c *admin.Client) er
 			return err
 		}
 		for _, v := range page.Vacants {
-			if !strings.HasPrefix(v.Substrate, substrate.KindHTTP+":") {
+			if !hasEndpoint(&v) {
 				continue
 			}
 			agent := doctor.Agent{Name: v.Name}

@@ -74,11 +74,15 @@ The first interrupt refuses new calls and lets those under way end.`,
 	witnessFlag(fs, &o.witnesses)
 	logFlag(fs, &o.log)
 	newFlag(fs, &o.fresh)
+	workFlag(fs, &o.work)
 	dataFlag(fs, &data)
 	return cmd
 }
 
 func (a *app) serve(ctx context.Context, data string, o serveOptions) error {
+	if err := checkWork(o.work); err != nil {
+		return err
+	}
 	base, err := o.base()
 	if err != nil {
 		return err
@@ -111,7 +115,7 @@ func (a *app) serve(ctx context.Context, data string, o serveOptions) error {
 	https := base.Scheme == "https"
 	h := hostRun{
 		data: data, cluster: o.cluster, log: o.log,
-		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh},
+		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh, Work: o.work},
 		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
 			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, limits, next))
 		}},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -72,7 +71,7 @@ substrates are for the operator. The start of the parent's id is appended to its
 	fs.StringVar(&path, "path", "", "D1, D2, D3, D4 or D5 (required)")
 	fs.StringVar(&s.Name, "name", "", "the child's name (required)")
 	fs.StringVar(&s.Capability, "capability", "", "what the child can do (default: as its parent)")
-	fs.StringVar(&s.Substrate, "substrate", "", "its substrate: echo, http:URL or composite (default: as its parent, a composite's child echo)")
+	fs.StringVar(&s.Substrate, "substrate", "", "its substrate, as of create (default: as its parent, a composite's child echo)")
 	fs.StringSliceVar(&s.Tools, "tools", nil, "`TOOLS` it may use, with commas between; may be repeated")
 	fs.StringVar(&s.Rule, "rule", "", "with D1: the rule that it has beside its parent's")
 	fs.StringVar(&s.With, "with", "", "with D4: the other `PARENT`, hosted here too")
@@ -153,17 +152,10 @@ func once(list []string) (out []string) {
 func servedAlike(a, b string) string {
 	of := func(text string) string {
 		s, err := substrate.Parse(text)
-		switch {
-		case err != nil || s.Kind == plan.Kind:
-			return ""
-		case s.Kind != substrate.KindHTTP:
-			return s.Kind
-		}
-		u, err := url.Parse(s.Argument)
-		if err != nil {
+		if err != nil || s.Kind == plan.Kind {
 			return ""
 		}
-		return s.Kind + ":" + strings.ToLower(u.Hostname())
+		return s.Family()
 	}
 	if by := of(a); by == of(b) {
 		return by

@@ -97,15 +97,16 @@ func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, e
 // without a policy. A child that may reach nothing could never answer.
 func reaches(spec *vacants.SpawnSpec, thinks string) error {
 	s, err := substrate.Parse(thinks)
-	if err != nil || s.Kind != substrate.KindHTTP {
+	at := s.Endpoint()
+	if err != nil || at == "" {
 		return nil // opening it reports what is wrong
 	}
 	switch spec.Outbound {
 	case composite.NoExternal:
-		return problem.Invalid("outbound", "parent-permitted or unrestricted for a child that "+s.Kind+":URL thinks for, which could not answer else", string(spec.Outbound))
+		return problem.Invalid("outbound", "parent-permitted or unrestricted for a child whose substrate is at a URL, which could not answer else", string(spec.Outbound))
 	case composite.ParentPermitted:
-		if !slices.Contains(spec.Tools, s.Argument) {
-			spec.Tools = append(slices.Clone(spec.Tools), s.Argument)
+		if !slices.Contains(spec.Tools, at) {
+			spec.Tools = append(slices.Clone(spec.Tools), at)
 		}
 	}
 	return nil

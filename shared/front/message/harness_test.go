@@ -91,7 +91,7 @@ func (h *testServer) Vacant(_ context.Context, id identity.ID, _ bool) (call.Vac
 	if k == nil {
 		return call.Vacant{}, false, nil
 	}
-	return call.Vacant{ID: id, State: h.states[id], Floor: h.floors[id], Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: k}, true, nil
+	return call.Vacant{ID: id, State: h.states[id], Floor: h.floors[id], Behaviour: substrate.Behaviour(echo.Substrate), Signer: k}, true, nil
 }
 
 func (h *testServer) Show(ctx context.Context, id identity.ID) (vacants.Record, bool, error) {

@@ -10,8 +10,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// retryAfter is the Retry-After of a pending call, in seconds.
-const retryAfter = "1"
+// Retry-After of a pending call, and of one whose agent has too much to do, in
+// seconds.
+const (
+	retryAfter = "1"
+	busyAfter  = "5"
+)
 
 func write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
@@ -54,6 +58,9 @@ func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	}
 	if o.State == call.Pending {
 		w.Header().Set("Retry-After", retryAfter)
+	}
+	if o.Problem != nil && o.Problem.Kind == problem.SubstrateBusy {
+		w.Header().Set("Retry-After", busyAfter)
 	}
 	if o.Chain {
 		m.raw("expected_seq", strconv.AppendInt(nil, o.ExpectedSeq, 10))

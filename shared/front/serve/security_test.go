@@ -29,7 +29,7 @@ import (
 // spy counts its answers.
 type spy struct{ runs atomic.Int64 }
 
-func (s *spy) Answer(context.Context, substrate.Question) (string, error) {
+func (s *spy) answer(context.Context, substrate.Request) (string, error) {
 	s.runs.Add(1)
 	return "done", nil
 }
@@ -59,7 +59,7 @@ func TestAnImportRunsNothingASecondTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	thinks := &spy{}
-	one, two := newServer(t, memory.New(), thinks, slog.New(slog.DiscardHandler)), newServer(t, memory.New(), thinks, slog.New(slog.DiscardHandler))
+	one, two := newServer(t, memory.New(), substrate.Func(thinks.answer), slog.New(slog.DiscardHandler)), newServer(t, memory.New(), substrate.Func(thinks.answer), slog.New(slog.DiscardHandler))
 	spec := vacants.Spec{Name: "demo", Capability: "x", Substrate: "spy", Key: key}
 	made, err := one.Vacants.Create(t.Context(), spec)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestNoHandlerLogsWhatAStrangerSendsAtLength(t *testing.T) {
 	var log bytes.Buffer
 	broken := atomic.Bool{}
 	s := &failing{Store: memory.New(), broken: &broken}
-	h := newServer(t, s, &spy{}, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	h := newServer(t, s, substrate.Func((&spy{}).answer), slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	translog, err := h.OpenLog(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestNoHandlerLogsWhatAStrangerSendsAtLength(t *testing.T) {
 // nobody: the same reads, as many of them one after another.
 func TestACallToAClosedChildCostsAsMuchAsToNobody(t *testing.T) {
 	s := &counting{Store: memory.New()}
-	h := newServer(t, s, &spy{}, slog.New(slog.DiscardHandler))
+	h := newServer(t, s, substrate.Func((&spy{}).answer), slog.New(slog.DiscardHandler))
 	firm, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "x", Substrate: "spy"})
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestACallToAClosedChildCostsAsMuchAsToNobody(t *testing.T) {
 // grow with closed children and tombstones.
 func TestTheHostsCardCostsTheSameBesideManyChildren(t *testing.T) {
 	s := &counting{Store: memory.New()}
-	h := newServer(t, s, &spy{}, slog.New(slog.DiscardHandler))
+	h := newServer(t, s, substrate.Func((&spy{}).answer), slog.New(slog.DiscardHandler))
 	firm, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "zfirm", Capability: "x", Substrate: "spy"})
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func TestTheHostsCardCostsTheSameBesideManyChildren(t *testing.T) {
 	}
 	reads := func() int64 { // by another process, which remembers nothing
 		t.Helper()
-		cold := newServer(t, s, &spy{}, slog.New(slog.DiscardHandler))
+		cold := newServer(t, s, substrate.Func((&spy{}).answer), slog.New(slog.DiscardHandler))
 		before := s.reads.Load()
 		w := httptest.NewRecorder()
 		serve.Public(cold.Message).ServeHTTP(w, httptest.NewRequest("GET", "/card", nil))

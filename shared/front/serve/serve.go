@@ -23,6 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -100,6 +101,8 @@ type Endpoint struct {
 	Handler  http.Handler
 	// Streams removes the write limit, for the admin socket.
 	Streams bool
+	// Work is how long answers may take, if longer than call.DefaultWork.
+	Work time.Duration
 }
 
 // Run serves endpoints until ctx ends or one of them fails, then gives running
@@ -138,6 +141,9 @@ func httpServer(d Endpoint, log *slog.Logger) *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	if d.Work > call.DefaultWork {
+		s.WriteTimeout += d.Work - call.DefaultWork
 	}
 	if d.Streams {
 		s.WriteTimeout = 0

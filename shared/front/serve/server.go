@@ -38,6 +38,8 @@ type Config struct {
 	AllowLoopback bool
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
+	// Models makes the substrates that send requests as their vacants; nil: none.
+	Models func(*outbound.Client) substrate.Kinds
 	// URL is the base URL, as callers reach the host; "" means the URL that PUT
 	// /v1/admin/host stores.
 	URL string
@@ -47,6 +49,8 @@ type Config struct {
 	// Operator checks the operator's key in requests to Admin, under any Host.
 	// nil: the listener of Admin admits only the operator.
 	Operator  admin.Checker
+	// Work bounds the answer to a call; 0: call.DefaultWork.
+	Work      time.Duration
 	Stage     string        // reported by GET /v1/admin/host; "" outside a stage
 	Version   string        // of Vacancy, reported there too
 	Retention time.Duration // of texts; textkeys.MinRetention if 0
@@ -93,20 +97,23 @@ func (h Config) Open() (*Server, error) {
 	}
 	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, Elsewhere: h.Elsewhere, Neighbours: h.AllowLoopback, Endpoints: records})
 	client := outbound.New(outbound.Options{
-		AllowLoopback: h.AllowLoopback, Guard: egress.Guard{Vacants: records, Manifests: reg}.Permit,
+		AllowLoopback: h.AllowLoopback, Timeout: max(h.Work, outbound.DefaultTimeout), Guard: egress.Guard{Vacants: records, Manifests: reg}.Permit,
 	})
 	kinds := substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpagent.New(client)}
 	maps.Copy(kinds, h.Substrates)
+	if h.Models != nil {
+		maps.Copy(kinds, h.Models(client))
+	}
 	composites := delegation.New(delegation.Config{Store: h.Store, Substrates: kinds, Now: h.Now, Rand: h.Rand})
 	directory := vacants.New(vacants.Config{
 		Records: records, Registry: reg, Vault: h.Vault, Substrates: kinds, Rand: h.Rand, Identity: h.Identity,
-		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Question) (string, error) {
+		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
 			return composites.Answer(ctx, v, calls, q)
 		},
 	})
 	keys := textkeys.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
 	calls := call.New(call.Config{
-		Store: h.Store, Directory: directory, Texts: keys, Now: h.Now, Rand: h.Rand,
+		Store: h.Store, Directory: directory, Texts: keys, Now: h.Now, Rand: h.Rand, Work: h.Work,
 		Self: directory.SelfID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
 		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
 	})

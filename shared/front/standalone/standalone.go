@@ -10,6 +10,7 @@ package standalone
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -34,6 +35,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -68,10 +70,12 @@ type Config struct {
 	New bool
 	// WrapStore, if set, wraps the data file.
 	WrapStore func(store.Store) store.Store
-	Version   string // of Vacancy, for GET /v1/admin/host
-	Log       *slog.Logger
-	Now       func() time.Time
-	Rand      io.Reader // safe for concurrent use
+	// Work bounds the answer to a call; 0: call.DefaultWork.
+	Work    time.Duration
+	Version string // of Vacancy, for GET /v1/admin/host
+	Log     *slog.Logger
+	Now     func() time.Time
+	Rand    io.Reader // safe for concurrent use
 }
 
 // Host is the host of a data directory in this process, which holds the lock of
@@ -121,8 +125,8 @@ func Open(c Config) (*Host, error) {
 	c.Log = slog.New(counted)
 	host := &Host{Store: file, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second)}
 	server, err := serve.Config{
-		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, Substrates: c.Substrates,
-		URL: c.URL, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
+		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, Substrates: c.Substrates, Models: openai.Kinds,
+		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
 		Reindex:   http.HandlerFunc(host.reindex),
 		Elsewhere: true, SealsLog: true, Causes: true,
@@ -208,9 +212,6 @@ const (
 	reachEvery = time.Minute
 )
 
-// CallGrace is enough for the slowest call and the writing of its answer.
-const CallGrace = call.DefaultWork + call.Grace
-
 // gcPercent lets the heap, which is a few megabytes, grow to five times the
 // live data: measured, a tenth less CPU for each call at 15 MB more memory.
 const gcPercent = 400
@@ -226,7 +227,7 @@ type Running struct {
 	Index search.Index
 	// Witnesses are verifier keys of unregistered witnesses that may cosign the log.
 	Witnesses []string
-	// Grace is how long running calls may take to end; 0: CallGrace.
+	// Grace is how long running calls may take to end; 0: enough for the slowest.
 	Grace time.Duration
 	// Endpoints, if set, wraps the endpoints: the public one, then the admin socket.
 	Endpoints func(...serve.Endpoint) []serve.Endpoint
@@ -237,7 +238,7 @@ type Running struct {
 func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) error) (err error) {
 	defer r.Public.Close()
 	if r.Grace == 0 {
-		r.Grace = CallGrace
+		r.Grace = cmp.Or(h.config.Work, call.DefaultWork) + call.Grace
 	}
 	socket, err := serve.ListenAdmin(h.config.Dir, h.config.Rand)
 	if err != nil {
@@ -272,7 +273,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 		public = r.Wrap(public)
 	}
 	endpoints := []serve.Endpoint{
-		{Listener: r.Public, Handler: public},
+		{Listener: r.Public, Handler: public, Work: h.config.Work},
 		{Listener: socket, Handler: serve.AdminHandler(socket, h.Admin()), Streams: true},
 	}
 	if r.Endpoints != nil {

@@ -49,7 +49,7 @@ func CauseOf(failure error, took time.Duration) *Cause {
 		c.Text = c.Text[:maxCause]
 	}
 	var agent *AgentError
-	if errors.As(err, &agent) {
+	if errors.As(failure, &agent) {
 		c.Status, c.Body = agent.Status, agent.Body
 	}
 	return c

@@ -36,7 +36,7 @@ func newFamily(t *testing.T) *family {
 	t.Helper()
 	f := &family{parent: newKey(t), child: newKey(t), sibling: newKey(t), stranger: newKey(t), store: memory.New(), now: time.Now()}
 	parent := f.parent.ID()
-	f.vacant = call.Vacant{ID: f.child.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: f.child,
+	f.vacant = call.Vacant{ID: f.child.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: f.child,
 		Parent: &parent, Closed: true, Reach: composite.ParentOnly, HasKin: true}
 	return f
 }

@@ -37,7 +37,7 @@ func warmed(t *testing.T, s store.Store) *warmHost { return warmedAs(t, s, func(
 func warmedAs(t *testing.T, s store.Store, is func(*call.Vacant)) *warmHost {
 	t.Helper()
 	w := &warmHost{store: s, vacant: newKey(t), caller: newKey(t)}
-	echoes := substrate.Behaviour(echo.Substrate{})
+	echoes := substrate.Behaviour(echo.Substrate)
 	parent := w.caller.ID()
 	vacant := call.Vacant{ID: w.vacant.ID(), State: lifecycle.Active, Signer: w.vacant, Parent: &parent,
 		Behaviour: func(ctx context.Context, host *call.Host, e envelope.Envelope) (envelope.Message, error) {

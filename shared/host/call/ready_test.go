@@ -31,7 +31,7 @@ func guarded(t *testing.T, s store.Store, vacant *identity.Key, state lifecycle.
 	return call.New(call.Config{
 		Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader,
 		Directory: call.Single{
-			ID: vacant.ID(), State: state, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant, Ready: v.ready,
+			ID: vacant.ID(), State: state, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant, Ready: v.ready,
 		},
 	})
 }

@@ -36,7 +36,7 @@ func hostOf(t *testing.T, s store.Store, vacant *identity.Key, ledger call.Ledge
 	t.Helper()
 	return call.New(call.Config{
 		Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Ledger: ledger,
-		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant},
+		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant},
 	})
 }
 

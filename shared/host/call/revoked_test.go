@@ -51,7 +51,7 @@ func registered(t *testing.T, s store.Store, vacant *identity.Key, r *register, 
 	t.Helper()
 	return call.New(call.Config{
 		Store: s, Texts: newTexts(t, s), Now: now, Rand: rand.Reader, Revoked: r.Revoked,
-		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant},
+		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant},
 	})
 }
 
@@ -173,7 +173,7 @@ func (m *meeting) Revoked(_ context.Context, ids ...identity.ID) ([]bool, error)
 func TestTheRevocationIsReadBesideTheRecord(t *testing.T) {
 	vacant, caller, s := newKey(t), newKey(t), memory.New()
 	m := &meeting{record: make(chan struct{}), revoked: make(chan struct{}),
-		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate{}), Signer: vacant}}
+		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant}}
 	h := call.New(call.Config{Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Revoked: m.Revoked, Directory: m})
 	if o := h.Send(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hi")); o.Problem != nil {
 		t.Errorf("Send() = %v, want the answer", o.Problem)

@@ -1,13 +1,15 @@
 // Package substrate is the port to what answers for a vacant: an echo, an HTTP
-// endpoint, later a model. Each adapter is a package below this one.
+// endpoint, a model. Each adapter is a package below this one and passes the
+// contract in package substratetest.
 //
-// The invariant: a substrate sees the caller's text and both ids, never an
+// The invariant: a substrate sees the conversation and both ids, never an
 // envelope, a signature or a key, so it cannot act as the vacant.
 package substrate
 
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -21,40 +23,146 @@ import (
 // every store (shared/README §3).
 const MaxText = 300 << 10
 
-// Question is one call as a substrate sees it.
-type Question struct {
-	Text      string // the message's texts, joined by one space
+// Request asks for the next turn of a conversation.
+type Request struct {
 	Caller    identity.ID
 	Vacant    identity.ID // the vacant that is asked
 	ContextID *string     // the caller's thread; nil if it named none
+	Turns     []Turn      // oldest first; the last is the caller's, and not empty
 }
 
-// Substrate answers questions. It is safe for concurrent use and honours its
-// context, whose deadline leaves the host the time to sign and keep the
-// answer. The text is UTF-8 of at most MaxText bytes. An error of kind
-// problem.Deadline means that time ran out; any other, that the substrate
-// failed.
+// Turn is what one side has said.
+type Turn struct {
+	Role Role
+	Text string
+}
+
+// Role is a side of a conversation.
+type Role string
+
+// The sides.
+const (
+	Caller Role = "caller"
+	Agent  Role = "agent"
+)
+
+// Ask is the Request of a caller's first words.
+func Ask(caller, vacant identity.ID, text string) Request {
+	return Request{Caller: caller, Vacant: vacant, Turns: []Turn{{Caller, text}}}
+}
+
+// Text is what is to be answered: the text of the last turn.
+func (r *Request) Text() string { return r.Turns[len(r.Turns)-1].Text }
+
+// Event is a part of an answer: Text, Thought, Usage or Done.
+type Event interface{ event() }
+
+type (
+	// Text is the next piece of the answer, UTF-8 by itself.
+	Text string
+	// Thought is a piece of what the model thought before it answered. It is no
+	// part of the answer.
+	Thought string
+	// Usage is what the answer has used so far; later ones replace earlier ones.
+	Usage struct {
+		In, Out, Cached int // tokens; Cached is a part of In
+	}
+	// Done is the last event of an answer, and why it ends.
+	Done string
+)
+
+func (Text) event()    {}
+func (Thought) event() {}
+func (Usage) event()   {}
+func (Done) event()    {}
+
+// Why an answer ends.
+const (
+	Stop   Done = "stop"
+	Length Done = "length" // the model may say no more
+)
+
+// Substrate answers. It is safe for concurrent use and honours its context,
+// whose deadline leaves the host the time to sign and keep the answer.
+//
+// The events of Infer end with Done, or with an error, beside which the event is
+// nil. An error of kind Deadline means that time ran out; the kinds Substrate…
+// say why the substrate failed, for its operator. The consumer may stop early.
 type Substrate interface {
-	Answer(ctx context.Context, q Question) (text string, err error)
+	Infer(ctx context.Context, r Request) iter.Seq2[Event, error]
+}
+
+// Func is a Substrate whose answers come in one piece.
+type Func func(ctx context.Context, r Request) (string, error)
+
+// Infer calls f when its events are read.
+func (f Func) Infer(ctx context.Context, r Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		text, err := f(ctx, r)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if text == "" || yield(Text(text), nil) {
+			yield(Stop, nil)
+		}
+	}
+}
+
+// Answer is the events of an answer together.
+type Answer struct {
+	Text  string
+	Usage *Usage // nil if none was reported
+	Why   Done
+}
+
+// Fold reads an answer to its end. More than MaxText bytes of text are an error
+// of kind SubstrateTooLarge, events that end without Done one of kind
+// SubstrateUnavailable.
+func Fold(events iter.Seq2[Event, error]) (Answer, error) {
+	var a Answer
+	var text strings.Builder
+	for e, err := range events {
+		if err != nil {
+			return Answer{}, err
+		}
+		switch e := e.(type) {
+		case Text:
+			if text.Len()+len(e) > MaxText {
+				return Answer{}, TooLarge(text.Len() + len(e))
+			}
+			text.WriteString(string(e))
+		case Usage:
+			a.Usage = &e
+		case Done:
+			a.Text, a.Why = text.String(), e
+			return a, nil
+		}
+	}
+	return Answer{}, problem.New(problem.SubstrateUnavailable, "the agent's answer ends in the middle")
+}
+
+// TooLarge is the error of a text of at least n bytes, more than MaxText.
+func TooLarge(n int) error {
+	return &problem.Error{Kind: problem.SubstrateTooLarge, Field: "text of the agent's answer", Want: fmt.Sprintf("at most %d bytes", MaxText), Got: fmt.Sprint(n)}
 }
 
 // Behaviour makes s the behaviour of a vacant: one part, ROLE_AGENT.
 func Behaviour(s Substrate) call.Behaviour {
 	return func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
-		text, err := s.Answer(ctx, Question{Text: e.Payload.Text(), Caller: e.From, Vacant: e.To, ContextID: e.Payload.ContextID})
+		r := Ask(e.From, e.To, e.Payload.Text())
+		r.ContextID = e.Payload.ContextID
+		a, err := Fold(s.Infer(ctx, r))
 		if err != nil {
 			return envelope.Message{}, err
 		}
-		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{text}}, nil
+		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{a.Text}}, nil
 	}
 }
 
 // Spec names a substrate by kind and argument. Its text form, stored in a
 // vacant's record, is KIND or KIND:ARGUMENT.
 type Spec struct{ Kind, Argument string }
-
-// KindHTTP is the kind of a bare URL.
-const KindHTTP = "http"
 
 // Parse parses a Spec: echo, http:https://example.com/answer, or as a shorthand
 // https://example.com/answer.

@@ -3,9 +3,11 @@ package substrate_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -45,33 +47,30 @@ func TestSpecsAreReadAndWritten(t *testing.T) {
 	}
 }
 
-type fixed struct {
-	asked *substrate.Question
-	err   error
-}
-
-func (f fixed) Answer(_ context.Context, q substrate.Question) (string, error) {
-	*f.asked = q
-	return "text", f.err
+func fixed(asked *substrate.Request, err error) substrate.Substrate {
+	return substrate.Func(func(_ context.Context, r substrate.Request) (string, error) {
+		*asked = r
+		return "text", err
+	})
 }
 
 func TestASubstrateSeesTheQuestionAndNothingOfTheEnvelope(t *testing.T) {
-	var asked substrate.Question
+	var asked substrate.Request
 	id := "ctx"
 	e := envelope.Envelope{From: identity.ID{1}, To: identity.ID{2}, Seq: 7, Signature: []byte{9}, IdempotencyKey: "k",
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"a", "b"}, ContextID: &id}}
-	m, err := substrate.Behaviour(fixed{asked: &asked})(context.Background(), nil, e)
+	m, err := substrate.Behaviour(fixed(&asked, nil))(context.Background(), nil, e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(substrate.Question{Text: "a b", Caller: e.From, Vacant: e.To, ContextID: &id}, asked); diff != "" {
+	if diff := cmp.Diff(substrate.Request{Caller: e.From, Vacant: e.To, ContextID: &id, Turns: []substrate.Turn{{Role: substrate.Caller, Text: "a b"}}}, asked); diff != "" {
 		t.Errorf("question (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(envelope.Message{Role: envelope.RoleAgent, Parts: []string{"text"}}, m); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 	want := errors.New("failed")
-	if _, err := substrate.Behaviour(fixed{asked: &asked, err: want})(context.Background(), nil, e); !errors.Is(err, want) {
+	if _, err := substrate.Behaviour(fixed(&asked, want))(context.Background(), nil, e); !errors.Is(err, want) {
 		t.Errorf("Behaviour() = %v, want the substrate's error", err)
 	}
 }
@@ -97,4 +96,55 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("Parse(%q) = %v, but its text %q reads as %v, %v", in, s, s, again, err)
 		}
 	})
+}
+
+// events are a script of events.
+func events(all ...any) func(func(substrate.Event, error) bool) {
+	return func(yield func(substrate.Event, error) bool) {
+		for _, one := range all {
+			e, _ := one.(substrate.Event)
+			err, _ := one.(error)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func TestFoldTakesTheTextAndTheLastUsage(t *testing.T) {
+	got, err := substrate.Fold(events(substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{In: 1}, substrate.Text("b"), substrate.Usage{In: 2, Out: 3}, substrate.Length))
+	want := substrate.Answer{Text: "ab", Usage: &substrate.Usage{In: 2, Out: 3}, Why: substrate.Length}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
+	}
+	failure := errors.New("failed")
+	if got, err := substrate.Fold(events(substrate.Text("a"), failure)); !errors.Is(err, failure) || got.Text != "" {
+		t.Errorf("Fold() = %q, %v; want the failure and no text", got.Text, err)
+	}
+	if _, err := substrate.Fold(events(substrate.Text("a"))); !problem.Is(err, problem.SubstrateUnavailable) {
+		t.Errorf("Fold() without Done = %v, want SubstrateUnavailable", err)
+	}
+	half := substrate.Text(strings.Repeat("x", substrate.MaxText/2+1))
+	if _, err := substrate.Fold(events(half, half, substrate.Stop)); !problem.Is(err, problem.SubstrateTooLarge) {
+		t.Errorf("Fold() of much = %v, want SubstrateTooLarge", err)
+	}
+}
+
+func TestSpecsNameTheirEndpointAndFamily(t *testing.T) {
+	for in, want := range map[string][2]string{
+		"echo":                                 {"", "echo"},
+		"composite":                            {"", "composite"},
+		"https://Agent.Example.:8443/a?b=c":    {"https://Agent.Example.:8443/a?b=c", "http:agent.example"},
+		"http:http://[::ffff:127.0.0.1]/":      {"http://[::ffff:127.0.0.1]/", "http:127.0.0.1"},
+		"openai:http://10.0.0.7:8000/v1#Qwen":  {"http://10.0.0.7:8000/v1/chat/completions", "model:qwen"},
+		"openai:http://127.0.0.1:8000/v1/#a#b": {"http://127.0.0.1:8000/v1/chat/completions", "model:a#b"},
+		"ollama:qwen":                          {"http://127.0.0.1:11434/v1/chat/completions", "model:qwen"},
+		"openai:http://127.0.0.1:8000/v1":      {"", "openai:http://127.0.0.1:8000/v1"},
+		"ollama":                               {"", "ollama"},
+	} {
+		s, err := substrate.Parse(in)
+		if got := [2]string{s.Endpoint(), s.Family()}; err != nil || got != want {
+			t.Errorf("%s: endpoint and family %q, %v; want %q", in, got, err, want)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -23,11 +24,14 @@ func (v *Directory) CheckAgent(ctx context.Context, id identity.ID) error {
 		return err
 	}
 	spec, s, err := v.openSubstrate(r.Substrate, nil)
-	if err != nil || spec.Kind != substrate.KindHTTP {
+	if err != nil || spec.Endpoint() == "" {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	_, err = s.Answer(ctx, substrate.Question{Text: CheckText, Caller: id, Vacant: id})
+	_, err = substrate.Fold(s.Infer(ctx, substrate.Ask(id, id, CheckText)))
+	if _, _, ok := spec.Model(); ok && problem.Is(err, problem.Deadline) {
+		return nil // it is there: a model is loaded for the first question, which may take long
+	}
 	return err
 }

@@ -91,7 +91,7 @@ func (v *Directory) openSubstrate(text string, calls *call.Host) (substrate.Spec
 	if spec.Argument != "" {
 		return spec, nil, problem.Invalid("substrate", plan.Kind+" alone", "an argument")
 	}
-	return spec, planned{v, calls}, nil
+	return spec, substrate.Func(planned{v, calls}.answer), nil
 }
 
 // planned is the substrate of vacants with a plan.
@@ -100,9 +100,9 @@ type planned struct {
 	calls   *call.Host
 }
 
-// Answer fails with the kinds with which agents fail, so that callers cannot tell
+// answer fails with the kinds with which agents fail, so that callers cannot tell
 // composites from other vacants.
-func (c planned) Answer(ctx context.Context, q substrate.Question) (string, error) {
+func (c planned) answer(ctx context.Context, q substrate.Request) (string, error) {
 	text, err := c.vacants.Composites(ctx, c.vacants, c.calls, q)
 	if err == nil || problem.Is(err, problem.Deadline) || problem.Of(err).Kind.IsFailure() {
 		return text, err

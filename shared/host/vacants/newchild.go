@@ -152,9 +152,9 @@ func (b *newChild) planManifest(spec substrate.Spec) error {
 		if closed {
 			m.Outbound = composite.NoExternal
 		}
-		if closed && spec.Kind == substrate.KindHTTP {
+		if at := spec.Endpoint(); closed && at != "" {
 			m.Outbound = composite.ParentPermitted
-			tools = appendOnce(tools, spec.Argument)
+			tools = appendOnce(tools, at)
 		}
 		if !closed && b.limit() != "" {
 			m.Outbound = b.limit()

@@ -204,8 +204,8 @@ func (s *SpawnSpec) hasTools(m *composite.Manifest, thinks string) bool {
 	asked, got := s.Tools, m.Added
 	if s.Path == closedPath {
 		got = m.Tools()
-		if spec, err := substrate.Parse(thinks); err == nil && spec.Kind == substrate.KindHTTP && s.Outbound == "" {
-			asked = appendOnce(slices.Clone(asked), spec.Argument)
+		if spec, err := substrate.Parse(thinks); err == nil && spec.Endpoint() != "" && s.Outbound == "" {
+			asked = appendOnce(slices.Clone(asked), spec.Endpoint())
 		}
 	} else {
 		asked = without(asked, m.Inherited)

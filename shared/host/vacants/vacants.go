@@ -56,7 +56,7 @@ const defaultKeyTime = 10 * time.Minute
 
 // Composites answers a question to a vacant by its plan: it asks the children in
 // v through calls.
-type Composites func(ctx context.Context, v *Directory, calls *call.Host, q substrate.Question) (string, error)
+type Composites func(ctx context.Context, v *Directory, calls *call.Host, q substrate.Request) (string, error)
 
 // Directory manages the vacants of one host. It is safe for concurrent use, and
 // any number of hosts may share a store.

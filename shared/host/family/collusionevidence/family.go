@@ -2,11 +2,7 @@ package collusionevidence
 
 import (
 	"context"
-	"net/netip"
-	"net/url"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -23,39 +19,14 @@ const (
 	large    = "too large to read"
 )
 
-// familyOf is the name by which two substrates, in text form, are compared: of
-// an endpoint its host, because one model may have many paths and ports. "" is
+// familyOf is the name by which two substrates, in text form, are compared. "" is
 // unknown.
 func familyOf(text string) string {
 	s, err := substrate.Parse(text)
 	if err != nil || s.Kind == plan.Kind {
 		return ""
 	}
-	if s.Kind != substrate.KindHTTP {
-		return s.String()
-	}
-	u, err := url.Parse(s.Argument)
-	if err != nil {
-		return ""
-	}
-	host := hostOf(u.Hostname())
-	if host == "" {
-		return ""
-	}
-	return s.Kind + ":" + host
-}
-
-// hostOf is the normal form of a host name; "" if it is not ASCII, which no
-// substrate has.
-func hostOf(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		return ""
-	}
-	name = strings.TrimSuffix(strings.ToLower(name), ".")
-	if a, err := netip.ParseAddr(name); err == nil {
-		return a.Unmap().String()
-	}
-	return name
+	return s.Family()
 }
 
 // families sets the family of the vacant's substrate. For a composite parent it

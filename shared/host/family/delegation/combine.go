@@ -74,7 +74,7 @@ func (r *run) bySubstrate(ctx context.Context, results []result) (string, error)
 		return "", err
 	}
 	q := r.question
-	dst := canon.AppendString([]byte(`{"input":`), q.Text)
+	dst := canon.AppendString([]byte(`{"input":`), q.Text())
 	dst = append(dst, `,"results":[`...)
 	for i, res := range results {
 		if i > 0 {
@@ -83,8 +83,10 @@ func (r *run) bySubstrate(ctx context.Context, results []result) (string, error)
 		dst = canon.AppendString(append(dst, `{"kind":`...), res.kind)
 		dst = append(canon.AppendString(append(dst, `,"text":`...), res.text), '}')
 	}
-	q.Text = string(append(dst, "]}"...))
-	return s.Answer(ctx, q)
+	a, err := substrate.Fold(s.Infer(ctx, substrate.Request{
+		Caller: q.Caller, Vacant: q.Vacant, ContextID: q.ContextID, Turns: []substrate.Turn{{Role: substrate.Caller, Text: string(append(dst, "]}"...))}},
+	}))
+	return a.Text, err
 }
 
 func texts(results []result) []string {

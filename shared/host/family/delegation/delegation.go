@@ -94,7 +94,7 @@ func New(c Config) *Runner {
 // Answer answers q by the plan in v of the vacant that is asked, and calls its
 // children through c. Errors are for the log: the pipeline tells the caller only
 // that the vacant failed or that time ran out.
-func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Question) (string, error) {
+func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Request) (string, error) {
 	ctx, w, err := deeper(ctx, q.Vacant)
 	if err != nil {
 		return "", err

@@ -23,9 +23,9 @@ import (
 func TestACompositeAnswersByItsPlan(t *testing.T) {
 	const three = `"delegate":[{"child":"a"},{"child":"b"},{"child":"c"}]`
 	say := func(text string) thinks {
-		return func(context.Context, substrate.Question) (string, error) { return text, nil }
+		return func(context.Context, substrate.Request) (string, error) { return text, nil }
 	}
-	fail := func(context.Context, substrate.Question) (string, error) { return "", errBroken }
+	fail := func(context.Context, substrate.Request) (string, error) { return "", errBroken }
 	for name, c := range map[string]struct {
 		plan  string
 		minds map[string]thinks
@@ -96,7 +96,7 @@ func TestACompositeAnswersByItsPlan(t *testing.T) {
 
 // slow says text after some milliseconds.
 func slow(ms int, text string) thinks {
-	return func(ctx context.Context, _ substrate.Question) (string, error) {
+	return func(ctx context.Context, _ substrate.Request) (string, error) {
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
@@ -106,7 +106,7 @@ func slow(ms int, text string) thinks {
 	}
 }
 
-func never(ctx context.Context, _ substrate.Question) (string, error) {
+func never(ctx context.Context, _ substrate.Request) (string, error) {
 	<-ctx.Done()
 	return "", ctx.Err()
 }
@@ -181,10 +181,10 @@ func TestErrorsOfAChildAreNotShown(t *testing.T) {
 		name string
 		f    thinks
 	}{
-		{"fails", func(context.Context, substrate.Question) (string, error) { return "", errBroken }},
+		{"fails", func(context.Context, substrate.Request) (string, error) { return "", errBroken }},
 		{"is late", never},
-		{"panics", func(context.Context, substrate.Question) (string, error) { panic("drafter") }},
-		{"says too much", func(context.Context, substrate.Question) (string, error) { return "\xff", nil }},
+		{"panics", func(context.Context, substrate.Request) (string, error) { panic("drafter") }},
+		{"says too much", func(context.Context, substrate.Request) (string, error) { return "\xff", nil }},
 	} {
 		h.minds.set("drafter", c.f)
 		h.minds.set("plain", c.f)
@@ -207,9 +207,9 @@ func TestFiveAtOnceToOneChildLeaveBothChainsWhole(t *testing.T) {
 	child := h.spawn(parent.ID, "only")[0]
 	h.set(parent.ID, `{"version":1,"parallel":true,"delegate":[`+strings.Repeat(`{"child":"only","task":"{input}"},`, 4)+`{"child":"only","task":"last"}]}`)
 	var at counter
-	h.minds.set("only", func(ctx context.Context, q substrate.Question) (string, error) {
+	h.minds.set("only", func(ctx context.Context, q substrate.Request) (string, error) {
 		defer at.enter()()
-		return slow(50, q.Text)(ctx, q)
+		return slow(50, q.Text())(ctx, q)
 	})
 	got, failed := h.ask(parent.ID, "x")
 	if failed != nil || got != `["x","x","x","x","last"]` {
@@ -300,7 +300,7 @@ func TestAChildThatCannotAnswerIsNotAskedAndItsLogbookNotWritten(t *testing.T) {
 func TestTheLogSaysOnceWhyAChildDidNotAnswer(t *testing.T) {
 	s := newStore()
 	h, parent, children := firm(t, s, both)
-	h.minds.set("drafter", func(context.Context, substrate.Question) (string, error) { return "", errBroken })
+	h.minds.set("drafter", func(context.Context, substrate.Request) (string, error) { return "", errBroken })
 	_, failed := h.ask(parent.ID, "x")
 	if want := "the vacant failed to answer: child " + children[0].ID.Short() + " failed: broken"; failed == nil || failed.Error() != want {
 		t.Errorf("Send() = %v, want %s", failed, want)
@@ -415,7 +415,7 @@ func TestAReportCountsCallsFailuresAndTheirTime(t *testing.T) {
 	h, parent, children := firm(t, s, `{"version":1,"on_failure":"skip","delegate":[{"child":"drafter"},{"child":"reviewer"}]}`)
 	idle := h.spawn(parent.ID, "idle")[0]
 	calls := 0
-	h.minds.set("drafter", func(ctx context.Context, q substrate.Question) (string, error) {
+	h.minds.set("drafter", func(ctx context.Context, q substrate.Request) (string, error) {
 		if calls++; calls%2 == 0 {
 			return "", errBroken
 		}

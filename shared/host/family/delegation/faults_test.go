@@ -175,7 +175,7 @@ func TestUnknownOutcomeIsResentAndTakenPositionIsResigned(t *testing.T) {
 			h, parent, children := firm(t, s, `{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"drafter"}]}`)
 			calls := &scripted{outcomes: c.outcomes}
 			runner := delegation.New(delegation.Config{Store: s, Now: time.Now, Rand: rand.Reader, Wait: noWait})
-			got, err := runner.Answer(t.Context(), h.vacants, calls, substrate.Question{Text: "x", Vacant: parent.ID})
+			got, err := runner.Answer(t.Context(), h.vacants, calls, substrate.Ask(parent.ID, parent.ID, "x"))
 			switch {
 			case c.fails == problem.Internal && (err != nil || got != "yes"):
 				t.Errorf("Answer() = %q, %v, want yes", got, err)
@@ -209,7 +209,7 @@ func TestWithTooLittleTimeNothingIsAsked(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), margin) // all of it is the pipeline's
 	defer cancel()
 	before := len(h.log(parent.ID))
-	if _, err := h.runner.Answer(ctx, h.vacants, h.calls, substrate.Question{Text: "x", Vacant: parent.ID}); !problem.Is(err, problem.Deadline) {
+	if _, err := h.runner.Answer(ctx, h.vacants, h.calls, substrate.Ask(parent.ID, parent.ID, "x")); !problem.Is(err, problem.Deadline) {
 		t.Errorf("Answer() = %v, want Deadline", err)
 	}
 	if n := len(h.log(parent.ID)) + len(h.log(children[0].ID)) - before; n != 1 {

@@ -31,9 +31,7 @@ import (
 )
 
 // thinks is a substrate made of a function.
-type thinks func(ctx context.Context, q substrate.Question) (string, error)
-
-func (f thinks) Answer(ctx context.Context, q substrate.Question) (string, error) { return f(ctx, q) }
+type thinks = substrate.Func
 
 // minds are the substrates of kind test, by their argument. A missing one
 // answers with its name and the question: "name(text)".
@@ -52,12 +50,12 @@ func (m *minds) set(name string, f thinks) {
 }
 
 func (m *minds) open(name string) (substrate.Substrate, error) {
-	return thinks(func(ctx context.Context, q substrate.Question) (string, error) {
+	return thinks(func(ctx context.Context, q substrate.Request) (string, error) {
 		m.mu.Lock()
 		f := m.m[name]
 		m.mu.Unlock()
 		if f == nil {
-			return name + "(" + q.Text + ")", nil
+			return name + "(" + q.Text() + ")", nil
 		}
 		return f(ctx, q)
 	}), nil
@@ -111,7 +109,7 @@ func (h *fixture) over(s store.Store, work time.Duration) *fixture {
 	o.vacants = hosttest.NewVacants(h, s, time.Now, "http://127.0.0.1:8080", vacants.Config{
 		Vault: h.vault, Wait: h.wait,
 		Substrates: substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open},
-		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Question) (string, error) {
+		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
 			return o.runner.Answer(ctx, v, calls, q)
 		},
 	})

@@ -22,7 +22,7 @@ type run struct {
 	*Runner
 	host
 	walk     walk
-	question substrate.Question
+	question substrate.Request
 	plan     *plan.Plan
 }
 
@@ -54,7 +54,7 @@ func (r *run) sequential(ctx context.Context) (results []result, failed error) {
 	previous := ""
 	for i := range r.plan.Delegate {
 		d := &r.plan.Delegate[i]
-		res, err := r.delegate(ctx, d, d.Fill(r.question.Text, previous))
+		res, err := r.delegate(ctx, d, d.Fill(r.question.Text(), previous))
 		if err != nil {
 			failed = errors.Join(failed, err)
 			if r.plan.OnFailure == plan.Abort || ctx.Err() != nil {
@@ -87,7 +87,7 @@ func (r *run) parallel(ctx context.Context) (results []result, failed error) {
 					all[i].err = fmt.Errorf("delegation panicked: %v\n%s", p, debug.Stack())
 				}
 			}()
-			all[i].result, all[i].err = r.delegate(ctx, d, d.Fill(r.question.Text, ""))
+			all[i].result, all[i].err = r.delegate(ctx, d, d.Fill(r.question.Text(), ""))
 		})
 	}
 	wait.Wait()

@@ -35,6 +35,7 @@ const (
 	maxIdlePerHost  = 64
 	maxIdle         = 256 // strangers choose the hosts; this bounds all connections together
 	idleTimeout     = 90 * time.Second
+	userAgent       = "vacancy"
 )
 
 // Options of a Client. The zero Options allow public addresses only.
@@ -137,7 +138,7 @@ func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 		req.Header = r.Header.Clone()
 	}
 	if req.Header.Get("User-Agent") == "" {
-		req.Header.Set("User-Agent", "vacancy")
+		req.Header.Set("User-Agent", userAgent)
 	}
 	if trace := obs.UsageOf(ctx).Trace(); trace != "" {
 		req.Header.Set(obs.TraceHeader, "Root="+trace)

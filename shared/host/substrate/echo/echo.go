@@ -14,17 +14,17 @@ import (
 const Kind = "echo"
 
 // Substrate answers with the question.
-type Substrate struct{}
+var Substrate substrate.Substrate = substrate.Func(answer)
 
 // New makes the substrate of a spec; echo takes no argument.
 func New(argument string) (substrate.Substrate, error) {
 	if argument != "" {
 		return nil, problem.Invalid("substrate", "echo alone", fmt.Sprintf("%.80q", Kind+":"+argument))
 	}
-	return Substrate{}, nil
+	return Substrate, nil
 }
 
-// Answer is `echo from <short id of the vacant>: <text>`.
-func (Substrate) Answer(_ context.Context, q substrate.Question) (string, error) {
-	return "echo from " + q.Vacant.Short() + ": " + q.Text, nil
+// answer is `echo from <short id of the vacant>: <text>`.
+func answer(_ context.Context, r substrate.Request) (string, error) {
+	return "echo from " + r.Vacant.Short() + ": " + r.Text(), nil
 }

@@ -25,13 +25,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Deadline bounds one request. The context of a behaviour ends 2 s before the
-// host's own deadline (call.Config), which is reserved for signing and storing
-// the answer.
-const Deadline = 25 * time.Second
-
-// Substrate calls one URL.
-type Substrate struct {
+// agent is at one URL.
+type agent struct {
 	client *outbound.Client
 	url    string
 }
@@ -40,35 +35,26 @@ type Substrate struct {
 // the vacant, so client's guard may refuse them.
 func New(client *outbound.Client) func(url string) (substrate.Substrate, error) {
 	return func(url string) (substrate.Substrate, error) {
-		u, err := outbound.ParseURL(url)
-		if err != nil {
-			p := problem.Of(err)
-			return nil, &problem.Error{Kind: p.Kind, Field: "substrate", Want: "http: and " + p.Want, Got: p.Got, Err: p.Err}
+		if err := substrate.CheckURL(url); err != nil {
+			return nil, err
 		}
-		if host := u.Hostname(); strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
-			// A host must have one spelling, because substrates are compared as
-			// evidence.
-			return nil, problem.Invalid("substrate", "a host in ASCII, as in xn--bcher-kva.example", fmt.Sprintf("%.80q", host))
-		}
-		return &Substrate{client: client, url: url}, nil
+		return substrate.Func((&agent{client, url}).answer), nil
 	}
 }
 
-// Answer POSTs {message, caller, vacant, context_id} and returns the text of
+// answer POSTs {message, caller, vacant, context_id} and returns the text of
 // the answer: member text of a JSON object, or the body if it is text/plain. A
 // timeout is a problem of kind Deadline. SubstrateUnavailable means that the
 // endpoint cannot be reached or is out of order (5xx, 408, 429),
 // SubstrateMisconfigured that it may not be reached or answers something else,
 // SubstrateTooLarge that it answers too much. Those say what was expected and what
 // came, and have what it answered as a call.AgentError.
-func (s *Substrate) Answer(ctx context.Context, q substrate.Question) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, Deadline)
-	defer cancel()
+func (s *agent) answer(ctx context.Context, q substrate.Request) (string, error) {
 	r, err := s.post(ctx, q)
 	if err != nil {
-		return "", unreached(err)
+		return "", substrate.Unreached(err)
 	}
-	text, err := answer(&r)
+	text, err := read(&r)
 	if err != nil {
 		return "", &call.AgentError{Status: r.Status, Body: substrate.Excerpt(r.Body), Err: err}
 	}
@@ -82,7 +68,7 @@ const (
 	firstWait   = 50 * time.Millisecond
 )
 
-func (s *Substrate) post(ctx context.Context, q substrate.Question) (r outbound.Reply, err error) {
+func (s *agent) post(ctx context.Context, q substrate.Request) (r outbound.Reply, err error) {
 	request := outbound.Request{
 		Method: http.MethodPost, URL: s.url, Body: appendQuestion(nil, q),
 		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain"}},
@@ -100,40 +86,22 @@ func (s *Substrate) post(ctx context.Context, q substrate.Question) (r outbound.
 	}
 }
 
-// unreached gives the error of a request without an answer its kind.
-func unreached(err error) error {
-	kind := problem.SubstrateUnavailable
-	switch problem.Of(err).Kind {
-	case problem.Deadline, problem.Canceled:
-		return err
-	case problem.TooLarge:
-		kind = problem.SubstrateTooLarge
-	case problem.Forbidden, problem.Untrusted, problem.Malformed, problem.TreeOnly:
-		kind = problem.SubstrateMisconfigured
-	}
-	return problem.New(kind, "the agent gave no answer: %v", err)
-}
-
-// answer is the text of a reply.
-func answer(r *outbound.Reply) (string, error) {
+// read is the text of a reply.
+func read(r *outbound.Reply) (string, error) {
 	if r.Status != http.StatusOK {
-		kind := problem.SubstrateMisconfigured
-		if r.Status >= 500 || r.Status == http.StatusTooManyRequests || r.Status == http.StatusRequestTimeout {
-			kind = problem.SubstrateUnavailable
-		}
-		return "", &problem.Error{Kind: kind, Field: field("status"), Want: "200", Got: fmt.Sprint(r.Status)}
+		return "", substrate.BadStatus(r.Status)
 	}
-	text, err := read(*r)
+	text, err := textOf(r)
 	if err == nil && len(text) > substrate.MaxText {
-		err = &problem.Error{Kind: problem.SubstrateTooLarge, Field: field("text"), Want: fmt.Sprintf("at most %d bytes", substrate.MaxText), Got: fmt.Sprint(len(text))}
+		err = substrate.TooLarge(len(text))
 	}
 	return text, err
 }
 
 // appendQuestion appends the request body.
-func appendQuestion(b []byte, q substrate.Question) []byte {
+func appendQuestion(b []byte, q substrate.Request) []byte {
 	b = append(b, `{"message":`...)
-	b = canon.AppendString(b, q.Text)
+	b = canon.AppendString(b, q.Text())
 	b = append(b, `,"caller":"`...)
 	b = q.Caller.AppendHex(b)
 	b = append(b, `","vacant":"`...)
@@ -147,8 +115,8 @@ func appendQuestion(b []byte, q substrate.Question) []byte {
 	return append(b, '}')
 }
 
-// read extracts the text of a reply by its media type.
-func read(r outbound.Reply) (string, error) {
+// textOf extracts the text of a reply by its media type.
+func textOf(r *outbound.Reply) (string, error) {
 	const want = "application/json or text/plain in UTF-8"
 	header := r.Header.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(header)

@@ -15,21 +15,27 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/substratetest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-var question = substrate.Question{Text: "hi", Caller: identity.ID{1}, Vacant: identity.ID{2}}
+// answer asks a substrate a question.
+func answer(ctx context.Context, s substrate.Substrate) (string, error) {
+	a, err := substrate.Fold(s.Infer(ctx, substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")))
+	return a.Text, err
+}
 
 // anybody is the guard of a vacant that may call everybody.
 func anybody(context.Context, outbound.Actor, string) error { return nil }
 
-func open(t *testing.T, h http.HandlerFunc) (substrate.Substrate, *httptest.Server) {
+func open(t testing.TB, h http.HandlerFunc) (substrate.Substrate, *httptest.Server) {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -92,7 +98,7 @@ func TestAThreadThatIsNotNamedIsNull(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "text/plain")
 	})
-	if _, err := s.Answer(t.Context(), question); err != nil {
+	if _, err := answer(t.Context(), s); err != nil {
 		t.Error(err)
 	}
 }
@@ -130,7 +136,7 @@ func TestAnswers(t *testing.T) {
 		"text is a number":    {media: "application/json", body: `{"text":1}`, want: "a string", fails: problem.SubstrateMisconfigured},
 		"status 500":          {status: 500, media: "text/plain", body: "x", want: "expected 200, got 500", fails: problem.SubstrateUnavailable},
 		"status 503":          {status: 503, media: "text/plain", body: "x", want: "expected 200, got 503", fails: problem.SubstrateUnavailable},
-		"status 429":          {status: 429, media: "text/plain", body: "x", want: "expected 200, got 429", fails: problem.SubstrateUnavailable},
+		"status 429":          {status: 429, media: "text/plain", body: "x", want: "expected 200, got 429", fails: problem.SubstrateBusy},
 		"status 404":          {status: 404, media: "text/plain", body: "x", want: "expected 200, got 404", fails: problem.SubstrateMisconfigured},
 		"status 201":          {status: 201, media: "text/plain", body: "x", want: "expected 200, got 201", fails: problem.SubstrateMisconfigured},
 		"status 204, no text": {status: 204, want: "expected 200, got 204", fails: problem.SubstrateMisconfigured},
@@ -150,7 +156,7 @@ func TestAnswers(t *testing.T) {
 				}
 				io.WriteString(w, c.body)
 			})
-			got, err := s.Answer(t.Context(), question)
+			got, err := answer(t.Context(), s)
 			if c.fails == 0 {
 				if err != nil || got != c.want {
 					t.Errorf("Answer() = %.40q, %v, want %.40q", got, err, c.want)
@@ -175,16 +181,16 @@ func TestATimeOutIsADeadlineAndAnythingElseAFailure(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := s.Answer(ctx, question); !problem.Is(err, problem.Deadline) {
+	if _, err := answer(ctx, s); !problem.Is(err, problem.Deadline) {
 		t.Errorf("Answer() of a slow endpoint = %v, want a deadline", err)
 	}
 	over, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	if _, err := s.Answer(over, question); !problem.Is(err, problem.Deadline) {
+	if _, err := answer(over, s); !problem.Is(err, problem.Deadline) {
 		t.Errorf("Answer() without time left = %v, want a deadline", err)
 	}
 	server.Close()
-	if _, err := s.Answer(t.Context(), question); !problem.Is(err, problem.SubstrateUnavailable) {
+	if _, err := answer(t.Context(), s); !problem.Is(err, problem.SubstrateUnavailable) {
 		t.Errorf("Answer() of nobody = %v, want it unavailable", err)
 	}
 }
@@ -217,7 +223,7 @@ func TestARefusedConnectionIsTriedAgain(t *testing.T) {
 		}
 		go func() { _ = agent.Serve(l) }()
 	})
-	got, err := s.Answer(t.Context(), question)
+	got, err := answer(t.Context(), s)
 	<-started
 	defer agent.Close()
 	if got != "back" || err != nil || requests != 1 {
@@ -232,7 +238,7 @@ func TestAnAddressInsideIsRefusedOutsideDev(t *testing.T) {
 		if err != nil {
 			t.Fatalf("New(%s) = %v", url, err)
 		}
-		if _, err := s.Answer(t.Context(), question); !problem.Is(err, problem.SubstrateMisconfigured) || !strings.Contains(problem.Of(err).Text(), "address ") {
+		if _, err := answer(t.Context(), s); !problem.Is(err, problem.SubstrateMisconfigured) || !strings.Contains(problem.Of(err).Text(), "address ") {
 			t.Errorf("Answer() from %s = %v, want a refused address", url, err)
 		}
 	}
@@ -245,4 +251,27 @@ func TestTheURLIsCheckedWhenTheSubstrateIsMade(t *testing.T) {
 			t.Errorf("New(%q) = %v, want a refusal that names the substrate", url, err)
 		}
 	}
+}
+
+func TestContract(t *testing.T) {
+	substratetest.Run(t, func(t testing.TB, script substratetest.Script) substrate.Substrate {
+		s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // the server sees the client leave from here on
+			select {
+			case <-time.After(script.Wait):
+			case <-r.Context().Done():
+				return
+			}
+			w.Header().Set("Content-Type", "text/plain")
+			switch {
+			case script.Status != 0:
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(script.Status)
+			case script.Cut:
+				w.Header().Set("Content-Length", "100")
+			}
+			_, _ = io.WriteString(w, script.Text)
+		})
+		return s
+	})
 }

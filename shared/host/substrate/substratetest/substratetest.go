@@ -1,0 +1,158 @@
+// Package substratetest is the contract of package substrate as a test suite.
+// Every adapter whose agent can be played by a test passes it.
+package substratetest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Script is what a played agent does with each request.
+type Script struct {
+	Text   string        // answers with it
+	Wait   time.Duration // before the answer
+	Status int           // answers with this status and Text as the body, if not 0
+	Cut    bool          // breaks off in the middle of the answer
+}
+
+// Play opens a substrate whose agent follows a script.
+type Play func(t testing.TB, s Script) substrate.Substrate
+
+// Question is what the suite asks.
+func Question() substrate.Request {
+	return substrate.Ask(identity.ID{1}, identity.ID{2}, "What is the \"answer\"?\n\u2028ü🦊")
+}
+
+// Run runs the suite.
+func Run(t *testing.T, play Play) {
+	t.Run("answers", func(t *testing.T) { answers(t, play) })
+	t.Run("kinds of failures", func(t *testing.T) { failures(t, play) })
+	t.Run("end of the context", func(t *testing.T) { ends(t, play) })
+	t.Run("a consumer that stops", func(t *testing.T) { stops(t, play) })
+	t.Run("at once", func(t *testing.T) { together(t, play) })
+}
+
+// events reads all events, and checks that they are well formed.
+func events(ctx context.Context, t testing.TB, s substrate.Substrate) (all []substrate.Event, failure error) {
+	t.Helper()
+	done := false
+	for e, err := range s.Infer(ctx, Question()) {
+		switch {
+		case failure != nil || done:
+			t.Errorf("event %v, %v after the last", e, err)
+		case err != nil && e != nil:
+			t.Errorf("event %v beside the error %v", e, err)
+		case err != nil:
+			failure = err
+			continue
+		}
+		switch e := e.(type) {
+		case substrate.Text:
+			if e == "" || !utf8.ValidString(string(e)) {
+				t.Errorf("text %q, want some UTF-8", e)
+			}
+		case substrate.Done:
+			done = true
+		}
+		all = append(all, e)
+	}
+	if failure == nil && !done {
+		t.Error("the events end without Done")
+	}
+	return all, failure
+}
+
+func answers(t *testing.T, play Play) {
+	for _, want := range []string{"", "42", "ü🦊 \"\\ \u2028\x00\n", strings.Repeat("line\n", 1000), strings.Repeat("ü", substrate.MaxText/2)} {
+		s := play(t, Script{Text: want})
+		if _, err := events(t.Context(), t, s); err != nil {
+			t.Errorf("Infer() of %d bytes = %v", len(want), err)
+		}
+		got, err := substrate.Fold(s.Infer(t.Context(), Question()))
+		if err != nil || got.Text != want || got.Why != substrate.Stop {
+			t.Errorf("Fold() = %d bytes, %q, %v; want the %d bytes", len(got.Text), got.Why, err, len(want))
+		}
+	}
+}
+
+func failures(t *testing.T, play Play) {
+	const secret = "sk-live-0123456789abcdef"
+	for _, tt := range []struct {
+		what string
+		s    Script
+		want problem.Kind
+	}{
+		{"too much", Script{Text: strings.Repeat("x", substrate.MaxText+1)}, problem.SubstrateTooLarge},
+		{"much too much", Script{Text: strings.Repeat("x", 8<<20)}, problem.SubstrateTooLarge},
+		{"cut", Script{Text: "half", Cut: true}, problem.SubstrateUnavailable},
+		{"400", Script{Status: 400, Text: `{"error":{"message":"no such model, key ` + secret + `"}}`}, problem.SubstrateMisconfigured},
+		{"401", Script{Status: 401, Text: "no key"}, problem.SubstrateMisconfigured},
+		{"404", Script{Status: 404, Text: "no such path"}, problem.SubstrateMisconfigured},
+		{"302", Script{Status: 302}, problem.SubstrateMisconfigured},
+		{"408", Script{Status: 408}, problem.SubstrateUnavailable},
+		{"429", Script{Status: 429, Text: `{"error":{"message":"too many requests"}}`}, problem.SubstrateBusy},
+		{"500", Script{Status: 500, Text: "division by zero"}, problem.SubstrateUnavailable},
+		{"529", Script{Status: 529, Text: `{"error":{"message":"overloaded"}}`}, problem.SubstrateUnavailable},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			_, err := substrate.Fold(play(t, tt.s).Infer(t.Context(), Question()))
+			if !problem.Is(err, tt.want) {
+				t.Fatalf("Fold() = %v (%s), want %s", err, problem.Of(err).Kind, tt.want)
+			}
+			agent := new(call.AgentError)
+			if told := errors.As(err, &agent); tt.s.Status >= 400 && (!told || agent.Status != tt.s.Status || tt.s.Text != "" && agent.Body == "") {
+				t.Errorf("the operator is told status %d and %q, want %d and what it answered", agent.Status, agent.Body, tt.s.Status)
+			}
+			if text := problem.Of(err).Error() + agent.Body; strings.Contains(text, secret) {
+				t.Errorf("the secret is shown: %s", text)
+			}
+		})
+	}
+}
+
+func ends(t *testing.T, play Play) {
+	s := play(t, Script{Text: "late", Wait: 5 * time.Second})
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := events(ctx, t, s); !problem.Is(err, problem.Deadline) {
+		t.Errorf("Infer() past its deadline = %v, want Deadline", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, err := events(ctx, t, s); !problem.Is(err, problem.Canceled) {
+		t.Errorf("Infer() cancelled = %v, want Canceled", err)
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("the end of the context was seen after %v", took)
+	}
+}
+
+func stops(t *testing.T, play Play) {
+	for range play(t, Script{Text: strings.Repeat("word ", 100)}).Infer(t.Context(), Question()) {
+		break
+	}
+}
+
+func together(t *testing.T, play Play) {
+	s := play(t, Script{Text: "42"})
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if got, err := substrate.Fold(s.Infer(t.Context(), Question())); err != nil || got.Text != "42" {
+				t.Errorf("Fold() = %q, %v", got.Text, err)
+			}
+		})
+	}
+	all.Wait()
+}
