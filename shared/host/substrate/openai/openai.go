@@ -7,6 +7,8 @@
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,13 +20,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
-
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/sse"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -45,8 +44,9 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 
 // server is a model at a server.
 type server struct {
-	client      *outbound.Client
-	base, model string
+	client   *outbound.Client
+	endpoint string
+	model    string
 }
 
 func open(client *outbound.Client, spec substrate.Spec) (substrate.Substrate, error) {
@@ -68,7 +68,7 @@ func open(client *outbound.Client, spec substrate.Spec) (substrate.Substrate, er
 	if len(model) > maxModel || strings.ContainsFunc(model, unprintable) {
 		return nil, problem.Invalid("substrate", fmt.Sprintf("a model's name of 1 to %d bytes without blanks", maxModel), fmt.Sprintf("%.80q", model))
 	}
-	return &server{client, base, model}, nil
+	return &server{client, spec.Endpoint(), model}, nil
 }
 
 // Infer streams the model's answer. The kinds of its errors are
@@ -78,12 +78,27 @@ func open(client *outbound.Client, spec substrate.Spec) (substrate.Substrate, er
 // answer. They have what the server answered as a call.AgentError.
 func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		chunks := s.post(ctx, r)
-		defer chunks.Close()
+		reply, err := s.post(ctx, r)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer reply.Body.Close()
 		var end substrate.Done
-		for chunks.Next() {
-			chunk := chunks.Current()
-			events, why, err := read(&chunk)
+		for data, err := range sse.Data(reply.Body, outbound.MaxStream) {
+			if err != nil {
+				yield(nil, failure(err))
+				return
+			}
+			if string(data) == "[DONE]" {
+				break
+			}
+			c, err := parse(data)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			events, why, err := c.events()
 			if err != nil {
 				yield(nil, err)
 				return
@@ -97,66 +112,129 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 				end = why
 			}
 		}
-		switch err := chunks.Err(); {
-		case err != nil:
-			yield(nil, failure(ctx, err))
-		case end != "":
-			yield(end, nil)
+		if end == "" {
+			yield(nil, problem.New(problem.SubstrateUnavailable, "the model's answer ends in the middle, or is no stream"))
+			return
 		}
+		yield(end, nil)
 	}
 }
 
-// post sends the conversation.
-func (s *server) post(ctx context.Context, r substrate.Request) *ssestream.Stream[openai.ChatCompletionChunk] {
-	params := openai.ChatCompletionNewParams{
-		Model:         s.model,
-		StreamOptions: openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)},
-	}
+// request is the body of a request.
+type request struct {
+	Model         string    `json:"model"`
+	Messages      []message `json:"messages"`
+	Stream        bool      `json:"stream"`
+	StreamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// post sends the conversation. The reply has status 200.
+func (s *server) post(ctx context.Context, r substrate.Request) (*http.Response, error) {
+	body := request{Model: s.model, Stream: true}
+	body.StreamOptions.IncludeUsage = true
 	for _, t := range r.Turns {
-		say := openai.UserMessage[string]
+		role := "user"
 		if t.Role == substrate.Agent {
-			say = openai.AssistantMessage[string]
+			role = "assistant"
 		}
-		params.Messages = append(params.Messages, say(t.Text))
+		body.Messages = append(body.Messages, message{role, t.Text})
 	}
-	// This constructor, unlike NewClient, reads no environment.
-	service := openai.NewChatCompletionService(
-		option.WithBaseURL(s.base), option.WithMaxRetries(0),
-		option.WithHTTPClient(s.client.As(outbound.Vacant(r.Vacant)).HTTPClient()), option.WithMiddleware(bare),
-	)
-	return service.NewStreaming(ctx, params)
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint, bytes.NewReader(encoded))
+	if err != nil {
+		return nil, problem.Wrap(problem.SubstrateMisconfigured, err, "request to the model")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	reply, err := s.client.As(outbound.Vacant(r.Vacant)).HTTPClient().Do(req)
+	if err != nil {
+		return nil, failure(err)
+	}
+	if reply.StatusCode != http.StatusOK {
+		defer reply.Body.Close()
+		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // what of it comes is shown
+		return nil, &call.AgentError{Status: reply.StatusCode, Body: substrate.Excerpt(said), Err: substrate.BadStatus(reply.StatusCode)}
+	}
+	return reply, nil
 }
 
-// bare removes what the library tells of this machine, and its Authorization
-// without a key.
-func bare(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-	for name := range req.Header {
-		if strings.HasPrefix(name, "X-Stainless-") || name == "Authorization" {
-			delete(req.Header, name)
-		}
+// failure gives an error of package outbound, or of a stream, its kind.
+func failure(err error) error {
+	var known *problem.Error
+	switch {
+	case errors.Is(err, sse.ErrTooLong):
+		return problem.Wrap(problem.SubstrateTooLarge, err, "the model's answer: %v", err)
+	case errors.As(err, &known):
+		return substrate.Unreached(known)
 	}
-	return next(req)
+	return problem.Wrap(problem.SubstrateUnavailable, err, "the model's answer breaks off")
 }
 
-// read is the events of a chunk, and why the answer ends if it says so.
-func read(c *openai.ChatCompletionChunk) (events []substrate.Event, why substrate.Done, err error) {
-	if c.JSON.Usage.Valid() {
-		events = append(events, substrate.Usage{
-			In: int(c.Usage.PromptTokens), Out: int(c.Usage.CompletionTokens), Cached: int(c.Usage.PromptTokensDetails.CachedTokens),
-		})
+// chunk is a piece of a stream, as far as it matters.
+type chunk struct {
+	Choices []struct {
+		Index int
+		Delta struct {
+			Content, Refusal string
+			// What the model thought, for which OpenAI has no member and servers have
+			// two.
+			Reasoning        string
+			ReasoningContent string `json:"reasoning_content"`
+		}
+		FinishReason string `json:"finish_reason"`
+	}
+	Usage *struct {
+		PromptTokens     int `json:"prompt_tokens"`
+		CompletionTokens int `json:"completion_tokens"`
+		Details          struct {
+			CachedTokens int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	}
+	Error json.RawMessage
+}
+
+// parse reads the data of an event. The error has it as a call.AgentError.
+func parse(data []byte) (c chunk, err error) {
+	err = json.Unmarshal(data, &c)
+	switch {
+	case err != nil:
+		err = problem.New(problem.SubstrateMisconfigured, "the model's answer is not a stream of chat completions")
+	case c.Error != nil && string(c.Error) != "null":
+		err = problem.New(problem.SubstrateUnavailable, "the model's answer ends with an error")
+	default:
+		return c, nil
+	}
+	return c, &call.AgentError{Status: http.StatusOK, Body: substrate.Excerpt(data), Err: err}
+}
+
+// events are the events of a chunk, and why the answer ends if it says so.
+func (c *chunk) events() (events []substrate.Event, why substrate.Done, err error) {
+	if u := c.Usage; u != nil {
+		events = append(events, substrate.Usage{In: u.PromptTokens, Out: u.CompletionTokens, Cached: u.Details.CachedTokens})
 	}
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue // one answer was asked for
 		}
-		if choice.Delta.Refusal != "" {
-			return nil, "", refused(choice.Delta.Refusal)
+		d := &choice.Delta
+		if d.Refusal != "" {
+			return nil, "", refused(d.Refusal)
 		}
-		if thought := thoughtOf(&choice.Delta); thought != "" {
+		if thought := cmp.Or(d.ReasoningContent, d.Reasoning); thought != "" {
 			events = append(events, substrate.Thought(thought))
 		}
-		if choice.Delta.Content != "" {
-			events = append(events, substrate.Text(choice.Delta.Content))
+		if d.Content != "" {
+			events = append(events, substrate.Text(d.Content))
 		}
 		switch choice.FinishReason {
 		case "":
@@ -173,39 +251,6 @@ func read(c *openai.ChatCompletionChunk) (events []substrate.Event, why substrat
 	return events, why, nil
 }
 
-// thoughtOf is what the model thought, for which OpenAI has no member and servers
-// have two.
-func thoughtOf(d *openai.ChatCompletionChunkChoiceDelta) (thought string) {
-	for _, name := range []string{"reasoning_content", "reasoning"} {
-		if f, ok := d.JSON.ExtraFields[name]; ok && json.Unmarshal([]byte(f.Raw()), &thought) == nil && thought != "" {
-			return thought
-		}
-	}
-	return ""
-}
-
 func refused(why string) error {
 	return problem.New(problem.SubstrateRefused, "the model refuses to answer: %s", substrate.Excerpt([]byte(why)))
-}
-
-// failure gives an error of the library its kind.
-func failure(ctx context.Context, err error) error {
-	var answered *openai.Error
-	var streamed *ssestream.StreamError
-	var known *problem.Error
-	switch {
-	case errors.As(err, &answered):
-		body, _ := io.ReadAll(io.LimitReader(answered.Response.Body, 2*substrate.MaxExcerpt)) // the library has read it to its end
-		return &call.AgentError{Status: answered.StatusCode, Body: substrate.Excerpt(body), Err: substrate.BadStatus(answered.StatusCode)}
-	case errors.As(err, &streamed):
-		return &call.AgentError{Status: http.StatusOK, Body: substrate.Excerpt(streamed.Event.Data),
-			Err: problem.New(problem.SubstrateUnavailable, "the model's answer ends with an error")}
-	case errors.As(err, &known):
-		return substrate.Unreached(known)
-	case errors.Is(ctx.Err(), context.Canceled):
-		return problem.Wrap(problem.Canceled, err, "the request to the model was cancelled")
-	case ctx.Err() != nil:
-		return problem.Wrap(problem.Deadline, err, "the model did not answer in time")
-	}
-	return problem.Wrap(problem.SubstrateMisconfigured, err, "the model's answer is not a stream of chat completions")
 }

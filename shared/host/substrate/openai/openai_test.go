@@ -164,7 +164,7 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		{"a call of a tool that nobody offered", []string{chunk(map[string]any{}, "tool_calls"), done}, problem.SubstrateMisconfigured},
 		{"an error in the middle", []string{text, "data: {\"error\":{\"message\":\"out of memory\"}}\n\n"}, problem.SubstrateUnavailable},
 		{"no JSON", []string{text, "data: {\n\n"}, problem.SubstrateMisconfigured},
-		{"another form", []string{"data: {\"choices\":7}\n\n", done}, problem.SubstrateUnavailable},
+		{"another form", []string{"data: {\"choices\":7}\n\n", done}, problem.SubstrateMisconfigured},
 		{"no stream at all", []string{`{"choices":[{"message":{"content":"whole"}}]}`}, problem.SubstrateUnavailable},
 		{"no reason to end", []string{text, done}, problem.SubstrateUnavailable},
 		{"a model that never ends", slices.Repeat([]string{text}, 60_000), problem.SubstrateTooLarge},
@@ -217,4 +217,34 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 			t.Errorf("%q: %v, want a refusal without the secret", in, err)
 		}
 	}
+}
+
+// Whatever a server streams, an answer ends with one event or one error.
+func FuzzStream(f *testing.F) {
+	f.Add([]byte(chunk(map[string]any{"content": "x", "reasoning": "y"}, "stop") + usage + done))
+	f.Add([]byte("data: {\"choices\":[{\"index\":1}],\"error\":null}\n\ndata: {\"error\":7}\n\n"))
+	var body []byte
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
+	f.Cleanup(server.Close)
+	s, err := openai.Kinds(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody}))["openai"](server.URL + "#m")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		body = in
+		ends := 0
+		for e, err := range s.Infer(t.Context(), substratetest.Question()) {
+			if _, last := e.(substrate.Done); last || err != nil {
+				ends++
+			} else if ends > 0 || e == nil {
+				t.Fatalf("event %v after the end", e)
+			}
+			if err != nil && !problem.Of(err).Kind.IsFailure() {
+				t.Errorf("error %v of kind %s", err, problem.Of(err).Kind)
+			}
+		}
+		if ends != 1 {
+			t.Errorf("%d ends, want 1", ends)
+		}
+	})
 }
