@@ -57,6 +57,10 @@ func TestStories(t *testing.T) {
 }
 
 func setup(env *testscript.Env) error {
+	// Programs in Go are built from the cache that has the standard library.
+	if cache, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
+		env.Setenv("GOCACHE", filepath.Join(cache, "go-build"))
+	}
 	env.Setenv("HOME", env.WorkDir)
 	env.Setenv("VACANCY_HOME", filepath.Join(env.WorkDir, "home"))
 	examples, err := filepath.Abs(filepath.Join("..", "..", "cmd", "vacancy", "examples"))

@@ -129,7 +129,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		a.doctorCommand(), a.logsCommand(), a.statusCommand(), a.backupCommand(), a.restoreCommand(), a.costCommand(),
 		a.initCommand(), a.idCommand(), a.exportCommand(), a.verifyCommand(), a.callCommand(),
 		a.searchCommand(), a.routeCommand(), a.logCommand(), a.reindexCommand(),
-		exitCodesTopic(),
+		exitCodesTopic(), agentContractTopic(), a.newCommand(), a.agentsCommand(),
 	)
 	for _, s := range stateChanges() {
 		root.AddCommand(a.stateCommand(s))
@@ -148,8 +148,8 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"Start here:", []string{"dev", "call", "create", "search", "serve"}},
-	{"Vacants:", []string{"list", "show", "update", "publish", "unpublish", "pause", "resume", "remove", "sink", "archive", "delete", "revoke", "export"}},
+	{"Start here:", []string{"dev", "call", "new", "create", "search", "serve"}},
+	{"Vacants:", []string{"list", "show", "update", "agents", "publish", "unpublish", "pause", "resume", "remove", "sink", "archive", "delete", "revoke", "export"}},
 	{"Children and composites:", []string{"spawn", "children", "manifest", "plan", "graduate", "gate"}},
 	{"A running host:", []string{"status", "logs", "doctor", "backup", "restore", "verify", "restored", "reindex", "log", "hammer"}},
 	{"You and your calls:", []string{"init", "id", "chain", "route"}},

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+)
+
+func (a *app) newCommand() *cobra.Command {
+	var language, dir string
+	names := []string{}
+	for _, l := range scaffold.Languages() {
+		names = append(names, l.Name)
+	}
+	cmd := &cobra.Command{
+		Use:   "new NAME",
+		Short: "Write the beginning of an agent: a program, its test, a README",
+		Long: `Write a program that answers for a vacant, with its test and a README, into the directory
+NAME, or --dir. It needs the language's standard library alone; TypeScript also needs npm,
+which fetches tsx. Nothing is overwritten.`,
+		Example: `  vacancy new fox --lang python
+  vacancy new fox --lang go --dir agents/fox`,
+		Args: arguments(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := registry.CheckNewName(args[0]); err != nil {
+				return err
+			}
+			if dir == "" {
+				dir = args[0]
+			}
+			l, err := scaffold.Write(dir, args[0], language)
+			if err != nil {
+				return err
+			}
+			at, err := filepath.Abs(dir)
+			if err != nil {
+				at = dir
+			}
+			return a.show(newResult{Name: args[0], Dir: at, Language: l.Name, Program: l.Program, Start: l.Start, Test: l.Test})
+		},
+	}
+	cmd.Flags().StringVar(&language, "lang", "python", "its language: "+strings.Join(names, ", "))
+	cmd.Flags().StringVar(&dir, "dir", "", "the directory (default NAME)")
+	return cmd
+}
+
+// newResult is an agent that was written.
+type newResult struct {
+	Name     string `json:"name"`
+	Dir      string `json:"dir"`
+	Language string `json:"language"`
+	Program  string `json:"program"`
+	Start    string `json:"start"`
+	Test     string `json:"test"`
+}
+
+func (r newResult) text(w io.Writer) {
+	fmt.Fprintf(w, "%s is in %s; the function answer in %s is yours to write\n\n", r.Name, printable(r.Dir), r.Program)
+	for _, command := range []string{r.Test, r.Start} {
+		fmt.Fprintf(w, "  (cd %s && %s)\n", shellWord(r.Dir), command)
+	}
+	fmt.Fprintf(w, "\nWhile it runs, in another terminal:\n\n")
+	fmt.Fprintf(w, "  vacancy agents check http://127.0.0.1:9000\n")
+	fmt.Fprintf(w, "  vacancy create %s --capability \"what it does\" --substrate http://127.0.0.1:9000\n", r.Name)
+}

@@ -1,0 +1,48 @@
+"""{{.Name}}: an agent that answers for a vacant (vacancy help agent-contract)."""
+
+import json
+import os
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+def answer(question):
+    """Return the text for question["message"], from question["caller"].
+
+    question["context_id"] is the caller's thread, or None.
+    """
+    return "You wrote: " + question["message"]
+
+
+class Agent(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # header and body in one packet
+
+    def do_POST(self):
+        try:
+            question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, body = 200, {"text": answer(question)}
+        except Exception as error:  # the host's operator sees it in `vacancy logs --failed`
+            status, body = 500, {"error": repr(error)}
+        encoded = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(encoded)))
+        self.end_headers()
+        self.wfile.write(encoded)
+
+    def log_message(self, *args):
+        pass  # the host logs each call
+
+
+def serve(port):
+    """A server on this machine; port 0 picks a free one."""
+    return ThreadingHTTPServer(("127.0.0.1", port), Agent)
+
+
+if __name__ == "__main__":
+    server = serve(int(os.environ.get("PORT", "9000")))
+    print(f"listening at http://127.0.0.1:{server.server_port}", flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass

@@ -1,0 +1,46 @@
+// {{.Name}}: an agent that answers for a vacant (vacancy help agent-contract).
+
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { pathToFileURL } from "node:url";
+
+/** What a host asks. context_id is the caller's thread, or null. */
+export interface Question {
+  message: string;
+  caller: string;
+  vacant: string;
+  context_id: string | null;
+}
+
+/** Returns the text for a question. */
+export async function answer(question: Question): Promise<string> {
+  return "You wrote: " + question.message;
+}
+
+/** A server on this machine; port 0 picks a free one. */
+export async function serve(port: number): Promise<Server> {
+  const server = createServer(async (request, response) => {
+    let status = 200;
+    let body: object;
+    try {
+      const parts: Buffer[] = [];
+      for await (const part of request) parts.push(part as Buffer);
+      body = { text: await answer(JSON.parse(Buffer.concat(parts).toString("utf8"))) };
+    } catch (error) {
+      // The host's operator sees it in `vacancy logs --failed`.
+      status = 500;
+      body = { error: String(error) };
+    }
+    response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, "127.0.0.1", resolve);
+  });
+  return server;
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  const server = await serve(Number(process.env.PORT ?? "9000"));
+  console.log(`listening at http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+}
