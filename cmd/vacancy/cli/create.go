@@ -22,9 +22,8 @@ func (a *app) createCommand() *cobra.Command {
 an export, a seed or a reference home. The host stores the key encrypted. The vacant
 takes calls at once; its state is LOCAL until it is resumed from a pause.
 
-The substrate answers the calls. "echo" repeats the message. "http:URL" posts
-{message, caller, vacant, context_id} to URL and accepts {text} or plain text of up to
-300 KB, within 25 s, without following redirects; it is asked once whether it is there.
+The substrate answers the calls. "echo" repeats the message. "http:URL" posts it to an
+agent ("vacancy help agent-contract"), which is asked once whether it is there.
 On a machine of your own, "ollama:MODEL" asks a model of Ollama, and "openai:URL#MODEL" one
 of another server that speaks OpenAI's chat completions at URL/chat/completions, without a
 key. "composite" delegates each call to children of the vacant: create them with "vacancy

@@ -51,6 +51,8 @@ The host sends POST with Content-Type: application/json and these members:
     caller      the id of the caller, 64 hex digits; its signature has been verified
     vacant      the id of the vacant that is asked
     context_id  the caller's thread, a string, or null
+    id          the hash of the call, 64 hex digits; zeros if the host itself asks
+    deadline_ms how many milliseconds the host waits for the answer
 
 More members may come; ignore what you do not know. There is no key and no signature in it.
 

@@ -25,6 +25,7 @@ const MaxText = 300 << 10
 
 // Request asks for the next turn of a conversation.
 type Request struct {
+	ID        identity.Hash // of the call; zero if the host itself asks
 	Caller    identity.ID
 	Vacant    identity.ID // the vacant that is asked
 	ContextID *string     // the caller's thread; nil if it named none
@@ -151,7 +152,7 @@ func TooLarge(n int) error {
 func Behaviour(s Substrate) call.Behaviour {
 	return func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		r := Ask(e.From, e.To, e.Payload.Text())
-		r.ContextID = e.Payload.ContextID
+		r.ID, r.ContextID = e.Hash(), e.Payload.ContextID
 		a, err := Fold(s.Infer(ctx, r))
 		if err != nil {
 			return envelope.Message{}, err

@@ -1,9 +1,9 @@
 // Package httpagent is the substrate behind an HTTP endpoint: it POSTs the
 // question as JSON and accepts the answer as JSON or plain text.
 //
-// The invariant: the request contains the four members of the question and
-// nothing else: no envelope, no signature, no key, no header chosen by the
-// caller. (outbound adds X-Ray's trace id.)
+// The invariant: the request contains the members of the question and nothing
+// else: no envelope, no signature, no key, no header chosen by the caller.
+// (outbound adds X-Ray's trace id.)
 package httpagent
 
 import (
@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -42,7 +43,7 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 	}
 }
 
-// answer POSTs {message, caller, vacant, context_id} and returns the text of
+// answer POSTs {message, caller, vacant, context_id, id, deadline_ms} and returns the text of
 // the answer: member text of a JSON object, or the body if it is text/plain. A
 // timeout is a problem of kind Deadline. SubstrateUnavailable means that the
 // endpoint cannot be reached or is out of order (5xx, 408, 429),
@@ -70,7 +71,7 @@ const (
 
 func (s *agent) post(ctx context.Context, q substrate.Request) (r outbound.Reply, err error) {
 	request := outbound.Request{
-		Method: http.MethodPost, URL: s.url, Body: appendQuestion(nil, q),
+		Method: http.MethodPost, URL: s.url, Body: appendQuestion(ctx, nil, q),
 		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain"}},
 	}
 	for wait, waited := firstWait, time.Duration(0); ; wait *= 2 {
@@ -98,8 +99,9 @@ func read(r *outbound.Reply) (string, error) {
 	return text, err
 }
 
-// appendQuestion appends the request body.
-func appendQuestion(b []byte, q substrate.Request) []byte {
+// appendQuestion appends the request body. deadline_ms is how long the host waits,
+// in milliseconds, and is left out if nothing bounds it.
+func appendQuestion(ctx context.Context, b []byte, q substrate.Request) []byte {
 	b = append(b, `{"message":`...)
 	b = canon.AppendString(b, q.Text())
 	b = append(b, `,"caller":"`...)
@@ -111,6 +113,11 @@ func appendQuestion(b []byte, q substrate.Request) []byte {
 		b = append(b, "null"...)
 	} else {
 		b = canon.AppendString(b, *q.ContextID)
+	}
+	b = append(b, `,"id":"`...)
+	b = append(append(b, q.ID.String()...), '"')
+	if deadline, ok := ctx.Deadline(); ok {
+		b = strconv.AppendInt(append(b, `,"deadline_ms":`...), max(time.Until(deadline).Milliseconds(), 0), 10)
 	}
 	return append(b, '}')
 }

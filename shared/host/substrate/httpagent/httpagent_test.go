@@ -80,7 +80,7 @@ func TestTheRequestCarriesTheQuestionAndNothingElse(t *testing.T) {
 	if diff := cmp.Diff(envelope.Message{Role: envelope.RoleAgent, Parts: []string{"yes"}}, m); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
-	want := map[string]any{"message": "say \"hi\" \x00ü🦊", "caller": key.ID().String(), "vacant": identity.ID{2}.String(), "context_id": thread}
+	want := map[string]any{"message": "say \"hi\" \x00ü🦊", "caller": key.ID().String(), "vacant": identity.ID{2}.String(), "context_id": thread, "id": e.Hash().String()}
 	if diff := cmp.Diff(want, body); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
 	}
@@ -93,12 +93,20 @@ func TestTheRequestCarriesTheQuestionAndNothingElse(t *testing.T) {
 func TestAThreadThatIsNotNamedIsNull(t *testing.T) {
 	s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		if !strings.HasSuffix(string(b), `"context_id":null}`) {
-			t.Errorf("body = %s, want a null context_id", b)
+		if !strings.Contains(string(b), `"context_id":null,"id":"`+strings.Repeat("0", 64)+`","deadline_ms":`) {
+			t.Errorf("body = %s, want a null context_id and a deadline", b)
+		}
+		var q struct {
+			Deadline int64 `json:"deadline_ms"`
+		}
+		if err := json.Unmarshal(b, &q); err != nil || q.Deadline <= 58_000 || q.Deadline > 60_000 {
+			t.Errorf("deadline_ms = %d, %v; want what is left of a minute", q.Deadline, err)
 		}
 		w.Header().Set("Content-Type", "text/plain")
 	})
-	if _, err := answer(t.Context(), s); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := answer(ctx, s); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,7 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 def answer(question):
     """Return the text for question["message"], from question["caller"].
 
-    question["context_id"] is the caller's thread, or None.
+    question["context_id"] is the caller's thread, or None; question["id"] is the
+    call's, and the host waits for question["deadline_ms"] milliseconds.
     """
     return "You wrote: " + question["message"]
 

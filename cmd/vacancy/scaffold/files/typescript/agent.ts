@@ -4,12 +4,14 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pathToFileURL } from "node:url";
 
-/** What a host asks. context_id is the caller's thread, or null. */
+/** What a host asks. context_id is the caller's thread, or null; id is the call's. */
 export interface Question {
   message: string;
   caller: string;
   vacant: string;
   context_id: string | null;
+  id: string;
+  deadline_ms: number;
 }
 
 /** Returns the text for a question. */
