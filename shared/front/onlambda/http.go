@@ -45,9 +45,9 @@ func Serve(f Function, handler func(*Env) http.Handler) {
 	lambda.Start(front.invoke)
 }
 
-// canaries is a front that also writes canaries, which a schedule asks for. It is
-// in admin because admin writes rows anyway, and no key is in reach of strangers
-// by it: an event without HTTP comes from this account alone.
+// canaries is a front that also writes canaries when a schedule asks for one. Of
+// the functions that may write rows, admin has the fewest requests. A stranger
+// cannot send the schedule's event: a Function URL wraps every request in its own.
 type canaries struct {
 	front *front
 	job   *job

@@ -48,7 +48,7 @@ type Config struct {
 	Identity func(context.Context) (identity.Signer, error)
 	// Operator checks the operator's key in requests to Admin, under any Host.
 	// nil: the listener of Admin admits only the operator.
-	Operator  admin.Checker
+	Operator admin.Checker
 	// Work bounds the answer to a call; 0: call.DefaultWork.
 	Work      time.Duration
 	Stage     string        // reported by GET /v1/admin/host; "" outside a stage

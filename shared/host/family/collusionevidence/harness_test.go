@@ -73,7 +73,9 @@ func newFixture(t testing.TB) *fixture {
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 	must(t, err)
 	h := &fixture{TB: t, Store: memory.New(), time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), keys: map[string]*identity.Key{}}
-	speakers := func(at string) (substrate.Substrate, error) { return substrate.Func((&speaker{manner: at}).answer), nil }
+	speakers := func(at string) (substrate.Substrate, error) {
+		return substrate.Func((&speaker{manner: at}).answer), nil
+	}
 	h.vacants = hosttest.NewVacants(h, h.Store, h.now, "https://host.example", vacants.Config{
 		Vault:      vault,
 		Substrates: substrate.Kinds{echo.Kind: echo.New, "http": speakers, "composite": speakers},

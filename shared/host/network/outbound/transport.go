@@ -34,7 +34,9 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, problem.New(problem.Forbidden, "%s answers with a redirect, status %d, which is not followed", req.URL.Host, reply.StatusCode)
 	}
 	reply.Body = &limited{ReadCloser: reply.Body, left: MaxStream, fail: func(err error) error { return failure(ctx, req.URL.Host, err) },
-		over: func() error { return problem.New(problem.TooLarge, "reply of %s: expected at most %d bytes", req.URL.Host, MaxStream) }}
+		over: func() error {
+			return problem.New(problem.TooLarge, "reply of %s: expected at most %d bytes", req.URL.Host, MaxStream)
+		}}
 	return reply, nil
 }
 
