@@ -1,10 +1,15 @@
 package substrate
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"syscall"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
 // Unreached gives the error of a request without an answer, by package outbound,
@@ -33,4 +38,26 @@ func BadStatus(status int) error {
 		kind = problem.SubstrateUnavailable
 	}
 	return &problem.Error{Kind: kind, Field: "answer of the agent: status", Want: "200", Got: fmt.Sprint(status)}
+}
+
+// A connection that is refused is tried again, for so long.
+const (
+	refusedTime = 2 * time.Second
+	firstWait   = 50 * time.Millisecond
+)
+
+// WhileRefused sends again for two seconds while the connection is refused: the
+// agent may just be starting again, and it has seen nothing of the call.
+func WhileRefused[T any](ctx context.Context, send func() (T, error)) (T, error) {
+	for wait, waited := firstWait, time.Duration(0); ; wait *= 2 {
+		got, err := send()
+		if !errors.Is(err, syscall.ECONNREFUSED) || waited >= refusedTime {
+			return got, err
+		}
+		wait = min(wait, refusedTime-waited)
+		if retry.Sleep(ctx, wait) != nil {
+			return got, err
+		}
+		waited += wait
+	}
 }

@@ -8,13 +8,11 @@ package httpagent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -22,7 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
@@ -51,7 +48,12 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 // SubstrateTooLarge that it answers too much. Those say what was expected and what
 // came, and have what it answered as a call.AgentError.
 func (s *agent) answer(ctx context.Context, q substrate.Request) (string, error) {
-	r, err := s.post(ctx, q)
+	r, err := substrate.WhileRefused(ctx, func() (outbound.Reply, error) {
+		return s.client.Do(ctx, outbound.Vacant(q.Vacant), outbound.Request{
+			Method: http.MethodPost, URL: s.url, Body: appendQuestion(ctx, nil, q),
+			Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain"}},
+		})
+	})
 	if err != nil {
 		return "", substrate.Unreached(err)
 	}
@@ -60,31 +62,6 @@ func (s *agent) answer(ctx context.Context, q substrate.Request) (string, error)
 		return "", &call.AgentError{Status: r.Status, Body: substrate.Excerpt(r.Body), Err: err}
 	}
 	return text, nil
-}
-
-// A connection that is refused is tried again, for so long: the agent may just be
-// starting again, and it has seen nothing of the call.
-const (
-	refusedTime = 2 * time.Second
-	firstWait   = 50 * time.Millisecond
-)
-
-func (s *agent) post(ctx context.Context, q substrate.Request) (r outbound.Reply, err error) {
-	request := outbound.Request{
-		Method: http.MethodPost, URL: s.url, Body: appendQuestion(ctx, nil, q),
-		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain"}},
-	}
-	for wait, waited := firstWait, time.Duration(0); ; wait *= 2 {
-		r, err = s.client.Do(ctx, outbound.Vacant(q.Vacant), request)
-		if !errors.Is(err, syscall.ECONNREFUSED) || waited >= refusedTime {
-			return r, err
-		}
-		wait = min(wait, refusedTime-waited)
-		if retry.Sleep(ctx, wait) != nil {
-			return r, err
-		}
-		waited += wait
-	}
 }
 
 // read is the text of a reply.

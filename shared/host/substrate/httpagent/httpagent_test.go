@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -203,40 +202,14 @@ func TestATimeOutIsADeadlineAndAnythingElseAFailure(t *testing.T) {
 	}
 }
 
-// An agent that is starting again loses no call.
-func TestARefusedConnectionIsTriedAgain(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	s, err := httpagent.New(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody}))("http://" + address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	requests := 0
-	agent := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		requests++
+func TestAnAgentThatIsStartingAgainLosesNoCall(t *testing.T) {
+	agent := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		io.WriteString(w, "back")
-	})}
-	started := make(chan struct{})
-	time.AfterFunc(200*time.Millisecond, func() {
-		defer close(started)
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Errorf("the agent's port was taken meanwhile: %v", err)
-			return
-		}
-		go func() { _ = agent.Serve(l) }()
-	})
-	got, err := answer(t.Context(), s)
-	<-started
-	defer agent.Close()
-	if got != "back" || err != nil || requests != 1 {
-		t.Errorf("Answer() = %q, %v, after %d requests; want the answer after one", got, err, requests)
 	}
+	substratetest.StartingAgain(t, agent, func(url string) (substrate.Substrate, error) {
+		return httpagent.New(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody}))(url)
+	})
 }
 
 func TestAnAddressInsideIsRefusedOutsideDev(t *testing.T) {

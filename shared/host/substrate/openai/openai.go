@@ -150,13 +150,15 @@ func (s *server) post(ctx context.Context, r substrate.Request) (*http.Response,
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "")
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint, bytes.NewReader(encoded))
-	if err != nil {
-		return nil, problem.Wrap(problem.SubstrateMisconfigured, err, "request to the model")
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "text/event-stream")
-	reply, err := s.client.As(outbound.Vacant(r.Vacant)).HTTPClient().Do(req)
+	reply, err := substrate.WhileRefused(ctx, func() (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint, bytes.NewReader(encoded))
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "text/event-stream")
+		return s.client.As(outbound.Vacant(r.Vacant)).HTTPClient().Do(req)
+	})
 	if err != nil {
 		return nil, failure(err)
 	}

@@ -180,6 +180,13 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 	}
 }
 
+func TestAServerThatIsStartingAgainLosesNoCall(t *testing.T) {
+	agent := stream(chunk(map[string]any{"content": "back"}, "stop"), done)
+	substratetest.StartingAgain(t, agent, func(url string) (substrate.Substrate, error) {
+		return openai.Kinds(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody}))["openai"](url + "#m")
+	})
+}
+
 // The guard is asked for the one URL that a Spec names.
 func TestTheGuardIsAskedForTheEndpoint(t *testing.T) {
 	for _, spec := range []substrate.Spec{

@@ -5,8 +5,11 @@ package substratetest
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -155,4 +158,41 @@ func together(t *testing.T, play Play) {
 		})
 	}
 	all.Wait()
+}
+
+// StartingAgain asks an agent that answers "back" at a URL where nobody listens at
+// first. The call is answered, and the agent sees it once.
+func StartingAgain(t *testing.T, agent http.HandlerFunc, open func(url string) (substrate.Substrate, error)) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	s, err := open("http://" + address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests atomic.Int32
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		agent(w, r)
+	})}
+	defer server.Close()
+	started := make(chan struct{})
+	time.AfterFunc(200*time.Millisecond, func() {
+		defer close(started)
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Errorf("the agent's port was taken meanwhile: %v", err)
+			return
+		}
+		go func() { _ = server.Serve(l) }()
+	})
+	got, err := substrate.Fold(s.Infer(t.Context(), Question()))
+	<-started
+	if got.Text != "back" || err != nil || requests.Load() != 1 {
+		t.Errorf("Fold() = %q, %v, after %d requests; want the answer after one", got.Text, err, requests.Load())
+	}
 }
