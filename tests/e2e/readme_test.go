@@ -63,6 +63,19 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
+	awaitListening(ts, address)
+}
+
+// listening is the command: listening, which waits until something listens at
+// $PORT of this machine.
+func listening(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: listening")
+	}
+	awaitListening(ts, net.JoinHostPort("127.0.0.1", ts.Getenv("PORT")))
+}
+
+func awaitListening(ts *testscript.TestScript, address string) {
 	for deadline := time.Now().Add(patience); ; {
 		c, err := net.DialTimeout("tcp", address, time.Second)
 		if err == nil {
@@ -70,7 +83,7 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("the README's agent does not listen: %v", err)
+			ts.Fatalf("nobody listens at %s: %v", address, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
