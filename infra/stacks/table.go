@@ -251,7 +251,7 @@ func jobs(s settings.Settings) []function {
 			{sid: "Docs", operations: []string{"Query"}}}},
 	}, {
 		name: "prober", description: "probes endpoints elsewhere and lists those that answer, every minute",
-		memory: 128, timeout: 8, scheduled: true,
+		memory: 128, timeout: 6, scheduled: true,
 		environment: []string{"VACANCY_DOCS"},
 		grants: grants{docs: []access{
 			{"Queue", []string{"Query", "DeleteItem"}, []string{unreached}},

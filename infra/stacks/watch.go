@@ -123,9 +123,10 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}
 	var refused []awscloudwatch.IMetric
 	for _, f := range table(in.Settings) {
-		// The state machine retries the gate's functions and reports failures itself.
-		// A scheduled function runs again.
-		if in.Settings.Limits[f.name] > 0 && !f.scheduled {
+		// The state machine retries the gate's functions and reports failures itself. An
+		// alarm takes ten metrics; prober is the one that only its schedule starts and
+		// that ends long before the next start.
+		if in.Settings.Limits[f.name] > 0 && f.name != "prober" {
 			refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
 		}
 	}
@@ -156,7 +157,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 			sum(5, metric("AWS/States", "ExecutionsFailed", "Sum", 5, machine), metric("AWS/States", "ExecutionsTimedOut", "Sum", 5, machine)), 1, 1},
 		{"sweeper-fails", "Expired text keys are not destroyed.", scheduled("sweeper"), 1, 1},
 		{"checkpointer-fails", "Publications and revocations are not sealed in the log.", scheduled("checkpointer"), 2, 1},
-		{"prober-fails", "Vacants that run elsewhere are not listed.", scheduled("prober"), 10, 1},
+		{"prober-fails", "Vacants that run elsewhere are not listed.", lambda(in, "prober", "Errors", "Sum", 60), 10, 1},
 		{"indexer-fails", "No new search index is published: searches read ever more changes. Run vacancy tail.", lambda(in, "indexer", "Errors", "Sum", 60), 3, 1},
 		{"tamper-blind", "The tamper detector has seen none of the day's canaries: nobody watches the rows. Run vacancy doctor.",
 			unseen(in), 3, 1},

@@ -76,7 +76,7 @@ const largestText = 250 << 10
 // checkContract asks an agent all that a host may. After a question that the agent
 // cannot be reached with, it asks no more.
 func checkContract(ctx context.Context, agent substrate.Substrate, id identity.ID) (all []agentCheck) {
-	thread := "thread-1"
+	const thread, sentence = "thread-1", "All work and no play. "
 	for _, c := range []struct {
 		says   string
 		text   string
@@ -85,8 +85,8 @@ func checkContract(ctx context.Context, agent substrate.Substrate, id identity.I
 	}{
 		{"answers a question", "Hello", nil, 1},
 		{"takes every character", "Grüße 法律 🦊 \"quoted\" \\ \u2028 \t\n{}", nil, 1},
-		{"takes a question in a thread", "Hello again", &thread, 1},
-		{"takes the largest question", strings.Repeat("All work and no play. ", largestText/22), nil, 1},
+		{"takes a question in a thread", "Hello again", new(thread), 1},
+		{"takes the largest question", strings.Repeat(sentence, largestText/len(sentence)), nil, 1},
 		{"answers two at once", "Hello both", nil, 2},
 	} {
 		q := substrate.Ask(id, id, c.text)

@@ -283,7 +283,7 @@ func (l Limits) Reserved() (n int) {
 // planned is the shape of a stage with limits l, as its templates will show it.
 // A test compares it with the templates.
 func (c Choice) planned(l Limits) Shape {
-	s := Shape{Keys: 3, Alarms: 32, Edge: c.Edge, Transitions: 6}
+	s := Shape{Keys: 3, Alarms: 33, Edge: c.Edge, Transitions: 6}
 	if c.SoftwareKey {
 		s.Keys--
 	}
@@ -308,7 +308,7 @@ func (c Choice) planned(l Limits) Shape {
 	add("graduate", 128, handler, true, false, 0)
 	add("indexer", 512, 300, false, false, 0)
 	add("message", 256, handler, true, true, 0)
-	add("prober", 128, 8, false, false, 1440)
+	add("prober", 128, 6, false, false, 1440)
 	add("registry", 256, handler, true, false, 0)
 	add("search", 512, handler, true, false, 0)
 	add("sweeper", 128, 60, false, false, 24)

@@ -1,6 +1,7 @@
 // Package tamper watches the stream of the table of rows. Rows are written
 // once, so every change or removal is unauthorised: it is logged and counted in
-// a metric with an alarm. verify finds what the change broke.
+// a metric with an alarm. verify finds what the change broke. Canaries are counted
+// too: an alarm tells if none is seen.
 //
 // The invariants: no record is skipped because it is unusual, and none makes
 // the function fail, which would block the records after it. The function fails

@@ -32,7 +32,8 @@ func (m *ManifestDocument) place(at time.Time) store.Key {
 
 // ChildrenIndex returns up to n children of parent (1 to store.MaxPage) by
 // their own manifests: graduated children first, the latest first. It reads two
-// pages and at most n manifests, whatever the number of children. The sparse
+// pages and at most n manifests, and what opened the graduated ones, whatever the
+// number of children. The sparse
 // index may lag behind; if it lists fewer than n children, children found by
 // edges follow.
 func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]ManifestDocument, error) {
@@ -45,7 +46,7 @@ func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int)
 			return nil, Problem(err)
 		}
 		for _, d := range docs {
-			m, err := listedAs(parent, d)
+			m, err := r.listedAs(ctx, parent, d)
 			if err != nil {
 				return nil, err
 			}
@@ -79,13 +80,13 @@ func (r *Registry) fill(ctx context.Context, siblings []ManifestDocument, parent
 	return siblings, nil
 }
 
-func listedAs(parent identity.ID, d store.Doc) (ManifestDocument, error) {
+func (r *Registry) listedAs(ctx context.Context, parent identity.ID, d store.Doc) (ManifestDocument, error) {
 	digits, ok := strings.CutPrefix(d.Key.Partition, registrationPrefix)
 	child, err := identity.ParseID(digits)
 	if !ok || err != nil || d.Key != ManifestKey(child) {
 		return ManifestDocument{}, problem.New(problem.Damaged, "%s is listed as a manifest", clip(d.Key.String()))
 	}
-	m, err := DecodeManifest(child, d)
+	m, err := r.decodeManifest(ctx, child, d)
 	if err == nil && m.Manifest.ParentID != parent {
 		err = problem.New(problem.Damaged, "manifest of %s is listed as another parent's", child.Short())
 	}

@@ -132,6 +132,9 @@ func TestAFlagAloneOpensNoChild(t *testing.T) {
 			if _, ok, err := r.Manifest(t.Context(), child.ID()); ok || !problem.Is(err, problem.Damaged) {
 				t.Errorf("Manifest() = %t, %v; want Damaged", ok, err)
 			}
+			if _, err := r.ChildrenIndex(t.Context(), key(1).ID(), 1); !problem.Is(err, problem.Damaged) {
+				t.Errorf("ChildrenIndex() = %v, want Damaged", err)
+			}
 			if _, err := r.Publish(t.Context(), publication(t, child, draft{})); !problem.Is(err, problem.Damaged) {
 				t.Errorf("Publish() = %v, want Damaged", err)
 			}

@@ -25,11 +25,21 @@ const MaxText = 300 << 10
 
 // Request asks for the next turn of a conversation.
 type Request struct {
-	ID        identity.Hash // of the call; zero if the host itself asks
 	Caller    identity.ID
 	Vacant    identity.ID // the vacant that is asked
 	ContextID *string     // the caller's thread; nil if it named none
 	Turns     []Turn      // oldest first; the last is the caller's, and not empty
+
+	call *envelope.Envelope // nil if the host itself asks; no adapter sees it
+}
+
+// ID is the hash of the call; zero if the host itself asks. It is computed on
+// demand, because most substrates do not need it.
+func (r *Request) ID() identity.Hash {
+	if r.call == nil {
+		return identity.Hash{}
+	}
+	return r.call.Hash()
 }
 
 // Turn is what one side has said.
@@ -152,7 +162,7 @@ func TooLarge(n int) error {
 func Behaviour(s Substrate) call.Behaviour {
 	return func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		r := Ask(e.From, e.To, e.Payload.Text())
-		r.ID, r.ContextID = e.Hash(), e.Payload.ContextID
+		r.call, r.ContextID = &e, e.Payload.ContextID
 		a, err := Fold(s.Infer(ctx, r))
 		if err != nil {
 			return envelope.Message{}, err

@@ -92,7 +92,7 @@ func appendQuestion(ctx context.Context, b []byte, q substrate.Request) []byte {
 		b = canon.AppendString(b, *q.ContextID)
 	}
 	b = append(b, `,"id":"`...)
-	b = append(append(b, q.ID.String()...), '"')
+	b = append(append(b, q.ID().String()...), '"')
 	if deadline, ok := ctx.Deadline(); ok {
 		b = strconv.AppendInt(append(b, `,"deadline_ms":`...), max(time.Until(deadline).Milliseconds(), 0), 10)
 	}
