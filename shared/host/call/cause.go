@@ -14,8 +14,9 @@ import (
 // AgentError is in the chain of a Behaviour's error if the vacant's agent answered
 // with something else than an answer. Its text says nothing of the body.
 type AgentError struct {
-	Status int    // HTTP status
-	Body   string // the beginning of the body, without secrets (substrate.Excerpt)
+	Status int           // HTTP status
+	After  time.Duration // when it wants to be asked again; 0: it says nothing
+	Body   string        // the beginning of the body, without secrets (substrate.Excerpt)
 	Err    error
 }
 

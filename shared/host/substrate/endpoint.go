@@ -18,6 +18,15 @@ const (
 	KindOllama = "ollama" // MODEL: OpenAI at OllamaURL
 )
 
+// KindMock answers by a script instead of a model, whose name may be its argument.
+const KindMock = "mock"
+
+// Thinks reports whether the substrate is a model, or plays one.
+func (s Spec) Thinks() bool {
+	_, _, ok := s.Model()
+	return ok || s.Kind == KindMock
+}
+
 // OllamaURL is where Ollama listens on the host's own machine.
 const OllamaURL = "http://127.0.0.1:11434/v1"
 

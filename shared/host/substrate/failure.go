@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -38,6 +39,16 @@ func BadStatus(status int) error {
 		kind = problem.SubstrateUnavailable
 	}
 	return &problem.Error{Kind: kind, Field: "answer of the agent: status", Want: "200", Got: fmt.Sprint(status)}
+}
+
+// RetryAfter is what a header asks for (RFC 9110 §10.2.3), in seconds alone; 0 if it
+// asks for nothing.
+func RetryAfter(h http.Header) time.Duration {
+	n, err := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * time.Second
 }
 
 // A connection that is refused is tried again, for so long.

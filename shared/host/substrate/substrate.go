@@ -8,6 +8,7 @@ package substrate
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -28,7 +29,15 @@ type Request struct {
 	Caller    identity.ID
 	Vacant    identity.ID // the vacant that is asked
 	ContextID *string     // the caller's thread; nil if it named none
-	Turns     []Turn      // oldest first; the last is the caller's, and not empty
+	Turns     []Turn      // oldest first; the last is the caller's, and not empty, or results of its tools
+
+	// What its owner wants of a model. Substrates that are none ignore it.
+	System    string // what the model is told before the conversation; "" for nothing
+	Tools     []Tool // what it may use
+	Final     bool   // it may use nothing any more, and is to answer
+	MaxTokens int    // how much it may say; 0: as much as its server lets it
+	Effort    Effort // how much it may think; "": as much as it does
+	JSON      bool   // its answer is to be a JSON document
 
 	call *envelope.Envelope // nil if the host itself asks; no adapter sees it
 }
@@ -44,8 +53,10 @@ func (r *Request) ID() identity.Hash {
 
 // Turn is what one side has said.
 type Turn struct {
-	Role Role
-	Text string
+	Role    Role
+	Text    string
+	Calls   []ToolCall   // of an Agent, after its text
+	Results []ToolResult // of Tools: one for each call of the turn before, in its order
 }
 
 // Role is a side of a conversation.
@@ -55,17 +66,44 @@ type Role string
 const (
 	Caller Role = "caller"
 	Agent  Role = "agent"
+	Tools  Role = "tools"
 )
+
+// Tool is what a model is told of a tool.
+type Tool struct {
+	Name        string // of a-z A-Z 0-9 _ -, at most 64
+	Description string
+	Schema      json.RawMessage // of its arguments, a JSON Schema of an object
+}
+
+// ToolResult is what a tool gave for the call with the same ID.
+type ToolResult struct {
+	ID, Text string
+	Failed   bool
+}
+
+// Effort is how much a model may think before it answers.
+type Effort string
+
+// The efforts.
+const (
+	Low    Effort = "low"
+	Medium Effort = "medium"
+	High   Effort = "high"
+)
+
+// Efforts returns all efforts, least first.
+func Efforts() []Effort { return []Effort{Low, Medium, High} }
 
 // Ask is the Request of a caller's first words.
 func Ask(caller, vacant identity.ID, text string) Request {
-	return Request{Caller: caller, Vacant: vacant, Turns: []Turn{{Caller, text}}}
+	return Request{Caller: caller, Vacant: vacant, Turns: []Turn{{Role: Caller, Text: text}}}
 }
 
 // Text is what is to be answered: the text of the last turn.
 func (r *Request) Text() string { return r.Turns[len(r.Turns)-1].Text }
 
-// Event is a part of an answer: Text, Thought, Usage or Done.
+// Event is a part of an answer: Text, Thought, ToolCall, Usage or Done.
 type Event interface{ event() }
 
 type (
@@ -74,6 +112,11 @@ type (
 	// Thought is a piece of what the model thought before it answered. It is no
 	// part of the answer.
 	Thought string
+	// ToolCall is the model's wish to use a tool.
+	ToolCall struct {
+		ID, Name  string
+		Arguments string // as the model wrote them: they may not even be JSON
+	}
 	// Usage is what the answer has used so far; later ones replace earlier ones.
 	Usage struct {
 		In, Out, Cached int // tokens; Cached is a part of In
@@ -82,15 +125,17 @@ type (
 	Done string
 )
 
-func (Text) event()    {}
-func (Thought) event() {}
-func (Usage) event()   {}
-func (Done) event()    {}
+func (Text) event()     {}
+func (Thought) event()  {}
+func (ToolCall) event() {}
+func (Usage) event()    {}
+func (Done) event()     {}
 
 // Why an answer ends.
 const (
 	Stop   Done = "stop"
 	Length Done = "length" // the model may say no more
+	Called Done = "called" // it waits for the results of its calls
 )
 
 // Substrate answers. It is safe for concurrent use and honours its context,
@@ -123,6 +168,7 @@ func (f Func) Infer(ctx context.Context, r Request) iter.Seq2[Event, error] {
 // Answer is the events of an answer together.
 type Answer struct {
 	Text  string
+	Calls []ToolCall
 	Usage *Usage // nil if none was reported
 	Why   Done
 }
@@ -143,6 +189,11 @@ func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 				return Answer{}, TooLarge(text.Len() + len(e))
 			}
 			text.WriteString(string(e))
+		case ToolCall:
+			if len(e.Arguments) > MaxText {
+				return Answer{}, TooLarge(len(e.Arguments))
+			}
+			a.Calls = append(a.Calls, e)
 		case Usage:
 			a.Usage = &e
 		case Done:
@@ -158,10 +209,12 @@ func TooLarge(n int) error {
 	return &problem.Error{Kind: problem.SubstrateTooLarge, Field: "text of the agent's answer", Want: fmt.Sprintf("at most %d bytes", MaxText), Got: fmt.Sprint(n)}
 }
 
-// Behaviour makes s the behaviour of a vacant: one part, ROLE_AGENT.
-func Behaviour(s Substrate) call.Behaviour {
+// Behaviour makes s the behaviour of a vacant: one part, ROLE_AGENT. It is told what
+// was said before.
+func Behaviour(s Substrate, before ...Turn) call.Behaviour {
 	return func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		r := Ask(e.From, e.To, e.Payload.Text())
+		r.Turns = append(slices.Clip(before), r.Turns...)
 		r.call, r.ContextID = &e, e.Payload.ContextID
 		a, err := Fold(s.Infer(ctx, r))
 		if err != nil {

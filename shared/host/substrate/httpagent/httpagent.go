@@ -40,7 +40,7 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 	}
 }
 
-// answer POSTs {message, caller, vacant, context_id, id, deadline_ms} and returns the text of
+// answer POSTs {message, caller, vacant, context_id, history, id, deadline_ms} and returns the text of
 // the answer: member text of a JSON object, or the body if it is text/plain. A
 // timeout is a problem of kind Deadline. SubstrateUnavailable means that the
 // endpoint cannot be reached or is out of order (5xx, 408, 429),
@@ -76,7 +76,8 @@ func read(r *outbound.Reply) (string, error) {
 	return text, err
 }
 
-// appendQuestion appends the request body. deadline_ms is how long the host waits,
+// appendQuestion appends the request body. history is what was said before, if the
+// vacant's agent remembers. deadline_ms is how long the host waits,
 // in milliseconds, and is left out if nothing bounds it.
 func appendQuestion(ctx context.Context, b []byte, q substrate.Request) []byte {
 	b = append(b, `{"message":`...)
@@ -90,6 +91,18 @@ func appendQuestion(ctx context.Context, b []byte, q substrate.Request) []byte {
 		b = append(b, "null"...)
 	} else {
 		b = canon.AppendString(b, *q.ContextID)
+	}
+	if before := q.Turns[:len(q.Turns)-1]; len(before) > 0 {
+		b = append(b, `,"history":[`...)
+		for i, t := range before {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, `{"role":"`...)
+			b = append(append(b, t.Role...), `","text":`...)
+			b = append(canon.AppendString(b, t.Text), '}')
+		}
+		b = append(b, ']')
 	}
 	b = append(b, `,"id":"`...)
 	b = append(append(b, q.ID().String()...), '"')

@@ -2,8 +2,9 @@
 // OpenAI's chat completions, such as Ollama, llama.cpp or vLLM. It sends no key,
 // so a provider that wants one refuses.
 //
-// The invariant: the request contains the model's name and the conversation, and
-// nothing else: no id, no envelope, no key, nothing of the host's environment.
+// The invariant: the request contains the model's name, the conversation and what
+// the vacant's owner wants of the model, and nothing else: no id, no envelope, no
+// key, nothing of the host's environment.
 package openai
 
 import (
@@ -85,6 +86,7 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 		}
 		defer reply.Body.Close()
 		var end substrate.Done
+		var calls calls
 		for data, err := range sse.Data(reply.Body, outbound.MaxStream) {
 			if err != nil {
 				yield(nil, failure(err))
@@ -99,6 +101,9 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 				return
 			}
 			events, why, err := c.events()
+			if err == nil {
+				err = calls.add(&c)
+			}
 			if err != nil {
 				yield(nil, err)
 				return
@@ -116,8 +121,47 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 			yield(nil, problem.New(problem.SubstrateUnavailable, "the model's answer ends in the middle, or is no stream"))
 			return
 		}
+		if len(calls) > 0 {
+			end = substrate.Called // some servers say "stop"
+		}
+		if end == substrate.Called && (len(r.Tools) == 0 || len(calls) == 0) {
+			yield(nil, problem.New(problem.SubstrateMisconfigured, "the model calls a tool, of %d offered, and names %d", len(r.Tools), len(calls)))
+			return
+		}
+		for _, c := range calls {
+			if !yield(c, nil) {
+				return
+			}
+		}
 		yield(end, nil)
 	}
+}
+
+// maxCalls bounds the calls of one answer.
+const maxCalls = 128
+
+// calls are the tool calls of an answer, which come in pieces.
+type calls []substrate.ToolCall
+
+// add adds the pieces of a chunk. The error is of kind SubstrateMisconfigured.
+func (all *calls) add(c *chunk) error {
+	for _, choice := range c.Choices {
+		if choice.Index != 0 {
+			continue
+		}
+		for _, piece := range choice.Delta.ToolCalls {
+			if piece.Index < 0 || piece.Index > len(*all) || piece.Index == maxCalls {
+				return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: tool_calls: index", Want: fmt.Sprintf("0 to %d, in order", maxCalls-1), Got: fmt.Sprint(piece.Index)}
+			}
+			if piece.Index == len(*all) {
+				*all = append(*all, substrate.ToolCall{ID: cmp.Or(piece.ID, fmt.Sprintf("call_%d", piece.Index))})
+			}
+			call := &(*all)[piece.Index]
+			call.Name += piece.Function.Name
+			call.Arguments += piece.Function.Arguments
+		}
+	}
+	return nil
 }
 
 // request is the body of a request.
@@ -128,24 +172,91 @@ type request struct {
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
+	Tools      []tool `json:"tools,omitempty"`
+	ToolChoice string `json:"tool_choice,omitempty"` // "none", or as the model likes
+	// MaxTokens is the older name, which every server of one's own knows.
+	MaxTokens int              `json:"max_tokens,omitempty"`
+	Effort    substrate.Effort `json:"reasoning_effort,omitempty"`
+	Format    *format          `json:"response_format,omitempty"`
 }
 
 type message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
+	Role       string     `json:"role"`
+	Content    string     `json:"content"`
+	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+type tool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters"`
+	} `json:"function"`
+}
+
+type toolCall struct {
+	ID       string   `json:"id"`
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+type format struct {
+	Type string `json:"type"`
+}
+
+// bodyOf is the body of a request.
+func (s *server) bodyOf(r *substrate.Request) request {
+	body := request{Model: s.model, Stream: true, MaxTokens: r.MaxTokens, Effort: r.Effort}
+	body.StreamOptions.IncludeUsage = true
+	if r.JSON {
+		body.Format = &format{"json_object"}
+	}
+	if r.System != "" {
+		body.Messages = append(body.Messages, message{Role: "system", Content: r.System})
+	}
+	for _, t := range r.Turns {
+		body.Messages = append(body.Messages, messages(&t)...)
+	}
+	for _, offered := range r.Tools {
+		t := tool{Type: "function"}
+		t.Function.Name, t.Function.Description, t.Function.Parameters = offered.Name, offered.Description, offered.Schema
+		body.Tools = append(body.Tools, t)
+	}
+	if r.Final && len(body.Tools) > 0 {
+		body.ToolChoice = "none"
+	}
+	return body
+}
+
+// messages are those of a turn: of results one each.
+func messages(t *substrate.Turn) []message {
+	switch t.Role {
+	case substrate.Tools:
+		var all []message
+		for _, r := range t.Results {
+			all = append(all, message{Role: "tool", Content: r.Text, ToolCallID: r.ID})
+		}
+		return all
+	case substrate.Agent:
+		m := message{Role: "assistant", Content: t.Text}
+		for _, c := range t.Calls {
+			m.ToolCalls = append(m.ToolCalls, toolCall{c.ID, "function", function{c.Name, c.Arguments}})
+		}
+		return []message{m}
+	}
+	return []message{{Role: "user", Content: t.Text}}
 }
 
 // post sends the conversation. The reply has status 200.
 func (s *server) post(ctx context.Context, r substrate.Request) (*http.Response, error) {
-	body := request{Model: s.model, Stream: true}
-	body.StreamOptions.IncludeUsage = true
-	for _, t := range r.Turns {
-		role := "user"
-		if t.Role == substrate.Agent {
-			role = "assistant"
-		}
-		body.Messages = append(body.Messages, message{role, t.Text})
-	}
+	body := s.bodyOf(&r)
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "")
@@ -165,7 +276,9 @@ func (s *server) post(ctx context.Context, r substrate.Request) (*http.Response,
 	if reply.StatusCode != http.StatusOK {
 		defer reply.Body.Close()
 		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // what of it comes is shown
-		return nil, &call.AgentError{Status: reply.StatusCode, Body: substrate.Excerpt(said), Err: substrate.BadStatus(reply.StatusCode)}
+		return nil, &call.AgentError{
+			Status: reply.StatusCode, After: substrate.RetryAfter(reply.Header), Body: substrate.Excerpt(said), Err: substrate.BadStatus(reply.StatusCode),
+		}
 	}
 	return reply, nil
 }
@@ -192,6 +305,11 @@ type chunk struct {
 			// two.
 			Reasoning        string
 			ReasoningContent string `json:"reasoning_content"`
+			ToolCalls        []struct {
+				Index    int
+				ID       string
+				Function function
+			} `json:"tool_calls"`
 		}
 		FinishReason string `json:"finish_reason"`
 	}
@@ -244,10 +362,12 @@ func (c *chunk) events() (events []substrate.Event, why substrate.Done, err erro
 			why = substrate.Stop
 		case "length":
 			why = substrate.Length
+		case "tool_calls":
+			why = substrate.Called
 		case "content_filter":
 			return nil, "", refused("its filter stopped the answer")
 		default:
-			return nil, "", &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: finish_reason", Want: "stop, length or content_filter", Got: fmt.Sprintf("%.40q", choice.FinishReason)}
+			return nil, "", &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: finish_reason", Want: "stop, length, tool_calls or content_filter", Got: fmt.Sprintf("%.40q", choice.FinishReason)}
 		}
 	}
 	return events, why, nil

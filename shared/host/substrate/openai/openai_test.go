@@ -3,6 +3,7 @@ package openai_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
@@ -91,9 +93,25 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// The request is what a person reads in the golden file, and has nothing of this
+// The requests are what a person reads in the golden files, and have nothing of this
 // machine or of the vacant.
 func TestTheRequestIsAsWritten(t *testing.T) {
+	plain := substratetest.Question()
+	thread := "thread-1"
+	plain.ContextID = &thread
+	plain.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "Before"}, {Role: substrate.Agent, Text: "Said"}}, plain.Turns...)
+	whole := substratetest.Question()
+	whole.System, whole.MaxTokens, whole.Effort, whole.JSON, whole.Final = "You know things", 500, substrate.Low, true, true
+	whole.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object","properties":{"for":{"type":"string"}}}`)}}
+	whole.Turns = append(whole.Turns,
+		substrate.Turn{Role: substrate.Agent, Text: "Let me see", Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "c2", Name: "look", Arguments: `{"for`}}},
+		substrate.Turn{Role: substrate.Tools, Results: []substrate.ToolResult{{ID: "c1", Text: "found"}, {ID: "c2", Text: "no JSON", Failed: true}}})
+	for file, r := range map[string]substrate.Request{"request": plain, "agent": whole} {
+		t.Run(file, func(t *testing.T) { asWritten(t, "testdata/"+file+".golden", r) })
+	}
+}
+
+func asWritten(t *testing.T, file string, r substrate.Request) {
 	t.Setenv("OPENAI_API_KEY", "sk-of-the-environment")
 	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
 	var got string
@@ -118,14 +136,10 @@ func TestTheRequestIsAsWritten(t *testing.T) {
 		got += "\n" + string(pretty) + "\n"
 		stream(chunk(map[string]any{"content": "hi"}, "stop"), done)(w, r)
 	})
-	r := substratetest.Question()
-	thread := "thread-1"
-	r.ContextID = &thread
-	r.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "Before"}, {Role: substrate.Agent, Text: "Said"}}, r.Turns...)
 	if _, err := substrate.Fold(s.Infer(t.Context(), r)); err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile("testdata/request.golden")
+	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +166,37 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 	}
 }
 
+// piece is a line of a stream with a piece of a tool call.
+func piece(index int, id, name, arguments string) string {
+	return chunk(map[string]any{"tool_calls": []any{map[string]any{"index": index, "id": id, "type": "function", "function": map[string]any{"name": name, "arguments": arguments}}}}, nil)
+}
+
+func TestToolCallsComeInPieces(t *testing.T) {
+	for _, end := range []string{"tool_calls", "stop"} { // some servers say stop
+		s := serve(t, stream(chunk(map[string]any{"content": "hm"}, nil), piece(0, "c1", "look", ""), piece(0, "", "", `{"for":`), piece(0, "", "", `"a"}`),
+			piece(1, "", "list", "{}"), chunk(map[string]any{}, end), usage, done))
+		r := substratetest.Question()
+		r.Tools = []substrate.Tool{{Name: "look", Schema: json.RawMessage(`{"type":"object"}`)}}
+		got, err := substrate.Fold(s.Infer(t.Context(), r))
+		want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Why: substrate.Called,
+			Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "call_1", Name: "list", Arguments: "{}"}}}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
+		}
+	}
+}
+
+func TestAnAgentIsToldWhenToComeAgain(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	_, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
+	if agent := new(call.AgentError); !errors.As(err, &agent) || agent.After != 3*time.Second {
+		t.Errorf("Fold() = %v, asked to wait %v, want 3s", err, agent.After)
+	}
+}
+
 func TestStreamsThatAreNoAnswer(t *testing.T) {
 	text := chunk(map[string]any{"content": "x"}, nil)
 	for _, tt := range []struct {
@@ -162,6 +207,9 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		{"a refusal", []string{chunk(map[string]any{"refusal": "I will not"}, nil), done}, problem.SubstrateRefused},
 		{"a filter", []string{text, chunk(map[string]any{}, "content_filter"), done}, problem.SubstrateRefused},
 		{"a call of a tool that nobody offered", []string{chunk(map[string]any{}, "tool_calls"), done}, problem.SubstrateMisconfigured},
+		{"a tool that nobody offered", []string{piece(0, "c", "x", "{}"), chunk(map[string]any{}, "tool_calls"), done}, problem.SubstrateMisconfigured},
+		{"a call that begins in the middle", []string{piece(1, "c", "x", "{}"), done}, problem.SubstrateMisconfigured},
+		{"a call before the first", []string{piece(-1, "c", "x", "{}"), done}, problem.SubstrateMisconfigured},
 		{"an error in the middle", []string{text, "data: {\"error\":{\"message\":\"out of memory\"}}\n\n"}, problem.SubstrateUnavailable},
 		{"no JSON", []string{text, "data: {\n\n"}, problem.SubstrateMisconfigured},
 		{"another form", []string{"data: {\"choices\":7}\n\n", done}, problem.SubstrateMisconfigured},
@@ -229,6 +277,7 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 // Whatever a server streams, an answer ends with one event or one error.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(chunk(map[string]any{"content": "x", "reasoning": "y"}, "stop") + usage + done))
+	f.Add([]byte(piece(0, "c1", "look", "{}") + chunk(map[string]any{}, "tool_calls") + done))
 	f.Add([]byte("data: {\"choices\":[{\"index\":1}],\"error\":null}\n\ndata: {\"error\":7}\n\n"))
 	var body []byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))

@@ -1,0 +1,347 @@
+// Package definition says what an agent is made of, beside its vacant's key: the
+// model, what it is told, what it may use and how much. It is what a person writes
+// into an agent's file.
+//
+// The invariants: an Agent has one JSON form that parses back to it. A member that
+// is absent has its default, which a later release may change.
+package definition
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Agent is a definition. The zero value of a member is its default.
+type Agent struct {
+	// Description says what the agent can do. It is for people; the vacant's
+	// capability is what callers see.
+	Description string `json:"description,omitempty"`
+	// Provider is the kind of the substrate; "": openai if there is a BaseURL, else
+	// ollama.
+	Provider string `json:"provider,omitempty"`
+	BaseURL  string `json:"base_url,omitempty"` // of openai; the whole URL of http
+	Model    string `json:"model,omitempty"`
+	// FallbackModel answers, at the same provider, where Model is overloaded or out
+	// of order.
+	FallbackModel string           `json:"fallback_model,omitempty"`
+	System        string           `json:"system,omitempty"` // what the model is told before each conversation
+	MaxTokens     int              `json:"max_tokens,omitempty"`
+	MaxTurns      int              `json:"max_turns,omitempty"`
+	Timeout       int              `json:"timeout,omitempty"` // seconds
+	Effort        substrate.Effort `json:"effort,omitempty"`
+	OutputFormat  Format           `json:"output_format,omitempty"`
+	Memory        bool             `json:"memory,omitempty"`
+	Mode          Mode             `json:"mode,omitempty"`
+	// AllowedTools are all tools that it may use; none: all that it is offered.
+	// DisallowedTools are none of them.
+	AllowedTools    []string `json:"allowed_tools,omitempty"`
+	DisallowedTools []string `json:"disallowed_tools,omitempty"`
+	// Vacants are those of this host that it may ask, by id; by name until the
+	// agent is set.
+	Vacants []string `json:"vacants,omitempty"`
+	// Warnings are what its file says and this host does not do.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Format is the form of an answer.
+type Format string
+
+// The formats.
+const (
+	Text Format = "text"
+	JSON Format = "json"
+)
+
+// Mode is what tools may do.
+type Mode string
+
+// The modes.
+const (
+	ReadOnly  Mode = "read-only"
+	ReadWrite Mode = "read-write"
+)
+
+// Defaults and limits.
+const (
+	DefaultMaxTurns = 16
+	MaxTurns        = 64
+	MaxBlob         = 64 << 10 // bytes of the JSON form
+	MaxTokens       = 1 << 20
+	MaxTimeout      = 900 // seconds
+	MaxVacants      = 32
+	maxList         = 128 // members of any other list
+	maxText         = 1 << 10
+)
+
+// Parse parses the JSON form and checks it. Unknown members are refused, because
+// they would be ignored silently. Errors are of kind Malformed, NotJSON or
+// TooLarge, and name the member.
+func Parse(data []byte) (a Agent, err error) {
+	if len(data) > MaxBlob {
+		return a, &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(len(data))}
+	}
+	d := canon.NewDecoder(data, canon.Limits{Bytes: MaxBlob, Depth: 3, Keys: 64})
+	err = d.Document(func(key string) (err error) {
+		switch key {
+		case "description":
+			a.Description, err = d.String()
+		case "provider":
+			a.Provider, err = d.String()
+		case "base_url":
+			a.BaseURL, err = d.String()
+		case "model":
+			a.Model, err = d.String()
+		case "fallback_model":
+			a.FallbackModel, err = d.String()
+		case "system":
+			a.System, err = d.String()
+		case "max_tokens":
+			a.MaxTokens, err = number(d, key, MaxTokens)
+		case "max_turns":
+			a.MaxTurns, err = number(d, key, MaxTurns)
+		case "timeout":
+			a.Timeout, err = number(d, key, MaxTimeout)
+		case "effort":
+			a.Effort, err = oneOf(d, key, substrate.Efforts()...)
+		case "output_format":
+			a.OutputFormat, err = oneOf(d, key, Text, JSON)
+		case "memory":
+			a.Memory, err = d.Bool()
+		case "mode":
+			a.Mode, err = oneOf(d, key, ReadOnly, ReadWrite)
+		case "allowed_tools":
+			a.AllowedTools, err = list(d, key, maxList)
+		case "disallowed_tools":
+			a.DisallowedTools, err = list(d, key, maxList)
+		case "vacants":
+			a.Vacants, err = list(d, key, MaxVacants)
+		case "warnings":
+			a.Warnings, err = list(d, key, maxList)
+		default:
+			return &problem.Error{Kind: problem.Malformed, Field: fmt.Sprintf("%.40s", key), Detail: fmt.Sprintf("%.40q is not a member of an agent", key)}
+		}
+		return err
+	})
+	if err == nil {
+		err = a.Check()
+	}
+	return a, err
+}
+
+func number(d *canon.Decoder, key string, most int64) (int, error) {
+	n, err := d.Int64()
+	if err == nil && (n < 1 || n > most) {
+		err = problem.Invalid(key, fmt.Sprintf("1 to %d", most), strconv.FormatInt(n, 10))
+	}
+	return int(n), err
+}
+
+func oneOf[T ~string](d *canon.Decoder, key string, known ...T) (T, error) {
+	s, err := d.String()
+	if err == nil && !slices.Contains(known, T(s)) {
+		names := make([]string, len(known))
+		for i, k := range known {
+			names[i] = string(k)
+		}
+		err = problem.Invalid(key, "one of "+strings.Join(names, ", "), clip(s))
+	}
+	return T(s), err
+}
+
+func list(d *canon.Decoder, key string, most int) (all []string, err error) {
+	err = d.Array(func(i int) error {
+		if i == most {
+			return problem.Invalid(key, fmt.Sprintf("at most %d", most), "more")
+		}
+		s, err := d.String()
+		if err == nil && (canon.IsBlank(s) || len(s) > maxText || slices.Contains(all, s)) {
+			err = problem.Invalid(fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("a text of 1 to %d bytes that is not there yet", maxText), clip(s))
+		}
+		all = append(all, s)
+		return err
+	})
+	return all, err
+}
+
+// Check checks what the members' types do not. The error names the member.
+func (a *Agent) Check() error {
+	for _, text := range []struct{ field, text string }{
+		{"description", a.Description}, {"provider", a.Provider}, {"base_url", a.BaseURL}, {"model", a.Model}, {"fallback_model", a.FallbackModel}, {"system", a.System},
+	} {
+		if !utf8.ValidString(text.text) || strings.ContainsRune(text.text, 0) {
+			return problem.Invalid(text.field, "UTF-8 without NUL", clip(text.text))
+		}
+		if len(text.text) > maxText && text.field != "system" && text.field != "description" {
+			return problem.Invalid(text.field, fmt.Sprintf("at most %d bytes", maxText), strconv.Itoa(len(text.text)))
+		}
+	}
+	spec, err := a.Spec()
+	if err != nil {
+		return err
+	}
+	for _, only := range []struct {
+		field string
+		given bool
+	}{{"fallback_model", a.FallbackModel != ""}, {"max_tokens", a.MaxTokens != 0}, {"effort", a.Effort != ""}} {
+		if only.given && !spec.Thinks() {
+			return problem.Invalid(only.field, "none, as "+spec.Kind+" is no model", "one")
+		}
+	}
+	if n := len(a.Blob()); n > MaxBlob {
+		return &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(n)}
+	}
+	return nil
+}
+
+// Spec is the substrate of the agent. The error names the member that is missing
+// or too much.
+func (a *Agent) Spec() (substrate.Spec, error) { return a.specOf(a.Model) }
+
+// Fallback is the substrate of its FallbackModel; ok is false if it has none.
+func (a *Agent) Fallback() (s substrate.Spec, ok bool) {
+	if a.FallbackModel == "" {
+		return s, false
+	}
+	s, err := a.specOf(a.FallbackModel)
+	return s, err == nil
+}
+
+func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
+	s.Kind = a.Provider
+	if s.Kind == "" {
+		s.Kind = substrate.KindOllama
+		if a.BaseURL != "" {
+			s.Kind = substrate.KindOpenAI
+		}
+	}
+	wanted := map[string]struct{ url, model bool }{
+		substrate.KindOpenAI: {true, true}, substrate.KindOllama: {false, true}, substrate.KindHTTP: {true, false},
+	}[s.Kind]
+	for _, one := range []struct {
+		field, value string
+		wanted, may  bool
+	}{{"base_url", a.BaseURL, wanted.url, false}, {"model", model, wanted.model, s.Kind == substrate.KindMock}} {
+		switch {
+		case one.wanted && one.value == "":
+			return s, problem.Invalid(one.field, "one for the provider "+clip(s.Kind), "none")
+		case !one.wanted && !one.may && one.value != "":
+			return s, problem.Invalid(one.field, "none for the provider "+clip(s.Kind), clip(one.value))
+		}
+	}
+	switch s.Kind {
+	case substrate.KindOpenAI:
+		if strings.Contains(a.BaseURL, "#") {
+			return s, problem.Invalid("base_url", "a URL without a fragment", clip(a.BaseURL))
+		}
+		s.Argument = a.BaseURL + "#" + model
+	case substrate.KindHTTP:
+		s.Argument = a.BaseURL
+	default:
+		s.Argument = model
+	}
+	return s, nil
+}
+
+// Of is the agent of defaults with a substrate; ok is false for one that no agent
+// can have, such as a plan's.
+func Of(s substrate.Spec) (a Agent, ok bool) {
+	a.Provider = s.Kind
+	switch base, model, isModel := s.Model(); {
+	case isModel && s.Kind == substrate.KindOllama:
+		a.Model = model
+	case isModel:
+		a.BaseURL, a.Model = base, model
+	case s.Kind == substrate.KindHTTP:
+		a.BaseURL = s.Argument
+	default:
+		a.Model = s.Argument
+	}
+	back, err := a.Spec()
+	return a, err == nil && back == s
+}
+
+// Blob is the JSON form.
+func (a *Agent) Blob() []byte {
+	b, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // it is made of texts and numbers
+	}
+	return b
+}
+
+// Hash names a version in the vacant's logbook.
+func (a *Agent) Hash() identity.Hash { return identity.Sum(a.Blob()) }
+
+// Turns is how many turns a call may take.
+func (a *Agent) Turns() int {
+	if a.MaxTurns == 0 {
+		return DefaultMaxTurns
+	}
+	return a.MaxTurns
+}
+
+// Time bounds a call; 0: the host's time alone does.
+func (a *Agent) Time() time.Duration { return time.Duration(a.Timeout) * time.Second }
+
+// Where a Setting's value is from.
+const (
+	Set     = "set"
+	Default = "default"
+)
+
+// Setting is what is in force for one member.
+type Setting struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"` // Set or Default
+}
+
+// Settings are what is in force, but for the texts.
+func (a *Agent) Settings() []Setting {
+	spec, _ := a.Spec()
+	var all []Setting
+	add := func(name, value, missing string, set bool) {
+		s := Setting{name, value, Set}
+		if !set {
+			s.Value, s.Origin = missing, Default
+		}
+		all = append(all, s)
+	}
+	add("provider", a.Provider, spec.Kind, a.Provider != "")
+	if a.BaseURL != "" {
+		add("base_url", a.BaseURL, "", true)
+	}
+	if spec.Thinks() {
+		add("model", a.Model, "none", a.Model != "")
+		add("fallback_model", a.FallbackModel, "none", a.FallbackModel != "")
+		add("max_tokens", strconv.Itoa(a.MaxTokens), "the server's", a.MaxTokens > 0)
+		add("effort", string(a.Effort), "the model's", a.Effort != "")
+	}
+	add("max_turns", strconv.Itoa(a.MaxTurns), strconv.Itoa(DefaultMaxTurns), a.MaxTurns > 0)
+	add("timeout", strconv.Itoa(a.Timeout)+" s", "the host's", a.Timeout > 0)
+	add("output_format", string(a.OutputFormat), string(Text), a.OutputFormat != "")
+	add("memory", "on", "off", a.Memory)
+	add("mode", string(a.Mode), string(ReadOnly), a.Mode != "")
+	add("allowed_tools", strings.Join(a.AllowedTools, ", "), "all", len(a.AllowedTools) > 0)
+	add("disallowed_tools", strings.Join(a.DisallowedTools, ", "), "none", len(a.DisallowedTools) > 0)
+	short := slices.Clone(a.Vacants)
+	for i, what := range short {
+		if id, err := identity.ParseID(what); err == nil {
+			short[i] = id.Short()
+		}
+	}
+	add("vacants", strings.Join(short, ", "), "none", len(a.Vacants) > 0)
+	return all
+}
+
+func clip(s string) string { return fmt.Sprintf("%.80q", s) }

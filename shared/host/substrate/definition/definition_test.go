@@ -1,0 +1,134 @@
+package definition_test
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+const whole = `{"description":"Answers","provider":"openai","base_url":"http://127.0.0.1:8000/v1","model":"m","fallback_model":"n",` +
+	`"system":"You\nare","max_tokens":9,"max_turns":2,"timeout":3,"effort":"low","output_format":"json","memory":true,"mode":"read-write",` +
+	`"allowed_tools":["a"],"disallowed_tools":["b"],"vacants":["clerk"],"warnings":["w"]}`
+
+func TestAnAgentHasOneForm(t *testing.T) {
+	for _, in := range []string{whole, `{"model":"m"}`, `{"provider":"echo"}`, `{"provider":"mock","model":"x","effort":"high"}`, `{"provider":"http","base_url":"http://127.0.0.1:9/a?b#c"}`} {
+		a, err := definition.Parse([]byte(in))
+		if err != nil {
+			t.Fatalf("Parse(%s) = %v", in, err)
+		}
+		if diff := cmp.Diff(in, string(a.Blob())); diff != "" {
+			t.Errorf("Blob() (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func TestWhatAnAgentMayNotSayIsNamed(t *testing.T) {
+	for _, tt := range []struct {
+		in, field string
+		kind      problem.Kind
+	}{
+		{`[]`, "", problem.NotJSON},
+		{`{"model":"m","modle":"n"}`, "modle", problem.Malformed},
+		{`{"model":"m","model":"m"}`, "model", problem.Malformed},
+		{`{}`, "model", problem.Malformed},
+		{`{"provider":"openai","model":"m"}`, "base_url", problem.Malformed},
+		{`{"base_url":"http://x.example/v1"}`, "model", problem.Malformed},
+		{`{"base_url":"http://x.example/v1#a","model":"m"}`, "base_url", problem.Malformed},
+		{`{"provider":"echo","model":"m"}`, "model", problem.Malformed},
+		{`{"provider":"echo","max_tokens":5}`, "max_tokens", problem.Malformed},
+		{`{"provider":"http","base_url":"http://x.example","effort":"low"}`, "effort", problem.Malformed},
+		{`{"provider":"http","base_url":"http://x.example","fallback_model":"m"}`, "fallback_model", problem.Malformed},
+		{`{"model":"m","max_turns":0}`, "max_turns", problem.Malformed},
+		{`{"model":"m","max_turns":65}`, "max_turns", problem.Malformed},
+		{`{"model":"m","max_turns":"8"}`, "max_turns", problem.Malformed},
+		{`{"model":"m","timeout":901}`, "timeout", problem.Malformed},
+		{`{"model":"m","effort":"max"}`, "effort", problem.Malformed},
+		{`{"model":"m","output_format":"xml"}`, "output_format", problem.Malformed},
+		{`{"model":"m","mode":"yolo"}`, "mode", problem.Malformed},
+		{`{"model":"m","memory":"on"}`, "memory", problem.Malformed},
+		{`{"model":"m","vacants":["a","a"]}`, "vacants[1]", problem.Malformed},
+		{`{"model":"m","vacants":[" "]}`, "vacants[0]", problem.Malformed},
+		{`{"model":"m","system":"\u0000"}`, "system", problem.Malformed},
+		{`{"model":"` + strings.Repeat("m", 2000) + `"}`, "model", problem.Malformed},
+		{`{"model":"m","system":"` + strings.Repeat("x", definition.MaxBlob) + `"}`, "agent", problem.TooLarge},
+		// Small as it came, large in its own form.
+		{`{"model":"m","system":"` + strings.Repeat("<", definition.MaxBlob-100) + `"}`, "agent", problem.TooLarge},
+	} {
+		_, err := definition.Parse([]byte(tt.in))
+		if p := problem.Of(err); err == nil || p.Kind != tt.kind || tt.field != "" && p.Field != tt.field {
+			t.Errorf("Parse(%.80s) = %v, want %s of %q", tt.in, err, tt.kind, tt.field)
+		}
+	}
+}
+
+func TestAnAgentNamesItsSubstrate(t *testing.T) {
+	for in, want := range map[string][2]string{
+		`{"model":"qwen3"}`: {"ollama:qwen3", ""},
+		`{"base_url":"http://127.0.0.1:8000/v1","model":"qwen3","fallback_model":"q"}`: {"openai:http://127.0.0.1:8000/v1#qwen3", "openai:http://127.0.0.1:8000/v1#q"},
+		`{"provider":"http","base_url":"https://a.example/x"}`:                          {"http:https://a.example/x", ""},
+		`{"provider":"mock"}`: {"mock", ""},
+		`{"provider":"echo"}`: {"echo", ""},
+	} {
+		a, err := definition.Parse([]byte(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := a.Spec()
+		other, _ := a.Fallback()
+		got := [2]string{spec.String(), ""}
+		if other.Kind != "" {
+			got[1] = other.String()
+		}
+		if got != want || err != nil {
+			t.Errorf("%s: substrates %q, %v; want %q", in, got, err, want)
+		}
+		if of, ok := definition.Of(spec); !ok {
+			t.Errorf("Of(%s) is none", spec)
+		} else if back, err := of.Spec(); err != nil || back != spec {
+			t.Errorf("Of(%s) is of %s, %v", spec, back, err)
+		}
+	}
+	if a, ok := definition.Of(substrate.Spec{Kind: "openai", Argument: "http://x.example"}); ok {
+		t.Errorf("Of(a server without a model) = %+v", a)
+	}
+}
+
+func TestSettingsSayWhatIsInForce(t *testing.T) {
+	a, err := definition.Parse([]byte(`{"model":"m","max_turns":3,"memory":true,"vacants":["` + strings.Repeat("ab", 32) + `"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []definition.Setting{
+		{Name: "provider", Value: "ollama", Origin: "default"}, {Name: "max_turns", Value: "3", Origin: "set"}, {Name: "timeout", Value: "the host's", Origin: "default"},
+		{Name: "memory", Value: "on", Origin: "set"}, {Name: "mode", Value: "read-only", Origin: "default"}, {Name: "vacants", Value: "abababababab", Origin: "set"},
+	} {
+		if !slices.Contains(a.Settings(), want) {
+			t.Errorf("Settings() = %v, want %v among them", a.Settings(), want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(whole))
+	f.Add([]byte(`{"provider":"mock","system":"<\u2028>"}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		a, err := definition.Parse(in)
+		if err != nil {
+			if k := problem.Of(err).Kind; k != problem.Malformed && k != problem.NotJSON && k != problem.TooLarge {
+				t.Errorf("Parse(%q) = %v of kind %s", in, err, k)
+			}
+			return
+		}
+		again, err := definition.Parse(a.Blob())
+		if err != nil || !bytes.Equal(again.Blob(), a.Blob()) {
+			t.Errorf("Parse(%q) = %s, which reads as %s, %v", in, a.Blob(), again.Blob(), err)
+		}
+	})
+}

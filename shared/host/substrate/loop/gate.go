@@ -1,0 +1,61 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+)
+
+// vault is the one folder of its workspace that a read-only agent may write to.
+const vault = ".vault"
+
+// Tools by the names that agents' files know, with the argument that names the file
+// to be written.
+const shell = "Bash"
+
+var fileArgument = map[string]string{"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
+
+// refusal is why the agent may not use a tool, for the model; "" if it may. tool is
+// nil if there is none of the name. arguments are nil if they are no object, or to
+// ask whether the tool is offered.
+//
+// A tool that is disallowed is refused though it is allowed, too. In mode read-only
+// there are no shell, no tool that writes, and no file written but in the vault.
+func (l *loop) refusal(name string, tool *Tool, arguments map[string]json.RawMessage) string {
+	a := &l.Agent
+	switch {
+	case slices.Contains(a.DisallowedTools, name):
+		return fmt.Sprintf("tool %.80q is denied: its agent disallows it", name)
+	case len(a.AllowedTools) > 0 && !slices.Contains(a.AllowedTools, name):
+		return fmt.Sprintf("tool %.80q is denied: its agent allows %s", name, strings.Join(a.AllowedTools, ", "))
+	case a.Mode == definition.ReadWrite:
+		return ""
+	case name == shell:
+		return "Bash is denied in mode read-only; use Read, Glob or Grep"
+	}
+	if argument, ok := fileArgument[name]; ok {
+		var file string
+		if err := json.Unmarshal(arguments[argument], &file); err != nil || !inVault(file) {
+			return fmt.Sprintf("%s is denied in mode read-only but below %s/: %.200q", name, vault, file)
+		}
+		return ""
+	}
+	if tool != nil && tool.Writes {
+		return fmt.Sprintf("tool %.80q is denied in mode read-only: it may change something", name)
+	}
+	return ""
+}
+
+// inVault reports whether a file of the workspace is in the vault. A workspace has
+// no links, so that the path decides.
+func inVault(file string) bool {
+	if file == "" || strings.ContainsAny(file, "\\\x00") || slices.Contains(strings.Split(file, "/"), "..") {
+		return false
+	}
+	file = path.Clean("/" + file)
+	return file == "/"+vault || strings.HasPrefix(file, "/"+vault+"/")
+}

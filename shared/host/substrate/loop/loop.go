@@ -1,0 +1,294 @@
+// Package loop lets a model answer by its agent's definition: it asks the model turn
+// by turn, and between two turns runs the tools that the model calls.
+//
+// The invariants: a tool runs only if the gate permits it, however the model asks.
+// What a tool gave, and why a call was denied, is told to the model alone. A turn is
+// asked again only if nothing of it has been seen.
+package loop
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+)
+
+// Limits of a call.
+const (
+	atOnce    = 8        // tool calls
+	maxResult = 64 << 10 // bytes of a tool's result
+	maxSpoken = 4 << 20  // bytes of all that the model is told
+	maxAfter  = 5 * time.Second
+)
+
+// Tool is a tool that the host runs.
+type Tool struct {
+	substrate.Tool
+	// Writes: it changes something outside of the conversation.
+	Writes bool
+	// Run runs it. The arguments are a JSON object. Its error's text is told to the
+	// model (problem.Of).
+	Run func(ctx context.Context, r *substrate.Request, arguments json.RawMessage) (string, error)
+}
+
+// Config is an agent that is ready to answer. Fallback, Tools and Wait may be nil.
+type Config struct {
+	Agent definition.Agent
+	Model substrate.Substrate
+	// Fallback answers a turn at which Model is overloaded or out of order; nil:
+	// Model is asked once more.
+	Fallback substrate.Substrate
+	// Once: Model is asked once at each turn, as it may do more than answer.
+	Once  bool
+	Tools []Tool
+	Wait  func(ctx context.Context, d time.Duration) error
+}
+
+// New makes the substrate of an agent.
+func New(c Config) substrate.Substrate {
+	if c.Wait == nil {
+		c.Wait = retry.Sleep
+	}
+	return &loop{c}
+}
+
+type loop struct{ Config }
+
+// Infer answers r. The text is what the model said in all turns. Its usage is that
+// of all turns together.
+func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		if limit := l.Agent.Time(); limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
+		r.System, r.MaxTokens, r.Effort = l.Agent.System, l.Agent.MaxTokens, l.Agent.Effort
+		r.JSON = l.Agent.OutputFormat == definition.JSON
+		r.Turns = slices.Clone(r.Turns)
+		for _, t := range l.Tools {
+			if l.refusal(t.Name, &t, nil) == "" {
+				r.Tools = append(r.Tools, t.Tool)
+			}
+		}
+		one := &run{loop: l, request: r, yield: yield}
+		why, err := one.answer(ctx)
+		switch {
+		case one.gone:
+		case err != nil:
+			yield(nil, err)
+		default:
+			yield(why, nil)
+		}
+	}
+}
+
+// run is one answer.
+type run struct {
+	*loop
+	request substrate.Request
+	yield   func(substrate.Event, error) bool
+	gone    bool // the consumer reads no more
+	spoken  int  // bytes that were added to the conversation
+	said    bool // some text was yielded
+	apart   bool // the next text is of another turn
+	used    substrate.Usage
+}
+
+// errGone ends a run whose consumer reads no more.
+var errGone = errors.New("nobody reads the answer")
+
+// emit gives the consumer an event.
+func (r *run) emit(e substrate.Event) error {
+	if !r.yield(e, nil) {
+		r.gone = true
+		return errGone
+	}
+	return nil
+}
+
+func (r *run) answer(ctx context.Context) (substrate.Done, error) {
+	repaired := false
+	for turn := 1; ; turn++ {
+		r.request.Final = turn == r.Agent.Turns()
+		a, err := r.turn(ctx)
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case a.Why == substrate.Called && r.request.Final:
+			return "", problem.New(problem.SubstrateMisconfigured, "the model wants another tool after %d turns; its agent's max_turns allows no more", turn)
+		case a.Why == substrate.Called:
+			if err := r.use(ctx, &a); err != nil {
+				return "", err
+			}
+		case !r.request.JSON:
+			return a.Why, nil
+		case json.Valid([]byte(a.Text)):
+			return a.Why, r.emit(substrate.Text(a.Text))
+		case repaired || r.request.Final:
+			return "", &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model", Want: "a JSON document, as its agent's output_format says", Got: "another text, twice"}
+		default:
+			repaired = true
+			r.request.Turns = append(r.request.Turns, substrate.Turn{Role: substrate.Agent, Text: a.Text},
+				substrate.Turn{Role: substrate.Caller, Text: "That was not a JSON document. Answer again with the JSON document alone, without a code fence or any other text."})
+			r.spoken += len(a.Text)
+		}
+	}
+}
+
+// turn asks the model for the next turn. A model that is overloaded or out of order
+// before its first event is asked once more, or the fallback instead of it.
+func (r *run) turn(ctx context.Context) (substrate.Answer, error) {
+	a, seen, err := r.ask(ctx, r.Model)
+	if err == nil || seen || r.gone || !passing(err) || ctx.Err() != nil {
+		return a, err
+	}
+	if r.Once {
+		return a, err
+	}
+	if r.Fallback != nil {
+		a, _, err = r.ask(ctx, r.Fallback)
+		return a, err
+	}
+	var agent *call.AgentError
+	if errors.As(err, &agent) && agent.After > 0 {
+		if agent.After > maxAfter || r.Wait(ctx, agent.After) != nil {
+			return a, err
+		}
+	}
+	a, _, err = r.ask(ctx, r.Model)
+	return a, err
+}
+
+// passing reports whether a failure may be over soon, or be another model's not.
+func passing(err error) bool {
+	return problem.Is(err, problem.SubstrateBusy) || problem.Is(err, problem.SubstrateUnavailable)
+}
+
+// ask reads one turn of a model and yields its events: a text that must be checked
+// not before that. seen reports whether there was any event.
+func (r *run) ask(ctx context.Context, model substrate.Substrate) (a substrate.Answer, seen bool, err error) {
+	before := r.used
+	a, err = substrate.Fold(func(fold func(substrate.Event, error) bool) {
+		for e, err := range model.Infer(ctx, r.request) {
+			if err != nil {
+				fold(nil, err)
+				return
+			}
+			seen = true
+			switch e := e.(type) {
+			case substrate.Thought:
+				err = r.emit(e)
+			case substrate.Usage:
+				r.used = substrate.Usage{In: before.In + e.In, Out: before.Out + e.Out, Cached: before.Cached + e.Cached}
+				err = r.emit(r.used)
+			case substrate.ToolCall:
+				err = r.emit(e)
+			case substrate.Text:
+				if !r.request.JSON {
+					err = r.text(e)
+				}
+			}
+			if err != nil {
+				fold(nil, err)
+				return
+			}
+			if !fold(e, nil) {
+				return
+			}
+		}
+	})
+	return a, seen, err
+}
+
+// text yields a piece of the answer, apart from that of an earlier turn.
+func (r *run) text(piece substrate.Text) error {
+	if r.apart {
+		piece = "\n\n" + piece
+	}
+	r.said, r.apart = true, false
+	return r.emit(piece)
+}
+
+// use runs the tools that the model calls, and adds the call and its results to the
+// conversation.
+func (r *run) use(ctx context.Context, a *substrate.Answer) error {
+	results := make([]substrate.ToolResult, len(a.Calls))
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for i, c := range a.Calls {
+		g.Go(func() error {
+			text, err := r.runTool(ctx, &c)
+			if err != nil {
+				text = problem.Of(err).Text()
+			}
+			results[i] = substrate.ToolResult{ID: c.ID, Text: cut(text), Failed: err != nil}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	if err := ctx.Err(); err != nil {
+		return problem.Wrap(problem.Deadline, err, "the agent's tools took too long")
+	}
+	r.spoken += len(a.Text)
+	for i := range results {
+		r.spoken += len(a.Calls[i].Arguments) + len(results[i].Text)
+	}
+	if r.spoken > maxSpoken {
+		return &problem.Error{Kind: problem.SubstrateTooLarge, Field: "conversation of the model with its tools", Want: fmt.Sprintf("at most %d bytes", maxSpoken), Got: fmt.Sprint(r.spoken)}
+	}
+	r.apart = r.said
+	r.request.Turns = append(r.request.Turns, substrate.Turn{Role: substrate.Agent, Text: a.Text, Calls: a.Calls}, substrate.Turn{Role: substrate.Tools, Results: results})
+	return nil
+}
+
+// runTool runs the tool of a call. Its error is for the model.
+func (r *run) runTool(ctx context.Context, c *substrate.ToolCall) (text string, err error) {
+	defer func() {
+		if p := recover(); p != nil { // fail the call, not the process
+			err = problem.Wrap(problem.Internal, fmt.Errorf("%v\n%s", p, debug.Stack()), "the tool failed")
+		}
+	}()
+	i := slices.IndexFunc(r.Tools, func(t Tool) bool { return t.Name == c.Name })
+	var tool *Tool
+	if i >= 0 {
+		tool = &r.Tools[i]
+	}
+	arguments := json.RawMessage(cmp.Or(strings.TrimSpace(c.Arguments), "{}"))
+	var object map[string]json.RawMessage
+	bad := json.Unmarshal(arguments, &object) != nil || object == nil
+	if no := r.refusal(c.Name, tool, object); no != "" {
+		return "", problem.New(problem.Forbidden, "%s", no)
+	}
+	switch {
+	case tool == nil:
+		return "", problem.New(problem.NotFound, "there is no tool %.80q", c.Name)
+	case bad:
+		return "", problem.Invalid("arguments", "a JSON object", fmt.Sprintf("%.80q", c.Arguments))
+	}
+	return tool.Run(ctx, &r.request, arguments)
+}
+
+// cut shortens a result.
+func cut(text string) string {
+	if len(text) <= maxResult {
+		return strings.ToValidUTF8(text, "\uFFFD")
+	}
+	const note = "\n[cut: it is longer than 64 KiB]"
+	return strings.ToValidUTF8(text[:maxResult-len(note)], "") + note
+}

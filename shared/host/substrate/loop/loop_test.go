@@ -1,0 +1,396 @@
+package loop_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// model plays one turn after the other, and keeps what it was asked.
+type model struct {
+	turns [][]any // events, and an error at the end of some
+
+	mu    sync.Mutex
+	asked []substrate.Request
+}
+
+func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	m.mu.Lock()
+	n := len(m.asked)
+	m.asked = append(m.asked, r)
+	m.mu.Unlock()
+	return func(yield func(substrate.Event, error) bool) {
+		for _, e := range m.turns[min(n, len(m.turns)-1)] {
+			if err, ok := e.(error); ok {
+				yield(nil, err)
+				return
+			}
+			if ctx.Err() != nil {
+				yield(nil, problem.Wrap(problem.Deadline, ctx.Err(), "late"))
+				return
+			}
+			if !yield(e.(substrate.Event), nil) {
+				return
+			}
+		}
+	}
+}
+
+func says(text string) []any { return []any{substrate.Text(text), substrate.Stop} }
+
+// uses is a turn that calls tools, named NAME or NAME ARGUMENTS.
+func uses(calls ...string) []any {
+	var all []any
+	for i, c := range calls {
+		name, arguments, _ := strings.Cut(c, " ")
+		all = append(all, substrate.ToolCall{ID: fmt.Sprint("c", i+1), Name: name, Arguments: arguments})
+	}
+	return append(all, substrate.Called)
+}
+
+func question() substrate.Request { return substrate.Ask(identity.ID{1}, identity.ID{2}, "question") }
+
+func agent(t testing.TB, members string) definition.Agent {
+	t.Helper()
+	a, err := definition.Parse([]byte(`{"model":"m"` + members + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// tool is a tool that answers by f.
+func tool(name string, f func(ctx context.Context, arguments string) (string, error)) loop.Tool {
+	return loop.Tool{Tool: substrate.Tool{Name: name, Schema: json.RawMessage(`{"type":"object"}`)},
+		Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
+			return f(ctx, string(arguments))
+		}}
+}
+
+func echo(_ context.Context, arguments string) (string, error) { return "got " + arguments, nil }
+
+// never fails the test if it is called.
+func never(t testing.TB) func(context.Context, string) (string, error) {
+	return func(_ context.Context, arguments string) (string, error) {
+		t.Errorf("the tool ran with %s", arguments)
+		return "", nil
+	}
+}
+
+func TestToolsRunBetweenTurns(t *testing.T) {
+	m := &model{turns: [][]any{
+		append([]any{substrate.Text("Let me see."), substrate.Usage{In: 10, Out: 2}}, uses(`look {"for":"a"}`, `look {"for":"b"}`, `fail`)...),
+		{substrate.Thought("hm"), substrate.Text("It is "), substrate.Text("b."), substrate.Usage{In: 30, Out: 3, Cached: 10}, substrate.Stop},
+	}}
+	slow := func(ctx context.Context, arguments string) (string, error) {
+		if strings.Contains(arguments, `"a"`) {
+			time.Sleep(20 * time.Millisecond) // results keep the order of the calls
+		}
+		return echo(ctx, arguments)
+	}
+	s := loop.New(loop.Config{Agent: agent(t, `,"system":"You look","max_tokens":7,"effort":"low"`), Model: m, Tools: []loop.Tool{
+		tool("look", slow),
+		tool("fail", func(context.Context, string) (string, error) { return "", problem.New(problem.NotFound, "no such thing") }),
+	}})
+	got, err := substrate.Fold(s.Infer(t.Context(), question()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := substrate.Answer{Text: "Let me see.\n\nIt is b.", Usage: &substrate.Usage{In: 40, Out: 5, Cached: 10}, Why: substrate.Stop}
+	got.Calls = nil
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	first, second := m.asked[0], m.asked[1]
+	if first.System != "You look" || first.MaxTokens != 7 || first.Effort != substrate.Low || len(first.Tools) != 2 || first.Final {
+		t.Errorf("the model is asked %+v, want what its agent says", first)
+	}
+	results := second.Turns[len(second.Turns)-1].Results
+	wanted := []substrate.ToolResult{{ID: "c1", Text: `got {"for":"a"}`}, {ID: "c2", Text: `got {"for":"b"}`}, {ID: "c3", Text: "no such thing", Failed: true}}
+	if diff := cmp.Diff(wanted, results); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
+	}
+	if turn := second.Turns[len(second.Turns)-2]; turn.Role != substrate.Agent || turn.Text != "Let me see." || len(turn.Calls) != 3 {
+		t.Errorf("the model is told that it said %+v", turn)
+	}
+	if len(first.Turns) != 1 {
+		t.Errorf("the first turn was changed: %+v", first.Turns)
+	}
+}
+
+// Whatever a model calls, it is told and goes on.
+func TestACallThatMayNotRunIsTold(t *testing.T) {
+	for _, tt := range []struct{ agent, call, want string }{
+		{``, `nothing`, `there is no tool "nothing"`},
+		{``, `free [1]`, `arguments: expected a JSON object, got "[1]"`},
+		{``, `free {"a`, `arguments: expected a JSON object`},
+		{``, `free null`, `arguments: expected a JSON object`},
+		{``, `write {}`, `denied in mode read-only: it may change something`},
+		{`,"disallowed_tools":["free"]`, `free {}`, `its agent disallows it`},
+		{`,"allowed_tools":["free"],"disallowed_tools":["free"]`, `free {}`, `its agent disallows it`},
+		{`,"allowed_tools":["other"]`, `free {}`, `its agent allows other`},
+		{`,"mode":"read-write","disallowed_tools":["write"]`, `write {}`, `its agent disallows it`},
+		{`,"mode":"read-write","disallowed_tools":["Bash"]`, `Bash {"command":"ls"}`, `its agent disallows it`},
+	} {
+		m := &model{turns: [][]any{uses(tt.call), says("then no")}}
+		write := tool("write", never(t))
+		write.Writes = true
+		s := loop.New(loop.Config{Agent: agent(t, tt.agent), Model: m, Tools: []loop.Tool{tool("free", never(t)), write}})
+		got, err := substrate.Fold(s.Infer(t.Context(), question()))
+		if err != nil || got.Text != "then no" {
+			t.Errorf("%s %s: %q, %v; want the run to go on", tt.agent, tt.call, got.Text, err)
+			continue
+		}
+		r := m.asked[1].Turns[2].Results[0]
+		if !r.Failed || !strings.Contains(r.Text, tt.want) {
+			t.Errorf("%s %s: the model is told %+v, want %q", tt.agent, tt.call, r, tt.want)
+		}
+	}
+}
+
+// What the gate of a read-only agent says of the tools that agents' files know,
+// whether the host has them or not.
+func TestTheGateOfFilesAndShell(t *testing.T) {
+	denied := func(agent, call string) string {
+		m := &model{turns: [][]any{uses(call), says("")}}
+		if _, err := substrate.Fold(loop.New(loop.Config{Agent: definition.Agent{Model: "m", Mode: definition.Mode(agent)}, Model: m}).Infer(t.Context(), question())); err != nil {
+			t.Fatal(err)
+		}
+		if text := m.asked[1].Turns[2].Results[0].Text; strings.Contains(text, "denied") {
+			return text
+		}
+		return ""
+	}
+	for _, tool := range []string{"Write", "Edit", "MultiEdit"} {
+		for path, allowed := range map[string]bool{
+			".vault": true, ".vault/a.md": true, "/.vault/a/b": true, "./.vault/x": true, ".vault//x": true,
+			"": false, "a.md": false, ".vault-evil/x": false, ".vault/../x": false, "..": false, "../.vault/x": false,
+			"src/.vault/x": false, ".VAULT/x": false, `.vault\..\x`: false, ".vault/x\x00": false,
+		} {
+			arguments, _ := json.Marshal(map[string]string{"file_path": path})
+			got := denied("read-only", tool+" "+string(arguments))
+			if (got == "") != allowed || got != "" && !strings.Contains(got, ".vault/") {
+				t.Errorf("%s of %q: %q, want allowed: %v", tool, path, got, allowed)
+			}
+			if got := denied("read-write", tool+" "+string(arguments)); got != "" {
+				t.Errorf("%s of %q in read-write: %q", tool, path, got)
+			}
+		}
+	}
+	for call, want := range map[string]string{
+		`NotebookEdit {"notebook_path":".vault/n"}`: "", `NotebookEdit {"notebook_path":"n"}`: ".vault/", `NotebookEdit {"file_path":".vault/n"}`: ".vault/",
+		`Write {"file_path":7}`: ".vault/", `Write not json`: ".vault/", `Bash {"command":"ls"}`: "Read, Glob or Grep", `Read {"file_path":"/etc/passwd"}`: "", `Glob {}`: "",
+	} {
+		if got := denied("", call); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: %q, want %q", call, got, want)
+		}
+		if got := denied("read-write", call); got != "" {
+			t.Errorf("%s in read-write: %q", call, got)
+		}
+	}
+}
+
+func TestToolsThatAreDeniedAreNotOffered(t *testing.T) {
+	m := &model{turns: [][]any{says("")}}
+	write := tool("write", never(t))
+	write.Writes = true
+	tools := []loop.Tool{tool("a", never(t)), tool("b", never(t)), write}
+	for members, want := range map[string]string{
+		``: "a b", `,"allowed_tools":["b"]`: "b", `,"disallowed_tools":["b"]`: "a", `,"mode":"read-write"`: "a b write",
+	} {
+		m.asked = nil
+		if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, members), Model: m, Tools: tools}).Infer(t.Context(), question())); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, offered := range m.asked[0].Tools {
+			names = append(names, offered.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: offered %q, want %q", members, got, want)
+		}
+	}
+}
+
+func TestTheLoopEndsAfterItsTurns(t *testing.T) {
+	m := &model{turns: [][]any{uses("look {}")}}
+	ran := 0
+	s := loop.New(loop.Config{Agent: agent(t, `,"max_turns":3`), Model: m, Tools: []loop.Tool{tool("look", func(context.Context, string) (string, error) { ran++; return "", nil })}})
+	_, err := substrate.Fold(s.Infer(t.Context(), question()))
+	if !problem.Is(err, problem.SubstrateMisconfigured) || !strings.Contains(problem.Of(err).Text(), "max_turns") || len(m.asked) != 3 || ran != 2 || !m.asked[2].Final {
+		t.Errorf("Fold() = %v after %d turns and %d tools; want it ended at the third turn", err, len(m.asked), ran)
+	}
+	m = &model{turns: [][]any{uses("look {}"), uses("look {}"), says("so be it")}}
+	if got, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, `,"max_turns":3`), Model: m}).Infer(t.Context(), question())); err != nil || got.Text != "so be it" {
+		t.Errorf("Fold() = %q, %v; want the answer of the last turn", got.Text, err)
+	}
+}
+
+func busy(after time.Duration) error {
+	return &call.AgentError{Status: 429, After: after, Err: problem.New(problem.SubstrateBusy, "busy")}
+}
+
+func TestATurnIsAskedAgainOnceIfNothingOfItWasSeen(t *testing.T) {
+	out := problem.New(problem.SubstrateUnavailable, "out of order")
+	for _, tt := range []struct {
+		what     string
+		turns    [][]any
+		fallback [][]any
+		once     bool
+		want     string
+		asked    int
+		waits    time.Duration
+	}{
+		{"busy, then there", [][]any{{busy(0)}, says("a")}, nil, false, "a", 2, 0},
+		{"busy for 3 s", [][]any{{busy(3 * time.Second)}, says("a")}, nil, false, "a", 2, 3 * time.Second},
+		{"busy for long", [][]any{{busy(6 * time.Second)}, says("a")}, nil, false, "!substrate_busy", 1, 0},
+		{"busy twice", [][]any{{busy(0)}, {busy(0)}, says("a")}, nil, false, "!substrate_busy", 2, 0},
+		{"out of order", [][]any{{out}, says("a")}, nil, false, "a", 2, 0},
+		{"out of order after an event", [][]any{{substrate.Thought("hm"), out}, says("a")}, nil, false, "!substrate_unavailable", 1, 0},
+		{"refused", [][]any{{problem.New(problem.SubstrateRefused, "no")}, says("a")}, [][]any{says("b")}, false, "!substrate_refused", 1, 0},
+		{"misconfigured", [][]any{{problem.New(problem.SubstrateMisconfigured, "no")}, says("a")}, [][]any{says("b")}, false, "!substrate_misconfigured", 1, 0},
+		{"a fallback", [][]any{{busy(time.Minute)}, says("a")}, [][]any{says("b")}, false, "b", 1, 0},
+		{"a fallback that is busy too", [][]any{{out}, says("a")}, [][]any{{busy(0)}, says("b")}, false, "!substrate_busy", 1, 0},
+		{"a later turn", [][]any{uses("x"), {out}, says("a")}, nil, false, "a", 3, 0},
+		{"what may do more than answer", [][]any{{out}, says("a")}, nil, true, "!substrate_unavailable", 1, 0},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			var waited time.Duration
+			m := &model{turns: tt.turns}
+			c := loop.Config{Agent: agent(t, ``), Model: m, Once: tt.once, Wait: func(_ context.Context, d time.Duration) error { waited += d; return nil }}
+			if tt.fallback != nil {
+				c.Fallback = &model{turns: tt.fallback}
+			}
+			a, err := substrate.Fold(loop.New(c).Infer(t.Context(), question()))
+			got := a.Text
+			if err != nil {
+				got = "!" + problem.Of(err).Kind.String()
+			}
+			if got != tt.want || len(m.asked) != tt.asked || waited != tt.waits {
+				t.Errorf("%q, asked %d times, waited %v; want %q, %d, %v", got, len(m.asked), waited, tt.want, tt.asked, tt.waits)
+			}
+		})
+	}
+}
+
+func TestAnAnswerInJSONIsCheckedAndRepairedOnce(t *testing.T) {
+	for _, tt := range []struct {
+		what  string
+		turns [][]any
+		want  string
+	}{
+		{"a document", [][]any{{substrate.Text(`{"a"`), substrate.Text(`:1}`), substrate.Stop}}, `{"a":1}`},
+		{"repaired", [][]any{says("```json\n{}\n```"), says(`{}`)}, `{}`},
+		{"wrong twice", [][]any{says("no"), says("never")}, "!substrate_misconfigured"},
+		{"after a tool", [][]any{append([]any{substrate.Text("hold on")}, uses("x")...), says(`[]`)}, `[]`},
+	} {
+		m := &model{turns: tt.turns}
+		var texts []string
+		a, err := substrate.Fold(func(yield func(substrate.Event, error) bool) {
+			for e, err := range loop.New(loop.Config{Agent: agent(t, `,"output_format":"json"`), Model: m}).Infer(t.Context(), question()) {
+				if text, ok := e.(substrate.Text); ok {
+					texts = append(texts, string(text))
+				}
+				if !yield(e, err) {
+					return
+				}
+			}
+		})
+		got := a.Text
+		if err != nil {
+			got = "!" + problem.Of(err).Kind.String()
+		}
+		if got != tt.want || len(texts) > 1 || !m.asked[0].JSON {
+			t.Errorf("%s: %q in %d pieces, want %q in one, checked before it is told", tt.what, got, len(texts), tt.want)
+		}
+	}
+}
+
+func TestEightToolsRunAtOnceAndNoneEndsTheHost(t *testing.T) {
+	var now, most atomic.Int32
+	m := &model{turns: [][]any{uses(strings.Split(strings.TrimSpace(strings.Repeat("slow {},", 20)+"panic {}"), ",")...), says("done")}}
+	s := loop.New(loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{
+		tool("slow", func(context.Context, string) (string, error) {
+			n := now.Add(1)
+			defer now.Add(-1)
+			for before := most.Load(); n > before && !most.CompareAndSwap(before, n); before = most.Load() {
+			}
+			time.Sleep(5 * time.Millisecond)
+			return strings.Repeat("ü", 40<<10), nil
+		}),
+		tool("panic", func(context.Context, string) (string, error) { panic("secret of the host") }),
+	}})
+	if got, err := substrate.Fold(s.Infer(t.Context(), question())); err != nil || got.Text != "done" {
+		t.Fatalf("Fold() = %q, %v", got.Text, err)
+	}
+	if most.Load() != 8 {
+		t.Errorf("%d tools at once, want 8", most.Load())
+	}
+	results := m.asked[1].Turns[2].Results
+	if text := results[0].Text; len(text) > 64<<10 || !strings.HasSuffix(text, "[cut: it is longer than 64 KiB]") || strings.ContainsRune(text, '\uFFFD') {
+		t.Errorf("a long result is %d bytes and ends with %q", len(text), text[len(text)-40:])
+	}
+	if last := results[20]; !last.Failed || last.Text != "the tool failed" {
+		t.Errorf("the model is told of a panic: %+v", last)
+	}
+}
+
+func TestAConversationHasAnEnd(t *testing.T) {
+	m := &model{turns: [][]any{uses(strings.Split(strings.Repeat("much {},", 20)+"much {}", ",")...)}}
+	much := tool("much", func(context.Context, string) (string, error) { return strings.Repeat("x", 64<<10), nil })
+	s := loop.New(loop.Config{Agent: agent(t, `,"max_turns":64`), Model: m, Tools: []loop.Tool{much}})
+	if _, err := substrate.Fold(s.Infer(t.Context(), question())); !problem.Is(err, problem.SubstrateTooLarge) || len(m.asked) > 5 {
+		t.Errorf("Fold() = %v after %d turns, want it too large", err, len(m.asked))
+	}
+}
+
+func TestTimeEndsToolsAndModel(t *testing.T) {
+	m := &model{turns: [][]any{uses("wait {}"), says("late")}}
+	wait := tool("wait", func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() })
+	began := time.Now()
+	s := loop.New(loop.Config{Agent: agent(t, `,"timeout":1`), Model: m, Tools: []loop.Tool{wait}})
+	if _, err := substrate.Fold(s.Infer(t.Context(), question())); !problem.Is(err, problem.Deadline) || time.Since(began) > 5*time.Second {
+		t.Errorf("Fold() = %v after %v, want Deadline after a second", err, time.Since(began))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	m.asked = nil
+	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{wait}}).Infer(ctx, question())); !problem.Is(err, problem.Deadline) {
+		t.Errorf("Fold() = %v, want Deadline", err)
+	}
+}
+
+// A consumer that reads no more ends the model's turn and starts no tool.
+func TestAConsumerMayStop(t *testing.T) {
+	for n := range 3 {
+		m := &model{turns: [][]any{append([]any{substrate.Text("a"), substrate.Usage{In: 1}}, uses("x")...), says("b")}}
+		s := loop.New(loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{tool("x", never(t))}})
+		seen := 0
+		for _, err := range s.Infer(t.Context(), question()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen++; seen > n {
+				break
+			}
+		}
+		if len(m.asked) != 1 {
+			t.Errorf("after %d events the model was asked %d times", n+1, len(m.asked))
+		}
+	}
+}

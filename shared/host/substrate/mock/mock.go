@@ -1,0 +1,173 @@
+// Package mock is a substrate for trials of agents without a model: it answers by a
+// script in what its agent is told, or else with the message itself.
+//
+// The script is in a code block of the language mock. One block of lines is a turn,
+// parted by lines of ---; the last is repeated. Each line is an event:
+//
+//	thought: TEXT
+//	text: TEXT
+//	call: TOOL {"argument": "value"}
+//	usage: IN OUT [CACHED]
+//	wait: 200ms
+//	fail: busy, unavailable, refused or misconfigured
+//
+// TEXT may be a JSON string, for line breaks. In texts and arguments, {input} stands
+// for the message and {result} for what the tools gave last.
+package mock
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+)
+
+// Kinds is this package's kind. The model that is played may have a name.
+func Kinds() substrate.Kinds {
+	return substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return mock{}, nil }}
+}
+
+type mock struct{}
+
+// Infer plays the turn of the script. An error in the script is of kind
+// SubstrateMisconfigured and names the line.
+func (mock) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		s, turn := scene{}, 0
+		for _, t := range r.Turns {
+			switch t.Role {
+			case substrate.Caller:
+				s.input, turn = t.Text, 0
+			case substrate.Tools:
+				turn++
+				s.result = ""
+				for _, res := range t.Results {
+					s.result += res.Text
+				}
+			}
+		}
+		end := substrate.Stop
+		for _, line := range linesOf(r.System, turn) {
+			if err := ctx.Err(); err != nil {
+				yield(nil, problem.Wrap(problem.Deadline, err, "the script takes too long"))
+				return
+			}
+			e, err := s.event(ctx, line)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if _, ok := e.(substrate.ToolCall); ok {
+				end = substrate.Called
+			}
+			if e != nil && !yield(e, nil) {
+				return
+			}
+		}
+		yield(end, nil)
+	}
+}
+
+// linesOf are the lines of a turn of the script in a system prompt.
+func linesOf(system string, turn int) []string {
+	_, script, ok := strings.Cut("\n"+system, "\n```mock\n")
+	if !ok {
+		return []string{"text: {input}"}
+	}
+	script, _, _ = strings.Cut(script, "\n```")
+	turns := strings.Split(script, "\n---\n")
+	var lines []string
+	for line := range strings.Lines(turns[min(turn, len(turns)-1)]) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// scene is what a script refers to, and the calls so far.
+type scene struct {
+	input, result string
+	calls         int
+}
+
+// event is what a line says; nil for a wait.
+func (s *scene) event(ctx context.Context, line string) (substrate.Event, error) {
+	what, rest, _ := strings.Cut(line, ":")
+	rest = strings.TrimSpace(rest)
+	switch what {
+	case "thought":
+		return substrate.Thought(s.fill(rest)), nil
+	case "text":
+		if text := s.fill(rest); text != "" {
+			return substrate.Text(text), nil
+		}
+		return nil, nil
+	case "call":
+		name, arguments, _ := strings.Cut(rest, " ")
+		s.calls++
+		return substrate.ToolCall{ID: fmt.Sprintf("call_%d", s.calls), Name: name, Arguments: s.inJSON(arguments)}, nil
+	case "usage":
+		var u substrate.Usage
+		for i, field := range strings.Fields(rest) {
+			n, err := strconv.Atoi(field)
+			if err != nil || i > 2 {
+				return nil, wrong(line)
+			}
+			*[]*int{&u.In, &u.Out, &u.Cached}[i] = n
+		}
+		return u, nil
+	case "wait":
+		d, err := time.ParseDuration(rest)
+		if err != nil || d < 0 {
+			return nil, wrong(line)
+		}
+		if err := retry.Sleep(ctx, d); err != nil {
+			kind := problem.Deadline
+			if context.Cause(ctx) == context.Canceled {
+				kind = problem.Canceled
+			}
+			return nil, problem.Wrap(kind, err, "the script waits")
+		}
+		return nil, nil
+	case "fail":
+		if kind, ok := failures[rest]; ok {
+			return nil, problem.New(kind, "the script fails")
+		}
+	}
+	return nil, wrong(line)
+}
+
+var failures = map[string]problem.Kind{
+	"busy": problem.SubstrateBusy, "unavailable": problem.SubstrateUnavailable,
+	"refused": problem.SubstrateRefused, "misconfigured": problem.SubstrateMisconfigured,
+}
+
+func wrong(line string) error {
+	return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "script of the mock", Want: "thought, text, call, usage, wait or fail", Got: fmt.Sprintf("%.80q", line)}
+}
+
+// fill is a text of the script with what it refers to.
+func (s *scene) fill(text string) string {
+	var quoted string
+	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &quoted) == nil {
+		text = quoted
+	}
+	return strings.NewReplacer("{input}", s.input, "{result}", s.result).Replace(text)
+}
+
+// inJSON is fill for texts within JSON strings.
+func (s *scene) inJSON(arguments string) string {
+	escape := func(text string) string {
+		b, _ := json.Marshal(text)
+		return string(b[1 : len(b)-1])
+	}
+	return strings.NewReplacer("{input}", escape(s.input), "{result}", escape(s.result)).Replace(arguments)
+}
