@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 

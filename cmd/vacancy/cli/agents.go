@@ -23,11 +23,11 @@ func (a *app) agentsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "agents",
 		Short:   "Agents behind vacants",
-		Example: "  vacancy agents check http://127.0.0.1:9000",
+		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents import ./agents",
 		Args:    arguments(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.agentsCheckCommand())
+	cmd.AddCommand(a.agentsCheckCommand(), a.agentsImportCommand())
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/spf13/cobra"
@@ -14,9 +15,10 @@ import (
 func (a *app) createCommand() *cobra.Command {
 	var w where
 	var capability, substrate, tenant, from, seed string
+	var agent agentFlags
 	var noCheck bool
 	cmd := &cobra.Command{
-		Use:   "create NAME",
+		Use:   "create [NAME]",
 		Short: "Host a new or an imported vacant",
 		Long: `Host a vacant: with a new key, or with --import with the key, logbook and chains of
 an export, a seed or a reference home. The host stores the key encrypted. The vacant
@@ -26,28 +28,45 @@ The substrate answers the calls. "echo" repeats the message. "http:URL" posts it
 agent ("vacancy help agent-contract"), which is asked once whether it is there.
 On a machine of your own, "ollama:MODEL" asks a model of Ollama, and "openai:URL#MODEL" one
 of another server that speaks OpenAI's chat completions at URL/chat/completions, without a
-key. "composite" delegates each call to children of the vacant: create them with "vacancy
+key. In "dev", "mock" plays a script. "composite" delegates each call to children of the vacant: create them with "vacancy
 spawn", and set with "vacancy plan set NAME FILE" what it asks them. Without a plan a
-composite answers nothing.`,
+composite answers nothing.
+
+--from hosts an agent that is a file ("vacancy help agent-files"): NAME is the file's name
+unless you give one, the capability its description, and --substrate goes before what it
+says of its model.`,
 		Example: `  vacancy create scribe --capability "repeats what it hears"
   vacancy create clerk --capability "answers letters" --substrate http:http://127.0.0.1:9000/answer
   vacancy create sage --capability "knows things" --substrate ollama:llama3.2
+  vacancy create --from agents/clerk.md --substrate ollama:llama3.2
   vacancy create alice --capability "as before" --import alice.vacancy.json`,
-		Args: arguments(1, 1),
+		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if capability == "" {
-				return withHint(problem.New(problem.Usage, "--capability is missing: what can %s do?", args[0]), `vacancy create %s --capability "TEXT"`, args[0])
-			}
-			brought, err := a.exportOf(from, seed, args[0])
+			file, err := agent.read(substrate)
 			if err != nil {
 				return err
 			}
-			body := admin.Creation{Name: args[0], Capability: capability, Substrate: substrate, Tenant: tenant, Import: brought}
+			body := admin.Creation{Name: file.Name, Capability: cmp.Or(capability, file.Agent.Description), Substrate: substrate, Tenant: tenant}
+			if len(args) > 0 {
+				body.Name = args[0]
+			}
+			switch {
+			case body.Name == "":
+				return withHint(problem.New(problem.Usage, "expected NAME, or --from FILE"), `vacancy create NAME --capability "TEXT"`)
+			case body.Capability == "":
+				return withHint(problem.New(problem.Usage, "--capability is missing: what can %s do?", body.Name), `vacancy create %s --capability "TEXT"`, body.Name)
+			case file.Name != "":
+				body.Agent, body.Substrate = file.Agent.Blob(), ""
+			}
+			if body.Import, err = a.exportOf(from, seed, body.Name); err != nil {
+				return err
+			}
 			return a.withAdmin(w, true, func(c *adminAPI) error {
 				made, err := c.Create(cmd.Context(), body)
 				if err != nil {
 					return err
 				}
+				a.warnOf(made.Name, file.Agent.Warnings)
 				if made.Substrate == plan.Kind {
 					a.note("%s answers nothing before it has a plan: vacancy plan set %s FILE", made.Name, made.Name)
 				}
@@ -57,7 +76,8 @@ composite answers nothing.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&capability, "capability", "", "what the vacant can do, for its card (required)")
-	fs.StringVar(&substrate, "substrate", "echo", "its substrate: echo, http:URL, ollama:MODEL, openai:URL#MODEL or composite")
+	fs.StringVar(&substrate, "substrate", "", "its substrate: echo, http:URL, ollama:MODEL, openai:URL#MODEL or composite (default: echo, or the imported agent's)")
+	agent.add(fs)
 	fs.StringVar(&tenant, "tenant", "", "the tenant it is hosted for, if not you")
 	fs.StringVar(&from, "import", "", "an export, a seed or a home directory of the reference, instead of a new key")
 	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")

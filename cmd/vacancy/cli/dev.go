@@ -15,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -92,7 +93,7 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) error {
 	url := "http://" + public.Addr().String()
 	h := hostRun{
 		data: data, cluster: o.cluster, log: o.log,
-		config:  standalone.Config{URL: url, AllowLoopback: true, New: o.fresh, Work: o.work},
+		config:  standalone.Config{URL: url, AllowLoopback: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work},
 		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
 	}
 	return a.runHost(ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {

@@ -22,6 +22,8 @@ import (
 // vacantResult is a hosted vacant.
 type vacantResult struct {
 	admin.Vacant
+	// Agent is what it answers by; nil if there is nothing to say of it.
+	Agent   *shownAgent   `json:"agent,omitempty"`
 	Logbook []admin.Entry `json:"logbook,omitempty"`
 	// Failure is why a call would fail now, if its agent was asked and did not answer.
 	Failure *call.Cause `json:"failure,omitempty"`
@@ -43,6 +45,9 @@ func (r vacantResult) text(w io.Writer) {
 			how = "closed"
 		}
 		fmt.Fprintf(w, "  child of    %s, %s\n", r.Parent, how)
+	}
+	if r.Agent != nil {
+		writeAgent(w, r.Agent)
 	}
 	for _, e := range r.Logbook {
 		fmt.Fprintf(w, "  %4d  %s  %-13s %s\n", e.Position, e.Time, printable(e.Kind), printable(string(e.Payload)))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/yamldoc"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -99,14 +100,14 @@ func (a *app) document(path string) (json.RawMessage, error) {
 		defer f.Close()
 		in = f
 	}
-	b, err := io.ReadAll(io.LimitReader(in, maxDocument+1))
+	b, err := io.ReadAll(io.LimitReader(in, yamldoc.Max+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(b) > maxDocument {
-		return nil, problem.New(problem.TooLarge, "%s: expected at most %d bytes", path, maxDocument)
+	if len(b) > yamldoc.Max {
+		return nil, problem.New(problem.TooLarge, "%s: expected at most %d bytes", path, yamldoc.Max)
 	}
-	doc, err := fromYAML(b)
+	doc, err := yamldoc.JSON(b)
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "%s: %s", path, problem.Of(err).Text())
 	}

@@ -12,7 +12,9 @@ func (a *app) showCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show VACANT",
 		Short: "Show a hosted vacant, its card or its logbook",
-		Long: `Show a hosted vacant, named by its name, its id or the beginning of its id.
+		Long: `Show a hosted vacant, named by its name, its id or the beginning of its id. Of an agent,
+each setting that is in force is shown, and whether it was set or is the default; --json
+has its texts too.
 
 --card prints its signed card alone: written to a file and handed on, it is a TARGET
 for "vacancy call".`,
@@ -35,6 +37,9 @@ for "vacancy call".`,
 				}
 				if card {
 					return a.show(cardResult{r.Card})
+				}
+				if r.Agent, err = agentOf(cmd.Context(), c, &v); err != nil {
+					return err
 				}
 				for from := uint64(1); logbook && from > 0; {
 					page, err := c.Logbook(cmd.Context(), r.ID.String(), from)

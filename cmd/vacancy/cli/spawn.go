@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ func (a *app) spawnCommand() *cobra.Command {
 	var s admin.Spawning
 	var path, reach, outbound string
 	var signed, noCheck bool
+	var agent agentFlags
 	cmd := &cobra.Command{
 		Use:   "spawn PARENT",
 		Short: "Create a child of a vacant",
@@ -44,7 +46,7 @@ parties sign everything that a child may reach.
 --signed works without the operator's key: PARENT is one of your identities, hosted
 there under the same key, and signs the request itself, at most ten an hour and for a
 hundred children in all. Such a child has its parent's substrate or echo, because other
-substrates are for the operator. The start of the parent's id is appended to its name.`,
+substrates and agents are for the operator. The start of the parent's id is appended to its name.`,
 		Example: `  vacancy spawn lawfirm --path D2 --name reviewer --capability "reviews contracts"
   vacancy spawn lawfirm --path D2 --name clerk --capability "files letters" --tools mail,archive
   vacancy spawn lawfirm --path D4 --with notary --name deeds --capability "writes deeds"
@@ -57,6 +59,16 @@ substrates are for the operator. The start of the parent's id is appended to its
 			if missing := spawnMissing(&s); missing != "" {
 				return withHint(problem.New(problem.Usage, "%s", missing), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, args[0])
 			}
+			file, err := agent.read(s.Substrate)
+			switch {
+			case err != nil:
+				return err
+			case signed && file.Name != "":
+				return problem.New(problem.Usage, "--signed and --from do not go together: an agent of its own is for the operator")
+			case file.Name != "":
+				s.Agent, s.Substrate = file.Agent.Blob(), ""
+				s.Capability = cmp.Or(s.Capability, file.Agent.Description)
+			}
 			if signed {
 				made, err := a.spawnSigned(cmd.Context(), w, s, args[0])
 				if err != nil {
@@ -64,7 +76,13 @@ substrates are for the operator. The start of the parent's id is appended to its
 				}
 				return a.showBirth(&made, args[0], nil)
 			}
-			return a.withAdmin(w, false, func(c *adminAPI) error { return a.spawnByOperator(cmd.Context(), c, s, args[0], noCheck) })
+			return a.withAdmin(w, false, func(c *adminAPI) error {
+				err := a.spawnByOperator(cmd.Context(), c, s, args[0], noCheck)
+				if err == nil {
+					a.warnOf(s.Name, file.Agent.Warnings)
+				}
+				return err
+			})
 		},
 	}
 	fs := cmd.Flags()
@@ -72,6 +90,7 @@ substrates are for the operator. The start of the parent's id is appended to its
 	fs.StringVar(&s.Name, "name", "", "the child's name (required)")
 	fs.StringVar(&s.Capability, "capability", "", "what the child can do (default: as its parent)")
 	fs.StringVar(&s.Substrate, "substrate", "", "its substrate, as of create (default: as its parent, a composite's child echo)")
+	agent.add(fs)
 	fs.StringSliceVar(&s.Tools, "tools", nil, "`TOOLS` it may use, with commas between; may be repeated")
 	fs.StringVar(&s.Rule, "rule", "", "with D1: the rule that it has beside its parent's")
 	fs.StringVar(&s.With, "with", "", "with D4: the other `PARENT`, hosted here too")

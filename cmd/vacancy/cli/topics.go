@@ -51,6 +51,8 @@ The host sends POST with Content-Type: application/json and these members:
     caller      the id of the caller, 64 hex digits; its signature has been verified
     vacant      the id of the vacant that is asked
     context_id  the caller's thread, a string, or null
+    history     with memory, what was said before in the thread, the oldest first: a list of
+                {"role": "caller" or "agent", "text": "..."}
     id          the hash of the call, 64 hex digits; zeros if the host itself asks
     deadline_ms how many milliseconds the host waits for the answer
 
@@ -76,6 +78,60 @@ looks like a secret.
 
 Calls of one caller come one after the other, those of several callers at once. A call that
 failed is not repeated: its caller may send a new one.
+`,
+	}
+}
+
+// agentFilesTopic is "vacancy help agent-files".
+func agentFilesTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "agent-files",
+		Short: "How an agent is written into a file",
+		Long: `An agent is a Markdown file NAME.md: settings between two lines of ---, in YAML, and then
+what its model is told.
+
+    ---
+    description: Answers letters
+    model: llama3.2
+    max_turns: 8
+    vacants: [archive]
+    ---
+    You answer letters of customers. Be brief.
+
+"vacancy create --from FILE" hosts it, "vacancy agents import DIR" a folder of them, and
+"vacancy update NAME --from FILE" makes its next version.
+
+    description       what it can do; the vacant's capability, unless --capability is given
+    provider          ollama, openai (a server that speaks its chat completions), http, echo,
+                      and mock in "dev"; without one openai if there is a base_url, else ollama
+    base_url          of openai, such as http://127.0.0.1:8000/v1; of http the whole URL
+    model             the model's name
+    fallback_model    asked instead for a turn at which the model is overloaded or out of
+                      order; without one the model is asked once more
+    max_tokens        how much the model may say in a turn; 1 to 1048576
+    max_turns         how often the model is asked in a call; 1 to 64, 16 if there is none
+    timeout           seconds for a call, if that is less than the host gives
+    effort            low, medium or high
+    output_format     text or json: an answer that is no JSON document is asked for once more
+    memory            on or off: whether it is told the last 20 exchanges of the caller's
+                      thread (context id)
+    vacants           vacants of this host that it may ask, each a tool vacant__NAME
+    tools             the only tools that it may use; allowed_tools means the same
+    disallowed_tools  tools that it may not use in any case
+    mode              read-only, without tools that change something, or read-write
+
+Lists may be texts with commas. --substrate KIND:MODEL goes before provider, base_url and
+model. An agent for one provider alone is PROVIDER/NAME.md beside NAME.md. What a file asks
+for and this host does not do is a warning; an unknown setting is an error.
+
+With --root DIR the model is first told .claude/CLAUDE.md of DIR, and at the end its
+.claude/rules/*.md. A line that begins with @PATH stands for that file, sought beside the
+file with the line and then from DIR; nothing else is read.
+
+The mock answers with the message, or plays the script in a code block of the language mock:
+one line an event (thought: TEXT, text: TEXT, call: TOOL {"argument": "value"}, usage: IN OUT,
+wait: 200ms, fail: busy), and a line of --- between two turns. {input} is the message and
+{result} what the tools gave.
 `,
 	}
 }

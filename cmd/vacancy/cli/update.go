@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/agentfile"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -13,19 +15,51 @@ import (
 func (a *app) updateCommand() *cobra.Command {
 	var w where
 	var noCheck bool
+	var agent agentFlags
+	var to int
 	cmd := &cobra.Command{
-		Use:   "update VACANT KEY=VALUE...",
-		Short: "Change a vacant's name, capability or substrate",
+		Use:   "update VACANT [KEY=VALUE...]",
+		Short: "Change a vacant's name, capability, substrate or agent",
 		Long: `Change a hosted vacant: name=NAME, capability=TEXT and substrate=SUBSTRATE, any of them.
+
+Or make the next version of its agent: with --from of a file ("vacancy help agent-files"),
+with settings such as model=NAME or max_turns=8 of the current one (an empty VALUE is the
+default), or with --to the same as version N. Versions never change. What a new substrate
+leaves of an agent is its defaults.
 
 A new capability, or another kind of substrate, makes a new card, which the vacant signs;
 if it is published, the new card is published with it. A new name frees the old one. Calls
-that were accepted before are answered by the old substrate. If somebody else changes the
+that were accepted before are answered by the old substrate and agent. If somebody else changes the
 vacant meanwhile, nothing is changed.`,
 		Example: `  vacancy update clerk substrate=http:http://127.0.0.1:9001/answer
-  vacancy update clerk name=secretary capability="answers letters and calls"`,
-		Args: arguments(2, -1),
+  vacancy update clerk name=secretary capability="answers letters and calls"
+  vacancy update sage model=qwen3 max_turns=8
+  vacancy update sage --from agents/sage.md
+  vacancy update sage --to 1`,
+		Args: arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			ofAgent, err := onlyAgentSettings(args[1:])
+			if err != nil {
+				return err
+			}
+			ways := 0
+			for _, is := range []bool{agent.from != "", to > 0, len(args) > 1} {
+				if is {
+					ways++
+				}
+			}
+			if ways != 1 || to < 0 {
+				return withHint(problem.New(problem.Usage, "expected settings KEY=VALUE, --from FILE, or --to N from 1, one of them"), "%s --help", cmd.CommandPath())
+			}
+			if ofAgent || len(args) == 1 {
+				file, err := agent.read("")
+				if err != nil {
+					return err
+				}
+				return a.withAdmin(w, false, func(c *adminAPI) error {
+					return a.updateAgent(cmd.Context(), c, args, file, to, noCheck)
+				})
+			}
 			u, err := updateOf(args[1:])
 			if err != nil {
 				return err
@@ -47,14 +81,50 @@ vacant meanwhile, nothing is changed.`,
 			})
 		},
 	}
+	agent.add(cmd.Flags())
+	cmd.Flags().IntVar(&to, "to", 0, "the version of its agent to go back to")
 	noCheckFlag(cmd.Flags(), &noCheck)
 	hostFlags(cmd.Flags(), &w)
 	return cmd
 }
 
+// updateAgent makes the next version of a vacant's agent: that of a file, or version
+// to, or the current one with settings.
+func (a *app) updateAgent(ctx context.Context, c *adminAPI, args []string, file agentfile.File, to int, noCheck bool) error {
+	now, err := c.Agent(ctx, args[0], 0)
+	if err != nil {
+		return err
+	}
+	next := file.Agent.Blob()
+	switch {
+	case to > 0:
+		then, err := c.Agent(ctx, now.Vacant.ID.String(), to)
+		if err != nil {
+			return err
+		}
+		next = then.Agent
+	case file.Name == "":
+		if next, err = agentfile.Set(now.Agent, args[1:]); err != nil {
+			return err
+		}
+	}
+	after, err := c.SetAgent(ctx, now.Vacant.ID.String(), next, now.Version)
+	if err != nil {
+		return err
+	}
+	a.warnOf(after.Vacant.Name, file.Agent.Warnings)
+	return a.show(vacantResult{Vacant: after.Vacant, Agent: shown(&after), Failure: a.checkAgent(ctx, c, &after.Vacant, noCheck)})
+}
+
+// settingKey is the KEY of KEY=VALUE.
+func settingKey(setting string) string {
+	key, _, _ := strings.Cut(setting, "=")
+	return key
+}
+
 // updateOf parses KEY=VALUE arguments.
 func updateOf(settings []string) (u admin.Update, err error) {
-	const want = "name=NAME, capability=TEXT or substrate=SUBSTRATE"
+	const want = "name=NAME, capability=TEXT, substrate=SUBSTRATE or settings of its agent"
 	for _, s := range settings {
 		key, value, ok := strings.Cut(s, "=")
 		to := map[string]**string{"name": &u.Name, "capability": &u.Capability, "substrate": &u.Substrate}[key]

@@ -1,4 +1,8 @@
-package cli
+// Package yamldoc reads documents that people write in YAML.
+//
+// The invariant: of YAML only what JSON has too is taken, so that a document means
+// what a person reads.
+package yamldoc
 
 import (
 	"bytes"
@@ -12,13 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxDocument is the largest file of a person that is read.
-const maxDocument = 1 << 20
+// Max is the largest document in bytes.
+const Max = 1 << 20
 
-// fromYAML converts a person's document to JSON. JSON is returned unchanged,
+// JSON converts a person's document to JSON. JSON is returned unchanged,
 // byte for byte: the receiver checks it. Of YAML only what JSON has too is
 // allowed: no aliases, no tags, one document; a date is a string.
-func fromYAML(doc []byte) (json.RawMessage, error) {
+func JSON(doc []byte) (json.RawMessage, error) {
 	if json.Valid(doc) {
 		return doc, nil
 	}

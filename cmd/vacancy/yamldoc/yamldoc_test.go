@@ -1,4 +1,4 @@
-package cli
+package yamldoc
 
 import (
 	"encoding/json"
@@ -19,9 +19,9 @@ func TestADocumentOfYAMLIsTheJSONThatItSays(t *testing.T) {
 		"hex":                      {"a: 0x10", `{"a":16}`},
 		"yes is a word":            {"a: yes", `{"a":"yes"}`},
 	} {
-		got, err := fromYAML([]byte(c.doc))
+		got, err := JSON([]byte(c.doc))
 		if err != nil || string(got) != c.want {
-			t.Errorf("%s: fromYAML() = %s, %v, want %s", name, got, err, c.want)
+			t.Errorf("%s: JSON() = %s, %v, want %s", name, got, err, c.want)
 		}
 	}
 }
@@ -41,9 +41,9 @@ func TestYAMLBeyondJSONIsRefused(t *testing.T) {
 		"too deep":         {strings.Repeat("[", 40) + "a: !x 1" + strings.Repeat("]", 40), "levels"},
 		"no YAML":          {"a: [1\n", "neither"},
 	} {
-		got, err := fromYAML([]byte(c.doc))
+		got, err := JSON([]byte(c.doc))
 		if !problem.Is(err, problem.Usage) || !strings.Contains(problem.Of(err).Text(), c.want) {
-			t.Errorf("%s: fromYAML() = %s, %v, want a refusal of %s", name, got, err, c.want)
+			t.Errorf("%s: JSON() = %s, %v, want a refusal of %s", name, got, err, c.want)
 		}
 	}
 }
@@ -53,9 +53,9 @@ func FuzzADocumentIsJSONOrRefused(f *testing.F) {
 	f.Add([]byte(`{"a": 1}`))
 	f.Add([]byte("a: &x [*x]"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		got, err := fromYAML(doc)
+		got, err := JSON(doc)
 		if err == nil && !json.Valid(got) {
-			t.Errorf("fromYAML(%q) = %q, want JSON", doc, got)
+			t.Errorf("JSON(%q) = %q, want JSON", doc, got)
 		}
 	})
 }

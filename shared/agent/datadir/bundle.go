@@ -24,6 +24,7 @@ type Bundle struct {
 	Card *card.Card // may be nil
 	// Manifest is a child's; may be nil.
 	Manifest *composite.Manifest
+	Agent    []byte // JSON of a hosted vacant's agent; may be nil
 	Logbook  []logbook.Entry
 	Chains   []dispatch.State // by target, distinct
 }

@@ -166,6 +166,7 @@ func (e *Export) bundle() (Bundle, error) {
 		}
 		b.Card = &c
 	}
+	b.Agent = e.Agent
 	if e.Manifest != nil {
 		m, err := composite.Parse(e.Manifest)
 		if err != nil {

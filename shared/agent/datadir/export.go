@@ -23,6 +23,7 @@ type Export struct {
 	Seed     string
 	Card     []byte // the card's JSON, nil if null
 	Manifest []byte // the manifest's JSON, may be nil
+	Agent    []byte // the agent's JSON, may be nil
 	Logbook  [][]byte
 	Chains   []ExportedChain
 }
@@ -35,7 +36,7 @@ type ExportedChain struct {
 
 // AppendExport appends the export of b under a name.
 func (b *Bundle) AppendExport(dst []byte, name string, now time.Time) []byte {
-	out := bundle.Bundle{Name: name, Key: b.Key, Logbook: b.Logbook}
+	out := bundle.Bundle{Name: name, Key: b.Key, Agent: b.Agent, Logbook: b.Logbook}
 	if b.Card != nil {
 		out.Card = b.Card.Blob()
 	}
@@ -74,6 +75,8 @@ func ParseExport(b []byte) (Export, error) {
 				return d.Null()
 			}
 			e.Manifest, err = d.Raw()
+		case "agent":
+			e.Agent, err = d.Raw()
 		case "logbook":
 			err = d.Array(func(int) error {
 				line, err := d.Raw()

@@ -74,6 +74,7 @@ type Config struct {
 //	DELETE /v1/admin/vacants/{vacant}             one that is archived, for good
 //	POST /v1/admin/vacants/{vacant}/check         ask its agent once; {"ok", "failure"}
 //	POST /v1/admin/vacants/{vacant}/pause         also resume, sink, archive
+//	POST /v1/admin/vacants/{vacant}/forget        {"caller", "context_id"}: what its agent remembers
 //	POST /v1/admin/vacants/{vacant}/export        a bundle, its key in the clear
 //	POST /v1/admin/vacants/{vacant}/publish       {"capability", "visibility", "listing"}, also /unpublish
 //	POST /v1/admin/vacants/{vacant}/revoke        {"reason"}: its key, for good
@@ -82,6 +83,7 @@ type Config struct {
 //	GET  /v1/admin/vacants/{vacant}/children?cursor=&limit=
 //	GET  /v1/admin/vacants/{vacant}/manifest      what binds a child; POST keeps one that both have signed
 //	GET  /v1/admin/vacants/{vacant}/plan          what a composite answers by; PUT sets it
+//	GET  /v1/admin/vacants/{vacant}/agent?version=  how it answers; PUT ?after= makes the next version
 //	POST /v1/admin/vacants/{vacant}/graduation-signature  {"parent_id", "child_id", "capability_text"}
 //	GET  /v1/admin/vacants/{vacant}/graduation?position=  what has come of an attempt, of the last if none is named
 //	POST /v1/graduations                    as at the public handler
@@ -112,11 +114,13 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/vacants/{vacant}/resume":               {http.MethodPost: d.change(c.Vacants.Resume)},
 		"/v1/admin/vacants/{vacant}/sink":                 {http.MethodPost: d.change(c.Vacants.Sink)},
 		"/v1/admin/vacants/{vacant}/archive":              {http.MethodPost: d.change(c.Vacants.Archive)},
+		"/v1/admin/vacants/{vacant}/forget":               {http.MethodPost: d.forget},
 		"/v1/admin/vacants/{vacant}/export":               {http.MethodPost: d.export},
 		"/v1/admin/vacants/{vacant}/logbook":              {http.MethodGet: d.logbook},
 		"/v1/admin/vacants/{vacant}/children":             {http.MethodGet: d.children, http.MethodPost: d.spawn},
 		"/v1/admin/vacants/{vacant}/manifest":             {http.MethodGet: d.manifest, http.MethodPost: d.storeManifest},
 		"/v1/admin/vacants/{vacant}/plan":                 {http.MethodGet: d.plan, http.MethodPut: d.setPlan},
+		"/v1/admin/vacants/{vacant}/agent":                {http.MethodGet: d.agent, http.MethodPut: d.setAgent},
 		"/v1/admin/vacants/{vacant}/graduation-signature": {http.MethodPost: d.signGraduation},
 		"/v1/admin/vacants/{vacant}/graduation":           {http.MethodGet: d.graduation},
 		GraduationsPath:                                   {http.MethodPost: stream(c.Graduations)},

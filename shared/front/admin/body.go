@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -24,16 +25,18 @@ const defaultSubstrate = "echo"
 
 // readSpec parses the body of a creation:
 //
-//	{"name", "capability", "substrate": "echo", "tenant": "", "import": null}
+//	{"name", "capability", "substrate": "echo", "agent": null, "tenant": "", "import": null}
 //
-// import is the output of `vacancy export`; its seed_hex, manifest, logbook and
-// chains are used, and its id is checked.
+// agent goes with no substrate. import is the output of `vacancy export`; its
+// seed_hex, manifest, logbook and chains are used, its agent if the body names
+// neither another nor a substrate, and its id is checked.
 func readSpec(w http.ResponseWriter, r *http.Request) (vacants.Spec, error) {
 	body, err := readBody(w, r)
 	if err != nil {
 		return vacants.Spec{}, err
 	}
-	s := vacants.Spec{Substrate: defaultSubstrate}
+	s := vacants.Spec{}
+	var brought *definition.Agent
 	d := canon.NewDecoder(body, limits())
 	err = d.Document(func(key string) (err error) {
 		switch key {
@@ -43,24 +46,33 @@ func readSpec(w http.ResponseWriter, r *http.Request) (vacants.Spec, error) {
 			s.Capability, err = text(d, key)
 		case "substrate":
 			s.Substrate, err = text(d, key)
+		case "agent":
+			s.Agent, err = readAgent(d, key)
 		case "tenant":
 			s.Tenant, err = text(d, key)
 		case "import":
 			if d.Kind() == canon.Null {
 				return d.Null()
 			}
-			return readImport(d, &s)
+			brought, err = readImport(d, &s)
 		default:
-			return unknown("", key, "name, capability, substrate, tenant or import")
+			return unknown("", key, "name, capability, substrate, agent, tenant or import")
 		}
 		return err
 	})
+	if s.Substrate == "" && s.Agent == nil {
+		s.Agent = brought
+	}
+	if s.Substrate == "" && s.Agent == nil {
+		s.Substrate = defaultSubstrate
+	}
 	return s, err
 }
 
-func readImport(d *canon.Decoder, s *vacants.Spec) error {
+// readImport returns the agent of an import, if it has one.
+func readImport(d *canon.Decoder, s *vacants.Spec) (agent *definition.Agent, err error) {
 	var id string
-	err := d.Object(func(key string) (err error) {
+	err = d.Object(func(key string) (err error) {
 		switch key {
 		case "seed_hex":
 			s.Key, err = readSeed(d)
@@ -72,6 +84,8 @@ func readImport(d *canon.Decoder, s *vacants.Spec) error {
 			s.Chains, err = readChains(d)
 		case "manifest":
 			s.Manifest, err = readManifest(d)
+		case "agent":
+			agent, err = readAgent(d, "import.agent")
 		case "format", "exported", "name", "card":
 			err = d.Skip() // the host signs its own card
 		default:
@@ -81,13 +95,12 @@ func readImport(d *canon.Decoder, s *vacants.Spec) error {
 	})
 	switch {
 	case err != nil:
-		return err
 	case s.Key == nil:
-		return problem.Invalid("import.seed_hex", "64 hex digits", "nothing")
+		err = problem.Invalid("import.seed_hex", "64 hex digits", "nothing")
 	case id != "" && id != s.Key.ID().String():
-		return problem.Invalid("import.id", "the id of the seed", clip(id))
+		err = problem.Invalid("import.id", "the id of the seed", clip(id))
 	}
-	return nil
+	return agent, err
 }
 
 func readManifest(d *canon.Decoder) (*composite.Manifest, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -25,7 +26,7 @@ func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	spawnRequest, err := readSpawning(body)
+	spawnRequest, agent, err := readSpawning(body)
 	if err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	spec := vacants.SpawnSpec{
-		Parent: parent.ID, Path: spawnRequest.Path, Name: spawnRequest.Name, Capability: spawnRequest.Capability, Substrate: spawnRequest.Substrate,
+		Parent: parent.ID, Path: spawnRequest.Path, Name: spawnRequest.Name, Capability: spawnRequest.Capability, Substrate: spawnRequest.Substrate, Agent: agent,
 		Tools: spawnRequest.Tools, Rule: spawnRequest.Rule, Reach: spawnRequest.Reach, Outbound: spawnRequest.Outbound,
 	}
 	if spawnRequest.With != "" {
@@ -73,6 +74,13 @@ func (d *api) result(w http.ResponseWriter, r *http.Request, spec vacants.SpawnS
 // with a plan gets echo.
 func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, error) {
 	thinks := spec.Substrate
+	if spec.Agent != nil {
+		s, err := spec.Agent.Spec()
+		if err != nil {
+			return Spawned{}, err
+		}
+		thinks = s.String()
+	}
 	if thinks == "" {
 		parent, err := d.Vacants.Get(ctx, spec.Parent)
 		if err != nil {
@@ -221,8 +229,8 @@ func (d *api) storeManifest(w http.ResponseWriter, r *http.Request) error {
 	return d.showManifest(w, r, rec.ID)
 }
 
-// readSpawning parses the body of a spawn.
-func readSpawning(body []byte) (s Spawning, err error) {
+// readSpawning parses the body of a spawn, whose agent is beside it.
+func readSpawning(body []byte) (s Spawning, agent *definition.Agent, err error) {
 	d := canon.NewDecoder(body, limits())
 	err = d.Document(func(key string) (err error) {
 		switch key {
@@ -234,6 +242,8 @@ func readSpawning(body []byte) (s Spawning, err error) {
 			s.Capability, err = text(d, key)
 		case "substrate":
 			s.Substrate, err = text(d, key)
+		case "agent":
+			agent, err = readAgent(d, key)
 		case "tools":
 			s.Tools, err = texts(d, key)
 		case "rule":
@@ -245,11 +255,11 @@ func readSpawning(body []byte) (s Spawning, err error) {
 		case "outbound":
 			s.Outbound, err = word[composite.Outbound](d, key)
 		default:
-			err = unknown("", key, "path, name, capability, substrate, tools, rule, with, reach or outbound")
+			err = unknown("", key, "path, name, capability, substrate, agent, tools, rule, with, reach or outbound")
 		}
 		return err
 	})
-	return s, err
+	return s, agent, err
 }
 
 func word[T ~string](d *canon.Decoder, field string) (T, error) {

@@ -34,6 +34,7 @@ type Creation struct {
 	Name       string          `json:"name"`
 	Capability string          `json:"capability"`
 	Substrate  string          `json:"substrate,omitempty"`
+	Agent      json.RawMessage `json:"agent,omitempty"`
 	Tenant     string          `json:"tenant,omitempty"`
 	Import     json.RawMessage `json:"import,omitempty"`
 }

@@ -21,8 +21,9 @@ type Vacant struct {
 	State      lifecycle.State `json:"state"`
 	Capability string          `json:"capability_text"`
 	Substrate  string          `json:"substrate"`
-	Endpoint   string          `json:"endpoint"` // where callers post; the card's endpoint
-	Card       json.RawMessage `json:"card"`     // the signed card
+	Agent      int             `json:"agent_version,omitempty"` // 0: one of defaults
+	Endpoint   string          `json:"endpoint"`                // where callers post; the card's endpoint
+	Card       json.RawMessage `json:"card"`                    // the signed card
 	Created    string          `json:"created"`
 	Changed    string          `json:"changed"`
 	// Parent is the child's parent; Closed means that its manifest is closed.
@@ -35,7 +36,7 @@ type Vacant struct {
 
 func vacantOf(r *vacants.Record) Vacant {
 	v := Vacant{
-		ID: r.ID, Name: r.Name, State: r.State, Capability: r.Capability, Substrate: r.Substrate,
+		ID: r.ID, Name: r.Name, State: r.State, Capability: r.Capability, Substrate: r.Substrate, Agent: r.Agent,
 		Card: json.RawMessage("null"), Created: canon.FormatTime(r.Created), Changed: canon.FormatTime(r.Changed),
 		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant,
 	}

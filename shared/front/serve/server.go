@@ -24,6 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -96,19 +97,21 @@ func (h Config) Open() (*Server, error) {
 		return nil, err
 	}
 	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, Elsewhere: h.Elsewhere, Neighbours: h.AllowLoopback, Endpoints: records})
-	client := outbound.New(outbound.Options{
-		AllowLoopback: h.AllowLoopback, Timeout: max(h.Work, outbound.DefaultTimeout), Guard: egress.Guard{Vacants: records, Manifests: reg}.Permit,
-	})
+	guard := egress.Guard{Vacants: records, Manifests: reg}.Permit
+	client := outbound.New(outbound.Options{AllowLoopback: h.AllowLoopback, Timeout: max(h.Work, outbound.DefaultTimeout), Guard: guard})
 	kinds := substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpagent.New(client)}
 	maps.Copy(kinds, h.Substrates)
 	if h.Models != nil {
 		maps.Copy(kinds, h.Models(client))
 	}
-	composites := delegation.New(delegation.Config{Store: h.Store, Substrates: kinds, Now: h.Now, Rand: h.Rand})
+	composites := delegation.New(delegation.Config{Store: h.Store, Substrates: kinds, Now: h.Now, Rand: h.Rand, Guard: guard})
 	directory := vacants.New(vacants.Config{
 		Records: records, Registry: reg, Vault: h.Vault, Substrates: kinds, Rand: h.Rand, Identity: h.Identity,
 		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
 			return composites.Answer(ctx, v, calls, q)
+		},
+		Colleagues: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
+			return composites.Colleagues(ctx, v, calls, asker, asked)
 		},
 	})
 	keys := textkeys.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)

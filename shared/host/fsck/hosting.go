@@ -183,6 +183,9 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 	if err := r.plan(ctx, &rec, says); err != nil {
 		return err
 	}
+	if err := r.agents(ctx, &rec); err != nil {
+		return err
+	}
 	if rec.IsDeleted() {
 		return r.tombstone(ctx, k, &rec, says)
 	}

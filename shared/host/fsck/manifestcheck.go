@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -134,6 +135,32 @@ func (r *run) unregistered(ctx context.Context, rec *vacants.Record) error {
 		return err
 	}
 	return r.edges(ctx, rec.ID)
+}
+
+// agents checks that every version of a vacant's agent can be read, and that the
+// current one has the record's substrate, unless the vacant answers by a plan.
+func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
+	for version := 1; version <= rec.Agent; version++ {
+		k := vacants.AgentKey(rec.ID, version)
+		d, err := r.document(ctx, k)
+		if err != nil {
+			return err
+		}
+		if d.Version == 0 && rec.State == lifecycle.Archived {
+			continue // a deletion began: it removes the record at its end
+		}
+		a, err := vacants.DecodeAgent(rec.ID, version, d)
+		if err != nil {
+			if err := r.broken(k, Agent, fmt.Sprintf("version %d of the agent", version), err); err != nil {
+				return err
+			}
+			continue
+		}
+		if spec, err := a.Spec(); version == rec.Agent && rec.Substrate != plan.Kind && (err != nil || spec.String() != rec.Substrate) {
+			r.found(inDocument(k, Agent, fmt.Sprintf("the substrate %.80q of its record", rec.Substrate), fmt.Sprintf("%.80q", spec)))
+		}
+	}
+	return nil
 }
 
 // plan checks that a composite's plan is the one its logbook names. An imported

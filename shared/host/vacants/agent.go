@@ -23,7 +23,11 @@ func (v *Directory) CheckAgent(ctx context.Context, id identity.ID) error {
 	if err != nil {
 		return err
 	}
-	spec, s, err := v.openSubstrate(r.Substrate, nil)
+	spec, err := substrate.Parse(r.Substrate)
+	if err != nil {
+		return err
+	}
+	s, _, err := v.openAgent(ctx, id, r.Substrate, r.Agent, nil)
 	if err != nil || spec.Endpoint() == "" {
 		return err
 	}

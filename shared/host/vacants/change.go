@@ -189,9 +189,14 @@ func (v *Directory) addChange(ctx context.Context, tx *store.Tx, r *Record, e *e
 	return r.put(tx)
 }
 
-// put adds the write of r to tx. r gets the version that it has after the
-// commit.
+// put adds the write of r to tx, and that of its next agent. r gets the version that
+// it has after the commit.
 func (r *Record) put(tx *store.Tx) error {
+	if r.next != nil {
+		r.Agent++
+		tx.Add(store.Put{Key: AgentKey(r.ID, r.Agent), WriteID: tx.ID, Data: r.next.Blob()})
+		r.next = nil
+	}
 	data, err := r.encode()
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -23,8 +24,11 @@ import (
 type Spec struct {
 	Name       string
 	Capability string
-	Substrate  string // a substrate.Spec in its text form
-	Tenant     string // tenant that the vacant is hosted for; may be ""
+	Substrate  string // a substrate.Spec in its text form; "" if there is an Agent
+	// Agent is the first version of the agent, whose Vacants may be names; nil: one of
+	// defaults with Substrate.
+	Agent  *definition.Agent
+	Tenant string // tenant that the vacant is hosted for; may be ""
 
 	Key     *identity.Key   // nil: a new one
 	Logbook []logbook.Entry // only with a Key; may be empty
@@ -59,6 +63,17 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 		return Record{}, err
 	}
 	key := s.Key
+	if s.Agent != nil {
+		of := identity.ID{} // nobody's, for a new key: it is named nowhere yet
+		if key != nil {
+			of = key.ID()
+		}
+		next, err := v.resolved(ctx, of, *s.Agent)
+		if err != nil {
+			return Record{}, err
+		}
+		r.next = &next
+	}
 	if key == nil {
 		if key, err = identity.NewKey(v.Rand); err != nil {
 			return Record{}, err
@@ -125,7 +140,11 @@ func (v *Directory) plan(s Spec) (r Record, kind string, err error) {
 	if err := checkTenant(s.Tenant); err != nil {
 		return r, "", err
 	}
-	spec, _, err := v.openSubstrate(s.Substrate, nil)
+	text, err := v.substrateText(s.Substrate, s.Agent)
+	if err != nil {
+		return r, "", err
+	}
+	spec, _, err := v.openSubstrate(text, nil)
 	if err != nil {
 		return r, "", err
 	}
@@ -385,9 +404,10 @@ func (v *Directory) keepChains(ctx context.Context, id identity.ID, chains map[i
 	return nil
 }
 
-func deref(r *Record) Record {
-	if r == nil {
-		return Record{}
+// deref is what p points to, or the zero T.
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	return *r
+	return v
 }

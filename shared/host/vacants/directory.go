@@ -24,7 +24,7 @@ func (v *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (cal
 	}
 	key := v.signers.Key(id, m.record.seed)
 	return call.Vacant{
-		ID: id, State: m.record.State, Floor: m.record.Floor, Behaviour: v.behaviour(m.record.Substrate), Signer: key, Ready: key.Ready,
+		ID: id, State: m.record.State, Floor: m.record.Floor, Behaviour: v.behaviour(&m.record), Signer: key, Ready: key.Ready,
 		Parent: m.record.Parent, Closed: m.record.Closed, Reach: m.record.Reach, HasKin: m.record.Kin,
 	}, true, nil
 }
@@ -65,15 +65,22 @@ func (v *Directory) open(ctx context.Context, n int) ([]identity.ID, error) {
 	return open, nil
 }
 
-// behaviour answers by the substrate whose text form is text. A substrate that
-// this host no longer offers fails the vacant's calls.
-func (v *Directory) behaviour(text string) call.Behaviour {
+// behaviour answers by r's substrate and agent, whatever becomes of r meanwhile. A
+// substrate that this host no longer offers fails the vacant's calls.
+func (v *Directory) behaviour(r *Record) call.Behaviour {
+	id, text, version := r.ID, r.Substrate, r.Agent
 	return func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
-		_, s, err := v.openSubstrate(text, calls)
+		s, memory, err := v.openAgent(ctx, id, text, version, calls)
 		if err != nil {
 			return envelope.Message{}, problem.Wrap(problem.SubstrateMisconfigured, err, "the vacant's substrate is not available here")
 		}
-		return substrate.Behaviour(s)(ctx, calls, e)
+		var before []substrate.Turn
+		if memory {
+			if before, err = v.remember(ctx, calls, &e); err != nil {
+				return envelope.Message{}, problem.Within(problem.SubstrateUnavailable, "what it remembers", err)
+			}
+		}
+		return substrate.Behaviour(s, before...)(ctx, calls, e)
 	}
 }
 

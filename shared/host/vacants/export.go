@@ -56,6 +56,13 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 	if isChild {
 		b.Manifest = m.Manifest.Blob()
 	}
+	if r.Agent > 0 {
+		a, err := v.agentVersion(ctx, id, r.Agent)
+		if err != nil {
+			return nil, Record{}, err
+		}
+		b.Agent = a.Blob()
+	}
 	if b.Logbook, err = v.kept(ctx, id); err != nil {
 		return nil, Record{}, err
 	}

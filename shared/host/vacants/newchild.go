@@ -6,6 +6,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -26,6 +27,7 @@ type newChild struct {
 	child    Record
 	manifest composite.Manifest
 	consent  *composite.Consent // only for path D4
+	agent    *definition.Agent  // nil: one of defaults
 }
 
 // makeChild adds the child to tx. Errors of the store are returned unchanged.
@@ -46,10 +48,17 @@ func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, b *newChild) er
 	return v.addBirth(ctx, tx, b)
 }
 
-// readParent reads the parent and its manifest.
+// readParent reads the parent, its agent if the child has it too, and its manifest.
 func (v *Directory) readParent(ctx context.Context, b *newChild) (err error) {
 	if b.parent, err = v.canSpawn(ctx, b.spec.Parent); err != nil {
 		return err
+	}
+	if b.agent = b.spec.Agent; b.spec.Substrate == "" && b.parent.Agent > 0 {
+		a, err := v.agentVersion(ctx, b.parent.ID, b.parent.Agent)
+		if err != nil {
+			return err
+		}
+		b.agent = &a
 	}
 	if b.parent.Parent == nil {
 		return nil
@@ -114,7 +123,7 @@ func (v *Directory) planChild(b *newChild) (kind string, err error) {
 		ID: b.key.ID(), Name: s.Name, State: state, Capability: capability, Substrate: spec.String(),
 		Tenant: orElse(s.Tenant, b.parent.Tenant), Created: v.now(), seed: b.box,
 	}
-	b.child.Changed = b.child.Created
+	b.child.Changed, b.child.next = b.child.Created, b.agent
 	b.child.bind(&b.manifest)
 	return cardWord(spec.Kind), nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -23,9 +24,12 @@ type Record struct {
 	State      lifecycle.State
 	Capability string
 	Substrate  string // a substrate.Spec in its text form
-	Card       []byte // the signed card's canonical blob
-	Created    time.Time
-	Changed    time.Time // when the record was last written
+	// Agent is the version of the definition.Agent that answers by Substrate; 0: one
+	// of defaults. It is not in force while the vacant answers by a plan.
+	Agent   int
+	Card    []byte // the signed card's canonical blob
+	Created time.Time
+	Changed time.Time // when the record was last written
 	// Floor refuses calls and resets signed at or before it; zero for a vacant
 	// whose whole history is here. An imported vacant, or one restored from a
 	// backup, does not know what it accepted meanwhile; without the floor such
@@ -50,9 +54,10 @@ type Record struct {
 	// ARCHIVED.
 	Deleted time.Time
 
-	seed    []byte // sealed
-	version uint64 // version of the document that was read
-	listed  bool   // the index of open vacants had it
+	seed    []byte            // sealed
+	next    *definition.Agent // set by the next change of the record
+	version uint64            // version of the document that was read
+	listed  bool              // the index of open vacants had it
 }
 
 // Format prints name and short id for every verb, so not even the sealed seed
@@ -72,6 +77,10 @@ func (r *Record) HasKey() bool { return len(r.seed) > 0 }
 // know.
 const format = 1
 
+// agentFormat is that of records with an Agent, which earlier versions of this
+// program do not know.
+const agentFormat = 2
+
 // stored is the stored form of a record.
 type stored struct {
 	Format     int             `json:"format"`
@@ -80,6 +89,7 @@ type stored struct {
 	State      lifecycle.State `json:"state"`
 	Capability string          `json:"capability"`
 	Substrate  string          `json:"substrate"`
+	Agent      int             `json:"agent,omitempty"`
 	Card       []byte          `json:"card"`
 	Created    time.Time       `json:"created"`
 	Changed    time.Time       `json:"changed"`
@@ -104,7 +114,10 @@ func (r *Record) encode() ([]byte, error) {
 		Tenant: r.Tenant, Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, Outbound: r.Outbound, Kin: r.Kin,
 	}
 	if !r.IsDeleted() {
-		s.Capability, s.Substrate, s.Card, s.Seed, s.Floor = r.Capability, r.Substrate, r.Card, r.seed, r.Floor
+		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed, s.Floor = r.Capability, r.Substrate, r.Agent, r.Card, r.seed, r.Floor
+		if s.Agent > 0 {
+			s.Format = agentFormat
+		}
 	}
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -120,8 +133,11 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 	if err := json.Unmarshal(d.Data, &s); err != nil {
 		return Record{}, problem.Wrap(problem.Damaged, err, "record of vacant %s is not readable", id.Short())
 	}
-	if err := checkFormat("record of vacant "+id.Short(), s.Format); err != nil {
-		return Record{}, err
+	if s.Format != agentFormat || s.Agent < 1 {
+		if err := checkFormat("record of vacant "+id.Short(), s.Format); err != nil {
+			return Record{}, err
+		}
+		s.Agent = 0
 	}
 	state, err := lifecycle.ParseState(string(s.State))
 	if err != nil {
@@ -134,7 +150,7 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 		return Record{}, problem.New(problem.Damaged, "record of vacant %s has kin and none", id.Short())
 	}
 	return Record{
-		ID: s.ID, Name: s.Name, State: state, Capability: s.Capability, Substrate: s.Substrate, Card: s.Card,
+		ID: s.ID, Name: s.Name, State: state, Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted,
 		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin,
 		seed: s.Seed, version: d.Version, listed: d.Index != store.Key{},

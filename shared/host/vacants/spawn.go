@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -24,7 +25,10 @@ type SpawnSpec struct {
 	// by a plan has no substrate to inherit. Path D3 needs another capability,
 	// D5 another substrate.
 	Capability, Substrate string
-	Tenant                string // defaults to the parent's
+	// Agent is the child's own, whose Vacants may be names. Without one and without a
+	// Substrate it has its parent's.
+	Agent  *definition.Agent
+	Tenant string // defaults to the parent's
 	// Tools of a D2 child are all tools that it may use, a subset of the
 	// parent's if the parent has a manifest. For the other paths they are added
 	// to the inherited tools.
@@ -54,8 +58,19 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.M
 	if v.Registry == nil {
 		return Record{}, none, problem.New(problem.Conflict, "this host keeps no registry")
 	}
+	var err error
+	if s.Substrate, err = v.substrateText(s.Substrate, s.Agent); err != nil {
+		return Record{}, none, err
+	}
 	if err := s.check(); err != nil {
 		return Record{}, none, err
+	}
+	if s.Agent != nil {
+		next, err := v.resolved(ctx, identity.ID{}, *s.Agent)
+		if err != nil {
+			return Record{}, none, err
+		}
+		s.Agent = &next
 	}
 	base, err := v.base(ctx)
 	if err != nil {

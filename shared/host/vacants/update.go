@@ -6,6 +6,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -15,19 +16,25 @@ import (
 // Changes are what Update changes of a vacant. Nil fields are left unchanged.
 type Changes struct {
 	Name, Capability *string
-	Substrate        *string // a substrate.Spec in its text form
+	Substrate        *string // a substrate.Spec in its text form, for an agent of defaults
+	// Agent is the next version of the agent, whose Vacants may be names. It goes
+	// with no Substrate.
+	Agent *definition.Agent
+	// After is the version of the agent that Agent was decided on; nil: any. An agent
+	// that was changed since then is not changed.
+	After *int
 	// Seen is the Changed of the record that the changes were decided on; zero:
 	// any. A record that was changed since then is not changed.
 	Seen time.Time
 }
 
-// Update changes the name, capability or substrate of a vacant that is not
+// Update changes the name, capability, substrate or agent of a vacant that is not
 // terminal. A card that names another capability or kind of substrate is signed
 // and, if the vacant is published, published in the same commit. The old name is
 // free afterwards. Calls that were accepted before are answered by the old
-// substrate. Repeating the same changes has no effect. The refusals are Conflict
-// for a record changed since Seen, a taken name or a terminal state, and
-// Malformed.
+// substrate and agent. Repeating the same changes has no effect. The refusals are
+// Conflict for a record changed since Seen or After, a taken name or a terminal
+// state, and Malformed.
 func (v *Directory) Update(ctx context.Context, id identity.ID, c Changes) (Record, error) {
 	if err := v.checkChanges(&c); err != nil {
 		return Record{}, err
@@ -57,8 +64,8 @@ func (v *Directory) Update(ctx context.Context, id identity.ID, c Changes) (Reco
 // checkChanges makes the checks that need no store, and brings the substrate into
 // the form in which records have it.
 func (v *Directory) checkChanges(c *Changes) error {
-	if c.Name == nil && c.Capability == nil && c.Substrate == nil {
-		return problem.Invalid("changes", "name, capability or substrate", "none of them")
+	if c.Name == nil && c.Capability == nil && c.Substrate == nil && c.Agent == nil {
+		return problem.Invalid("changes", "name, capability, substrate or agent", "none of them")
 	}
 	if c.Name != nil {
 		if err := registry.CheckNewName(*c.Name); err != nil {
@@ -69,6 +76,10 @@ func (v *Directory) checkChanges(c *Changes) error {
 		if err := checkCapability(*c.Capability); err != nil {
 			return err
 		}
+	}
+	if c.Agent != nil {
+		_, err := v.substrateText(deref(c.Substrate), c.Agent)
+		return err
 	}
 	if c.Substrate == nil {
 		return nil
@@ -81,13 +92,20 @@ func (v *Directory) checkChanges(c *Changes) error {
 
 func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID, c *Changes) (Record, error) {
 	r, err := v.Get(ctx, id)
+	if err == nil && r.IsDeleted() {
+		err = deleted(&r)
+	}
+	if err != nil {
+		return r, err
+	}
+	next, err := v.nextAgent(ctx, &r, c)
 	switch {
 	case err != nil:
 		return r, err
-	case r.IsDeleted():
-		return r, deleted(&r)
-	case c.done(&r):
+	case c.done(&r) && next == nil:
 		return r, nil
+	case c.After != nil && *c.After != r.Agent:
+		return r, problem.New(problem.Conflict, "the agent of vacant %s is at version %d, not %d; look at it and send the change again", r.Name, r.Agent, *c.After)
 	case !c.Seen.IsZero() && !r.Changed.Equal(c.Seen):
 		return r, problem.New(problem.Conflict, "vacant %s was changed meanwhile; look at it and send the change again", r.Name)
 	case r.State.Closed():
@@ -99,6 +117,14 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	kind := ""
 	if c.Substrate != nil {
 		r.Substrate = *c.Substrate
+	}
+	if next != nil {
+		r.next = next
+		if r.Substrate, err = textOf(next); err != nil {
+			return r, err
+		}
+	}
+	if c.Substrate != nil || next != nil {
 		kind = kindOf(r.Substrate)
 	}
 	base, err := v.base(ctx)

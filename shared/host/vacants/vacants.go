@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -41,6 +42,9 @@ type Config struct {
 	// Composites answers for vacants with a plan; nil: this host has no
 	// composites.
 	Composites Composites
+	// Colleagues are the tools of agents that may ask other vacants; nil: they are
+	// offered none.
+	Colleagues Colleagues
 	Rand       io.Reader // safe for concurrent use
 	// Identity returns the host's own identity if a key service keeps it. It is
 	// called for each use and must cache by itself. nil: a software identity,
@@ -58,11 +62,16 @@ const defaultKeyTime = 10 * time.Minute
 // v through calls.
 type Composites func(ctx context.Context, v *Directory, calls *call.Host, q substrate.Request) (string, error)
 
+// Colleagues makes a tool of each vacant that the agent of asker may ask, through
+// calls, and returns the context in which they are used for one call.
+type Colleagues func(ctx context.Context, v *Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error)
+
 // Directory manages the vacants of one host. It is safe for concurrent use, and
 // any number of hosts may share a store.
 type Directory struct {
 	Config
 	signers *sealed.Signers
+	agents  *agentCache
 	logs    keyedMutex
 	known   atomic.Pointer[storedSelf]
 }
@@ -75,7 +84,7 @@ func New(c Config) *Directory {
 	if c.KeyTime == 0 {
 		c.KeyTime = defaultKeyTime
 	}
-	return &Directory{Config: c, signers: sealed.NewSigners(c.Vault, c.Now, c.KeyTime)}
+	return &Directory{Config: c, agents: newAgentCache(), signers: sealed.NewSigners(c.Vault, c.Now, c.KeyTime)}
 }
 
 // Format prints only the type, for every verb.

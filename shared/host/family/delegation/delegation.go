@@ -1,6 +1,7 @@
 // Package delegation is the substrate of composites: it answers a call by
 // calling the vacant's own children, through the same signed pipeline as any
-// call, and combines their answers.
+// call, and combines their answers. In the same way the agents of vacants ask
+// others, as a tool (Runner.Colleagues).
 //
 // The invariants: a task is in both logbooks before it is sent, and the
 // combined answer in the parent's before it is returned. An envelope of unknown
@@ -28,6 +29,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -57,13 +59,15 @@ type Calls interface {
 	Send(ctx context.Context, route identity.ID, e *envelope.Envelope) call.Outcome
 }
 
-// Config configures a Runner. Wait and Margin are optional.
+// Config configures a Runner. Guard, Wait and Margin are optional.
 type Config struct {
 	Store store.Store
 	// Substrates can combine answers.
 	Substrates substrate.Kinds
 	Now        func() time.Time
 	Rand       io.Reader // safe for concurrent use
+	// Guard decides whether a vacant may call another than its own child.
+	Guard outbound.Guard
 	// Wait sleeps between tries, or returns early when ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
 	// Margin is the part of a call's deadline that the pipeline needs;

@@ -129,21 +129,28 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 // callable refuses a child that cannot answer, before anything is written. The
 // pipeline would refuse too, but a terminal vacant signs no logbook entry.
 func (r *run) callable(ctx context.Context, child identity.ID) error {
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.Margin {
-		return problem.New(problem.Deadline, "too little time is left to ask")
-	}
-	c, ok, err := r.vacants.Show(ctx, child)
+	c, err := r.inTime(ctx, child)
 	switch {
 	case err != nil:
 		return err
-	case !ok:
-		return problem.New(problem.NotFound, "it is not hosted here any more")
 	case c.Parent == nil || *c.Parent != r.question.Vacant:
 		return problem.New(problem.Forbidden, "it is not a child of vacant %s", r.question.Vacant.Short())
 	case !c.State.CanBeCalled():
 		return problem.New(problem.NotAccepting, "it is %s", c.State)
 	}
 	return nil
+}
+
+// inTime returns the record of a vacant, if there is time to ask it.
+func (r *run) inTime(ctx context.Context, id identity.ID) (vacants.Record, error) {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.Margin {
+		return vacants.Record{}, problem.New(problem.Deadline, "too little time is left to ask")
+	}
+	c, ok, err := r.vacants.Show(ctx, id)
+	if err == nil && !ok {
+		err = problem.New(problem.NotFound, "it is not hosted here any more")
+	}
+	return c, err
 }
 
 // subtaskKind is the name of a delegation in the logbooks: with a kind the

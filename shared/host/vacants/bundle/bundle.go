@@ -1,5 +1,5 @@
 // Package bundle writes the export file of an identity: its key in the clear,
-// card, manifest, logbook and the state of its calls to others.
+// card, manifest, agent, logbook and the state of its calls to others.
 //
 // The invariants: there is one format, whoever writes it, and the bytes with
 // the key are not copied while the file is made.
@@ -29,6 +29,7 @@ type Bundle struct {
 	// Manifest is the blob of the manifest that names its parent; nil if there
 	// is none.
 	Manifest []byte
+	Agent    []byte // the JSON of its agent; nil if it has one of defaults
 	Logbook  []logbook.Entry
 	Chains   []Chain // by target, each once
 }
@@ -54,6 +55,9 @@ func (b *Bundle) Append(dst []byte, now time.Time) []byte {
 	tail := append([]byte(",\n\"card\": "), card...)
 	if b.Manifest != nil {
 		tail = append(append(tail, ",\n\"manifest\": "...), b.Manifest...)
+	}
+	if b.Agent != nil {
+		tail = append(append(tail, ",\n\"agent\": "...), b.Agent...)
 	}
 	tail = append(tail, ",\n\"logbook\": ["...)
 	for i := range b.Logbook {

@@ -1,0 +1,511 @@
+// Package agentfile reads agents as people keep them: a Markdown file whose front
+// matter has the settings and whose body says who the agent is.
+//
+// The invariants: no file outside of the root, or outside of the agent's folder, is
+// read, whatever a file includes. A key that is not known is refused. What a file asks
+// for and the host does not do is a warning of the agent, never silence.
+package agentfile
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/yamldoc"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Options are what a file does not say.
+type Options struct {
+	// Root is the folder with instructions and rules for all agents; "": there are
+	// none.
+	Root string
+	// Substrate is used whatever the file says of provider, base_url and model; "":
+	// what the file says.
+	Substrate string
+}
+
+// File is an agent's file.
+type File struct {
+	Name  string // the file's name without its ending
+	Agent definition.Agent
+}
+
+// Read reads an agent's file. Beside NAME.md, PROVIDER/NAME.md is the one for a
+// provider. The error names the file, and the key that is wrong.
+func Read(file string, o Options) (File, error) {
+	dir, name := filepath.Split(file)
+	f, err := o.read(filepath.Join(dir, "."), name)
+	if err == nil {
+		own := filepath.Join(cmp.Or(f.Agent.Provider, "."), name)
+		if own != name && exists(filepath.Join(dir, own)) {
+			f, err = o.read(filepath.Join(dir, "."), own)
+		}
+	}
+	if err != nil {
+		return f, problem.Within(kindOf(err), file, err)
+	}
+	f.Name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
+	return f, nil
+}
+
+// kindOf is the exit of an error: a missing file is the system's own.
+func kindOf(err error) problem.Kind {
+	if errors.Is(err, fs.ErrNotExist) {
+		return problem.NotFound
+	}
+	if k := problem.Of(err).Kind; k != problem.Internal {
+		return k
+	}
+	return problem.Usage
+}
+
+func exists(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// reader reads one agent.
+type reader struct {
+	beside, root *os.Root // root is nil without Options.Root
+	warnings     []string
+}
+
+func (o Options) read(dir, name string) (f File, err error) {
+	r := &reader{}
+	if r.beside, err = os.OpenRoot(dir); err != nil {
+		return f, asText(err)
+	}
+	defer r.beside.Close()
+	if o.Root != "" {
+		if r.root, err = os.OpenRoot(o.Root); err != nil {
+			return f, asText(err)
+		}
+		defer r.root.Close()
+	}
+	doc, err := readText(r.beside, filepath.ToSlash(name))
+	if err != nil {
+		return f, asText(err)
+	}
+	front, persona, err := split(doc)
+	if err != nil {
+		return f, err
+	}
+	settings, err := yamldoc.JSON(front)
+	if err != nil {
+		return f, err
+	}
+	a, err := r.settings(settings, o.Substrate)
+	if err != nil {
+		return f, err
+	}
+	a.System = r.prompt(a.Provider, filepath.ToSlash(name), persona)
+	a.Warnings = r.warnings
+	return File{Agent: a}, a.Check()
+}
+
+// asText is an error of the system whose text a person may read.
+func asText(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return &problem.Error{Kind: kindOf(err), Detail: at.Err.Error(), Err: err}
+	}
+	return err
+}
+
+// split parts the front matter from the body.
+func split(doc []byte) (front, body []byte, err error) {
+	doc = bytes.ReplaceAll(bytes.TrimPrefix(doc, []byte("\uFEFF")), []byte("\r\n"), []byte("\n"))
+	rest, ok := bytes.CutPrefix(doc, []byte("---\n"))
+	if ok {
+		// The line that ends it may be the first or the last one.
+		front, body, ok = bytes.Cut(append([]byte("\n"), rest...), []byte("\n---\n"))
+		if !ok {
+			front, ok = bytes.CutSuffix(append([]byte("\n"), bytes.TrimRight(rest, "\n")...), []byte("\n---"))
+		}
+	}
+	if !ok {
+		return nil, nil, problem.New(problem.Usage, "expected a line of ---, settings such as model: NAME, and another line of --- before the text")
+	}
+	return front, body, nil
+}
+
+// keys are the settings of a front matter. A nil function is a member of
+// definition.Agent with the same name and form.
+var keys = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
+	"description": nil, "provider": nil, "base_url": nil, "model": nil, "fallback_model": nil, "max_tokens": nil, "max_turns": nil,
+	"timeout": nil, "mode": nil,
+	"effort": (*reader).effort, "output_format": (*reader).format, "memory": (*reader).memory,
+	"tools": (*reader).allowed, "allowed_tools": (*reader).allowed, "disallowed_tools": (*reader).list, "vacants": (*reader).list,
+	"tier":          func(*reader, members, string, json.RawMessage) error { return nil }, // see settings
+	"include_dirs":  (*reader).folders,
+	"approval_mode": (*reader).unused, "budget": (*reader).free, "daily_budget": (*reader).free,
+	"name": (*reader).unused, "color": (*reader).unused,
+	"secret": (*reader).missing, "mcp_servers": (*reader).missing, "allow": (*reader).missing,
+}
+
+// members are those of an agent in JSON.
+type members map[string]json.RawMessage
+
+// settings is the agent of a front matter, without its texts.
+func (r *reader) settings(doc json.RawMessage, override string) (a definition.Agent, err error) {
+	var front members
+	if err := json.Unmarshal(doc, &front); err != nil {
+		return a, problem.New(problem.Usage, "expected settings such as model: NAME before the text")
+	}
+	agent := members{}
+	names := make([]string, 0, len(front))
+	for key := range front {
+		names = append(names, key)
+	}
+	slices.Sort(names) // so that warnings have one order
+	for _, key := range names {
+		take, known := keys[key]
+		switch {
+		case !known:
+			return a, &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%.40s", key), Want: "one of " + strings.Join(keyNames(), ", "), Got: "another key"}
+		case string(front[key]) == "null":
+		case take == nil:
+			agent[key] = front[key]
+		default:
+			if err := take(r, agent, key, front[key]); err != nil {
+				return a, err
+			}
+		}
+	}
+	if override != "" {
+		if err := agent.setSubstrate(override); err != nil {
+			return a, err
+		}
+	}
+	if tier := front["tier"]; tier != nil && agent["model"] == nil && agent["provider"] == nil {
+		return a, &problem.Error{Kind: problem.Usage, Field: "tier", Want: "a model beside it, because the models that this host knows have no tiers", Got: "a tier alone"}
+	}
+	b, err := json.Marshal(agent)
+	if err != nil {
+		return a, problem.Wrap(problem.Usage, err, "the settings have no form in JSON")
+	}
+	a, err = definition.Parse(b)
+	if err != nil {
+		return a, problem.Within(problem.Usage, "settings", err)
+	}
+	spec, err := a.Spec()
+	a.Provider = spec.Kind
+	return a, err
+}
+
+// setSubstrate replaces what the file says of it.
+func (m members) setSubstrate(text string) error {
+	spec, err := substrate.Parse(text)
+	if err != nil {
+		return err
+	}
+	of, ok := definition.Of(spec)
+	if !ok {
+		return problem.Invalid("substrate", "one of an agent, as KIND:MODEL", fmt.Sprintf("%.80q", text))
+	}
+	for key, value := range map[string]string{"provider": of.Provider, "base_url": of.BaseURL, "model": of.Model} {
+		if delete(m, key); value != "" {
+			m.set(key, value)
+		}
+	}
+	if !spec.Thinks() { // the model's settings go with the model
+		for _, key := range []string{"fallback_model", "max_tokens", "effort"} {
+			delete(m, key)
+		}
+	}
+	return nil
+}
+
+// set sets a member to a value that has a form in JSON.
+func (m members) set(key string, value any) {
+	b, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	m[key] = b
+}
+
+// warn adds a warning.
+func (r *reader) warn(format string, args ...any) {
+	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
+}
+
+// unused warns of a setting that no host has.
+func (r *reader) unused(_ members, key string, _ json.RawMessage) error {
+	r.warn("%s: no provider of this host has it; it is not used", key)
+	return nil
+}
+
+// free warns of a limit on money.
+func (r *reader) free(_ members, key string, value json.RawMessage) error {
+	var n float64
+	if json.Unmarshal(value, &n) != nil || n < 0 {
+		return &problem.Error{Kind: problem.Usage, Field: key, Want: "dollars, from 0", Got: fmt.Sprintf("%.40s", value)}
+	}
+	r.warn("%s: the providers of this host cost nothing; it is not used", key)
+	return nil
+}
+
+// missing refuses a setting without which the agent would do another thing.
+func (r *reader) missing(_ members, key string, _ json.RawMessage) error {
+	return &problem.Error{Kind: problem.Usage, Field: key, Want: "none, because this version of Vacancy does not have it yet", Got: "one"}
+}
+
+func (r *reader) effort(a members, key string, value json.RawMessage) error {
+	if string(value) == `"max"` {
+		r.warn("effort: max is high at the providers of this host")
+		value = json.RawMessage(`"high"`)
+	}
+	a[key] = value
+	return nil
+}
+
+func (r *reader) format(a members, key string, value json.RawMessage) error {
+	if string(value) == `"stream-json"` {
+		r.warn("output_format: stream-json is a command's, not an answer's; it is not used")
+		return nil
+	}
+	a[key] = value
+	return nil
+}
+
+// memory takes on and off, which YAML does not take for booleans.
+func (r *reader) memory(a members, key string, value json.RawMessage) error {
+	switch string(value) {
+	case `"on"`, "true":
+		a[key] = json.RawMessage("true")
+	case `"off"`, "false":
+	default:
+		return &problem.Error{Kind: problem.Usage, Field: key, Want: "on or off", Got: fmt.Sprintf("%.40s", value)}
+	}
+	return nil
+}
+
+// list takes a list, or a text with commas.
+func (r *reader) list(a members, key string, value json.RawMessage) error {
+	all, err := listOf(key, value)
+	if err == nil && len(all) > 0 {
+		a.set(key, all)
+	}
+	return err
+}
+
+// allowed takes tools and allowed_tools, which mean the same.
+func (r *reader) allowed(a members, key string, value json.RawMessage) error {
+	all, err := listOf(key, value)
+	if err != nil {
+		return err
+	}
+	var before []string
+	_ = json.Unmarshal(a["allowed_tools"], &before)
+	for _, one := range all {
+		if !slices.Contains(before, one) {
+			before = append(before, one)
+		}
+	}
+	if len(before) > 0 {
+		a.set("allowed_tools", before)
+	}
+	return nil
+}
+
+// folders warns of each folder: of one outside of the root because it is left out in
+// any case.
+func (r *reader) folders(_ members, key string, value json.RawMessage) error {
+	all, err := listOf(key, value)
+	for _, one := range all {
+		if !filepath.IsLocal(one) {
+			r.warn("%s: %s is not below the root; it is left out", key, one)
+			continue
+		}
+		r.warn("%s: %s is kept by nobody, because hosted agents have no files yet", key, one)
+	}
+	return err
+}
+
+func listOf(key string, value json.RawMessage) (all []string, err error) {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		for one := range strings.SplitSeq(text, ",") {
+			if one = strings.TrimSpace(one); one != "" {
+				all = append(all, one)
+			}
+		}
+		return all, nil
+	}
+	if json.Unmarshal(value, &all) != nil {
+		return nil, &problem.Error{Kind: problem.Usage, Field: key, Want: "a list of texts, or a text with commas", Got: fmt.Sprintf("%.40s", value)}
+	}
+	return all, nil
+}
+
+// keyNames are the names of keys, in order.
+func keyNames() (names []string) {
+	for key := range keys {
+		names = append(names, key)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// instructions are where a root keeps what holds for all agents, by the kind of
+// provider.
+func instructions(provider string) (file, rules string) {
+	if provider == "gemini" {
+		return ".gemini/SYSTEM.md", ".gemini/rules"
+	}
+	return ".claude/CLAUDE.md", ".claude/rules"
+}
+
+// prompt is what the model is told: the root's instructions, the agent's own text and
+// the root's rules. Blank parts are left out.
+func (r *reader) prompt(provider, name string, persona []byte) string {
+	var parts []string
+	add := func(text string) {
+		if text = strings.TrimSpace(text); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	file, rules := instructions(provider)
+	if r.root != nil {
+		if doc, err := readText(r.root, file); err == nil {
+			add(r.include(r.root, path.Dir(file), doc, []string{file}))
+		}
+	}
+	add(r.include(r.beside, path.Dir(name), persona, []string{name}))
+	if r.root != nil {
+		all, _ := fs.Glob(r.root.FS(), rules+"/*.md") // its error is one of the pattern
+		for _, file := range all {
+			if doc, err := readText(r.root, file); err == nil {
+				add(r.include(r.root, rules, doc, []string{file}))
+			}
+		}
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// maxIncludes is how deep files include each other.
+const maxIncludes = 8
+
+// include replaces each line that begins with @PATH by the file, sought beside the
+// including file first and then from the root. Where it cannot, a comment says so.
+// within are the files that include this one.
+func (r *reader) include(in *os.Root, dir string, doc []byte, within []string) string {
+	var out strings.Builder
+	for line := range strings.Lines(string(doc)) {
+		name, ok := strings.CutPrefix(strings.TrimSpace(line), "@")
+		if !ok || name == "" || strings.ContainsAny(name, " \t") || strings.Contains(name, "://") || !strings.HasPrefix(line, "@") {
+			out.WriteString(line)
+			continue
+		}
+		out.WriteString(r.included(in, dir, name, within) + "\n")
+	}
+	return out.String()
+}
+
+// included is the text of an included file, or a comment.
+func (r *reader) included(in *os.Root, dir, name string, within []string) string {
+	skipped := func(why string) string { return "<!-- @" + strings.ReplaceAll(name, "--", "- -") + ": " + why + " -->" }
+	places := []struct {
+		root *os.Root
+		file string
+	}{{in, path.Join(dir, name)}, {r.root, path.Clean(name)}}
+	why := "not found"
+	for _, at := range places {
+		switch {
+		case at.root == nil:
+			continue
+		case path.IsAbs(name) || !filepath.IsLocal(at.file):
+			why = "outside of the root"
+			continue
+		case slices.Contains(within, at.file):
+			return skipped("it includes itself")
+		}
+		doc, err := readText(at.root, at.file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return skipped("not readable")
+		case len(within) > maxIncludes:
+			return skipped(fmt.Sprintf("more than %d files deep", maxIncludes))
+		}
+		return strings.TrimRight(r.include(at.root, path.Dir(at.file), doc, append(slices.Clone(within), at.file)), "\n")
+	}
+	return skipped(why)
+}
+
+// readText reads a file below a root. A link that leads out of it is an error.
+func readText(root *os.Root, name string) ([]byte, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, yamldoc.Max+1))
+	if err == nil && len(b) > yamldoc.Max {
+		err = problem.New(problem.TooLarge, "%s: expected at most %d bytes", name, yamldoc.Max)
+	}
+	return b, err
+}
+
+// Set changes settings of an agent in JSON, as KEY=VALUE from a person: lists with
+// commas, and an empty value for the default. It returns the agent's next version.
+func Set(agent []byte, settings []string) ([]byte, error) {
+	m := members{}
+	if err := json.Unmarshal(agent, &m); err != nil {
+		return nil, problem.Wrap(problem.Untrusted, err, "the host's answer is no agent")
+	}
+	r := &reader{}
+	for _, s := range settings {
+		key, value, _ := strings.Cut(s, "=")
+		take, known := keys[key]
+		member := key
+		if key == "tools" {
+			member = "allowed_tools"
+		}
+		delete(m, member)
+		switch text, err := json.Marshal(value); {
+		case !known && key != "system" || key == "tier":
+			return nil, problem.New(problem.Usage, "%.40q is not a setting of an agent", key)
+		case err != nil:
+			return nil, problem.Wrap(problem.Usage, err, "%s", key)
+		case value == "":
+		case take != nil:
+			if err := take(r, m, key, text); err != nil {
+				return nil, err
+			}
+		case slices.Contains([]string{"max_tokens", "max_turns", "timeout"}, key):
+			if m[key] = json.RawMessage(value); !json.Valid(m[key]) {
+				return nil, &problem.Error{Kind: problem.Usage, Field: key, Want: "a number", Got: fmt.Sprintf("%.40q", value)}
+			}
+		default:
+			m[key] = text
+		}
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "the settings have no form in JSON")
+	}
+	a, err := definition.Parse(b)
+	a.Warnings = append(a.Warnings, r.warnings...)
+	return a.Blob(), err
+}
+
+// IsSetting reports whether KEY of KEY=VALUE is a setting of an agent.
+func IsSetting(key string) bool {
+	_, ok := keys[key]
+	return ok && key != "name" || key == "system"
+}

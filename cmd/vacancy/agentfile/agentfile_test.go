@@ -1,0 +1,247 @@
+package agentfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/agentfile"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// write writes files below a new folder; a file named LINK->TARGET is a link.
+func write(t testing.TB, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		name, target, isLink := strings.Cut(name, "->")
+		path := filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		if err == nil && isLink {
+			err = os.Symlink(target, path)
+		} else if err == nil {
+			err = os.WriteFile(path, []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// read reads clerk.md with a front matter and a body.
+func read(t testing.TB, front, body string, o agentfile.Options) (agentfile.File, error) {
+	t.Helper()
+	return agentfile.Read(filepath.Join(write(t, map[string]string{"clerk.md": "---\n" + front + "\n---\n" + body}), "clerk.md"), o)
+}
+
+func TestAFileIsTheAgentThatItSays(t *testing.T) {
+	for _, tt := range []struct{ what, front, substrate, want string }{
+		{"a model", "model: qwen3", "", `{"provider":"ollama","model":"qwen3","system":"Be brief."}`},
+		{"a server", "model: qwen3\nbase_url: http://127.0.0.1:8000/v1", "", `{"provider":"openai","base_url":"http://127.0.0.1:8000/v1","model":"qwen3","system":"Be brief."}`},
+		{"everything", "description: Answers letters\ntier: LOW\nmode: read-write\ntools: Read, Glob\nmodel: m\nmax_turns: 3\nmax_tokens: 9\ntimeout: 5\nallowed_tools: [Grep, Read]\n" +
+			"disallowed_tools: Bash\neffort: high\noutput_format: json\nfallback_model: n\nmemory: on\nvacants: [archive, mail]\nprovider: ollama", "",
+			`{"description":"Answers letters","provider":"ollama","model":"m","fallback_model":"n","system":"Be brief.","max_tokens":9,"max_turns":3,"timeout":5,"effort":"high","output_format":"json",` +
+				`"memory":true,"mode":"read-write","allowed_tools":["Grep","Read","Glob"],"disallowed_tools":["Bash"],"vacants":["archive","mail"]}`},
+		{"the flag goes before the file, and that before the tier", "tier: HIGH\nmodel: m\nbase_url: http://127.0.0.1:8000/v1\neffort: low", "ollama:n", `{"provider":"ollama","model":"n","system":"Be brief.","effort":"low"}`},
+		{"the flag instead of a tier", "tier: HIGH", "ollama:n", `{"provider":"ollama","model":"n","system":"Be brief."}`},
+		{"no model any more", "model: m\neffort: low\nmax_tokens: 5\nfallback_model: n", "echo", `{"provider":"echo","system":"Be brief."}`},
+		{"nulls", "model: m\neffort: ~\nvacants:\ntools: []", "", `{"provider":"ollama","model":"m","system":"Be brief."}`},
+		{"memory off", "model: m\nmemory: off", "", `{"provider":"ollama","model":"m","system":"Be brief."}`},
+		{"what nobody has", "model: m\napproval_mode: default\nbudget: 0.5\ndaily_budget: 1\neffort: max\noutput_format: stream-json\nname: x", "",
+			`{"provider":"ollama","model":"m","system":"Be brief.","effort":"high","warnings":["approval_mode: no provider of this host has it; it is not used",` +
+				`"budget: the providers of this host cost nothing; it is not used","daily_budget: the providers of this host cost nothing; it is not used",` +
+				`"effort: max is high at the providers of this host","name: no provider of this host has it; it is not used","output_format: stream-json is a command's, not an answer's; it is not used"]}`},
+		{"folders", "model: m\ninclude_dirs: .vault,../x,/etc", "",
+			`{"provider":"ollama","model":"m","system":"Be brief.","warnings":["include_dirs: .vault is kept by nobody, because hosted agents have no files yet",` +
+				`"include_dirs: ../x is not below the root; it is left out","include_dirs: /etc is not below the root; it is left out"]}`},
+	} {
+		f, err := read(t, tt.front, "\nBe brief.\n\n", agentfile.Options{Substrate: tt.substrate})
+		if err != nil {
+			t.Errorf("%s: %v", tt.what, err)
+			continue
+		}
+		if diff := cmp.Diff(tt.want, string(f.Agent.Blob())); diff != "" || f.Name != "clerk" {
+			t.Errorf("%s: %s (-want +got):\n%s", tt.what, f.Name, diff)
+		}
+	}
+}
+
+func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
+	for front, want := range map[string]string{
+		"model: m\nmodle: n":             "modle: expected one of",
+		"model: [a]":                     "model: expected a string",
+		"model: m\nmax_turns: 99":        "max_turns: expected 1 to 64, got 99",
+		"model: m\nmax_turns: many":      "max_turns: expected",
+		"model: m\neffort: huge":         "effort: expected one of low, medium, high",
+		"model: m\nmemory: sometimes":    "memory: expected on or off",
+		"model: m\nvacants: {a: b}":      "vacants: expected a list of texts",
+		"model: m\nvacants: a, a":        "vacants[1]",
+		"model: m\nbudget: lots":         "budget: expected dollars",
+		"model: m\nbudget: -1":           "budget: expected dollars",
+		"model: m\nsecret: key":          "secret: expected none, because this version",
+		"model: m\nallow: [m]":           "allow: expected none, because this version",
+		"model: m\nmcp_servers: {a: {}}": "mcp_servers: expected none, because this version",
+		"tier: LOW":                      "tier: expected a model beside it",
+		"description: x":                 "model: expected one for the provider",
+		"provider: openai\nmodel: m":     "base_url: expected one",
+		"model: m\nmodel: n":             "twice",
+		"- model":                        "expected settings such as model",
+		"":                               "it is empty",
+		"model: *x":                      "neither JSON nor YAML",
+		"model: m\nprovider: echo":       "model: expected none",
+	} {
+		_, err := read(t, front, "x", agentfile.Options{})
+		if p := problem.Of(err); err == nil || p.Kind != problem.Usage || !strings.Contains(p.Text(), want) || !strings.Contains(p.Text(), "clerk.md") {
+			t.Errorf("%q: %v, want a usage error that says %q and names the file", front, err, want)
+		}
+	}
+	dir := write(t, map[string]string{"none.md": "Just text.", "open.md": "---\nmodel: m\n", "large.md": "---\nmodel: m\n---\n" + strings.Repeat("x", 70<<10), "huge.md": strings.Repeat("x", 2<<20)})
+	for name, want := range map[string]problem.Kind{"none.md": problem.Usage, "open.md": problem.Usage, "large.md": problem.TooLarge, "huge.md": problem.TooLarge, "missing.md": problem.NotFound} {
+		if _, err := agentfile.Read(filepath.Join(dir, name), agentfile.Options{}); !problem.Is(err, want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	if _, err := agentfile.Read(filepath.Join(dir, "large.md"), agentfile.Options{Root: filepath.Join(dir, "nowhere")}); !problem.Is(err, problem.NotFound) {
+		t.Errorf("a root that is not there: %v", err)
+	}
+	for _, ending := range []string{"---\r\nmodel: m\r\n---\r\nHi", "\uFEFF---\nmodel: m\n---", "---\nmodel: m\n---\n"} {
+		f, err := agentfile.Read(filepath.Join(write(t, map[string]string{"a.md": ending}), "a.md"), agentfile.Options{})
+		if err != nil || f.Agent.Model != "m" {
+			t.Errorf("%q: %+v, %v", ending, f.Agent, err)
+		}
+	}
+}
+
+func TestThePromptHasItsPartsInOrder(t *testing.T) {
+	dir := write(t, map[string]string{
+		"agents/clerk.md":        "---\nmodel: m\n---\nPersona\n@note.md\nmore",
+		"agents/note.md":         "Note",
+		".claude/CLAUDE.md":      "Instructions\n@docs/house.md\n",
+		".claude/docs/house.md":  "House",
+		".claude/rules/b.md":     "Rule b",
+		".claude/rules/a.md":     "Rule a",
+		".claude/rules/empty.md": " \n",
+		".claude/rules/no.txt":   "no",
+	})
+	for root, want := range map[string]string{
+		dir: "Instructions\nHouse\n\nPersona\nNote\nmore\n\nRule a\n\nRule b", "": "Persona\nNote\nmore", filepath.Join(dir, "agents"): "Persona\nNote\nmore",
+	} {
+		f, err := agentfile.Read(filepath.Join(dir, "agents/clerk.md"), agentfile.Options{Root: root})
+		if diff := cmp.Diff(want, f.Agent.System); diff != "" || err != nil {
+			t.Errorf("root %q: %v (-want +got):\n%s", root, err, diff)
+		}
+	}
+}
+
+func TestIncludesAreResolvedOrMarked(t *testing.T) {
+	deep := map[string]string{"root/agents/clerk.md": "---\nmodel: m\n---\n@d1.md"}
+	for i := range 12 {
+		deep["root/agents/d"+string(rune('1'+i))+".md"] = "@d" + string(rune('2'+i)) + ".md"
+	}
+	for _, tt := range []struct {
+		what  string
+		files map[string]string
+		want  string
+	}{
+		{"from the root", map[string]string{"root/agents/clerk.md": "@shared.md", "root/shared.md": "Shared"}, "Shared"},
+		{"beside goes first", map[string]string{"root/agents/clerk.md": "@shared.md", "root/shared.md": "Shared", "root/agents/shared.md": "Near"}, "Near"},
+		{"in turn, from where they are", map[string]string{"root/agents/clerk.md": "@sub/a.md", "root/agents/sub/a.md": "A\n@b.md", "root/agents/sub/b.md": "B"}, "A\nB"},
+		{"twice is no cycle", map[string]string{"root/agents/clerk.md": "@a.md\n@a.md", "root/agents/a.md": "A"}, "A\nA"},
+		{"a cycle", map[string]string{"root/agents/clerk.md": "@a.md", "root/agents/a.md": "A\n@b.md", "root/agents/b.md": "@a.md"}, "A\n<!-- @a.md: it includes itself -->"},
+		{"itself", map[string]string{"root/agents/clerk.md": "@clerk.md"}, "<!-- @clerk.md: it includes itself -->"},
+		{"missing", map[string]string{"root/agents/clerk.md": "@nothing.md\nrest"}, "<!-- @nothing.md: not found -->\nrest"},
+		{"out of the root", map[string]string{"root/agents/clerk.md": "@../../secret.md", "secret.md": "Secret"}, "<!-- @../../secret.md: outside of the root -->"},
+		{"an absolute path", map[string]string{"root/agents/clerk.md": "@/etc/passwd"}, "<!-- @/etc/passwd: outside of the root -->"},
+		{"a link out of the root", map[string]string{"root/agents/clerk.md": "@link.md", "root/agents/link.md->../../secret.md": "", "secret.md": "Secret"}, "<!-- @link.md: not readable -->"},
+		{"a folder", map[string]string{"root/agents/clerk.md": "@sub", "root/agents/sub/x.md": "x"}, "<!-- @sub: not readable -->"},
+		{"no comment inside of a comment", map[string]string{"root/agents/clerk.md": "@a-->b.md"}, "<!-- @a- ->b.md: not found -->"},
+		{"what is no include", map[string]string{"root/agents/clerk.md": "@https://x.example/a.md\nmail@x.example\n @a.md\n@two words\n@"}, "@https://x.example/a.md\nmail@x.example\n @a.md\n@two words\n@"},
+		{"too deep", deep, "<!-- @d9.md: more than 8 files deep -->"},
+	} {
+		if !strings.HasPrefix(tt.files["root/agents/clerk.md"], "---") {
+			tt.files["root/agents/clerk.md"] = "---\nmodel: m\n---\n" + tt.files["root/agents/clerk.md"]
+		}
+		dir := write(t, tt.files)
+		f, err := agentfile.Read(filepath.Join(dir, "root/agents/clerk.md"), agentfile.Options{Root: filepath.Join(dir, "root")})
+		if diff := cmp.Diff(tt.want, f.Agent.System); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", tt.what, err, diff)
+		}
+	}
+}
+
+func TestTheFileOfAProviderGoesFirst(t *testing.T) {
+	dir := write(t, map[string]string{"clerk.md": "---\nmodel: m\n---\nfor all", "ollama/clerk.md": "---\nmodel: n\n---\nfor ollama\n@near.md", "ollama/near.md": "near"})
+	f, err := agentfile.Read(filepath.Join(dir, "clerk.md"), agentfile.Options{})
+	if err != nil || f.Agent.Model != "n" || f.Agent.System != "for ollama\nnear" || f.Name != "clerk" {
+		t.Errorf("Read() = %+v, %v; want the file of ollama", f, err)
+	}
+	if f, err = agentfile.Read(filepath.Join(dir, "clerk.md"), agentfile.Options{Substrate: "mock"}); err != nil || f.Agent.System != "for all" {
+		t.Errorf("Read() = %+v, %v; want the file of all", f, err)
+	}
+}
+
+func TestSettingsAreChangedOneByOne(t *testing.T) {
+	const agent = `{"provider":"ollama","model":"m","system":"x","max_turns":3,"allowed_tools":["a"],"memory":true,"warnings":["w"]}`
+	for settings, want := range map[string]string{
+		"model=n":                         `{"provider":"ollama","model":"n","system":"x","max_turns":3,"memory":true,"allowed_tools":["a"],"warnings":["w"]}`,
+		"max_turns=|memory=off|tools=b,c": `{"provider":"ollama","model":"m","system":"x","allowed_tools":["b","c"],"warnings":["w"]}`,
+		"system=You = me|allowed_tools=":  `{"provider":"ollama","model":"m","system":"You = me","max_turns":3,"memory":true,"warnings":["w"]}`,
+		"effort=max":                      `{"provider":"ollama","model":"m","system":"x","max_turns":3,"effort":"high","memory":true,"allowed_tools":["a"],"warnings":["w","effort: max is high at the providers of this host"]}`,
+		"provider=mock|timeout=4":         `{"provider":"mock","model":"m","system":"x","max_turns":3,"timeout":4,"memory":true,"allowed_tools":["a"],"warnings":["w"]}`,
+	} {
+		got, err := agentfile.Set([]byte(agent), strings.Split(settings, "|"))
+		if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", settings, err, diff)
+		}
+	}
+	for settings, want := range map[string]string{
+		"modle=n": "modle", "tier=LOW": "tier", "max_turns=many": "max_turns", "max_turns=99": "max_turns", "memory=maybe": "memory", "model=": "model", "secret=x": "secret", "provider=echo": "model",
+	} {
+		if got, err := agentfile.Set([]byte(agent), strings.Split(settings, "|")); err == nil || !strings.Contains(problem.Of(err).Text(), want) {
+			t.Errorf("%s: %s, %v; want a refusal that names %s", settings, got, err, want)
+		}
+	}
+	for key, want := range map[string]bool{"model": true, "system": true, "tools": true, "name": false, "capability": false, "substrate": false} {
+		if agentfile.IsSetting(key) != want {
+			t.Errorf("IsSetting(%s) = %v", key, !want)
+		}
+	}
+}
+
+// Whatever a file says, it is an agent with one form, or refused; and it never tells
+// what lies outside of its root.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("---\nmodel: m\nvacants: a, b\n---\nHi\n@x.md\n@../secret.md"))
+	f.Add([]byte("---\n{\"provider\":\"mock\"}\n---\n```mock\ntext: x\n```"))
+	dir := f.TempDir()
+	root := filepath.Join(dir, "root")
+	if err := os.Mkdir(root, 0o755); err != nil {
+		f.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "secret.md"), []byte("the secret of the host"), 0o644); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		path := filepath.Join(root, "a.md")
+		if err := os.WriteFile(path, doc, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := agentfile.Read(path, agentfile.Options{Root: root})
+		if err == nil {
+			err = got.Agent.Check()
+		} else if k := problem.Of(err).Kind; k != problem.Usage && k != problem.TooLarge && k != problem.Malformed && k != problem.NotJSON {
+			t.Errorf("Read() = %v of kind %s", err, k)
+			return
+		} else {
+			return
+		}
+		if err != nil || slices.Contains(strings.Split(got.Agent.System, "\n"), "the secret of the host") && !strings.Contains(string(doc), "the secret") {
+			t.Errorf("Read() = %+v, %v", got, err)
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Limits of what is remembered.
+const (
+	MaxExchanges  = 20
+	MaxRemembered = 64 << 10 // bytes of both sides together
+	maxLookedAt   = 200      // rows of each of the pair's streams
+	maxRead       = 4 << 20  // bytes of them
+	memoryPage    = 50
+)
+
+// Exchange is a call of a thread and its answer.
+type Exchange struct{ Asked, Answered string }
+
+// Remember returns the last exchanges of e's thread before e, the oldest first, from
+// the pair's rows: at most MaxExchanges and MaxRemembered bytes, of e's epoch alone,
+// so that a reset forgets. Nothing is remembered without a context id, of a call
+// without an answer, of one answered no later than since, and of a day whose texts
+// are destroyed.
+func (h *Host) Remember(ctx context.Context, e *envelope.Envelope, since time.Time) ([]Exchange, error) {
+	if e.Payload.ContextID == nil {
+		return nil, nil
+	}
+	m := memory{host: h, pair: Pair{Caller: e.From, Vacant: e.To}, thread: *e.Payload.ContextID, since: since}
+	g, gctx := errgroup.WithContext(ctx)
+	var requests []RequestRow
+	g.Go(func() (err error) {
+		requests, err = m.requests(gctx, e.Hash())
+		return err
+	})
+	var answers map[uint64]ResponseRow
+	g.Go(func() (err error) {
+		answers, err = m.answers(gctx)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i := range requests {
+		answer, ok := answers[requests[i].Position]
+		if !ok {
+			continue
+		}
+		one, ok, err := m.exchange(ctx, &requests[i], &answer)
+		if err != nil {
+			return nil, err
+		}
+		size := len(one.Asked) + len(one.Answered)
+		if !ok {
+			continue
+		}
+		if m.bytes += size; m.bytes > MaxRemembered {
+			break
+		}
+		if m.all = append(m.all, one); len(m.all) == MaxExchanges {
+			break
+		}
+	}
+	slices.Reverse(m.all)
+	return m.all, nil
+}
+
+// memory is what is remembered for one call, the newest first.
+type memory struct {
+	host   *Host
+	pair   Pair
+	thread string
+	since  time.Time
+	all    []Exchange
+	bytes  int
+}
+
+// requests are the calls before the one with a hash, in its epoch, the newest first.
+func (m *memory) requests(ctx context.Context, before identity.Hash) (all []RequestRow, err error) {
+	var its *RequestRow
+	err = m.walk(ctx, m.pair.Requests(), func(row store.Row) (more bool, err error) {
+		r, err := DecodeRequest(row)
+		switch {
+		case err != nil:
+			return false, m.host.damaged(m.pair.Requests(), err)
+		case its == nil && r.Hash == before:
+			its = &r
+		case its != nil && (r.Epoch != its.Epoch || r.Kind != RowCall):
+			return false, nil
+		case its != nil:
+			all = append(all, r)
+		}
+		return true, nil
+	})
+	return all, err
+}
+
+// answers are the pair's answers after since, by the position of their request.
+func (m *memory) answers(ctx context.Context) (all map[uint64]ResponseRow, err error) {
+	all = map[uint64]ResponseRow{}
+	err = m.walk(ctx, m.pair.Responses(), func(row store.Row) (more bool, err error) {
+		r, err := DecodeResponse(row)
+		if err != nil {
+			return false, m.host.damaged(m.pair.Responses(), err)
+		}
+		if r.Kind == RowAnswer && r.Time.After(m.since) {
+			all[r.Request] = r
+		}
+		return true, nil
+	})
+	return all, err
+}
+
+// walk gives fn the last rows of a stream, the newest first, while it wants more.
+func (m *memory) walk(ctx context.Context, s store.Stream, fn func(store.Row) (more bool, err error)) error {
+	tip, err := m.host.Store.Tip(ctx, s)
+	if err != nil {
+		return m.host.unavailable(err)
+	}
+	for from, seen, read := tip.Position, 0, 0; from > 0 && seen < maxLookedAt && read < maxRead; {
+		rows, err := m.host.Store.Rows(ctx, s, from, memoryPage, store.Descending)
+		if err != nil {
+			return m.host.unavailable(err)
+		}
+		for _, row := range rows {
+			if more, err := fn(row); err != nil || !more {
+				return err
+			}
+			read += len(row.Data)
+		}
+		if seen += len(rows); len(rows) == 0 {
+			return nil
+		}
+		from = rows[len(rows)-1].Position - 1
+	}
+	return nil
+}
+
+// exchange opens the texts of a call and its answer; ok is false if it is of another
+// thread or cannot be read any more.
+func (m *memory) exchange(ctx context.Context, req *RequestRow, rsp *ResponseRow) (one Exchange, ok bool, err error) {
+	sealed, bound := req.Sealed(m.pair)
+	asked, ok, err := m.open(ctx, sealed, bound)
+	if !ok || err != nil || asked.ContextID == nil || *asked.ContextID != m.thread {
+		return one, false, err
+	}
+	sealed, bound = rsp.Sealed(m.pair)
+	answered, ok, err := m.open(ctx, sealed, bound)
+	return Exchange{asked.Text(), answered.Text()}, ok, err
+}
+
+func (m *memory) open(ctx context.Context, s textkeys.Sealed, bound []byte) (p envelope.Message, ok bool, err error) {
+	plain, err := m.host.Texts.Open(ctx, bound, s)
+	switch {
+	case errors.Is(err, textkeys.ErrGone):
+		return p, false, nil
+	case errors.Is(err, textkeys.ErrDamaged):
+		return p, false, m.host.damaged(m.pair.Requests(), fmt.Errorf("%w: a text does not open", errRow))
+	case err != nil:
+		return p, false, m.host.unavailable(err)
+	}
+	p, _, err = parsePayload(plain)
+	return p, err == nil, m.host.damaged(m.pair.Requests(), err)
+}

@@ -1,0 +1,112 @@
+package delegation
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// toolPrefix begins the name of the tool that asks a vacant.
+const toolPrefix = "vacant__"
+
+// schema is that of the one argument of these tools.
+const schema = `{"type":"object","properties":{"message":{"type":"string","description":"what to ask or tell it"}},"required":["message"],"additionalProperties":false}`
+
+// Colleagues makes a tool of each vacant of this host that the agent of asker may
+// ask: one that is gone or cannot be called is left out. It returns the context in
+// which one call uses them: the calls that it makes, and those that they make, are
+// counted as the delegations of plans are.
+//
+// The asker signs each question on its own chain with the vacant, which answers by
+// its own rules: a closed child only its kin. What the asker itself may reach decides
+// Config.Guard.
+func (r *Runner) Colleagues(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
+	ctx, w, err := deeper(ctx, asker)
+	if err != nil {
+		return ctx, nil, err
+	}
+	one := &run{Runner: r, host: host{v, c}, walk: w, question: substrate.Request{Vacant: asker}}
+	var tools []loop.Tool
+	for _, id := range asked {
+		is, ok, err := v.Show(ctx, id)
+		if err != nil {
+			return ctx, nil, err
+		}
+		if !ok || !is.State.CanBeCalled() {
+			continue
+		}
+		tools = append(tools, loop.Tool{
+			Tool: substrate.Tool{Name: toolName(is.Name), Description: "Asks the agent " + is.Name + ": " + is.Capability, Schema: json.RawMessage(schema)},
+			Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
+				message, err := messageOf(arguments)
+				if err != nil {
+					return "", err
+				}
+				text, err := one.askColleague(ctx, id, message)
+				if err != nil {
+					return "", problem.Within(problem.Of(err).Kind, is.Name, err)
+				}
+				return text, nil
+			},
+		})
+	}
+	return ctx, tools, nil
+}
+
+// toolName is the name of a vacant in the letters of tools.
+func toolName(name string) string {
+	return toolPrefix + strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// messageOf reads the arguments of a tool.
+func messageOf(arguments json.RawMessage) (message string, err error) {
+	limits := canon.DefaultLimits()
+	limits.Depth = 2
+	d, found := canon.NewDecoder(arguments, limits), false
+	err = d.Document(func(key string) (err error) {
+		if key != "message" {
+			return problem.Invalid("arguments", "message alone", "another member")
+		}
+		found = true
+		message, err = d.String()
+		return err
+	})
+	if err == nil && (!found || message == "") {
+		err = problem.Invalid("message", "a text", "none")
+	}
+	return message, err
+}
+
+// askColleague asks a vacant that need not be a child.
+func (r *run) askColleague(ctx context.Context, id identity.ID, message string) (string, error) {
+	if err := r.walk.spend(); err != nil {
+		return "", err
+	}
+	is, err := r.inTime(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if r.Guard != nil && (is.Parent == nil || *is.Parent != r.question.Vacant) {
+		c, err := card.Parse(is.Card)
+		if err != nil {
+			return "", err
+		}
+		if err := r.Guard(ctx, outbound.Vacant(r.question.Vacant).Calling(&c), c.Endpoint); err != nil {
+			return "", err
+		}
+	}
+	return r.ask(ctx, id, message)
+}

@@ -1,0 +1,248 @@
+package vacants
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+const agentPrefix = "agent#"
+
+// AgentKey is the key of a version of id's agent. Versions count from 1 and never
+// change.
+func AgentKey(id identity.ID, version int) store.Key {
+	return store.Key{Partition: recordPartition + id.String(), Sort: fmt.Sprintf("%s%08d", agentPrefix, version)}
+}
+
+// DecodeAgent reads the document of a version of id's agent. The error is of kind
+// Damaged if it is unreadable or missing.
+func DecodeAgent(id identity.ID, version int, d store.Doc) (definition.Agent, error) {
+	a, err := definition.Parse(d.Data)
+	if d.Version == 0 {
+		err = problem.New(problem.Damaged, "it is not there")
+	}
+	if err == nil && !bytes.Equal(a.Blob(), d.Data) {
+		err = problem.New(problem.Damaged, "it is not in its canonical form")
+	}
+	if err != nil {
+		return a, problem.Wrap(problem.Damaged, err, "version %d of the agent of vacant %s: %s", version, id.Short(), problem.Of(err).Text())
+	}
+	return a, nil
+}
+
+// agentCache caches versions of agents, which never change.
+type agentCache = lru.Cache[store.Key, definition.Agent]
+
+const cachedAgents = 64 // of at most 64 KiB
+
+func newAgentCache() *agentCache {
+	c, err := lru.New[store.Key, definition.Agent](cachedAgents)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return c
+}
+
+// Agent returns a version of r's agent. Version 0 is the current one, of defaults if
+// r has none. NotFound is a version that there is not, and Conflict a vacant that
+// answers by a plan.
+func (v *Directory) Agent(ctx context.Context, r *Record, version int) (definition.Agent, error) {
+	switch {
+	case version < 0 || version > r.Agent:
+		return definition.Agent{}, problem.New(problem.NotFound, "vacant %s has %d versions of its agent, and no version %d", r.Name, r.Agent, version)
+	case version > 0:
+		return v.agentVersion(ctx, r.ID, version)
+	case kindOf(r.Substrate) == plan.Kind:
+		return definition.Agent{}, problem.New(problem.Conflict, "vacant %s answers by a plan, not by an agent", r.Name)
+	}
+	return v.currentAgent(ctx, r.ID, r.Substrate, r.Agent)
+}
+
+// currentAgent is the agent of a record.
+func (v *Directory) currentAgent(ctx context.Context, id identity.ID, text string, version int) (definition.Agent, error) {
+	if version > 0 {
+		return v.agentVersion(ctx, id, version)
+	}
+	spec, err := substrate.Parse(text)
+	if err != nil {
+		return definition.Agent{}, err
+	}
+	a, _ := definition.Of(spec)
+	return a, nil
+}
+
+func (v *Directory) agentVersion(ctx context.Context, id identity.ID, version int) (definition.Agent, error) {
+	key := AgentKey(id, version)
+	if a, ok := v.agents.Get(key); ok {
+		return a, nil
+	}
+	d, err := v.Store.Doc(ctx, key)
+	if err != nil {
+		return definition.Agent{}, store.Problem(err)
+	}
+	a, err := DecodeAgent(id, version, d)
+	if err == nil {
+		v.agents.Add(key, a)
+	}
+	return a, err
+}
+
+// checkAgent makes the checks of a that need no store.
+func (v *Directory) checkAgent(a *definition.Agent) error {
+	if err := a.Check(); err != nil {
+		return err
+	}
+	spec, err := a.Spec()
+	if err != nil {
+		return err
+	}
+	if spec.Kind == plan.Kind {
+		return problem.Invalid("provider", "a substrate that is no plan", clip(spec.Kind))
+	}
+	if _, err = v.Substrates.Open(spec); err != nil {
+		return err
+	}
+	if other, ok := a.Fallback(); ok {
+		_, err = v.Substrates.Open(other)
+	}
+	return err
+}
+
+// substrateText is the substrate of an agent, which was checked, or else text.
+func (v *Directory) substrateText(text string, a *definition.Agent) (string, error) {
+	if a == nil {
+		return text, nil
+	}
+	if text != "" {
+		return "", problem.Invalid("substrate", "none beside an agent, which has its own", clip(text))
+	}
+	if err := v.checkAgent(a); err != nil {
+		return "", err
+	}
+	return textOf(a)
+}
+
+// nextAgent is the version of r's agent that c makes; nil if it makes none.
+func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*definition.Agent, error) {
+	var next definition.Agent
+	switch {
+	case c.Agent != nil:
+		var err error
+		if next, err = v.resolved(ctx, r.ID, *c.Agent); err != nil {
+			return nil, err
+		}
+	case c.Substrate != nil && r.Agent > 0:
+		spec, err := substrate.Parse(*c.Substrate)
+		if err != nil {
+			return nil, err
+		}
+		var ok bool
+		if next, ok = definition.Of(spec); !ok {
+			return nil, nil // a plan
+		}
+	default:
+		return nil, nil
+	}
+	if r.Agent == 0 {
+		return &next, nil
+	}
+	now, err := v.agentVersion(ctx, r.ID, r.Agent)
+	if err != nil {
+		return nil, err
+	}
+	if text, err := textOf(&next); err != nil || text == r.Substrate && bytes.Equal(now.Blob(), next.Blob()) {
+		return nil, err
+	}
+	return &next, nil
+}
+
+// resolved replaces the names of a's vacants by ids. They must be hosted here, and
+// be another than id.
+func (v *Directory) resolved(ctx context.Context, id identity.ID, a definition.Agent) (definition.Agent, error) {
+	a.Vacants = slices.Clone(a.Vacants)
+	for i, what := range a.Vacants {
+		field := fmt.Sprintf("vacants[%d]", i)
+		r, err := v.Find(ctx, what)
+		switch {
+		case err != nil:
+			e := problem.Within(problem.Of(err).Kind, field, err)
+			e.Field = field
+			return a, e
+		case r.IsDeleted():
+			return a, deleted(&r)
+		case r.ID == id:
+			return a, problem.Invalid(field, "another vacant", "the agent's own")
+		case slices.Contains(a.Vacants[:i], r.ID.String()):
+			return a, problem.Invalid(field, "each vacant once", clip(what))
+		}
+		a.Vacants[i] = r.ID.String()
+	}
+	return a, a.Check()
+}
+
+// textOf is the substrate of an agent in the form in which records have it.
+func textOf(a *definition.Agent) (string, error) {
+	spec, err := a.Spec()
+	return spec.String(), err
+}
+
+// openAgent opens what answers for id: its plan, or a version of its agent, and
+// whether that remembers. calls is nil if the agent is only checked; it is offered no
+// tools then.
+func (v *Directory) openAgent(ctx context.Context, id identity.ID, text string, version int, calls *call.Host) (s substrate.Substrate, memory bool, err error) {
+	spec, s, err := v.openSubstrate(text, calls)
+	if err != nil || spec.Kind == plan.Kind || version == 0 && !spec.Thinks() {
+		return s, false, err
+	}
+	a, err := v.currentAgent(ctx, id, text, version)
+	if err != nil {
+		return nil, false, err
+	}
+	t := thinker{vacants: v, calls: calls, config: loop.Config{Agent: a, Model: s, Once: !spec.Thinks(), Wait: v.Wait}}
+	if other, ok := a.Fallback(); ok {
+		if t.config.Fallback, err = v.Substrates.Open(other); err != nil {
+			return nil, false, err
+		}
+	}
+	for _, what := range a.Vacants {
+		asked, err := identity.ParseID(what)
+		if err != nil {
+			return nil, false, problem.Wrap(problem.Damaged, err, "the agent of vacant %s may ask nobody's id", id.Short())
+		}
+		t.asked = append(t.asked, asked)
+	}
+	return &t, a.Memory, nil
+}
+
+// thinker is an agent of a vacant of this host.
+type thinker struct {
+	vacants *Directory
+	calls   *call.Host
+	config  loop.Config
+	asked   []identity.ID
+}
+
+// Infer lets the agent answer, with the tools that it has at this moment.
+func (t *thinker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	c := t.config
+	if len(t.asked) > 0 && t.calls != nil && t.vacants.Colleagues != nil {
+		var err error
+		if ctx, c.Tools, err = t.vacants.Colleagues(ctx, t.vacants, t.calls, r.Vacant, t.asked); err != nil {
+			return func(yield func(substrate.Event, error) bool) { yield(nil, err) }
+		}
+	}
+	return loop.New(c).Infer(ctx, r)
+}

@@ -1,0 +1,110 @@
+package vacants
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// anyone, in the key of a mark, stands for all callers, or all threads.
+const anyone = "*"
+
+// forgetKey is the key of the mark before which id's agent remembers nothing of a
+// caller's thread. A caller of nil, or a thread of nil, is every one.
+func forgetKey(id identity.ID, caller *identity.ID, thread *string) store.Key {
+	who, what := anyone, anyone
+	if caller != nil {
+		who = caller.String()
+	}
+	if thread != nil {
+		sum := sha256.Sum256([]byte(*thread))
+		what = hex.EncodeToString(sum[:])
+	}
+	return store.Key{Partition: recordPartition + id.String(), Sort: "forget#" + who + "#" + what}
+}
+
+// mark is a document of ForgetThread.
+type mark struct {
+	Format int       `json:"format"`
+	Time   time.Time `json:"time"`
+}
+
+// ForgetThread lets id's agent remember nothing of what it has answered by now: to a
+// caller, in a thread, or to everybody and in every thread if they are nil. The texts
+// stay until their days' keys are destroyed. Repeating it is harmless.
+func (v *Directory) ForgetThread(ctx context.Context, id identity.ID, caller *identity.ID, thread *string) (Record, error) {
+	r, err := v.Get(ctx, id)
+	if err == nil && r.IsDeleted() {
+		err = deleted(&r)
+	}
+	if err != nil {
+		return r, err
+	}
+	return r, store.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, forgetKey(id, caller, thread))
+		if err != nil {
+			return err
+		}
+		data, err := json.Marshal(mark{format, v.now()})
+		if err != nil {
+			return problem.Wrap(problem.Internal, err, "mark")
+		}
+		tx.Put(store.Doc{Key: d.Key, Data: data})
+		return nil
+	}))
+}
+
+// forgotten is until when id's agent has forgotten a caller's thread.
+func (v *Directory) forgotten(ctx context.Context, id, caller identity.ID, thread string) (until time.Time, err error) {
+	keys := []store.Key{forgetKey(id, nil, nil), forgetKey(id, &caller, nil), forgetKey(id, nil, &thread), forgetKey(id, &caller, &thread)}
+	marks := make([]mark, len(keys))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, k := range keys {
+		g.Go(func() error {
+			d, err := v.Store.Doc(ctx, k)
+			if err != nil || d.Version == 0 {
+				return store.Problem(err)
+			}
+			if err := json.Unmarshal(d.Data, &marks[i]); err != nil {
+				return problem.Wrap(problem.Damaged, err, "a mark of what vacant %s has forgotten is not readable", id.Short())
+			}
+			return checkFormat("mark of what vacant "+id.Short()+" has forgotten", marks[i].Format)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return until, err
+	}
+	for _, m := range marks {
+		if m.Time.After(until) {
+			until = m.Time
+		}
+	}
+	return until, nil
+}
+
+// remember is what the agent of e's vacant remembers of e's thread.
+func (v *Directory) remember(ctx context.Context, calls *call.Host, e *envelope.Envelope) (turns []substrate.Turn, err error) {
+	if e.Payload.ContextID == nil {
+		return nil, nil
+	}
+	until, err := v.forgotten(ctx, e.To, e.From, *e.Payload.ContextID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := calls.Remember(ctx, e, until)
+	for _, x := range all {
+		turns = append(turns, substrate.Turn{Role: substrate.Caller, Text: x.Asked}, substrate.Turn{Role: substrate.Agent, Text: x.Answered})
+	}
+	return turns, err
+}
