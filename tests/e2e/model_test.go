@@ -15,10 +15,12 @@ import (
 
 // startModel is the command: model, which starts a server that speaks OpenAI's
 // chat completions and sets $MODEL to its base URL, and $SAGE and $MISSING to
-// substrates there. The model sage thinks and then
-// says "I know TEXT"; other models do not exist. The last request's body is in the
-// file prompt.json. For the texts "busy" and "refuse" it does so, for "slow" it
-// answers late.
+// substrates there. The model sage thinks and then says "I know TEXT"; the model
+// backup says it, too, and other models do not exist. The last request's body is in
+// the file prompt.json. For the texts "busy" and "refuse" it does so, for "slow" it
+// answers late, for "overload" sage answers 503, for "ask TOOL TEXT" it calls the
+// tool, and then says "I heard RESULT", and for "write" it says what is no JSON, but
+// once it is asked again.
 func startModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: model")
@@ -40,7 +42,10 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		text := q.Messages[len(q.Messages)-1].Content
 		switch {
-		case q.Model != "sage":
+		case q.Model == "sage" && text == "overload":
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		case q.Model != "sage" && q.Model != "backup":
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprintf(w, `{"error":{"message":"model %q not found, try pulling it first"}}`, q.Model)
 			return
@@ -51,19 +56,31 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 			time.Sleep(slowness)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		say := func(delta map[string]string, finish any) {
+		say := func(delta map[string]any, finish any) {
 			b, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}})
 			fmt.Fprintf(w, "data: %s\n\n", b)
 			_ = http.NewResponseController(w).Flush()
 		}
-		if text == "refuse" {
-			say(map[string]string{"refusal": "not that"}, nil)
-		} else {
-			say(map[string]string{"reasoning": "they ask " + text}, nil)
-			for _, word := range strings.SplitAfter("I know "+text, " ") {
-				say(map[string]string{"content": word}, nil)
+		answer := "I know " + text
+		switch tool, message, asks := strings.Cut(strings.TrimPrefix(text, "ask "), " "); {
+		case text == "refuse":
+			say(map[string]any{"refusal": "not that"}, nil)
+			answer = ""
+		case strings.HasPrefix(text, "ask ") && asks:
+			arguments, _ := json.Marshal(map[string]string{"message": message})
+			say(map[string]any{"tool_calls": []any{map[string]any{"index": 0, "id": "c1", "function": map[string]any{"name": tool, "arguments": string(arguments)}}}}, "tool_calls")
+			answer = ""
+		case q.Messages[len(q.Messages)-1].Role == "tool":
+			answer = "I heard " + text
+		case strings.HasPrefix(text, "That was not a JSON document"):
+			answer = `{"written": true}`
+		}
+		if answer != "" {
+			say(map[string]any{"reasoning": "they ask " + text}, nil)
+			for _, word := range strings.SplitAfter(answer, " ") {
+				say(map[string]any{"content": word}, nil)
 			}
-			say(map[string]string{}, "stop")
+			say(map[string]any{}, "stop")
 		}
 		_, _ = io.WriteString(w, "data: [DONE]\n\n")
 	}))

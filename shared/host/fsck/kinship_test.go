@@ -20,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
@@ -74,6 +75,10 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 		OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.List},
 	})
 	f.Must(err)
+	for _, system := range []string{"one", "two"} {
+		_, err = v.Update(f.Ctx, f.partner, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: system}})
+		f.Must(err)
+	}
 	for i, child := range []identity.ID{f.clerk, f.junior, f.junior} {
 		f.delegate(child, fmt.Sprintf("task %d", i))
 	}
@@ -211,6 +216,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 			graduation.AttemptKey(who.id, 1).String(): "outcome 1", graduation.AttemptKey(who.id, 2).String(): "outcome 2",
 			graduation.AttemptKey(who.id, 3).String(): "outcome 3", graduation.WindowKey(who.id).String(): "window",
 			graduation.AttemptWindowKey(who.id).String(): "tries", registry.OpenedKey(who.id).String(): "opening",
+			vacants.AgentKey(who.id, 1).String(): "agent 1", vacants.AgentKey(who.id, 2).String(): "agent 2", vacants.AgentKey(who.id, 3).String(): "agent 3",
 		} {
 			name[k] = what + " of " + who.name
 		}
@@ -257,6 +263,12 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 			f.Must(err)
 			return as(known)(d)
 		}}}, []string{"plan of clerk: plan"}},
+
+		{"no version of an agent", altered{docs: docs{vacants.AgentKey(f.partner, 1): gone}}, []string{"agent 1 of partner: agent"}},
+		{"another form of one", altered{docs: docs{vacants.AgentKey(f.partner, 1): data(replaced(`"system"`, ` "system"`))}}, []string{"agent 1 of partner: agent"}},
+		{"an agent that no host takes", altered{docs: docs{vacants.AgentKey(f.partner, 2): data(replaced(`"system"`, `"sistem"`))}}, []string{"agent 2 of partner: agent"}},
+		{"an agent of another substrate", altered{docs: docs{vacants.AgentKey(f.partner, 2): data(replaced(`"provider":"echo"`, `"provider":"mock"`))}}, []string{"agent 2 of partner: agent"}},
+		{"a record of one version more", altered{docs: docs{record(f.partner): member("agent", to(3))}}, []string{"agent 3 of partner: agent"}},
 
 		{"no outcome", altered{docs: docs{second: gone}}, []string{"outcome 2 of junior: graduation"}},
 		{"an outcome that does not read", altered{docs: docs{second: data(func([]byte) []byte { return []byte("{") })}}, []string{"outcome 2 of junior: document"}},
@@ -376,7 +388,7 @@ func TestDamagedFamilyNeverEndsACheck(t *testing.T) {
 		streams = append(streams, store.StreamOf(store.KindLogbook, id))
 	}
 	keys := []store.Key{
-		vacants.RecordKey(f.clerk), vacants.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), registry.OpenedKey(f.clerk), vacants.PlanKey(f.parent),
+		vacants.RecordKey(f.clerk), vacants.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), registry.OpenedKey(f.clerk), vacants.PlanKey(f.parent), vacants.AgentKey(f.partner, 2),
 		graduation.AttemptKey(f.clerk, 1), graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.WindowKey(f.parent), graduation.AttemptWindowKey(f.parent),
 	}
 	rapid.Check(t, func(t *rapid.T) {

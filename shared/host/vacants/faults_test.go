@@ -12,6 +12,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -143,6 +144,24 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			story: []string{genesis, listed, listed}, state: lifecycle.Active},
 		"rename what is published": {name: "scribe", prepare: []string{"create", "publish"}, run: update(vacants.Changes{Name: pointer("scribe")}),
 			story: []string{genesis, listed, logbook.KindUpdated}, state: lifecycle.Active},
+		"create an agent": {run: func(ctx context.Context, v *vacants.Directory) error {
+			_, err := v.Create(ctx, vacants.Spec{Name: "demo", Capability: "c", Agent: &definition.Agent{Provider: "echo", System: "one"}})
+			return err
+		}, lost: true, story: []string{genesis}, state: lifecycle.Local},
+		"set an agent": {prepare: []string{"create"}, run: update(vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}, After: pointer(0)}),
+			story: []string{genesis, logbook.KindUpdated}, state: lifecycle.Local},
+		"set another agent": {prepare: []string{"create an agent", "publish"}, run: update(vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}, After: pointer(1)}),
+			story: []string{genesis, listed, logbook.KindUpdated}, state: lifecycle.Active},
+		"delete what has agents": {prepare: []string{"create", "set an agent", "forget", "sink", "archive"}, run: onDemo("delete"),
+			story: []string{genesis, logbook.KindUpdated, moved, moved, logbook.KindDeleted}, state: lifecycle.Archived, gone: true},
+		"forget": {prepare: []string{"create"}, run: func(ctx context.Context, v *vacants.Directory) error {
+			r, err := v.ByName(ctx, "demo")
+			if err != nil {
+				return err
+			}
+			_, err = v.ForgetThread(ctx, r.ID, nil, nil)
+			return err
+		}, story: []string{genesis}, state: lifecycle.Local},
 		"self": {prepare: []string{"create"}, run: func(ctx context.Context, v *vacants.Directory) error {
 			_, err := v.Self(ctx)
 			return err
@@ -270,8 +289,20 @@ func prepare(t *testing.T, v *vacants.Directory, command string, key *identity.K
 	case "set the URL":
 		_, err := v.SetURL(t.Context(), hostURL)
 		return err
+	case "create an agent":
+		_, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Agent: &definition.Agent{Provider: "echo", System: "one"}})
+		return err
 	}
 	r, err := v.ByName(t.Context(), "demo")
+	switch {
+	case err != nil:
+	case command == "set an agent":
+		_, err = v.Update(t.Context(), r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}})
+		return err
+	case command == "forget":
+		_, err = v.ForgetThread(t.Context(), r.ID, nil, nil)
+		return err
+	}
 	if err == nil {
 		_, err = run(v, command)(t.Context(), r.ID)
 	}
@@ -327,6 +358,9 @@ func wantWhole(t *testing.T, inner *memory.Store, v *vacants.Directory, imported
 		}
 		wantKin(t, v, &r, entries)
 		wantListed(t, v, &r)
+		if a, err := v.Agent(t.Context(), &r, r.Agent); r.Agent > 0 && r.State != lifecycle.Archived && (err != nil || a.Provider != r.Substrate) {
+			t.Errorf("version %d of the agent of %v is %+v, %v", r.Agent, r, a, err)
+		}
 	}
 	err = inner.Walk(t.Context(), func(view store.View) error {
 		streams, _, err := view.Streams(t.Context(), "", 100, "")

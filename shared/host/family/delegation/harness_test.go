@@ -3,8 +3,12 @@ package delegation_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"iter"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,9 +21,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/network/egress"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -59,6 +67,48 @@ func (m *minds) open(name string) (substrate.Substrate, error) {
 		}
 		return f(ctx, q)
 	}), nil
+}
+
+// model is a model that asks its first colleague what it is asked, as often as its name
+// says "+", and then says what it heard.
+func (m *minds) model(name string) substrate.Substrate {
+	return asking{strings.Count(name, "+")}
+}
+
+type asking struct{ times int }
+
+func (a asking) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		asked, heard := 0, ""
+		for _, t := range r.Turns {
+			for _, res := range t.Results {
+				asked++
+				heard += res.Text
+			}
+		}
+		if asked > 0 || len(r.Tools) == 0 {
+			if yield(substrate.Text("heard: "+heard), nil) {
+				yield(substrate.Stop, nil)
+			}
+			return
+		}
+		arguments, _ := json.Marshal(map[string]string{"message": r.Turns[0].Text})
+		for i := range a.times {
+			if !yield(substrate.ToolCall{ID: strconv.Itoa(i), Name: r.Tools[0].Name, Arguments: string(arguments)}, nil) {
+				return
+			}
+		}
+		yield(substrate.Called, nil)
+	}
+}
+
+// agent creates a vacant whose model asks others, so many times at once.
+func (h *fixture) agent(name string, times int, asks ...string) vacants.Record {
+	h.Helper()
+	a := definition.Agent{Provider: substrate.KindMock, Model: strings.Repeat("+", times), Vacants: asks}
+	r, err := h.vacants.Create(h.Context(), vacants.Spec{Name: name, Capability: "asks", Agent: &a})
+	h.must(err)
+	return r
 }
 
 // fixture is a host over a store.
@@ -104,11 +154,18 @@ func open(t testing.TB, s store.Store) *fixture {
 func (h *fixture) over(s store.Store, work time.Duration) *fixture {
 	h.Helper()
 	o := &fixture{TB: h.TB, store: s, vault: h.vault, minds: h.minds, wait: h.wait}
-	kinds := substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open}
-	o.runner = delegation.New(delegation.Config{Store: s, Substrates: kinds, Now: time.Now, Rand: rand.Reader, Margin: margin, Wait: h.wait})
+	// Agents have one of the providers that they know.
+	kinds := substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open, substrate.KindMock: func(name string) (substrate.Substrate, error) { return h.minds.model(name), nil }}
+	guard := func(ctx context.Context, as outbound.Actor, url string) error {
+		return egress.Guard{Vacants: o.vacants.Records, Manifests: o.reg}.Permit(ctx, as, url)
+	}
+	o.runner = delegation.New(delegation.Config{Store: s, Guard: guard, Substrates: kinds, Now: time.Now, Rand: rand.Reader, Margin: margin, Wait: h.wait})
 	o.vacants = hosttest.NewVacants(h, s, time.Now, "http://127.0.0.1:8080", vacants.Config{
 		Vault: h.vault, Wait: h.wait,
-		Substrates: substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open},
+		Substrates: kinds,
+		Colleagues: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
+			return o.runner.Colleagues(ctx, v, calls, asker, asked)
+		},
 		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
 			return o.runner.Answer(ctx, v, calls, q)
 		},

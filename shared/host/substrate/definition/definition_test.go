@@ -72,7 +72,7 @@ func TestAnAgentNamesItsSubstrate(t *testing.T) {
 	for in, want := range map[string][2]string{
 		`{"model":"qwen3"}`: {"ollama:qwen3", ""},
 		`{"base_url":"http://127.0.0.1:8000/v1","model":"qwen3","fallback_model":"q"}`: {"openai:http://127.0.0.1:8000/v1#qwen3", "openai:http://127.0.0.1:8000/v1#q"},
-		`{"provider":"http","base_url":"https://a.example/x"}`:                          {"http:https://a.example/x", ""},
+		`{"provider":"http","base_url":"https://a.example/x"}`:                         {"http:https://a.example/x", ""},
 		`{"provider":"mock"}`: {"mock", ""},
 		`{"provider":"echo"}`: {"echo", ""},
 	} {

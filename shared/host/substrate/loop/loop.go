@@ -151,25 +151,22 @@ func (r *run) answer(ctx context.Context) (substrate.Done, error) {
 	}
 }
 
-// turn asks the model for the next turn. A model that is overloaded or out of order
-// before its first event is asked once more, or the fallback instead of it.
+// turn asks the model for the next turn. A model that says before its first event that
+// it is overloaded or out of order is asked once more, or the fallback instead of it.
+// One that cannot be reached is not: its adapter has tried again, and the fallback is
+// at the same place.
 func (r *run) turn(ctx context.Context) (substrate.Answer, error) {
 	a, seen, err := r.ask(ctx, r.Model)
-	if err == nil || seen || r.gone || !passing(err) || ctx.Err() != nil {
-		return a, err
-	}
-	if r.Once {
+	var agent *call.AgentError
+	if err == nil || seen || r.gone || r.Once || !passing(err) || !errors.As(err, &agent) || ctx.Err() != nil {
 		return a, err
 	}
 	if r.Fallback != nil {
 		a, _, err = r.ask(ctx, r.Fallback)
 		return a, err
 	}
-	var agent *call.AgentError
-	if errors.As(err, &agent) && agent.After > 0 {
-		if agent.After > maxAfter || r.Wait(ctx, agent.After) != nil {
-			return a, err
-		}
+	if agent.After > maxAfter || agent.After > 0 && r.Wait(ctx, agent.After) != nil {
+		return a, err
 	}
 	a, _, err = r.ask(ctx, r.Model)
 	return a, err

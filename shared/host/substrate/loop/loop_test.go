@@ -105,7 +105,9 @@ func TestToolsRunBetweenTurns(t *testing.T) {
 	}
 	s := loop.New(loop.Config{Agent: agent(t, `,"system":"You look","max_tokens":7,"effort":"low"`), Model: m, Tools: []loop.Tool{
 		tool("look", slow),
-		tool("fail", func(context.Context, string) (string, error) { return "", problem.New(problem.NotFound, "no such thing") }),
+		tool("fail", func(context.Context, string) (string, error) {
+			return "", problem.New(problem.NotFound, "no such thing")
+		}),
 	}})
 	got, err := substrate.Fold(s.Infer(t.Context(), question()))
 	if err != nil {
@@ -246,7 +248,7 @@ func busy(after time.Duration) error {
 }
 
 func TestATurnIsAskedAgainOnceIfNothingOfItWasSeen(t *testing.T) {
-	out := problem.New(problem.SubstrateUnavailable, "out of order")
+	out := &call.AgentError{Status: 503, Err: problem.New(problem.SubstrateUnavailable, "out of order")}
 	for _, tt := range []struct {
 		what     string
 		turns    [][]any
@@ -262,6 +264,7 @@ func TestATurnIsAskedAgainOnceIfNothingOfItWasSeen(t *testing.T) {
 		{"busy twice", [][]any{{busy(0)}, {busy(0)}, says("a")}, nil, false, "!substrate_busy", 2, 0},
 		{"out of order", [][]any{{out}, says("a")}, nil, false, "a", 2, 0},
 		{"out of order after an event", [][]any{{substrate.Thought("hm"), out}, says("a")}, nil, false, "!substrate_unavailable", 1, 0},
+		{"not reached", [][]any{{problem.New(problem.SubstrateUnavailable, "no answer")}, says("a")}, [][]any{says("b")}, false, "!substrate_unavailable", 1, 0},
 		{"refused", [][]any{{problem.New(problem.SubstrateRefused, "no")}, says("a")}, [][]any{says("b")}, false, "!substrate_refused", 1, 0},
 		{"misconfigured", [][]any{{problem.New(problem.SubstrateMisconfigured, "no")}, says("a")}, [][]any{says("b")}, false, "!substrate_misconfigured", 1, 0},
 		{"a fallback", [][]any{{busy(time.Minute)}, says("a")}, [][]any{says("b")}, false, "b", 1, 0},

@@ -20,10 +20,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
@@ -139,7 +141,7 @@ func (s *scene) event(ctx context.Context, line string) (substrate.Event, error)
 		return nil, nil
 	case "fail":
 		if kind, ok := failures[rest]; ok {
-			return nil, problem.New(kind, "the script fails")
+			return nil, &call.AgentError{Status: statuses[kind], Err: problem.New(kind, "the script fails")}
 		}
 	}
 	return nil, wrong(line)
@@ -148,6 +150,12 @@ func (s *scene) event(ctx context.Context, line string) (substrate.Event, error)
 var failures = map[string]problem.Kind{
 	"busy": problem.SubstrateBusy, "unavailable": problem.SubstrateUnavailable,
 	"refused": problem.SubstrateRefused, "misconfigured": problem.SubstrateMisconfigured,
+}
+
+// statuses are what a server would say.
+var statuses = map[problem.Kind]int{
+	problem.SubstrateBusy: http.StatusTooManyRequests, problem.SubstrateUnavailable: http.StatusServiceUnavailable,
+	problem.SubstrateRefused: http.StatusOK, problem.SubstrateMisconfigured: http.StatusBadRequest,
 }
 
 func wrong(line string) error {

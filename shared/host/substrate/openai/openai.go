@@ -124,8 +124,8 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 		if len(calls) > 0 {
 			end = substrate.Called // some servers say "stop"
 		}
-		if end == substrate.Called && (len(r.Tools) == 0 || len(calls) == 0) {
-			yield(nil, problem.New(problem.SubstrateMisconfigured, "the model calls a tool, of %d offered, and names %d", len(r.Tools), len(calls)))
+		if end == substrate.Called && len(calls) == 0 {
+			yield(nil, problem.New(problem.SubstrateMisconfigured, "the model calls a tool and names none"))
 			return
 		}
 		for _, c := range calls {

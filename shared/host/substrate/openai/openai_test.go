@@ -206,8 +206,7 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 	}{
 		{"a refusal", []string{chunk(map[string]any{"refusal": "I will not"}, nil), done}, problem.SubstrateRefused},
 		{"a filter", []string{text, chunk(map[string]any{}, "content_filter"), done}, problem.SubstrateRefused},
-		{"a call of a tool that nobody offered", []string{chunk(map[string]any{}, "tool_calls"), done}, problem.SubstrateMisconfigured},
-		{"a tool that nobody offered", []string{piece(0, "c", "x", "{}"), chunk(map[string]any{}, "tool_calls"), done}, problem.SubstrateMisconfigured},
+		{"a call of no tool", []string{chunk(map[string]any{}, "tool_calls"), done}, problem.SubstrateMisconfigured},
 		{"a call that begins in the middle", []string{piece(1, "c", "x", "{}"), done}, problem.SubstrateMisconfigured},
 		{"a call before the first", []string{piece(-1, "c", "x", "{}"), done}, problem.SubstrateMisconfigured},
 		{"an error in the middle", []string{text, "data: {\"error\":{\"message\":\"out of memory\"}}\n\n"}, problem.SubstrateUnavailable},

@@ -15,6 +15,8 @@ import (
 type Caller struct {
 	*Fixture
 	Key *identity.Key
+	// Thread is the context id of the next calls; nil for none.
+	Thread *string
 
 	seq  int64
 	prev identity.Hash
@@ -37,7 +39,7 @@ func (c *Caller) sign(seq int64, prev identity.Hash, text string) *envelope.Enve
 	id := "m1"
 	e := &envelope.Envelope{
 		From: c.Key.ID(), To: c.Demo.ID, Seq: seq, Prev: prev, Time: c.Time, IdempotencyKey: "k",
-		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &id},
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &id, ContextID: c.Thread},
 	}
 	_, err := e.Sign(c.Ctx, c.Key)
 	c.Must(err)
@@ -55,6 +57,9 @@ func (c *Caller) Call(text string) {
 	}
 	c.seq, c.prev = c.seq+1, c.last.Hash()
 }
+
+// Last is the last envelope.
+func (c *Caller) Last() *envelope.Envelope { return c.last }
 
 // Reset resets the chain.
 func (c *Caller) Reset() {

@@ -1,0 +1,233 @@
+package vacants_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// thinking is a directory that offers the mock, too.
+func thinking(t testing.TB) *vacants.Directory {
+	v := fresh(t)
+	v.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
+	return v
+}
+
+func played(model string) *definition.Agent {
+	return &definition.Agent{Provider: substrate.KindMock, Model: model}
+}
+
+func TestVersionsOfAnAgentAreNumberedAndStay(t *testing.T) {
+	v := thinking(t)
+	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: played("one")})
+	if err != nil || r.Agent != 1 || r.Substrate != "mock:one" {
+		t.Fatalf("Create() = %v, version %d, %s", err, r.Agent, r.Substrate)
+	}
+	before := r.Card
+	for i, model := range []string{"two", "two", "three"} {
+		if r, err = v.Update(t.Context(), r.ID, vacants.Changes{Agent: played(model)}); err != nil {
+			t.Fatal(err)
+		}
+		if want := []int{2, 2, 3}[i]; r.Agent != want || r.Substrate != "mock:"+model {
+			t.Errorf("after %s: version %d, %s; want version %d", model, r.Agent, r.Substrate, want)
+		}
+	}
+	if string(r.Card) != string(before) {
+		t.Error("another model of the same kind changed the card")
+	}
+	for version, want := range map[int]string{0: "three", 1: "one", 2: "two", 3: "three"} {
+		if a, err := v.Agent(t.Context(), &r, version); err != nil || a.Model != want {
+			t.Errorf("Agent(%d) = %q, %v, want %q", version, a.Model, err, want)
+		}
+	}
+	for _, version := range []int{-1, 4} {
+		if _, err := v.Agent(t.Context(), &r, version); !problem.Is(err, problem.NotFound) {
+			t.Errorf("Agent(%d) = %v, want not found", version, err)
+		}
+	}
+	// A substrate alone is an agent of its defaults.
+	r, err = v.Update(t.Context(), r.ID, vacants.Changes{Substrate: pointer("echo")})
+	if err != nil || r.Agent != 4 {
+		t.Fatalf("Update() = %v, version %d, want version 4", err, r.Agent)
+	}
+	a, err := v.Agent(t.Context(), &r, 0)
+	c, bad := card.Parse(r.Card)
+	if err != nil || bad != nil || a.Provider != "echo" || c.AllowedSubstrates[0] != "echo" {
+		t.Errorf("the agent is %+v, %v, the card says %v", a, err, c.AllowedSubstrates)
+	}
+	if kinds := story(t, v, r.ID); len(kinds) != 4 || !strings.HasPrefix(kinds[1], logbook.KindUpdated) || !strings.HasPrefix(kinds[3], logbook.KindCardSigned) {
+		t.Errorf("logbook %v, want two updates and a card", kinds)
+	}
+}
+
+// A program that does not know agents refuses a record that has one, and a record
+// without one is as it was.
+func TestARecordWithAnAgentHasItsOwnFormat(t *testing.T) {
+	v := thinking(t)
+	for name, spec := range map[string]vacants.Spec{
+		"1": {Name: "plain", Capability: "c", Substrate: "echo"}, "2": {Name: "sage", Capability: "c", Agent: played("")},
+	} {
+		r, err := v.Create(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := v.Store.Doc(t.Context(), vacants.RecordKey(r.ID))
+		if err != nil || !strings.Contains(string(d.Data), `"format":`+name+`,`) || strings.Contains(string(d.Data), `"agent"`) != (name == "2") {
+			t.Errorf("record %s, %v; want format %s", d.Data, err, name)
+		}
+	}
+	if _, err := vacants.DecodeRecord([32]byte{}, store.Doc{Data: []byte(`{"format":2,"state":"LOCAL","id":"` + strings.Repeat("0", 64) + `"}`)}); !problem.Is(err, problem.Damaged) {
+		t.Errorf("format 2 without an agent = %v, want damaged", err)
+	}
+	if _, err := vacants.DecodeRecord([32]byte{}, store.Doc{Data: []byte(`{"format":3,"agent":1,"state":"LOCAL","id":"` + strings.Repeat("0", 64) + `"}`)}); !problem.Is(err, problem.Damaged) {
+		t.Errorf("format 3 = %v, want damaged", err)
+	}
+}
+
+func TestAnAgentIsRefused(t *testing.T) {
+	v := thinking(t)
+	r := create(t, v, "demo")
+	for what, tt := range map[string]struct {
+		c     vacants.Changes
+		kind  problem.Kind
+		field string
+	}{
+		"a substrate beside it":    {vacants.Changes{Agent: played(""), Substrate: pointer("echo")}, problem.Malformed, "substrate"},
+		"a kind that is not there": {vacants.Changes{Agent: &definition.Agent{Model: "m"}}, problem.Malformed, "substrate"},
+		"a plan":                   {vacants.Changes{Agent: &definition.Agent{Provider: "composite"}}, problem.Malformed, "provider"},
+		"a member that is wrong":   {vacants.Changes{Agent: &definition.Agent{Provider: "echo", Model: "m"}}, problem.Malformed, "model"},
+		"a vacant of nobody":       {vacants.Changes{Agent: &definition.Agent{Provider: "mock", Vacants: []string{"nobody"}}}, problem.NotFound, "vacants[0]"},
+		"itself":                   {vacants.Changes{Agent: &definition.Agent{Provider: "mock", Vacants: []string{"demo"}}}, problem.Malformed, "vacants[0]"},
+		"another version":          {vacants.Changes{Agent: played(""), After: pointer(3)}, problem.Conflict, ""},
+	} {
+		_, err := v.Update(t.Context(), r.ID, tt.c)
+		if p := problem.Of(err); err == nil || p.Kind != tt.kind || p.Field != tt.field {
+			t.Errorf("%s: %v, want %s of %q", what, err, tt.kind, tt.field)
+		}
+	}
+	other := create(t, v, "other")
+	twice := &definition.Agent{Provider: "mock", Vacants: []string{"other", other.ID.String()}}
+	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{Agent: twice}); problem.Of(err).Field != "vacants[1]" {
+		t.Errorf("one vacant twice: %v", err)
+	}
+	if after, err := v.Get(t.Context(), r.ID); err != nil || after.Agent != 0 {
+		t.Errorf("after the refusals there is version %d, %v", after.Agent, err)
+	}
+}
+
+// Of versions that were decided on one view, one is made.
+func TestOfTwoAgentsAtOnceOneIsMade(t *testing.T) {
+	s, va := memory.New(), vault(t)
+	r := create(t, host(t, s, va, newClock().now, hostURL), "demo")
+	var mu sync.Mutex
+	made, all := 0, sync.WaitGroup{}
+	for _, text := range []string{"one", "two", "three"} {
+		v := host(t, s, va, newClock().now, hostURL)
+		all.Go(func() {
+			_, err := v.Update(context.Background(), r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: text}, After: pointer(0)})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				made++
+			} else if !problem.Is(err, problem.Conflict) {
+				t.Errorf("Update() = %v, want nil or a conflict", err)
+			}
+		})
+	}
+	all.Wait()
+	if made != 1 {
+		t.Errorf("%d agents were set, want 1", made)
+	}
+}
+
+func TestAChildHasItsParentsAgentOrItsOwn(t *testing.T) {
+	v := thinking(t)
+	parent, err := v.Create(t.Context(), vacants.Spec{Name: "firm", Capability: "knows", Agent: &definition.Agent{Provider: "mock", Model: "m", System: "Be kind"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, tt := range []struct {
+		spec    vacants.SpawnSpec
+		model   string
+		version int
+	}{
+		{vacants.SpawnSpec{Path: "D1", Rule: "in one line"}, "m", 1},
+		{vacants.SpawnSpec{Path: "D2"}, "m", 1},
+		{vacants.SpawnSpec{Path: "D2", Agent: played("own")}, "own", 1},
+		{vacants.SpawnSpec{Path: "D5", Agent: played("own")}, "own", 1},
+		{vacants.SpawnSpec{Path: "D2", Substrate: "mock:bare"}, "bare", 0},
+	} {
+		tt.spec.Parent, tt.spec.Name, tt.spec.Capability = parent.ID, fmt.Sprint("child", i), "helps"
+		child, _, err := v.Spawn(t.Context(), tt.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := v.Agent(t.Context(), &child, 0)
+		if err != nil || a.Model != tt.model || child.Agent != tt.version || (a.System != "") != (tt.model == "m") {
+			t.Errorf("child %d has %+v, version %d, %v; want %s, version %d", i, a, child.Agent, err, tt.model, tt.version)
+		}
+		again, _, err := v.Spawn(t.Context(), tt.spec)
+		if err != nil || again.ID != child.ID || again.Agent != child.Agent {
+			t.Errorf("the same again makes %v, version %d, %v", again, again.Agent, err)
+		}
+	}
+	_, _, err = v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D5", Name: "same", Capability: "c", Agent: played("m")})
+	if problem.Of(err).Field != "substrate" {
+		t.Errorf("path D5 with the parent's substrate = %v, want a refusal", err)
+	}
+	_, _, err = v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "both", Capability: "c", Agent: played("x"), Substrate: "echo"})
+	if problem.Of(err).Field != "substrate" {
+		t.Errorf("an agent beside a substrate = %v, want a refusal", err)
+	}
+}
+
+// The endpoint of its own agent's model is in a closed child's manifest.
+func TestAClosedChildsModelIsInItsManifest(t *testing.T) {
+	v := thinking(t)
+	v.Substrates[substrate.KindOllama] = mock.Kinds()[substrate.KindMock]
+	parent := create(t, v, "firm")
+	_, m, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "pupil", Agent: &definition.Agent{Model: "m"}})
+	if err != nil || m.Outbound != composite.ParentPermitted || len(m.Tools()) != 1 || m.Tools()[0] != substrate.OllamaURL+"/chat/completions" {
+		t.Errorf("the manifest permits %v, %s, %v", m.Tools(), m.Outbound, err)
+	}
+}
+
+func TestAnExportCarriesTheAgent(t *testing.T) {
+	v := thinking(t)
+	made, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "mock", System: "Be \"kind\"\n"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := v.Export(t.Context(), made.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out struct{ Agent json.RawMessage }
+	if err := json.Unmarshal(b, &out); err != nil {
+		t.Fatal(err)
+	}
+	a, err := definition.Parse(out.Agent)
+	if diff := cmp.Diff("Be \"kind\"\n", a.System); diff != "" || err != nil {
+		t.Errorf("exported is %s, %v", out.Agent, err)
+	}
+	plain := create(t, v, "plain")
+	if b, _, err = v.Export(t.Context(), plain.ID); err != nil || strings.Contains(string(b), `"agent"`) {
+		t.Errorf("an export without an agent has one, %v", err)
+	}
+}
