@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -197,7 +198,7 @@ func (r importResult) text(w io.Writer) {
 // onlyAgentSettings reports whether all arguments KEY=VALUE are settings of an agent;
 // mixed is an error.
 func onlyAgentSettings(settings []string) (bool, error) {
-	is := func(s string) bool { return agentfile.IsSetting(settingKey(s)) }
+	is := func(s string) bool { return strings.Contains(s, "=") && agentfile.IsSetting(settingKey(s)) }
 	if !slices.ContainsFunc(settings, is) {
 		return false, nil
 	}

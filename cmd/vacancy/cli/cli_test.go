@@ -160,7 +160,7 @@ func TestHelpOfEveryCommandIsAsWritten(t *testing.T) {
 func TestHelpIsTheSameByFlagAndByCommand(t *testing.T) {
 	s := newShell(t)
 	for _, path := range commands() {
-		if path[0] == "exit-codes" || path[0] == "agent-contract" || path[0] == "help" {
+		if path[0] == "exit-codes" || path[0] == "agent-contract" || path[0] == "agent-files" || path[0] == "help" {
 			continue
 		}
 		byCommand := s.must(append([]string{"help"}, path...)...)
@@ -175,7 +175,7 @@ func TestEveryCommandHasAnExampleAndTakesJSON(t *testing.T) {
 	s := newShell(t)
 	for _, path := range commands() {
 		switch path[0] {
-		case "help", "completion", "exit-codes", "agent-contract":
+		case "help", "completion", "exit-codes", "agent-contract", "agent-files":
 			continue // cobra's own, and a topic
 		}
 		help := s.must(append(path, "--help")...)

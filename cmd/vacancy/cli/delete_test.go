@@ -206,10 +206,11 @@ func TestUpdateTakesSettings(t *testing.T) {
 	s.must("create", "scribe", "--capability", "writes")
 	golden(t, "update", s.must("update", "scribe", "name=clerk", "capability=answers letters = and calls"))
 	for args, want := range map[string]string{
-		"update clerk name":              `expected name=NAME, capability=TEXT or substrate=SUBSTRATE, got "name"`,
+		"update clerk name":              `expected name=NAME, capability=TEXT, substrate=SUBSTRATE or settings of its agent, got "name"`,
 		"update clerk colour=red":        "expected name=NAME",
 		"update clerk name=a name=b":     "name: expected once, got it twice",
-		"update clerk":                   "an argument is missing",
+		"update clerk":                   "expected settings KEY=VALUE",
+		"update clerk model":             `or settings of its agent, got "model"`,
 		"update clerk name=health":       "another word",
 		"update clerk substrate=nowhere": "substrate",
 		"update clerk name=0123456789ab": "beginning of an id",
