@@ -82,7 +82,7 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 			}
 			say(map[string]any{}, "stop")
 		}
-		_, _ = io.WriteString(w, "data: [DONE]\n\n")
+		_, _ = io.WriteString(w, `data: {"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":4}}}`+"\n\ndata: [DONE]\n\n")
 	}))
 	ts.Defer(server.Close)
 	ts.Setenv("MODEL", server.URL+"/v1")

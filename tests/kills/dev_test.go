@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -161,7 +162,8 @@ func (h *devTarget) aside(t *testing.T, now func() time.Time) (*serve.Server, *c
 	}
 	script := calltest.NewScript(file)
 	server, err := serve.Config{
-		Store: script, Vault: vault, AllowLoopback: true, URL: "http://127.0.0.1:8080",
+		Substrates: mock.Kinds(),
+		Store:      script, Vault: vault, AllowLoopback: true, URL: "http://127.0.0.1:8080",
 		Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
 	}.Open()
 	if err != nil {

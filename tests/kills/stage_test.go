@@ -16,6 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -117,6 +119,17 @@ func undecided(s *stage) {
 	s.caller.Accepted(e)
 	done()
 	warmed(s) // a minute ago may have been yesterday
+}
+
+// thinking makes the caller call a vacant with an agent.
+func thinking(s *stage) {
+	s.t.Helper()
+	server, _, done := s.target.aside(s.t, s.target.now)
+	defer done()
+	s.must(server.Texts.Warm(s.ctx))
+	sage, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: substrate.KindMock}})
+	s.must(err)
+	s.caller.To = sage.ID
 }
 
 // composed makes the caller call a vacant that asks its own closed child.

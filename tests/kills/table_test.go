@@ -123,6 +123,26 @@ var table = []scenario{
 		},
 	},
 	{
+		request: "a call of a model", in: inDev,
+		prepare: thinking, make: aCall, again: callAgain,
+		points: []point{
+			{before, "Doc v", fresh, inDev},
+			{before, "Doc revoked", fresh, inDev},
+			{before, "Tip req", fresh, inDev},
+			{before, "Tip rsp", fresh, inDev},
+			{before, "Commit req", fresh, inDev},
+			{after, "Commit req", pending, inDev},
+			{before, "Doc v 2", pending, inDev},
+			{before, "Tip log", pending, inDev},
+			{before, "Commit log", pending, inDev},
+			{after, "Commit log", pending, inDev},
+			{before, "Commit rsp", pending, inDev},
+			{after, "Commit rsp", stored, inDev},
+			{before, "Write", stored, inDev},
+			{after, "Write", stored, inDev},
+		},
+	},
+	{
 		request: "a call of a composite", in: inDev,
 		prepare: composed, make: aCall, again: callAgain,
 		points: []point{

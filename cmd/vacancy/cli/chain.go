@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/transcript"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -143,15 +144,39 @@ func (e chainEntry) outcome() string {
 	switch {
 	case e.Fate == transcript.Answered && e.Decision != nil && e.Decision.Answer != nil:
 		d := e.Decision.Answer
-		return fmt.Sprintf("answer %-4s %s  (%d ms)", e.number(d.Seq), said(d.Said), d.TookMS)
+		return fmt.Sprintf("answer %-4s %s  (%d ms%s)", e.number(d.Seq), said(d.Said), d.TookMS, used(e.Decision.Usage))
 	case e.Fate == transcript.Void && e.Decision != nil && e.Decision.Cause != nil:
-		return "never answered: " + printable(clip(e.Decision.Cause.String(), maxShownCause))
+		return "never answered: " + printable(clip(e.Decision.Cause.String(), maxShownCause)) + used(e.Decision.Usage)
 	case e.Fate == transcript.Void:
 		return "never answered: it failed, or took too long"
 	case e.Fate == transcript.Closed:
 		return "never answered: the chain was reset before"
 	}
 	return "not answered yet"
+}
+
+// used is what an agent used, for the end of a line; "" if it does not say.
+func used(u *call.Usage) string {
+	if u == nil {
+		return ""
+	}
+	s := fmt.Sprintf(", %d tokens in, %d out", u.In, u.Out)
+	if u.Unreported > 0 {
+		s += " or more"
+	}
+	if u.Turns > 1 {
+		s += fmt.Sprintf(", %d turns", u.Turns)
+	}
+	switch {
+	case u.Tools == 1:
+		s += ", 1 tool call"
+	case u.Tools > 1:
+		s += fmt.Sprintf(", %d tool calls", u.Tools)
+	}
+	if u.Fallback {
+		s += ", by the fallback model"
+	}
+	return s
 }
 
 func said(s export.Said) string {

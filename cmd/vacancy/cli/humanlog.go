@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
@@ -132,7 +133,21 @@ func (e *logEvent) line(colour bool) string {
 	if why := e.why(); why != "" {
 		b.WriteString("  " + printable(why))
 	}
+	b.WriteString(used(e.usage()))
 	return b.String()
+}
+
+// usage is what the vacant's agent used for the call; nil if it does not say.
+func (e *logEvent) usage() *call.Usage {
+	if e.fields["usage"] == nil {
+		return nil
+	}
+	b, err := json.Marshal(e.fields["usage"])
+	u := &call.Usage{}
+	if err != nil || json.Unmarshal(b, u) != nil {
+		return nil
+	}
+	return u
 }
 
 // why is the cause of a failure: what the agent did, or what the host says.

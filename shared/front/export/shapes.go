@@ -41,6 +41,7 @@ type Decision struct {
 	Answer   *Answer `json:"answer,omitempty"`
 	// Cause is why a void call was not answered, if it is known and still readable.
 	Cause *call.Cause `json:"cause,omitempty"`
+	Usage *call.Usage `json:"usage,omitempty"` // what the vacant's agent used, if it says so
 }
 
 // Answer is the answer to a call.
@@ -75,9 +76,9 @@ func entryOf(e *transcript.Entry) *Entry {
 	d := &e.Decision
 	switch e.Fate {
 	case transcript.Void:
-		out.Decision = &Decision{Position: d.Position, Cause: d.Cause}
+		out.Decision = &Decision{Position: d.Position, Cause: d.Cause, Usage: d.Usage}
 	case transcript.Answered:
-		out.Decision = &Decision{Position: d.Position, Answer: &Answer{
+		out.Decision = &Decision{Position: d.Position, Usage: d.Usage, Answer: &Answer{
 			Seq: d.Seq, Time: canon.FormatTime(d.Time), Hash: d.Hash, Said: saidOf(d.Text), TookMS: d.Took.Milliseconds(),
 		}}
 	}

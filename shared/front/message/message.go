@@ -319,6 +319,9 @@ func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Env
 	if o.State != "" {
 		attrs = append(attrs, slog.String("state", string(o.State)))
 	}
+	if o.Usage != nil {
+		attrs = append(attrs, slog.Any("usage", o.Usage))
+	}
 	if d.Causes && o.Cause != nil {
 		attrs = append(attrs, slog.Any("failure", o.Cause))
 	}

@@ -20,7 +20,8 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	r.out.Position = row.Position
 	r.out = r.out.at(*row)
 	began := h.Now()
-	msg, failed := h.behave(ctx, r)
+	msg, used, failed := h.behave(ctx, r)
+	r.out.Usage = used
 	if failed == nil {
 		reply, closed, err := h.answer(ctx, r, row, rsp, msg, began)
 		switch {
@@ -38,7 +39,7 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	}
 	cause := CauseOf(failed, h.Now().Sub(began))
 	r.out.Cause = cause
-	d, err := h.void(ctx, r.pair, row, cause)
+	d, err := h.void(ctx, r.pair, row, cause, used)
 	switch {
 	case err != nil:
 		return r.out.refuse(err)
@@ -52,9 +53,16 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 
 var errGoexit = errors.New("behaviour ended its goroutine")
 
-// behave runs the behaviour until it returns or its deadline passes. The result
-// of a behaviour that ignores its context is discarded.
-func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, error) {
+// behave runs the behaviour until it returns or its deadline passes, and returns what
+// it has used by then. The result of a behaviour that ignores its context is
+// discarded.
+func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage, error) {
+	used := &meter{}
+	msg, err := h.behaveWithin(context.WithValue(ctx, meterKey{}, used), r)
+	return msg, used.noted(), err
+}
+
+func (h *Host) behaveWithin(ctx context.Context, r *request) (envelope.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.timeAllowed(ctx, h.Now()))
 	defer cancel()
 	type result struct {
@@ -109,7 +117,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 	for first := true; ; first = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
 			// The epoch is over: this answer would follow one of a newer epoch.
-			d, err := h.void(ctx, r.pair, row, nil)
+			d, err := h.void(ctx, r.pair, row, nil, r.out.Usage)
 			if err == nil && d == decidedAnswer {
 				err = problem.New(problem.Damaged, "request %d is answered by another", row.Position)
 			}
@@ -165,7 +173,7 @@ func (h *Host) compose(ctx context.Context, r *request, row *RequestRow, tip Res
 	ans := &ResponseRow{
 		Position: tip.Position + 1, Kind: RowAnswer,
 		Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
-		Epoch: row.Epoch, Seq: e.Seq, Hash: hash, Prev: e.Prev, Time: e.Time, Signature: e.Signature,
+		Epoch: row.Epoch, Seq: e.Seq, Hash: hash, Prev: e.Prev, Time: e.Time, Signature: e.Signature, Usage: r.out.Usage,
 	}
 	ans.Text, err = h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), hash), encodePayload(&msg, ""))
 	if err != nil {
@@ -187,9 +195,9 @@ const (
 // void closes a request for good, and refunds it if it was priced, unless it is
 // already decided. It reads all response rows after the request's ResponseTip
 // and competes with a late answer for one position, so a request is never both
-// answered and refunded. The clock only decides when to try. cause is nil if it is
-// not known.
-func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, cause *Cause) (decision, error) {
+// answered and refunded. The clock only decides when to try. cause and used are nil if
+// they are not known.
+func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, cause *Cause, used *Usage) (decision, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
 		return undecided, err
@@ -209,7 +217,7 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, cause *Caus
 		v := &ResponseRow{
 			Position: tip.Position + 1, WriteID: writeID, Kind: RowVoid,
 			Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
-			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash, Text: text,
+			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash, Text: text, Usage: used,
 		}
 		writes := []store.Write{store.Append{Stream: pair.Responses(), Position: v.Position, WriteID: writeID, Data: v.encode()}}
 		if row.Price > 0 {
@@ -301,7 +309,7 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 			r.out.State = Pending
 			return nil
 		}
-		what, err := h.void(ctx, r.pair, row, nil)
+		what, err := h.void(ctx, r.pair, row, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -376,6 +384,6 @@ func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (
 		d, tip, err := h.decided(ctx, pair, &row)
 		return d != nil || closedBy(tip, &row), err
 	}
-	_, err = h.void(ctx, pair, &row, nil)
+	_, err = h.void(ctx, pair, &row, nil, nil)
 	return err == nil, err
 }

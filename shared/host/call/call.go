@@ -214,8 +214,10 @@ type Outcome struct {
 	ChainTip    identity.Hash
 	Floor, Now  time.Time // zero: omitted
 
-	// Cause is why the call was voided just now, for the log of the host.
+	// Cause is why the call was voided just now, and Usage what was used for it, for the
+	// log of the host; nil if there is none.
 	Cause *Cause
+	Usage *Usage
 
 	Position uint64        // of the request row; 0 if there is none
 	Hash     identity.Hash // of the envelope

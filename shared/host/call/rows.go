@@ -89,6 +89,9 @@ type ResponseRow struct {
 	// Text is an answer's text, or the Cause of a void if it is known.
 	Text textkeys.Sealed
 
+	// Usage is what the vacant's agent used; nil if it does not say.
+	Usage *Usage
+
 	// Answers only: the rest of the signed envelope, and its duration.
 	Prev      identity.Hash
 	Time      time.Time
@@ -159,8 +162,12 @@ func DecodeRequest(row store.Row) (RequestRow, error) {
 }
 
 func (r *ResponseRow) encode() []byte {
-	b := make([]byte, 0, 320+len(r.Text.Box))
-	b = append(b, RowFormat, byte(r.Kind))
+	b := make([]byte, 0, 384+len(r.Text.Box))
+	kind := r.Kind
+	if r.Usage != nil {
+		kind |= usedBit
+	}
+	b = append(b, RowFormat, byte(kind))
 	b = append(b, r.RequestHash[:]...)
 	b = append(b, r.Hash[:]...)
 	b = binary.AppendUvarint(b, r.Request)
@@ -168,6 +175,9 @@ func (r *ResponseRow) encode() []byte {
 	b = binary.AppendUvarint(b, uint64(r.Seq))
 	if r.Kind == RowVoid {
 		b = binary.AppendUvarint(b, r.Epoch) // the epoch of an answer is its request's
+		if r.Usage != nil {
+			b = appendUsage(b, r.Usage)
+		}
 		if r.Text.Box != nil {
 			b = appendText(b, r.Text)
 		}
@@ -178,23 +188,31 @@ func (r *ResponseRow) encode() []byte {
 	b = appendTime(b, r.Time)
 	// Clocks can step back or be wrong for weeks; the row must still decode.
 	b = binary.AppendUvarint(b, uint64(min(max(r.Took.Milliseconds(), 0), math.MaxInt32)))
+	if r.Usage != nil {
+		b = appendUsage(b, r.Usage)
+	}
 	return appendText(b, r.Text)
 }
 
 // DecodeResponse decodes a row of a response stream.
 func DecodeResponse(row store.Row) (ResponseRow, error) {
 	r := ResponseRow{Position: row.Position, WriteID: row.WriteID}
-	d, err := newReader(row, RowAnswer, RowVoid)
+	d, err := newReader(row, RowAnswer, RowVoid, RowAnswer|usedBit, RowVoid|usedBit)
 	if err != nil {
 		return r, err
 	}
-	r.Kind = d.kind
+	r.Kind = d.kind &^ usedBit
+	used := d.kind&usedBit != 0
 	d.fixed(r.RequestHash[:])
 	d.fixed(r.Hash[:])
 	r.Request, r.RequestEpoch = d.uvarint(math.MaxInt64), d.uvarint(math.MaxInt64)
 	r.Seq = int64(d.uvarint(envelope.MaxSeq))
 	if r.Kind == RowVoid {
-		if r.Epoch = d.uvarint(math.MaxInt64); len(d.b) > 0 {
+		r.Epoch = d.uvarint(math.MaxInt64)
+		if used {
+			r.Usage = d.usage()
+		}
+		if len(d.b) > 0 {
 			r.Text = d.text()
 		}
 		return r, d.end(row)
@@ -204,6 +222,9 @@ func DecodeResponse(row store.Row) (ResponseRow, error) {
 	r.Signature = d.bytes(identity.SignatureSize)
 	r.Time = d.time()
 	r.Took = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
+	if used {
+		r.Usage = d.usage()
+	}
 	r.Text = d.text()
 	return r, d.end(row)
 }

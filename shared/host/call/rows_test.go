@@ -64,6 +64,12 @@ func drawResponse(t *rapid.T) ResponseRow {
 		Seq:          rapid.Int64Range(0, envelope.MaxSeq).Draw(t, "seq"), Hash: drawHash(t, "hash"),
 	}
 	r.Epoch = r.RequestEpoch
+	if rapid.Bool().Draw(t, "used") {
+		r.Usage = &Usage{Fallback: rapid.Bool().Draw(t, "fallback")}
+		for _, n := range r.Usage.numbers() {
+			*n = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "number")
+		}
+	}
 	if r.Kind == RowVoid {
 		r.Epoch = rapid.Uint64Range(0, 1<<30).Draw(t, "epoch")
 		if rapid.Bool().Draw(t, "has a cause") {
@@ -105,6 +111,33 @@ func TestTheFixedPartOfARowIsSmall(t *testing.T) {
 			t.Fatalf("a %v of %d bytes, want at most %d", a.Kind, n, bound)
 		}
 	})
+}
+
+// A row without usage has the bytes that it always had, and one with other numbers, of
+// a later version, is refused.
+func TestUsageIsBesideTheRow(t *testing.T) {
+	a := ResponseRow{Position: 1, Kind: RowAnswer, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0).UTC(), Text: textkeys.Sealed{Day: 7, Box: []byte("box")}}
+	plain := a.encode()
+	if plain[1] != byte(RowAnswer) || plain[len(plain)-7-1] != 0 {
+		t.Errorf("a row without usage is %x", plain)
+	}
+	a.Usage = &Usage{In: 1, Out: 2, Cached: 3, Turns: 4, Tools: 5, Agent: 6, Unreported: 7, Fallback: true}
+	used := a.encode()
+	want := append(bytes.Clone(plain[:len(plain)-7]), 7, 1, 2, 3, 4, 5, 6, 7, 1)
+	want[1] = 0x83
+	if diff := cmp.Diff(append(want, plain[len(plain)-7:]...), used); diff != "" {
+		t.Errorf("a row with usage (-want +got):\n%s", diff)
+	}
+	for _, change := range []struct{ at, to int }{{len(plain) - 7, 8}, {len(plain) - 7, 6}, {len(used) - 8, 2}} {
+		damaged := bytes.Clone(used)
+		damaged[change.at] = byte(change.to)
+		if got, err := DecodeResponse(store.Row{Position: 1, Data: damaged}); err == nil {
+			t.Errorf("byte %d as %d reads as %+v", change.at, change.to, got.Usage)
+		}
+	}
+	if _, err := DecodeRequest(store.Row{Position: 1, Data: append([]byte{RowFormat, 0x81}, plain[2:]...)}); err == nil {
+		t.Error("a request row with usage is read")
+	}
 }
 
 func TestTimesThatCannotBeStillLeaveAReadableRow(t *testing.T) {

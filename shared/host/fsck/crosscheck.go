@@ -55,9 +55,14 @@ func (t *crossCheck) add(said []byte) {
 // family holds what the two logbooks of an edge say of each other.
 type family struct{ parent, child [crossCheckKinds]crossCheck }
 
-// kinship collects from logbooks what is compared between parent and child.
+// thoughts counts the answers of a vacant's model.
+type thoughts struct{ answers, entries uint64 }
+
+// kinship collects from logbooks what is compared between parent and child, and with
+// the answers of models.
 type kinship struct {
 	edges     map[edge]*family
+	thoughts  map[identity.ID]*thoughts
 	tips      map[identity.ID]uint64 // position of the last entry read
 	unclaimed map[identity.ID]bool   // logbooks that cannot be compared
 }
@@ -95,6 +100,12 @@ func (k *kinship) observe(e *logbook.Entry, position uint64, owner identity.ID) 
 			return
 		}
 		kind, between, said, ofParent = graduations, edge{g.Parent, g.Child}, []byte(g.Capability), g.Parent == owner
+	case logbook.KindInference:
+		if _, err := logbook.ParseInference(e.Payload); err == nil {
+			k.tips[owner] = position
+			k.of(owner).entries++
+		}
+		return
 	default:
 		return
 	}
@@ -129,6 +140,35 @@ func delegated(payload []byte, byParent bool) (other identity.ID, said []byte, o
 	kind, _ := v.Get("subtask_kind")
 	task, _ := v.Get("task_hash")
 	return other, canon.NewArray(kind, task).AppendCJ(nil), true
+}
+
+// of is the count of a vacant.
+func (k *kinship) of(id identity.ID) *thoughts {
+	t := k.thoughts[id]
+	if t == nil {
+		t = &thoughts{}
+		k.thoughts[id] = t
+	}
+	return t
+}
+
+// inferences checks that there is an entry for each answer of a model. There may be
+// more entries: one is signed before its answer is stored.
+func (r *run) inferences(ctx context.Context) error {
+	byID := func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) }
+	for _, id := range slices.SortedFunc(maps.Keys(r.kin.thoughts), byID) {
+		t := r.kin.thoughts[id]
+		if t.answers <= t.entries || r.kin.unclaimed[id] {
+			continue
+		}
+		if err := r.readMoreLogbooks(ctx, id); err != nil { // the answers were read later
+			return err
+		}
+		if t.answers > t.entries {
+			r.found(inStream(store.StreamOf(store.KindLogbook, id), 0, Agent, fmt.Sprintf("an %s for each of %d answers of its model", logbook.KindInference, t.answers), fmt.Sprint(t.entries)))
+		}
+	}
+	return nil
 }
 
 // crossChecks compares the two logbooks of each edge if both vacants are hosted

@@ -40,7 +40,7 @@ const (
 	Card     Check = "card"     // the card verifies, is the vacant's, and is the one last signed
 	Name     Check = "name"     // the name and the vacant's record name each other
 	Key      Check = "key"      // a sealed key opens and is its id's key
-	Agent    Check = "agent"    // every version of the vacant's agent can be read
+	Agent    Check = "agent"    // every version of the vacant's agent can be read; its model's answers are in the logbook
 
 	// For parents and children.
 	Kin        Check = "kin"        // record, manifest and both logbooks agree about the child

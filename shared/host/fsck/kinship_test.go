@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
@@ -492,5 +493,43 @@ func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 	}}, fsck.Run)
 	if len(found) > 0 || reads < 3 {
 		t.Errorf("Run() finds %v, want nothing", found)
+	}
+}
+
+// No answer of a model is without its entry in the vacant's logbook; an entry whose
+// answer never came is none too many.
+func TestAnswersOfModelsAreInTheLogbook(t *testing.T) {
+	c := &caller{hosttest.New(t, memory.New()).Caller()}
+	_, err := c.Vacants.Update(c.Ctx, c.Demo.ID, vacants.Changes{Agent: &definition.Agent{Provider: substrate.KindMock, Model: "m", System: "```mock\nusage: 5 3\ntext: hi {input}\n```"}})
+	c.Must(err)
+	for _, text := range []string{"one", "two", "three"} {
+		c.Call(text)
+	}
+	c.Crash("never stored")
+	if _, found := c.check(c.Store); len(found) > 0 {
+		t.Errorf("Run() finds %v, want nothing", found)
+	}
+	row, err := c.Store.Tip(c.Ctx, c.Pair().Responses())
+	c.Must(err)
+	rsp, err := call.DecodeResponse(row)
+	c.Must(err)
+	if diff := cmp.Diff(&call.Usage{In: 5, Out: 3, Turns: 1, Agent: 1}, rsp.Usage); diff != "" {
+		t.Errorf("the answer's usage (-want +got):\n%s", diff)
+	}
+	log := store.StreamOf(store.KindLogbook, c.Demo.ID)
+	entries, err := c.Store.Rows(c.Ctx, log, 1, store.MaxPage, store.Ascending)
+	c.Must(err)
+	var last logbook.Entry
+	c.Must(last.UnmarshalBinary(entries[len(entries)-1].Data))
+	i, err := logbook.ParseInference(last.Payload)
+	if err != nil || last.Kind != logbook.KindInference || i.Request != c.Last().Hash() || i.Caller != c.Key.ID() || i.Model != "m" || i.Agent != 1 ||
+		i.Prompt != identity.Sum([]byte("never stored")) || i.Response != identity.Sum([]byte("hi never stored")) {
+		t.Errorf("the last entry is %s %s, %v", last.Kind, last.Payload, err)
+	}
+	// Without two of its four entries the logbook ends before some of its answers.
+	short := func(r []store.Row) []store.Row { return r[:len(r)-2] }
+	_, found := c.check(&altered{Store: c.Store, rows: map[store.Stream]func([]store.Row) []store.Row{log: short}})
+	if len(found) != 1 || found[0].Check != fsck.Agent {
+		t.Errorf("Run() finds %v, want answers without entries", found)
 	}
 }

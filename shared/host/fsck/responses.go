@@ -99,6 +99,9 @@ func (a *responses) step(ctx context.Context) (more bool, err error) {
 		a.known = false
 		return true, nil
 	}
+	if r.Kind == call.RowAnswer && r.Usage != nil && r.Usage.Turns > 0 {
+		a.kin.of(a.pair.Vacant).answers++
+	}
 	ruled := r
 	if ruled.Epoch, err = a.decision(ctx, &r); err != nil {
 		return false, err

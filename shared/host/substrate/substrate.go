@@ -120,6 +120,12 @@ type (
 	// Usage is what the answer has used so far; later ones replace earlier ones.
 	Usage struct {
 		In, Out, Cached int // tokens; Cached is a part of In
+
+		// Of an agent, beyond one turn of its model:
+		Turns, Tools int  // requests to models, calls of tools
+		Fallback     bool // its fallback model was asked last
+		Unreported   int  // turns of which the model's server said nothing
+		Agent        int  // version of the agent
 	}
 	// Done is the last event of an answer, and why it ends.
 	Done string
@@ -173,7 +179,7 @@ type Answer struct {
 	Why   Done
 }
 
-// Fold reads an answer to its end. More than MaxText bytes of text are an error
+// Fold reads an answer to its end. With an error it returns the usage alone. More than MaxText bytes of text are an error
 // of kind SubstrateTooLarge, events that end without Done one of kind
 // SubstrateUnavailable.
 func Fold(events iter.Seq2[Event, error]) (Answer, error) {
@@ -181,17 +187,17 @@ func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 	var text strings.Builder
 	for e, err := range events {
 		if err != nil {
-			return Answer{}, err
+			return Answer{Usage: a.Usage}, err
 		}
 		switch e := e.(type) {
 		case Text:
 			if text.Len()+len(e) > MaxText {
-				return Answer{}, TooLarge(text.Len() + len(e))
+				return Answer{Usage: a.Usage}, TooLarge(text.Len() + len(e))
 			}
 			text.WriteString(string(e))
 		case ToolCall:
 			if len(e.Arguments) > MaxText {
-				return Answer{}, TooLarge(len(e.Arguments))
+				return Answer{Usage: a.Usage}, TooLarge(len(e.Arguments))
 			}
 			a.Calls = append(a.Calls, e)
 		case Usage:
@@ -201,7 +207,7 @@ func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 			return a, nil
 		}
 	}
-	return Answer{}, problem.New(problem.SubstrateUnavailable, "the agent's answer ends in the middle")
+	return Answer{Usage: a.Usage}, problem.New(problem.SubstrateUnavailable, "the agent's answer ends in the middle")
 }
 
 // TooLarge is the error of a text of at least n bytes, more than MaxText.
@@ -210,19 +216,31 @@ func TooLarge(n int) error {
 }
 
 // Behaviour makes s the behaviour of a vacant: one part, ROLE_AGENT. It is told what
-// was said before.
+// was said before, and what it used is noted.
 func Behaviour(s Substrate, before ...Turn) call.Behaviour {
 	return func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		r := Ask(e.From, e.To, e.Payload.Text())
 		r.Turns = append(slices.Clip(before), r.Turns...)
 		r.call, r.ContextID = &e, e.Payload.ContextID
 		a, err := Fold(s.Infer(ctx, r))
+		if u := a.Usage; u != nil {
+			call.Note(ctx, call.Usage{
+				In: count(u.In), Out: count(u.Out), Cached: count(u.Cached), Turns: count(u.Turns), Tools: count(u.Tools),
+				Agent: count(u.Agent), Fallback: u.Fallback, Unreported: count(u.Unreported),
+			})
+		}
 		if err != nil {
 			return envelope.Message{}, err
 		}
 		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{a.Text}}, nil
 	}
 }
+
+// maxCount bounds a number that a model's server reports.
+const maxCount = 1 << 40
+
+// count is a number that a model's server reported, which may be absurd.
+func count(n int) uint64 { return uint64(min(max(n, 0), maxCount)) }
 
 // Spec names a substrate by kind and argument. Its text form, stored in a
 // vacant's record, is KIND or KIND:ARGUMENT.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
 const agentPrefix = "agent#"
@@ -211,7 +213,7 @@ func (v *Directory) openAgent(ctx context.Context, id identity.ID, text string, 
 	if err != nil {
 		return nil, false, err
 	}
-	t := thinker{vacants: v, calls: calls, config: loop.Config{Agent: a, Model: s, Once: !spec.Thinks(), Wait: v.Wait}}
+	t := thinker{vacants: v, calls: calls, version: version, spec: spec, config: loop.Config{Agent: a, Model: s, Once: !spec.Thinks(), Wait: v.Wait}}
 	if other, ok := a.Fallback(); ok {
 		if t.config.Fallback, err = v.Substrates.Open(other); err != nil {
 			return nil, false, err
@@ -233,6 +235,8 @@ type thinker struct {
 	calls   *call.Host
 	config  loop.Config
 	asked   []identity.ID
+	version int
+	spec    substrate.Spec
 }
 
 // Infer lets the agent answer, with the tools that it has at this moment.
@@ -244,5 +248,49 @@ func (t *thinker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subs
 			return func(yield func(substrate.Event, error) bool) { yield(nil, err) }
 		}
 	}
-	return loop.New(c).Infer(ctx, r)
+	return t.signed(ctx, &r, loop.New(c).Infer(ctx, r))
+}
+
+// signed tells the version of the agent with what it used, and signs into its vacant's
+// logbook that a model has answered a call before that answer ends: it is signed after
+// that.
+func (t *thinker) signed(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		var answer strings.Builder // the reader stops at substrate.MaxText
+		fallback := false
+		for e, err := range events {
+			switch is := e.(type) {
+			case substrate.Usage:
+				is.Agent, fallback = t.version, is.Fallback
+				e = is
+			case substrate.Text:
+				answer.WriteString(string(is))
+			case substrate.Done:
+				err = t.sign(ctx, r, identity.Sum([]byte(answer.String())), fallback)
+			}
+			if err != nil {
+				e = nil
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// sign signs the entry of a model's answer, unless the host itself asks or what
+// answers is no model.
+func (t *thinker) sign(ctx context.Context, r *substrate.Request, answer identity.Hash, fallback bool) error {
+	request := r.ID()
+	if request.IsZero() || !t.spec.Thinks() {
+		return nil
+	}
+	model := t.config.Agent.Model
+	if fallback {
+		model = t.config.Agent.FallbackModel
+	}
+	return t.vacants.Entries(ctx, LogEntry{ID: r.Vacant, Kind: logbook.KindInference, Payload: logbook.Inference{
+		Caller: r.Caller, Request: request, Prompt: identity.Sum([]byte(r.Text())), Response: answer,
+		Substrate: t.spec.Kind, Model: model, Agent: t.version, Time: t.vacants.now(),
+	}.Payload()}, LogEntry{})
 }

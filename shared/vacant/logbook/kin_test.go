@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -156,7 +157,9 @@ func TestFamilyEntryPayloads(t *testing.T) {
 		"AGGREGATE with results": {Aggregation{[]identity.ID{child, child}, []identity.Hash{one, one}, []identity.Hash{two, two}, one}.Payload(), `{"child_ids":["C","C"],"n_results":2,"result_hash":"1","result_hashes":["2","2"],"task_hashes":["1","1"]}`},
 		"AGGREGATE of nothing":   {Aggregation{}.Payload(), `{"child_ids":[],"n_results":0}`},
 		"GRADUATED":              {Graduation{parent, child, "review"}.Payload(), `{"capability_text":"review","child_id":"C","parent_id":"P"}`},
-		"PLAN_CHANGED":           {PlanChanged(one), `{"plan_hash":"` + one.String() + `"}`},
+		"INFERENCE_EVENT": {Inference{Caller: parent, Request: one, Prompt: one, Response: two, Substrate: "ollama", Model: "m", Agent: 3, Time: time.UnixMicro(1_500_000)}.Payload(),
+			`{"caller":"P","kind":"INFERENCE_EVENT","model_id":"m","prompt_hash_hex":"1","proof":{"agent_version":3},"request_envelope_id_hex":"1","response_hash_hex":"2","substrate":"ollama","ts":1.5}`},
+		"PLAN_CHANGED": {PlanChanged(one), `{"plan_hash":"` + one.String() + `"}`},
 	} {
 		want := strings.NewReplacer(`"P"`, `"`+parent.String()+`"`, `"C"`, `"`+child.String()+`"`, `"S"`, `"`+second.String()+`"`,
 			`"1"`, `"`+one.String()+`"`, `"2"`, `"`+two.String()+`"`).Replace(c.want)
@@ -177,6 +180,16 @@ func TestFamilyEntriesRoundTrip(t *testing.T) {
 		got, err := ParseBirth(want.Payload())
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("ParseBirth() = %v (-want +got):\n%s", err, diff)
+		}
+	}
+	thought := Inference{Caller: parent, Request: identity.Hash{1}, Prompt: identity.Hash{2}, Response: identity.Hash{3}, Substrate: "s", Model: "m", Agent: 4}
+	if got, err := ParseInference(thought.Payload()); err != nil || got != thought {
+		t.Errorf("ParseInference() = %+v, %v, want %+v", got, err, thought)
+	}
+	for _, wrong := range []string{`{}`, `[]`, strings.Replace(string(thought.Payload()), `"agent_version":4`, `"agent_version":-1`, 1),
+		strings.Replace(string(thought.Payload()), `"agent_version":4`, `"agent_version":"4"`, 1), strings.Replace(string(thought.Payload()), parent.String(), "x", 1)} {
+		if got, err := ParseInference([]byte(wrong)); err == nil {
+			t.Errorf("ParseInference(%s) = %+v, want a refusal", wrong, got)
 		}
 	}
 	for _, want := range []Spawn{{Child: child, Path: "D2"}, {Child: child, Path: "D4", Secondary: &second}} {
@@ -265,6 +278,7 @@ func FuzzWhatIsToldOfKinIsToldAgain(f *testing.F) {
 	f.Add(Spawn{Child: child, Path: "D4", Secondary: &parent}.Payload())
 	f.Add(Graduation{parent, child, "x"}.Payload())
 	f.Add(PlanChanged(identity.Hash{1}))
+	f.Add(Inference{Caller: parent, Substrate: "s", Model: "m"}.Payload())
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		if b, err := ParseBirth(payload); err == nil {
 			if again, err := ParseBirth(b.Payload()); err != nil || string(again.Payload()) != string(b.Payload()) {
@@ -279,6 +293,11 @@ func FuzzWhatIsToldOfKinIsToldAgain(f *testing.F) {
 		if g, err := ParseGraduation(payload); err == nil {
 			if again, err := ParseGraduation(g.Payload()); err != nil || again != g {
 				t.Errorf("ParseGraduation(%s) = %+v, %v, want it again", g.Payload(), again, err)
+			}
+		}
+		if i, err := ParseInference(payload); err == nil {
+			if again, err := ParseInference(i.Payload()); err != nil || again != i {
+				t.Errorf("ParseInference(%s) = %+v, %v, want it again", i.Payload(), again, err)
 			}
 		}
 		if h, err := ParsePlanChanged(payload); err == nil {

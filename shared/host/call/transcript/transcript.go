@@ -60,6 +60,7 @@ type Decision struct {
 	Hash     identity.Hash
 	Text     Text
 	Took     time.Duration // whole milliseconds
+	Usage    *call.Usage   // what was used; nil if the agent does not say
 	// Cause is why a call is void; nil if it is not known, or not readable any more.
 	Cause *call.Cause
 }
@@ -165,13 +166,13 @@ func (r *reader) told(ctx context.Context, e *Entry, at uint64) error {
 	if err != nil {
 		return err
 	}
-	e.Decision.Position, e.Fate = at, Void
+	e.Decision.Position, e.Decision.Usage, e.Fate = at, a.Usage, Void
 	if a.Kind != call.RowAnswer {
 		e.Decision.Cause, err = r.cause(ctx, a)
 		return err
 	}
 	e.Fate = Answered
-	e.Decision = Decision{Position: at, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Took: a.Took}
+	e.Decision = Decision{Position: at, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Took: a.Took, Usage: a.Usage}
 	text, bound := a.Sealed(r.pair)
 	e.Decision.Text, err = r.text(ctx, text, bound, func(plain []byte) (envelope.Envelope, error) { return a.Envelope(r.pair, plain) })
 	return err

@@ -156,19 +156,19 @@ func (r *run) answer(ctx context.Context) (substrate.Done, error) {
 // One that cannot be reached is not: its adapter has tried again, and the fallback is
 // at the same place.
 func (r *run) turn(ctx context.Context) (substrate.Answer, error) {
-	a, seen, err := r.ask(ctx, r.Model)
+	a, seen, err := r.ask(ctx, r.Model, false)
 	var agent *call.AgentError
 	if err == nil || seen || r.gone || r.Once || !passing(err) || !errors.As(err, &agent) || ctx.Err() != nil {
 		return a, err
 	}
 	if r.Fallback != nil {
-		a, _, err = r.ask(ctx, r.Fallback)
+		a, _, err = r.ask(ctx, r.Fallback, true)
 		return a, err
 	}
 	if agent.After > maxAfter || agent.After > 0 && r.Wait(ctx, agent.After) != nil {
 		return a, err
 	}
-	a, _, err = r.ask(ctx, r.Model)
+	a, _, err = r.ask(ctx, r.Model, false)
 	return a, err
 }
 
@@ -179,8 +179,14 @@ func passing(err error) bool {
 
 // ask reads one turn of a model and yields its events: a text that must be checked
 // not before that. seen reports whether there was any event.
-func (r *run) ask(ctx context.Context, model substrate.Substrate) (a substrate.Answer, seen bool, err error) {
+func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool) (a substrate.Answer, seen bool, err error) {
+	r.used.Turns++
+	r.used.Fallback = fallback
 	before := r.used
+	r.used.Unreported++
+	if err := r.emit(r.used); err != nil {
+		return a, false, err
+	}
 	a, err = substrate.Fold(func(fold func(substrate.Event, error) bool) {
 		for e, err := range model.Infer(ctx, r.request) {
 			if err != nil {
@@ -192,10 +198,15 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate) (a substrate.A
 			case substrate.Thought:
 				err = r.emit(e)
 			case substrate.Usage:
-				r.used = substrate.Usage{In: before.In + e.In, Out: before.Out + e.Out, Cached: before.Cached + e.Cached}
+				r.used = before
+				r.used.In, r.used.Out, r.used.Cached = before.In+max(e.In, 0), before.Out+max(e.Out, 0), before.Cached+max(e.Cached, 0)
 				err = r.emit(r.used)
 			case substrate.ToolCall:
-				err = r.emit(e)
+				r.used.Tools++
+				before.Tools++
+				if err = r.emit(e); err == nil {
+					err = r.emit(r.used)
+				}
 			case substrate.Text:
 				if !r.request.JSON {
 					err = r.text(e)

@@ -19,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -81,7 +82,7 @@ func (h *Fixture) Open(url string) {
 	h.Helper()
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	v := NewVacants(h, h.Store, h.Now, url, vacants.Config{
-		Vault: h.Vault, Substrates: substrate.Kinds{echo.Kind: echo.New}, Wait: noWait,
+		Vault: h.Vault, Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindMock: mock.Kinds()[substrate.KindMock]}, Wait: noWait,
 	})
 	h.Vacants, h.Texts = v, textkeys.New(h.Store, h.Vault, h.Now, rand.Reader, Retention)
 	h.Host = call.New(call.Config{

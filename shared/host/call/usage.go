@@ -1,0 +1,89 @@
+package call
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"sync"
+)
+
+// Usage is what a vacant's agent has used for a call. It is kept in the row that
+// decides the call, in numbers alone.
+type Usage struct {
+	In     uint64 `json:"in"` // tokens, as the provider counts them
+	Out    uint64 `json:"out"`
+	Cached uint64 `json:"cached"` // a part of In
+	Turns  uint64 `json:"turns"`  // requests to a model
+	Tools  uint64 `json:"tools"`  // calls of tools
+	Agent  uint64 `json:"agent_version"`
+	// Fallback: the fallback model, not the first, was asked last.
+	Fallback bool `json:"fallback"`
+	// Unreported is how many turns the provider said nothing of.
+	Unreported uint64 `json:"unreported"`
+}
+
+// meter collects the usage of one call.
+type meter struct {
+	mu    sync.Mutex
+	usage *Usage
+}
+
+type meterKey struct{}
+
+// Note keeps what the behaviour whose context this is has used so far, in place of
+// what was noted before. Elsewhere it does nothing.
+func Note(ctx context.Context, u Usage) {
+	m, ok := ctx.Value(meterKey{}).(*meter)
+	if !ok {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.usage = &u
+}
+
+// noted is the last usage; nil if there is none.
+func (m *meter) noted() *Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.usage
+}
+
+// usedBit, in the kind of a response row, says that the row has a Usage. A row without
+// one has the bytes that it always had.
+const usedBit RowKind = 0x80
+
+// numbers are the fields in their order in a row. Later versions append to them.
+func (u *Usage) numbers() []*uint64 {
+	return []*uint64{&u.In, &u.Out, &u.Cached, &u.Turns, &u.Tools, &u.Agent, &u.Unreported}
+}
+
+// appendUsage appends the number of numbers, the numbers, and a byte of flags.
+func appendUsage(b []byte, u *Usage) []byte {
+	all := u.numbers()
+	b = append(b, byte(len(all)))
+	for _, n := range all {
+		b = binary.AppendUvarint(b, min(*n, math.MaxInt64))
+	}
+	flags := byte(0)
+	if u.Fallback {
+		flags |= 1
+	}
+	return append(b, flags)
+}
+
+func (d *reader) usage() *Usage {
+	u := &Usage{}
+	all := u.numbers()
+	if int(d.byte()) != len(all) {
+		d.bad = true
+		return u
+	}
+	for _, n := range all {
+		*n = d.uvarint(math.MaxInt64)
+	}
+	flags := d.byte()
+	d.bad = d.bad || flags > 1
+	u.Fallback = flags == 1
+	return u
+}
