@@ -261,7 +261,14 @@ func (t *thinker) signed(ctx context.Context, r *substrate.Request, events iter.
 		for e, err := range events {
 			switch is := e.(type) {
 			case substrate.Usage:
-				is.Agent, fallback = t.version, is.Fallback
+				fallback = is.Fallback
+				if !t.spec.Thinks() {
+					if is.Unreported > 0 {
+						continue // it says nothing of what it uses
+					}
+					is.Turns = 0
+				}
+				is.Agent = t.version
 				e = is
 			case substrate.Text:
 				answer.WriteString(string(is))

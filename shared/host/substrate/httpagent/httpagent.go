@@ -1,5 +1,5 @@
 // Package httpagent is the substrate behind an HTTP endpoint: it POSTs the
-// question as JSON and accepts the answer as JSON or plain text.
+// question as JSON and accepts the answer as JSON, plain text or server-sent events.
 //
 // The invariant: the request contains the members of the question and nothing
 // else: no envelope, no signature, no key, no header chosen by the caller.
@@ -7,8 +7,10 @@
 package httpagent
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"mime"
 	"net/http"
 	"strconv"
@@ -19,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/sse"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
@@ -36,44 +39,67 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 		if err := substrate.CheckURL(url); err != nil {
 			return nil, err
 		}
-		return substrate.Func((&agent{client, url}).answer), nil
+		return &agent{client, url}, nil
 	}
 }
 
-// answer POSTs {message, caller, vacant, context_id, history, id, deadline_ms} and returns the text of
-// the answer: member text of a JSON object, or the body if it is text/plain. A
-// timeout is a problem of kind Deadline. SubstrateUnavailable means that the
-// endpoint cannot be reached or is out of order (5xx, 408, 429),
+// Infer POSTs {message, caller, vacant, context_id, history, id, deadline_ms} and gives
+// the answer: members text and usage of a JSON object, a body of text/plain, or the
+// events of text/event-stream. A timeout is a problem of kind Deadline.
+// SubstrateUnavailable means that the endpoint cannot be reached or is out of order
+// (5xx, 408, an event error, a stream without done), SubstrateBusy 429,
 // SubstrateMisconfigured that it may not be reached or answers something else,
 // SubstrateTooLarge that it answers too much. Those say what was expected and what
 // came, and have what it answered as a call.AgentError.
-func (s *agent) answer(ctx context.Context, q substrate.Request) (string, error) {
+func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		events, err := s.ask(ctx, q)
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// ask returns the whole answer. Nothing shows it before its end yet, so it is read at
+// once.
+func (s *agent) ask(ctx context.Context, q substrate.Request) ([]substrate.Event, error) {
 	r, err := substrate.WhileRefused(ctx, func() (outbound.Reply, error) {
 		return s.client.Do(ctx, outbound.Vacant(q.Vacant), outbound.Request{
 			Method: http.MethodPost, URL: s.url, Body: appendQuestion(ctx, nil, q),
-			Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain"}},
+			Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain, text/event-stream"}},
 		})
 	})
 	if err != nil {
-		return "", substrate.Unreached(err)
+		return nil, substrate.Unreached(err)
 	}
-	text, err := read(&r)
+	events, err := read(&r)
 	if err != nil {
-		return "", &call.AgentError{Status: r.Status, Body: substrate.Excerpt(r.Body), Err: err}
+		err = &call.AgentError{Status: r.Status, After: substrate.RetryAfter(r.Header), Body: substrate.Excerpt(r.Body), Err: err}
 	}
-	return text, nil
+	return events, err
 }
 
-// read is the text of a reply.
-func read(r *outbound.Reply) (string, error) {
+// read is the answer in a reply.
+func read(r *outbound.Reply) ([]substrate.Event, error) {
 	if r.Status != http.StatusOK {
-		return "", substrate.BadStatus(r.Status)
+		return nil, substrate.BadStatus(r.Status)
 	}
-	text, err := textOf(r)
-	if err == nil && len(text) > substrate.MaxText {
-		err = substrate.TooLarge(len(text))
+	events, err := eventsOf(r)
+	size := 0
+	for _, e := range events {
+		if text, ok := e.(substrate.Text); ok {
+			size += len(text)
+		}
 	}
-	return text, err
+	if size > substrate.MaxText {
+		return nil, substrate.TooLarge(size)
+	}
+	return events, err
 }
 
 // appendQuestion appends the request body. history is what was said before, if the
@@ -112,50 +138,131 @@ func appendQuestion(ctx context.Context, b []byte, q substrate.Request) []byte {
 	return append(b, '}')
 }
 
-// textOf extracts the text of a reply by its media type.
-func textOf(r *outbound.Reply) (string, error) {
-	const want = "application/json or text/plain in UTF-8"
+// eventsOf reads a reply by its media type.
+func eventsOf(r *outbound.Reply) ([]substrate.Event, error) {
+	const want = "application/json, text/plain or text/event-stream in UTF-8"
 	header := r.Header.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(header)
 	if err != nil {
-		return "", failed("Content-Type", want, fmt.Sprintf("%.80q", header))
+		return nil, failed("Content-Type", want, fmt.Sprintf("%.80q", header))
 	}
 	switch strings.ToLower(params["charset"]) {
 	case "", "utf-8", "utf8", "us-ascii":
 	default:
-		return "", failed("Content-Type", want, fmt.Sprintf("%.80q", header))
+		return nil, failed("Content-Type", want, fmt.Sprintf("%.80q", header))
 	}
 	switch media {
 	case "application/json":
-		return parse(r.Body)
+		text, usage, err := parse(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		return append(whole(text), usage...), nil
 	case "text/plain":
 		if !utf8.Valid(r.Body) {
-			return "", failed("body", "UTF-8", "other bytes")
+			return nil, failed("body", "UTF-8", "other bytes")
 		}
-		return string(r.Body), nil
+		return append(whole(string(r.Body)), substrate.Stop), nil
+	case "text/event-stream":
+		return stream(r.Body)
 	}
-	return "", failed("Content-Type", want, fmt.Sprintf("%.80q", header))
+	return nil, failed("Content-Type", want, fmt.Sprintf("%.80q", header))
 }
 
-// parse reads member text and ignores other members.
-func parse(body []byte) (string, error) {
-	d := canon.NewDecoder(body, canon.AnswerLimits())
-	text, found := "", false
-	err := d.Document(func(key string) (err error) {
-		if key != "text" {
+// whole is the event of a text; none if there is no text.
+func whole(text string) []substrate.Event {
+	if text == "" {
+		return nil
+	}
+	return []substrate.Event{substrate.Text(text)}
+}
+
+// stream reads events: delta and thought with {"text"}, usage, and at the end done, or
+// error. Others are ignored.
+func stream(body []byte) (all []substrate.Event, err error) {
+	for e, err := range sse.Events(bytes.NewReader(body), len(body)) {
+		if err != nil {
+			return all, failed("stream", "server-sent events", "something else")
+		}
+		switch e.Name {
+		case "delta", "thought":
+			text, _, err := parse(e.Data)
+			switch {
+			case err != nil:
+				return all, err
+			case text == "":
+			case e.Name == "delta":
+				all = append(all, substrate.Text(text))
+			default:
+				all = append(all, substrate.Thought(text))
+			}
+		case "usage":
+			u, err := usage(canon.NewDecoder(e.Data, canon.AnswerLimits()))
+			if err != nil {
+				return all, badUsage(err)
+			}
+			all = append(all, u)
+		case "error":
+			return all, problem.New(problem.SubstrateUnavailable, "the agent's answer ends with an error")
+		case "done":
+			return append(all, substrate.Stop), nil
+		}
+	}
+	return all, problem.New(problem.SubstrateUnavailable, "the agent's answer ends without the event done")
+}
+
+// usage reads {"input_tokens", "output_tokens", "cached_tokens"}, each from 0.
+func usage(d *canon.Decoder) (u substrate.Usage, err error) {
+	err = d.Object(func(key string) error {
+		to := map[string]*int{"input_tokens": &u.In, "output_tokens": &u.Out, "cached_tokens": &u.Cached}[key]
+		if to == nil {
 			return d.Skip()
 		}
-		found = true
-		text, err = d.String()
+		n, err := d.Int64()
+		if err == nil && (n < 0 || n > maxTokens) {
+			err = problem.Invalid(key, fmt.Sprintf("0 to %d", maxTokens), strconv.FormatInt(n, 10))
+		}
+		*to = int(n)
 		return err
 	})
+	return u, err
+}
+
+// maxTokens bounds what an agent reports.
+const maxTokens = 1 << 40
+
+func badUsage(err error) error {
+	return problem.Within(problem.SubstrateMisconfigured, "the agent's usage is not an object of numbers", err)
+}
+
+// parse reads member text, and usage with the end of the answer, and ignores other
+// members.
+func parse(body []byte) (text string, end []substrate.Event, err error) {
+	d := canon.NewDecoder(body, canon.AnswerLimits())
+	found := false
+	err = d.Document(func(key string) (err error) {
+		switch {
+		case key == "text":
+			found = true
+			text, err = d.String()
+			return err
+		case key == "usage" && d.Kind() != canon.Null:
+			u, err := usage(d)
+			if err == nil {
+				end = append(end, u)
+				return nil
+			}
+			return badUsage(err)
+		}
+		return d.Skip()
+	})
 	if err == nil && !found {
-		return "", failed("text", "a string", "nothing")
+		return "", nil, failed("text", "a string", "nothing")
 	}
 	if err != nil {
-		return "", problem.Within(problem.SubstrateMisconfigured, "the agent's answer is not an object with member text", err)
+		return "", nil, problem.Within(problem.SubstrateMisconfigured, "the agent's answer is not an object with member text", err)
 	}
-	return text, nil
+	return text, append(end, substrate.Stop), nil
 }
 
 func failed(what, want, got string) error {

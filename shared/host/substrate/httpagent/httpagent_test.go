@@ -256,3 +256,126 @@ func TestContract(t *testing.T) {
 		return s
 	})
 }
+
+// sent is an event of a stream.
+func sent(name, data string) string { return "event: " + name + "\ndata: " + data + "\n\n" }
+
+func TestAnAnswerMayTellItsThoughtsAndUsage(t *testing.T) {
+	used := substrate.Usage{In: 12, Out: 7, Cached: 3}
+	const usage = `{"input_tokens":12,"output_tokens":7,"cached_tokens":3,"more":[]}`
+	for _, tt := range []struct {
+		what, media, body string
+		want              []substrate.Event
+		fails             problem.Kind
+	}{
+		{"usage", "application/json", `{"usage":` + usage + `,"text":"a"}`, []substrate.Event{substrate.Text("a"), used, substrate.Stop}, 0},
+		{"no usage", "application/json", `{"usage":null,"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Stop}, 0},
+		{"a stream", "text/event-stream; charset=utf-8", ": hi\n\n" + sent("thought", `{"text":"hm"}`) + sent("delta", `{"text":"a"}`) + sent("delta", `{"text":""}`) + sent("delta", `{"text":"b\n"}`) + sent("later", "7") + sent("usage", usage) + sent("done", "{}") + sent("delta", "after"),
+			[]substrate.Event{substrate.Thought("hm"), substrate.Text("a"), substrate.Text("b\n"), used, substrate.Stop}, 0},
+		{"a stream of nothing", "text/event-stream", sent("done", ""), []substrate.Event{substrate.Stop}, 0},
+
+		{"usage that is none", "application/json", `{"usage":7,"text":"a"}`, nil, problem.SubstrateMisconfigured},
+		{"usage below 0", "application/json", `{"usage":{"input_tokens":-1},"text":"a"}`, nil, problem.SubstrateMisconfigured},
+		{"absurd usage", "application/json", `{"usage":{"input_tokens":9e99},"text":"a"}`, nil, problem.SubstrateMisconfigured},
+		{"no done", "text/event-stream", sent("delta", `{"text":"a"}`), []substrate.Event{substrate.Text("a")}, problem.SubstrateUnavailable},
+		{"a cut event", "text/event-stream", sent("delta", `{"text":"a"}`) + "event: done\ndata: x", []substrate.Event{substrate.Text("a")}, problem.SubstrateUnavailable},
+		{"an error", "text/event-stream", sent("delta", `{"text":"a"}`) + sent("error", `{"message":"out of memory"}`) + sent("done", ""), []substrate.Event{substrate.Text("a")}, problem.SubstrateUnavailable},
+		{"a delta that is none", "text/event-stream", sent("delta", "a"), nil, problem.SubstrateMisconfigured},
+		{"streamed usage that is none", "text/event-stream", sent("usage", "[]"), nil, problem.SubstrateMisconfigured},
+		{"too much in all", "text/event-stream", strings.Repeat(sent("delta", `{"text":"`+strings.Repeat("x", 1<<10)+`"}`), 301) + sent("done", ""), nil, problem.SubstrateTooLarge},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			s, _ := open(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", tt.media)
+				_, _ = io.WriteString(w, tt.body)
+			})
+			var got []substrate.Event
+			var failure error
+			for e, err := range s.Infer(t.Context(), substratetest.Question()) {
+				if failure = err; err == nil {
+					got = append(got, e)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			if agent := new(call.AgentError); tt.fails != 0 && (!problem.Is(failure, tt.fails) || !errors.As(failure, &agent) || agent.Status != 200) || tt.fails == 0 && failure != nil {
+				t.Errorf("Infer() ends with %v, want %s and what came", failure, tt.fails)
+			}
+		})
+	}
+}
+
+func TestTheContractByStreams(t *testing.T) {
+	substratetest.Run(t, func(t testing.TB, script substratetest.Script) substrate.Substrate {
+		s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			select {
+			case <-time.After(script.Wait):
+			case <-r.Context().Done():
+				return
+			}
+			if script.Status != 0 {
+				w.WriteHeader(script.Status)
+				_, _ = io.WriteString(w, script.Text)
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			for part := range slices.Chunk([]rune(script.Text), 1000) {
+				b, _ := json.Marshal(map[string]string{"text": string(part)})
+				_, _ = io.WriteString(w, sent("delta", string(b)))
+			}
+			if !script.Cut {
+				_, _ = io.WriteString(w, sent("done", ""))
+			}
+		})
+		return s
+	})
+}
+
+// An agent whose vacant remembers is told what was said before.
+func TestAnAgentIsToldTheHistory(t *testing.T) {
+	var body struct {
+		Message string              `json:"message"`
+		History []map[string]string `json:"history"`
+	}
+	s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "text/plain")
+	})
+	q := substratetest.Question()
+	q.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "a\"b"}, {Role: substrate.Agent, Text: "c"}}, q.Turns...)
+	if _, err := substrate.Fold(s.Infer(t.Context(), q)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]map[string]string{{"role": "caller", "text": "a\"b"}, {"role": "agent", "text": "c"}}, body.History); diff != "" || body.Message != q.Text() {
+		t.Errorf("message %q, history (-want +got):\n%s", body.Message, diff)
+	}
+}
+
+// Whatever an agent streams, an answer ends with one event or one error.
+func FuzzStream(f *testing.F) {
+	f.Add([]byte(sent("thought", `{"text":"a"}`) + sent("usage", `{"input_tokens":1}`) + sent("done", "")))
+	var body []byte
+	s, _ := open(f, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write(body)
+	})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		body = in
+		ends := 0
+		for e, err := range s.Infer(t.Context(), substratetest.Question()) {
+			if _, last := e.(substrate.Done); last || err != nil {
+				ends++
+			}
+			if err != nil && !problem.Of(err).Kind.IsFailure() {
+				t.Errorf("error %v of kind %s", err, problem.Of(err).Kind)
+			}
+		}
+		if ends != 1 {
+			t.Errorf("%d ends, want 1", ends)
+		}
+	})
+}

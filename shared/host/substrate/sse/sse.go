@@ -1,5 +1,5 @@
 // Package sse reads server-sent events (WHATWG HTML §9.2), in which models stream
-// their answers. It keeps the data of events; names, ids and comments are skipped.
+// their answers. It keeps the names and data of events; ids and comments are skipped.
 package sse
 
 import (
@@ -13,27 +13,47 @@ import (
 // ErrTooLong means that an event is longer than the reader takes.
 var ErrTooLong = errors.New("an event is too long")
 
-// Data is the data of each event of r, of at most so many bytes. It is valid until
-// the next. An event that the end of r cuts off is left out.
+// Event is an event with data.
+type Event struct {
+	Name string // "" if it has none
+	Data []byte // valid until the next event
+}
+
+// Data is the data of each event of r; see Events.
 func Data(r io.Reader, most int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
+		for e, err := range Events(r, most) {
+			if !yield(e.Data, err) {
+				return
+			}
+		}
+	}
+}
+
+// Events are the events of r, with data of at most so many bytes. An event that the
+// end of r cuts off is left out, and one without data.
+func Events(r io.Reader, most int) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
 		in := lines{Reader: bufio.NewReader(r)}
 		var data, line []byte
+		name := ""
 		some := false // an event may have empty data
 		for {
 			var err error
 			if line, err = in.next(line[:0], most); err != nil {
 				if err != io.EOF {
-					yield(nil, err)
+					yield(Event{}, err)
 				}
 				return
 			}
 			switch {
 			case len(line) == 0:
-				if some && !yield(data, nil) {
+				if some && !yield(Event{name, data}, nil) {
 					return
 				}
-				data, some = data[:0], false
+				name, data, some = "", data[:0], false
+			case bytes.HasPrefix(line, []byte("event:")):
+				name = string(bytes.TrimPrefix(line[len("event:"):], []byte(" ")))
 			case bytes.HasPrefix(line, []byte("data")):
 				value, ok := bytes.CutPrefix(line[len("data"):], []byte(":"))
 				if !ok && len(line) > len("data") {
@@ -43,7 +63,7 @@ func Data(r io.Reader, most int) iter.Seq2[[]byte, error] {
 					data = append(data, '\n')
 				}
 				if data, some = append(data, bytes.TrimPrefix(value, []byte(" "))...), true; len(data) > most {
-					yield(nil, ErrTooLong)
+					yield(Event{}, ErrTooLong)
 					return
 				}
 			}
