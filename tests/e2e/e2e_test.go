@@ -48,6 +48,7 @@ func TestStories(t *testing.T) {
 			"frontpage": frontPageCommands,
 			"agent":     startAgent,
 			"model":     startModel,
+			"mcp":       startMCP,
 			"listening": listening,
 			"example":   example,
 			"mode":      mode,

@@ -152,7 +152,8 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"include_dirs":  (*reader).folders,
 	"approval_mode": (*reader).unused, "budget": (*reader).free, "daily_budget": (*reader).free,
 	"name": (*reader).unused, "color": (*reader).unused,
-	"secret": (*reader).missing, "mcp_servers": (*reader).missing, "allow": (*reader).missing,
+	"mcp_servers": (*reader).servers,
+	"secret":      (*reader).missing, "allow": (*reader).missing,
 }
 
 // members are those of an agent in JSON.
@@ -321,6 +322,37 @@ func (r *reader) allowed(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
+// servers takes MCP servers by name, each as a URL or as an object with one.
+func (r *reader) servers(a members, key string, value json.RawMessage) error {
+	var byName members
+	if json.Unmarshal(value, &byName) != nil {
+		return &problem.Error{Kind: problem.Usage, Field: key, Want: "servers by name, as NAME: URL", Got: fmt.Sprintf("%.40s", value)}
+	}
+	var all []definition.Server
+	for name, what := range byName {
+		s := definition.Server{Name: name}
+		if json.Unmarshal(what, &s.URL) != nil {
+			var object members
+			_ = json.Unmarshal(what, &object)
+			for member := range object {
+				if member != "url" && member != "type" {
+					return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "a URL alone: a host starts no programs, and sends no headers yet", Got: fmt.Sprintf("%.40q", member)}
+				}
+			}
+			_ = json.Unmarshal(object["url"], &s.URL)
+		}
+		if s.URL == "" {
+			return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "a URL", Got: fmt.Sprintf("%.40s", what)}
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b definition.Server) int { return strings.Compare(a.Name, b.Name) })
+	if len(all) > 0 {
+		a.set(key, all)
+	}
+	return nil
+}
+
 // folders warns of each folder: of one outside of the root because it is left out in
 // any case.
 func (r *reader) folders(_ members, key string, value json.RawMessage) error {
@@ -478,7 +510,7 @@ func Set(agent []byte, settings []string) ([]byte, error) {
 		}
 		delete(m, member)
 		switch text, err := json.Marshal(value); {
-		case !known && key != "system" || key == "tier":
+		case !known && key != "system" || key == "tier" || key == "mcp_servers" && value != "":
 			return nil, problem.New(problem.Usage, "%.40q is not a setting of an agent", key)
 		case err != nil:
 			return nil, problem.Wrap(problem.Usage, err, "%s", key)

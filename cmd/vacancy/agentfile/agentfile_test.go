@@ -47,6 +47,8 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 			"disallowed_tools: Bash\neffort: high\noutput_format: json\nfallback_model: n\nmemory: on\nvacants: [archive, mail]\nprovider: ollama", "",
 			`{"description":"Answers letters","provider":"ollama","model":"m","fallback_model":"n","system":"Be brief.","max_tokens":9,"max_turns":3,"timeout":5,"effort":"high","output_format":"json",` +
 				`"memory":true,"mode":"read-write","allowed_tools":["Grep","Read","Glob"],"disallowed_tools":["Bash"],"vacants":["archive","mail"]}`},
+		{"servers", "model: m\nmcp_servers:\n  files: http://127.0.0.1:9/mcp\n  a_B-1: {type: http, url: https://x.example}", "",
+			`{"provider":"ollama","model":"m","system":"Be brief.","mcp_servers":[{"name":"a_B-1","url":"https://x.example"},{"name":"files","url":"http://127.0.0.1:9/mcp"}]}`},
 		{"the flag goes before the file, and that before the tier", "tier: HIGH\nmodel: m\nbase_url: http://127.0.0.1:8000/v1\neffort: low", "ollama:n", `{"provider":"ollama","model":"n","system":"Be brief.","effort":"low"}`},
 		{"the flag instead of a tier", "tier: HIGH", "ollama:n", `{"provider":"ollama","model":"n","system":"Be brief."}`},
 		{"no model any more", "model: m\neffort: low\nmax_tokens: 5\nfallback_model: n", "echo", `{"provider":"echo","system":"Be brief."}`},
@@ -73,27 +75,32 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 
 func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 	for front, want := range map[string]string{
-		"model: m\nmodle: n":             "modle: expected one of",
-		"model: [a]":                     "model: expected a string",
-		"model: m\nmax_turns: 99":        "max_turns: expected 1 to 64, got 99",
-		"model: m\nmax_turns: many":      "max_turns: expected",
-		"model: m\neffort: huge":         "effort: expected one of low, medium, high",
-		"model: m\nmemory: sometimes":    "memory: expected on or off",
-		"model: m\nvacants: {a: b}":      "vacants: expected a list of texts",
-		"model: m\nvacants: a, a":        "vacants[1]",
-		"model: m\nbudget: lots":         "budget: expected dollars",
-		"model: m\nbudget: -1":           "budget: expected dollars",
-		"model: m\nsecret: key":          "secret: expected none, because this version",
-		"model: m\nallow: [m]":           "allow: expected none, because this version",
-		"model: m\nmcp_servers: {a: {}}": "mcp_servers: expected none, because this version",
-		"tier: LOW":                      "tier: expected a model beside it",
-		"description: x":                 "model: expected one for the provider",
-		"provider: openai\nmodel: m":     "base_url: expected one",
-		"model: m\nmodel: n":             "twice",
-		"- model":                        "expected settings such as model",
-		"":                               "it is empty",
-		"model: *x":                      "neither JSON nor YAML",
-		"model: m\nprovider: echo":       "model: expected none",
+		"model: m\nmodle: n":                         "modle: expected one of",
+		"model: [a]":                                 "model: expected a string",
+		"model: m\nmax_turns: 99":                    "max_turns: expected 1 to 64, got 99",
+		"model: m\nmax_turns: many":                  "max_turns: expected",
+		"model: m\neffort: huge":                     "effort: expected one of low, medium, high",
+		"model: m\nmemory: sometimes":                "memory: expected on or off",
+		"model: m\nvacants: {a: b}":                  "vacants: expected a list of texts",
+		"model: m\nvacants: a, a":                    "vacants[1]",
+		"model: m\nbudget: lots":                     "budget: expected dollars",
+		"model: m\nbudget: -1":                       "budget: expected dollars",
+		"model: m\nsecret: key":                      "secret: expected none, because this version",
+		"model: m\nallow: [m]":                       "allow: expected none, because this version",
+		"model: m\nmcp_servers: {a: {}}":             "mcp_servers.a: expected a URL",
+		"model: m\nmcp_servers: [x]":                 "mcp_servers: expected servers by name",
+		"model: m\nmcp_servers: {a: {command: npx}}": "mcp_servers.a: expected a URL alone",
+		"model: m\nmcp_servers: {a: {url: http://x.example, headers: {a: b}}}": "mcp_servers.a: expected a URL alone",
+		"model: m\nmcp_servers: {a b: http://x.example}":                       "mcp_servers[0].name",
+		"model: m\nmcp_servers: {a: ftp://x.example}":                          "mcp_servers[0].url",
+		"tier: LOW":                  "tier: expected a model beside it",
+		"description: x":             "model: expected one for the provider",
+		"provider: openai\nmodel: m": "base_url: expected one",
+		"model: m\nmodel: n":         "twice",
+		"- model":                    "expected settings such as model",
+		"":                           "it is empty",
+		"model: *x":                  "neither JSON nor YAML",
+		"model: m\nprovider: echo":   "model: expected none",
 	} {
 		_, err := read(t, front, "x", agentfile.Options{})
 		if p := problem.Of(err); err == nil || p.Kind != problem.Usage || !strings.Contains(p.Text(), want) || !strings.Contains(p.Text(), "clerk.md") {
@@ -200,7 +207,7 @@ func TestSettingsAreChangedOneByOne(t *testing.T) {
 		}
 	}
 	for settings, want := range map[string]string{
-		"modle=n": "modle", "tier=LOW": "tier", "max_turns=many": "max_turns", "max_turns=99": "max_turns", "memory=maybe": "memory", "model=": "model", "secret=x": "secret", "provider=echo": "model",
+		"modle=n": "modle", "tier=LOW": "tier", "max_turns=many": "max_turns", "max_turns=99": "max_turns", "memory=maybe": "memory", "model=": "model", "secret=x": "secret", "mcp_servers=x": "mcp_servers", "provider=echo": "model",
 	} {
 		if got, err := agentfile.Set([]byte(agent), strings.Split(settings, "|")); err == nil || !strings.Contains(problem.Of(err).Text(), want) {
 			t.Errorf("%s: %s, %v; want a refusal that names %s", settings, got, err, want)

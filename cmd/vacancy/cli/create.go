@@ -28,9 +28,10 @@ The substrate answers the calls. "echo" repeats the message. "http:URL" posts it
 agent ("vacancy help agent-contract"), which is asked once whether it is there.
 On a machine of your own, "ollama:MODEL" asks a model of Ollama, and "openai:URL#MODEL" one
 of another server that speaks OpenAI's chat completions at URL/chat/completions, without a
-key. In "dev", "mock" plays a script. "composite" delegates each call to children of the vacant: create them with "vacancy
-spawn", and set with "vacancy plan set NAME FILE" what it asks them. Without a plan a
-composite answers nothing.
+key. "mcp:URL#TOOL" calls a tool of an MCP server. In "dev", "mock" plays a script.
+"composite" delegates each call to children of the vacant: create them with "vacancy spawn",
+and set with "vacancy plan set NAME FILE" what it asks them. Without a plan a composite
+answers nothing.
 
 --from hosts an agent that is a file ("vacancy help agent-files"): NAME is the file's name
 unless you give one, the capability its description, and --substrate goes before what it

@@ -105,10 +105,12 @@ what its model is told.
 "vacancy update NAME --from FILE" makes its next version.
 
     description       what it can do; the vacant's capability, unless --capability is given
-    provider          ollama, openai (a server that speaks its chat completions), http, echo,
-                      and mock in "dev"; without one openai if there is a base_url, else ollama
-    base_url          of openai, such as http://127.0.0.1:8000/v1; of http the whole URL
-    model             the model's name
+    provider          ollama, openai (a server that speaks its chat completions), http, mcp,
+                      echo, and mock in "dev"; without one openai if there is a base_url, else
+                      ollama
+    base_url          of openai, such as http://127.0.0.1:8000/v1, and of mcp; of http the whole
+                      URL
+    model             the model's name; of mcp the tool that answers
     fallback_model    asked instead for a turn at which the model is overloaded or out of
                       order; without one the model is asked once more
     max_tokens        how much the model may say in a turn; 1 to 1048576
@@ -119,9 +121,11 @@ what its model is told.
     memory            on or off: whether it is told the last 20 exchanges of the caller's
                       thread (context id)
     vacants           vacants of this host that it may ask, each a tool vacant__NAME
+    mcp_servers       MCP servers, as NAME: URL, whose tools it is offered: mcp__NAME__TOOL
     tools             the only tools that it may use; allowed_tools means the same
     disallowed_tools  tools that it may not use in any case
-    mode              read-only, without tools that change something, or read-write
+    mode              read-only, without tools that change something (of MCP those without
+                      readOnlyHint), or read-write
 
 Lists may be texts with commas. --substrate KIND:MODEL goes before provider, base_url and
 model. An agent for one provider alone is PROVIDER/NAME.md beside NAME.md. What a file asks

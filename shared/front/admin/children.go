@@ -73,24 +73,11 @@ func (d *api) result(w http.ResponseWriter, r *http.Request, spec vacants.SpawnS
 // makeChild makes the child. A child that inherits the substrate of a parent
 // with a plan gets echo.
 func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, error) {
-	thinks := spec.Substrate
-	if spec.Agent != nil {
-		s, err := spec.Agent.Spec()
-		if err != nil {
-			return Spawned{}, err
-		}
-		thinks = s.String()
+	reached, err := d.endpoints(ctx, &spec)
+	if err != nil {
+		return Spawned{}, err
 	}
-	if thinks == "" {
-		parent, err := d.Vacants.Get(ctx, spec.Parent)
-		if err != nil {
-			return Spawned{}, err
-		}
-		if thinks = parent.Substrate; thinks == plan.Kind { // the plan belongs to the parent
-			thinks, spec.Substrate = defaultSubstrate, defaultSubstrate
-		}
-	}
-	if err := reaches(&spec, thinks); err != nil {
+	if err := reaches(&spec, reached); err != nil {
 		return Spawned{}, err
 	}
 	rec, m, err := d.Vacants.Spawn(ctx, spec)
@@ -100,21 +87,50 @@ func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, e
 	return Spawned{Vacant: vacantOf(&rec), Manifest: Manifest{Manifest: m.Blob()}}, nil
 }
 
-// reaches allows a child to reach its own substrate's endpoint: it adds the
-// endpoint to the tools of a child that reaches only its tools, and of one
-// without a policy. A child that may reach nothing could never answer.
-func reaches(spec *vacants.SpawnSpec, thinks string) error {
-	s, err := substrate.Parse(thinks)
-	at := s.Endpoint()
-	if err != nil || at == "" {
-		return nil // opening it reports what is wrong
+// endpoints are the URLs that the child's agent sends requests to. A child that would
+// have its parent's plan gets the default substrate.
+func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string, error) {
+	agent := spec.Agent
+	switch {
+	case agent != nil:
+	case spec.Substrate != "":
+		s, err := substrate.Parse(spec.Substrate)
+		if at := s.Endpoint(); err == nil && at != "" {
+			return []string{at}, nil
+		}
+		return nil, nil // opening it reports what is wrong
+	default:
+		parent, err := d.Vacants.Get(ctx, spec.Parent)
+		if err != nil {
+			return nil, err
+		}
+		if parent.Substrate == plan.Kind { // the plan belongs to the parent
+			spec.Substrate = defaultSubstrate
+			return nil, nil
+		}
+		a, err := d.Vacants.Agent(ctx, &parent, 0)
+		if err != nil {
+			return nil, err
+		}
+		agent = &a
 	}
-	switch spec.Outbound {
-	case composite.NoExternal:
+	return agent.Endpoints(), nil
+}
+
+// reaches allows a child to reach its own endpoints: it adds them to the tools of a
+// child that reaches only its tools, and of one without a policy. A child that may
+// reach nothing could never answer.
+func reaches(spec *vacants.SpawnSpec, endpoints []string) error {
+	switch {
+	case len(endpoints) == 0:
+	case spec.Outbound == composite.NoExternal:
 		return problem.Invalid("outbound", "parent-permitted or unrestricted for a child whose substrate is at a URL, which could not answer else", string(spec.Outbound))
-	case composite.ParentPermitted:
-		if !slices.Contains(spec.Tools, at) {
-			spec.Tools = append(slices.Clone(spec.Tools), at)
+	case spec.Outbound == composite.ParentPermitted:
+		spec.Tools = slices.Clone(spec.Tools)
+		for _, at := range endpoints {
+			if !slices.Contains(spec.Tools, at) {
+				spec.Tools = append(spec.Tools, at)
+			}
 		}
 	}
 	return nil

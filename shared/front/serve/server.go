@@ -41,6 +41,8 @@ type Config struct {
 	Substrates substrate.Kinds
 	// Models makes the substrates that send requests as their vacants; nil: none.
 	Models func(*outbound.Client) substrate.Kinds
+	// Servers opens the MCP servers of agents; nil: this host reaches none.
+	Servers func(*outbound.Client) loop.Servers
 	// URL is the base URL, as callers reach the host; "" means the URL that PUT
 	// /v1/admin/host stores.
 	URL string
@@ -104,12 +106,17 @@ func (h Config) Open() (*Server, error) {
 	if h.Models != nil {
 		maps.Copy(kinds, h.Models(client))
 	}
+	var servers loop.Servers
+	if h.Servers != nil {
+		servers = h.Servers(client)
+	}
 	composites := delegation.New(delegation.Config{Store: h.Store, Substrates: kinds, Now: h.Now, Rand: h.Rand, Guard: guard})
 	directory := vacants.New(vacants.Config{
 		Records: records, Registry: reg, Vault: h.Vault, Substrates: kinds, Rand: h.Rand, Identity: h.Identity,
 		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
 			return composites.Answer(ctx, v, calls, q)
 		},
+		Servers: servers,
 		Colleagues: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
 			return composites.Colleagues(ctx, v, calls, asker, asked)
 		},

@@ -16,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -35,6 +36,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -125,7 +127,7 @@ func Open(c Config) (*Host, error) {
 	c.Log = slog.New(counted)
 	host := &Host{Store: file, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second)}
 	server, err := serve.Config{
-		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, Substrates: c.Substrates, Models: openai.Kinds,
+		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, Substrates: c.Substrates, Models: models, Servers: mcp.Servers,
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
 		Reindex:   http.HandlerFunc(host.reindex),
@@ -136,6 +138,13 @@ func Open(c Config) (*Host, error) {
 	}
 	host.Server = server
 	return host, nil
+}
+
+// models are the substrates that a host on one machine offers besides.
+func models(client *outbound.Client) substrate.Kinds {
+	kinds := openai.Kinds(client)
+	maps.Copy(kinds, mcp.Kinds(client))
+	return kinds
 }
 
 // Close wipes keys from memory and unlocks the data file.

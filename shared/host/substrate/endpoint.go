@@ -18,6 +18,9 @@ const (
 	KindOllama = "ollama" // MODEL: OpenAI at OllamaURL
 )
 
+// KindMCP is a tool of an MCP server, named by URL#TOOL.
+const KindMCP = "mcp"
+
 // KindMock answers by a script instead of a model, whose name may be its argument.
 const KindMock = "mock"
 
@@ -45,8 +48,12 @@ func (s Spec) Model() (base, model string, ok bool) {
 // Endpoint is the one URL that the substrate sends requests to, for the vacant's
 // guard and the manifest of a closed child; "" if it sends none.
 func (s Spec) Endpoint() string {
-	if s.Kind == KindHTTP {
+	switch s.Kind {
+	case KindHTTP:
 		return s.Argument
+	case KindMCP:
+		url, _, _ := strings.Cut(s.Argument, "#")
+		return url
 	}
 	base, _, ok := s.Model()
 	if !ok {
@@ -66,7 +73,7 @@ func (s Spec) Family() string {
 	if _, model, ok := s.Model(); ok {
 		return "model:" + strings.ToLower(model)
 	}
-	if s.Kind != KindHTTP {
+	if s.Kind != KindHTTP && s.Kind != KindMCP {
 		return s.String()
 	}
 	u, err := url.Parse(s.Argument)

@@ -24,6 +24,11 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`()[A-Za-z0-9+/_=-]{32,}`),
 }
 
+// Cut is the beginning of a text, at most so many bytes of UTF-8.
+func Cut(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
 // Excerpt is the beginning of what an agent answered, for its operator: without
 // what looks like a secret, in one line, at most MaxExcerpt bytes.
 func Excerpt(body []byte) string {

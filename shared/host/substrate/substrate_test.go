@@ -142,6 +142,7 @@ func TestSpecsNameTheirEndpointAndFamily(t *testing.T) {
 		"ollama:qwen":                          {"http://127.0.0.1:11434/v1/chat/completions", "model:qwen"},
 		"openai:http://127.0.0.1:8000/v1":      {"", "openai:http://127.0.0.1:8000/v1"},
 		"ollama":                               {"", "ollama"},
+		"mcp:https://Tools.example/mcp#answer": {"https://Tools.example/mcp", "mcp:tools.example"},
 	} {
 		s, err := substrate.Parse(in)
 		if got := [2]string{s.Endpoint(), s.Family()}; err != nil || got != want {

@@ -117,6 +117,9 @@ func (v *Directory) checkAgent(a *definition.Agent) error {
 	if _, err = v.Substrates.Open(spec); err != nil {
 		return err
 	}
+	if len(a.MCPServers) > 0 && v.Servers == nil {
+		return problem.Invalid("mcp_servers", "none, as this host reaches no MCP servers", "some")
+	}
 	if other, ok := a.Fallback(); ok {
 		_, err = v.Substrates.Open(other)
 	}
@@ -241,14 +244,42 @@ type thinker struct {
 
 // Infer lets the agent answer, with the tools that it has at this moment.
 func (t *thinker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
-	c := t.config
-	if len(t.asked) > 0 && t.calls != nil && t.vacants.Colleagues != nil {
-		var err error
-		if ctx, c.Tools, err = t.vacants.Colleagues(ctx, t.vacants, t.calls, r.Vacant, t.asked); err != nil {
-			return func(yield func(substrate.Event, error) bool) { yield(nil, err) }
+	return func(yield func(substrate.Event, error) bool) {
+		ctx, tools, done, err := t.tools(ctx, r.Vacant)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer done()
+		c := t.config
+		c.Tools = tools
+		t.signed(ctx, &r, loop.New(c).Infer(ctx, r))(yield)
+	}
+}
+
+// tools are what the agent may use for a call by the returned context. done ends what
+// was opened for them.
+func (t *thinker) tools(ctx context.Context, vacant identity.ID) (_ context.Context, all []loop.Tool, done func(), err error) {
+	done = func() {}
+	if t.calls == nil {
+		return ctx, nil, done, nil
+	}
+	if len(t.asked) > 0 && t.vacants.Colleagues != nil {
+		if ctx, all, err = t.vacants.Colleagues(ctx, t.vacants, t.calls, vacant, t.asked); err != nil {
+			return ctx, nil, nil, err
 		}
 	}
-	return t.signed(ctx, &r, loop.New(c).Infer(ctx, r))
+	if servers := t.config.Agent.MCPServers; len(servers) > 0 {
+		if t.vacants.Servers == nil {
+			return ctx, nil, nil, problem.New(problem.SubstrateMisconfigured, "this host reaches no MCP servers")
+		}
+		var more []loop.Tool
+		if more, done, err = t.vacants.Servers(ctx, vacant, servers); err != nil {
+			return ctx, nil, nil, err
+		}
+		all = append(all, more...)
+	}
+	return ctx, all, done, nil
 }
 
 // signed tells the version of the agent with what it used, and signs into its vacant's

@@ -161,9 +161,11 @@ func (b *newChild) planManifest(spec substrate.Spec) error {
 		if closed {
 			m.Outbound = composite.NoExternal
 		}
-		if at := spec.Endpoint(); closed && at != "" {
-			m.Outbound = composite.ParentPermitted
-			tools = appendOnce(tools, at)
+		if closed {
+			for _, at := range endpoints(spec, b.agent) {
+				m.Outbound = composite.ParentPermitted
+				tools = appendOnce(tools, at)
+			}
 		}
 		if !closed && b.limit() != "" {
 			m.Outbound = b.limit()
@@ -220,6 +222,18 @@ func (b *newChild) limit() composite.Outbound {
 // noExternal orders policies from the strictest.
 func noExternal(o composite.Outbound) int {
 	return slices.Index([]composite.Outbound{composite.NoExternal, composite.ParentPermitted, composite.Unrestricted}, o)
+}
+
+// endpoints are the URLs that a substrate, or its agent if it has one, sends requests
+// to.
+func endpoints(s substrate.Spec, a *definition.Agent) []string {
+	switch {
+	case a != nil:
+		return a.Endpoints()
+	case s.Endpoint() != "":
+		return []string{s.Endpoint()}
+	}
+	return nil
 }
 
 func appendOnce(list []string, one string) []string {

@@ -206,21 +206,38 @@ func (v *Directory) isThat(ctx context.Context, r *Record, s *SpawnSpec) (same b
 	if err != nil {
 		return false, m, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: its birth is not readable", r.ID.Short())
 	}
+	reached, err := v.reachedAtBirth(ctx, r)
+	if err != nil {
+		return false, m, err
+	}
 	same = birthEntry.BirthPath == s.Path && b.Path == string(s.Path) && b.Rule == s.Rule &&
 		(s.Capability == "" || d.Graduated || s.Capability == r.Capability) &&
 		(s.Substrate == "" || isSubstrate(r.Substrate, s.Substrate)) &&
 		(s.Reach == "" || s.Reach == birthEntry.Reachability) && (s.Outbound == "" || s.Outbound == birthEntry.Outbound) &&
-		(s.With == nil || b.Secondary != nil && *b.Secondary == *s.With) && s.hasTools(birthEntry, r.Substrate)
+		(s.With == nil || b.Secondary != nil && *b.Secondary == *s.With) && s.hasTools(birthEntry, reached)
 	return same, d.Manifest, nil
 }
 
-// hasTools reports whether m lists exactly the tools that s describes.
-func (s *SpawnSpec) hasTools(m *composite.Manifest, thinks string) bool {
+// reachedAtBirth are the endpoints of r's first agent, or of its substrate.
+func (v *Directory) reachedAtBirth(ctx context.Context, r *Record) ([]string, error) {
+	spec, err := substrate.Parse(r.Substrate)
+	if err != nil || r.Agent == 0 {
+		return endpoints(spec, nil), err
+	}
+	a, err := v.agentVersion(ctx, r.ID, 1)
+	return endpoints(spec, &a), err
+}
+
+// hasTools reports whether m lists exactly the tools that s describes, and those that
+// the child reaches.
+func (s *SpawnSpec) hasTools(m *composite.Manifest, reached []string) bool {
 	asked, got := s.Tools, m.Added
 	if s.Path == closedPath {
 		got = m.Tools()
-		if spec, err := substrate.Parse(thinks); err == nil && spec.Endpoint() != "" && s.Outbound == "" {
-			asked = appendOnce(slices.Clone(asked), spec.Endpoint())
+		for _, at := range reached {
+			if s.Outbound == "" {
+				asked = appendOnce(slices.Clone(asked), at)
+			}
 		}
 	} else {
 		asked = without(asked, m.Inherited)

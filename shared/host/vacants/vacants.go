@@ -42,6 +42,8 @@ type Config struct {
 	// Composites answers for vacants with a plan; nil: this host has no
 	// composites.
 	Composites Composites
+	// Servers opens the MCP servers of agents; nil: an agent that has some fails.
+	Servers loop.Servers
 	// Colleagues are the tools of agents that may ask other vacants; nil: they are
 	// offered none.
 	Colleagues Colleagues

@@ -29,8 +29,8 @@ type Agent struct {
 	// Provider is the kind of the substrate; "": openai if there is a BaseURL, else
 	// ollama.
 	Provider string `json:"provider,omitempty"`
-	BaseURL  string `json:"base_url,omitempty"` // of openai; the whole URL of http
-	Model    string `json:"model,omitempty"`
+	BaseURL  string `json:"base_url,omitempty"` // of openai and mcp; the whole URL of http
+	Model    string `json:"model,omitempty"`    // of mcp the tool
 	// FallbackModel answers, at the same provider, where Model is overloaded or out
 	// of order.
 	FallbackModel string           `json:"fallback_model,omitempty"`
@@ -49,8 +49,16 @@ type Agent struct {
 	// Vacants are those of this host that it may ask, by id; by name until the
 	// agent is set.
 	Vacants []string `json:"vacants,omitempty"`
+	// MCPServers are those whose tools it is offered.
+	MCPServers []Server `json:"mcp_servers,omitempty"`
 	// Warnings are what its file says and this host does not do.
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Server is an MCP server at a URL. Its name begins the names of its tools.
+type Server struct {
+	Name string `json:"name"` // of a-z A-Z 0-9 _ -, at most 32
+	URL  string `json:"url"`
 }
 
 // Format is the form of an answer.
@@ -79,6 +87,8 @@ const (
 	MaxTokens       = 1 << 20
 	MaxTimeout      = 900 // seconds
 	MaxVacants      = 32
+	MaxServers      = 8
+	maxServerName   = 32
 	maxList         = 128 // members of any other list
 	maxText         = 1 << 10
 )
@@ -125,6 +135,8 @@ func Parse(data []byte) (a Agent, err error) {
 			a.DisallowedTools, err = list(d, key, maxList)
 		case "vacants":
 			a.Vacants, err = list(d, key, MaxVacants)
+		case "mcp_servers":
+			a.MCPServers, err = servers(d, key)
 		case "warnings":
 			a.Warnings, err = list(d, key, maxList)
 		default:
@@ -173,6 +185,30 @@ func list(d *canon.Decoder, key string, most int) (all []string, err error) {
 	return all, err
 }
 
+func servers(d *canon.Decoder, key string) (all []Server, err error) {
+	err = d.Array(func(i int) error {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		if i == MaxServers {
+			return problem.Invalid(key, fmt.Sprintf("at most %d", MaxServers), "more")
+		}
+		s := Server{}
+		err := d.Object(func(member string) (err error) {
+			switch member {
+			case "name":
+				s.Name, err = d.String()
+			case "url":
+				s.URL, err = d.String()
+			default:
+				return problem.Invalid(at, "name and url", fmt.Sprintf("%.40q", member))
+			}
+			return err
+		})
+		all = append(all, s)
+		return err
+	})
+	return all, err
+}
+
 // Check checks what the members' types do not. The error names the member.
 func (a *Agent) Check() error {
 	for _, text := range []struct{ field, text string }{
@@ -184,6 +220,9 @@ func (a *Agent) Check() error {
 		if len(text.text) > maxText && text.field != "system" && text.field != "description" {
 			return problem.Invalid(text.field, fmt.Sprintf("at most %d bytes", maxText), strconv.Itoa(len(text.text)))
 		}
+	}
+	if err := a.checkServers(); err != nil {
+		return err
 	}
 	spec, err := a.Spec()
 	if err != nil {
@@ -203,9 +242,38 @@ func (a *Agent) Check() error {
 	return nil
 }
 
+func (a *Agent) checkServers() error {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	for i, s := range a.MCPServers {
+		at := fmt.Sprintf("mcp_servers[%d].", i)
+		twice := slices.ContainsFunc(a.MCPServers[:i], func(other Server) bool { return other.Name == s.Name })
+		if s.Name == "" || len(s.Name) > maxServerName || strings.Trim(s.Name, letters) != "" || twice {
+			return problem.Invalid(at+"name", fmt.Sprintf("1 to %d of a-z A-Z 0-9 _ -, each once", maxServerName), clip(s.Name))
+		}
+		if err := substrate.CheckURL(s.URL); err != nil {
+			e := *problem.Of(err)
+			e.Field = at + "url"
+			return &e
+		}
+	}
+	return nil
+}
+
 // Spec is the substrate of the agent. The error names the member that is missing
 // or too much.
 func (a *Agent) Spec() (substrate.Spec, error) { return a.specOf(a.Model) }
+
+// Endpoints are the URLs that the agent sends requests to: of its substrate, if that
+// is at one, and of its MCP servers.
+func (a *Agent) Endpoints() (all []string) {
+	if spec, err := a.Spec(); err == nil && spec.Endpoint() != "" {
+		all = append(all, spec.Endpoint())
+	}
+	for _, s := range a.MCPServers {
+		all = append(all, s.URL)
+	}
+	return all
+}
 
 // Fallback is the substrate of its FallbackModel; ok is false if it has none.
 func (a *Agent) Fallback() (s substrate.Spec, ok bool) {
@@ -225,7 +293,7 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 		}
 	}
 	wanted := map[string]struct{ url, model bool }{
-		substrate.KindOpenAI: {true, true}, substrate.KindOllama: {false, true}, substrate.KindHTTP: {true, false},
+		substrate.KindOpenAI: {true, true}, substrate.KindOllama: {false, true}, substrate.KindHTTP: {true, false}, substrate.KindMCP: {true, true},
 	}[s.Kind]
 	for _, one := range []struct {
 		field, value string
@@ -239,7 +307,7 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 		}
 	}
 	switch s.Kind {
-	case substrate.KindOpenAI:
+	case substrate.KindOpenAI, substrate.KindMCP:
 		if strings.Contains(a.BaseURL, "#") {
 			return s, problem.Invalid("base_url", "a URL without a fragment", clip(a.BaseURL))
 		}
@@ -263,6 +331,8 @@ func Of(s substrate.Spec) (a Agent, ok bool) {
 		a.BaseURL, a.Model = base, model
 	case s.Kind == substrate.KindHTTP:
 		a.BaseURL = s.Argument
+	case s.Kind == substrate.KindMCP:
+		a.BaseURL, a.Model, _ = strings.Cut(s.Argument, "#")
 	default:
 		a.Model = s.Argument
 	}
@@ -341,6 +411,11 @@ func (a *Agent) Settings() []Setting {
 		}
 	}
 	add("vacants", strings.Join(short, ", "), "none", len(a.Vacants) > 0)
+	names := make([]string, len(a.MCPServers))
+	for i, s := range a.MCPServers {
+		names[i] = s.Name
+	}
+	add("mcp_servers", strings.Join(names, ", "), "none", len(names) > 0)
 	return all
 }
 

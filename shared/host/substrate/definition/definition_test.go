@@ -15,7 +15,7 @@ import (
 
 const whole = `{"description":"Answers","provider":"openai","base_url":"http://127.0.0.1:8000/v1","model":"m","fallback_model":"n",` +
 	`"system":"You\nare","max_tokens":9,"max_turns":2,"timeout":3,"effort":"low","output_format":"json","memory":true,"mode":"read-write",` +
-	`"allowed_tools":["a"],"disallowed_tools":["b"],"vacants":["clerk"],"warnings":["w"]}`
+	`"allowed_tools":["a"],"disallowed_tools":["b"],"vacants":["clerk"],"mcp_servers":[{"name":"files","url":"http://127.0.0.1:9/mcp"}],"warnings":["w"]}`
 
 func TestAnAgentHasOneForm(t *testing.T) {
 	for _, in := range []string{whole, `{"model":"m"}`, `{"provider":"echo"}`, `{"provider":"mock","model":"x","effort":"high"}`, `{"provider":"http","base_url":"http://127.0.0.1:9/a?b#c"}`} {
@@ -56,6 +56,11 @@ func TestWhatAnAgentMayNotSayIsNamed(t *testing.T) {
 		{`{"model":"m","vacants":["a","a"]}`, "vacants[1]", problem.Malformed},
 		{`{"model":"m","vacants":[" "]}`, "vacants[0]", problem.Malformed},
 		{`{"model":"m","system":"\u0000"}`, "system", problem.Malformed},
+		{`{"model":"m","mcp_servers":[{"name":"a","url":"http://x.example"},{"name":"a","url":"http://y.example"}]}`, "mcp_servers[1].name", problem.Malformed},
+		{`{"model":"m","mcp_servers":[{"name":"a b","url":"http://x.example"}]}`, "mcp_servers[0].name", problem.Malformed},
+		{`{"model":"m","mcp_servers":[{"name":"a","url":"file:///etc"}]}`, "mcp_servers[0].url", problem.Malformed},
+		{`{"model":"m","mcp_servers":[{"name":"a","url":"http://me:secret@x.example"}]}`, "mcp_servers[0].url", problem.Malformed},
+		{`{"model":"m","mcp_servers":[{"name":"a","command":"sh"}]}`, "mcp_servers[0]", problem.Malformed},
 		{`{"model":"` + strings.Repeat("m", 2000) + `"}`, "model", problem.Malformed},
 		{`{"model":"m","system":"` + strings.Repeat("x", definition.MaxBlob) + `"}`, "agent", problem.TooLarge},
 		// Small as it came, large in its own form.
@@ -74,6 +79,7 @@ func TestAnAgentNamesItsSubstrate(t *testing.T) {
 		`{"base_url":"http://127.0.0.1:8000/v1","model":"qwen3","fallback_model":"q"}`: {"openai:http://127.0.0.1:8000/v1#qwen3", "openai:http://127.0.0.1:8000/v1#q"},
 		`{"provider":"http","base_url":"https://a.example/x"}`:                         {"http:https://a.example/x", ""},
 		`{"provider":"mock"}`: {"mock", ""},
+		`{"provider":"mcp","base_url":"https://a.example/x","model":"answer"}`: {"mcp:https://a.example/x#answer", ""},
 		`{"provider":"echo"}`: {"echo", ""},
 	} {
 		a, err := definition.Parse([]byte(in))

@@ -25,6 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Limits of a call.
@@ -44,6 +45,10 @@ type Tool struct {
 	// model (problem.Of).
 	Run func(ctx context.Context, r *substrate.Request, arguments json.RawMessage) (string, error)
 }
+
+// Servers opens the MCP servers of a vacant's agent for one call, and returns their
+// tools. done ends what was opened.
+type Servers func(ctx context.Context, vacant identity.ID, servers []definition.Server) (tools []Tool, done func(), err error)
 
 // Config is an agent that is ready to answer. Fallback, Tools and Wait may be nil.
 type Config struct {

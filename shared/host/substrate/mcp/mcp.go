@@ -1,0 +1,333 @@
+// Package mcp reaches MCP servers: for their tools, which agents use (Servers), and for
+// one tool that answers as a substrate (Kinds).
+//
+// The invariants: each request goes out as the vacant, so its guard may refuse it. A
+// server gets what the model or the caller says, and nothing else: no id, no envelope,
+// no key. What a server answers is text for the model.
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Limits of what servers offer.
+const (
+	maxTools       = 128      // of all servers of an agent
+	maxDescription = 4 << 10  // bytes; more is cut
+	maxSchema      = 32 << 10 // bytes; a tool with a larger one is left out
+	maxName        = 64
+)
+
+// Servers opens the servers of a vacant's agent for one call and returns their tools,
+// named mcp__SERVER__TOOL. done ends the sessions. A server that cannot be reached, or
+// may not be, is an error of the kinds of substrate.Unreached: without its tools the
+// agent would do something else.
+func Servers(client *outbound.Client) loop.Servers {
+	return func(ctx context.Context, vacant identity.ID, servers []definition.Server) (tools []loop.Tool, done func(), err error) {
+		offered := make([][]loop.Tool, len(servers))
+		var mu sync.Mutex
+		var sessions []*session
+		done = func() {
+			for _, s := range sessions {
+				s.end()
+			}
+		}
+		g, gctx := errgroup.WithContext(ctx)
+		for i, server := range servers {
+			g.Go(func() error {
+				// A session lives as long as the call, not as the opening of all.
+				s, err := open(ctx, client, vacant, server.URL)
+				if err != nil {
+					return within(server.Name, err)
+				}
+				mu.Lock()
+				sessions = append(sessions, s)
+				mu.Unlock()
+				offered[i], err = s.tools(gctx, server.Name)
+				return within(server.Name, err)
+			})
+		}
+		if err := g.Wait(); err != nil {
+			done()
+			return nil, nil, err
+		}
+		for _, t := range slices.Concat(offered...) {
+			twice := slices.ContainsFunc(tools, func(other loop.Tool) bool { return other.Name == t.Name })
+			if !twice && len(tools) < maxTools {
+				tools = append(tools, t)
+			}
+		}
+		return tools, done, nil
+	}
+}
+
+// within says which server an error is of.
+func within(server string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return problem.Within(problem.Of(err).Kind, "mcp server "+server, err)
+}
+
+// session is a session with a server.
+type session struct {
+	*sdk.ClientSession
+	sent *recorder
+}
+
+// open begins a session. It ends with ctx at the latest.
+func open(ctx context.Context, client *outbound.Client, vacant identity.ID, url string) (*session, error) {
+	sent := &recorder{next: client.As(outbound.Vacant(vacant)).HTTPClient().Transport}
+	c := sdk.NewClient(&sdk.Implementation{Name: "vacancy", Version: "1"}, &sdk.ClientOptions{
+		Logger: slog.New(slog.DiscardHandler), Capabilities: &sdk.ClientCapabilities{},
+	})
+	type opened struct {
+		*sdk.ClientSession
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		s, err := c.Connect(ctx, &sdk.StreamableClientTransport{
+			Endpoint: url, HTTPClient: &http.Client{Transport: sent}, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: outbound.MaxStream,
+		}, nil)
+		done <- opened{s, err}
+	}()
+	select {
+	case got := <-done:
+		if got.err != nil {
+			return nil, sent.failure(ctx, got.err)
+		}
+		return &session{got.ClientSession, sent}, nil
+	case <-ctx.Done(): // the library goes on for seconds, to tell the server
+		go func() {
+			if late := <-done; late.err == nil {
+				late.Close()
+			}
+		}()
+		return nil, sent.failure(ctx, ctx.Err())
+	}
+}
+
+// end ends the session. The server is told beside, because it may take its time; only a
+// host that goes on running uses this package.
+func (s *session) end() { go s.Close() }
+
+// recorder keeps the first failure of a request, which the library only prints, and
+// the status of an answer that is none.
+type recorder struct {
+	next http.RoundTripper
+
+	mu      sync.Mutex
+	failed  error
+	refused *call.AgentError
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	reply, err := r.next.RoundTrip(req)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil:
+		r.failed = cmp.Or(r.failed, err)
+	case reply.StatusCode >= 400 && req.Method == http.MethodPost:
+		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // what of it comes is shown
+		reply.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(said), reply.Body), reply.Body}
+		r.refused = &call.AgentError{
+			Status: reply.StatusCode, After: substrate.RetryAfter(reply.Header), Body: substrate.Excerpt(said), Err: substrate.BadStatus(reply.StatusCode),
+		}
+	}
+	return reply, err
+}
+
+// failure is why a request failed: err is what the library says of it.
+func (r *recorder) failure(ctx context.Context, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var known *problem.Error
+	switch {
+	case errors.As(r.failed, &known):
+		return substrate.Unreached(known)
+	case errors.Is(ctx.Err(), context.Canceled):
+		return problem.Wrap(problem.Canceled, err, "the call was cancelled")
+	case ctx.Err() != nil:
+		return problem.Wrap(problem.Deadline, err, "the server did not answer in time")
+	case r.refused != nil:
+		return r.refused
+	}
+	return problem.New(problem.SubstrateMisconfigured, "it does not speak MCP: %s", substrate.Excerpt([]byte(err.Error())))
+}
+
+// tools are the tools that a server offers.
+func (s *session) tools(ctx context.Context, server string) (all []loop.Tool, err error) {
+	for t, err := range s.Tools(ctx, nil) {
+		if err != nil {
+			return nil, s.sent.failure(ctx, err)
+		}
+		if len(all) == maxTools {
+			break
+		}
+		schema, err := json.Marshal(t.InputSchema)
+		if err != nil || len(schema) > maxSchema || schema[0] != '{' {
+			continue
+		}
+		all = append(all, loop.Tool{
+			Tool:   substrate.Tool{Name: toolName(server, t.Name), Description: substrate.Cut(t.Description, maxDescription), Schema: schema},
+			Writes: t.Annotations == nil || !t.Annotations.ReadOnlyHint,
+			Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
+				return s.use(ctx, t.Name, arguments)
+			},
+		})
+	}
+	return all, nil
+}
+
+// toolName is the name of a tool for models, in the letters that they take.
+func toolName(server, tool string) string {
+	name := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, "mcp__"+server+"__"+tool)
+	return name[:min(len(name), maxName)]
+}
+
+// use calls a tool and returns its text. A tool's own error is one with that text.
+func (s *session) use(ctx context.Context, tool string, arguments any) (string, error) {
+	got, err := s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		return "", s.sent.failure(ctx, err)
+	}
+	text := textOf(got)
+	if got.IsError {
+		return "", problem.New(problem.BehaviourFailed, "%s", cmp.Or(text, "the tool failed and does not say why"))
+	}
+	return text, nil
+}
+
+// textOf is the text of a tool's result; what is no text is named.
+func textOf(r *sdk.CallToolResult) string {
+	var parts []string
+	for _, c := range r.Content {
+		switch c := c.(type) {
+		case *sdk.TextContent:
+			parts = append(parts, c.Text)
+		case *sdk.EmbeddedResource:
+			if c.Resource != nil && c.Resource.Text != "" {
+				parts = append(parts, c.Resource.Text)
+				continue
+			}
+			parts = append(parts, "[a resource that is no text]")
+		case *sdk.ResourceLink:
+			parts = append(parts, "["+c.Name+"]("+c.URI+")")
+		default:
+			parts = append(parts, "[content that is no text]")
+		}
+	}
+	if len(parts) == 0 && r.StructuredContent != nil {
+		if b, err := json.Marshal(r.StructuredContent); err == nil {
+			parts = append(parts, string(b))
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// Kinds is the kind mcp:URL#TOOL. The tool is called with the arguments system_prompt,
+// user_prompt, tools and metadata, as the reference calls it. A server that has no
+// sessions gets the bare call.
+func Kinds(client *outbound.Client) substrate.Kinds {
+	return substrate.Kinds{substrate.KindMCP: func(argument string) (substrate.Substrate, error) {
+		url, tool, _ := strings.Cut(argument, "#")
+		if url == "" || tool == "" || len(tool) > 2*maxName {
+			return nil, problem.Invalid("substrate", "mcp:URL#TOOL, such as mcp:http://127.0.0.1:8000/mcp#answer", fmt.Sprintf("%.80q", argument))
+		}
+		if err := substrate.CheckURL(url); err != nil {
+			return nil, err
+		}
+		return substrate.Func((&answering{client, url, tool}).answer), nil
+	}}
+}
+
+// answering is one tool of a server.
+type answering struct {
+	client    *outbound.Client
+	url, tool string
+}
+
+// arguments are those of the reference's adapter.
+type arguments struct {
+	System   string            `json:"system_prompt"`
+	User     string            `json:"user_prompt"`
+	Tools    []string          `json:"tools"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+func (a *answering) answer(ctx context.Context, r substrate.Request) (string, error) {
+	asked := arguments{System: r.System, User: r.Text(), Tools: []string{}, Metadata: map[string]string{}}
+	s, err := open(ctx, a.client, r.Vacant, a.url)
+	if agent := new(call.AgentError); problem.Is(err, problem.SubstrateMisconfigured) && (!errors.As(err, &agent) || agent.Status < 500) && ctx.Err() == nil {
+		if text, bare := a.bare(ctx, r.Vacant, asked); bare == nil {
+			return text, nil
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	defer s.end()
+	return s.use(ctx, a.tool, asked)
+}
+
+// bare calls the tool without a session.
+func (a *answering) bare(ctx context.Context, vacant identity.ID, asked arguments) (string, error) {
+	body, err := json.Marshal(map[string]any{
+		"jsonrpc": "2.0", "id": "mcp-call", "method": "tools/call", "params": map[string]any{"name": a.tool, "arguments": asked},
+	})
+	if err != nil {
+		return "", problem.Wrap(problem.Internal, err, "")
+	}
+	status, reply, err := a.client.Post(ctx, outbound.Vacant(vacant), a.url, body)
+	if err != nil {
+		return "", substrate.Unreached(err)
+	}
+	if status != http.StatusOK {
+		return "", &call.AgentError{Status: status, Body: substrate.Excerpt(reply), Err: substrate.BadStatus(status)}
+	}
+	var got struct {
+		Text   *string
+		Result *struct{ Text string }
+		Error  json.RawMessage
+	}
+	if err := json.Unmarshal(reply, &got); err != nil || got.Error != nil || got.Text == nil && got.Result == nil {
+		return "", &call.AgentError{Status: status, Body: substrate.Excerpt(reply), Err: problem.New(problem.SubstrateMisconfigured, "the server's answer is no result of a tool")}
+	}
+	if got.Text != nil {
+		return *got.Text, nil
+	}
+	return got.Result.Text, nil
+}
