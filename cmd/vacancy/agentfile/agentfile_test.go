@@ -128,15 +128,15 @@ func TestThePromptHasItsPartsInOrder(t *testing.T) {
 	dir := write(t, map[string]string{
 		"agents/clerk.md":        "---\nmodel: m\n---\nPersona\n@note.md\nmore",
 		"agents/note.md":         "Note",
-		".claude/CLAUDE.md":      "Instructions\n@docs/house.md\n",
-		".claude/docs/house.md":  "House",
+		".claude/CLAUDE.md":      "Instructions\n@docs/home.md\n",
+		".claude/docs/home.md":  "Home",
 		".claude/rules/b.md":     "Rule b",
 		".claude/rules/a.md":     "Rule a",
 		".claude/rules/empty.md": " \n",
 		".claude/rules/no.txt":   "no",
 	})
 	for root, want := range map[string]string{
-		dir: "Instructions\nHouse\n\nPersona\nNote\nmore\n\nRule a\n\nRule b", "": "Persona\nNote\nmore", filepath.Join(dir, "agents"): "Persona\nNote\nmore",
+		dir: "Instructions\nHome\n\nPersona\nNote\nmore\n\nRule a\n\nRule b", "": "Persona\nNote\nmore", filepath.Join(dir, "agents"): "Persona\nNote\nmore",
 	} {
 		f, err := agentfile.Read(filepath.Join(dir, "agents/clerk.md"), agentfile.Options{Root: root})
 		if diff := cmp.Diff(want, f.Agent.System); diff != "" || err != nil {

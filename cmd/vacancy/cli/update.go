@@ -17,6 +17,7 @@ func (a *app) updateCommand() *cobra.Command {
 	var noCheck bool
 	var agent agentFlags
 	var to int
+	var substrate string
 	cmd := &cobra.Command{
 		Use:   "update VACANT [KEY=VALUE...]",
 		Short: "Change a vacant's name, capability, substrate or agent",
@@ -48,11 +49,11 @@ vacant meanwhile, nothing is changed.`,
 					ways++
 				}
 			}
-			if ways != 1 || to < 0 {
+			if ways != 1 || to < 0 || substrate != "" && agent.from == "" {
 				return withHint(problem.New(problem.Usage, "expected settings KEY=VALUE, --from FILE, or --to N from 1, one of them"), "%s --help", cmd.CommandPath())
 			}
 			if ofAgent || len(args) == 1 {
-				file, err := agent.read("")
+				file, err := agent.read(substrate)
 				if err != nil {
 					return err
 				}
@@ -82,6 +83,7 @@ vacant meanwhile, nothing is changed.`,
 		},
 	}
 	agent.add(cmd.Flags())
+	cmd.Flags().StringVar(&substrate, "substrate", "", "with --from: KIND:MODEL, whatever the file says")
 	cmd.Flags().IntVar(&to, "to", 0, "the version of its agent to go back to")
 	noCheckFlag(cmd.Flags(), &noCheck)
 	hostFlags(cmd.Flags(), &w)
