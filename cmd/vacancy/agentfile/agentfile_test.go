@@ -129,7 +129,7 @@ func TestThePromptHasItsPartsInOrder(t *testing.T) {
 		"agents/clerk.md":        "---\nmodel: m\n---\nPersona\n@note.md\nmore",
 		"agents/note.md":         "Note",
 		".claude/CLAUDE.md":      "Instructions\n@docs/home.md\n",
-		".claude/docs/home.md":  "Home",
+		".claude/docs/home.md":   "Home",
 		".claude/rules/b.md":     "Rule b",
 		".claude/rules/a.md":     "Rule a",
 		".claude/rules/empty.md": " \n",
