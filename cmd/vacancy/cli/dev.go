@@ -86,16 +86,11 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) error {
 	if err := checkWork(o.work); err != nil {
 		return err
 	}
-	public, err := listenLoopback(o.listen)
+	h, url, err := a.devHost(o)
 	if err != nil {
 		return err
 	}
-	url := "http://" + public.Addr().String()
-	h := hostRun{
-		data: data, cluster: o.cluster, log: o.log,
-		config:  standalone.Config{URL: url, AllowLoopback: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work},
-		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
-	}
+	h.data = data
 	return a.runHost(ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {
 		ready, err := a.tryDemo(ctx, host, dir, url)
 		if err != nil {
@@ -104,6 +99,20 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) error {
 		ready.Try = ready.suggestions(data != "")
 		return a.show(ready)
 	})
+}
+
+// devHost is a host for this machine alone, and its URL.
+func (a *app) devHost(o devOptions) (hostRun, string, error) {
+	public, err := listenLoopback(o.listen)
+	if err != nil {
+		return hostRun{}, "", err
+	}
+	url := "http://" + public.Addr().String()
+	return hostRun{
+		cluster: o.cluster, log: o.log,
+		config:  standalone.Config{URL: url, AllowLoopback: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work},
+		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
+	}, url, nil
 }
 
 // listenLoopback listens on loopback only: dev has no limits and no accounts

@@ -20,9 +20,9 @@ func (a *app) newCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "new NAME",
-		Short: "Write the beginning of an agent: a program, its test, a README",
-		Long: `Write a program that answers for a vacant, with its test and a README, into the directory
-NAME, or --dir. It needs the language's standard library alone; TypeScript also needs npm,
+		Short: "Write the beginning of an agent: a program, its file, its test, a README",
+		Long: `Write a program that answers for a vacant, with its agent.md, its test and a README, into the
+directory NAME, or --dir. "vacancy watch" runs it. It needs the language's standard library alone; TypeScript also needs npm,
 which fetches tsx. Nothing is overwritten.`,
 		Example: `  vacancy new fox --lang python
   vacancy new fox --lang go --dir agents/fox`,
@@ -60,12 +60,21 @@ type newResult struct {
 	Test     string `json:"test"`
 }
 
+// nameFlag names the vacant for watch, if its folder is called otherwise.
+func (r newResult) nameFlag() string {
+	if filepath.Base(r.Dir) == r.Name {
+		return ""
+	}
+	return " --name " + r.Name
+}
+
 func (r newResult) text(w io.Writer) {
 	fmt.Fprintf(w, "%s is in %s; the function answer in %s is yours to write\n\n", r.Name, printable(r.Dir), r.Program)
 	for _, command := range []string{r.Test, r.Start} {
 		fmt.Fprintf(w, "  (cd %s && %s)\n", shellWord(r.Dir), command)
 	}
-	fmt.Fprintf(w, "\nWhile it runs, in another terminal:\n\n")
+	fmt.Fprintf(w, "\nTo write it while it answers calls; agent.md says what it does:\n\n")
+	fmt.Fprintf(w, "  vacancy watch %s%s\n", shellWord(r.Dir), r.nameFlag())
+	fmt.Fprintf(w, "  vacancy call %s \"hello\"                # in another terminal\n", r.Name)
 	fmt.Fprintf(w, "  vacancy agents check http://127.0.0.1:9000\n")
-	fmt.Fprintf(w, "  vacancy create %s --capability \"what it does\" --substrate http://127.0.0.1:9000\n", r.Name)
 }

@@ -29,14 +29,17 @@ type Language struct {
 	Program string // the file with the function answer
 	Start   string // the command that runs it
 	Test    string // the command that tests it
+	// Marker is the file by which a folder is of the language. Once Installed is there
+	// Run is enough instead of Start; "": Start is.
+	Marker, Installed, Run string
 }
 
 // Languages are the languages by name.
 func Languages() []Language {
 	return []Language{
-		{"go", "main.go", "go run .", "go test ./..."},
-		{"python", "agent.py", "python3 agent.py", "python3 -m unittest"},
-		{"typescript", "agent.ts", "npm install && npm start", "npm install && npm test"},
+		{"go", "main.go", "go run .", "go test ./...", "go.mod", "", ""},
+		{"python", "agent.py", "python3 agent.py", "python3 -m unittest", "agent.py", "", ""},
+		{"typescript", "agent.ts", "npm install && npm start", "npm install && npm test", "package.json", "node_modules", "npm start"},
 	}
 }
 
@@ -106,8 +109,10 @@ func render(l Language, name string) (map[string][]byte, error) {
 		return err
 	}
 	entries, err := fs.ReadDir(files, path.Join("files", l.Name))
-	if err == nil {
-		err = add("files/README.md", "README.md")
+	for _, common := range []string{"README.md", "agent.md"} {
+		if err == nil {
+			err = add("files/"+common, common)
+		}
 	}
 	for _, e := range entries {
 		if err == nil {

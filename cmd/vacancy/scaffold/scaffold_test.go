@@ -30,9 +30,9 @@ func list(t *testing.T, dir string) (names []string) {
 
 func TestEachLanguageIsWritten(t *testing.T) {
 	want := map[string][]string{
-		"go":         {"README.md", "go.mod", "main.go", "main_test.go"},
-		"python":     {"README.md", "agent.py", "test_agent.py"},
-		"typescript": {"README.md", "agent.test.ts", "agent.ts", "package.json"},
+		"go":         {"README.md", "agent.md", "go.mod", "main.go", "main_test.go"},
+		"python":     {"README.md", "agent.md", "agent.py", "test_agent.py"},
+		"typescript": {"README.md", "agent.md", "agent.test.ts", "agent.ts", "package.json"},
 	}
 	got := map[string][]string{}
 	for _, l := range scaffold.Languages() {
