@@ -161,7 +161,10 @@ func used(u *call.Usage) string {
 		return ""
 	}
 	s := fmt.Sprintf(", %d tokens in, %d out", u.In, u.Out)
-	if u.Unreported > 0 {
+	switch {
+	case u.Unreported > 0 && u.In+u.Out == 0:
+		s = ", tokens not reported"
+	case u.Unreported > 0:
 		s += " or more"
 	}
 	if u.Turns > 1 {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -351,8 +352,9 @@ func (w *watching) command() string {
 
 // child is a running program.
 type child struct {
-	cmd  *exec.Cmd
-	done chan struct{}
+	cmd      *exec.Cmd
+	done     chan struct{}
+	stopping atomic.Bool
 }
 
 // begin starts the program; a child without cmd is none.
@@ -380,14 +382,14 @@ func (w *watching) begin(ctx context.Context) *child {
 		w.say("%s: %s", printable(command), printable(err.Error()))
 		return &child{}
 	}
-	c := &child{cmd, make(chan struct{})}
+	c := &child{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		for in := bufio.NewScanner(lines); in.Scan(); {
 			w.say("%s | %s", w.name, printable(in.Text()))
 		}
 		_, _ = io.Copy(io.Discard, lines) // after a line that is too long
-		if err := cmd.Wait(); err != nil && ctx.Err() == nil {
+		if err := cmd.Wait(); err != nil && !c.stopping.Load() {
 			w.say("%s | ended: %s", w.name, printable(err.Error()))
 		}
 	}()
@@ -414,6 +416,7 @@ func (c *child) stop() {
 	if c.cmd == nil {
 		return
 	}
+	c.stopping.Store(true)
 	endGroup(c.cmd, false)
 	select {
 	case <-c.done:
