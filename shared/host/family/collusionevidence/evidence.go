@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -50,6 +51,7 @@ const (
 type Vacants interface {
 	Get(ctx context.Context, id identity.ID) (vacants.Record, error)
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
+	Agent(ctx context.Context, r *vacants.Record, version int) (definition.Agent, error)
 }
 
 // Registry reads children and registrations; *registry.Registry implements it.
@@ -80,10 +82,10 @@ type subject struct {
 	owner  string       // in its signed listing
 	closed bool         // by its manifest, if it is not hosted here
 
-	hosted    bool
-	substrate string
-	composed  bool // its answers combine its children's
-	refs      []callstats.Reference
+	record   vacants.Record // zero unless it is hosted here
+	hosted   bool
+	composed bool // its answers combine its children's
+	refs     []callstats.Reference
 }
 
 // Collect returns the evidence for a graduation of child under parent. Parts
@@ -181,7 +183,7 @@ func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, 
 		return without(o, "it was deleted"), nil
 	}
 	o.Tenant, o.Closed = r.Tenant, r.Closed
-	s.hosted, s.substrate, s.composed = true, r.Substrate, r.Substrate == plan.Kind
+	s.record, s.hosted, s.composed = r, true, r.Substrate == plan.Kind
 	calls, err := callstats.Read(ctx, c.Store, s.id)
 	switch {
 	case problem.Is(err, problem.Damaged):

@@ -35,12 +35,11 @@ func familyOf(text string) string {
 // parent's family could be hidden one plan further down.
 func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
 	if !s.composed {
-		if f := familyOf(s.substrate); f != "" {
-			o.Families = []string{f}
-		} else {
+		var err error
+		if o.Families, err = c.ofAgent(ctx, &s.record, p); err == nil && len(o.Families) == 0 {
 			o.Why[gate.Substrate] = unknown
 		}
-		return nil
+		return err
 	}
 	t := tree{collector: c, readBudget: p, seen: map[identity.ID]bool{s.id: true}}
 	err := t.walk(ctx, s.id, s.parent != nil, 1)
@@ -53,6 +52,37 @@ func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observatio
 		o.Why[gate.Substrate] = composed
 	}
 	return err
+}
+
+// ofAgent are the families of a vacant's substrate and of the model that answers instead
+// of it; none if one of them is not known.
+func (c *Collector) ofAgent(ctx context.Context, r *vacants.Record, p *readBudget) ([]string, error) {
+	first := familyOf(r.Substrate)
+	if first == "" || r.Agent == 0 {
+		return known(first), nil
+	}
+	a, err := c.Vacants.Agent(ctx, r, 0)
+	p.spend(len(a.Blob()))
+	switch {
+	case problem.Is(err, problem.Damaged):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	other, ok := a.Fallback()
+	if !ok || other.Family() == first {
+		return known(first), nil
+	}
+	all := []string{first, other.Family()}
+	slices.Sort(all)
+	return all, nil
+}
+
+func known(family string) []string {
+	if family == "" {
+		return nil
+	}
+	return []string{family}
 }
 
 // tree is the families behind a composite, as far as known.
@@ -131,8 +161,12 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 	case r.Substrate == plan.Kind:
 		return t.walk(ctx, id, true, depth+1)
 	}
-	t.add(r.Substrate)
-	return nil
+	all, err := t.collector.ofAgent(ctx, &r, t.readBudget)
+	if err == nil && len(all) == 0 {
+		t.lacks("a substrate that answers for it is not known")
+	}
+	t.families = append(t.families, all...)
+	return err
 }
 
 func (t *tree) add(spec string) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/family/collusionevidence"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -202,5 +204,28 @@ func TestCostOfATreeIsBounded(t *testing.T) {
 	must(t, err)
 	if err := found.Judge(); !problem.Is(err, problem.Collusion) {
 		t.Errorf("Judge() in strict mode of what is too large = %v, want a refusal", err)
+	}
+}
+
+// A fallback model answers, too, and one model at two servers is one.
+func TestAnAgentIsOfTheFamiliesOfBothItsModels(t *testing.T) {
+	h := newFixture(t)
+	parent := h.create("parent", "echo", "")
+	for i, tt := range []struct {
+		agent definition.Agent
+		want  []string
+	}{
+		{definition.Agent{Model: "a"}, []string{"model:a"}},
+		{definition.Agent{Model: "a", FallbackModel: "B"}, []string{"model:a", "model:b"}},
+		{definition.Agent{Model: "b", FallbackModel: "a"}, []string{"model:a", "model:b"}},
+		{definition.Agent{Model: "a", FallbackModel: "a"}, []string{"model:a"}},
+		{definition.Agent{Provider: "openai", BaseURL: "https://model.example/v1", Model: "A"}, []string{"model:a"}},
+		{definition.Agent{Provider: "http", BaseURL: "https://model.example/v1"}, []string{"http:model.example"}},
+	} {
+		r, _, err := h.vacants.Spawn(h.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: fmt.Sprint("child", i), Capability: "helps", Agent: &tt.agent})
+		must(h, err)
+		if diff := cmp.Diff(tt.want, h.collect(r.ID, parent.ID).Pairs[0].A.Families); diff != "" {
+			t.Errorf("Families of %+v (-want +got):\n%s", tt.agent, diff)
+		}
 	}
 }

@@ -78,7 +78,7 @@ func newFixture(t testing.TB) *fixture {
 	}
 	h.vacants = hosttest.NewVacants(h, h.Store, h.now, "https://host.example", vacants.Config{
 		Vault:      vault,
-		Substrates: substrate.Kinds{echo.Kind: echo.New, "http": speakers, "composite": speakers},
+		Substrates: substrate.Kinds{echo.Kind: echo.New, "http": speakers, "ollama": speakers, "openai": speakers, "composite": speakers},
 	})
 	h.registry = h.vacants.Registry
 	h.texts = textkeys.New(h.Store, vault, h.now, rand.Reader, 30*24*time.Hour)
