@@ -130,6 +130,7 @@ func (h Config) Open() (*Server, error) {
 	records.Forget = func() {
 		calls.Forget()
 		keys.Forget()
+		directory.ForgetAgents()
 		if s, ok := h.Store.(store.Forgetter); ok {
 			s.Forget()
 		}

@@ -20,8 +20,8 @@ const (
 	MaxExchanges  = 20
 	MaxRemembered = 64 << 10 // bytes of both sides together
 	maxLookedAt   = 200      // rows of each of the pair's streams
-	maxRead       = 4 << 20  // bytes of them
-	memoryPage    = 50
+	maxRead       = 1 << 20  // bytes of them: a thread of long texts must not cost megabytes a call
+	memoryPage    = 20
 )
 
 // Exchange is a call of a thread and its answer.

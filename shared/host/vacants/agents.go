@@ -102,6 +102,10 @@ func (v *Directory) agentVersion(ctx context.Context, id identity.ID, version in
 	return a, err
 }
 
+// ForgetAgents drops what this process remembers of agents' versions: in a store that
+// came back from a backup, a version may be another one.
+func (v *Directory) ForgetAgents() { v.agents.Purge() }
+
 // checkAgent makes the checks of a that need no store.
 func (v *Directory) checkAgent(a *definition.Agent) error {
 	if err := a.Check(); err != nil {

@@ -282,3 +282,38 @@ func TestTextThatPosesAsAnAgentIsText(t *testing.T) {
 		}
 	}
 }
+
+// A version of a store that came back from a backup is not the one that was there
+// before.
+func TestAgentsOfAStoreThatCameBackAreReadAgain(t *testing.T) {
+	v := thinking(t)
+	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: played("before")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := func() string {
+		t.Helper()
+		a, err := v.Agent(t.Context(), &r, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Model
+	}
+	if got := model(); got != "before" {
+		t.Fatalf("Agent() = %s", got)
+	}
+	d, err := v.Store.Doc(t.Context(), vacants.AgentKey(r.ID, 1))
+	if err == nil {
+		err = v.Store.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{7}, Data: played("after").Blob()})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := model(); got != "before" {
+		t.Errorf("Agent() = %s, want what was read before", got)
+	}
+	v.ForgetAgents()
+	if got := model(); got != "after" {
+		t.Errorf("Agent() = %s, want what the store has", got)
+	}
+}
