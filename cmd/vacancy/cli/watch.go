@@ -148,9 +148,9 @@ func (w *watching) read() (agentfile.File, error) {
 }
 
 // host starts a host in this process, unless one runs over the data directory. ended
-// is closed when it has ended.
-func (w *watching) host(ctx context.Context) (ended <-chan struct{}, err error) {
-	done := make(chan struct{})
+// gets why it ended, and is closed then.
+func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
+	done := make(chan error, 1)
 	dir, err := w.dataDir(w.data)
 	if err != nil {
 		return nil, err
@@ -167,16 +167,16 @@ func (w *watching) host(ctx context.Context) (ended <-chan struct{}, err error) 
 		return nil, err
 	}
 	h.data, h.log = w.data, logHuman
-	ready, failed := make(chan struct{}), make(chan error, 1)
+	ready := make(chan struct{})
 	go func() {
 		defer close(done)
-		failed <- quiet.runHost(ctx, h, func(context.Context, *standalone.Host, string) error { close(ready); return nil })
+		done <- quiet.runHost(ctx, h, func(context.Context, *standalone.Host, string) error { close(ready); return nil })
 	}()
 	select {
 	case <-ready:
 		w.say("A host over %s listens at %s", printable(dir), url)
 		return done, nil
-	case err := <-failed:
+	case err := <-done:
 		return nil, err
 	}
 }
@@ -218,14 +218,14 @@ func (w *watching) set(ctx context.Context, file agentfile.File) error {
 const watchPause = 150 * time.Millisecond
 
 // run starts the program, and shows calls until ctx ends or the host does.
-func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan struct{}) error {
+func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error) error {
 	seen := w.look()
 	program := w.begin(ctx)
 	defer func() { program.stop() }()
 	for {
 		select {
-		case <-ended:
-			return nil
+		case err := <-ended:
+			return err
 		default:
 		}
 		if err := journal.Next(ctx, w.show); err != nil && ctx.Err() == nil {
