@@ -153,7 +153,7 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"approval_mode": (*reader).unused, "budget": (*reader).free, "daily_budget": (*reader).free,
 	"name": (*reader).unused, "color": (*reader).unused,
 	"mcp_servers": (*reader).servers,
-	"secret":      (*reader).missing, "allow": (*reader).missing,
+	"secret":      (*reader).missing, "allow": (*reader).list,
 }
 
 // members are those of an agent in JSON.

@@ -44,9 +44,9 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 		{"a model", "model: qwen3", "", `{"provider":"ollama","model":"qwen3","system":"Be brief."}`},
 		{"a server", "model: qwen3\nbase_url: http://127.0.0.1:8000/v1", "", `{"provider":"openai","base_url":"http://127.0.0.1:8000/v1","model":"qwen3","system":"Be brief."}`},
 		{"everything", "description: Answers letters\ntier: LOW\nmode: read-write\ntools: Read, Glob\nmodel: m\nmax_turns: 3\nmax_tokens: 9\ntimeout: 5\nallowed_tools: [Grep, Read]\n" +
-			"disallowed_tools: Bash\neffort: high\noutput_format: json\nfallback_model: n\nmemory: on\nvacants: [archive, mail]\nprovider: ollama", "",
+			"disallowed_tools: Bash\neffort: high\noutput_format: json\nfallback_model: n\nmemory: on\nvacants: [archive, mail]\nprovider: ollama\nallow: ollama, openai:m", "",
 			`{"description":"Answers letters","provider":"ollama","model":"m","fallback_model":"n","system":"Be brief.","max_tokens":9,"max_turns":3,"timeout":5,"effort":"high","output_format":"json",` +
-				`"memory":true,"mode":"read-write","allowed_tools":["Grep","Read","Glob"],"disallowed_tools":["Bash"],"vacants":["archive","mail"]}`},
+				`"memory":true,"mode":"read-write","allowed_tools":["Grep","Read","Glob"],"disallowed_tools":["Bash"],"vacants":["archive","mail"],"allow":["ollama","openai:m"]}`},
 		{"servers", "model: m\nmcp_servers:\n  files: http://127.0.0.1:9/mcp\n  a_B-1: {type: http, url: https://x.example}", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","mcp_servers":[{"name":"a_B-1","url":"https://x.example"},{"name":"files","url":"http://127.0.0.1:9/mcp"}]}`},
 		{"the flag goes before the file, and that before the tier", "tier: HIGH\nmodel: m\nbase_url: http://127.0.0.1:8000/v1\neffort: low", "ollama:n", `{"provider":"ollama","model":"n","system":"Be brief.","effort":"low"}`},
@@ -86,7 +86,7 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"model: m\nbudget: lots":                     "budget: expected dollars",
 		"model: m\nbudget: -1":                       "budget: expected dollars",
 		"model: m\nsecret: key":                      "secret: expected none, because this version",
-		"model: m\nallow: [m]":                       "allow: expected none, because this version",
+		"model: m\nallow: [openai]":                  "allow: expected the substrate that answers among them, as ollama, got openai",
 		"model: m\nmcp_servers: {a: {}}":             "mcp_servers.a: expected a URL",
 		"model: m\nmcp_servers: [x]":                 "mcp_servers: expected servers by name",
 		"model: m\nmcp_servers: {a: {command: npx}}": "mcp_servers.a: expected a URL alone",

@@ -124,6 +124,8 @@ what its model is told.
     mcp_servers       MCP servers, as NAME: URL, whose tools it is offered: mcp__NAME__TOOL
     tools             the only tools that it may use; allowed_tools means the same
     disallowed_tools  tools that it may not use in any case
+    allow             all substrates that may ever answer, each KIND or KIND:MODEL, for the card:
+                      a change among them needs no new card
     mode              read-only, without tools that change something (of MCP those without
                       readOnlyHint), or read-write
 

@@ -317,3 +317,43 @@ func TestAgentsOfAStoreThatCameBackAreReadAgain(t *testing.T) {
 		t.Errorf("Agent() = %s, want what the store has", got)
 	}
 }
+
+// What an agent allows is on its vacant's card, which another provider among it does not
+// change.
+func TestTheCardNamesWhatAnAgentAllows(t *testing.T) {
+	v := thinking(t)
+	one := definition.Agent{Provider: "mock", Model: "a", Allow: []string{"mock", "echo"}}
+	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: &one})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := v.Publish(t.Context(), r.ID, vacants.PublishOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	on := func(r *vacants.Record) []string {
+		t.Helper()
+		c, err := card.Parse(r.Card)
+		if err != nil || !c.Verify() {
+			t.Fatal(err)
+		}
+		return c.AllowedSubstrates
+	}
+	if diff := cmp.Diff([]string{"mock", "echo"}, on(&r)); diff != "" {
+		t.Errorf("the card (-want +got):\n%s", diff)
+	}
+	other := definition.Agent{Provider: "echo", Allow: []string{"mock", "echo"}}
+	after, err := v.Update(t.Context(), r.ID, vacants.Changes{Agent: &other})
+	if err != nil || string(after.Card) != string(r.Card) || after.Substrate != "echo" {
+		t.Errorf("another provider: %v, %s, want the same card", err, after.Substrate)
+	}
+	narrow := definition.Agent{Provider: "echo", Allow: []string{"echo"}}
+	if after, err = v.Update(t.Context(), r.ID, vacants.Changes{Agent: &narrow}); err != nil || !cmp.Equal(on(&after), []string{"echo"}) {
+		t.Errorf("less is allowed: %v, the card says %v", err, on(&after))
+	}
+	if g := registration(t, v, r.ID); string(g.Card) != string(after.Card) {
+		t.Error("the new card is not published")
+	}
+	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "mock", Allow: []string{"echo"}}}); problem.Of(err).Field != "allow" {
+		t.Errorf("what is not allowed = %v, want a refusal", err)
+	}
+}

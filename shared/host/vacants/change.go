@@ -2,6 +2,7 @@ package vacants
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -287,7 +288,7 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 		if published, err = v.published(ctx, id); err != nil || published {
 			return nil, err
 		}
-		c, fresh, err := v.current(ctx, r, base, r.Capability, "")
+		c, fresh, err := v.current(ctx, r, base, r.Capability, nil)
 		if err != nil || !fresh {
 			return nil, err
 		}
@@ -315,16 +316,18 @@ func (v *Directory) relist(ctx context.Context, id identity.ID) error {
 	})
 }
 
-// current returns r's card for the base URL, capability and kind of substrate,
-// signed again if one of them changed. kind is "" for the one that the card names:
-// a plan changes the substrate and not the card.
-func (v *Directory) current(ctx context.Context, r *Record, base, capability, kind string) (c card.Card, fresh bool, err error) {
+// current returns r's card for the base URL, capability and substrates, signed again
+// if one of them changed. allowed is nil for those that the card names: a plan changes
+// the substrate and not the card.
+func (v *Directory) current(ctx context.Context, r *Record, base, capability string, allowed []string) (c card.Card, fresh bool, err error) {
 	old, err := r.ownCard()
 	if err != nil {
 		return c, false, err
 	}
-	word := orElse(cardWord(kind), old.AllowedSubstrates[0])
-	if capability == r.Capability && old.Endpoint == endpoint(base, r.ID) && old.AllowedSubstrates[0] == word {
+	if allowed == nil {
+		allowed = old.AllowedSubstrates
+	}
+	if capability == r.Capability && old.Endpoint == endpoint(base, r.ID) && slices.Equal(old.AllowedSubstrates, allowed) {
 		return old, false, nil
 	}
 	r.Capability = capability
@@ -332,14 +335,14 @@ func (v *Directory) current(ctx context.Context, r *Record, base, capability, ki
 	if err != nil {
 		return c, false, err
 	}
-	c, err = sign(ctx, r, base, word, signer)
+	c, err = sign(ctx, r, base, allowed, signer)
 	return c, err == nil, err
 }
 
 // ownCard is the card of r, if r signed it and it says what the record says.
 func (r *Record) ownCard() (card.Card, error) {
 	c, err := card.Parse(r.Card)
-	if err != nil || c.VacantID != r.ID || !c.Verify() || c.CapabilityText != r.Capability || len(c.AllowedSubstrates) != 1 {
+	if err != nil || c.VacantID != r.ID || !c.Verify() || c.CapabilityText != r.Capability || len(c.AllowedSubstrates) == 0 {
 		return c, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
 	}
 	return c, nil

@@ -51,7 +51,7 @@ const (
 // with Conflict. Repeating the call with the same key and text succeeds without
 // effect.
 func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
-	r, kind, err := v.plan(s)
+	r, allowed, err := v.plan(s)
 	if err != nil {
 		return Record{}, err
 	}
@@ -84,7 +84,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	if r.seed, err = sealed.Seal(ctx, v.Vault, key); err != nil {
 		return Record{}, err
 	}
-	c, err := sign(ctx, &r, base, kind, key)
+	c, err := sign(ctx, &r, base, allowed, key)
 	if err != nil {
 		return Record{}, err
 	}
@@ -130,47 +130,47 @@ func (v *Directory) currentCard(ctx context.Context, r Record, signed string) (R
 }
 
 // plan makes the checks that need no store.
-func (v *Directory) plan(s Spec) (r Record, kind string, err error) {
+func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	if err := registry.CheckNewName(s.Name); err != nil {
-		return r, "", err
+		return r, nil, err
 	}
 	if err := checkCapability(s.Capability); err != nil {
-		return r, "", err
+		return r, nil, err
 	}
 	if err := checkTenant(s.Tenant); err != nil {
-		return r, "", err
+		return r, nil, err
 	}
 	text, err := v.substrateText(s.Substrate, s.Agent)
 	if err != nil {
-		return r, "", err
+		return r, nil, err
 	}
 	spec, _, err := v.openSubstrate(text, nil)
 	if err != nil {
-		return r, "", err
+		return r, nil, err
 	}
 	if s.Key == nil && (len(s.Logbook) > 0 || len(s.Chains) > 0 || s.Manifest != nil) {
-		return r, "", problem.Invalid("key", "the key of the logbook, the chains and the manifest", "none")
+		return r, nil, problem.Invalid("key", "the key of the logbook, the chains and the manifest", "none")
 	}
 	if len(s.Logbook) > MaxEntries {
-		return r, "", problem.Invalid("logbook", fmt.Sprintf("at most %d entries", MaxEntries), fmt.Sprint(len(s.Logbook)))
+		return r, nil, problem.Invalid("logbook", fmt.Sprintf("at most %d entries", MaxEntries), fmt.Sprint(len(s.Logbook)))
 	}
 	if len(s.Chains) > MaxChains {
-		return r, "", problem.Invalid("chains", fmt.Sprintf("at most %d", MaxChains), fmt.Sprint(len(s.Chains)))
+		return r, nil, problem.Invalid("chains", fmt.Sprintf("at most %d", MaxChains), fmt.Sprint(len(s.Chains)))
 	}
 	for target, chain := range s.Chains {
 		if len(chain) == 0 || len(chain) > MaxChain {
-			return r, "", problem.Invalid("chain with "+target.Short(), fmt.Sprintf("1 to %d bytes", MaxChain), fmt.Sprint(len(chain)))
+			return r, nil, problem.Invalid("chain with "+target.Short(), fmt.Sprintf("1 to %d bytes", MaxChain), fmt.Sprint(len(chain)))
 		}
 	}
 	if s.Key != nil {
 		if err := s.Key.ID().Check(); err != nil {
-			return r, "", err
+			return r, nil, err
 		}
 		if err := logbook.VerifyChain(s.Key.ID(), s.Logbook); err != nil {
-			return r, "", problem.Wrap(problem.Untrusted, err, "the logbook does not verify: %v", err)
+			return r, nil, problem.Wrap(problem.Untrusted, err, "the logbook does not verify: %v", err)
 		}
 		if err := checkOwn(s.Manifest, s.Key.ID()); err != nil {
-			return r, "", err
+			return r, nil, err
 		}
 	}
 	r = Record{
@@ -180,7 +180,7 @@ func (v *Directory) plan(s Spec) (r Record, kind string, err error) {
 	if s.Key != nil {
 		r.Floor = v.floor() // another host may have answered what callers signed before
 	}
-	return r, cardWord(spec.Kind), nil
+	return r, cardWords(spec, s.Agent), nil
 }
 
 // present looks for what prevents r: nothing (nil), the requested vacant itself

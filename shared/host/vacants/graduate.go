@@ -219,7 +219,7 @@ func (v *Directory) publicCard(ctx context.Context, p *graduating) error {
 	if err != nil {
 		return err
 	}
-	p.made.Card, _, err = v.current(ctx, &p.child, base, p.Request.CapabilityText, "")
+	p.made.Card, _, err = v.current(ctx, &p.child, base, p.Request.CapabilityText, nil)
 	p.publication.Card = p.child.Card
 	return err
 }

@@ -35,11 +35,11 @@ func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, b *newChild) er
 	if err := v.readParent(ctx, b); err != nil {
 		return err
 	}
-	kind, err := v.planChild(b)
+	allowed, err := v.planChild(b)
 	if err != nil {
 		return err
 	}
-	if _, err := sign(ctx, &b.child, b.base, kind, b.key); err != nil {
+	if _, err := sign(ctx, &b.child, b.base, allowed, b.key); err != nil {
 		return err
 	}
 	if err := v.signManifest(ctx, b); err != nil {
@@ -96,24 +96,24 @@ func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error
 }
 
 // planChild makes the child's record and its unsigned manifest.
-func (v *Directory) planChild(b *newChild) (kind string, err error) {
+func (v *Directory) planChild(b *newChild) (allowed []string, err error) {
 	s := &b.spec
 	if s.Substrate == "" && b.parent.Substrate == plan.Kind {
-		return "", problem.Invalid("substrate", "one of the child's own, as its parent answers by a plan", "none")
+		return nil, problem.Invalid("substrate", "one of the child's own, as its parent answers by a plan", "none")
 	}
 	spec, _, err := v.openSubstrate(orElse(s.Substrate, b.parent.Substrate), nil)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	capability := orElse(s.Capability, b.parent.Capability)
 	switch {
 	case s.Path == "D3" && capability == b.parent.Capability:
-		return "", problem.Invalid("capability", "another than the parent's, for path D3", "the same")
+		return nil, problem.Invalid("capability", "another than the parent's, for path D3", "the same")
 	case s.Path == "D5" && spec.String() == b.parent.Substrate:
-		return "", problem.Invalid("substrate", "another than the parent's, for path D5", "the same")
+		return nil, problem.Invalid("substrate", "another than the parent's, for path D5", "the same")
 	}
 	if err := b.planManifest(spec); err != nil {
-		return "", err
+		return nil, err
 	}
 	state := lifecycle.Active
 	if b.manifest.ClosedByDefault {
@@ -125,7 +125,7 @@ func (v *Directory) planChild(b *newChild) (kind string, err error) {
 	}
 	b.child.Changed, b.child.next = b.child.Created, b.agent
 	b.child.bind(&b.manifest)
-	return cardWord(spec.Kind), nil
+	return cardWords(spec, b.agent), nil
 }
 
 // bind makes r the child that m describes.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -257,10 +259,14 @@ func names(path []*Record) string {
 	return strings.Join(all, " -> ")
 }
 
-// cardWord is the term for a kind of substrate on a card.
-func cardWord(kind string) string {
-	if kind == plan.Kind {
-		return plan.CardWord
+// cardWords are the substrates on a card: those that the agent allows, or else the kind
+// of its substrate.
+func cardWords(s substrate.Spec, a *definition.Agent) []string {
+	switch {
+	case s.Kind == plan.Kind:
+		return []string{plan.CardWord}
+	case a != nil && len(a.Allow) > 0:
+		return a.Allow
 	}
-	return kind
+	return []string{s.Kind}
 }

@@ -23,7 +23,7 @@ type PublishOptions struct {
 	Visibility *lifecycle.Visibility
 	Listing    *ListingOptions
 
-	kind string // of substrate, for the card; "": as the card says
+	allowed []string // substrates, for the card; nil: as the card says
 }
 
 // ListingOptions replace the whole listing. Package listing defines the fields
@@ -254,7 +254,7 @@ func (v *Directory) announce(ctx context.Context, record Record, verb string, w 
 	if wishes.Capability != nil {
 		capability = *wishes.Capability
 	}
-	if a.card, _, err = v.current(ctx, r, base, capability, wishes.kind); err != nil {
+	if a.card, _, err = v.current(ctx, r, base, capability, wishes.allowed); err != nil {
 		return a, err
 	}
 	a.visibility = *wishes.Visibility

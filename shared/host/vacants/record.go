@@ -243,8 +243,8 @@ func checkTenant(name string) error {
 }
 
 // sign signs r's card for the host's base URL.
-func sign(ctx context.Context, r *Record, base, kind string, s identity.Signer) (card.Card, error) {
-	c, err := card.New(r.ID, r.Capability, []string{kind}, endpoint(base, r.ID))
+func sign(ctx context.Context, r *Record, base string, allowed []string, s identity.Signer) (card.Card, error) {
+	c, err := card.New(r.ID, r.Capability, allowed, endpoint(base, r.ID))
 	if err == nil {
 		err = c.Sign(ctx, s)
 	}

@@ -114,7 +114,7 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	if err := v.rename(ctx, tx, &r, c.Name); err != nil {
 		return r, err
 	}
-	kind := ""
+	var allowed []string
 	if c.Substrate != nil {
 		r.Substrate = *c.Substrate
 	}
@@ -125,7 +125,11 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 		}
 	}
 	if c.Substrate != nil || next != nil {
-		kind = kindOf(r.Substrate)
+		spec, err := substrate.Parse(r.Substrate)
+		if err != nil {
+			return r, err
+		}
+		allowed = cardWords(spec, next)
 	}
 	base, err := v.base(ctx)
 	if err != nil {
@@ -136,7 +140,7 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 		capability = *c.Capability
 	}
 	after := r
-	card, signed, err := v.current(ctx, &after, base, capability, kind)
+	card, signed, err := v.current(ctx, &after, base, capability, allowed)
 	if err != nil {
 		return r, err
 	}
@@ -148,7 +152,7 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 		}
 		if published {
 			r, _, err = v.publishOnce(ctx, tx, r, "updated", func(g *registry.Registration) (PublishOptions, error) {
-				return PublishOptions{Capability: &capability, Visibility: &g.Signed, kind: kind}, nil
+				return PublishOptions{Capability: &capability, Visibility: &g.Signed, allowed: allowed}, nil
 			})
 			return r, err
 		}

@@ -51,6 +51,9 @@ type Agent struct {
 	Vacants []string `json:"vacants,omitempty"`
 	// MCPServers are those whose tools it is offered.
 	MCPServers []Server `json:"mcp_servers,omitempty"`
+	// Allow are the substrates that may ever answer, for the vacant's card: KIND, or
+	// KIND:MODEL; none: the kind that answers now.
+	Allow []string `json:"allow,omitempty"`
 	// Warnings are what its file says and this host does not do.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -135,6 +138,8 @@ func Parse(data []byte) (a Agent, err error) {
 			a.DisallowedTools, err = list(d, key, maxList)
 		case "vacants":
 			a.Vacants, err = list(d, key, MaxVacants)
+		case "allow":
+			a.Allow, err = list(d, key, maxList)
 		case "mcp_servers":
 			a.MCPServers, err = servers(d, key)
 		case "warnings":
@@ -228,6 +233,12 @@ func (a *Agent) Check() error {
 	if err != nil {
 		return err
 	}
+	other, ok := a.Fallback()
+	for _, s := range []substrate.Spec{spec, other} {
+		if (ok || s != other) && !a.allows(s) {
+			return problem.Invalid("allow", "the substrate that answers among them, as "+s.Kind, strings.Join(a.Allow, ", "))
+		}
+	}
 	for _, only := range []struct {
 		field string
 		given bool
@@ -240,6 +251,15 @@ func (a *Agent) Check() error {
 		return &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(n)}
 	}
 	return nil
+}
+
+// allows reports whether a substrate may answer.
+func (a *Agent) allows(s substrate.Spec) bool {
+	name := s.Argument
+	if _, model, ok := s.Model(); ok {
+		name = model
+	}
+	return len(a.Allow) == 0 || slices.Contains(a.Allow, s.Kind) || slices.Contains(a.Allow, s.Kind+":"+name)
 }
 
 func (a *Agent) checkServers() error {
@@ -401,6 +421,7 @@ func (a *Agent) Settings() []Setting {
 	add("timeout", strconv.Itoa(a.Timeout)+" s", "the host's", a.Timeout > 0)
 	add("output_format", string(a.OutputFormat), string(Text), a.OutputFormat != "")
 	add("memory", "on", "off", a.Memory)
+	add("allow", strings.Join(a.Allow, ", "), spec.Kind, len(a.Allow) > 0)
 	add("mode", string(a.Mode), string(ReadOnly), a.Mode != "")
 	add("allowed_tools", strings.Join(a.AllowedTools, ", "), "all", len(a.AllowedTools) > 0)
 	add("disallowed_tools", strings.Join(a.DisallowedTools, ", "), "none", len(a.DisallowedTools) > 0)

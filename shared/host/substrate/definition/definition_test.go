@@ -15,7 +15,7 @@ import (
 
 const whole = `{"description":"Answers","provider":"openai","base_url":"http://127.0.0.1:8000/v1","model":"m","fallback_model":"n",` +
 	`"system":"You\nare","max_tokens":9,"max_turns":2,"timeout":3,"effort":"low","output_format":"json","memory":true,"mode":"read-write",` +
-	`"allowed_tools":["a"],"disallowed_tools":["b"],"vacants":["clerk"],"mcp_servers":[{"name":"files","url":"http://127.0.0.1:9/mcp"}],"warnings":["w"]}`
+	`"allowed_tools":["a"],"disallowed_tools":["b"],"vacants":["clerk"],"mcp_servers":[{"name":"files","url":"http://127.0.0.1:9/mcp"}],"allow":["openai"],"warnings":["w"]}`
 
 func TestAnAgentHasOneForm(t *testing.T) {
 	for _, in := range []string{whole, `{"model":"m"}`, `{"provider":"echo"}`, `{"provider":"mock","model":"x","effort":"high"}`, `{"provider":"http","base_url":"http://127.0.0.1:9/a?b#c"}`} {
@@ -56,6 +56,9 @@ func TestWhatAnAgentMayNotSayIsNamed(t *testing.T) {
 		{`{"model":"m","vacants":["a","a"]}`, "vacants[1]", problem.Malformed},
 		{`{"model":"m","vacants":[" "]}`, "vacants[0]", problem.Malformed},
 		{`{"model":"m","system":"\u0000"}`, "system", problem.Malformed},
+		{`{"model":"m","allow":["openai","ollama:n"]}`, "allow", problem.Malformed},
+		{`{"model":"m","fallback_model":"n","allow":["ollama:m"]}`, "allow", problem.Malformed},
+		{`{"provider":"echo","allow":["mock"]}`, "allow", problem.Malformed},
 		{`{"model":"m","mcp_servers":[{"name":"a","url":"http://x.example"},{"name":"a","url":"http://y.example"}]}`, "mcp_servers[1].name", problem.Malformed},
 		{`{"model":"m","mcp_servers":[{"name":"a b","url":"http://x.example"}]}`, "mcp_servers[0].name", problem.Malformed},
 		{`{"model":"m","mcp_servers":[{"name":"a","url":"file:///etc"}]}`, "mcp_servers[0].url", problem.Malformed},
