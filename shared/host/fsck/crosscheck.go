@@ -55,8 +55,9 @@ func (t *crossCheck) add(said []byte) {
 // family holds what the two logbooks of an edge say of each other.
 type family struct{ parent, child [crossCheckKinds]crossCheck }
 
-// thoughts counts the answers of a vacant's model.
-type thoughts struct{ answers, entries uint64 }
+// thoughts counts the answers of a vacant's model, their entries, and the versions of
+// its agent as far as rows needed to know them.
+type thoughts struct{ answers, entries, versions uint64 }
 
 // kinship collects from logbooks what is compared between parent and child, and with
 // the answers of models.

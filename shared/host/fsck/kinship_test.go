@@ -526,9 +526,18 @@ func TestAnswersOfModelsAreInTheLogbook(t *testing.T) {
 		i.Prompt != identity.Sum([]byte("never stored")) || i.Response != identity.Sum([]byte("hi never stored")) {
 		t.Errorf("the last entry is %s %s, %v", last.Kind, last.Payload, err)
 	}
+	// A version that is not there is named at each row.
+	record := vacants.RecordKey(c.Demo.ID)
+	_, found := c.check(&altered{Store: c.Store, docs: map[store.Key]func(store.Doc) store.Doc{record: func(d store.Doc) store.Doc {
+		d.Data = bytes.Replace(bytes.Replace(d.Data, []byte(`"agent":1,`), nil, 1), []byte(`"format":2`), []byte(`"format":1`), 1)
+		return d
+	}}})
+	if len(found) != 3 || found[0].Check != fsck.Agent || found[0].Got != "version 1" {
+		t.Errorf("Run() finds %v, want each answer of a version that is not there", found)
+	}
 	// Without two of its four entries the logbook ends before some of its answers.
 	short := func(r []store.Row) []store.Row { return r[:len(r)-2] }
-	_, found := c.check(&altered{Store: c.Store, rows: map[store.Stream]func([]store.Row) []store.Row{log: short}})
+	_, found = c.check(&altered{Store: c.Store, rows: map[store.Stream]func([]store.Row) []store.Row{log: short}})
 	if len(found) != 1 || found[0].Check != fsck.Agent {
 		t.Errorf("Run() finds %v, want answers without entries", found)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -102,11 +103,40 @@ func (a *responses) step(ctx context.Context) (more bool, err error) {
 	if r.Kind == call.RowAnswer && r.Usage != nil && r.Usage.Turns > 0 {
 		a.kin.of(a.pair.Vacant).answers++
 	}
+	if r.Usage != nil {
+		if err := a.version(ctx, &r); err != nil {
+			return false, err
+		}
+	}
 	ruled := r
 	if ruled.Epoch, err = a.decision(ctx, &r); err != nil {
 		return false, err
 	}
 	return true, a.link(ctx, &r, &ruled)
+}
+
+// version checks that the version of the agent that r names is there. The record is
+// read when it is needed, because it may be newer than the one that was checked.
+func (a *responses) version(ctx context.Context, r *call.ResponseRow) error {
+	t := a.kin.of(a.pair.Vacant)
+	if r.Usage.Agent <= t.versions {
+		return nil
+	}
+	d, err := a.view.Doc(ctx, vacants.RecordKey(a.pair.Vacant))
+	if damaged(err) || err == nil && d.Version == 0 {
+		return nil // reported where it is missed
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := vacants.DecodeRecord(a.pair.Vacant, d)
+	if err != nil || rec.IsDeleted() {
+		return nil
+	}
+	if t.versions = uint64(rec.Agent); r.Usage.Agent > t.versions {
+		a.found(inStream(a.pair.Responses(), r.Position, Agent, fmt.Sprintf("one of the agent's %d versions", t.versions), fmt.Sprintf("version %d", r.Usage.Agent)))
+	}
+	return nil
 }
 
 // decision compares r with the request that it names. It returns the epoch that
