@@ -221,7 +221,7 @@ func (m members) setSubstrate(text string) error {
 			m.set(key, value)
 		}
 	}
-	if !spec.Thinks() { // the model's settings go with the model
+	if !spec.IsModel() { // the model's settings go with the model
 		for _, key := range []string{"fallback_model", "max_tokens", "effort"} {
 			delete(m, key)
 		}

@@ -59,7 +59,7 @@ func shown(a *admin.Agent) *shownAgent { return &shownAgent{a.Version, a.Agent, 
 // agentOf returns the agent of a vacant for people, nil if it has none to show.
 func agentOf(ctx context.Context, c *adminAPI, v *admin.Vacant) (*shownAgent, error) {
 	spec, err := substrate.Parse(v.Substrate)
-	if v.Deleted != "" || err != nil || v.Agent == 0 && !spec.Thinks() {
+	if v.Deleted != "" || err != nil || v.Agent == 0 && !spec.IsModel() {
 		return nil, nil
 	}
 	got, err := c.Agent(ctx, v.ID.String(), 0)

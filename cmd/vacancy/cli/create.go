@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 
 	"github.com/spf13/cobra"
@@ -63,15 +64,7 @@ says of its model.`,
 				return err
 			}
 			return a.withAdmin(w, true, func(c *adminAPI) error {
-				made, err := c.Create(cmd.Context(), body)
-				if err != nil {
-					return err
-				}
-				a.warnOf(made.Name, file.Agent.Warnings)
-				if made.Substrate == plan.Kind {
-					a.note("%s answers nothing before it has a plan: vacancy plan set %s FILE", made.Name, made.Name)
-				}
-				return a.show(vacantResult{Vacant: made, Failure: a.checkAgent(cmd.Context(), c, &made, noCheck)})
+				return a.create(cmd.Context(), c, body, file.Agent.Warnings, noCheck)
 			})
 		},
 	}
@@ -85,6 +78,19 @@ says of its model.`,
 	noCheckFlag(fs, &noCheck)
 	hostFlags(fs, &w)
 	return cmd
+}
+
+// create makes a vacant, whose agent's file has warnings.
+func (a *app) create(ctx context.Context, c *adminAPI, body admin.Creation, warnings []string, noCheck bool) error {
+	made, err := c.Create(ctx, body)
+	if err != nil {
+		return err
+	}
+	a.warnOf(made.Name, warnings)
+	if made.Substrate == plan.Kind {
+		a.note("%s answers nothing before it has a plan: vacancy plan set %s FILE", made.Name, made.Name)
+	}
+	return a.show(vacantResult{Vacant: made, Failure: a.checkAgent(ctx, c, &made, noCheck)})
 }
 
 // exportOf is the import of --import in the form of an export; nil without

@@ -59,15 +59,15 @@ substrates and agents are for the operator. The start of the parent's id is appe
 			if missing := spawnMissing(&s); missing != "" {
 				return withHint(problem.New(problem.Usage, "%s", missing), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, args[0])
 			}
-			file, err := agent.read(s.Substrate)
-			switch {
-			case err != nil:
-				return err
-			case signed && file.Name != "":
+			if signed && agent.from != "" {
 				return problem.New(problem.Usage, "--signed and --from do not go together: an agent of its own is for the operator")
-			case file.Name != "":
-				s.Agent, s.Substrate = file.Agent.Blob(), ""
-				s.Capability = cmp.Or(s.Capability, file.Agent.Description)
+			}
+			file, err := agent.read(s.Substrate)
+			if err != nil {
+				return err
+			}
+			if file.Name != "" {
+				s.Agent, s.Substrate, s.Capability = file.Agent.Blob(), "", cmp.Or(s.Capability, file.Agent.Description)
 			}
 			if signed {
 				made, err := a.spawnSigned(cmd.Context(), w, s, args[0])

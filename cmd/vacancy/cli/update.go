@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,13 +44,7 @@ vacant meanwhile, nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			ways := 0
-			for _, is := range []bool{agent.from != "", to > 0, len(args) > 1} {
-				if is {
-					ways++
-				}
-			}
-			if ways != 1 || to < 0 || substrate != "" && agent.from == "" {
+			if !oneOf(agent.from != "", to > 0, len(args) > 1) || to < 0 || substrate != "" && agent.from == "" {
 				return withHint(problem.New(problem.Usage, "expected settings KEY=VALUE, --from FILE, or --to N from 1, one of them"), "%s --help", cmd.CommandPath())
 			}
 			if ofAgent || len(args) == 1 {
@@ -66,19 +61,7 @@ vacant meanwhile, nothing is changed.`,
 				return err
 			}
 			return a.withAdmin(w, false, func(c *adminAPI) error {
-				before, err := c.Show(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				u.Seen = before.Changed
-				after, err := c.Update(cmd.Context(), before.ID.String(), u)
-				if err != nil {
-					return err
-				}
-				if u.Substrate == nil {
-					noCheck = true
-				}
-				return a.show(vacantResult{Vacant: after, Failure: a.checkAgent(cmd.Context(), c, &after, noCheck)})
+				return a.updateVacant(cmd.Context(), c, args[0], u, noCheck || u.Substrate == nil)
 			})
 		},
 	}
@@ -88,6 +71,26 @@ vacant meanwhile, nothing is changed.`,
 	noCheckFlag(cmd.Flags(), &noCheck)
 	hostFlags(cmd.Flags(), &w)
 	return cmd
+}
+
+// oneOf reports whether one of all is true, and no other.
+func oneOf(all ...bool) bool {
+	i := slices.Index(all, true)
+	return i >= 0 && !slices.Contains(all[i+1:], true)
+}
+
+// updateVacant changes what is not a vacant's agent.
+func (a *app) updateVacant(ctx context.Context, c *adminAPI, name string, u admin.Update, noCheck bool) error {
+	before, err := c.Show(ctx, name)
+	if err != nil {
+		return err
+	}
+	u.Seen = before.Changed
+	after, err := c.Update(ctx, before.ID.String(), u)
+	if err != nil {
+		return err
+	}
+	return a.show(vacantResult{Vacant: after, Failure: a.checkAgent(ctx, c, &after, noCheck)})
 }
 
 // updateAgent makes the next version of a vacant's agent: that of a file, or version

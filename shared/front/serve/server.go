@@ -117,8 +117,8 @@ func (h Config) Open() (*Server, error) {
 			return composites.Answer(ctx, v, calls, q)
 		},
 		Servers: servers,
-		Colleagues: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
-			return composites.Colleagues(ctx, v, calls, asker, asked)
+		VacantTools: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
+			return composites.VacantTools(ctx, v, calls, asker, asked)
 		},
 	})
 	keys := textkeys.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)

@@ -55,17 +55,17 @@ func (t *crossCheck) add(said []byte) {
 // family holds what the two logbooks of an edge say of each other.
 type family struct{ parent, child [crossCheckKinds]crossCheck }
 
-// thoughts counts the answers of a vacant's model, their entries, and the versions of
+// inferenceCount counts the answers of a vacant's model, their entries, and the versions of
 // its agent as far as rows needed to know them.
-type thoughts struct{ answers, entries, versions uint64 }
+type inferenceCount struct{ answers, entries, versions uint64 }
 
 // kinship collects from logbooks what is compared between parent and child, and with
 // the answers of models.
 type kinship struct {
-	edges     map[edge]*family
-	thoughts  map[identity.ID]*thoughts
-	tips      map[identity.ID]uint64 // position of the last entry read
-	unclaimed map[identity.ID]bool   // logbooks that cannot be compared
+	edges           map[edge]*family
+	inferenceCounts map[identity.ID]*inferenceCount
+	tips            map[identity.ID]uint64 // position of the last entry read
+	unclaimed       map[identity.ID]bool   // logbooks that cannot be compared
 }
 
 // observe records an entry of owner's logbook.
@@ -144,11 +144,11 @@ func delegated(payload []byte, byParent bool) (other identity.ID, said []byte, o
 }
 
 // of is the count of a vacant.
-func (k *kinship) of(id identity.ID) *thoughts {
-	t := k.thoughts[id]
+func (k *kinship) of(id identity.ID) *inferenceCount {
+	t := k.inferenceCounts[id]
 	if t == nil {
-		t = &thoughts{}
-		k.thoughts[id] = t
+		t = &inferenceCount{}
+		k.inferenceCounts[id] = t
 	}
 	return t
 }
@@ -157,8 +157,8 @@ func (k *kinship) of(id identity.ID) *thoughts {
 // more entries: one is signed before its answer is stored.
 func (r *run) inferences(ctx context.Context) error {
 	byID := func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) }
-	for _, id := range slices.SortedFunc(maps.Keys(r.kin.thoughts), byID) {
-		t := r.kin.thoughts[id]
+	for _, id := range slices.SortedFunc(maps.Keys(r.kin.inferenceCounts), byID) {
+		t := r.kin.inferenceCounts[id]
 		if t.answers <= t.entries || r.kin.unclaimed[id] {
 			continue
 		}

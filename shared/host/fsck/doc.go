@@ -1,6 +1,6 @@
 // Package fsck checks what a host stores: the links, epochs, numbers and
 // decisions of every pair, every logbook, hosted vacant, registry event and
-// registration, every plan and graduation, and every hash and signature whose
+// registration, every agent, plan and graduation, and every hash and signature whose
 // text is still readable (shared/README §6). It reports and counts damage and
 // repairs nothing.
 //

@@ -47,7 +47,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 
 func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 	r := &run{Config: c, keys: map[uint32]bool{}, pageRows: page, windowRows: uint64(window),
-		kin:  kinship{map[edge]*family{}, map[identity.ID]*thoughts{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
+		kin:  kinship{map[edge]*family{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
 		gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
 	err := c.Source.Walk(ctx, func(v store.View) error {
 		r.view, r.texts = v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention)

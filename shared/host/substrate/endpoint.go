@@ -24,8 +24,8 @@ const KindMCP = "mcp"
 // KindMock answers by a script instead of a model, whose name may be its argument.
 const KindMock = "mock"
 
-// Thinks reports whether the substrate is a model, or plays one.
-func (s Spec) Thinks() bool {
+// IsModel reports whether the substrate is a model, or plays one.
+func (s Spec) IsModel() bool {
 	_, _, ok := s.Model()
 	return ok || s.Kind == KindMock
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
 )
@@ -41,9 +42,22 @@ func BadStatus(status int) error {
 	return &problem.Error{Kind: kind, Field: "answer of the agent: status", Want: "200", Got: fmt.Sprint(status)}
 }
 
-// RetryAfter is what a header asks for (RFC 9110 §10.2.3), in seconds alone; 0 if it
+// Ended is the error of what did not end before ctx did: of kind Canceled or Deadline.
+func Ended(ctx context.Context, what string) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return problem.Wrap(problem.Canceled, ctx.Err(), "%s was cancelled", what)
+	}
+	return problem.Wrap(problem.Deadline, ctx.Err(), "%s did not end in time", what)
+}
+
+// Answered is an error with what an agent answered, for its operator.
+func Answered(status int, h http.Header, body []byte, err error) *call.AgentError {
+	return &call.AgentError{Status: status, After: retryAfter(h), Body: Excerpt(body), Err: err}
+}
+
+// retryAfter is what a header asks for (RFC 9110 §10.2.3), in seconds alone; 0 if it
 // asks for nothing.
-func RetryAfter(h http.Header) time.Duration {
+func retryAfter(h http.Header) time.Duration {
 	n, err := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
 	if err != nil {
 		return 0

@@ -21,12 +21,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-const agentPrefix = "agent#"
-
 // AgentKey is the key of a version of id's agent. Versions count from 1 and never
 // change.
 func AgentKey(id identity.ID, version int) store.Key {
-	return store.Key{Partition: recordPartition + id.String(), Sort: fmt.Sprintf("%s%08d", agentPrefix, version)}
+	return store.Key{Partition: recordPartition + id.String(), Sort: fmt.Sprintf("agent#%08d", version)}
 }
 
 // DecodeAgent reads the document of a version of id's agent. The error is of kind
@@ -153,7 +151,7 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 		if next, err = v.resolved(ctx, r.ID, *c.Agent); err != nil {
 			return nil, err
 		}
-	case c.Substrate != nil && r.Agent > 0:
+	case c.Substrate != nil && *c.Substrate != r.Substrate && r.Agent > 0:
 		spec, err := substrate.Parse(*c.Substrate)
 		if err != nil {
 			return nil, err
@@ -213,14 +211,14 @@ func textOf(a *definition.Agent) (string, error) {
 // tools then.
 func (v *Directory) openAgent(ctx context.Context, id identity.ID, text string, version int, calls *call.Host) (s substrate.Substrate, memory bool, err error) {
 	spec, s, err := v.openSubstrate(text, calls)
-	if err != nil || spec.Kind == plan.Kind || version == 0 && !spec.Thinks() {
+	if err != nil || spec.Kind == plan.Kind || version == 0 && !spec.IsModel() {
 		return s, false, err
 	}
 	a, err := v.currentAgent(ctx, id, text, version)
 	if err != nil {
 		return nil, false, err
 	}
-	t := thinker{vacants: v, calls: calls, version: version, spec: spec, config: loop.Config{Agent: a, Model: s, Once: !spec.Thinks(), Wait: v.Wait}}
+	t := agentSubstrate{vacants: v, calls: calls, version: version, spec: spec, config: loop.Config{Agent: a, Model: s, Once: !spec.IsModel(), Wait: v.Wait}}
 	if other, ok := a.Fallback(); ok {
 		if t.config.Fallback, err = v.Substrates.Open(other); err != nil {
 			return nil, false, err
@@ -236,8 +234,8 @@ func (v *Directory) openAgent(ctx context.Context, id identity.ID, text string, 
 	return &t, a.Memory, nil
 }
 
-// thinker is an agent of a vacant of this host.
-type thinker struct {
+// agentSubstrate is an agent of a vacant of this host.
+type agentSubstrate struct {
 	vacants *Directory
 	calls   *call.Host
 	config  loop.Config
@@ -247,7 +245,7 @@ type thinker struct {
 }
 
 // Infer lets the agent answer, with the tools that it has at this moment.
-func (t *thinker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+func (t *agentSubstrate) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		ctx, tools, done, err := t.tools(ctx, r.Vacant)
 		if err != nil {
@@ -263,13 +261,13 @@ func (t *thinker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subs
 
 // tools are what the agent may use for a call by the returned context. done ends what
 // was opened for them.
-func (t *thinker) tools(ctx context.Context, vacant identity.ID) (_ context.Context, all []loop.Tool, done func(), err error) {
+func (t *agentSubstrate) tools(ctx context.Context, vacant identity.ID) (_ context.Context, all []loop.Tool, done func(), err error) {
 	done = func() {}
 	if t.calls == nil {
 		return ctx, nil, done, nil
 	}
-	if len(t.asked) > 0 && t.vacants.Colleagues != nil {
-		if ctx, all, err = t.vacants.Colleagues(ctx, t.vacants, t.calls, vacant, t.asked); err != nil {
+	if len(t.asked) > 0 && t.vacants.VacantTools != nil {
+		if ctx, all, err = t.vacants.VacantTools(ctx, t.vacants, t.calls, vacant, t.asked); err != nil {
 			return ctx, nil, nil, err
 		}
 	}
@@ -289,7 +287,7 @@ func (t *thinker) tools(ctx context.Context, vacant identity.ID) (_ context.Cont
 // signed tells the version of the agent with what it used, and signs into its vacant's
 // logbook that a model has answered a call before that answer ends: it is signed after
 // that.
-func (t *thinker) signed(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
+func (t *agentSubstrate) signed(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		var answer strings.Builder // the reader stops at substrate.MaxText
 		fallback := false
@@ -297,7 +295,7 @@ func (t *thinker) signed(ctx context.Context, r *substrate.Request, events iter.
 			switch is := e.(type) {
 			case substrate.Usage:
 				fallback = is.Fallback
-				if !t.spec.Thinks() {
+				if !t.spec.IsModel() {
 					if is.Unreported > 0 {
 						continue // it says nothing of what it uses
 					}
@@ -322,9 +320,9 @@ func (t *thinker) signed(ctx context.Context, r *substrate.Request, events iter.
 
 // sign signs the entry of a model's answer, unless the host itself asks or what
 // answers is no model.
-func (t *thinker) sign(ctx context.Context, r *substrate.Request, answer identity.Hash, fallback bool) error {
+func (t *agentSubstrate) sign(ctx context.Context, r *substrate.Request, answer identity.Hash, fallback bool) error {
 	request := r.ID()
-	if request.IsZero() || !t.spec.Thinks() {
+	if request.IsZero() || !t.spec.IsModel() {
 		return nil
 	}
 	model := t.config.Agent.Model

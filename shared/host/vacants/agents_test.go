@@ -17,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -354,6 +355,45 @@ func TestTheCardNamesWhatAnAgentAllows(t *testing.T) {
 		t.Error("the new card is not published")
 	}
 	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "mock", Allow: []string{"echo"}}}); problem.Of(err).Field != "allow" {
-		t.Errorf("what is not allowed = %v, want a refusal", err)
+		t.Errorf("Update() with a substrate outside of allow = %v, want a refusal", err)
 	}
+}
+
+// The same substrate again leaves the agent as it is.
+func TestTheSameSubstrateKeepsTheAgent(t *testing.T) {
+	v := thinking(t)
+	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "mock", Model: "m", System: "Be kind"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err = v.Update(t.Context(), r.ID, vacants.Changes{Substrate: pointer("mock:m"), Capability: pointer("knows more")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := v.Agent(t.Context(), &r, 0); err != nil || r.Agent != 1 || a.System != "Be kind" || r.Capability != "knows more" {
+		t.Errorf("version %d is %+v, %v; want the agent that was there", r.Agent, a, err)
+	}
+}
+
+// A store that cannot be read is no fault of the agent's.
+func TestAnAgentThatCannotBeReadNowIsUnavailable(t *testing.T) {
+	inner, va := memory.New(), vault(t)
+	r, err := host(t, inner, va, newClock().now, hostURL).Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "echo"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := false
+	v := host(t, &storetest.Lossy{Store: inner, Decide: func(string, []store.Write) storetest.Fate {
+		if broken {
+			return storetest.Lost
+		}
+		return storetest.Fine
+	}}, va, newClock().now, hostURL)
+	held, _, err := v.Vacant(t.Context(), r.ID, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken = true
+	_, err = held.Behaviour(t.Context(), nil, envelope.Envelope{To: r.ID, Payload: envelope.Message{Parts: []string{"hi"}}})
+	wantKind(t, "Behaviour()", err, problem.SubstrateUnavailable)
 }

@@ -71,7 +71,10 @@ func (v *Directory) behaviour(r *Record) call.Behaviour {
 	id, text, version := r.ID, r.Substrate, r.Agent
 	return func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		s, memory, err := v.openAgent(ctx, id, text, version, calls)
-		if err != nil {
+		switch {
+		case problem.Is(err, problem.Unavailable):
+			return envelope.Message{}, problem.Within(problem.SubstrateUnavailable, "its agent cannot be read now", err)
+		case err != nil:
 			return envelope.Message{}, problem.Wrap(problem.SubstrateMisconfigured, err, "the vacant's substrate is not available here")
 		}
 		var before []substrate.Turn

@@ -99,37 +99,18 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 		return r, err
 	}
 	next, err := v.nextAgent(ctx, &r, c)
-	switch {
-	case err != nil:
+	if err != nil || c.done(&r) && next == nil {
 		return r, err
-	case c.done(&r) && next == nil:
-		return r, nil
-	case c.After != nil && *c.After != r.Agent:
-		return r, problem.New(problem.Conflict, "the agent of vacant %s is at version %d, not %d; look at it and send the change again", r.Name, r.Agent, *c.After)
-	case !c.Seen.IsZero() && !r.Changed.Equal(c.Seen):
-		return r, problem.New(problem.Conflict, "vacant %s was changed meanwhile; look at it and send the change again", r.Name)
-	case r.State.Closed():
-		return r, problem.New(problem.Conflict, "vacant %s is %s; it cannot be updated", r.Name, r.State)
+	}
+	if err := c.overtaken(&r); err != nil {
+		return r, err
 	}
 	if err := v.rename(ctx, tx, &r, c.Name); err != nil {
 		return r, err
 	}
-	var allowed []string
-	if c.Substrate != nil {
-		r.Substrate = *c.Substrate
-	}
-	if next != nil {
-		r.next = next
-		if r.Substrate, err = textOf(next); err != nil {
-			return r, err
-		}
-	}
-	if c.Substrate != nil || next != nil {
-		spec, err := substrate.Parse(r.Substrate)
-		if err != nil {
-			return r, err
-		}
-		allowed = cardWords(spec, next)
+	allowed, err := r.setSubstrate(c.Substrate, next)
+	if err != nil {
+		return r, err
 	}
 	base, err := v.base(ctx)
 	if err != nil {
@@ -164,6 +145,39 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 		}
 	}
 	return after, v.addChange(ctx, tx, &after, e)
+}
+
+// overtaken refuses changes that were decided on another record, and of a terminal
+// vacant.
+func (c *Changes) overtaken(r *Record) error {
+	switch {
+	case c.After != nil && *c.After != r.Agent:
+		return problem.New(problem.Conflict, "the agent of vacant %s is at version %d, not %d; look at it and send the change again", r.Name, r.Agent, *c.After)
+	case !c.Seen.IsZero() && !r.Changed.Equal(c.Seen):
+		return problem.New(problem.Conflict, "vacant %s was changed meanwhile; look at it and send the change again", r.Name)
+	case r.State.Closed():
+		return problem.New(problem.Conflict, "vacant %s is %s; it cannot be updated", r.Name, r.State)
+	}
+	return nil
+}
+
+// setSubstrate sets what answers for r: the next version of its agent, if there is one,
+// or a substrate, unless both are nil. It returns the substrates for the card; nil:
+// those that it names.
+func (r *Record) setSubstrate(text *string, next *definition.Agent) (allowed []string, err error) {
+	switch {
+	case next != nil:
+		r.next = next
+		if r.Substrate, err = textOf(next); err != nil {
+			return nil, err
+		}
+	case text != nil && *text != r.Substrate:
+		r.Substrate = *text
+	default:
+		return nil, nil
+	}
+	spec, err := substrate.Parse(r.Substrate)
+	return cardWords(spec, next), err
 }
 
 // rename adds to tx that name, if it is another, leads to r, and that the old

@@ -1,5 +1,5 @@
-// Package vacants manages the vacants of this host: records, names, sealed keys
-// and logbooks, and the host's own identity.
+// Package vacants manages the vacants of this host: records, names, sealed keys,
+// logbooks and agents, and the host's own identity.
 //
 // The invariants: every change of a vacant is one commit of its record, a
 // logbook entry that it signed, and its registration, so no half-changed
@@ -44,10 +44,10 @@ type Config struct {
 	Composites Composites
 	// Servers opens the MCP servers of agents; nil: an agent that has some fails.
 	Servers loop.Servers
-	// Colleagues are the tools of agents that may ask other vacants; nil: they are
+	// VacantTools are the tools of agents that may ask other vacants; nil: they are
 	// offered none.
-	Colleagues Colleagues
-	Rand       io.Reader // safe for concurrent use
+	VacantTools VacantTools
+	Rand        io.Reader // safe for concurrent use
 	// Identity returns the host's own identity if a key service keeps it. It is
 	// called for each use and must cache by itself. nil: a software identity,
 	// sealed in the store.
@@ -64,9 +64,9 @@ const defaultKeyTime = 10 * time.Minute
 // v through calls.
 type Composites func(ctx context.Context, v *Directory, calls *call.Host, q substrate.Request) (string, error)
 
-// Colleagues makes a tool of each vacant that the agent of asker may ask, through
+// VacantTools makes a tool of each vacant that the agent of asker may ask, through
 // calls, and returns the context in which they are used for one call.
-type Colleagues func(ctx context.Context, v *Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error)
+type VacantTools func(ctx context.Context, v *Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error)
 
 // Directory manages the vacants of one host. It is safe for concurrent use, and
 // any number of hosts may share a store.

@@ -1,7 +1,7 @@
 // Package delegation is the substrate of composites: it answers a call by
 // calling the vacant's own children, through the same signed pipeline as any
 // call, and combines their answers. In the same way the agents of vacants ask
-// others, as a tool (Runner.Colleagues).
+// others, as a tool (Runner.VacantTools).
 //
 // The invariants: a task is in both logbooks before it is sent, and the
 // combined answer in the parent's before it is returned. An envelope of unknown

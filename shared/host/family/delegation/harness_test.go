@@ -69,7 +69,7 @@ func (m *minds) open(name string) (substrate.Substrate, error) {
 	}), nil
 }
 
-// model is a model that asks its first colleague what it is asked, as often as its name
+// model is a model that asks the first vacant of its tools what it is asked, as often as its name
 // says "+", and then says what it heard.
 func (m *minds) model(name string) substrate.Substrate {
 	return asking{strings.Count(name, "+")}
@@ -163,8 +163,8 @@ func (h *fixture) over(s store.Store, work time.Duration) *fixture {
 	o.vacants = hosttest.NewVacants(h, s, time.Now, "http://127.0.0.1:8080", vacants.Config{
 		Vault: h.vault, Wait: h.wait,
 		Substrates: kinds,
-		Colleagues: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
-			return o.runner.Colleagues(ctx, v, calls, asker, asked)
+		VacantTools: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
+			return o.runner.VacantTools(ctx, v, calls, asker, asked)
 		},
 		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
 			return o.runner.Answer(ctx, v, calls, q)

@@ -243,7 +243,7 @@ func (a *Agent) Check() error {
 		field string
 		given bool
 	}{{"fallback_model", a.FallbackModel != ""}, {"max_tokens", a.MaxTokens != 0}, {"effort", a.Effort != ""}} {
-		if only.given && !spec.Thinks() {
+		if only.given && !spec.IsModel() {
 			return problem.Invalid(only.field, "none, as "+spec.Kind+" is no model", "one")
 		}
 	}
@@ -411,7 +411,7 @@ func (a *Agent) Settings() []Setting {
 	if a.BaseURL != "" {
 		add("base_url", a.BaseURL, "", true)
 	}
-	if spec.Thinks() {
+	if spec.IsModel() {
 		add("model", a.Model, "none", a.Model != "")
 		add("fallback_model", a.FallbackModel, "none", a.FallbackModel != "")
 		add("max_tokens", strconv.Itoa(a.MaxTokens), "the server's", a.MaxTokens > 0)

@@ -18,7 +18,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/sse"
@@ -79,7 +78,7 @@ func (s *agent) ask(ctx context.Context, q substrate.Request) ([]substrate.Event
 	}
 	events, err := read(&r)
 	if err != nil {
-		err = &call.AgentError{Status: r.Status, After: substrate.RetryAfter(r.Header), Body: substrate.Excerpt(r.Body), Err: err}
+		err = substrate.Answered(r.Status, r.Header, r.Body, err)
 	}
 	return events, err
 }

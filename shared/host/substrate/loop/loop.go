@@ -46,6 +46,20 @@ type Tool struct {
 	Run func(ctx context.Context, r *substrate.Request, arguments json.RawMessage) (string, error)
 }
 
+// maxName bounds a tool's name in bytes.
+const maxName = 64
+
+// Name is a name for a tool in the letters that models take, cut where they end.
+func Name(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), maxName)]
+}
+
 // Servers opens the MCP servers of a vacant's agent for one call, and returns their
 // tools. done ends what was opened.
 type Servers func(ctx context.Context, vacant identity.ID, servers []definition.Server) (tools []Tool, done func(), err error)
@@ -63,8 +77,15 @@ type Config struct {
 	Wait  func(ctx context.Context, d time.Duration) error
 }
 
-// New makes the substrate of an agent.
+// New makes the substrate of an agent. Of tools with one name it has the first alone.
 func New(c Config) substrate.Substrate {
+	var tools []Tool
+	for _, t := range c.Tools {
+		if !slices.ContainsFunc(tools, func(other Tool) bool { return other.Name == t.Name }) {
+			tools = append(tools, t)
+		}
+	}
+	c.Tools = tools
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}
@@ -255,8 +276,8 @@ func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 		})
 	}
 	_ = g.Wait()
-	if err := ctx.Err(); err != nil {
-		return problem.Wrap(problem.Deadline, err, "the agent's tools took too long")
+	if ctx.Err() != nil {
+		return substrate.Ended(ctx, "the agent's tools")
 	}
 	r.spoken += len(a.Text)
 	for i := range results {

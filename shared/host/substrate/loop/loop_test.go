@@ -397,3 +397,28 @@ func TestAConsumerMayStop(t *testing.T) {
 		}
 	}
 }
+
+func TestToolsHaveNamesThatModelsTake(t *testing.T) {
+	for in, want := range map[string]string{"vacant__clerk": "vacant__clerk", "mcp__a__b.c/d ü": "mcp__a__b_c_d__", strings.Repeat("n", 70): strings.Repeat("n", 64)} {
+		if got := loop.Name(in); got != want {
+			t.Errorf("Name(%q) = %q, want %q", in, got, want)
+		}
+	}
+	m := &model{turns: [][]any{uses("a {}"), says("")}}
+	first := tool("a", func(context.Context, string) (string, error) { return "first", nil })
+	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{first, tool("a", never(t))}}).Infer(t.Context(), question())); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.asked[1].Turns[2].Results[0].Text; got != "first" || len(m.asked[0].Tools) != 1 {
+		t.Errorf("of two tools with one name %d are offered, and %q answers", len(m.asked[0].Tools), got)
+	}
+}
+
+func TestACancelledCallIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	m := &model{turns: [][]any{uses("wait {}"), says("late")}}
+	wait := tool("wait", func(context.Context, string) (string, error) { cancel(); return "", nil })
+	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{wait}}).Infer(ctx, question())); !problem.Is(err, problem.Canceled) {
+		t.Errorf("Fold() = %v, want Canceled", err)
+	}
+}

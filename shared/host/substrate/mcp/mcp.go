@@ -37,7 +37,7 @@ const (
 	maxTools       = 128      // of all servers of an agent
 	maxDescription = 4 << 10  // bytes; more is cut
 	maxSchema      = 32 << 10 // bytes; a tool with a larger one is left out
-	maxName        = 64
+	maxTool        = 128      // bytes of a tool's name
 )
 
 // Servers opens the servers of a vacant's agent for one call and returns their tools,
@@ -73,13 +73,8 @@ func Servers(client *outbound.Client) loop.Servers {
 			done()
 			return nil, nil, err
 		}
-		for _, t := range slices.Concat(offered...) {
-			twice := slices.ContainsFunc(tools, func(other loop.Tool) bool { return other.Name == t.Name })
-			if !twice && len(tools) < maxTools {
-				tools = append(tools, t)
-			}
-		}
-		return tools, done, nil
+		tools = slices.Concat(offered...)
+		return tools[:min(len(tools), maxTools)], done, nil
 	}
 }
 
@@ -158,9 +153,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 			io.Reader
 			io.Closer
 		}{io.MultiReader(bytes.NewReader(said), reply.Body), reply.Body}
-		r.refused = &call.AgentError{
-			Status: reply.StatusCode, After: substrate.RetryAfter(reply.Header), Body: substrate.Excerpt(said), Err: substrate.BadStatus(reply.StatusCode),
-		}
+		r.refused = substrate.Answered(reply.StatusCode, reply.Header, said, substrate.BadStatus(reply.StatusCode))
 	}
 	return reply, err
 }
@@ -173,10 +166,8 @@ func (r *recorder) failure(ctx context.Context, err error) error {
 	switch {
 	case errors.As(r.failed, &known):
 		return substrate.Unreached(known)
-	case errors.Is(ctx.Err(), context.Canceled):
-		return problem.Wrap(problem.Canceled, err, "the call was cancelled")
 	case ctx.Err() != nil:
-		return problem.Wrap(problem.Deadline, err, "the server did not answer in time")
+		return substrate.Ended(ctx, "the server")
 	case r.refused != nil:
 		return r.refused
 	}
@@ -197,7 +188,7 @@ func (s *session) tools(ctx context.Context, server string) (all []loop.Tool, er
 			continue
 		}
 		all = append(all, loop.Tool{
-			Tool:   substrate.Tool{Name: toolName(server, t.Name), Description: substrate.Cut(t.Description, maxDescription), Schema: schema},
+			Tool:   substrate.Tool{Name: loop.Name("mcp__" + server + "__" + t.Name), Description: substrate.Cut(t.Description, maxDescription), Schema: schema},
 			Writes: t.Annotations == nil || !t.Annotations.ReadOnlyHint,
 			Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 				return s.use(ctx, t.Name, arguments)
@@ -205,17 +196,6 @@ func (s *session) tools(ctx context.Context, server string) (all []loop.Tool, er
 		})
 	}
 	return all, nil
-}
-
-// toolName is the name of a tool for models, in the letters that they take.
-func toolName(server, tool string) string {
-	name := strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, "mcp__"+server+"__"+tool)
-	return name[:min(len(name), maxName)]
 }
 
 // use calls a tool and returns its text. A tool's own error is one with that text.
@@ -264,7 +244,7 @@ func textOf(r *sdk.CallToolResult) string {
 func Kinds(client *outbound.Client) substrate.Kinds {
 	return substrate.Kinds{substrate.KindMCP: func(argument string) (substrate.Substrate, error) {
 		url, tool, _ := strings.Cut(argument, "#")
-		if url == "" || tool == "" || len(tool) > 2*maxName {
+		if url == "" || tool == "" || len(tool) > maxTool {
 			return nil, problem.Invalid("substrate", "mcp:URL#TOOL, such as mcp:http://127.0.0.1:8000/mcp#answer", fmt.Sprintf("%.80q", argument))
 		}
 		if err := substrate.CheckURL(url); err != nil {
@@ -316,7 +296,7 @@ func (a *answering) bare(ctx context.Context, vacant identity.ID, asked argument
 		return "", substrate.Unreached(err)
 	}
 	if status != http.StatusOK {
-		return "", &call.AgentError{Status: status, Body: substrate.Excerpt(reply), Err: substrate.BadStatus(status)}
+		return "", substrate.Answered(status, nil, reply, substrate.BadStatus(status))
 	}
 	var got struct {
 		Text   *string
@@ -324,7 +304,7 @@ func (a *answering) bare(ctx context.Context, vacant identity.ID, asked argument
 		Error  json.RawMessage
 	}
 	if err := json.Unmarshal(reply, &got); err != nil || got.Error != nil || got.Text == nil && got.Result == nil {
-		return "", &call.AgentError{Status: status, Body: substrate.Excerpt(reply), Err: problem.New(problem.SubstrateMisconfigured, "the server's answer is no result of a tool")}
+		return "", substrate.Answered(status, nil, reply, problem.New(problem.SubstrateMisconfigured, "the server's answer is no result of a tool"))
 	}
 	if got.Text != nil {
 		return *got.Text, nil

@@ -57,8 +57,8 @@ func (mock) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.
 		}
 		end := substrate.Stop
 		for _, line := range linesOf(r.System, turn) {
-			if err := ctx.Err(); err != nil {
-				yield(nil, problem.Wrap(problem.Deadline, err, "the script takes too long"))
+			if ctx.Err() != nil {
+				yield(nil, substrate.Ended(ctx, "the script"))
 				return
 			}
 			e, err := s.event(ctx, line)
@@ -131,12 +131,8 @@ func (s *scene) event(ctx context.Context, line string) (substrate.Event, error)
 		if err != nil || d < 0 {
 			return nil, wrong(line)
 		}
-		if err := retry.Sleep(ctx, d); err != nil {
-			kind := problem.Deadline
-			if context.Cause(ctx) == context.Canceled {
-				kind = problem.Canceled
-			}
-			return nil, problem.Wrap(kind, err, "the script waits")
+		if retry.Sleep(ctx, d) != nil {
+			return nil, substrate.Ended(ctx, "the script")
 		}
 		return nil, nil
 	case "fail":

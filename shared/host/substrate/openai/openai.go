@@ -21,7 +21,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/sse"
@@ -276,9 +275,7 @@ func (s *server) post(ctx context.Context, r substrate.Request) (*http.Response,
 	if reply.StatusCode != http.StatusOK {
 		defer reply.Body.Close()
 		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // what of it comes is shown
-		return nil, &call.AgentError{
-			Status: reply.StatusCode, After: substrate.RetryAfter(reply.Header), Body: substrate.Excerpt(said), Err: substrate.BadStatus(reply.StatusCode),
-		}
+		return nil, substrate.Answered(reply.StatusCode, reply.Header, said, substrate.BadStatus(reply.StatusCode))
 	}
 	return reply, nil
 }
@@ -334,7 +331,7 @@ func parse(data []byte) (c chunk, err error) {
 	default:
 		return c, nil
 	}
-	return c, &call.AgentError{Status: http.StatusOK, Body: substrate.Excerpt(data), Err: err}
+	return c, substrate.Answered(http.StatusOK, nil, data, err)
 }
 
 // events are the events of a chunk, and why the answer ends if it says so.

@@ -3,7 +3,6 @@ package delegation
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -20,7 +19,7 @@ const toolPrefix = "vacant__"
 // schema is that of the one argument of these tools.
 const schema = `{"type":"object","properties":{"message":{"type":"string","description":"what to ask or tell it"}},"required":["message"],"additionalProperties":false}`
 
-// Colleagues makes a tool of each vacant of this host that the agent of asker may
+// VacantTools makes a tool of each vacant of this host that the agent of asker may
 // ask: one that is gone or cannot be called is left out. It returns the context in
 // which one call uses them: the calls that it makes, and those that they make, are
 // counted as the delegations of plans are.
@@ -28,7 +27,7 @@ const schema = `{"type":"object","properties":{"message":{"type":"string","descr
 // The asker signs each question on its own chain with the vacant, which answers by
 // its own rules: a closed child only its kin. What the asker itself may reach decides
 // Config.Guard.
-func (r *Runner) Colleagues(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
+func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
 	ctx, w, err := deeper(ctx, asker)
 	if err != nil {
 		return ctx, nil, err
@@ -44,13 +43,13 @@ func (r *Runner) Colleagues(ctx context.Context, v Vacants, c Calls, asker ident
 			continue
 		}
 		tools = append(tools, loop.Tool{
-			Tool: substrate.Tool{Name: toolName(is.Name), Description: "Asks the agent " + is.Name + ": " + is.Capability, Schema: json.RawMessage(schema)},
+			Tool: substrate.Tool{Name: loop.Name(toolPrefix + is.Name), Description: "Asks the agent " + is.Name + ": " + is.Capability, Schema: json.RawMessage(schema)},
 			Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 				message, err := messageOf(arguments)
 				if err != nil {
 					return "", err
 				}
-				text, err := one.askColleague(ctx, id, message)
+				text, err := one.askVacant(ctx, id, message)
 				if err != nil {
 					return "", problem.Within(problem.Of(err).Kind, is.Name, err)
 				}
@@ -59,16 +58,6 @@ func (r *Runner) Colleagues(ctx context.Context, v Vacants, c Calls, asker ident
 		})
 	}
 	return ctx, tools, nil
-}
-
-// toolName is the name of a vacant in the letters of tools.
-func toolName(name string) string {
-	return toolPrefix + strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, name)
 }
 
 // messageOf reads the arguments of a tool.
@@ -90,8 +79,8 @@ func messageOf(arguments json.RawMessage) (message string, err error) {
 	return message, err
 }
 
-// askColleague asks a vacant that need not be a child.
-func (r *run) askColleague(ctx context.Context, id identity.ID, message string) (string, error) {
+// askVacant asks a vacant that need not be a child.
+func (r *run) askVacant(ctx context.Context, id identity.ID, message string) (string, error) {
 	if err := r.walk.spend(); err != nil {
 		return "", err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func TestAnAgentAsksItsColleaguesByItsOwnChain(t *testing.T) {
+func TestAnAgentAsksVacantsByItsOwnChain(t *testing.T) {
 	s := newStore()
 	h := open(t, s)
 	archive := h.create("archive")
@@ -88,7 +88,7 @@ func TestWhatAnAgentMayNotAskIsTold(t *testing.T) {
 }
 
 // The calls that a call makes have a bound in all, however deep.
-func TestColleaguesAreBoundLikePlans(t *testing.T) {
+func TestVacantToolsAreBoundLikePlans(t *testing.T) {
 	s := newStore()
 	h := open(t, s)
 	leaf := h.create("leaf")
