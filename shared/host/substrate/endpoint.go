@@ -5,18 +5,42 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Kinds whose answers come from a URL.
+// KindHTTP is an agent at a URL, also of a bare one.
+const KindHTTP = "http"
+
+// Kinds of models. The argument is MODEL, at the provider's own server, or URL#MODEL
+// at another that speaks as it does.
 const (
-	KindHTTP   = "http"   // also of a bare URL
-	KindOpenAI = "openai" // URL#MODEL: a server of one's own that speaks OpenAI's chat completions
-	KindOllama = "ollama" // MODEL: OpenAI at OllamaURL
+	KindAnthropic = "anthropic"
+	KindGemini    = "gemini"
+	KindMistral   = "mistral"
+	KindOllama    = "ollama" // MODEL alone, on the host's own machine
+	KindOpenAI    = "openai" // with a URL any server that speaks OpenAI's chat completions
 )
+
+// providerURL is where a provider's own server is; "" for a kind that is no model.
+func providerURL(kind string) string {
+	switch kind {
+	case KindAnthropic:
+		return "https://api.anthropic.com/v1"
+	case KindGemini:
+		return "https://generativelanguage.googleapis.com/v1beta"
+	case KindMistral:
+		return "https://api.mistral.ai/v1"
+	case KindOllama:
+		return OllamaURL
+	case KindOpenAI:
+		return "https://api.openai.com/v1"
+	}
+	return ""
+}
 
 // KindMCP is a tool of an MCP server, named by URL#TOOL.
 const KindMCP = "mcp"
@@ -36,13 +60,27 @@ const OllamaURL = "http://127.0.0.1:11434/v1"
 // Model splits the argument of a model's kind into the base URL of its server and
 // the model's name. ok is false for another kind, or if a part is missing.
 func (s Spec) Model() (base, model string, ok bool) {
-	switch s.Kind {
-	case KindOpenAI:
+	base, model = providerURL(s.Kind), s.Argument
+	if s.hasURL() {
 		base, model, _ = strings.Cut(s.Argument, "#")
-	case KindOllama:
-		base, model = OllamaURL, s.Argument
 	}
 	return base, model, base != "" && model != ""
+}
+
+// hasURL reports whether the argument of a model's kind begins with the URL of a
+// server.
+func (s Spec) hasURL() bool {
+	return s.Kind != KindOllama && providerURL(s.Kind) != "" && (strings.Contains(s.Argument, "://") || strings.Contains(s.Argument, "#"))
+}
+
+// NeedsSecret reports whether the server answers nobody without a secret.
+func (s Spec) NeedsSecret() bool {
+	return s.Kind == KindAnthropic || s.Kind == KindGemini || s.Kind == KindMistral || s.Kind == KindOpenAI && !s.hasURL()
+}
+
+// TakesSecret reports whether a secret can be sent with requests.
+func (s Spec) TakesSecret() bool {
+	return s.Kind == KindHTTP || s.Kind != KindOllama && providerURL(s.Kind) != ""
 }
 
 // Endpoint is the one URL that the substrate sends requests to, for the vacant's
@@ -55,13 +93,19 @@ func (s Spec) Endpoint() string {
 		url, _, _ := strings.Cut(s.Argument, "#")
 		return url
 	}
-	base, _, ok := s.Model()
+	base, model, ok := s.Model()
 	if !ok {
 		return ""
 	}
 	u, err := url.Parse(base)
 	if err != nil {
 		return "" // opening the substrate reports what is wrong
+	}
+	switch s.Kind {
+	case KindAnthropic:
+		return u.JoinPath("messages").String()
+	case KindGemini:
+		return u.JoinPath("models", model+":streamGenerateContent").String() + "?alt=sse"
 	}
 	return u.JoinPath("chat/completions").String()
 }
@@ -98,6 +142,36 @@ func hostOf(name string) string {
 		return a.Unmap().String()
 	}
 	return name
+}
+
+// maxModel bounds a model's name in bytes.
+const maxModel = 256
+
+// CheckModel checks the argument of a model's kind. The error names the field
+// substrate.
+func (s Spec) CheckModel() error {
+	base, model, ok := s.Model()
+	if !ok {
+		want := s.Kind + ":MODEL"
+		if s.Kind != KindOllama {
+			want += ", or " + s.Kind + ":URL#MODEL, such as " + s.Kind + ":http://127.0.0.1:8000/v1#qwen3"
+		}
+		return problem.Invalid("substrate", want, fmt.Sprintf("%.80q", s))
+	}
+	if err := CheckURL(base); err != nil {
+		return err
+	}
+	if strings.Contains(base, "?") {
+		return problem.Invalid("substrate", "a URL without a query", fmt.Sprintf("%.80q", base))
+	}
+	unprintable := func(c rune) bool { return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == utf8.RuneError }
+	if len(model) > maxModel || strings.ContainsFunc(model, unprintable) {
+		return problem.Invalid("substrate", fmt.Sprintf("a model's name of 1 to %d bytes without blanks", maxModel), fmt.Sprintf("%.80q", model))
+	}
+	if s.Kind == KindGemini && strings.ContainsAny(model, "/?#%:") { // it is a part of the path
+		return problem.Invalid("substrate", "a model's name of one segment of a path, as gemini-2.5-flash", fmt.Sprintf("%.80q", model))
+	}
+	return nil
 }
 
 // CheckURL checks the URL of a substrate. The error names the field substrate.

@@ -39,6 +39,8 @@ type Request struct {
 	Effort    Effort // how much it may think; "": as much as it does
 	JSON      bool   // its answer is to be a JSON document
 
+	Secret Secret // what the agent's server knows its client by
+
 	call *envelope.Envelope // nil if the host itself asks; no adapter sees it
 }
 
@@ -116,6 +118,7 @@ type (
 	ToolCall struct {
 		ID, Name  string
 		Arguments string // as the model wrote them: they may not even be JSON
+		Opaque    string // what its server wants to see again beside the call; "" for nothing
 	}
 	// Usage is what the answer has used so far; later ones replace earlier ones.
 	Usage struct {

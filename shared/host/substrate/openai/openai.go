@@ -1,40 +1,31 @@
-// Package openai is the substrate behind a server of one's own that speaks
-// OpenAI's chat completions, such as Ollama, llama.cpp or vLLM. It sends no key,
-// so a provider that wants one refuses.
+// Package openai is the substrate behind OpenAI's chat completions: at OpenAI, at
+// Mistral, and at servers of one's own such as Ollama, llama.cpp or vLLM.
 //
-// The invariant: the request contains the model's name, the conversation and what
-// the vacant's owner wants of the model, and nothing else: no id, no envelope, no
-// key, nothing of the host's environment.
+// The invariant: the request contains the model's name, the conversation, what the
+// vacant's owner wants of the model, the owner's secret if there is one, and nothing
+// else: no id, no envelope, nothing of the host's environment.
 package openai
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"net/http"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/sse"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
-
-// maxModel bounds a model's name in bytes.
-const maxModel = 256
 
 // Kinds are the kinds of this package. Requests go through client as the vacant,
 // so client's guard may refuse them.
 func Kinds(client *outbound.Client) substrate.Kinds {
 	kinds := substrate.Kinds{}
-	for _, kind := range []string{substrate.KindOpenAI, substrate.KindOllama} {
+	for _, kind := range []string{substrate.KindOpenAI, substrate.KindMistral, substrate.KindOllama} {
 		kinds[kind] = func(argument string) (substrate.Substrate, error) {
 			return open(client, substrate.Spec{Kind: kind, Argument: argument})
 		}
@@ -44,118 +35,95 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 
 // server is a model at a server.
 type server struct {
-	client   *outbound.Client
-	endpoint string
-	model    string
+	client *outbound.Client
+	spec   substrate.Spec
+	model  string
 }
 
 func open(client *outbound.Client, spec substrate.Spec) (substrate.Substrate, error) {
-	base, model, ok := spec.Model()
-	if !ok {
-		want := "openai:URL#MODEL, such as openai:http://127.0.0.1:8000/v1#qwen3"
-		if spec.Kind == substrate.KindOllama {
-			want = "ollama:MODEL, such as ollama:llama3.2"
-		}
-		return nil, problem.Invalid("substrate", want, fmt.Sprintf("%.80q", spec))
-	}
-	if err := substrate.CheckURL(base); err != nil {
+	if err := spec.CheckModel(); err != nil {
 		return nil, err
 	}
-	if strings.Contains(base, "?") {
-		return nil, problem.Invalid("substrate", "a URL without a query", fmt.Sprintf("%.80q", base))
-	}
-	unprintable := func(c rune) bool { return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == utf8.RuneError }
-	if len(model) > maxModel || strings.ContainsFunc(model, unprintable) {
-		return nil, problem.Invalid("substrate", fmt.Sprintf("a model's name of 1 to %d bytes without blanks", maxModel), fmt.Sprintf("%.80q", model))
-	}
-	return &server{client, spec.Endpoint(), model}, nil
+	_, model, _ := spec.Model()
+	return &server{client, spec, model}, nil
 }
 
-// Infer streams the model's answer. The kinds of its errors are
-// SubstrateUnavailable if the server cannot be reached or is out of order,
-// SubstrateBusy for 429, SubstrateRefused if the model refuses to answer,
-// SubstrateTooLarge for a long stream, and SubstrateMisconfigured for any other
-// answer. They have what the server answered as a call.AgentError.
+// Infer streams the model's answer (remote.Infer). SubstrateRefused is a model that
+// refuses to answer.
 func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		reply, err := s.post(ctx, r)
-		if err != nil {
-			yield(nil, err)
+		q := remote.Request{URL: s.spec.Endpoint(), Body: s.bodyOf(&r)}
+		switch {
+		case !r.Secret.IsZero():
+			q.Header = http.Header{"Authorization": {"Bearer " + r.Secret.Reveal()}}
+		case s.spec.NeedsSecret():
+			yield(nil, remote.WithoutSecret(s.spec.Kind))
 			return
 		}
-		defer reply.Body.Close()
-		var end substrate.Done
-		var calls calls
-		for data, err := range sse.Data(reply.Body, outbound.MaxStream) {
-			if err != nil {
-				yield(nil, failure(err))
-				return
-			}
-			if string(data) == "[DONE]" {
-				break
-			}
-			c, err := parse(data)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			events, why, err := c.events()
-			if err == nil {
-				err = calls.add(&c)
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, e := range events {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if why != "" {
-				end = why
-			}
-		}
-		if end == "" {
-			yield(nil, problem.New(problem.SubstrateUnavailable, "the model's answer ends in the middle, or is no stream"))
-			return
-		}
-		if len(calls) > 0 {
-			end = substrate.Called // some servers say "stop"
-		}
-		if end == substrate.Called && len(calls) == 0 {
-			yield(nil, problem.New(problem.SubstrateMisconfigured, "the model calls a tool and names none"))
-			return
-		}
-		for _, c := range calls {
-			if !yield(c, nil) {
-				return
-			}
-		}
-		yield(end, nil)
+		remote.Infer(ctx, s.client, &r, q, new(answer))(yield)
 	}
+}
+
+// answer reads an answer.
+type answer struct {
+	calls []substrate.ToolCall // which come in pieces
+	end   substrate.Done
+}
+
+// Read implements remote.Answer.
+func (a *answer) Read(data []byte) ([]substrate.Event, error) {
+	if string(data) == "[DONE]" {
+		return nil, io.EOF
+	}
+	c, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	events, why, err := c.events()
+	if err == nil {
+		err = a.add(&c)
+	}
+	if why != "" {
+		a.end = why
+	}
+	return events, err
+}
+
+// End implements remote.Answer.
+func (a *answer) End() (events []substrate.Event, err error) {
+	end := a.end
+	if end != "" && len(a.calls) > 0 {
+		end = substrate.Called // some servers say "stop"
+	}
+	switch {
+	case end == "":
+		return nil, remote.CutOff()
+	case end == substrate.Called && len(a.calls) == 0:
+		return nil, remote.NoCall()
+	}
+	for _, c := range a.calls {
+		events = append(events, c)
+	}
+	return append(events, end), nil
 }
 
 // maxCalls bounds the calls of one answer.
 const maxCalls = 128
 
-// calls are the tool calls of an answer, which come in pieces.
-type calls []substrate.ToolCall
-
-// add adds the pieces of a chunk. The error is of kind SubstrateMisconfigured.
-func (all *calls) add(c *chunk) error {
+// add adds the pieces of calls in a chunk. The error is of kind SubstrateMisconfigured.
+func (a *answer) add(c *chunk) error {
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
 			continue
 		}
 		for _, piece := range choice.Delta.ToolCalls {
-			if piece.Index < 0 || piece.Index > len(*all) || piece.Index == maxCalls {
+			if piece.Index < 0 || piece.Index > len(a.calls) || piece.Index == maxCalls {
 				return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: tool_calls: index", Want: fmt.Sprintf("0 to %d, in order", maxCalls-1), Got: fmt.Sprint(piece.Index)}
 			}
-			if piece.Index == len(*all) {
-				*all = append(*all, substrate.ToolCall{ID: cmp.Or(piece.ID, fmt.Sprintf("call_%d", piece.Index))})
+			if piece.Index == len(a.calls) {
+				a.calls = append(a.calls, substrate.ToolCall{ID: cmp.Or(piece.ID, fmt.Sprintf("call_%d", piece.Index))})
 			}
-			call := &(*all)[piece.Index]
+			call := &a.calls[piece.Index]
 			call.Name += piece.Function.Name
 			call.Arguments += piece.Function.Arguments
 		}
@@ -165,18 +133,22 @@ func (all *calls) add(c *chunk) error {
 
 // request is the body of a request.
 type request struct {
-	Model         string    `json:"model"`
-	Messages      []message `json:"messages"`
-	Stream        bool      `json:"stream"`
-	StreamOptions struct {
-		IncludeUsage bool `json:"include_usage"`
-	} `json:"stream_options"`
-	Tools      []tool `json:"tools,omitempty"`
-	ToolChoice string `json:"tool_choice,omitempty"` // "none", or as the model likes
-	// MaxTokens is the older name, which every server of one's own knows.
-	MaxTokens int              `json:"max_tokens,omitempty"`
-	Effort    substrate.Effort `json:"reasoning_effort,omitempty"`
-	Format    *format          `json:"response_format,omitempty"`
+	Model         string         `json:"model"`
+	Messages      []message      `json:"messages"`
+	Stream        bool           `json:"stream"`
+	StreamOptions *streamOptions `json:"stream_options,omitempty"` // Mistral refuses it, and reports usage anyway
+	Tools         []tool         `json:"tools,omitempty"`
+	ToolChoice    string         `json:"tool_choice,omitempty"` // "none", or as the model likes
+	// MaxTokens is the older name, which every server of one's own knows; OpenAI's
+	// models that reason take the newer one alone.
+	MaxTokens           int              `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int              `json:"max_completion_tokens,omitempty"`
+	Effort              substrate.Effort `json:"reasoning_effort,omitempty"`
+	Format              *format          `json:"response_format,omitempty"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
 }
 
 type message struct {
@@ -213,7 +185,12 @@ type format struct {
 // bodyOf is the body of a request.
 func (s *server) bodyOf(r *substrate.Request) request {
 	body := request{Model: s.model, Stream: true, MaxTokens: r.MaxTokens, Effort: r.Effort}
-	body.StreamOptions.IncludeUsage = true
+	if s.spec.Kind != substrate.KindMistral {
+		body.StreamOptions = &streamOptions{IncludeUsage: true}
+	}
+	if s.spec.Kind == substrate.KindOpenAI && s.spec.NeedsSecret() {
+		body.MaxTokens, body.MaxCompletionTokens = 0, r.MaxTokens
+	}
 	if r.JSON {
 		body.Format = &format{"json_object"}
 	}
@@ -253,51 +230,13 @@ func messages(t *substrate.Turn) []message {
 	return []message{{Role: "user", Content: t.Text}}
 }
 
-// post sends the conversation. The reply has status 200.
-func (s *server) post(ctx context.Context, r substrate.Request) (*http.Response, error) {
-	body := s.bodyOf(&r)
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		return nil, problem.Wrap(problem.Internal, err, "")
-	}
-	reply, err := substrate.WhileRefused(ctx, func() (*http.Response, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint, bytes.NewReader(encoded))
-		if err != nil {
-			return nil, err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Accept", "text/event-stream")
-		return s.client.As(outbound.Vacant(r.Vacant)).HTTPClient().Do(req)
-	})
-	if err != nil {
-		return nil, failure(err)
-	}
-	if reply.StatusCode != http.StatusOK {
-		defer reply.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // what of it comes is shown
-		return nil, substrate.Answered(reply.StatusCode, reply.Header, said, substrate.BadStatus(reply.StatusCode))
-	}
-	return reply, nil
-}
-
-// failure gives an error of package outbound, or of a stream, its kind.
-func failure(err error) error {
-	var known *problem.Error
-	switch {
-	case errors.Is(err, sse.ErrTooLong):
-		return problem.Wrap(problem.SubstrateTooLarge, err, "the model's answer: %v", err)
-	case errors.As(err, &known):
-		return substrate.Unreached(known)
-	}
-	return problem.Wrap(problem.SubstrateUnavailable, err, "the model's answer breaks off")
-}
-
 // chunk is a piece of a stream, as far as it matters.
 type chunk struct {
 	Choices []struct {
 		Index int
 		Delta struct {
-			Content, Refusal string
+			Content content
+			Refusal string
 			// What the model thought, for which OpenAI has no member and servers have
 			// two.
 			Reasoning        string
@@ -320,18 +259,39 @@ type chunk struct {
 	Error json.RawMessage
 }
 
-// parse reads the data of an event. The error has it as a call.AgentError.
+// parse reads the data of an event.
 func parse(data []byte) (c chunk, err error) {
 	err = json.Unmarshal(data, &c)
 	switch {
 	case err != nil:
-		err = problem.New(problem.SubstrateMisconfigured, "the model's answer is not a stream of chat completions")
+		err = remote.Unreadable()
 	case c.Error != nil && string(c.Error) != "null":
-		err = problem.New(problem.SubstrateUnavailable, "the model's answer ends with an error")
-	default:
-		return c, nil
+		err = remote.Failed()
 	}
-	return c, substrate.Answered(http.StatusOK, nil, data, err)
+	return c, err
+}
+
+// content is what a model says: a text, or a list of parts, of which some are what it
+// thought (Mistral's reasoning models).
+type content struct{ text, thought string }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *content) UnmarshalJSON(data []byte) error {
+	if data[0] != '[' {
+		return json.Unmarshal(data, &c.text)
+	}
+	var parts []struct {
+		Text     string
+		Thinking []struct{ Text string }
+	}
+	err := json.Unmarshal(data, &parts)
+	for _, p := range parts {
+		c.text += p.Text
+		for _, t := range p.Thinking {
+			c.thought += t.Text
+		}
+	}
+	return err
 }
 
 // events are the events of a chunk, and why the answer ends if it says so.
@@ -345,31 +305,27 @@ func (c *chunk) events() (events []substrate.Event, why substrate.Done, err erro
 		}
 		d := &choice.Delta
 		if d.Refusal != "" {
-			return nil, "", refused(d.Refusal)
+			return nil, "", remote.Refused(d.Refusal)
 		}
-		if thought := cmp.Or(d.ReasoningContent, d.Reasoning); thought != "" {
+		if thought := cmp.Or(d.ReasoningContent, d.Reasoning, d.Content.thought); thought != "" {
 			events = append(events, substrate.Thought(thought))
 		}
-		if d.Content != "" {
-			events = append(events, substrate.Text(d.Content))
+		if d.Content.text != "" {
+			events = append(events, substrate.Text(d.Content.text))
 		}
 		switch choice.FinishReason {
 		case "":
 		case "stop":
 			why = substrate.Stop
-		case "length":
+		case "length", "model_length":
 			why = substrate.Length
 		case "tool_calls":
 			why = substrate.Called
 		case "content_filter":
-			return nil, "", refused("its filter stopped the answer")
+			return nil, "", remote.Refused("its filter stopped the answer")
 		default:
 			return nil, "", &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: finish_reason", Want: "stop, length, tool_calls or content_filter", Got: fmt.Sprintf("%.40q", choice.FinishReason)}
 		}
 	}
 	return events, why, nil
-}
-
-func refused(why string) error {
-	return problem.New(problem.SubstrateRefused, "the model refuses to answer: %s", substrate.Excerpt([]byte(why)))
 }

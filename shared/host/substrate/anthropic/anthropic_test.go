@@ -1,0 +1,136 @@
+package anthropic_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/anthropic"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/substratetest"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// event is an event of a stream, with members besides its type.
+func event(kind string, members map[string]any) string {
+	all := map[string]any{"type": kind}
+	for name, value := range members {
+		all[name] = value
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		panic(err)
+	}
+	return "event: " + kind + "\ndata: " + string(b) + "\n\n"
+}
+
+// block begins a part of the answer, delta goes on with it.
+func block(index int, members map[string]any) string {
+	return event("content_block_start", map[string]any{"index": index, "content_block": members})
+}
+
+func delta(index int, kind, member, text string) string {
+	return event("content_block_delta", map[string]any{"index": index, "delta": map[string]any{"type": kind, member: text}})
+}
+
+func text(s string) string { return delta(0, "text_delta", "text", s) }
+
+// ended ends an answer.
+func ended(why string) string {
+	return event("message_delta", map[string]any{"delta": map[string]any{"stop_reason": why}, "usage": map[string]any{"output_tokens": 7}}) + event("message_stop", nil)
+}
+
+var (
+	begin = event("message_start", map[string]any{"message": map[string]any{"id": "msg_1", "type": "message", "role": "assistant", "content": []any{}, "model": "m",
+		"usage": map[string]any{"input_tokens": 5, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 4, "output_tokens": 1}}}) + event("ping", nil)
+	open = block(0, map[string]any{"type": "text", "text": ""})
+	stop = event("content_block_stop", map[string]any{"index": 0})
+)
+
+func model() substratetest.Model {
+	return substratetest.Model{Kinds: anthropic.Kinds, Kind: "anthropic", Begin: begin + open, Piece: text, End: stop + ended("end_turn")}
+}
+
+func TestContract(t *testing.T) { model().Run(t) }
+
+func FuzzStream(f *testing.F) {
+	f.Add([]byte(begin + block(0, map[string]any{"type": "tool_use", "id": "t", "name": "n", "input": map[string]any{}}) + delta(0, "input_json_delta", "partial_json", "{") + ended("tool_use")))
+	model().Stream(f)
+}
+
+// serve asks a server that streams events.
+func serve(t *testing.T, events ...string) substrate.Substrate {
+	return model().Serve(t, substratetest.Stream(events...))
+}
+
+func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
+	s := serve(t, begin, block(0, map[string]any{"type": "thinking", "thinking": ""}), delta(0, "thinking_delta", "thinking", "hm"), delta(0, "signature_delta", "signature", "c2ln"), stop,
+		block(1, map[string]any{"type": "text", "text": ""}), text("forty"), event("ping", nil), text("-two"), stop, event("of_tomorrow", nil), ended("max_tokens"))
+	var got []substrate.Event
+	for e, err := range s.Infer(t.Context(), substratetest.Question()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e)
+	}
+	want := []substrate.Event{substrate.Usage{In: 12, Out: 1, Cached: 4}, substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{In: 12, Out: 7, Cached: 4}, substrate.Length}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestToolCallsComeInPieces(t *testing.T) {
+	use := func(index int, id string) string {
+		return block(index, map[string]any{"type": "tool_use", "id": id, "name": "look", "input": map[string]any{}})
+	}
+	s := serve(t, begin, open, text("hm"), stop, use(1, "t1"), delta(1, "input_json_delta", "partial_json", `{"for":`), delta(1, "input_json_delta", "partial_json", `"a"}`), stop,
+		use(2, "t2"), stop, ended("tool_use"))
+	got, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
+	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Why: substrate.Called,
+		Calls: []substrate.ToolCall{{ID: "t1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "t2", Name: "look"}}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestStreamsThatAreNoAnswer(t *testing.T) {
+	fails := func(kind string) string {
+		return event("error", map[string]any{"error": map[string]any{"type": kind, "message": "x"}})
+	}
+	for _, tt := range []struct {
+		what   string
+		events []string
+		want   problem.Kind
+		seen   bool // some event comes first: the server is not asked again
+	}{
+		{"a refusal", []string{begin, open, text("I"), ended("refusal")}, problem.SubstrateRefused, true},
+		{"overloaded at once", []string{begin, fails("overloaded_error")}, problem.SubstrateUnavailable, false},
+		{"overloaded in the middle", []string{begin, open, text("x"), fails("overloaded_error")}, problem.SubstrateUnavailable, true},
+		{"too many requests", []string{fails("rate_limit_error")}, problem.SubstrateBusy, false},
+		{"a wrong request", []string{fails("invalid_request_error")}, problem.SubstrateMisconfigured, false},
+		{"a pause", []string{begin, ended("pause_turn")}, problem.SubstrateMisconfigured, true},
+		{"a call of no tool", []string{begin, ended("tool_use")}, problem.SubstrateMisconfigured, true},
+		{"arguments without a call", []string{begin, open, delta(0, "input_json_delta", "partial_json", "{")}, problem.SubstrateMisconfigured, true},
+		{"no JSON", []string{begin, "data: {\n\n"}, problem.SubstrateMisconfigured, false},
+		{"another form", []string{"data: {\"type\":7}\n\n"}, problem.SubstrateMisconfigured, false},
+		{"no end", []string{begin, open, text("x"), stop}, problem.SubstrateUnavailable, true},
+		{"no stream at all", []string{`{"type":"message","content":[]}`}, problem.SubstrateUnavailable, false},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			seen := false
+			for e, err := range serve(t, tt.events...).Infer(t.Context(), substratetest.Question()) {
+				if err != nil && !problem.Is(err, tt.want) {
+					t.Errorf("Infer() = %v (%s), want %s", err, problem.Of(err).Kind, tt.want)
+				}
+				if _, ok := e.(substrate.Done); ok {
+					t.Error("it is an answer")
+				}
+				seen = seen || err == nil
+			}
+			if seen != tt.seen {
+				t.Errorf("an event comes before the error: %v, want %v", seen, tt.seen)
+			}
+		})
+	}
+}

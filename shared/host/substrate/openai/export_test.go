@@ -1,0 +1,17 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+)
+
+// Body is the body of a request to the server of spec.
+func Body(spec substrate.Spec, r *substrate.Request) []byte {
+	_, model, _ := spec.Model()
+	b, err := json.Marshal((&server{spec: spec, model: model}).bodyOf(r))
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

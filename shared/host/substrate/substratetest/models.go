@@ -1,0 +1,285 @@
+package substratetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// secret is what models' servers are told by this suite.
+const secret = "secret-of-a-test-0123456789"
+
+// Model is an adapter to a provider's models as the suite sees it.
+type Model struct {
+	Kinds func(*outbound.Client) substrate.Kinds
+	Kind  string
+	Piece func(text string) string // an event of the provider's stream with some text
+	Begin string                   // the events before the text; may be ""
+	End   string                   // those after it
+}
+
+// Open opens the model m at a URL, with a secret.
+func (m Model) Open(t testing.TB, url string) substrate.Substrate {
+	t.Helper()
+	anybody := func(context.Context, outbound.Actor, string) error { return nil }
+	s, err := m.Kinds(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody})).Open(substrate.Spec{Kind: m.Kind, Argument: url + "/v1#m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return withSecret{s}
+}
+
+type withSecret struct{ substrate.Substrate }
+
+func (s withSecret) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	r.Secret = substrate.NewSecret(secret)
+	return s.Substrate.Infer(ctx, r)
+}
+
+// Serve opens the model m at a server.
+func (m Model) Serve(t testing.TB, h http.HandlerFunc) substrate.Substrate {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return m.Open(t, server.URL)
+}
+
+// Stream answers with events.
+func Stream(events ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, e := range events {
+			_, _ = io.WriteString(w, e)
+		}
+	}
+}
+
+// Run runs the suite, and what else holds for models at servers. Their requests are in
+// testdata/request.golden and testdata/agent.golden.
+func (m Model) Run(t *testing.T) {
+	Run(t, func(t testing.TB, s Script) substrate.Substrate { return m.Serve(t, m.play(s)) })
+	answers := Stream(m.Begin, m.Piece("back"), m.End)
+	t.Run("a server that is starting again", func(t *testing.T) {
+		StartingAgain(t, answers, func(url string) (substrate.Substrate, error) { return m.Open(t, url), nil })
+	})
+	t.Run("requests", func(t *testing.T) {
+		for file, r := range requests() {
+			m.asWritten(t, "testdata/"+file+".golden", r, answers)
+		}
+	})
+	t.Run("when to come again", m.after)
+	t.Run("a server that repeats its secret", m.repeats)
+	t.Run("the guard", m.guarded)
+	t.Run("wrong arguments", m.arguments)
+	for what, events := range map[string][]string{
+		"a model that never ends": slices.Repeat([]string{m.Piece(strings.Repeat("x", 100))}, 60_000),
+		"an event of 50 MB":       {"data: " + strings.Repeat("x", 50<<20)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			_, err := substrate.Fold(m.Serve(t, Stream(append([]string{m.Begin}, events...)...)).Infer(t.Context(), Question()))
+			if !problem.Is(err, problem.SubstrateTooLarge) {
+				t.Errorf("Fold() = %v, want it too large", err)
+			}
+		})
+	}
+}
+
+// play is a server that follows a script.
+func (m Model) play(s Script) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the server sees the client leave from here on
+		select {
+		case <-time.After(s.Wait):
+		case <-r.Context().Done():
+			return
+		}
+		if s.Status != 0 {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(s.Status)
+			_, _ = io.WriteString(w, s.Text)
+			return
+		}
+		events := []string{m.Begin}
+		for part := range slices.Chunk([]rune(s.Text), 1000) {
+			events = append(events, m.Piece(string(part)))
+		}
+		if !s.Cut {
+			events = append(events, m.End)
+		}
+		Stream(events...)(w, r)
+	}
+}
+
+// requests are a question of a thread, and all that an agent can want of a model.
+func requests() map[string]substrate.Request {
+	plain := Question()
+	thread := "thread-1"
+	plain.ContextID = &thread
+	plain.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "Before"}, {Role: substrate.Agent, Text: "Said"}}, plain.Turns...)
+	whole := Question()
+	whole.System, whole.MaxTokens, whole.Effort, whole.JSON, whole.Final = "You know things", 500, substrate.Low, true, true
+	whole.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object","properties":{"for":{"type":"string"}}}`)}}
+	whole.Turns = append(whole.Turns,
+		substrate.Turn{Role: substrate.Agent, Text: "Let me see", Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`, Opaque: "b3BhcXVl"}, {ID: "c2", Name: "look", Arguments: `{"for`}}},
+		substrate.Turn{Role: substrate.Tools, Results: []substrate.ToolResult{{ID: "c1", Text: "found"}, {ID: "c2", Text: "no JSON", Failed: true}}})
+	return map[string]substrate.Request{"request": plain, "agent": whole}
+}
+
+// asWritten compares the request for r with what a person reads in a file. It has
+// nothing of this machine or of the vacant.
+func (m Model) asWritten(t *testing.T, file string, r substrate.Request, answers http.HandlerFunc) {
+	t.Helper()
+	for _, provider := range []string{"OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "MISTRAL"} {
+		t.Setenv(provider+"_API_KEY", "sk-of-the-environment")
+		t.Setenv(provider+"_BASE_URL", "http://127.0.0.1:1")
+	}
+	var got string
+	s := m.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var indented any
+		if err := json.Unmarshal(body, &indented); err != nil {
+			t.Errorf("body %s: %v", body, err)
+		}
+		pretty, _ := json.MarshalIndent(indented, "", "  ")
+		got = fmt.Sprintf("%s %s\n", r.Method, r.URL)
+		names := []string{}
+		for name := range r.Header {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if name != "Content-Length" {
+				got += fmt.Sprintf("%s: %s\n", name, r.Header.Get(name))
+			}
+		}
+		got += "\n" + string(pretty) + "\n"
+		answers(w, r)
+	})
+	if _, err := substrate.Fold(s.Infer(t.Context(), r)); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; got:\n%s", err, got)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func (m Model) after(t *testing.T) {
+	s := m.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	_, err := substrate.Fold(s.Infer(t.Context(), Question()))
+	if agent := new(call.AgentError); !errors.As(err, &agent) || agent.After != 3*time.Second {
+		t.Errorf("Fold() = %v, asked to wait %v, want 3s", err, agent.After)
+	}
+}
+
+// repeats lets a server say its secret wherever it can.
+func (m Model) repeats(t *testing.T) {
+	said := fmt.Sprintf(`{"error":{"type":"authentication_error","status":"X","message":"no such key: %s"}}`, secret)
+	for _, status := range []int{http.StatusOK, http.StatusUnauthorized, http.StatusInternalServerError} {
+		s := m.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			if status == http.StatusOK {
+				_, _ = io.WriteString(w, m.Begin+"data: "+strings.Replace(said, `{"error"`, `{"type":"error","error"`, 1)+"\n\n")
+				return
+			}
+			_, _ = io.WriteString(w, said)
+		})
+		_, err := substrate.Fold(s.Infer(t.Context(), Question()))
+		agent := new(call.AgentError)
+		if !errors.As(err, &agent) || !strings.Contains(agent.Body, "no such key") {
+			t.Fatalf("status %d: Fold() = %v and %q, want what the server said", status, err, agent.Body)
+		}
+		if all := fmt.Sprintf("%v %+v %s", err, err, agent.Body); strings.Contains(all, secret) {
+			t.Errorf("status %d: the secret is shown: %s", status, all)
+		}
+	}
+}
+
+// guarded asks the guard for the one URL that a Spec names.
+func (m Model) guarded(t *testing.T) {
+	for _, argument := range []string{"m", "http://127.0.0.1:1/v1#m", "http://127.0.0.1:1#m", "http://127.0.0.1:1/a%20b/#m"} {
+		spec := substrate.Spec{Kind: m.Kind, Argument: argument}
+		var asked string
+		kinds := m.Kinds(outbound.New(outbound.Options{AllowLoopback: true, Guard: func(_ context.Context, _ outbound.Actor, url string) error {
+			asked = url
+			return problem.New(problem.TreeOnly, "not among its tools")
+		}}))
+		s, err := kinds.Open(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := substrate.Fold(withSecret{s}.Infer(t.Context(), Question())); !problem.Is(err, problem.SubstrateMisconfigured) {
+			t.Errorf("%s: %v, want it misconfigured", spec, err)
+		}
+		if asked != spec.Endpoint() || asked == "" {
+			t.Errorf("%s: the guard is asked for %q, want %q", spec, asked, spec.Endpoint())
+		}
+		asked = ""
+		if _, err := substrate.Fold(s.Infer(t.Context(), Question())); spec.NeedsSecret() && (asked != "" || !problem.Is(err, problem.SubstrateMisconfigured)) {
+			t.Errorf("%s without its secret: %v, and the guard is asked for %q", spec, err, asked)
+		}
+	}
+}
+
+func (m Model) arguments(t *testing.T) {
+	kinds := m.Kinds(outbound.New(outbound.Options{}))
+	for _, argument := range []string{"", "#m", "http://x.example/v1", "http://x.example/v1#", "ftp://x.example#m",
+		"http://me:secret@x.example#m", "http://bücher.example#m", "http://x.example?a=b#m", "http://x.example#two words", "two words",
+		"http://x.example#\x00", "http://x.example#" + strings.Repeat("m", 257)} {
+		if _, err := kinds.Open(substrate.Spec{Kind: m.Kind, Argument: argument}); !problem.Is(err, problem.Malformed) || strings.Contains(problem.Of(err).Text(), "secret") {
+			t.Errorf("%q: %v, want a refusal without the secret", argument, err)
+		}
+	}
+}
+
+// Stream checks that an answer, whatever its server streams, ends with one event or one
+// error.
+func (m Model) Stream(f *testing.F) {
+	var body []byte
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
+	f.Cleanup(server.Close)
+	s := m.Open(f, server.URL)
+	f.Add([]byte(m.Begin + m.Piece("x") + m.End))
+	f.Add([]byte("data: {\"error\":7}\n\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		body = in
+		ends := 0
+		for e, err := range s.Infer(t.Context(), Question()) {
+			if _, last := e.(substrate.Done); last || err != nil {
+				ends++
+			} else if ends > 0 || e == nil {
+				t.Fatalf("event %v after the end", e)
+			}
+			if err != nil && !problem.Of(err).Kind.IsFailure() {
+				t.Errorf("error %v of kind %s", err, problem.Of(err).Kind)
+			}
+		}
+		if ends != 1 {
+			t.Errorf("%d ends, want 1", ends)
+		}
+	})
+}
