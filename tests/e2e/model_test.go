@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,10 +15,10 @@ import (
 )
 
 // startModel is the command: model, which starts a server that speaks OpenAI's
-// chat completions and sets $MODEL to its base URL, and $SAGE and $MISSING to
-// substrates there. The model sage thinks and then says "I know TEXT"; the model
+// chat completions and sets $MODEL to its base URL, $MODELHOST to its host, and $SAGE
+// and $MISSING to substrates there. The model sage thinks and then says "I know TEXT"; the model
 // backup says it, too, and other models do not exist. The last request's body is in
-// the file prompt.json. For the texts "busy" and "refuse" it does so, for "slow" it
+// the file prompt.json, and what its sender is known by in known.txt. For the texts "busy" and "refuse" it does so, for "slow" it
 // answers late, for "overload" sage answers 503, for "ask TOOL TEXT" it calls the
 // tool, and then says "I heard RESULT", and for "write" it says what is no JSON, but
 // once it is asked again.
@@ -25,7 +26,7 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: model")
 	}
-	prompt := ts.MkAbs("prompt.json")
+	prompt, known := ts.MkAbs("prompt.json"), ts.MkAbs("known.txt")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
 			Model    string
@@ -36,7 +37,8 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 			http.Error(w, "no chat completion", http.StatusBadRequest)
 			return
 		}
-		if err := os.WriteFile(prompt, body, 0o600); err != nil {
+		err := errors.Join(os.WriteFile(prompt, body, 0o600), os.WriteFile(known, []byte(r.Header.Get("Authorization")), 0o600))
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
@@ -86,6 +88,7 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 	ts.Defer(server.Close)
 	ts.Setenv("MODEL", server.URL+"/v1")
+	ts.Setenv("MODELHOST", strings.TrimPrefix(server.URL, "http://"))
 	for _, name := range []string{"SAGE", "MISSING"} { // # begins a comment in a script
 		ts.Setenv(name, "openai:"+server.URL+"/v1#"+strings.ToLower(name))
 	}

@@ -145,7 +145,7 @@ func split(doc []byte) (front, body []byte, err error) {
 // definition.Agent with the same name and form.
 var keys = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
 	"description": nil, "provider": nil, "base_url": nil, "model": nil, "fallback_model": nil, "max_tokens": nil, "max_turns": nil,
-	"timeout": nil, "mode": nil,
+	"timeout": nil, "mode": nil, "secret": nil,
 	"effort": (*reader).effort, "output_format": (*reader).format, "memory": (*reader).memory,
 	"tools": (*reader).allowed, "allowed_tools": (*reader).allowed, "disallowed_tools": (*reader).list, "vacants": (*reader).list,
 	"tier":          func(*reader, members, string, json.RawMessage) error { return nil }, // see settings
@@ -153,7 +153,7 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"approval_mode": (*reader).unused, "budget": (*reader).free, "daily_budget": (*reader).free,
 	"name": (*reader).unused, "color": (*reader).unused,
 	"mcp_servers": (*reader).servers,
-	"secret":      (*reader).missing, "allow": (*reader).list,
+	"allow":       (*reader).list,
 }
 
 // members are those of an agent in JSON.
@@ -257,11 +257,6 @@ func (r *reader) free(_ members, key string, value json.RawMessage) error {
 	}
 	r.warn("%s: the providers of this host cost nothing; it is not used", key)
 	return nil
-}
-
-// missing refuses a setting without which the agent would do another thing.
-func (r *reader) missing(_ members, key string, _ json.RawMessage) error {
-	return &problem.Error{Kind: problem.Usage, Field: key, Want: "none, because this version of Vacancy does not have it yet", Got: "one"}
 }
 
 func (r *reader) effort(a members, key string, value json.RawMessage) error {

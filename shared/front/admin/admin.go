@@ -88,6 +88,8 @@ type Config struct {
 //	GET  /v1/admin/vacants/{vacant}/graduation?position=  what has come of an attempt, of the last if none is named
 //	POST /v1/graduations                    as at the public handler
 //	GET  /v1/admin/gate?tenant=                   what graduations are judged by; PUT sets it
+//	GET  /v1/admin/secrets?tenant=                names, never values
+//	PUT  /v1/admin/secrets/{name}?tenant=         {"value", "hosts"}; DELETE deletes it
 //	PUT  /v1/admin/listings/{vacant}      what the operator says of one that is registered
 //	POST /v1/admin/log/seal                       the registry's log, now
 //	GET  /v1/admin/host?challenge=                who the host is, and a proof of it
@@ -125,6 +127,8 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/vacants/{vacant}/graduation":           {http.MethodGet: d.graduation},
 		GraduationsPath:                                   {http.MethodPost: stream(c.Graduations)},
 		"/v1/admin/gate":                                  {http.MethodGet: d.policy, http.MethodPut: d.setPolicy},
+		"/v1/admin/secrets":                               {http.MethodGet: d.secrets},
+		"/v1/admin/secrets/{name}":                        {http.MethodPut: d.setSecret, http.MethodDelete: d.deleteSecret},
 		"/v1/admin/host":                                  {http.MethodGet: d.host, http.MethodPut: d.setHost},
 		"/v1/admin/restored":                              {http.MethodPost: d.restored},
 		"/v1/admin/backup":                                {http.MethodPost: stream(c.Backup)},

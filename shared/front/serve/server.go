@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/network/egress"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -39,7 +40,8 @@ type Config struct {
 	AllowLoopback bool
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
-	// Models makes the substrates that send requests as their vacants; nil: none.
+	// Models makes the substrates that send requests as their vacants; nil: none, and
+	// the host keeps no secrets for them.
 	Models func(*outbound.Client) substrate.Kinds
 	// Servers opens the MCP servers of agents; nil: this host reaches none.
 	Servers func(*outbound.Client) loop.Servers
@@ -106,6 +108,10 @@ func (h Config) Open() (*Server, error) {
 	if h.Models != nil {
 		maps.Copy(kinds, h.Models(client))
 	}
+	var kept *secrets.Secrets
+	if h.Models != nil {
+		kept = secrets.New(h.Store, h.Vault, h.Now, h.Rand)
+	}
 	var servers loop.Servers
 	if h.Servers != nil {
 		servers = h.Servers(client)
@@ -116,7 +122,7 @@ func (h Config) Open() (*Server, error) {
 		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
 			return composites.Answer(ctx, v, calls, q)
 		},
-		Servers: servers,
+		Servers: servers, Secrets: kept,
 		VacantTools: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
 			return composites.VacantTools(ctx, v, calls, asker, asked)
 		},

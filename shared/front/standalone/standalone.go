@@ -36,6 +36,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/anthropic"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/gemini"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -142,8 +144,10 @@ func Open(c Config) (*Host, error) {
 
 // models are the substrates that a host on one machine offers besides.
 func models(client *outbound.Client) substrate.Kinds {
-	kinds := openai.Kinds(client)
-	maps.Copy(kinds, mcp.Kinds(client))
+	kinds := substrate.Kinds{}
+	for _, some := range []substrate.Kinds{anthropic.Kinds(client), gemini.Kinds(client), mcp.Kinds(client), openai.Kinds(client)} {
+		maps.Copy(kinds, some)
+	}
 	return kinds
 }
 

@@ -42,6 +42,16 @@ func providerURL(kind string) string {
 	return ""
 }
 
+// ProviderHost is the host of a provider's own server; "" for a kind that has none on
+// the network.
+func ProviderHost(kind string) string {
+	u, err := url.Parse(providerURL(kind))
+	if err != nil || u.Scheme != "https" {
+		return ""
+	}
+	return u.Host
+}
+
 // KindMCP is a tool of an MCP server, named by URL#TOOL.
 const KindMCP = "mcp"
 

@@ -27,7 +27,7 @@ func (v *Directory) CheckAgent(ctx context.Context, id identity.ID) error {
 	if err != nil {
 		return err
 	}
-	s, _, err := v.openAgent(ctx, id, r.Substrate, r.Agent, nil)
+	s, _, err := v.openAgent(ctx, &r, nil)
 	if err != nil || spec.Endpoint() == "" {
 		return err
 	}

@@ -206,19 +206,18 @@ func textOf(a *definition.Agent) (string, error) {
 	return spec.String(), err
 }
 
-// openAgent opens what answers for id: its plan, or a version of its agent, and
-// whether that remembers. calls is nil if the agent is only checked; it is offered no
-// tools then.
-func (v *Directory) openAgent(ctx context.Context, id identity.ID, text string, version int, calls *call.Host) (s substrate.Substrate, memory bool, err error) {
-	spec, s, err := v.openSubstrate(text, calls)
-	if err != nil || spec.Kind == plan.Kind || version == 0 && !spec.IsModel() {
+// openAgent opens what answers for r: its plan, or its agent, and whether that
+// remembers. calls is nil if the agent is only checked; it is offered no tools then.
+func (v *Directory) openAgent(ctx context.Context, r *Record, calls *call.Host) (s substrate.Substrate, memory bool, err error) {
+	spec, s, err := v.openSubstrate(r.Substrate, calls)
+	if err != nil || spec.Kind == plan.Kind || r.Agent == 0 && !spec.IsModel() {
 		return s, false, err
 	}
-	a, err := v.currentAgent(ctx, id, text, version)
+	a, err := v.currentAgent(ctx, r.ID, r.Substrate, r.Agent)
 	if err != nil {
 		return nil, false, err
 	}
-	t := agentSubstrate{vacants: v, calls: calls, version: version, spec: spec, config: loop.Config{Agent: a, Model: s, Once: !spec.IsModel(), Wait: v.Wait}}
+	t := agentSubstrate{vacants: v, calls: calls, version: r.Agent, tenant: r.Tenant, spec: spec, config: loop.Config{Agent: a, Model: s, Once: !spec.IsModel(), Wait: v.Wait}}
 	if other, ok := a.Fallback(); ok {
 		if t.config.Fallback, err = v.Substrates.Open(other); err != nil {
 			return nil, false, err
@@ -227,7 +226,7 @@ func (v *Directory) openAgent(ctx context.Context, id identity.ID, text string, 
 	for _, what := range a.Vacants {
 		asked, err := identity.ParseID(what)
 		if err != nil {
-			return nil, false, problem.Wrap(problem.Damaged, err, "the agent of vacant %s may ask nobody's id", id.Short())
+			return nil, false, problem.Wrap(problem.Damaged, err, "the agent of vacant %s may ask nobody's id", r.ID.Short())
 		}
 		t.asked = append(t.asked, asked)
 	}
@@ -241,6 +240,7 @@ type agentSubstrate struct {
 	config  loop.Config
 	asked   []identity.ID
 	version int
+	tenant  string
 	spec    substrate.Spec
 }
 
@@ -255,6 +255,10 @@ func (t *agentSubstrate) Infer(ctx context.Context, r substrate.Request) iter.Se
 		defer done()
 		c := t.config
 		c.Tools = tools
+		if c.Secret, err = t.vacants.secret(ctx, t.tenant, &c.Agent); err != nil {
+			yield(nil, err)
+			return
+		}
 		t.signed(ctx, &r, loop.New(c).Infer(ctx, r))(yield)
 	}
 }

@@ -74,6 +74,9 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 		}
 		r.next = &next
 	}
+	if err := v.checkSecret(ctx, &r, r.next); err != nil {
+		return Record{}, err
+	}
 	if key == nil {
 		if key, err = identity.NewKey(v.Rand); err != nil {
 			return Record{}, err

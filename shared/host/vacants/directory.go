@@ -68,9 +68,9 @@ func (v *Directory) open(ctx context.Context, n int) ([]identity.ID, error) {
 // behaviour answers by r's substrate and agent, whatever becomes of r meanwhile. A
 // substrate that this host no longer offers fails the vacant's calls.
 func (v *Directory) behaviour(r *Record) call.Behaviour {
-	id, text, version := r.ID, r.Substrate, r.Agent
+	then := *r
 	return func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
-		s, memory, err := v.openAgent(ctx, id, text, version, calls)
+		s, memory, err := v.openAgent(ctx, &then, calls)
 		switch {
 		case problem.Is(err, problem.Unavailable):
 			return envelope.Message{}, problem.Within(problem.SubstrateUnavailable, "its agent cannot be read now", err)

@@ -36,6 +36,9 @@ func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, b *newChild) er
 		return err
 	}
 	allowed, err := v.planChild(b)
+	if err == nil {
+		err = v.checkSecret(ctx, &b.child, b.agent)
+	}
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,11 @@ func (v *Directory) offered(p *plan.Plan) error {
 	if p.Aggregate.How != plan.BySubstrate {
 		return nil
 	}
-	if _, _, err := v.openSubstrate(p.Aggregate.Substrate, nil); err != nil {
+	spec, _, err := v.openSubstrate(p.Aggregate.Substrate, nil)
+	if err == nil && spec.NeedsSecret() {
+		err = problem.Invalid("substrate", "one that needs no secret, or a child with an agent that has one", clip(spec.Kind))
+	}
+	if err != nil {
 		return &problem.Error{Kind: problem.Malformed, Field: "aggregate.substrate", Detail: "aggregate." + problem.Of(err).Text(), Err: err}
 	}
 	return nil

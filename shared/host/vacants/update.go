@@ -109,6 +109,9 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 		return r, err
 	}
 	allowed, err := r.setSubstrate(c.Substrate, next)
+	if err == nil && (c.Substrate != nil || next != nil) {
+		err = v.checkSecret(ctx, &r, next)
+	}
 	if err != nil {
 		return r, err
 	}

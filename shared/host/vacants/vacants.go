@@ -20,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
@@ -44,6 +45,8 @@ type Config struct {
 	Composites Composites
 	// Servers opens the MCP servers of agents; nil: an agent that has some fails.
 	Servers loop.Servers
+	// Secrets are those of agents; nil: this host keeps none.
+	Secrets *secrets.Secrets
 	// VacantTools are the tools of agents that may ask other vacants; nil: they are
 	// offered none.
 	VacantTools VacantTools

@@ -7,14 +7,17 @@
 package definition
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -27,10 +30,13 @@ type Agent struct {
 	// capability is what callers see.
 	Description string `json:"description,omitempty"`
 	// Provider is the kind of the substrate; "": openai if there is a BaseURL, else
-	// ollama.
+	// that whose models have such a name, else ollama.
 	Provider string `json:"provider,omitempty"`
-	BaseURL  string `json:"base_url,omitempty"` // of openai and mcp; the whole URL of http
+	BaseURL  string `json:"base_url,omitempty"` // of a server that is not the provider's own; the whole URL of http
 	Model    string `json:"model,omitempty"`    // of mcp the tool
+	// Secret is the name of the secret that its server knows it by; "": of its
+	// provider's name where that answers nobody without one, else none.
+	Secret string `json:"secret,omitempty"`
 	// FallbackModel answers, at the same provider, where Model is overloaded or out
 	// of order.
 	FallbackModel string           `json:"fallback_model,omitempty"`
@@ -114,6 +120,8 @@ func Parse(data []byte) (a Agent, err error) {
 			a.BaseURL, err = d.String()
 		case "model":
 			a.Model, err = d.String()
+		case "secret":
+			a.Secret, err = d.String()
 		case "fallback_model":
 			a.FallbackModel, err = d.String()
 		case "system":
@@ -217,7 +225,7 @@ func servers(d *canon.Decoder, key string) (all []Server, err error) {
 // Check checks what the members' types do not. The error names the member.
 func (a *Agent) Check() error {
 	for _, text := range []struct{ field, text string }{
-		{"description", a.Description}, {"provider", a.Provider}, {"base_url", a.BaseURL}, {"model", a.Model}, {"fallback_model", a.FallbackModel}, {"system", a.System},
+		{"description", a.Description}, {"provider", a.Provider}, {"base_url", a.BaseURL}, {"model", a.Model}, {"secret", a.Secret}, {"fallback_model", a.FallbackModel}, {"system", a.System},
 	} {
 		if !utf8.ValidString(text.text) || strings.ContainsRune(text.text, 0) {
 			return problem.Invalid(text.field, "UTF-8 without NUL", clip(text.text))
@@ -246,6 +254,20 @@ func (a *Agent) Check() error {
 		if only.given && !spec.IsModel() {
 			return problem.Invalid(only.field, "none, as "+spec.Kind+" is no model", "one")
 		}
+	}
+	if a.Secret != "" && !spec.TakesSecret() {
+		return problem.Invalid("secret", "none, as "+spec.Kind+" takes none", clip(a.Secret))
+	}
+	if a.Secret != "" {
+		if err := secrets.CheckName(a.Secret); err != nil {
+			return err
+		}
+	}
+	if a.Effort != "" && spec.Kind == substrate.KindMistral {
+		return problem.Invalid("effort", "none, as mistral has no such setting", string(a.Effort))
+	}
+	if other := kindOfModel(a.FallbackModel); a.Provider == "" && a.BaseURL == "" && ok && other != spec.Kind && other != substrate.KindOllama {
+		return problem.Invalid("fallback_model", "a model of "+spec.Kind+", which has the model", clip(a.FallbackModel))
 	}
 	if n := len(a.Blob()); n > MaxBlob {
 		return &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(n)}
@@ -283,16 +305,35 @@ func (a *Agent) checkServers() error {
 // or too much.
 func (a *Agent) Spec() (substrate.Spec, error) { return a.specOf(a.Model) }
 
-// Endpoints are the URLs that the agent sends requests to: of its substrate, if that
-// is at one, and of its MCP servers.
-func (a *Agent) Endpoints() (all []string) {
-	if spec, err := a.Spec(); err == nil && spec.Endpoint() != "" {
-		all = append(all, spec.Endpoint())
-	}
+// Endpoints are the URLs that the agent sends requests to: of its substrate and its
+// fallback, if they are at one, and of its MCP servers.
+func (a *Agent) Endpoints() []string {
+	all := a.SecretEndpoints()
 	for _, s := range a.MCPServers {
 		all = append(all, s.URL)
 	}
 	return all
+}
+
+// SecretEndpoints are the URLs at which its server knows it by its secret.
+func (a *Agent) SecretEndpoints() (all []string) {
+	spec, err := a.Spec()
+	if err == nil && spec.Endpoint() != "" {
+		all = append(all, spec.Endpoint())
+	}
+	if other, ok := a.Fallback(); ok && other.Endpoint() != spec.Endpoint() {
+		all = append(all, other.Endpoint())
+	}
+	return all
+}
+
+// SecretName is the name of the secret that its server knows it by; "" if there is
+// none.
+func (a *Agent) SecretName() string {
+	if spec, err := a.Spec(); a.Secret == "" && err == nil && spec.NeedsSecret() {
+		return spec.Kind
+	}
+	return a.Secret
 }
 
 // Fallback is the substrate of its FallbackModel; ok is false if it has none.
@@ -304,21 +345,42 @@ func (a *Agent) Fallback() (s substrate.Spec, ok bool) {
 	return s, err == nil
 }
 
+// kindOfModel is the provider whose models have such names; ollama for all others, and for
+// names with a tag, as qwen3:8b.
+func kindOfModel(name string) string {
+	switch {
+	case strings.Contains(name, ":"):
+	case strings.Contains(name, "claude-"):
+		return substrate.KindAnthropic
+	case strings.Contains(name, "gemini-"):
+		return substrate.KindGemini
+	case openaiName.MatchString(name) && !strings.HasPrefix(name, "gpt-oss"): // those weights are everybody's
+		return substrate.KindOpenAI
+	case mistralName.MatchString(name):
+		return substrate.KindMistral
+	}
+	return substrate.KindOllama
+}
+
+var (
+	openaiName = regexp.MustCompile(`^(gpt-|o[1-9](-|$))`)
+	// Without a version it is a name of weights, which Ollama has too.
+	mistralName = regexp.MustCompile(`^[a-z]+tral-.*-(latest|[0-9]{4})$`)
+)
+
 func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 	s.Kind = a.Provider
 	if s.Kind == "" {
-		s.Kind = substrate.KindOllama
+		s.Kind = kindOfModel(a.Model)
 		if a.BaseURL != "" {
 			s.Kind = substrate.KindOpenAI
 		}
 	}
-	wanted := map[string]struct{ url, model bool }{
-		substrate.KindOpenAI: {true, true}, substrate.KindOllama: {false, true}, substrate.KindHTTP: {true, false}, substrate.KindMCP: {true, true},
-	}[s.Kind]
+	wanted, may := needs(s.Kind)
 	for _, one := range []struct {
 		field, value string
 		wanted, may  bool
-	}{{"base_url", a.BaseURL, wanted.url, false}, {"model", model, wanted.model, s.Kind == substrate.KindMock}} {
+	}{{"base_url", a.BaseURL, wanted.url, may.url}, {"model", model, wanted.model, may.model}} {
 		switch {
 		case one.wanted && one.value == "":
 			return s, problem.Invalid(one.field, "one for the provider "+clip(s.Kind), "none")
@@ -326,18 +388,40 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 			return s, problem.Invalid(one.field, "none for the provider "+clip(s.Kind), clip(one.value))
 		}
 	}
-	switch s.Kind {
-	case substrate.KindOpenAI, substrate.KindMCP:
-		if strings.Contains(a.BaseURL, "#") {
-			return s, problem.Invalid("base_url", "a URL without a fragment", clip(a.BaseURL))
-		}
-		s.Argument = a.BaseURL + "#" + model
-	case substrate.KindHTTP:
+	switch {
+	case s.Kind == substrate.KindHTTP:
 		s.Argument = a.BaseURL
-	default:
+	case a.BaseURL == "":
 		s.Argument = model
+		if (strings.Contains(model, "#") || strings.Contains(model, "://")) && wanted.model {
+			return s, problem.Invalid("model", "a model's name without # and ://", clip(model))
+		}
+	case strings.Contains(a.BaseURL, "#"):
+		return s, problem.Invalid("base_url", "a URL without a fragment", clip(a.BaseURL))
+	default:
+		s.Argument = a.BaseURL + "#" + model
 	}
 	return s, nil
+}
+
+// parts are those of a substrate's argument.
+type parts struct{ url, model bool }
+
+// needs are the parts that a kind wants, and that it may have.
+func needs(kind string) (wanted, may parts) {
+	switch kind {
+	case substrate.KindAnthropic, substrate.KindGemini, substrate.KindMistral, substrate.KindOpenAI:
+		return parts{model: true}, parts{url: true}
+	case substrate.KindOllama:
+		return parts{model: true}, parts{}
+	case substrate.KindHTTP:
+		return parts{url: true}, parts{}
+	case substrate.KindMCP:
+		return parts{true, true}, parts{}
+	case substrate.KindMock:
+		return parts{}, parts{model: true}
+	}
+	return parts{}, parts{}
 }
 
 // Of is the agent of defaults with a substrate; ok is false for one that no agent
@@ -345,7 +429,7 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 func Of(s substrate.Spec) (a Agent, ok bool) {
 	a.Provider = s.Kind
 	switch base, model, isModel := s.Model(); {
-	case isModel && s.Kind == substrate.KindOllama:
+	case isModel && s.Argument == model: // at its provider
 		a.Model = model
 	case isModel:
 		a.BaseURL, a.Model = base, model
@@ -416,6 +500,9 @@ func (a *Agent) Settings() []Setting {
 		add("fallback_model", a.FallbackModel, "none", a.FallbackModel != "")
 		add("max_tokens", strconv.Itoa(a.MaxTokens), "the server's", a.MaxTokens > 0)
 		add("effort", string(a.Effort), "the model's", a.Effort != "")
+	}
+	if spec.TakesSecret() {
+		add("secret", a.Secret, cmp.Or(a.SecretName(), "none"), a.Secret != "")
 	}
 	add("max_turns", strconv.Itoa(a.MaxTurns), strconv.Itoa(DefaultMaxTurns), a.MaxTurns > 0)
 	add("timeout", strconv.Itoa(a.Timeout)+" s", "the host's", a.Timeout > 0)

@@ -38,7 +38,15 @@ func TestWhatAnAgentMayNotSayIsNamed(t *testing.T) {
 		{`{"model":"m","modle":"n"}`, "modle", problem.Malformed},
 		{`{"model":"m","model":"m"}`, "model", problem.Malformed},
 		{`{}`, "model", problem.Malformed},
-		{`{"provider":"openai","model":"m"}`, "base_url", problem.Malformed},
+		{`{"provider":"ollama","model":"m","base_url":"http://x.example/v1"}`, "base_url", problem.Malformed},
+		{`{"provider":"openai","model":"http://x.example/v1"}`, "model", problem.Malformed},
+		{`{"provider":"anthropic","model":"m#n"}`, "model", problem.Malformed},
+		{`{"model":"m","secret":"key"}`, "secret", problem.Malformed}, // ollama takes none
+		{`{"provider":"mcp","base_url":"http://x.example","model":"m","secret":"key"}`, "secret", problem.Malformed},
+		{`{"provider":"openai","model":"m","secret":"a key"}`, "secret", problem.Malformed},
+		{`{"provider":"openai","model":"m","secret":"sk/live"}`, "secret", problem.Malformed},
+		{`{"model":"claude-opus-4-6","fallback_model":"gpt-5"}`, "fallback_model", problem.Malformed},
+		{`{"model":"mistral-small-latest","effort":"low"}`, "effort", problem.Malformed},
 		{`{"base_url":"http://x.example/v1"}`, "model", problem.Malformed},
 		{`{"base_url":"http://x.example/v1#a","model":"m"}`, "base_url", problem.Malformed},
 		{`{"provider":"echo","model":"m"}`, "model", problem.Malformed},
@@ -84,6 +92,17 @@ func TestAnAgentNamesItsSubstrate(t *testing.T) {
 		`{"provider":"mock"}`: {"mock", ""},
 		`{"provider":"mcp","base_url":"https://a.example/x","model":"answer"}`: {"mcp:https://a.example/x#answer", ""},
 		`{"provider":"echo"}`: {"echo", ""},
+		`{"model":"claude-opus-4-6","fallback_model":"claude-haiku-4-5"}`: {"anthropic:claude-opus-4-6", "anthropic:claude-haiku-4-5"},
+		`{"model":"gemini-2.5-flash"}`:                                    {"gemini:gemini-2.5-flash", ""},
+		`{"model":"gpt-5-mini"}`:                                          {"openai:gpt-5-mini", ""},
+		`{"model":"o3"}`:                                                  {"openai:o3", ""},
+		`{"model":"ministral-8b-2410"}`:                                   {"mistral:ministral-8b-2410", ""},
+		`{"model":"gpt-oss"}`:                                             {"ollama:gpt-oss", ""},
+		`{"model":"gpt-oss:20b"}`:                                         {"ollama:gpt-oss:20b", ""},
+		`{"model":"mistral"}`:                                             {"ollama:mistral", ""},
+		`{"model":"claude-like:7b"}`:                                      {"ollama:claude-like:7b", ""},
+		`{"provider":"ollama","model":"o3"}`:                              {"ollama:o3", ""},
+		`{"provider":"anthropic","base_url":"https://a.example/v1","model":"m"}`: {"anthropic:https://a.example/v1#m", ""},
 	} {
 		a, err := definition.Parse([]byte(in))
 		if err != nil {
@@ -106,6 +125,30 @@ func TestAnAgentNamesItsSubstrate(t *testing.T) {
 	}
 	if a, ok := definition.Of(substrate.Spec{Kind: "openai", Argument: "http://x.example"}); ok {
 		t.Errorf("Of(a server without a model) = %+v", a)
+	}
+}
+
+func TestAnAgentKnowsItsSecretAndWhereThatGoes(t *testing.T) {
+	for in, want := range map[string]struct {
+		secret string
+		urls   []string
+	}{
+		`{"model":"claude-opus-4-6","fallback_model":"claude-haiku-4-5"}`: {"anthropic", []string{"https://api.anthropic.com/v1/messages"}},
+		`{"model":"gemini-2.5-pro","fallback_model":"gemini-2.5-flash","secret":"mine","mcp_servers":[{"name":"a","url":"http://x.example"}]}`: {"mine", []string{
+			"https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
+			"https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"}},
+		`{"provider":"openai","model":"gpt-5"}`: {"openai", []string{"https://api.openai.com/v1/chat/completions"}},
+		// Many servers that speak as OpenAI's ask for no key.
+		`{"base_url":"http://127.0.0.1:8000/v1","model":"m"}`:                   {"", []string{"http://127.0.0.1:8000/v1/chat/completions"}},
+		`{"base_url":"https://a.example/v1","model":"m","secret":"k"}`:          {"k", []string{"https://a.example/v1/chat/completions"}},
+		`{"provider":"http","base_url":"https://a.example/agent","secret":"k"}`: {"k", []string{"https://a.example/agent"}},
+		`{"model":"qwen3"}`:   {"", []string{"http://127.0.0.1:11434/v1/chat/completions"}},
+		`{"provider":"echo"}`: {"", nil},
+	} {
+		a, err := definition.Parse([]byte(in))
+		if err != nil || a.SecretName() != want.secret || !slices.Equal(a.SecretEndpoints(), want.urls) {
+			t.Errorf("%s: %v, the secret %q for %q; want %q for %q", in, err, a.SecretName(), a.SecretEndpoints(), want.secret, want.urls)
+		}
 	}
 }
 

@@ -74,7 +74,9 @@ type Config struct {
 	// Once: Model is asked once at each turn, as it may do more than answer.
 	Once  bool
 	Tools []Tool
-	Wait  func(ctx context.Context, d time.Duration) error
+	// Secret is sent to Model and Fallback alone: tools never see it.
+	Secret substrate.Secret
+	Wait   func(ctx context.Context, d time.Duration) error
 }
 
 // New makes the substrate of an agent. Of tools with one name it has the first alone.
@@ -214,7 +216,9 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 		return a, false, err
 	}
 	a, err = substrate.Fold(func(fold func(substrate.Event, error) bool) {
-		for e, err := range model.Infer(ctx, r.request) {
+		request := r.request
+		request.Secret = r.Secret
+		for e, err := range model.Infer(ctx, request) {
 			if err != nil {
 				fold(nil, err)
 				return

@@ -1,0 +1,60 @@
+package vacants
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// checkSecret checks that the secret of r's agent is there, and may be sent where the
+// agent sends it. An agent of nil is that of defaults for r's substrate.
+func (v *Directory) checkSecret(ctx context.Context, r *Record, a *definition.Agent) error {
+	if a == nil {
+		spec, err := substrate.Parse(r.Substrate)
+		if err != nil {
+			return err
+		}
+		of, ok := definition.Of(spec)
+		if !ok {
+			return nil // a plan
+		}
+		a = &of
+	}
+	name := a.SecretName()
+	if name == "" {
+		return nil
+	}
+	if v.Secrets == nil {
+		return problem.Invalid("secret", "an agent that needs none, as this host keeps no secrets", clip(name))
+	}
+	err := v.Secrets.Check(ctx, r.Tenant, name, a.SecretEndpoints()...)
+	if problem.Is(err, problem.NotFound) {
+		command := "vacancy secret set " + name
+		if r.Tenant != "" {
+			command += " --tenant " + r.Tenant
+		}
+		return &problem.Error{Kind: problem.Malformed, Field: "secret", Detail: "secret: " + problem.Of(err).Text() + ": " + command}
+	}
+	return err
+}
+
+// secret is that of an agent for a call.
+func (v *Directory) secret(ctx context.Context, tenant string, a *definition.Agent) (substrate.Secret, error) {
+	name := a.SecretName()
+	if name == "" {
+		return substrate.Secret{}, nil
+	}
+	if v.Secrets == nil {
+		return substrate.Secret{}, problem.New(problem.SubstrateMisconfigured, "the agent has a secret, and this host keeps none")
+	}
+	value, err := v.Secrets.Use(ctx, tenant, name, a.SecretEndpoints()...)
+	switch {
+	case problem.Is(err, problem.Unavailable):
+		err = problem.Within(problem.SubstrateUnavailable, "its secret cannot be read now", err)
+	case err != nil:
+		err = problem.Within(problem.SubstrateMisconfigured, "its secret", err)
+	}
+	return substrate.NewSecret(value), err
+}
