@@ -2,8 +2,11 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -32,14 +35,18 @@ func (a *app) agentsCommand() *cobra.Command {
 }
 
 func (a *app) agentsCheckCommand() *cobra.Command {
-	return &cobra.Command{
+	var withSecret bool
+	cmd := &cobra.Command{
 		Use:   "check URL",
 		Short: "Say what an agent does against the contract",
 		Long: `Ask the agent at URL what a host would ask it: a question, all kinds of characters, a
 question in a thread, one of the largest size, and two at once. No host is needed, and
 nothing is kept. "vacancy help agent-contract" is the contract. It exits with 1 if a call
-would fail.`,
-		Example: "  vacancy agents check http://127.0.0.1:9000",
+would fail.
+
+With --signed the secret that the agent knows is read from standard input; its questions
+are signed with it, and it must refuse one that is signed with another.`,
+		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents check http://127.0.0.1:9000 --signed < key.txt",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := substrate.Parse(args[0])
@@ -56,7 +63,18 @@ would fail.`,
 			if err != nil {
 				return err
 			}
-			r := agentsCheckResult{URL: spec.Argument, Checks: checkContract(cmd.Context(), agent, key.ID())}
+			secret := substrate.Secret{}
+			if withSecret {
+				value, err := a.secretValue("vacancy agents check " + args[0] + " --signed")
+				if err != nil {
+					return err
+				}
+				secret = substrate.NewSecret(value)
+			}
+			r := agentsCheckResult{URL: spec.Argument, Checks: checkContract(cmd.Context(), agent, key.ID(), secret)}
+			if withSecret && r.Checks[0].Failure == nil {
+				r.Checks = append(r.Checks, checkSignature(cmd.Context(), agent, key.ID()))
+			}
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
@@ -67,6 +85,29 @@ would fail.`,
 			return &reported{}
 		},
 	}
+	cmd.Flags().BoolVar(&withSecret, "signed", false, "sign with the secret on standard input")
+	return cmd
+}
+
+// checkSignature asks an agent a question that is signed with a secret that nobody
+// knows.
+func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.ID) agentCheck {
+	ctx, cancel := context.WithTimeout(ctx, call.DefaultWork-call.DefaultMargin)
+	defer cancel()
+	q := substrate.Ask(id, id, "Hello")
+	q.Secret = substrate.NewSecret(rand.Text())
+	began := time.Now()
+	got, err := substrate.Fold(agent.Infer(ctx, q))
+	check := agentCheck{What: "refuses another's signature", TookMS: time.Since(began).Milliseconds()}
+	var said *call.AgentError
+	switch {
+	case err == nil:
+		check.Answer = clip(got.Text, 60)
+		check.Failure = call.CauseOf(problem.New(problem.SubstrateMisconfigured, "it answers questions that are signed with another secret"), time.Since(began))
+	case !errors.As(err, &said) || said.Status != http.StatusUnauthorized && said.Status != http.StatusForbidden:
+		check.Failure = call.CauseOf(err, time.Since(began))
+	}
+	return check
 }
 
 // largestText is the largest text of a call in bytes, after which its envelope has
@@ -75,7 +116,7 @@ const largestText = 250 << 10
 
 // checkContract asks an agent all that a host may. After a question that the agent
 // cannot be reached with, it asks no more.
-func checkContract(ctx context.Context, agent substrate.Substrate, id identity.ID) (all []agentCheck) {
+func checkContract(ctx context.Context, agent substrate.Substrate, id identity.ID, secret substrate.Secret) (all []agentCheck) {
 	const thread, sentence = "thread-1", "All work and no play. "
 	for _, c := range []struct {
 		says   string
@@ -90,7 +131,7 @@ func checkContract(ctx context.Context, agent substrate.Substrate, id identity.I
 		{"answers two at once", "Hello both", nil, 2},
 	} {
 		q := substrate.Ask(id, id, c.text)
-		q.ContextID = c.thread
+		q.ContextID, q.Secret = c.thread, secret
 		check := agentCheck{What: c.says}
 		began := time.Now()
 		failures, texts := make([]error, c.times), make([]string, c.times)

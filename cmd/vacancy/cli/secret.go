@@ -69,7 +69,7 @@ keeps its hosts; one of a provider's name is bound to that provider's server.`,
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			value, err := a.secretValue(args[0])
+			value, err := a.secretValue("vacancy secret set " + args[0])
 			if err != nil {
 				return err
 			}
@@ -92,9 +92,9 @@ keeps its hosts; one of a provider's name is bound to that provider's server.`,
 
 // secretValue is the value on standard input. Nobody types one: it would stay in the
 // terminal's window.
-func (a *app) secretValue(name string) (string, error) {
+func (a *app) secretValue(command string) (string, error) {
 	if !a.piped {
-		return "", withHint(problem.New(problem.Usage, "the value of a secret is read from standard input, not typed"), "vacancy secret set %s < FILE", name)
+		return "", withHint(problem.New(problem.Usage, "the value of a secret is read from standard input, not typed"), "%s < FILE", command)
 	}
 	b, err := io.ReadAll(io.LimitReader(a.in, secrets.MaxValue+3))
 	if err != nil {

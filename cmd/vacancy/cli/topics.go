@@ -56,7 +56,15 @@ The host sends POST with Content-Type: application/json and these members:
     id          the hash of the call, 64 hex digits; zeros if the host itself asks
     deadline_ms how many milliseconds the host waits for the answer
 
-More members may come; ignore what you do not know. There is no key and no signature in it.
+More members may come; ignore what you do not know. There is no key in it.
+
+An agent with a secret ("vacancy secret set NAME --for HOST", "secret: NAME" in its file) is
+sent a header with the time in seconds and a signature, by which it knows the host:
+
+    Vacancy-Signature: t=1790000000,v1=<64 hex digits>
+
+v1 is HMAC-SHA256, with the secret as its key, over t, a full stop and the body as it came.
+Refuse with 401 what is not signed so, or five minutes old.
 
 The answer has status 200 and either
 

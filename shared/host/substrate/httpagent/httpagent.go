@@ -2,13 +2,16 @@
 // question as JSON and accepts the answer as JSON, plain text or server-sent events.
 //
 // The invariant: the request contains the members of the question and nothing
-// else: no envelope, no signature, no key, no header chosen by the caller.
-// (outbound adds X-Ray's trace id.)
+// else: no envelope, no key, no header chosen by the caller. (outbound adds X-Ray's
+// trace id.) Of a secret it has a signature of the request alone.
 package httpagent
 
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"mime"
@@ -42,6 +45,19 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 	}
 }
 
+// SignatureHeader has the time and the signature of a request to an agent with a
+// secret.
+const SignatureHeader = "Vacancy-Signature"
+
+// signature is "t=SECONDS,v1=HEX", the HMAC-SHA256 of "SECONDS.BODY".
+func signature(s substrate.Secret, at time.Time, body []byte) string {
+	t := strconv.FormatInt(at.Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(s.Reveal()))
+	mac.Write([]byte(t + "."))
+	mac.Write(body)
+	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
+}
+
 // Infer POSTs {message, caller, vacant, context_id, history, id, deadline_ms} and gives
 // the answer: members text and usage of a JSON object, a body of text/plain, or the
 // events of text/event-stream. A timeout is a problem of kind Deadline.
@@ -68,17 +84,19 @@ func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substr
 // once.
 func (s *agent) ask(ctx context.Context, q substrate.Request) ([]substrate.Event, error) {
 	r, err := substrate.WhileRefused(ctx, func() (outbound.Reply, error) {
-		return s.client.Do(ctx, outbound.Vacant(q.Vacant), outbound.Request{
-			Method: http.MethodPost, URL: s.url, Body: appendQuestion(ctx, nil, q),
-			Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain, text/event-stream"}},
-		})
+		body := appendQuestion(ctx, nil, q)
+		header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain, text/event-stream"}}
+		if !q.Secret.IsZero() {
+			header.Set(SignatureHeader, signature(q.Secret, time.Now(), body))
+		}
+		return s.client.Do(ctx, outbound.Vacant(q.Vacant), outbound.Request{Method: http.MethodPost, URL: s.url, Body: body, Header: header})
 	})
 	if err != nil {
 		return nil, substrate.Unreached(err)
 	}
 	events, err := read(&r)
 	if err != nil {
-		err = substrate.Answered(r.Status, r.Header, r.Body, err)
+		err = substrate.Answered(r.Status, r.Header, q.Secret.Hide(r.Body), err)
 	}
 	return events, err
 }

@@ -2,13 +2,17 @@ package httpagent_test
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +90,35 @@ func TestTheRequestCarriesTheQuestionAndNothingElse(t *testing.T) {
 	slices.Sort(header)
 	if diff := cmp.Diff([]string{"Accept", "Content-Length", "Content-Type", "User-Agent"}, header); diff != "" {
 		t.Errorf("header (-want +got):\n%s", diff)
+	}
+}
+
+// The agent's author checks it by three lines in any language: so does this.
+func TestWithASecretTheRequestIsSigned(t *testing.T) {
+	const secret = "secret-of-a-test-0123456789"
+	s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		at, sum, ok := strings.Cut(strings.TrimPrefix(r.Header.Get("Vacancy-Signature"), "t="), ",v1=")
+		mac := hmac.New(sha256.New, []byte(secret))
+		fmt.Fprintf(mac, "%s.%s", at, body)
+		if want := fmt.Sprintf("%x", mac.Sum(nil)); !ok || sum != want {
+			t.Errorf("Vacancy-Signature: %s, want v1=%s", r.Header.Get("Vacancy-Signature"), want)
+		}
+		if sent, err := strconv.ParseInt(at, 10, 64); err != nil || time.Since(time.Unix(sent, 0)).Abs() > time.Minute {
+			t.Errorf("signed at %s, want now", at)
+		}
+		if strings.Contains(fmt.Sprint(r.Header, string(body)), secret) {
+			t.Errorf("the secret itself is in the request: %v %s", r.Header, body)
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprintf(w, "AGENT_SECRET=%s", secret)
+	})
+	q := substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")
+	q.Secret = substrate.NewSecret(secret)
+	_, err := substrate.Fold(s.Infer(t.Context(), q))
+	var said *call.AgentError
+	if !errors.As(err, &said) || said.Status != http.StatusInternalServerError || strings.Contains(fmt.Sprintf("%v %+v", err, said), secret) {
+		t.Errorf("Infer() = %v, %+v; want what it answered without the secret", err, said)
 	}
 }
 

@@ -1,8 +1,15 @@
 """{{.Name}}: an agent that answers for a vacant (vacancy help agent-contract)."""
 
+import hashlib
+import hmac
 import json
 import os
+import re
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+# What the host signs its questions with; without one they are taken unsigned.
+SECRET = os.environ.get("AGENT_SECRET", "")
 
 
 def answer(question):
@@ -14,14 +21,26 @@ def answer(question):
     return "You wrote: " + question["message"]
 
 
+def signed(header, body):
+    """Whether one who knows the secret has just sent the body."""
+    parts = re.fullmatch(r"t=([0-9]{1,12}),v1=([0-9a-f]{64})", header or "")
+    if not parts or abs(time.time() - int(parts[1])) > 300:
+        return False
+    want = hmac.new(SECRET.encode(), parts[1].encode() + b"." + body, hashlib.sha256)
+    return hmac.compare_digest(want.hexdigest(), parts[2])
+
+
 class Agent(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # header and body in one packet
 
     def do_POST(self):
         try:
-            question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, body = 200, {"text": answer(question)}
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if SECRET and not signed(self.headers["Vacancy-Signature"], body):
+                status, body = 401, {"error": "not signed with AGENT_SECRET"}
+            else:
+                status, body = 200, {"text": answer(json.loads(body))}
         except Exception as error:  # the host's operator sees it in `vacancy logs --failed`
             status, body = 500, {"error": repr(error)}
         encoded = json.dumps(body).encode()

@@ -1,5 +1,6 @@
 // {{.Name}}: an agent that answers for a vacant (vacancy help agent-contract).
 
+import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pathToFileURL } from "node:url";
@@ -19,15 +20,29 @@ export async function answer(question: Question): Promise<string> {
   return "You wrote: " + question.message;
 }
 
-/** A server on this machine; port 0 picks a free one. */
-export async function serve(port: number): Promise<Server> {
+/** Whether one who knows the secret has just sent the body. */
+function signed(secret: string, header: string | string[] | undefined, body: Buffer): boolean {
+  const parts = /^t=([0-9]{1,12}),v1=([0-9a-f]{64})$/.exec(String(header));
+  if (!parts || Math.abs(Date.now() / 1000 - Number(parts[1])) > 300) return false;
+  const want = createHmac("sha256", secret).update(`${parts[1]}.`).update(body).digest();
+  return timingSafeEqual(want, Buffer.from(parts[2]!, "hex"));
+}
+
+/** A server on this machine; port 0 picks a free one. With a secret it takes what is signed alone. */
+export async function serve(port: number, secret = process.env.AGENT_SECRET ?? ""): Promise<Server> {
   const server = createServer(async (request, response) => {
     let status = 200;
     let body: object;
     try {
       const parts: Buffer[] = [];
       for await (const part of request) parts.push(part as Buffer);
-      body = { text: await answer(JSON.parse(Buffer.concat(parts).toString("utf8"))) };
+      const question = Buffer.concat(parts);
+      if (secret !== "" && !signed(secret, request.headers["vacancy-signature"], question)) {
+        status = 401;
+        body = { error: "not signed with AGENT_SECRET" };
+      } else {
+        body = { text: await answer(JSON.parse(question.toString("utf8"))) };
+      }
     } catch (error) {
       // The host's operator sees it in `vacancy logs --failed`.
       status = 500;
