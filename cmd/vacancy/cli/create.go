@@ -27,9 +27,11 @@ takes calls at once; its state is LOCAL until it is resumed from a pause.
 
 The substrate answers the calls. "echo" repeats the message. "http:URL" posts it to an
 agent ("vacancy help agent-contract"), which is asked once whether it is there.
-On a machine of your own, "ollama:MODEL" asks a model of Ollama, and "openai:URL#MODEL" one
-of another server that speaks OpenAI's chat completions at URL/chat/completions, without a
-key. "mcp:URL#TOOL" calls a tool of an MCP server. In "dev", "mock" plays a script.
+On a machine of your own, "ollama:MODEL" asks a model of Ollama, and "anthropic:MODEL",
+"gemini:MODEL", "mistral:MODEL" and "openai:MODEL" one of that provider, with its secret
+("vacancy secret set"). "openai:URL#MODEL" asks another server that speaks OpenAI's chat
+completions at URL/chat/completions, without a key; so do the others in their own way.
+"mcp:URL#TOOL" calls a tool of an MCP server. In "dev", "mock" plays a script.
 "composite" delegates each call to children of the vacant: create them with "vacancy spawn",
 and set with "vacancy plan set NAME FILE" what it asks them. Without a plan a composite
 answers nothing.
@@ -70,7 +72,7 @@ says of its model.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&capability, "capability", "", "what the vacant can do, for its card (required)")
-	fs.StringVar(&substrate, "substrate", "", "its substrate: echo, http:URL, ollama:MODEL, openai:URL#MODEL or composite (default: echo, or the imported agent's)")
+	fs.StringVar(&substrate, "substrate", "", "its substrate: echo, http:URL, PROVIDER:MODEL, PROVIDER:URL#MODEL or composite (default: echo, or the imported agent's)")
 	agent.add(fs)
 	fs.StringVar(&tenant, "tenant", "", "the tenant it is hosted for, if not you")
 	fs.StringVar(&from, "import", "", "an export, a seed or a home directory of the reference, instead of a new key")

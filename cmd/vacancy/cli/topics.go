@@ -113,12 +113,14 @@ what its model is told.
 "vacancy update NAME --from FILE" makes its next version.
 
     description       what it can do; the vacant's capability, unless --capability is given
-    provider          ollama, openai (a server that speaks its chat completions), http, mcp,
-                      echo, and mock in "dev"; without one openai if there is a base_url, else
-                      ollama
-    base_url          of openai, such as http://127.0.0.1:8000/v1, and of mcp; of http the whole
-                      URL
+    provider          anthropic, gemini, mistral, ollama, openai, http (a program), mcp, echo,
+                      and mock in "dev"; without one that whose models have such names, as
+                      claude-opus-4-6, else ollama, or openai if there is a base_url
+    base_url          of a model the server, such as http://127.0.0.1:8000/v1, if that is not
+                      the provider's own; of mcp too; of http the whole URL
     model             the model's name; of mcp the tool that answers
+    secret            the secret that its server knows it by ("vacancy secret set"); anthropic,
+                      gemini, mistral and openai without a base_url take that of their name
     fallback_model    asked instead for a turn at which the model is overloaded or out of
                       order; without one the model is asked once more
     max_tokens        how much the model may say in a turn; 1 to 1048576
