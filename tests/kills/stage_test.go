@@ -18,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -128,6 +129,18 @@ func thinking(s *stage) {
 	defer done()
 	s.must(server.Texts.Warm(s.ctx))
 	sage, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: substrate.KindMock}})
+	s.must(err)
+	s.caller.To = sage.ID
+}
+
+// paying is thinking with an agent whose model costs money.
+func paying(s *stage) {
+	s.t.Helper()
+	server, _, done := s.target.aside(s.t, s.target.now)
+	defer done()
+	s.must(server.Texts.Warm(s.ctx))
+	agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\ntext: yes\nusage: 100 10\n```", Price: &models.Price{In: models.Dollar, Out: models.Dollar}}
+	sage, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: "sage", Capability: "knows", Agent: agent})
 	s.must(err)
 	s.caller.To = sage.ID
 }

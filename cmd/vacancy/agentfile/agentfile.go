@@ -23,6 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/yamldoc"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -150,7 +151,7 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"tools": (*reader).allowed, "allowed_tools": (*reader).allowed, "disallowed_tools": (*reader).list, "vacants": (*reader).list,
 	"tier":          func(*reader, members, string, json.RawMessage) error { return nil }, // see settings
 	"include_dirs":  (*reader).folders,
-	"approval_mode": (*reader).unused, "budget": (*reader).free, "daily_budget": (*reader).free,
+	"approval_mode": (*reader).unused, "budget": (*reader).budget, "daily_budget": (*reader).budget, "price": (*reader).price,
 	"name": (*reader).unused, "color": (*reader).unused,
 	"mcp_servers": (*reader).servers,
 	"allow":       (*reader).list,
@@ -193,6 +194,7 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	if tier := front["tier"]; tier != nil && agent["model"] == nil && agent["provider"] == nil {
 		return a, &problem.Error{Kind: problem.Usage, Field: "tier", Want: "a model beside it, because the models that this host knows have no tiers", Got: "a tier alone"}
 	}
+	r.unpaid(agent)
 	b, err := json.Marshal(agent)
 	if err != nil {
 		return a, problem.Wrap(problem.Usage, err, "the settings have no form in JSON")
@@ -204,6 +206,21 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	spec, err := a.Spec()
 	a.Provider = spec.Kind
 	return a, err
+}
+
+// unpaid takes budgets away from an agent whose model costs nothing.
+func (r *reader) unpaid(m members) {
+	of := definition.Agent{}
+	b, err := json.Marshal(m)
+	if err != nil || json.Unmarshal(b, &of) != nil || of.Costs() {
+		return // what is wrong is told by definition.Parse
+	}
+	for _, key := range []string{"budget", "daily_budget"} {
+		if m[key] != nil {
+			r.warn("%s: its model costs nothing; it is not used", key)
+			delete(m, key)
+		}
+	}
 }
 
 // setSubstrate replaces what the file says of it.
@@ -222,9 +239,12 @@ func (m members) setSubstrate(text string) error {
 		}
 	}
 	if !spec.IsModel() { // the model's settings go with the model
-		for _, key := range []string{"fallback_model", "max_tokens", "effort"} {
+		for _, key := range []string{"fallback_model", "max_tokens", "effort", "budget", "daily_budget", "price"} {
 			delete(m, key)
 		}
+	}
+	if !spec.TakesSecret() {
+		delete(m, "secret")
 	}
 	return nil
 }
@@ -249,13 +269,35 @@ func (r *reader) unused(_ members, key string, _ json.RawMessage) error {
 	return nil
 }
 
-// free warns of a limit on money.
-func (r *reader) free(_ members, key string, value json.RawMessage) error {
-	var n float64
-	if json.Unmarshal(value, &n) != nil || n < 0 {
-		return &problem.Error{Kind: problem.Usage, Field: key, Want: "dollars, from 0", Got: fmt.Sprintf("%.40s", value)}
+// budget takes dollars.
+func (r *reader) budget(a members, key string, value json.RawMessage) error {
+	m, err := models.ParseMoney(strings.Trim(string(value), `"`))
+	if err != nil {
+		return &problem.Error{Kind: problem.Usage, Field: key, Want: "dollars with at most six decimals", Got: fmt.Sprintf("%.40s", value)}
 	}
-	r.warn("%s: the providers of this host cost nothing; it is not used", key)
+	a.set(key, m)
+	return nil
+}
+
+// price takes dollars a million tokens, as IN/OUT or IN/OUT/CACHED, or 0.
+func (r *reader) price(a members, key string, value json.RawMessage) error {
+	parts := strings.Split(strings.Trim(string(value), `"`), "/")
+	if len(parts) == 1 && parts[0] == "0" {
+		parts = []string{"0", "0"}
+	}
+	var all []models.Money
+	for _, part := range parts {
+		m, err := models.ParseMoney(strings.TrimSpace(part))
+		if err != nil || len(parts) < 2 || len(parts) > 3 {
+			return &problem.Error{Kind: problem.Usage, Field: key, Want: "dollars a million tokens as IN/OUT or IN/OUT/CACHED, such as 3/15/0.3, or 0", Got: fmt.Sprintf("%.40s", value)}
+		}
+		all = append(all, m)
+	}
+	p := models.Price{In: all[0], Out: all[1], Cached: all[0]}
+	if len(all) == 3 {
+		p.Cached = all[2]
+	}
+	a.set(key, p)
 	return nil
 }
 

@@ -56,8 +56,17 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 		{"memory off", "model: m\nmemory: off", "", `{"provider":"ollama","model":"m","system":"Be brief."}`},
 		{"what nobody has", "model: m\napproval_mode: default\nbudget: 0.5\ndaily_budget: 1\neffort: max\noutput_format: stream-json\nname: x", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","effort":"high","warnings":["approval_mode: no provider of this host has it; it is not used",` +
-				`"budget: the providers of this host cost nothing; it is not used","daily_budget: the providers of this host cost nothing; it is not used",` +
-				`"effort: max is high at the providers of this host","name: no provider of this host has it; it is not used","output_format: stream-json is a command's, not an answer's; it is not used"]}`},
+				`"effort: max is high at the providers of this host","name: no provider of this host has it; it is not used","output_format: stream-json is a command's, not an answer's; it is not used",` +
+				`"budget: its model costs nothing; it is not used","daily_budget: its model costs nothing; it is not used"]}`},
+		{"money", "model: claude-opus-4-6\nbudget: 0.05\ndaily_budget: 2\nprice: 5/25/0.5", "",
+			`{"provider":"anthropic","model":"claude-opus-4-6","budget":50000,"daily_budget":2000000,"price":{"input":5000000,"output":25000000,"cached":500000},"system":"Be brief."}`},
+		{"a price without that of kept input", "model: m\nbase_url: https://x.example/v1\nsecret: k\nprice: 1/2", "",
+			`{"provider":"openai","base_url":"https://x.example/v1","model":"m","secret":"k","price":{"input":1000000,"output":2000000,"cached":1000000},"system":"Be brief."}`},
+		{"a server of one's own with a key", "model: m\nbase_url: https://x.example/v1\nsecret: k\nprice: 0\nbudget: 1", "",
+			`{"provider":"openai","base_url":"https://x.example/v1","model":"m","secret":"k","price":{"input":0,"output":0,"cached":0},"system":"Be brief.","warnings":["budget: its model costs nothing; it is not used"]}`},
+		{"another model without its money", "model: claude-opus-4-6\nbudget: 0.05\nprice: 5/25\nsecret: k", "echo", `{"provider":"echo","system":"Be brief."}`},
+		{"a free model without a secret", "model: claude-opus-4-6\nbudget: 0.05\nsecret: k", "ollama:m",
+			`{"provider":"ollama","model":"m","system":"Be brief.","warnings":["budget: its model costs nothing; it is not used"]}`},
 		{"folders", "model: m\ninclude_dirs: .vault,../x,/etc", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","warnings":["include_dirs: .vault is kept by nobody, because hosted agents have no files yet",` +
 				`"include_dirs: ../x is not below the root; it is left out","include_dirs: /etc is not below the root; it is left out"]}`},
@@ -85,6 +94,12 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"model: m\nvacants: a, a":                    "vacants[1]",
 		"model: m\nbudget: lots":                     "budget: expected dollars",
 		"model: m\nbudget: -1":                       "budget: expected dollars",
+		"model: claude-opus-4-6\nbudget: 0.0000001":  "budget: expected dollars",
+		"model: claude-opus-4-6\nbudget: 9000000":    "budget: expected 0 to",
+		"model: m\nprice: 5":                         "price: expected dollars a million tokens as IN/OUT",
+		"model: m\nprice: 1/2/3/4":                   "price: expected dollars a million tokens as IN/OUT",
+		"model: m\nprice: 2000/1":                    "price: input: expected",
+		"provider: echo\nprice: 1/2":                 "price: expected none, as echo is no model",
 		"model: m\nsecret: key":                      "secret: expected none, as ollama takes none",
 		"model: m\nallow: [openai]":                  "allow: expected the substrate that answers among them, as ollama, got openai",
 		"model: m\nmcp_servers: {a: {}}":             "mcp_servers.a: expected a URL",

@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/transcript"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -175,6 +176,9 @@ func used(u *call.Usage) string {
 		s += ", 1 tool call"
 	case u.Tools > 1:
 		s += fmt.Sprintf(", %d tool calls", u.Tools)
+	}
+	if u.Cost > 0 {
+		s += ", " + models.Money(u.Cost).String()
 	}
 	if u.Fallback {
 		s += ", by the fallback model"

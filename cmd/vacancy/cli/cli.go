@@ -129,7 +129,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		a.doctorCommand(), a.logsCommand(), a.statusCommand(), a.backupCommand(), a.restoreCommand(), a.costCommand(),
 		a.initCommand(), a.idCommand(), a.exportCommand(), a.verifyCommand(), a.callCommand(),
 		a.searchCommand(), a.routeCommand(), a.logCommand(), a.reindexCommand(),
-		exitCodesTopic(), agentContractTopic(), agentFilesTopic(), a.newCommand(), a.watchCommand(), a.agentsCommand(), a.forgetCommand(), a.secretCommand(),
+		exitCodesTopic(), agentContractTopic(), agentFilesTopic(), a.newCommand(), a.watchCommand(), a.agentsCommand(), a.forgetCommand(), a.secretCommand(), a.modelsCommand(), a.budgetCommand(),
 	)
 	for _, s := range stateChanges() {
 		root.AddCommand(a.stateCommand(s))

@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -54,6 +55,7 @@ $VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 	logFlag(cmd.Flags(), &o.log)
 	newFlag(cmd.Flags(), &o.fresh)
 	workFlag(cmd.Flags(), &o.work)
+	modelBudgetFlag(cmd.Flags(), &o.modelBudget)
 	dataFlag(cmd.Flags(), &data)
 	return cmd
 }
@@ -66,6 +68,8 @@ type devOptions struct {
 	log       string
 	fresh     bool // --new
 	work      time.Duration
+
+	modelBudget models.Money
 }
 
 // workFlag adds --work.
@@ -110,7 +114,7 @@ func (a *app) devHost(o devOptions) (hostRun, string, error) {
 	url := "http://" + public.Addr().String()
 	return hostRun{
 		cluster: o.cluster, log: o.log,
-		config:  standalone.Config{URL: url, AllowLoopback: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work},
+		config:  standalone.Config{URL: url, AllowLoopback: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work, ModelBudget: o.modelBudget},
 		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
 	}, url, nil
 }

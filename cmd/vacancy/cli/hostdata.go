@@ -8,6 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -31,7 +32,7 @@ func (a *app) dataDir(flag string) (string, error) {
 // openHost opens the host of a data directory over which none runs. A missing
 // directory is created.
 func (a *app) openHost(dir string) (*standalone.Host, error) {
-	return a.openHostWith(standalone.Config{Dir: dir, AllowLoopback: true, Substrates: mock.Kinds(), Log: slog.New(slog.DiscardHandler)})
+	return a.openHostWith(standalone.Config{Dir: dir, AllowLoopback: true, Substrates: mock.Kinds(), ModelBudget: spend.DefaultHost, Log: slog.New(slog.DiscardHandler)})
 }
 
 // openHostWith opens a host with the app's clock, randomness and seams.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -50,18 +50,13 @@ func (f *findFlags) query(words string) (discovery.Query, error) {
 	return q, nil
 }
 
-// microDollars parses dollars with at most six decimals into millionths.
+// microDollars parses the dollars of a flag.
 func microDollars(flag, s string) (int64, error) {
-	bad := &problem.Error{Kind: problem.Usage, Field: flag, Want: "dollars with at most six decimals, like 0.002", Got: fmt.Sprintf("%.40q", s)}
-	whole, part, _ := strings.Cut(s, ".")
-	if whole == "" || len(part) > 6 || len(whole) > 9 || strings.Trim(whole+part, "0123456789") != "" || strings.HasSuffix(s, ".") {
-		return 0, bad
-	}
-	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", 6-len(part)), 10, 64)
+	m, err := models.ParseMoney(s)
 	if err != nil {
-		return 0, bad
+		return 0, &problem.Error{Kind: problem.Usage, Field: flag, Want: "dollars with at most six decimals, like 0.002", Got: fmt.Sprintf("%.40q", s)}
 	}
-	return n, nil
+	return int64(m), nil
 }
 
 // dollars formats a price.
@@ -69,8 +64,7 @@ func dollars(micro int64) string {
 	if micro == 0 {
 		return "free"
 	}
-	s := strings.TrimRight(fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000), "0")
-	return "$" + strings.TrimSuffix(s, ".")
+	return models.Money(micro).String()
 }
 
 // finder is a client of the registry in the flags. It signs nothing without a

@@ -30,28 +30,31 @@ anthropic, gemini, mistral and openai take that of their provider's name by them
 	return cmd
 }
 
-// secretFlags are those of all commands on secrets.
-type secretFlags struct {
+// tenantFlags are those of a command on what a tenant has.
+type tenantFlags struct {
 	where  where
 	tenant string
 }
 
-func (f *secretFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.tenant, "tenant", "", "the secrets of a tenant's vacants, instead of those without a tenant")
+// ofTenants says what --tenant does to the commands on secrets.
+const ofTenants = "the secrets of a tenant's vacants, instead of those without a tenant"
+
+func (f *tenantFlags) add(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVar(&f.tenant, "tenant", "", usage)
 	hostFlags(cmd.Flags(), &f.where)
 }
 
 // check refuses an empty --tenant: a script with an empty variable would mean another
 // owner.
-func (f *secretFlags) check(cmd *cobra.Command) error {
+func (f *tenantFlags) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("tenant") && f.tenant == "" {
-		return problem.New(problem.Usage, "--tenant: expected a tenant, got none; without it the secrets are those of vacants without a tenant")
+		return problem.New(problem.Usage, "--tenant: expected a tenant, got none; leave it out for vacants without a tenant")
 	}
 	return nil
 }
 
 func (a *app) secretSetCommand() *cobra.Command {
-	var f secretFlags
+	var f tenantFlags
 	var hosts []string
 	cmd := &cobra.Command{
 		Use:   "set NAME < FILE",
@@ -86,7 +89,7 @@ keeps its hosts; one of a provider's name is bound to that provider's server.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&hosts, "for", nil, "a `HOST` that it may be sent to; may be repeated")
-	f.add(cmd)
+	f.add(cmd, ofTenants)
 	return cmd
 }
 
@@ -108,7 +111,7 @@ func (a *app) secretValue(command string) (string, error) {
 }
 
 func (a *app) secretListCommand() *cobra.Command {
-	var f secretFlags
+	var f tenantFlags
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List secrets, without their values",
@@ -127,12 +130,12 @@ func (a *app) secretListCommand() *cobra.Command {
 			})
 		},
 	}
-	f.add(cmd)
+	f.add(cmd, ofTenants)
 	return cmd
 }
 
 func (a *app) secretDeleteCommand() *cobra.Command {
-	var f secretFlags
+	var f tenantFlags
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a secret",
@@ -152,7 +155,7 @@ name it fail until there is another.`,
 			})
 		},
 	}
-	f.add(cmd)
+	f.add(cmd, ofTenants)
 	return cmd
 }
 

@@ -75,6 +75,7 @@ The first interrupt refuses new calls and lets those under way end.`,
 	logFlag(fs, &o.log)
 	newFlag(fs, &o.fresh)
 	workFlag(fs, &o.work)
+	modelBudgetFlag(fs, &o.modelBudget)
 	dataFlag(fs, &data)
 	return cmd
 }
@@ -115,7 +116,7 @@ func (a *app) serve(ctx context.Context, data string, o serveOptions) error {
 	https := base.Scheme == "https"
 	h := hostRun{
 		data: data, cluster: o.cluster, log: o.log,
-		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh, Work: o.work},
+		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh, Work: o.work, ModelBudget: o.modelBudget},
 		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
 			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, limits, next))
 		}},

@@ -123,6 +123,10 @@ what its model is told.
                       gemini, mistral and openai without a base_url take that of their name
     fallback_model    asked instead for a turn at which the model is overloaded or out of
                       order; without one the model is asked once more
+    budget            what a call may cost, in dollars, where the model costs money
+    daily_budget      what a day of UTC may cost, in dollars; $1 if there is none
+    price             dollars a million tokens as IN/OUT or IN/OUT/CACHED, instead of those of
+                      "vacancy models"; 0 for a server of your own that asks for a secret
     max_tokens        how much the model may say in a turn; 1 to 1048576
     max_turns         how often the model is asked in a call; 1 to 64, 16 if there is none
     timeout           seconds for a call, if that is less than the host gives

@@ -26,6 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -162,7 +163,7 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	// The calls are shown from the journal, in both cases.
 	quiet := *w.app
 	quiet.out, quiet.err = io.Discard, io.Discard
-	h, url, err := quiet.devHost(devOptions{listen: w.listen})
+	h, url, err := quiet.devHost(devOptions{listen: w.listen, modelBudget: spend.DefaultHost})
 	if err != nil {
 		return nil, err
 	}

@@ -90,6 +90,8 @@ type Config struct {
 //	GET  /v1/admin/gate?tenant=                   what graduations are judged by; PUT sets it
 //	GET  /v1/admin/secrets?tenant=                names, never values
 //	PUT  /v1/admin/secrets/{name}?tenant=         {"value", "hosts"}; DELETE deletes it
+//	GET  /v1/admin/models                         what models cost; PUT {"models"} makes the next version
+//	GET  /v1/admin/budgets?tenant=                for models of a day; PUT {"daily"} sets it
 //	PUT  /v1/admin/listings/{vacant}      what the operator says of one that is registered
 //	POST /v1/admin/log/seal                       the registry's log, now
 //	GET  /v1/admin/host?challenge=                who the host is, and a proof of it
@@ -129,6 +131,8 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/gate":                                  {http.MethodGet: d.policy, http.MethodPut: d.setPolicy},
 		"/v1/admin/secrets":                               {http.MethodGet: d.secrets},
 		"/v1/admin/secrets/{name}":                        {http.MethodPut: d.setSecret, http.MethodDelete: d.deleteSecret},
+		"/v1/admin/models":                                {http.MethodGet: d.models, http.MethodPut: d.setModels},
+		"/v1/admin/budgets":                               {http.MethodGet: d.budget, http.MethodPut: d.setBudget},
 		"/v1/admin/host":                                  {http.MethodGet: d.host, http.MethodPut: d.setHost},
 		"/v1/admin/restored":                              {http.MethodPost: d.restored},
 		"/v1/admin/backup":                                {http.MethodPost: stream(c.Backup)},

@@ -1,11 +1,13 @@
 package export_test
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -13,6 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -60,13 +64,32 @@ func TestListsOfTheRegistryAreKeysInPages(t *testing.T) {
 		}
 	}
 	for query, field := range map[string]string{
-		"list=all": "list", "list=children": "of", "list=children&of=x": "of",
+		"list=all": "list", "list=children": "of", "list=children&of=x": "of", "list=spend": "of",
 		"list=names&of=" + strings.Repeat("ab", identity.Size): "of",
 	} {
 		var refusal httpapi.Refusal
 		if w := ask(t, h, "GET", "/v1/admin/export/docs?"+query, "", &refusal); w.Code != problem.Malformed.Row().Status || refusal.Field != field {
 			t.Errorf("%s = %d %s, want the field %s refused", query, w.Code, w.Body, field)
 		}
+	}
+}
+
+func TestDaysOfAVacantsSpendingAreListed(t *testing.T) {
+	a := hosttest.New(t, memory.New()).Caller()
+	paid := spend.New(a.Store, a.Now, rand.Reader, models.Dollar)
+	for _, id := range []identity.ID{{1}, {2}} {
+		for range 2 {
+			c := paid.Begin(spend.Payer{Vacant: id, Daily: models.Dollar, Call: -1}, spend.Prices{Model: models.Price{In: models.Dollar}})
+			if _, err := c.Reserve(a.Ctx, false, 30, 10); err != nil {
+				t.Fatal(err)
+			}
+			a.Time = a.Time.Add(24 * time.Hour)
+		}
+	}
+	var page export.DocsPage
+	ask(t, pagesOf(a), "GET", "/v1/admin/export/docs?list=spend&of="+(identity.ID{2}).String(), "", &page)
+	if len(page.Docs) != 2 || page.Docs[0].Number != 30 || page.Docs[1].Number != 30 || page.Docs[0].Sort >= page.Docs[1].Sort || page.Docs[0].Partition != "spend#"+(identity.ID{2}).String() {
+		t.Errorf("the days are %+v", page.Docs)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -228,7 +229,8 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	docs, next, err := p.Source.Docs(r.Context(), list, int(limit), q["cursor"])
 	page := DocsPage{Docs: make([]Doc, len(docs)), Next: next}
 	for i := range docs {
-		if page.Docs[i] = docOf(&docs[i]); list != vacants.Names() {
+		_, isSpend := spend.DaysOf(list)
+		if page.Docs[i] = docOf(&docs[i]); list != vacants.Names() && !isSpend {
 			// A registration may be large, so each document is read by itself.
 			page.Docs[i] = Doc{Partition: docs[i].Key.Partition, Sort: docs[i].Key.Sort, Version: docs[i].Version, Index: docs[i].Index.Sort}
 		}
@@ -335,15 +337,15 @@ func (q query) number(name string, missing, most uint64) (uint64, error) {
 // list parses which documents are requested.
 func (q query) list() (store.Range, error) {
 	name := q["list"]
-	if name == ListChildren {
-		parent, err := identity.ParseID(q["of"])
+	if of := map[string]func(identity.ID) store.Range{ListChildren: registry.Edges, ListSpend: spend.VacantDays}[name]; of != nil {
+		id, err := identity.ParseID(q["of"])
 		if err != nil {
-			return store.Range{}, problem.Invalid("of", "the id of a parent", clip(q["of"]))
+			return store.Range{}, problem.Invalid("of", "the id of a vacant", clip(q["of"]))
 		}
-		return registry.Edges(parent), nil
+		return of(id), nil
 	}
 	if q["of"] != "" {
-		return store.Range{}, problem.Invalid("of", "none but with list="+ListChildren, clip(q["of"]))
+		return store.Range{}, problem.Invalid("of", "none but with list="+ListChildren+" and list="+ListSpend, clip(q["of"]))
 	}
 	switch name {
 	case "", ListNames:
@@ -353,7 +355,7 @@ func (q query) list() (store.Range, error) {
 	case ListRevoked:
 		return registry.RevocationList(), nil
 	default:
-		return store.Range{}, problem.Invalid("list", strings.Join([]string{ListNames, ListRegistry, ListRevoked, ListChildren}, ", "), clip(name))
+		return store.Range{}, problem.Invalid("list", strings.Join([]string{ListNames, ListRegistry, ListRevoked, ListChildren, ListSpend}, ", "), clip(name))
 	}
 }
 

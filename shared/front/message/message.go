@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -173,6 +174,9 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	if o.Problem == nil {
 		write(w, http.StatusOK, envelope.AppendResponse(nil, req.ID, o.Reply))
 	} else {
+		if o.Problem.Kind == problem.BudgetSpent {
+			w.Header().Set("Retry-After", strconv.Itoa(secondsOfToday(d.Now())))
+		}
 		outcome(w, &o, appendDetail(nil, o.Problem))
 	}
 	d.log(r, CallLine, began, &req.Envelope, &o)
@@ -335,6 +339,8 @@ func (d *api) line(r *http.Request, what string, began time.Time, status int, p 
 		verdict = p.Kind.String()
 		if status >= 500 {
 			level = slog.LevelError
+		}
+		if status >= 500 || p.Kind == problem.BudgetSpent { // what is the operator's to mend
 			more = append(more, slog.String("cause", p.Error()))
 		}
 	}

@@ -3,6 +3,7 @@ package message
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -16,6 +17,12 @@ const (
 	retryAfter = "1"
 	busyAfter  = "5"
 )
+
+// secondsOfToday is how many seconds are left of the day in UTC, when budgets begin
+// again.
+func secondsOfToday(now time.Time) int {
+	return int(now.UTC().Truncate(24*time.Hour).Add(24*time.Hour).Sub(now)/time.Second) + 1
+}
 
 func write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()

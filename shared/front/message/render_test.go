@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -54,5 +55,19 @@ func TestMembersOfAnOutcome(t *testing.T) {
 				t.Errorf("Retry-After = %q, want %q", got, tt.retry)
 			}
 		})
+	}
+}
+
+func TestADayEndsAtMidnightInUTC(t *testing.T) {
+	tokyo := time.FixedZone("JST", 9*3600)
+	for at, want := range map[time.Time]int{
+		time.Date(2026, 5, 6, 23, 59, 59, 0, time.UTC):   2,
+		time.Date(2026, 5, 6, 23, 59, 59, 5e8, time.UTC): 1,
+		time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC):      86401,
+		time.Date(2026, 5, 7, 1, 0, 0, 0, tokyo):         8*3600 + 1,
+	} {
+		if got := secondsOfToday(at); got != want {
+			t.Errorf("secondsOfToday(%v) = %d, want %d", at, got, want)
+		}
 	}
 }

@@ -26,6 +26,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -41,8 +43,10 @@ type Config struct {
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
 	// Models makes the substrates that send requests as their vacants; nil: none, and
-	// the host keeps no secrets for them.
+	// the host keeps no secrets and no budgets for them.
 	Models func(*outbound.Client) substrate.Kinds
+	// ModelBudget is what the models of vacants without a tenant may cost in a day.
+	ModelBudget models.Money
 	// Servers opens the MCP servers of agents; nil: this host reaches none.
 	Servers func(*outbound.Client) loop.Servers
 	// URL is the base URL, as callers reach the host; "" means the URL that PUT
@@ -109,8 +113,12 @@ func (h Config) Open() (*Server, error) {
 		maps.Copy(kinds, h.Models(client))
 	}
 	var kept *secrets.Secrets
+	var spent *spend.Spend
+	var tables *models.Tables
 	if h.Models != nil {
 		kept = secrets.New(h.Store, h.Vault, h.Now, h.Rand)
+		spent = spend.New(h.Store, h.Now, h.Rand, h.ModelBudget)
+		tables = models.NewTables(h.Store, h.Now, h.Rand)
 	}
 	var servers loop.Servers
 	if h.Servers != nil {
@@ -122,7 +130,7 @@ func (h Config) Open() (*Server, error) {
 		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
 			return composites.Answer(ctx, v, calls, q)
 		},
-		Servers: servers, Secrets: kept,
+		Servers: servers, Secrets: kept, Spend: spent, Models: tables,
 		VacantTools: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
 			return composites.VacantTools(ctx, v, calls, asker, asked)
 		},

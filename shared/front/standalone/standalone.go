@@ -39,6 +39,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/anthropic"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/gemini"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -75,11 +76,14 @@ type Config struct {
 	// WrapStore, if set, wraps the data file.
 	WrapStore func(store.Store) store.Store
 	// Work bounds the answer to a call; 0: call.DefaultWork.
-	Work    time.Duration
-	Version string // of Vacancy, for GET /v1/admin/host
-	Log     *slog.Logger
-	Now     func() time.Time
-	Rand    io.Reader // safe for concurrent use
+	Work time.Duration
+	// ModelBudget is what the models of vacants without a tenant may cost in a day;
+	// 0: none that costs money answers.
+	ModelBudget models.Money
+	Version     string // of Vacancy, for GET /v1/admin/host
+	Log         *slog.Logger
+	Now         func() time.Time
+	Rand        io.Reader // safe for concurrent use
 }
 
 // Host is the host of a data directory in this process, which holds the lock of
@@ -129,7 +133,7 @@ func Open(c Config) (*Host, error) {
 	c.Log = slog.New(counted)
 	host := &Host{Store: file, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second)}
 	server, err := serve.Config{
-		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, Substrates: c.Substrates, Models: models, Servers: mcp.Servers,
+		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers, ModelBudget: c.ModelBudget,
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
 		Reindex:   http.HandlerFunc(host.reindex),
@@ -142,13 +146,13 @@ func Open(c Config) (*Host, error) {
 	return host, nil
 }
 
-// models are the substrates that a host on one machine offers besides.
-func models(client *outbound.Client) substrate.Kinds {
-	kinds := substrate.Kinds{}
+// kinds are the substrates that a host on one machine offers besides.
+func kinds(client *outbound.Client) substrate.Kinds {
+	all := substrate.Kinds{}
 	for _, some := range []substrate.Kinds{anthropic.Kinds(client), gemini.Kinds(client), mcp.Kinds(client), openai.Kinds(client)} {
-		maps.Copy(kinds, some)
+		maps.Copy(all, some)
 	}
-	return kinds
+	return all
 }
 
 // Close wipes keys from memory and unlocks the data file.

@@ -37,8 +37,8 @@ type Vacant struct {
 	// Ready opens the key that Signer signs with, which may fail and may cost
 	// money. It is called after the caller's signature is verified and before
 	// the call is accepted: a host that cannot reach its keys answers 503
-	// instead of accepting a call it could only void. nil: the Signer is always
-	// ready.
+	// instead of accepting a call it could only void, and one whose budget of the
+	// day is spent 429 (problem.BudgetSpent). nil: the Signer is always ready.
 	Ready func(context.Context) error
 	// Parent is nil unless the vacant is a child. Closed means that the child's
 	// manifest admits only its parent and siblings; everybody else is told that

@@ -135,6 +135,13 @@ func TestUsageIsBesideTheRow(t *testing.T) {
 			t.Errorf("byte %d as %d reads as %+v", change.at, change.to, got.Usage)
 		}
 	}
+	// What cost money has two numbers more.
+	a.Usage.Cost, a.Usage.Prices = 8, 9
+	want = append(bytes.Clone(plain[:len(plain)-7]), 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1)
+	want[1] = 0x83
+	if diff := cmp.Diff(append(want, plain[len(plain)-7:]...), a.encode()); diff != "" {
+		t.Errorf("a row with a cost (-want +got):\n%s", diff)
+	}
 	if _, err := DecodeRequest(store.Row{Position: 1, Data: append([]byte{RowFormat, 0x81}, plain[2:]...)}); err == nil {
 		t.Error("a request row with usage is read")
 	}

@@ -95,6 +95,10 @@ func (h *Host) reread(ctx context.Context, r *request, v *tips) error {
 // appendRequest writes the request row after v's tip. It returns neither row
 // nor error if another writer took the position.
 func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
+	if problem.Is(r.signerErr, problem.BudgetSpent) {
+		r.out = r.out.at(v.req)
+		return nil, r.signerErr
+	}
 	if r.signerErr != nil {
 		return nil, h.unavailable(r.signerErr)
 	}

@@ -20,6 +20,10 @@ type Usage struct {
 	Fallback bool `json:"fallback"`
 	// Unreported is how many turns the provider said nothing of.
 	Unreported uint64 `json:"unreported"`
+	Cost       uint64 `json:"cost"` // micro-dollars
+	// Prices is the version of the host's table of models by which it cost that; 0: it
+	// cost nothing, or what its agent says.
+	Prices uint64 `json:"price_version"`
 }
 
 // meter collects the usage of one call.
@@ -55,12 +59,18 @@ const usedBit RowKind = 0x80
 
 // numbers are the fields in their order in a row. Later versions append to them.
 func (u *Usage) numbers() []*uint64 {
-	return []*uint64{&u.In, &u.Out, &u.Cached, &u.Turns, &u.Tools, &u.Agent, &u.Unreported}
+	return []*uint64{&u.In, &u.Out, &u.Cached, &u.Turns, &u.Tools, &u.Agent, &u.Unreported, &u.Cost, &u.Prices}
 }
+
+// freeNumbers is how many of them a row has of what cost nothing.
+const freeNumbers = 7
 
 // appendUsage appends the number of numbers, the numbers, and a byte of flags.
 func appendUsage(b []byte, u *Usage) []byte {
 	all := u.numbers()
+	if u.Cost == 0 && u.Prices == 0 {
+		all = all[:freeNumbers]
+	}
 	b = append(b, byte(len(all)))
 	for _, n := range all {
 		b = binary.AppendUvarint(b, min(*n, math.MaxInt64))
@@ -75,7 +85,11 @@ func appendUsage(b []byte, u *Usage) []byte {
 func (d *reader) usage() *Usage {
 	u := &Usage{}
 	all := u.numbers()
-	if int(d.byte()) != len(all) {
+	switch int(d.byte()) {
+	case freeNumbers:
+		all = all[:freeNumbers]
+	case len(all):
+	default:
 		d.bad = true
 		return u
 	}

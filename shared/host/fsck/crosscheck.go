@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -56,8 +58,8 @@ func (t *crossCheck) add(said []byte) {
 type family struct{ parent, child [crossCheckKinds]crossCheck }
 
 // inferenceCount counts the answers of a vacant's model, their entries, and the versions of
-// its agent as far as rows needed to know them.
-type inferenceCount struct{ answers, entries, versions uint64 }
+// its agent as far as rows needed to know them. cost is that of its rows in micro-dollars.
+type inferenceCount struct{ answers, entries, versions, cost uint64 }
 
 // kinship collects from logbooks what is compared between parent and child, and with
 // the answers of models.
@@ -153,12 +155,39 @@ func (k *kinship) of(id identity.ID) *inferenceCount {
 	return t
 }
 
-// inferences checks that there is an entry for each answer of a model. There may be
+// spent checks that what the rows of a vacant cost was counted against its budgets. More
+// may have been: what a call that crashed had reserved is spent.
+func (r *run) spent(ctx context.Context, id identity.ID, cost uint64) error {
+	counted := uint64(0)
+	all := spend.VacantDays(id)
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := r.Source.Docs(ctx, all, store.MaxPage, cursor)
+		if err != nil {
+			return err
+		}
+		for _, d := range page {
+			counted += uint64(max(d.Number, 0))
+		}
+		cursor = next
+	}
+	if counted < cost {
+		r.found(inDocument(store.Key{Partition: all.Partition}, Spend, fmt.Sprintf("the %s that the vacant's calls cost", models.Money(cost)), models.Money(counted).String()))
+	}
+	return nil
+}
+
+// inferences checks what was counted of models. There is an entry for each answer of a
+// model, and there may be
 // more entries: one is signed before its answer is stored.
 func (r *run) inferences(ctx context.Context) error {
 	byID := func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) }
 	for _, id := range slices.SortedFunc(maps.Keys(r.kin.inferenceCounts), byID) {
 		t := r.kin.inferenceCounts[id]
+		if t.cost > 0 {
+			if err := r.spent(ctx, id, t.cost); err != nil {
+				return err
+			}
+		}
 		if t.answers <= t.entries || r.kin.unclaimed[id] {
 			continue
 		}

@@ -23,6 +23,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -493,6 +495,41 @@ func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 	}}, fsck.Run)
 	if len(found) > 0 || reads < 3 {
 		t.Errorf("Run() finds %v, want nothing", found)
+	}
+}
+
+// What calls cost is counted against budgets, and more may be, as calls crash.
+func TestWhatCallsCostIsCounted(t *testing.T) {
+	h := hosttest.New(t, memory.New())
+	c := &caller{h.Caller()}
+	c.Vacants.Spend, c.Vacants.Models = spend.New(c.Store, h.Now, rand.Reader, models.Dollar), models.NewTables(c.Store, h.Now, rand.Reader)
+	price := models.Price{In: models.Dollar, Out: 10 * models.Dollar, Cached: models.Dollar}
+	agent := &definition.Agent{Provider: substrate.KindMock, Model: "m", Price: &price, System: "```mock\nusage: 5 3\ntext: hi {input}\n```"}
+	_, err := c.Vacants.Update(c.Ctx, c.Demo.ID, vacants.Changes{Agent: agent})
+	c.Must(err)
+	for _, text := range []string{"one", "two"} {
+		c.Call(text)
+	}
+	if _, found := c.check(c.Store); len(found) > 0 {
+		t.Errorf("Run() finds %v, want nothing", found)
+	}
+	key := spend.VacantKey(c.Demo.ID, h.Now().UTC().Format(time.DateOnly))
+	d, err := c.Store.Doc(c.Ctx, key)
+	c.Must(err)
+	if d.Number != 70 {
+		t.Errorf("%d is spent, want 2 x (5 + 30)", d.Number)
+	}
+	for i, number := range []int64{71, 69, 0} {
+		put := store.Put{Key: key, If: d.Version + uint64(i), WriteID: store.WriteID{byte(i + 1)}, Data: d.Data, Number: number}
+		c.Must(c.Store.Commit(c.Ctx, put))
+		want := 0
+		if number < 70 {
+			want = 1
+		}
+		_, found := c.check(c.Store)
+		if len(found) != want || want > 0 && found[0].Check != fsck.Spend {
+			t.Errorf("with %d counted, Run() finds %v; want %d", number, found, want)
+		}
 	}
 }
 

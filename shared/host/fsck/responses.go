@@ -104,6 +104,7 @@ func (a *responses) step(ctx context.Context) (more bool, err error) {
 		a.kin.of(a.pair.Vacant).answers++
 	}
 	if r.Usage != nil {
+		a.kin.of(a.pair.Vacant).cost += r.Usage.Cost
 		if err := a.version(ctx, &r); err != nil {
 			return false, err
 		}

@@ -129,6 +129,8 @@ type (
 		Fallback     bool // its fallback model was asked last
 		Unreported   int  // turns of which the model's server said nothing
 		Agent        int  // version of the agent
+		Cost         int  // micro-dollars; of turns of which nothing is known, as much as was reserved
+		Prices       int  // version of the table of models by which it costs; 0: it costs nothing, or as the agent says
 	}
 	// Done is the last event of an answer, and why it ends.
 	Done string
@@ -229,7 +231,7 @@ func Behaviour(s Substrate, before ...Turn) call.Behaviour {
 		if u := a.Usage; u != nil {
 			call.Note(ctx, call.Usage{
 				In: count(u.In), Out: count(u.Out), Cached: count(u.Cached), Turns: count(u.Turns), Tools: count(u.Tools),
-				Agent: count(u.Agent), Fallback: u.Fallback, Unreported: count(u.Unreported),
+				Agent: count(u.Agent), Fallback: u.Fallback, Unreported: count(u.Unreported), Cost: count(u.Cost), Prices: count(u.Prices),
 			})
 		}
 		if err != nil {

@@ -259,6 +259,10 @@ func (t *agentSubstrate) Infer(ctx context.Context, r substrate.Request) iter.Se
 			yield(nil, err)
 			return
 		}
+		if c.Spend, err = t.vacants.beginSpending(ctx, r.Vacant, t.tenant, &c.Agent); err != nil {
+			yield(nil, err)
+			return
+		}
 		t.signed(ctx, &r, loop.New(c).Infer(ctx, r))(yield)
 	}
 }

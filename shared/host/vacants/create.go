@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -74,7 +75,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 		}
 		r.next = &next
 	}
-	if err := v.checkSecret(ctx, &r, r.next); err != nil {
+	if err := v.checkPaid(ctx, &r, r.next); err != nil {
 		return Record{}, err
 	}
 	if key == nil {
@@ -140,7 +141,7 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	if err := checkCapability(s.Capability); err != nil {
 		return r, nil, err
 	}
-	if err := checkTenant(s.Tenant); err != nil {
+	if err := tenant.Check(s.Tenant); err != nil {
 		return r, nil, err
 	}
 	text, err := v.substrateText(s.Substrate, s.Agent)

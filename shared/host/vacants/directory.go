@@ -23,8 +23,14 @@ func (v *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (cal
 		return call.Vacant{}, false, err
 	}
 	key := v.signers.Key(id, m.record.seed)
+	ready := func(ctx context.Context) error {
+		if err := v.affordable(ctx, &m.record); err != nil {
+			return err
+		}
+		return key.Ready(ctx)
+	}
 	return call.Vacant{
-		ID: id, State: m.record.State, Floor: m.record.Floor, Behaviour: v.behaviour(&m.record), Signer: key, Ready: key.Ready,
+		ID: id, State: m.record.State, Floor: m.record.Floor, Behaviour: v.behaviour(&m.record), Signer: key, Ready: ready,
 		Parent: m.record.Parent, Closed: m.record.Closed, Reach: m.record.Reach, HasKin: m.record.Kin,
 	}, true, nil
 }

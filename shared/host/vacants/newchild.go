@@ -37,7 +37,7 @@ func (v *Directory) makeChild(ctx context.Context, tx *store.Tx, b *newChild) er
 	}
 	allowed, err := v.planChild(b)
 	if err == nil {
-		err = v.checkSecret(ctx, &b.child, b.agent)
+		err = v.checkPaid(ctx, &b.child, b.agent)
 	}
 	if err != nil {
 		return err

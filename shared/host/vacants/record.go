@@ -219,7 +219,6 @@ func DecodeName(d store.Doc) (id identity.ID, err error) {
 // Limits of a new vacant.
 const (
 	MaxCapability = 16 << 10 // bytes; the whole card has at most card.MaxBlob
-	tenantLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 )
 
 func checkCapability(text string) error {
@@ -230,16 +229,6 @@ func checkCapability(text string) error {
 		return problem.Invalid("capability", fmt.Sprintf("at most %d bytes", MaxCapability), fmt.Sprint(len(text)))
 	}
 	return nil // the card refuses control characters and invalid UTF-8
-}
-
-// MaxTenant is the longest tenant name in bytes.
-const MaxTenant = 128
-
-func checkTenant(name string) error {
-	if len(name) > MaxTenant || strings.Trim(name, tenantLetters) != "" {
-		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", MaxTenant), clip(name))
-	}
-	return nil
 }
 
 // sign signs r's card for the host's base URL.

@@ -9,19 +9,8 @@ import (
 )
 
 // checkSecret checks that the secret of r's agent is there, and may be sent where the
-// agent sends it. An agent of nil is that of defaults for r's substrate.
+// agent sends it.
 func (v *Directory) checkSecret(ctx context.Context, r *Record, a *definition.Agent) error {
-	if a == nil {
-		spec, err := substrate.Parse(r.Substrate)
-		if err != nil {
-			return err
-		}
-		of, ok := definition.Of(spec)
-		if !ok {
-			return nil // a plan
-		}
-		a = &of
-	}
 	name := a.SecretName()
 	if name == "" {
 		return nil

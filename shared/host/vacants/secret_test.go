@@ -12,6 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -26,6 +28,7 @@ func paid(t *testing.T) (v *vacants.Directory, told *[]string) {
 	s, va, now := memory.New(), vault(t), newClock().now
 	v, told = host(t, s, va, now, hostURL), new([]string)
 	v.Secrets = secrets.New(s, va, now, rand.Reader)
+	v.Spend, v.Models = spend.New(s, now, rand.Reader, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
 	for _, kind := range []string{substrate.KindAnthropic, substrate.KindOpenAI, substrate.KindHTTP} {
 		v.Substrates[kind] = func(string) (substrate.Substrate, error) { return &noting{told}, nil }
 	}
@@ -38,6 +41,9 @@ type noting struct{ told *[]string }
 func (n *noting) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		*n.told = append(*n.told, r.Secret.Reveal())
+		if !yield(substrate.Usage{In: 1000, Out: 100}, nil) {
+			return
+		}
 		if yield(substrate.Text("yes"), nil) {
 			yield(substrate.Stop, nil)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -163,7 +164,7 @@ func (s *SpawnSpec) check() error {
 	if s.Path == closedPath && s.Reach == composite.PublicA2A {
 		return problem.Invalid("endpoint_reachability", "parent-only or parent-bridged, for a closed child", string(s.Reach))
 	}
-	return checkTenant(s.Tenant)
+	return tenant.Check(s.Tenant)
 }
 
 // birthEntry returns the child that s describes if it exists, or the zero

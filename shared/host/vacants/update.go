@@ -110,7 +110,7 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	}
 	allowed, err := r.setSubstrate(c.Substrate, next)
 	if err == nil && (c.Substrate != nil || next != nil) {
-		err = v.checkSecret(ctx, &r, next)
+		err = v.checkPaid(ctx, &r, next)
 	}
 	if err != nil {
 		return r, err

@@ -24,6 +24,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -47,6 +49,9 @@ type Config struct {
 	Servers loop.Servers
 	// Secrets are those of agents; nil: this host keeps none.
 	Secrets *secrets.Secrets
+	// Spend pays for models that cost money, as Models says; nil: none of them answers.
+	Spend  *spend.Spend
+	Models *models.Tables
 	// VacantTools are the tools of agents that may ask other vacants; nil: they are
 	// offered none.
 	VacantTools VacantTools

@@ -24,6 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -84,8 +85,8 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 // Retention is how long the host keeps text keys after their day.
 func (h *Host) Retention() time.Duration { return h.retention }
 
-// Docs lists the documents of the names, or the keys of registrations,
-// revocations and a parent's edges: the only ranges that a host exports.
+// Docs lists the documents of the names and of a vacant's spending, or the keys of
+// registrations, revocations and a parent's edges: the only ranges that a host exports.
 func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -101,6 +102,10 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 	if parent, ok := registry.EdgesOf(r); ok {
 		q.Set("list", export.ListChildren)
 		q.Set("of", parent.String())
+	}
+	if id, ok := spend.DaysOf(r); ok {
+		q.Set("list", export.ListSpend)
+		q.Set("of", id.String())
 	}
 	switch r {
 	case registry.Feed():

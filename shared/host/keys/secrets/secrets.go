@@ -24,6 +24,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -33,7 +34,6 @@ const (
 	MaxValue = 2 << 10 // bytes
 	MaxHosts = 16
 	maxName  = 64 // bytes
-	maxOwner = 128
 	maxHost  = 255
 	maxList  = 1000 // secrets of a tenant
 	// Fresh is how long a secret may be used without looking whether it is still
@@ -149,13 +149,13 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 }
 
 // List lists the secrets of a tenant by name.
-func (s *Secrets) List(ctx context.Context, tenant string) (all []Info, err error) {
-	if err := checkOwner(tenant); err != nil {
+func (s *Secrets) List(ctx context.Context, owner string) (all []Info, err error) {
+	if err := tenant.Check(owner); err != nil {
 		return nil, err
 	}
 	for cursor, more := "", true; more && len(all) < maxList; more = cursor != "" {
 		var docs []store.Doc
-		if docs, cursor, err = s.store.Store.Docs(ctx, store.Range{Partition: partition(tenant)}, 100, cursor); err != nil {
+		if docs, cursor, err = s.store.Store.Docs(ctx, store.Range{Partition: partition(owner)}, 100, cursor); err != nil {
 			return nil, store.Problem(err)
 		}
 		for _, d := range docs {
@@ -270,24 +270,16 @@ func decode(d store.Doc) (one document, err error) {
 	return one, nil
 }
 
-const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-
-func check(tenant, name string) error {
-	if err := checkOwner(tenant); err != nil {
+func check(owner, name string) error {
+	if err := tenant.Check(owner); err != nil {
 		return err
 	}
 	return CheckName(name)
 }
 
-func checkOwner(tenant string) error {
-	if len(tenant) > maxOwner || strings.Trim(tenant, letters) != "" {
-		return problem.Invalid("tenant", fmt.Sprintf("at most %d of a-z A-Z 0-9 . _ -", maxOwner), fmt.Sprintf("%.80q", tenant))
-	}
-	return nil
-}
-
 // CheckName checks the name of a secret. The error names the field secret.
 func CheckName(name string) error {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	if name == "" || len(name) > maxName || strings.Trim(name, letters) != "" {
 		return problem.Invalid("secret", fmt.Sprintf("a name of 1 to %d of a-z A-Z 0-9 . _ -", maxName), fmt.Sprintf("%.80q", name))
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -37,6 +38,11 @@ type Agent struct {
 	// Secret is the name of the secret that its server knows it by; "": of its
 	// provider's name where that answers nobody without one, else none.
 	Secret string `json:"secret,omitempty"`
+	// Budget and DailyBudget are what a call and a day may cost; nil: the day's, and a
+	// dollar. Price is that of its models; nil: as the host's table of models says.
+	Budget      *models.Money `json:"budget,omitempty"`
+	DailyBudget *models.Money `json:"daily_budget,omitempty"`
+	Price       *models.Price `json:"price,omitempty"`
 	// FallbackModel answers, at the same provider, where Model is overloaded or out
 	// of order.
 	FallbackModel string           `json:"fallback_model,omitempty"`
@@ -122,6 +128,16 @@ func Parse(data []byte) (a Agent, err error) {
 			a.Model, err = d.String()
 		case "secret":
 			a.Secret, err = d.String()
+		case "budget":
+			a.Budget, err = money(d)
+		case "daily_budget":
+			a.DailyBudget, err = money(d)
+		case "price":
+			var p models.Price
+			if p, err = models.ReadPrice(d); err != nil {
+				return problem.Within(problem.Malformed, "price", err)
+			}
+			a.Price = &p
 		case "fallback_model":
 			a.FallbackModel, err = d.String()
 		case "system":
@@ -222,6 +238,14 @@ func servers(d *canon.Decoder, key string) (all []Server, err error) {
 	return all, err
 }
 
+// maxBudget bounds a budget.
+const maxBudget = 1_000_000 * models.Dollar
+
+func money(d *canon.Decoder) (*models.Money, error) {
+	n, err := d.Int64()
+	return new(models.Money(n)), err
+}
+
 // Check checks what the members' types do not. The error names the member.
 func (a *Agent) Check() error {
 	for _, text := range []struct{ field, text string }{
@@ -261,6 +285,26 @@ func (a *Agent) Check() error {
 	if a.Secret != "" {
 		if err := secrets.CheckName(a.Secret); err != nil {
 			return err
+		}
+	}
+	for _, one := range []struct {
+		field string
+		is    *models.Money
+	}{{"budget", a.Budget}, {"daily_budget", a.DailyBudget}} {
+		switch {
+		case one.is == nil:
+		case *one.is < 0 || *one.is > maxBudget:
+			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars", maxBudget), strconv.FormatInt(int64(*one.is), 10))
+		case !a.Costs():
+			return problem.Invalid(one.field, "none, as "+spec.Kind+" costs nothing", one.is.String())
+		}
+	}
+	if a.Price != nil {
+		if !spec.IsModel() {
+			return problem.Invalid("price", "none, as "+spec.Kind+" is no model", a.Price.String())
+		}
+		if err := a.Price.Check(); err != nil {
+			return problem.Within(problem.Malformed, "price", err)
 		}
 	}
 	if a.Effort != "" && spec.Kind == substrate.KindMistral {
@@ -313,6 +357,19 @@ func (a *Agent) Endpoints() []string {
 		all = append(all, s.URL)
 	}
 	return all
+}
+
+// Costs reports whether its model costs money: one with a secret, unless its price says
+// otherwise, and one with a price.
+func (a *Agent) Costs() bool {
+	spec, err := a.Spec()
+	if err != nil || !spec.IsModel() {
+		return false
+	}
+	if a.Price != nil {
+		return *a.Price != models.Price{}
+	}
+	return a.SecretName() != ""
 }
 
 // SecretEndpoints are the URLs at which its server knows it by its secret.
@@ -500,6 +557,21 @@ func (a *Agent) Settings() []Setting {
 		add("fallback_model", a.FallbackModel, "none", a.FallbackModel != "")
 		add("max_tokens", strconv.Itoa(a.MaxTokens), "the server's", a.MaxTokens > 0)
 		add("effort", string(a.Effort), "the model's", a.Effort != "")
+	}
+	if a.Costs() {
+		money := func(m *models.Money) string {
+			if m == nil {
+				return ""
+			}
+			return m.String()
+		}
+		price := ""
+		if a.Price != nil {
+			price = a.Price.String() + " a million tokens in/out/cached"
+		}
+		add("price", price, "the host's table of models", price != "")
+		add("budget", money(a.Budget), "its day's", a.Budget != nil)
+		add("daily_budget", money(a.DailyBudget), models.Dollar.String(), a.DailyBudget != nil)
 	}
 	if spec.TakesSecret() {
 		add("secret", a.Secret, cmp.Or(a.SecretName(), "none"), a.Secret != "")

@@ -23,6 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -34,6 +35,12 @@ const (
 	maxResult = 64 << 10 // bytes of a tool's result
 	maxSpoken = 4 << 20  // bytes of all that the model is told
 	maxAfter  = 5 * time.Second
+
+	// paidTokens is what a model that costs money may say in a turn if its agent does
+	// not set it: what is reserved for it must end somewhere.
+	paidTokens = 8192
+	// aside is what a provider may add to a request, in tokens.
+	aside = 1024
 )
 
 // Tool is a tool that the host runs.
@@ -76,7 +83,9 @@ type Config struct {
 	Tools []Tool
 	// Secret is sent to Model and Fallback alone: tools never see it.
 	Secret substrate.Secret
-	Wait   func(ctx context.Context, d time.Duration) error
+	// Spend pays for the turns; nil: they cost nothing.
+	Spend *spend.Call
+	Wait  func(ctx context.Context, d time.Duration) error
 }
 
 // New makes the substrate of an agent. Of tools with one name it has the first alone.
@@ -115,6 +124,7 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		}
 		one := &run{loop: l, request: r, yield: yield}
 		why, err := one.answer(ctx)
+		one.end(ctx)
 		switch {
 		case one.gone:
 		case err != nil:
@@ -135,6 +145,10 @@ type run struct {
 	said    bool // some text was yielded
 	apart   bool // the next text is of another turn
 	used    substrate.Usage
+
+	// For the most that the next turn may cost:
+	counted int // tokens of the conversation that the model's server has counted
+	size    int // of the conversation then, in bytes
 }
 
 // errGone ends a run whose consumer reads no more.
@@ -208,6 +222,12 @@ func passing(err error) bool {
 // ask reads one turn of a model and yields its events: a text that must be checked
 // not before that. seen reports whether there was any event.
 func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool) (a substrate.Answer, seen bool, err error) {
+	request := r.request
+	request.Secret = r.Secret
+	size, err := r.pay(ctx, &request, fallback)
+	if err != nil {
+		return a, false, err
+	}
 	r.used.Turns++
 	r.used.Fallback = fallback
 	before := r.used
@@ -215,9 +235,9 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 	if err := r.emit(r.used); err != nil {
 		return a, false, err
 	}
+	var usage *substrate.Usage // of this turn
+	defer func() { r.settle(usage, size, seen, err) }()
 	a, err = substrate.Fold(func(fold func(substrate.Event, error) bool) {
-		request := r.request
-		request.Secret = r.Secret
 		for e, err := range model.Infer(ctx, request) {
 			if err != nil {
 				fold(nil, err)
@@ -228,6 +248,7 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 			case substrate.Thought:
 				err = r.emit(e)
 			case substrate.Usage:
+				usage = &e
 				r.used = before
 				r.used.In, r.used.Out, r.used.Cached = before.In+max(e.In, 0), before.Out+max(e.Out, 0), before.Cached+max(e.Cached, 0)
 				err = r.emit(r.used)

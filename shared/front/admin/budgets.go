@@ -1,0 +1,116 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// models answers with the table of models in force.
+func (d *api) models(w http.ResponseWriter, r *http.Request) error {
+	if d.Vacants.Models == nil {
+		return problem.New(problem.NotFound, "this host has no table of models")
+	}
+	t, err := d.Vacants.Models.Current(r.Context())
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, t)
+}
+
+func (d *api) setModels(w http.ResponseWriter, r *http.Request) error {
+	if d.Vacants.Models == nil {
+		return problem.New(problem.NotFound, "this host has no table of models")
+	}
+	body, err := httpapi.Body(w, r, models.MaxTable)
+	if err != nil {
+		return err
+	}
+	t, err := models.Parse(body)
+	if err != nil {
+		return err
+	}
+	if t, err = d.Vacants.Models.Set(r.Context(), t); err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, t)
+}
+
+// budget answers with the budget of a tenant, or of the host, and what is spent of it
+// today.
+func (d *api) budget(w http.ResponseWriter, r *http.Request) error {
+	if d.Vacants.Spend == nil {
+		return problem.New(problem.NotFound, "this host keeps no budgets")
+	}
+	b, err := d.Vacants.Spend.Budget(r.Context(), r.URL.Query().Get("tenant"))
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, b)
+}
+
+func (d *api) setBudget(w http.ResponseWriter, r *http.Request) error {
+	if d.Vacants.Spend == nil {
+		return problem.New(problem.NotFound, "this host keeps no budgets")
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	daily := int64(-1)
+	dec := canon.NewDecoder(body, limits())
+	err = dec.Document(func(key string) (err error) {
+		if key != "daily" {
+			return unknown("", key, "daily")
+		}
+		daily, err = dec.Int64()
+		return err
+	})
+	if err == nil && daily < 0 {
+		err = problem.Invalid("daily", "micro-dollars", "none")
+	}
+	if err != nil {
+		return err
+	}
+	b, err := d.Vacants.Spend.SetBudget(r.Context(), r.URL.Query().Get("tenant"), models.Money(daily))
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, b)
+}
+
+// Models returns the table of models in force.
+func (c *Client) Models(ctx context.Context) (t models.Table, err error) {
+	return t, c.do(ctx, http.MethodGet, "/v1/admin/models", nil, &t)
+}
+
+// SetModels makes the next version of the table of models.
+func (c *Client) SetModels(ctx context.Context, table []byte) (t models.Table, err error) {
+	return t, c.do(ctx, http.MethodPut, "/v1/admin/models", table, &t)
+}
+
+// Budget returns the budget for models of a tenant, or of the host for "".
+func (c *Client) Budget(ctx context.Context, tenant string) (b spend.Budget, err error) {
+	return b, c.do(ctx, http.MethodGet, budgetPath(tenant), nil, &b)
+}
+
+// SetBudget sets the budget for models of a tenant.
+func (c *Client) SetBudget(ctx context.Context, tenant string, daily models.Money) (b spend.Budget, err error) {
+	body := struct {
+		Daily models.Money `json:"daily"`
+	}{daily}
+	return b, c.put(ctx, http.MethodPut, budgetPath(tenant), body, &b)
+}
+
+func budgetPath(tenant string) string {
+	if tenant == "" {
+		return "/v1/admin/budgets"
+	}
+	return "/v1/admin/budgets?tenant=" + url.QueryEscape(tenant)
+}

@@ -1,0 +1,135 @@
+package loop_test
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// paid is a call that is paid for, and what its vacant has spent.
+func paid(t *testing.T, budget models.Money) (c *spend.Call, spent func() models.Money) {
+	t.Helper()
+	s := memory.New()
+	now := func() time.Time { return time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC) }
+	all := spend.New(s, now, rand.Reader, 100*models.Dollar)
+	c = all.Begin(spend.Payer{Vacant: identity.ID{2}, Daily: 100 * models.Dollar, Call: budget}, spend.Prices{
+		Model:    models.Price{In: models.Dollar, Out: 10 * models.Dollar, Cached: models.Dollar},
+		Fallback: models.Price{In: models.Dollar, Out: models.Dollar, Cached: models.Dollar}, Version: 3,
+	})
+	return c, func() models.Money {
+		d, err := s.Doc(t.Context(), store.Key{Partition: "spend#host", Sort: "2026-05-06"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return models.Money(d.Number)
+	}
+}
+
+// bill is the last usage of an answer's events.
+func bill(t *testing.T, c loop.Config) (substrate.Usage, error) {
+	t.Helper()
+	a, err := substrate.Fold(loop.New(c).Infer(t.Context(), question()))
+	if a.Usage == nil {
+		return substrate.Usage{}, err
+	}
+	return *a.Usage, err
+}
+
+func with(u substrate.Usage, events ...any) []any { return append([]any{u}, events...) }
+
+func TestTurnsArePaidBeforeTheyAreAsked(t *testing.T) {
+	m := &model{turns: [][]any{
+		with(substrate.Usage{In: 500, Out: 40}, uses(`look {"at":"it"}`)...),
+		with(substrate.Usage{In: 700, Out: 60}, says("seen")...),
+	}}
+	c, spent := paid(t, -1)
+	got, err := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100`), Model: m, Spend: c, Tools: []loop.Tool{tool("look", echo)}})
+	want := substrate.Usage{In: 1200, Out: 100, Turns: 2, Tools: 1, Cost: 1200 + 1000, Prices: 3}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v, usage (-want +got):\n%s", err, diff)
+	}
+	if spent() != 2200 {
+		t.Errorf("%d is spent, want 2200", spent())
+	}
+}
+
+// A byte is a token until the model's server has counted it.
+func TestAModelMaySayWhatIsLeft(t *testing.T) {
+	result := strings.Repeat("x", 2000)
+	m := &model{turns: [][]any{
+		with(substrate.Usage{In: 300, Out: 10}, uses("look")...),
+		says("seen"), // nothing is said of the usage
+	}}
+	c, spent := paid(t, 20_000)
+	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: m, Spend: c, Tools: []loop.Tool{tool("look", func(context.Context, string) (string, error) { return result, nil })}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 1. The question, the tool and what is added: 1024 + 8 + 4 + 17 = 1053 tokens.
+	// 2. 310 that were counted, 2008 for the call and its result, and what is added:
+	// 3342 of the 19600 that are left.
+	var asked []int
+	for _, r := range m.asked {
+		asked = append(asked, r.MaxTokens)
+	}
+	if diff := cmp.Diff([]int{(20_000 - 1053) / 10, (19_600 - 3342) / 10}, asked); diff != "" {
+		t.Errorf("the model may say (-want +got):\n%s", diff)
+	}
+	if got.Unreported != 1 || got.Cost != 19_992 || spent() != 19_992 {
+		t.Errorf("usage %+v, %d is spent; want that a turn of which nothing is known is paid in full", got, spent())
+	}
+}
+
+func TestABudgetEndsACallInItsMiddle(t *testing.T) {
+	m := &model{turns: [][]any{with(substrate.Usage{In: 900, Out: 400}, uses("look")...)}}
+	c, spent := paid(t, 10_000)
+	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: m, Spend: c, Tools: []loop.Tool{tool("look", echo)}})
+	if !problem.Is(err, problem.BudgetExceeded) || len(m.asked) != 2 {
+		t.Errorf("%v after %d turns, want budget_exceeded after 2", err, len(m.asked))
+	}
+	if got.Turns != 2 || got.Cost != 9800 || spent() != 9800 {
+		t.Errorf("usage %+v, %d is spent; want 2 turns for 9800", got, spent())
+	}
+}
+
+// What the server refused costs nothing; what broke off may have cost all.
+func TestAFailedTurnCostsWhatItMayHaveCost(t *testing.T) {
+	refused := &call.AgentError{Status: 529, Err: problem.New(problem.SubstrateBusy, "overloaded")}
+	cut := problem.New(problem.SubstrateUnavailable, "cut off")
+	for name, tt := range map[string]struct {
+		model, fallback [][]any
+		turns, cost     int
+	}{
+		"refused, and then by the fallback": {[][]any{{refused}}, [][]any{with(substrate.Usage{In: 10, Out: 5}, says("yes")...)}, 2, 15},
+		"refused by both":                   {[][]any{{refused}}, [][]any{{refused}}, 2, 0},
+		"broken off after a first usage":    {[][]any{with(substrate.Usage{In: 10, Out: 1}, substrate.Text("so"), cut)}, [][]any{says("never")}, 1, 1032 + 1000},
+		"broken off before any event":       {[][]any{{cut}}, [][]any{says("never")}, 1, 1032 + 1000},
+	} {
+		c, spent := paid(t, -1)
+		got, _ := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100,"fallback_model":"n"`), Model: &model{turns: tt.model}, Fallback: &model{turns: tt.fallback}, Spend: c})
+		if got.Turns != tt.turns || got.Cost != tt.cost || int(spent()) != tt.cost {
+			t.Errorf("%s: usage %+v, %d is spent; want %d turns for %d", name, got, spent(), tt.turns, tt.cost)
+		}
+	}
+}
+
+func TestAFreeCallSaysNothingOfMoney(t *testing.T) {
+	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: &model{turns: [][]any{with(substrate.Usage{In: 5, Out: 5}, says("yes")...)}}})
+	if err != nil || got.Cost != 0 || got.Prices != 0 {
+		t.Errorf("usage %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,203 @@
+package models_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+func TestMoneyIsReadAndWritten(t *testing.T) {
+	for text, want := range map[string]models.Money{"0": 0, "1": 1_000_000, "0.002": 2000, "2.50": 2_500_000, "0.000001": 1, "999999999.999999": 999_999_999_999_999} {
+		got, err := models.ParseMoney(text)
+		if err != nil || got != want {
+			t.Errorf("ParseMoney(%q) = %d, %v; want %d", text, got, err, want)
+		}
+		if back, err := models.ParseMoney(strings.TrimPrefix(got.String(), "$")); err != nil || back != got {
+			t.Errorf("%s is read as %d, %v", got, back, err)
+		}
+	}
+	for _, text := range []string{"", "-1", "1.", ".5", "1e3", "0.0000001", "1,5", "1234567890", "$1", " 1", "١"} {
+		if got, err := models.ParseMoney(text); err == nil {
+			t.Errorf("ParseMoney(%q) = %d, want an error", text, got)
+		}
+	}
+	if got := fmt.Sprint(models.Money(-1500)); got != "-$0.0015" {
+		t.Errorf("a debt is written as %s", got)
+	}
+}
+
+func TestATurnCostsWhatItsTokensCost(t *testing.T) {
+	p := models.Price{In: 3_000_000, Out: 15_000_000, Cached: 300_000}
+	for _, tt := range []struct {
+		u    substrate.Usage
+		want models.Money
+	}{
+		{substrate.Usage{}, 0},
+		{substrate.Usage{In: 1_000_000, Out: 1_000_000}, 18_000_000},
+		{substrate.Usage{In: 1000, Out: 100, Cached: 600}, 1200 + 1500 + 180},
+		{substrate.Usage{In: 1, Cached: 1}, 1}, // a third of a micro-dollar
+		{substrate.Usage{In: 10, Cached: 99}, 3},
+		{substrate.Usage{In: -5, Out: -5, Cached: -5}, 0},
+	} {
+		if got := p.Cost(tt.u); got != tt.want {
+			t.Errorf("Cost(%+v) = %d, want %d", tt.u, got, tt.want)
+		}
+	}
+	most := models.Price{In: 1000 * models.Dollar, Out: 1000 * models.Dollar, Cached: 1000 * models.Dollar}
+	if got := most.Cost(substrate.Usage{In: math.MaxInt, Out: math.MaxInt, Cached: math.MaxInt}); got < most.Cost(substrate.Usage{In: 1 << 30}) {
+		t.Errorf("absurd usage costs %d", got)
+	}
+}
+
+func TestTheBuiltInTableIsOne(t *testing.T) {
+	known := models.Known()
+	parsed, err := models.Parse(known.Blob())
+	if parsed.Version = known.Version; err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(known, parsed); diff != "" {
+		t.Errorf("the built-in table is another once it is read (-want +got):\n%s", diff)
+	}
+	for _, provider := range []string{"anthropic", "gemini", "mistral", "openai"} {
+		for _, tier := range []models.Tier{models.High, models.Medium, models.Low} {
+			if m, ok := known.OfTier(provider, tier); !ok || m.Out == 0 {
+				t.Errorf("%s has no model of tier %s", provider, tier)
+			}
+		}
+	}
+}
+
+func TestAModelIsFoundByItsName(t *testing.T) {
+	known := models.Known()
+	for text, want := range map[string]string{
+		"anthropic:claude-opus-4-6":                          "claude-opus-4-6",
+		"anthropic:claude-opus-4-6-20260205":                 "claude-opus-4-6",
+		"anthropic:https://proxy.example/v1#claude-opus-4-6": "claude-opus-4-6",
+		"openai:gpt-5":                     "gpt-5",
+		"openai:gpt-5-mini":                "gpt-5-mini",
+		"openai:gpt-5-2025-08-07":          "gpt-5",
+		"openai:gpt-5-mini-2025-08-07":     "gpt-5-mini",
+		"mistral:mistral-large-latest":     "mistral-large-latest",
+		"mistral:mistral-large-2512":       "mistral-large-latest",
+		"gemini:gemini-2.5-flash-001":      "gemini-2.5-flash",
+		"openai:gpt-5-pro":                 "",
+		"openai:gpt-5o":                    "",
+		"openai:claude-opus-4-6":           "",
+		"anthropic:claude-opus-4-6-thinks": "",
+		"anthropic:claude":                 "",
+		"mock:claude-opus-4-6":             "",
+		"echo":                             "",
+	} {
+		spec, err := substrate.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, ok := known.Find(spec); m.Name != want || ok != (want != "") {
+			t.Errorf("Find(%s) = %q, want %q", text, m.Name, want)
+		}
+	}
+}
+
+const row = `{"provider":"openai","model":"m","input":1,"output":2}`
+
+func TestWhatIsWrongInATableIsNamed(t *testing.T) {
+	for in, want := range map[string]string{
+		`[]`:                                   "",
+		`{}`:                                   "models: expected one model at least",
+		`{"models":[],"x":1}`:                  "x: expected models or version",
+		`{"models":[7]}`:                       "models[0]",
+		`{"models":[` + row + `,` + row + `]}`: "openai:m twice",
+		`{"models":[{"provider":"openai","model":"m","input":1}]}`:                                                                                             "models[0]: output: expected micro-dollars",
+		`{"models":[{"provider":"openai","model":"m","input":1,"output":-2}]}`:                                                                                 "models[0]: output",
+		`{"models":[{"provider":"openai","model":"m","input":1.5,"output":2}]}`:                                                                                "models[0]",
+		`{"models":[{"provider":"openai","model":"m","input":1,"output":2000000000}]}`:                                                                         "models[0]: output: expected 0 to",
+		`{"models":[{"provider":"mock","model":"m","input":1,"output":2}]}`:                                                                                    "models[0]: provider",
+		`{"models":[{"provider":"openai","model":"","input":1,"output":2}]}`:                                                                                   "models[0]: model",
+		`{"models":[{"provider":"openai","model":"a#b","input":1,"output":2}]}`:                                                                                "models[0]: model",
+		`{"models":[{"provider":"openai","model":"m","input":1,"output":2,"tier":"BEST"}]}`:                                                                    "models[0]: tier",
+		`{"models":[{"provider":"openai","model":"m","input":1,"output":2,"price":"BEST"}]}`:                                                                   "models[0]: price",
+		`{"models":[{"provider":"openai","model":"a","input":1,"output":2,"tier":"LOW"},{"provider":"openai","model":"b","input":1,"output":2,"tier":"LOW"}]}`: "a and b",
+		`{"models":[` + strings.Repeat(row+",", 1000) + row + `]}`:                                                                                             "models: expected at most 1000",
+	} {
+		_, err := models.Parse([]byte(in))
+		if err == nil || !strings.Contains(problem.Of(err).Text(), want) {
+			t.Errorf("Parse(%.90s) = %v, want an error that says %q", in, err, want)
+		}
+	}
+	got, err := models.Parse([]byte(`{"version":9,"models":[{"model":"z","provider":"openai","output":2,"input":3,"tier":"LOW"},` + row + `]}`))
+	want := models.Table{Models: []models.Model{{Provider: "openai", Name: "m", Price: models.Price{In: 1, Out: 2, Cached: 1}}, {Provider: "openai", Name: "z", Price: models.Price{In: 3, Out: 2, Cached: 3}, Tier: models.Low}}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("Parse() = %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	known := models.Known()
+	f.Add(known.Blob())
+	f.Add([]byte(`{"models":[` + row + `]}`))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		a, err := models.Parse(in)
+		if err != nil {
+			return
+		}
+		b, err := models.Parse(a.Blob())
+		if diff := cmp.Diff(a, b); diff != "" || err != nil {
+			t.Errorf("read again: %v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+func TestVersionsOfATableAreNumberedAndStay(t *testing.T) {
+	s, now := memory.New(), time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
+	tables := models.NewTables(s, func() time.Time { return now }, rand.Reader)
+	other := models.NewTables(s, func() time.Time { return now }, rand.Reader) // of another process
+	current := func(of *models.Tables, version, n int) {
+		t.Helper()
+		if got, err := of.Current(t.Context()); err != nil || got.Version != version || len(got.Models) != n {
+			t.Errorf("Current() = version %d with %d models, %v; want version %d with %d", got.Version, len(got.Models), err, version, n)
+		}
+	}
+	all := len(models.Known().Models)
+	current(tables, 1, all)
+	current(other, 1, all)
+	next, err := models.Parse([]byte(`{"models":[` + row + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the same is no new version
+		if got, err := tables.Set(t.Context(), next); err != nil || got.Version != 2 {
+			t.Errorf("Set() = version %d, %v; want 2", got.Version, err)
+		}
+	}
+	current(tables, 2, 1)
+	current(other, 1, all)
+	now = now.Add(models.Fresh)
+	current(other, 2, 1)
+	if got, err := other.Set(t.Context(), models.Known()); err != nil || got.Version != 3 {
+		t.Errorf("Set() = version %d, %v; want 3", got.Version, err)
+	}
+	var kept models.Table
+	d, err := s.Doc(t.Context(), store.Key{Partition: "models", Sort: "00000002"})
+	if err != nil || json.Unmarshal(d.Data, &kept) != nil || len(kept.Models) != 1 {
+		t.Errorf("version 2 is %s, %v", d.Data, err)
+	}
+	if err := s.Commit(t.Context(), store.Put{Key: store.Key{Partition: "models", Sort: "current"}, If: 2, Data: []byte("{}"), WriteID: store.WriteID{9}}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(models.Fresh)
+	if _, err := tables.Current(t.Context()); !problem.Is(err, problem.Damaged) {
+		t.Errorf("Current() of a damaged table = %v", err)
+	}
+}

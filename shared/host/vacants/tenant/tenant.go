@@ -1,0 +1,22 @@
+// Package tenant checks the names of tenants.
+package tenant
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Max is the longest name in bytes.
+const Max = 128
+
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+
+// Check checks a name; "" is no tenant. The error names the field tenant.
+func Check(name string) error {
+	if len(name) > Max || strings.Trim(name, letters) != "" {
+		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", Max), fmt.Sprintf("%.80q", name))
+	}
+	return nil
+}
