@@ -149,7 +149,7 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"timeout": nil, "mode": nil, "secret": nil,
 	"effort": (*reader).effort, "output_format": (*reader).format, "memory": (*reader).memory,
 	"tools": (*reader).allowed, "allowed_tools": (*reader).allowed, "disallowed_tools": (*reader).list, "vacants": (*reader).list,
-	"tier":          func(*reader, members, string, json.RawMessage) error { return nil }, // see settings
+	"tier":          (*reader).tier,
 	"include_dirs":  (*reader).folders,
 	"approval_mode": (*reader).unused, "budget": (*reader).budget, "daily_budget": (*reader).budget, "price": (*reader).price,
 	"name": (*reader).unused, "color": (*reader).unused,
@@ -191,8 +191,8 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 			return a, err
 		}
 	}
-	if tier := front["tier"]; tier != nil && agent["model"] == nil && agent["provider"] == nil {
-		return a, &problem.Error{Kind: problem.Usage, Field: "tier", Want: "a model beside it, because the models that this host knows have no tiers", Got: "a tier alone"}
+	if err := agent.chooseTier(); err != nil {
+		return a, err
 	}
 	r.unpaid(agent)
 	b, err := json.Marshal(agent)
@@ -203,15 +203,53 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	if err != nil {
 		return a, problem.Within(problem.Usage, "settings", err)
 	}
+	if a.Tier != "" {
+		return a, nil
+	}
 	spec, err := a.Spec()
 	a.Provider = spec.Kind
 	return a, err
+}
+
+// chooseTier leaves a tier only to an agent that has no model: of a provider's without
+// either it is MEDIUM.
+func (m members) chooseTier() error {
+	provider := ""
+	_ = json.Unmarshal(m["provider"], &provider)
+	tiered := substrate.Spec{Kind: provider, Argument: "m"}.NeedsSecret()
+	switch {
+	case m["model"] != nil || m["base_url"] != nil || provider != "" && !tiered:
+		delete(m, "tier")
+	case m["tier"] != nil && !tiered:
+		return &problem.Error{Kind: problem.Usage, Field: "tier", Want: "a model beside it, or a provider (--substrate anthropic, or provider: anthropic)", Got: "a tier alone"}
+	case m["tier"] == nil && tiered:
+		m.set("tier", models.Medium)
+	}
+	return nil
+}
+
+// tier takes any text: what is no tier is MEDIUM.
+func (r *reader) tier(a members, key string, value json.RawMessage) error {
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		return &problem.Error{Kind: problem.Usage, Field: key, Want: "HIGH, MEDIUM or LOW", Got: fmt.Sprintf("%.40s", value)}
+	}
+	t := models.Tier(strings.ToUpper(text))
+	if t != models.High && t != models.Medium && t != models.Low {
+		r.warn("tier: %.40q is none; it is MEDIUM", text)
+		t = models.Medium
+	}
+	a.set(key, t)
+	return nil
 }
 
 // unpaid takes budgets away from an agent whose model costs nothing.
 func (r *reader) unpaid(m members) {
 	of := definition.Agent{}
 	b, err := json.Marshal(m)
+	if m["tier"] != nil {
+		return
+	}
 	if err != nil || json.Unmarshal(b, &of) != nil || of.Costs() {
 		return // what is wrong is told by definition.Parse
 	}
@@ -228,6 +266,13 @@ func (m members) setSubstrate(text string) error {
 	spec, err := substrate.Parse(text)
 	if err != nil {
 		return err
+	}
+	if spec.Argument == "" && (substrate.Spec{Kind: spec.Kind, Argument: "m"}).NeedsSecret() { // a provider, by tiers
+		m.set("provider", spec.Kind)
+		delete(m, "base_url")
+		delete(m, "model")
+		delete(m, "fallback_model")
+		return nil
 	}
 	of, ok := definition.Of(spec)
 	if !ok {
@@ -546,8 +591,12 @@ func Set(agent []byte, settings []string) ([]byte, error) {
 			member = "allowed_tools"
 		}
 		delete(m, member)
+		if key == "tier" {
+			delete(m, "model")
+			delete(m, "base_url")
+		}
 		switch text, err := json.Marshal(value); {
-		case !known && key != "system" || key == "tier" || key == "mcp_servers" && value != "":
+		case !known && key != "system" || key == "mcp_servers" && value != "":
 			return nil, problem.New(problem.Usage, "%.40q is not a setting of an agent", key)
 		case err != nil:
 			return nil, problem.Wrap(problem.Usage, err, "%s", key)

@@ -50,6 +50,11 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 		{"servers", "model: m\nmcp_servers:\n  files: http://127.0.0.1:9/mcp\n  a_B-1: {type: http, url: https://x.example}", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","mcp_servers":[{"name":"a_B-1","url":"https://x.example"},{"name":"files","url":"http://127.0.0.1:9/mcp"}]}`},
 		{"the flag goes before the file, and that before the tier", "tier: HIGH\nmodel: m\nbase_url: http://127.0.0.1:8000/v1\neffort: low", "ollama:n", `{"provider":"ollama","model":"n","system":"Be brief.","effort":"low"}`},
+		{"a tier of a provider", "tier: low\nprovider: gemini\nbudget: 1", "", `{"provider":"gemini","tier":"LOW","budget":1000000,"system":"Be brief."}`},
+		{"a provider without a tier", "provider: anthropic", "", `{"provider":"anthropic","tier":"MEDIUM","system":"Be brief."}`},
+		{"a provider of the flag", "tier: HIGH\nfallback_model: m", "mistral", `{"provider":"mistral","tier":"HIGH","system":"Be brief."}`},
+		{"a tier that is none", "tier: BEST\nprovider: openai", "", `{"provider":"openai","tier":"MEDIUM","system":"Be brief.","warnings":["tier: \"BEST\" is none; it is MEDIUM"]}`},
+		{"a model before its tier", "tier: HIGH\nprovider: openai\nmodel: gpt-5-nano", "", `{"provider":"openai","model":"gpt-5-nano","system":"Be brief."}`},
 		{"the flag instead of a tier", "tier: HIGH", "ollama:n", `{"provider":"ollama","model":"n","system":"Be brief."}`},
 		{"no model any more", "model: m\neffort: low\nmax_tokens: 5\nfallback_model: n", "echo", `{"provider":"echo","system":"Be brief."}`},
 		{"nulls", "model: m\neffort: ~\nvacants:\ntools: []", "", `{"provider":"ollama","model":"m","system":"Be brief."}`},
@@ -108,14 +113,15 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"model: m\nmcp_servers: {a: {url: http://x.example, headers: {a: b}}}": "mcp_servers.a: expected a URL alone",
 		"model: m\nmcp_servers: {a b: http://x.example}":                       "mcp_servers[0].name",
 		"model: m\nmcp_servers: {a: ftp://x.example}":                          "mcp_servers[0].url",
-		"tier: LOW":                "tier: expected a model beside it",
-		"description: x":           "model: expected one for the provider",
-		"provider: http\nmodel: m": "base_url: expected one",
-		"model: m\nmodel: n":       "twice",
-		"- model":                  "expected settings such as model",
-		"":                         "it is empty",
-		"model: *x":                "neither JSON nor YAML",
-		"model: m\nprovider: echo": "model: expected none",
+		"tier: LOW":                     "tier: expected a model beside it, or a provider (--substrate anthropic",
+		"tier: [LOW]\nprovider: gemini": "tier: expected HIGH, MEDIUM or LOW",
+		"description: x":                "model: expected one for the provider",
+		"provider: http\nmodel: m":      "base_url: expected one",
+		"model: m\nmodel: n":            "twice",
+		"- model":                       "expected settings such as model",
+		"":                              "it is empty",
+		"model: *x":                     "neither JSON nor YAML",
+		"model: m\nprovider: echo":      "model: expected none",
 	} {
 		_, err := read(t, front, "x", agentfile.Options{})
 		if p := problem.Of(err); err == nil || p.Kind != problem.Usage || !strings.Contains(p.Text(), want) || !strings.Contains(p.Text(), "clerk.md") {
@@ -221,8 +227,12 @@ func TestSettingsAreChangedOneByOne(t *testing.T) {
 			t.Errorf("%s: %v (-want +got):\n%s", settings, err, diff)
 		}
 	}
+	got, err := agentfile.Set([]byte(`{"provider":"anthropic","model":"claude-opus-4-6"}`), []string{"tier=LOW"})
+	if want := `{"provider":"anthropic","tier":"LOW"}`; err != nil || string(got) != want {
+		t.Errorf("tier=LOW: %s, %v; want %s", got, err, want)
+	}
 	for settings, want := range map[string]string{
-		"modle=n": "modle", "tier=LOW": "tier", "max_turns=many": "max_turns", "max_turns=99": "max_turns", "memory=maybe": "memory", "model=": "model", "secret=x": "secret", "mcp_servers=x": "mcp_servers", "provider=echo": "model",
+		"modle=n": "modle", "tier=LOW": "provider: expected anthropic, gemini, mistral or openai beside a tier", "max_turns=many": "max_turns", "max_turns=99": "max_turns", "memory=maybe": "memory", "model=": "model", "secret=x": "secret", "mcp_servers=x": "mcp_servers", "provider=echo": "model",
 	} {
 		if got, err := agentfile.Set([]byte(agent), strings.Split(settings, "|")); err == nil || !strings.Contains(problem.Of(err).Text(), want) {
 			t.Errorf("%s: %s, %v; want a refusal that names %s", settings, got, err, want)

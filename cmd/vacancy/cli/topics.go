@@ -119,6 +119,8 @@ what its model is told.
     base_url          of a model the server, such as http://127.0.0.1:8000/v1, if that is not
                       the provider's own; of mcp too; of http the whole URL
     model             the model's name; of mcp the tool that answers
+    tier              HIGH, MEDIUM or LOW, of the provider's models ("vacancy models"), instead of
+                      a model; with --substrate PROVIDER it may be alone, and MEDIUM if left out
     secret            the secret that its server knows it by ("vacancy secret set"); anthropic,
                       gemini, mistral and openai without a base_url take that of their name
     fallback_model    asked instead for a turn at which the model is overloaded or out of

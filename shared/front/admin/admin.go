@@ -186,6 +186,9 @@ func (d *api) create(w http.ResponseWriter, r *http.Request) error {
 	if spec.Key != nil {
 		defer spec.Key.Wipe()
 	}
+	if err := d.choose(r.Context(), spec.Agent); err != nil {
+		return err
+	}
 	made, err := d.Vacants.Create(r.Context(), spec)
 	if err != nil {
 		return err

@@ -61,6 +61,9 @@ func (d *api) setAgent(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	a, err := definition.Parse(body)
+	if err == nil {
+		err = d.choose(r.Context(), &a)
+	}
 	if err != nil {
 		return err
 	}
@@ -76,6 +79,21 @@ func (d *api) setAgent(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return d.showAgent(w, r, &rec, 0)
+}
+
+// choose names the model of an agent that has a tier instead. a may be nil.
+func (d *api) choose(ctx context.Context, a *definition.Agent) error {
+	if a == nil || a.Tier == "" {
+		return nil
+	}
+	if d.Vacants.Models == nil {
+		return problem.Invalid("tier", "none, as this host has no table of models", string(a.Tier))
+	}
+	t, err := d.Vacants.Models.Current(ctx)
+	if err != nil {
+		return err
+	}
+	return a.Choose(&t)
 }
 
 // version reads the number of a version, from 0, in the query.

@@ -27,6 +27,9 @@ func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	spawnRequest, agent, err := readSpawning(body)
+	if err == nil {
+		err = d.choose(r.Context(), agent)
+	}
 	if err != nil {
 		return err
 	}

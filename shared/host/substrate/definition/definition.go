@@ -35,6 +35,8 @@ type Agent struct {
 	Provider string `json:"provider,omitempty"`
 	BaseURL  string `json:"base_url,omitempty"` // of a server that is not the provider's own; the whole URL of http
 	Model    string `json:"model,omitempty"`    // of mcp the tool
+	// Tier stands for a model of Provider until Choose has named that.
+	Tier models.Tier `json:"tier,omitempty"`
 	// Secret is the name of the secret that its server knows it by; "": of its
 	// provider's name where that answers nobody without one, else none.
 	Secret string `json:"secret,omitempty"`
@@ -126,6 +128,10 @@ func Parse(data []byte) (a Agent, err error) {
 			a.BaseURL, err = d.String()
 		case "model":
 			a.Model, err = d.String()
+		case "tier":
+			var tier string
+			tier, err = d.String()
+			a.Tier = models.Tier(tier)
 		case "secret":
 			a.Secret, err = d.String()
 		case "budget":
@@ -238,6 +244,32 @@ func servers(d *canon.Decoder, key string) (all []Server, err error) {
 	return all, err
 }
 
+// checkTier checks an agent whose model is not chosen yet.
+func (a *Agent) checkTier() error {
+	switch {
+	case a.Model != "" || a.BaseURL != "":
+		return problem.Invalid("tier", "none beside a model or base_url", string(a.Tier))
+	case !substrate.Spec{Kind: a.Provider, Argument: "m"}.NeedsSecret():
+		return problem.Invalid("provider", "anthropic, gemini, mistral or openai beside a tier", clip(a.Provider))
+	case a.Tier != models.High && a.Tier != models.Medium && a.Tier != models.Low:
+		return problem.Invalid("tier", "HIGH, MEDIUM or LOW", clip(string(a.Tier)))
+	}
+	return nil
+}
+
+// Choose names the model of the agent's tier, if it has one, as a table says.
+func (a *Agent) Choose(t *models.Table) error {
+	if a.Tier == "" {
+		return nil
+	}
+	m, ok := t.OfTier(a.Provider, a.Tier)
+	if !ok {
+		return problem.Invalid("tier", "one that a model of "+a.Provider+" has in the host's table (vacancy models)", string(a.Tier))
+	}
+	a.Model, a.Tier = m.Name, ""
+	return a.Check()
+}
+
 // maxBudget bounds a budget.
 const maxBudget = 1_000_000 * models.Dollar
 
@@ -260,6 +292,9 @@ func (a *Agent) Check() error {
 	}
 	if err := a.checkServers(); err != nil {
 		return err
+	}
+	if a.Tier != "" {
+		return a.checkTier()
 	}
 	spec, err := a.Spec()
 	if err != nil {

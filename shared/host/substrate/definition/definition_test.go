@@ -10,6 +10,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -41,6 +42,16 @@ func TestWhatAnAgentMayNotSayIsNamed(t *testing.T) {
 		{`{"provider":"ollama","model":"m","base_url":"http://x.example/v1"}`, "base_url", problem.Malformed},
 		{`{"provider":"openai","model":"http://x.example/v1"}`, "model", problem.Malformed},
 		{`{"provider":"anthropic","model":"m#n"}`, "model", problem.Malformed},
+		{`{"provider":"anthropic","tier":"BEST"}`, "tier", problem.Malformed},
+		{`{"provider":"anthropic","tier":"LOW","model":"m"}`, "tier", problem.Malformed},
+		{`{"provider":"ollama","tier":"LOW"}`, "provider", problem.Malformed},
+		{`{"tier":"LOW"}`, "provider", problem.Malformed},
+		{`{"model":"claude-opus-4-6","price":{"input":-1,"output":1}}`, "input", problem.Malformed},
+		{`{"model":"claude-opus-4-6","price":{"input":1,"output":1,"x":1}}`, "x", problem.Malformed},
+		{`{"provider":"echo","price":{"input":1,"output":1}}`, "price", problem.Malformed},
+		{`{"model":"m","budget":5}`, "budget", problem.Malformed}, // ollama costs nothing
+		{`{"model":"claude-opus-4-6","budget":-1}`, "budget", problem.Malformed},
+		{`{"model":"claude-opus-4-6","daily_budget":1.5}`, "daily_budget", problem.Malformed},
 		{`{"model":"m","secret":"key"}`, "secret", problem.Malformed}, // ollama takes none
 		{`{"provider":"mcp","base_url":"http://x.example","model":"m","secret":"key"}`, "secret", problem.Malformed},
 		{`{"provider":"openai","model":"m","secret":"a key"}`, "secret", problem.Malformed},
@@ -125,6 +136,30 @@ func TestAnAgentNamesItsSubstrate(t *testing.T) {
 	}
 	if a, ok := definition.Of(substrate.Spec{Kind: "openai", Argument: "http://x.example"}); ok {
 		t.Errorf("Of(a server without a model) = %+v", a)
+	}
+}
+
+func TestATiersModelIsChosenByATable(t *testing.T) {
+	known := models.Known()
+	for in, want := range map[string]string{
+		`{"provider":"anthropic","tier":"HIGH","max_tokens":5}`: `{"provider":"anthropic","model":"claude-opus-4-6","max_tokens":5}`,
+		`{"provider":"mistral","tier":"LOW"}`:                   `{"provider":"mistral","model":"mistral-small-latest"}`,
+		`{"model":"m"}`:                                         `{"model":"m"}`,
+	} {
+		a, err := definition.Parse([]byte(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Choose(&known); err != nil || string(a.Blob()) != want {
+			t.Errorf("Choose(%s) = %s, %v; want %s", in, a.Blob(), err, want)
+		}
+	}
+	a, err := definition.Parse([]byte(`{"provider":"gemini","tier":"LOW"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Choose(&models.Table{}); problem.Of(err).Field != "tier" {
+		t.Errorf("Choose() from an empty table = %v, want it refused", err)
 	}
 }
 
