@@ -233,6 +233,9 @@ func (v *Directory) openAgent(ctx context.Context, r *Record, calls *call.Host) 
 	return &t, a.Memory, nil
 }
 
+// checkTokens is what a model that costs money may say when it is only checked.
+const checkTokens = 64
+
 // agentSubstrate is an agent of a vacant of this host.
 type agentSubstrate struct {
 	vacants *Directory
@@ -255,6 +258,9 @@ func (t *agentSubstrate) Infer(ctx context.Context, r substrate.Request) iter.Se
 		defer done()
 		c := t.config
 		c.Tools = tools
+		if t.calls == nil && c.Agent.Costs() { // it is only checked
+			c.Agent.MaxTokens = checkTokens
+		}
 		if c.Secret, err = t.vacants.secret(ctx, t.tenant, &c.Agent); err != nil {
 			yield(nil, err)
 			return

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
@@ -22,7 +23,7 @@ func asked(t *testing.T, v *vacants.Directory, r *vacants.Record) error {
 	if err := held.Ready(t.Context()); err != nil {
 		return err
 	}
-	_, err = held.Behaviour(t.Context(), nil, envelope.Envelope{To: r.ID, Payload: envelope.Message{Parts: []string{"hi"}}})
+	_, err = held.Behaviour(t.Context(), new(call.Host), envelope.Envelope{To: r.ID, Payload: envelope.Message{Parts: []string{"hi"}}})
 	return err
 }
 
@@ -56,6 +57,23 @@ func TestACallIsPaidByTheHostsTable(t *testing.T) {
 	}
 	if err := asked(t, v, &r); err != nil {
 		t.Errorf("a cheaper model's call = %v", err)
+	}
+}
+
+// A check of an agent costs money too, and little: the model may say 64 tokens.
+func TestACheckIsPaidAndShort(t *testing.T) {
+	v, told := paid(t)
+	keep(t, v, "", "anthropic", "key")
+	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: claude()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.CheckAgent(t.Context(), r.ID); err != nil || len(*told) != 1 {
+		t.Fatalf("CheckAgent() = %v, %d requests", err, len(*told))
+	}
+	// What the model says it used is more than was reserved, and not believed.
+	if b, err := v.Spend.Budget(t.Context(), ""); err != nil || b.Spent < 5*1024+25*64 || b.Spent > 7000 {
+		t.Errorf("%s is spent, %v; want what a question and 64 tokens cost", b.Spent, err)
 	}
 }
 
