@@ -58,7 +58,9 @@ var errGoexit = errors.New("behaviour ended its goroutine")
 // discarded.
 func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage, error) {
 	used := &meter{}
-	msg, err := h.behaveWithin(context.WithValue(ctx, meterKey{}, used), r)
+	// A call within a call has its own of both.
+	ctx = context.WithValue(context.WithValue(ctx, meterKey{}, used), feedKey{}, r.feed)
+	msg, err := h.behaveWithin(ctx, r)
 	return msg, used.noted(), err
 }
 

@@ -244,6 +244,7 @@ type request struct {
 	env         *envelope.Envelope
 	hash        identity.Hash
 	needsSigner bool // an accepted call must be signed by the vacant
+	feed        *feed
 	facts
 	out Outcome
 }

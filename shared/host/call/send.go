@@ -17,9 +17,17 @@ import (
 // Send handles a call: steps 2 to 10 of the package doc. route is the id in the
 // request's path, zero on the host route.
 func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
+	return h.SendTo(ctx, route, e, nil)
+}
+
+// SendTo is Send whose progress s is told; nil: nobody.
+func (h *Host) SendTo(ctx context.Context, route identity.ID, e *envelope.Envelope, s Sink) Outcome {
 	ctx, cancel := h.detach(ctx)
 	defer cancel()
 	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e, needsSigner: true}, tips{}
+	if s != nil {
+		r.feed = &feed{sink: s}
+	}
 	fresh, err := h.verifyAndFetch(ctx, route, &r, &v, true)
 	if err != nil {
 		return r.out.refuse(err)
@@ -36,7 +44,9 @@ func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope
 	if err != nil {
 		return r.out.refuse(err)
 	}
-	return h.execute(ctx, &r, row, v.rsp)
+	out := h.execute(ctx, &r, row, v.rsp)
+	r.feed.tell(Ended{out}, true)
+	return out
 }
 
 // accept appends the request row for e, or returns the refusal. On return v

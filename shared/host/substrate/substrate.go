@@ -227,17 +227,46 @@ func Behaviour(s Substrate, before ...Turn) call.Behaviour {
 		r := Ask(e.From, e.To, e.Payload.Text())
 		r.Turns = append(slices.Clip(before), r.Turns...)
 		r.call, r.ContextID = &e, e.Payload.ContextID
-		a, err := Fold(s.Infer(ctx, r))
-		if u := a.Usage; u != nil {
-			call.Note(ctx, call.Usage{
-				In: count(u.In), Out: count(u.Out), Cached: count(u.Cached), Turns: count(u.Turns), Tools: count(u.Tools),
-				Agent: count(u.Agent), Fallback: u.Fallback, Unreported: count(u.Unreported), Cost: count(u.Cost), Prices: count(u.Prices),
-			})
+		a, err := Fold(shown(ctx, s.Infer(ctx, r)))
+		if a.Usage != nil {
+			call.Note(ctx, *a.Usage.counts())
 		}
 		if err != nil {
 			return envelope.Message{}, err
 		}
 		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{a.Text}}, nil
+	}
+}
+
+// shown shows events to the call's sink, if it has one.
+func shown(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Event, error] {
+	if !call.IsWatched(ctx) {
+		return events
+	}
+	return func(yield func(Event, error) bool) {
+		for e, err := range events {
+			switch e := e.(type) {
+			case Text:
+				call.Show(ctx, call.Provisional{Text: string(e)})
+			case Thought:
+				call.Show(ctx, call.Provisional{Thought: string(e)})
+			case ToolCall:
+				call.Show(ctx, call.Provisional{Tool: e.Name})
+			case Usage:
+				call.Show(ctx, call.Provisional{Usage: e.counts()})
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// counts are the numbers in the form of rows.
+func (u *Usage) counts() *call.Usage {
+	return &call.Usage{
+		In: count(u.In), Out: count(u.Out), Cached: count(u.Cached), Turns: count(u.Turns), Tools: count(u.Tools),
+		Agent: count(u.Agent), Fallback: u.Fallback, Unreported: count(u.Unreported), Cost: count(u.Cost), Prices: count(u.Prices),
 	}
 }
 

@@ -1,0 +1,225 @@
+package call_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// events answers with events, and an error at the end of some.
+type events []any
+
+func (all events) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		for _, e := range all {
+			switch e := e.(type) {
+			case error:
+				yield(nil, e)
+				return
+			case time.Duration:
+				select {
+				case <-time.After(e):
+				case <-ctx.Done():
+				}
+			case substrate.Event:
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// watched is a host whose vacant answers with events, and a call to it.
+func watched(t *testing.T, of substrate.Substrate) (*call.Host, store.Store, *envelope.Envelope) {
+	t.Helper()
+	vacant, caller := newKey(t), newKey(t)
+	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := memory.New()
+	host := call.New(call.Config{
+		Store: s, Texts: textkeys.New(s, vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader,
+		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(of), Signer: vacant},
+	})
+	e := &envelope.Envelope{From: caller.ID(), To: vacant.ID(), Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hello"}}}
+	if _, err := e.Sign(t.Context(), caller); err != nil {
+		t.Fatal(err)
+	}
+	return host, s, e
+}
+
+// notes is a sink that writes down what it is told.
+type notes struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (n *notes) take(p call.Progress) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, told(p))
+}
+
+func (n *notes) read() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.all)
+}
+
+func told(p call.Progress) string {
+	switch p := p.(type) {
+	case call.Ended:
+		if p.Outcome.Reply != nil {
+			return "signed " + p.Outcome.Reply.Payload.Text()
+		}
+		return fmt.Sprintf("%s %s", p.Outcome.State, p.Outcome.Problem.Kind)
+	case call.Provisional:
+		if p.Usage != nil {
+			return fmt.Sprintf("used %d", p.Usage.In)
+		}
+		return p.Text + p.Thought + p.Tool
+	}
+	return "?"
+}
+
+func TestASinkIsToldWhatHappensAndHowItEnds(t *testing.T) {
+	failed := problem.New(problem.SubstrateBusy, "no")
+	for name, tt := range map[string]struct {
+		events events
+		want   []string
+	}{
+		"an answer": {events{substrate.Thought("hm"), substrate.ToolCall{Name: "look"}, substrate.Text("a "), substrate.Usage{In: 3}, substrate.Text("b"), substrate.Stop},
+			[]string{"hm", "look", "a ", "used 3", "b", "signed a b"}},
+		"a failure in its middle": {events{substrate.Text("a "), failed}, []string{"a ", "unanswered substrate_busy"}},
+		"a failure at once":       {events{failed}, []string{"unanswered substrate_busy"}},
+	} {
+		host, s, e := watched(t, tt.events)
+		var n notes
+		out := host.SendTo(t.Context(), identity.ID{}, e, func(p call.Progress) {
+			row, err := s.Tip(t.Context(), call.Pair{Caller: e.From, Vacant: e.To}.Responses())
+			if _, end := p.(call.Ended); err != nil || end != (row.Position == 1) {
+				t.Errorf("%s: %s is told with %d answers stored, %v", name, told(p), row.Position, err)
+			}
+			n.take(p)
+		})
+		if diff := cmp.Diff(tt.want, n.read()); diff != "" {
+			t.Errorf("%s: told (-want +got):\n%s", name, diff)
+		}
+		if again := host.SendTo(t.Context(), identity.ID{}, e, func(p call.Progress) { t.Errorf("%s: a resend tells %s", name, told(p)) }); again.State != out.State && again.State != call.Answered {
+			t.Errorf("%s: a resend is %s", name, again.State)
+		}
+	}
+}
+
+// Each piece is told before the next one is taken from the model.
+func TestASinkIsToldEachPieceBeforeTheNext(t *testing.T) {
+	n := notes{}
+	host, _, e := watched(t, pulls{&n})
+	host.SendTo(t.Context(), identity.ID{}, e, n.take)
+	if diff := cmp.Diff([]string{"pull", "1", "pull", "2", "pull", "signed 12"}, n.read()); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// pulls notes when it is asked for its next event.
+type pulls struct{ n *notes }
+
+func (p pulls) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		for _, e := range []substrate.Event{substrate.Text("1"), substrate.Text("2"), substrate.Stop} {
+			p.n.take(call.Provisional{Text: "pull"})
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// A sink that hangs or panics is dropped, and the call ends as it would.
+func TestASinkThatFailsIsDropped(t *testing.T) {
+	for name, fail := range map[string]func(){
+		"hangs":  func() { time.Sleep(time.Hour) },
+		"panics": func() { panic("no") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			host, _, e := watched(t, events{substrate.Text("a"), substrate.Text("b"), substrate.Text("c"), substrate.Stop})
+			var n notes
+			began := time.Now()
+			out := host.SendTo(t.Context(), identity.ID{}, e, func(p call.Progress) {
+				n.take(p)
+				if told(p) == "b" {
+					fail()
+				}
+			})
+			if took := time.Since(began); out.Reply == nil || out.Reply.Payload.Text() != "abc" || took > time.Second {
+				t.Errorf("a sink that %s: %+v after %v", name, out, took)
+			}
+			time.Sleep(2 * time.Hour)
+			if diff := cmp.Diff([]string{"a", "b"}, n.read()); diff != "" {
+				t.Errorf("a sink that %s is told (-want +got):\n%s", name, diff)
+			}
+		})
+	}
+}
+
+// A behaviour that ignores its deadline tells nothing after the void.
+func TestNothingIsToldAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host, _, e := watched(t, stubborn{})
+		var n notes
+		out := host.SendTo(t.Context(), identity.ID{}, e, n.take)
+		if out.State != call.Unanswered || !problem.Is(out.Problem, problem.Deadline) {
+			t.Errorf("SendTo() = %s %v", out.State, out.Problem)
+		}
+		time.Sleep(time.Hour)
+		if diff := cmp.Diff([]string{"early", "unanswered deadline"}, n.read()); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// stubborn says something long after its deadline.
+type stubborn struct{}
+
+func (stubborn) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		if yield(substrate.Text("early"), nil) {
+			time.Sleep(30 * time.Minute)
+			if yield(substrate.Text("late"), nil) {
+				yield(substrate.Stop, nil)
+			}
+		}
+	}
+}
+
+func TestARefusedCallTellsNothing(t *testing.T) {
+	host, _, e := watched(t, events{substrate.Stop})
+	e.Seq = 5
+	out := host.SendTo(t.Context(), identity.ID{}, e, func(p call.Progress) { t.Errorf("told %s", told(p)) })
+	if out.Problem == nil {
+		t.Error("a call with a broken signature is answered")
+	}
+}
