@@ -134,7 +134,7 @@ func (s *server) bodyOf(r *substrate.Request) request {
 		body.GenerationConfig = &config
 	}
 	if system != "" {
-		body.SystemInstruction = &content{Parts: []part{{Text: system}}}
+		body.SystemInstruction = &content{Role: "user", Parts: []part{{Text: system}}}
 	}
 	var calls []substrate.ToolCall // of the turn before
 	for _, t := range r.Turns {
