@@ -235,8 +235,9 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 	if err := r.emit(r.used); err != nil {
 		return a, false, err
 	}
+	ctx, sent := sending(ctx)
 	var usage *substrate.Usage // of this turn
-	defer func() { r.settle(usage, size, seen, err) }()
+	defer func() { r.settle(usage, size, sent.Load() || seen, err) }()
 	a, err = substrate.Fold(func(fold func(substrate.Event, error) bool) {
 		for e, err := range model.Infer(ctx, request) {
 			if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -25,9 +27,16 @@ func (r *run) pay(ctx context.Context, q *substrate.Request, fallback bool) (siz
 	return size, err
 }
 
+// sending reports whether a request with the returned context has been sent.
+func sending(ctx context.Context) (context.Context, *atomic.Bool) {
+	sent := new(atomic.Bool)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}), sent
+}
+
 // settle notes what a turn used. Of a turn that failed in its middle the usage is not
-// all, so it stays paid in full; one that its server refused cost nothing.
-func (r *run) settle(u *substrate.Usage, size int, seen bool, err error) {
+// all, so it stays paid in full; one that was not sent, or that its server refused, cost
+// nothing.
+func (r *run) settle(u *substrate.Usage, size int, sent bool, err error) {
 	if r.Spend == nil {
 		return
 	}
@@ -36,7 +45,7 @@ func (r *run) settle(u *substrate.Usage, size int, seen bool, err error) {
 	case err == nil && u != nil:
 		r.Spend.Settle(*u)
 		r.counted, r.size = max(u.In, 0)+max(u.Out, 0), size
-	case err != nil && !seen && errors.As(err, &said) && said.Status >= http.StatusBadRequest:
+	case err != nil && (!sent || errors.As(err, &said) && said.Status >= http.StatusBadRequest):
 		r.Spend.Release()
 	}
 	r.used.Cost = int(r.Spend.Cost())

@@ -3,6 +3,8 @@ package loop_test
 import (
 	"context"
 	"crypto/rand"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -117,12 +119,36 @@ func TestAFailedTurnCostsWhatItMayHaveCost(t *testing.T) {
 		"refused, and then by the fallback": {[][]any{{refused}}, [][]any{with(substrate.Usage{In: 10, Out: 5}, says("yes")...)}, 2, 15},
 		"refused by both":                   {[][]any{{refused}}, [][]any{{refused}}, 2, 0},
 		"broken off after a first usage":    {[][]any{with(substrate.Usage{In: 10, Out: 1}, substrate.Text("so"), cut)}, [][]any{says("never")}, 1, 1032 + 1000},
-		"broken off before any event":       {[][]any{{cut}}, [][]any{says("never")}, 1, 1032 + 1000},
+		"never sent":                        {[][]any{{cut}}, [][]any{says("never")}, 1, 0},
 	} {
 		c, spent := paid(t, -1)
 		got, _ := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100,"fallback_model":"n"`), Model: &model{turns: tt.model}, Fallback: &model{turns: tt.fallback}, Spend: c})
 		if got.Turns != tt.turns || got.Cost != tt.cost || int(spent()) != tt.cost {
 			t.Errorf("%s: usage %+v, %d is spent; want %d turns for %d", name, got, spent(), tt.turns, tt.cost)
+		}
+	}
+}
+
+// What was sent to a server that says nothing may have cost all; what could not be sent
+// costs nothing.
+func TestATurnThatWasNotSentCostsNothing(t *testing.T) {
+	hangsUp := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer hangsUp.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for url, want := range map[string]int{hangsUp.URL: 1032 + 1000, gone.URL: 0} {
+		c, spent := paid(t, -1)
+		asks := substrate.Func(func(ctx context.Context, _ substrate.Request) (string, error) {
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = http.DefaultClient.Do(r)
+			return "", problem.Wrap(problem.SubstrateUnavailable, err, "no answer")
+		})
+		got, err := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100`), Model: asks, Spend: c})
+		if !problem.Is(err, problem.SubstrateUnavailable) || got.Cost != want || int(spent()) != want {
+			t.Errorf("usage %+v, %v, %d is spent; want %d", got, err, spent(), want)
 		}
 	}
 }
