@@ -21,7 +21,8 @@ import (
 // the file prompt.json, and what its sender is known by in known.txt. For the texts "busy" and "refuse" it does so, for "slow" it
 // answers late, for "overload" sage answers 503, for "ask TOOL TEXT" it calls the
 // tool, and then says "I heard RESULT", and for "write" it says what is no JSON, but
-// once it is asked again.
+// once it is asked again. $CLAUDE and $GEMINI are sage at servers that speak as
+// Anthropic's and Google's do: they say "I know TEXT" alone.
 func startModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: model")
@@ -89,7 +90,48 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(server.Close)
 	ts.Setenv("MODEL", server.URL+"/v1")
 	ts.Setenv("MODELHOST", strings.TrimPrefix(server.URL, "http://"))
+	others := httptest.NewServer(http.HandlerFunc(otherModels))
+	ts.Defer(others.Close)
+	ts.Setenv("OTHERSHOST", strings.TrimPrefix(others.URL, "http://"))
+	ts.Setenv("CLAUDE", "anthropic:"+others.URL+"/v1#sage")
+	ts.Setenv("GEMINI", "gemini:"+others.URL+"/v1beta#sage")
 	for _, name := range []string{"SAGE", "MISSING"} { // # begins a comment in a script
 		ts.Setenv(name, "openai:"+server.URL+"/v1#"+strings.ToLower(name))
+	}
+}
+
+// otherModels speaks as Anthropic's and Google's servers do.
+func otherModels(w http.ResponseWriter, r *http.Request) {
+	var q struct {
+		Messages []struct{ Content []struct{ Text string } }
+		Contents []struct{ Parts []struct{ Text string } }
+	}
+	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	say := func(events ...any) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, e := range events {
+			b, _ := json.Marshal(e)
+			fmt.Fprintf(w, "data: %s\n\n", b)
+		}
+	}
+	type object = map[string]any
+	switch {
+	case r.URL.Path == "/v1/messages" && r.Header.Get("X-Api-Key") == "canary-one":
+		text := "I know " + q.Messages[len(q.Messages)-1].Content[0].Text
+		say(object{"type": "message_start", "message": object{"usage": object{"input_tokens": 8, "cache_read_input_tokens": 4, "output_tokens": 1}}},
+			object{"type": "content_block_start", "index": 0, "content_block": object{"type": "text", "text": ""}},
+			object{"type": "content_block_delta", "index": 0, "delta": object{"type": "text_delta", "text": text}},
+			object{"type": "content_block_stop", "index": 0},
+			object{"type": "message_delta", "delta": object{"stop_reason": "end_turn"}, "usage": object{"output_tokens": 7}},
+			object{"type": "message_stop"})
+	case r.URL.Path == "/v1beta/models/sage:streamGenerateContent" && r.Header.Get("X-Goog-Api-Key") == "canary-one":
+		text := "I know " + q.Contents[len(q.Contents)-1].Parts[0].Text
+		say(object{"candidates": []any{object{"content": object{"role": "model", "parts": []any{object{"text": text}}}, "finishReason": "STOP"}},
+			"usageMetadata": object{"promptTokenCount": 12, "candidatesTokenCount": 7, "cachedContentTokenCount": 4}})
+	default:
+		http.Error(w, "no such model, or another key", http.StatusUnauthorized)
 	}
 }
