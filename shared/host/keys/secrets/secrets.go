@@ -337,7 +337,7 @@ func permits(name string, hosts []string, text string) error {
 	}
 	host := hostOf(u)
 	switch {
-	case !slices.Contains(hosts, host):
+	case !slices.Contains(hosts, host) && (u.Scheme != "http" || !slices.Contains(hosts, host+":80")):
 		return problem.New(problem.Forbidden, "the secret %s is bound to %s, not to %s", name, strings.Join(hosts, ", "), host)
 	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
 		return problem.New(problem.Forbidden, "the secret %s is sent over https alone, not to %s", name, text)

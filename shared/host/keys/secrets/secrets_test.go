@@ -66,13 +66,16 @@ func (b *bench) set(t *testing.T, tenant, name, value string, hosts ...string) s
 
 func TestASecretIsUsedWhereItIsBoundTo(t *testing.T) {
 	b := newBench(t)
-	b.set(t, "", "key", canary, "api.example.com", "127.0.0.1:8080", "[::1]", "b.example.com", "plain.example.com:80")
+	b.set(t, "", "key", canary, "api.example.com", "127.0.0.1:8080", "[::1]", "b.example.com", "plain.example.com:80", "localhost:80")
 	for url, bound := range map[string]bool{
 		api:                                    true,
 		"https://API.Example.com./x":           true,
 		"https://api.example.com:443/x":        true,
 		"http://127.0.0.1:8080/v1":             true,
 		"http://[::1]/v1":                      true,
+		"http://localhost/v1":                  true,
+		"http://localhost:80/v1":               true,
+		"https://localhost/v1":                 false,
 		"https://api.example.com:444/x":        false,
 		"https://api.example.com.evil.example": false,
 		"https://evil.example/api.example.com": false,

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -51,11 +52,18 @@ func (r *run) settle(u *substrate.Usage, size int, sent bool, err error) {
 	r.used.Cost = int(r.Spend.Cost())
 }
 
+// settleTime bounds the last commit of a call: the host keeps longer than that for the
+// row.
+const settleTime = 500 * time.Millisecond
+
 // end settles the last turn, and tells what all turns cost.
 func (r *run) end(ctx context.Context) {
 	if r.Spend == nil {
 		return
 	}
+	// What ends at its deadline, in a tool perhaps, gets back what its model did not use.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
 	if r.Spend.End(ctx) == nil { // else it stays spent
 		r.used.Cost = int(r.Spend.Cost())
 	}

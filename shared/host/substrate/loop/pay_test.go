@@ -153,6 +153,18 @@ func TestATurnThatWasNotSentCostsNothing(t *testing.T) {
 	}
 }
 
+// A call that ends at its deadline in a tool gets back what its model did not use.
+func TestADeadlineInAToolIsSettled(t *testing.T) {
+	m := &model{turns: [][]any{with(substrate.Usage{In: 500, Out: 40}, uses("look")...)}}
+	c, spent := paid(t, -1)
+	ctx, cancel := context.WithCancel(t.Context())
+	slow := tool("look", func(ctx context.Context, _ string) (string, error) { cancel(); <-ctx.Done(); return "", ctx.Err() })
+	a, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Spend: c, Tools: []loop.Tool{slow}}).Infer(ctx, question()))
+	if err == nil || a.Usage == nil || a.Usage.Cost != 900 || spent() != 900 {
+		t.Errorf("%v, usage %+v, %d is spent; want 900", err, a.Usage, spent())
+	}
+}
+
 func TestAFreeCallSaysNothingOfMoney(t *testing.T) {
 	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: &model{turns: [][]any{with(substrate.Usage{In: 5, Out: 5}, says("yes")...)}}})
 	if err != nil || got.Cost != 0 || got.Prices != 0 {
