@@ -167,6 +167,11 @@ func (r *run) spent(ctx context.Context, id identity.ID, cost uint64) error {
 		}
 		for _, d := range page {
 			counted += uint64(max(d.Number, 0))
+			if err := spend.CheckDay(d); err != nil {
+				if err := r.broken(d.Key, Spend, "what the vacant has spent on a day", err); err != nil {
+					return err
+				}
+			}
 		}
 		cursor = next
 	}

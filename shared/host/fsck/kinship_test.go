@@ -519,13 +519,17 @@ func TestWhatCallsCostIsCounted(t *testing.T) {
 	if d.Number != 70 {
 		t.Errorf("%d is spent, want 2 x (5 + 30)", d.Number)
 	}
-	for i, number := range []int64{71, 69, 0} {
-		put := store.Put{Key: key, If: d.Version + uint64(i), WriteID: store.WriteID{byte(i + 1)}, Data: d.Data, Number: number}
+	for i, tt := range []struct {
+		data   string
+		number int64
+		want   int
+	}{
+		{string(d.Data), 71, 0}, {string(d.Data), 69, 1}, {string(d.Data), 0, 1}, {`{"format":1,"open":{"a":{"turn":1,"amount":80}}}`, 80, 0},
+		{`{"format":1,"open":{"a":{"turn":1,"amount":81}}}`, 80, 1}, {`{"format":2}`, 80, 1}, {"spent", 80, 1},
+	} {
+		number, want := tt.number, tt.want
+		put := store.Put{Key: key, If: d.Version + uint64(i), WriteID: store.WriteID{byte(i + 1)}, Data: []byte(tt.data), Number: number}
 		c.Must(c.Store.Commit(c.Ctx, put))
-		want := 0
-		if number < 70 {
-			want = 1
-		}
 		_, found := c.check(c.Store)
 		if len(found) != want || want > 0 && found[0].Check != fsck.Spend {
 			t.Errorf("with %d counted, Run() finds %v; want %d", number, found, want)

@@ -52,17 +52,24 @@ func (r *run) settle(u *substrate.Usage, size int, sent bool, err error) {
 	r.used.Cost = int(r.Spend.Cost())
 }
 
-// settleTime bounds the last commit of a call: the host keeps longer than that for the
-// row.
-const settleTime = 500 * time.Millisecond
+// settleTime bounds the last commit of a call, and lateTime one after its deadline: the
+// host keeps longer than that for the row.
+const (
+	settleTime = 3 * time.Second
+	lateTime   = 500 * time.Millisecond
+)
 
 // end settles the last turn, and tells what all turns cost.
 func (r *run) end(ctx context.Context) {
 	if r.Spend == nil {
 		return
 	}
-	// What ends at its deadline, in a tool perhaps, gets back what its model did not use.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	patience := settleTime
+	if ctx.Err() != nil { // in a tool, perhaps: what its model did not use comes back, too
+		patience = lateTime
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if r.Spend.End(ctx) == nil { // else it stays spent
 		r.used.Cost = int(r.Spend.Cost())

@@ -120,6 +120,18 @@ func decode(d store.Doc) (t total, err error) {
 	return t, nil
 }
 
+// CheckDay checks a document of VacantDays: no more is open than is spent.
+func CheckDay(d store.Doc) error {
+	t, err := decode(d)
+	left := models.Money(d.Number)
+	for _, r := range t.Open {
+		if left -= r.Amount; r.Amount < 0 || left < 0 {
+			err = problem.New(problem.Damaged, "more is reserved than is spent")
+		}
+	}
+	return err
+}
+
 // blob is the document as the call id writes it.
 func (t *total) blob(id string) []byte {
 	for other := range t.Open {
