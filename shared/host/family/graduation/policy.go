@@ -3,9 +3,9 @@ package graduation
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
@@ -52,8 +52,8 @@ func (s *Service) Policy(ctx context.Context, tenant string) (p gate.Policy, fro
 
 // SetPolicy stores the policy of a tenant, or of the host for "". Attempts that
 // have begun keep the policy of their beginning.
-func (s *Service) SetPolicy(ctx context.Context, tenant string, p gate.Policy) error {
-	if err := checkTenant(tenant); err != nil {
+func (s *Service) SetPolicy(ctx context.Context, whose string, p gate.Policy) error {
+	if err := tenant.Check(whose); err != nil {
 		return err
 	}
 	if err := p.Check(); err != nil {
@@ -68,8 +68,8 @@ func (s *Service) SetPolicy(ctx context.Context, tenant string, p gate.Policy) e
 		return err
 	}
 	return fault(s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.Doc(ctx, PolicyKey(tenant))
-		tx.Put(store.Doc{Key: PolicyKey(tenant), Data: data})
+		_, err := tx.Doc(ctx, PolicyKey(whose))
+		tx.Put(store.Doc{Key: PolicyKey(whose), Data: data})
 		return err
 	}))
 }
@@ -124,14 +124,4 @@ func (s *Service) Warnings(ctx context.Context) ([]string, error) {
 		cursor = next
 	}
 	return said, nil
-}
-
-// maxTenant bounds a tenant's name.
-const maxTenant = 128
-
-func checkTenant(tenant string) error {
-	if len(tenant) > maxTenant || strings.ToValidUTF8(tenant, "") != tenant {
-		return problem.Invalid("tenant", fmt.Sprintf("UTF-8 of at most %d bytes", maxTenant), fmt.Sprintf("%d bytes", len(tenant)))
-	}
-	return nil
 }
