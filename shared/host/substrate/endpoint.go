@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -120,12 +121,21 @@ func (s Spec) Endpoint() string {
 	return u.JoinPath("chat/completions").String()
 }
 
+// modelVersion ends the name of a version of a model.
+var modelVersion = regexp.MustCompile(`-(latest|0[0-9]{2}|[0-9]{4}|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
+
+// BaseModel is a model's name in lower case, without its version, as -latest, -001,
+// -2411 or -20260401.
+func BaseModel(name string) string {
+	return modelVersion.ReplaceAllString(strings.ToLower(name), "")
+}
+
 // Family is the name by which substrates are compared as evidence: of a model its
-// name, because one model may be at many servers; of another URL its host, because
+// BaseModel, because one model may be at many servers; of another URL its host, because
 // one agent may have many paths and ports. "" is unknown.
 func (s Spec) Family() string {
 	if _, model, ok := s.Model(); ok {
-		return "model:" + strings.ToLower(model)
+		return "model:" + BaseModel(model)
 	}
 	if s.Kind != KindHTTP && s.Kind != KindMCP {
 		return s.String()

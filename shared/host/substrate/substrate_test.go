@@ -131,6 +131,17 @@ func TestFoldTakesTheTextAndTheLastUsage(t *testing.T) {
 	}
 }
 
+func TestVersionsOfAModelAreOneFamily(t *testing.T) {
+	for name, want := range map[string]string{
+		"claude-opus-4-6": "claude-opus-4-6", "claude-opus-4-6-20260205": "claude-opus-4-6", "GPT-5-2025-08-07": "gpt-5", "mistral-large-latest": "mistral-large",
+		"mistral-large-2411": "mistral-large", "gemini-2.5-flash-001": "gemini-2.5-flash", "gpt-5-mini": "gpt-5-mini", "gpt-4o": "gpt-4o", "model-405": "model-405", "qwen3:8b": "qwen3:8b", "2411": "2411",
+	} {
+		if got := substrate.BaseModel(name); got != want {
+			t.Errorf("BaseModel(%s) = %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestSpecsNameTheirEndpointAndFamily(t *testing.T) {
 	for in, want := range map[string][2]string{
 		"echo":                                 {"", "echo"},

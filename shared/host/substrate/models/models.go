@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,21 +104,16 @@ type Table struct {
 	Models  []Model `json:"models"`
 }
 
-// latest ends the name of a model's newest version, where it has none without.
-const latest = "-latest"
-
-// version ends the name of a version of a model.
-var version = regexp.MustCompile(`^-(latest|[0-9]{3,4}|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
-
-// Find is the model of a substrate at its provider, or at another server of its kind.
+// Find is the model of a substrate at its provider, or at another server of its kind:
+// the one of its name, or of which it is a version.
 func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	_, name, isModel := s.Model()
 	for _, one := range t.Models {
-		if !isModel || one.Provider != s.Kind {
-			continue
-		}
-		rest, begins := strings.CutPrefix(name, strings.TrimSuffix(one.Name, latest))
-		if begins && (rest == "" || version.MatchString(rest)) && len(one.Name) > len(m.Name) {
+		switch {
+		case !isModel || one.Provider != s.Kind:
+		case one.Name == name:
+			return one, true
+		case !ok && substrate.BaseModel(one.Name) == substrate.BaseModel(name):
 			m, ok = one, true
 		}
 	}
