@@ -23,7 +23,7 @@ import (
 // payerOver is a host over a store that pays for models.
 func (h *fixture) payerOver(s store.Store) *serve.Server {
 	server := h.Open(h.t, s, time.Now, substrate.Kinds{substrate.KindMock: mock.Kinds()[substrate.KindMock]})
-	server.Vacants.Spend, server.Vacants.Models = spend.New(s, time.Now, rand.Reader, models.Dollar), models.NewTables(s, time.Now, rand.Reader)
+	server.Vacants.Spend, server.Vacants.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, time.Now, models.Dollar), models.NewTables(s, time.Now, rand.Reader)
 	return server
 }
 
@@ -49,7 +49,9 @@ func (h *fixture) spent() int64 {
 	return d.Number
 }
 
-func (h *fixture) payingHandler(s store.Store) http.Handler { return serve.Public(h.payerOver(s).Message) }
+func (h *fixture) payingHandler(s store.Store) http.Handler {
+	return serve.Public(h.payerOver(s).Message)
+}
 
 // The figures of a warm call that costs money: its two rows, an entry in the logbook,
 // and for each turn the totals of the vacant and of the host in one transaction.

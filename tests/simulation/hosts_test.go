@@ -11,6 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -90,6 +94,28 @@ func (w *world) around(ctx context.Context, op calltest.Op, do func(context.Cont
 func (w *world) behave(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	h := e.Hash()
 	w.ran(taskOf(ctx), h)
+	if w.spend == nil {
+		return w.work(ctx, &e)
+	}
+	c := w.spend.Begin(spend.Payer{Vacant: w.pair.Vacant, Daily: dayBudget, Call: -1}, spend.Prices{Model: models.Price{In: models.Dollar, Out: models.Dollar}})
+	switch _, err := c.Reserve(ctx, false, reserved/2, reserved/2); {
+	case problem.Is(err, problem.BudgetExceeded):
+		w.met("no budget for a call")
+		return w.work(ctx, &e) // free, so that callers come to an end
+	case err != nil:
+		return envelope.Message{}, err
+	}
+	m, err := w.work(ctx, &e)
+	if err == nil {
+		c.Settle(substrate.Usage{In: cost / 2, Out: cost / 2})
+	}
+	_ = c.End(ctx) // what it does not settle stays spent
+	call.Note(ctx, call.Usage{Turns: 1, Cost: uint64(c.Cost())})
+	return m, err
+}
+
+// work is what the vacant does for a call.
+func (w *world) work(ctx context.Context, e *envelope.Envelope) (envelope.Message, error) {
 	v := w.pause(ctx, working, "work")
 	if v == slow {
 		w.clock.Advance(due + 2*time.Second)

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -263,6 +266,9 @@ func (w *world) check() {
 			w.violate("I8: answer %.6s left the host and has no row", a)
 		}
 	}
+	if w.spend != nil {
+		w.checkSpent(ctx, &s)
+	}
 	if w.ledger != nil {
 		aside := calltest.Ledger{Store: w.truth}
 		balance, err := aside.Balance(ctx, w.pair.Caller)
@@ -270,6 +276,36 @@ func (w *world) check() {
 		if balance != w.money-spent || balance < 0 {
 			w.violate("I6: paid in %d, spent %d, left %d", w.money, spent, balance)
 		}
+	}
+}
+
+// checkSpent checks I16: no day costs more than its budget, and rows cost no more than
+// was counted.
+func (w *world) checkSpent(ctx context.Context, s *calltest.Streams) {
+	days, _, err := w.truth.Docs(ctx, spend.VacantDays(w.pair.Vacant), store.MaxPage, "")
+	w.must(err)
+	counted, rows := int64(0), int64(0)
+	for _, d := range days {
+		counted += d.Number
+		if err := spend.CheckDay(d); err != nil || d.Number > dayBudget || d.Number < 0 {
+			w.violate("I16: %d is spent on %s, %v", d.Number, d.Key.Sort, err)
+		}
+		shared, err := w.truth.Doc(ctx, store.Key{Partition: "spend#host", Sort: d.Key.Sort})
+		w.must(err)
+		if shared.Number != d.Number {
+			w.violate("I16: the vacant has spent %d on %s, the host %d", d.Number, d.Key.Sort, shared.Number)
+		}
+	}
+	for i := range s.Responses {
+		if u := s.Responses[i].Usage; u != nil {
+			rows += int64(u.Cost)
+		}
+	}
+	if rows > counted {
+		w.violate("I16: rows cost %d, and %d was counted", rows, counted)
+	}
+	if rows > 0 {
+		w.met("a call that costs money")
 	}
 }
 

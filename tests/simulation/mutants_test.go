@@ -59,7 +59,7 @@ var mutants = []mutant{
 	}},
 	{name: "money moves beside its row, not with it", store: func(w *world, s store.Store) store.Store {
 		return &committing{s, func(ctx context.Context, writes []store.Write) error {
-			if len(writes) == 2 { // a void and its refund
+			if _, row := writes[0].(store.Append); row && len(writes) == 2 { // a void and its refund
 				aside := calltest.Ledger{Store: s}
 				if err := aside.Deposit(ctx, w.pair.Caller, writes[1].(store.Add).Delta); err != nil {
 					return err
@@ -90,6 +90,20 @@ var mutants = []mutant{
 		return st
 	}},
 	{name: "a host takes a closed child for an open one", open: true},
+	{name: "a store puts a document whatever its version is", store: func(_ *world, s store.Store) store.Store {
+		return &committing{s, func(ctx context.Context, writes []store.Write) error {
+			if put, ok := writes[0].(store.Put); ok {
+				d, err := s.Doc(ctx, put.Key)
+				if err != nil {
+					return err
+				}
+				put.If = d.Version
+				writes = slices.Clone(writes)
+				writes[0] = put
+			}
+			return s.Commit(ctx, writes...)
+		}}
+	}},
 }
 
 // committing is a store with another Commit.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -20,6 +21,10 @@ import (
 const (
 	due   = call.DefaultWork + call.Grace // from the append until others may void
 	price = 10
+
+	// What a turn of the model reserves and costs, and what it may cost in a day, in
+	// micro-dollars.
+	reserved, cost, dayBudget, hostBudget = 20, 8, 50, 70
 )
 
 // The keys are the same in every run: making them is a third of a short run.
@@ -46,6 +51,7 @@ type config struct {
 	ticks    bool // time passes between any two steps
 	owner    bool // the vacant is paused and resumed
 	closed   bool // the vacant is a closed child of the caller, and unrelated callers try it
+	paid     bool // the vacant's model costs money, within its daily budget
 	skew     [2]time.Duration
 	steps    int
 	hostCold int // one in so many requests meets a new process; 0 none
@@ -67,8 +73,8 @@ func (c config) String() string {
 		}
 		fmt.Fprintf(&b, "%s (%d jobs, clock %+v, reset first %v), ", kind, x.jobs, x.skew, x.freshReset)
 	}
-	fmt.Fprintf(&b, "priced %v, money %d, faults %d (1 in %d), attacks %d, crashes %v, ticks %v, owner %v, closed %v, host clocks %v, cold 1 in %d, %d steps",
-		c.priced, c.money, c.faults, c.eager, c.attacks, c.crashes, c.ticks, c.owner, c.closed, c.skew, c.hostCold, c.steps)
+	fmt.Fprintf(&b, "priced %v, money %d, faults %d (1 in %d), attacks %d, crashes %v, ticks %v, owner %v, closed %v, paid %v, host clocks %v, cold 1 in %d, %d steps",
+		c.priced, c.money, c.faults, c.eager, c.attacks, c.crashes, c.ticks, c.owner, c.closed, c.paid, c.skew, c.hostCold, c.steps)
 	return b.String()
 }
 
@@ -99,6 +105,7 @@ func randomConfig(r *rand.Rand) config {
 		c.callers = append(c.callers, x)
 	}
 	c.closed = r.IntN(3) == 0
+	c.paid = r.IntN(3) == 0
 	return c
 }
 
@@ -118,6 +125,7 @@ type world struct {
 	truth  store.Store // the stored state
 	texts  *calltest.Texts
 	ledger *calltest.Ledger // over truth; nil: calls are free
+	spend  *spend.Spend     // of the vacant's model; nil: it costs nothing
 	money  int64            // paid in
 	hosts  [2]*instance
 	pair   call.Pair
@@ -165,6 +173,9 @@ func newWorld(t *testing.T, seed uint64, m mutant) *world {
 	if w.cfg.priced {
 		w.ledger = &calltest.Ledger{Store: w.store, Price: price}
 		w.deposit(w.cfg.money)
+	}
+	if w.cfg.paid {
+		w.spend = spend.New(store.Updater{Store: w.store, Rand: w.random, Wait: w.wait}, w.now, hostBudget)
 	}
 	for i := range w.hosts {
 		w.hosts[i] = w.newInstance(i)

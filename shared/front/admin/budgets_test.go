@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 // newPayer is a host that pays for models.
@@ -18,7 +19,7 @@ func newPayer(t *testing.T) *testServer {
 	t.Helper()
 	return newTestServer(t, func(c *admin.Config) {
 		now := func() time.Time { return at }
-		c.Vacants.Spend = spend.New(c.Vacants.Store, now, rand.Reader, 3*models.Dollar)
+		c.Vacants.Spend = spend.New(store.Updater{Store: c.Vacants.Store, Rand: rand.Reader}, now, 3*models.Dollar)
 		c.Vacants.Models = models.NewTables(c.Vacants.Store, now, rand.Reader)
 	})
 }

@@ -76,7 +76,7 @@ func TestListsOfTheRegistryAreKeysInPages(t *testing.T) {
 
 func TestDaysOfAVacantsSpendingAreListed(t *testing.T) {
 	a := hosttest.New(t, memory.New()).Caller()
-	paid := spend.New(a.Store, a.Now, rand.Reader, models.Dollar)
+	paid := spend.New(store.Updater{Store: a.Store, Rand: rand.Reader}, a.Now, models.Dollar)
 	for _, id := range []identity.ID{{1}, {2}} {
 		for range 2 {
 			c := paid.Begin(spend.Payer{Vacant: id, Daily: models.Dollar, Call: -1}, spend.Prices{Model: models.Price{In: models.Dollar}})

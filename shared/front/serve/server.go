@@ -117,7 +117,7 @@ func (h Config) Open() (*Server, error) {
 	var tables *models.Tables
 	if h.Models != nil {
 		kept = secrets.New(h.Store, h.Vault, h.Now, h.Rand)
-		spent = spend.New(h.Store, h.Now, h.Rand, h.ModelBudget)
+		spent = spend.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Now, h.ModelBudget)
 		tables = models.NewTables(h.Store, h.Now, h.Rand)
 	}
 	var servers loop.Servers

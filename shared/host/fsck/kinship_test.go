@@ -502,7 +502,7 @@ func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 func TestWhatCallsCostIsCounted(t *testing.T) {
 	h := hosttest.New(t, memory.New())
 	c := &caller{h.Caller()}
-	c.Vacants.Spend, c.Vacants.Models = spend.New(c.Store, h.Now, rand.Reader, models.Dollar), models.NewTables(c.Store, h.Now, rand.Reader)
+	c.Vacants.Spend, c.Vacants.Models = spend.New(store.Updater{Store: c.Store, Rand: rand.Reader}, h.Now, models.Dollar), models.NewTables(c.Store, h.Now, rand.Reader)
 	price := models.Price{In: models.Dollar, Out: 10 * models.Dollar, Cached: models.Dollar}
 	agent := &definition.Agent{Provider: substrate.KindMock, Model: "m", Price: &price, System: "```mock\nusage: 5 3\ntext: hi {input}\n```"}
 	_, err := c.Vacants.Update(c.Ctx, c.Demo.ID, vacants.Changes{Agent: agent})

@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -28,7 +29,7 @@ func paid(t *testing.T) (v *vacants.Directory, told *[]string) {
 	s, va, now := memory.New(), vault(t), newClock().now
 	v, told = host(t, s, va, now, hostURL), new([]string)
 	v.Secrets = secrets.New(s, va, now, rand.Reader)
-	v.Spend, v.Models = spend.New(s, now, rand.Reader, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
+	v.Spend, v.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
 	for _, kind := range []string{substrate.KindAnthropic, substrate.KindOpenAI, substrate.KindHTTP} {
 		v.Substrates[kind] = func(string) (substrate.Substrate, error) { return &noting{told}, nil }
 	}

@@ -27,7 +27,7 @@ func paid(t *testing.T, budget models.Money) (c *spend.Call, spent func() models
 	t.Helper()
 	s := memory.New()
 	now := func() time.Time { return time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC) }
-	all := spend.New(s, now, rand.Reader, 100*models.Dollar)
+	all := spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, 100*models.Dollar)
 	c = all.Begin(spend.Payer{Vacant: identity.ID{2}, Daily: 100 * models.Dollar, Call: budget}, spend.Prices{
 		Model:    models.Price{In: models.Dollar, Out: 10 * models.Dollar, Cached: models.Dollar},
 		Fallback: models.Price{In: models.Dollar, Out: models.Dollar, Cached: models.Dollar}, Version: 3,

@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"time"
@@ -50,10 +49,10 @@ type Spend struct {
 	host  models.Money
 }
 
-// New returns the totals in s. host is the budget of a day for all vacants without a
-// tenant, whose models the operator pays. r must be safe for concurrent use.
-func New(s store.Store, now func() time.Time, r io.Reader, host models.Money) *Spend {
-	return &Spend{store.Updater{Store: s, Rand: r}, now, host}
+// New returns the totals in u's store. host is the budget of a day for all vacants
+// without a tenant, whose models the operator pays.
+func New(u store.Updater, now func() time.Time, host models.Money) *Spend {
+	return &Spend{u, now, host}
 }
 
 // Payer is whose budgets a call counts in.

@@ -40,7 +40,7 @@ type bench struct {
 func newBench(s store.Store, host models.Money) *bench {
 	b := &bench{store: s}
 	b.at(time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC))
-	b.Spend = spend.New(s, func() time.Time { return *b.time.Load() }, rand.Reader, host)
+	b.Spend = spend.New(store.Updater{Store: s, Rand: rand.Reader}, func() time.Time { return *b.time.Load() }, host)
 	return b
 }
 
@@ -392,7 +392,7 @@ func TestReservationsOfCrashedCallsAreBounded(t *testing.T) {
 }
 
 func Example() {
-	s := spend.New(memory.New(), time.Now, rand.Reader, spend.DefaultHost)
+	s := spend.New(store.Updater{Store: memory.New(), Rand: rand.Reader}, time.Now, spend.DefaultHost)
 	c := s.Begin(spend.Payer{Vacant: identity.ID{1}, Daily: dollar, Call: 5 * cent}, spend.Prices{Model: models.Price{In: 3 * dollar, Out: 15 * dollar, Cached: 3 * dollar / 10}})
 	out, _ := c.Reserve(context.Background(), false, 2000, 8192)
 	c.Settle(substrate.Usage{In: 1200, Out: 300})
