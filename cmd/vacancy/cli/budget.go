@@ -105,8 +105,8 @@ func (*moneyFlag) Type() string { return "dollars" }
 // Set implements pflag.Value.
 func (m *moneyFlag) Set(s string) error {
 	is, err := models.ParseMoney(s)
-	if err == nil && is > spend.MaxBudget {
-		err = problem.Invalid("dollars", "at most "+spend.MaxBudget.String(), s)
+	if err == nil && is > models.MaxBudget {
+		err = problem.Invalid("dollars", "at most "+models.MaxBudget.String(), s)
 	}
 	*m = moneyFlag(is)
 	return err

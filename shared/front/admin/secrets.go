@@ -112,8 +112,7 @@ func (d *api) deleteSecret(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all := Secrets{Tenant: r.URL.Query().Get("tenant"), Secrets: []secrets.Info{}}
-	if err := kept.Delete(r.Context(), all.Tenant, r.PathValue("name")); err != nil {
+	if err := kept.Delete(r.Context(), r.URL.Query().Get("tenant"), r.PathValue("name")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

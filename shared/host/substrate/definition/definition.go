@@ -270,9 +270,6 @@ func (a *Agent) Choose(t *models.Table) error {
 	return a.Check()
 }
 
-// maxBudget bounds a budget.
-const maxBudget = 1_000_000 * models.Dollar
-
 func money(d *canon.Decoder) (*models.Money, error) {
 	n, err := d.Int64()
 	return new(models.Money(n)), err
@@ -328,8 +325,8 @@ func (a *Agent) Check() error {
 	}{{"budget", a.Budget}, {"daily_budget", a.DailyBudget}} {
 		switch {
 		case one.is == nil:
-		case *one.is < 0 || *one.is > maxBudget:
-			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars", maxBudget), strconv.FormatInt(int64(*one.is), 10))
+		case *one.is < 0 || *one.is > models.MaxBudget:
+			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), strconv.FormatInt(int64(*one.is), 10))
 		case !a.Costs():
 			return problem.Invalid(one.field, "none, as "+spec.Kind+" costs nothing", one.is.String())
 		}

@@ -11,8 +11,11 @@ import (
 // Money is an amount in micro-dollars.
 type Money int64
 
-// Dollar is one dollar.
-const Dollar Money = 1_000_000
+// Dollar is one dollar, and MaxBudget the largest budget.
+const (
+	Dollar    Money = 1_000_000
+	MaxBudget       = 1_000_000 * Dollar
+)
 
 // ParseMoney reads dollars with at most six decimals, as 0.002.
 func ParseMoney(s string) (Money, error) {

@@ -61,8 +61,8 @@ func (s *Spend) SetBudget(ctx context.Context, whose string, daily models.Money)
 		return Budget{}, err
 	case whose == "":
 		return Budget{}, problem.Invalid("tenant", "one, as the host's own budget is set where it is started, by --model-budget", "none")
-	case daily < 0 || daily > MaxBudget:
-		return Budget{}, problem.Invalid("daily", fmt.Sprintf("0 to %d micro-dollars", MaxBudget), fmt.Sprintf("%d", daily))
+	case daily < 0 || daily > models.MaxBudget:
+		return Budget{}, problem.Invalid("daily", fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), fmt.Sprintf("%d", daily))
 	}
 	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, budgetKey(whose))

@@ -29,7 +29,6 @@ const (
 	DefaultVacant = models.Dollar
 	DefaultTenant = 5 * models.Dollar
 	DefaultHost   = 5 * models.Dollar
-	MaxBudget     = 1_000_000 * models.Dollar
 )
 
 const (

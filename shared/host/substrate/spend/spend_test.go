@@ -299,7 +299,7 @@ func TestATenantPaysForItself(t *testing.T) {
 	if err := b.Ready(ctx, spend.Payer{Vacant: identity.ID{2}, Daily: dollar, Call: -1}, simple); !problem.Is(err, problem.BudgetSpent) {
 		t.Errorf("Ready() where the host has no budget = %v", err)
 	}
-	for whose, daily := range map[string]models.Money{"": 5, "a b": 5, "acme": -1, "other": spend.MaxBudget + 1} {
+	for whose, daily := range map[string]models.Money{"": 5, "a b": 5, "acme": -1, "other": models.MaxBudget + 1} {
 		if _, err := b.SetBudget(ctx, whose, daily); !problem.Is(err, problem.Malformed) {
 			t.Errorf("SetBudget(%q, %d) = %v, want malformed", whose, daily, err)
 		}
