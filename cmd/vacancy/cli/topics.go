@@ -129,7 +129,8 @@ what its model is told.
     daily_budget      what a day of UTC may cost, in dollars; $1 if there is none
     price             dollars a million tokens as IN/OUT or IN/OUT/CACHED, instead of those of
                       "vacancy models"; 0 for a server of your own that asks for a secret
-    max_tokens        how much the model may say in a turn; 1 to 1048576
+    max_tokens        how much the model may say in a turn; 1 to 1048576, and 8192 where it
+                      costs money and there is none
     max_turns         how often the model is asked in a call; 1 to 64, 16 if there is none
     timeout           seconds for a call, if that is less than the host gives
     effort            low, medium or high

@@ -102,12 +102,15 @@ const (
 	MaxTurns        = 64
 	MaxBlob         = 64 << 10 // bytes of the JSON form
 	MaxTokens       = 1 << 20
-	MaxTimeout      = 900 // seconds
-	MaxVacants      = 32
-	MaxServers      = 8
-	maxServerName   = 32
-	maxList         = 128 // members of any other list
-	maxText         = 1 << 10
+	// PaidTokens is MaxTokens of a model that costs money unless it is set: what is
+	// reserved for a turn must end somewhere.
+	PaidTokens    = 8192
+	MaxTimeout    = 900 // seconds
+	MaxVacants    = 32
+	MaxServers    = 8
+	maxServerName = 32
+	maxList       = 128 // members of any other list
+	maxText       = 1 << 10
 )
 
 // Parse parses the JSON form and checks it. Unknown members are refused, because
@@ -587,7 +590,11 @@ func (a *Agent) Settings() []Setting {
 	if spec.IsModel() {
 		add("model", a.Model, "none", a.Model != "")
 		add("fallback_model", a.FallbackModel, "none", a.FallbackModel != "")
-		add("max_tokens", strconv.Itoa(a.MaxTokens), "the server's", a.MaxTokens > 0)
+		most := "the server's"
+		if a.Costs() {
+			most = strconv.Itoa(PaidTokens)
+		}
+		add("max_tokens", strconv.Itoa(a.MaxTokens), most, a.MaxTokens > 0)
 		add("effort", string(a.Effort), "the model's", a.Effort != "")
 	}
 	if a.Costs() {

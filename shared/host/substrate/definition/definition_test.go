@@ -202,6 +202,21 @@ func TestSettingsSayWhatIsInForce(t *testing.T) {
 	}
 }
 
+func TestSettingsOfAPaidModelSayWhatItMayCost(t *testing.T) {
+	a, err := definition.Parse([]byte(`{"model":"claude-opus-4-6","budget":50000,"price":{"input":5000000,"output":25000000}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []definition.Setting{
+		{Name: "max_tokens", Value: "8192", Origin: "default"}, {Name: "budget", Value: "$0.05", Origin: "set"}, {Name: "daily_budget", Value: "$1", Origin: "default"},
+		{Name: "price", Value: "$5/$25/$5 a million tokens in/out/cached", Origin: "set"}, {Name: "secret", Value: "anthropic", Origin: "default"},
+	} {
+		if !slices.Contains(a.Settings(), want) {
+			t.Errorf("Settings() = %v, want %v among them", a.Settings(), want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte(`{"provider":"mock","system":"<\u2028>"}`))

@@ -35,10 +35,6 @@ const (
 	maxResult = 64 << 10 // bytes of a tool's result
 	maxSpoken = 4 << 20  // bytes of all that the model is told
 	maxAfter  = 5 * time.Second
-
-	// paidTokens is what a model that costs money may say in a turn if its agent does
-	// not set it: what is reserved for it must end somewhere.
-	paidTokens = 8192
 	// aside is what a provider may add to a request, in tokens.
 	aside = 1024
 )

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 )
 
 // pay reserves what a turn may cost at most, and lets the model say no more than that
@@ -21,7 +22,7 @@ func (r *run) pay(ctx context.Context, q *substrate.Request, fallback bool) (siz
 	}
 	size = sizeOf(q)
 	if q.MaxTokens == 0 {
-		q.MaxTokens = paidTokens
+		q.MaxTokens = definition.PaidTokens
 	}
 	q.MaxTokens, err = r.Spend.Reserve(ctx, fallback, r.counted+size-r.size+aside, q.MaxTokens)
 	r.used.Cost, r.used.Prices = int(r.Spend.Cost()), r.Spend.Prices.Version
