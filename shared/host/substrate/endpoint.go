@@ -144,16 +144,16 @@ func (s Spec) Family() string {
 	if err != nil {
 		return ""
 	}
-	host := hostOf(u.Hostname())
+	host := NormalHost(u.Hostname())
 	if host == "" {
 		return ""
 	}
 	return s.Kind + ":" + host
 }
 
-// hostOf is the normal form of a host name; "" if it is not ASCII, which no
-// substrate has.
-func hostOf(name string) string {
+// NormalHost is the normal form of a host name; "" if the name is not ASCII, because no
+// substrate is at such a host.
+func NormalHost(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return ""
 	}

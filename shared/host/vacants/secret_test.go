@@ -75,7 +75,7 @@ func TestAnAgentMayHaveTheSecretsOfItsTenantWhereTheyAreBoundTo(t *testing.T) {
 		"bound elsewhere":      {&definition.Agent{Provider: "anthropic", BaseURL: "https://evil.example/v1", Model: "m"}, "acme", problem.Forbidden, "is bound to api.anthropic.com, not to evil.example"},
 		"a program's":          {&definition.Agent{Provider: "http", BaseURL: "https://evil.example/", Secret: "anthropic"}, "acme", problem.Forbidden, "is bound to api.anthropic.com"},
 		"another kind's":       {&definition.Agent{Provider: "openai", Model: "gpt-5", Secret: "anthropic"}, "acme", problem.Forbidden, "not to api.openai.com"},
-		"over http in the net": {&definition.Agent{Provider: "anthropic", BaseURL: "http://api.anthropic.com/v1", Model: "m"}, "acme", problem.Forbidden, "over https alone"},
+		"over http in the net": {&definition.Agent{Provider: "anthropic", BaseURL: "http://api.anthropic.com/v1", Model: "m"}, "acme", problem.Forbidden, "over https only"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, told := paid(t)

@@ -1,10 +1,9 @@
-// Package secrets keeps what vacants' owners are known by at the servers of their
-// agents, such as the keys of models' providers.
+// Package secrets stores the secrets of agents, such as the API keys of model
+// providers.
 //
-// The invariants: a secret is shown by Use alone, to whoever sends the request, and
-// only for a URL whose host it is bound to, of its own tenant. It is sealed at rest
-// and bound to its tenant and name. One that was replaced or deleted is used no more
-// after Fresh.
+// The invariants: only Use returns a value, and only for URLs whose hosts the secret is
+// bound to, within the secret's own tenant. A value is sealed at rest for its tenant and
+// name. A replaced or deleted value is not used for longer than Fresh.
 package secrets
 
 import (
@@ -13,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -23,6 +21,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -33,57 +32,58 @@ import (
 const (
 	MaxValue = 2 << 10 // bytes
 	MaxHosts = 16
-	maxName  = 64 // bytes
-	maxHost  = 255
-	maxList  = 1000 // secrets of a tenant
-	// Fresh is how long a secret may be used without looking whether it is still
-	// the same.
+	maxName  = 64  // bytes
+	maxHost  = 255 // bytes
+	// Fresh is how long Use may return a cached value.
 	Fresh = 10 * time.Second
 )
 
-// Secrets are those of a host. It is safe for concurrent use.
+// Secrets reads and writes the secrets of a host. It is safe for concurrent use.
 type Secrets struct {
 	vault custody.Vault
 	now   func() time.Time
 	store store.Updater
-	used  *lru.Cache[store.Key, opened]
+	cache *lru.Cache[store.Key, opened]
 }
 
-// New returns the secrets in s, sealed by v. rand must be safe for concurrent use.
+// New returns the secrets in s. v seals the values. rand must be safe for concurrent
+// use.
 func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader) *Secrets {
-	const cached = 64
-	used, err := lru.New[store.Key, opened](cached)
+	const size = 64
+	cache, err := lru.New[store.Key, opened](size)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Secrets{v, now, store.Updater{Store: s, Rand: rand}, used}
+	return &Secrets{v, now, store.Updater{Store: s, Rand: rand}, cache}
 }
 
-// Format shows only what s is, whatever the verb.
+// Format prints the type's name for every verb, never a value.
 func (s *Secrets) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "secrets.Secrets") }
 
-// Info is what is shown of a secret.
+// Info is a secret without its value.
 type Info struct {
 	Name    string    `json:"name"`
-	Hosts   []string  `json:"hosts"`   // it may be sent to: HOST, or HOST:PORT
-	Version int       `json:"version"` // counted from 1
-	Time    time.Time `json:"time"`    // of the version
+	Hosts   []string  `json:"hosts"`   // HOST or HOST:PORT; the value is sent to no other
+	Version int       `json:"version"` // from 1; a deletion is a version too
+	Time    time.Time `json:"time"`    // of this version
 }
 
-// document is a secret as it is kept.
+// document is the stored form. A deletion leaves a tombstone: if the document were
+// removed, a late retry of an earlier Put could create it again.
 type document struct {
 	Format int `json:"format"`
 	Info
-	Box []byte `json:"box"`
+	Box     []byte `json:"box"`
+	Deleted bool   `json:"deleted,omitempty"`
 }
 
 const format = 1
 
-// opened is a secret in memory.
+// opened is a cached value.
 type opened struct {
-	hosts []string
-	value string
-	until time.Time
+	hosts   []string
+	value   string
+	expires time.Time
 }
 
 func keyOf(tenant, name string) store.Key {
@@ -92,12 +92,13 @@ func keyOf(tenant, name string) store.Key {
 
 func partition(tenant string) string { return "secret#" + tenant }
 
-// bound is what a box is sealed for.
+// bound is the context that the vault seals a value for.
 func bound(tenant, name string) string { return "secret:" + tenant + ":" + name }
 
-// Set keeps a secret of a tenant ("": of no tenant), or its next version. Without
-// hosts it keeps those that it has; the first version of a provider's name is then
-// bound to its server. The error names tenant, secret, hosts or value.
+// Set writes the next version of a tenant's secret; tenant "" means no tenant. If hosts
+// is nil, the secret stays bound to its hosts. A new secret without hosts is bound to the
+// server of the provider whose name it has. The error names the field tenant, secret,
+// hosts or value.
 func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, value []byte) (Info, error) {
 	info := Info{Name: name}
 	err := check(tenant, name)
@@ -119,13 +120,11 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 		if err != nil {
 			return err
 		}
-		var before document
-		if d.Version > 0 {
-			if before, err = decode(d); err != nil {
-				return err
-			}
+		before, err := decode(d)
+		if err != nil {
+			return err
 		}
-		next := document{format, info, box}
+		next := document{Format: format, Info: info, Box: box}
 		if next.Hosts == nil {
 			next.Hosts = before.Hosts
 		}
@@ -133,27 +132,32 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 			next.Hosts = []string{host}
 		}
 		if next.Hosts == nil {
-			return problem.Invalid("hosts", "one host at least that it may be sent to, as api.example.com", "none")
+			return problem.Invalid("hosts", "at least one host, such as api.example.com", "none")
 		}
-		next.Version, next.Time = before.Version+1, s.now().UTC().Truncate(time.Second)
-		data, err := json.Marshal(next)
-		if err != nil {
-			return problem.Wrap(problem.Internal, err, "secret %s", name)
-		}
-		tx.Put(store.Doc{Key: d.Key, Data: data})
-		info = next.Info
-		return nil
+		info, err = s.put(tx, d.Key, before.Version, next)
+		return err
 	})
-	s.used.Remove(keyOf(tenant, name))
+	s.cache.Remove(keyOf(tenant, name))
 	return info, store.Problem(err)
 }
 
-// List lists the secrets of a tenant by name.
+// put adds the version after another to tx.
+func (s *Secrets) put(tx *store.Tx, key store.Key, after int, next document) (Info, error) {
+	next.Version, next.Time = after+1, s.now().UTC().Truncate(time.Second)
+	data, err := json.Marshal(next)
+	if err != nil {
+		return next.Info, problem.Wrap(problem.Internal, err, "encode secret %s", next.Name)
+	}
+	tx.Put(store.Doc{Key: key, Data: data})
+	return next.Info, nil
+}
+
+// List returns the secrets of a tenant, ordered by name.
 func (s *Secrets) List(ctx context.Context, owner string) (all []Info, err error) {
 	if err := tenant.Check(owner); err != nil {
 		return nil, err
 	}
-	for cursor, more := "", true; more && len(all) < maxList; more = cursor != "" {
+	for cursor, more := "", true; more; more = cursor != "" {
 		var docs []store.Doc
 		if docs, cursor, err = s.store.Store.Docs(ctx, store.Range{Partition: partition(owner)}, 100, cursor); err != nil {
 			return nil, store.Problem(err)
@@ -163,33 +167,39 @@ func (s *Secrets) List(ctx context.Context, owner string) (all []Info, err error
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, one.Info)
+			if !one.Deleted {
+				all = append(all, one.Info)
+			}
 		}
 	}
 	return all, nil
 }
 
-// Delete deletes a secret. NotFound is one that is not there.
+// Delete deletes a secret. The error is NotFound if there is none.
 func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
 	if err := check(tenant, name); err != nil {
 		return err
 	}
 	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, keyOf(tenant, name))
-		if err == nil && d.Version == 0 {
-			err = absent(tenant, name)
+		if err != nil {
+			return err
+		}
+		before, err := decode(d)
+		if err == nil && before.absent() {
+			err = missing(tenant, name)
 		}
 		if err == nil {
-			tx.Delete(d.Key)
+			_, err = s.put(tx, d.Key, before.Version, document{Format: format, Info: Info{Name: name}, Deleted: true})
 		}
 		return err
 	})
-	s.used.Remove(keyOf(tenant, name))
+	s.cache.Remove(keyOf(tenant, name))
 	return store.Problem(err)
 }
 
-// Check reports whether a secret may be sent to URLs. NotFound is one that is not
-// there, Forbidden a URL that it may not be sent to.
+// Check checks that a secret may be sent to URLs. The error is NotFound if there is no
+// such secret, and Forbidden if the secret is not bound to the host of a URL.
 func (s *Secrets) Check(ctx context.Context, tenant, name string, urls ...string) error {
 	one, err := s.read(ctx, tenant, name)
 	if err != nil {
@@ -198,17 +208,17 @@ func (s *Secrets) Check(ctx context.Context, tenant, name string, urls ...string
 	return permitted(name, one.Hosts, urls)
 }
 
-// Use is the value of a secret, for requests to URLs. Its errors are those of Check.
+// Use returns the value of a secret for requests to URLs. The errors are those of Check.
 func (s *Secrets) Use(ctx context.Context, tenant, name string, urls ...string) (string, error) {
 	key := keyOf(tenant, name)
-	o, ok := s.used.Get(key)
-	if !ok || !s.now().Before(o.until) {
+	o, ok := s.cache.Get(key)
+	if !ok || !s.now().Before(o.expires) {
 		var err error
 		if o, err = s.open(ctx, tenant, name); err != nil {
-			s.used.Remove(key)
+			s.cache.Remove(key)
 			return "", err
 		}
-		s.used.Add(key, o)
+		s.cache.Add(key, o)
 	}
 	if err := permitted(name, o.hosts, urls); err != nil {
 		return "", err
@@ -226,7 +236,7 @@ func permitted(name string, hosts, urls []string) error {
 }
 
 func (s *Secrets) open(ctx context.Context, tenant, name string) (o opened, err error) {
-	o.until = s.now().Add(Fresh) // of a time before it is read
+	o.expires = s.now().Add(Fresh) // counted from before the read
 	one, err := s.read(ctx, tenant, name)
 	if err != nil {
 		return o, err
@@ -245,13 +255,17 @@ func (s *Secrets) read(ctx context.Context, tenant, name string) (document, erro
 	if err != nil {
 		return document{}, store.Problem(err)
 	}
-	if d.Version == 0 {
-		return document{}, absent(tenant, name)
+	one, err := decode(d)
+	if err == nil && one.absent() {
+		err = missing(tenant, name)
 	}
-	return decode(d)
+	return one, err
 }
 
-func absent(tenant, name string) error {
+// absent reports whether there is no secret.
+func (d *document) absent() bool { return d.Version == 0 || d.Deleted }
+
+func missing(tenant, name string) error {
 	of := "the host"
 	if tenant != "" {
 		of = "tenant " + tenant
@@ -259,13 +273,17 @@ func absent(tenant, name string) error {
 	return problem.New(problem.NotFound, "%s has no secret %.80q", of, name)
 }
 
+// decode returns the zero document if there is none.
 func decode(d store.Doc) (one document, err error) {
+	if d.Version == 0 {
+		return one, nil
+	}
 	err = json.Unmarshal(d.Data, &one)
-	if err == nil && (one.Format != format || one.Name != d.Key.Sort || len(one.Hosts) == 0) {
+	if err == nil && (one.Format != format || one.Name != d.Key.Sort || one.Version < 1 || !one.Deleted && len(one.Hosts) == 0) {
 		err = fmt.Errorf("format %d", one.Format)
 	}
 	if err != nil {
-		return one, problem.Wrap(problem.Damaged, err, "the secret %s cannot be read", d.Key.Sort)
+		return one, problem.Wrap(problem.Damaged, err, "secret %s is damaged", d.Key.Sort)
 	}
 	return one, nil
 }
@@ -286,8 +304,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// checkValue checks a value, which the error does not show. It must fit into a header
-// of HTTP.
+// checkValue checks that a value fits into an HTTP header. The error does not contain
+// the value.
 func checkValue(value []byte) error {
 	switch {
 	case len(value) == 0 || len(value) > MaxValue:
@@ -298,7 +316,7 @@ func checkValue(value []byte) error {
 	return nil
 }
 
-// normalHosts are hosts in one spelling, in order.
+// normalHosts returns hosts in normal form, sorted.
 func normalHosts(hosts []string) (all []string, err error) {
 	if len(hosts) > MaxHosts {
 		return nil, problem.Invalid("hosts", fmt.Sprintf("at most %d", MaxHosts), strconv.Itoa(len(hosts)))
@@ -308,17 +326,16 @@ func normalHosts(hosts []string) (all []string, err error) {
 		if err != nil || u.Host != h || u.Hostname() == "" || len(h) > maxHost || strings.ContainsFunc(h, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '*' }) {
 			return nil, problem.Invalid(fmt.Sprintf("hosts[%d]", i), "HOST or HOST:PORT, as api.example.com", fmt.Sprintf("%.80q", h))
 		}
-		all = append(all, hostOf(u))
+		all = append(all, hostPort(u))
 	}
 	slices.Sort(all)
 	return slices.Compact(all), nil
 }
 
-// hostOf is the host of a URL in one spelling: with a port unless that is its
-// scheme's.
-func hostOf(u *url.URL) string {
-	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	port := u.Port()
+// hostPort is the host of a URL in normal form. The port is left out if it is the
+// scheme's default.
+func hostPort(u *url.URL) string {
+	name, port := substrate.NormalHost(u.Hostname()), u.Port()
 	if port != "" && port != map[string]string{"http": "80", "https": "443"}[u.Scheme] {
 		return net.JoinHostPort(name, port)
 	}
@@ -328,24 +345,19 @@ func hostOf(u *url.URL) string {
 	return name
 }
 
-// permits reports whether the secret of a name, which is bound to hosts, may be sent
-// to a URL: over TLS, or on this machine.
-func permits(name string, hosts []string, text string) error {
-	u, err := url.Parse(text)
+// permits checks that a secret bound to hosts may be sent to a URL. Plain HTTP is
+// permitted on this machine only.
+func permits(name string, hosts []string, target string) error {
+	u, err := url.Parse(target)
 	if err != nil {
-		return problem.Invalid("secret", "the URL that it is sent to", "another text")
+		return problem.Invalid("url", "a URL", "another text")
 	}
-	host := hostOf(u)
+	host := hostPort(u)
 	switch {
 	case !slices.Contains(hosts, host) && (u.Scheme != "http" || !slices.Contains(hosts, host+":80")):
-		return problem.New(problem.Forbidden, "the secret %s is bound to %s, not to %s", name, strings.Join(hosts, ", "), host)
-	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
-		return problem.New(problem.Forbidden, "the secret %s is sent over https alone, not to %s", name, text)
+		return problem.New(problem.Forbidden, "secret %s is bound to %s, not to %s", name, strings.Join(hosts, ", "), host)
+	case u.Scheme != "https" && (u.Scheme != "http" || !outbound.IsThisMachine(u.Hostname())):
+		return problem.New(problem.Forbidden, "secret %s is sent over https only, not to %s", name, target)
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.IsLoopback() || strings.EqualFold(host, "localhost")
 }

@@ -64,7 +64,7 @@ func (b *bench) set(t *testing.T, tenant, name, value string, hosts ...string) s
 	return info
 }
 
-func TestASecretIsUsedWhereItIsBoundTo(t *testing.T) {
+func TestUseChecksTheHostOfEachURL(t *testing.T) {
 	b := newBench(t)
 	b.set(t, "", "key", canary, "api.example.com", "127.0.0.1:8080", "[::1]", "b.example.com", "plain.example.com:80", "localhost:80")
 	for url, bound := range map[string]bool{
@@ -81,7 +81,7 @@ func TestASecretIsUsedWhereItIsBoundTo(t *testing.T) {
 		"https://evil.example/api.example.com": false,
 		"https://api.example.com@evil.example": false,
 		"https://127.0.0.1:8081/v1":            false,
-		// What is not on this machine is sent no secret in the clear.
+		// Plain HTTP is permitted on this machine only.
 		"http://api.example.com/v1":    false,
 		"http://plain.example.com:80/": false,
 		"ftp://api.example.com/":       false,
@@ -127,7 +127,7 @@ func TestASecretIsItsTenantsAlone(t *testing.T) {
 	}
 }
 
-func TestASecretIsUsedNoMoreSoonAfterItIsReplacedOrDeleted(t *testing.T) {
+func TestUseReturnsReplacedAndDeletedValuesForAtMostFresh(t *testing.T) {
 	b := newBench(t)
 	other := secrets.New(b.store, nil, func() time.Time { return b.time }, rand.Reader) // of another process
 	if info := b.set(t, "", "key", "one", "api.example.com"); info.Version != 1 || !info.Time.Equal(b.time) {
@@ -152,16 +152,47 @@ func TestASecretIsUsedNoMoreSoonAfterItIsReplacedOrDeleted(t *testing.T) {
 	use("two")
 	b.time = b.time.Add(1)
 	use("")
-	if info := b.set(t, "", "key", "three", "b.example.com"); info.Version != 1 {
-		t.Errorf("Set() after a deletion = %+v, want version 1", info)
+	if _, err := b.Set(t.Context(), "", "key", nil, []byte("three")); problem.Of(err).Field != "hosts" {
+		t.Errorf("Set() of a deleted secret without hosts = %v, want the field hosts", err)
+	}
+	if err := other.Delete(t.Context(), "", "key"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Delete() again = %v, want not found", err)
+	}
+	if all, err := b.List(t.Context(), ""); err != nil || len(all) > 0 {
+		t.Errorf("List() after the deletion = %v, %v; want none", all, err)
+	}
+	if info := b.set(t, "", "key", "three", "b.example.com"); info.Version != 4 {
+		t.Errorf("Set() after the deletion, version 3 = %+v, want version 4", info)
 	}
 	if _, err := b.Use(t.Context(), "", "key", api); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Use() where it was bound before = %v, want forbidden", err)
 	}
 }
 
-// A store that cannot be read is no reason to use what may be deleted.
-func TestASecretThatCannotBeReadIsNotUsed(t *testing.T) {
+// A retry of the commit that created a secret may arrive after the deletion.
+func TestALateRetryDoesNotRestoreADeletedSecret(t *testing.T) {
+	b := newBench(t)
+	late := true
+	lossy := &storetest.Lossy{Store: b.store.Store, Decide: func(op string, _ []store.Write) storetest.Fate {
+		if op == "Commit" && late {
+			late = false
+			return storetest.Late
+		}
+		return storetest.Fine
+	}}
+	b.store.Store = lossy
+	b.set(t, "", "key", canary, "api.example.com") // the second delivery is applied first
+	if err := b.Delete(t.Context(), "", "key"); err != nil {
+		t.Fatal(err)
+	}
+	lossy.AwaitPending(t.Context())
+	if value, err := b.Use(t.Context(), "", "key", api); !problem.Is(err, problem.NotFound) {
+		t.Errorf("Use() = %q, %v; want not found", value, err)
+	}
+}
+
+// The store must confirm that a secret still exists after Fresh.
+func TestUseFailsIfTheStoreCannotBeRead(t *testing.T) {
 	b := newBench(t)
 	b.set(t, "", "key", canary, "api.example.com")
 	if _, err := b.Use(t.Context(), "", "key", api); err != nil {
@@ -188,7 +219,7 @@ func TestASecretThatCannotBeReadIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithASecretIsNamedAndNotShown(t *testing.T) {
+func TestSetNamesTheInvalidFieldAndHidesTheValue(t *testing.T) {
 	b := newBench(t)
 	for name, tt := range map[string]struct {
 		tenant, name, value, field string
@@ -225,7 +256,7 @@ func TestWhatIsWrongWithASecretIsNamedAndNotShown(t *testing.T) {
 	}
 }
 
-func TestAProvidersNameIsBoundToItsServer(t *testing.T) {
+func TestASecretNamedAfterAProviderIsBoundToItsServer(t *testing.T) {
 	b := newBench(t)
 	for name, want := range map[string]string{"anthropic": "api.anthropic.com", "gemini": "generativelanguage.googleapis.com", "mistral": "api.mistral.ai", "openai": "api.openai.com"} {
 		if info := b.set(t, "acme", name, canary); !slices.Equal(info.Hosts, []string{want}) {
@@ -277,9 +308,9 @@ func TestSecretsAreListedByPages(t *testing.T) {
 	}
 }
 
-// One write decides: what fails leaves the old value or the new one, and can be
-// repeated.
-func TestASecretThatIsHalfReplacedIsOneOfTwo(t *testing.T) {
+// Set is one commit: after a failure the secret has the old value or the new one, and
+// Set may be repeated.
+func TestAFailedSetLeavesTheOldOrTheNewValue(t *testing.T) {
 	for _, fate := range []storetest.Fate{storetest.Lost, storetest.Unheard, storetest.Twice} {
 		for _, op := range []string{"Doc", "Commit"} {
 			t.Run(fmt.Sprint(op, " ", fate), func(t *testing.T) {
