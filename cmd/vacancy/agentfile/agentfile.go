@@ -216,7 +216,7 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 func (m members) chooseTier() error {
 	provider := ""
 	_ = json.Unmarshal(m["provider"], &provider)
-	tiered := substrate.Spec{Kind: provider, Argument: "m"}.NeedsSecret()
+	tiered := substrate.ProviderHost(provider) != ""
 	switch {
 	case m["model"] != nil || m["base_url"] != nil || provider != "" && !tiered:
 		delete(m, "tier")
@@ -235,7 +235,7 @@ func (r *reader) tier(a members, key string, value json.RawMessage) error {
 		return &problem.Error{Kind: problem.Usage, Field: key, Want: "HIGH, MEDIUM or LOW", Got: fmt.Sprintf("%.40s", value)}
 	}
 	t := models.Tier(strings.ToUpper(text))
-	if t != models.High && t != models.Medium && t != models.Low {
+	if !t.IsValid() {
 		r.warn("tier: %.40q is none; it is MEDIUM", text)
 		t = models.Medium
 	}
@@ -267,7 +267,7 @@ func (m members) setSubstrate(text string) error {
 	if err != nil {
 		return err
 	}
-	if spec.Argument == "" && (substrate.Spec{Kind: spec.Kind, Argument: "m"}).NeedsSecret() { // a provider, by tiers
+	if spec.Argument == "" && substrate.ProviderHost(spec.Kind) != "" { // the tier selects the model
 		m.set("provider", spec.Kind)
 		delete(m, "base_url")
 		delete(m, "model")

@@ -247,14 +247,39 @@ func servers(d *canon.Decoder, key string) (all []Server, err error) {
 	return all, err
 }
 
+// checkMoney checks the budgets and the price of an agent with a substrate.
+func (a *Agent) checkMoney(spec substrate.Spec) error {
+	for _, one := range []struct {
+		field string
+		is    *models.Money
+	}{{"budget", a.Budget}, {"daily_budget", a.DailyBudget}} {
+		switch {
+		case one.is == nil:
+		case *one.is < 0 || *one.is > models.MaxBudget:
+			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), strconv.FormatInt(int64(*one.is), 10))
+		case !a.Costs():
+			return problem.Invalid(one.field, "none, as "+spec.Kind+" costs nothing", one.is.String())
+		}
+	}
+	if a.Price != nil {
+		if !spec.IsModel() {
+			return problem.Invalid("price", "none, as "+spec.Kind+" is no model", a.Price.String())
+		}
+		if err := a.Price.Check(); err != nil {
+			return problem.Within(problem.Malformed, "price", err)
+		}
+	}
+	return nil
+}
+
 // checkTier checks an agent whose model is not chosen yet.
 func (a *Agent) checkTier() error {
 	switch {
 	case a.Model != "" || a.BaseURL != "":
 		return problem.Invalid("tier", "none beside a model or base_url", string(a.Tier))
-	case !substrate.Spec{Kind: a.Provider, Argument: "m"}.NeedsSecret():
+	case substrate.ProviderHost(a.Provider) == "":
 		return problem.Invalid("provider", "anthropic, gemini, mistral or openai beside a tier", clip(a.Provider))
-	case a.Tier != models.High && a.Tier != models.Medium && a.Tier != models.Low:
+	case !a.Tier.IsValid():
 		return problem.Invalid("tier", "HIGH, MEDIUM or LOW", clip(string(a.Tier)))
 	}
 	return nil
@@ -322,25 +347,8 @@ func (a *Agent) Check() error {
 			return err
 		}
 	}
-	for _, one := range []struct {
-		field string
-		is    *models.Money
-	}{{"budget", a.Budget}, {"daily_budget", a.DailyBudget}} {
-		switch {
-		case one.is == nil:
-		case *one.is < 0 || *one.is > models.MaxBudget:
-			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), strconv.FormatInt(int64(*one.is), 10))
-		case !a.Costs():
-			return problem.Invalid(one.field, "none, as "+spec.Kind+" costs nothing", one.is.String())
-		}
-	}
-	if a.Price != nil {
-		if !spec.IsModel() {
-			return problem.Invalid("price", "none, as "+spec.Kind+" is no model", a.Price.String())
-		}
-		if err := a.Price.Check(); err != nil {
-			return problem.Within(problem.Malformed, "price", err)
-		}
+	if err := a.checkMoney(spec); err != nil {
+		return err
 	}
 	if a.Effort != "" && spec.Kind == substrate.KindMistral {
 		return problem.Invalid("effort", "none, as mistral has no such setting", string(a.Effort))
@@ -402,7 +410,7 @@ func (a *Agent) Costs() bool {
 		return false
 	}
 	if a.Price != nil {
-		return *a.Price != models.Price{}
+		return !a.Price.IsFree()
 	}
 	return a.SecretName() != ""
 }

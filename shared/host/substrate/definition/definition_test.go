@@ -48,6 +48,9 @@ func TestWhatAnAgentMayNotSayIsNamed(t *testing.T) {
 		{`{"tier":"LOW"}`, "provider", problem.Malformed},
 		{`{"model":"claude-opus-4-6","price":{"input":-1,"output":1}}`, "input", problem.Malformed},
 		{`{"model":"claude-opus-4-6","price":{"input":1,"output":1,"x":1}}`, "x", problem.Malformed},
+		{`{"model":"claude-opus-4-6","price":{"input":1}}`, "output", problem.Malformed}, // not free
+		{`{"model":"claude-opus-4-6","price":{}}`, "input", problem.Malformed},
+		{`{"model":"claude-opus-4-6","price":{"input":1,"output":2000000000}}`, "output", problem.Malformed},
 		{`{"provider":"echo","price":{"input":1,"output":1}}`, "price", problem.Malformed},
 		{`{"model":"m","budget":5}`, "budget", problem.Malformed}, // ollama costs nothing
 		{`{"model":"claude-opus-4-6","budget":-1}`, "budget", problem.Malformed},

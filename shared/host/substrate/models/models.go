@@ -1,7 +1,7 @@
-// Package models says what providers' models cost.
+// Package models has the prices and tiers of providers' models.
 //
-// Its table is versioned: version 1 is built in, and the operator sets the next ones.
-// Rows of calls name the version by which they were paid, so versions stay.
+// The table of models is versioned: version 1 is built in, the operator sets later
+// versions. Rows of calls name the version that priced them, so old versions are kept.
 package models
 
 import (
@@ -21,19 +21,22 @@ import (
 const (
 	maxModels = 1000
 	maxName   = 128           // bytes
-	maxPrice  = 1000 * Dollar // a million tokens
-	maxTokens = 1 << 31       // of a turn, for prices
+	maxPrice  = 1000 * Dollar // per million tokens
+	maxTokens = 1 << 31       // of a turn, so that Cost does not overflow
 )
 
-// Price is what a million tokens cost. Input that a provider had kept from before
-// costs Cached.
+// Price is the price of a million tokens. Cached is the price of input tokens that the
+// provider reads from its cache.
 type Price struct {
 	In     Money `json:"input"`
 	Out    Money `json:"output"`
 	Cached Money `json:"cached"`
 }
 
-// Cost is what a turn costs, rounded up.
+// IsFree reports whether all tokens cost nothing.
+func (p Price) IsFree() bool { return p == Price{} }
+
+// Cost returns the cost of a turn, rounded up to a micro-dollar.
 func (p Price) Cost(u substrate.Usage) Money {
 	in, out := min(max(u.In, 0), maxTokens), min(max(u.Out, 0), maxTokens)
 	cached := min(max(u.Cached, 0), in)
@@ -41,45 +44,68 @@ func (p Price) Cost(u substrate.Usage) Money {
 	return (p.In*Money(in-cached) + p.Cached*Money(cached) + p.Out*Money(out) + million - 1) / million
 }
 
-// Check checks the bounds. The error names the member.
+// Check checks the bounds. The error names the field input, output or cached.
 func (p Price) Check() error {
 	for _, one := range []struct {
 		field string
 		is    Money
 	}{{"input", p.In}, {"output", p.Out}, {"cached", p.Cached}} {
 		if one.is < 0 || one.is > maxPrice {
-			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars a million tokens", maxPrice), strconv.FormatInt(int64(one.is), 10))
+			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars per million tokens", maxPrice), strconv.FormatInt(int64(one.is), 10))
 		}
 	}
 	return nil
 }
 
-// ReadPrice reads {"input", "output", "cached"}. Without cached it is that of input.
-func ReadPrice(d *canon.Decoder) (p Price, err error) {
-	cached := false
-	err = d.Object(func(key string) error {
-		to := map[string]*Money{"input": &p.In, "output": &p.Out, "cached": &p.Cached}[key]
-		if to == nil {
-			return problem.Invalid(fmt.Sprintf("%.40s", key), "input, output or cached", "another member")
+// ReadPrice reads the object {"input", "output", "cached"} in micro-dollars per million
+// tokens. input and output are required; cached is input by default.
+func ReadPrice(d *canon.Decoder) (Price, error) {
+	var r priceReader
+	err := d.Object(func(key string) error {
+		known, err := r.member(d, key)
+		if !known {
+			err = problem.Invalid(fmt.Sprintf("%.40s", key), "input, output or cached", "another member")
 		}
-		cached = cached || key == "cached"
-		n, err := d.Int64()
-		*to = Money(n)
 		return err
 	})
-	if !cached {
-		p.Cached = p.In
+	if err != nil {
+		return Price{}, err
 	}
-	if err == nil {
-		err = p.Check()
-	}
-	return p, err
+	return r.price()
 }
 
-// String is the price in dollars a million tokens, as $3/$15/$0.3.
+// priceReader reads a price from members of an object. An absent member is nil.
+type priceReader struct{ in, out, cached *Money }
+
+// member reads a member if it belongs to a price.
+func (r *priceReader) member(d *canon.Decoder, key string) (known bool, err error) {
+	to := map[string]**Money{"input": &r.in, "output": &r.out, "cached": &r.cached}[key]
+	if to == nil {
+		return false, nil
+	}
+	n, err := d.Int64()
+	*to = new(Money(n))
+	return true, err
+}
+
+// price returns the price after the last member.
+func (r *priceReader) price() (p Price, err error) {
+	switch {
+	case r.in == nil:
+		return p, problem.Invalid("input", "micro-dollars per million tokens", "none")
+	case r.out == nil:
+		return p, problem.Invalid("output", "micro-dollars per million tokens", "none")
+	case r.cached == nil:
+		r.cached = r.in
+	}
+	p = Price{*r.in, *r.out, *r.cached}
+	return p, p.Check()
+}
+
+// String formats the price in dollars per million tokens, such as $3/$15/$0.3.
 func (p Price) String() string { return p.In.String() + "/" + p.Out.String() + "/" + p.Cached.String() }
 
-// Tier is how able a model is among those of its provider.
+// Tier is the capability class of a model within its provider.
 type Tier string
 
 // The tiers.
@@ -89,23 +115,26 @@ const (
 	Low    Tier = "LOW"
 )
 
-// Model is a provider's model. Its versions, as Name-latest and Name-20260401, cost the
-// same unless the table has them too.
+// IsValid reports whether t is one of the tiers.
+func (t Tier) IsValid() bool { return t == High || t == Medium || t == Low }
+
+// Model is a provider's model. The price also applies to versions of the model, such as
+// Name-20260401, that the table does not list.
 type Model struct {
 	Provider string `json:"provider"`
 	Name     string `json:"model"`
 	Price
-	Tier Tier `json:"tier,omitempty"` // "": of none
+	Tier Tier `json:"tier,omitempty"` // "" for none
 }
 
-// Table is a version of what models cost, by provider and name.
+// Table is a version of the table of models, ordered by provider and name.
 type Table struct {
 	Version int     `json:"version"`
 	Models  []Model `json:"models"`
 }
 
-// Find is the model of a substrate at its provider, or at another server of its kind:
-// the one of its name, or of which it is a version.
+// Find returns the entry for a substrate's model: the entry with the same name, or else
+// the entry of another version.
 func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	_, name, isModel := s.Model()
 	for _, one := range t.Models {
@@ -120,7 +149,7 @@ func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	return m, ok
 }
 
-// OfTier is the model of a provider's tier.
+// OfTier returns the provider's model in a tier.
 func (t *Table) OfTier(provider string, tier Tier) (m Model, ok bool) {
 	i := slices.IndexFunc(t.Models, func(m Model) bool { return m.Provider == provider && m.Tier == tier })
 	if i < 0 {
@@ -129,9 +158,9 @@ func (t *Table) OfTier(provider string, tier Tier) (m Model, ok bool) {
 	return t.Models[i], true
 }
 
-// Parse reads {"models": [{"provider", "model", "input", "output", "cached", "tier"}]},
-// prices in micro-dollars a million tokens. A member version is ignored: it is given by
-// the host.
+// Parse parses {"models": [{"provider", "model", "input", "output", "cached", "tier"}]}
+// with prices in micro-dollars per million tokens. The member version is ignored, because
+// the host assigns versions.
 func Parse(data []byte) (t Table, err error) {
 	d := canon.NewDecoder(data, canon.Limits{Bytes: MaxTable, Depth: 8, Keys: 8})
 	err = d.Document(func(key string) error {
@@ -154,7 +183,7 @@ func Parse(data []byte) (t Table, err error) {
 		return problem.Invalid(fmt.Sprintf("%.40s", key), "models or version", "another member")
 	})
 	if err == nil && len(t.Models) == 0 {
-		err = problem.Invalid("models", "one model at least", "none")
+		err = problem.Invalid("models", "at least one model", "none")
 	}
 	if err != nil {
 		return t, err
@@ -170,7 +199,7 @@ func Parse(data []byte) (t Table, err error) {
 	return t, t.checkTiers()
 }
 
-// MaxTable is the largest table in bytes.
+// MaxTable bounds the JSON form of a table in bytes.
 const MaxTable = 256 << 10
 
 func (t *Table) checkTiers() error {
@@ -186,64 +215,44 @@ func (t *Table) checkTiers() error {
 }
 
 func readModel(d *canon.Decoder) (m Model, err error) {
-	in, out, cached := Money(-1), Money(-1), Money(-1)
+	var r priceReader
 	err = d.Object(func(key string) (err error) {
-		text := map[string]*string{"provider": &m.Provider, "model": &m.Name, "tier": (*string)(&m.Tier)}[key]
-		number := map[string]*Money{"input": &in, "output": &out, "cached": &cached}[key]
-		switch {
-		case text != nil:
-			*text, err = d.String()
-		case number != nil:
-			var n int64
-			if n, err = d.Int64(); err == nil && n < 0 {
-				err = problem.Invalid(key, "micro-dollars a million tokens, from 0", strconv.FormatInt(n, 10))
-			}
-			*number = Money(n)
-		default:
-			err = problem.Invalid(fmt.Sprintf("%.40s", key), "provider, model, input, output, cached or tier", "another member")
+		if known, err := r.member(d, key); known {
+			return err
 		}
+		text := map[string]*string{"provider": &m.Provider, "model": &m.Name, "tier": (*string)(&m.Tier)}[key]
+		if text == nil {
+			return problem.Invalid(fmt.Sprintf("%.40s", key), "provider, model, input, output, cached or tier", "another member")
+		}
+		*text, err = d.String()
 		return err
 	})
 	if err != nil {
 		return m, err
 	}
-	if (substrate.Spec{Kind: m.Provider, Argument: "m"}).Family() != "model:m" {
+	switch {
+	case (substrate.Spec{Kind: m.Provider, Argument: "m"}).Family() != "model:m":
 		return m, problem.Invalid("provider", "anthropic, gemini, mistral, ollama or openai", fmt.Sprintf("%.40q", m.Provider))
-	}
-	if m.Name == "" || len(m.Name) > maxName || strings.ContainsAny(m.Name, "# ") {
+	case m.Name == "" || len(m.Name) > maxName || strings.ContainsAny(m.Name, "# "):
 		return m, problem.Invalid("model", fmt.Sprintf("a name of 1 to %d bytes", maxName), fmt.Sprintf("%.80q", m.Name))
-	}
-	for _, one := range []struct {
-		field string
-		is    Money
-	}{{"input", in}, {"output", out}} {
-		if one.is < 0 {
-			return m, problem.Invalid(one.field, "micro-dollars a million tokens", "none")
-		}
-	}
-	if cached < 0 {
-		cached = in
-	}
-	m.Price = Price{in, out, cached}
-	switch m.Tier {
-	case "", High, Medium, Low:
-	default:
+	case m.Tier != "" && !m.Tier.IsValid():
 		return m, problem.Invalid("tier", "HIGH, MEDIUM, LOW or none", fmt.Sprintf("%.40q", m.Tier))
 	}
-	return m, m.Check()
+	m.Price, err = r.price()
+	return m, err
 }
 
-// Blob is the JSON form.
+// Blob returns the JSON form.
 func (t *Table) Blob() []byte {
 	b, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // it is made of texts and numbers
+		panic(err) // strings and numbers only
 	}
 	return b
 }
 
-// Known is the built-in table: what the providers asked for in November 2026. What they
-// ask more for very long conversations is not in it.
+// Known returns the built-in table: the providers' list prices of November 2026, without
+// surcharges for long contexts.
 func Known() Table {
 	// Prices are in thousandths of a dollar.
 	row := func(provider, name string, in, out, cached Money, tier Tier) Model {

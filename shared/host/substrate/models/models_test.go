@@ -112,10 +112,10 @@ func TestAModelIsFoundByItsName(t *testing.T) {
 
 const row = `{"provider":"openai","model":"m","input":1,"output":2}`
 
-func TestWhatIsWrongInATableIsNamed(t *testing.T) {
+func TestParseNamesTheInvalidMember(t *testing.T) {
 	for in, want := range map[string]string{
 		`[]`:                                   "",
-		`{}`:                                   "models: expected one model at least",
+		`{}`:                                   "models: expected at least one model",
 		`{"models":[],"x":1}`:                  "x: expected models or version",
 		`{"models":[7]}`:                       "models[0]",
 		`{"models":[` + row + `,` + row + `]}`: "openai:m twice",

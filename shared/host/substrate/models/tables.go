@@ -12,10 +12,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Fresh is how long a table may be used without looking whether there is a newer one.
+// Fresh is how long Current may return a cached table.
 const Fresh = 10 * time.Second
 
-// Tables keeps the versions of a host's table. It is safe for concurrent use.
+// Tables stores the versions of a host's table of models. It is safe for concurrent use.
 type Tables struct {
 	store store.Updater
 	now   func() time.Time
@@ -34,7 +34,7 @@ const partition = "models"
 
 func currentKey() store.Key { return store.Key{Partition: partition, Sort: "current"} }
 
-// Current is the table in force: the built-in one unless there is another.
+// Current returns the newest version, or the built-in table if none was set.
 func (t *Tables) Current(ctx context.Context) (Table, error) {
 	t.mu.Lock()
 	table, until := t.table, t.until
@@ -61,12 +61,12 @@ func decode(d store.Doc) (table Table, err error) {
 		return Known(), nil
 	}
 	if err = json.Unmarshal(d.Data, &table); err != nil || table.Version < 2 {
-		return table, problem.Wrap(problem.Damaged, err, "the table of models cannot be read")
+		return table, problem.Wrap(problem.Damaged, err, "the table of models is damaged")
 	}
 	return table, nil
 }
 
-// Set makes the next version. One with the same models is the version that is there.
+// Set stores the next version, unless the current version has the same models.
 func (t *Tables) Set(ctx context.Context, next Table) (Table, error) {
 	err := t.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, currentKey())
@@ -84,7 +84,7 @@ func (t *Tables) Set(ctx context.Context, next Table) (Table, error) {
 		next.Version++
 		data := next.Blob()
 		tx.Put(store.Doc{Key: d.Key, Data: data})
-		// Rows name it.
+		// Kept for the rows that name this version.
 		tx.Put(store.Doc{Key: store.Key{Partition: partition, Sort: fmt.Sprintf("%08d", next.Version)}, Data: data})
 		return nil
 	})

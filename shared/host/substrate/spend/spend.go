@@ -245,7 +245,7 @@ func (c *Call) Reserve(ctx context.Context, fallback bool, in, out int) (int, er
 	if fallback {
 		price = c.Prices.Fallback
 	}
-	free := price == models.Price{}
+	free := price.IsFree()
 	if c.open != nil && (free || c.open.day != today) { // it is settled on its own day
 		if err := c.End(ctx); err != nil {
 			return 0, err
