@@ -229,7 +229,7 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	docs, next, err := p.Source.Docs(r.Context(), list, int(limit), q["cursor"])
 	page := DocsPage{Docs: make([]Doc, len(docs)), Next: next}
 	for i := range docs {
-		_, isSpend := spend.DaysOf(list)
+		_, isSpend := spend.ParseVacantDays(list)
 		if page.Docs[i] = docOf(&docs[i]); list != vacants.Names() && !isSpend {
 			// A registration may be large, so each document is read by itself.
 			page.Docs[i] = Doc{Partition: docs[i].Key.Partition, Sort: docs[i].Key.Sort, Version: docs[i].Version, Index: docs[i].Index.Sort}

@@ -103,7 +103,7 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 		q.Set("list", export.ListChildren)
 		q.Set("of", parent.String())
 	}
-	if id, ok := spend.DaysOf(r); ok {
+	if id, ok := spend.ParseVacantDays(r); ok {
 		q.Set("list", export.ListSpend)
 		q.Set("of", id.String())
 	}

@@ -1,10 +1,10 @@
-// Package spend keeps what models cost within the budgets of their vacants, tenants and
-// host.
+// Package spend limits what models cost: by the daily budgets of their vacant and of its
+// tenant or host, and by the budget of a call.
 //
-// The invariants: the most that a turn may cost is reserved before the turn is sent, in
-// one commit in all budgets that it counts in, and no race exceeds one of them. What is
-// reserved is spent until the turn's usage settles it, so what crashes is spent. A turn
-// is reserved once and settled once, however often a commit is sent.
+// The invariants: the highest possible cost of a turn is reserved before the turn is
+// sent, by one commit to all daily totals, and no race exceeds a budget. A reservation
+// counts as spent until the turn's usage settles it, so a crash only overstates a total.
+// Each reservation and each settlement is applied once, however often its commit is sent.
 package spend
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Budgets of a day unless others are set.
+// Default daily budgets.
 const (
 	DefaultVacant = models.Dollar
 	DefaultTenant = 5 * models.Dollar
@@ -32,50 +32,51 @@ const (
 )
 
 const (
-	// leastOut is the shortest answer that is worth asking for, in tokens.
-	leastOut = 16
-	// leastIn is what a day must have left for a question, in tokens.
-	leastIn = 1024
-	// maxOpen bounds the reservations of crashed calls that a document lists.
+	// minIn and minOut are the smallest turn in tokens that a call is accepted for.
+	minIn  = 1024
+	minOut = 16
+	// maxOpen bounds the open reservations in a document. Crashed calls leave theirs.
 	maxOpen = 500
-	maxRace = 100 // tries of a reservation whose budget others keep changing
+	// maxTries bounds Reserve while other calls use up the same budget.
+	maxTries = 100
 )
 
-// Spend keeps the totals of a host. It is safe for concurrent use.
+// Spend reads and writes the totals of a host. It is safe for concurrent use.
 type Spend struct {
 	store store.Updater
 	now   func() time.Time
 	host  models.Money
 }
 
-// New returns the totals in u's store. host is the budget of a day for all vacants
-// without a tenant, whose models the operator pays.
+// New returns the totals in u's store. host is the daily budget of all vacants without a
+// tenant; the operator pays for their models.
 func New(u store.Updater, now func() time.Time, host models.Money) *Spend {
 	return &Spend{u, now, host}
 }
 
-// Payer is whose budgets a call counts in.
+// Payer is the vacant that a call is charged to, with its budgets.
 type Payer struct {
 	Vacant identity.ID
 	Tenant string
-	Daily  models.Money // of the vacant, a day
-	Call   models.Money // of the call; below 0: as the day's
+	Daily  models.Money // of the vacant
+	Call   models.Money // of the call; negative for no limit
 }
 
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// VacantKey is the total of a vacant's day, which is its Number in micro-dollars.
+// VacantKey is the key of a vacant's total of a day. Number is the total in
+// micro-dollars.
 func VacantKey(id identity.ID, day string) store.Key {
 	return store.Key{Partition: "spend#" + id.String(), Sort: day}
 }
 
-// VacantDays are the totals of all days of a vacant.
+// VacantDays is the range of a vacant's totals.
 func VacantDays(id identity.ID) store.Range {
 	return store.Range{Partition: VacantKey(id, "").Partition}
 }
 
-// DaysOf is the vacant whose VacantDays r is; ok is false if r is another range.
-func DaysOf(r store.Range) (id identity.ID, ok bool) {
+// ParseVacantDays is the inverse of VacantDays; ok is false for another range.
+func ParseVacantDays(r store.Range) (id identity.ID, ok bool) {
 	rest, ok := strings.CutPrefix(r.Partition, "spend#")
 	if !ok {
 		return id, false
@@ -84,7 +85,7 @@ func DaysOf(r store.Range) (id identity.ID, ok bool) {
 	return id, err == nil && r == VacantDays(id)
 }
 
-// sharedKey is the total of a day of all vacants of a tenant, or of all without one.
+// sharedKey is the key of a tenant's total of a day, or for "" of the host's.
 func sharedKey(tenant, day string) store.Key {
 	if tenant == "" {
 		return store.Key{Partition: "spend#host", Sort: day}
@@ -92,11 +93,11 @@ func sharedKey(tenant, day string) store.Key {
 	return store.Key{Partition: "spend#tenant#" + tenant, Sort: day}
 }
 
-// total is what the document of a vacant's day has beside its Number.
-type total struct {
-	Format int `json:"format"`
-	// Open are the reservations that are not settled, by call.
-	Open map[string]reservation `json:"open,omitempty"`
+// vacantDay is the data of a vacant's total. It lists the open reservations by call, so
+// that a repeated commit recognizes its own.
+type vacantDay struct {
+	Format int                    `json:"format"`
+	Open   map[string]reservation `json:"open,omitempty"`
 }
 
 type reservation struct {
@@ -106,130 +107,133 @@ type reservation struct {
 
 const format = 1
 
-func decode(d store.Doc) (t total, err error) {
+func decode(d store.Doc) (v vacantDay, err error) {
 	if d.Version > 0 {
-		if err = json.Unmarshal(d.Data, &t); err != nil || t.Format != format {
-			return t, problem.Wrap(problem.Damaged, err, "what a vacant has spent cannot be read")
+		if err = json.Unmarshal(d.Data, &v); err != nil || v.Format != format {
+			return v, problem.Wrap(problem.Damaged, err, "the total of a vacant's day is damaged")
 		}
 	}
-	if t.Open == nil {
-		t.Open = map[string]reservation{}
+	if v.Open == nil {
+		v.Open = map[string]reservation{}
 	}
-	return t, nil
+	return v, nil
 }
 
-// CheckDay checks a document of VacantDays: no more is open than is spent.
+// CheckDay checks a document of VacantDays: open reservations are part of the total.
 func CheckDay(d store.Doc) error {
-	t, err := decode(d)
-	left := models.Money(d.Number)
-	for _, r := range t.Open {
-		if left -= r.Amount; r.Amount < 0 || left < 0 {
-			err = problem.New(problem.Damaged, "more is reserved than is spent")
+	v, err := decode(d)
+	settled := models.Money(d.Number)
+	for _, r := range v.Open {
+		if settled -= r.Amount; r.Amount < 0 || settled < 0 {
+			err = problem.New(problem.Damaged, "open reservations exceed the total")
 		}
 	}
 	return err
 }
 
-// blob is the document as the call id writes it.
-func (t *total) blob(id string) []byte {
-	for other := range t.Open {
-		if len(t.Open) > maxOpen && other != id { // of a call that crashed: it stays spent
-			delete(t.Open, other)
+// encode returns the data as written by a call. Beyond maxOpen it drops reservations of
+// other calls, whose amounts remain spent.
+func (v *vacantDay) encode(call string) []byte {
+	for other := range v.Open {
+		if len(v.Open) > maxOpen && other != call {
+			delete(v.Open, other)
 		}
 	}
-	t.Format = format
-	b, err := json.Marshal(t)
+	v.Format = format
+	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // it is made of texts and numbers
+		panic(err) // strings and numbers only
 	}
 	return b
 }
 
-// Left is what a budget has left of a day.
-type Left struct {
-	Whose  string // a budget, for people
-	Budget models.Money
-	Spent  models.Money
+// balance is a budget and its use.
+type balance struct {
+	name          string // for operators
+	budget, spent models.Money
 }
 
-// left are the day's budgets of a payer, and the document of the vacant's.
-func (s *Spend) left(ctx context.Context, read reader, p Payer, day string) (vacant, shared Left, doc store.Doc, err error) {
+func (b balance) left() models.Money { return b.budget - b.spent }
+
+// docReader is the method Doc of a store or of a store.Tx.
+type docReader func(context.Context, store.Key) (store.Doc, error)
+
+// balances reads the two daily balances of a payer, and the document of the first.
+func (s *Spend) balances(ctx context.Context, read docReader, p Payer, day string) (vacant, shared balance, doc store.Doc, err error) {
 	if doc, err = read(ctx, VacantKey(p.Vacant, day)); err != nil {
 		return vacant, shared, doc, err
 	}
-	vacant = Left{"the agent's daily_budget", p.Daily, models.Money(doc.Number)}
+	vacant = balance{"the agent's daily_budget", p.Daily, models.Money(doc.Number)}
 	shared, err = s.shared(ctx, read, p.Tenant, day)
 	return vacant, shared, doc, err
 }
 
-// reader is Doc of a store or of a store.Tx.
-type reader func(context.Context, store.Key) (store.Doc, error)
-
-func (s *Spend) shared(ctx context.Context, read reader, tenant, day string) (l Left, err error) {
+// shared reads the daily balance of a tenant, or for "" of the host.
+func (s *Spend) shared(ctx context.Context, read docReader, tenant, day string) (b balance, err error) {
 	d, err := read(ctx, sharedKey(tenant, day))
 	if err != nil {
-		return l, err
+		return b, err
 	}
-	l = Left{"the host's budget for models of a day", s.host, models.Money(d.Number)}
+	b = balance{"the host's daily budget for models", s.host, models.Money(d.Number)}
 	if tenant != "" {
-		l.Whose = "the budget for models of a day of tenant " + tenant
-		l.Budget, err = budget(ctx, read, tenant)
+		b.name = "the daily budget for models of tenant " + tenant
+		b.budget, err = budget(ctx, read, tenant)
 	}
-	return l, err
+	return b, err
 }
 
-// Ready refuses a call that no budget of its day pays for any more, with kind
-// BudgetSpent.
+// Ready returns an error of kind BudgetSpent if the budgets of the day do not cover even
+// a small turn.
 func (s *Spend) Ready(ctx context.Context, p Payer, price models.Price) error {
-	vacant, shared, _, err := s.left(ctx, s.store.Store.Doc, p, day(s.now()))
+	vacant, shared, _, err := s.balances(ctx, s.store.Store.Doc, p, day(s.now()))
 	if err != nil {
 		return store.Problem(err)
 	}
-	least := price.Cost(substrate.Usage{In: leastIn, Out: leastOut})
-	for _, l := range []Left{vacant, shared} {
-		if l.Budget-l.Spent < least {
-			return problem.Wrap(problem.BudgetSpent, l, "%s", problem.BudgetSpent.Row().Text)
+	least := price.Cost(substrate.Usage{In: minIn, Out: minOut})
+	for _, b := range []balance{vacant, shared} {
+		if b.left() < least {
+			cause := fmt.Errorf("%s: %s of %s is spent", b.name, b.spent, b.budget)
+			return problem.Wrap(problem.BudgetSpent, cause, "%s", problem.BudgetSpent.Row().Text)
 		}
 	}
 	return nil
 }
 
-// Error says which budget is spent, for the operator.
-func (l Left) Error() string { return fmt.Sprintf("%s: %s of %s is spent", l.Whose, l.Spent, l.Budget) }
-
-// Prices are those of an agent's models, and the version of the table that has them; 0
-// if the agent itself does.
+// Prices are the prices of an agent's models. Version is the version of the table of
+// models, or 0 if the agent states the price.
 type Prices struct {
 	Model, Fallback models.Price
 	Version         int
 }
 
-// Call is what one call spends. It is for one goroutine.
+// Call is the spending of one call. It is for one goroutine.
 type Call struct {
 	Prices Prices
 
 	spend *Spend
 	payer Payer
 	id    string
-	turn  int          // that was reserved last
-	spent models.Money // by the turns before it
-	open  *turn        // the last turn, until the store knows what it cost
+	tries int          // calls of Reserve
+	spent models.Money // by settled turns
+	open  *turn        // the last turn; nil if it is settled
 }
 
+// turn is a reserved turn.
 type turn struct {
+	number   int // the call's tries
 	day      string
 	price    models.Price
 	reserved models.Money
-	cost     models.Money // what is reserved until the usage is known
+	cost     models.Money // reserved, until the usage is known
 }
 
-// Begin begins a call.
+// Begin begins the spending of a call.
 func (s *Spend) Begin(p Payer, prices Prices) *Call {
 	return &Call{Prices: prices, spend: s, payer: p, id: rand.Text()}
 }
 
-// Cost is what the call has cost so far; a turn of which nothing is known, what was
-// reserved.
+// Cost returns the cost of the call so far. A turn of unknown usage costs its
+// reservation.
 func (c *Call) Cost() models.Money {
 	if c.open == nil {
 		return c.spent
@@ -237,142 +241,149 @@ func (c *Call) Cost() models.Money {
 	return c.spent + c.open.cost
 }
 
-// Reserve pays for a turn of in tokens at most, before it is sent, and settles the one
-// before. It returns how many tokens the model may say, at most out, by what is left.
-// BudgetExceeded is too little for a turn.
-func (c *Call) Reserve(ctx context.Context, fallback bool, in, out int) (int, error) {
+// Reserve reserves a turn of at most in input and out output tokens, and settles the turn
+// before. If the budgets do not cover out, allowed is the number of output tokens that
+// they cover. Errors are of kind BudgetExceeded if the budgets do not cover a turn,
+// Damaged, Deadline, Canceled, or SubstrateUnavailable for other failures of the store.
+func (c *Call) Reserve(ctx context.Context, fallback bool, in, out int) (allowed int, err error) {
 	price, today := c.Prices.Model, day(c.spend.now())
 	if fallback {
 		price = c.Prices.Fallback
 	}
-	free := price.IsFree()
-	if c.open != nil && (free || c.open.day != today) { // it is settled on its own day
+	if c.open != nil && (price.IsFree() || c.open.day != today) {
 		if err := c.End(ctx); err != nil {
 			return 0, err
 		}
 	}
-	if free {
+	if price.IsFree() {
 		return out, nil
 	}
+	c.tries++
+	next := &turn{number: c.tries, day: today, price: price}
 	for try := 1; ; try++ {
-		allowed, next, err := c.reserve(ctx, today, price, in, out)
+		allowed, err = c.reserve(ctx, next, in, out)
 		var bounds *store.BoundsError
-		var known *problem.Error
-		switch {
-		case err == nil:
-			c.spent, c.open = c.Cost(), next
-			c.turn++
-			return allowed, nil
-		case errors.As(err, &bounds) && try < maxRace && c.spend.store.Backoff(ctx, try) == nil:
-			// Others reserved at the same time: see what they left.
-		case errors.As(err, &known):
-			return 0, err
-		case ctx.Err() != nil:
-			return 0, substrate.Ended(ctx, "the agent")
-		default:
-			return 0, problem.Wrap(problem.SubstrateUnavailable, err, "what it may spend cannot be read or kept now")
-		}
+		if !errors.As(err, &bounds) || try == maxTries || c.spend.store.Backoff(ctx, try) != nil {
+			break
+		} // else another vacant used up the shared budget meanwhile: read it again
 	}
+	var known *problem.Error
+	switch {
+	case err == nil:
+		c.spent, c.open = c.Cost(), next
+		return allowed, nil
+	case errors.As(err, &known):
+		return 0, err
+	case ctx.Err() != nil:
+		return 0, substrate.Ended(ctx, "the agent")
+	}
+	return 0, problem.Wrap(problem.SubstrateUnavailable, err, "the budgets cannot be read or written")
 }
 
-func (c *Call) reserve(ctx context.Context, today string, price models.Price, in, out int) (allowed int, next *turn, err error) {
-	back := models.Money(0) // what the turn before did not use
-	if c.open != nil {
-		back = c.open.reserved - c.open.cost
-	}
+// reserve commits the reservation of next.
+func (c *Call) reserve(ctx context.Context, next *turn, in, out int) (allowed int, err error) {
 	err = c.spend.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		vacant, shared, doc, err := c.spend.left(ctx, tx.Doc, c.payer, today)
+		vacant, shared, doc, err := c.spend.balances(ctx, tx.Doc, c.payer, next.day)
 		if err != nil {
 			return err
 		}
-		t, err := decode(doc)
+		v, err := decode(doc)
 		if err != nil {
 			return err
 		}
-		if t.Open[c.id].Turn > c.turn {
-			return nil // the try before was applied, and others have written since
+		if v.Open[c.id].Turn == next.number {
+			return nil // the commit of an earlier attempt was applied
 		}
-		vacant.Spent, shared.Spent = vacant.Spent-back, shared.Spent-back
-		if allowed, err = c.affordable(price, in, out, vacant, shared); err != nil {
+		refund := c.refund(&v)
+		vacant.spent, shared.spent = vacant.spent-refund, shared.spent-refund
+		if allowed, err = c.affordable(next.price, in, out, vacant, shared); err != nil {
 			return err
 		}
-		cost := price.Cost(substrate.Usage{In: in, Out: allowed})
-		next = &turn{today, price, cost, cost}
-		t.Open[c.id] = reservation{c.turn + 1, cost}
-		c.add(tx, doc, &t, cost-back, shared.Budget)
+		next.reserved = next.price.Cost(substrate.Usage{In: in, Out: allowed})
+		next.cost = next.reserved
+		v.Open[c.id] = reservation{next.number, next.reserved}
+		c.add(tx, doc, &v, next.reserved-refund, shared.budget)
 		return nil
 	})
-	return allowed, next, err
+	return allowed, err
 }
 
-// add changes both totals of a day. Less is always taken.
-func (c *Call) add(tx *store.Tx, doc store.Doc, t *total, add, most models.Money) {
-	if add <= 0 {
-		most = math.MaxInt64
+// refund is the unused part of the open turn's reservation; 0 if the store does not list
+// the reservation any more.
+func (c *Call) refund(v *vacantDay) models.Money {
+	if c.open == nil || v.Open[c.id].Turn != c.open.number {
+		return 0
 	}
-	tx.Put(store.Doc{Key: doc.Key, Number: doc.Number + int64(add), Data: t.blob(c.id)})
-	if add != 0 {
-		tx.Add(store.Add{Key: sharedKey(c.payer.Tenant, doc.Key.Sort), Delta: int64(add), Max: int64(most)})
+	return c.open.reserved - c.open.cost
+}
+
+// add adds an amount to both totals of a day. limit bounds the shared total; a refund is
+// always accepted.
+func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount, limit models.Money) {
+	if amount <= 0 {
+		limit = math.MaxInt64
+	}
+	tx.Put(store.Doc{Key: doc.Key, Number: doc.Number + int64(amount), Data: v.encode(c.id)})
+	if amount != 0 {
+		tx.Add(store.Add{Key: sharedKey(c.payer.Tenant, doc.Key.Sort), Delta: int64(amount), Max: int64(limit)})
 	}
 }
 
-// affordable is how much the model may say by what is left in all budgets.
-func (c *Call) affordable(price models.Price, in, out int, all ...Left) (int, error) {
-	least := price.Cost(substrate.Usage{In: in, Out: min(out, leastOut)})
+// affordable returns how many output tokens all balances cover, at most out.
+func (c *Call) affordable(price models.Price, in, out int, all ...balance) (int, error) {
 	if c.payer.Call >= 0 {
-		all = append(all, Left{"the agent's budget of a call", c.payer.Call, c.Cost()})
+		all = append(all, balance{"the agent's budget of a call", c.payer.Call, c.Cost()})
 	}
-	for _, l := range all {
-		left := l.Budget - l.Spent
-		if left < least {
-			return 0, problem.New(problem.BudgetExceeded, "%s is %s, of which %s is left, and the next turn costs %s at least", l.Whose, l.Budget, max(left, 0), least)
+	least := price.Cost(substrate.Usage{In: in, Out: min(out, minOut)})
+	for _, b := range all {
+		if b.left() < least {
+			return 0, problem.New(problem.BudgetExceeded, "%s: %s of %s is left, the next turn costs at least %s", b.name, max(b.left(), 0), b.budget, least)
 		}
-		if rest := left - price.Cost(substrate.Usage{In: in}); price.Out > 0 {
+		if rest := b.left() - price.Cost(substrate.Usage{In: in}); price.Out > 0 {
 			out = min(out, int(rest*models.Dollar/price.Out))
 		}
 	}
 	return out, nil
 }
 
-// Settle notes what the turn that was reserved last used. More than was reserved is
-// absurd, and not believed.
+// Settle sets the usage of the last turn. Usage beyond the reservation is not believed.
 func (c *Call) Settle(u substrate.Usage) {
 	if c.open != nil {
 		c.open.cost = min(c.open.price.Cost(u), c.open.reserved)
 	}
 }
 
-// Release notes that the turn that was reserved last was refused by its server, which
-// costs nothing.
+// Release settles the last turn without a cost: the server did not process the turn.
 func (c *Call) Release() { c.Settle(substrate.Usage{}) }
 
-// End settles the last turn in the store. What it could not settle stays spent.
+// End writes the settlement of the last turn. After an error the reservation remains
+// spent.
 func (c *Call) End(ctx context.Context) error {
 	if c.open == nil {
 		return nil
 	}
-	back := c.open.reserved - c.open.cost
-	if back > 0 {
-		err := c.spend.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			doc, err := tx.Doc(ctx, VacantKey(c.payer.Vacant, c.open.day))
-			if err != nil {
-				return err
-			}
-			t, err := decode(doc)
-			if err != nil {
-				return err
-			}
-			if t.Open[c.id].Turn != c.turn {
-				return nil // it is settled, or the next turn was reserved and nobody heard of it
-			}
-			delete(t.Open, c.id)
-			c.add(tx, doc, &t, -back, 0)
-			return nil
-		})
-		if err != nil {
-			return problem.Wrap(problem.SubstrateUnavailable, err, "what it has spent cannot be kept now")
+	if c.open.cost < c.open.reserved {
+		if err := c.spend.store.Update(ctx, c.settle); err != nil {
+			return problem.Wrap(problem.SubstrateUnavailable, err, "the cost of a turn cannot be written")
 		}
 	}
 	c.spent, c.open = c.Cost(), nil
+	return nil
+}
+
+// settle adds the refund of the open turn to tx.
+func (c *Call) settle(ctx context.Context, tx *store.Tx) error {
+	doc, err := tx.Doc(ctx, VacantKey(c.payer.Vacant, c.open.day))
+	if err != nil {
+		return err
+	}
+	v, err := decode(doc)
+	if err != nil {
+		return err
+	}
+	if refund := c.refund(&v); refund > 0 {
+		delete(v.Open, c.id)
+		c.add(tx, doc, &v, -refund, 0)
+	}
 	return nil
 }

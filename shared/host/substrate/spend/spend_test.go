@@ -133,10 +133,10 @@ func TestATurnSaysNoMoreThanIsLeft(t *testing.T) {
 		"the host's day":       {dollar, -1, cent, 900, ""},
 		"the call":             {dollar, cent, dollar, 900, ""},
 		"just enough":          {1160, -1, dollar, 16, ""},
-		"too little":           {1159, -1, dollar, 0, "the agent's daily_budget is $0.001159, of which $0.001159 is left, and the next turn costs $0.00116 at least"},
-		"too little of a call": {dollar, 1159, dollar, 0, "the agent's budget of a call is $0.001159"},
-		"too little of a host": {dollar, -1, 1159, 0, "the host's budget for models of a day is $0.001159"},
-		"nothing":              {0, -1, dollar, 0, "the agent's daily_budget is $0,"},
+		"too little":           {1159, -1, dollar, 0, "the agent's daily_budget: $0.001159 of $0.001159 is left, the next turn costs at least $0.00116"},
+		"too little of a call": {dollar, 1159, dollar, 0, "the agent's budget of a call: $0.001159 of"},
+		"too little of a host": {dollar, -1, 1159, 0, "the host's daily budget for models: $0.001159 of"},
+		"nothing":              {0, -1, dollar, 0, "the agent's daily_budget: $0 of $0"},
 	} {
 		b := newBench(memory.New(), tt.host)
 		out, err := b.begin(tt.daily, tt.call).Reserve(t.Context(), false, 1000, 5000)
@@ -241,6 +241,39 @@ func TestMoneyIsCountedOnceWhateverBecomesOfCommits(t *testing.T) {
 	}
 }
 
+// A reservation whose commit was applied without an answer remains spent, and the next
+// reservation is another one.
+func TestReserveAfterAReservationOfUnknownOutcome(t *testing.T) {
+	unheard := false
+	b := newBench(&storetest.Lossy{Store: memory.New(), Decide: func(op string, _ []store.Write) storetest.Fate {
+		if op == "Commit" && unheard {
+			return storetest.Unheard
+		}
+		return storetest.Fine
+	}}, 5*dollar)
+	c := b.begin(dollar, -1)
+	if _, err := c.Reserve(t.Context(), false, 1000, 100); err != nil {
+		t.Fatal(err)
+	}
+	c.Settle(substrate.Usage{In: 500})
+	unheard = true
+	if _, err := c.Reserve(t.Context(), false, 100, 20); !problem.Is(err, problem.SubstrateUnavailable) {
+		t.Fatalf("Reserve() = %v, want substrate_unavailable", err)
+	}
+	unheard = false
+	if out, err := c.Reserve(t.Context(), false, 100, 30); out != 30 || err != nil {
+		t.Errorf("Reserve() again = %d, %v; want 30", out, err)
+	}
+	c.Settle(substrate.Usage{In: 10})
+	if err := c.End(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.wantSpent(t, 500+300+10)
+	if c.Cost() != 510 {
+		t.Errorf("Cost() = %d, want 510", c.Cost())
+	}
+}
+
 func TestATurnOverMidnightIsSettledOnItsDay(t *testing.T) {
 	b := newBench(memory.New(), 5*dollar)
 	b.at(time.Date(2026, 5, 6, 23, 59, 59, 0, time.UTC))
@@ -273,7 +306,7 @@ func TestATenantPaysForItself(t *testing.T) {
 	if err := reserve(int(4 * dollar)); err != nil {
 		t.Fatal(err)
 	}
-	if err := reserve(int(dollar)); !problem.Is(err, problem.BudgetExceeded) || !strings.Contains(err.Error(), "tenant acme is $5, of which $0.99984 is left") {
+	if err := reserve(int(dollar)); !problem.Is(err, problem.BudgetExceeded) || !strings.Contains(err.Error(), "tenant acme: $0.99984 of $5 is left") {
 		t.Errorf("Reserve() above the tenant's budget = %v", err)
 	}
 	got, err := b.SetBudget(ctx, "acme", 6*dollar)
