@@ -144,8 +144,8 @@ var rows = map[Kind]Row{
 	SubstrateTooLarge:      {"substrate_too_large", http.StatusInternalServerError, -32039, ExitFailed, "the vacant failed to answer: its agent answered too much"},
 	SubstrateBusy:          {"substrate_busy", http.StatusInternalServerError, -32040, ExitUnavailable, "the vacant failed to answer: its agent has too much to do"},
 	SubstrateRefused:       {"substrate_refused", http.StatusInternalServerError, -32041, ExitFailed, "the vacant failed to answer: its agent refuses to"},
-	BudgetExceeded:         {"budget_exceeded", http.StatusInternalServerError, -32042, ExitFailed, "the vacant failed to answer: its budget allows no more"},
-	BudgetSpent:            {"budget_spent", http.StatusTooManyRequests, -32043, ExitRefused, "the vacant has spent its budget of today; it takes calls again from 00:00 UTC"},
+	BudgetExceeded:         {"budget_exceeded", http.StatusInternalServerError, -32042, ExitFailed, "the vacant failed to answer: its budget is too small"},
+	BudgetSpent:            {"budget_spent", http.StatusTooManyRequests, -32043, ExitRefused, "the vacant's budget of today is spent; try again after 00:00 UTC"},
 }
 
 // Row returns the table's row for k.

@@ -194,7 +194,7 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	if err := agent.chooseTier(); err != nil {
 		return a, err
 	}
-	r.unpaid(agent)
+	r.dropBudgets(agent)
 	b, err := json.Marshal(agent)
 	if err != nil {
 		return a, problem.Wrap(problem.Usage, err, "the settings have no form in JSON")
@@ -211,8 +211,8 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	return a, err
 }
 
-// chooseTier leaves a tier only to an agent that has no model: of a provider's without
-// either it is MEDIUM.
+// chooseTier removes the tier of an agent with a model, and sets the default tier MEDIUM
+// of a provider's agent without a model.
 func (m members) chooseTier() error {
 	provider := ""
 	_ = json.Unmarshal(m["provider"], &provider)
@@ -228,7 +228,7 @@ func (m members) chooseTier() error {
 	return nil
 }
 
-// tier takes any text: what is no tier is MEDIUM.
+// tier reads a tier. An unknown tier is MEDIUM, with a warning.
 func (r *reader) tier(a members, key string, value json.RawMessage) error {
 	var text string
 	if json.Unmarshal(value, &text) != nil {
@@ -236,26 +236,26 @@ func (r *reader) tier(a members, key string, value json.RawMessage) error {
 	}
 	t := models.Tier(strings.ToUpper(text))
 	if !t.IsValid() {
-		r.warn("tier: %.40q is none; it is MEDIUM", text)
+		r.warn("tier: %.40q is unknown; MEDIUM is used", text)
 		t = models.Medium
 	}
 	a.set(key, t)
 	return nil
 }
 
-// unpaid takes budgets away from an agent whose model costs nothing.
-func (r *reader) unpaid(m members) {
+// dropBudgets removes the budgets of an agent with a free model, with a warning.
+func (r *reader) dropBudgets(m members) {
 	of := definition.Agent{}
 	b, err := json.Marshal(m)
 	if m["tier"] != nil {
 		return
 	}
 	if err != nil || json.Unmarshal(b, &of) != nil || of.Costs() {
-		return // what is wrong is told by definition.Parse
+		return // definition.Parse reports errors
 	}
 	for _, key := range []string{"budget", "daily_budget"} {
 		if m[key] != nil {
-			r.warn("%s: its model costs nothing; it is not used", key)
+			r.warn("%s: not used, because the model is free", key)
 			delete(m, key)
 		}
 	}
@@ -314,7 +314,7 @@ func (r *reader) unused(_ members, key string, _ json.RawMessage) error {
 	return nil
 }
 
-// budget takes dollars.
+// budget reads dollars.
 func (r *reader) budget(a members, key string, value json.RawMessage) error {
 	m, err := models.ParseMoney(strings.Trim(string(value), `"`))
 	if err != nil {
@@ -324,7 +324,7 @@ func (r *reader) budget(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-// price takes dollars a million tokens, as IN/OUT or IN/OUT/CACHED, or 0.
+// price reads dollars per million tokens: IN/OUT, IN/OUT/CACHED or 0.
 func (r *reader) price(a members, key string, value json.RawMessage) error {
 	parts := strings.Split(strings.Trim(string(value), `"`), "/")
 	if len(parts) == 1 && parts[0] == "0" {
@@ -334,7 +334,7 @@ func (r *reader) price(a members, key string, value json.RawMessage) error {
 	for _, part := range parts {
 		m, err := models.ParseMoney(strings.TrimSpace(part))
 		if err != nil || len(parts) < 2 || len(parts) > 3 {
-			return &problem.Error{Kind: problem.Usage, Field: key, Want: "dollars a million tokens as IN/OUT or IN/OUT/CACHED, such as 3/15/0.3, or 0", Got: fmt.Sprintf("%.40s", value)}
+			return &problem.Error{Kind: problem.Usage, Field: key, Want: "dollars per million tokens as IN/OUT or IN/OUT/CACHED, such as 3/15/0.3, or 0", Got: fmt.Sprintf("%.40s", value)}
 		}
 		all = append(all, m)
 	}

@@ -44,8 +44,8 @@ question in a thread, one of the largest size, and two at once. No host is neede
 nothing is kept. "vacancy help agent-contract" is the contract. It exits with 1 if a call
 would fail.
 
-With --signed the secret that the agent knows is read from standard input; its questions
-are signed with it, and it must refuse one that is signed with another.`,
+With --signed, the questions are signed with the secret on standard input, and the agent
+must refuse a question that is signed with another secret.`,
 		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents check http://127.0.0.1:9000 --signed < key.txt",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,12 +85,11 @@ are signed with it, and it must refuse one that is signed with another.`,
 			return &reported{}
 		},
 	}
-	cmd.Flags().BoolVar(&withSecret, "signed", false, "sign with the secret on standard input")
+	cmd.Flags().BoolVar(&withSecret, "signed", false, "sign with the secret from standard input")
 	return cmd
 }
 
-// checkSignature asks an agent a question that is signed with a secret that nobody
-// knows.
+// checkSignature sends an agent a question that is signed with a random secret.
 func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.ID) agentCheck {
 	ctx, cancel := context.WithTimeout(ctx, call.DefaultWork-call.DefaultMargin)
 	defer cancel()
@@ -103,7 +102,7 @@ func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.
 	switch {
 	case err == nil:
 		check.Answer = clip(got.Text, 60)
-		check.Failure = call.CauseOf(problem.New(problem.SubstrateMisconfigured, "it answers questions that are signed with another secret"), time.Since(began))
+		check.Failure = call.CauseOf(problem.New(problem.SubstrateMisconfigured, "the agent answers questions that are signed with another secret"), time.Since(began))
 	case !errors.As(err, &said) || said.Status != http.StatusUnauthorized && said.Status != http.StatusForbidden:
 		check.Failure = call.CauseOf(err, time.Since(began))
 	}

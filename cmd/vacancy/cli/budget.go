@@ -16,13 +16,14 @@ import (
 func (a *app) budgetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "budget",
-		Short: "Show or set what models may cost in a day",
-		Long: `Show or set what the models of a tenant's vacants may cost in a day of UTC, $5 unless it
-is set. For vacants without a tenant it is --model-budget of "dev" and "serve". Within it
-a vacant has its agent's daily_budget, and a call its budget ("vacancy help agent-files").
+		Short: "Show or set the daily budget for models",
+		Long: `Show or set the budget of a UTC day for the models of a tenant's vacants ($5 by default).
+For vacants without a tenant, the flag --model-budget of "dev" and "serve" sets it. Each
+vacant also has the daily_budget of its agent, and each call the agent's budget ("vacancy
+help agent-files").
 
-The most that a turn may cost is reserved before the model is asked, and what it did not
-use comes back. A call whose day is spent is refused until 00:00 UTC.`,
+The highest possible cost of a turn is reserved before the model is asked; the unused part
+is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is spent.`,
 		Example: "  vacancy budget show\n  vacancy budget set 2.50 --tenant acme",
 		Args:    arguments(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -35,7 +36,7 @@ func (a *app) budgetShowCommand() *cobra.Command {
 	var f tenantFlags
 	cmd := &cobra.Command{
 		Use:     "show",
-		Short:   "Show what models may cost in a day, and what is spent of it",
+		Short:   "Show a daily budget and its use",
 		Example: "  vacancy budget show\n  vacancy budget show --tenant acme --json",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,8 +60,8 @@ func (a *app) budgetSetCommand() *cobra.Command {
 	var f tenantFlags
 	cmd := &cobra.Command{
 		Use:     "set DOLLARS --tenant T",
-		Short:   "Set what the models of a tenant may cost in a day",
-		Long:    `Set what the models of a tenant's vacants may cost in a day; 0 is nothing at all.`,
+		Short:   "Set a tenant's daily budget for models",
+		Long:    `Set the daily budget for the models of a tenant's vacants; 0 refuses all paid models.`,
 		Example: "  vacancy budget set 2.50 --tenant acme",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,7 +69,7 @@ func (a *app) budgetSetCommand() *cobra.Command {
 				return err
 			}
 			if f.tenant == "" {
-				return withHint(problem.New(problem.Usage, "--tenant is missing: the host's own budget is set where it is started"), "vacancy serve --model-budget %s", args[0])
+				return withHint(problem.New(problem.Usage, "--tenant is missing: the host's budget is a flag of the host"), "vacancy serve --model-budget %s", args[0])
 			}
 			daily, err := models.ParseMoney(args[0])
 			if err != nil {
@@ -90,10 +91,10 @@ func (a *app) budgetSetCommand() *cobra.Command {
 // modelBudgetFlag adds --model-budget.
 func modelBudgetFlag(fs *pflag.FlagSet, to *models.Money) {
 	*to = spend.DefaultHost
-	fs.Var((*moneyFlag)(to), "model-budget", "what the models of vacants without a tenant may cost in a day, in `DOLLARS`")
+	fs.Var((*moneyFlag)(to), "model-budget", "the daily budget in `DOLLARS` for the models of vacants without a tenant")
 }
 
-// moneyFlag is a flag of dollars.
+// moneyFlag is a flag in dollars.
 type moneyFlag models.Money
 
 // String implements pflag.Value.
@@ -112,7 +113,7 @@ func (m *moneyFlag) Set(s string) error {
 	return err
 }
 
-// budgetResult is a budget and what is spent of it.
+// budgetResult is the result of budget show and set.
 type budgetResult spend.Budget
 
 func (r budgetResult) text(w io.Writer) {
@@ -120,17 +121,17 @@ func (r budgetResult) text(w io.Writer) {
 	if r.Tenant != "" {
 		whose = "tenant " + printable(r.Tenant)
 	}
-	fmt.Fprintf(w, "models of %s may cost %s a day; on %s %s is spent or reserved\n", whose, r.Daily, r.Day, r.Spent)
+	fmt.Fprintf(w, "daily budget for models of %s: %s; spent or reserved on %s: %s\n", whose, r.Daily, r.Day, r.Spent)
 }
 
 func (a *app) modelsCommand() *cobra.Command {
 	var w where
 	cmd := &cobra.Command{
 		Use:   "models",
-		Short: "Show what models cost",
-		Long: `Show the host's table of models: what a million tokens cost, in dollars. A model that
-needs a secret must be in it, or its agent must say its price. Versions of a model with a
-date, and its latest, cost what it does.`,
+		Short: "Show the prices of models",
+		Long: `Show the host's table of models with prices in dollars per million tokens. A model that
+needs a secret must be in the table, or its agent must state a price. An entry also applies
+to versions of the model, such as NAME-20260401 and NAME-latest.`,
 		Example: "  vacancy models\n  vacancy models --json > models.json\n  vacancy models set models.json",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -154,14 +155,14 @@ func (a *app) modelsSetCommand() *cobra.Command {
 		Use:   "set FILE",
 		Short: "Replace the table of models",
 		Long: `Replace the host's table of models by a file in the form of "vacancy models --json", with
-prices in micro-dollars a million tokens. It is the next version; rows of calls say by
-which version they were paid.`,
+prices in micro-dollars per million tokens. Versions are numbered; the rows of calls name
+the version that priced them.`,
 		Example: "  vacancy models set models.json",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := os.ReadFile(args[0])
 			if err != nil {
-				return problem.Wrap(problem.NotFound, err, "%s cannot be read", args[0])
+				return problem.Wrap(problem.NotFound, err, "read %s", args[0])
 			}
 			if _, err := models.Parse(file); err != nil {
 				return problem.Within(problem.Usage, args[0], err)
@@ -179,11 +180,11 @@ which version they were paid.`,
 	return cmd
 }
 
-// modelsResult is a version of the table of models.
+// modelsResult is the result of models and models set.
 type modelsResult models.Table
 
 func (r modelsResult) text(w io.Writer) {
-	fmt.Fprintf(w, "version %d, dollars a million tokens\n%-12s %-28s %8s %8s %8s  %s\n", r.Version, "provider", "model", "in", "out", "cached", "tier")
+	fmt.Fprintf(w, "version %d, dollars per million tokens\n%-12s %-28s %8s %8s %8s  %s\n", r.Version, "provider", "model", "in", "out", "cached", "tier")
 	for _, m := range r.Models {
 		fmt.Fprintf(w, "%-12s %-28s %8s %8s %8s  %s\n", printable(m.Provider), printable(m.Name), m.In, m.Out, m.Cached, printable(string(m.Tier)))
 	}

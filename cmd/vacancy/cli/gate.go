@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -30,33 +29,21 @@ sibling.`,
 	return cmd
 }
 
-func tenantFlag(fs *pflag.FlagSet, tenant *string) {
-	fs.StringVar(tenant, "tenant", "", "the policy of a tenant, instead of the host's")
-}
-
-// checkTenant refuses an empty --tenant: a script with an empty variable would
-// set the host's policy.
-func checkTenant(cmd *cobra.Command, tenant string) error {
-	if cmd.Flags().Changed("tenant") && tenant == "" {
-		return problem.New(problem.Usage, "--tenant: expected a tenant, got none; without it the policy is the host's")
-	}
-	return nil
-}
+const gateTenant = "the policy of a tenant, instead of the host's"
 
 func (a *app) gateShowCommand() *cobra.Command {
-	var w where
-	var tenant string
+	var f tenantFlags
 	cmd := &cobra.Command{
 		Use:     "show",
 		Short:   "Show the policy of the gate",
 		Example: "  vacancy gate show\n  vacancy gate show --tenant acme --json",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkTenant(cmd, tenant); err != nil {
+			if err := f.check(cmd); err != nil {
 				return err
 			}
-			return a.withAdmin(w, false, func(c *adminAPI) error {
-				p, err := c.Gate(cmd.Context(), tenant)
+			return a.withAdmin(f.where, false, func(c *adminAPI) error {
+				p, err := c.Gate(cmd.Context(), f.tenant)
 				if err != nil {
 					return err
 				}
@@ -64,14 +51,13 @@ func (a *app) gateShowCommand() *cobra.Command {
 			})
 		},
 	}
-	tenantFlag(cmd.Flags(), &tenant)
-	hostFlags(cmd.Flags(), &w)
+	f.add(cmd, gateTenant)
 	return cmd
 }
 
 func (a *app) gateSetCommand() *cobra.Command {
-	var w where
-	var tenant, mode, detector string
+	var f tenantFlags
+	var mode, detector string
 	var limit int
 	var threshold float64
 	cmd := &cobra.Command{
@@ -92,14 +78,14 @@ therefore refuses every child of a composite whose plan has no combining substra
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			fs := cmd.Flags()
-			if err := checkTenant(cmd, tenant); err != nil {
+			if err := f.check(cmd); err != nil {
 				return err
 			}
 			if !fs.Changed("limit") && !fs.Changed("threshold") && mode == "" && detector == "" {
 				return withHint(problem.New(problem.Usage, "nothing is given to set"), "vacancy gate show, or vacancy gate set --limit 5")
 			}
-			return a.withAdmin(w, false, func(c *adminAPI) error {
-				now, err := c.Gate(cmd.Context(), tenant)
+			return a.withAdmin(f.where, false, func(c *adminAPI) error {
+				now, err := c.Gate(cmd.Context(), f.tenant)
 				if err != nil {
 					return err
 				}
@@ -119,7 +105,7 @@ therefore refuses every child of a composite whose plan has no combining substra
 				if err := p.Check(); err != nil {
 					return err
 				}
-				set, err := c.SetGate(cmd.Context(), tenant, p)
+				set, err := c.SetGate(cmd.Context(), f.tenant, p)
 				if err != nil {
 					return err
 				}
@@ -132,8 +118,7 @@ therefore refuses every child of a composite whose plan has no combining substra
 	fs.Float64Var(&threshold, "threshold", 0, "the signal strength that refuses, from 0 to 1")
 	fs.StringVar(&mode, "mode", "", "default, strict or reference")
 	fs.StringVar(&detector, "detector", "", "observed, or zeros for none")
-	tenantFlag(fs, &tenant)
-	hostFlags(fs, &w)
+	f.add(cmd, gateTenant)
 	return cmd
 }
 

@@ -50,7 +50,7 @@ func (f *findFlags) query(words string) (discovery.Query, error) {
 	return q, nil
 }
 
-// microDollars parses the dollars of a flag.
+// microDollars parses a flag in dollars.
 func microDollars(flag, s string) (int64, error) {
 	m, err := models.ParseMoney(s)
 	if err != nil {

@@ -13,14 +13,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+const secretTenant = "the tenant whose vacants use the secrets (default: vacants without a tenant)"
+
 func (a *app) secretCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secret",
-		Short: "Keep the secrets that agents' servers ask for",
-		Long: `Keep what agents are known by at their servers, such as the API keys of providers of
-models. A secret is sealed at the host, sent only to the hosts that it is bound to, and
-never shown again. An agent has it by its name (secret: NAME in its file); models of
-anthropic, gemini, mistral and openai take that of their provider's name by themselves.`,
+		Short: "Manage the secrets of agents",
+		Long: `Manage the secrets of agents, such as the API keys of model providers. The host seals a
+secret, sends it only to the hosts that it is bound to, and never shows it again. An agent
+uses a secret by its name (secret: NAME in its file). Models of anthropic, gemini, mistral
+and openai use the secret with their provider's name by default.`,
 		Example: `  vacancy secret set anthropic < key.txt
   vacancy secret list`,
 		Args: arguments(0, 0),
@@ -30,40 +32,18 @@ anthropic, gemini, mistral and openai take that of their provider's name by them
 	return cmd
 }
 
-// tenantFlags are those of a command on what a tenant has.
-type tenantFlags struct {
-	where  where
-	tenant string
-}
-
-// ofTenants says what --tenant does to the commands on secrets.
-const ofTenants = "the secrets of a tenant's vacants, instead of those without a tenant"
-
-func (f *tenantFlags) add(cmd *cobra.Command, usage string) {
-	cmd.Flags().StringVar(&f.tenant, "tenant", "", usage)
-	hostFlags(cmd.Flags(), &f.where)
-}
-
-// check refuses an empty --tenant: a script with an empty variable would mean another
-// owner.
-func (f *tenantFlags) check(cmd *cobra.Command) error {
-	if cmd.Flags().Changed("tenant") && f.tenant == "" {
-		return problem.New(problem.Usage, "--tenant: expected a tenant, got none; leave it out for vacants without a tenant")
-	}
-	return nil
-}
-
 func (a *app) secretSetCommand() *cobra.Command {
 	var f tenantFlags
 	var hosts []string
 	cmd := &cobra.Command{
 		Use:   "set NAME < FILE",
-		Short: "Keep a secret, or replace it",
-		Long: `Keep a secret, or its next version. Its value is read from standard input: at most 2 KiB
-on one line. The old value is used for at most ten seconds more.
+		Short: "Create or replace a secret",
+		Long: `Create or replace a secret. The value is read from standard input: one line of at most
+2 KiB. Calls use the old value for at most ten more seconds.
 
---for binds it to a host, as api.example.com or 127.0.0.1:8080. A secret that is replaced
-keeps its hosts; one of a provider's name is bound to that provider's server.`,
+--for binds the secret to a host, such as api.example.com or 127.0.0.1:8080. Without --for
+the hosts of an existing secret are unchanged, and a new secret that has the name of a
+provider is bound to the provider's server.`,
 		Example: `  vacancy secret set anthropic < key.txt
   vacancy secret set weather --for agents.example.com < key.txt
   vacancy secret set openai --tenant acme < key.txt`,
@@ -88,16 +68,16 @@ keeps its hosts; one of a provider's name is bound to that provider's server.`,
 			})
 		},
 	}
-	cmd.Flags().StringArrayVar(&hosts, "for", nil, "a `HOST` that it may be sent to; may be repeated")
-	f.add(cmd, ofTenants)
+	cmd.Flags().StringArrayVar(&hosts, "for", nil, "a `HOST` that the secret may be sent to; may be repeated")
+	f.add(cmd, secretTenant)
 	return cmd
 }
 
-// secretValue is the value on standard input. Nobody types one: it would stay in the
-// terminal's window.
+// secretValue reads a value from standard input. A terminal is refused: the value would
+// remain visible.
 func (a *app) secretValue(command string) (string, error) {
 	if !a.piped {
-		return "", withHint(problem.New(problem.Usage, "the value of a secret is read from standard input, not typed"), "%s < FILE", command)
+		return "", withHint(problem.New(problem.Usage, "expected the value of the secret on standard input, not from a terminal"), "%s < FILE", command)
 	}
 	b, err := io.ReadAll(io.LimitReader(a.in, secrets.MaxValue+3))
 	if err != nil {
@@ -130,7 +110,7 @@ func (a *app) secretListCommand() *cobra.Command {
 			})
 		},
 	}
-	f.add(cmd, ofTenants)
+	f.add(cmd, secretTenant)
 	return cmd
 }
 
@@ -139,8 +119,8 @@ func (a *app) secretDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
 		Short: "Delete a secret",
-		Long: `Delete a secret. It is used for at most ten seconds more; then the calls of agents that
-name it fail until there is another.`,
+		Long: `Delete a secret. Calls use it for at most ten more seconds; afterwards the calls of its
+agents fail.`,
 		Example: "  vacancy secret delete anthropic",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -155,18 +135,18 @@ name it fail until there is another.`,
 			})
 		},
 	}
-	f.add(cmd, ofTenants)
+	f.add(cmd, secretTenant)
 	return cmd
 }
 
-// secretResult is a secret that was set.
+// secretResult is the result of secret set.
 type secretResult struct {
 	Tenant string `json:"tenant,omitempty"`
 	secrets.Info
 }
 
 func (r secretResult) text(w io.Writer) {
-	fmt.Fprintf(w, "secret %s%s, version %d, is kept for %s\n", printable(r.Name), ofTenant(r.Tenant), r.Version, printable(strings.Join(r.Hosts, ", ")))
+	fmt.Fprintf(w, "secret %s%s, version %d, is bound to %s\n", printable(r.Name), ofTenant(r.Tenant), r.Version, printable(strings.Join(r.Hosts, ", ")))
 }
 
 func ofTenant(tenant string) string {
@@ -184,11 +164,11 @@ func (r secretsResult) text(w io.Writer) {
 		return
 	}
 	for _, s := range r.Secrets {
-		fmt.Fprintf(w, "%-16s  version %d of %s, for %s\n", printable(s.Name), s.Version, s.Time.Format(time.RFC3339), printable(strings.Join(s.Hosts, ", ")))
+		fmt.Fprintf(w, "%-16s  version %d of %s, bound to %s\n", printable(s.Name), s.Version, s.Time.Format(time.RFC3339), printable(strings.Join(s.Hosts, ", ")))
 	}
 }
 
-// secretDeleted is a secret that was deleted.
+// secretDeleted is the result of secret delete.
 type secretDeleted struct {
 	Name    string `json:"name"`
 	Tenant  string `json:"tenant,omitempty"`

@@ -58,13 +58,14 @@ The host sends POST with Content-Type: application/json and these members:
 
 More members may come; ignore what you do not know. There is no key in it.
 
-An agent with a secret ("vacancy secret set NAME --for HOST", "secret: NAME" in its file) is
-sent a header with the time in seconds and a signature, by which it knows the host:
+If the agent has a secret ("vacancy secret set NAME --for HOST", "secret: NAME" in its
+file), the host signs each request:
 
     Vacancy-Signature: t=1790000000,v1=<64 hex digits>
 
-v1 is HMAC-SHA256, with the secret as its key, over t, a full stop and the body as it came.
-Refuse with 401 what is not signed so, or five minutes old.
+t is the Unix time. v1 is the HMAC-SHA256 of t, a full stop and the request body, with the
+secret as the key. Answer 401 if the signature is missing or wrong, or if t is more than
+five minutes off.
 
 The answer has status 200 and either
 
@@ -113,24 +114,24 @@ what its model is told.
 "vacancy update NAME --from FILE" makes its next version.
 
     description       what it can do; the vacant's capability, unless --capability is given
-    provider          anthropic, gemini, mistral, ollama, openai, http (a program), mcp, echo,
-                      and mock in "dev"; without one that whose models have such names, as
-                      claude-opus-4-6, else ollama, or openai if there is a base_url
-    base_url          of a model the server, such as http://127.0.0.1:8000/v1, if that is not
-                      the provider's own; of mcp too; of http the whole URL
+    provider          anthropic, gemini, mistral, ollama, openai, http (a program), mcp, echo, or
+                      mock in "dev" (default: openai with a base_url, else the provider of a
+                      known model name such as claude-opus-4-6, else ollama)
+    base_url          the server of a model or of mcp, such as http://127.0.0.1:8000/v1
+                      (default: the provider's); for http the whole URL
     model             the model's name; of mcp the tool that answers
-    tier              HIGH, MEDIUM or LOW, of the provider's models ("vacancy models"), instead of
-                      a model; with --substrate PROVIDER it may be alone, and MEDIUM if left out
-    secret            the secret that its server knows it by ("vacancy secret set"); anthropic,
-                      gemini, mistral and openai without a base_url take that of their name
+    tier              instead of a model: HIGH, MEDIUM (default) or LOW selects the provider's
+                      model from "vacancy models"; the provider may come from --substrate
+    secret            the name of the secret for the server ("vacancy secret set"); anthropic,
+                      gemini, mistral and openai without a base_url use their own name by default
     fallback_model    asked instead for a turn at which the model is overloaded or out of
                       order; without one the model is asked once more
-    budget            what a call may cost, in dollars, where the model costs money
-    daily_budget      what a day of UTC may cost, in dollars; $1 if there is none
-    price             dollars a million tokens as IN/OUT or IN/OUT/CACHED, instead of those of
-                      "vacancy models"; 0 for a server of your own that asks for a secret
-    max_tokens        how much the model may say in a turn; 1 to 1048576, and 8192 where it
-                      costs money and there is none
+    budget            the budget of a call in dollars, for a paid model
+    daily_budget      the budget of a UTC day in dollars, for a paid model (default 1)
+    price             dollars per million tokens as IN/OUT or IN/OUT/CACHED (default: as in
+                      "vacancy models"); 0 for a free server that requires a secret
+    max_tokens        how much the model may say in a turn; 1 to 1048576 (default: the server's,
+                      for a paid model 8192)
     max_turns         how often the model is asked in a call; 1 to 64, 16 if there is none
     timeout           seconds for a call, if that is less than the host gives
     effort            low, medium or high

@@ -88,10 +88,10 @@ type Config struct {
 //	GET  /v1/admin/vacants/{vacant}/graduation?position=  what has come of an attempt, of the last if none is named
 //	POST /v1/graduations                    as at the public handler
 //	GET  /v1/admin/gate?tenant=                   what graduations are judged by; PUT sets it
-//	GET  /v1/admin/secrets?tenant=                names, never values
-//	PUT  /v1/admin/secrets/{name}?tenant=         {"value", "hosts"}; DELETE deletes it
-//	GET  /v1/admin/models                         what models cost; PUT {"models"} makes the next version
-//	GET  /v1/admin/budgets?tenant=                for models of a day; PUT {"daily"} sets it
+//	GET  /v1/admin/secrets?tenant=                the secrets of agents, without values
+//	PUT  /v1/admin/secrets/{name}?tenant=         {"value", "hosts"}; also DELETE
+//	GET  /v1/admin/models                         prices of models; PUT {"models"} sets the next version
+//	GET  /v1/admin/budgets?tenant=                the daily budget for models; PUT {"daily"} sets it
 //	PUT  /v1/admin/listings/{vacant}      what the operator says of one that is registered
 //	POST /v1/admin/log/seal                       the registry's log, now
 //	GET  /v1/admin/host?challenge=                who the host is, and a proof of it
@@ -105,6 +105,9 @@ type Config struct {
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".
 func Handler(c Config) http.Handler {
 	d := &api{c}
+	gate := only(func() bool { return c.Gate != nil }, "this host has no gate")
+	secrets := only(func() bool { return c.Vacants.Secrets != nil }, "this host stores no secrets")
+	paid := only(func() bool { return c.Vacants.Spend != nil }, "this host has no paid models")
 	return d.guard(d.http().Mux(map[string]httpapi.Methods{
 		"/v1/admin/vacants":                               {http.MethodGet: d.list, http.MethodPost: d.create},
 		"/v1/admin/vacants/{vacant}/publish":              {http.MethodPost: d.publish},
@@ -126,13 +129,13 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/vacants/{vacant}/plan":                 {http.MethodGet: d.plan, http.MethodPut: d.setPlan},
 		"/v1/admin/vacants/{vacant}/agent":                {http.MethodGet: d.agent, http.MethodPut: d.setAgent},
 		"/v1/admin/vacants/{vacant}/graduation-signature": {http.MethodPost: d.signGraduation},
-		"/v1/admin/vacants/{vacant}/graduation":           {http.MethodGet: d.graduation},
+		"/v1/admin/vacants/{vacant}/graduation":           {http.MethodGet: gate(d.graduation)},
 		GraduationsPath:                                   {http.MethodPost: stream(c.Graduations)},
-		"/v1/admin/gate":                                  {http.MethodGet: d.policy, http.MethodPut: d.setPolicy},
-		"/v1/admin/secrets":                               {http.MethodGet: d.secrets},
-		"/v1/admin/secrets/{name}":                        {http.MethodPut: d.setSecret, http.MethodDelete: d.deleteSecret},
-		"/v1/admin/models":                                {http.MethodGet: d.models, http.MethodPut: d.setModels},
-		"/v1/admin/budgets":                               {http.MethodGet: d.budget, http.MethodPut: d.setBudget},
+		"/v1/admin/gate":                                  {http.MethodGet: gate(d.policy), http.MethodPut: gate(d.setPolicy)},
+		"/v1/admin/secrets":                               {http.MethodGet: secrets(d.secrets)},
+		"/v1/admin/secrets/{name}":                        {http.MethodPut: secrets(d.setSecret), http.MethodDelete: secrets(d.deleteSecret)},
+		"/v1/admin/models":                                {http.MethodGet: paid(d.models), http.MethodPut: paid(d.setModels)},
+		"/v1/admin/budgets":                               {http.MethodGet: paid(d.budget), http.MethodPut: paid(d.setBudget)},
 		"/v1/admin/host":                                  {http.MethodGet: d.host, http.MethodPut: d.setHost},
 		"/v1/admin/restored":                              {http.MethodPost: d.restored},
 		"/v1/admin/backup":                                {http.MethodPost: stream(c.Backup)},
@@ -166,6 +169,19 @@ func (d *api) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// only wraps handlers of routes that some hosts do not have. Where there is false,
+// requests are refused with NotFound and the reason.
+func only(there func() bool, reason string) func(httpapi.Handler) httpapi.Handler {
+	return func(h httpapi.Handler) httpapi.Handler {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			if !there() {
+				return problem.New(problem.NotFound, "%s", reason)
+			}
+			return h(w, r)
+		}
+	}
 }
 
 func stream(h http.Handler) httpapi.Handler {

@@ -81,13 +81,13 @@ func (d *api) setAgent(w http.ResponseWriter, r *http.Request) error {
 	return d.showAgent(w, r, &rec, 0)
 }
 
-// choose names the model of an agent that has a tier instead. a may be nil.
+// choose sets the model of an agent with a tier. a may be nil.
 func (d *api) choose(ctx context.Context, a *definition.Agent) error {
 	if a == nil || a.Tier == "" {
 		return nil
 	}
 	if d.Vacants.Models == nil {
-		return problem.Invalid("tier", "none, as this host has no table of models", string(a.Tier))
+		return problem.Invalid("tier", "a model, because this host has no table of models", string(a.Tier))
 	}
 	t, err := d.Vacants.Models.Current(ctx)
 	if err != nil {

@@ -12,11 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// models answers with the table of models in force.
+// models answers with the current table of models.
 func (d *api) models(w http.ResponseWriter, r *http.Request) error {
-	if d.Vacants.Models == nil {
-		return problem.New(problem.NotFound, "this host has no table of models")
-	}
 	t, err := d.Vacants.Models.Current(r.Context())
 	if err != nil {
 		return err
@@ -25,9 +22,6 @@ func (d *api) models(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) setModels(w http.ResponseWriter, r *http.Request) error {
-	if d.Vacants.Models == nil {
-		return problem.New(problem.NotFound, "this host has no table of models")
-	}
 	body, err := httpapi.Body(w, r, models.MaxTable)
 	if err != nil {
 		return err
@@ -42,12 +36,8 @@ func (d *api) setModels(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, t)
 }
 
-// budget answers with the budget of a tenant, or of the host, and what is spent of it
-// today.
+// budget answers with the budget of a tenant or of the host, and with its use today.
 func (d *api) budget(w http.ResponseWriter, r *http.Request) error {
-	if d.Vacants.Spend == nil {
-		return problem.New(problem.NotFound, "this host keeps no budgets")
-	}
 	b, err := d.Vacants.Spend.Budget(r.Context(), r.URL.Query().Get("tenant"))
 	if err != nil {
 		return err
@@ -56,9 +46,6 @@ func (d *api) budget(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) setBudget(w http.ResponseWriter, r *http.Request) error {
-	if d.Vacants.Spend == nil {
-		return problem.New(problem.NotFound, "this host keeps no budgets")
-	}
 	body, err := readBody(w, r)
 	if err != nil {
 		return err
@@ -85,22 +72,22 @@ func (d *api) setBudget(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, b)
 }
 
-// Models returns the table of models in force.
+// Models returns the current table of models.
 func (c *Client) Models(ctx context.Context) (t models.Table, err error) {
 	return t, c.do(ctx, http.MethodGet, "/v1/admin/models", nil, &t)
 }
 
-// SetModels makes the next version of the table of models.
+// SetModels sets the next version of the table of models.
 func (c *Client) SetModels(ctx context.Context, table []byte) (t models.Table, err error) {
 	return t, c.do(ctx, http.MethodPut, "/v1/admin/models", table, &t)
 }
 
-// Budget returns the budget for models of a tenant, or of the host for "".
+// Budget returns the daily budget for models of a tenant, or for "" of the host.
 func (c *Client) Budget(ctx context.Context, tenant string) (b spend.Budget, err error) {
 	return b, c.do(ctx, http.MethodGet, budgetPath(tenant), nil, &b)
 }
 
-// SetBudget sets the budget for models of a tenant.
+// SetBudget sets the daily budget for models of a tenant.
 func (c *Client) SetBudget(ctx context.Context, tenant string, daily models.Money) (b spend.Budget, err error) {
 	body := struct {
 		Daily models.Money `json:"daily"`

@@ -100,9 +100,6 @@ func id(d *canon.Decoder, field string) (identity.ID, error) {
 // graduation answers with an attempt of a child and all its evidence: the
 // latest, or the one at ?position=.
 func (d *api) graduation(w http.ResponseWriter, r *http.Request) error {
-	if d.Gate == nil {
-		return problem.New(problem.NotFound, "this host has no gate")
-	}
 	position, err := number(r.URL.Query(), "position", 0)
 	if err != nil {
 		return err
@@ -138,9 +135,6 @@ func (d *api) childOf(r *http.Request) (identity.ID, error) {
 }
 
 func (d *api) policy(w http.ResponseWriter, r *http.Request) error {
-	if d.Gate == nil {
-		return problem.New(problem.NotFound, "this host has no gate")
-	}
 	tenant := r.URL.Query().Get("tenant")
 	p, from, err := d.Gate.Policy(r.Context(), tenant)
 	if err != nil {
@@ -151,9 +145,6 @@ func (d *api) policy(w http.ResponseWriter, r *http.Request) error {
 
 // setPolicy sets the policy of a tenant (?tenant=) or of the host.
 func (d *api) setPolicy(w http.ResponseWriter, r *http.Request) error {
-	if d.Gate == nil {
-		return problem.New(problem.NotFound, "this host has no gate")
-	}
 	body, err := readBody(w, r)
 	if err != nil {
 		return err

@@ -13,37 +13,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Secrets are those of a tenant, without their values.
+// Secrets lists the secrets of a tenant without their values.
 type Secrets struct {
 	Tenant  string         `json:"tenant,omitempty"`
 	Secrets []secrets.Info `json:"secrets"`
 }
 
-// SecretSetting is the body of a secret's next version. Without Hosts they stay, and a
-// first version must be of a provider's name.
+// SecretSetting is the next version of a secret. Without Hosts the hosts are unchanged; a
+// new secret without Hosts must have the name of a provider.
 type SecretSetting struct {
 	Value string   `json:"value"`
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// Format prints the hosts alone, whatever the verb.
+// Format prints only the hosts for every verb.
 func (s SecretSetting) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "a secret for %q", s.Hosts) }
 
-// kept are the host's secrets.
-func (d *api) kept() (*secrets.Secrets, error) {
-	if d.Vacants.Secrets == nil {
-		return nil, problem.New(problem.NotFound, "this host keeps no secrets")
-	}
-	return d.Vacants.Secrets, nil
-}
-
 func (d *api) secrets(w http.ResponseWriter, r *http.Request) error {
-	kept, err := d.kept()
-	if err != nil {
-		return err
-	}
 	all := Secrets{Tenant: r.URL.Query().Get("tenant"), Secrets: []secrets.Info{}}
-	some, err := kept.List(r.Context(), all.Tenant)
+	some, err := d.Vacants.Secrets.List(r.Context(), all.Tenant)
 	if err != nil {
 		return err
 	}
@@ -52,10 +40,6 @@ func (d *api) secrets(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) setSecret(w http.ResponseWriter, r *http.Request) error {
-	kept, err := d.kept()
-	if err != nil {
-		return err
-	}
 	body, err := httpapi.Body(w, r, 64<<10)
 	if err != nil {
 		return err
@@ -67,14 +51,14 @@ func (d *api) setSecret(w http.ResponseWriter, r *http.Request) error {
 	}
 	value := []byte(s.Value)
 	defer clear(value)
-	info, err := kept.Set(r.Context(), r.URL.Query().Get("tenant"), r.PathValue("name"), s.Hosts, value)
+	info, err := d.Vacants.Secrets.Set(r.Context(), r.URL.Query().Get("tenant"), r.PathValue("name"), s.Hosts, value)
 	if err != nil {
 		return err
 	}
 	return httpapi.Answer(w, http.StatusOK, info)
 }
 
-// readSecret's errors quote nothing of the value.
+// readSecret returns errors that do not contain the value.
 func readSecret(body []byte) (s SecretSetting, err error) {
 	d := canon.NewDecoder(body, limits())
 	err = d.Document(func(key string) (err error) {
@@ -108,23 +92,19 @@ func (d *api) deleteSecret(w http.ResponseWriter, r *http.Request) error {
 	if err := noBody(r); err != nil {
 		return err
 	}
-	kept, err := d.kept()
-	if err != nil {
-		return err
-	}
-	if err := kept.Delete(r.Context(), r.URL.Query().Get("tenant"), r.PathValue("name")); err != nil {
+	if err := d.Vacants.Secrets.Delete(r.Context(), r.URL.Query().Get("tenant"), r.PathValue("name")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// Secrets lists the secrets of a tenant; "": of no tenant.
+// Secrets lists the secrets of a tenant; "" means no tenant.
 func (c *Client) Secrets(ctx context.Context, tenant string) (out Secrets, err error) {
 	return out, c.do(ctx, http.MethodGet, secretPath(tenant, ""), nil, &out)
 }
 
-// SetSecret keeps a secret, or its next version.
+// SetSecret sets the next version of a secret.
 func (c *Client) SetSecret(ctx context.Context, tenant, name string, s SecretSetting) (out secrets.Info, err error) {
 	return out, c.put(ctx, http.MethodPut, secretPath(tenant, name), s, &out)
 }

@@ -228,9 +228,10 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	}
 	docs, next, err := p.Source.Docs(r.Context(), list, int(limit), q["cursor"])
 	page := DocsPage{Docs: make([]Doc, len(docs)), Next: next}
+	_, isSpend := spend.ParseVacantDays(list)
+	keysOnly := list != vacants.Names() && !isSpend
 	for i := range docs {
-		_, isSpend := spend.ParseVacantDays(list)
-		if page.Docs[i] = docOf(&docs[i]); list != vacants.Names() && !isSpend {
+		if page.Docs[i] = docOf(&docs[i]); keysOnly {
 			// A registration may be large, so each document is read by itself.
 			page.Docs[i] = Doc{Partition: docs[i].Key.Partition, Sort: docs[i].Key.Sort, Version: docs[i].Version, Index: docs[i].Index.Sort}
 		}

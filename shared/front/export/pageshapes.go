@@ -60,7 +60,7 @@ const (
 	ListRegistry = "registry" // keys of registrations, ordered by last change
 	ListRevoked  = "revoked"  // keys of revocations
 	ListChildren = "children" // keys of the edges from the parent in of
-	ListSpend    = "spend"    // days of the vacant in of, with what it spent
+	ListSpend    = "spend"    // daily totals of the vacant in of
 )
 
 // DocPage is a document, or a description of its damage.

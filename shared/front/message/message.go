@@ -175,7 +175,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		write(w, http.StatusOK, envelope.AppendResponse(nil, req.ID, o.Reply))
 	} else {
 		if o.Problem.Kind == problem.BudgetSpent {
-			w.Header().Set("Retry-After", strconv.Itoa(secondsOfToday(d.Now())))
+			w.Header().Set("Retry-After", strconv.Itoa(secondsUntilMidnightUTC(d.Now())))
 		}
 		outcome(w, &o, appendDetail(nil, o.Problem))
 	}
@@ -340,7 +340,7 @@ func (d *api) line(r *http.Request, what string, began time.Time, status int, p 
 		if status >= 500 {
 			level = slog.LevelError
 		}
-		if status >= 500 || p.Kind == problem.BudgetSpent { // what is the operator's to mend
+		if status >= 500 || p.Kind == problem.BudgetSpent { // operators need the cause
 			more = append(more, slog.String("cause", p.Error()))
 		}
 	}

@@ -18,9 +18,8 @@ const (
 	busyAfter  = "5"
 )
 
-// secondsOfToday is how many seconds are left of the day in UTC, when budgets begin
-// again.
-func secondsOfToday(now time.Time) int {
+// secondsUntilMidnightUTC is the Retry-After of a spent budget, rounded up.
+func secondsUntilMidnightUTC(now time.Time) int {
 	return int(now.UTC().Truncate(24*time.Hour).Add(24*time.Hour).Sub(now)/time.Second) + 1
 }
 

@@ -58,7 +58,7 @@ func TestMembersOfAnOutcome(t *testing.T) {
 	}
 }
 
-func TestADayEndsAtMidnightInUTC(t *testing.T) {
+func TestSecondsUntilMidnightUTC(t *testing.T) {
 	tokyo := time.FixedZone("JST", 9*3600)
 	for at, want := range map[time.Time]int{
 		time.Date(2026, 5, 6, 23, 59, 59, 0, time.UTC):   2,
@@ -66,8 +66,8 @@ func TestADayEndsAtMidnightInUTC(t *testing.T) {
 		time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC):      86401,
 		time.Date(2026, 5, 7, 1, 0, 0, 0, tokyo):         8*3600 + 1,
 	} {
-		if got := secondsOfToday(at); got != want {
-			t.Errorf("secondsOfToday(%v) = %d, want %d", at, got, want)
+		if got := secondsUntilMidnightUTC(at); got != want {
+			t.Errorf("secondsUntilMidnightUTC(%v) = %d, want %d", at, got, want)
 		}
 	}
 }

@@ -42,10 +42,10 @@ type Config struct {
 	AllowLoopback bool
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
-	// Models makes the substrates that send requests as their vacants; nil: none, and
-	// the host keeps no secrets and no budgets for them.
+	// Models returns the substrates that send requests as their vacants. If nil, there
+	// are none, and the host has no secrets and no paid models.
 	Models func(*outbound.Client) substrate.Kinds
-	// ModelBudget is what the models of vacants without a tenant may cost in a day.
+	// ModelBudget is the daily budget for the models of vacants without a tenant.
 	ModelBudget models.Money
 	// Servers opens the MCP servers of agents; nil: this host reaches none.
 	Servers func(*outbound.Client) loop.Servers
@@ -112,12 +112,12 @@ func (h Config) Open() (*Server, error) {
 	if h.Models != nil {
 		maps.Copy(kinds, h.Models(client))
 	}
-	var kept *secrets.Secrets
-	var spent *spend.Spend
+	var agentSecrets *secrets.Secrets
+	var spending *spend.Spend
 	var tables *models.Tables
 	if h.Models != nil {
-		kept = secrets.New(h.Store, h.Vault, h.Now, h.Rand)
-		spent = spend.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Now, h.ModelBudget)
+		agentSecrets = secrets.New(h.Store, h.Vault, h.Now, h.Rand)
+		spending = spend.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Now, h.ModelBudget)
 		tables = models.NewTables(h.Store, h.Now, h.Rand)
 	}
 	var servers loop.Servers
@@ -130,7 +130,7 @@ func (h Config) Open() (*Server, error) {
 		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
 			return composites.Answer(ctx, v, calls, q)
 		},
-		Servers: servers, Secrets: kept, Spend: spent, Models: tables,
+		Servers: servers, Secrets: agentSecrets, Spend: spending, Models: tables,
 		VacantTools: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
 			return composites.VacantTools(ctx, v, calls, asker, asked)
 		},

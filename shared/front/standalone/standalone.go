@@ -77,8 +77,8 @@ type Config struct {
 	WrapStore func(store.Store) store.Store
 	// Work bounds the answer to a call; 0: call.DefaultWork.
 	Work time.Duration
-	// ModelBudget is what the models of vacants without a tenant may cost in a day;
-	// 0: none that costs money answers.
+	// ModelBudget is the daily budget for the models of vacants without a tenant; 0
+	// refuses calls of their paid models.
 	ModelBudget models.Money
 	Version     string // of Vacancy, for GET /v1/admin/host
 	Log         *slog.Logger
@@ -146,7 +146,7 @@ func Open(c Config) (*Host, error) {
 	return host, nil
 }
 
-// kinds are the substrates that a host on one machine offers besides.
+// kinds returns the substrates that send requests.
 func kinds(client *outbound.Client) substrate.Kinds {
 	all := substrate.Kinds{}
 	for _, some := range []substrate.Kinds{anthropic.Kinds(client), gemini.Kinds(client), mcp.Kinds(client), openai.Kinds(client)} {

@@ -58,8 +58,8 @@ var errGoexit = errors.New("behaviour ended its goroutine")
 // discarded.
 func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage, error) {
 	used := &meter{}
-	// A call within a call has its own of both.
-	ctx = context.WithValue(context.WithValue(ctx, meterKey{}, used), feedKey{}, r.feed)
+	// Both are set even if nil: a nested call must not use those of the outer call.
+	ctx = context.WithValue(context.WithValue(ctx, meterKey{}, used), reporterKey{}, r.reporter)
 	msg, err := h.behaveWithin(ctx, r)
 	return msg, used.noted(), err
 }

@@ -37,8 +37,9 @@ type Vacant struct {
 	// Ready opens the key that Signer signs with, which may fail and may cost
 	// money. It is called after the caller's signature is verified and before
 	// the call is accepted: a host that cannot reach its keys answers 503
-	// instead of accepting a call it could only void, and one whose budget of the
-	// day is spent 429 (problem.BudgetSpent). nil: the Signer is always ready.
+	// instead of accepting a call it could only void. The error is of kind
+	// problem.BudgetSpent if the vacant's budget of the day is spent; the call is then
+	// refused with 429. nil: the Signer is always ready.
 	Ready func(context.Context) error
 	// Parent is nil unless the vacant is a child. Closed means that the child's
 	// manifest admits only its parent and siblings; everybody else is told that
@@ -244,7 +245,7 @@ type request struct {
 	env         *envelope.Envelope
 	hash        identity.Hash
 	needsSigner bool // an accepted call must be signed by the vacant
-	feed        *feed
+	reporter    *reporter
 	facts
 	out Outcome
 }

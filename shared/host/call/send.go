@@ -17,16 +17,16 @@ import (
 // Send handles a call: steps 2 to 10 of the package doc. route is the id in the
 // request's path, zero on the host route.
 func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
-	return h.SendTo(ctx, route, e, nil)
+	return h.SendWithSink(ctx, route, e, nil)
 }
 
-// SendTo is Send whose progress s is told; nil: nobody.
-func (h *Host) SendTo(ctx context.Context, route identity.ID, e *envelope.Envelope, s Sink) Outcome {
+// SendWithSink is Send with a Sink for the progress; nil for none.
+func (h *Host) SendWithSink(ctx context.Context, route identity.ID, e *envelope.Envelope, s Sink) Outcome {
 	ctx, cancel := h.detach(ctx)
 	defer cancel()
 	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e, needsSigner: true}, tips{}
 	if s != nil {
-		r.feed = &feed{sink: s}
+		r.reporter = &reporter{sink: s}
 	}
 	fresh, err := h.verifyAndFetch(ctx, route, &r, &v, true)
 	if err != nil {
@@ -45,7 +45,7 @@ func (h *Host) SendTo(ctx context.Context, route identity.ID, e *envelope.Envelo
 		return r.out.refuse(err)
 	}
 	out := h.execute(ctx, &r, row, v.rsp)
-	r.feed.tell(Ended{out}, true)
+	r.reporter.report(Ended{out}, true)
 	return out
 }
 

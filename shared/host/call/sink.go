@@ -6,58 +6,56 @@ import (
 	"time"
 )
 
-// Sink is told of a call what happens between its accept and its decision: Provisional
-// pieces, each before the next one arrives, and in the end, once, Ended. Of a call that
-// is refused it is told nothing. A Sink that takes longer than sinkPatience for one
-// Progress, or panics, is told nothing more; the call goes on. Calls of a Sink do not
-// overlap.
+// Sink receives the progress of a call: Provisional events between its accept and its
+// decision, each before the agent produces the next one, and then one Ended. A refused
+// call has no progress. The calls of a Sink do not overlap. A Sink that panics or takes
+// longer than sinkTimeout is not called again; the call continues.
 type Sink func(Progress)
 
 // Progress is Provisional or Ended.
 type Progress interface{ progress() }
 
-// Provisional is a piece of what the vacant's agent does. Nothing is signed or stored of
-// it, and the call may still fail. One member is set.
+// Provisional is an event of the vacant's agent. It is neither signed nor stored, and the
+// call may still fail. Exactly one field is set.
 type Provisional struct {
-	Text    string // of the answer
+	Text    string // a part of the answer
 	Thought string
-	Tool    string // the name of a tool that is called
-	Usage   *Usage // so far
+	Tool    string // the name of a tool that the agent calls
+	Usage   *Usage // the usage so far
 }
 
-// Ended is what Send returns: the signed reply, which is stored, or why there is none.
+// Ended is the result of Send: the reply, signed and stored, or the failure.
 type Ended struct{ Outcome Outcome }
 
 func (Provisional) progress() {}
 func (Ended) progress()       {}
 
-// sinkPatience is how long a call waits for its Sink.
-const sinkPatience = time.Second
+// sinkTimeout bounds how long a call waits for its Sink.
+const sinkTimeout = time.Second
 
-// feed tells a Sink. A nil feed tells nobody.
-type feed struct {
+// reporter calls the Sink of one call. A nil reporter does nothing.
+type reporter struct {
 	mu   sync.Mutex
-	sink Sink // nil: told nothing more
+	sink Sink // nil after the end, or if the Sink failed
 }
 
-type feedKey struct{}
+type reporterKey struct{}
 
-// Show tells the Sink of the call whose behaviour has this context. Elsewhere, and after
-// the call is decided, it does nothing.
-func Show(ctx context.Context, p Provisional) {
-	f, _ := ctx.Value(feedKey{}).(*feed)
-	f.tell(p, false)
+// Report reports an event to the Sink of the call that ctx belongs to. Without a Sink,
+// and after the call was decided, Report does nothing.
+func Report(ctx context.Context, p Provisional) {
+	f, _ := ctx.Value(reporterKey{}).(*reporter)
+	f.report(p, false)
 }
 
-// IsWatched reports whether the call whose behaviour has this context has a Sink.
-func IsWatched(ctx context.Context) bool {
-	f, _ := ctx.Value(feedKey{}).(*feed)
+// HasSink reports whether the call that ctx belongs to has a Sink.
+func HasSink(ctx context.Context) bool {
+	f, _ := ctx.Value(reporterKey{}).(*reporter)
 	return f != nil
 }
 
-// tell tells the Sink, for the last time if p is the end, and returns when it has taken
-// p or is dropped.
-func (f *feed) tell(p Progress, end bool) {
+// report returns when the Sink has returned or failed. end marks the last event.
+func (f *reporter) report(p Progress, end bool) {
 	if f == nil {
 		return
 	}
@@ -70,24 +68,24 @@ func (f *feed) tell(p Progress, end bool) {
 	if end {
 		f.sink = nil
 	}
-	taken := make(chan bool, 1)
+	returned := make(chan bool, 1)
 	go func() {
 		ok := false
 		defer func() {
-			_ = recover() // the call goes on
-			taken <- ok
+			_ = recover() // the call must continue
+			returned <- ok
 		}()
 		sink(p)
 		ok = true
 	}()
-	late := time.NewTimer(sinkPatience)
-	defer late.Stop()
+	timeout := time.NewTimer(sinkTimeout)
+	defer timeout.Stop()
 	select {
-	case ok := <-taken:
+	case ok := <-returned:
 		if ok {
 			return
 		}
-	case <-late.C:
+	case <-timeout.C:
 	}
 	f.sink = nil
 }

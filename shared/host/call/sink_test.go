@@ -26,7 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// events answers with events, and an error at the end of some.
+// events is a substrate that produces events, pauses and errors.
 type events []any
 
 func (all events) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrate.Event, error] {
@@ -50,7 +50,7 @@ func (all events) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[subs
 	}
 }
 
-// watched is a host whose vacant answers with events, and a call to it.
+// watched returns a host whose vacant answers with a substrate, and a call to the vacant.
 func watched(t *testing.T, of substrate.Substrate) (*call.Host, store.Store, *envelope.Envelope) {
 	t.Helper()
 	vacant, caller := newKey(t), newKey(t)
@@ -71,7 +71,7 @@ func watched(t *testing.T, of substrate.Substrate) (*call.Host, store.Store, *en
 	return host, s, e
 }
 
-// notes is a sink that writes down what it is told.
+// notes is a sink that records its calls.
 type notes struct {
 	mu  sync.Mutex
 	all []string
@@ -105,7 +105,7 @@ func told(p call.Progress) string {
 	return "?"
 }
 
-func TestASinkIsToldWhatHappensAndHowItEnds(t *testing.T) {
+func TestSinkReceivesEventsAndTheOutcome(t *testing.T) {
 	failed := problem.New(problem.SubstrateBusy, "no")
 	for name, tt := range map[string]struct {
 		events events
@@ -118,7 +118,7 @@ func TestASinkIsToldWhatHappensAndHowItEnds(t *testing.T) {
 	} {
 		host, s, e := watched(t, tt.events)
 		var n notes
-		out := host.SendTo(t.Context(), identity.ID{}, e, func(p call.Progress) {
+		out := host.SendWithSink(t.Context(), identity.ID{}, e, func(p call.Progress) {
 			row, err := s.Tip(t.Context(), call.Pair{Caller: e.From, Vacant: e.To}.Responses())
 			if _, end := p.(call.Ended); err != nil || end != (row.Position == 1) {
 				t.Errorf("%s: %s is told with %d answers stored, %v", name, told(p), row.Position, err)
@@ -128,23 +128,22 @@ func TestASinkIsToldWhatHappensAndHowItEnds(t *testing.T) {
 		if diff := cmp.Diff(tt.want, n.read()); diff != "" {
 			t.Errorf("%s: told (-want +got):\n%s", name, diff)
 		}
-		if again := host.SendTo(t.Context(), identity.ID{}, e, func(p call.Progress) { t.Errorf("%s: a resend tells %s", name, told(p)) }); again.State != out.State && again.State != call.Answered {
+		if again := host.SendWithSink(t.Context(), identity.ID{}, e, func(p call.Progress) { t.Errorf("%s: a resend tells %s", name, told(p)) }); again.State != out.State && again.State != call.Answered {
 			t.Errorf("%s: a resend is %s", name, again.State)
 		}
 	}
 }
 
-// Each piece is told before the next one is taken from the model.
-func TestASinkIsToldEachPieceBeforeTheNext(t *testing.T) {
+func TestSinkReceivesEachEventBeforeTheNextIsProduced(t *testing.T) {
 	n := notes{}
 	host, _, e := watched(t, pulls{&n})
-	host.SendTo(t.Context(), identity.ID{}, e, n.take)
+	host.SendWithSink(t.Context(), identity.ID{}, e, n.take)
 	if diff := cmp.Diff([]string{"pull", "1", "pull", "2", "pull", "signed 12"}, n.read()); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 }
 
-// pulls notes when it is asked for its next event.
+// pulls records when its consumer requests the next event.
 type pulls struct{ n *notes }
 
 func (p pulls) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Event, error] {
@@ -158,8 +157,7 @@ func (p pulls) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Eve
 	}
 }
 
-// A sink that hangs or panics is dropped, and the call ends as it would.
-func TestASinkThatFailsIsDropped(t *testing.T) {
+func TestAFailedSinkIsNotCalledAgain(t *testing.T) {
 	for name, fail := range map[string]func(){
 		"hangs":  func() { time.Sleep(time.Hour) },
 		"panics": func() { panic("no") },
@@ -168,7 +166,7 @@ func TestASinkThatFailsIsDropped(t *testing.T) {
 			host, _, e := watched(t, events{substrate.Text("a"), substrate.Text("b"), substrate.Text("c"), substrate.Stop})
 			var n notes
 			began := time.Now()
-			out := host.SendTo(t.Context(), identity.ID{}, e, func(p call.Progress) {
+			out := host.SendWithSink(t.Context(), identity.ID{}, e, func(p call.Progress) {
 				n.take(p)
 				if told(p) == "b" {
 					fail()
@@ -185,14 +183,14 @@ func TestASinkThatFailsIsDropped(t *testing.T) {
 	}
 }
 
-// A behaviour that ignores its deadline tells nothing after the void.
-func TestNothingIsToldAfterTheEnd(t *testing.T) {
+// The behaviour ignores its deadline and produces an event after the void.
+func TestSinkReceivesNothingAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host, _, e := watched(t, stubborn{})
 		var n notes
-		out := host.SendTo(t.Context(), identity.ID{}, e, n.take)
+		out := host.SendWithSink(t.Context(), identity.ID{}, e, n.take)
 		if out.State != call.Unanswered || !problem.Is(out.Problem, problem.Deadline) {
-			t.Errorf("SendTo() = %s %v", out.State, out.Problem)
+			t.Errorf("SendWithSink() = %s %v", out.State, out.Problem)
 		}
 		time.Sleep(time.Hour)
 		if diff := cmp.Diff([]string{"early", "unanswered deadline"}, n.read()); diff != "" {
@@ -201,7 +199,7 @@ func TestNothingIsToldAfterTheEnd(t *testing.T) {
 	})
 }
 
-// stubborn says something long after its deadline.
+// stubborn produces an event long after the deadline.
 type stubborn struct{}
 
 func (stubborn) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Event, error] {
@@ -215,10 +213,10 @@ func (stubborn) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Ev
 	}
 }
 
-func TestARefusedCallTellsNothing(t *testing.T) {
+func TestARefusedCallHasNoProgress(t *testing.T) {
 	host, _, e := watched(t, events{substrate.Stop})
 	e.Seq = 5
-	out := host.SendTo(t.Context(), identity.ID{}, e, func(p call.Progress) { t.Errorf("told %s", told(p)) })
+	out := host.SendWithSink(t.Context(), identity.ID{}, e, func(p call.Progress) { t.Errorf("told %s", told(p)) })
 	if out.Problem == nil {
 		t.Error("a call with a broken signature is answered")
 	}

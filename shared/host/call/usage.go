@@ -21,8 +21,8 @@ type Usage struct {
 	// Unreported is how many turns the provider said nothing of.
 	Unreported uint64 `json:"unreported"`
 	Cost       uint64 `json:"cost"` // micro-dollars
-	// Prices is the version of the host's table of models by which it cost that; 0: it
-	// cost nothing, or what its agent says.
+	// Prices is the version of the host's table of models that Cost is based on; 0 if
+	// the call was free, or if the agent states its price.
 	Prices uint64 `json:"price_version"`
 }
 
@@ -62,7 +62,7 @@ func (u *Usage) numbers() []*uint64 {
 	return []*uint64{&u.In, &u.Out, &u.Cached, &u.Turns, &u.Tools, &u.Agent, &u.Unreported, &u.Cost, &u.Prices}
 }
 
-// freeNumbers is how many of them a row has of what cost nothing.
+// freeNumbers is the number of numbers in a row without Cost and Prices.
 const freeNumbers = 7
 
 // appendUsage appends the number of numbers, the numbers, and a byte of flags.

@@ -58,7 +58,8 @@ func (t *crossCheck) add(said []byte) {
 type family struct{ parent, child [crossCheckKinds]crossCheck }
 
 // inferenceCount counts the answers of a vacant's model, their entries, and the versions of
-// its agent as far as rows needed to know them. cost is that of its rows in micro-dollars.
+// its agent as far as rows needed to know them. cost is the cost of its rows in
+// micro-dollars.
 type inferenceCount struct{ answers, entries, versions, cost uint64 }
 
 // kinship collects from logbooks what is compared between parent and child, and with
@@ -155,44 +156,54 @@ func (k *kinship) of(id identity.ID) *inferenceCount {
 	return t
 }
 
-// spent checks that what the rows of a vacant cost was counted against its budgets. More
-// may have been: what a call that crashed had reserved is spent.
-func (r *run) spent(ctx context.Context, id identity.ID, cost uint64) error {
-	counted := uint64(0)
-	all := spend.VacantDays(id)
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := r.Source.Docs(ctx, all, store.MaxPage, cursor)
+// spending checks that the daily totals of each vacant cover the cost of its rows. The
+// totals may be higher: the reservation of a crashed call remains spent.
+func (r *run) spending(ctx context.Context) error {
+	for _, id := range r.kin.counted() {
+		cost := r.kin.inferenceCounts[id].cost
+		if cost == 0 {
+			continue
+		}
+		total, err := r.totals(ctx, id)
 		if err != nil {
 			return err
 		}
-		for _, d := range page {
-			counted += uint64(max(d.Number, 0))
-			if err := spend.CheckDay(d); err != nil {
-				if err := r.broken(d.Key, Spend, "what the vacant has spent on a day", err); err != nil {
-					return err
-				}
-			}
+		if total < cost {
+			r.found(inDocument(store.Key{Partition: spend.VacantDays(id).Partition}, Spend, fmt.Sprintf("at least %s, the cost of the vacant's rows", models.Money(cost)), models.Money(total).String()))
 		}
-		cursor = next
-	}
-	if counted < cost {
-		r.found(inDocument(store.Key{Partition: all.Partition}, Spend, fmt.Sprintf("the %s that the vacant's calls cost", models.Money(cost)), models.Money(counted).String()))
 	}
 	return nil
 }
 
-// inferences checks what was counted of models. There is an entry for each answer of a
-// model, and there may be
-// more entries: one is signed before its answer is stored.
-func (r *run) inferences(ctx context.Context) error {
-	byID := func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) }
-	for _, id := range slices.SortedFunc(maps.Keys(r.kin.inferenceCounts), byID) {
-		t := r.kin.inferenceCounts[id]
-		if t.cost > 0 {
-			if err := r.spent(ctx, id, t.cost); err != nil {
-				return err
+// totals returns the sum of a vacant's daily totals in micro-dollars.
+func (r *run) totals(ctx context.Context, id identity.ID) (sum uint64, err error) {
+	for cursor, more := "", true; more; more = cursor != "" {
+		var page []store.Doc
+		if page, cursor, err = r.Source.Docs(ctx, spend.VacantDays(id), store.MaxPage, cursor); err != nil {
+			return 0, err
+		}
+		for _, d := range page {
+			sum += uint64(max(d.Number, 0))
+			if err := spend.CheckDay(d); err != nil {
+				if err := r.broken(d.Key, Spend, "the total of a vacant's day", err); err != nil {
+					return 0, err
+				}
 			}
 		}
+	}
+	return sum, nil
+}
+
+// counted returns the vacants with an inferenceCount, ordered by id.
+func (k *kinship) counted() []identity.ID {
+	return slices.SortedFunc(maps.Keys(k.inferenceCounts), func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
+}
+
+// inferences checks that there is an entry for each answer of a model. There may be
+// more entries: one is signed before its answer is stored.
+func (r *run) inferences(ctx context.Context) error {
+	for _, id := range r.kin.counted() {
+		t := r.kin.inferenceCounts[id]
 		if t.answers <= t.entries || r.kin.unclaimed[id] {
 			continue
 		}

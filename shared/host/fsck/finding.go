@@ -41,7 +41,7 @@ const (
 	Name     Check = "name"     // the name and the vacant's record name each other
 	Key      Check = "key"      // a sealed key opens and is its id's key
 	Agent    Check = "agent"    // every version of the vacant's agent can be read; its model's answers are in the logbook
-	Spend    Check = "spend"    // what the vacant's calls cost was counted against its budgets
+	Spend    Check = "spend"    // a vacant's daily totals are readable and cover the cost of its rows
 
 	// For parents and children.
 	Kin        Check = "kin"        // record, manifest and both logbooks agree about the child

@@ -112,6 +112,9 @@ func (r *run) walk(ctx context.Context) error {
 	if err := r.inferences(ctx); err != nil {
 		return err
 	}
+	if err := r.spending(ctx); err != nil {
+		return err
+	}
 	if err := r.passed(ctx); err != nil {
 		return err
 	}

@@ -43,8 +43,7 @@ func providerURL(kind string) string {
 	return ""
 }
 
-// ProviderHost is the host of a provider's own server; "" for a kind that has none on
-// the network.
+// ProviderHost returns the host of a provider's public API; "" for other kinds.
 func ProviderHost(kind string) string {
 	u, err := url.Parse(providerURL(kind))
 	if err != nil || u.Scheme != "https" {
@@ -121,11 +120,11 @@ func (s Spec) Endpoint() string {
 	return u.JoinPath("chat/completions").String()
 }
 
-// modelVersion ends the name of a version of a model.
+// modelVersion matches the suffix of a model's version.
 var modelVersion = regexp.MustCompile(`-(latest|0[0-9]{2}|[0-9]{4}|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
 
-// BaseModel is a model's name in lower case, without its version, as -latest, -001,
-// -2411 or -20260401.
+// BaseModel returns a model's name in lower case without a version suffix such as
+// -latest, -001, -2411 or -20260401.
 func BaseModel(name string) string {
 	return modelVersion.ReplaceAllString(strings.ToLower(name), "")
 }

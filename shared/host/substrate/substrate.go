@@ -129,8 +129,8 @@ type (
 		Fallback     bool // its fallback model was asked last
 		Unreported   int  // turns of which the model's server said nothing
 		Agent        int  // version of the agent
-		Cost         int  // micro-dollars; of turns of which nothing is known, as much as was reserved
-		Prices       int  // version of the table of models by which it costs; 0: it costs nothing, or as the agent says
+		Cost         int  // micro-dollars; a turn of unknown usage costs its reservation
+		Prices       int  // version of the table of models; 0: free, or the agent states its price
 	}
 	// Done is the last event of an answer, and why it ends.
 	Done string
@@ -227,7 +227,7 @@ func Behaviour(s Substrate, before ...Turn) call.Behaviour {
 		r := Ask(e.From, e.To, e.Payload.Text())
 		r.Turns = append(slices.Clip(before), r.Turns...)
 		r.call, r.ContextID = &e, e.Payload.ContextID
-		a, err := Fold(shown(ctx, s.Infer(ctx, r)))
+		a, err := Fold(reported(ctx, s.Infer(ctx, r)))
 		if a.Usage != nil {
 			call.Note(ctx, *a.Usage.counts())
 		}
@@ -238,22 +238,22 @@ func Behaviour(s Substrate, before ...Turn) call.Behaviour {
 	}
 }
 
-// shown shows events to the call's sink, if it has one.
-func shown(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Event, error] {
-	if !call.IsWatched(ctx) {
+// reported reports events to the call's Sink, if there is one.
+func reported(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Event, error] {
+	if !call.HasSink(ctx) {
 		return events
 	}
 	return func(yield func(Event, error) bool) {
 		for e, err := range events {
 			switch e := e.(type) {
 			case Text:
-				call.Show(ctx, call.Provisional{Text: string(e)})
+				call.Report(ctx, call.Provisional{Text: string(e)})
 			case Thought:
-				call.Show(ctx, call.Provisional{Thought: string(e)})
+				call.Report(ctx, call.Provisional{Thought: string(e)})
 			case ToolCall:
-				call.Show(ctx, call.Provisional{Tool: e.Name})
+				call.Report(ctx, call.Provisional{Tool: e.Name})
 			case Usage:
-				call.Show(ctx, call.Provisional{Usage: e.counts()})
+				call.Report(ctx, call.Provisional{Usage: e.counts()})
 			}
 			if !yield(e, err) {
 				return
@@ -262,7 +262,7 @@ func shown(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2[Event,
 	}
 }
 
-// counts are the numbers in the form of rows.
+// counts converts u to the form of rows.
 func (u *Usage) counts() *call.Usage {
 	return &call.Usage{
 		In: count(u.In), Out: count(u.Out), Cached: count(u.Cached), Turns: count(u.Turns), Tools: count(u.Tools),

@@ -206,8 +206,8 @@ func textOf(a *definition.Agent) (string, error) {
 	return spec.String(), err
 }
 
-// openAgent opens what answers for r: its plan, or its agent, and whether that
-// remembers. calls is nil if the agent is only checked; it is offered no tools then.
+// openAgent opens r's plan or agent, and reports whether the agent has a memory. calls is
+// nil for a check of the agent, which offers no tools.
 func (v *Directory) openAgent(ctx context.Context, r *Record, calls *call.Host) (s substrate.Substrate, memory bool, err error) {
 	spec, s, err := v.openSubstrate(r.Substrate, calls)
 	if err != nil || spec.Kind == plan.Kind || r.Agent == 0 && !spec.IsModel() {
@@ -233,7 +233,7 @@ func (v *Directory) openAgent(ctx context.Context, r *Record, calls *call.Host) 
 	return &t, a.Memory, nil
 }
 
-// checkTokens is what a model that costs money may say when it is only checked.
+// checkTokens limits the answer to a check of a paid model.
 const checkTokens = 64
 
 // agentSubstrate is an agent of a vacant of this host.
@@ -258,14 +258,14 @@ func (t *agentSubstrate) Infer(ctx context.Context, r substrate.Request) iter.Se
 		defer done()
 		c := t.config
 		c.Tools = tools
-		if t.calls == nil && c.Agent.Costs() { // it is only checked
+		if t.calls == nil && c.Agent.Costs() { // a check
 			c.Agent.MaxTokens = checkTokens
 		}
 		if c.Secret, err = t.vacants.secret(ctx, t.tenant, &c.Agent); err != nil {
 			yield(nil, err)
 			return
 		}
-		if c.Spend, err = t.vacants.beginSpending(ctx, r.Vacant, t.tenant, &c.Agent); err != nil {
+		if c.Spending, err = t.vacants.beginSpending(ctx, r.Vacant, t.tenant, &c.Agent); err != nil {
 			yield(nil, err)
 			return
 		}

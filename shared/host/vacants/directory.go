@@ -24,7 +24,7 @@ func (v *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (cal
 	}
 	key := v.signers.Key(id, m.record.seed)
 	ready := func(ctx context.Context) error {
-		if err := v.affordable(ctx, &m.record); err != nil {
+		if err := v.checkBudget(ctx, &m.record); err != nil {
 			return err
 		}
 		return key.Ready(ctx)

@@ -8,15 +8,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// checkSecret checks that the secret of r's agent is there, and may be sent where the
-// agent sends it.
+// checkSecret checks that the secret of r's agent exists and may be sent to the agent's
+// endpoints.
 func (v *Directory) checkSecret(ctx context.Context, r *Record, a *definition.Agent) error {
 	name := a.SecretName()
 	if name == "" {
 		return nil
 	}
 	if v.Secrets == nil {
-		return problem.Invalid("secret", "an agent that needs none, as this host keeps no secrets", clip(name))
+		return problem.Invalid("secret", "an agent without a secret, because this host stores none", clip(name))
 	}
 	err := v.Secrets.Check(ctx, r.Tenant, name, a.SecretEndpoints()...)
 	if problem.Is(err, problem.NotFound) {
@@ -29,21 +29,21 @@ func (v *Directory) checkSecret(ctx context.Context, r *Record, a *definition.Ag
 	return err
 }
 
-// secret is that of an agent for a call.
+// secret returns the secret of an agent for a call.
 func (v *Directory) secret(ctx context.Context, tenant string, a *definition.Agent) (substrate.Secret, error) {
 	name := a.SecretName()
 	if name == "" {
 		return substrate.Secret{}, nil
 	}
 	if v.Secrets == nil {
-		return substrate.Secret{}, problem.New(problem.SubstrateMisconfigured, "the agent has a secret, and this host keeps none")
+		return substrate.Secret{}, problem.New(problem.SubstrateMisconfigured, "the agent has a secret, but this host stores none")
 	}
 	value, err := v.Secrets.Use(ctx, tenant, name, a.SecretEndpoints()...)
 	switch {
 	case problem.Is(err, problem.Unavailable):
-		err = problem.Within(problem.SubstrateUnavailable, "its secret cannot be read now", err)
+		err = problem.Within(problem.SubstrateUnavailable, "read the secret", err)
 	case err != nil:
-		err = problem.Within(problem.SubstrateMisconfigured, "its secret", err)
+		err = problem.Within(problem.SubstrateMisconfigured, "secret of the agent", err)
 	}
 	return substrate.NewSecret(value), err
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// checkPaid checks that the host knows what r's agent costs, and has the secret that it
-// needs. An agent of nil is that of defaults for r's substrate.
+// checkPaid checks that the host has the secret and the price of r's agent. a is nil for
+// the default agent of r's substrate.
 func (v *Directory) checkPaid(ctx context.Context, r *Record, a *definition.Agent) error {
 	if a == nil {
 		spec, err := substrate.Parse(r.Substrate)
@@ -32,13 +32,14 @@ func (v *Directory) checkPaid(ctx context.Context, r *Record, a *definition.Agen
 	return err
 }
 
-// prices are those of an agent that costs something. The error names the field price.
+// prices returns the prices of an agent, zero for a free agent. The error names the field
+// price.
 func (v *Directory) prices(ctx context.Context, a *definition.Agent) (p spend.Prices, err error) {
 	switch {
 	case !a.Costs():
 		return p, nil
 	case v.Spend == nil:
-		return p, problem.Invalid("price", "a model that costs nothing, as this host keeps no budgets", "one that costs")
+		return p, problem.Invalid("price", "a free model, because this host has no budgets", "a paid one")
 	case a.Price != nil:
 		return spend.Prices{Model: *a.Price, Fallback: *a.Price}, nil
 	}
@@ -63,12 +64,12 @@ func (v *Directory) prices(ctx context.Context, a *definition.Agent) (p spend.Pr
 func priceIn(t *models.Table, s substrate.Spec) (models.Price, error) {
 	m, ok := t.Find(s)
 	if !ok {
-		return models.Price{}, problem.Invalid("price", "one, as the host's table of models does not have "+s.String()+": set it in the agent (price: IN/OUT), or vacancy models set FILE", "none")
+		return models.Price{}, problem.Invalid("price", "a price, because the host's table of models has none for "+s.String()+": set price: IN/OUT in the agent, or run vacancy models set FILE", "none")
 	}
 	return m.Price, nil
 }
 
-// payer is whose budgets a call of an agent counts in.
+// payer returns the vacant and the budgets that a call is charged to.
 func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 	p := spend.Payer{Vacant: id, Tenant: tenant, Daily: spend.DefaultVacant, Call: -1}
 	if a.DailyBudget != nil {
@@ -80,7 +81,7 @@ func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 	return p
 }
 
-// beginSpending is what a call of an agent is paid by; nil if it costs nothing.
+// beginSpending begins the spending of a call; nil if the agent is free.
 func (v *Directory) beginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent) (*spend.Call, error) {
 	if !a.Costs() {
 		return nil, nil
@@ -88,16 +89,16 @@ func (v *Directory) beginSpending(ctx context.Context, id identity.ID, tenant st
 	prices, err := v.prices(ctx, a)
 	switch {
 	case problem.Is(err, problem.Unavailable):
-		return nil, problem.Within(problem.SubstrateUnavailable, "its price cannot be read now", err)
+		return nil, problem.Within(problem.SubstrateUnavailable, "read the price", err)
 	case err != nil:
-		return nil, problem.Within(problem.SubstrateMisconfigured, "its price", err)
+		return nil, problem.Within(problem.SubstrateMisconfigured, "price of the agent", err)
 	}
 	return v.Spend.Begin(payer(id, tenant, a), prices), nil
 }
 
-// affordable refuses a call of r that no budget of its day pays for. Why an agent cannot
-// answer otherwise is told by its answer.
-func (v *Directory) affordable(ctx context.Context, r *Record) error {
+// checkBudget returns an error of kind BudgetSpent if r's budgets of the day are spent.
+// Errors of the agent itself are left to the call.
+func (v *Directory) checkBudget(ctx context.Context, r *Record) error {
 	spec, err := substrate.Parse(r.Substrate)
 	if err != nil || !spec.IsModel() || v.Spend == nil {
 		return nil

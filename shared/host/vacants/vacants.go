@@ -47,9 +47,10 @@ type Config struct {
 	Composites Composites
 	// Servers opens the MCP servers of agents; nil: an agent that has some fails.
 	Servers loop.Servers
-	// Secrets are those of agents; nil: this host keeps none.
+	// Secrets has the secrets of agents; nil if this host stores none.
 	Secrets *secrets.Secrets
-	// Spend pays for models that cost money, as Models says; nil: none of them answers.
+	// Spend has the budgets and Models the prices of paid models; nil if this host has no
+	// paid models.
 	Spend  *spend.Spend
 	Models *models.Tables
 	// VacantTools are the tools of agents that may ask other vacants; nil: they are

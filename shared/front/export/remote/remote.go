@@ -85,7 +85,7 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 // Retention is how long the host keeps text keys after their day.
 func (h *Host) Retention() time.Duration { return h.retention }
 
-// Docs lists the documents of the names and of a vacant's spending, or the keys of
+// Docs lists the documents of names and of a vacant's daily totals, or the keys of
 // registrations, revocations and a parent's edges: the only ranges that a host exports.
 func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {

@@ -30,18 +30,18 @@ type Agent struct {
 	// Description says what the agent can do. It is for people; the vacant's
 	// capability is what callers see.
 	Description string `json:"description,omitempty"`
-	// Provider is the kind of the substrate; "": openai if there is a BaseURL, else
-	// that whose models have such a name, else ollama.
+	// Provider is the kind of the substrate. The default is openai with a BaseURL, else
+	// the provider of a known model name, else ollama.
 	Provider string `json:"provider,omitempty"`
-	BaseURL  string `json:"base_url,omitempty"` // of a server that is not the provider's own; the whole URL of http
+	BaseURL  string `json:"base_url,omitempty"` // of a model or of mcp the server; of http the whole URL
 	Model    string `json:"model,omitempty"`    // of mcp the tool
-	// Tier stands for a model of Provider until Choose has named that.
+	// Tier selects a model of Provider instead of Model, until Choose sets Model.
 	Tier models.Tier `json:"tier,omitempty"`
-	// Secret is the name of the secret that its server knows it by; "": of its
-	// provider's name where that answers nobody without one, else none.
+	// Secret is the name of the secret for the server; see SecretName for the default.
 	Secret string `json:"secret,omitempty"`
-	// Budget and DailyBudget are what a call and a day may cost; nil: the day's, and a
-	// dollar. Price is that of its models; nil: as the host's table of models says.
+	// Budget limits the cost of a call, DailyBudget of a UTC day. The defaults are no
+	// limit and one dollar. Price is the price of the models; the default is the host's
+	// table of models.
 	Budget      *models.Money `json:"budget,omitempty"`
 	DailyBudget *models.Money `json:"daily_budget,omitempty"`
 	Price       *models.Price `json:"price,omitempty"`
@@ -102,8 +102,7 @@ const (
 	MaxTurns        = 64
 	MaxBlob         = 64 << 10 // bytes of the JSON form
 	MaxTokens       = 1 << 20
-	// PaidTokens is MaxTokens of a model that costs money unless it is set: what is
-	// reserved for a turn must end somewhere.
+	// PaidTokens is the default MaxTokens of a paid model: a reservation needs a bound.
 	PaidTokens    = 8192
 	MaxTimeout    = 900 // seconds
 	MaxVacants    = 32
@@ -258,12 +257,12 @@ func (a *Agent) checkMoney(spec substrate.Spec) error {
 		case *one.is < 0 || *one.is > models.MaxBudget:
 			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), strconv.FormatInt(int64(*one.is), 10))
 		case !a.Costs():
-			return problem.Invalid(one.field, "none, as "+spec.Kind+" costs nothing", one.is.String())
+			return problem.Invalid(one.field, "none, because "+spec.Kind+" is free", one.is.String())
 		}
 	}
 	if a.Price != nil {
 		if !spec.IsModel() {
-			return problem.Invalid("price", "none, as "+spec.Kind+" is no model", a.Price.String())
+			return problem.Invalid("price", "none, because "+spec.Kind+" is not a model", a.Price.String())
 		}
 		if err := a.Price.Check(); err != nil {
 			return problem.Within(problem.Malformed, "price", err)
@@ -272,7 +271,7 @@ func (a *Agent) checkMoney(spec substrate.Spec) error {
 	return nil
 }
 
-// checkTier checks an agent whose model is not chosen yet.
+// checkTier checks an agent with a tier instead of a model.
 func (a *Agent) checkTier() error {
 	switch {
 	case a.Model != "" || a.BaseURL != "":
@@ -285,14 +284,14 @@ func (a *Agent) checkTier() error {
 	return nil
 }
 
-// Choose names the model of the agent's tier, if it has one, as a table says.
+// Choose sets the model of an agent with a tier to the table's model of that tier.
 func (a *Agent) Choose(t *models.Table) error {
 	if a.Tier == "" {
 		return nil
 	}
 	m, ok := t.OfTier(a.Provider, a.Tier)
 	if !ok {
-		return problem.Invalid("tier", "one that a model of "+a.Provider+" has in the host's table (vacancy models)", string(a.Tier))
+		return problem.Invalid("tier", "a tier of a model of "+a.Provider+" in the host's table (vacancy models)", string(a.Tier))
 	}
 	a.Model, a.Tier = m.Name, ""
 	return a.Check()
@@ -340,7 +339,7 @@ func (a *Agent) Check() error {
 		}
 	}
 	if a.Secret != "" && !spec.TakesSecret() {
-		return problem.Invalid("secret", "none, as "+spec.Kind+" takes none", clip(a.Secret))
+		return problem.Invalid("secret", "none, because "+spec.Kind+" uses no secret", clip(a.Secret))
 	}
 	if a.Secret != "" {
 		if err := secrets.CheckName(a.Secret); err != nil {
@@ -351,9 +350,9 @@ func (a *Agent) Check() error {
 		return err
 	}
 	if a.Effort != "" && spec.Kind == substrate.KindMistral {
-		return problem.Invalid("effort", "none, as mistral has no such setting", string(a.Effort))
+		return problem.Invalid("effort", "none, because mistral has no such setting", string(a.Effort))
 	}
-	if other := kindOfModel(a.FallbackModel); a.Provider == "" && a.BaseURL == "" && ok && other != spec.Kind && other != substrate.KindOllama {
+	if other := providerOfModel(a.FallbackModel); a.Provider == "" && a.BaseURL == "" && ok && other != spec.Kind && other != substrate.KindOllama {
 		return problem.Invalid("fallback_model", "a model of "+spec.Kind+", which has the model", clip(a.FallbackModel))
 	}
 	if n := len(a.Blob()); n > MaxBlob {
@@ -392,8 +391,8 @@ func (a *Agent) checkServers() error {
 // or too much.
 func (a *Agent) Spec() (substrate.Spec, error) { return a.specOf(a.Model) }
 
-// Endpoints are the URLs that the agent sends requests to: of its substrate and its
-// fallback, if they are at one, and of its MCP servers.
+// Endpoints returns the URLs that the agent sends requests to: of its models or program,
+// and of its MCP servers.
 func (a *Agent) Endpoints() []string {
 	all := a.SecretEndpoints()
 	for _, s := range a.MCPServers {
@@ -402,8 +401,8 @@ func (a *Agent) Endpoints() []string {
 	return all
 }
 
-// Costs reports whether its model costs money: one with a secret, unless its price says
-// otherwise, and one with a price.
+// Costs reports whether the model is paid: its price is not zero, or no price is stated
+// and the model needs a secret.
 func (a *Agent) Costs() bool {
 	spec, err := a.Spec()
 	if err != nil || !spec.IsModel() {
@@ -415,7 +414,7 @@ func (a *Agent) Costs() bool {
 	return a.SecretName() != ""
 }
 
-// SecretEndpoints are the URLs at which its server knows it by its secret.
+// SecretEndpoints returns the URLs that the agent sends its secret to.
 func (a *Agent) SecretEndpoints() (all []string) {
 	spec, err := a.Spec()
 	if err == nil && spec.Endpoint() != "" {
@@ -427,8 +426,8 @@ func (a *Agent) SecretEndpoints() (all []string) {
 	return all
 }
 
-// SecretName is the name of the secret that its server knows it by; "" if there is
-// none.
+// SecretName returns Secret, by default the provider's name if the provider requires a
+// secret, else "".
 func (a *Agent) SecretName() string {
 	if spec, err := a.Spec(); a.Secret == "" && err == nil && spec.NeedsSecret() {
 		return spec.Kind
@@ -445,16 +444,16 @@ func (a *Agent) Fallback() (s substrate.Spec, ok bool) {
 	return s, err == nil
 }
 
-// kindOfModel is the provider whose models have such names; ollama for all others, and for
-// names with a tag, as qwen3:8b.
-func kindOfModel(name string) string {
+// providerOfModel returns the provider of a known model name, else ollama. A name with a
+// tag, such as qwen3:8b, is a model of Ollama.
+func providerOfModel(name string) string {
 	switch {
 	case strings.Contains(name, ":"):
 	case strings.Contains(name, "claude-"):
 		return substrate.KindAnthropic
 	case strings.Contains(name, "gemini-"):
 		return substrate.KindGemini
-	case openaiName.MatchString(name) && !strings.HasPrefix(name, "gpt-oss"): // those weights are everybody's
+	case openaiName.MatchString(name) && !strings.HasPrefix(name, "gpt-oss"): // gpt-oss has open weights
 		return substrate.KindOpenAI
 	case mistralName.MatchString(name):
 		return substrate.KindMistral
@@ -464,14 +463,14 @@ func kindOfModel(name string) string {
 
 var (
 	openaiName = regexp.MustCompile(`^(gpt-|o[1-9](-|$))`)
-	// Without a version it is a name of weights, which Ollama has too.
+	// Without a version the name may be a model of Ollama.
 	mistralName = regexp.MustCompile(`^[a-z]+tral-.*-(latest|[0-9]{4})$`)
 )
 
 func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 	s.Kind = a.Provider
 	if s.Kind == "" {
-		s.Kind = kindOfModel(a.Model)
+		s.Kind = providerOfModel(a.Model)
 		if a.BaseURL != "" {
 			s.Kind = substrate.KindOpenAI
 		}
@@ -504,10 +503,10 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 	return s, nil
 }
 
-// parts are those of a substrate's argument.
+// parts are the parts of a substrate's argument.
 type parts struct{ url, model bool }
 
-// needs are the parts that a kind wants, and that it may have.
+// needs returns the required and the optional parts of a kind's argument.
 func needs(kind string) (wanted, may parts) {
 	switch kind {
 	case substrate.KindAnthropic, substrate.KindGemini, substrate.KindMistral, substrate.KindOpenAI:
@@ -614,10 +613,10 @@ func (a *Agent) Settings() []Setting {
 		}
 		price := ""
 		if a.Price != nil {
-			price = a.Price.String() + " a million tokens in/out/cached"
+			price = a.Price.String() + " per million tokens in/out/cached"
 		}
 		add("price", price, "the host's table of models", price != "")
-		add("budget", money(a.Budget), "its day's", a.Budget != nil)
+		add("budget", money(a.Budget), "none", a.Budget != nil)
 		add("daily_budget", money(a.DailyBudget), models.Dollar.String(), a.DailyBudget != nil)
 	}
 	if spec.TakesSecret() {

@@ -212,7 +212,7 @@ func TestSettingsOfAPaidModelSayWhatItMayCost(t *testing.T) {
 	}
 	for _, want := range []definition.Setting{
 		{Name: "max_tokens", Value: "8192", Origin: "default"}, {Name: "budget", Value: "$0.05", Origin: "set"}, {Name: "daily_budget", Value: "$1", Origin: "default"},
-		{Name: "price", Value: "$5/$25/$5 a million tokens in/out/cached", Origin: "set"}, {Name: "secret", Value: "anthropic", Origin: "default"},
+		{Name: "price", Value: "$5/$25/$5 per million tokens in/out/cached", Origin: "set"}, {Name: "secret", Value: "anthropic", Origin: "default"},
 	} {
 		if !slices.Contains(a.Settings(), want) {
 			t.Errorf("Settings() = %v, want %v among them", a.Settings(), want)

@@ -3,7 +3,7 @@
 //
 // The invariant: the request contains the members of the question and nothing
 // else: no envelope, no key, no header chosen by the caller. (outbound adds X-Ray's
-// trace id.) Of a secret it has a signature of the request alone.
+// trace id.) A secret is not sent; it signs the request.
 package httpagent
 
 import (
@@ -45,11 +45,10 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 	}
 }
 
-// SignatureHeader has the time and the signature of a request to an agent with a
-// secret.
-const SignatureHeader = "Vacancy-Signature"
+// signatureHeader has the signature of a request to an agent with a secret.
+const signatureHeader = "Vacancy-Signature"
 
-// signature is "t=SECONDS,v1=HEX", the HMAC-SHA256 of "SECONDS.BODY".
+// signature returns "t=SECONDS,v1=HEX" with the HMAC-SHA256 of "SECONDS.BODY".
 func signature(s substrate.Secret, at time.Time, body []byte) string {
 	t := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(s.Reveal()))
@@ -87,7 +86,7 @@ func (s *agent) ask(ctx context.Context, q substrate.Request) ([]substrate.Event
 		body := appendQuestion(ctx, nil, q)
 		header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain, text/event-stream"}}
 		if !q.Secret.IsZero() {
-			header.Set(SignatureHeader, signature(q.Secret, time.Now(), body))
+			header.Set(signatureHeader, signature(q.Secret, time.Now(), body))
 		}
 		return s.client.Do(ctx, outbound.Vacant(q.Vacant), outbound.Request{Method: http.MethodPost, URL: s.url, Body: body, Header: header})
 	})

@@ -35,8 +35,8 @@ const (
 	maxResult = 64 << 10 // bytes of a tool's result
 	maxSpoken = 4 << 20  // bytes of all that the model is told
 	maxAfter  = 5 * time.Second
-	// aside is what a provider may add to a request, in tokens.
-	aside = 1024
+	// overhead bounds the tokens that a provider adds to a request.
+	overhead = 1024
 )
 
 // Tool is a tool that the host runs.
@@ -77,11 +77,11 @@ type Config struct {
 	// Once: Model is asked once at each turn, as it may do more than answer.
 	Once  bool
 	Tools []Tool
-	// Secret is sent to Model and Fallback alone: tools never see it.
+	// Secret is sent to Model and Fallback. Tools do not receive it.
 	Secret substrate.Secret
-	// Spend pays for the turns; nil: they cost nothing.
-	Spend *spend.Call
-	Wait  func(ctx context.Context, d time.Duration) error
+	// Spending reserves and settles the cost of turns; nil if the models are free.
+	Spending *spend.Call
+	Wait     func(ctx context.Context, d time.Duration) error
 }
 
 // New makes the substrate of an agent. Of tools with one name it has the first alone.
@@ -120,7 +120,7 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		}
 		one := &run{loop: l, request: r, yield: yield}
 		why, err := one.answer(ctx)
-		one.end(ctx)
+		one.endSpending(ctx)
 		switch {
 		case one.gone:
 		case err != nil:
@@ -142,9 +142,9 @@ type run struct {
 	apart   bool // the next text is of another turn
 	used    substrate.Usage
 
-	// For the most that the next turn may cost:
-	counted int // tokens of the conversation that the model's server has counted
-	size    int // of the conversation then, in bytes
+	// The provider counted the first countedSize bytes of the conversation as
+	// countedTokens.
+	countedTokens, countedSize int
 }
 
 // errGone ends a run whose consumer reads no more.
@@ -220,7 +220,7 @@ func passing(err error) bool {
 func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool) (a substrate.Answer, seen bool, err error) {
 	request := r.request
 	request.Secret = r.Secret
-	size, err := r.pay(ctx, &request, fallback)
+	size, err := r.reserve(ctx, &request, fallback)
 	if err != nil {
 		return a, false, err
 	}
@@ -231,7 +231,7 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 	if err := r.emit(r.used); err != nil {
 		return a, false, err
 	}
-	ctx, sent := sending(ctx)
+	ctx, sent := traceSent(ctx)
 	var usage *substrate.Usage // of this turn
 	defer func() { r.settle(usage, size, sent.Load() || seen, err) }()
 	a, err = substrate.Fold(func(fold func(substrate.Event, error) bool) {

@@ -8,7 +8,7 @@ import re
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# What the host signs its questions with; without one they are taken unsigned.
+# Signs the requests of the host; without it, unsigned requests are accepted.
 SECRET = os.environ.get("AGENT_SECRET", "")
 
 
@@ -22,7 +22,7 @@ def answer(question):
 
 
 def signed(header, body):
-    """Whether one who knows the secret has just sent the body."""
+    """Whether the body was signed with the secret in the last five minutes."""
     parts = re.fullmatch(r"t=([0-9]{1,12}),v1=([0-9a-f]{64})", header or "")
     if not parts or abs(time.time() - int(parts[1])) > 300:
         return False

@@ -33,7 +33,7 @@ class AgentTest(unittest.TestCase):
     def test_answers(self):
         self.assertEqual(self.ask("Grüße"), "You wrote: Grüße")
 
-    def test_takes_what_is_signed_alone(self):
+    def test_refuses_unsigned_requests(self):
         agent.SECRET = "a secret of a test"
         try:
             self.assertEqual(self.ask("Hi", agent.SECRET), "You wrote: Hi")

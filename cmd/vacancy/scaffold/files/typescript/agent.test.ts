@@ -31,7 +31,7 @@ test("answers", async () => {
   assert.deepEqual(await reply.json(), { text: "You wrote: Grüße" });
 });
 
-test("takes what is signed alone", async () => {
+test("refuses unsigned requests", async () => {
   assert.equal((await ask("a secret of a test", "a secret of a test")).status, 200);
   assert.equal((await ask("a secret of a test", "another")).status, 401);
 });

@@ -20,7 +20,7 @@ export async function answer(question: Question): Promise<string> {
   return "You wrote: " + question.message;
 }
 
-/** Whether one who knows the secret has just sent the body. */
+/** Whether the body was signed with the secret in the last five minutes. */
 function signed(secret: string, header: string | string[] | undefined, body: Buffer): boolean {
   const parts = /^t=([0-9]{1,12}),v1=([0-9a-f]{64})$/.exec(String(header));
   if (!parts || Math.abs(Date.now() / 1000 - Number(parts[1])) > 300) return false;
@@ -28,7 +28,7 @@ function signed(secret: string, header: string | string[] | undefined, body: Buf
   return timingSafeEqual(want, Buffer.from(parts[2]!, "hex"));
 }
 
-/** A server on this machine; port 0 picks a free one. With a secret it takes what is signed alone. */
+/** A server on this machine; port 0 picks a free one. With a secret, unsigned requests are refused. */
 export async function serve(port: number, secret = process.env.AGENT_SECRET ?? ""): Promise<Server> {
   const server = createServer(async (request, response) => {
     let status = 200;

@@ -22,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// paid is a call that is paid for, and what its vacant has spent.
+// paid returns the spending of a call, and a function that reads the total.
 func paid(t *testing.T, budget models.Money) (c *spend.Call, spent func() models.Money) {
 	t.Helper()
 	s := memory.New()
@@ -41,7 +41,7 @@ func paid(t *testing.T, budget models.Money) (c *spend.Call, spent func() models
 	}
 }
 
-// bill is the last usage of an answer's events.
+// bill returns the last usage of an answer.
 func bill(t *testing.T, c loop.Config) (substrate.Usage, error) {
 	t.Helper()
 	a, err := substrate.Fold(loop.New(c).Infer(t.Context(), question()))
@@ -53,13 +53,13 @@ func bill(t *testing.T, c loop.Config) (substrate.Usage, error) {
 
 func with(u substrate.Usage, events ...any) []any { return append([]any{u}, events...) }
 
-func TestTurnsArePaidBeforeTheyAreAsked(t *testing.T) {
+func TestTurnsAreReservedAndSettled(t *testing.T) {
 	m := &model{turns: [][]any{
 		with(substrate.Usage{In: 500, Out: 40}, uses(`look {"at":"it"}`)...),
 		with(substrate.Usage{In: 700, Out: 60}, says("seen")...),
 	}}
 	c, spent := paid(t, -1)
-	got, err := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100`), Model: m, Spend: c, Tools: []loop.Tool{tool("look", echo)}})
+	got, err := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100`), Model: m, Spending: c, Tools: []loop.Tool{tool("look", echo)}})
 	want := substrate.Usage{In: 1200, Out: 100, Turns: 2, Tools: 1, Cost: 1200 + 1000, Prices: 3}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, usage (-want +got):\n%s", err, diff)
@@ -69,15 +69,14 @@ func TestTurnsArePaidBeforeTheyAreAsked(t *testing.T) {
 	}
 }
 
-// A byte is a token until the model's server has counted it.
-func TestAModelMaySayWhatIsLeft(t *testing.T) {
+func TestMaxTokensIsLimitedByTheBudget(t *testing.T) {
 	result := strings.Repeat("x", 2000)
 	m := &model{turns: [][]any{
 		with(substrate.Usage{In: 300, Out: 10}, uses("look")...),
 		says("seen"), // nothing is said of the usage
 	}}
 	c, spent := paid(t, 20_000)
-	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: m, Spend: c, Tools: []loop.Tool{tool("look", func(context.Context, string) (string, error) { return result, nil })}})
+	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Tools: []loop.Tool{tool("look", func(context.Context, string) (string, error) { return result, nil })}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +98,7 @@ func TestAModelMaySayWhatIsLeft(t *testing.T) {
 func TestABudgetEndsACallInItsMiddle(t *testing.T) {
 	m := &model{turns: [][]any{with(substrate.Usage{In: 900, Out: 400}, uses("look")...)}}
 	c, spent := paid(t, 10_000)
-	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: m, Spend: c, Tools: []loop.Tool{tool("look", echo)}})
+	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Tools: []loop.Tool{tool("look", echo)}})
 	if !problem.Is(err, problem.BudgetExceeded) || len(m.asked) != 2 {
 		t.Errorf("%v after %d turns, want budget_exceeded after 2", err, len(m.asked))
 	}
@@ -108,8 +107,7 @@ func TestABudgetEndsACallInItsMiddle(t *testing.T) {
 	}
 }
 
-// What the server refused costs nothing; what broke off may have cost all.
-func TestAFailedTurnCostsWhatItMayHaveCost(t *testing.T) {
+func TestCostOfFailedTurns(t *testing.T) {
 	refused := &call.AgentError{Status: 529, Err: problem.New(problem.SubstrateBusy, "overloaded")}
 	cut := problem.New(problem.SubstrateUnavailable, "cut off")
 	for name, tt := range map[string]struct {
@@ -122,15 +120,13 @@ func TestAFailedTurnCostsWhatItMayHaveCost(t *testing.T) {
 		"never sent":                        {[][]any{{cut}}, [][]any{says("never")}, 1, 0},
 	} {
 		c, spent := paid(t, -1)
-		got, _ := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100,"fallback_model":"n"`), Model: &model{turns: tt.model}, Fallback: &model{turns: tt.fallback}, Spend: c})
+		got, _ := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100,"fallback_model":"n"`), Model: &model{turns: tt.model}, Fallback: &model{turns: tt.fallback}, Spending: c})
 		if got.Turns != tt.turns || got.Cost != tt.cost || int(spent()) != tt.cost {
 			t.Errorf("%s: usage %+v, %d is spent; want %d turns for %d", name, got, spent(), tt.turns, tt.cost)
 		}
 	}
 }
 
-// What was sent to a server that says nothing may have cost all; what could not be sent
-// costs nothing.
 func TestATurnThatWasNotSentCostsNothing(t *testing.T) {
 	hangsUp := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer hangsUp.Close()
@@ -146,26 +142,25 @@ func TestATurnThatWasNotSentCostsNothing(t *testing.T) {
 			_, err = http.DefaultClient.Do(r)
 			return "", problem.Wrap(problem.SubstrateUnavailable, err, "no answer")
 		})
-		got, err := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100`), Model: asks, Spend: c})
+		got, err := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100`), Model: asks, Spending: c})
 		if !problem.Is(err, problem.SubstrateUnavailable) || got.Cost != want || int(spent()) != want {
 			t.Errorf("usage %+v, %v, %d is spent; want %d", got, err, spent(), want)
 		}
 	}
 }
 
-// A call that ends at its deadline in a tool gets back what its model did not use.
 func TestADeadlineInAToolIsSettled(t *testing.T) {
 	m := &model{turns: [][]any{with(substrate.Usage{In: 500, Out: 40}, uses("look")...)}}
 	c, spent := paid(t, -1)
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := tool("look", func(ctx context.Context, _ string) (string, error) { cancel(); <-ctx.Done(); return "", ctx.Err() })
-	a, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Spend: c, Tools: []loop.Tool{slow}}).Infer(ctx, question()))
+	a, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Tools: []loop.Tool{slow}}).Infer(ctx, question()))
 	if err == nil || a.Usage == nil || a.Usage.Cost != 900 || spent() != 900 {
 		t.Errorf("%v, usage %+v, %d is spent; want 900", err, a.Usage, spent())
 	}
 }
 
-func TestAFreeCallSaysNothingOfMoney(t *testing.T) {
+func TestAFreeCallHasNoCost(t *testing.T) {
 	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: &model{turns: [][]any{with(substrate.Usage{In: 5, Out: 5}, says("yes")...)}}})
 	if err != nil || got.Cost != 0 || got.Prices != 0 {
 		t.Errorf("usage %+v, %v", got, err)
