@@ -600,6 +600,52 @@ var table = []scenario{
 		},
 	},
 	{
+		request: "set a secret", in: inDev,
+		make: setSecret, again: setSecretAgain,
+		points: []point{
+			{before, "Doc secret", fresh, inDev},
+			{before, "Commit secret", fresh, inDev},
+			{after, "Commit secret", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "delete a secret", in: inDev,
+		warm: secretIsSet, make: deleteSecret, again: deleteSecretAgain,
+		points: []point{
+			{before, "Doc secret", fresh, inDev},
+			{before, "Commit secret", fresh, inDev},
+			{after, "Commit secret", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "set a tenant's budget", in: inDev,
+		make: setBudget, again: setBudgetAgain,
+		points: []point{
+			{before, "Doc budget", fresh, inDev},
+			{before, "Commit budget", fresh, inDev},
+			{after, "Commit budget", done, inDev},
+			{before, "Doc spend", done, inDev},
+			{before, "Doc budget 2", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "set the table of models", in: inDev,
+		make: setModels, again: setModelsAgain,
+		points: []point{
+			{before, "Doc models", fresh, inDev},
+			{before, "Commit models", fresh, inDev},
+			{after, "Commit models", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
 		request: "list", in: inDev,
 		make: func(*stage) request { return request{control: true, path: "/v1/admin/vacants"} }, again: pageAgain,
 		points: []point{

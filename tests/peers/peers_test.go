@@ -44,7 +44,7 @@ var files embed.FS
 func installed(t *testing.T, name, proof string, commands ...[]string) string {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it fetches packages")
+		t.Skip("fetches packages from the network") // tests/run deep does
 	}
 	all, err := fs.Sub(files, "testdata/"+name)
 	if err != nil {
