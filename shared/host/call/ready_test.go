@@ -106,3 +106,32 @@ func TestACallThatCouldNotBeSignedNowIsRefusedAndWritesNothing(t *testing.T) {
 		t.Errorf("a resend while the key is away = %v, state %q, want the stored answer", o.Problem, o.State)
 	}
 }
+
+func TestASpentBudgetRefusesNewCallsAndAnswersResends(t *testing.T) {
+	s, vacant, caller := memory.New(), newKey(t), newKey(t)
+	v := &vault{}
+	h := guarded(t, s, vacant, lifecycle.Active, v)
+	e := first(t, caller, vacant.ID(), "hi")
+	answered := h.Send(t.Context(), identity.ID{}, e)
+	if answered.Reply == nil {
+		t.Fatalf("Send() = %v", answered.Problem)
+	}
+	v.away = problem.New(problem.BudgetSpent, "spent")
+	if o := h.Send(t.Context(), identity.ID{}, e); o.State != call.Answered || o.Reply == nil || o.Reply.Hash() != answered.Reply.Hash() {
+		t.Errorf("a resend = %v, state %q, want the stored answer", o.Problem, o.State)
+	}
+	next := envelope.Envelope{From: e.From, To: e.To, Seq: 2, Prev: e.Hash(), Time: e.Time.Add(time.Microsecond), Payload: e.Payload}
+	if _, err := next.Sign(t.Context(), caller); err != nil {
+		t.Fatal(err)
+	}
+	if o := h.Send(t.Context(), identity.ID{}, &next); !problem.Is(o.Problem, problem.BudgetSpent) || o.State != "" || !o.Chain || o.ExpectedSeq != 2 {
+		t.Errorf("a new call = %v, state %q, expected seq %d; want budget_spent and an unchanged chain", o.Problem, o.State, o.ExpectedSeq)
+	}
+	if n := rowsOf(t, s, call.Pair{Caller: e.From, Vacant: e.To}); n != 1 {
+		t.Errorf("%d request rows, want 1", n)
+	}
+	v.away = nil
+	if o := h.Send(t.Context(), identity.ID{}, &next); o.Reply == nil {
+		t.Errorf("the same call later = %v, want its answer", o.Problem)
+	}
+}

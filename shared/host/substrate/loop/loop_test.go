@@ -136,6 +136,26 @@ func TestToolsRunBetweenTurns(t *testing.T) {
 }
 
 // Whatever a model calls, it is told and goes on.
+func TestOnlyTheModelReceivesTheSecret(t *testing.T) {
+	m := &model{turns: [][]any{uses("look"), says("seen")}}
+	look := tool("look", nil)
+	look.Run = func(_ context.Context, r *substrate.Request, _ json.RawMessage) (string, error) {
+		if !r.Secret.IsZero() {
+			t.Error("the tool received the secret")
+		}
+		return "it", nil
+	}
+	c := loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{look}, Secret: substrate.NewSecret("s3cret")}
+	if _, err := substrate.Fold(loop.New(c).Infer(t.Context(), question())); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range m.asked {
+		if r.Secret.Reveal() != "s3cret" {
+			t.Errorf("turn %d: the model received no secret", i+1)
+		}
+	}
+}
+
 func TestACallThatMayNotRunIsTold(t *testing.T) {
 	for _, tt := range []struct{ agent, call, want string }{
 		{``, `nothing`, `there is no tool "nothing"`},
