@@ -245,12 +245,9 @@ func (r *reader) tier(a members, key string, value json.RawMessage) error {
 
 // dropBudgets removes the budgets of an agent with a free model, with a warning.
 func (r *reader) dropBudgets(m members) {
-	of := definition.Agent{}
+	var a definition.Agent
 	b, err := json.Marshal(m)
-	if m["tier"] != nil {
-		return
-	}
-	if err != nil || json.Unmarshal(b, &of) != nil || of.Costs() {
+	if err != nil || json.Unmarshal(b, &a) != nil || a.Tier != "" || a.Costs() {
 		return // definition.Parse reports errors
 	}
 	for _, key := range []string{"budget", "daily_budget"} {

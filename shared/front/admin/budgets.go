@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
@@ -84,7 +83,7 @@ func (c *Client) SetModels(ctx context.Context, table []byte) (t models.Table, e
 
 // Budget returns the daily budget for models of a tenant, or for "" of the host.
 func (c *Client) Budget(ctx context.Context, tenant string) (b spend.Budget, err error) {
-	return b, c.do(ctx, http.MethodGet, budgetPath(tenant), nil, &b)
+	return b, c.do(ctx, http.MethodGet, ofTenant("/v1/admin/budgets", tenant), nil, &b)
 }
 
 // SetBudget sets the daily budget for models of a tenant.
@@ -92,12 +91,5 @@ func (c *Client) SetBudget(ctx context.Context, tenant string, daily models.Mone
 	body := struct {
 		Daily models.Money `json:"daily"`
 	}{daily}
-	return b, c.put(ctx, http.MethodPut, budgetPath(tenant), body, &b)
-}
-
-func budgetPath(tenant string) string {
-	if tenant == "" {
-		return "/v1/admin/budgets"
-	}
-	return "/v1/admin/budgets?tenant=" + url.QueryEscape(tenant)
+	return b, c.put(ctx, http.MethodPut, ofTenant("/v1/admin/budgets", tenant), body, &b)
 }

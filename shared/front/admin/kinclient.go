@@ -94,19 +94,20 @@ func (c *Client) Submit(ctx context.Context, submission []byte) (out graduation.
 
 // Gate returns the gate's policy for a tenant, or the host's for "".
 func (c *Client) Gate(ctx context.Context, tenant string) (out GatePolicy, err error) {
-	return out, c.do(ctx, http.MethodGet, gatePath(tenant), nil, &out)
+	return out, c.do(ctx, http.MethodGet, ofTenant("/v1/admin/gate", tenant), nil, &out)
 }
 
 // SetGate changes the gate's policy.
 func (c *Client) SetGate(ctx context.Context, tenant string, p gate.Policy) (out GatePolicy, err error) {
-	return out, c.put(ctx, http.MethodPut, gatePath(tenant), p, &out)
+	return out, c.put(ctx, http.MethodPut, ofTenant("/v1/admin/gate", tenant), p, &out)
 }
 
-func gatePath(tenant string) string {
+// ofTenant is the path of a tenant's settings, or for "" of the host's.
+func ofTenant(path, tenant string) string {
 	if tenant == "" {
-		return "/v1/admin/gate"
+		return path
 	}
-	return "/v1/admin/gate?tenant=" + url.QueryEscape(tenant)
+	return path + "?tenant=" + url.QueryEscape(tenant)
 }
 
 // put sends a body and decodes the answer.

@@ -101,7 +101,7 @@ func (d *api) deleteSecret(w http.ResponseWriter, r *http.Request) error {
 
 // Secrets lists the secrets of a tenant; "" means no tenant.
 func (c *Client) Secrets(ctx context.Context, tenant string) (out Secrets, err error) {
-	return out, c.do(ctx, http.MethodGet, secretPath(tenant, ""), nil, &out)
+	return out, c.do(ctx, http.MethodGet, ofTenant("/v1/admin/secrets", tenant), nil, &out)
 }
 
 // SetSecret sets the next version of a secret.
@@ -120,12 +120,5 @@ func (c *Client) DeleteSecret(ctx context.Context, tenant, name string) error {
 }
 
 func secretPath(tenant, name string) string {
-	path := "/v1/admin/secrets"
-	if name != "" {
-		path += "/" + url.PathEscape(name)
-	}
-	if tenant != "" {
-		path += "?" + url.Values{"tenant": {tenant}}.Encode()
-	}
-	return path
+	return ofTenant("/v1/admin/secrets/"+url.PathEscape(name), tenant)
 }
