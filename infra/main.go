@@ -16,6 +16,11 @@
 //	reserve        true: functions have reserved concurrency
 //	rate           requests of an address, tokens-per-second:burst; empty: no limit
 //	pairRate       the same for requests that open a pair
+//	modelBudget    USD a day for models that the operator pays, Bedrock first of all
+//	bedrockModels  ids of models and inference profiles at Bedrock that agents
+//	               may use, parted by commas; empty: none
+//	tenantFunctions TENANT=ARN,...: Lambda functions that agents may be
+//	mock           true: agents may be mocks, for trials
 //	email          address for alarms and budget mail
 //	budget         USD a day of the account above which mail is sent
 //	keep           true: data is retained when its stack is deleted, and

@@ -6,6 +6,7 @@ package main
 import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudgate"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/thinkclient"
 )
 
-func main() { onlambda.Serve(onlambda.Admin, cloudgate.AdminHandler) }
+func main() { onlambda.Serve(onlambda.Admin, cloudgate.AdminHandler, thinkclient.Part) }

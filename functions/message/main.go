@@ -6,9 +6,10 @@ import (
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/thinkclient"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 )
 
 func main() {
-	onlambda.Serve(onlambda.Message, func(h *onlambda.Env) http.Handler { return serve.Public(h.Server.Message) })
+	onlambda.Serve(onlambda.Message, func(h *onlambda.Env) http.Handler { return serve.Public(h.Server.Message) }, thinkclient.Part)
 }

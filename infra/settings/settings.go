@@ -16,6 +16,9 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
 // Settings are the settings of one stage.
@@ -33,6 +36,11 @@ type Settings struct {
 	Reserve  bool        // functions have reserved concurrency
 	Rate     string      // per address, tokens-per-second:burst; empty: no limit
 	PairRate string      // per address, for envelopes that open or reopen a pair
+
+	ModelBudget     string   // USD a day for models that the operator pays
+	BedrockModels   []string // ids of models and inference profiles that agents may use
+	TenantFunctions string   // TENANT=ARN,...: Lambda functions that agents may be
+	Mock            bool     // agents may be mocks
 
 	Email  string // for alarms and the budget; empty: no mail
 	Budget int    // USD a day above which mail is sent
@@ -60,6 +68,10 @@ const (
 	Reserve           = "reserve"
 	Rate              = "rate"
 	PairRate          = "pairRate"
+	ModelBudget       = "modelBudget"
+	BedrockModels     = "bedrockModels"
+	TenantFunctions   = "tenantFunctions"
+	Mock              = "mock"
 	Email             = "email"
 	Budget            = "budget"
 	Keep              = "keep"
@@ -76,14 +88,14 @@ const (
 func Defaults() map[string]any {
 	return map[string]any{
 		Stage: "dev", Arch: "arm64", Edge: true, WAF: false,
-		WorstDay: cost.DefaultWorstDay, Reserve: true, Rate: "20:40", PairRate: "1:20", Budget: 20,
+		WorstDay: cost.DefaultWorstDay, Reserve: true, Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: 5, Mock: false,
 		Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 }
 
 // Names lists every context value.
 func Names() []string {
-	rest := []string{Domain, Certificate, Email, Limits, EdgeSecretVersion, EdgeSecretBefore}
+	rest := []string{Domain, Certificate, Email, Limits, BedrockModels, TenantFunctions, EdgeSecretVersion, EdgeSecretBefore}
 	return slices.Sorted(slices.Values(append(rest, slices.Collect(maps.Keys(Defaults()))...)))
 }
 
@@ -112,6 +124,8 @@ func Read(context map[string]any) (Settings, error) {
 		HostKey:       r.word(HostKey, "kms", "software"),
 		IndexSeconds:  r.number(IndexSeconds, 0, 300),
 		RetentionDays: r.days(RetentionDays),
+
+		ModelBudget: r.dollars(ModelBudget), BedrockModels: r.bedrockModels(), TenantFunctions: r.tenantFunctions(), Mock: r.flag(Mock),
 
 		EdgeSecretVersion: r.match(EdgeSecretVersion, version, "a version id of the edge's secret"),
 		EdgeSecretBefore:  r.match(EdgeSecretBefore, version, "a version id of the edge's secret"),
@@ -243,6 +257,40 @@ func (r *reader) number(name string, least, most int) int {
 		return least
 	}
 	return n
+}
+
+// dollars returns an amount in USD as the functions read it.
+func (r *reader) dollars(name string) string {
+	v := r.value(name)
+	if _, err := models.ParseMoney(v); err != nil {
+		r.wrong(name, "USD such as 5 or 0.5", strconv.Quote(v))
+	}
+	return v
+}
+
+// bedrockModels reads ids of models and inference profiles, such as
+// amazon.nova-lite-v1:0,eu.anthropic.claude-sonnet-4-5-20250929-v1:0.
+func (r *reader) bedrockModels() (all []string) {
+	for id := range strings.SplitSeq(r.value(BedrockModels), ",") {
+		switch {
+		case id == "":
+		case !substrate.IsBedrockModel(id):
+			r.wrong(BedrockModels, "ids of models or inference profiles at Bedrock, parted by commas", strconv.Quote(id))
+		default:
+			all = append(all, id)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// tenantFunctions returns the text as the functions read it.
+func (r *reader) tenantFunctions() string {
+	v := r.value(TenantFunctions)
+	if _, err := vacants.ParseFunctions(v); err != nil {
+		r.wrong(TenantFunctions, "TENANT=ARN,... with ARNs of Lambda functions; an ARN alone is for vacants without a tenant", strconv.Quote(v))
+	}
+	return v
 }
 
 // limits reads limits that are set alone, such as message:8,rowsWrites:100.

@@ -15,6 +15,8 @@ import (
 const (
 	arn     = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-0000-0000-0000-000000000000"
 	version = "0a1b2c3d-0000-0000-0000-000000000000"
+
+	function = "arn:aws:lambda:us-east-1:123456789012:function:answers"
 )
 
 func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
@@ -25,10 +27,10 @@ func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
 	want := settings.Settings{
 		Stage: "dev", Arch: "arm64", Edge: true, WorstDay: 20, Reserve: true,
 		Limits: cost.Limits{
-			"message": 7, "admin": 2, "export": 1, "registry": 3, "search": 2, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1, "prober": 1,
-			"rowsReads": 74, "rowsWrites": 62, "docsReads": 124, "docsWrites": 25, "indexReads": 25, "indexWrites": 12,
+			"message": 7, "admin": 2, "export": 1, "registry": 3, "search": 2, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1, "prober": 1, "think": 3,
+			"rowsReads": 60, "rowsWrites": 50, "docsReads": 100, "docsWrites": 20, "indexReads": 20, "indexWrites": 10,
 		},
-		Rate: "20:40", PairRate: "1:20", Budget: 20, Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
+		Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: "5", Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Read(nil) (-want +got):\n%s", diff)
@@ -61,7 +63,8 @@ func TestValuesOfTheCommandLineAreText(t *testing.T) {
 	got, err := settings.Read(map[string]any{
 		"stage": "prod", "arch": "amd64", "edge": "true", "domain": "vacants.example.org", "certificate": arn, "waf": "true",
 		"worstDay": "50", "reserve": "false", "limits": "message:3,rowsReads:40000", "rate": "", "pairRate": "0.5:3", "email": "ops@example.org",
-		"budget": "7", "keep": "false", "hostKey": "software", "indexSeconds": "5", "dashboard": "false", "retentionDays": "7",
+		"budget": "7", "modelBudget": "0.5", "mock": "true", "bedrockModels": "eu.amazon.nova-lite-v1:0,amazon.nova-lite-v1:0,amazon.nova-lite-v1:0", "tenantFunctions": "acme=" + function + "," + function,
+		"keep": "false", "hostKey": "software", "indexSeconds": "5", "dashboard": "false", "retentionDays": "7",
 		"edgeSecretVersion": version, "edgeSecretBefore": version, "@aws-cdk/core:flag": true, "cli-telemetry": false,
 	})
 	if err != nil {
@@ -71,6 +74,7 @@ func TestValuesOfTheCommandLineAreText(t *testing.T) {
 		Stage: "prod", Arch: "amd64", Edge: true, Domain: "vacants.example.org", Certificate: arn, WAF: true,
 		WorstDay: 50, PairRate: "0.5:3", Email: "ops@example.org", Budget: 7, HostKey: "software", IndexSeconds: 5,
 		RetentionDays: 7, EdgeSecretVersion: version, EdgeSecretBefore: version,
+		ModelBudget: "0.5", Mock: true, BedrockModels: []string{"amazon.nova-lite-v1:0", "eu.amazon.nova-lite-v1:0"}, TenantFunctions: "acme=" + function + "," + function,
 	}
 	if got.Limits["message"] != 3 || got.Limits[cost.RowsReads] != 40000 || got.Limits[cost.RowsWrites] < 100 {
 		t.Errorf("Read().Limits = %v, want those that were set, and the others by the worst day", got.Limits)
@@ -102,14 +106,20 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"certificate elsewhere", map[string]any{"domain": "example.org", "certificate": strings.Replace(arn, "us-east-1", "eu-west-1", 1)}, `context value certificate: expected the ARN of an ACM certificate in us-east-1`},
 		{"domain without edge", map[string]any{"domain": "example.org", "certificate": arn, "edge": false}, `domain: needs edge=true`},
 		{"web ACL without edge", map[string]any{"waf": true, "edge": false}, `waf: needs edge=true`},
-		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 5, because the least limits of such a stage let a day cost $5.00, got 4`},
-		{"too little without an edge", map[string]any{"worstDay": 5, "edge": false}, `context value worstDay: expected at least 8, because`},
+		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 6, because the least limits of such a stage let a day cost $5.58, got 4`},
+		{"too little without an edge", map[string]any{"worstDay": 5, "edge": false}, `context value worstDay: expected at least 9, because`},
 		{"part of a number", map[string]any{"worstDay": 10.5}, `context value worstDay: expected a whole number from 1 to 1000000, got "10.5"`},
 		{"nothing", map[string]any{"worstDay": "0"}, `context value worstDay: expected a whole number`},
 		{"reserve", map[string]any{"reserve": "0"}, `context value reserve: expected true or false, got "0"`},
 		{"a limit of no function", map[string]any{"limits": "messages:5"}, `context value limits: expected NAME:NUMBER with one of admin, checkpointer, docsReads, `},
 		{"a limit of nothing", map[string]any{"limits": "message:5,rowsReads:0"}, `context value limits: expected rowsReads:NUMBER with 1 to 40000, got "rowsReads:0"`},
 		{"a limit above Lambda's", map[string]any{"limits": "message:1001"}, `context value limits: expected message:NUMBER with 1 to 1000, got "message:1001"`},
+		{"more of think than message leaves", map[string]any{"limits": "message:4,think:3"}, `context value limits: expected think:2 at most, two less than message`},
+		{"a budget of models", map[string]any{"modelBudget": "-1"}, `context value modelBudget: expected USD such as 5 or 0.5, got "-1"`},
+		{"no model", map[string]any{"bedrockModels": "amazon.nova-lite-v1:0,claude"}, `context value bedrockModels: expected ids of models or inference profiles at Bedrock, parted by commas, got "claude"`},
+		{"no function", map[string]any{"tenantFunctions": "acme=answers"}, `context value tenantFunctions: expected TENANT=ARN,...`},
+		{"no tenant", map[string]any{"tenantFunctions": "=" + function}, `context value tenantFunctions: expected TENANT=ARN,...`},
+		{"a mock", map[string]any{"mock": "yes"}, `context value mock: expected true or false, got "yes"`},
 		{"budget", map[string]any{"budget": "ten"}, `context value budget: expected a whole number from 1 to 1000000, got "ten"`},
 		{"email", map[string]any{"email": "ops"}, `context value email: expected a mail address, got "ops"`},
 		{"hostKey", map[string]any{"hostKey": "hsm"}, `context value hostKey: expected kms or software, got "hsm"`},
@@ -122,7 +132,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"secret version", map[string]any{"edgeSecretVersion": "AWSCURRENT"}, `context value edgeSecretVersion: expected a version id`},
 		{"secret version without edge", map[string]any{"edgeSecretVersion": version, "edge": false}, `edgeSecretVersion: needs edge=true`},
 		{"only the secret before", map[string]any{"edgeSecretBefore": version}, `edgeSecretBefore: needs context value edgeSecretVersion`},
-		{"a slip", map[string]any{"edeg": false}, `context value edeg: expected one of arch, budget, certificate, `},
+		{"a slip", map[string]any{"edeg": false}, `context value edeg: expected one of arch, bedrockModels, budget, certificate, `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := settings.Read(test.context)

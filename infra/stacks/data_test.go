@@ -15,7 +15,7 @@ func TestTablesAreGuardedWhereNagDoesNotLook(t *testing.T) {
 	ceilings := func(v any, read, write string) map[string]any {
 		return map[string]any{"read": at(v, read, "MaxReadRequestUnits"), "write": at(v, write, "MaxWriteRequestUnits")}
 	}
-	reads, writes := map[string]any{"Rows": 74.0, "Docs": 124.0}, map[string]any{"Rows": 62.0, "Docs": 25.0}
+	reads, writes := map[string]any{"Rows": 60.0, "Docs": 100.0}, map[string]any{"Rows": 50.0, "Docs": 20.0}
 	for id, table := range data.of("AWS::DynamoDB::GlobalTable") {
 		p, replica := table.Properties, at(table.Properties, "Replicas", 0)
 		got := map[string]any{
@@ -45,7 +45,7 @@ func TestTablesAreGuardedWhereNagDoesNotLook(t *testing.T) {
 		t.Errorf("streams are %v of rows and %v of docs, want both images and keys alone", view(rows), view(docs))
 	}
 	index := at(docs, "GlobalSecondaryIndexes", 0)
-	want := map[string]any{"read": 25.0, "write": 12.0}
+	want := map[string]any{"read": 20.0, "write": 10.0}
 	if diff := cmp.Diff(want, map[string]any{
 		"read":  at(docs, "Replicas", 0, "GlobalSecondaryIndexes", 0, "ReadOnDemandThroughputSettings", "MaxReadRequestUnits"),
 		"write": ceilings(index, "", "WriteOnDemandThroughputSettings")["write"]}); diff != "" {

@@ -102,6 +102,10 @@ func (f functions) environment(in Input, d data, spec function) *map[string]*str
 		"VACANCY_RATE":     str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate), "VACANCY_READS": str(reads(in.Settings)),
 		"VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, spec.name)),
 		"VACANCY_URL": f.publicURL(in), "VACANCY_GATE": gateARN(f.stack, in),
+		"VACANCY_THINK": thinkARN(f.stack, in), "VACANCY_MODEL_BUDGET": str(in.Settings.ModelBudget), "VACANCY_TENANT_FUNCTIONS": str(in.Settings.TenantFunctions),
+	}
+	if in.Settings.Mock {
+		has["VACANCY_MOCK"] = str("true")
 	}
 	if d.host != nil {
 		has["VACANCY_HOST_KEY"] = d.host.KeyArn()

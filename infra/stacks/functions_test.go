@@ -91,7 +91,7 @@ func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 		}
 	}
 	want := map[string]string{"message": "puts [textkey] puts [obs#*] seals textkey:* ", "sweeper": "puts [textkey] ", "admin": "puts <nil> seals <nil> ",
-		"registry": "puts [reg#* kin#* revoked cosigned unreached] ", "checkpointer": "puts [tlog] ", "prober": "puts [unreached reg#*] ",
+		"registry": "puts [reg#* kin#* revoked cosigned unreached] ", "checkpointer": "puts [tlog] ", "prober": "puts [unreached reg#*] ", "think": "puts [spend#*] ",
 		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* opened#* v#* unreached] "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what is written to docs and sealed (-want +got):\n%s", diff)
@@ -189,6 +189,75 @@ func wantStars(name string) []string {
 	return nil
 }
 
+// think alone opens secrets, and it opens nothing else. Who may decrypt without a
+// condition on the context would open them too.
+func TestThinkAloneOpensSecrets(t *testing.T) {
+	for _, context := range []map[string]any{standard, {"hostKey": "software"}} {
+		functions := synth(t, context).template(t, "functions")
+		got := map[string]string{}
+		for _, name := range stacks.Names() {
+			for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
+				if at(s, "Action") != "kms:Decrypt" {
+					continue
+				}
+				for _, operator := range []string{"StringLike", "StringNotLike"} {
+					if bound := at(s, "Condition", operator, "kms:EncryptionContext:vacancy"); bound != nil {
+						got[name] += fmt.Sprint(operator, " ", bound)
+					}
+				}
+				if got[name] == "" {
+					t.Errorf("%s opens boxes of any context", name)
+				}
+			}
+		}
+		want := map[string]string{"message": "StringNotLike secret:*", "admin": "StringNotLike secret:*", "export": "StringLike textkey:*", "think": "StringLike secret:*",
+			"collusion": "StringLike textkey:*", "commit": "StringNotLike [textkey:* secret:*]"}
+		if context["hostKey"] != nil {
+			want["checkpointer"] = "StringNotLike secret:*"
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%v: what functions open (-want +got):\n%s", context, diff)
+		}
+	}
+}
+
+// think reaches no row, writes totals alone, and is the only function that writes them.
+func TestThinkHasTheRightsOfModelsAlone(t *testing.T) {
+	const function = "arn:aws:lambda:us-east-1:123456789012:function:answers"
+	functions := synth(t, map[string]any{"hostKey": "software", "tenantFunctions": "acme=" + function, "bedrockModels": "amazon.nova-lite-v1:0,eu.anthropic.claude-haiku-4-5-20251001-v1:0"}).template(t, "functions")
+	got := map[string]string{}
+	for _, s := range at(readable(policy(t, functions, "think")), "Statement").([]any) {
+		if at(s, "Effect") == "Allow" {
+			got[at(s, "Sid").(string)] = fmt.Sprint(at(s, "Action"), " ", at(s, "Resource"), " ", partitions(s))
+		}
+	}
+	const bedrock = "arn:${AWS::Partition}:bedrock:"
+	want := map[string]string{
+		"Spend":            "[dynamodb:PutItem dynamodb:UpdateItem] data.Docs.Arn [spend#*]",
+		"Docs":             "dynamodb:GetItem data.Docs.Arn [v#* reg#* opened#* secret#* spend#* budget models]",
+		"Open":             "kms:Decrypt data.SealKey.Arn <nil>",
+		"Functions":        "lambda:InvokeFunction " + function + " <nil>",
+		"Models":           "bedrock:InvokeModelWithResponseStream " + bedrock + "us-east-1::foundation-model/amazon.nova-lite-v1:0 <nil>",
+		"Profiles":         "bedrock:InvokeModelWithResponseStream " + bedrock + "us-east-1:${AWS::AccountId}:inference-profile/eu.anthropic.claude-haiku-4-5-20251001-v1:0 <nil>",
+		"ModelsOfProfiles": "bedrock:InvokeModelWithResponseStream " + bedrock + "*::foundation-model/anthropic.claude-haiku-4-5-20251001-v1:0 <nil>",
+		"OwnLog":           "[logs:CreateLogStream logs:PutLogEvents] arn:${AWS::Partition}:logs:us-east-1:${AWS::AccountId}:log-group:/vacancy/dev/think:log-stream:* <nil>",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what think may do (-want +got):\n%s", diff)
+	}
+	for _, name := range stacks.Names() {
+		anywhere, denied := false, false
+		for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
+			puts := slices.ContainsFunc(list(at(s, "Action")), func(a any) bool { return a == "dynamodb:PutItem" }) && at(s, "Resource") == "data.Docs.Arn"
+			anywhere = anywhere || puts && at(s, "Effect") == "Allow" && partitions(s) == nil
+			denied = denied || puts && at(s, "Effect") == "Deny" && fmt.Sprint(at(s, "Condition", "ForAnyValue:StringLike", "dynamodb:LeadingKeys")) == "[spend#*]"
+		}
+		if anywhere && !denied {
+			t.Errorf("%s may write what models cost", name)
+		}
+	}
+}
+
 func TestTheSealingKeyIsUsedForBoundBoxesOnly(t *testing.T) {
 	a := synth(t, standard)
 	var statements []any
@@ -212,8 +281,8 @@ func TestTheSealingKeyIsUsedForBoundBoxesOnly(t *testing.T) {
 			t.Errorf("%s without the condition on its encryption context: %v", action, at(s, "Condition"))
 		}
 	}
-	if seen != 10 { // two of message, two of account, one each of export, collusion and commit, three of the key
-		t.Errorf("found %d statements on sealing, want 10", seen)
+	if seen != 11 { // two of message, two of admin, one each of export, think, collusion and commit, three of the key
+		t.Errorf("found %d statements on sealing, want 11", seen)
 	}
 	if at(key, "EnableKeyRotation") != true {
 		t.Error("the sealing key does not rotate")
@@ -256,7 +325,7 @@ func TestTheEdgesSecretIsAReferenceEverywhere(t *testing.T) {
 			env := at(f.Properties, "Environment", "Variables")
 			now, before := text(at(env, "VACANCY_EDGE_SECRET"), "${EdgeSecretValue}"), text(at(env, "VACANCY_EDGE_SECRET_BEFORE"), "${EdgeSecretValue}")
 			want := []string{test.now, test.before}
-			if slices.Contains([]string{"Sweeper", "Tamper", "Indexer", "Checkpointer", "Prober", "Consent", "Ratelimit", "Collusion", "Commit", "Record"}, id) { // they have no URL
+			if slices.Contains([]string{"Think", "Sweeper", "Tamper", "Indexer", "Checkpointer", "Prober", "Consent", "Ratelimit", "Collusion", "Commit", "Record"}, id) { // they have no URL
 				want = []string{"", ""}
 			}
 			if diff := cmp.Diff(want, []string{now, before}); diff != "" {
@@ -303,7 +372,7 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 		return out
 	}
 	want := map[string]any{"Message": 7.0, "Admin": 2.0, "Export": 1.0, "Registry": 3.0, "Search": 2.0, "Graduate": 1.0,
-		"Sweeper": 1.0, "Tamper": 1.0, "Indexer": 1.0, "Checkpointer": 1.0, "Prober": 1.0,
+		"Think": 3.0, "Sweeper": 1.0, "Tamper": 1.0, "Indexer": 1.0, "Checkpointer": 1.0, "Prober": 1.0,
 		"Consent": nil, "Ratelimit": nil, "Collusion": nil, "Commit": nil, "Record": nil} // the gate bounds these
 	if diff := cmp.Diff(want, reserved(standard)); diff != "" {
 		t.Errorf("by default (-want +got):\n%s", diff)
@@ -327,8 +396,8 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 		context map[string]any
 		want    string
 	}{
-		{standard, "7.789:31"}, {bare, "6.142:24"}, {map[string]any{"worstDay": 5}, "0.666:2"},
-		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "1.761:7"},
+		{standard, "6.315:25"}, {bare, "5.428:21"}, {map[string]any{"worstDay": 6}, "1.555:6"},
+		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "1.428:5"},
 		{map[string]any{"limits": "registry:400,docsReads:2,rowsReads:2"}, "0.001:1"},
 	} {
 		a, got := synth(t, test.context), map[string]any{}

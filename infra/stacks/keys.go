@@ -44,7 +44,7 @@ func roleOf(s awscdk.Stack, in Input, function string) *string {
 	return s.FormatArn(&awscdk.ArnComponents{Service: str("iam"), Region: str(""), Resource: str("role"), ResourceName: str(roleName(s, in, function))})
 }
 
-// sealKey seals seeds and text keys. Only the functions named here may use it,
+// sealKey seals seeds, text keys and agents' secrets. Only the functions named here may use it,
 // and only for bound boxes: with the encryption context `vacancy` and no other.
 // An authorized person may open text keys, to verify the tables from elsewhere,
 // and never a seed.
@@ -62,7 +62,7 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 		})
 	}
 	verify := boundOnly()
-	verify["StringLike"] = textKeysOnly()
+	verify["StringLike"] = contexts(textKeys)
 	var checkpointers, openers []string
 	for _, f := range table(in.Settings) {
 		if f.grants.seals {
@@ -73,7 +73,7 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 		}
 	}
 	return newKey(s, in, "SealKey", &awskms.KeyProps{
-		Description:       str("Vacancy " + in.Settings.Stage + ": seals seeds and text keys"),
+		Description:       str("Vacancy " + in.Settings.Stage + ": seals seeds, text keys and secrets of agents"),
 		EnableKeyRotation: yes(),
 	}, use("Seal", strs("kms:Encrypt"), checkpointers...), use("Open", strs("kms:Decrypt"), openers...), awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("Verify"), Principals: &[]awsiam.IPrincipal{awsiam.NewAccountRootPrincipal()},
@@ -90,9 +90,12 @@ func boundOnly() map[string]any {
 	}
 }
 
-// textKeysOnly is the condition for text keys.
-func textKeysOnly() map[string]any {
-	return map[string]any{"kms:EncryptionContext:vacancy": textKeys}
+// contexts is the condition for encryption contexts of some patterns.
+func contexts(patterns ...string) map[string]any {
+	if len(patterns) == 1 {
+		return map[string]any{"kms:EncryptionContext:vacancy": patterns[0]}
+	}
+	return map[string]any{"kms:EncryptionContext:vacancy": strs(patterns...)}
 }
 
 // hostKey is the host's Ed25519 identity. KMS signs messages of up to 4,096

@@ -7,6 +7,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
 )
 
 // roleName is the physical name of a function's role, which the keys' policies
@@ -22,7 +24,7 @@ var everyWrite = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem
 // in infra/policies show the result.
 func newRole(s awscdk.Stack, in Input, d data, f function, lost awssqs.IQueue) awsiam.Role {
 	statements := slices.Concat(rowStatements(d, f.grants), docStatements(d, f.grants), keyStatements(d, f.grants),
-		snapshotStatements(d, f.grants), streamStatements(d, f.grants, lost), gateStatements(s, in, f.grants))
+		snapshotStatements(d, f.grants), streamStatements(d, f.grants, lost), gateStatements(s, in, f.grants), thinkStatements(s, in, f.grants))
 	statements = append(statements, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("OwnLog"), Actions: strs("logs:CreateLogStream", "logs:PutLogEvents"),
 		Resources: &[]*string{s.FormatArn(&awscdk.ArnComponents{
@@ -49,6 +51,9 @@ func reasonForStars(g grants) string {
 	}
 	if g.stream != "" {
 		reason += " AWS offers no resource for dynamodb:ListStreams."
+	}
+	if len(g.bedrock) > 0 {
+		reason += " An inference profile sends requests to its model in any Region of its area."
 	}
 	if len(g.gate) > 0 {
 		reason += " Executions of the gate are named by requests."
@@ -78,10 +83,15 @@ func rowStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 // docStatements allow what the function does with documents, and deny all
 // writes to a function that makes none.
 func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
-	docs, writes := d.docs.TableArn(), false
+	docs, writes, anywhere := d.docs.TableArn(), false, false
 	for _, a := range g.docs {
 		out = append(out, statement(a.sid, awsiam.Effect_ALLOW, "dynamodb", a.operations, docs, partitionsOnly(a.partitions)))
-		writes = writes || slices.Contains(a.operations, "PutItem")
+		puts := slices.Contains(a.operations, "PutItem")
+		writes, anywhere = writes || puts, anywhere || puts && a.partitions == nil
+	}
+	if anywhere { // only think counts what models cost
+		out = append(out, statement("DenyTotals", awsiam.Effect_DENY, "dynamodb", everyWrite, docs,
+			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(totals)}}))
 	}
 	for _, part := range []struct {
 		sid, of string
@@ -114,7 +124,7 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	if g.seals {
 		bound := boundOnly()
 		if g.textKeys {
-			bound["StringLike"] = textKeysOnly()
+			bound["StringLike"] = contexts(textKeys)
 		}
 		out = append(out, statement("Seal", awsiam.Effect_ALLOW, "kms", []string{"Encrypt"}, d.seal.KeyArn(), bound))
 	}
@@ -122,9 +132,13 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 		bound := boundOnly()
 		switch {
 		case g.textsOnly:
-			bound["StringLike"] = textKeysOnly()
+			bound["StringLike"] = contexts(textKeys)
 		case g.seedsOnly:
-			bound["StringNotLike"] = textKeysOnly()
+			bound["StringNotLike"] = contexts(textKeys, secrets)
+		case g.secretsOnly:
+			bound["StringLike"] = contexts(secrets)
+		default:
+			bound["StringNotLike"] = contexts(secrets)
 		}
 		out = append(out, statement("Open", awsiam.Effect_ALLOW, "kms", []string{"Decrypt"}, d.seal.KeyArn(), bound))
 	}
@@ -171,6 +185,47 @@ func streamStatements(d data, g grants, lost awssqs.IQueue) []awsiam.PolicyState
 		out = append(out, statement("Lost", awsiam.Effect_ALLOW, "sqs", []string{"SendMessage"}, lost.QueueArn(), nil))
 	}
 	return out
+}
+
+// thinkStatements allow what the function asks others to think.
+func thinkStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStatement) {
+	if g.thinks {
+		out = append(out, statement("Think", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, thinkARN(s, in), nil))
+	}
+	if len(g.functions) > 0 {
+		out = append(out, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+			Sid: str("Functions"), Actions: strs("lambda:InvokeFunction"), Resources: strs(g.functions...)}))
+	}
+	var direct, profiles []*string
+	var behind []*string // models that profiles lead to
+	for _, id := range g.bedrock {
+		model, profile := substrate.FoundationModel(id)
+		if !profile {
+			direct = append(direct, bedrockARN(s, *s.Region(), "", "foundation-model", id))
+			continue
+		}
+		profiles = append(profiles, bedrockARN(s, *s.Region(), *s.Account(), "inference-profile", id))
+		behind = append(behind, bedrockARN(s, "*", "", "foundation-model", model))
+	}
+	models := func(sid string, resources []*string, conditions *map[string]any) {
+		if len(resources) > 0 {
+			out = append(out, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+				Sid: str(sid), Actions: strs("bedrock:InvokeModelWithResponseStream"), Resources: &resources, Conditions: conditions}))
+		}
+	}
+	models("Models", direct, nil)
+	models("Profiles", profiles, nil)
+	models("ModelsOfProfiles", behind, &map[string]any{"ArnEquals": map[string]any{"bedrock:InferenceProfileArn": profiles}})
+	return out
+}
+
+// thinkARN is the ARN of the function think, known before the function exists.
+func thinkARN(s awscdk.Stack, in Input) *string {
+	return s.FormatArn(&awscdk.ArnComponents{Service: str("lambda"), Resource: str("function"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name("think"))})
+}
+
+func bedrockARN(s awscdk.Stack, region, account, kind, id string) *string {
+	return s.FormatArn(&awscdk.ArnComponents{Service: str("bedrock"), Region: str(region), Account: str(account), Resource: str(kind), ResourceName: str(id)})
 }
 
 // statement takes its conditions as one value: added one by one in map order,

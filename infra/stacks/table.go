@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/infra/asl"
 	"github.com/vacancy-host/vacancy/infra/settings"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
 // function is a directory of functions/ and how it runs.
@@ -33,11 +35,15 @@ type grants struct {
 	seals           bool     // Encrypt under the sealing key
 	opens           bool     // Decrypt of boxes under it
 	textsOnly       bool     // and Decrypt of text keys only
-	seedsOnly       bool     // and Decrypt of anything but text keys
+	seedsOnly       bool     // and Decrypt of anything but text keys and secrets
+	secretsOnly     bool     // and Decrypt of secrets only; without these three, of anything but secrets
 	textKeys        bool     // Encrypt of text keys only
 	host            []string // operations on the host's key
 	stream          string   // the table whose stream feeds it: rows, docs, or none
 	gate            []string // operations on the gate and its executions
+	thinks          bool     // Invoke of the function think
+	bedrock         []string // ids of models and inference profiles at Bedrock
+	functions       []string // ARNs of Lambda functions that are agents
 }
 
 // access is operations on documents of some partitions; of all if none are
@@ -56,6 +62,17 @@ const urlTimeout = 28
 const (
 	textKeys         = "textkey:*"
 	textKeyPartition = "textkey"
+)
+
+// secrets is the pattern of the contexts of agents' secrets.
+const secrets = "secret:*"
+
+// Partitions of agents: secrets, totals of a day, budgets and the table of models.
+const (
+	secretPartitions = "secret#*"
+	totals           = "spend#*"
+	budgets          = "budget"
+	modelTable       = "models"
 )
 
 // Partitions of the registry: registrations and manifests, what opened children,
@@ -104,7 +121,7 @@ const (
 // operator. registry writes the registry's documents and accepts cosignatures,
 // but writes nothing of the log; search writes nothing.
 func table(s settings.Settings) []function {
-	return slices.Concat(urlFunctions(s), jobs(s), steps())
+	return slices.Concat(urlFunctions(s), []function{think(s)}, jobs(s), steps())
 }
 
 // appends are all operations that rows allow.
@@ -163,15 +180,15 @@ func urlFunctions(s settings.Settings) []function {
 	return []function{{
 		name: "message", description: "signed calls, resets, asks, cards and health",
 		memory: 256, timeout: urlTimeout, url: true,
-		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_PAGE_READS", "VACANCY_BYTES"),
+		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_PAGE_READS", "VACANCY_BYTES", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK"),
 		grants: grants{rows: appends(), docs: called, openIndex: true, seals: true, opens: true,
-			textKeys: s.HostKey == "kms", host: []string{"GetPublicKey"}},
+			textKeys: s.HostKey == "kms", host: []string{"GetPublicKey"}, thinks: true},
 	}, {
 		name: "admin", description: "the admin API, for the operator's key",
 		memory: 256, timeout: urlTimeout, url: true,
-		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE"),
+		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS"),
 		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "Query", "DeleteItem"), seals: true, opens: true,
-			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}},
+			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
 	}, {
 		name: "export", description: "the paged export that verify reads, for the operator's key",
 		memory: 256, timeout: urlTimeout, url: true,
@@ -201,6 +218,26 @@ func urlFunctions(s settings.Settings) []function {
 			{"Docs", []string{"GetItem"}, []string{attempts, tries, registrations, revoked, aboutHost, records}},
 		}},
 	}}
+}
+
+// think asks models for message and admin, which have no secret. It writes nothing but
+// totals and opens nothing but secrets. message takes part in no turn of a model, so
+// think needs as much memory as message, for TLS and JSON.
+func think(s settings.Settings) function {
+	var functions []string
+	owned, _ := vacants.ParseFunctions(s.TenantFunctions) // checked by package settings
+	for _, owner := range slices.Sorted(maps.Keys(owned)) {
+		functions = append(functions, owned[owner]...)
+	}
+	return function{
+		name: "think", description: "asks models, functions and MCP servers, one turn or tool each time, for message and admin",
+		memory: 256, timeout: urlTimeout,
+		environment: []string{"VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS"},
+		grants: grants{opens: true, secretsOnly: true, bedrock: s.BedrockModels, functions: functions, docs: []access{
+			{"Spend", []string{"PutItem", "UpdateItem"}, []string{totals}},
+			{"Docs", []string{"GetItem"}, []string{records, registrations, opened, secretPartitions, totals, budgets, modelTable}},
+		}},
+	}
 }
 
 // steps are the functions of the gate, started by its state machine only. They

@@ -124,9 +124,9 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	var refused []awscloudwatch.IMetric
 	for _, f := range table(in.Settings) {
 		// The state machine retries the gate's functions and reports failures itself. An
-		// alarm takes ten metrics; prober is the one that only its schedule starts and
-		// that ends long before the next start.
-		if in.Settings.Limits[f.name] > 0 && f.name != "prober" {
+		// alarm takes ten metrics; think has its own alarm, and prober is started by its
+		// schedule alone and ends long before the next start.
+		if in.Settings.Limits[f.name] > 0 && f.name != "prober" && f.name != "think" {
 			refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
 		}
 	}
@@ -153,6 +153,8 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		{"registry-fails", "The registry answers with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "registry", "Url5xxCount", "Sum", 5), 5, 1},
 		{"search-fails", "Searches are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "search", "Url5xxCount", "Sum", 5), 5, 1},
 		{"graduate-fails", "Requests to graduate are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "graduate", "Url5xxCount", "Sum", 5), 1, 1},
+		{"think-throttled", "Models are not asked: all instances of think are busy. Raise worstDay, or limits=message:N,think:N.", lambda(in, "think", "Throttles", "Sum", 5), 10, 3},
+		{"think-fails", "The function that asks models crashes or runs out of time. Run vacancy tail --function think.", lambda(in, "think", "Errors", "Sum", 5), 3, 1},
 		{"gate-fails", "An attempt to graduate ended without a verdict: neither accepted nor refused. Run vacancy doctor.",
 			sum(5, metric("AWS/States", "ExecutionsFailed", "Sum", 5, machine), metric("AWS/States", "ExecutionsTimedOut", "Sum", 5, machine)), 1, 1},
 		{"sweeper-fails", "Expired text keys are not destroyed.", scheduled("sweeper"), 1, 1},
@@ -207,7 +209,9 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 			{graph("Registry and search", counted(in, "registry", "calls", "Sum", 5), counted(in, "search", "calls", "Sum", 5)),
 				graph("Milliseconds of a search", counted(in, "search", "ms", "p50", 5), counted(in, "search", "ms", "p99", 5)),
 				graph("Indexer and checkpointer", lambda(in, "indexer", "Errors", "Sum", 5), lambda(in, "indexer", "Duration", "Maximum", 5), lambda(in, "checkpointer", "Errors", "Sum", 5))},
-			{graph("Attempts to graduate", gate("ExecutionsSucceeded"), gate("ExecutionsFailed"), gate("ExecutionsTimedOut"))},
+			{graph("Attempts to graduate", gate("ExecutionsSucceeded"), gate("ExecutionsFailed"), gate("ExecutionsTimedOut")),
+				graph("Turns of models", counted(in, "think", "calls", "Sum", 5), counted(in, "think", "failed", "Sum", 5), lambda(in, "think", "Throttles", "Sum", 5)),
+				graph("Milliseconds of a turn", counted(in, "think", "ms", "p50", 5), counted(in, "think", "ms", "p99", 5))},
 		},
 	})
 	named(board, "Board")

@@ -46,7 +46,7 @@ func TestEveryAlarmReachesTheTopic(t *testing.T) {
 	}
 	slices.Sort(names)
 	want := []string{"AdminFails", "CheckpointerFails", "DocsThrottled", "FunctionsThrottled", "GateFails", "GraduateFails", "IndexerFails", "MessageFails", "MessageSlow",
-		"ProberFails", "RegistryFails", "RowsThrottled", "SearchFails", "SweeperFails", "TamperBehind", "TamperBlind", "TamperLost", "Tampered"}
+		"ProberFails", "RegistryFails", "RowsThrottled", "SearchFails", "SweeperFails", "TamperBehind", "TamperBlind", "TamperLost", "Tampered", "ThinkFails", "ThinkThrottled"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("alarms (-want +got):\n%s", diff)
 	}

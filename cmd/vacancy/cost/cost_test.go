@@ -126,6 +126,36 @@ func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
 	}
 }
 
+// A function that only others invoke has the costs of requests, but no pages.
+func TestTheFunctionOfModelsHasItsPartOfTheWorstDay(t *testing.T) {
+	s := shape()
+	s.Functions = append(s.Functions, cost.Function{Name: "vacancy-dev-think", MemoryMB: 256, Arm: true, Reserved: number(2), Seeds: true, Invoked: true})
+	s.ModelUSD = 5
+	d := cost.WorstDay(s, cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 10, Openings: 24})
+	got := usd(d.Lines)
+	for what, want := range map[string]string{
+		"vacancy-dev-think: requests":      fmt.Sprintf("%.4f", 2*10*86_400/1e6*0.2),
+		"vacancy-dev-think: compute":       fmt.Sprintf("%.4f", 2*0.25*86_400*0.0000133334),
+		"vacancy-dev-think: log lines":     fmt.Sprintf("%.4f", 2*86_400/float64(1<<20)*0.5),
+		"vacancy-dev-think: opening seeds": fmt.Sprintf("%.4f", 2*10*24/1e4*0.03),
+		"vacancy-dev-think: pages":         "",
+	} {
+		if got[what] != want {
+			t.Errorf("WorstDay(): %s = %q, want %q", what, got[what], want)
+		}
+	}
+	if !slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, "at most $5 more (context value modelBudget)") }) {
+		t.Errorf("WorstDay() does not say what models cost: %v", d.Unbounded)
+	}
+	lines := cost.DefaultThinking().Calls(s, cost.ListPrices(), 1000)
+	if want := fmt.Sprintf("%.4f", 3000*(0.25+0.125)*0.0000133334); usd(lines)["compute"] != want {
+		t.Errorf("1,000 calls of models: compute %s, want %s", usd(lines)["compute"], want)
+	}
+	if lines := cost.DefaultThinking().Calls(shape(), cost.ListPrices(), 1000); lines != nil {
+		t.Errorf("a stage without think has %v", lines)
+	}
+}
+
 func TestUnboundedCostsAreListed(t *testing.T) {
 	says := func(s cost.Shape, words string) bool {
 		d := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds())
@@ -156,7 +186,9 @@ func TestUnboundedCostsAreListed(t *testing.T) {
 const template = `{"Resources":{
  "Message":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":"vacancy-dev-message","MemorySize":256,"Architectures":["arm64"],"ReservedConcurrentExecutions":10}},
  "MessageUrl":{"Type":"AWS::Lambda::Url","Properties":{"AuthType":"NONE","TargetFunctionArn":{"Fn::GetAtt":["Message","Arn"]}}},
- "Sweeper":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":{"Fn::Sub":"x"},"Architectures":["x86_64"]}},
+ "Think":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":{"Fn::Sub":"x"},"Architectures":["x86_64"],"Environment":{"Variables":{"VACANCY_MODEL_BUDGET":"2.5"}}}},
+ "Indexer":{"Type":"AWS::Lambda::Function","Properties":{}},
+ "Changes":{"Type":"AWS::Lambda::EventSourceMapping","Properties":{"FunctionName":{"Ref":"Indexer"}}},
  "Docs":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PAY_PER_REQUEST","WriteOnDemandThroughputSettings":{"MaxWriteRequestUnits":50},
   "GlobalSecondaryIndexes":[{"IndexName":"listed","WriteOnDemandThroughputSettings":{"MaxWriteRequestUnits":10}}],
   "Replicas":[{"Region":{"Ref":"AWS::Region"},"ReadOnDemandThroughputSettings":{"MaxReadRequestUnits":100},"GlobalSecondaryIndexes":[{"IndexName":"listed"}]}]}},
@@ -178,10 +210,10 @@ func TestReadTemplatesTakesWhatCostsAndWhatBounds(t *testing.T) {
 	}
 	want := cost.Shape{
 		Functions: []cost.Function{
-			{Name: "vacancy-dev-message", MemoryMB: 256, Arm: true, Reserved: number(10), URL: true}, {Name: "Sweeper", MemoryMB: 128},
+			{Name: "Indexer", MemoryMB: 128}, {Name: "vacancy-dev-message", MemoryMB: 256, Arm: true, Reserved: number(10), URL: true}, {Name: "Think", MemoryMB: 128, Invoked: true},
 		},
 		Tables: []cost.Table{{Name: "Docs", Read: number(100), Write: number(50)}, {Name: "Docs/listed", Index: true, Write: number(10)}},
-		Keys:   1, Secrets: 1, Alarms: 3, Dashboards: 1, Edge: true, ACLs: 1, Rules: 2, BudgetUSD: 20, LogDays: 30,
+		Keys:   1, Secrets: 1, Alarms: 3, Dashboards: 1, Edge: true, ACLs: 1, Rules: 2, BudgetUSD: 20, ModelUSD: 2.5, LogDays: 30,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ReadTemplates() (-want +got):\n%s", diff)

@@ -108,7 +108,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	rate := "%d x %d a second x 86,400 s"
 	d.Lines = append(d.Lines, l.line(f.Name+": compute", compute(f), n*gigabytes(f)*aDay, "every instance busy all day",
 		"%d x %d MB x 86,400 s", *f.Reserved, f.MemoryMB))
-	if !f.URL {
+	if !f.URL && !f.Invoked {
 		return // started by a stream, in batches
 	}
 	d.Lines = append(d.Lines,
@@ -116,8 +116,11 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		l.line(f.Name+": log lines", LogBytes, n*quietLines*aDay*(b.LineBytes+logOverhead)/gib, "requests that write nothing are summed up beyond this",
 			"(%s + %d bytes) x %d x %s a second x 86,400 s", number(b.LineBytes), logOverhead, *f.Reserved, number(quietLines)))
 	if f.Seeds {
-		d.Lines = append(d.Lines, l.line(f.Name+": opening seeds", KMSRequests, n*b.Vacants*b.Openings, "each instance keeps an opened seed",
+		d.Lines = append(d.Lines, l.line(f.Name+": opening seeds", KMSRequests, n*b.Vacants*b.Openings, "each instance keeps an opened seed or secret",
 			"%d instances x %s vacants x %s a day", *f.Reserved, number(b.Vacants), number(b.Openings)))
+	}
+	if f.Invoked {
+		return
 	}
 	if s.Edge {
 		return // transfer to CloudFront is free; CloudFront's own price follows
@@ -210,8 +213,12 @@ func (d *Day) open(s Shape, l List) {
 				"WAF: %s, blocked ones too; a blocked request costs nothing at CloudFront", l.Prices[WAFRequests].words()))
 		}
 	}
+	if s.ModelUSD > 0 {
+		d.Unbounded = append(d.Unbounded, fmt.Sprintf(
+			"models: vacants without a tenant, and all vacants at Bedrock, cost at most $%s more (context value modelBudget); other models of tenants cost what their budgets allow (vacancy budget)", number(s.ModelUSD)))
+	}
 	d.Unbounded = append(d.Unbounded,
 		"DynamoDB keeps its ceilings as targets: bursts of saved-up capacity may pass them for minutes",
 		"every month after: rows are never deleted, so storage and backup grow with every accepted call",
-		"the cost of the vacants' substrates, and of the operator's reads and exports")
+		"the cost of the vacants' programs and functions, and of the operator's reads and exports")
 }

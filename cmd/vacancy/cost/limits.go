@@ -45,11 +45,18 @@ type share struct {
 // calls a second are a share too: the tables' ceilings follow from them.
 const callsASecond = "calls"
 
+// thinker is the function that message asks for models. Some instances of message are
+// left for other calls (mostThinking).
+const thinker = "think"
+
+// mostThinking is the highest limit of think beside a limit of message.
+func mostThinking(message int) int { return max(1, message-2) }
+
 // shares divide the worst day. An instance of message serves at most ten calls a
 // second, and two or three if their agents take a third of a second. Functions
 // without a percentage never need a second instance.
 var shares = []share{
-	{"message", 1, 27}, {"admin", 1, 4}, {"registry", 1, 8}, {"search", 1, 6}, {callsASecond, 1, 55},
+	{"message", 1, 26}, {thinker, 1, 10}, {"admin", 1, 4}, {"registry", 1, 7}, {"search", 1, 6}, {callsASecond, 1, 47},
 	{"export", 1, 0}, {"graduate", 1, 0}, {"sweeper", 1, 0}, {"tamper", 1, 0}, {"indexer", 1, 0}, {"checkpointer", 1, 0}, {"prober", 1, 0},
 }
 
@@ -124,6 +131,7 @@ func Derive(c Choice) (Limits, error) {
 			derived[s.name] += int((c.WorstDay - least) * s.percent / 100 / each)
 		}
 	}
+	derived[thinker] = min(derived[thinker], mostThinking(derived["message"]))
 	// Rounding leaves some money, or takes a little too much.
 	for of = derived; day() <= c.WorstDay && of[callsASecond] < mostUnits; {
 		of[callsASecond]++
@@ -133,6 +141,12 @@ func Derive(c Choice) (Limits, error) {
 	}
 	l := c.limits(of)
 	maps.Copy(l, c.Set)
+	if most := mostThinking(l["message"]); l[thinker] > most {
+		if _, set := c.Set[thinker]; set {
+			return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at most, two less than message, so that models never fill the way of calls", thinker, most), fmt.Sprintf("%s:%d", thinker, l[thinker]))
+		}
+		l[thinker] = most
+	}
 	return l, nil
 }
 
@@ -165,7 +179,7 @@ func Buys(s Shape, l List, b Bounds) Capacity {
 	}
 	s = s.clone()
 	for i, f := range s.Functions {
-		if f.Reserved != nil && f.URL {
+		if f.Reserved != nil && (f.URL || f.Invoked) {
 			add(f.Name, "instances", s.Functions[i].Reserved)
 		}
 	}
@@ -283,7 +297,7 @@ func (l Limits) Reserved() (n int) {
 // planned is the shape of a stage with limits l, as its templates will show it.
 // A test compares it with the templates.
 func (c Choice) planned(l Limits) Shape {
-	s := Shape{Keys: 3, Alarms: 33, Edge: c.Edge, Transitions: 6}
+	s := Shape{Keys: 3, Alarms: 35, Edge: c.Edge, Transitions: 6}
 	if c.SoftwareKey {
 		s.Keys--
 	}
@@ -299,7 +313,7 @@ func (c Choice) planned(l Limits) Shape {
 	limit := func(name string) *int { n := l[name]; return &n }
 	add := func(name string, memory, seconds int, url, seeds bool, runs int) {
 		s.Functions = append(s.Functions, Function{Name: name, MemoryMB: memory, Seconds: seconds, Arm: !c.X86, Reserved: limit(name),
-			URL: url, Seeds: seeds, Runs: runs, Watch: name == "tamper"})
+			URL: url, Seeds: seeds, Runs: runs, Watch: name == "tamper", Invoked: name == thinker})
 	}
 	const handler = 28
 	add("admin", 256, handler, true, true, 0)
@@ -313,6 +327,7 @@ func (c Choice) planned(l Limits) Shape {
 	add("search", 512, handler, true, false, 0)
 	add("sweeper", 128, 60, false, false, 24)
 	add("tamper", 128, 30, false, false, 0)
+	add(thinker, 256, handler, false, true, 0)
 	for _, name := range []string{"collusion", "commit", "consent", "ratelimit", "record"} {
 		s.Functions = append(s.Functions, Function{Name: name, MemoryMB: 128, Seconds: 10, Arm: !c.X86, Step: true, Seeds: name == "collusion" || name == "commit"})
 	}

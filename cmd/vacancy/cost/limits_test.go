@@ -79,6 +79,32 @@ func TestALimitThatIsSetAloneChangesNoOther(t *testing.T) {
 	}
 }
 
+// Models never take the last instances of message.
+func TestThinkHasTwoInstancesLessThanMessage(t *testing.T) {
+	for _, tt := range []struct {
+		day  float64
+		set  string
+		most int // of think; 0: refused
+	}{
+		{6, "", 1}, {20, "", 1000}, {500, "", 1000}, {20, "message:3", 1}, {20, "message:4,think:2", 2}, {20, "message:4,think:3", 0}, {20, "think:1", 1}, {20, "message:1,think:2", 0},
+	} {
+		set, err := cost.ReadLimits(tt.set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := cost.Derive(cost.Choice{WorstDay: tt.day, Edge: true, Dashboard: true, Set: set})
+		if tt.most == 0 {
+			if p := problem.Of(err); p == nil || p.Field != "limits" {
+				t.Errorf("$%v with %q = %v, want a refusal of limits", tt.day, tt.set, err)
+			}
+			continue
+		}
+		if err != nil || l["think"] < 1 || l["think"] > min(tt.most, max(1, l["message"]-2)) {
+			t.Errorf("$%v with %q: %d of think, %d of message, %v", tt.day, tt.set, l["think"], l["message"], err)
+		}
+	}
+}
+
 func TestTheChoiceIsReadFromTheContext(t *testing.T) {
 	c, err := cost.ReadChoice(map[string]string{"worstDay": "50", "edge": "false", "hostKey": "software", "arch": "amd64", "waf": "true", "dashboard": "false", "limits": "search:4"})
 	if err != nil || c.WorstDay != 50 || c.Edge || !c.SoftwareKey || !c.X86 || !c.WAF || c.Dashboard || c.Set["search"] != 4 {

@@ -133,10 +133,10 @@ func Month(s Shape, l List) []Line {
 	return lines
 }
 
-// publicFunctions is the number of functions that log calls.
+// publicFunctions is the number of functions that log calls, think included.
 func (s Shape) publicFunctions() (n int) {
 	for _, f := range s.Functions {
-		if f.URL {
+		if f.URL || f.Invoked {
 			n++
 		}
 	}

@@ -14,7 +14,8 @@ type Report struct {
 	Before    float64  `json:"function_url_before_transfer_usd"` // Direct without transfer to the Internet
 	Edge      Lines    `json:"cloudfront"`
 	Kept      Lines    `json:"kept_a_month"`
-	Graduated Lines    `json:"graduation"` // for one, with AWS's state machine; empty without a gate
+	Thinking  Lines    `json:"thinking_1000"` // what a model adds to 1,000 calls; empty without think
+	Graduated Lines    `json:"graduation"`    // for one, with AWS's state machine; empty without a gate
 	Month     Lines    `json:"month"`
 	WorstDay  Day      `json:"worst_day"`
 	Capacity  Capacity `json:"worst_day_buys"`
@@ -38,6 +39,7 @@ func Estimate(s Shape, l List, n float64, real *Real) Report {
 	r := Report{
 		Region: l.Region, Taken: l.Taken, Model: m, Shape: s, CallCount: n,
 		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.Kept(l, n)),
+		Thinking:  sum(DefaultThinking().Calls(s, l, 1000)),
 		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(Month(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()),
 		Capacity: Buys(s, l, DefaultBounds()), Real: real,
 	}

@@ -25,8 +25,9 @@ type Shape struct {
 	// Transitions is the number of transitions of an accepted attempt, with
 	// start and end; 0 without a gate.
 	Transitions int     `json:"gate_transitions"`
-	BudgetUSD   float64 `json:"budget_usd_a_day"` // 0: none
-	LogDays     int     `json:"log_days"`         // longest retention; 0: no log group has one
+	BudgetUSD   float64 `json:"budget_usd_a_day"`       // 0: none
+	ModelUSD    float64 `json:"model_budget_usd_a_day"` // for models that the operator pays
+	LogDays     int     `json:"log_days"`               // longest retention; 0: no log group has one
 }
 
 // Function is one Lambda function.
@@ -38,10 +39,11 @@ type Function struct {
 	// Reserved is the reserved concurrency; nil: limited by the account only.
 	Reserved *int `json:"reserved_concurrency"`
 	URL      bool `json:"function_url"`
-	Seeds    bool `json:"opens_seeds"` // it has the sealing key in its environment
+	Seeds    bool `json:"opens_seeds"` // it has the sealing key in its environment, for seeds or secrets
 	Step     bool `json:"gate_step"`   // only a state machine starts it
 	Runs     int  `json:"runs_a_day"`  // by a schedule, retries included; 0: none
 	Watch    bool `json:"watch"`       // only changed and removed rows start it
+	Invoked  bool `json:"invoked"`     // only other functions start it
 }
 
 // Table is a DynamoDB table or an index, which has its own ceilings.
@@ -86,8 +88,9 @@ func ReadTemplates(templates ...[]byte) (Shape, error) {
 // starts says what starts functions, by their logical ids.
 type starts struct {
 	public, step, watch map[string]bool
-	scheduled           map[string]int // runs a day
-	retries             map[string]int // of a run that failed; missing: Lambda's default
+	stream              map[string]bool // a stream, watched or not
+	scheduled           map[string]int  // runs a day
+	retries             map[string]int  // of a run that failed; missing: Lambda's default
 }
 
 // lambdaRetries is how often Lambda retries an asynchronous invocation, unless
@@ -104,7 +107,7 @@ func (s starts) runs(id string) int {
 }
 
 func readStarts(resources map[string]resource) (starts, error) {
-	out := starts{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]int{}, map[string]int{}}
+	out := starts{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]int{}, map[string]int{}}
 	for _, r := range resources {
 		switch r.Type {
 		case "AWS::Lambda::Url":
@@ -131,6 +134,7 @@ func readStarts(resources map[string]resource) (starts, error) {
 				FilterCriteria struct{ Filters []struct{ Pattern string } }
 			}
 			_ = json.Unmarshal(r.Properties, &m)
+			out.stream[target(m.FunctionName)] = true
 			for _, f := range m.FilterCriteria.Filters {
 				if strings.Contains(f.Pattern, "eventName") && !strings.Contains(f.Pattern, "INSERT") {
 					out.watch[target(m.FunctionName)] = true
@@ -303,8 +307,17 @@ func (s *Shape) addFunction(id string, by starts, into func(any) error) error {
 	if f.MemoryMB == 0 {
 		f.MemoryMB = defaultMemory
 	}
+	f.Invoked = !f.URL && !f.Step && f.Runs == 0 && !by.stream[id]
 	f.Arm = slices.Contains(p.Architectures, "arm64")
 	_, f.Seeds = p.Environment.Variables["VACANCY_SEAL_KEY"]
+	var budget json.Number
+	if json.Unmarshal(p.Environment.Variables["VACANCY_MODEL_BUDGET"], (*string)(&budget)) == nil && budget != "" {
+		usd, err := budget.Float64()
+		if err != nil {
+			return fmt.Errorf("VACANCY_MODEL_BUDGET: expected USD, got %.40q", budget)
+		}
+		s.ModelUSD = usd
+	}
 	s.Functions = append(s.Functions, f)
 	return nil
 }

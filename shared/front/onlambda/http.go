@@ -30,8 +30,8 @@ import (
 )
 
 // Serve serves a handler behind a Function URL. It does not return.
-func Serve(f Function, handler func(*Env) http.Handler) {
-	env, _ := begin(f, os.Stdout)
+func Serve(f Function, handler func(*Env) http.Handler, parts ...Part) {
+	env, _ := begin(f, os.Stdout, parts...)
 	front := newFront(env, handler(env), wall)
 	if f == Message {
 		front.ahead = env.Server.Texts.Ahead

@@ -52,9 +52,13 @@ type Env struct {
 	Log      *slog.Logger
 }
 
+// Part adds to a function's host what most functions do without, so that their programs
+// do not contain it.
+type Part func(*Env, *serve.Config)
+
 // open makes the Env of f and opens its connections. It fails only for wrong
 // settings.
-func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Env, error) {
+func open(ctx context.Context, f Function, s Settings, log *slog.Logger, parts ...Part) (*Env, error) {
 	h := &Env{Settings: s, Log: log}
 	if s.Tables == (dynamo.Tables{}) {
 		return h, nil
@@ -80,6 +84,9 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger) (*Env, 
 	}
 	if err := custodians(h, &env, cfg); err != nil {
 		return nil, err
+	}
+	for _, add := range parts {
+		add(h, &env)
 	}
 	if h.Server, err = env.Open(); err != nil {
 		return nil, err
@@ -139,16 +146,16 @@ func version() string {
 
 // begin reads the environment and opens the host. If that fails, it logs one
 // line and ends the process.
-func begin(f Function, out io.Writer) (*Env, slog.Handler) {
+func begin(f Function, out io.Writer, parts ...Part) (*Env, slog.Handler) {
 	s, err := Read(f, os.Getenv)
-	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: string(f), Version: version(), Units: f == Message, Public: f.public()})
+	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: string(f), Version: version(), Units: f == Message, Public: f.public() || f == Think})
 	h := slog.New(lines)
 	// Lines of libraries get the same format.
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(lines, slog.LevelWarn).Writer())
 	var env *Env
 	if err == nil {
-		env, err = open(context.Background(), f, s, h)
+		env, err = open(context.Background(), f, s, h, parts...)
 	}
 	if err != nil {
 		h.LogAttrs(context.Background(), slog.LevelError, "the function does not start", slog.String("cause", problem.Of(err).Error()))

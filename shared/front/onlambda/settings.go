@@ -9,6 +9,10 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
@@ -19,6 +23,7 @@ type Function string
 // The functions.
 const (
 	Message      Function = "message"      // signed calls
+	Think        Function = "think"        // asks models for message and admin
 	Admin        Function = "admin"        // the admin API
 	Export       Function = "export"       // the paged export for verify
 	Registry     Function = "registry"     // publications, cards, events and the log
@@ -50,19 +55,23 @@ func (f Function) public() bool {
 
 // Settings are a function's settings, from its environment.
 type Settings struct {
-	Stage          string        // VACANCY_STAGE
-	Tables         dynamo.Tables // VACANCY_ROWS, VACANCY_DOCS
-	Blobs          string        // VACANCY_BLOBS: the name of a bucket
-	SealKey        string        // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
-	HostKey        string        // VACANCY_HOST_KEY: the ARN of a KMS key; "": a software identity
-	URL            string        // VACANCY_URL; "": the URL in the store
-	Secrets        []string      // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
-	Rate, PairRate edge.Rate     // VACANCY_RATE, VACANCY_PAIR_RATE; zero: no limit
-	Reads          edge.Rate     // VACANCY_READS: read units of an instance; zero: no limit
-	PageReads      edge.Rate     // VACANCY_PAGE_READS: read units of an instance for GET; zero: no limit
-	Bytes          edge.Rate     // VACANCY_BYTES: KB of an address's large bodies; zero: no limit
-	Retention      time.Duration // VACANCY_RETENTION: of texts, in whole hours
-	Machine        string        // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
+	Stage          string            // VACANCY_STAGE
+	Tables         dynamo.Tables     // VACANCY_ROWS, VACANCY_DOCS
+	Blobs          string            // VACANCY_BLOBS: the name of a bucket
+	SealKey        string            // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
+	HostKey        string            // VACANCY_HOST_KEY: the ARN of a KMS key; "": a software identity
+	URL            string            // VACANCY_URL; "": the URL in the store
+	Secrets        []string          // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
+	Rate, PairRate edge.Rate         // VACANCY_RATE, VACANCY_PAIR_RATE; zero: no limit
+	Reads          edge.Rate         // VACANCY_READS: read units of an instance; zero: no limit
+	PageReads      edge.Rate         // VACANCY_PAGE_READS: read units of an instance for GET; zero: no limit
+	Bytes          edge.Rate         // VACANCY_BYTES: KB of an address's large bodies; zero: no limit
+	Retention      time.Duration     // VACANCY_RETENTION: of texts, in whole hours
+	Think          string            // VACANCY_THINK: the ARN of the function think; "": the stage has no models
+	ModelBudget    models.Money      // VACANCY_MODEL_BUDGET, in USD: a day's, for models that the operator pays
+	Mock           bool              // VACANCY_MOCK: agents may be mocks
+	Functions      vacants.Functions // VACANCY_TENANT_FUNCTIONS
+	Machine        string            // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
 }
 
 // variable is one environment variable.
@@ -77,7 +86,7 @@ type variable struct {
 // Read parses the variables that f uses. The error, of kind Usage, names every
 // missing or malformed variable.
 func Read(f Function, getenv func(string) string) (Settings, error) {
-	s := Settings{Retention: textkeys.MinRetention}
+	s := Settings{Retention: textkeys.MinRetention, ModelBudget: spend.DefaultHost}
 	var wrong []string
 	for _, v := range f.variables() {
 		value := getenv(v.name)
@@ -110,9 +119,11 @@ func (f Function) variables() []variable {
 	all := []variable{needed(stage)}
 	switch f {
 	case Message:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, retention, pageReads, largeBodies)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, retention, pageReads, largeBodies, thinkARN, modelBudget, mockOn)
+	case Think:
+		all = append(all, needed(docs), needed(sealKey), modelBudget, mockOn, tenantFunctions)
 	case Admin:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine, thinkARN, modelBudget, mockOn, tenantFunctions)
 	case Export:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
 	case Registry:
@@ -182,6 +193,22 @@ var (
 		set: func(s *Settings, v string) (ok bool) { s.Bytes, ok = edge.ParseRate(v); return ok }}
 	machine = variable{name: "VACANCY_GATE", want: "the ARN of a state machine",
 		set: func(s *Settings, v string) bool { s.Machine = v; return isMachine(v) }}
+	thinkARN = variable{name: "VACANCY_THINK", want: "the ARN of a Lambda function, or nothing where there are no models",
+		set: func(s *Settings, v string) bool { s.Think = v; return substrate.CheckFunction(v) == nil }}
+	modelBudget = variable{name: "VACANCY_MODEL_BUDGET", want: "USD such as 5 or 0.5, or nothing for the default",
+		set: func(s *Settings, v string) (ok bool) {
+			var err error
+			s.ModelBudget, err = models.ParseMoney(v)
+			return err == nil
+		}}
+	mockOn = variable{name: "VACANCY_MOCK", want: "true, or nothing",
+		set: func(s *Settings, v string) bool { s.Mock = v == "true"; return s.Mock }}
+	tenantFunctions = variable{name: "VACANCY_TENANT_FUNCTIONS", want: "TENANT=ARN,... with ARNs of Lambda functions; an ARN alone is for vacants without a tenant",
+		set: func(s *Settings, v string) bool {
+			var err error
+			s.Functions, err = vacants.ParseFunctions(v)
+			return err == nil
+		}}
 	retention = variable{name: "VACANCY_RETENTION", want: "whole hours, 24 to 87600",
 		set: func(s *Settings, v string) bool {
 			hours, err := strconv.Atoi(v)

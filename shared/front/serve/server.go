@@ -28,6 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -42,9 +43,15 @@ type Config struct {
 	AllowLoopback bool
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
-	// Models returns the substrates that send requests as their vacants. If nil, there
-	// are none, and the host has no secrets and no paid models.
+	// Models returns the substrates that send requests as their vacants. If it and Thinker
+	// are nil, there are none, and the host has no secrets and no paid models.
 	Models func(*outbound.Client) substrate.Kinds
+	// Thinker asks models and MCP servers for this process, instead of Models and Servers:
+	// those of ThinkerKinds.
+	Thinker      think.Service
+	ThinkerKinds []string
+	// Functions are the Lambda functions that agents may be.
+	Functions vacants.Functions
 	// ModelBudget is the daily budget for the models of vacants without a tenant.
 	ModelBudget models.Money
 	// Servers opens the MCP servers of agents; nil: this host reaches none.
@@ -112,10 +119,13 @@ func (h Config) Open() (*Server, error) {
 	if h.Models != nil {
 		maps.Copy(kinds, h.Models(client))
 	}
+	if h.Thinker != nil {
+		maps.Copy(kinds, think.Kinds(h.Thinker, h.ThinkerKinds...))
+	}
 	var agentSecrets *secrets.Secrets
 	var spending *spend.Spend
 	var tables *models.Tables
-	if h.Models != nil {
+	if h.Models != nil || h.Thinker != nil {
 		agentSecrets = secrets.New(h.Store, h.Vault, h.Now, h.Rand)
 		spending = spend.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Now, h.ModelBudget)
 		tables = models.NewTables(h.Store, h.Now, h.Rand)
@@ -130,7 +140,7 @@ func (h Config) Open() (*Server, error) {
 		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
 			return composites.Answer(ctx, v, calls, q)
 		},
-		Servers: servers, Secrets: agentSecrets, Spend: spending, Models: tables,
+		Servers: servers, Thinker: h.Thinker, Functions: h.Functions, Secrets: agentSecrets, Spend: spending, Models: tables,
 		VacantTools: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
 			return composites.VacantTools(ctx, v, calls, asker, asked)
 		},

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -20,6 +21,7 @@ const KindHTTP = "http"
 // at another that speaks as it does.
 const (
 	KindAnthropic = "anthropic"
+	KindBedrock   = "bedrock" // MODEL alone, with the host's own AWS credentials
 	KindGemini    = "gemini"
 	KindMistral   = "mistral"
 	KindOllama    = "ollama" // MODEL alone, on the host's own machine
@@ -31,6 +33,10 @@ func providerURL(kind string) string {
 	switch kind {
 	case KindAnthropic:
 		return "https://api.anthropic.com/v1"
+	case KindBedrock:
+		// The same name in every Region, because manifests of closed children contain
+		// the URL. The AWS SDK sends the requests to the host's own Region.
+		return "https://bedrock-runtime.amazonaws.com"
 	case KindGemini:
 		return "https://generativelanguage.googleapis.com/v1beta"
 	case KindMistral:
@@ -43,10 +49,14 @@ func providerURL(kind string) string {
 	return ""
 }
 
-// ProviderHost returns the host of a provider's public API; "" for other kinds.
+// ProviderHost returns the host of a provider's public API that needs a secret; "" for
+// other kinds.
 func ProviderHost(kind string) string {
+	if !(Spec{Kind: kind}).NeedsSecret() {
+		return ""
+	}
 	u, err := url.Parse(providerURL(kind))
-	if err != nil || u.Scheme != "https" {
+	if err != nil {
 		return ""
 	}
 	return u.Host
@@ -57,6 +67,9 @@ const KindMCP = "mcp"
 
 // KindMock answers by a script instead of a model, whose name may be its argument.
 const KindMock = "mock"
+
+// KindLambda is a function of AWS Lambda that follows the agent contract, named by its ARN.
+const KindLambda = "lambda"
 
 // IsModel reports whether the substrate is a model, or plays one.
 func (s Spec) IsModel() bool {
@@ -80,7 +93,7 @@ func (s Spec) Model() (base, model string, ok bool) {
 // hasURL reports whether the argument of a model's kind begins with the URL of a
 // server.
 func (s Spec) hasURL() bool {
-	return s.Kind != KindOllama && providerURL(s.Kind) != "" && (strings.Contains(s.Argument, "://") || strings.Contains(s.Argument, "#"))
+	return s.Kind != KindOllama && s.Kind != KindBedrock && providerURL(s.Kind) != "" && (strings.Contains(s.Argument, "://") || strings.Contains(s.Argument, "#"))
 }
 
 // NeedsSecret reports whether the server answers nobody without a secret.
@@ -88,9 +101,12 @@ func (s Spec) NeedsSecret() bool {
 	return s.Kind == KindAnthropic || s.Kind == KindGemini || s.Kind == KindMistral || s.Kind == KindOpenAI && !s.hasURL()
 }
 
+// IsPaid reports whether the model costs money unless its agent states another price.
+func (s Spec) IsPaid() bool { return s.NeedsSecret() || s.Kind == KindBedrock }
+
 // TakesSecret reports whether a secret can be sent with requests.
 func (s Spec) TakesSecret() bool {
-	return s.Kind == KindHTTP || s.Kind != KindOllama && providerURL(s.Kind) != ""
+	return s.Kind == KindHTTP || s.Kind != KindOllama && s.Kind != KindBedrock && providerURL(s.Kind) != ""
 }
 
 // Endpoint is the one URL that the substrate sends requests to, for the vacant's
@@ -102,6 +118,12 @@ func (s Spec) Endpoint() string {
 	case KindMCP:
 		url, _, _ := strings.Cut(s.Argument, "#")
 		return url
+	case KindLambda:
+		region, ok := functionRegion(s.Argument)
+		if !ok {
+			return ""
+		}
+		return "https://lambda." + region + ".amazonaws.com/2015-03-31/functions/" + s.Argument + "/invocations"
 	}
 	base, model, ok := s.Model()
 	if !ok {
@@ -114,6 +136,8 @@ func (s Spec) Endpoint() string {
 	switch s.Kind {
 	case KindAnthropic:
 		return u.JoinPath("messages").String()
+	case KindBedrock:
+		return u.JoinPath("model", model, "converse-stream").String()
 	case KindGemini:
 		return u.JoinPath("models", model+":streamGenerateContent").String() + "?alt=sse"
 	}
@@ -123,10 +147,67 @@ func (s Spec) Endpoint() string {
 // modelVersion matches the suffix of a model's version.
 var modelVersion = regexp.MustCompile(`-(latest|0[0-9]{2}|[0-9]{4}|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
 
+// bedrockName matches the id of a model at Bedrock: an optional area of an inference
+// profile, the vendor, the model, and an optional version such as -v1:0.
+var bedrockName = regexp.MustCompile(`^(?:([a-z]{2,6}(?:-[a-z]{3})?)\.)?([a-z0-9]+)\.([a-z0-9][a-z0-9.-]*?)(?:-v[0-9]+(?::[0-9]+)?|:[0-9]+)?$`)
+
+// bedrockVendors are the vendors in ids of models at Bedrock.
+var bedrockVendors = []string{"ai21", "amazon", "anthropic", "cohere", "deepseek", "google", "meta", "minimax", "mistral", "moonshot", "moonshotai", "nvidia", "openai", "qwen", "writer", "zai"}
+
+// IsBedrockModel reports whether name is the id of a model or inference profile at
+// Bedrock, such as eu.anthropic.claude-sonnet-4-5-20250929-v1:0.
+func IsBedrockModel(name string) bool {
+	m := bedrockName.FindStringSubmatch(name)
+	return m != nil && slices.Contains(bedrockVendors, m[2])
+}
+
+// FoundationModel returns the id of the model behind an inference profile at Bedrock.
+// profile is false if the id is the model's own.
+func FoundationModel(id string) (model string, profile bool) {
+	if m := bedrockName.FindStringSubmatch(id); m != nil && m[1] != "" && slices.Contains(bedrockVendors, m[2]) {
+		return strings.TrimPrefix(id, m[1]+"."), true
+	}
+	return id, false
+}
+
 // BaseModel returns a model's name in lower case without a version suffix such as
-// -latest, -001, -2411 or -20260401.
+// -latest, -001, -2411 or -20260401. Of an id at Bedrock it is the name that the vendor
+// uses.
 func BaseModel(name string) string {
-	return modelVersion.ReplaceAllString(strings.ToLower(name), "")
+	name = strings.ToLower(name)
+	if m := bedrockName.FindStringSubmatch(name); m != nil && slices.Contains(bedrockVendors, m[2]) {
+		name = m[3]
+	}
+	return modelVersion.ReplaceAllString(name, "")
+}
+
+// functionARN matches the ARN of a Lambda function, with an optional alias or version.
+var functionARN = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:([a-z]{2}(?:-[a-z]+)+-[0-9]+):[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(?::[A-Za-z0-9_$-]{1,128})?$`)
+
+// functionRegion returns the Region in the ARN of a Lambda function.
+func functionRegion(arn string) (region string, ok bool) {
+	m := functionARN.FindStringSubmatch(arn)
+	if m == nil {
+		return "", false
+	}
+	return m[1], true
+}
+
+// CheckFunction checks the ARN of a Lambda function. The error names the field substrate.
+func CheckFunction(arn string) error {
+	if !functionARN.MatchString(arn) {
+		return problem.Invalid("substrate", "lambda:ARN, such as lambda:arn:aws:lambda:us-east-1:123456789012:function:answers", fmt.Sprintf("%.80q", arn))
+	}
+	return nil
+}
+
+// CheckMCP checks the argument URL#TOOL of KindMCP. The error names the field substrate.
+func CheckMCP(argument string) error {
+	url, tool, _ := strings.Cut(argument, "#")
+	if url == "" || tool == "" || len(tool) > maxTool {
+		return problem.Invalid("substrate", "mcp:URL#TOOL, such as mcp:http://127.0.0.1:8000/mcp#answer", fmt.Sprintf("%.80q", argument))
+	}
+	return CheckURL(url)
 }
 
 // Family is the name by which substrates are compared as evidence: of a model its
@@ -163,8 +244,10 @@ func NormalHost(name string) string {
 	return name
 }
 
-// maxModel bounds a model's name in bytes.
-const maxModel = 256
+const (
+	maxModel = 256 // bytes of a model's name
+	maxTool  = 128 // bytes of the name of a tool at an MCP server
+)
 
 // CheckModel checks the argument of a model's kind. The error names the field
 // substrate.
@@ -172,7 +255,7 @@ func (s Spec) CheckModel() error {
 	base, model, ok := s.Model()
 	if !ok {
 		want := s.Kind + ":MODEL"
-		if s.Kind != KindOllama {
+		if s.Kind != KindOllama && s.Kind != KindBedrock {
 			want += ", or " + s.Kind + ":URL#MODEL, such as " + s.Kind + ":http://127.0.0.1:8000/v1#qwen3"
 		}
 		return problem.Invalid("substrate", want, fmt.Sprintf("%.80q", s))
@@ -186,6 +269,9 @@ func (s Spec) CheckModel() error {
 	unprintable := func(c rune) bool { return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == utf8.RuneError }
 	if len(model) > maxModel || strings.ContainsFunc(model, unprintable) {
 		return problem.Invalid("substrate", fmt.Sprintf("a model's name of 1 to %d bytes without blanks", maxModel), fmt.Sprintf("%.80q", model))
+	}
+	if s.Kind == KindBedrock && !IsBedrockModel(model) {
+		return problem.Invalid("substrate", "the id of a model or inference profile at Bedrock, as amazon.nova-lite-v1:0", fmt.Sprintf("%.80q", model))
 	}
 	if s.Kind == KindGemini && strings.ContainsAny(model, "/?#%:") { // it is a part of the path
 		return problem.Invalid("substrate", "a model's name of one segment of a path, as gemini-2.5-flash", fmt.Sprintf("%.80q", model))

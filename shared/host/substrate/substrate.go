@@ -42,15 +42,22 @@ type Request struct {
 	Secret Secret // what the agent's server knows its client by
 
 	call *envelope.Envelope // nil if the host itself asks; no adapter sees it
+	id   identity.Hash      // of a call in another process
 }
 
 // ID is the hash of the call; zero if the host itself asks. It is computed on
 // demand, because most substrates do not need it.
 func (r *Request) ID() identity.Hash {
 	if r.call == nil {
-		return identity.Hash{}
+		return r.id
 	}
 	return r.call.Hash()
+}
+
+// WithID returns r for a call in another process, whose hash is id.
+func (r Request) WithID(id identity.Hash) Request {
+	r.call, r.id = nil, id
+	return r
 }
 
 // Turn is what one side has said.

@@ -15,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -119,7 +120,7 @@ func (v *Directory) checkAgent(a *definition.Agent) error {
 	if _, err = v.Substrates.Open(spec); err != nil {
 		return err
 	}
-	if len(a.MCPServers) > 0 && v.Servers == nil {
+	if len(a.MCPServers) > 0 && v.Servers == nil && v.Thinker == nil {
 		return problem.Invalid("mcp_servers", "none, as this host reaches no MCP servers", "some")
 	}
 	if other, ok := a.Fallback(); ok {
@@ -217,12 +218,11 @@ func (v *Directory) openAgent(ctx context.Context, r *Record, calls *call.Host) 
 	if err != nil {
 		return nil, false, err
 	}
-	t := agentSubstrate{vacants: v, calls: calls, version: r.Agent, tenant: r.Tenant, spec: spec, config: loop.Config{Agent: a, Model: s, Once: !spec.IsModel(), Wait: v.Wait}}
-	if other, ok := a.Fallback(); ok {
-		if t.config.Fallback, err = v.Substrates.Open(other); err != nil {
-			return nil, false, err
-		}
+	t, err := v.openVersion(r, r.Agent, &a)
+	if err != nil {
+		return nil, false, err
 	}
+	t.calls = calls
 	for _, what := range a.Vacants {
 		asked, err := identity.ParseID(what)
 		if err != nil {
@@ -230,7 +230,25 @@ func (v *Directory) openAgent(ctx context.Context, r *Record, calls *call.Host) 
 		}
 		t.asked = append(t.asked, asked)
 	}
-	return &t, a.Memory, nil
+	return t, a.Memory, nil
+}
+
+// openVersion opens a version of r's agent.
+func (v *Directory) openVersion(r *Record, version int, a *definition.Agent) (*agentSubstrate, error) {
+	spec, err := a.Spec()
+	if err != nil {
+		return nil, err
+	}
+	t := &agentSubstrate{vacants: v, version: version, tenant: r.Tenant, spec: spec, config: loop.Config{Agent: *a, Once: !spec.IsModel(), Wait: v.Wait}}
+	if t.config.Model, err = v.Substrates.Open(spec); err != nil {
+		return nil, err
+	}
+	if other, ok := a.Fallback(); ok {
+		if t.config.Fallback, err = v.Substrates.Open(other); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
 }
 
 // checkTokens limits the answer to a check of a paid model.
@@ -258,19 +276,30 @@ func (t *agentSubstrate) Infer(ctx context.Context, r substrate.Request) iter.Se
 		defer done()
 		c := t.config
 		c.Tools = tools
-		if t.calls == nil && c.Agent.Costs() { // a check
-			c.Agent.MaxTokens = checkTokens
-		}
-		if c.Secret, err = t.vacants.secret(ctx, t.tenant, &c.Agent); err != nil {
-			yield(nil, err)
-			return
-		}
-		if c.Spending, err = t.vacants.beginSpending(ctx, r.Vacant, t.tenant, &c.Agent); err != nil {
+		if t.elsewhere() {
+			c.Model, c.Fallback = t.remoteModels(r.Vacant)
+		} else if err := t.prepare(ctx, &c, r.Vacant, t.calls == nil, 0); err != nil {
 			yield(nil, err)
 			return
 		}
 		t.signed(ctx, &r, loop.New(c).Infer(ctx, r))(yield)
 	}
+}
+
+// prepare sets what a call needs of the host: the secret and the budgets. spent is what
+// the call has cost before. A check of a paid model gets a short answer.
+func (t *agentSubstrate) prepare(ctx context.Context, c *loop.Config, vacant identity.ID, check bool, spent models.Money) (err error) {
+	if check && c.Agent.Costs() {
+		c.Agent.MaxTokens = checkTokens
+	}
+	if err := t.vacants.checkFunction(t.tenant, &c.Agent); err != nil {
+		return problem.Within(problem.SubstrateMisconfigured, "the agent", err)
+	}
+	if c.Secret, err = t.vacants.secret(ctx, t.tenant, &c.Agent); err != nil {
+		return err
+	}
+	c.Spending, err = t.vacants.beginSpending(ctx, vacant, t.tenant, &c.Agent, spent)
+	return err
 }
 
 // tools are what the agent may use for a call by the returned context. done ends what
@@ -286,6 +315,10 @@ func (t *agentSubstrate) tools(ctx context.Context, vacant identity.ID) (_ conte
 		}
 	}
 	if servers := t.config.Agent.MCPServers; len(servers) > 0 {
+		if t.vacants.Thinker != nil {
+			more, err := t.remoteTools(ctx, vacant)
+			return ctx, append(all, more...), done, err
+		}
 		if t.vacants.Servers == nil {
 			return ctx, nil, nil, problem.New(problem.SubstrateMisconfigured, "this host reaches no MCP servers")
 		}

@@ -91,11 +91,20 @@ func (v *Directory) offered(p *plan.Plan) error {
 		return nil
 	}
 	spec, _, err := v.openSubstrate(p.Aggregate.Substrate, nil)
-	if err == nil && spec.NeedsSecret() {
-		err = problem.Invalid("substrate", "one that needs no secret, or a child with an agent that has one", clip(spec.Kind))
+	if err == nil {
+		err = checkCombiner(spec)
 	}
 	if err != nil {
 		return &problem.Error{Kind: problem.Malformed, Field: "aggregate.substrate", Detail: "aggregate." + problem.Of(err).Text(), Err: err}
+	}
+	return nil
+}
+
+// checkCombiner refuses substrates that only agents can be: plans have no secret, no
+// budget and no tenant's functions.
+func checkCombiner(s substrate.Spec) error {
+	if s.IsPaid() || s.Kind == substrate.KindLambda {
+		return problem.Invalid("substrate", "one that needs no secret and is free, or a child with an agent that has one", clip(s.Kind))
 	}
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// checkPaid checks that the host has the secret and the price of r's agent. a is nil for
+// checkPaid checks that r's agent may be the function that it names, and that the host has
+// its secret and its price. a is nil for
 // the default agent of r's substrate.
 func (v *Directory) checkPaid(ctx context.Context, r *Record, a *definition.Agent) error {
 	if a == nil {
@@ -24,6 +25,9 @@ func (v *Directory) checkPaid(ctx context.Context, r *Record, a *definition.Agen
 			return nil // a plan
 		}
 		a = &of
+	}
+	if err := v.checkFunction(r.Tenant, a); err != nil {
+		return err
 	}
 	if err := v.checkSecret(ctx, r, a); err != nil {
 		return err
@@ -78,11 +82,15 @@ func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 	if a.Budget != nil {
 		p.Call = *a.Budget
 	}
+	if spec, err := a.Spec(); err == nil {
+		p.Host = spec.Kind == substrate.KindBedrock // AWS bills the operator
+	}
 	return p
 }
 
-// beginSpending begins the spending of a call; nil if the agent is free.
-func (v *Directory) beginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent) (*spend.Call, error) {
+// beginSpending begins the spending of a call that has cost something before; nil if the
+// agent is free.
+func (v *Directory) beginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before models.Money) (*spend.Call, error) {
 	if !a.Costs() {
 		return nil, nil
 	}
@@ -93,7 +101,9 @@ func (v *Directory) beginSpending(ctx context.Context, id identity.ID, tenant st
 	case err != nil:
 		return nil, problem.Within(problem.SubstrateMisconfigured, "price of the agent", err)
 	}
-	return v.Spend.Begin(payer(id, tenant, a), prices), nil
+	p := payer(id, tenant, a)
+	p.Before = before
+	return v.Spend.Begin(p, prices), nil
 }
 
 // checkBudget returns an error of kind BudgetSpent if r's budgets of the day are spent.

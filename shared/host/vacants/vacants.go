@@ -26,6 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -47,6 +48,11 @@ type Config struct {
 	Composites Composites
 	// Servers opens the MCP servers of agents; nil: an agent that has some fails.
 	Servers loop.Servers
+	// Thinker asks models, Lambda functions, MCP servers and programs with a secret
+	// instead of this process; nil: this process asks them.
+	Thinker think.Service
+	// Functions are the Lambda functions that agents may be.
+	Functions Functions
 	// Secrets has the secrets of agents; nil if this host stores none.
 	Secrets *secrets.Secrets
 	// Spend has the budgets and Models the prices of paid models; nil if this host has no

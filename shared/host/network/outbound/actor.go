@@ -42,8 +42,8 @@ func (a Actor) Callee() *card.Card { return a.callee }
 // request, before the host name is resolved. Safe for concurrent use.
 type Guard func(ctx context.Context, as Actor, url string) error
 
-// permit asks the guard if a vacant acts.
-func (c *Client) permit(ctx context.Context, as Actor, url string) error {
+// Permit asks the guard if a vacant acts. Requests of this client are checked anyway.
+func (c *Client) Permit(ctx context.Context, as Actor, url string) error {
 	if as.host {
 		return nil
 	}

@@ -127,7 +127,7 @@ func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := c.permit(ctx, as, r.URL); err != nil {
+	if err := c.Permit(ctx, as, r.URL); err != nil {
 		return Reply{}, err
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, u.String(), bytes.NewReader(r.Body))

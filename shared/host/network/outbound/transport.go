@@ -44,7 +44,7 @@ func (t transport) send(req *http.Request, target string) (*http.Response, error
 	if _, err := ParseURL(target); err != nil {
 		return nil, err
 	}
-	if err := t.client.permit(req.Context(), t.as, target); err != nil {
+	if err := t.client.Permit(req.Context(), t.as, target); err != nil {
 		return nil, err
 	}
 	req = req.Clone(req.Context())

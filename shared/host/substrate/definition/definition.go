@@ -34,7 +34,7 @@ type Agent struct {
 	// the provider of a known model name, else ollama.
 	Provider string `json:"provider,omitempty"`
 	BaseURL  string `json:"base_url,omitempty"` // of a model or of mcp the server; of http the whole URL
-	Model    string `json:"model,omitempty"`    // of mcp the tool
+	Model    string `json:"model,omitempty"`    // of mcp the tool; of lambda the function's ARN
 	// Tier selects a model of Provider instead of Model, until Choose sets Model.
 	Tier models.Tier `json:"tier,omitempty"`
 	// Secret is the name of the secret for the server; see SecretName for the default.
@@ -276,8 +276,8 @@ func (a *Agent) checkTier() error {
 	switch {
 	case a.Model != "" || a.BaseURL != "":
 		return problem.Invalid("tier", "none beside a model or base_url", string(a.Tier))
-	case substrate.ProviderHost(a.Provider) == "":
-		return problem.Invalid("provider", "anthropic, gemini, mistral or openai beside a tier", clip(a.Provider))
+	case !(substrate.Spec{Kind: a.Provider}).IsPaid():
+		return problem.Invalid("provider", "anthropic, bedrock, gemini, mistral or openai beside a tier", clip(a.Provider))
 	case !a.Tier.IsValid():
 		return problem.Invalid("tier", "HIGH, MEDIUM or LOW", clip(string(a.Tier)))
 	}
@@ -402,7 +402,7 @@ func (a *Agent) Endpoints() []string {
 }
 
 // Costs reports whether the model is paid: its price is not zero, or no price is stated
-// and the model needs a secret.
+// and the model is a provider's or needs a secret.
 func (a *Agent) Costs() bool {
 	spec, err := a.Spec()
 	if err != nil || !spec.IsModel() {
@@ -411,7 +411,7 @@ func (a *Agent) Costs() bool {
 	if a.Price != nil {
 		return !a.Price.IsFree()
 	}
-	return a.SecretName() != ""
+	return spec.IsPaid() || a.SecretName() != ""
 }
 
 // SecretEndpoints returns the URLs that the agent sends its secret to.
@@ -448,6 +448,8 @@ func (a *Agent) Fallback() (s substrate.Spec, ok bool) {
 // tag, such as qwen3:8b, is a model of Ollama.
 func providerOfModel(name string) string {
 	switch {
+	case substrate.IsBedrockModel(name):
+		return substrate.KindBedrock
 	case strings.Contains(name, ":"):
 	case strings.Contains(name, "claude-"):
 		return substrate.KindAnthropic
@@ -511,7 +513,7 @@ func needs(kind string) (wanted, may parts) {
 	switch kind {
 	case substrate.KindAnthropic, substrate.KindGemini, substrate.KindMistral, substrate.KindOpenAI:
 		return parts{model: true}, parts{url: true}
-	case substrate.KindOllama:
+	case substrate.KindOllama, substrate.KindBedrock, substrate.KindLambda:
 		return parts{model: true}, parts{}
 	case substrate.KindHTTP:
 		return parts{url: true}, parts{}

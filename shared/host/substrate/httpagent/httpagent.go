@@ -83,7 +83,7 @@ func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substr
 // once.
 func (s *agent) ask(ctx context.Context, q substrate.Request) ([]substrate.Event, error) {
 	r, err := substrate.WhileRefused(ctx, func() (outbound.Reply, error) {
-		body := appendQuestion(ctx, nil, q)
+		body := AppendQuestion(ctx, nil, &q)
 		header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain, text/event-stream"}}
 		if !q.Secret.IsZero() {
 			header.Set(signatureHeader, signature(q.Secret, time.Now(), body))
@@ -105,7 +105,25 @@ func read(r *outbound.Reply) ([]substrate.Event, error) {
 	if r.Status != http.StatusOK {
 		return nil, substrate.BadStatus(r.Status)
 	}
-	events, err := eventsOf(r)
+	return bounded(eventsOf(r))
+}
+
+// Parse returns the events of an answer that is a JSON object.
+func Parse(body []byte) ([]substrate.Event, error) {
+	return bounded(object(body))
+}
+
+// object returns the events of a JSON object.
+func object(body []byte) ([]substrate.Event, error) {
+	text, end, err := parse(body)
+	if err != nil {
+		return nil, err
+	}
+	return append(whole(text), end...), nil
+}
+
+// bounded refuses an answer with more than substrate.MaxText bytes of text.
+func bounded(events []substrate.Event, err error) ([]substrate.Event, error) {
 	size := 0
 	for _, e := range events {
 		if text, ok := e.(substrate.Text); ok {
@@ -118,10 +136,10 @@ func read(r *outbound.Reply) ([]substrate.Event, error) {
 	return events, err
 }
 
-// appendQuestion appends the request body. history is what was said before, if the
+// AppendQuestion appends the request body. history is what was said before, if the
 // vacant's agent remembers. deadline_ms is how long the host waits,
 // in milliseconds, and is left out if nothing bounds it.
-func appendQuestion(ctx context.Context, b []byte, q substrate.Request) []byte {
+func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte {
 	b = append(b, `{"message":`...)
 	b = canon.AppendString(b, q.Text())
 	b = append(b, `,"caller":"`...)
@@ -169,11 +187,7 @@ func eventsOf(r *outbound.Reply) ([]substrate.Event, error) {
 	}
 	switch media {
 	case "application/json":
-		text, usage, err := parse(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		return append(whole(text), usage...), nil
+		return object(r.Body)
 	case "text/plain":
 		if !utf8.Valid(r.Body) {
 			return nil, failed("body", "UTF-8", "other bytes")

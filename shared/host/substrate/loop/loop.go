@@ -110,8 +110,7 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 			ctx, cancel = context.WithTimeout(ctx, limit)
 			defer cancel()
 		}
-		r.System, r.MaxTokens, r.Effort = l.Agent.System, l.Agent.MaxTokens, l.Agent.Effort
-		r.JSON = l.Agent.OutputFormat == definition.JSON
+		l.instruct(&r)
 		r.Turns = slices.Clone(r.Turns)
 		for _, t := range l.Tools {
 			if l.refusal(t.Name, &t, nil) == "" {
@@ -131,6 +130,36 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 	}
 }
 
+// instruct sets what the agent's owner wants of the model.
+func (l *loop) instruct(r *substrate.Request) {
+	r.System, r.MaxTokens, r.Effort = l.Agent.System, l.Agent.MaxTokens, l.Agent.Effort
+	r.JSON = l.Agent.OutputFormat == definition.JSON
+}
+
+// Turn asks c's model, or its fallback, for one turn of a loop in another process, and
+// settles the cost of the turn before the last event. The turn is not asked again, and
+// its text is not checked: the other process does both.
+func Turn(ctx context.Context, c Config, r substrate.Request, fallback bool) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		l := &loop{c}
+		l.instruct(&r)
+		model := c.Model
+		if fallback {
+			model = c.Fallback
+		}
+		one := &run{loop: l, request: r, yield: yield, unchecked: true}
+		a, _, err := one.ask(ctx, model, fallback)
+		one.endSpending(ctx)
+		switch {
+		case one.gone:
+		case err != nil:
+			yield(nil, err)
+		default:
+			yield(a.Why, nil)
+		}
+	}
+}
+
 // run is one answer.
 type run struct {
 	*loop
@@ -140,7 +169,9 @@ type run struct {
 	spoken  int  // bytes that were added to the conversation
 	said    bool // some text was yielded
 	apart   bool // the next text is of another turn
-	used    substrate.Usage
+	// unchecked: a JSON text is yielded as it comes.
+	unchecked bool
+	used      substrate.Usage
 
 	// The provider counted the first countedSize bytes of the conversation as
 	// countedTokens.
@@ -246,8 +277,7 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 				err = r.emit(e)
 			case substrate.Usage:
 				usage = &e
-				r.used = before
-				r.used.In, r.used.Out, r.used.Cached = before.In+max(e.In, 0), before.Out+max(e.Out, 0), before.Cached+max(e.Cached, 0)
+				r.count(before, &e)
 				err = r.emit(r.used)
 			case substrate.ToolCall:
 				r.used.Tools++
@@ -256,7 +286,7 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 					err = r.emit(r.used)
 				}
 			case substrate.Text:
-				if !r.request.JSON {
+				if !r.request.JSON || r.unchecked {
 					err = r.text(e)
 				}
 			}
@@ -270,6 +300,18 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 		}
 	})
 	return a, seen, err
+}
+
+// count adds what a turn reports to the usage before it. Another process also reports the
+// cost of the turn, and whether its model reported nothing.
+func (r *run) count(before substrate.Usage, e *substrate.Usage) {
+	r.used = before
+	r.used.In, r.used.Out, r.used.Cached = before.In+max(e.In, 0), before.Out+max(e.Out, 0), before.Cached+max(e.Cached, 0)
+	r.used.Unreported = before.Unreported + max(e.Unreported, 0)
+	if r.Spending == nil {
+		r.used.Cost = before.Cost + max(e.Cost, 0)
+		r.used.Prices = max(before.Prices, e.Prices)
+	}
 }
 
 // text yields a piece of the answer, apart from that of an earlier turn.

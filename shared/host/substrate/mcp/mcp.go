@@ -12,13 +12,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/errgroup"
@@ -37,7 +37,6 @@ const (
 	maxTools       = 128      // of all servers of an agent
 	maxDescription = 4 << 10  // bytes; more is cut
 	maxSchema      = 32 << 10 // bytes; a tool with a larger one is left out
-	maxTool        = 128      // bytes of a tool's name
 )
 
 // Servers opens the servers of a vacant's agent for one call and returns their tools,
@@ -50,9 +49,11 @@ func Servers(client *outbound.Client) loop.Servers {
 		var mu sync.Mutex
 		var sessions []*session
 		done = func() {
+			var all sync.WaitGroup
 			for _, s := range sessions {
-				s.end()
+				all.Go(s.end)
 			}
+			all.Wait()
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		for i, server := range servers {
@@ -125,9 +126,22 @@ func open(ctx context.Context, client *outbound.Client, vacant identity.ID, url 
 	}
 }
 
-// end ends the session. The server is told beside, because it may take its time; only a
-// host that goes on running uses this package.
-func (s *session) end() { go s.Close() }
+// closeTime bounds how long a call waits while a server is told that a session ends.
+const closeTime = 200 * time.Millisecond
+
+// end ends the session. The server is told before end returns, because a Lambda function
+// does not run afterwards; a slow server is not waited for.
+func (s *session) end() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = s.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeTime):
+	}
+}
 
 // recorder keeps the first failure of a request, which the library only prints, and
 // the status of an answer that is none.
@@ -243,13 +257,10 @@ func textOf(r *sdk.CallToolResult) string {
 // sessions gets the bare call.
 func Kinds(client *outbound.Client) substrate.Kinds {
 	return substrate.Kinds{substrate.KindMCP: func(argument string) (substrate.Substrate, error) {
-		url, tool, _ := strings.Cut(argument, "#")
-		if url == "" || tool == "" || len(tool) > maxTool {
-			return nil, problem.Invalid("substrate", "mcp:URL#TOOL, such as mcp:http://127.0.0.1:8000/mcp#answer", fmt.Sprintf("%.80q", argument))
-		}
-		if err := substrate.CheckURL(url); err != nil {
+		if err := substrate.CheckMCP(argument); err != nil {
 			return nil, err
 		}
+		url, tool, _ := strings.Cut(argument, "#")
 		return substrate.Func((&answering{client, url, tool}).answer), nil
 	}}
 }

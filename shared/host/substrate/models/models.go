@@ -232,7 +232,7 @@ func readModel(d *canon.Decoder) (m Model, err error) {
 	}
 	switch {
 	case (substrate.Spec{Kind: m.Provider, Argument: "m"}).Family() != "model:m":
-		return m, problem.Invalid("provider", "anthropic, gemini, mistral, ollama or openai", fmt.Sprintf("%.40q", m.Provider))
+		return m, problem.Invalid("provider", "anthropic, bedrock, gemini, mistral, ollama or openai", fmt.Sprintf("%.40q", m.Provider))
 	case m.Name == "" || len(m.Name) > maxName || strings.ContainsAny(m.Name, "# "):
 		return m, problem.Invalid("model", fmt.Sprintf("a name of 1 to %d bytes", maxName), fmt.Sprintf("%.80q", m.Name))
 	case m.Tier != "" && !m.Tier.IsValid():
@@ -252,7 +252,7 @@ func (t *Table) Blob() []byte {
 }
 
 // Known returns the built-in table: the providers' list prices of November 2026, without
-// surcharges for long contexts.
+// surcharges for long contexts or for Regions.
 func Known() Table {
 	// Prices are in thousandths of a dollar.
 	row := func(provider, name string, in, out, cached Money, tier Tier) Model {
@@ -263,6 +263,12 @@ func Known() Table {
 		row(substrate.KindAnthropic, "claude-haiku-4-5", 1000, 5000, 100, Low),
 		row(substrate.KindAnthropic, "claude-opus-4-6", 5000, 25000, 500, High),
 		row(substrate.KindAnthropic, "claude-sonnet-4-5", 3000, 15000, 300, Medium),
+		row(substrate.KindBedrock, "amazon.nova-lite-v1:0", 60, 240, 15, ""),
+		row(substrate.KindBedrock, "amazon.nova-micro-v1:0", 35, 140, 9, ""),
+		row(substrate.KindBedrock, "amazon.nova-pro-v1:0", 800, 3200, 200, ""),
+		row(substrate.KindBedrock, "global.anthropic.claude-haiku-4-5-20251001-v1:0", 1000, 5000, 100, Low),
+		row(substrate.KindBedrock, "global.anthropic.claude-opus-4-6-v1", 5000, 25000, 500, High),
+		row(substrate.KindBedrock, "global.anthropic.claude-sonnet-4-5-20250929-v1:0", 3000, 15000, 300, Medium),
 		row(substrate.KindGemini, "gemini-2.5-flash", 300, 2500, 30, Low),
 		row(substrate.KindGemini, "gemini-2.5-pro", 1250, 10000, 125, ""),
 		row(substrate.KindGemini, "gemini-3-flash-preview", 500, 3000, 50, Medium),

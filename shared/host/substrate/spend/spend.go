@@ -58,8 +58,20 @@ func New(u store.Updater, now func() time.Time, host models.Money) *Spend {
 type Payer struct {
 	Vacant identity.ID
 	Tenant string
+	// Host charges the host's total too, although the vacant has a tenant: the operator
+	// pays for the model.
+	Host   bool
 	Daily  models.Money // of the vacant
 	Call   models.Money // of the call; negative for no limit
+	Before models.Money // what turns of the call cost that other processes settled
+}
+
+// owners are the owners of the shared totals: a tenant's name, or "" for the host.
+func (p Payer) owners() []string {
+	if p.Host && p.Tenant != "" {
+		return []string{p.Tenant, ""}
+	}
+	return []string{p.Tenant}
 }
 
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
@@ -149,7 +161,8 @@ func (v *vacantDay) encode(call string) []byte {
 
 // balance is a budget and its use.
 type balance struct {
-	name          string // for operators
+	name          string    // for operators
+	key           store.Key // of the total
 	budget, spent models.Money
 }
 
@@ -158,14 +171,20 @@ func (b balance) left() models.Money { return b.budget - b.spent }
 // docReader is the method Doc of a store or of a store.Tx.
 type docReader func(context.Context, store.Key) (store.Doc, error)
 
-// balances reads the two daily balances of a payer, and the document of the first.
-func (s *Spend) balances(ctx context.Context, read docReader, p Payer, day string) (vacant, shared balance, doc store.Doc, err error) {
+// balances reads the daily balances of a payer: of the vacant first, with its document.
+func (s *Spend) balances(ctx context.Context, read docReader, p Payer, day string) (all []balance, doc store.Doc, err error) {
 	if doc, err = read(ctx, VacantKey(p.Vacant, day)); err != nil {
-		return vacant, shared, doc, err
+		return nil, doc, err
 	}
-	vacant = balance{"the agent's daily_budget", p.Daily, models.Money(doc.Number)}
-	shared, err = s.shared(ctx, read, p.Tenant, day)
-	return vacant, shared, doc, err
+	all = []balance{{"the agent's daily_budget", doc.Key, p.Daily, models.Money(doc.Number)}}
+	for _, owner := range p.owners() {
+		b, err := s.shared(ctx, read, owner, day)
+		if err != nil {
+			return nil, doc, err
+		}
+		all = append(all, b)
+	}
+	return all, doc, nil
 }
 
 // shared reads the daily balance of a tenant, or for "" of the host.
@@ -174,7 +193,7 @@ func (s *Spend) shared(ctx context.Context, read docReader, tenant, day string) 
 	if err != nil {
 		return b, err
 	}
-	b = balance{"the host's daily budget for models", s.host, models.Money(d.Number)}
+	b = balance{"the host's daily budget for models", d.Key, s.host, models.Money(d.Number)}
 	if tenant != "" {
 		b.name = "the daily budget for models of tenant " + tenant
 		b.budget, err = budget(ctx, read, tenant)
@@ -185,12 +204,12 @@ func (s *Spend) shared(ctx context.Context, read docReader, tenant, day string) 
 // Ready returns an error of kind BudgetSpent if the budgets of the day do not cover even
 // a small turn.
 func (s *Spend) Ready(ctx context.Context, p Payer, price models.Price) error {
-	vacant, shared, _, err := s.balances(ctx, s.store.Store.Doc, p, day(s.now()))
+	all, _, err := s.balances(ctx, s.store.Store.Doc, p, day(s.now()))
 	if err != nil {
 		return store.Problem(err)
 	}
 	least := price.Cost(substrate.Usage{In: minIn, Out: minOut})
-	for _, b := range []balance{vacant, shared} {
+	for _, b := range all {
 		if b.left() < least {
 			cause := fmt.Errorf("%s: %s of %s is spent", b.name, b.spent, b.budget)
 			return problem.Wrap(problem.BudgetSpent, cause, "%s", problem.BudgetSpent.Row().Text)
@@ -283,7 +302,7 @@ func (c *Call) Reserve(ctx context.Context, fallback bool, in, out int) (allowed
 // reserve commits the reservation of next.
 func (c *Call) reserve(ctx context.Context, next *turn, in, out int) (allowed int, err error) {
 	err = c.spend.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		vacant, shared, doc, err := c.spend.balances(ctx, tx.Doc, c.payer, next.day)
+		all, doc, err := c.spend.balances(ctx, tx.Doc, c.payer, next.day)
 		if err != nil {
 			return err
 		}
@@ -295,14 +314,16 @@ func (c *Call) reserve(ctx context.Context, next *turn, in, out int) (allowed in
 			return nil // the commit of an earlier attempt was applied
 		}
 		refund := c.refund(&v)
-		vacant.spent, shared.spent = vacant.spent-refund, shared.spent-refund
-		if allowed, err = c.affordable(next.price, in, out, vacant, shared); err != nil {
+		for i := range all {
+			all[i].spent -= refund
+		}
+		if allowed, err = c.affordable(next.price, in, out, all...); err != nil {
 			return err
 		}
 		next.reserved = next.price.Cost(substrate.Usage{In: in, Out: allowed})
 		next.cost = next.reserved
 		v.Open[c.id] = reservation{next.number, next.reserved}
-		c.add(tx, doc, &v, next.reserved-refund, shared.budget)
+		c.add(tx, doc, &v, next.reserved-refund, all[1:])
 		return nil
 	})
 	return allowed, err
@@ -317,22 +338,26 @@ func (c *Call) refund(v *vacantDay) models.Money {
 	return c.open.reserved - c.open.cost
 }
 
-// add adds an amount to both totals of a day. limit bounds the shared total; a refund is
-// always accepted.
-func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount, limit models.Money) {
-	if amount <= 0 {
-		limit = math.MaxInt64
-	}
+// add adds an amount to the vacant's total and to the shared totals, each within its
+// budget. A refund is always accepted.
+func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount models.Money, shared []balance) {
 	tx.Put(store.Doc{Key: doc.Key, Number: doc.Number + int64(amount), Data: v.encode(c.id)})
-	if amount != 0 {
-		tx.Add(store.Add{Key: sharedKey(c.payer.Tenant, doc.Key.Sort), Delta: int64(amount), Max: int64(limit)})
+	if amount == 0 {
+		return
+	}
+	for _, b := range shared {
+		limit := b.budget
+		if amount < 0 {
+			limit = math.MaxInt64
+		}
+		tx.Add(store.Add{Key: b.key, Delta: int64(amount), Max: int64(limit)})
 	}
 }
 
 // affordable returns how many output tokens all balances cover, at most out.
 func (c *Call) affordable(price models.Price, in, out int, all ...balance) (int, error) {
 	if c.payer.Call >= 0 {
-		all = append(all, balance{"the agent's budget of a call", c.payer.Call, c.Cost()})
+		all = append(all, balance{name: "the agent's budget of a call", budget: c.payer.Call, spent: c.payer.Before + c.Cost()})
 	}
 	least := price.Cost(substrate.Usage{In: in, Out: min(out, minOut)})
 	for _, b := range all {
@@ -383,7 +408,11 @@ func (c *Call) settle(ctx context.Context, tx *store.Tx) error {
 	}
 	if refund := c.refund(&v); refund > 0 {
 		delete(v.Open, c.id)
-		c.add(tx, doc, &v, -refund, 0)
+		var shared []balance // a refund needs no budget
+		for _, owner := range c.payer.owners() {
+			shared = append(shared, balance{key: sharedKey(owner, c.open.day)})
+		}
+		c.add(tx, doc, &v, -refund, shared)
 	}
 	return nil
 }

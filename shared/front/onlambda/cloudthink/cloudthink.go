@@ -1,0 +1,44 @@
+// Package cloudthink is functions/think: it asks models, Lambda functions, MCP servers and
+// programs with a secret for the function that answers calls.
+//
+// The invariants: it has no seed and no right on rows. It reads agents itself, so a
+// request cannot choose where a secret goes. It ends at the deadline of the request.
+package cloudthink
+
+import (
+	"maps"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/anthropic"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/awsapi"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/bedrock"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/gemini"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
+)
+
+// Run serves requests of package think. It does not return.
+func Run() { onlambda.RunThink(part) }
+
+// part adds the substrates.
+func part(env *onlambda.Env, c *serve.Config) {
+	c.Servers = mcp.Servers
+	c.ModelBudget, c.Functions = env.ModelBudget, env.Functions
+	c.Models = func(client *outbound.Client) substrate.Kinds {
+		all := substrate.Kinds{}
+		for _, some := range []substrate.Kinds{
+			anthropic.Kinds(client), awsapi.Functions(client, env.AWS), bedrock.Kinds(client, env.AWS), gemini.Kinds(client), mcp.Kinds(client), openai.Kinds(client),
+		} {
+			maps.Copy(all, some)
+		}
+		delete(all, substrate.KindOllama) // it is a server of the host's own machine
+		if env.Mock {
+			maps.Copy(all, mock.Kinds())
+		}
+		return all
+	}
+}

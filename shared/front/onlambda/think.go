@@ -1,0 +1,51 @@
+package onlambda
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// RunThink answers requests of package think by the host's directory. The answers are
+// streams, for Invoke and for InvokeWithResponseStream. It does not return.
+func RunThink(parts ...Part) {
+	env, _ := begin(Think, os.Stdout, parts...)
+	lambda.Start((&thinker{service: env.Server.Vacants, log: env.Log}).invoke)
+}
+
+type thinker struct {
+	service think.Service
+	log     *slog.Logger
+	started starts
+}
+
+func (t *thinker) invoke(ctx context.Context, event json.RawMessage) (io.Reader, error) {
+	ctx, _ = t.started.usage(ctx)
+	return think.Serve(ctx, t.service, event, t.report), nil
+}
+
+// report logs a request. message logs the call with all its turns, so the lines of turns
+// that wrote nothing are limited like those of public functions.
+func (t *thinker) report(ctx context.Context, r think.Report) {
+	verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
+	attrs := []slog.Attr{slog.String("op", clip(r.Op)), slog.String("vacant", r.Vacant.Short()),
+		slog.Int("in", r.Usage.In), slog.Int("out", r.Usage.Out), slog.Int("cost", r.Usage.Cost)}
+	if r.Err != nil {
+		p := problem.Of(r.Err)
+		verdict, status = p.Kind.String(), p.Kind.Row().Status
+		if p.Kind == problem.Internal {
+			level = slog.LevelError
+		}
+		attrs = append(attrs, slog.String("cause", p.Error()))
+	}
+	t.log.LogAttrs(context.WithoutCancel(ctx), level, "think", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
+}

@@ -1,0 +1,82 @@
+// Package thinkclient lets a Lambda function ask models through functions/think, which
+// alone opens secrets and contains providers' libraries.
+//
+// The invariant: a request that may have run is not sent again, because a model may have
+// been paid for it.
+package thinkclient
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/awsapi"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+)
+
+// Part adds the models of a stage to a function.
+func Part(env *onlambda.Env, c *serve.Config) {
+	if env.Think == "" {
+		return
+	}
+	c.Thinker = think.NewClient(New(env.AWS, env.Think))
+	c.ThinkerKinds = kinds(env.Settings)
+	c.ModelBudget, c.Functions = env.ModelBudget, env.Functions
+}
+
+// kinds are the kinds that functions/think offers (package cloudthink).
+func kinds(s onlambda.Settings) []string {
+	all := []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindGemini, substrate.KindLambda, substrate.KindMCP, substrate.KindMistral, substrate.KindOpenAI}
+	if s.Mock {
+		all = append(all, substrate.KindMock)
+	}
+	return all
+}
+
+// New returns the invocation of a function by its name or ARN. A throttled request is sent
+// once more, because it has not run.
+func New(cfg aws.Config, function string) think.Invoke {
+	client := lambda.NewFromConfig(cfg, func(o *lambda.Options) {
+		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()
+	})
+	return func(ctx context.Context, request []byte) ([]byte, error) {
+		in := &lambda.InvokeInput{FunctionName: &function, Payload: request}
+		reply, err := client.Invoke(ctx, in)
+		if throttled(err) && retry.Sleep(ctx, throttleWait/2+rand.N(throttleWait)) == nil {
+			reply, err = client.Invoke(ctx, in)
+		}
+		switch {
+		case throttled(err):
+			return nil, problem.Wrap(problem.SubstrateBusy, err, "all instances of the function that asks models are busy")
+		case err != nil:
+			return nil, asOurs(awsapi.Failure(ctx, err))
+		case reply.FunctionError != nil:
+			return nil, problem.Wrap(problem.SubstrateUnavailable, errors.New(substrate.Excerpt(reply.Payload)), "the function that asks models failed: %s", aws.ToString(reply.FunctionError))
+		}
+		return reply.Payload, nil
+	}
+}
+
+// throttleWait is the median wait before a throttled request is sent again.
+const throttleWait = 250 * time.Millisecond
+
+func throttled(err error) bool {
+	var busy *types.TooManyRequestsException
+	return errors.As(err, &busy)
+}
+
+// asOurs hides that AWS answered: an agent's loop would take an answer for its model's.
+func asOurs(err error) error {
+	p := problem.Of(err)
+	return problem.Wrap(p.Kind, err, "the function that asks models: %s", p.Text())
+}

@@ -1,0 +1,94 @@
+// Package awsapi is the substrate of Lambda functions, and what it shares with other
+// substrates that are reached by the AWS SDK, with the host's own credentials.
+//
+// The invariants: the guard of the vacant is asked for the one URL of its substrate
+// before a request is sent. A request is sent once. No proxy is used.
+package awsapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// idleTime is how long an idle connection is reused. It is short, because connections die
+// while a Lambda function is frozen.
+const idleTime = 20 * time.Second
+
+// HTTPClient returns a client for requests that may not be sent twice.
+func HTTPClient() aws.HTTPClient {
+	return limited{awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		t.Proxy = nil
+		t.IdleConnTimeout = idleTime
+	})}
+}
+
+// limited bounds bodies of answers to outbound.MaxStream bytes.
+type limited struct{ aws.HTTPClient }
+
+func (l limited) Do(r *http.Request) (*http.Response, error) {
+	reply, err := l.HTTPClient.Do(r)
+	if err == nil {
+		reply.Body = http.MaxBytesReader(nil, reply.Body, outbound.MaxStream)
+	}
+	return reply, err
+}
+
+// Permitted asks the guard of the vacant for the URL of its substrate.
+func Permitted(ctx context.Context, client *outbound.Client, r *substrate.Request, s substrate.Spec) error {
+	if err := client.Permit(ctx, outbound.Vacant(r.Vacant), s.Endpoint()); err != nil {
+		return substrate.Unreached(err)
+	}
+	return nil
+}
+
+// Failure gives an error of the SDK the kind of a substrate's. The operator sees the code
+// and the message of an answer.
+func Failure(ctx context.Context, err error) error {
+	var answer *awshttp.ResponseError
+	var api smithy.APIError
+	var large *http.MaxBytesError
+	var signing *v4.SigningError
+	switch {
+	case ctx.Err() != nil:
+		return substrate.Ended(ctx, "the agent")
+	case errors.As(err, &large):
+		return problem.Wrap(problem.SubstrateTooLarge, err, "the agent's answer is longer than %d bytes", large.Limit)
+	case errors.As(err, &signing):
+		return problem.Wrap(problem.SubstrateMisconfigured, err, "the host has no AWS credentials")
+	case errors.As(err, &answer) && errors.As(err, &api):
+		said := []byte(api.ErrorCode() + ": " + api.ErrorMessage())
+		cause := substrate.BadStatus(answer.HTTPStatusCode())
+		if api.ErrorCode() == modelError {
+			cause = problem.New(problem.SubstrateUnavailable, "the model failed")
+		}
+		return substrate.Answered(answer.HTTPStatusCode(), answer.Response.Header, said, cause)
+	case errors.As(err, &api): // within a stream
+		return substrate.Answered(http.StatusOK, nil, []byte(api.ErrorCode()+": "+api.ErrorMessage()), withinStream(api.ErrorCode()))
+	}
+	return problem.Wrap(problem.SubstrateUnavailable, err, "the agent cannot be reached, or its answer breaks off")
+}
+
+// modelError is Bedrock's code for status 424.
+const modelError = "ModelErrorException"
+
+// withinStream is the error of an exception that ends a stream.
+func withinStream(code string) error {
+	switch code {
+	case "ThrottlingException", "throttlingException":
+		return problem.New(problem.SubstrateBusy, "the model takes no more requests for now")
+	case "ValidationException", "validationException":
+		return problem.New(problem.SubstrateMisconfigured, "the model refuses the request")
+	}
+	return problem.New(problem.SubstrateUnavailable, "the model's answer ends with an error")
+}

@@ -1,0 +1,70 @@
+package awsapi
+
+import (
+	"context"
+	"iter"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Functions is the kind of Lambda functions, which follow the agent contract: the event
+// is the question, the answer the object {"text", "usage"}. client's guard may refuse a
+// function.
+func Functions(client *outbound.Client, cfg aws.Config) substrate.Kinds {
+	api := lambda.NewFromConfig(cfg, func(o *lambda.Options) {
+		o.Retryer, o.HTTPClient = aws.NopRetryer{}, HTTPClient()
+	})
+	return substrate.Kinds{substrate.KindLambda: func(arn string) (substrate.Substrate, error) {
+		if err := substrate.CheckFunction(arn); err != nil {
+			return nil, err
+		}
+		return &function{client, api, substrate.Spec{Kind: substrate.KindLambda, Argument: arn}}, nil
+	}}
+}
+
+type function struct {
+	client *outbound.Client
+	api    *lambda.Client
+	spec   substrate.Spec
+}
+
+// Infer invokes the function once. The kinds of its errors are those of an HTTP agent; a
+// function that fails is SubstrateUnavailable.
+func (f *function) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		events, err := f.ask(ctx, &r)
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+func (f *function) ask(ctx context.Context, r *substrate.Request) ([]substrate.Event, error) {
+	if err := Permitted(ctx, f.client, r, f.spec); err != nil {
+		return nil, err
+	}
+	reply, err := f.api.Invoke(ctx, &lambda.InvokeInput{FunctionName: &f.spec.Argument, Payload: httpagent.AppendQuestion(ctx, nil, r)})
+	if err != nil {
+		return nil, Failure(ctx, err)
+	}
+	if reply.FunctionError != nil {
+		return nil, substrate.Answered(http.StatusInternalServerError, nil, reply.Payload, problem.New(problem.SubstrateUnavailable, "the function failed: %s", aws.ToString(reply.FunctionError)))
+	}
+	events, err := httpagent.Parse(reply.Payload)
+	if err != nil {
+		err = substrate.Answered(http.StatusOK, nil, reply.Payload, err)
+	}
+	return events, err
+}

@@ -1,0 +1,256 @@
+// Package bedrock is the substrate of models at Amazon Bedrock, over ConverseStream and with
+// the host's own AWS credentials.
+//
+// The invariant: the request contains the model's id, the conversation, what the vacant's
+// owner wants of the model, and nothing else.
+package bedrock
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/document"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/awsapi"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Kinds is the kind of this package. client's guard may refuse a model.
+func Kinds(client *outbound.Client, cfg aws.Config) substrate.Kinds {
+	api := bedrockruntime.NewFromConfig(cfg, func(o *bedrockruntime.Options) {
+		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()
+	})
+	return substrate.Kinds{substrate.KindBedrock: func(argument string) (substrate.Substrate, error) {
+		spec := substrate.Spec{Kind: substrate.KindBedrock, Argument: argument}
+		if err := spec.CheckModel(); err != nil {
+			return nil, err
+		}
+		return &model{client, api, spec}, nil
+	}}
+}
+
+type model struct {
+	client *outbound.Client
+	api    *bedrockruntime.Client
+	spec   substrate.Spec
+}
+
+// Infer streams the model's answer. The kinds of its errors are SubstrateUnavailable if
+// Bedrock cannot be reached or the model is out of order, SubstrateBusy for a throttle,
+// SubstrateTooLarge for a long stream, SubstrateRefused for a refusal, and
+// SubstrateMisconfigured for any other answer, such as a model without a grant.
+func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		if err := awsapi.Permitted(ctx, m.client, &r, m.spec); err != nil {
+			yield(nil, err)
+			return
+		}
+		reply, err := m.api.ConverseStream(ctx, m.input(&r))
+		if err != nil {
+			yield(nil, awsapi.Failure(ctx, err))
+			return
+		}
+		stream := reply.GetStream()
+		defer stream.Close()
+		var a modelAnswer
+		for e := range stream.Events() {
+			events, err := a.read(e)
+			for _, e := range events {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		if err := stream.Err(); err != nil {
+			yield(nil, awsapi.Failure(ctx, err))
+			return
+		}
+		if ctx.Err() != nil { // the SDK ends the stream without an error
+			yield(nil, substrate.Ended(ctx, "the model"))
+			return
+		}
+		events, err := a.end()
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// answerNow replaces a tool choice of none, which Bedrock does not have.
+const answerNow = "Use no tool any more. Answer now."
+
+// input is the request for r.
+func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput {
+	in := &bedrockruntime.ConverseStreamInput{ModelId: &m.spec.Argument}
+	system := r.System
+	if r.JSON {
+		system = remote.AskForJSON(system)
+	}
+	if r.Final && len(r.Tools) > 0 {
+		system = strings.TrimPrefix(system+"\n\n"+answerNow, "\n\n")
+	}
+	if system != "" {
+		in.System = []types.SystemContentBlock{&types.SystemContentBlockMemberText{Value: system}}
+	}
+	if r.MaxTokens > 0 {
+		in.InferenceConfig = &types.InferenceConfiguration{MaxTokens: aws.Int32(int32(r.MaxTokens))} // at most 2^20
+	}
+	if r.Effort != "" {
+		in.OutputConfig = &types.OutputConfig{Effort: aws.String(string(r.Effort))}
+	}
+	for _, t := range r.Turns {
+		if blocks := blocksOf(&t); len(blocks) > 0 { // Bedrock refuses a message of nothing
+			role := types.ConversationRoleUser
+			if t.Role == substrate.Agent {
+				role = types.ConversationRoleAssistant
+			}
+			in.Messages = append(in.Messages, types.Message{Role: role, Content: blocks})
+		}
+	}
+	if len(r.Tools) > 0 {
+		in.ToolConfig = &types.ToolConfiguration{}
+	}
+	for _, t := range r.Tools {
+		spec := types.ToolSpecification{Name: &t.Name, InputSchema: &types.ToolInputSchemaMemberJson{Value: documentOf(t.Schema)}}
+		if t.Description != "" {
+			spec.Description = &t.Description
+		}
+		in.ToolConfig.Tools = append(in.ToolConfig.Tools, &types.ToolMemberToolSpec{Value: spec})
+	}
+	return in
+}
+
+// documentOf is a JSON value as the SDK sends it.
+func documentOf(raw json.RawMessage) document.Interface {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		v = map[string]any{}
+	}
+	return document.NewLazyDocument(v)
+}
+
+// blocksOf are the parts of a turn.
+func blocksOf(t *substrate.Turn) (all []types.ContentBlock) {
+	if t.Text != "" {
+		all = append(all, &types.ContentBlockMemberText{Value: t.Text})
+	}
+	for _, c := range t.Calls {
+		all = append(all, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{ToolUseId: &c.ID, Name: &c.Name, Input: documentOf(remote.Object(c.Arguments))}})
+	}
+	for _, r := range t.Results {
+		block := types.ToolResultBlock{ToolUseId: &r.ID, Content: []types.ToolResultContentBlock{&types.ToolResultContentBlockMemberText{Value: cmp.Or(r.Text, "(no text)")}}}
+		if r.Failed {
+			block.Status = types.ToolResultStatusError
+		}
+		all = append(all, &types.ContentBlockMemberToolResult{Value: block})
+	}
+	return all
+}
+
+// maxCalls bounds the calls of one answer.
+const maxCalls = 128
+
+// modelAnswer reads an answer.
+type modelAnswer struct {
+	calls   []substrate.ToolCall
+	calling bool // the open block is a call
+	why     substrate.Done
+}
+
+func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, error) {
+	switch e := e.(type) {
+	case *types.ConverseStreamOutputMemberContentBlockStart:
+		use, ok := e.Value.Start.(*types.ContentBlockStartMemberToolUse)
+		if a.calling = ok; ok {
+			if len(a.calls) == maxCalls {
+				return nil, &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: toolUse", Want: fmt.Sprintf("at most %d", maxCalls), Got: "more"}
+			}
+			a.calls = append(a.calls, substrate.ToolCall{ID: aws.ToString(use.Value.ToolUseId), Name: aws.ToString(use.Value.Name)})
+		}
+	case *types.ConverseStreamOutputMemberContentBlockDelta:
+		return a.piece(e.Value.Delta)
+	case *types.ConverseStreamOutputMemberContentBlockStop:
+		a.calling = false
+	case *types.ConverseStreamOutputMemberMessageStop:
+		return nil, a.stopped(e.Value.StopReason)
+	case *types.ConverseStreamOutputMemberMetadata:
+		if u := e.Value.Usage; u != nil {
+			n := func(p *int32) int { return max(int(aws.ToInt32(p)), 0) }
+			cached := n(u.CacheReadInputTokens)
+			return []substrate.Event{substrate.Usage{In: n(u.InputTokens) + n(u.CacheWriteInputTokens) + cached, Out: n(u.OutputTokens), Cached: cached}}, nil
+		}
+	}
+	return nil, nil // what later versions add
+}
+
+// piece reads more of a block.
+func (a *modelAnswer) piece(d types.ContentBlockDelta) ([]substrate.Event, error) {
+	switch d := d.(type) {
+	case *types.ContentBlockDeltaMemberText:
+		if d.Value != "" {
+			return []substrate.Event{substrate.Text(d.Value)}, nil
+		}
+	case *types.ContentBlockDeltaMemberReasoningContent:
+		if thought, ok := d.Value.(*types.ReasoningContentBlockDeltaMemberText); ok && thought.Value != "" {
+			return []substrate.Event{substrate.Thought(thought.Value)}, nil
+		}
+	case *types.ContentBlockDeltaMemberToolUse:
+		if !a.calling {
+			return nil, remote.Unreadable()
+		}
+		a.calls[len(a.calls)-1].Arguments += aws.ToString(d.Value.Input)
+	}
+	return nil, nil
+}
+
+// stopped keeps why the answer ends.
+func (a *modelAnswer) stopped(why types.StopReason) error {
+	switch why {
+	case types.StopReasonEndTurn, types.StopReasonStopSequence:
+		a.why = substrate.Stop
+	case types.StopReasonMaxTokens, types.StopReasonModelContextWindowExceeded:
+		a.why = substrate.Length
+	case types.StopReasonToolUse:
+		a.why = substrate.Called
+	case types.StopReasonGuardrailIntervened, types.StopReasonContentFiltered:
+		return remote.Refused("a filter stopped the answer")
+	default:
+		return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: stopReason", Want: "end_turn, stop_sequence, max_tokens, tool_use or a refusal", Got: fmt.Sprintf("%.40q", why)}
+	}
+	return nil
+}
+
+// end is what is left of the answer when the stream has ended.
+func (a *modelAnswer) end() (events []substrate.Event, err error) {
+	switch {
+	case a.why == "":
+		return nil, remote.CutOff()
+	case a.why != substrate.Called:
+		return []substrate.Event{a.why}, nil // a call that is cut off is none
+	case len(a.calls) == 0:
+		return nil, remote.NoCall()
+	}
+	for _, c := range a.calls {
+		events = append(events, c)
+	}
+	return append(events, a.why), nil
+}

@@ -1,0 +1,135 @@
+package think
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Invoke sends a request to the other process and returns its reply. It sends a request
+// that may have arrived only once. Its errors are those of substrates.
+type Invoke func(ctx context.Context, request []byte) (reply []byte, err error)
+
+// NewClient returns the Service of another process.
+func NewClient(i Invoke) Service { return &client{i} }
+
+type client struct{ invoke Invoke }
+
+func (c *client) Turn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		for l, err := range c.lines(ctx, encodeTurn(&t)) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if e := l.event(); e != nil && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (c *client) MCPTools(ctx context.Context, a Agent) (all []Tool, err error) {
+	for l, err := range c.lines(ctx, request{Op: opTools, Vacant: a.Vacant, Version: a.Version}) {
+		if err != nil {
+			return nil, err
+		}
+		if l.Tools != nil {
+			for _, t := range *l.Tools {
+				all = append(all, Tool{substrate.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema}, t.Writes})
+			}
+		}
+	}
+	return all, nil
+}
+
+func (c *client) UseMCPTool(ctx context.Context, a Agent, name string, arguments json.RawMessage) (text string, err error) {
+	for l, err := range c.lines(ctx, request{Op: opUse, Vacant: a.Vacant, Version: a.Version, Name: name, Arguments: arguments}) {
+		if err != nil {
+			return "", err
+		}
+		text += l.Text
+	}
+	return text, nil
+}
+
+// lines sends a request and yields the lines of the reply. A reply that ends without Done
+// or Error ends with an error of kind SubstrateUnavailable.
+func (c *client) lines(ctx context.Context, r request) iter.Seq2[*line, error] {
+	return func(yield func(*line, error) bool) {
+		if deadline, ok := ctx.Deadline(); ok {
+			r.DeadlineMS = deadline.UnixMilli()
+		}
+		data, err := json.Marshal(r)
+		if err != nil {
+			yield(nil, problem.Wrap(problem.Internal, err, "a request for a model"))
+			return
+		}
+		if len(data) > maxBytes {
+			yield(nil, &problem.Error{Kind: problem.SubstrateTooLarge, Field: "conversation", Want: fmt.Sprintf("at most %d bytes", maxBytes), Got: fmt.Sprint(len(data))})
+			return
+		}
+		reply, err := c.invoke(ctx, data)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		d := json.NewDecoder(bytes.NewReader(reply))
+		for {
+			var l line
+			if err := d.Decode(&l); err != nil {
+				if err == io.EOF {
+					err = io.ErrUnexpectedEOF
+				}
+				yield(nil, problem.Wrap(problem.SubstrateUnavailable, err, "the function that asks models ended in the middle"))
+				return
+			}
+			switch {
+			case l.Error != nil:
+				yield(nil, l.Error.err())
+				return
+			case !yield(&l, nil), l.Done != "":
+				return
+			}
+		}
+	}
+}
+
+// Kinds are the kinds that s asks, for a process that does not reach them itself. Their
+// arguments are checked here. Combiners of plans answer through them; agents go through
+// Service, because their versions count.
+func Kinds(s Service, kinds ...string) substrate.Kinds {
+	all := substrate.Kinds{}
+	for _, kind := range kinds {
+		all[kind] = func(argument string) (substrate.Substrate, error) {
+			return combiner{s}, check(substrate.Spec{Kind: kind, Argument: argument})
+		}
+	}
+	return all
+}
+
+// check checks the argument of a kind. The error names the field substrate.
+func check(s substrate.Spec) error {
+	switch s.Kind {
+	case substrate.KindMCP:
+		return substrate.CheckMCP(s.Argument)
+	case substrate.KindLambda:
+		return substrate.CheckFunction(s.Argument)
+	case substrate.KindMock:
+		return nil
+	}
+	return s.CheckModel()
+}
+
+// combiner asks for the combiner of the plan of the vacant that is asked.
+type combiner struct{ service Service }
+
+func (c combiner) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return c.service.Turn(ctx, Turn{Agent: Agent{Vacant: r.Vacant}, Request: r})
+}

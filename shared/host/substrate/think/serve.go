@@ -1,0 +1,142 @@
+package think
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"runtime/debug"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Report is what a request came to, for the log.
+type Report struct {
+	Op     string
+	Vacant identity.ID
+	Usage  substrate.Usage
+	Err    error // with its cause
+}
+
+// Serve answers a request through s. The reply is lines of JSON, each written when it is
+// known, the last with done or error. It ends before the request's deadline. report is
+// called once, before the end of the reply.
+func Serve(ctx context.Context, s Service, request []byte, report func(context.Context, Report)) io.ReadCloser {
+	next, stop := iter.Pull(lines(ctx, s, request, report))
+	return &reader{next: next, stop: stop}
+}
+
+// reader reads lines.
+type reader struct {
+	next func() (line, bool)
+	stop func()
+	left []byte
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	if len(r.left) == 0 {
+		l, ok := r.next()
+		if !ok {
+			return 0, io.EOF
+		}
+		b, err := json.Marshal(l)
+		if err != nil {
+			return 0, err
+		}
+		r.left = append(b, '\n')
+	}
+	n := copy(p, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
+// Close ends the answer if nobody reads it any more.
+func (r *reader) Close() error {
+	r.stop()
+	return nil
+}
+
+// lines yields the lines of the reply to a request.
+func lines(ctx context.Context, s Service, data []byte, report func(context.Context, Report)) iter.Seq[line] {
+	return func(yield func(line) bool) {
+		var rep Report
+		reading := true
+		give := func(l line) bool {
+			reading = reading && yield(l)
+			return reading
+		}
+		last := line{Done: string(substrate.Stop)}
+		r, err := decode(data)
+		rep.Op, rep.Vacant = r.Op, r.Vacant
+		if err == nil {
+			if r.DeadlineMS > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithDeadline(ctx, time.UnixMilli(r.DeadlineMS))
+				defer cancel()
+			}
+			var done substrate.Done
+			if done, err = answer(ctx, s, &r, &rep, give); done != "" {
+				last.Done = string(done)
+			}
+		}
+		if rep.Err = err; err != nil {
+			last = line{Error: failureOf(err)}
+		}
+		report(ctx, rep)
+		give(last)
+	}
+}
+
+// answer gives the lines before the last one. done is why a turn ends.
+func answer(ctx context.Context, s Service, r *request, rep *Report, give func(line) bool) (done substrate.Done, err error) {
+	defer func() {
+		if p := recover(); p != nil { // fail the request, not the process
+			err = problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", p, debug.Stack()), "")
+		}
+	}()
+	of := Agent{r.Vacant, r.Version}
+	switch r.Op {
+	case opTurn:
+		t, err := r.turn()
+		if err != nil {
+			return "", err
+		}
+		for e, err := range s.Turn(ctx, t) {
+			if err != nil {
+				return "", err
+			}
+			switch e := e.(type) {
+			case substrate.Done:
+				return e, nil
+			case substrate.Usage:
+				rep.Usage = e
+			}
+			if !give(lineOf(e)) {
+				return "", problem.New(problem.Canceled, "nobody reads the answer")
+			}
+		}
+		return "", problem.New(problem.SubstrateUnavailable, "the agent's answer ends in the middle")
+	case opTools:
+		offered, err := s.MCPTools(ctx, of)
+		if err != nil {
+			return "", err
+		}
+		all := []tool{}
+		for _, t := range offered {
+			all = append(all, tool{t.Name, t.Description, t.Schema, t.Writes})
+		}
+		give(line{Tools: &all})
+		return "", nil
+	case opUse:
+		text, err := s.UseMCPTool(ctx, of, r.Name, r.Arguments)
+		if err == nil && text != "" {
+			give(line{Text: text})
+		}
+		return "", err
+	}
+	return "", problem.Invalid("op", opTurn+", "+opTools+" or "+opUse, fmt.Sprintf("%.40q", r.Op))
+}

@@ -1,0 +1,241 @@
+package think
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The operations.
+const (
+	opTurn  = "turn"
+	opTools = "tools"
+	opUse   = "use"
+)
+
+// request is the JSON form of a request.
+type request struct {
+	Op         string          `json:"op"`
+	Vacant     identity.ID     `json:"vacant"`
+	Version    int             `json:"agent,omitempty"`
+	DeadlineMS int64           `json:"deadline_ms,omitempty"` // Unix time; 0: none
+	Fallback   bool            `json:"fallback,omitempty"`
+	Check      bool            `json:"check,omitempty"`
+	Spent      int             `json:"spent,omitempty"`
+	Caller     identity.ID     `json:"caller,omitzero"`
+	ID         string          `json:"id,omitempty"` // hash of the call
+	ContextID  *string         `json:"context_id,omitempty"`
+	Turns      []turn          `json:"turns,omitempty"`
+	Tools      []tool          `json:"tools,omitempty"`
+	Final      bool            `json:"final,omitempty"`
+	Name       string          `json:"name,omitempty"` // of the tool to use
+	Arguments  json.RawMessage `json:"arguments,omitempty"`
+}
+
+type turn struct {
+	Role    substrate.Role `json:"role"`
+	Text    string         `json:"text,omitempty"`
+	Calls   []toolCall     `json:"calls,omitempty"`
+	Results []toolResult   `json:"results,omitempty"`
+}
+
+type toolCall struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments,omitempty"`
+	Opaque    string `json:"opaque,omitempty"`
+}
+
+type toolResult struct {
+	ID     string `json:"id"`
+	Text   string `json:"text,omitempty"`
+	Failed bool   `json:"failed,omitempty"`
+}
+
+type tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema"`
+	Writes      bool            `json:"writes,omitempty"`
+}
+
+// line is one line of a reply. It has one member.
+type line struct {
+	Text    string    `json:"text,omitempty"`
+	Thought string    `json:"thought,omitempty"`
+	Call    *toolCall `json:"call,omitempty"`
+	Usage   *usage    `json:"usage,omitempty"`
+	Tools   *[]tool   `json:"tools,omitempty"`
+	Done    string    `json:"done,omitempty"`
+	Error   *failure  `json:"error,omitempty"`
+}
+
+type usage struct {
+	In         int `json:"in"`
+	Out        int `json:"out"`
+	Cached     int `json:"cached,omitempty"`
+	Unreported int `json:"unreported,omitempty"`
+	Cost       int `json:"cost,omitempty"`
+	Prices     int `json:"prices,omitempty"`
+}
+
+// failure is an error. Status, AfterMS and Body are the agent's answer.
+type failure struct {
+	Kind    string `json:"kind"`
+	Text    string `json:"text"`
+	Cause   string `json:"cause,omitempty"`
+	Agent   bool   `json:"agent,omitempty"` // the agent answered
+	Status  int    `json:"status,omitempty"`
+	AfterMS int64  `json:"after_ms,omitempty"`
+	Body    string `json:"body,omitempty"`
+}
+
+// maxBytes is the largest request and reply that Lambda passes on.
+const maxBytes = 6 << 20
+
+func encodeTurn(t *Turn) request {
+	r := &t.Request
+	out := request{Op: opTurn, Vacant: t.Agent.Vacant, Version: t.Agent.Version, Fallback: t.Fallback, Check: t.Check, Spent: t.Spent,
+		Caller: r.Caller, ContextID: r.ContextID, Final: r.Final}
+	if id := r.ID(); !id.IsZero() {
+		out.ID = id.String()
+	}
+	for _, one := range r.Turns {
+		w := turn{Role: one.Role, Text: one.Text}
+		for _, c := range one.Calls {
+			w.Calls = append(w.Calls, toolCall(c))
+		}
+		for _, res := range one.Results {
+			w.Results = append(w.Results, toolResult(res))
+		}
+		out.Turns = append(out.Turns, w)
+	}
+	for _, one := range r.Tools {
+		out.Tools = append(out.Tools, tool{Name: one.Name, Description: one.Description, Schema: one.Schema})
+	}
+	return out
+}
+
+// turn is the Turn of a request for one. The error is of kind Malformed.
+func (r *request) turn() (t Turn, err error) {
+	t = Turn{Agent: Agent{r.Vacant, r.Version}, Fallback: r.Fallback, Check: r.Check, Spent: r.Spent}
+	t.Request = substrate.Request{Caller: r.Caller, Vacant: r.Vacant, ContextID: r.ContextID, Final: r.Final}
+	if r.ID != "" {
+		id, err := identity.ParseHash(r.ID)
+		if err != nil {
+			return t, problem.Invalid("id", "64 hex digits", fmt.Sprintf("%.80q", r.ID))
+		}
+		t.Request = t.Request.WithID(id)
+	}
+	for i, one := range r.Turns {
+		if !slices.Contains([]substrate.Role{substrate.Caller, substrate.Agent, substrate.Tools}, one.Role) {
+			return t, problem.Invalid(fmt.Sprintf("turns[%d].role", i), "caller, agent or tools", fmt.Sprintf("%.40q", one.Role))
+		}
+		w := substrate.Turn{Role: one.Role, Text: one.Text}
+		for _, c := range one.Calls {
+			w.Calls = append(w.Calls, substrate.ToolCall(c))
+		}
+		for _, res := range one.Results {
+			w.Results = append(w.Results, substrate.ToolResult(res))
+		}
+		t.Request.Turns = append(t.Request.Turns, w)
+	}
+	if n := len(t.Request.Turns); n == 0 || t.Request.Turns[n-1].Role == substrate.Agent {
+		return t, problem.Invalid("turns", "at least one, the last not the agent's", fmt.Sprintf("%d", n))
+	}
+	for _, one := range r.Tools {
+		t.Request.Tools = append(t.Request.Tools, substrate.Tool{Name: one.Name, Description: one.Description, Schema: one.Schema})
+	}
+	return t, nil
+}
+
+// decode decodes a request and checks what its types do not. The error is of kind
+// Malformed.
+func decode(data []byte) (r request, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return r, problem.Wrap(problem.Malformed, err, "event: expected a request of this host's, got something else")
+	}
+	switch {
+	case r.Vacant.IsZero():
+		return r, problem.Invalid("vacant", "the id of a vacant", "none")
+	case r.Version < 0 || r.Spent < 0:
+		return r, problem.Invalid("agent", "numbers from 0", "a negative one")
+	}
+	return r, nil
+}
+
+func lineOf(e substrate.Event) line {
+	switch e := e.(type) {
+	case substrate.Text:
+		return line{Text: string(e)}
+	case substrate.Thought:
+		return line{Thought: string(e)}
+	case substrate.ToolCall:
+		return line{Call: new(toolCall(e))}
+	case substrate.Usage:
+		return line{Usage: &usage{e.In, e.Out, e.Cached, e.Unreported, e.Cost, e.Prices}}
+	case substrate.Done:
+		return line{Done: string(e)}
+	}
+	return line{}
+}
+
+// event is the inverse of lineOf; nil for a line of no event.
+func (l *line) event() substrate.Event {
+	switch {
+	case l.Text != "":
+		return substrate.Text(l.Text)
+	case l.Thought != "":
+		return substrate.Thought(l.Thought)
+	case l.Call != nil:
+		return substrate.ToolCall(*l.Call)
+	case l.Usage != nil:
+		u := l.Usage
+		return substrate.Usage{In: u.In, Out: u.Out, Cached: u.Cached, Unreported: u.Unreported, Cost: u.Cost, Prices: u.Prices}
+	case l.Done != "":
+		return substrate.Done(l.Done)
+	}
+	return nil
+}
+
+// maxCause bounds the cause of a failure in bytes.
+const maxCause = 500
+
+func failureOf(err error) *failure {
+	p := problem.Of(err)
+	f := &failure{Kind: p.Kind.String(), Text: p.Text()}
+	if p.Err != nil {
+		f.Cause = substrate.Cut(p.Err.Error(), maxCause)
+	}
+	var agent *call.AgentError
+	if errors.As(err, &agent) {
+		f.Agent, f.Status, f.AfterMS, f.Body = true, agent.Status, agent.After.Milliseconds(), agent.Body
+	}
+	return f
+}
+
+// err is the inverse of failureOf. Unknown kinds become SubstrateUnavailable: they are of
+// a newer version of the other process.
+func (f *failure) err() error {
+	p := &problem.Error{Kind: problem.SubstrateUnavailable, Detail: f.Text}
+	if i := slices.IndexFunc(problem.Kinds(), func(k problem.Kind) bool { return k.String() == f.Kind }); i > 0 {
+		p.Kind = problem.Kinds()[i]
+	}
+	if f.Cause != "" {
+		p.Err = errors.New(f.Cause)
+	}
+	if f.Agent {
+		return &call.AgentError{Status: f.Status, After: time.Duration(f.AfterMS) * time.Millisecond, Body: f.Body, Err: p}
+	}
+	return p
+}

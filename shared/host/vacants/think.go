@@ -1,0 +1,259 @@
+package vacants
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Functions are the Lambda functions that agents may be, by their tenant; "" is of
+// vacants without a tenant.
+type Functions map[string][]string
+
+// ParseFunctions parses TENANT=ARN,... An ARN without a tenant is for vacants without one.
+func ParseFunctions(text string) (Functions, error) {
+	all := Functions{}
+	for one := range strings.SplitSeq(text, ",") {
+		if one == "" {
+			continue
+		}
+		owner, arn, ok := strings.Cut(one, "=")
+		if !ok {
+			owner, arn = "", one
+		}
+		if err := tenant.Check(owner); err != nil {
+			return nil, err
+		}
+		if ok && owner == "" {
+			return nil, problem.Invalid("tenant", "a name before =", "none")
+		}
+		if err := substrate.CheckFunction(arn); err != nil {
+			return nil, err
+		}
+		all[owner] = append(all[owner], arn)
+	}
+	return all, nil
+}
+
+// checkFunction checks that an agent at a Lambda function is one of its tenant's.
+func (v *Directory) checkFunction(owner string, a *definition.Agent) error {
+	spec, err := a.Spec()
+	if err != nil || spec.Kind != substrate.KindLambda || slices.Contains(v.Functions[owner], spec.Argument) {
+		return err
+	}
+	return problem.New(problem.Forbidden, "function %.160s is not among the tenant's (context value tenantFunctions)", spec.Argument)
+}
+
+// elsewhere reports whether Thinker asks the agent's model or program.
+func (t *agentSubstrate) elsewhere() bool {
+	kinds := []string{substrate.KindMCP, substrate.KindLambda}
+	return t.vacants.Thinker != nil && (t.spec.IsModel() || slices.Contains(kinds, t.spec.Kind) || t.config.Agent.SecretName() != "")
+}
+
+// remoteModels returns the model and the fallback model for one call through Thinker.
+func (t *agentSubstrate) remoteModels(vacant identity.ID) (model, fallback substrate.Substrate) {
+	spent := new(int)
+	turn := think.Turn{Agent: think.Agent{Vacant: vacant, Version: t.version}, Check: t.calls == nil}
+	model = &remoteModel{t.vacants.Thinker, turn, spent}
+	if t.config.Fallback != nil {
+		turn.Fallback = true
+		fallback = &remoteModel{t.vacants.Thinker, turn, spent}
+	}
+	return model, fallback
+}
+
+// remoteModel asks a model turn by turn through Thinker, for one call.
+type remoteModel struct {
+	service think.Service
+	turn    think.Turn
+	spent   *int // micro-dollars of the call's turns
+}
+
+func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		turn := m.turn
+		turn.Request, turn.Spent = r, *m.spent
+		cost := 0
+		defer func() { *m.spent += cost }()
+		for e, err := range m.service.Turn(ctx, turn) {
+			if u, ok := e.(substrate.Usage); ok {
+				cost = max(u.Cost, 0)
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// remoteTools are the tools of the agent's MCP servers through Thinker.
+func (t *agentSubstrate) remoteTools(ctx context.Context, vacant identity.ID) (all []loop.Tool, err error) {
+	of := think.Agent{Vacant: vacant, Version: t.version}
+	offered, err := t.vacants.Thinker.MCPTools(ctx, of)
+	for _, one := range offered {
+		all = append(all, loop.Tool{Tool: one.Tool, Writes: one.Writes, Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
+			return t.vacants.Thinker.UseMCPTool(ctx, of, one.Name, arguments)
+		}})
+	}
+	return all, err
+}
+
+// Turn implements think.Service: it asks for one turn of an agent of this directory.
+func (v *Directory) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		events, err := v.thinkTurn(ctx, &t)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		events(yield)
+	}
+}
+
+func (v *Directory) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[substrate.Event, error], error) {
+	r, err := v.thinker(ctx, t.Agent.Vacant)
+	if err != nil {
+		return nil, err
+	}
+	t.Request.Vacant = r.ID
+	if kindOf(r.Substrate) == plan.Kind {
+		return v.combine(ctx, &r, t.Request)
+	}
+	one, err := v.version(ctx, &r, t.Agent.Version)
+	if err != nil {
+		return nil, err
+	}
+	c := one.config
+	if t.Fallback && c.Fallback == nil {
+		return nil, problem.New(problem.SubstrateMisconfigured, "the agent has no fallback model")
+	}
+	if err := one.prepare(ctx, &c, r.ID, t.Check, models.Money(t.Spent)); err != nil {
+		return nil, err
+	}
+	if limit := c.Agent.Time(); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		events := loop.Turn(ctx, c, t.Request, t.Fallback)
+		return func(yield func(substrate.Event, error) bool) {
+			defer cancel()
+			events(yield)
+		}, nil
+	}
+	return loop.Turn(ctx, c, t.Request, t.Fallback), nil
+}
+
+// thinker reads the record of a vacant that is asked. Its errors are those of substrates.
+func (v *Directory) thinker(ctx context.Context, id identity.ID) (Record, error) {
+	r, err := v.Get(ctx, id)
+	if err == nil && r.IsDeleted() {
+		err = deleted(&r)
+	}
+	return r, asSubstrate("the vacant", err)
+}
+
+// version opens a version of r's agent. Its errors are those of substrates.
+func (v *Directory) version(ctx context.Context, r *Record, version int) (*agentSubstrate, error) {
+	if version > r.Agent || version == 0 && r.Agent > 0 {
+		return nil, problem.New(problem.SubstrateMisconfigured, "version %d of the agent is not there; it has been changed", version)
+	}
+	a, err := v.currentAgent(ctx, r.ID, r.Substrate, version)
+	if err != nil {
+		return nil, asSubstrate("the agent", err)
+	}
+	one, err := v.openVersion(r, version, &a)
+	return one, asSubstrate("the agent", err)
+}
+
+// combine asks the combiner of r's plan.
+func (v *Directory) combine(ctx context.Context, r *Record, q substrate.Request) (iter.Seq2[substrate.Event, error], error) {
+	p, ok, err := v.Plan(ctx, r.ID)
+	if err == nil && (!ok || p.Aggregate.How != plan.BySubstrate) {
+		err = problem.New(problem.NotFound, "it combines by no substrate")
+	}
+	if err != nil {
+		return nil, asSubstrate("the plan", err)
+	}
+	spec, err := substrate.Parse(p.Aggregate.Substrate)
+	if err == nil {
+		err = checkCombiner(spec)
+	}
+	var s substrate.Substrate
+	if err == nil {
+		s, err = v.Substrates.Open(spec)
+	}
+	if err != nil {
+		return nil, asSubstrate("the plan", err)
+	}
+	return s.Infer(ctx, q), nil
+}
+
+// asSubstrate gives an error of the store or of an agent the kind of a substrate's.
+func asSubstrate(what string, err error) error {
+	switch {
+	case err == nil || problem.Of(err).Kind.IsFailure():
+		return err
+	case problem.Is(err, problem.Unavailable):
+		return problem.Within(problem.SubstrateUnavailable, what, err)
+	}
+	return problem.Within(problem.SubstrateMisconfigured, what, err)
+}
+
+// MCPTools implements think.Service.
+func (v *Directory) MCPTools(ctx context.Context, of think.Agent) (all []think.Tool, err error) {
+	tools, done, err := v.mcpTools(ctx, of, "")
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	for _, t := range tools {
+		all = append(all, think.Tool{Tool: t.Tool, Writes: t.Writes})
+	}
+	return all, nil
+}
+
+// UseMCPTool implements think.Service.
+func (v *Directory) UseMCPTool(ctx context.Context, of think.Agent, name string, arguments json.RawMessage) (string, error) {
+	tools, done, err := v.mcpTools(ctx, of, name)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	i := slices.IndexFunc(tools, func(t loop.Tool) bool { return t.Name == name })
+	if i < 0 {
+		return "", problem.New(problem.NotFound, "there is no tool %.80q any more", name)
+	}
+	return tools[i].Run(ctx, nil, arguments)
+}
+
+// mcpTools opens the MCP servers of an agent, or only those that may have a tool.
+func (v *Directory) mcpTools(ctx context.Context, of think.Agent, name string) (tools []loop.Tool, done func(), err error) {
+	r, err := v.thinker(ctx, of.Vacant)
+	if err != nil {
+		return nil, nil, err
+	}
+	one, err := v.version(ctx, &r, of.Version)
+	if err != nil {
+		return nil, nil, err
+	}
+	servers := slices.DeleteFunc(slices.Clone(one.config.Agent.MCPServers), func(s definition.Server) bool {
+		return name != "" && !strings.HasPrefix(name, loop.Name("mcp__"+s.Name+"__"))
+	})
+	if v.Servers == nil {
+		return nil, nil, problem.New(problem.SubstrateMisconfigured, "this process reaches no MCP servers")
+	}
+	return v.Servers(ctx, r.ID, servers)
+}
+
+var _ think.Service = (*Directory)(nil)
