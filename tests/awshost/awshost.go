@@ -65,7 +65,7 @@ func (h *Host) Env(endpoint string) []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + endpoint, "VACANCY_STAGE=" + Stage,
 		"VACANCY_ROWS=" + h.Tables.Rows, "VACANCY_DOCS=" + h.Tables.Docs,
-		"VACANCY_URL=" + URL, "VACANCY_SEAL_KEY=" + h.sealKey, "VACANCY_GATE=" + Gate,
+		"VACANCY_URL=" + URL, "VACANCY_SEAL_KEY=" + h.sealKey, "VACANCY_GATE=" + Gate, "VACANCY_MODEL_BUDGET=5",
 	}
 }
 

@@ -258,6 +258,23 @@ func jobEvents() map[string]any {
 	}
 }
 
+// thinkEvents are the samples for functions/think, as message sends them. They have no
+// deadline, which would be over.
+func thinkEvents() map[string]any {
+	of := func(op string, more object) object {
+		event := object{"op": op, "vacant": sampleVacant.ID().String(), "agent": 1}
+		maps.Copy(event, more)
+		return event
+	}
+	turns := []any{object{"role": "caller", "text": "hello"}}
+	return map[string]any{
+		"think-turn.json":  of("turn", object{"caller": sampleCaller.ID().String(), "turns": turns}),
+		"think-tools.json": of("tools", nil),
+		"think-use.json":   of("use", object{"name": "mcp__notes__look", "arguments": object{"for": "a"}}),
+		"think-wrong.json": of("turn", object{"turns": turns, "url": "https://evil.example"}),
+	}
+}
+
 // samples are the sample events by file name.
 func samples() map[string]any {
 	all := signedEvents()
@@ -265,6 +282,7 @@ func samples() map[string]any {
 	maps.Copy(all, registryEvents())
 	maps.Copy(all, gateEvents())
 	maps.Copy(all, jobEvents())
+	maps.Copy(all, thinkEvents())
 	return all
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
@@ -86,7 +85,7 @@ type variable struct {
 // Read parses the variables that f uses. The error, of kind Usage, names every
 // missing or malformed variable.
 func Read(f Function, getenv func(string) string) (Settings, error) {
-	s := Settings{Retention: textkeys.MinRetention, ModelBudget: spend.DefaultHost}
+	s := Settings{Retention: textkeys.MinRetention}
 	var wrong []string
 	for _, v := range f.variables() {
 		value := getenv(v.name)
@@ -119,11 +118,11 @@ func (f Function) variables() []variable {
 	all := []variable{needed(stage)}
 	switch f {
 	case Message:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, retention, pageReads, largeBodies, thinkARN, modelBudget, mockOn)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, retention, pageReads, largeBodies, thinkARN, needed(modelBudget), mockOn)
 	case Think:
-		all = append(all, needed(docs), needed(sealKey), modelBudget, mockOn, tenantFunctions)
+		all = append(all, needed(docs), needed(sealKey), needed(modelBudget), mockOn, tenantFunctions)
 	case Admin:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine, thinkARN, modelBudget, mockOn, tenantFunctions)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine, thinkARN, needed(modelBudget), mockOn, tenantFunctions)
 	case Export:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
 	case Registry:
@@ -195,7 +194,7 @@ var (
 		set: func(s *Settings, v string) bool { s.Machine = v; return isMachine(v) }}
 	thinkARN = variable{name: "VACANCY_THINK", want: "the ARN of a Lambda function, or nothing where there are no models",
 		set: func(s *Settings, v string) bool { s.Think = v; return substrate.CheckFunction(v) == nil }}
-	modelBudget = variable{name: "VACANCY_MODEL_BUDGET", want: "USD such as 5 or 0.5, or nothing for the default",
+	modelBudget = variable{name: "VACANCY_MODEL_BUDGET", want: "USD such as 5 or 0.5",
 		set: func(s *Settings, v string) (ok bool) {
 			var err error
 			s.ModelBudget, err = models.ParseMoney(v)

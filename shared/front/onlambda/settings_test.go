@@ -8,17 +8,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
 const (
-	sealARN = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
-	hostARN = "arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab"
-	secret  = "q4mZk2v9XcT7bN1sWgRj8pLdYfHa0uEoIiQyVtGz3KB"
-	before  = "A1c3E5g7I9k1M3o5Q7s9U1w3Y5a7C9e1G3i5K7m9O1q"
-	gateARN = "arn:aws:states:us-east-1:123456789012:stateMachine:vacancy-dev-gate"
-	hexKey  = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+	sealARN    = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+	hostARN    = "arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab"
+	secret     = "q4mZk2v9XcT7bN1sWgRj8pLdYfHa0uEoIiQyVtGz3KB"
+	before     = "A1c3E5g7I9k1M3o5Q7s9U1w3Y5a7C9e1G3i5K7m9O1q"
+	gateARN    = "arn:aws:states:us-east-1:123456789012:stateMachine:vacancy-dev-gate"
+	thinkerARN = "arn:aws:lambda:us-east-1:123456789012:function:vacancy-dev-think"
+	hexKey     = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 )
 
 // full has every variable, well-formed.
@@ -28,6 +31,7 @@ func full() map[string]string {
 		"VACANCY_HOST_KEY": hostARN, "VACANCY_URL": "https://vacants.example.org", "VACANCY_EDGE_SECRET": secret,
 		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_READS": "12.5:50",
 		"VACANCY_RETENTION": "48", "VACANCY_GATE": gateARN,
+		"VACANCY_THINK": thinkerARN, "VACANCY_MODEL_BUDGET": "2.5", "VACANCY_MOCK": "true", "VACANCY_TENANT_FUNCTIONS": "acme=" + thinkerARN,
 	}
 }
 
@@ -39,9 +43,12 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	tables := dynamo.Tables{Rows: "vacancy-dev-rows", Docs: "vacancy-dev-docs"}
 	secrets, rate, pairs := []string{secret, before}, edge.Rate{PerSecond: 20, Burst: 40}, edge.Rate{PerSecond: 0.5, Burst: 20}
 	reads := edge.Rate{PerSecond: 12.5, Burst: 50}
+	const budget = 5 * models.Dollar / 2
+	functions := vacants.Functions{"acme": {thinkerARN}}
 	for f, want := range map[Function]Settings{
-		Message:      {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
-		Admin:        {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN},
+		Message:      {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true},
+		Think:        {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN, Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, Functions: functions},
+		Admin:        {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN, Think: thinkerARN, ModelBudget: budget, Mock: true, Functions: functions},
 		Export:       {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
 		Registry:     {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
 		Search:       {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
@@ -66,7 +73,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 }
 
 func TestOptionalToolsMayBeMissing(t *testing.T) {
-	env := map[string]string{"VACANCY_STAGE": "dev", "VACANCY_ROWS": "rows", "VACANCY_DOCS": "docs", "VACANCY_SEAL_KEY": hexKey}
+	env := map[string]string{"VACANCY_STAGE": "dev", "VACANCY_ROWS": "rows", "VACANCY_DOCS": "docs", "VACANCY_SEAL_KEY": hexKey, "VACANCY_MODEL_BUDGET": "0"}
 	got, err := read(Admin, env)
 	want := Settings{Stage: "dev", Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey, Retention: 24 * time.Hour}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -114,6 +121,11 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_GATE", strings.Replace(gateARN, ":stateMachine:", ":execution:", 1), "VACANCY_GATE: expected the ARN"},
 		{"VACANCY_GATE", gateARN + ":1", "VACANCY_GATE: expected the ARN"},
 		{"VACANCY_GATE", hostARN, "VACANCY_GATE: expected the ARN"},
+		{"VACANCY_THINK", "vacancy-dev-think", `VACANCY_THINK: expected the ARN of a Lambda function, or nothing where there are no models, got "vacancy-dev-think"`},
+		{"VACANCY_MODEL_BUDGET", "", "VACANCY_MODEL_BUDGET: expected USD such as 5 or 0.5, got nothing"},
+		{"VACANCY_MODEL_BUDGET", "$5", `VACANCY_MODEL_BUDGET: expected USD such as 5 or 0.5, got "$5"`},
+		{"VACANCY_MOCK", "false", `VACANCY_MOCK: expected true, or nothing, got "false"`},
+		{"VACANCY_TENANT_FUNCTIONS", "acme=f", `VACANCY_TENANT_FUNCTIONS: expected TENANT=ARN,...`},
 		{"VACANCY_RETENTION", "23", `VACANCY_RETENTION: expected whole hours, 24 to 87600, got "23"`},
 		{"VACANCY_RETENTION", "24h", `got "24h"`},
 		{"VACANCY_RETENTION", "+48", `got "+48"`},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -20,6 +21,15 @@ import (
 func RunThink(parts ...Part) {
 	env, _ := begin(Think, os.Stdout, parts...)
 	lambda.Start((&thinker{service: env.Server.Vacants, log: env.Log}).invoke)
+}
+
+// ThinkKinds are the kinds of substrates that think asks for the other functions.
+func (s Settings) ThinkKinds() []string {
+	all := []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindGemini, substrate.KindLambda, substrate.KindMCP, substrate.KindMistral, substrate.KindOpenAI}
+	if s.Mock {
+		all = append(all, substrate.KindMock)
+	}
+	return all
 }
 
 type thinker struct {

@@ -7,6 +7,7 @@ package cloudthink
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
@@ -31,14 +32,14 @@ func part(env *onlambda.Env, c *serve.Config) {
 	c.Models = func(client *outbound.Client) substrate.Kinds {
 		all := substrate.Kinds{}
 		for _, some := range []substrate.Kinds{
-			anthropic.Kinds(client), awsapi.Functions(client, env.AWS), bedrock.Kinds(client, env.AWS), gemini.Kinds(client), mcp.Kinds(client), openai.Kinds(client),
+			anthropic.Kinds(client), awsapi.Functions(client, env.AWS), bedrock.Kinds(client, env.AWS), gemini.Kinds(client), mcp.Kinds(client), mock.Kinds(), openai.Kinds(client),
 		} {
 			maps.Copy(all, some)
 		}
-		delete(all, substrate.KindOllama) // it is a server of the host's own machine
-		if env.Mock {
-			maps.Copy(all, mock.Kinds())
-		}
+		// Without the mock, unless it is on, and without servers of the host's own machine.
+		maps.DeleteFunc(all, func(kind string, _ func(string) (substrate.Substrate, error)) bool {
+			return !slices.Contains(env.ThinkKinds(), kind)
+		})
 		return all
 	}
 }

@@ -30,17 +30,8 @@ func Part(env *onlambda.Env, c *serve.Config) {
 		return
 	}
 	c.Thinker = think.NewClient(New(env.AWS, env.Think))
-	c.ThinkerKinds = kinds(env.Settings)
+	c.ThinkerKinds = env.ThinkKinds()
 	c.ModelBudget, c.Functions = env.ModelBudget, env.Functions
-}
-
-// kinds are the kinds that functions/think offers (package cloudthink).
-func kinds(s onlambda.Settings) []string {
-	all := []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindGemini, substrate.KindLambda, substrate.KindMCP, substrate.KindMistral, substrate.KindOpenAI}
-	if s.Mock {
-		all = append(all, substrate.KindMock)
-	}
-	return all
 }
 
 // New returns the invocation of a function by its name or ARN. A throttled request is sent
@@ -75,8 +66,9 @@ func throttled(err error) bool {
 	return errors.As(err, &busy)
 }
 
-// asOurs hides that AWS answered: an agent's loop would take an answer for its model's.
+// asOurs hides that AWS answered: an agent's loop would take the answer for its model's,
+// and ask again.
 func asOurs(err error) error {
 	p := problem.Of(err)
-	return problem.Wrap(p.Kind, err, "the function that asks models: %s", p.Text())
+	return problem.Wrap(p.Kind, errors.New(err.Error()), "the function that asks models: %s", p.Text())
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -164,6 +165,43 @@ func TestUseReturnsReplacedAndDeletedValuesForAtMostFresh(t *testing.T) {
 	if info := b.set(t, "", "key", "three", "b.example.com"); info.Version != 4 {
 		t.Errorf("Set() after the deletion, version 3 = %+v, want version 4", info)
 	}
+	if _, err := b.Use(t.Context(), "", "key", api); !problem.Is(err, problem.Forbidden) {
+		t.Errorf("Use() where it was bound before = %v, want forbidden", err)
+	}
+}
+
+// counting counts what the vault opens, which costs money at a key service.
+type counting struct {
+	custody.Vault
+	opened int
+}
+
+func (c *counting) Open(ctx context.Context, bound string, box []byte) ([]byte, error) {
+	c.opened++
+	return c.Vault.Open(ctx, bound, box)
+}
+
+func TestTheVaultOpensEachVersionOnce(t *testing.T) {
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, c := newBench(t), &counting{Vault: vault}
+	b.Secrets = secrets.New(b.store, c, func() time.Time { return b.time }, rand.Reader)
+	for i, value := range []string{"one", "two"} {
+		b.set(t, "", "key", value, "api.example.com")
+		for range 3 {
+			if got, err := b.Use(t.Context(), "", "key", api); got != value || err != nil {
+				t.Errorf("Use() = %q, %v; want %q", got, err, value)
+			}
+			b.time = b.time.Add(secrets.Fresh)
+		}
+		if c.opened != i+1 {
+			t.Errorf("%d boxes were opened for %d versions", c.opened, i+1)
+		}
+	}
+	// Other hosts of the same value count at once.
+	b.set(t, "", "key", "two", "other.example.com")
 	if _, err := b.Use(t.Context(), "", "key", api); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Use() where it was bound before = %v, want forbidden", err)
 	}

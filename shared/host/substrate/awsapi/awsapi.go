@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 
@@ -58,14 +57,11 @@ func Failure(ctx context.Context, err error) error {
 	var answer *awshttp.ResponseError
 	var api smithy.APIError
 	var large *http.MaxBytesError
-	var signing *v4.SigningError
 	switch {
 	case ctx.Err() != nil:
 		return substrate.Ended(ctx, "the agent")
 	case errors.As(err, &large):
 		return problem.Wrap(problem.SubstrateTooLarge, err, "the agent's answer is longer than %d bytes", large.Limit)
-	case errors.As(err, &signing):
-		return problem.Wrap(problem.SubstrateMisconfigured, err, "the host has no AWS credentials")
 	case errors.As(err, &answer) && errors.As(err, &api):
 		said := []byte(api.ErrorCode() + ": " + api.ErrorMessage())
 		cause := substrate.BadStatus(answer.HTTPStatusCode())

@@ -271,7 +271,9 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 				fold(nil, err)
 				return
 			}
-			seen = true
+			// Another process tells what a turn costs before its model says anything.
+			u, isUsage := e.(substrate.Usage)
+			seen = seen || !isUsage || u.Unreported == 0
 			switch e := e.(type) {
 			case substrate.Thought:
 				err = r.emit(e)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -80,9 +81,7 @@ func (m Model) Run(t *testing.T) {
 		StartingAgain(t, answers, func(url string) (substrate.Substrate, error) { return m.Open(t, url), nil })
 	})
 	t.Run("requests", func(t *testing.T) {
-		for file, r := range requests() {
-			m.asWritten(t, "testdata/"+file+".golden", r, answers)
-		}
+		Requests(t, answers, func(h http.HandlerFunc) substrate.Substrate { return m.Serve(t, h) })
 	})
 	t.Run("when to come again", m.after)
 	t.Run("a server that repeats its secret", m.repeats)
@@ -143,46 +142,54 @@ func requests() map[string]substrate.Request {
 	return map[string]substrate.Request{"request": plain, "agent": whole}
 }
 
-// asWritten compares the request for r with what a person reads in a file. It has
-// nothing of this machine or of the vacant.
-func (m Model) asWritten(t *testing.T, file string, r substrate.Request, answers http.HandlerFunc) {
+// Requests compares the requests of an adapter with testdata/request.golden and
+// testdata/agent.golden, which people can read. They have nothing of this machine or of
+// the vacant.
+func Requests(t *testing.T, answers http.HandlerFunc, serve func(http.HandlerFunc) substrate.Substrate) {
 	t.Helper()
 	for _, provider := range []string{"OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "MISTRAL"} {
 		t.Setenv(provider+"_API_KEY", "sk-of-the-environment")
 		t.Setenv(provider+"_BASE_URL", "http://127.0.0.1:1")
 	}
-	var got string
-	s := m.Serve(t, func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		var indented any
-		if err := json.Unmarshal(body, &indented); err != nil {
-			t.Errorf("body %s: %v", body, err)
+	for name, r := range requests() {
+		var got string
+		s := serve(func(w http.ResponseWriter, r *http.Request) {
+			got = written(t, r)
+			answers(w, r)
+		})
+		if _, err := substrate.Fold(s.Infer(t.Context(), r)); err != nil {
+			t.Fatal(err)
 		}
-		pretty, _ := json.MarshalIndent(indented, "", "  ")
-		got = fmt.Sprintf("%s %s\n", r.Method, r.URL)
-		names := []string{}
-		for name := range r.Header {
-			names = append(names, name)
+		file := "testdata/" + name + ".golden"
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatalf("%v; got:\n%s", err, got)
 		}
-		slices.Sort(names)
-		for _, name := range names {
-			if name != "Content-Length" {
-				got += fmt.Sprintf("%s: %s\n", name, r.Header.Get(name))
-			}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
 		}
-		got += "\n" + string(pretty) + "\n"
-		answers(w, r)
-	})
-	if _, err := substrate.Fold(s.Infer(t.Context(), r)); err != nil {
-		t.Fatal(err)
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; got:\n%s", err, got)
+}
+
+// written is a request in readable form, without what differs from request to request.
+func written(t *testing.T, r *http.Request) string {
+	body, _ := io.ReadAll(r.Body)
+	var indented any
+	if err := json.Unmarshal(body, &indented); err != nil {
+		t.Errorf("body %s: %v", body, err)
 	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
+	pretty, _ := json.MarshalIndent(indented, "", "  ")
+	got := fmt.Sprintf("%s %s\n", r.Method, r.URL)
+	differs := []string{"Content-Length"}
+	if r.Header.Get("X-Amz-Date") != "" { // signed by the AWS SDK
+		differs = append(differs, "Authorization", "X-Amz-Date", "Amz-Sdk-Invocation-Id", "Amz-Sdk-Request", "User-Agent")
 	}
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		if !slices.Contains(differs, name) {
+			got += fmt.Sprintf("%s: %s\n", name, r.Header.Get(name))
+		}
+	}
+	return got + "\n" + string(pretty) + "\n"
 }
 
 func (m Model) after(t *testing.T) {

@@ -1,0 +1,312 @@
+package vacants_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// sealOnly is the vault of a process that opens no secret.
+type sealOnly struct{ custody.Vault }
+
+func (v sealOnly) Open(ctx context.Context, bound string, box []byte) ([]byte, error) {
+	if strings.HasPrefix(bound, "secret:") {
+		return nil, problem.New(problem.Forbidden, "no secret is opened here")
+	}
+	return v.Vault.Open(ctx, bound, box)
+}
+
+// parted is a host in two processes: front answers calls, and lets back ask models.
+type parted struct {
+	front, back *vacants.Directory
+	told        *[]string // secrets that back's models were sent
+	requests    [][]byte  // of front to back
+}
+
+func newParted(t *testing.T) *parted {
+	t.Helper()
+	s, va, now := memory.New(), vault(t), newClock().now
+	p := &parted{front: host(t, s, sealOnly{va}, now, hostURL), back: host(t, s, va, now, hostURL), told: new([]string)}
+	for v, va := range map[*vacants.Directory]custody.Vault{p.front: sealOnly{va}, p.back: va} {
+		v.Secrets = secrets.New(s, va, now, rand.Reader)
+		v.Spend, v.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
+		v.Functions = vacants.Functions{"acme": {answers}, "": {own}}
+	}
+	kinds := []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindLambda, substrate.KindHTTP}
+	for _, kind := range kinds {
+		p.back.Substrates[kind] = func(string) (substrate.Substrate, error) { return &noting{p.told}, nil }
+	}
+	p.back.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
+	p.front.Thinker = think.NewClient(func(ctx context.Context, request []byte) ([]byte, error) {
+		p.requests = append(p.requests, request)
+		return io.ReadAll(think.Serve(ctx, p.back, request, func(context.Context, think.Report) {}))
+	})
+	for kind, make := range think.Kinds(p.front.Thinker, append(kinds[:3], substrate.KindMock)...) {
+		p.front.Substrates[kind] = make
+	}
+	p.front.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return &noting{new([]string)}, nil }
+	return p
+}
+
+const (
+	answers = "arn:aws:lambda:us-east-1:123456789012:function:answers"
+	own     = "arn:aws:lambda:us-east-1:123456789012:function:own"
+)
+
+func (p *parted) create(t *testing.T, s vacants.Spec) vacants.Record {
+	t.Helper()
+	s.Name, s.Capability = "sage", "knows"
+	r, err := p.front.Create(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// ask asks a vacant in front.
+func (p *parted) ask(t *testing.T, r *vacants.Record, text string) (string, error) {
+	t.Helper()
+	held, _, err := p.front.Vacant(t.Context(), r.ID, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := held.Behaviour(t.Context(), new(call.Host), envelope.Envelope{To: r.ID, Payload: envelope.Message{Parts: []string{text}}})
+	return strings.Join(m.Parts, "|"), err
+}
+
+func TestFrontAsksModelsThroughBack(t *testing.T) {
+	p := newParted(t)
+	keep(t, p.front, "", "anthropic", "canary-of-a-key")
+	agent := claude()
+	agent.System = "You are a secret sage"
+	r := p.create(t, vacants.Spec{Agent: agent})
+	if text, err := p.ask(t, &r, "hi"); text != "yes" || err != nil {
+		t.Fatalf("the answer = %q, %v", text, err)
+	}
+	if !slices.Equal(*p.told, []string{"canary-of-a-key"}) {
+		t.Errorf("the model was told %q, want the secret", *p.told)
+	}
+	// What decides where a secret goes is not in the request.
+	for _, word := range []string{"canary", "secret sage", "claude", "anthropic", "http"} {
+		if bytes.Contains(p.requests[0], []byte(word)) {
+			t.Errorf("the request names %q: %s", word, p.requests[0])
+		}
+	}
+	// One turn is counted, and settled by what it used.
+	if b, err := p.back.Spend.Budget(t.Context(), ""); err != nil || b.Spent != 7500 {
+		t.Errorf("%s is spent, %v; want $0.0075", b.Spent, err)
+	}
+}
+
+// A script of tools, thoughts and usage is answered alike by one process and by two.
+func TestTwoProcessesAnswerLikeOne(t *testing.T) {
+	script := "```mock\nthought: hm\ncall: vacant {\"message\":\"x\"}\ncall: mcp__notes__look {\"for\":\"a\"}\nusage: 10 5\n---\ntext: it gave {result}\nusage: 20 7\n```"
+	agent := &definition.Agent{Provider: "mock", System: script, Price: &models.Price{In: models.Dollar, Out: models.Dollar}, MCPServers: []definition.Server{{Name: "notes", URL: "https://notes.example/mcp"}, {Name: "not", URL: "https://not.example/mcp"}}}
+	servers := func(_ context.Context, _ identity.ID, servers []definition.Server) (tools []loop.Tool, done func(), err error) {
+		for _, s := range servers {
+			tools = append(tools, loop.Tool{Tool: substrate.Tool{Name: "mcp__" + s.Name + "__look", Schema: json.RawMessage(`{"type":"object"}`)},
+				Run: func(_ context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
+					return s.Name + " " + string(arguments), nil
+				}})
+		}
+		return tools, func() {}, nil
+	}
+	var texts []string
+	var spent []models.Money
+	for _, one := range []bool{true, false} {
+		p := newParted(t)
+		p.back.Servers = servers
+		if one {
+			p.front.Thinker, p.front.Servers = nil, servers
+			p.front.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
+		}
+		r := p.create(t, vacants.Spec{Agent: agent})
+		text, err := p.ask(t, &r, "hi")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := p.back.Spend.Budget(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, spent = append(texts, text), append(spent, b.Spent)
+		if !one && len(p.requests) != 4 { // the tools, two turns, and the tool that is there
+			t.Errorf("%d requests, want 4: %s", len(p.requests), p.requests)
+		}
+	}
+	if texts[0] != texts[1] || !strings.Contains(texts[0], `notes {"for":"a"}`) || strings.Contains(texts[0], "not {") {
+		t.Errorf("answers %q, want the same", texts)
+	}
+	if spent[0] != spent[1] || spent[0] != 42 {
+		t.Errorf("spent %v, want 42 micro-dollars by both", spent)
+	}
+}
+
+// A call's budget counts the turns that other processes settled.
+func TestABudgetOfACallHoldsOverTurns(t *testing.T) {
+	p := newParted(t)
+	agent := &definition.Agent{Provider: "mock", System: "```mock\ncall: none {}\nusage: 900 100\n```", MaxTokens: 200,
+		Price: &models.Price{In: models.Dollar, Out: models.Dollar}, Budget: new(models.Money(3500))}
+	r := p.create(t, vacants.Spec{Agent: agent})
+	_, err := p.ask(t, &r, "hi")
+	// A turn reserves 1,024 tokens and the conversation, and costs 1,000 micro-dollars.
+	if !problem.Is(err, problem.BudgetExceeded) || len(p.requests) != 4 {
+		t.Errorf("the answer = %v after %d requests, want budget_exceeded at the fourth", err, len(p.requests))
+	}
+	if b, err := p.back.Spend.Budget(t.Context(), ""); err != nil || b.Spent != 3000 {
+		t.Errorf("%s is spent, %v; want $0.003", b.Spent, err)
+	}
+}
+
+func turn(t *testing.T, s think.Service, of think.Agent) (substrate.Answer, error) {
+	t.Helper()
+	return substrate.Fold(s.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.Ask(identity.ID{1}, of.Vacant, "hi")}))
+}
+
+func TestACallEndsByTheVersionWithWhichItBegan(t *testing.T) {
+	p := newParted(t)
+	said := func(text string) *definition.Agent {
+		return &definition.Agent{Provider: "mock", System: "```mock\ntext: " + text + "\n```"}
+	}
+	r := p.create(t, vacants.Spec{Agent: said("one")})
+	if _, err := p.front.Update(t.Context(), r.ID, vacants.Changes{Agent: said("two")}); err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[int]string{1: "one", 2: "two"} {
+		if a, err := turn(t, p.front.Thinker, think.Agent{Vacant: r.ID, Version: version}); a.Text != want || err != nil {
+			t.Errorf("version %d = %q, %v; want %q", version, a.Text, err, want)
+		}
+	}
+	for what, of := range map[string]think.Agent{
+		"version 0": {Vacant: r.ID}, "version 3": {Vacant: r.ID, Version: 3}, "nobody": {Vacant: identity.ID{9}, Version: 1},
+	} {
+		_, err := turn(t, p.front.Thinker, of)
+		wantKind(t, what, err, problem.SubstrateMisconfigured)
+	}
+	if _, err := p.front.Sink(t.Context(), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.front.Archive(t.Context(), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.front.Delete(t.Context(), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err := turn(t, p.front.Thinker, think.Agent{Vacant: r.ID, Version: 2})
+	wantKind(t, "a deleted vacant", err, problem.SubstrateMisconfigured)
+}
+
+// A secret is not sent for an agent that may not have it any more, whatever front says.
+func TestASecretGoesWhereItIsBoundTo(t *testing.T) {
+	p := newParted(t)
+	keep(t, p.front, "", "key", "k", "agents.example")
+	r := p.create(t, vacants.Spec{Agent: &definition.Agent{Provider: "http", BaseURL: "https://agents.example/a", Secret: "key"}})
+	if text, err := p.ask(t, &r, "hi"); text != "yes" || err != nil || len(*p.told) != 1 {
+		t.Fatalf("the answer = %q, %v; %d were told", text, err, len(*p.told))
+	}
+	keep(t, p.back, "", "key", "k", "other.example")
+	_, err := p.ask(t, &r, "hi")
+	wantKind(t, "a secret bound elsewhere", err, problem.SubstrateMisconfigured)
+	if len(*p.told) != 1 {
+		t.Errorf("the secret was told again: %q", *p.told)
+	}
+	// A program without a secret is asked by front itself.
+	n := len(p.requests)
+	if _, err := p.front.Update(t.Context(), r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "http", BaseURL: "https://agents.example/a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := p.ask(t, &r, "hi"); text != "yes" || err != nil || len(p.requests) != n {
+		t.Errorf("the answer = %q, %v, %d requests more; want none", text, err, len(p.requests)-n)
+	}
+}
+
+func TestALambdaFunctionIsItsTenantsAlone(t *testing.T) {
+	for _, tt := range []struct {
+		tenant, arn string
+		ok          bool
+	}{
+		{"acme", answers, true}, {"", own, true}, {"", answers, false}, {"other", answers, false}, {"acme", own, false}, {"acme", answers + ":live", false},
+	} {
+		p := newParted(t)
+		s := vacants.Spec{Name: "sage", Capability: "knows", Tenant: tt.tenant, Substrate: "lambda:" + tt.arn}
+		r, err := p.front.Create(t.Context(), s)
+		if !tt.ok {
+			wantKind(t, tt.tenant+" with "+tt.arn, err, problem.Forbidden)
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%q with %s: %v", tt.tenant, tt.arn, err)
+		}
+		if text, err := p.ask(t, &r, "hi"); text != "yes" || err != nil {
+			t.Errorf("%q with %s: %q, %v", tt.tenant, tt.arn, text, err)
+		}
+		p.back.Functions = nil // a grant that was taken back
+		_, err = p.ask(t, &r, "hi")
+		wantKind(t, "a function that was taken back", err, problem.SubstrateMisconfigured)
+	}
+}
+
+// What Bedrock costs is the operator's, whoever the tenant is.
+func TestBedrockCountsForTenantAndHost(t *testing.T) {
+	p := newParted(t)
+	r := p.create(t, vacants.Spec{Tenant: "acme", Substrate: "bedrock:eu.anthropic.claude-opus-4-6-v1"})
+	if text, err := p.ask(t, &r, "hi"); text != "yes" || err != nil {
+		t.Fatalf("the answer = %q, %v", text, err)
+	}
+	for _, owner := range []string{"", "acme"} {
+		if b, err := p.back.Spend.Budget(t.Context(), owner); err != nil || b.Spent != 7500 {
+			t.Errorf("%q has spent %s, %v; want $0.0075", owner, b.Spent, err)
+		}
+	}
+}
+
+func TestTheCombinerOfAPlanIsAskedThroughBack(t *testing.T) {
+	p := newParted(t)
+	p.front.Composites = func(context.Context, *vacants.Directory, *call.Host, substrate.Request) (string, error) {
+		return "", nil
+	}
+	r := p.create(t, vacants.Spec{Substrate: "echo"})
+	if _, _, err := p.front.Spawn(t.Context(), vacants.SpawnSpec{Parent: r.ID, Path: "D2", Name: "clerk"}); err != nil {
+		t.Fatal(err)
+	}
+	set := func(combiner string) error {
+		pl, err := plan.Parse([]byte(`{"version":1,"delegate":[{"child":"clerk","task":"read {input}"}],"aggregate":{"how":"substrate","substrate":"` + combiner + `"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = p.front.SetPlan(t.Context(), r.ID, pl)
+		return err
+	}
+	for _, combiner := range []string{"bedrock:amazon.nova-lite-v1:0", "anthropic:claude-opus-4-6", "lambda:" + own} {
+		wantKind(t, combiner, set(combiner), problem.Malformed)
+	}
+	if err := set("mock"); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := turn(t, p.front.Thinker, think.Agent{Vacant: r.ID}); a.Text != "hi" || err != nil {
+		t.Errorf("the combiner = %q, %v; want the mock's echo", a.Text, err)
+	}
+}
