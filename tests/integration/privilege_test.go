@@ -29,7 +29,7 @@ import (
 )
 
 // functions of a stage.
-var functions = []string{"message", "admin", "export", "registry", "search", "graduate", "sweeper", "tamper", "indexer", "checkpointer", "prober",
+var functions = []string{"message", "admin", "export", "registry", "search", "graduate", "think", "sweeper", "tamper", "indexer", "checkpointer", "prober",
 	"consent", "ratelimit", "collusion", "commit", "record"}
 
 // unseen are required grants that no call here uses: the caller is not
@@ -81,6 +81,7 @@ func (s *deployed) everything(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	s.thought(t)
 	s.looked(t)
 	s.grown(t)
 	s.wholeOverHTTP(t)

@@ -81,6 +81,7 @@ func (s *deployed) try(t *testing.T, checkout string, args ...string) (stdout, s
 // machine's architecture, and limits that no test reaches.
 func chosen() []string {
 	return []string{"edge=false", "keep=false", "arch=" + runtime.GOARCH, "worstDay=500", "rate=100000:100000", "pairRate=100000:100000",
+		"mock=true", "tenantFunctions=acme=" + heardARN,
 		"limits=message:64,registry:16,search:16,rowsReads:4800,rowsWrites:6000,docsReads:8000,docsWrites:3000", "indexSeconds=1"}
 }
 

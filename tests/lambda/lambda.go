@@ -55,7 +55,10 @@ func Zip(bootstrap string) ([]byte, error) {
 	if _, err := w.Write(program); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), z.Close()
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 // Options configure a function's process.

@@ -33,7 +33,7 @@ func TestTheProjectOpensFunctionURLsAndNothingElseWithoutACondition(t *testing.T
 		t.Errorf("Openings() of functions (-want +got):\n%s", diff)
 	}
 	var roles []string
-	for _, f := range []string{"admin", "checkpointer", "collusion", "commit", "consent", "export", "gate", "graduate", "indexer", "message", "prober", "ratelimit", "record", "registry", "search", "sweeper", "tamper"} {
+	for _, f := range []string{"admin", "checkpointer", "collusion", "commit", "consent", "export", "gate", "graduate", "indexer", "message", "prober", "ratelimit", "record", "registry", "search", "sweeper", "tamper", "think"} {
 		roles = append(roles, "vacancy-dev-"+f+"-us-east-1")
 	}
 	if diff := cmp.Diff(roles, functions.Roles()); diff != "" {

@@ -5,7 +5,7 @@ func Stacks() []string { return []string{"data", "watch", "functions", "edge"} }
 
 // Functions lists the short names of a stage's functions.
 func Functions() []string {
-	return []string{"message", "admin", "export", "registry", "search", "graduate", "sweeper", "tamper", "indexer", "checkpointer", "prober",
+	return []string{"message", "admin", "export", "registry", "search", "graduate", "think", "sweeper", "tamper", "indexer", "checkpointer", "prober",
 		"consent", "ratelimit", "collusion", "commit", "record"}
 }
 
@@ -17,7 +17,8 @@ func Whole(stage, short string) string { return "vacancy-" + stage + "-" + short
 
 // Chosen lists the context values that an operator may set for a stage, sorted.
 func Chosen() []string {
-	return []string{"arch", "budget", "certificate", "dashboard", "domain", "edge", "email", "hostKey", "indexSeconds", "keep", "limits", "pairRate", "rate", "reserve", "retentionDays", "waf", "worstDay"}
+	return []string{"arch", "bedrockModels", "budget", "certificate", "dashboard", "domain", "edge", "email", "hostKey", "indexSeconds", "keep", "limits", "mock", "modelBudget",
+		"pairRate", "rate", "reserve", "retentionDays", "tenantFunctions", "waf", "worstDay"}
 }
 
 // Set lists the context values that only a deployment sets.

@@ -112,6 +112,15 @@ def _of_states(operation: str, request: dict) -> list[dict]:
     return [{"action": f"states:{operation}", "resource": arn, "condition": ""}]
 
 
+def _of_lambda(operation: str, request: dict, where: str) -> list[dict]:
+    name = request.get("FunctionName") or "*"
+    if not name.startswith("arn:") and name != "*":
+        name = f"arn:aws:lambda:{where}:function:{name}"
+    # IAM has another word for Invoke than Lambda.
+    action = "InvokeFunction" if operation == "Invoke" else operation
+    return [{"action": f"lambda:{action}", "resource": name, "condition": ""}]
+
+
 # Members that name the resource, for the services that only pass by.
 _NAMES = {
     "sns": ("TopicArn", "{name}"),
@@ -137,6 +146,8 @@ def actions(service: str, operation: str, request: dict, response: dict | None, 
         return _of_s3(operation, request)
     if service == "stepfunctions":
         return _of_states(operation, request)
+    if service == "lambda":
+        return _of_lambda(operation, request, where)
     member, form = _NAMES.get(service, ("", ""))
     resource = form.format(where=where, name=request[member]) if request.get(member) else "*"
     return [{"action": f"{service}:{operation}", "resource": resource, "condition": ""}]
