@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
@@ -151,10 +152,15 @@ func TestAModelAnswersThroughThink(t *testing.T) {
 	if diff := cmp.Diff(want, pick(told, "think", "op", "verdict", "in", "out", "cost", "wcu")); diff != "" {
 		t.Errorf("op, verdict, in, out, cost, wcu of think (-want +got):\n%s\n%s", diff, c.think.Log())
 	}
-	for _, one := range pick(lines(t, f), "send", "wcu", "cost") {
-		if one[0] != 3. && one[0] != 4. { // the first call of a day makes a text key
-			t.Errorf("a call writes %v units, costs %v; want 3", one[0], one[1])
-		}
+	// The estimate of a call of one turn is what this call takes beyond an echo's.
+	model, echo := cost.DefaultThinking(), cost.DefaultModel()
+	calls, turns := pick(lines(t, f), "send", "wcu", "rcu"), pick(told, "think", "rcu")
+	last := calls[len(calls)-1]
+	if writes := last[0].(float64) + 8 - echo.WriteUnits; writes != model.WriteUnits {
+		t.Errorf("a turn writes %v units beyond an echo, the estimate is %v", writes, model.WriteUnits)
+	}
+	if reads := last[1].(float64) + turns[len(turns)-1][0].(float64) - 1; reads > model.ReadUnits || reads < model.ReadUnits/2 { // a warm echo reads one
+		t.Errorf("a turn reads %v units beyond an echo, the estimate is %v", reads, model.ReadUnits)
 	}
 }
 

@@ -57,6 +57,8 @@ var excepted = map[string]string{
 	"shared/host/client/dispatch/localhost.go": "a person's own machine: its loopback",
 	"shared/host/client/discovery/endpoint.go": "a person's own machine: a registry on it, and outbound elsewhere",
 	"shared/host/registry/search/opensearch":   "the operator's cluster",
+	"shared/host/substrate/awsapi":             "AWS, once outbound's guard has agreed",
+	"shared/host/substrate/bedrock":            "AWS, once outbound's guard has agreed",
 	"shared/host/substrate/mcp":                "its library sends by outbound's client, which it is given",
 	"shared/store/blob/s3":                     "AWS",
 	"shared/store/dynamo":                      "AWS",

@@ -37,7 +37,7 @@ func common(path string) bool {
 // adapters are the only packages, with those below them, that may import the AWS
 // SDK: the adapters, and the programs and tests that construct their clients.
 var adapters = []string{
-	"shared/store/dynamo", "shared/store/blob/s3", "shared/host/keys/custody/kms", "shared/host/substrate/awsapi", "shared/front/onlambda",
+	"shared/store/dynamo", "shared/store/blob/s3", "shared/host/keys/custody/kms", "shared/host/substrate/awsapi", "shared/host/substrate/bedrock", "shared/front/onlambda",
 	"functions", "cmd/vacancy-aws", "cmd/vacancy/cloud/awscloud", "localstack", "tests",
 }
 
@@ -134,9 +134,9 @@ func TestOnlyAdaptersImportTheAWSSDK(t *testing.T) {
 	}
 }
 
-// The AWS SDK is nearly half of the code to compile, and a newcomer's first
-// command waits for the compiler.
-func TestTheCommandIsCompiledWithoutTheAWSSDK(t *testing.T) {
+// dependencies are the packages that a package's program is made of.
+func dependencies(t *testing.T, pkg string) map[string]bool {
+	t.Helper()
 	imports := map[string][]string{}
 	for _, f := range source(t) {
 		if !f.test {
@@ -147,18 +147,44 @@ func TestTheCommandIsCompiledWithoutTheAWSSDK(t *testing.T) {
 	var visit func(pkg string)
 	visit = func(pkg string) {
 		for _, im := range imports[pkg] {
-			if strings.HasPrefix(im, "github.com/aws/") {
-				t.Errorf("%s imports %s, and cmd/vacancy needs it", pkg, im)
-			}
 			if !seen[im] {
 				seen[im] = true
 				visit(im)
 			}
 		}
 	}
-	visit(module + "cmd/vacancy")
+	visit(pkg)
 	if !seen[module+"shared/host/call"] {
-		t.Error("cmd/vacancy does not import shared/host/call: nothing is proved")
+		t.Errorf("%s does not import shared/host/call: nothing is proved", pkg)
+	}
+	return seen
+}
+
+// The AWS SDK is nearly half of the code to compile, and a newcomer's first
+// command waits for the compiler.
+func TestTheCommandIsCompiledWithoutTheAWSSDK(t *testing.T) {
+	for im := range dependencies(t, module+"cmd/vacancy") {
+		if strings.HasPrefix(im, "github.com/aws/") {
+			t.Errorf("cmd/vacancy needs %s", im)
+		}
+	}
+}
+
+// Functions that answer the public, or whose keys open seeds, neither open agents'
+// secrets nor contain what sends them.
+func TestOnlyThinkContainsProviders(t *testing.T) {
+	providers := regexp.MustCompile(`/substrate/(anthropic|bedrock|gemini|mcp|mock|openai)$|modelcontextprotocol|bedrockruntime`)
+	for _, function := range []string{"message", "admin"} {
+		for im := range dependencies(t, module+"functions/"+function) {
+			if providers.MatchString(im) {
+				t.Errorf("functions/%s needs %s", function, im)
+			}
+		}
+	}
+	for _, one := range []string{"anthropic", "bedrock", "gemini", "mcp", "openai"} {
+		if !dependencies(t, module+"functions/think")[module+"shared/host/substrate/"+one] {
+			t.Errorf("functions/think does not contain %s", one)
+		}
 	}
 }
 
@@ -172,6 +198,8 @@ var engines = map[string]string{
 	"golang.org/x/mod/sumdb":           "shared/host/registry/translog",
 	"go.yaml.in/":                      "cmd/vacancy/yamldoc",
 	"github.com/modelcontextprotocol/": "shared/host/substrate/mcp",
+
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime": "shared/host/substrate/bedrock",
 }
 
 func TestOnlyTheCDKAppImportsTheCDK(t *testing.T) {

@@ -232,7 +232,7 @@ func TestSettingsAreChangedOneByOne(t *testing.T) {
 		t.Errorf("tier=LOW: %s, %v; want %s", got, err, want)
 	}
 	for settings, want := range map[string]string{
-		"modle=n": "modle", "tier=LOW": "provider: expected anthropic, gemini, mistral or openai beside a tier", "max_turns=many": "max_turns", "max_turns=99": "max_turns", "memory=maybe": "memory", "model=": "model", "secret=x": "secret", "mcp_servers=x": "mcp_servers", "provider=echo": "model",
+		"modle=n": "modle", "tier=LOW": "provider: expected anthropic, bedrock, gemini, mistral or openai beside a tier", "max_turns=many": "max_turns", "max_turns=99": "max_turns", "memory=maybe": "memory", "model=": "model", "secret=x": "secret", "mcp_servers=x": "mcp_servers", "provider=echo": "model",
 	} {
 		if got, err := agentfile.Set([]byte(agent), strings.Split(settings, "|")); err == nil || !strings.Contains(problem.Of(err).Text(), want) {
 			t.Errorf("%s: %s, %v; want a refusal that names %s", settings, got, err, want)

@@ -27,11 +27,14 @@ takes calls at once; its state is LOCAL until it is resumed from a pause.
 
 The substrate answers the calls. "echo" repeats the message. "http:URL" posts it to an
 agent ("vacancy help agent-contract"), which is asked once whether it is there.
-On a machine of your own, "ollama:MODEL" asks a model of Ollama, and "anthropic:MODEL",
-"gemini:MODEL", "mistral:MODEL" and "openai:MODEL" one of that provider, with its secret
-("vacancy secret set"). "openai:URL#MODEL" asks another server that speaks OpenAI's chat
-completions at URL/chat/completions, without a key; so do the others in their own way.
-"mcp:URL#TOOL" calls a tool of an MCP server. In "dev", "mock" plays a script.
+"anthropic:MODEL", "gemini:MODEL", "mistral:MODEL" and "openai:MODEL" ask a model of that
+provider, with its secret ("vacancy secret set"). "openai:URL#MODEL" asks another server
+that speaks OpenAI's chat completions at URL/chat/completions, without a key; so do the
+others in their own way. On a machine of your own, "ollama:MODEL" asks a model of Ollama.
+On AWS, "bedrock:MODEL" asks a model at Amazon Bedrock that the stage may use ("vacancy
+deploy --context bedrockModels=MODEL"), and "lambda:ARN" invokes a function of the vacant's
+tenant (--context tenantFunctions=TENANT=ARN). "mcp:URL#TOOL" calls a tool of an MCP server.
+"mock" plays a script, in "dev" and on a stage with --context mock=true.
 "composite" delegates each call to children of the vacant: create them with "vacancy spawn",
 and set with "vacancy plan set NAME FILE" what it asks them. Without a plan a composite
 answers nothing.

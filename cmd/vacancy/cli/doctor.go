@@ -17,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -28,7 +29,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Check a stage on AWS and the tools to deploy one, or a local host",
 		Long: `Check what a deployment needs (tools, credentials, Region, clock, bootstrap, quotas)
 and the state of a stage: its stacks, the settings of its tables, versions, the edge, the
-host's answers, the operator key, the host's keys, and whether a row was changed by hand.
+host's answers, the operator key, the host's keys, what agents need (secrets, models at
+Bedrock), and whether a row was changed by hand.
 
 With --host local, or --data, it checks the host over a data directory: who can read it,
 the disk, whether the host answers at its public URL, its certificate, and its vacants'
@@ -119,7 +121,13 @@ func (a *app) facts(ctx context.Context, rec stage.Record) doctor.Facts {
 	f.Tools = doctor.Tools(ctx, doctor.Run)
 	web := &http.Client{Transport: &http.Transport{DialContext: dispatch.Dial, Proxy: dispatch.Proxy}, Timeout: visitTime}
 	defer web.CloseIdleConnections()
-	f.Visit = doctor.Look(ctx, web, a.endpoints(f, rec), a.rand)
+	urls := a.endpoints(f, rec)
+	f.Visit = doctor.Look(ctx, web, urls, a.rand)
+	if f.Visit.Operated() {
+		f.Models = doctor.LookModels(ctx, &admin.Client{HTTP: keyedClient(stage.Key(urls.Key)), URL: urls.Admin})
+		f.Models.Unknown, f.Models.Mock = rec.Context == nil, rec.Context["mock"] == "true"
+		f.Models.Granted = strings.FieldsFunc(rec.Context["bedrockModels"], func(r rune) bool { return r == ',' })
+	}
 	return f
 }
 

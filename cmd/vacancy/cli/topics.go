@@ -78,6 +78,9 @@ The answer has status 200 and either
 with at most 300 KB of text, within 25 s (23 s for you; --work gives more on a host of your
 own). Redirects are not followed, and no proxy is used.
 
+A Lambda function ("lambda:ARN", on AWS) gets the same question as its event, without a
+signature, and returns the object {"text": "...", "usage": {...}}.
+
 What else the agent does is a failure of the vacant. Its caller learns the kind alone; its
 operator reads the first 500 bytes of what came in "vacancy logs --failed", without what
 looks like a secret.
@@ -114,12 +117,13 @@ what its model is told.
 "vacancy update NAME --from FILE" makes its next version.
 
     description       what it can do; the vacant's capability, unless --capability is given
-    provider          anthropic, gemini, mistral, ollama, openai, http (a program), mcp, echo, or
-                      mock in "dev" (default: openai with a base_url, else the provider of a
-                      known model name such as claude-opus-4-6, else ollama)
+    provider          anthropic, bedrock (on AWS), gemini, mistral, ollama, openai, http (a
+                      program), lambda (on AWS), mcp, echo, or mock (default: openai with a
+                      base_url, else the provider of a known model name such as
+                      claude-opus-4-6, else ollama)
     base_url          the server of a model or of mcp, such as http://127.0.0.1:8000/v1
                       (default: the provider's); for http the whole URL
-    model             the model's name; of mcp the tool that answers
+    model             the model's name; of mcp the tool that answers, of lambda the ARN
     tier              instead of a model: HIGH, MEDIUM (default) or LOW selects the provider's
                       model from "vacancy models"; the provider may come from --substrate
     secret            the name of the secret for the server ("vacancy secret set"); anthropic,

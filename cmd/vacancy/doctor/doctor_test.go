@@ -211,6 +211,20 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"host is flooded", "health", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { f.Visit.Health.Status = 429 }},
 		{"software identity", "host identity", doctor.Warn, "hostKey=kms", func(f *doctor.Facts) { f.Visit.Host.Key = admin.KeySoftware }},
 		{"another's identity", "host identity", doctor.Fail, "vacancy deploy", func(f *doctor.Facts) { f.Visit.Proved = false }},
+		{"an agent without its secret", "models", doctor.Fail, "vacancy secret set anthropic --host aws --stage dev --tenant acme", func(f *doctor.Facts) {
+			f.Models.Agents = []doctor.ModelAgent{{Name: "well"}, {Name: "sage", Tenant: "acme", Missing: "anthropic"}}
+		}},
+		{"a model without a grant", "models", doctor.Fail, "--context bedrockModels=amazon.nova-lite-v1:0,amazon.nova-pro-v1:0", func(f *doctor.Facts) {
+			f.Models.Granted, f.Models.Agents = []string{"amazon.nova-pro-v1:0"}, []doctor.ModelAgent{{Name: "rock", Bedrock: []string{"amazon.nova-lite-v1:0"}}}
+		}},
+		{"grants that are not known here", "models", doctor.OK, "", func(f *doctor.Facts) {
+			f.Models.Unknown, f.Models.Agents = true, []doctor.ModelAgent{{Name: "rock", Bedrock: []string{"amazon.nova-lite-v1:0"}}}
+		}},
+		{"a mock that answers", "models", doctor.Warn, "vacancy update trial substrate=KIND:MODEL", func(f *doctor.Facts) {
+			f.Models.Mock, f.Models.Agents = true, []doctor.ModelAgent{{Name: "trial", Mock: true}}
+		}},
+		{"mocks on a stage", "models", doctor.Warn, "--context mock=false", func(f *doctor.Facts) { f.Models.Mock = true }},
+		{"agents that cannot be read", "models", doctor.Fail, "--function admin", func(f *doctor.Facts) { f.Models.Err = errors.New("503") }},
 		{"sealing key disabled", "sealing key", doctor.Fail, "aws kms enable-key --key-id seal", func(f *doctor.Facts) { f.Seal.State = "Disabled" }},
 		{"sealing key dying", "sealing key", doctor.Fail, "aws kms cancel-key-deletion --key-id seal", func(f *doctor.Facts) { f.Seal.State = "PendingDeletion" }},
 		{"rows changed by hand", "rows untouched", doctor.Fail, "vacancy verify --host aws --stage dev", func(f *doctor.Facts) { f.Tampered.Rows = 2 }},
@@ -261,8 +275,8 @@ func TestChecksHiddenByAFaultAreNotApplicable(t *testing.T) {
 		}},
 		{"table missing", "table rows", "restore", []string{"rows: keys", "rows: backups", "rows: stream"}, func(f *doctor.Facts) { f.Rows = doctor.Table{Name: "rows-1", Missing: true} }},
 		{"table not ready", "table rows", "vacancy doctor", []string{"rows: keys"}, func(f *doctor.Facts) { f.Rows.Status = "CREATING" }},
-		{"operator key refused", "operator key", "vacancy keys rotate-operator --stage dev", []string{"host identity"}, func(f *doctor.Facts) { f.Visit.Operator.Status = 401 }},
-		{"no operator key", "operator key", "vacancy keys rotate-operator --stage dev", []string{"host identity"}, func(f *doctor.Facts) { f.Visit.NoKey = true }},
+		{"operator key refused", "operator key", "vacancy keys rotate-operator --stage dev", []string{"host identity", "models"}, func(f *doctor.Facts) { f.Visit.Operator.Status = 401 }},
+		{"no operator key", "operator key", "vacancy keys rotate-operator --stage dev", []string{"host identity", "models"}, func(f *doctor.Facts) { f.Visit.NoKey = true }},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			f := well()

@@ -38,6 +38,7 @@ type Facts struct {
 	Jobs      map[string]Job // by the names of functions that nobody waits for
 	Gate      Gate
 	Visit     Visit
+	Models    Models
 }
 
 // Tool is a program that a deployment needs.

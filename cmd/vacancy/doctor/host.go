@@ -76,7 +76,7 @@ func (f Facts) operator() Check {
 func (f Facts) identity() Check {
 	v := f.Visit
 	switch {
-	case v.Absent || v.NoKey || v.Operator.Err != nil || v.Operator.Status != http.StatusOK:
+	case !v.Operated():
 		return none("needs the operator key")
 	case !v.Proved:
 		return fail(f.deploy(), "the host did not prove that it has the key of %s", v.Host.ID)

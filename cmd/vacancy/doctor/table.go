@@ -38,6 +38,7 @@ func table() []row {
 		row{"health", Facts.undeployed, Facts.health},
 		row{"operator key", Facts.undeployed, Facts.operator},
 		row{"host identity", nil, Facts.identity},
+		row{"models", Facts.undeployed, Facts.models},
 		row{"sealing key", Facts.blind, Facts.seal},
 		row{"rows watched", Facts.noFunctions, Facts.watched},
 		row{"rows untouched", Facts.blind, Facts.tampered},

@@ -24,6 +24,11 @@ type URLs struct {
 	Key              string // operator key; "" if there is none
 }
 
+// Operated reports whether the admin API takes the operator's key.
+func (v *Visit) Operated() bool {
+	return !v.Absent && !v.NoKey && v.Operator.Err == nil && v.Operator.Status == http.StatusOK
+}
+
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 64 << 10
 

@@ -1,0 +1,150 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+)
+
+// Models are the agents of a stage that need a secret or a grant.
+type Models struct {
+	Agents []ModelAgent
+	// Granted are the models at Bedrock that the stage may use, and Mock whether it
+	// offers the mock, by its context. Unknown means that the context is not here.
+	Granted []string
+	Mock    bool
+	Unknown bool
+	More    bool // more vacants exist than were looked at
+	Err     error
+}
+
+// ModelAgent is an agent of a vacant.
+type ModelAgent struct {
+	Name, Tenant string
+	Missing      string   // the secret that it names and that is not there
+	Bedrock      []string // models
+	Mock         bool
+}
+
+// maxModelAgents bounds the agents that are looked at: each takes a request.
+const maxModelAgents = 200
+
+// LookModels reads the agents of a stage's vacants. The caller adds what the stage's
+// context says.
+func LookModels(ctx context.Context, c *admin.Client) (m Models) {
+	secrets := map[string][]string{} // names, by tenant
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, err := c.List(ctx, cursor, false)
+		if err != nil {
+			m.Err = err
+			return m
+		}
+		for _, v := range page.Vacants {
+			spec, err := substrate.Parse(v.Substrate)
+			if err != nil || !spec.IsModel() && !(v.Agent > 0 && spec.TakesSecret()) {
+				continue
+			}
+			if m.More = len(m.Agents) == maxModelAgents; m.More {
+				return m
+			}
+			one, err := look(ctx, c, &v, secrets)
+			if err != nil {
+				m.Err = err
+				return m
+			}
+			m.Agents = append(m.Agents, one)
+		}
+		cursor = page.Next
+	}
+	return m
+}
+
+// look reads the agent of a vacant. known caches the names of secrets.
+func look(ctx context.Context, c *admin.Client, v *admin.Vacant, known map[string][]string) (one ModelAgent, err error) {
+	one = ModelAgent{Name: v.Name, Tenant: v.Tenant}
+	got, err := c.Agent(ctx, v.ID.String(), 0)
+	if err != nil {
+		return one, err
+	}
+	a, err := definition.Parse(got.Agent)
+	if err != nil {
+		return one, err
+	}
+	spec, err := a.Spec()
+	if err != nil {
+		return one, err
+	}
+	other, _ := a.Fallback()
+	for _, s := range []substrate.Spec{spec, other} {
+		if s.Kind == substrate.KindBedrock {
+			one.Bedrock = append(one.Bedrock, s.Argument)
+		}
+	}
+	one.Mock = spec.Kind == substrate.KindMock
+	name := a.SecretName()
+	if name == "" {
+		return one, nil
+	}
+	if _, read := known[v.Tenant]; !read {
+		all, err := c.Secrets(ctx, v.Tenant)
+		if err != nil {
+			return one, err
+		}
+		known[v.Tenant] = []string{}
+		for _, s := range all.Secrets {
+			known[v.Tenant] = append(known[v.Tenant], s.Name)
+		}
+	}
+	if !slices.Contains(known[v.Tenant], name) {
+		one.Missing = name
+	}
+	return one, nil
+}
+
+// models checks that agents have what they need, and that no mock answers callers.
+func (f Facts) models() Check {
+	m := f.Models
+	switch {
+	case !f.Visit.Operated():
+		return none("needs the operator key")
+	case m.Err != nil:
+		return fail(f.logs("admin"), "the agents cannot be read: %s", m.Err)
+	}
+	for _, a := range m.Agents {
+		if a.Missing != "" {
+			fix := "vacancy secret set " + a.Missing + " --host aws --stage " + f.Stage
+			if a.Tenant != "" {
+				fix += " --tenant " + a.Tenant
+			}
+			return fail(fix, "vacant %s has no secret %s: its calls fail", a.Name, a.Missing)
+		}
+		for _, id := range a.Bedrock {
+			if !m.Unknown && !slices.Contains(m.Granted, id) {
+				all := strings.Join(slices.Sorted(slices.Values(append(slices.Clone(m.Granted), id))), ",")
+				return fail(f.deploy()+" --context bedrockModels="+all, "vacant %s answers by %s at Bedrock, which the stage may not ask: its calls fail", a.Name, id)
+			}
+		}
+	}
+	if i := slices.IndexFunc(m.Agents, func(a ModelAgent) bool { return a.Mock }); i >= 0 && (m.Mock || m.Unknown) {
+		return warn("vacancy update "+m.Agents[i].Name+" substrate=KIND:MODEL --host aws --stage "+f.Stage, "vacant %s is a mock: its callers get a script's answers", m.Agents[i].Name)
+	}
+	if m.Mock {
+		return warn(f.deploy()+" --context mock=false", "agents of this stage may be mocks, which are for trials")
+	}
+	return ok("%s", m.counted())
+}
+
+func (m *Models) counted() string {
+	switch {
+	case m.More:
+		return fmt.Sprintf("the first %d agents with a model or a secret have what they need", len(m.Agents))
+	case len(m.Agents) == 0:
+		return "no vacant has a model or a secret"
+	}
+	return fmt.Sprintf("%d agents with a model or a secret have what they need", len(m.Agents))
+}

@@ -1,0 +1,69 @@
+package doctor_test
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+func TestAgentsOfAHostAreLookedAt(t *testing.T) {
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := serve.Config{
+		Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, ModelBudget: models.Dollar,
+		Models: func(*outbound.Client) substrate.Kinds {
+			return think.Kinds(nil, substrate.KindAnthropic, substrate.KindBedrock, substrate.KindMock)
+		},
+	}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"anthropic", "signs"} {
+		if _, err := host.Vacants.Secrets.Set(t.Context(), "acme", name, []string{"api.anthropic.com", "agents.example"}, []byte("canary")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, a := range map[string]definition.Agent{
+		"echo":   {Provider: "echo"},
+		"paid":   {Provider: "anthropic", Model: "claude-opus-4-6"},
+		"plain":  {Provider: "http", BaseURL: "https://agents.example/"},
+		"rock":   {Provider: "bedrock", Model: "amazon.nova-pro-v1:0", FallbackModel: "amazon.nova-lite-v1:0"},
+		"signed": {Provider: "http", BaseURL: "https://agents.example/", Secret: "signs"},
+		"trial":  {Provider: "mock"},
+	} {
+		if _, err := host.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "answers", Tenant: "acme", Agent: &a}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := host.Vacants.Secrets.Delete(t.Context(), "acme", "signs"); err != nil {
+		t.Fatal(err)
+	}
+	client, base := serve.InProcess(host.Admin())
+	got := doctor.LookModels(t.Context(), &admin.Client{HTTP: client, URL: base})
+	want := doctor.Models{Agents: []doctor.ModelAgent{
+		{Name: "paid", Tenant: "acme"}, {Name: "plain", Tenant: "acme"}, {Name: "rock", Tenant: "acme", Bedrock: []string{"amazon.nova-pro-v1:0", "amazon.nova-lite-v1:0"}},
+		{Name: "signed", Tenant: "acme", Missing: "signs"}, {Name: "trial", Tenant: "acme", Mock: true},
+	}}
+	if diff := cmp.Diff(want, got, cmpopts.EquateErrors()); diff != "" {
+		t.Errorf("LookModels() (-want +got):\n%s", diff)
+	}
+}
