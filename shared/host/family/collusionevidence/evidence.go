@@ -86,6 +86,13 @@ type subject struct {
 	hosted   bool
 	composed bool // its answers combine its children's
 	refs     []callstats.Reference
+	versions map[version]bool // of its agent that answered, by the rows that were read
+}
+
+// version is a version of a vacant's agent, or its fallback model.
+type version struct {
+	agent    int
+	fallback bool
 }
 
 // Collect returns the evidence for a graduation of child under parent. Parts

@@ -15,6 +15,7 @@ import (
 // Reasons why the family is unknown.
 const (
 	unknown  = "its substrate is not known"
+	former   = "a substrate that answered before is not known"
 	composed = "it answers by its children"
 	large    = "too large to read"
 )
@@ -76,6 +77,52 @@ func (c *Collector) ofAgent(ctx context.Context, r *vacants.Record, p *readBudge
 	all := []string{first, other.Family()}
 	slices.Sort(all)
 	return all, nil
+}
+
+// answered adds the families of earlier versions of the vacant's agent that answered, or
+// an owner could change the model before a graduation.
+func (c *Collector) answered(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
+	for v := range s.versions {
+		if v.agent == s.record.Agent {
+			continue // families has both its models
+		}
+		family, err := c.ofVersion(ctx, s, v, p)
+		if err != nil {
+			return err
+		}
+		if family == "" {
+			o.Why[gate.Substrate] = former
+			continue
+		}
+		o.Families = append(o.Families, family)
+	}
+	slices.Sort(o.Families)
+	o.Families = slices.Compact(o.Families)
+	return nil
+}
+
+// ofVersion is the family of an earlier version; "" if it is not known, as that of
+// version 0, whose substrate is not kept.
+func (c *Collector) ofVersion(ctx context.Context, s *subject, v version, p *readBudget) (string, error) {
+	if v.agent == 0 {
+		return "", nil
+	}
+	a, err := c.Vacants.Agent(ctx, &s.record, v.agent)
+	p.spend(len(a.Blob()))
+	switch {
+	case problem.Is(err, problem.Damaged), problem.Is(err, problem.NotFound):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	if other, ok := a.Fallback(); ok && v.fallback {
+		return other.Family(), nil
+	}
+	spec, err := a.Spec()
+	if err != nil {
+		return "", nil
+	}
+	return spec.Family(), nil
 }
 
 func known(family string) []string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -227,5 +228,38 @@ func TestAnAgentIsOfTheFamiliesOfBothItsModels(t *testing.T) {
 		if diff := cmp.Diff(tt.want, h.collect(r.ID, parent.ID).Pairs[0].A.Families); diff != "" {
 			t.Errorf("Families of %+v (-want +got):\n%s", tt.agent, diff)
 		}
+	}
+}
+
+// A model that answered counts although another has taken its place since.
+func TestModelsThatAnsweredBeforeCount(t *testing.T) {
+	h := newFixture(t)
+	parent := h.create("parent", "echo", "")
+	r, _, err := h.vacants.Spawn(h.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "child", Capability: "helps", Agent: &definition.Agent{Model: "a"}})
+	must(h, err)
+	change := func(model string) {
+		t.Helper()
+		_, err := h.vacants.Update(h.Context(), r.ID, vacants.Changes{Agent: &definition.Agent{Model: model}})
+		must(h, err)
+		h.time = h.time.Add(2 * time.Second) // the record is remembered for a second
+	}
+	h.delegate(parent.ID, r.ID, 2)
+	change("b") // which answers nothing
+	change("c")
+	h.delegate(parent.ID, r.ID, 1)
+	if diff := cmp.Diff([]string{"model:a", "model:c"}, h.collect(r.ID, parent.ID).Pairs[0].A.Families); diff != "" {
+		t.Errorf("Families (-want +got):\n%s", diff)
+	}
+	h.time = h.time.Add(collusionevidence.Window)
+	if diff := cmp.Diff([]string{"model:c"}, h.collect(r.ID, parent.ID).Pairs[0].A.Families); diff != "" {
+		t.Errorf("Families after the window (-want +got):\n%s", diff)
+	}
+	// A substrate alone is not kept when an agent takes its place.
+	bare := h.spawn(parent.ID, "D2", "bare", "ollama:a")
+	h.delegate(parent.ID, bare, 1)
+	_, err = h.vacants.Update(h.Context(), bare, vacants.Changes{Agent: &definition.Agent{Model: "b"}})
+	must(h, err)
+	if o := h.collect(bare, parent.ID).Pairs[0].A; o.Why[gate.Substrate] != "a substrate that answered before is not known" {
+		t.Errorf("Why = %v, want that the former substrate is not known", o.Why)
 	}
 }

@@ -32,6 +32,9 @@ func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Obser
 			o.Why[gate.Style] = "the child has none to compare it with"
 		default:
 			found, err := c.responses(ctx, s, o, p.share(VacantUnits))
+			if err == nil {
+				err = c.answered(ctx, s, o, p)
+			}
 			if err != nil {
 				return errors.Join(err, g.Wait())
 			}
@@ -46,7 +49,7 @@ func (c *Collector) styles(ctx context.Context, all []subject, seen []gate.Obser
 
 // responses reads the last responses of s, those to its parent first.
 func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) ([]collusion.Response, error) {
-	r := &responses{collector: c, readBudget: p, since: c.Now().Add(-Window)}
+	r := &responses{collector: c, readBudget: p, since: c.Now().Add(-Window), versions: map[version]bool{}}
 	if s.parent != nil {
 		if err := r.delegated(ctx, call.Pair{Caller: *s.parent, Vacant: s.id}); err != nil {
 			return nil, err
@@ -55,6 +58,7 @@ func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observati
 	if err := r.follow(ctx, s); err != nil {
 		return nil, err
 	}
+	s.versions = r.versions
 	o.Responses = len(r.found)
 	if o.Responses < gate.MinResponses {
 		o.Why[gate.Style] = fmt.Sprintf("%d responses of the last seven days can be read, want %d", o.Responses, gate.MinResponses)
@@ -72,7 +76,8 @@ type responses struct {
 	since      time.Time
 	pages      int
 	found      []collusion.Response
-	left       bool // there are more, which were not read
+	versions   map[version]bool // that answered
+	left       bool             // there are more, which were not read
 }
 
 // done reports whether reading must stop although there is more.
@@ -152,6 +157,9 @@ func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int
 		if a.Time.Before(r.since) {
 			old = true
 			continue
+		}
+		if a.Usage != nil {
+			r.versions[version{int(a.Usage.Agent), a.Usage.Fallback}] = true
 		}
 		one, ok, err := r.open(ctx, pair, &a)
 		if err != nil {
