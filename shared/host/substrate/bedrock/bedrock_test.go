@@ -189,7 +189,7 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		{"no grant", refuse(403, "AccessDeniedException", "not authorized to perform bedrock:InvokeModelWithResponseStream"), problem.SubstrateMisconfigured, true},
 		{"expired credentials", refuse(403, "ExpiredTokenException", "The security token included in the request is expired"), problem.SubstrateMisconfigured, true},
 		{"no such model", refuse(404, "ResourceNotFoundException", "x"), problem.SubstrateMisconfigured, true},
-		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 302) }, problem.SubstrateMisconfigured, false},
+		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, problem.SubstrateMisconfigured, false},
 		{"a throttle within the stream", stream(begin, exception("throttlingException")), problem.SubstrateBusy, true},
 		{"an error within the stream", stream(begin, text("x"), exception("modelStreamErrorException")), problem.SubstrateUnavailable, true},
 		{"a refusal within the stream", stream(begin, exception("validationException")), problem.SubstrateMisconfigured, true},
