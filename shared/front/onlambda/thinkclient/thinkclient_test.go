@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,13 +51,12 @@ func TestARequestIsSentAgainAfterAThrottleAlone(t *testing.T) {
 		{"hung up", []answer{{0, "", ""}}, problem.SubstrateUnavailable, 1},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			sent := 0
+			var sent atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if body, _ := io.ReadAll(r.Body); string(body) != "request" || r.URL.Path != "/2015-03-31/functions/"+arn+"/invocations" {
 					t.Errorf("%s %s with %q", r.Method, r.URL, body)
 				}
-				a := tt.answers[min(sent, len(tt.answers)-1)]
-				sent++
+				a := tt.answers[min(int(sent.Add(1)), len(tt.answers))-1]
 				if a.status == 0 {
 					panic(http.ErrAbortHandler)
 				}
@@ -83,8 +83,8 @@ func TestARequestIsSentAgainAfterAThrottleAlone(t *testing.T) {
 			if agent := new(call.AgentError); errors.As(err, &agent) {
 				t.Errorf("%v is an agent's error", err)
 			}
-			if sent != tt.sent {
-				t.Errorf("%d requests, want %d", sent, tt.sent)
+			if n := int(sent.Load()); n != tt.sent {
+				t.Errorf("%d requests, want %d", n, tt.sent)
 			}
 		})
 	}

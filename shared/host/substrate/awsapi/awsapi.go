@@ -8,6 +8,7 @@ package awsapi
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -35,7 +36,13 @@ func HTTPClient() aws.HTTPClient {
 // limited bounds bodies of answers to outbound.MaxStream bytes.
 type limited struct{ aws.HTTPClient }
 
+// Do sends r without the WriteTo of its body: the SDK (smithy-go v1.28.8) closes a body
+// when the answer begins, after which WriteTo fails, and net/http cuts the answer.
 func (l limited) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		r = r.WithContext(r.Context())
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
 	reply, err := l.HTTPClient.Do(r)
 	if err == nil {
 		reply.Body = http.MaxBytesReader(nil, reply.Body, outbound.MaxStream)

@@ -16,7 +16,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/document"
+	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/schemas"
 	"github.com/aws/aws-sdk-go-v2/service/bedrockruntime/types"
+	"github.com/aws/smithy-go/transport/http/protocol/restjson1"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -55,7 +57,7 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 			yield(nil, err)
 			return
 		}
-		reply, err := m.api.ConverseStream(ctx, m.input(&r))
+		reply, err := m.api.ConverseStream(ctx, m.input(&r), ownProtocol)
 		if err != nil {
 			yield(nil, awsapi.Failure(ctx, err))
 			return
@@ -93,6 +95,12 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 			yield(nil, err)
 		}
 	}
+}
+
+// ownProtocol gives a stream its own buffer: the SDK (smithy-go v1.28.8) has one for a
+// client, in which streams at once would overwrite each other's events.
+func ownProtocol(o *bedrockruntime.Options) {
+	o.Protocol = restjson1.New(schemas.AmazonBedrockFrontendService)
 }
 
 // answerNow replaces a tool choice of none, which Bedrock does not have.
