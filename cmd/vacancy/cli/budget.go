@@ -184,8 +184,12 @@ the version that priced them.`,
 type modelsResult models.Table
 
 func (r modelsResult) text(w io.Writer) {
-	fmt.Fprintf(w, "version %d, dollars per million tokens\n%-12s %-28s %8s %8s %8s  %s\n", r.Version, "provider", "model", "in", "out", "cached", "tier")
+	wide := 28
 	for _, m := range r.Models {
-		fmt.Fprintf(w, "%-12s %-28s %8s %8s %8s  %s\n", printable(m.Provider), printable(m.Name), m.In, m.Out, m.Cached, printable(string(m.Tier)))
+		wide = max(wide, len(m.Name))
+	}
+	fmt.Fprintf(w, "version %d, dollars per million tokens\n%-12s %-*s %8s %8s %8s  %s\n", r.Version, "provider", wide, "model", "in", "out", "cached", "tier")
+	for _, m := range r.Models {
+		fmt.Fprintf(w, "%-12s %-*s %8s %8s %8s  %s\n", printable(m.Provider), wide, printable(m.Name), m.In, m.Out, m.Cached, printable(string(m.Tier)))
 	}
 }
