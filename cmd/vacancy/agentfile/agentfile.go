@@ -152,7 +152,7 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"tier":          (*reader).tier,
 	"include_dirs":  (*reader).folders,
 	"approval_mode": (*reader).unused, "budget": (*reader).budget, "daily_budget": (*reader).budget, "price": (*reader).price,
-	"name": (*reader).unused, "color": (*reader).unused,
+	"name": (*reader).name, "color": (*reader).unused,
 	"mcp_servers": (*reader).servers,
 	"allow":       (*reader).list,
 }
@@ -308,6 +308,12 @@ func (r *reader) warn(format string, args ...any) {
 // unused warns of a setting that no host has.
 func (r *reader) unused(_ members, key string, _ json.RawMessage) error {
 	r.warn("%s: no provider of this host has it; it is not used", key)
+	return nil
+}
+
+// name warns of a name in the front matter, which other hosts' files have.
+func (r *reader) name(_ members, key string, _ json.RawMessage) error {
+	r.warn("%s: not used, because an agent is named by its file", key)
 	return nil
 }
 

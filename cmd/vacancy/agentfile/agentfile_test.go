@@ -61,7 +61,7 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 		{"memory off", "model: m\nmemory: off", "", `{"provider":"ollama","model":"m","system":"Be brief."}`},
 		{"what nobody has", "model: m\napproval_mode: default\nbudget: 0.5\ndaily_budget: 1\neffort: max\noutput_format: stream-json\nname: x", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","effort":"high","warnings":["approval_mode: no provider of this host has it; it is not used",` +
-				`"effort: max is high at the providers of this host","name: no provider of this host has it; it is not used","output_format: stream-json is a command's, not an answer's; it is not used",` +
+				`"effort: max is high at the providers of this host","name: not used, because an agent is named by its file","output_format: stream-json is a command's, not an answer's; it is not used",` +
 				`"budget: not used, because the model is free","daily_budget: not used, because the model is free"]}`},
 		{"money", "model: claude-opus-4-6\nbudget: 0.05\ndaily_budget: 2\nprice: 5/25/0.5", "",
 			`{"provider":"anthropic","model":"claude-opus-4-6","budget":50000,"daily_budget":2000000,"price":{"input":5000000,"output":25000000,"cached":500000},"system":"Be brief."}`},
