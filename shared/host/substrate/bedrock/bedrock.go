@@ -31,6 +31,7 @@ import (
 func Kinds(client *outbound.Client, cfg aws.Config) substrate.Kinds {
 	api := bedrockruntime.NewFromConfig(cfg, func(o *bedrockruntime.Options) {
 		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()
+		o.BearerAuthTokenProvider, o.AuthSchemePreference = nil, nil // the SDK's own, from the environment
 	})
 	return substrate.Kinds{substrate.KindBedrock: func(argument string) (substrate.Substrate, error) {
 		spec := substrate.Spec{Kind: substrate.KindBedrock, Argument: argument}

@@ -116,6 +116,19 @@ func refuse(status int, name, message string) http.HandlerFunc {
 	}
 }
 
+func TestTheEnvironmentGivesNoKey(t *testing.T) {
+	t.Setenv("AWS_BEARER_TOKEN_BEDROCK", "canary")
+	got := ""
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Get("Authorization")
+		refuse(400, "ValidationException", "no")(w, r)
+	})
+	_, _ = substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
+	if !strings.HasPrefix(got, "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/") {
+		t.Errorf("the request is authorized by %q, want the host's credentials", got)
+	}
+}
+
 func TestContract(t *testing.T) {
 	substratetest.Run(t, func(t testing.TB, s substratetest.Script) substrate.Substrate {
 		return serve(t, func(w http.ResponseWriter, r *http.Request) {
