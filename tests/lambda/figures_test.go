@@ -26,8 +26,8 @@ func TestZipsAreSmall(t *testing.T) {
 			most = 16 << 20
 		case "registry", "export", "graduate":
 			most += 256 << 10
-		case "admin": // all that an operator sets, and the client of think
-			most += 640 << 10
+		case "admin": // all that an operator sets, too
+			most += 512 << 10
 		}
 		b, err := Zip(bootstrap(t, name))
 		if err != nil {

@@ -110,8 +110,13 @@ func (t *agentSubstrate) remoteTools(ctx context.Context, vacant identity.ID) (a
 	return all, err
 }
 
-// Turn implements think.Service: it asks for one turn of an agent of this directory.
-func (v *Directory) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Event, error] {
+// Thinking asks the models and MCP servers of this directory's agents for other processes.
+// It is a type of its own, so that those do not contain it.
+func (v *Directory) Thinking() think.Service { return thinking{v} }
+
+type thinking struct{ *Directory }
+
+func (v thinking) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		events, err := v.thinkTurn(ctx, &t)
 		if err != nil {
@@ -122,7 +127,7 @@ func (v *Directory) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.
 	}
 }
 
-func (v *Directory) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[substrate.Event, error], error) {
+func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[substrate.Event, error], error) {
 	r, err := v.thinker(ctx, t.Agent.Vacant)
 	if err != nil {
 		return nil, err
@@ -155,7 +160,7 @@ func (v *Directory) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[sub
 }
 
 // thinker reads the record of a vacant that is asked. Its errors are those of substrates.
-func (v *Directory) thinker(ctx context.Context, id identity.ID) (Record, error) {
+func (v thinking) thinker(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.Get(ctx, id)
 	if err == nil && r.IsDeleted() {
 		err = deleted(&r)
@@ -164,7 +169,7 @@ func (v *Directory) thinker(ctx context.Context, id identity.ID) (Record, error)
 }
 
 // version opens a version of r's agent. Its errors are those of substrates.
-func (v *Directory) version(ctx context.Context, r *Record, version int) (*agentSubstrate, error) {
+func (v thinking) version(ctx context.Context, r *Record, version int) (*agentSubstrate, error) {
 	if version > r.Agent || version == 0 && r.Agent > 0 {
 		return nil, problem.New(problem.SubstrateMisconfigured, "version %d of the agent is not there; it has been changed", version)
 	}
@@ -177,7 +182,7 @@ func (v *Directory) version(ctx context.Context, r *Record, version int) (*agent
 }
 
 // combine asks the combiner of r's plan.
-func (v *Directory) combine(ctx context.Context, r *Record, q substrate.Request) (iter.Seq2[substrate.Event, error], error) {
+func (v thinking) combine(ctx context.Context, r *Record, q substrate.Request) (iter.Seq2[substrate.Event, error], error) {
 	p, ok, err := v.Plan(ctx, r.ID)
 	if err == nil && (!ok || p.Aggregate.How != plan.BySubstrate) {
 		err = problem.New(problem.NotFound, "it combines by no substrate")
@@ -210,8 +215,7 @@ func asSubstrate(what string, err error) error {
 	return problem.Within(problem.SubstrateMisconfigured, what, err)
 }
 
-// MCPTools implements think.Service.
-func (v *Directory) MCPTools(ctx context.Context, of think.Agent) (all []think.Tool, err error) {
+func (v thinking) MCPTools(ctx context.Context, of think.Agent) (all []think.Tool, err error) {
 	tools, done, err := v.mcpTools(ctx, of, "")
 	if err != nil {
 		return nil, err
@@ -223,8 +227,7 @@ func (v *Directory) MCPTools(ctx context.Context, of think.Agent) (all []think.T
 	return all, nil
 }
 
-// UseMCPTool implements think.Service.
-func (v *Directory) UseMCPTool(ctx context.Context, of think.Agent, name string, arguments json.RawMessage) (string, error) {
+func (v thinking) UseMCPTool(ctx context.Context, of think.Agent, name string, arguments json.RawMessage) (string, error) {
 	tools, done, err := v.mcpTools(ctx, of, name)
 	if err != nil {
 		return "", err
@@ -238,7 +241,7 @@ func (v *Directory) UseMCPTool(ctx context.Context, of think.Agent, name string,
 }
 
 // mcpTools opens the MCP servers of an agent, or only those that may have a tool.
-func (v *Directory) mcpTools(ctx context.Context, of think.Agent, name string) (tools []loop.Tool, done func(), err error) {
+func (v thinking) mcpTools(ctx context.Context, of think.Agent, name string) (tools []loop.Tool, done func(), err error) {
 	r, err := v.thinker(ctx, of.Vacant)
 	if err != nil {
 		return nil, nil, err
@@ -255,5 +258,3 @@ func (v *Directory) mcpTools(ctx context.Context, of think.Agent, name string) (
 	}
 	return v.Servers(ctx, r.ID, servers)
 }
-
-var _ think.Service = (*Directory)(nil)

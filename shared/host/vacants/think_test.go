@@ -62,7 +62,7 @@ func newParted(t *testing.T) *parted {
 	p.back.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
 	p.front.Thinker = think.NewClient(func(ctx context.Context, request []byte) ([]byte, error) {
 		p.requests = append(p.requests, request)
-		return io.ReadAll(think.Serve(ctx, p.back, request, func(context.Context, think.Report) {}))
+		return io.ReadAll(think.Serve(ctx, p.back.Thinking(), request, func(context.Context, think.Report) {}))
 	})
 	for kind, make := range think.Kinds(p.front.Thinker, append(kinds[:3], substrate.KindMock)...) {
 		p.front.Substrates[kind] = make

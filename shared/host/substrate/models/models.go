@@ -162,6 +162,7 @@ func (t *Table) OfTier(provider string, tier Tier) (m Model, ok bool) {
 // with prices in micro-dollars per million tokens. The member version is ignored, because
 // the host assigns versions.
 func Parse(data []byte) (t Table, err error) {
+	var twice error // reported last
 	d := canon.NewDecoder(data, canon.Limits{Bytes: MaxTable, Depth: 8, Keys: 8})
 	err = d.Document(func(key string) error {
 		switch key {
@@ -176,7 +177,13 @@ func Parse(data []byte) (t Table, err error) {
 				if err != nil {
 					return problem.Within(problem.Malformed, fmt.Sprintf("models[%d]", i), err)
 				}
-				t.Models = append(t.Models, m)
+				at, found := slices.BinarySearchFunc(t.Models, m, func(a, b Model) int {
+					return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name))
+				})
+				if found {
+					twice = problem.Invalid("models", "each model once", m.Provider+":"+m.Name+" twice")
+				}
+				t.Models = slices.Insert(t.Models, at, m)
 				return nil
 			})
 		}
@@ -185,16 +192,8 @@ func Parse(data []byte) (t Table, err error) {
 	if err == nil && len(t.Models) == 0 {
 		err = problem.Invalid("models", "at least one model", "none")
 	}
-	if err != nil {
+	if err = cmp.Or(err, twice); err != nil {
 		return t, err
-	}
-	slices.SortStableFunc(t.Models, func(a, b Model) int {
-		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name))
-	})
-	for i := 1; i < len(t.Models); i++ {
-		if a, b := t.Models[i-1], t.Models[i]; a.Provider == b.Provider && a.Name == b.Name {
-			return t, problem.Invalid("models", "each model once", a.Provider+":"+a.Name+" twice")
-		}
 	}
 	return t, t.checkTiers()
 }
