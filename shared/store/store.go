@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -96,6 +97,9 @@ func (k Key) String() string { return k.Partition + "/" + k.Sort }
 // that partition and sort. Version starts at 1; 0 means absent. Add raises the
 // version and leaves the other fields unchanged; a document created by Add has
 // no WriteID and no Data.
+//
+// After Expires the adapter may delete the document, without a commit. Until it
+// does, reads return it; readers check Expired. Zero means never.
 type Doc struct {
 	Key     Key
 	Version uint64
@@ -103,7 +107,11 @@ type Doc struct {
 	Data    []byte
 	Number  int64
 	Index   Key
+	Expires time.Time // UTC, whole seconds
 }
+
+// Expired reports whether the document counts as absent.
+func (d *Doc) Expired(now time.Time) bool { return !d.Expires.IsZero() && !now.Before(d.Expires) }
 
 // Direction is the order in which Rows reads.
 type Direction bool
@@ -232,6 +240,7 @@ type Put struct {
 	Data    []byte
 	Number  int64
 	Index   Key
+	Expires time.Time // UTC, whole seconds; zero: never
 }
 
 // Delete removes a document if it is at version If.
@@ -350,6 +359,9 @@ func checkWrite(w Write) error {
 	case Put:
 		if w.WriteID == (WriteID{}) {
 			return fmt.Errorf("put %s: an attempt is needed", w.Key)
+		}
+		if !w.Expires.IsZero() && (w.Expires.Nanosecond() != 0 || w.Expires.Location() != time.UTC || w.Expires.Unix() <= 0) {
+			return fmt.Errorf("put %s: expires: expected whole seconds in UTC after 1970, got %v", w.Key, w.Expires)
 		}
 		if w.Index != (Key{}) {
 			if err := checkKey(w.Index); err != nil {

@@ -152,7 +152,7 @@ func (t *Tx) Doc(ctx context.Context, k Key) (Doc, error) {
 // Put writes a document at the version that Doc read; a document that was not
 // read must be absent. The version and WriteID of d are ignored.
 func (t *Tx) Put(d Doc) {
-	t.writes = append(t.writes, Put{Key: d.Key, If: t.versions[d.Key], WriteID: t.ID, Data: d.Data, Number: d.Number, Index: d.Index})
+	t.writes = append(t.writes, Put{Key: d.Key, If: t.versions[d.Key], WriteID: t.ID, Data: d.Data, Number: d.Number, Index: d.Index, Expires: d.Expires})
 }
 
 // Delete removes a document at the version that Doc read. An absent document

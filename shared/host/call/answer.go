@@ -39,7 +39,7 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	}
 	cause := CauseOf(failed, h.Now().Sub(began))
 	r.out.Cause = cause
-	d, err := h.void(ctx, r.pair, row, cause, used)
+	d, err := h.void(ctx, r.pair, row, closing{cause: cause, used: used, failure: failed, opts: &r.opts})
 	switch {
 	case err != nil:
 		return r.out.refuse(err)
@@ -65,8 +65,19 @@ func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage
 }
 
 func (h *Host) behaveWithin(ctx context.Context, r *request) (envelope.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.timeAllowed(ctx, h.Now()))
+	ctx, cancel := context.WithTimeout(ctx, h.timeAllowed(ctx, r, h.Now()))
 	defer cancel()
+	if r.opts.Stop != nil {
+		ended := make(chan struct{})
+		defer close(ended)
+		go func() {
+			select {
+			case <-r.opts.Stop:
+				cancel()
+			case <-ended:
+			}
+		}()
+	}
 	type result struct {
 		m   envelope.Message
 		err error
@@ -116,10 +127,11 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 	}
 	observed := func() {}
 	defer func() { observed() }()
+	conflicts := 0
 	for first := true; ; first = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
 			// The epoch is over: this answer would follow one of a newer epoch.
-			d, err := h.void(ctx, r.pair, row, nil, r.out.Usage)
+			d, err := h.void(ctx, r.pair, row, closing{used: r.out.Usage, opts: &r.opts})
 			if err == nil && d == decidedAnswer {
 				err = problem.New(problem.Damaged, "request %d is answered by another", row.Position)
 			}
@@ -133,13 +145,19 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if first {
 			observed = h.observe(ctx, r, ans)
 		}
-		err = h.commit(ctx, store.Append{Stream: r.pair.Responses(), Position: ans.Position, WriteID: writeID, Data: ans.encode()})
+		beside, err := r.opts.decisionWrites(ctx, Decision{Reply: reply})
+		if err != nil {
+			return nil, false, err
+		}
+		err = h.commit(ctx, append([]store.Write{store.Append{Stream: r.pair.Responses(), Position: ans.Position, WriteID: writeID, Data: ans.encode()}}, beside...)...)
 		if err == nil {
 			h.tipCache.learn(r.pair, tips{req: *row, rsp: *ans})
 			return reply, false, nil
 		}
 		var taken *store.TakenError
 		switch {
+		case r.opts.conflicted(err, &conflicts):
+			continue
 		case errors.Is(err, store.ErrTooLarge):
 			return nil, false, problem.Wrap(problem.SubstrateTooLarge, err, "%s", problem.SubstrateTooLarge.Row().Text)
 		case !errors.As(err, &taken):
@@ -161,6 +179,9 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 
 // compose signs the reply that follows tip and builds its row.
 func (h *Host) compose(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message) (*envelope.Envelope, *ResponseRow, error) {
+	if r.opts.Reply != nil {
+		r.opts.Reply(&msg)
+	}
 	e := &envelope.Envelope{
 		From: r.pair.Vacant, To: r.pair.Caller, Seq: 1, Time: h.Now().UTC().Truncate(time.Microsecond),
 		Payload: msg, IdempotencyKey: envelope.ReplyKey(row.Hash),
@@ -194,17 +215,27 @@ const (
 	decidedClosed // by an answer of a newer epoch, without a row of its own
 )
 
+// closing is what is known of a call that is to be voided; all of it may be nil.
+type closing struct {
+	cause   *Cause
+	used    *Usage
+	failure error
+	opts    *Options
+}
+
 // void closes a request for good, and refunds it if it was priced, unless it is
 // already decided. It reads all response rows after the request's ResponseTip
 // and competes with a late answer for one position, so a request is never both
-// answered and refunded. The clock only decides when to try. cause and used are nil if
-// they are not known.
-func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, cause *Cause, used *Usage) (decision, error) {
+// answered and refunded. The clock only decides when to try.
+func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) (decision, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
 		return undecided, err
 	}
-	text := h.sealCause(ctx, pair, row, cause)
+	if c.opts == nil {
+		c.opts = &Options{}
+	}
+	text, conflicts := h.sealCause(ctx, pair, row, c.cause), 0
 	for {
 		d, tip, err := h.decided(ctx, pair, row)
 		if err != nil {
@@ -219,18 +250,23 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, cause *Caus
 		v := &ResponseRow{
 			Position: tip.Position + 1, WriteID: writeID, Kind: RowVoid,
 			Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
-			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash, Text: text, Usage: used,
+			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash, Text: text, Usage: c.used,
 		}
 		writes := []store.Write{store.Append{Stream: pair.Responses(), Position: v.Position, WriteID: writeID, Data: v.encode()}}
 		if row.Price > 0 {
 			writes = append(writes, h.Ledger.Refund(pair, row)...)
 		}
-		err = h.commit(ctx, writes...)
+		beside, err := c.opts.decisionWrites(ctx, Decision{Failure: c.failure})
+		if err != nil {
+			return undecided, err
+		}
+		err = h.commit(ctx, append(writes, beside...)...)
 		var taken *store.TakenError
 		switch {
 		case err == nil:
 			h.tipCache.learn(pair, tips{rsp: *v})
 			return decidedVoid, nil
+		case c.opts.conflicted(err, &conflicts):
 		case !errors.As(err, &taken):
 			return undecided, h.unavailable(err)
 		}
@@ -311,7 +347,7 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 			r.out.State = Pending
 			return nil
 		}
-		what, err := h.void(ctx, r.pair, row, nil, nil)
+		what, err := h.void(ctx, r.pair, row, closing{})
 		if err != nil {
 			return err
 		}
@@ -353,7 +389,7 @@ func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
 // Ask reports the state of an envelope and never accepts one: steps 1 to 4 of a
 // call, then 200 with the state.
 func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
-	ctx, cancel := h.detach(ctx)
+	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()
 	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}, tips{}
 	_, err := h.verifyAndFetch(ctx, route, &r, &v, false)
@@ -386,6 +422,6 @@ func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (
 		d, tip, err := h.decided(ctx, pair, &row)
 		return d != nil || closedBy(tip, &row), err
 	}
-	_, err = h.void(ctx, pair, &row, nil, nil)
+	_, err = h.void(ctx, pair, &row, closing{})
 	return err == nil, err
 }

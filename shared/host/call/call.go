@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -246,6 +247,8 @@ type request struct {
 	hash        identity.Hash
 	needsSigner bool // an accepted call must be signed by the vacant
 	reporter    *reporter
+	opts        Options
+	queued      time.Duration // how long the call may wait before it runs
 	facts
 	out Outcome
 }
@@ -253,11 +256,11 @@ type request struct {
 // detach returns a context that outlives the caller's connection and keeps its
 // deadline: an accepted request is completed and stored even if the caller
 // disconnects.
-func (h *Host) detach(ctx context.Context) (context.Context, context.CancelFunc) {
+func (h *Host) detach(ctx context.Context, o Options) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
 	if !ok {
-		return context.WithTimeout(ctx, h.Work+Grace)
+		return context.WithTimeout(ctx, cmp.Or(o.Work, h.Work)+Grace)
 	}
 	return context.WithDeadline(ctx, deadline)
 }

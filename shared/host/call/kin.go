@@ -109,7 +109,7 @@ const observeTime = time.Second
 // observe passes the answer that is about to be written to Config.Observe. The
 // returned function waits until that is done or observeTime has passed.
 func (h *Host) observe(ctx context.Context, r *request, ans *ResponseRow) (wait func()) {
-	if h.Observe == nil || !r.vacant.HasKin {
+	if h.Observe == nil || !r.vacant.HasKin || r.opts.Guest {
 		return func() {}
 	}
 	o := Observation{Pair: r.pair, Parent: r.vacant.Parent, Position: ans.Position, Time: ans.Time, Took: ans.Took}

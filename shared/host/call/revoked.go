@@ -56,7 +56,7 @@ func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*Request
 	case unknown == nil && r.callerRevoked == nil && !r.keyRevoked:
 		return row, err
 	case row != nil:
-		if _, err := h.void(ctx, r.pair, row, nil, nil); err != nil {
+		if _, err := h.void(ctx, r.pair, row, closing{opts: &r.opts, failure: r.callerRevoked}); err != nil {
 			return nil, err
 		}
 	}

@@ -1,9 +1,11 @@
 package call
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,36 +19,47 @@ import (
 // Send handles a call: steps 2 to 10 of the package doc. route is the id in the
 // request's path, zero on the host route.
 func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
-	return h.SendWithSink(ctx, route, e, nil)
+	return h.SendWith(ctx, route, e, Options{})
 }
 
-// SendWithSink is Send with a Sink for the progress; nil for none.
-func (h *Host) SendWithSink(ctx context.Context, route identity.ID, e *envelope.Envelope, s Sink) Outcome {
-	ctx, cancel := h.detach(ctx)
-	defer cancel()
-	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e, needsSigner: true}, tips{}
-	if s != nil {
-		r.reporter = &reporter{sink: s}
+// SendWith is Send with Options.
+func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) Outcome {
+	a, out := h.Begin(ctx, route, e, o)
+	if a == nil {
+		return out
 	}
-	fresh, err := h.verifyAndFetch(ctx, route, &r, &v, true)
+	return h.Run(ctx, a)
+}
+
+// begin prepares a request that is to run.
+func (r *request) begin() {
+	if r.opts.Sink != nil {
+		r.reporter = &reporter{sink: r.opts.Sink}
+	}
+}
+
+// acceptCall does steps 2 to 7 of a call. It returns nil if the call is refused.
+func (h *Host) acceptCall(ctx context.Context, route identity.ID, r *request) (*Accepted, Outcome) {
+	r.pair, r.needsSigner = Pair{Caller: r.env.From, Vacant: r.env.To}, true
+	r.begin()
+	var v tips
+	fresh, err := h.verifyAndFetch(ctx, route, r, &v, true)
 	if err != nil {
-		return r.out.refuse(err)
+		return nil, r.out.refuse(err)
 	}
-	if err := h.checkEnvelope(&r, false); err != nil {
+	if err := h.checkEnvelope(r, false); err != nil {
 		if !fresh { // the chain state reported with the refusal must be current
-			if err := h.reread(ctx, &r, &v); err != nil {
-				return r.out.refuse(err)
+			if err := h.reread(ctx, r, &v); err != nil {
+				return nil, r.out.refuse(err)
 			}
 		}
-		return r.out.at(v.req).refuse(err)
+		return nil, r.out.at(v.req).refuse(err)
 	}
-	row, err := h.accept(ctx, &r, &v, fresh)
+	row, err := h.accept(ctx, r, &v, fresh)
 	if err != nil {
-		return r.out.refuse(err)
+		return nil, r.out.refuse(err)
 	}
-	out := h.execute(ctx, &r, row, v.rsp)
-	r.reporter.report(Ended{out}, true)
-	return out
+	return &Accepted{Pair: r.pair, Position: row.Position, request: r, row: row, tip: v.rsp}, r.out
 }
 
 // accept appends the request row for e, or returns the refusal. On return v
@@ -117,7 +130,7 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		return nil, err
 	}
 	now := h.Now()
-	timeAllowed := h.timeAllowed(ctx, now)
+	timeAllowed := h.timeAllowed(ctx, r, now)
 	if timeAllowed == 0 {
 		// Accepted now, the call could only be voided. Refused, it can be sent
 		// again.
@@ -128,15 +141,24 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		Position: tip.Position + 1, WriteID: writeID, Kind: RowCall,
 		Seq: r.env.Seq, Prev: r.env.Prev, Time: r.env.Time, Signature: r.env.Signature,
 		Hash: r.hash, Epoch: tip.Epoch, EpochStart: tip.EpochStart, PrevEpochStart: tip.PrevEpochStart, Floor: tip.Tip().Next(r.env, r.hash).Floor,
-		ResponseTip: v.rsp.Position, Due: now.Add(timeAllowed + Grace), Price: r.charge.Price, Shard: r.charge.Shard,
+		ResponseTip: v.rsp.Position, Due: now.Add(r.queued + timeAllowed + Grace), Price: r.charge.Price, Shard: r.charge.Shard,
 	}
 	s := r.pair.Requests()
 	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
 		return nil, h.unavailable(err)
 	}
 	writes := []store.Write{store.Append{Stream: s, Position: row.Position, WriteID: writeID, Data: row.encode()}}
+	var debit []store.Write
 	if row.Price > 0 {
-		writes = append(writes, h.Ledger.Debit(r.pair, row)...)
+		debit = h.Ledger.Debit(r.pair, row)
+		writes = append(writes, debit...)
+	}
+	if r.opts.Accepted != nil {
+		more, err := r.opts.Accepted(row)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, more...)
 	}
 	if err = h.commit(ctx, writes...); err == nil {
 		h.tipCache.learn(r.pair, tips{req: *row, rsp: v.rsp})
@@ -147,6 +169,9 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	switch {
 	case errors.As(err, &taken):
 		return nil, nil
+	case errors.As(err, &bounds) && !adds(debit, bounds.Key):
+		r.out = r.out.at(v.req)
+		return nil, problem.Wrap(problem.TooMany, err, "the vacant has as many calls in the background as it may")
 	case errors.As(err, &bounds):
 		r.out = r.out.at(v.req)
 		return nil, problem.New(problem.PaymentRequired, "balance does not cover the price of %d micro-units", row.Price)
@@ -155,6 +180,14 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		return nil, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
 	}
 	return nil, h.unavailable(err)
+}
+
+// adds reports whether one of the writes adds to the document at k.
+func adds(writes []store.Write, k store.Key) bool {
+	return slices.ContainsFunc(writes, func(w store.Write) bool {
+		add, ok := w.(store.Add)
+		return ok && add.Key == k
+	})
 }
 
 // commit retries with the same bytes and WriteIDs while the outcome is unknown:
@@ -181,9 +214,12 @@ func (h *Host) newWriteID() (a store.WriteID, err error) {
 }
 
 // timeAllowed is how long a behaviour may take from now: Work, or what the
-// deadline leaves after the margin.
-func (h *Host) timeAllowed(ctx context.Context, now time.Time) time.Duration {
-	d := h.Work
+// deadline leaves after the margin. A call that runs later has a deadline of its own.
+func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) time.Duration {
+	d := cmp.Or(r.opts.Work, h.Work)
+	if r.queued > 0 {
+		return d
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		d = min(d, time.Until(deadline)-h.Margin)
 	}
@@ -193,7 +229,7 @@ func (h *Host) timeAllowed(ctx context.Context, now time.Time) time.Duration {
 // Reset handles a chain reset (PROTOCOL §9): a row that competes for the next
 // position like any other and begins a new epoch.
 func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
-	ctx, cancel := h.detach(ctx)
+	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()
 	r := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}
 	if err := h.checkReset(&r, route); err != nil {

@@ -118,17 +118,17 @@ func TestSinkReceivesEventsAndTheOutcome(t *testing.T) {
 	} {
 		host, s, e := watched(t, tt.events)
 		var n notes
-		out := host.SendWithSink(t.Context(), identity.ID{}, e, func(p call.Progress) {
+		out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: func(p call.Progress) {
 			row, err := s.Tip(t.Context(), call.Pair{Caller: e.From, Vacant: e.To}.Responses())
 			if _, end := p.(call.Ended); err != nil || end != (row.Position == 1) {
 				t.Errorf("%s: %s is told with %d answers stored, %v", name, told(p), row.Position, err)
 			}
 			n.take(p)
-		})
+		}})
 		if diff := cmp.Diff(tt.want, n.read()); diff != "" {
 			t.Errorf("%s: told (-want +got):\n%s", name, diff)
 		}
-		if again := host.SendWithSink(t.Context(), identity.ID{}, e, func(p call.Progress) { t.Errorf("%s: a resend tells %s", name, told(p)) }); again.State != out.State && again.State != call.Answered {
+		if again := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: func(p call.Progress) { t.Errorf("%s: a resend tells %s", name, told(p)) }}); again.State != out.State && again.State != call.Answered {
 			t.Errorf("%s: a resend is %s", name, again.State)
 		}
 	}
@@ -137,7 +137,7 @@ func TestSinkReceivesEventsAndTheOutcome(t *testing.T) {
 func TestSinkReceivesEachEventBeforeTheNextIsProduced(t *testing.T) {
 	n := notes{}
 	host, _, e := watched(t, pulls{&n})
-	host.SendWithSink(t.Context(), identity.ID{}, e, n.take)
+	host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: n.take})
 	if diff := cmp.Diff([]string{"pull", "1", "pull", "2", "pull", "signed 12"}, n.read()); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
@@ -166,12 +166,12 @@ func TestAFailedSinkIsNotCalledAgain(t *testing.T) {
 			host, _, e := watched(t, events{substrate.Text("a"), substrate.Text("b"), substrate.Text("c"), substrate.Stop})
 			var n notes
 			began := time.Now()
-			out := host.SendWithSink(t.Context(), identity.ID{}, e, func(p call.Progress) {
+			out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: func(p call.Progress) {
 				n.take(p)
 				if told(p) == "b" {
 					fail()
 				}
-			})
+			}})
 			if took := time.Since(began); out.Reply == nil || out.Reply.Payload.Text() != "abc" || took > time.Second {
 				t.Errorf("a sink that %s: %+v after %v", name, out, took)
 			}
@@ -188,9 +188,9 @@ func TestSinkReceivesNothingAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host, _, e := watched(t, stubborn{})
 		var n notes
-		out := host.SendWithSink(t.Context(), identity.ID{}, e, n.take)
+		out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: n.take})
 		if out.State != call.Unanswered || !problem.Is(out.Problem, problem.Deadline) {
-			t.Errorf("SendWithSink() = %s %v", out.State, out.Problem)
+			t.Errorf("SendWith() = %s %v", out.State, out.Problem)
 		}
 		time.Sleep(time.Hour)
 		if diff := cmp.Diff([]string{"early", "unanswered deadline"}, n.read()); diff != "" {
@@ -216,7 +216,7 @@ func (stubborn) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Ev
 func TestARefusedCallHasNoProgress(t *testing.T) {
 	host, _, e := watched(t, events{substrate.Stop})
 	e.Seq = 5
-	out := host.SendWithSink(t.Context(), identity.ID{}, e, func(p call.Progress) { t.Errorf("told %s", told(p)) })
+	out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: func(p call.Progress) { t.Errorf("told %s", told(p)) }})
 	if out.Problem == nil {
 		t.Error("a call with a broken signature is answered")
 	}

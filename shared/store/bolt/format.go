@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -31,6 +32,9 @@ var (
 	// listedBucket is the sparse index: its partition, its sort, the document's
 	// key -> nothing.
 	listedBucket = []byte("listed")
+	// expiringBucket is when documents expire: the second, the document's key. It is
+	// missing in a file without such documents.
+	expiringBucket = []byte("expiring")
 
 	formatKey  = []byte("format")  // in metaBucket: the format
 	indexedKey = []byte("indexed") // in metaBucket: the last record in the index
@@ -38,6 +42,10 @@ var (
 
 // rowFormat is the first byte of every record and every document.
 const rowFormat = 1
+
+// expiringFormat is the first byte of a document that expires. Earlier versions of
+// this program refuse it.
+const expiringFormat = 2
 
 // headerSize is the size of a record without the row's data: format, WriteID,
 // stream's number, position.
@@ -137,16 +145,28 @@ func parseListed(entry []byte, prefixSize int) (store.Key, error) {
 	return store.Key{}, damaged("%q is no entry of the index", entry)
 }
 
+// expiringKey sorts by the second of expiry.
+func expiringKey(d store.Doc) []byte {
+	return append(number(uint64(d.Expires.Unix())), documentKey(d.Key)...)
+}
+
 // newDocument is the value of a document: format, version, number, WriteID,
-// index, data.
+// index, the second it expires if it does, data.
 func newDocument(d store.Doc) []byte {
-	b := make([]byte, 0, 48+len(d.Index.Partition)+len(d.Index.Sort)+len(d.Data))
-	b = append(b, rowFormat)
+	b := make([]byte, 0, 56+len(d.Index.Partition)+len(d.Index.Sort)+len(d.Data))
+	if d.Expires.IsZero() {
+		b = append(b, rowFormat)
+	} else {
+		b = append(b, expiringFormat)
+	}
 	b = binary.AppendUvarint(b, d.Version)
 	b = binary.AppendVarint(b, d.Number)
 	b = append(b, d.WriteID[:]...)
 	b = appendText(b, d.Index.Partition)
 	b = appendText(b, d.Index.Sort)
+	if !d.Expires.IsZero() {
+		b = binary.AppendUvarint(b, uint64(d.Expires.Unix()))
+	}
 	return append(b, d.Data...)
 }
 
@@ -159,17 +179,17 @@ func parseDocument(k store.Key, b []byte) (store.Doc, error) {
 	if b == nil {
 		return store.Doc{Key: k}, nil
 	}
-	if len(b) == 0 || b[0] != rowFormat {
+	if len(b) == 0 || b[0] != rowFormat && b[0] != expiringFormat {
 		return store.Doc{}, damaged("document %s has an unknown format", k)
 	}
-	d, ok := parseDocumentBody(k, b[1:])
+	d, ok := parseDocumentBody(k, b[1:], b[0] == expiringFormat)
 	if !ok {
 		return store.Doc{}, damaged("document %s is cut short", k)
 	}
 	return d, nil
 }
 
-func parseDocumentBody(k store.Key, b []byte) (d store.Doc, ok bool) {
+func parseDocumentBody(k store.Key, b []byte, expires bool) (d store.Doc, ok bool) {
 	d.Key = k
 	var used int
 	if d.Version, used = binary.Uvarint(b); used <= 0 {
@@ -186,6 +206,13 @@ func parseDocumentBody(k store.Key, b []byte) (d store.Doc, ok bool) {
 			return d, false
 		}
 		*text, b = string(b[used:used+int(n)]), b[used+int(n):]
+	}
+	if expires {
+		second, used := binary.Uvarint(b)
+		if used <= 0 || second == 0 || second > math.MaxInt64 {
+			return d, false
+		}
+		d.Expires, b = time.Unix(int64(second), 0).UTC(), b[used:]
 	}
 	d.Data = b
 	return d, true

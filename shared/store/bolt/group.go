@@ -197,7 +197,25 @@ func (g *group) put(p store.Put, value []byte) error {
 			}
 		}
 	}
+	if err := g.expire(old, p); err != nil {
+		return err
+	}
 	return g.documents.Put(documentKey(p.Key), value)
+}
+
+// expire updates when a document expires, from what it was to what p says.
+func (g *group) expire(old store.Doc, p store.Put) error {
+	if old.Expires.Equal(p.Expires) {
+		return nil
+	}
+	expiring, err := g.meta.Tx().CreateBucketIfNotExists(expiringBucket)
+	if err == nil && !old.Expires.IsZero() {
+		err = expiring.Delete(expiringKey(old))
+	}
+	if err == nil && !p.Expires.IsZero() {
+		err = expiring.Put(expiringKey(store.Doc{Key: p.Key, Expires: p.Expires}), nil)
+	}
+	return err
 }
 
 func (g *group) unlist(d store.Doc) error {
@@ -213,6 +231,9 @@ func (g *group) delete(k store.Key) error {
 		return err
 	}
 	if err := g.unlist(old); err != nil {
+		return err
+	}
+	if err := g.expire(old, store.Put{Key: k}); err != nil {
 		return err
 	}
 	return g.documents.Delete(documentKey(k))

@@ -101,7 +101,7 @@ func token(writes []store.Write) string {
 		case store.Put:
 			owned = true
 			part('p', w.Key.Partition, w.Key.Sort, string(w.WriteID[:]), fmt.Sprint(w.If, w.Number),
-				string(w.Data), w.Index.Partition, w.Index.Sort)
+				string(w.Data), w.Index.Partition, w.Index.Sort, fmt.Sprint(w.Expires.Unix()))
 		case store.Delete:
 			part('d', w.Key.Partition, w.Key.Sort, fmt.Sprint(w.If))
 		case store.Add:

@@ -3,6 +3,7 @@ package dynamo
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -22,6 +23,7 @@ const (
 	attrNumber  = "n"  // docs; absent is 0
 	attrIndexPK = "xp" // docs with an index key only: the index is sparse
 	attrIndexSK = "xs"
+	attrExpires = "t" // docs that expire only: the second, for DynamoDB's TTL
 )
 
 // docsIndex is the sparse index of docs.
@@ -68,6 +70,9 @@ func docItem(p store.Put) item {
 	if p.Index != (store.Key{}) {
 		it[attrIndexPK], it[attrIndexSK] = str(p.Index.Partition), str(p.Index.Sort)
 	}
+	if !p.Expires.IsZero() {
+		it[attrExpires] = num(uint64(p.Expires.Unix()))
+	}
 	return it
 }
 
@@ -95,6 +100,9 @@ func readDoc(it item) (store.Doc, error) {
 	}
 	if r.has(attrIndexPK) {
 		doc.Index = store.Key{Partition: r.text(attrIndexPK), Sort: r.text(attrIndexSK)}
+	}
+	if r.has(attrExpires) {
+		doc.Expires = time.Unix(r.int(attrExpires), 0).UTC()
 	}
 	return doc, r.err
 }

@@ -39,7 +39,7 @@ func (d *documents) apply(w store.Write) {
 	switch w := w.(type) {
 	case store.Put:
 		d.replace(store.Doc{Key: w.Key, Version: w.If + 1, WriteID: w.WriteID,
-			Data: slices.Clone(w.Data), Number: w.Number, Index: w.Index})
+			Data: slices.Clone(w.Data), Number: w.Number, Index: w.Index, Expires: w.Expires})
 	case store.Add:
 		doc := d.at(w.Key)
 		doc.Version++

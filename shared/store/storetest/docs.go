@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -38,6 +39,36 @@ var docFacts = []fact{
 	{"pages of documents follow on, also when the last one is gone", proveDocPages},
 	{"a page of large documents ends early and goes on", proveLargeDocs},
 	{"keys outside their limits are refused", proveKeyLimits},
+	{"a document keeps when it expires until a put says otherwise", proveExpires},
+}
+
+func proveExpires(t *testing.T, h Adapter) {
+	s, k := h.Open(t), newKey()
+	for v, at := range []time.Time{time.Unix(1<<33, 0).UTC(), time.Unix(1<<34, 0).UTC(), {}, time.Unix(1<<33, 0).UTC()} {
+		p := newPut(k, uint64(v), "text")
+		p.Expires = at
+		p.Index = store.Key{Partition: k.Partition, Sort: "listed"}
+		commit(t, s, p)
+		wantDoc(t, s, docOf(p))
+		listed, _, err := s.Docs(t.Context(), store.Range{Partition: k.Partition}, 10, "")
+		if err != nil || len(listed) != 1 || !listed[0].Expires.Equal(at) {
+			t.Fatalf("Docs() = %v, %v, want one that expires %v", listed, err, at)
+		}
+	}
+	if err := s.Commit(t.Context(), newPut(newKey(), 0, "beside"), store.Add{Key: k, Delta: 1, Min: 0, Max: 1 << 40}); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := s.Doc(t.Context(), k); err != nil || !d.Expires.Equal(time.Unix(1<<33, 0)) {
+		t.Fatalf("after an add the document expires %v, %v", d.Expires, err)
+	}
+	wrong := newPut(newKey(), 0, "text")
+	for _, at := range []time.Time{time.Unix(1<<33, 1).UTC(), time.Unix(1<<33, 0).In(time.FixedZone("", 60)), time.Unix(0, 0).UTC()} {
+		wrong.Expires = at
+		if err := s.Commit(t.Context(), wrong); err == nil || errors.Is(err, store.ErrUnavailable) {
+			t.Fatalf("Commit(expires %v) = %v, want a refusal", at, err)
+		}
+	}
+	wantAbsent(t, s, wrong.Key)
 }
 
 func provePuts(t *testing.T, h Adapter) {

@@ -155,7 +155,7 @@ func rowOf(a store.Append) store.Row {
 }
 
 func docOf(p store.Put) store.Doc {
-	return store.Doc{Key: p.Key, Version: p.If + 1, WriteID: p.WriteID, Data: p.Data, Number: p.Number, Index: p.Index}
+	return store.Doc{Key: p.Key, Version: p.If + 1, WriteID: p.WriteID, Data: p.Data, Number: p.Number, Index: p.Index, Expires: p.Expires}
 }
 
 func commit(t testing.TB, s store.Store, writes ...store.Write) {

@@ -55,14 +55,7 @@ func AppendMessage(dst []byte, e *Envelope) []byte {
 	}
 	dst = appendOptional(append(dst, `],"contextId":`...), m.ContextID)
 	dst = appendOptional(append(dst, `,"messageId":`...), m.MessageID)
-	dst = e.From.AppendHex(append(dst, `,"metadata":{"urn:vacant:v1":{"from_vacant_id":"`...))
-	dst = e.To.AppendHex(append(dst, `","to_vacant_id":"`...))
-	dst = strconv.AppendInt(append(dst, `","sequence_no":`...), e.Seq, 10)
-	dst = canon.AppendTime(append(dst, `,"timestamp":"`...), e.Time)
-	dst = e.Prev.AppendHex(append(dst, `","prev_envelope_hash":"`...))
-	dst = canon.AppendString(append(dst, `","idempotency_key":`...), e.IdempotencyKey)
-	dst = hex.AppendEncode(append(dst, `,"caller_signature":"`...), e.Signature)
-	dst = append(dst, `"}}`...)
+	dst = AppendMetadata(append(dst, `,"metadata":`...), e)
 	if s := m.SelfEval; s != nil {
 		dst = canon.AppendFloat(append(dst, `,"selfEval":{"factual":`...), s.Factual)
 		dst = canon.AppendFloat(append(dst, `,"logical":`...), s.Logical)
@@ -73,4 +66,17 @@ func AppendMessage(dst []byte, e *Envelope) []byte {
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')
+}
+
+// AppendMetadata appends the metadata object of e's message, which holds what is not
+// in the message itself: ids, position, signature.
+func AppendMetadata(dst []byte, e *Envelope) []byte {
+	dst = e.From.AppendHex(append(dst, `{"urn:vacant:v1":{"from_vacant_id":"`...))
+	dst = e.To.AppendHex(append(dst, `","to_vacant_id":"`...))
+	dst = strconv.AppendInt(append(dst, `","sequence_no":`...), e.Seq, 10)
+	dst = canon.AppendTime(append(dst, `,"timestamp":"`...), e.Time)
+	dst = e.Prev.AppendHex(append(dst, `","prev_envelope_hash":"`...))
+	dst = canon.AppendString(append(dst, `","idempotency_key":`...), e.IdempotencyKey)
+	dst = hex.AppendEncode(append(dst, `,"caller_signature":"`...), e.Signature)
+	return append(dst, `"}}`...)
 }

@@ -1,0 +1,207 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Options extend a call beyond its rows. The zero Options are those of Send.
+type Options struct {
+	Sink Sink // receives the progress; nil: nobody does
+	// Work bounds the behaviour; 0: Config.Work.
+	Work time.Duration
+	// Stop ends the behaviour when it is closed; nil: never.
+	Stop <-chan struct{}
+	// Guest marks a caller whose key the host made. Its calls are no evidence of
+	// anybody's interest in the vacant.
+	Guest bool
+	// Reply completes the message before it is signed: its ids. nil: it has none.
+	Reply func(*envelope.Message)
+	// Accepted returns writes that join the commit of the request row; nil: none. It
+	// is called for each position that is tried.
+	Accepted func(*RequestRow) ([]store.Write, error)
+	// Decided returns writes that join the commit of the row that decides the request;
+	// nil: none. It is called again after another writer changed one of their
+	// documents.
+	Decided func(context.Context, Decision) ([]store.Write, error)
+}
+
+// Decision is the outcome that is about to be written.
+type Decision struct {
+	Reply   *envelope.Envelope // nil: the call is voided
+	Failure error              // why; nil if nobody knows
+}
+
+// maxConflicts bounds how often Decided is asked again for one row.
+const maxConflicts = 20
+
+// decisionWrites returns the writes beside the row that decides a request.
+func (o *Options) decisionWrites(ctx context.Context, d Decision) ([]store.Write, error) {
+	if o.Decided == nil {
+		return nil, nil
+	}
+	return o.Decided(ctx, d)
+}
+
+// conflicted reports whether a commit failed because a document of Decided changed.
+func (o *Options) conflicted(err error, tries *int) bool {
+	var conflict *store.ConflictError
+	if o.Decided == nil || !errors.As(err, &conflict) || *tries == maxConflicts {
+		return false
+	}
+	*tries++
+	return true
+}
+
+// Accepted is a call that was accepted and is not decided.
+type Accepted struct {
+	Pair     Pair
+	Position uint64 // of the request row
+
+	request *request
+	row     *RequestRow
+	tip     ResponseRow
+}
+
+// MaxQueued is the longest time between Accept and Resume.
+const MaxQueued = 15 * time.Minute
+
+// Accept accepts a call that Resume is to run later, maybe in another process. The
+// Outcome is that of Send if the call is refused; otherwise its State is Pending.
+func (h *Host) Accept(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) Outcome {
+	ctx, cancel := h.detach(ctx, o)
+	defer cancel()
+	a, out := h.acceptCall(ctx, route, &request{env: e, opts: o, queued: MaxQueued})
+	if a == nil {
+		return out
+	}
+	out = out.at(*a.row)
+	out.State, out.Position = Pending, a.Position
+	return out
+}
+
+// Begin accepts a call for Run. It returns nil if the call is refused.
+func (h *Host) Begin(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (*Accepted, Outcome) {
+	ctx, cancel := h.detach(ctx, o)
+	defer cancel()
+	return h.acceptCall(ctx, route, &request{env: e, opts: o})
+}
+
+// Run runs a call and decides it. It is called once for each Accepted.
+func (h *Host) Run(ctx context.Context, a *Accepted) Outcome {
+	ctx, cancel := h.detach(ctx, a.request.opts)
+	defer cancel()
+	out := h.execute(ctx, a.request, a.row, a.tip)
+	a.request.reporter.report(Ended{out}, true)
+	return out
+}
+
+// Resume runs the call that Accept accepted at a position. The caller makes sure that
+// a call is resumed at most once.
+func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options) Outcome {
+	ctx, cancel := h.detach(ctx, o)
+	defer cancel()
+	r := &request{pair: pair, needsSigner: true, opts: o}
+	row, ok, err := h.request(ctx, pair, position)
+	if err == nil && (!ok || row.Kind != RowCall) {
+		err = problem.New(problem.NotFound, "no call at position %d of %s", position, pair.Requests())
+	}
+	if err != nil {
+		return r.out.refuse(err)
+	}
+	r.hash, r.out.Hash, r.out.Position = row.Hash, row.Hash, position
+	sealed, bound := row.Sealed(pair)
+	plain, err := h.Texts.Open(ctx, bound, sealed)
+	if err != nil {
+		return r.out.refuse(h.unavailable(err))
+	}
+	e, err := row.Envelope(pair, plain)
+	if err != nil {
+		return r.out.refuse(h.damaged(pair.Requests(), err))
+	}
+	r.env = &e
+	d, tip, err := h.decided(ctx, pair, &row)
+	switch {
+	case err != nil:
+		return r.out.refuse(err)
+	case d != nil || closedBy(tip, &row):
+		r.out.State = Unanswered
+		return r.out.refuse(problem.New(problem.Deadline, "the call was closed before it ran"))
+	}
+	if err := h.fetchForResume(ctx, r); err != nil {
+		if _, voidErr := h.void(ctx, pair, &row, closing{cause: CauseOf(err, 0), failure: err, opts: &r.opts}); voidErr != nil {
+			return r.out.refuse(voidErr)
+		}
+		r.out.State = Unanswered
+		return r.out.refuse(err)
+	}
+	r.begin()
+	out := h.execute(ctx, r, &row, tip)
+	r.reporter.report(Ended{out}, true)
+	return out
+}
+
+// fetchForResume reads the vacant of an accepted call again. It may have been sunk or
+// deleted since.
+func (h *Host) fetchForResume(ctx context.Context, r *request) error {
+	ok, err := h.fetchVacant(ctx, r, false)
+	if err != nil {
+		return err
+	}
+	if err := h.checkRevoked(ctx, r); err != nil {
+		return err
+	}
+	switch {
+	case !ok || r.concealed():
+		return h.notHosted(ctx, r.env.To)
+	case r.callerRevoked != nil:
+		return r.callerRevoked
+	case r.signerErr != nil:
+		return r.signerErr
+	}
+	return checkState(r.state())
+}
+
+// Void decides an accepted call without an answer, if it is undecided. State is how it
+// was decided: Unanswered, or Answered if the answer was earlier.
+func (h *Host) Void(ctx context.Context, pair Pair, position uint64, failure error, o Options) (State, error) {
+	row, ok, err := h.request(ctx, pair, position)
+	if err == nil && (!ok || row.Kind != RowCall) {
+		err = problem.New(problem.NotFound, "no call at position %d of %s", position, pair.Requests())
+	}
+	if err != nil {
+		return Unknown, err
+	}
+	d, err := h.void(ctx, pair, &row, closing{cause: CauseOf(failure, 0), failure: failure, opts: &o})
+	if err == nil && d == decidedAnswer {
+		return Answered, nil
+	}
+	return Unanswered, err
+}
+
+// Next is what the next envelope of a pair must have, as far as this host knows: a
+// refusal of that envelope says what it should have been.
+type Next struct {
+	Seq   int64
+	Prev  identity.Hash
+	Floor time.Time // it must be signed later, if it is the first of its epoch
+}
+
+// Next reads the request tip of a pair, or takes it from the cache.
+func (h *Host) Next(ctx context.Context, pair Pair) (Next, error) {
+	var v tips
+	if !h.tipCache.get(pair, &v) {
+		var err error
+		if v, err = h.read(ctx, pair); err != nil {
+			return Next{}, err
+		}
+	}
+	t := v.req.Tip()
+	return Next{Seq: t.Seq + 1, Prev: t.Hash, Floor: t.Floor}, nil
+}

@@ -1,0 +1,158 @@
+// Package local is a queue in the host's own store, for a host that runs in one
+// process.
+//
+// The invariant: a message that was sent is handled at least once, also if the process
+// ends in between. It is deleted after its handler returned nil, or after it was
+// refused for longer than Patience.
+package local
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Patience is for how long a message that its handler refuses is tried again.
+const Patience = time.Minute
+
+// again is the time between two tries.
+const again = 500 * time.Millisecond
+
+// partition holds the messages, in the order of sending.
+const partition = "queue#tasks"
+
+// Queue implements task.Queue.
+type Queue struct {
+	updater store.Updater
+	now     func() time.Time
+	sent    chan struct{}
+}
+
+// New returns the queue of a store.
+func New(u store.Updater, now func() time.Time) *Queue {
+	return &Queue{updater: u, now: now, sent: make(chan struct{}, 1)}
+}
+
+// Send stores a message and wakes Run.
+func (q *Queue) Send(ctx context.Context, message string) error {
+	id, err := q.updater.NewWriteID()
+	if err != nil {
+		return err
+	}
+	at := q.now().UTC().Format("20060102T150405.000000")
+	if err := q.updater.Commit(ctx, store.Put{Key: store.Key{Partition: partition, Sort: at + "#" + id.String()}, WriteID: id, Data: []byte(message)}); err != nil {
+		return store.Problem(err)
+	}
+	q.wake()
+	return nil
+}
+
+func (q *Queue) wake() {
+	select {
+	case q.sent <- struct{}{}:
+	default: // Run will look anyway
+	}
+}
+
+// Run passes messages to handle, at most most at once, until ctx ends. It returns once
+// all handlers have returned.
+func (q *Queue) Run(ctx context.Context, most int, log *slog.Logger, handle func(context.Context, string) error) {
+	w := &worker{queue: q, log: log, handle: handle, free: make(chan struct{}, most), busy: map[string]bool{}}
+	defer w.running.Wait()
+	tick := time.NewTicker(again)
+	defer tick.Stop()
+	for {
+		if err := w.deliver(ctx); err != nil && ctx.Err() == nil {
+			log.LogAttrs(ctx, slog.LevelError, "queue", slog.String("cause", err.Error()))
+		}
+		select {
+		case <-q.sent:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+type worker struct {
+	queue   *Queue
+	log     *slog.Logger
+	handle  func(context.Context, string) error
+	free    chan struct{}
+	running sync.WaitGroup
+
+	mu   sync.Mutex
+	busy map[string]bool // sorts of messages that are handled now
+}
+
+// deliver starts the handlers of messages that none handles.
+func (w *worker) deliver(ctx context.Context) error {
+	for cursor := ""; ; {
+		page, next, err := w.queue.updater.Store.Docs(ctx, store.Range{Partition: partition}, store.MaxPage, cursor)
+		if err != nil {
+			return err
+		}
+		for _, d := range page {
+			if !w.take(d.Key.Sort) {
+				continue
+			}
+			select {
+			case w.free <- struct{}{}:
+			case <-ctx.Done():
+				w.give(d.Key.Sort)
+				return nil
+			}
+			w.running.Go(func() {
+				defer func() { <-w.free }()
+				w.one(context.WithoutCancel(ctx), d)
+			})
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
+}
+
+// one handles a message and deletes it if it is done with.
+func (w *worker) one(ctx context.Context, d store.Doc) {
+	err := w.handle(ctx, string(d.Data))
+	if err != nil && w.queue.now().Sub(sentAt(d)) > Patience {
+		w.log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
+		err = nil
+	}
+	if err == nil {
+		err = w.queue.updater.Commit(ctx, store.Delete{Key: d.Key, If: d.Version})
+	}
+	if err != nil {
+		_ = w.queue.updater.Backoff(ctx, 10) // others are not kept waiting by it
+	}
+	w.give(d.Key.Sort)
+}
+
+func sentAt(d store.Doc) time.Time {
+	const layout = "20060102T150405.000000"
+	at, err := time.Parse(layout, d.Key.Sort[:min(len(layout), len(d.Key.Sort))])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+func (w *worker) take(sort string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy[sort] {
+		return false
+	}
+	w.busy[sort] = true
+	return true
+}
+
+func (w *worker) give(sort string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.busy, sort)
+}

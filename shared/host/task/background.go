@@ -1,0 +1,132 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// ErrAgain means that a worker is to deliver the message again later: its task is not
+// there yet, or another worker has it.
+var ErrAgain = errors.New("the task is not to be run yet")
+
+// Start stores a task whose turn a worker runs. The message goes to the queue first:
+// a task in the store is always in the queue too. A message without a task comes back
+// for a minute and is then dropped.
+func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
+	if e.Queue == nil {
+		return Task{}, problem.New(problem.Internal, "this process has no queue for tasks")
+	}
+	began := e.Now().UTC().Truncate(time.Microsecond)
+	if err := e.Queue.Send(ctx, t.message()); err != nil {
+		return Task{}, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
+	}
+	task := t.begun(began)
+	o := e.options(&t)
+	o.Work = MaxWork
+	o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
+		h := t.head(began)
+		h.Position, h.Background = row.Position, true
+		writes, err := e.newTask(context.WithoutCancel(ctx), &t, h, &task)
+		return append(writes, store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: MaxBackground}), err
+	}
+	if _, err := e.accept(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
+		out := e.Calls.Accept(ctx, t.Vacant, env, o)
+		return out, out.Problem == nil
+	}); err != nil {
+		return e.resent(ctx, &t, err)
+	}
+	return task, nil
+}
+
+// message names a task in the queue.
+func (r Ref) message() string { return r.Vacant.String() + "#" + r.Owner + "#" + r.ID }
+
+func parseMessage(s string) (r Ref, err error) {
+	parts := strings.Split(s, "#")
+	if len(parts) != 3 {
+		return r, problem.New(problem.Damaged, "a message of the queue names no task: %.80q", s)
+	}
+	r.Owner, r.ID = parts[1], parts[2]
+	r.Vacant, err = identity.ParseID(parts[0])
+	return r, err
+}
+
+// Work runs the turn that a message of the queue names, unless it ran before. The
+// error is ErrAgain or one of the store if the message is to be delivered again.
+func (e *Engine) Work(ctx context.Context, message string) error {
+	ref, err := parseMessage(message)
+	if err != nil {
+		e.Log.ErrorContext(ctx, "queue", "cause", err.Error())
+		return nil
+	}
+	r := e.newRunner(ref, time.Time{})
+	l, err := e.claim(ctx, r)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return ErrAgain
+	case err != nil:
+		return err
+	case l == nil:
+		return nil
+	}
+	o := call.Options{Work: MaxWork, Guest: ref.Owner == GuestOwner, Reply: replyIDs(ref.ID, l.task.Context)}
+	r.join(&o)
+	ended := make(chan struct{})
+	e.run(r, func() {
+		defer close(ended)
+		out := e.Calls.Resume(ctx, l.pair(), l.head.Position, o)
+		if out.Problem != nil && out.Cause != nil {
+			e.Log.InfoContext(ctx, "task failed", "task", ref.ID, "verdict", out.Problem.Kind.String())
+		}
+	})
+	<-ended
+	return nil
+}
+
+// claim takes the lease of a turn that waits. It returns nil if there is nothing to
+// run.
+func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
+	l, err := e.current(ctx, r.ref)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case l.head.State.Terminal():
+		return nil, nil
+	case l.head.State == Working:
+		return nil, ErrAgain
+	}
+	err = e.updater.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		h, err := e.readHead(ctx, tx, r.ref)
+		if err != nil {
+			return err
+		}
+		if h.State != Submitted {
+			return ErrAgain
+		}
+		s := Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}
+		r.next = h.Events + 1
+		h.State, h.Changed, h.Lease, h.Runner, h.Events = Working, s.Time, e.Now().Add(lease).UTC(), r.id, r.next
+		w, err := e.eventPut(ctx, r.ref, r.next, storedEvent{Event: Event{Status: &s}}, h.expires(), tx.ID)
+		if err != nil {
+			return err
+		}
+		tx.Add(w)
+		return r.ref.putHead(tx, h)
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.hub.wake(r.ref.partition())
+	r.began, r.task = l.head.Began, l.task
+	r.next++
+	return l, nil
+}

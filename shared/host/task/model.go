@@ -1,0 +1,167 @@
+package task
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// State is the state of a task.
+type State string
+
+// The states, as A2A 0.3 spells them.
+const (
+	Submitted     State = "submitted"
+	Working       State = "working"
+	InputRequired State = "input-required"
+	AuthRequired  State = "auth-required"
+	Completed     State = "completed"
+	Canceled      State = "canceled"
+	Failed        State = "failed"
+	Rejected      State = "rejected"
+)
+
+// States returns all states.
+func States() []State {
+	return []State{Submitted, Working, InputRequired, AuthRequired, Completed, Canceled, Failed, Rejected}
+}
+
+// Terminal reports whether the task has ended.
+func (s State) Terminal() bool {
+	return s == Completed || s == Canceled || s == Failed || s == Rejected
+}
+
+// Role is the side that a message comes from.
+type Role string
+
+// The roles.
+const (
+	User  Role = "user"
+	Agent Role = "agent"
+)
+
+// PartKind says which field of a Part holds its content.
+type PartKind string
+
+// The kinds of part.
+const (
+	Text PartKind = "text"
+	Raw  PartKind = "raw"
+	URL  PartKind = "url"
+	Data PartKind = "data"
+)
+
+// Part is a piece of a message or an artifact.
+type Part struct {
+	Kind      PartKind        `json:"kind"`
+	Text      string          `json:"text,omitempty"` // of Text, or the URL of URL
+	Raw       []byte          `json:"raw,omitempty"`
+	Data      json.RawMessage `json:"data,omitempty"`
+	Filename  string          `json:"filename,omitempty"`
+	MediaType string          `json:"mediaType,omitempty"`
+	Metadata  json.RawMessage `json:"metadata,omitempty"` // an object; nil: none
+}
+
+// Message is what one side says. Metadata is an object; nil: none.
+type Message struct {
+	ID         string          `json:"id"`
+	Context    string          `json:"context,omitempty"`
+	Task       string          `json:"task,omitempty"`
+	Role       Role            `json:"role"`
+	Parts      []Part          `json:"parts"`
+	Metadata   json.RawMessage `json:"metadata,omitempty"`
+	Extensions []string        `json:"extensions,omitempty"`
+	References []string        `json:"references,omitempty"` // ids of other tasks
+}
+
+// Artifact is a result of a task.
+type Artifact struct {
+	ID          string          `json:"id"`
+	Name        string          `json:"name,omitempty"`
+	Description string          `json:"description,omitempty"`
+	Parts       []Part          `json:"parts"`
+	Metadata    json.RawMessage `json:"metadata,omitempty"`
+	Extensions  []string        `json:"extensions,omitempty"`
+}
+
+// Status is the state of a task since Time.
+type Status struct {
+	State   State     `json:"state"`
+	Message *Message  `json:"message,omitempty"`
+	Time    time.Time `json:"time"`
+}
+
+// Task is a unit of work for a caller. History has the messages, oldest first.
+type Task struct {
+	ID        string          `json:"id"`
+	Context   string          `json:"context"`
+	Status    Status          `json:"status"`
+	Artifacts []Artifact      `json:"artifacts,omitempty"`
+	History   []Message       `json:"history,omitempty"`
+	Metadata  json.RawMessage `json:"metadata,omitempty"`
+}
+
+// Event is a change of a task. Exactly one field is set.
+type Event struct {
+	Task     *Task   `json:"task,omitempty"` // the first: what the task was when it began
+	Status   *Status `json:"status,omitempty"`
+	Artifact *Chunk  `json:"artifact,omitempty"`
+}
+
+// Chunk is a part of an artifact.
+type Chunk struct {
+	Artifact Artifact `json:"artifact"`
+	Append   bool     `json:"append,omitempty"` // its parts follow those before; otherwise they replace them
+	Last     bool     `json:"last,omitempty"`   // nothing follows
+}
+
+// apply changes t by an event.
+func (t *Task) apply(e Event) {
+	switch {
+	case e.Task != nil:
+		*t = *e.Task
+	case e.Status != nil:
+		t.Status = *e.Status
+	case e.Artifact != nil:
+		t.add(e.Artifact)
+	}
+}
+
+// add does not change artifacts in place: an event has them too.
+func (t *Task) add(c *Chunk) {
+	t.Artifacts = slices.Clone(t.Artifacts)
+	at := slices.IndexFunc(t.Artifacts, func(a Artifact) bool { return a.ID == c.Artifact.ID })
+	switch {
+	case at < 0:
+		t.Artifacts = append(t.Artifacts, c.Artifact)
+	case c.Append:
+		t.Artifacts[at].join(c.Artifact.Parts)
+	default:
+		t.Artifacts[at] = c.Artifact
+	}
+}
+
+// join appends parts. Text that continues a text becomes one part with it, so that a
+// streamed artifact reads like one that was written at once.
+func (a *Artifact) join(parts []Part) {
+	for _, p := range parts {
+		if n := len(a.Parts); n > 0 && p.plainText() && a.Parts[n-1].plainText() {
+			a.Parts = slices.Clone(a.Parts)
+			a.Parts[n-1].Text += p.Text
+			continue
+		}
+		a.Parts = append(a.Parts, p)
+	}
+}
+
+func (p *Part) plainText() bool {
+	return p.Kind == Text && p.Metadata == nil && p.Filename == "" && p.MediaType == ""
+}
+
+// text is the artifact of a text answer.
+func textArtifact(text string) Artifact {
+	return Artifact{ID: ResponseArtifact, Name: ResponseArtifact, Parts: []Part{{Kind: Text, Text: text}}}
+}
+
+// ResponseArtifact is the id and name of the artifact with the text of an answer.
+const ResponseArtifact = "response"

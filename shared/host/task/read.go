@@ -1,0 +1,335 @@
+package task
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// ErrNotFound means that the owner has no such task, or no longer.
+var ErrNotFound = problem.New(problem.NotFound, "the task does not exist, or is not yours")
+
+// Numbered is an event with its number.
+type Numbered struct {
+	N int
+	Event
+}
+
+// loaded is a task as it was read.
+type loaded struct {
+	ref    Ref
+	head   head
+	task   Task
+	events []Numbered
+	size   int // bytes of the events
+}
+
+// load reads a task with all its events.
+func (e *Engine) load(ctx context.Context, r Ref) (*loaded, error) {
+	l := &loaded{ref: r}
+	return l, e.extend(ctx, l)
+}
+
+// extend reads the head and the events after those of l. What comes after the event
+// that ends a task is not part of it: its runner did not know yet.
+func (e *Engine) extend(ctx context.Context, l *loaded) error {
+	found := false
+	var damage error
+	r := store.Range{Partition: l.ref.partition(), First: l.ref.eventKey(len(l.events) + 1).Sort}
+	for cursor := ""; ; {
+		page, next, err := e.Store.Docs(ctx, r, store.MaxPage, cursor)
+		if err != nil {
+			return store.Problem(err)
+		}
+		for i := range page {
+			d := &page[i]
+			switch {
+			case d.Key.Sort != headSort && damage == nil:
+				damage = e.take(ctx, l, *d)
+			case d.Key.Sort == headSort && d.Expired(e.Now()):
+				return ErrNotFound
+			case d.Key.Sort == headSort:
+				found = true
+				if l.head, err = decodeHead(l.ref, *d); err != nil {
+					return err
+				}
+			}
+		}
+		if cursor = next; cursor == "" {
+			break
+		}
+	}
+	switch {
+	case !found:
+		return ErrNotFound // its events may be left for a while
+	case damage != nil:
+		return damage
+	case len(l.events) == 0:
+		return problem.New(problem.Damaged, "task %s has no events", l.ref.ID)
+	}
+	return nil
+}
+
+// take adds an event that was read.
+func (e *Engine) take(ctx context.Context, l *loaded, d store.Doc) error {
+	if l.task.Status.State.Terminal() {
+		return nil
+	}
+	n, ok := eventNumber(d.Key)
+	if !ok || n != len(l.events)+1 {
+		return problem.New(problem.Damaged, "task %s: event %d is missing", l.ref.ID, len(l.events)+1)
+	}
+	if l.size += len(d.Data); l.size > 2*MaxBytes {
+		return problem.New(problem.TooLarge, "task %s is too large to read", l.ref.ID)
+	}
+	s, err := openEvent(ctx, e.Texts, d)
+	if errors.Is(err, textkeys.ErrGone) {
+		return ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	l.task.apply(s.Event)
+	expand(&l.task, &s)
+	if s.Task != nil {
+		whole := l.task
+		s.Task = &whole
+	}
+	l.events = append(l.events, Numbered{n, s.Event})
+	return nil
+}
+
+// Get returns a task. A task whose runner died fails first.
+func (e *Engine) Get(ctx context.Context, r Ref) (Task, error) {
+	l, err := e.current(ctx, r)
+	if err != nil {
+		return Task{}, err
+	}
+	return l.task, nil
+}
+
+// current is load after a turn that nobody runs was ended.
+func (e *Engine) current(ctx context.Context, r Ref) (*loaded, error) {
+	l := &loaded{ref: r}
+	return l, e.follow(ctx, l)
+}
+
+// ListRequest selects tasks of an owner. Zero fields select all.
+type ListRequest struct {
+	Ref     Ref    // its ID is not used
+	List    string // Turn.List
+	Context string
+	State   State
+	Since   time.Time // of the status
+	Size    int       // 1 to 100
+	Token   string    // Page.Next of the page before
+}
+
+// Page is a page of tasks, newest status first. Total counts all, up to MaxListed.
+type Page struct {
+	Tasks []Task
+	Next  string // "": the last page
+	Total int
+}
+
+// List returns a page of tasks.
+func (e *Engine) List(ctx context.Context, q ListRequest) (Page, error) {
+	after, err := base64.RawURLEncoding.DecodeString(q.Token)
+	if err != nil {
+		return Page{}, problem.Invalid("pageToken", "nextPageToken of an earlier answer", clip(q.Token))
+	}
+	docs, total, err := e.listed(ctx, &q, string(after))
+	if err != nil {
+		return Page{}, err
+	}
+	p := Page{Total: total}
+	if len(docs) > q.Size {
+		docs = docs[:q.Size]
+		p.Next = base64.RawURLEncoding.EncodeToString([]byte(docs[q.Size-1].Index.Sort))
+	}
+	tasks := make([]*Task, len(docs))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i := range docs {
+		r := q.Ref
+		r.ID = idOf(docs[i].Index.Sort)
+		g.Go(func() error {
+			t, err := e.Get(gctx, r)
+			if errors.Is(err, ErrNotFound) { // the index may lag behind
+				return nil
+			}
+			tasks[i] = &t
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return Page{}, err
+	}
+	for _, t := range tasks {
+		if t != nil {
+			p.Tasks = append(p.Tasks, *t)
+		}
+	}
+	return p, nil
+}
+
+// listed reads the index: the heads after a sort that fit, at most one more than a
+// page, and how many fit in all.
+func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit []store.Doc, total int, err error) {
+	r := store.Range{Partition: listPartition(q.Ref.Vacant, q.List), Index: true}
+	for cursor := ""; ; {
+		page, next, err := e.Store.Docs(ctx, r, store.MaxPage, cursor)
+		if err != nil {
+			return nil, 0, store.Problem(err)
+		}
+		for _, d := range page {
+			h, err := decodeHead(q.Ref, d)
+			if err != nil {
+				return nil, 0, err
+			}
+			if d.Expired(e.Now()) || !q.fits(&h) {
+				continue
+			}
+			total++
+			if d.Index.Sort > after && len(fit) <= q.Size {
+				fit = append(fit, d)
+			}
+		}
+		if cursor = next; cursor == "" || total >= MaxListed {
+			return fit, min(total, MaxListed), nil
+		}
+	}
+}
+
+func (q *ListRequest) fits(h *head) bool {
+	return (q.Context == "" || h.Context == contextHash(q.Context)) && (q.State == "" || h.State == q.State) &&
+		(q.Since.IsZero() || h.Changed.After(q.Since))
+}
+
+// idOf is the task's id in the sort of an index entry.
+func idOf(sort string) string {
+	const timeSize = 17
+	return sort[min(timeSize, len(sort)):]
+}
+
+func clip(s string) string { return s[:min(len(s), 80)] }
+
+// Follow passes the events of a task after number `after` to emit, and then new ones
+// as they come, until the task has ended, the turn is interrupted, ctx ends or emit
+// returns false.
+func (e *Engine) Follow(ctx context.Context, r Ref, after int, emit func(Numbered) bool) error {
+	l := &loaded{ref: r}
+	for idle := 0; ; idle++ {
+		changed, done := e.hub.wait(r.partition())
+		err := e.follow(ctx, l)
+		for _, event := range l.events[min(after, len(l.events)):] {
+			if err == nil && !emit(event) {
+				done()
+				return nil
+			}
+			after, idle = event.N, 0
+		}
+		if state := l.task.Status.State; err != nil || state.Terminal() || state == InputRequired || state == AuthRequired {
+			done()
+			return err
+		}
+		timer := time.NewTimer(e.pollAfter(idle))
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		done()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// follow is extend after a turn that nobody runs was ended.
+func (e *Engine) follow(ctx context.Context, l *loaded) error {
+	err := e.extend(ctx, l)
+	if err != nil || !l.head.abandoned(e.Now()) {
+		return err
+	}
+	if err := e.abandon(ctx, l); err != nil {
+		return err
+	}
+	return e.extend(ctx, l)
+}
+
+func (e *Engine) pollAfter(idle int) time.Duration {
+	switch {
+	case e.Poll > 0:
+		return e.Poll
+	case idle < 4:
+		return 250 * time.Millisecond
+	}
+	return time.Second
+}
+
+// Snapshot is a task with the number of its last event.
+func (e *Engine) Snapshot(ctx context.Context, r Ref) (Task, int, error) {
+	l, err := e.current(ctx, r)
+	if err != nil {
+		return Task{}, 0, err
+	}
+	return l.task, len(l.events), nil
+}
+
+// hub wakes followers in this process.
+type hub struct {
+	mu      sync.Mutex
+	topics  map[string]*topic // by partition
+	runners sync.Map          // the *runner of a partition
+}
+
+type topic struct {
+	changed chan struct{}
+	waiting int
+}
+
+// wait returns a channel that is closed with the next event of a partition. The caller
+// calls done once it no longer waits.
+func (h *hub) wait(partition string) (changed <-chan struct{}, done func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.topics == nil {
+		h.topics = map[string]*topic{}
+	}
+	t := h.topics[partition]
+	if t == nil {
+		t = &topic{changed: make(chan struct{})}
+		h.topics[partition] = t
+	}
+	t.waiting++
+	return t.changed, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if t.waiting--; t.waiting == 0 && h.topics[partition] == t {
+			delete(h.topics, partition)
+		}
+	}
+}
+
+func (h *hub) wake(partition string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.topics[partition]; t != nil {
+		close(t.changed)
+		delete(h.topics, partition)
+	}
+}
+
+// pair is the pair of a task's turn.
+func (l *loaded) pair() call.Pair { return call.Pair{Caller: l.head.Caller, Vacant: l.ref.Vacant} }

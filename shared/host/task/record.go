@@ -1,0 +1,219 @@
+package task
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Ref names a task. Owner is who may see it; others do not find it.
+type Ref struct {
+	Vacant identity.ID
+	Owner  string
+	ID     string
+}
+
+func (r Ref) partition() string { return "task#" + r.Vacant.String() + "#" + r.Owner + "#" + r.ID }
+
+// Sorts of a task's partition.
+const (
+	headSort    = "head"
+	eventPrefix = "e#"
+)
+
+func (r Ref) headKey() store.Key { return store.Key{Partition: r.partition(), Sort: headSort} }
+
+func (r Ref) eventKey(n int) store.Key {
+	return store.Key{Partition: r.partition(), Sort: fmt.Sprintf("%s%06d", eventPrefix, n)}
+}
+
+// listPartition lists the tasks of an owner in the sparse index.
+func listPartition(vacant identity.ID, owner string) string {
+	return "tasks#" + vacant.String() + "#" + owner
+}
+
+// listSort sorts by the time of the status, newest first.
+func listSort(at time.Time, id string) string {
+	return fmt.Sprintf("%016x#%s", uint64(1<<63-1-at.UnixMicro()), id)
+}
+
+// format is the version of the stored forms.
+const format = 1
+
+// head is the stored state of a task, beside its events. It holds no text.
+type head struct {
+	Format   int         `json:"format"`
+	State    State       `json:"state"`
+	Began    time.Time   `json:"began"`
+	Changed  time.Time   `json:"changed"` // time of the status
+	Caller   identity.ID `json:"caller"`
+	Position uint64      `json:"position"` // of the turn's request row
+	// Lease ends when the turn's runner is taken for dead; zero: the turn waits for a
+	// worker.
+	Lease      time.Time `json:"lease,omitzero"`
+	Runner     string    `json:"runner,omitempty"`
+	Background bool      `json:"background,omitempty"` // counted among the vacant's turns
+	Events     int       `json:"events"`               // at least so many events exist
+	Context    string    `json:"context"`              // hash of the context id, for filters
+	List       string    `json:"list,omitempty"`       // owner in the index of tasks; "": not listed
+}
+
+// contextHash hides the context id, which is a caller's text.
+func contextHash(context string) string {
+	sum := sha256.Sum256([]byte(context))
+	return hex.EncodeToString(sum[:8])
+}
+
+// put returns the write of h over version v of its document.
+func (h *head) put(r Ref, v uint64, id store.WriteID) (store.Put, error) {
+	b, err := json.Marshal(h)
+	if err != nil {
+		return store.Put{}, problem.Wrap(problem.Internal, err, "task %s", r.ID)
+	}
+	p := store.Put{Key: r.headKey(), If: v, WriteID: id, Data: b, Expires: h.expires()}
+	if h.List != "" {
+		p.Index = store.Key{Partition: listPartition(r.Vacant, h.List), Sort: listSort(h.Changed, r.ID)}
+	}
+	return p, nil
+}
+
+// Times of a task's life.
+const (
+	// Kept is how long a task is kept after its end.
+	Kept = 24 * time.Hour
+	// MaxAge ends a task that has not ended.
+	MaxAge = 24 * time.Hour
+)
+
+func (h *head) expires() time.Time {
+	end := h.Began.Add(MaxAge)
+	if h.State.Terminal() {
+		end = h.Changed
+	}
+	return end.Add(Kept).UTC().Truncate(time.Second)
+}
+
+// abandoned reports whether nobody runs or will run the turn.
+func (h *head) abandoned(now time.Time) bool {
+	switch {
+	case h.State.Terminal():
+		return false
+	case now.Sub(h.Began) > MaxAge:
+		return true
+	case h.State == Submitted:
+		return now.Sub(h.Changed) > call.MaxQueued
+	}
+	return h.State == Working && now.After(h.Lease)
+}
+
+func decodeHead(r Ref, d store.Doc) (head, error) {
+	var h head
+	if err := json.Unmarshal(d.Data, &h); err != nil || h.Format != format {
+		return h, problem.Wrap(problem.Damaged, err, "task %s: expected format %d, got %d", r.ID, format, h.Format)
+	}
+	return h, nil
+}
+
+// storedEvent is an event before it is sealed. A status whose message repeats the
+// text of the artifact beside or before it is stored without that text.
+type storedEvent struct {
+	Event
+	Repeats bool `json:"repeats,omitempty"`
+}
+
+// sealEvent returns the stored form of an event: format, day of the key, box.
+func sealEvent(ctx context.Context, texts call.Texts, k store.Key, e storedEvent) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "event %s", k)
+	}
+	s, err := texts.Seal(ctx, []byte(k.String()), b.Bytes())
+	if err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be sealed now")
+	}
+	return append(binary.BigEndian.AppendUint32([]byte{format}, s.Day), s.Box...), nil
+}
+
+// openEvent is the inverse of sealEvent. The error is textkeys.ErrGone once the key of
+// the day is destroyed.
+func openEvent(ctx context.Context, texts call.Texts, d store.Doc) (e storedEvent, err error) {
+	if len(d.Data) < 5 || d.Data[0] != format {
+		return e, problem.New(problem.Damaged, "event %s does not decode", d.Key)
+	}
+	plain, err := texts.Open(ctx, []byte(d.Key.String()), textkeys.Sealed{Day: binary.BigEndian.Uint32(d.Data[1:5]), Box: d.Data[5:]})
+	switch {
+	case errors.Is(err, textkeys.ErrGone):
+		return e, err
+	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
+		return e, problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
+	case err != nil:
+		return e, problem.Wrap(problem.Damaged, err, "event %s does not open", d.Key)
+	}
+	if err := json.Unmarshal(plain, &e); err != nil {
+		return e, problem.Wrap(problem.Damaged, err, "event %s does not decode", d.Key)
+	}
+	return e, nil
+}
+
+func eventNumber(k store.Key) (int, bool) {
+	digits, ok := strings.CutPrefix(k.Sort, eventPrefix)
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil
+}
+
+// compact returns e without the text that its status message repeats.
+func compact(e Event, answer string) storedEvent {
+	s := storedEvent{Event: e}
+	status := e.Status
+	if e.Task != nil {
+		status = &e.Task.Status
+	}
+	if status == nil || status.Message == nil || len(status.Message.Parts) != 1 || !status.Message.Parts[0].plainText() || status.Message.Parts[0].Text != answer || answer == "" {
+		return s
+	}
+	m := *status.Message
+	m.Parts = nil
+	shorter := *status
+	shorter.Message = &m
+	if s.Repeats = true; e.Task != nil {
+		t := *e.Task
+		t.Status = shorter
+		s.Task = &t
+	} else {
+		s.Status = &shorter
+	}
+	return s
+}
+
+// expand is the inverse of compact, for the task as it is with the event.
+func expand(t *Task, s *storedEvent) {
+	if !s.Repeats {
+		return
+	}
+	for _, a := range t.Artifacts {
+		if a.ID == ResponseArtifact {
+			m := *t.Status.Message
+			m.Parts = a.Parts
+			t.Status.Message = &m
+		}
+	}
+	if s.Status != nil {
+		s.Status = &t.Status
+	}
+}

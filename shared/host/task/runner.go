@@ -1,0 +1,285 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// errEnded means that another writer ended the task.
+var errEnded = problem.New(problem.Canceled, "the task has ended")
+
+// Begin stores a task and runs its turn in this process. It returns once the task can
+// be followed; done is closed when the turn has ended. The error is a *Refusal if the
+// call was not accepted; for a signed message that came before it is nil, and the task
+// is that of then.
+func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err error) {
+	began := e.Now().UTC().Truncate(time.Microsecond)
+	r := e.newRunner(t.Ref, began)
+	o := e.options(&t)
+	r.join(&o)
+	o.Work = MaxWork
+	if t.Work > 0 {
+		o.Work = t.Work
+	}
+	o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
+		h := t.head(began)
+		h.State, h.Position, h.Lease, h.Runner = Working, row.Position, e.Now().Add(lease).UTC(), r.id
+		task := t.begun(began)
+		task.Status.State = Working
+		return e.newTask(context.WithoutCancel(ctx), &t, h, &task)
+	}
+	ended := make(chan struct{})
+	var a *call.Accepted
+	_, err = e.accept(ctx, &t, func(env *envelope.Envelope) (out call.Outcome, ok bool) {
+		a, out = e.Calls.Begin(ctx, t.Vacant, env, o)
+		return out, a != nil
+	})
+	if err != nil {
+		close(ended)
+		_, err = e.resent(ctx, &t, err)
+		return ended, err
+	}
+	r.task, r.next = t.begun(began), 2
+	e.run(r, func() {
+		defer close(ended)
+		e.Calls.Run(ctx, a)
+	})
+	return ended, nil
+}
+
+// run runs a turn whose lease r holds, in a goroutine that Wait waits for.
+func (e *Engine) run(r *runner, turn func()) {
+	e.running.Add(1)
+	e.hub.runners.Store(r.ref.partition(), r)
+	go func() {
+		defer e.running.Done()
+		var beside sync.WaitGroup
+		finished := make(chan struct{})
+		beside.Add(1)
+		go func() {
+			defer beside.Done()
+			r.tend(finished)
+		}()
+		turn()
+		close(finished)
+		beside.Wait()
+		e.hub.wake(r.ref.partition())
+	}()
+}
+
+// runner runs one turn: it stores the pieces of the answer, renews the lease and
+// notices the end of the task by another writer.
+type runner struct {
+	engine *Engine
+	ref    Ref
+	id     string
+	began  time.Time
+	stop   chan struct{} // closed to end the behaviour
+
+	mu      sync.Mutex
+	stopped bool
+	task    Task
+	next    int    // number of the next event
+	said    string // the text that is stored
+	heard   []byte // the text that is not
+	stored  int    // bytes of the events
+	flushed time.Time
+	broken  bool // pieces are lost: the answer replaces the artifact
+}
+
+func (e *Engine) newRunner(r Ref, began time.Time) *runner {
+	id, err := e.NewID()
+	if err != nil {
+		id = r.ID // the ids of runners only tell them apart
+	}
+	return &runner{engine: e, ref: r, id: id, began: began, stop: make(chan struct{})}
+}
+
+// join makes o report to r.
+func (r *runner) join(o *call.Options) {
+	o.Sink, o.Decided, o.Stop = r.take, r.decided, r.stop
+}
+
+// cancel ends the behaviour.
+func (r *runner) cancel() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stopped {
+		r.stopped = true
+		close(r.stop)
+	}
+}
+
+// take is the call's Sink. Pieces of text are joined, and stored by the first of
+// them, by size, or by tend.
+func (r *runner) take(p call.Progress) {
+	piece, ok := p.(call.Provisional)
+	if !ok || piece.Text == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heard = append(r.heard, piece.Text...)
+	if now := r.engine.Now(); r.flushed.IsZero() || len(r.heard) >= maxChunk || now.Sub(r.flushed) >= r.engine.Chunk {
+		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+		defer cancel()
+		_ = r.flush(ctx, false) // the answer has it too
+	}
+}
+
+// flushTime bounds how long a piece may hold up the turn: less than a call waits for
+// its Sink.
+const flushTime = 900 * time.Millisecond
+
+// flush stores what was heard as one event. r.mu is held.
+func (r *runner) flush(ctx context.Context, last bool) error {
+	if len(r.heard) == 0 || r.broken || r.next >= MaxEvents-1 || r.stored+len(r.heard) > MaxBytes {
+		return nil
+	}
+	c := &Chunk{Artifact: textArtifact(string(r.heard)), Append: r.said != "", Last: last}
+	if err := r.put(ctx, Event{Artifact: c}); err != nil {
+		// Whether it is stored is not known. The answer replaces the artifact.
+		r.broken = true
+		return err
+	}
+	r.said += string(r.heard)
+	r.heard, r.flushed = nil, r.engine.Now()
+	return nil
+}
+
+// put stores the next event. r.mu is held.
+func (r *runner) put(ctx context.Context, event Event) error {
+	e := r.engine
+	id, err := e.updater.NewWriteID()
+	if err != nil {
+		return err
+	}
+	h := head{Began: r.began}
+	w, err := e.eventPut(ctx, r.ref, r.next, storedEvent{Event: event}, h.expires(), id)
+	if err != nil {
+		return err
+	}
+	if err := e.updater.Commit(ctx, w); err != nil {
+		return err
+	}
+	r.next++
+	r.stored += len(w.Data)
+	r.task.apply(event)
+	e.hub.wake(r.ref.partition())
+	return nil
+}
+
+// decided are the writes beside the row that decides the turn: the rest of the answer
+// is stored before, the status with it.
+func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.engine
+	if d.Reply != nil {
+		if err := r.complete(ctx, d.Reply.Payload.Text()); err != nil {
+			return nil, err
+		}
+	}
+	return e.ends(ctx, r.ref, r.id, func(*head) Status { return e.ending(&r.task, d) }, r.task.answer())
+}
+
+// complete makes the stored artifact the answer's text. r.mu is held.
+func (r *runner) complete(ctx context.Context, answer string) error {
+	if r.task.answer() == answer && len(r.heard) == 0 {
+		return nil
+	}
+	if r.said+string(r.heard) == answer && !r.broken {
+		if err := r.flush(ctx, true); err == nil && len(r.heard) == 0 {
+			return nil
+		}
+	}
+	// Pieces were lost, or the agent did not stream.
+	n, err := r.engine.lastEvent(ctx, r.ref, r.next-1)
+	if err != nil {
+		return err
+	}
+	r.next, r.heard = n+1, nil
+	return r.put(ctx, Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}})
+}
+
+// tend stores pieces that came long ago, renews the lease and looks whether another
+// instance ended the task, until the turn has finished.
+func (r *runner) tend(finished <-chan struct{}) {
+	defer r.engine.hub.runners.CompareAndDelete(r.ref.partition(), r)
+	chunk, look := time.NewTicker(r.engine.Chunk), time.NewTicker(time.Second)
+	defer chunk.Stop()
+	defer look.Stop()
+	renewed := r.engine.Now()
+	for {
+		select {
+		case <-finished:
+			return
+		case <-chunk.C:
+			r.mu.Lock()
+			if r.engine.Now().Sub(r.flushed) >= r.engine.Chunk {
+				ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+				_ = r.flush(ctx, false)
+				cancel()
+			}
+			r.mu.Unlock()
+		case <-look.C:
+			renew := r.engine.Now().Sub(renewed) > lease/3
+			if r.look(renew) && renew {
+				renewed = r.engine.Now()
+			}
+		}
+	}
+}
+
+// look reads the head, renews the lease if asked to, and ends the behaviour of a task
+// that has ended. It reports whether the lease is held.
+func (r *runner) look(renew bool) bool {
+	e := r.engine
+	ctx, cancel := context.WithTimeout(context.Background(), lease/4)
+	defer cancel()
+	err := e.updater.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		h, err := e.readHead(ctx, tx, r.ref)
+		if err != nil {
+			return err
+		}
+		if h.State != Working || h.Runner != r.id {
+			return errEnded
+		}
+		if !renew {
+			return nil
+		}
+		h.Lease = e.Now().Add(lease).UTC()
+		return r.ref.putHead(tx, h)
+	})
+	if errors.Is(err, errEnded) || errors.Is(err, ErrNotFound) {
+		r.cancel()
+	}
+	return err == nil
+}
+
+// readHead reads the head of a task in a transaction.
+func (e *Engine) readHead(ctx context.Context, tx *store.Tx, r Ref) (*head, error) {
+	d, err := tx.Doc(ctx, r.headKey())
+	switch {
+	case err != nil:
+		return nil, store.Problem(err)
+	case d.Version == 0 || d.Expired(e.Now()):
+		return nil, ErrNotFound
+	}
+	h, err := decodeHead(r, d)
+	return &h, err
+}
+
+// putHead writes the head that readHead read.
+func (r Ref) putHead(tx *store.Tx, h *head) error {
+	p, err := h.put(r, 0, tx.ID)
+	tx.Put(store.Doc{Key: p.Key, Data: p.Data, Index: p.Index, Expires: p.Expires})
+	return err
+}

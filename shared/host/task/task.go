@@ -1,0 +1,342 @@
+// Package task keeps the tasks of callers: work that outlives a request, with a
+// history that can be read, followed and cancelled from any instance. It knows no
+// protocol.
+//
+// The invariants: a task is the fold of its events, which are numbered 1, 2, 3 … and
+// never change. A change of state is one commit of the task's head, its event and, at
+// the end of a turn, the row that decides the call; so task and rows never disagree
+// on an answer. A turn runs at most once: a turn whose runner died fails. Who is not
+// the owner of a task does not find it.
+//
+// A turn is one request of package call. Run writes a task once, with its answer.
+// Begin writes it before the turn runs, so that others can follow it. Start leaves the
+// turn to a worker.
+package task
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Limits of a task.
+const (
+	MaxEvents = 1000
+	MaxBytes  = 8 << 20 // of all events
+	// MaxBackground is how many turns of a vacant may wait or run in the background.
+	MaxBackground = 32
+	// MaxWork bounds a turn that runs in the background or is followed.
+	MaxWork = 14 * time.Minute
+	// MaxListed is up to which number the tasks of an owner are counted.
+	MaxListed = 1000
+	// lease is how long a runner may be silent.
+	lease = 60 * time.Second
+	// maxChunk ends a chunk early, in bytes.
+	maxChunk = 8 << 10
+)
+
+// Config holds the dependencies of an Engine.
+type Config struct {
+	Store store.Store
+	Calls *call.Host
+	Texts call.Texts
+	// Queue takes the turns of Start to a Worker; nil: Start fails.
+	Queue Queue
+	// Chunk is for how long the pieces of a streamed answer are joined to one event;
+	// 0: 500 ms.
+	Chunk time.Duration
+	// Poll is how often a follower looks for events of other instances; 0: after
+	// 250 ms, then every second.
+	Poll time.Duration
+	Log  *slog.Logger
+	Now  func() time.Time
+	Rand io.Reader // safe for concurrent use
+}
+
+// Queue carries turns to workers, at least once. Its messages are keys, without text.
+type Queue interface {
+	Send(ctx context.Context, message string) error
+}
+
+// Engine runs turns and keeps tasks. It is safe for concurrent use, and any number of
+// engines may share a store.
+type Engine struct {
+	Config
+	updater store.Updater
+	hub     hub
+	running sync.WaitGroup
+}
+
+// New returns an Engine.
+func New(c Config) *Engine {
+	c.Chunk = cmp.Or(c.Chunk, 500*time.Millisecond)
+	return &Engine{Config: c, updater: store.Updater{Store: c.Store, Rand: c.Rand}}
+}
+
+// Wait returns when no turn runs in this process any more.
+func (e *Engine) Wait() { e.running.Wait() }
+
+// NewID returns a random id of 128 bits.
+func (e *Engine) NewID() (string, error) {
+	id, err := e.updater.NewWriteID()
+	return hex.EncodeToString(id[:]), err
+}
+
+// Turn is a message to a vacant that begins a task.
+type Turn struct {
+	Ref
+	List    string // owner under which the task is listed; "": it is not
+	Message Message
+	// Envelope signs the message as the next of its pair. It is called again if
+	// another message was quicker, unless Signed.
+	Envelope func(context.Context, call.Next) (*envelope.Envelope, error)
+	// Signed marks an envelope that the caller signed: it is taken or refused as it is.
+	Signed bool
+	// Caller is who signs.
+	Caller identity.ID
+	// Work bounds the turn; 0: what the host allows.
+	Work time.Duration
+}
+
+// Refusal is a call that was not accepted.
+type Refusal struct{ call.Outcome }
+
+func (r *Refusal) Error() string { return r.Problem.Error() }
+
+// Unwrap returns the problem.
+func (r *Refusal) Unwrap() error { return r.Problem }
+
+// maxSigned bounds how often a message is signed anew because others were quicker.
+const maxSigned = 8
+
+// accept signs the turn's message and has it accepted.
+func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envelope) (call.Outcome, bool)) (call.Outcome, error) {
+	next := call.Next{Seq: 1}
+	if !t.Signed {
+		var err error
+		if next, err = e.Calls.Next(ctx, call.Pair{Caller: t.Caller, Vacant: t.Vacant}); err != nil {
+			return call.Outcome{}, err
+		}
+	}
+	for try := 1; ; try++ {
+		env, err := t.Envelope(ctx, next)
+		if err != nil {
+			return call.Outcome{}, err
+		}
+		out, ok := begin(env)
+		if ok {
+			return out, nil
+		}
+		again := !t.Signed && out.State == "" && out.Chain && try < maxSigned && isOrder(out.Problem.Kind)
+		if !again {
+			return out, &Refusal{out}
+		}
+		next = call.Next{Seq: out.ExpectedSeq, Prev: out.ChainTip, Floor: out.Floor}
+	}
+}
+
+// isOrder reports whether an envelope was refused because another one of its pair was
+// quicker, or because of the time it was signed at.
+func isOrder(k problem.Kind) bool {
+	return k == problem.Replay || k == problem.Gap || k == problem.Fork || k == problem.Floor
+}
+
+// Run runs a turn to its end and stores the task with its answer. A turn that fails
+// is a failed task. The error is a *Refusal if the call was not accepted.
+func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
+	began := e.Now().UTC().Truncate(time.Microsecond)
+	var task Task
+	o := e.options(&t)
+	o.Work = t.Work
+	o.Decided = func(ctx context.Context, d call.Decision) ([]store.Write, error) {
+		task = t.begun(began)
+		e.decide(&task, d)
+		h := t.head(began)
+		h.State, h.Changed = task.Status.State, task.Status.Time
+		return e.newTask(ctx, &t, h, &task)
+	}
+	var a *call.Accepted
+	_, err := e.accept(ctx, &t, func(env *envelope.Envelope) (out call.Outcome, ok bool) {
+		a, out = e.Calls.Begin(ctx, t.Vacant, env, o)
+		return out, a != nil
+	})
+	if err != nil {
+		return e.resent(ctx, &t, err)
+	}
+	e.running.Add(1)
+	defer e.running.Done()
+	out := e.Calls.Run(ctx, a)
+	if out.Reply == nil && out.State != call.Unanswered {
+		return Task{}, out.Problem
+	}
+	if task.Status.State == "" || task.Status.State == Completed != (out.Reply != nil) {
+		return Task{}, out.Problem // decided elsewhere
+	}
+	return task, nil
+}
+
+// resent finds the task of a signed message that came before.
+func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
+	refusal, ok := err.(*Refusal)
+	if !ok || !t.Signed || refusal.State == "" || refusal.State == call.Unknown {
+		return Task{}, err
+	}
+	found, getErr := e.Get(ctx, t.Ref)
+	if getErr != nil {
+		return Task{}, err
+	}
+	return found, nil
+}
+
+// options are those of every turn.
+func (e *Engine) options(t *Turn) call.Options {
+	return call.Options{Guest: t.Owner == GuestOwner, Reply: replyIDs(t.ID, t.Message.Context)}
+}
+
+// GuestOwner owns the tasks of callers without a key: whoever knows the id of such a
+// task has it.
+const GuestOwner = "guest"
+
+// replyIDs gives an answer the ids that it has as a message of its task, so that they
+// are signed.
+func replyIDs(task, context string) func(*envelope.Message) {
+	return func(m *envelope.Message) {
+		id := "re-" + task
+		m.MessageID, m.ContextID = &id, &context
+	}
+}
+
+// begun is the task as it is when its turn begins.
+func (t *Turn) begun(at time.Time) Task {
+	m := t.Message
+	m.Task = t.ID
+	return Task{ID: t.ID, Context: m.Context, Status: Status{State: Submitted, Time: at}, History: []Message{m}}
+}
+
+func (t *Turn) head(began time.Time) head {
+	return head{
+		Format: format, State: Submitted, Began: began, Changed: began, Caller: t.Caller,
+		Context: contextHash(t.Message.Context), List: t.List,
+	}
+}
+
+// decide changes a task by the decision of its turn.
+func (e *Engine) decide(t *Task, d call.Decision) {
+	if d.Reply != nil {
+		t.add(&Chunk{Artifact: textArtifact(d.Reply.Payload.Text())})
+	}
+	t.Status = e.ending(t, d)
+}
+
+// ending is the status at the end of a turn.
+func (e *Engine) ending(t *Task, d call.Decision) Status {
+	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
+	if d.Reply != nil {
+		s.State, s.Message = Completed, answerMessage(t, d.Reply)
+		return s
+	}
+	s.State = Failed
+	text := "the call was closed before it was answered"
+	if d.Failure != nil {
+		text = problem.Of(d.Failure).Text()
+	}
+	s.Message = t.notice(text)
+	return s
+}
+
+// notice is a message of the host in the agent's place.
+func (t *Task) notice(text string) *Message {
+	return &Message{ID: "st-" + t.ID, Context: t.Context, Task: t.ID, Role: Agent, Parts: []Part{{Kind: Text, Text: text}}}
+}
+
+// answerMessage is the signed reply as a message of a task.
+func answerMessage(t *Task, reply *envelope.Envelope) *Message {
+	m := &Message{Context: t.Context, Task: t.ID, Role: Agent, Metadata: envelope.AppendMetadata(nil, reply)}
+	if reply.Payload.MessageID != nil {
+		m.ID = *reply.Payload.MessageID
+	}
+	for _, text := range reply.Payload.Parts {
+		m.Parts = append(m.Parts, Part{Kind: Text, Text: text})
+	}
+	return m
+}
+
+// maxSnapshot is the size of texts up to which a task that begins with its answer is
+// one event.
+const maxSnapshot = 128 << 10
+
+// newTask returns the writes of a task that does not exist yet: its head, and it as
+// one event, or as three if its texts are long.
+func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]store.Write, error) {
+	events := []storedEvent{compact(Event{Task: task}, task.answer())}
+	if task.size() > maxSnapshot && task.Status.State.Terminal() {
+		first := t.begun(h.Began)
+		events = []storedEvent{{Event: Event{Task: &first}}}
+		for i := range task.Artifacts {
+			events = append(events, storedEvent{Event: Event{Artifact: &Chunk{Artifact: task.Artifacts[i], Last: true}}})
+		}
+		events = append(events, compact(Event{Status: &task.Status}, task.answer()))
+	}
+	h.Events = len(events)
+	id, err := e.updater.NewWriteID()
+	if err != nil {
+		return nil, err
+	}
+	put, err := h.put(t.Ref, 0, id)
+	if err != nil {
+		return nil, err
+	}
+	writes := []store.Write{put}
+	for i, event := range events {
+		w, err := e.eventPut(ctx, t.Ref, i+1, event, h.expires(), id)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, w)
+	}
+	return writes, nil
+}
+
+// eventPut is the write of event n, which must not exist.
+func (e *Engine) eventPut(ctx context.Context, r Ref, n int, event storedEvent, expires time.Time, id store.WriteID) (store.Put, error) {
+	k := r.eventKey(n)
+	data, err := sealEvent(ctx, e.Texts, k, event)
+	return store.Put{Key: k, WriteID: id, Data: data, Expires: expires}, err
+}
+
+// answer is the text of the response artifact, if it is one text.
+func (t *Task) answer() string {
+	for _, a := range t.Artifacts {
+		if a.ID == ResponseArtifact && len(a.Parts) == 1 {
+			return a.Parts[0].Text
+		}
+	}
+	return ""
+}
+
+func (t *Task) size() (n int) {
+	for _, a := range t.Artifacts {
+		n += partsSize(a.Parts)
+	}
+	for _, m := range t.History {
+		n += partsSize(m.Parts) + len(m.Metadata)
+	}
+	return n
+}
+
+func partsSize(parts []Part) (n int) {
+	for _, p := range parts {
+		n += len(p.Text) + len(p.Raw)*4/3 + len(p.Data) + len(p.Metadata)
+	}
+	return n
+}
