@@ -15,8 +15,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Patience is for how long a message that its handler refuses is tried again.
-const Patience = time.Minute
+// Patience is for how long a message that its handler refuses is tried again: longer
+// than the lease of a worker that died.
+const Patience = 2 * time.Minute
 
 // again is the time between two tries.
 const again = 500 * time.Millisecond

@@ -1,0 +1,560 @@
+package task_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// clock is shared by the instances of a world.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
+func (c *clock) Truncated() time.Time    { return c.now().UTC().Truncate(time.Microsecond) }
+func keyOf(t testing.TB) *identity.Key   { t.Helper(); return must(identity.NewKey(rand.Reader)) }
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// queue hands messages to the test.
+type queue struct{ sent chan string }
+
+func (q queue) Send(_ context.Context, message string) error { q.sent <- message; return nil }
+
+// world is two instances of a host over one store.
+type world struct {
+	t      *testing.T
+	clock  *clock
+	store  *faulty
+	a, b   *task.Engine
+	queue  queue
+	vacant *identity.Key
+	ran    atomic.Int64
+}
+
+// faulty fails commits while fail says so.
+type faulty struct {
+	store.Store
+	mu   sync.Mutex
+	fail func([]store.Write) error
+}
+
+func (f *faulty) Commit(ctx context.Context, writes ...store.Write) error {
+	f.mu.Lock()
+	fail := f.fail
+	f.mu.Unlock()
+	if fail != nil {
+		if err := fail(writes); err != nil {
+			return err
+		}
+	}
+	return f.Store.Commit(ctx, writes...)
+}
+
+func (f *faulty) set(fail func([]store.Write) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail = fail
+}
+
+// agent is a substrate that says pieces; pieces that are functions are waited for.
+type agent func(ctx context.Context, say func(string) bool) error
+
+func (a agent) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		if err := a(ctx, func(s string) bool { return yield(substrate.Text(s), nil) }); err != nil {
+			yield(nil, err)
+			return
+		}
+		yield(substrate.Stop, nil)
+	}
+}
+
+func says(pieces ...string) agent {
+	return func(_ context.Context, say func(string) bool) error {
+		for _, p := range pieces {
+			say(p)
+		}
+		return nil
+	}
+}
+
+func newWorld(t *testing.T, of substrate.Substrate) *world {
+	t.Helper()
+	w := &world{t: t, clock: &clock{}, store: &faulty{Store: memory.New()}, queue: queue{make(chan string, 100)}, vacant: keyOf(t)}
+	vault := must(local.FromHex(strings.Repeat("5a", 32), rand.Reader))
+	behave := substrate.Behaviour(of)
+	counted := func(ctx context.Context, h *call.Host, e envelope.Envelope) (envelope.Message, error) {
+		w.ran.Add(1)
+		return behave(ctx, h, e)
+	}
+	engine := func() *task.Engine {
+		texts := textkeys.New(w.store, vault, w.clock.now, rand.Reader, 0)
+		calls := call.New(call.Config{
+			Store: w.store, Texts: texts, Now: w.clock.now, Rand: rand.Reader,
+			Directory: call.Single{ID: w.vacant.ID(), State: lifecycle.Active, Behaviour: counted, Signer: w.vacant},
+		})
+		e := task.New(task.Config{Store: w.store, Calls: calls, Texts: texts, Queue: w.queue, Chunk: time.Millisecond, Poll: 5 * time.Millisecond,
+			Log: slog.New(slog.DiscardHandler), Now: w.clock.now, Rand: rand.Reader})
+		t.Cleanup(e.Wait)
+		return e
+	}
+	w.a, w.b = engine(), engine()
+	return w
+}
+
+// turn is a message of a new guest.
+func (w *world) turn(text string) task.Turn {
+	caller := keyOf(w.t)
+	id := must(w.a.NewID())
+	t := task.Turn{
+		Ref: task.Ref{Vacant: w.vacant.ID(), Owner: task.GuestOwner, ID: id}, List: "list", Caller: caller.ID(),
+		Message: task.Message{ID: "m1", Context: "c1", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}},
+	}
+	t.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
+		e := &envelope.Envelope{From: caller.ID(), To: w.vacant.ID(), Seq: next.Seq, Prev: next.Prev, Time: w.clock.Truncated(),
+			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &t.Message.ID, ContextID: &t.Message.Context}}
+		_, err := e.Sign(ctx, caller)
+		return e, err
+	}
+	return t
+}
+
+func (w *world) get(e *task.Engine, r task.Ref) task.Task {
+	w.t.Helper()
+	got, err := e.Get(w.t.Context(), r)
+	if err != nil {
+		w.t.Fatalf("Get() = %v", err)
+	}
+	return got
+}
+
+// summary is a task in one line.
+func summary(t task.Task) string {
+	s := string(t.Status.State)
+	for _, a := range t.Artifacts {
+		s += fmt.Sprintf(" %s=%q", a.ID, textOf(a.Parts))
+	}
+	if t.Status.Message != nil {
+		s += fmt.Sprintf(" says %q", textOf(t.Status.Message.Parts))
+	}
+	return s
+}
+
+func textOf(parts []task.Part) (s string) {
+	for _, p := range parts {
+		s += p.Text
+	}
+	return s
+}
+
+func TestRunStoresTheTaskWithItsAnswer(t *testing.T) {
+	w := newWorld(t, says("hello ", "you"))
+	turn := w.turn("hi")
+	var commits []int
+	w.store.set(func(writes []store.Write) error { commits = append(commits, len(writes)); return nil })
+	ran, err := w.a.Run(t.Context(), turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `completed response="hello you" says "hello you"`; summary(ran) != want {
+		t.Errorf("Run() = %s, want %s", summary(ran), want)
+	}
+	// The key of the day, the request, and the answer with the task.
+	if diff := cmp.Diff([]int{1, 1, 3}, commits); diff != "" {
+		t.Errorf("writes of each commit (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(ran, w.get(w.b, turn.Ref)); diff != "" {
+		t.Errorf("another instance reads (-want +got):\n%s", diff)
+	}
+	if len(ran.History) != 1 || ran.History[0].Task != turn.ID || ran.Status.Message.Metadata == nil {
+		t.Errorf("the task is %+v", ran)
+	}
+}
+
+func TestAnswersOfAnySizeAreStored(t *testing.T) {
+	for _, size := range []int{0, 1, 100 << 10, substrate.MaxText} {
+		answer := strings.Repeat("x", size)
+		w := newWorld(t, says(answer))
+		for name, run := range map[string]func(task.Turn) error{
+			"run":   func(turn task.Turn) error { _, err := w.a.Run(t.Context(), turn); return err },
+			"begin": func(turn task.Turn) error { done, err := w.a.Begin(t.Context(), turn); <-done; return err },
+		} {
+			turn := w.turn(strings.Repeat("y", 200<<10))
+			if err := run(turn); err != nil {
+				t.Fatalf("%s of %d bytes: %v", name, size, err)
+			}
+			got := w.get(w.b, turn.Ref)
+			if got.Status.State != task.Completed || textOf(got.Status.Message.Parts) != answer || size > 0 && textOf(got.Artifacts[0].Parts) != answer {
+				t.Errorf("%s of %d bytes: %s says %d bytes", name, size, got.Status.State, len(textOf(got.Status.Message.Parts)))
+			}
+		}
+	}
+}
+
+func TestAFailingTurnIsAFailedTask(t *testing.T) {
+	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error {
+		say("half")
+		return problem.New(problem.SubstrateBusy, "inner secret")
+	}))
+	turn := w.turn("hi")
+	ran, err := w.a.Run(t.Context(), turn)
+	if want := `failed says "the vacant failed to answer: its agent has too much to do"`; err != nil || summary(ran) != want {
+		t.Errorf("Run() = %s, %v, want %s", summary(ran), err, want)
+	}
+	if diff := cmp.Diff(ran, w.get(w.b, turn.Ref)); diff != "" {
+		t.Errorf("another instance reads (-want +got):\n%s", diff)
+	}
+	turn = w.turn("hi")
+	done, err := w.a.Begin(t.Context(), turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if want := `failed response="half" says "the vacant failed to answer: its agent has too much to do"`; summary(w.get(w.b, turn.Ref)) != want {
+		t.Errorf("Begin() = %s, want %s", summary(w.get(w.b, turn.Ref)), want)
+	}
+}
+
+func TestFollowersOnAnyInstanceSeeTheSameEvents(t *testing.T) {
+	step := make(chan string)
+	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error {
+		for s := range step {
+			say(s)
+		}
+		return nil
+	}))
+	turn := w.turn("hi")
+	done, err := w.a.Begin(t.Context(), turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	seen := map[*task.Engine][]string{}
+	var followers sync.WaitGroup
+	for _, e := range []*task.Engine{w.a, w.b} {
+		followers.Go(func() {
+			if err := e.Follow(t.Context(), turn.Ref, 0, func(n task.Numbered) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				what := ""
+				switch {
+				case n.Task != nil:
+					what = "task " + string(n.Task.Status.State)
+				case n.Status != nil:
+					what = string(n.Status.State) + " " + textOf(n.Status.Message.Parts)
+				default:
+					what = fmt.Sprintf("%q %v %v", textOf(n.Artifact.Artifact.Parts), n.Artifact.Append, n.Artifact.Last)
+				}
+				seen[e] = append(seen[e], fmt.Sprintf("%d %s", n.N, what))
+				return true
+			}); err != nil {
+				t.Errorf("Follow() = %v", err)
+			}
+		})
+	}
+	for i := range 3 {
+		step <- fmt.Sprintf("piece %d. ", i)
+		time.Sleep(20 * time.Millisecond)
+	}
+	close(step)
+	<-done
+	followers.Wait()
+	want := []string{"1 task working", `2 "piece 0. " false false`, `3 "piece 1. " true false`, `4 "piece 2. " true false`, "5 completed piece 0. piece 1. piece 2. "}
+	for e, got := range seen {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("instance b %v saw (-want +got):\n%s", e == w.b, diff)
+		}
+	}
+	var late []int
+	if err := w.b.Follow(t.Context(), turn.Ref, 3, func(n task.Numbered) bool { late = append(late, n.N); return true }); err != nil || fmt.Sprint(late) != "[4 5]" {
+		t.Errorf("a follower after 3 saw %v, %v", late, err)
+	}
+}
+
+func TestAnAnswerReplacesPiecesThatWereLost(t *testing.T) {
+	w := newWorld(t, nil)
+	first := true
+	w = newWorld(t, agent(func(_ context.Context, say func(string) bool) error {
+		say("one ")
+		w.store.set(func(writes []store.Write) error {
+			if p, ok := writes[0].(store.Put); ok && len(writes) == 1 && strings.HasPrefix(p.Key.Sort, "e#") && first {
+				return store.NotApplied(errors.New("down"))
+			}
+			return nil
+		})
+		time.Sleep(2 * time.Millisecond)
+		say("two ")
+		first = false
+		say("three")
+		return nil
+	}))
+	turn := w.turn("hi")
+	done, err := w.a.Begin(t.Context(), turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if got, want := summary(w.get(w.b, turn.Ref)), `completed response="one two three" says "one two three"`; got != want {
+		t.Errorf("the task is %s, want %s", got, want)
+	}
+}
+
+func TestCancelStopsTheTurnOnAnotherInstance(t *testing.T) {
+	started, stopped := make(chan bool), make(chan time.Time, 1)
+	w := newWorld(t, agent(func(ctx context.Context, say func(string) bool) error {
+		say("working on it")
+		started <- true
+		<-ctx.Done()
+		stopped <- time.Now()
+		say("too late")
+		return nil
+	}))
+	for name, canceller := range map[string]*task.Engine{"the same": w.a, "another": w.b} {
+		turn := w.turn("hi")
+		done, err := w.a.Begin(t.Context(), turn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-started
+		began := time.Now()
+		got, err := canceller.Cancel(t.Context(), turn.Ref)
+		if want := `canceled response="working on it" says "canceled by the caller"`; err != nil || summary(got) != want {
+			t.Errorf("%s: Cancel() = %s, %v, want %s", name, summary(got), err, want)
+		}
+		if took := (<-stopped).Sub(began); took > 2*time.Second {
+			t.Errorf("%s: the substrate stopped after %v", name, took)
+		}
+		<-done
+		if diff := cmp.Diff(got, w.get(w.b, turn.Ref)); diff != "" {
+			t.Errorf("%s: afterwards (-want +got):\n%s", name, diff)
+		}
+		if _, err := canceller.Cancel(t.Context(), turn.Ref); !errors.Is(err, task.ErrNotCancelable) {
+			t.Errorf("%s: a second Cancel() = %v", name, err)
+		}
+	}
+}
+
+func TestATurnWhoseRunnerDiedFailsOnce(t *testing.T) {
+	block := make(chan bool)
+	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error { say("half"); <-block; say(" more"); return nil }))
+	turn := w.turn("hi")
+	done, err := w.a.Begin(t.Context(), turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	// The runner's instance is frozen: it neither renews nor stores.
+	frozen := true
+	w.store.set(func(writes []store.Write) error {
+		if p, ok := writes[0].(store.Put); ok && len(writes) == 1 && p.Key.Sort == "head" && frozen {
+			return store.NotApplied(errors.New("frozen"))
+		}
+		return nil
+	})
+	if got := w.get(w.b, turn.Ref); got.Status.State != task.Working {
+		t.Fatalf("the task is %s", summary(got))
+	}
+	w.clock.advance(90 * time.Second)
+	want := `failed response="half" says "the turn was interrupted; send the message again"`
+	if got := w.get(w.b, turn.Ref); summary(got) != want {
+		t.Fatalf("the task is %s, want %s", summary(got), want)
+	}
+	close(block)
+	<-done
+	if got := w.get(w.b, turn.Ref); summary(got) != want || w.ran.Load() != 1 {
+		t.Errorf("later the task is %s after %d turns", summary(got), w.ran.Load())
+	}
+}
+
+func TestAWorkerRunsWhatWasStarted(t *testing.T) {
+	w := newWorld(t, says("done"))
+	turn := w.turn("hi")
+	started, err := w.a.Start(t.Context(), turn)
+	if err != nil || started.Status.State != task.Submitted || w.ran.Load() != 0 {
+		t.Fatalf("Start() = %s, %v, %d turns ran", summary(started), err, w.ran.Load())
+	}
+	message := <-w.queue.sent
+	for range 3 { // a queue delivers at least once
+		if err := w.b.Work(t.Context(), message); err != nil {
+			t.Fatalf("Work() = %v", err)
+		}
+	}
+	if got, want := summary(w.get(w.a, turn.Ref)), `completed response="done" says "done"`; got != want || w.ran.Load() != 1 {
+		t.Errorf("the task is %s after %d turns, want %s", got, w.ran.Load(), want)
+	}
+}
+
+func TestAVacantHasABoundedNumberOfTurnsInTheBackground(t *testing.T) {
+	w := newWorld(t, says("done"))
+	for i := range task.MaxBackground {
+		if _, err := w.a.Start(t.Context(), w.turn("hi")); err != nil {
+			t.Fatalf("Start() %d = %v", i, err)
+		}
+	}
+	last := w.turn("one too many")
+	if _, err := w.a.Start(t.Context(), last); !problem.Is(err, problem.TooMany) {
+		t.Fatalf("Start() = %v, want too many", err)
+	}
+	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.a.Start(t.Context(), w.turn("room again")); err != nil {
+		t.Fatalf("after one ended, Start() = %v", err)
+	}
+	// The message of the refused one names no task.
+	for range task.MaxBackground {
+		message := <-w.queue.sent
+		if err := w.b.Work(t.Context(), message); strings.Contains(message, last.ID) != errors.Is(err, task.ErrAgain) {
+			t.Errorf("Work(%s) = %v", message, err)
+		}
+	}
+}
+
+func TestACanceledTaskDoesNotRun(t *testing.T) {
+	w := newWorld(t, says("done"))
+	turn := w.turn("hi")
+	if _, err := w.a.Start(t.Context(), turn); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.b.Cancel(t.Context(), turn.Ref); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil || w.ran.Load() != 0 {
+		t.Errorf("Work() = %v, %d turns ran", err, w.ran.Load())
+	}
+}
+
+func TestListIsNewestFirstAndFiltered(t *testing.T) {
+	w := newWorld(t, says("done"))
+	var ids []string
+	for i := range 5 {
+		turn := w.turn("hi")
+		turn.Message.Context = fmt.Sprintf("c%d", i%2)
+		if i == 4 {
+			turn.List = "other"
+		}
+		w.clock.advance(time.Second)
+		if _, err := w.a.Run(t.Context(), turn); err != nil {
+			t.Fatal(err)
+		}
+		ids = append([]string{turn.ID}, ids...)
+	}
+	ids = ids[1:]
+	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: task.GuestOwner}, List: "list", Size: 3}
+	page, err := w.b.List(t.Context(), q)
+	if err != nil || page.Total != 4 || len(page.Tasks) != 3 || page.Next == "" {
+		t.Fatalf("List() = %d of %d, next %q, %v", len(page.Tasks), page.Total, page.Next, err)
+	}
+	q.Token = page.Next
+	rest, err := w.b.List(t.Context(), q)
+	if err != nil || rest.Total != 4 || len(rest.Tasks) != 1 || rest.Next != "" {
+		t.Fatalf("List(next) = %d of %d, next %q, %v", len(rest.Tasks), rest.Total, rest.Next, err)
+	}
+	var got []string
+	for _, one := range append(page.Tasks, rest.Tasks...) {
+		got = append(got, one.ID)
+	}
+	if diff := cmp.Diff(ids, got); diff != "" {
+		t.Errorf("listed (-want +got):\n%s", diff)
+	}
+	for what, q := range map[string]task.ListRequest{
+		"a context": {Context: "c1"}, "a state": {State: task.Failed}, "a time": {Since: w.clock.now().Add(-2500 * time.Millisecond)},
+	} {
+		q.Ref, q.List, q.Size = task.Ref{Vacant: w.vacant.ID(), Owner: task.GuestOwner}, "list", 10
+		page, err := w.b.List(t.Context(), q)
+		if want := map[string]int{"a context": 2, "a state": 0, "a time": 2}[what]; err != nil || page.Total != want {
+			t.Errorf("with %s: %d, %v, want %d", what, page.Total, err, want)
+		}
+	}
+	q.Token = "!"
+	if _, err := w.b.List(t.Context(), q); !problem.Is(err, problem.Malformed) && !problem.Is(err, problem.Usage) {
+		t.Errorf("List(wrong token) = %v", err)
+	}
+}
+
+func TestATaskIsGoneADayAfterItsEnd(t *testing.T) {
+	w := newWorld(t, says("done"))
+	turn := w.turn("hi")
+	if _, err := w.a.Run(t.Context(), turn); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(task.Kept - time.Minute)
+	w.get(w.b, turn.Ref)
+	w.clock.advance(2 * time.Minute)
+	if _, err := w.b.Get(t.Context(), turn.Ref); !errors.Is(err, task.ErrNotFound) {
+		t.Errorf("Get() = %v", err)
+	}
+	page, err := w.b.List(t.Context(), task.ListRequest{Ref: turn.Ref, List: "list", Size: 10})
+	if err != nil || page.Total != 0 {
+		t.Errorf("List() = %d, %v", page.Total, err)
+	}
+}
+
+func TestStrangersDoNotFindATask(t *testing.T) {
+	w := newWorld(t, says("done"))
+	turn := w.turn("hi")
+	if _, err := w.a.Run(t.Context(), turn); err != nil {
+		t.Fatal(err)
+	}
+	stranger := turn.Ref
+	stranger.Owner = "0123"
+	for name, try := range map[string]func() error{
+		"get":    func() error { _, err := w.a.Get(t.Context(), stranger); return err },
+		"cancel": func() error { _, err := w.a.Cancel(t.Context(), stranger); return err },
+		"follow": func() error { return w.a.Follow(t.Context(), stranger, 0, func(task.Numbered) bool { return true }) },
+	} {
+		if err := try(); !errors.Is(err, task.ErrNotFound) {
+			t.Errorf("%s = %v", name, err)
+		}
+	}
+}
+
+func TestMessagesOfOneCallerAtOnceAllRun(t *testing.T) {
+	w := newWorld(t, says("done"))
+	first := w.turn("hi")
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			turn := first
+			turn.ID = must(w.a.NewID())
+			engine := w.a
+			if i%2 == 0 {
+				engine = w.b
+			}
+			if _, err := engine.Run(t.Context(), turn); err != nil {
+				t.Errorf("Run() = %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if w.ran.Load() != 4 {
+		t.Errorf("%d turns ran, want 4", w.ran.Load())
+	}
+}
