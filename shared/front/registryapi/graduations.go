@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -43,7 +44,7 @@ type GraduationsConfig struct {
 // A child begins at most 32 attempts in 24 hours, and all children of a parent
 // together 96. Further attempts get 429 too_many, and nothing is stored.
 func Graduations(c GraduationsConfig) http.Handler {
-	d := &gateAPI{c, caller{url: c.URL, routed: c.TrustedHost, revoked: c.Revoked, now: c.Now}}
+	d := &gateAPI{c, caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Revoked, Now: c.Now}}
 	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(map[string]httpapi.Methods{
 		"/v1/graduations":      {http.MethodPost: d.submit},
 		"/v1/graduations/{id}": {http.MethodGet: d.status},
@@ -52,7 +53,7 @@ func Graduations(c GraduationsConfig) http.Handler {
 
 type gateAPI struct {
 	GraduationsConfig
-	caller caller
+	caller caller.Verifier
 }
 
 // submit begins an attempt or joins an existing one. 200 means that the child
@@ -113,7 +114,7 @@ func (d *gateAPI) status(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	none := problem.New(problem.NotFound, "graduation %s is not known", id)
-	who, err := d.caller.of(r)
+	who, err := d.caller.Of(r, nil)
 	if err != nil {
 		return err
 	}

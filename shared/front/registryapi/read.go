@@ -25,7 +25,7 @@ func (d *api) card(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	who, err := d.caller.of(r)
+	who, err := d.caller.Of(r, nil)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	after := q.number("from_seq", 0, 0, maxNumber)
 	limit := q.number("limit", defaultEvents, 1, maxEvents)
-	who, err := d.caller.of(r)
+	who, err := d.caller.Of(r, nil)
 	if q.err != nil || err != nil {
 		return first(q.err, err)
 	}
@@ -67,7 +67,7 @@ func (d *api) event(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return &problem.Error{Kind: problem.Schema, Field: "seq", Want: "a number", Got: clip(r.PathValue("seq"))}
 	}
-	who, err := d.caller.of(r)
+	who, err := d.caller.Of(r, nil)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	depth := q.number("depth", defaultDepth, 1, maxDepth)
 	direction := q.word("direction", string(registry.Descendants), string(registry.Descendants), string(registry.Ancestors))
-	who, err := d.caller.of(r)
+	who, err := d.caller.Of(r, nil)
 	if q.err != nil || err != nil {
 		return first(q.err, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -52,7 +53,7 @@ type Config struct {
 //
 // and the routes of the transparency log. Refusals are {"detail", "code"}.
 func Registry(c Config) http.Handler {
-	d := &api{Config: c, caller: caller{url: c.URL, routed: c.TrustedHost, revoked: c.Registry.IsRevoked, now: c.Now}}
+	d := &api{Config: c, caller: caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Registry.IsRevoked, Now: c.Now}}
 	routes := map[string]httpapi.Methods{
 		"/v1/halo":                 {http.MethodPost: d.publish},
 		"/v1/revoke_halo":          {http.MethodPost: d.revoke},
@@ -72,5 +73,5 @@ func Registry(c Config) http.Handler {
 
 type api struct {
 	Config
-	caller caller
+	caller caller.Verifier
 }

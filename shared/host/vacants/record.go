@@ -49,6 +49,8 @@ type Record struct {
 	Outbound composite.Outbound
 	// Kin reports whether the vacant has a parent, or ever had children.
 	Kin bool
+	// Plain is what callers without a key may do.
+	Plain Plain
 	// Deleted is when the vacant was deleted; zero if it is not. The record of
 	// a deleted vacant is a tombstone: id, name, kin, times and the state
 	// ARCHIVED.
@@ -81,6 +83,37 @@ const format = 1
 // program do not know.
 const agentFormat = 2
 
+// plainFormat is that of records with a Plain, with or without an Agent.
+const plainFormat = 3
+
+// Plain is what callers without a key may do. The zero Plain is PlainOpen.
+type Plain string
+
+// The values of Plain.
+const (
+	PlainOpen   Plain = ""       // each is a guest; it finds its tasks by their ids
+	PlainOff    Plain = "off"    // nothing
+	PlainShared Plain = "shared" // all are one guest, for tests
+)
+
+// ParsePlain parses open, off or shared.
+func ParsePlain(s string) (Plain, error) {
+	switch p := Plain(s); p {
+	case "open":
+		return PlainOpen, nil
+	case PlainOff, PlainShared:
+		return p, nil
+	}
+	return "", problem.Invalid("plain", "open, off or shared", clip(s))
+}
+
+func (p Plain) String() string {
+	if p == PlainOpen {
+		return "open"
+	}
+	return string(p)
+}
+
 // stored is the stored form of a record.
 type stored struct {
 	Format     int             `json:"format"`
@@ -103,6 +136,7 @@ type stored struct {
 	Reach    composite.Reachability `json:"reach,omitempty"`
 	Outbound composite.Outbound     `json:"outbound,omitempty"`
 	Kin      bool                   `json:"kin,omitempty"`
+	Plain    Plain                  `json:"plain,omitempty"`
 }
 
 // encode returns the stored form of r. For a deleted vacant that is only the
@@ -115,7 +149,11 @@ func (r *Record) encode() ([]byte, error) {
 	}
 	if !r.IsDeleted() {
 		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed, s.Floor = r.Capability, r.Substrate, r.Agent, r.Card, r.seed, r.Floor
-		if s.Agent > 0 {
+		s.Plain = r.Plain
+		switch {
+		case s.Plain != PlainOpen:
+			s.Format = plainFormat
+		case s.Agent > 0:
 			s.Format = agentFormat
 		}
 	}
@@ -133,11 +171,14 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 	if err := json.Unmarshal(d.Data, &s); err != nil {
 		return Record{}, problem.Wrap(problem.Damaged, err, "record of vacant %s is not readable", id.Short())
 	}
-	if s.Format != agentFormat || s.Agent < 1 {
+	switch {
+	case s.Format == plainFormat && (s.Plain == PlainOff || s.Plain == PlainShared) && s.Agent >= 0:
+	case s.Format == agentFormat && s.Agent > 0 && s.Plain == PlainOpen:
+	default:
 		if err := checkFormat("record of vacant "+id.Short(), s.Format); err != nil {
 			return Record{}, err
 		}
-		s.Agent = 0
+		s.Agent, s.Plain = 0, PlainOpen
 	}
 	state, err := lifecycle.ParseState(string(s.State))
 	if err != nil {
@@ -152,7 +193,7 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 	return Record{
 		ID: s.ID, Name: s.Name, State: state, Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted,
-		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin,
+		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain,
 		seed: s.Seed, version: d.Version, listed: d.Index != store.Key{},
 	}, nil
 }

@@ -1,5 +1,5 @@
 // Package readproof authenticates readers: a header in which a vacant signs one
-// GET request, so that pages for it or its parent are shown to nobody else. The
+// request, so that what is for it or its parent is shown to nobody else. The
 // reference uses a query parameter instead, which anybody can forge.
 //
 // Invariants: a proof is valid for one method, one target with its query, one
@@ -28,11 +28,15 @@ const Skew = 300 * time.Second
 // domain separates these signed bytes from all others of a vacant.
 const domain = "vacancy:read:v1"
 
+// bodyDomain is the domain of requests with a body, whose hash follows the time.
+const bodyDomain = "vacancy:request:v1"
+
 // Request is the request that a proof is for.
 type Request struct {
 	Authority string // host[:port] of the requested URL, in any case
 	Method    string
 	Target    string // path and query as sent
+	Body      []byte // nil or empty: none
 }
 
 // Proof is a parsed header.
@@ -111,7 +115,10 @@ func (r Request) plain() bool {
 }
 
 func (r Request) signed(at time.Time) []byte {
-	return []byte(strings.Join([]string{
-		domain, strings.ToLower(r.Authority), r.Method, r.Target, strconv.FormatInt(at.Unix(), 10),
-	}, "\x1f"))
+	parts := []string{domain, strings.ToLower(r.Authority), r.Method, r.Target, strconv.FormatInt(at.Unix(), 10)}
+	if len(r.Body) > 0 {
+		parts[0] = bodyDomain
+		parts = append(parts, identity.Sum(r.Body).String())
+	}
+	return []byte(strings.Join(parts, "\x1f"))
 }

@@ -132,3 +132,22 @@ func FuzzParse(f *testing.F) {
 		_ = p.Verify(req, now)
 	})
 }
+
+func TestAProofCoversTheBody(t *testing.T) {
+	with := req
+	with.Method, with.Body = "POST", []byte(`{"a":1}`)
+	p, err := Parse(sign(t, with))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Verify(with, now); err != nil {
+		t.Errorf("Verify() = %v", err)
+	}
+	for _, body := range []string{"", `{"a":2}`} {
+		other := with
+		other.Body = []byte(body)
+		if p.Verify(other, now) == nil {
+			t.Errorf("a proof for one body is valid for %q", body)
+		}
+	}
+}

@@ -1,0 +1,414 @@
+package a2awire
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// SendRequest asks for a message to be answered.
+type SendRequest struct {
+	Message task.Message
+	// HistoryLength is how many messages of the history the answer is to have; nil:
+	// the server decides.
+	HistoryLength *int
+	// Immediately asks for the task as soon as it exists.
+	Immediately bool
+	// Push reports that the request asks for notifications.
+	Push bool
+	// OutputModes are the media types that the client accepts; none: any.
+	OutputModes []string
+}
+
+// TaskRequest names a task.
+type TaskRequest struct {
+	ID            string
+	HistoryLength *int
+}
+
+// ListRequest selects tasks.
+type ListRequest struct {
+	Context       string
+	State         task.State
+	Size          int // DefaultPage if the client names none
+	Token         string
+	HistoryLength *int
+	Since         time.Time
+	Artifacts     bool
+}
+
+// Page sizes of ListRequest.
+const (
+	DefaultPage = 50
+	MaxPage     = 100
+)
+
+// fields are the members that a reader knows, in camelCase.
+type fields map[string]func() error
+
+// reader reads one document.
+type reader struct {
+	*canon.Decoder
+	d Dialect
+}
+
+func newReader(d Dialect, params []byte) *reader {
+	return &reader{canon.NewDecoder(params, canon.DefaultLimits()), d}
+}
+
+// object reads an object, member by member. null counts as absent.
+func (r *reader) object(known fields) error {
+	seen := make(map[string]bool, len(known))
+	return r.Object(func(key string) error {
+		name := camel(key)
+		read, ok := known[name]
+		if !ok {
+			return r.Skip()
+		}
+		if seen[name] {
+			return problem.Invalid(name, "one spelling of the member", "both")
+		}
+		seen[name] = true
+		if r.Kind() == canon.Null {
+			return r.Null()
+		}
+		return read()
+	})
+}
+
+// camel returns the camelCase spelling of a member's name.
+func camel(key string) string {
+	if !strings.Contains(key, "_") {
+		return key
+	}
+	var b strings.Builder
+	up := false
+	for _, c := range key {
+		switch {
+		case c == '_':
+			up = true
+			continue
+		case up:
+			c = unicode.ToUpper(c)
+		}
+		up = false
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+func (r *reader) text(into *string) func() error {
+	return func() (err error) {
+		*into, err = r.String()
+		return err
+	}
+}
+
+// id reads an identifier of bounded length.
+func (r *reader) id(field string, into *string) func() error {
+	return func() (err error) {
+		if *into, err = r.String(); err == nil && len(*into) > envelope.MaxIDBytes {
+			err = problem.Invalid(field, fmt.Sprintf("at most %d bytes", envelope.MaxIDBytes), fmt.Sprint(len(*into)))
+		}
+		return err
+	}
+}
+
+func (r *reader) flag(into *bool) func() error {
+	return func() (err error) {
+		*into, err = r.Bool()
+		return err
+	}
+}
+
+// length reads a historyLength.
+func (r *reader) length(into **int) func() error {
+	return func() error {
+		n, err := r.Int64()
+		switch {
+		case err != nil:
+			return err
+		case n < 0:
+			return problem.Invalid("historyLength", "at least 0", fmt.Sprint(n))
+		}
+		most := int(min(n, 1<<30))
+		*into = &most
+		return nil
+	}
+}
+
+// raw keeps an object as it came.
+func (r *reader) raw(field string, into *[]byte) func() error {
+	return func() (err error) {
+		if r.Kind() != canon.Object {
+			return r.Mismatch("an object for " + field)
+		}
+		*into, err = r.Raw()
+		return err
+	}
+}
+
+func (r *reader) texts(field string, into *[]string) func() error {
+	return func() error {
+		return r.Array(func(i int) error {
+			if i == envelope.MaxParts {
+				return problem.Invalid(field, fmt.Sprintf("at most %d", envelope.MaxParts), "more")
+			}
+			s, err := r.String()
+			*into = append(*into, s)
+			return err
+		})
+	}
+}
+
+// DecodeSend reads the parameters of Send and Stream.
+func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
+	r := newReader(d, params)
+	there, blocking := false, true
+	config := fields{
+		"historyLength": r.length(&q.HistoryLength), "acceptedOutputModes": r.texts("acceptedOutputModes", &q.OutputModes),
+		"taskPushNotificationConfig": func() error { q.Push = true; return r.Skip() },
+	}
+	if d == V03 {
+		config["blocking"] = r.flag(&blocking)
+		config["pushNotificationConfig"] = config["taskPushNotificationConfig"]
+		delete(config, "taskPushNotificationConfig")
+	} else {
+		config["returnImmediately"] = r.flag(&q.Immediately)
+	}
+	err = r.whole(fields{
+		"message": func() (err error) {
+			there = true
+			q.Message, err = r.message()
+			return err
+		},
+		"configuration": func() error { return r.object(config) },
+		"metadata":      r.raw("metadata", new([]byte)),
+	})
+	if err == nil && !there {
+		err = problem.Invalid("message", "a message", "none")
+	}
+	if d == V03 {
+		q.Immediately = !blocking
+	}
+	return q, err
+}
+
+// whole reads the document; nil parameters are an empty object.
+func (r *reader) whole(known fields) error {
+	if r.Kind() != canon.Object {
+		return r.Mismatch("an object of parameters")
+	}
+	if err := r.object(known); err != nil {
+		return err
+	}
+	return r.End()
+}
+
+// DecodeTask reads the parameters of GetTask, CancelTask and Subscribe.
+func DecodeTask(d Dialect, params []byte) (q TaskRequest, err error) {
+	r := newReader(d, params)
+	err = r.whole(fields{"id": r.id("id", &q.ID), "historyLength": r.length(&q.HistoryLength)})
+	if err == nil && q.ID == "" {
+		err = problem.Invalid("id", "the id of a task", "none")
+	}
+	return q, err
+}
+
+// DecodeList reads the parameters of ListTasks.
+func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
+	r := newReader(d, params)
+	q.Size = DefaultPage
+	err = r.whole(fields{
+		"contextId": r.id("contextId", &q.Context), "pageToken": r.text(&q.Token),
+		"historyLength": r.length(&q.HistoryLength), "includeArtifacts": r.flag(&q.Artifacts),
+		"status": func() error {
+			s, err := r.String()
+			if err != nil {
+				return err
+			}
+			return q.setState(d, s)
+		},
+		"pageSize": func() error {
+			n, err := r.Int64()
+			if err != nil {
+				return err
+			}
+			return q.setSize(n)
+		},
+		"statusTimestampAfter": func() error {
+			s, err := r.String()
+			if err != nil {
+				return err
+			}
+			return q.setSince(s)
+		},
+		"lastUpdatedAfter": func() error { return r.Skip() }, // of drafts
+	})
+	return q, err
+}
+
+func (q *ListRequest) setState(d Dialect, text string) error {
+	s, ok := d.parseState(text)
+	if !ok && text != "" && text != "TASK_STATE_UNSPECIFIED" {
+		return problem.Invalid("status", "a state of a task, such as "+d.state(task.Working), clip(text))
+	}
+	q.State = s
+	return nil
+}
+
+func (q *ListRequest) setSize(n int64) error {
+	if n < 1 || n > MaxPage {
+		return problem.Invalid("pageSize", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
+	}
+	q.Size = int(n)
+	return nil
+}
+
+func (q *ListRequest) setSince(text string) error {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return problem.Invalid("statusTimestampAfter", "a time as 2026-01-02T03:04:05.678Z", clip(text))
+	}
+	q.Since = at
+	return nil
+}
+
+func clip(s string) string { return fmt.Sprintf("%.80q", s) }
+
+// message reads a message.
+func (r *reader) message() (m task.Message, err error) {
+	role, kind := "", ""
+	known := fields{
+		"messageId": r.id("messageId", &m.ID), "contextId": r.id("contextId", &m.Context), "taskId": r.id("taskId", &m.Task),
+		"role": r.text(&role), "metadata": r.raw("message.metadata", (*[]byte)(&m.Metadata)),
+		"extensions": r.texts("extensions", &m.Extensions), "referenceTaskIds": r.texts("referenceTaskIds", &m.References),
+		"parts": func() error {
+			return r.Array(func(i int) error {
+				if i == envelope.MaxParts {
+					return problem.Invalid("parts", fmt.Sprintf("at most %d", envelope.MaxParts), "more")
+				}
+				p, err := r.part(fmt.Sprintf("parts[%d]", i))
+				m.Parts = append(m.Parts, p)
+				return err
+			})
+		},
+	}
+	if r.d == V03 {
+		known["kind"] = r.text(&kind)
+	}
+	if r.Kind() != canon.Object {
+		return m, r.Mismatch("an object for message")
+	}
+	if err := r.object(known); err != nil {
+		return m, err
+	}
+	for _, one := range []task.Role{task.User, task.Agent} {
+		if r.d.role(one) == role {
+			m.Role = one
+		}
+	}
+	switch {
+	case m.Role == "":
+		return m, problem.Invalid("role", r.d.role(task.User)+" or "+r.d.role(task.Agent), clip(role))
+	case len(m.Parts) == 0:
+		return m, problem.Invalid("parts", "at least one part", "none")
+	case kind != "" && kind != "message":
+		return m, problem.Invalid("kind", "message", clip(kind))
+	}
+	return m, nil
+}
+
+// part reads a part of a message or artifact.
+func (r *reader) part(field string) (p task.Part, err error) {
+	if r.Kind() != canon.Object {
+		return p, r.Mismatch("an object for " + field)
+	}
+	if r.d == V03 {
+		return r.part03(field)
+	}
+	set := 0
+	content := func(kind task.PartKind, read func() error) func() error {
+		return func() error {
+			p.Kind = kind
+			set++
+			return read()
+		}
+	}
+	err = r.object(fields{
+		"text": content(task.Text, r.text(&p.Text)), "url": content(task.URL, r.text(&p.Text)),
+		"raw":      content(task.Raw, r.bytes(field+".raw", &p.Raw)),
+		"data":     content(task.Data, r.any((*[]byte)(&p.Data))),
+		"filename": r.text(&p.Filename), "mediaType": r.text(&p.MediaType), "metadata": r.raw(field+".metadata", (*[]byte)(&p.Metadata)),
+	})
+	if err == nil && set != 1 {
+		err = problem.Invalid(field, "exactly one of text, raw, url, data", fmt.Sprint(set))
+	}
+	return p, err
+}
+
+// part03 reads a part of 0.3.
+func (r *reader) part03(field string) (p task.Part, err error) {
+	kind, bytes, uri, text, file := "", []byte(nil), "", false, false
+	hasBytes := false
+	err = r.object(fields{
+		"kind": r.text(&kind), "metadata": r.raw(field+".metadata", (*[]byte)(&p.Metadata)),
+		"text": func() error { text = true; return r.text(&p.Text)() },
+		"data": r.raw(field+".data", (*[]byte)(&p.Data)),
+		"file": func() error {
+			file = true
+			return r.object(fields{
+				"name": r.text(&p.Filename), "mimeType": r.text(&p.MediaType), "uri": r.text(&uri),
+				"bytes": func() error { hasBytes = true; return r.bytes(field+".file.bytes", &bytes)() },
+			})
+		},
+	})
+	if err != nil {
+		return p, err
+	}
+	switch {
+	case kind == "text" && text:
+		p.Kind = task.Text
+	case kind == "data" && p.Data != nil:
+		p.Kind = task.Data
+	case kind == "file" && file && hasBytes != (uri != ""):
+		if p.Kind, p.Raw = task.Raw, bytes; uri != "" {
+			p.Kind, p.Text = task.URL, uri
+		}
+	default:
+		return p, problem.Invalid(field, `kind "text", "file" or "data" with the content of its kind`, clip(kind))
+	}
+	return p, nil
+}
+
+// bytes reads base64, in either alphabet and with or without padding.
+func (r *reader) bytes(field string, into *[]byte) func() error {
+	return func() error {
+		s, err := r.String()
+		if err != nil {
+			return err
+		}
+		plain := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(s), "=")
+		b, err := base64.RawStdEncoding.DecodeString(plain)
+		if err != nil {
+			return problem.Invalid(field, "base64", clip(s))
+		}
+		*into = append([]byte{}, b...)
+		return nil
+	}
+}
+
+// any keeps a value as it came.
+func (r *reader) any(into *[]byte) func() error {
+	return func() (err error) {
+		*into, err = r.Raw()
+		return err
+	}
+}

@@ -1,0 +1,285 @@
+package a2awire
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// writer writes one JSON document of a dialect.
+type writer struct {
+	b []byte
+	d Dialect
+}
+
+// key begins a member of the current object.
+func (w *writer) key(name string) {
+	if w.b[len(w.b)-1] != '{' {
+		w.b = append(w.b, ',')
+	}
+	if w.d == V1Snake {
+		name = snake(name)
+	}
+	w.b = append(canon.AppendString(w.b, name), ':')
+}
+
+func snake(name string) string {
+	var b strings.Builder
+	for _, c := range name {
+		if unicode.IsUpper(c) {
+			b.WriteByte('_')
+			c = unicode.ToLower(c)
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+func (w *writer) text(name, s string) {
+	w.key(name)
+	w.b = canon.AppendString(w.b, s)
+}
+
+// optional writes a text that is not empty.
+func (w *writer) optional(name, s string) {
+	if s != "" {
+		w.text(name, s)
+	}
+}
+
+func (w *writer) raw(name string, b []byte) {
+	if b != nil {
+		w.key(name)
+		w.b = append(w.b, b...)
+	}
+}
+
+func (w *writer) flag(name string, f bool) {
+	w.key(name)
+	w.b = strconv.AppendBool(w.b, f)
+}
+
+func (w *writer) number(name string, n int) {
+	w.key(name)
+	w.b = strconv.AppendInt(w.b, int64(n), 10)
+}
+
+func (w *writer) object(name string, f func()) {
+	if name != "" {
+		w.key(name)
+	}
+	w.b = append(w.b, '{')
+	f()
+	w.b = append(w.b, '}')
+}
+
+// list writes an array of n elements.
+func (w *writer) list(name string, n int, f func(i int)) {
+	w.key(name)
+	w.b = append(w.b, '[')
+	for i := range n {
+		if i > 0 {
+			w.b = append(w.b, ',')
+		}
+		f(i)
+	}
+	w.b = append(w.b, ']')
+}
+
+func (w *writer) texts(name string, all []string) {
+	if len(all) > 0 {
+		w.list(name, len(all), func(i int) { w.b = canon.AppendString(w.b, all[i]) })
+	}
+}
+
+// Time is how A2A writes a time.
+func Time(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// SendResult returns the answer to Send that is a task.
+func SendResult(d Dialect, t *task.Task) []byte { return StreamResult(d, t, task.Event{Task: t}) }
+
+// Task returns a task, the answer to GetTask and CancelTask.
+func Task(d Dialect, t *task.Task) []byte {
+	w := &writer{d: d}
+	w.task(t, true)
+	return w.b
+}
+
+// StreamResult returns an event of t as an element of a stream.
+func StreamResult(d Dialect, t *task.Task, e task.Event) []byte {
+	w := &writer{d: d}
+	write, name := func() { w.task(e.Task, true) }, "task"
+	switch {
+	case e.Status != nil:
+		write, name = func() { w.statusUpdate(t, e.Status) }, "statusUpdate"
+	case e.Artifact != nil:
+		write, name = func() { w.artifactUpdate(t, e.Artifact) }, "artifactUpdate"
+	}
+	if d == V03 {
+		write()
+		return w.b
+	}
+	w.object("", func() {
+		w.key(name)
+		write()
+	})
+	return w.b
+}
+
+// ListResult returns the answer to ListTasks. Without artifacts, the tasks have none.
+func ListResult(d Dialect, p *task.Page, size int, artifacts bool) []byte {
+	w := &writer{d: d}
+	w.object("", func() {
+		w.list("tasks", len(p.Tasks), func(i int) { w.task(&p.Tasks[i], artifacts) })
+		w.text("nextPageToken", p.Next)
+		w.number("pageSize", size)
+		w.number("totalSize", p.Total)
+	})
+	return w.b
+}
+
+func (w *writer) kind(kind string) {
+	if w.d == V03 {
+		w.text("kind", kind)
+	}
+}
+
+func (w *writer) task(t *task.Task, artifacts bool) {
+	w.object("", func() {
+		w.kind("task")
+		w.text("id", t.ID)
+		w.text("contextId", t.Context)
+		w.key("status")
+		w.status(&t.Status)
+		if artifacts && len(t.Artifacts) > 0 {
+			w.list("artifacts", len(t.Artifacts), func(i int) { w.artifact(&t.Artifacts[i]) })
+		}
+		if len(t.History) > 0 {
+			w.list("history", len(t.History), func(i int) { w.message(&t.History[i]) })
+		}
+		w.raw("metadata", t.Metadata)
+	})
+}
+
+func (w *writer) status(s *task.Status) {
+	w.object("", func() {
+		w.text("state", w.d.state(s.State))
+		if s.Message != nil {
+			w.key("message")
+			w.message(s.Message)
+		}
+		w.text("timestamp", Time(s.Time))
+	})
+}
+
+func (w *writer) message(m *task.Message) {
+	w.object("", func() {
+		w.kind("message")
+		w.text("messageId", m.ID)
+		w.optional("contextId", m.Context)
+		w.optional("taskId", m.Task)
+		w.text("role", w.d.role(m.Role))
+		w.parts(m.Parts)
+		w.raw("metadata", m.Metadata)
+		w.texts("extensions", m.Extensions)
+		w.texts("referenceTaskIds", m.References)
+	})
+}
+
+func (w *writer) parts(parts []task.Part) {
+	w.list("parts", len(parts), func(i int) { w.part(&parts[i]) })
+}
+
+func (w *writer) part(p *task.Part) {
+	if w.d == V03 {
+		w.part03(p)
+		return
+	}
+	w.object("", func() {
+		switch p.Kind {
+		case task.Text:
+			w.text("text", p.Text)
+		case task.URL:
+			w.text("url", p.Text)
+		case task.Raw:
+			w.text("raw", base64.StdEncoding.EncodeToString(p.Raw))
+		case task.Data:
+			w.raw("data", p.Data)
+		}
+		w.optional("filename", p.Filename)
+		w.optional("mediaType", p.MediaType)
+		w.raw("metadata", p.Metadata)
+	})
+}
+
+// part03 writes a part of 0.3. Data that is no object becomes the member value of one,
+// because 0.3 has objects only.
+func (w *writer) part03(p *task.Part) {
+	w.object("", func() {
+		switch p.Kind {
+		case task.Text:
+			w.kind("text")
+			w.text("text", p.Text)
+		case task.Data:
+			w.kind("data")
+			if p.Data[0] == '{' {
+				w.raw("data", p.Data)
+			} else {
+				w.object("data", func() { w.raw("value", p.Data) })
+			}
+		default:
+			w.kind("file")
+			w.object("file", func() {
+				w.optional("name", p.Filename)
+				w.optional("mimeType", p.MediaType)
+				if p.Kind == task.URL {
+					w.text("uri", p.Text)
+				} else {
+					w.text("bytes", base64.StdEncoding.EncodeToString(p.Raw))
+				}
+			})
+		}
+		w.raw("metadata", p.Metadata)
+	})
+}
+
+func (w *writer) artifact(a *task.Artifact) {
+	w.object("", func() {
+		w.text("artifactId", a.ID)
+		w.optional("name", a.Name)
+		w.optional("description", a.Description)
+		w.parts(a.Parts)
+		w.raw("metadata", a.Metadata)
+		w.texts("extensions", a.Extensions)
+	})
+}
+
+func (w *writer) statusUpdate(t *task.Task, s *task.Status) {
+	w.object("", func() {
+		w.kind("status-update")
+		w.text("taskId", t.ID)
+		w.text("contextId", t.Context)
+		w.key("status")
+		w.status(s)
+		if w.d == V03 {
+			w.flag("final", s.State.Terminal() || s.State == task.InputRequired || s.State == task.AuthRequired)
+		}
+	})
+}
+
+func (w *writer) artifactUpdate(t *task.Task, c *task.Chunk) {
+	w.object("", func() {
+		w.kind("artifact-update")
+		w.text("taskId", t.ID)
+		w.text("contextId", t.Context)
+		w.key("artifact")
+		w.artifact(&c.Artifact)
+		w.flag("append", c.Append)
+		w.flag("lastChunk", c.Last)
+	})
+}

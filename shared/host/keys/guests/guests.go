@@ -1,0 +1,158 @@
+// Package guests makes the keys of callers that have none. The host signs for such a
+// caller with a key of its own, so that its calls have rows and chains like all others.
+//
+// The invariants: a guest's key follows from a secret of the host, the vacant and the
+// context of the conversation, so every instance has it and none stores it. Nobody but
+// the host can make a context that Own accepts, so nobody can guess a way into a
+// conversation of others.
+package guests
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// SecretKey is the key of the document with the sealed secret.
+func SecretKey() store.Key { return store.Key{Partition: "guest", Sort: "secret"} }
+
+// bound is what the secret is sealed to.
+const bound = "guest:secret"
+
+const secretSize = 32
+
+// Keys derives the keys of guests. It is safe for concurrent use.
+type Keys struct {
+	updater store.Updater
+	vault   custody.Vault
+	rand    io.Reader
+
+	mu     sync.Mutex
+	secret []byte // nil: not read yet
+}
+
+// New returns the guests of a host.
+func New(u store.Updater, v custody.Vault, rand io.Reader) *Keys {
+	return &Keys{updater: u, vault: v, rand: rand}
+}
+
+// Format prints no secret.
+func (k *Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "guests.Keys") }
+
+// Key returns the key of the guest in a context of a vacant.
+func (k *Keys) Key(ctx context.Context, vacant identity.ID, conversation string) (*identity.Key, error) {
+	secret, err := k.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := hkdf.Key(sha256.New, secret, nil, "vacancy guest v1\x1f"+vacant.String()+"\x1f"+conversation, identity.Size)
+	if err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "the key of a guest")
+	}
+	return identity.KeyFromSeed(seed)
+}
+
+// The parts of a context id of the host's making: prefix, then random bytes and their
+// tag.
+const (
+	contextPrefix = "ctx-"
+	randomSize    = 16
+	tagSize       = 16
+)
+
+// NewContext returns a context id that Own accepts.
+func (k *Keys) NewContext(ctx context.Context, vacant identity.ID) (string, error) {
+	secret, err := k.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	var b [randomSize]byte
+	if _, err := io.ReadFull(k.rand, b[:]); err != nil {
+		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	return contextPrefix + base64.RawURLEncoding.EncodeToString(append(b[:], tag(secret, vacant, b[:])...)), nil
+}
+
+// Own reports whether NewContext made a context id for a vacant.
+func (k *Keys) Own(ctx context.Context, vacant identity.ID, conversation string) (bool, error) {
+	text, ok := strings.CutPrefix(conversation, contextPrefix)
+	if !ok {
+		return false, nil
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) != randomSize+tagSize {
+		return false, nil
+	}
+	secret, err := k.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	return hmac.Equal(b[randomSize:], tag(secret, vacant, b[:randomSize])), nil
+}
+
+func tag(secret []byte, vacant identity.ID, random []byte) []byte {
+	m := hmac.New(sha256.New, secret)
+	m.Write([]byte("vacancy context v1\x1f"))
+	m.Write(vacant[:])
+	m.Write(random)
+	return m.Sum(nil)[:tagSize]
+}
+
+// open returns the secret, and makes it the first time.
+func (k *Keys) open(ctx context.Context) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.secret != nil {
+		return k.secret, nil
+	}
+	d, err := k.updater.Store.Doc(ctx, SecretKey())
+	if err != nil {
+		return nil, store.Problem(err)
+	}
+	if d.Version == 0 {
+		if d, err = k.create(ctx); err != nil {
+			return nil, err
+		}
+	}
+	secret, err := k.vault.Open(ctx, bound, d.Data)
+	switch {
+	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
+		return nil, err
+	case err != nil, len(secret) != secretSize:
+		return nil, problem.Wrap(problem.Damaged, err, "the secret for callers without a key does not open")
+	}
+	k.secret = secret
+	return secret, nil
+}
+
+// create stores a new secret, unless another instance is quicker.
+func (k *Keys) create(ctx context.Context) (d store.Doc, err error) {
+	secret := make([]byte, secretSize)
+	if _, err := io.ReadFull(k.rand, secret); err != nil {
+		return d, problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	box, err := k.vault.Seal(ctx, bound, secret)
+	if err != nil {
+		return d, err
+	}
+	err = k.updater.Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		if d, err = tx.Doc(ctx, SecretKey()); err == nil && d.Version == 0 {
+			d.Data = box
+			tx.Put(d)
+		}
+		return err
+	})
+	return d, store.Problem(err)
+}
