@@ -38,6 +38,17 @@ const (
 	AskPath   = "/a2a/message/ask"
 )
 
+// IsPath reports whether a path is Handler's, whoever serves the other paths.
+func IsPath(path string) bool {
+	page := path
+	if rest, ok := strings.CutPrefix(path, "/v/"); ok {
+		_, page, _ = strings.Cut(rest, "/")
+		page = "/" + page
+	}
+	return strings.HasSuffix(path, SendPath) || strings.HasSuffix(path, ResetPath) || strings.HasSuffix(path, AskPath) ||
+		page == cardPage || page == healthPage
+}
+
 // DefaultBodyTimeout is how long a client may take to send a body.
 const DefaultBodyTimeout = 10 * time.Second
 
@@ -76,7 +87,9 @@ func WithNewPairLimit(ctx context.Context, limit NewPairLimit) context.Context {
 	return context.WithValue(ctx, newPairLimitKey{}, limit)
 }
 
-func newPairRefused(w http.ResponseWriter, r *http.Request) bool {
+// NewPairRefused applies the limit in the context of r, if there is one. It returns
+// true if it refused and answered the request.
+func NewPairRefused(w http.ResponseWriter, r *http.Request) bool {
 	limit, ok := r.Context().Value(newPairLimitKey{}).(NewPairLimit)
 	return ok && limit(w)
 }
@@ -167,7 +180,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		d.refuse(w, r, began, err)
 		return
 	}
-	if req.Envelope.Seq == 1 && newPairRefused(w, r) {
+	if req.Envelope.Seq == 1 && NewPairRefused(w, r) {
 		return
 	}
 	o := d.Host.Send(r.Context(), route, &req.Envelope)
@@ -199,7 +212,7 @@ func (d *api) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 }
 
 func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
-	if newPairRefused(w, r) {
+	if NewPairRefused(w, r) {
 		return
 	}
 	began := d.Now()

@@ -25,6 +25,12 @@ type Directory interface {
 	Open(ctx context.Context, n int) ([]identity.ID, error)
 }
 
+// The pages of a vacant.
+const (
+	cardPage   = "/card"
+	healthPage = "/health"
+)
+
 type page func(http.ResponseWriter, *http.Request, vacants.Record)
 
 // page returns the handler of a page at a path: /card or /health, alone or
@@ -39,9 +45,9 @@ func (d *api) page(path string) http.HandlerFunc {
 	switch {
 	case d.Directory == nil:
 		return nil
-	case path == "/card":
+	case path == cardPage:
 		p = d.card
-	case path == "/health":
+	case path == healthPage:
 		p = d.health
 	default:
 		return nil

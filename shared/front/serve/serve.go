@@ -9,6 +9,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -42,6 +43,7 @@ const (
 // handler's routes do not exist.
 type Handlers struct {
 	Message, Registry, Search http.Handler
+	A2A                       http.Handler // all paths below vacants that Message does not have
 	Gate                      http.Handler // of graduations
 	// Children is the route where parents request children by their own
 	// signatures: the only admin route that is public.
@@ -69,9 +71,10 @@ func (d Handlers) route(path string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			httpapi.Fail(w, problem.New(problem.NotFound, "no such path"))
 		})
-	case !strings.HasPrefix(path, "/v1/"), strings.HasSuffix(path, message.SendPath),
-		strings.HasSuffix(path, message.AskPath), strings.HasSuffix(path, message.ResetPath):
+	case message.IsPath(path):
 		return d.Message
+	case !strings.HasPrefix(path, "/v1/"):
+		return cmp.Or(d.A2A, d.Message)
 	case d.Gate != nil && (path == admin.GraduationsPath || strings.HasPrefix(path, admin.GraduationsPath+"/")):
 		return d.Gate
 	case registryapi.IsSearchPath(path) && d.Search != nil:

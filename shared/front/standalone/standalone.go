@@ -282,8 +282,9 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	h.signCards(ctx)
 	h.LogGateWarnings(ctx, h.config.Log)
 	debug.SetGCPercent(gcPercent)
+	agents := h.OpenA2A()
 	public := h.checked(serve.Handlers{
-		Message: h.Message, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
+		Message: h.Message, A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(),
 	}.Public())
 	if r.Wrap != nil {
@@ -301,6 +302,9 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	defer end()
 	served := make(chan error, 1)
 	go func() { served <- serve.Run(ctx, h.config.Log, r.Grace, endpoints...); end() }()
+	worked := make(chan struct{})
+	go func() { defer close(worked); agents.Run(ctx) }()
+	defer func() { h.await(worked, r.Grace) }()
 	go h.MaintainEvery(ctx, sweepEvery, h.config.Log)
 	go h.ReachEvery(ctx, reachEvery, registry.Prober(outbound.New(outbound.Options{AllowLoopback: h.config.AllowLoopback})), h.config.Log)
 	go h.keep(ctx, found, log)
@@ -310,6 +314,18 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	}
 	<-ctx.Done()
 	return <-served
+}
+
+// await waits for the turns in the background, but not for longer than a call may take.
+// What still runs then fails as if the process had died.
+func (h *Host) await(worked <-chan struct{}, grace time.Duration) {
+	timeout := time.NewTimer(grace)
+	defer timeout.Stop()
+	select {
+	case <-worked:
+	case <-timeout.C:
+		h.config.Log.Warn("turns in the background did not end in time")
+	}
 }
 
 // signCards signs cards again that name another address. One damaged vacant does

@@ -23,6 +23,7 @@ type Changes struct {
 	// After is the version of the agent that Agent was decided on; nil: any. An agent
 	// that was changed since then is not changed.
 	After *int
+	Plain *Plain
 	// Seen is the Changed of the record that the changes were decided on; zero:
 	// any. A record that was changed since then is not changed.
 	Seen time.Time
@@ -107,6 +108,9 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	}
 	if err := v.rename(ctx, tx, &r, c.Name); err != nil {
 		return r, err
+	}
+	if c.Plain != nil {
+		r.Plain = *c.Plain
 	}
 	allowed, err := r.setSubstrate(c.Substrate, next)
 	if err == nil && (c.Substrate != nil || next != nil) {
@@ -204,7 +208,7 @@ func (v *Directory) rename(ctx context.Context, tx *store.Tx, r *Record, name *s
 // done reports whether r has all changes.
 func (c *Changes) done(r *Record) bool {
 	return (c.Name == nil || *c.Name == r.Name) && (c.Capability == nil || *c.Capability == r.Capability) &&
-		(c.Substrate == nil || *c.Substrate == r.Substrate)
+		(c.Substrate == nil || *c.Substrate == r.Substrate) && (c.Plain == nil || *c.Plain == r.Plain)
 }
 
 // kindOf is the kind of a substrate that was checked.

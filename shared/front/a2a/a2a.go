@@ -1,0 +1,260 @@
+// Package a2a serves vacants to A2A clients: JSON-RPC of versions 1.0 and 0.3 at one
+// URL, HTTP+JSON of 1.0 below it, and the agent card.
+//
+// It translates: every message goes through host/call, by way of host/task. The
+// invariants: what is not hosted, a closed child and an unknown route get one answer,
+// byte for byte; an envelope in a message is verified on the bytes that came; a task
+// is found by its owner alone; a refusal is sent before the headers of a stream.
+package a2a
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
+	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Extension is the URI of the vacant protocol as an extension of A2A, and the key of
+// envelopes in metadata.
+const Extension = "urn:vacant:v1"
+
+// Directory gives access to the hosted vacants. Safe for concurrent use.
+type Directory interface {
+	message.Directory
+	// Base returns the host's base URL, "" if it has none yet.
+	Base(ctx context.Context) (string, error)
+	// Sign calls fn with the signer of a vacant.
+	Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
+}
+
+// Config holds the handler's dependencies.
+type Config struct {
+	Tasks     *task.Engine
+	Guests    *guests.Keys
+	Directory Directory
+	Callers   caller.Verifier
+	// Signed handles POST / with a body in the vacant's own form.
+	Signed http.Handler
+	Log    *slog.Logger
+	Now    func() time.Time
+	// Follow bounds a stream that only follows a task; 0: 120 s.
+	Follow time.Duration
+}
+
+// Handler returns the handler of A2A.
+func Handler(c Config) http.Handler {
+	if c.Follow == 0 {
+		c.Follow = 120 * time.Second
+	}
+	return &api{Config: c, cards: newCardCache()}
+}
+
+type api struct {
+	Config
+	cards *cardCache
+}
+
+// request is a request to one vacant.
+type request struct {
+	http.ResponseWriter
+	*http.Request
+	vacant vacants.Record
+	rest   string // of the path after the vacant, without a slash at its end
+	began  time.Time
+
+	// Set while the request is read.
+	what      string // for the log
+	dialect   a2awire.Dialect
+	bare      bool // frames of streams and results without JSON-RPC
+	id        []byte
+	noAnswer  bool // a notification
+	extension bool // the client lists Extension
+	body      []byte
+}
+
+// ServeHTTP serves one request.
+func (d *api) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	r := &request{ResponseWriter: w, Request: hr, began: d.Now()}
+	defer func() {
+		if cause := recover(); cause != nil {
+			d.failHTTP(r, problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
+		}
+	}()
+	handled, err := d.route(r)
+	switch {
+	case err != nil:
+		d.failHTTP(r, err)
+	case !handled:
+		d.failHTTP(r, notHere())
+	}
+}
+
+// notHere is the one answer for everything that is not here.
+func notHere() error {
+	return problem.New(problem.NotFound, "no such vacant or path; a card is GET /v/ID, a message is POST /v/ID")
+}
+
+// route finds the vacant and serves the rest of the path.
+func (d *api) route(r *request) (handled bool, err error) {
+	path := r.URL.Path
+	if path == "/" && r.Method == http.MethodPost {
+		own, err := d.isOwnForm(r)
+		if err != nil {
+			return true, err
+		}
+		if own {
+			d.Signed.ServeHTTP(r.ResponseWriter, r.Request)
+			return true, nil
+		}
+	}
+	name, under := strings.CutPrefix(path, "/v/")
+	if under {
+		name, path, _ = strings.Cut(name, "/")
+		path = "/" + path
+	} else if path == "/" && r.Method != http.MethodPost {
+		return false, nil // the host's own page
+	}
+	ok, err := d.find(r, name, under)
+	if err != nil || !ok {
+		return false, err
+	}
+	r.rest = strings.TrimSuffix(path, "/")
+	return d.serve(r)
+}
+
+// find reads the vacant that a path names, or the only open one.
+func (d *api) find(r *request, name string, under bool) (ok bool, err error) {
+	if !under {
+		ids, err := d.Directory.Open(r.Context(), 2)
+		switch {
+		case err != nil:
+			return false, err
+		case len(ids) != 1:
+			return false, problem.New(problem.NotFound, "this host has %s open vacant; name one with /v/NAME", map[bool]string{true: "more than one", false: "no"}[len(ids) > 1])
+		}
+		name = ids[0].String()
+	}
+	id, parseErr := identity.ParseID(name)
+	if parseErr == nil {
+		r.vacant, ok, err = d.Directory.Show(r.Context(), id)
+	} else {
+		r.vacant, ok, err = d.Directory.ShowNamed(r.Context(), name)
+	}
+	// A request without an envelope cannot prove kinship, and kin has the signed path.
+	return ok && !r.vacant.Closed && !r.vacant.IsDeleted(), err
+}
+
+// serve serves a path below a vacant.
+func (d *api) serve(r *request) (handled bool, err error) {
+	get := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch r.rest {
+	case "":
+		switch {
+		case get:
+			return true, d.card(r)
+		case r.Method == http.MethodPost:
+			return true, d.rpc(r)
+		}
+		return true, notAllowed(r, "GET, POST")
+	case "/.well-known/agent-card.json", "/.well-known/agent.json":
+		if !get {
+			return true, notAllowed(r, "GET")
+		}
+		return true, d.card(r)
+	case "/.well-known/jwks.json", "/jwks.json":
+		if !get {
+			return true, notAllowed(r, "GET")
+		}
+		return true, d.keySet(r)
+	}
+	return d.rest(r)
+}
+
+func notAllowed(r *request, allowed string) error {
+	r.ResponseWriter.Header().Set("Allow", allowed)
+	return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", r.Method, allowed)
+}
+
+// failHTTP answers with an error that is no A2A error: its own status, and detail and
+// code.
+func (d *api) failHTTP(r *request, err error) {
+	p := problem.Of(err)
+	status := p.Kind.Row().Status
+	if status == http.StatusUnauthorized {
+		r.ResponseWriter.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)
+	}
+	httpapi.Fail(r.ResponseWriter, p)
+	d.log(r, p.Kind.String(), status, p)
+}
+
+// log writes the line of a request.
+func (d *api) log(r *request, verdict string, status int, cause error) {
+	level := slog.LevelInfo
+	if r.Method == http.MethodGet && cause == nil {
+		level = slog.LevelDebug
+	}
+	attrs := []slog.Attr{slog.String("path", httpapi.ClipPath(r.URL.Path))}
+	if r.what != "" {
+		attrs = append(attrs, slog.String("operation", r.what))
+	}
+	if status >= http.StatusInternalServerError {
+		level = slog.LevelError
+		attrs = append(attrs, slog.String("cause", cause.Error()))
+	}
+	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status),
+		slog.Float64("ms", float64(d.Now().Sub(r.began).Microseconds()/10)/100))
+	d.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "a2a", attrs...)
+}
+
+// listsExtension notes whether the client lists Extension, and echoes it if so.
+func (r *request) listsExtension() {
+	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
+		for _, value := range r.Request.Header.Values(header) {
+			for uri := range strings.SplitSeq(value, ",") {
+				if strings.TrimSpace(uri) == Extension && !r.extension {
+					r.extension = true
+					r.ResponseWriter.Header().Set(header, Extension)
+				}
+			}
+		}
+	}
+}
+
+// versions of A2A that are served.
+const (
+	version1  = "1.0"
+	version03 = "0.3"
+)
+
+// version returns the major and minor version that a client asks for; "" if it asks
+// for none.
+func (r *request) version() (string, *fault) {
+	v := strings.TrimSpace(r.Request.Header.Get("A2A-Version"))
+	if v == "" {
+		v = r.URL.Query().Get("A2A-Version")
+	}
+	parts := strings.SplitN(v, ".", 3)
+	if v == "" {
+		return "", nil
+	}
+	if len(parts) >= 2 {
+		if mm := parts[0] + "." + parts[1]; mm == version1 || mm == version03 {
+			return mm, nil
+		}
+	}
+	return "", &fault{kind: versionNotSupported, text: fmt.Sprintf("A2A-Version: expected %s or %s, got %.20q", version1, version03, v)}
+}

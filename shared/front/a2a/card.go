@@ -1,0 +1,286 @@
+package a2a
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// profile is a form of the agent card.
+type profile uint8
+
+const (
+	union profile = iota // 1.0 with the members of 0.3 beside
+	pure                 // 1.0 alone, for readers that refuse unknown members
+	snake                // 1.0 in snake case, for a client that reads no other
+)
+
+// profileOf picks the form for a client.
+func profileOf(r *http.Request) profile {
+	v := r.Header.Get("A2A-Version")
+	switch {
+	case strings.HasPrefix(r.UserAgent(), "harbor-a2a/"):
+		return snake
+	case v == version1 || strings.HasPrefix(v, version1+"."):
+		return pure
+	}
+	return union
+}
+
+// card serves the agent card.
+func (d *api) card(r *request) error {
+	base, err := d.base(r)
+	if err != nil {
+		return err
+	}
+	c, err := d.cards.get(r.Context(), d, &r.vacant, base, profileOf(r.Request))
+	if err != nil {
+		return err
+	}
+	h := r.ResponseWriter.Header()
+	h.Set("Vary", "A2A-Version, User-Agent")
+	d.page(r, c, "max-age=60")
+	return nil
+}
+
+// keySet serves the vacant's key, by which its card is verified.
+func (d *api) keySet(r *request) error {
+	id := r.vacant.ID
+	body := canon.NewObject(member("keys", canon.NewArray(canon.NewObject(
+		text("kty", "OKP"), text("crv", "Ed25519"), text("alg", "EdDSA"), text("use", "sig"),
+		text("kid", id.String()), text("x", base64.RawURLEncoding.EncodeToString(id[:])),
+	)))).AppendCJ(nil)
+	d.page(r, newPage(body, r.vacant.Created), "max-age=86400")
+	return nil
+}
+
+// page is a body that caches may keep.
+type page struct {
+	body     []byte
+	etag     string
+	modified time.Time
+}
+
+func newPage(body []byte, modified time.Time) *page {
+	return &page{body, `"` + identity.Sum(body).String()[:32] + `"`, modified.UTC().Truncate(time.Second)}
+}
+
+func (d *api) page(r *request, p *page, cache string) {
+	h := r.ResponseWriter.Header()
+	h.Set("Cache-Control", "public, "+cache)
+	h.Set("ETag", p.etag)
+	h.Set("Last-Modified", p.modified.Format(http.TimeFormat))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Type", mediaJSON)
+	// ServeContent answers conditional requests by the headers above.
+	http.ServeContent(r.ResponseWriter, r.Request, "", p.modified, strings.NewReader(string(p.body)))
+	d.log(r, "ok", http.StatusOK, nil)
+}
+
+// base is the host's base URL: as configured, or by the request if nobody has told the
+// host.
+func (d *api) base(r *request) (string, error) {
+	base, err := d.Directory.Base(r.Context())
+	if err != nil || base != "" {
+		return base, err
+	}
+	return "https://" + r.Host, nil
+}
+
+// cardCache keeps signed cards: a signature costs more than the rest, and with some
+// custodies money.
+type cardCache struct {
+	mu sync.Mutex
+	m  map[cardKey]*page
+}
+
+type cardKey struct {
+	id      identity.ID
+	changed time.Time // of the record
+	base    string
+	profile profile
+}
+
+// maxCards bounds the cache.
+const maxCards = 1024
+
+func newCardCache() *cardCache { return &cardCache{m: map[cardKey]*page{}} }
+
+func (c *cardCache) get(ctx context.Context, d *api, v *vacants.Record, base string, p profile) (*page, error) {
+	key := cardKey{v.ID, v.Changed, base, p}
+	c.mu.Lock()
+	known := c.m[key]
+	c.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	body, err := d.signedCard(ctx, v, base, p)
+	if err != nil {
+		return nil, err
+	}
+	known = newPage(body, v.Changed)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.m) >= maxCards {
+		clear(c.m)
+	}
+	c.m[key] = known
+	return known, nil
+}
+
+func text(key, s string) canon.Member               { return canon.Member{Key: key, Value: canon.NewString(s)} }
+func member(key string, v canon.Value) canon.Member { return canon.Member{Key: key, Value: v} }
+func texts(all ...string) canon.Value {
+	items := make([]canon.Value, len(all))
+	for i, s := range all {
+		items[i] = canon.NewString(s)
+	}
+	return canon.NewArray(items...)
+}
+
+// signedCard builds a card and signs it, once for each way in which readers rebuild
+// the signed bytes: from the JSON as it is served, from the members of 1.0, and from
+// those of 0.3 that have no default, in ASCII. The card has no member with a default
+// value, because typed readers drop them.
+func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, p profile) ([]byte, error) {
+	halo, err := card.Parse(v.Card)
+	if err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", v.ID.Short())
+	}
+	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String()}
+	one := canon.NewObject(b.members1()...)
+	whole, payloads := one, [][]byte{one.AppendCJ(nil)}
+	if p == union {
+		whole = canon.NewObject(b.union()...)
+		payloads = append(payloads, whole.AppendCJ(nil), canon.NewObject(b.members03()...).AppendCJA(nil))
+	}
+	var signatures []canon.Value
+	err = d.Directory.Sign(ctx, v.ID, func(s identity.Signer) error {
+		for _, payload := range payloads {
+			one, err := b.sign(ctx, s, payload)
+			if err != nil {
+				return err
+			}
+			signatures = append(signatures, one)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "the card cannot be signed now")
+	}
+	whole = canon.NewObject(append(whole.Members(), member("signatures", canon.NewArray(signatures...)))...)
+	if p == snake {
+		whole = snakeCase(whole)
+	}
+	return whole.AppendCJ(nil), nil
+}
+
+// snakeCase spells the members of a card in snake case. The parameters of extensions
+// are the extension's own.
+func snakeCase(v canon.Value) canon.Value {
+	switch v.Kind() {
+	case canon.Object:
+		var members []canon.Member
+		for _, m := range v.Members() {
+			value := m.Value
+			if m.Key != "params" {
+				value = snakeCase(value)
+			}
+			name := ""
+			for _, c := range m.Key {
+				if c >= 'A' && c <= 'Z' {
+					name += "_"
+				}
+				name += strings.ToLower(string(c))
+			}
+			members = append(members, member(name, value))
+		}
+		return canon.NewObject(members...)
+	case canon.Array:
+		var items []canon.Value
+		for _, item := range v.Items() {
+			items = append(items, snakeCase(item))
+		}
+		return canon.NewArray(items...)
+	}
+	return v
+}
+
+// cardBuilder builds the forms of one card.
+type cardBuilder struct {
+	record *vacants.Record
+	halo   *card.Card
+	url    string
+}
+
+// version is that of the vacant's agent.
+func (b *cardBuilder) version() string { return fmt.Sprintf("1.%d.0", b.record.Agent) }
+
+// common are the members that both versions have alike.
+func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
+	extension := []canon.Member{
+		text("uri", Extension),
+		text("description", "Messages may carry signed, hash-chained envelopes; the answer carries the agent's."),
+		member("params", canon.NewObject(
+			text("vacant_id", b.record.ID.String()), text("halo_hash", identity.Sum(b.record.Card).String()),
+			text("halo_url", b.url+"/card"), text("price", "0"),
+		)),
+	}
+	if b.record.Plain == vacants.PlainOff {
+		extension = append(extension, member("required", canon.NewBool(true)))
+	}
+	capabilities = append(capabilities, member("streaming", canon.NewBool(true)), member("extensions", canon.NewArray(canon.NewObject(extension...))))
+	modes := texts("text/plain", "text")
+	return []canon.Member{
+		text("name", b.record.Name), text("description", b.record.Capability), text("version", b.version()),
+		member("capabilities", canon.NewObject(capabilities...)),
+		member("defaultInputModes", modes), member("defaultOutputModes", modes),
+		member("skills", canon.NewArray(canon.NewObject(
+			text("id", b.record.Name), text("name", b.record.Name), text("description", b.record.Capability), member("tags", texts("vacant")),
+		))),
+	}
+}
+
+// members1 is the card of 1.0.
+func (b *cardBuilder) members1() []canon.Member {
+	at := func(binding, version string) canon.Value {
+		return canon.NewObject(text("url", b.url), text("protocolBinding", binding), text("protocolVersion", version))
+	}
+	return append(b.common(), member("supportedInterfaces", canon.NewArray(at("JSONRPC", version1), at("HTTP+JSON", version1), at("JSONRPC", version03))))
+}
+
+// members03 is the card of 0.3 without the members whose values are defaults.
+func (b *cardBuilder) members03() []canon.Member {
+	return append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
+		member("additionalInterfaces", canon.NewArray(canon.NewObject(text("url", b.url), text("transport", "JSONRPC")))))
+}
+
+// union is the card for readers of both versions.
+func (b *cardBuilder) union() []canon.Member {
+	all := append(b.members03(), text("protocolVersion", "0.3.0"), text("preferredTransport", "JSONRPC"))
+	for _, m := range b.members1() {
+		if m.Key == "supportedInterfaces" {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// sign returns a JWS over a payload, without the payload.
+func (b *cardBuilder) sign(ctx context.Context, s identity.Signer, payload []byte) (canon.Value, error) {
+	header := canon.NewObject(text("alg", "EdDSA"), text("typ", "JOSE"), text("kid", b.record.ID.String()),
+		text("jku", b.url+"/.well-known/jwks.json")).AppendCJ(nil)
+	protected := base64.RawURLEncoding.EncodeToString(header)
+	signature, err := s.Sign(ctx, []byte(protected+"."+base64.RawURLEncoding.EncodeToString(payload)))
+	return canon.NewObject(text("protected", protected), text("signature", base64.RawURLEncoding.EncodeToString(signature))), err
+}

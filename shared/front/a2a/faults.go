@@ -1,0 +1,135 @@
+package a2a
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// faultKind is a row of the table of A2A errors.
+type faultKind struct {
+	code   int    // JSON-RPC
+	reason string // of the ErrorInfo
+	http   int    // of the REST binding, by 1.0.1
+	status string // its gRPC name
+}
+
+// The errors of A2A 1.0, in the numbers of its table and of JSON-RPC.
+var (
+	parseError          = faultKind{-32700, "PARSE_ERROR", http.StatusBadRequest, "INVALID_ARGUMENT"}
+	invalidRequest      = faultKind{-32600, "INVALID_REQUEST", http.StatusBadRequest, "INVALID_ARGUMENT"}
+	methodNotFound      = faultKind{-32601, "METHOD_NOT_FOUND", http.StatusNotFound, "UNIMPLEMENTED"}
+	invalidParams       = faultKind{-32602, "INVALID_PARAMS", http.StatusBadRequest, "INVALID_ARGUMENT"}
+	internalError       = faultKind{-32603, "INTERNAL_ERROR", http.StatusInternalServerError, "INTERNAL"}
+	taskNotFound        = faultKind{-32001, "TASK_NOT_FOUND", http.StatusNotFound, "NOT_FOUND"}
+	taskNotCancelable   = faultKind{-32002, "TASK_NOT_CANCELABLE", http.StatusBadRequest, "FAILED_PRECONDITION"}
+	pushNotSupported    = faultKind{-32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", http.StatusBadRequest, "FAILED_PRECONDITION"}
+	unsupported         = faultKind{-32004, "UNSUPPORTED_OPERATION", http.StatusBadRequest, "FAILED_PRECONDITION"}
+	contentType         = faultKind{-32005, "CONTENT_TYPE_NOT_SUPPORTED", http.StatusBadRequest, "INVALID_ARGUMENT"}
+	noExtendedCard      = faultKind{-32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED", http.StatusBadRequest, "FAILED_PRECONDITION"}
+	extensionRequired   = faultKind{-32008, "EXTENSION_SUPPORT_REQUIRED", http.StatusBadRequest, "FAILED_PRECONDITION"}
+	versionNotSupported = faultKind{-32009, "VERSION_NOT_SUPPORTED", http.StatusBadRequest, "FAILED_PRECONDITION"}
+
+	taskBusy        = faultKind{-32004, "TASK_BUSY", http.StatusConflict, "FAILED_PRECONDITION"}
+	asleep          = faultKind{-32004, "NOT_ACCEPTING", http.StatusLocked, "FAILED_PRECONDITION"}
+	gone            = faultKind{-32004, "GONE", http.StatusGone, "FAILED_PRECONDITION"}
+	paymentRequired = faultKind{-32004, "PAYMENT_REQUIRED", http.StatusPaymentRequired, "FAILED_PRECONDITION"}
+)
+
+// fault is an A2A error. Members are those of its ErrorInfo.
+type fault struct {
+	kind    faultKind
+	text    string
+	members map[string]string
+}
+
+func (f *fault) Error() string { return f.text }
+
+func faultf(kind faultKind, text string) *fault { return &fault{kind: kind, text: text} }
+
+// faultOf returns the A2A error for an error of the host; nil if it is an error of
+// HTTP (failHTTP).
+func faultOf(err error) *fault {
+	var known *fault
+	var refusal *task.Refusal
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &refusal):
+		f := faultOfKind(refusal.Problem)
+		if f != nil {
+			f.members = membersOf(&refusal.Outcome)
+		}
+		return f
+	case errors.Is(err, task.ErrNotFound):
+		return faultf(taskNotFound, task.ErrNotFound.Text())
+	case errors.Is(err, task.ErrNotCancelable):
+		return faultf(taskNotCancelable, task.ErrNotCancelable.Text())
+	}
+	return faultOfKind(problem.Of(err))
+}
+
+func faultOfKind(p *problem.Error) *fault {
+	f := &fault{kind: invalidParams, text: p.Text()}
+	switch p.Kind {
+	case problem.NotAccepting:
+		f.kind = asleep
+	case problem.Gone:
+		f.kind = gone
+	case problem.PaymentRequired:
+		f.kind = paymentRequired
+	case problem.Replay, problem.Gap, problem.Fork, problem.Floor:
+		f.kind.reason, f.kind.http, f.kind.status = strings.ToUpper(p.Kind.String()), http.StatusConflict, "ABORTED"
+	case problem.Clock:
+		f.kind.reason = "CLOCK"
+	case problem.Malformed, problem.NotJSON, problem.Usage, problem.Schema, problem.NotAddressed:
+	default:
+		status := p.Kind.Row().Status
+		if p.Kind == problem.Deadline || status == http.StatusInternalServerError {
+			f.kind = internalError
+			return f
+		}
+		return nil
+	}
+	return f
+}
+
+// membersOf are what a refusal tells on the signed path (PROTOCOL §6).
+func membersOf(o *call.Outcome) map[string]string {
+	m := map[string]string{"code": o.Problem.Kind.String()}
+	if o.State != "" {
+		m["state"] = string(o.State)
+	}
+	if o.Chain {
+		m["expected_seq"], m["chain_tip"] = strconv.FormatInt(o.ExpectedSeq, 10), o.ChainTip.String()
+	}
+	if !o.Floor.IsZero() {
+		m["floor"] = canon.FormatTime(o.Floor)
+	}
+	if !o.Now.IsZero() {
+		m["now"] = canon.FormatTime(o.Now)
+	}
+	return m
+}
+
+// appendInfo appends the details of an error: one ErrorInfo.
+func (f *fault) appendInfo(b []byte) []byte {
+	b = append(b, `[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":`...)
+	b = canon.AppendString(b, f.kind.reason)
+	b = append(b, `,"domain":"a2a-protocol.org"`...)
+	if len(f.members) > 0 {
+		b = append(b, `,"metadata":`...)
+		var members []canon.Member
+		for k, v := range f.members {
+			members = append(members, canon.Member{Key: k, Value: canon.NewString(v)})
+		}
+		b = canon.NewObject(members...).AppendCJ(b)
+	}
+	return append(b, `}]`...)
+}

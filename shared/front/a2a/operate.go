@@ -1,0 +1,163 @@
+package a2a
+
+import (
+	"github.com/vacancy-host/vacancy/shared/host/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+)
+
+// sharedOwner owns the tasks of all plain callers of a vacant with PlainShared.
+const sharedOwner = "shared"
+
+// operate does an operation and answers.
+func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
+	var err error
+	switch op {
+	case a2awire.Send:
+		err = d.sendMessage(r, params)
+	case a2awire.Stream:
+		err = d.streamMessage(r, params)
+	case a2awire.GetTask:
+		err = d.getTask(r, params)
+	case a2awire.ListTasks:
+		err = d.listTasks(r, params)
+	case a2awire.CancelTask:
+		err = d.cancelTask(r, params)
+	case a2awire.Subscribe:
+		err = d.subscribe(r, params)
+	case a2awire.ExtendedCard:
+		err = faultf(noExtendedCard, "the agent has no extended card; its card is public")
+	default:
+		err = faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
+	}
+	if err != nil {
+		d.failWith(r, err)
+	}
+}
+
+// owner returns who the sender of a request without a message is: the vacant that
+// proved it, or a plain caller.
+func (d *api) owner(r *request) (owner string, err error) {
+	id, err := d.Callers.Of(r.Request, r.body)
+	switch {
+	case err != nil:
+		return "", err
+	case id != nil:
+		return id.String(), nil
+	case r.vacant.Plain == vacants.PlainOff:
+		return "", plainOff()
+	case r.vacant.Plain == vacants.PlainShared:
+		return sharedOwner, nil
+	}
+	return task.GuestOwner, nil
+}
+
+func plainOff() error {
+	return faultf(extensionRequired, "this agent answers signed messages alone: extension "+Extension)
+}
+
+func (d *api) ref(r *request, id string) (task.Ref, error) {
+	owner, err := d.owner(r)
+	return task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: id}, err
+}
+
+// named reads the parameters of an operation on a task.
+func (d *api) named(r *request, params []byte) (q a2awire.TaskRequest, ref task.Ref, err error) {
+	if q, err = a2awire.DecodeTask(r.dialect, params); err == nil {
+		ref, err = d.ref(r, q.ID)
+	}
+	return q, ref, err
+}
+
+func (d *api) getTask(r *request, params []byte) error {
+	q, ref, err := d.named(r, params)
+	if err != nil {
+		return err
+	}
+	t, err := d.Tasks.Get(r.Context(), ref)
+	if err != nil {
+		return err
+	}
+	d.answer(r, a2awire.Task(r.dialect, r.view(&t, q.HistoryLength)))
+	return nil
+}
+
+func (d *api) cancelTask(r *request, params []byte) error {
+	q, ref, err := d.named(r, params)
+	if err != nil {
+		return err
+	}
+	t, err := d.Tasks.Cancel(r.Context(), ref)
+	if err != nil {
+		return err
+	}
+	d.answer(r, a2awire.Task(r.dialect, r.view(&t, q.HistoryLength)))
+	return nil
+}
+
+func (d *api) listTasks(r *request, params []byte) error {
+	q, err := a2awire.DecodeList(r.dialect, params)
+	if err != nil {
+		return err
+	}
+	ref, err := d.ref(r, "")
+	if err != nil {
+		return err
+	}
+	list := task.ListRequest{Ref: ref, List: ref.Owner, Context: q.Context, State: q.State, Since: q.Since, Size: q.Size, Token: q.Token}
+	if ref.Owner == task.GuestOwner {
+		// Who knows a context that the host made is one of its conversation.
+		own, err := d.Guests.Own(r.Context(), r.vacant.ID, q.Context)
+		if err != nil {
+			return err
+		}
+		list.List = ""
+		if own {
+			key, err := d.Guests.Key(r.Context(), r.vacant.ID, q.Context)
+			if err != nil {
+				return err
+			}
+			list.List = key.ID().String()
+		}
+	}
+	var page task.Page
+	if list.List != "" {
+		if page, err = d.Tasks.List(r.Context(), list); err != nil {
+			return err
+		}
+	}
+	for i := range page.Tasks {
+		page.Tasks[i] = *r.view(&page.Tasks[i], q.HistoryLength)
+	}
+	d.answer(r, a2awire.ListResult(r.dialect, &page, q.Size, q.Artifacts))
+	return nil
+}
+
+// view is a task as the client is to see it: with as much of the history as it asks
+// for, and with envelopes if it knows them.
+func (r *request) view(t *task.Task, history *int) *task.Task {
+	v := *t
+	if history != nil {
+		v.History = v.History[max(0, len(v.History)-*history):]
+	}
+	v.Status = r.viewStatus(v.Status)
+	return &v
+}
+
+// viewStatus leaves out the vacant's envelope, unless the client knows envelopes.
+func (r *request) viewStatus(s task.Status) task.Status {
+	if s.Message != nil && !r.extension {
+		m := *s.Message
+		m.Metadata = nil
+		s.Message = &m
+	}
+	return s
+}
+
+// busy refuses a message to a task whose turn runs, or that has ended.
+func busy(t *task.Task) error {
+	if t.Status.State.Terminal() {
+		return faultf(unsupported, "task "+t.ID+" has ended ("+string(t.Status.State)+"); send a message without taskId")
+	}
+	return faultf(taskBusy, "task "+t.ID+" is at work on the message before; wait for its end, or cancel it")
+}

@@ -1,0 +1,255 @@
+package a2a
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/a2awire"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// The media types of bodies.
+const (
+	mediaJSON = "application/json"
+	mediaA2A  = "application/a2a+json"
+)
+
+// bodyTimeout is how long a client may take to send a body.
+const bodyTimeout = 10 * time.Second
+
+// read reads the body of a request, at most 256 KiB, once.
+func (r *request) read() error {
+	if r.body != nil {
+		return nil
+	}
+	ct := r.Request.Header.Get("Content-Type")
+	media, _, err := mime.ParseMediaType(ct)
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || media != mediaJSON && media != mediaA2A {
+		return problem.New(problem.UnsupportedMedia, "content-type: expected %s or %s, got %s", mediaJSON, mediaA2A, httpapi.Clip(ct))
+	}
+	if enc := r.Request.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return problem.New(problem.UnsupportedMedia, "content-encoding: expected none, got %s", httpapi.Clip(enc))
+	}
+	limit := int64(canon.DefaultLimits().Bytes)
+	if r.ContentLength > limit {
+		return problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
+	}
+	_ = http.NewResponseController(r.ResponseWriter).SetReadDeadline(time.Now().Add(bodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(r.ResponseWriter, r.Body, limit))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return problem.New(problem.SlowBody, "the body did not come within %v", bodyTimeout)
+	case err != nil:
+		return problem.Wrap(problem.Malformed, err, "the body could not be read")
+	}
+	// Without a read deadline, a stream may last longer than a body may take.
+	_ = http.NewResponseController(r.ResponseWriter).SetReadDeadline(time.Time{})
+	r.body = append(make([]byte, 0, len(body)+1), body...) // not nil
+	return nil
+}
+
+// isOwnForm reports whether the body of POST / is a signed call in the vacant's own
+// form: message/send with an envelope, and parts without kind. The body can then be
+// read again.
+func (d *api) isOwnForm(r *request) (bool, error) {
+	if err := r.read(); err != nil {
+		return false, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(r.body))
+	v, err := canon.Parse(r.body, canon.DefaultLimits())
+	if err != nil {
+		return false, nil
+	}
+	method, _ := v.Get("method")
+	params, _ := v.Get("params")
+	m, _ := params.Get("message")
+	metadata, _ := m.Get("metadata")
+	parts, _ := m.Get("parts")
+	_, envelope := metadata.Get(Extension)
+	kinds := 0
+	for _, p := range parts.Items() {
+		if _, ok := p.Get("kind"); ok {
+			kinds++
+		}
+	}
+	return method.Text() == "message/send" && envelope && kinds == 0, nil
+}
+
+// call is a JSON-RPC request.
+type rpcCall struct {
+	method string
+	params []byte
+}
+
+// rpc serves JSON-RPC.
+func (d *api) rpc(r *request) error {
+	if err := r.read(); err != nil {
+		return err
+	}
+	r.listsExtension()
+	q, f := r.parse()
+	var op a2awire.Operation
+	if f == nil {
+		op, f = r.operation(q.method)
+	}
+	if f == nil {
+		_, f = r.version()
+	}
+	if f != nil {
+		d.fail(r, f)
+		return nil
+	}
+	if strings.HasPrefix(r.UserAgent(), "harbor-a2a/") && r.dialect == a2awire.V03 {
+		r.dialect, r.bare = a2awire.V1Snake, true
+	}
+	d.operate(r, op, q.params)
+	return nil
+}
+
+// parse reads the envelope of JSON-RPC 2.0.
+func (r *request) parse() (q rpcCall, f *fault) {
+	whole := canon.NewDecoder(r.body, canon.DefaultLimits())
+	if err := errors.Join(whole.Skip(), whole.End()); err != nil {
+		return q, faultf(parseError, "the body is no JSON: "+problem.Of(err).Text())
+	}
+	d := canon.NewDecoder(r.body, canon.DefaultLimits())
+	if d.Kind() != canon.Object {
+		return q, faultf(invalidRequest, "expected one JSON-RPC request, got "+d.Kind().String())
+	}
+	q.params = []byte("{}")
+	version, seen, methodIsText := "", false, true
+	err := d.Object(func(key string) (err error) {
+		switch key {
+		case "jsonrpc":
+			if d.Kind() != canon.String {
+				return d.Skip()
+			}
+			version, err = d.String()
+		case "id":
+			seen = true
+			switch d.Kind() {
+			case canon.String, canon.Int, canon.Null:
+				r.id, err = d.Raw()
+			default:
+				err = d.Mismatch("a string or an integer")
+			}
+		case "method":
+			if methodIsText = d.Kind() == canon.String; !methodIsText {
+				return d.Skip()
+			}
+			q.method, err = d.String()
+		case "params":
+			if d.Kind() == canon.Null {
+				return d.Null()
+			}
+			q.params, err = d.Raw()
+		default:
+			err = d.Skip()
+		}
+		return err
+	})
+	r.noAnswer = !seen
+	switch {
+	case err != nil:
+		return q, faultf(invalidRequest, problem.Of(err).Text())
+	case version != "2.0":
+		return q, faultf(invalidRequest, `jsonrpc: expected "2.0"`)
+	case !methodIsText:
+		return q, faultf(methodNotFound, "method: expected a string")
+	case q.method == "":
+		return q, faultf(invalidRequest, "method: expected a string, got none")
+	}
+	return q, nil
+}
+
+func (r *request) operation(method string) (a2awire.Operation, *fault) {
+	op, dialect, ok := a2awire.Method(method)
+	r.dialect = dialect
+	if !ok {
+		return op, faultf(methodNotFound, "method "+httpapi.Clip(method)+" does not exist")
+	}
+	r.what = method
+	return op, nil
+}
+
+// fail answers with an A2A error.
+func (d *api) fail(r *request, f *fault) {
+	if !r.isREST() {
+		r.send(http.StatusOK, mediaJSON, r.rpcError(f))
+		d.log(r, f.kind.reason, http.StatusOK, f)
+		return
+	}
+	b := append([]byte(`{"error":{"code":`), strconv.Itoa(f.kind.http)...)
+	b = canon.AppendString(append(b, `,"status":`...), f.kind.status)
+	b = canon.AppendString(append(b, `,"message":`...), f.text)
+	b = append(f.appendInfo(append(b, `,"details":`...)), `}}`...)
+	r.send(f.kind.http, mediaJSON, b)
+	d.log(r, f.kind.reason, f.kind.http, f)
+}
+
+// rpcError is the JSON-RPC response of an error.
+func (r *request) rpcError(f *fault) []byte {
+	code := f.kind.code
+	if r.dialect == a2awire.V1Snake && f.kind == taskNotFound {
+		code = 1 // what that client takes for it
+	}
+	b := r.appendID(nil)
+	b = strconv.AppendInt(append(b, `,"error":{"code":`...), int64(code), 10)
+	b = canon.AppendString(append(b, `,"message":`...), f.text)
+	return append(f.appendInfo(append(b, `,"data":`...)), `}}`...)
+}
+
+func (r *request) appendID(b []byte) []byte {
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	if r.id == nil {
+		return append(b, `null`...)
+	}
+	return append(b, r.id...)
+}
+
+// isREST reports whether the request came by the REST binding.
+func (r *request) isREST() bool { return r.rest != "" }
+
+// answer sends the result of an operation.
+func (d *api) answer(r *request, result []byte) {
+	if r.isREST() {
+		r.send(http.StatusOK, mediaA2A, result)
+	} else {
+		b := append(r.appendID(make([]byte, 0, len(result)+80)), `,"result":`...)
+		r.send(http.StatusOK, mediaJSON, append(append(b, result...), '}'))
+	}
+	d.log(r, "ok", http.StatusOK, nil)
+}
+
+// send writes a whole answer. A notification gets none.
+func (r *request) send(status int, media string, body []byte) {
+	h := r.ResponseWriter.Header()
+	h.Set("Cache-Control", "no-store")
+	if r.noAnswer && !r.isREST() {
+		r.WriteHeader(http.StatusNoContent)
+		return
+	}
+	h.Set("Content-Type", media)
+	httpapi.Send(r.ResponseWriter, status, body)
+}
+
+// failWith answers with the A2A error or the HTTP error for err.
+func (d *api) failWith(r *request, err error) {
+	if f := faultOf(err); f != nil {
+		d.fail(r, f)
+		return
+	}
+	d.failHTTP(r, err)
+}

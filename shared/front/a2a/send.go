@@ -1,0 +1,261 @@
+package a2a
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+func (d *api) sendMessage(r *request, params []byte) error {
+	q, turn, err := d.turn(r, params)
+	if err != nil || turn == nil {
+		return err
+	}
+	run := d.Tasks.Run
+	if q.Immediately {
+		run = d.Tasks.Start
+	}
+	t, err := run(r.Context(), *turn)
+	if err != nil {
+		return err
+	}
+	d.answer(r, a2awire.SendResult(r.dialect, r.view(&t, q.HistoryLength)))
+	return nil
+}
+
+// turn makes the turn of a message. It is nil if the request was answered: the address
+// of the client begins too many conversations.
+func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task.Turn, err error) {
+	if q, err = a2awire.DecodeSend(r.dialect, params); err != nil {
+		return q, nil, err
+	}
+	if err = checkSend(&q); err != nil {
+		return q, nil, err
+	}
+	e, err := signedBy(&q.Message)
+	if err != nil {
+		return q, nil, err
+	}
+	var o *opened
+	if e != nil {
+		r.extension = true
+		o, err = d.signedTurn(r, &q, e)
+	} else {
+		o, err = d.guestTurn(r, &q)
+	}
+	if err != nil {
+		return q, nil, err
+	}
+	if o.opens && message.NewPairRefused(r.ResponseWriter, r.Request) {
+		d.log(r, problem.TooMany.String(), problem.TooMany.Row().Status, nil)
+		return q, nil, nil
+	}
+	return q, &o.Turn, nil
+}
+
+// opened is a turn that may begin the chain of a pair.
+type opened struct {
+	task.Turn
+	opens bool
+}
+
+// checkSend refuses what no vacant can answer.
+func checkSend(q *a2awire.SendRequest) error {
+	m := &q.Message
+	switch {
+	case m.Role != task.User:
+		return problem.Invalid("role", "that of a user", string(m.Role))
+	case q.Push:
+		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
+	case !acceptsText(q.OutputModes):
+		return faultf(contentType, fmt.Sprintf("acceptedOutputModes: this agent answers text/plain, got %.80q", strings.Join(q.OutputModes, ", ")))
+	}
+	for i, p := range m.Parts {
+		if p.Kind != task.Text {
+			return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads text, got %s", i, p.Kind))
+		}
+	}
+	return nil
+}
+
+func acceptsText(modes []string) bool {
+	for _, m := range modes {
+		media, _, _ := strings.Cut(m, ";")
+		switch strings.TrimSpace(media) {
+		case "text", "text/plain", "text/*", "*/*", "*":
+			return true
+		}
+	}
+	return len(modes) == 0
+}
+
+// signedBy returns the envelope in a message's metadata, rebuilt from the parts of the
+// message that its signature covers; nil if there is none.
+func signedBy(m *task.Message) (*envelope.Envelope, error) {
+	block, err := metadataMember(m.Metadata, Extension)
+	if err != nil || block == nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.WriteString(`{"role":"ROLE_USER","parts":[`)
+	for i, p := range m.Parts {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(`{"type":"text","text":`)
+		b.Write(canon.AppendString(nil, p.Text))
+		b.WriteByte('}')
+	}
+	b.WriteString(`],"messageId":`)
+	b.Write(textOrNull(m.ID))
+	b.WriteString(`,"contextId":`)
+	b.Write(textOrNull(m.Context))
+	b.WriteString(`,"metadata":{"` + Extension + `":`)
+	b.Write(block)
+	b.WriteString(`}}`)
+	e, err := envelope.DecodeMessage(b.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	return &e, nil
+}
+
+func textOrNull(s string) []byte {
+	if s == "" {
+		return []byte("null")
+	}
+	return canon.AppendString(nil, s)
+}
+
+// metadataMember returns a member of a metadata object as it came; nil: it has none.
+func metadataMember(metadata []byte, name string) (member []byte, err error) {
+	if metadata == nil {
+		return nil, nil
+	}
+	d := canon.NewDecoder(metadata, canon.DefaultLimits())
+	err = d.Object(func(key string) (err error) {
+		if key != name {
+			return d.Skip()
+		}
+		member, err = d.Raw()
+		return err
+	})
+	return member, err
+}
+
+// signedTurn is the turn of a message with an envelope. The id of its task follows from
+// the envelope, so that the same bytes find the same task.
+func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelope) (*opened, error) {
+	hash, ok := e.Verify()
+	m := q.Message
+	t := opened{opens: e.Seq == 1, Turn: task.Turn{
+		Ref:  task.Ref{Vacant: r.vacant.ID, Owner: e.From.String(), ID: hash.String()[:32]},
+		List: e.From.String(), Signed: true, Caller: e.From,
+		Envelope: func(context.Context, call.Next) (*envelope.Envelope, error) { return e, nil },
+	}}
+	if ok && m.Task != "" && m.Task != t.ID {
+		if err := d.followUp(r, task.Ref{Vacant: r.vacant.ID, Owner: t.Owner, ID: m.Task}, m.Context); err != nil {
+			return nil, err
+		}
+	}
+	if m.Context == "" {
+		m.Context = "c-" + t.ID
+	}
+	if m.ID == "" {
+		m.ID = "m-" + t.ID
+	}
+	t.Message = m
+	return &t, nil
+}
+
+// guestTurn is the turn of a plain message. A context that the host made has a guest of
+// its own, with one chain and one memory. Any other context could be known to
+// strangers, so each of its tasks has a new guest.
+func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*opened, error) {
+	ctx, vacant, m := r.Context(), r.vacant.ID, q.Message
+	owner := task.GuestOwner
+	switch r.vacant.Plain {
+	case vacants.PlainOff:
+		return nil, plainOff()
+	case vacants.PlainShared:
+		owner = sharedOwner
+	}
+	if m.Task != "" {
+		return nil, d.followUp(r, task.Ref{Vacant: vacant, Owner: owner, ID: m.Task}, m.Context)
+	}
+	id, err := d.Tasks.NewID()
+	if err != nil {
+		return nil, err
+	}
+	t := &opened{opens: true, Turn: task.Turn{Ref: task.Ref{Vacant: vacant, Owner: owner, ID: id}}}
+	who, own := "", true
+	if m.Context == "" {
+		m.Context, err = d.Guests.NewContext(ctx, vacant)
+	} else {
+		own, err = d.Guests.Own(ctx, vacant, m.Context)
+		t.opens = !own
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case owner == sharedOwner:
+		who = "shared\x1f" + m.Context
+	case own:
+		who = m.Context
+	default:
+		who = "task\x1f" + id
+	}
+	key, err := d.Guests.Key(ctx, vacant, who)
+	if err != nil {
+		return nil, err
+	}
+	if owner == sharedOwner {
+		t.List = sharedOwner
+	} else if own {
+		t.List = key.ID().String()
+	}
+	if m.ID == "" {
+		m.ID = "m-" + id
+	}
+	t.Message, t.Caller = m, key.ID()
+	t.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
+		e := &envelope.Envelope{From: key.ID(), To: vacant, Seq: next.Seq, Prev: next.Prev, Time: d.Now().UTC().Truncate(time.Microsecond)}
+		if !e.Time.After(next.Floor) {
+			e.Time = next.Floor.Add(time.Microsecond)
+		}
+		e.Payload = envelope.Message{Role: envelope.RoleUser, MessageID: &m.ID, ContextID: &m.Context}
+		for _, p := range m.Parts {
+			e.Payload.Parts = append(e.Payload.Parts, p.Text)
+		}
+		if err := e.Payload.Check(); err != nil {
+			return nil, err
+		}
+		_, err := e.Sign(ctx, key)
+		return e, err
+	}
+	return t, nil
+}
+
+// followUp refuses a message to a task: agents that answer with text need no second
+// message for a task.
+func (d *api) followUp(r *request, ref task.Ref, conversation string) error {
+	t, err := d.Tasks.Get(r.Context(), ref)
+	switch {
+	case err != nil:
+		return err
+	case conversation != "" && conversation != t.Context:
+		return problem.Invalid("contextId", "that of the task, or none", fmt.Sprintf("%.80q", conversation))
+	}
+	return busy(&t)
+}

@@ -1,0 +1,187 @@
+package a2a
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Limits of a stream.
+const (
+	keepAlive    = 15 * time.Second
+	writeTimeout = 20 * time.Second // of one event to a slow client
+)
+
+func (d *api) streamMessage(r *request, params []byte) error {
+	q, turn, err := d.turn(r, params)
+	if err != nil || turn == nil {
+		return err
+	}
+	done, err := d.Tasks.Begin(r.Context(), *turn)
+	if err != nil {
+		return err
+	}
+	// A turn goes on without its client. The handler waits for it, because after the
+	// handler nothing may run.
+	defer func() { <-done }()
+	return d.stream(&sse{r: r, ref: turn.Ref, history: q.HistoryLength}, 0)
+}
+
+func (d *api) subscribe(r *request, params []byte) error {
+	_, ref, err := d.named(r, params)
+	if err != nil {
+		return err
+	}
+	t, last, err := d.Tasks.Snapshot(r.Context(), ref)
+	if err != nil {
+		return err
+	}
+	after, known := 0, r.Request.Header.Get("Last-Event-ID")
+	if known != "" {
+		if after, err = strconv.Atoi(known); err != nil || after < 0 || after > last {
+			return problem.Invalid("Last-Event-ID", "the id of an event of this task", clip(known))
+		}
+	}
+	if t.Status.State.Terminal() && (known == "" || after == last) {
+		return faultf(unsupported, "task "+t.ID+" has ended ("+string(t.Status.State)+"); read it with GetTask")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), d.Follow)
+	defer cancel()
+	r.Request = r.WithContext(ctx)
+	s := &sse{r: r, ref: ref, context: t.Context}
+	if known == "" {
+		s.event(task.Numbered{N: last, Event: task.Event{Task: &t}})
+		after = last
+	}
+	return d.stream(s, after)
+}
+
+func clip(s string) string { return strconv.Quote(s[:min(len(s), 80)]) }
+
+// stream sends the events of a task after a number until it ends or the request does.
+func (d *api) stream(s *sse, after int) error {
+	r := s.r
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	events := make(chan task.Numbered)
+	failed := make(chan error, 1)
+	go func() {
+		defer close(events)
+		failed <- d.Tasks.Follow(ctx, s.ref, after, func(n task.Numbered) bool {
+			select {
+			case events <- n:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		})
+	}()
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	for {
+		select {
+		case n, ok := <-events:
+			if !ok {
+				err := <-failed
+				if err != nil && !s.begun {
+					return err
+				}
+				s.end(err)
+				d.log(r, "ok", http.StatusOK, nil)
+				return nil
+			}
+			s.event(n)
+		case <-tick.C:
+			s.comment()
+		}
+		if s.broken {
+			d.log(r, "hung_up", http.StatusOK, nil)
+			return nil
+		}
+	}
+}
+
+// sse writes server-sent events.
+type sse struct {
+	r       *request
+	ref     task.Ref
+	context string // of the task
+	history *int
+	begun   bool
+	broken  bool // the client is gone or reads too slowly
+}
+
+func (s *sse) begin() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	h := s.r.ResponseWriter.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	h.Set("X-Content-Type-Options", "nosniff")
+	s.r.WriteHeader(http.StatusOK)
+}
+
+func (s *sse) event(n task.Numbered) {
+	s.begin()
+	e := n.Event
+	if e.Task != nil {
+		s.context = e.Task.Context
+		e.Task = s.r.view(e.Task, s.history)
+	}
+	if e.Status != nil {
+		status := s.r.viewStatus(*e.Status)
+		e.Status = &status
+	}
+	result := a2awire.StreamResult(s.r.dialect, &task.Task{ID: s.ref.ID, Context: s.context}, e)
+	b := append(strconv.AppendInt([]byte("id: "), int64(n.N), 10), "\ndata: "...)
+	s.write(append(s.frame(b, result), "\n\n"...))
+}
+
+// frame appends a result as the binding has it.
+func (s *sse) frame(b, result []byte) []byte {
+	if s.r.bare {
+		return append(b, result...)
+	}
+	b = append(append(b, s.r.appendID(nil)...), `,"result":`...)
+	return append(append(b, result...), '}')
+}
+
+func (s *sse) comment() {
+	s.begin()
+	s.write([]byte(": still at work\n\n"))
+}
+
+// end ends a stream; err is why it ends early.
+func (s *sse) end(err error) {
+	s.begin()
+	if err == nil || s.r.bare {
+		return
+	}
+	f := faultOf(err)
+	if f == nil {
+		f = faultf(internalError, problem.Of(err).Text())
+	}
+	s.write(append(append([]byte("data: "), s.r.rpcError(f)...), "\n\n"...))
+}
+
+// write writes and flushes.
+func (s *sse) write(b []byte) {
+	if s.broken {
+		return
+	}
+	c := http.NewResponseController(s.r.ResponseWriter)
+	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := s.r.ResponseWriter.Write(b); err != nil {
+		s.broken = true
+		return
+	}
+	_ = c.Flush()
+}
