@@ -1,0 +1,346 @@
+// Package interop points stock A2A clients at a host and runs one table of scenarios
+// with each.
+package interop
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
+	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// slow is a substrate that says a piece and then waits for its end.
+type slow struct{ wait time.Duration }
+
+func (s slow) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		if !yield(substrate.Text("wait"), nil) {
+			return
+		}
+		select {
+		case <-time.After(s.wait):
+			if yield(substrate.Text(" done"), nil) {
+				yield(substrate.Stop, nil)
+			}
+		case <-ctx.Done():
+			yield(nil, ctx.Err())
+		}
+	}
+}
+
+type failing struct{}
+
+func (failing) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		yield(nil, problem.New(problem.SubstrateBusy, "not for callers"))
+	}
+}
+
+// host serves the vacants echo, slow, slower and failing, and returns the base URL.
+func host(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + listener.Addr().String()
+	open := func(s substrate.Substrate) func(string) (substrate.Substrate, error) {
+		return func(string) (substrate.Substrate, error) { return s, nil }
+	}
+	h, err := standalone.Open(standalone.Config{
+		Dir: filepath.Join(t.TempDir(), "host"), URL: url, New: true, AllowLoopback: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Substrates: substrate.Kinds{"slow": open(slow{500 * time.Millisecond}), "slower": open(slow{20 * time.Second}), "failing": open(failing{})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"echo", "slow", "slower", "failing"} {
+		if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index, err := bleve.Open(t.TempDir() + "/index")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	ready, ended := make(chan bool), make(chan error, 1)
+	go func() {
+		ended <- h.Run(ctx, standalone.Running{Public: listener, Index: index, Grace: time.Second}, func(context.Context) error { close(ready); return nil })
+	}()
+	t.Cleanup(func() {
+		end()
+		if err := errors.Join(<-ended, h.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-ended:
+		ended <- nil
+		t.Fatal(err)
+	}
+	return url
+}
+
+// want are the scenarios and what each client reports. A client without a feature
+// reports none.
+var want = map[string]string{
+	"send":           "completed echo: hi",
+	"get":            "completed echo: hi",
+	"get unknown":    "task not found",
+	"cancel ended":   "task not cancelable",
+	"send to ended":  "unsupported operation",
+	"fail":           "failed the vacant failed to answer: its agent has too much to do",
+	"stream":         "working; artifact wait; artifact  done; completed wait done",
+	"stream of echo": "working; artifact echo: hi; completed echo: hi",
+	"immediately":    "submitted, then completed wait done",
+	"cancel":         "working, then canceled",
+	"subscribe":      "working; artifact  done; completed wait done",
+	"list":           "2 of 2",
+	"no text":        "content type not supported",
+}
+
+func check(t *testing.T, got map[string]string, without ...string) {
+	t.Helper()
+	expected := map[string]string{}
+	for k, v := range want {
+		expected[k] = v
+	}
+	for _, k := range without {
+		delete(expected, k)
+	}
+	if diff := cmp.Diff(expected, got); diff != "" {
+		t.Errorf("scenarios (-want +got):\n%s", diff)
+	}
+}
+
+func TestGoClients(t *testing.T) {
+	url := host(t)
+	rest := a2aclient.WithConfig(a2aclient.Config{PreferredTransports: []a2a.TransportProtocol{a2a.TransportProtocolHTTPJSON}})
+	for name, c := range map[string]goClient{
+		"1.0 JSON-RPC": {url: url}, "1.0 HTTP+JSON": {url: url, options: []a2aclient.FactoryOption{rest}},
+		"0.3 JSON-RPC": {url: url, old: true, options: []a2aclient.FactoryOption{
+			a2aclient.WithCompatTransport(a2av0.Version, a2a.TransportProtocolJSONRPC, a2av0.NewJSONRPCTransportFactory(a2av0.JSONRPCTransportConfig{})),
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var without []string
+			if c.old {
+				without = []string{"list"}
+			}
+			check(t, c.run(t), without...)
+		})
+	}
+}
+
+// goClient is the client of a2a-go.
+type goClient struct {
+	url     string
+	old     bool
+	options []a2aclient.FactoryOption
+}
+
+func (g goClient) open(t *testing.T, name string) *a2aclient.Client {
+	t.Helper()
+	resolver := *agentcard.DefaultResolver
+	if g.old {
+		resolver.CardParser = a2av0.NewAgentCardParser()
+	}
+	card, err := resolver.Resolve(t.Context(), g.url+"/v/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.old {
+		card.SupportedInterfaces = card.SupportedInterfaces[:0:0]
+		card.SupportedInterfaces = append(card.SupportedInterfaces, &a2a.AgentInterface{URL: g.url + "/v/" + name, ProtocolBinding: a2a.TransportProtocolJSONRPC, ProtocolVersion: a2av0.Version})
+	}
+	c, err := a2aclient.NewFromCard(t.Context(), card, g.options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func say(text string) *a2a.SendMessageRequest {
+	return &a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(text))}
+}
+
+func (g goClient) run(t *testing.T) map[string]string {
+	ctx := t.Context()
+	echo, slow, slower, failing := g.open(t, "echo"), g.open(t, "slow"), g.open(t, "slower"), g.open(t, "failing")
+	got := map[string]string{}
+	sent, err := echo.SendMessage(ctx, say("hi"))
+	got["send"] = result(sent, err)
+	task, ok := sent.(*a2a.Task)
+	if !ok {
+		t.Fatalf("SendMessage() = %T, %v", sent, err)
+	}
+	read, err := echo.GetTask(ctx, &a2a.GetTaskRequest{ID: task.ID})
+	got["get"] = result(read, err)
+	_, err = echo.GetTask(ctx, &a2a.GetTaskRequest{ID: "none"})
+	got["get unknown"] = failure(err)
+	_, err = echo.CancelTask(ctx, &a2a.CancelTaskRequest{ID: task.ID})
+	got["cancel ended"] = failure(err)
+	again := say("more")
+	again.Message.TaskID = task.ID
+	_, err = echo.SendMessage(ctx, again)
+	got["send to ended"] = failure(err)
+	failed, err := failing.SendMessage(ctx, say("hi"))
+	got["fail"] = result(failed, err)
+	_, err = echo.SendMessage(ctx, &a2a.SendMessageRequest{Message: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewDataPart(map[string]any{"a": 1}))})
+	got["no text"] = failure(err)
+	got["stream"] = events(slow.SendStreamingMessage(ctx, say("hi")))
+	got["stream of echo"] = events(echo.SendStreamingMessage(ctx, say("hi")))
+	got["immediately"] = g.immediately(t, slow)
+	got["cancel"] = g.cancel(t, slower)
+	got["subscribe"] = g.subscribe(t, slow)
+	if !g.old {
+		got["list"] = g.list(t, echo)
+	}
+	return got
+}
+
+func (g goClient) immediately(t *testing.T, c *a2aclient.Client) string {
+	q := say("hi")
+	q.Config = &a2a.SendMessageConfig{ReturnImmediately: true}
+	sent, err := c.SendMessage(t.Context(), q)
+	first, ok := sent.(*a2a.Task)
+	if !ok {
+		return fmt.Sprintf("%T %v", sent, err)
+	}
+	for range 100 {
+		read, err := c.GetTask(t.Context(), &a2a.GetTaskRequest{ID: first.ID})
+		if err != nil || read.Status.State.Terminal() {
+			return state(first.Status.State) + ", then " + result(read, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return "never ended"
+}
+
+func (g goClient) cancel(t *testing.T, c *a2aclient.Client) string {
+	for e, err := range c.SendStreamingMessage(t.Context(), say("hi")) {
+		first, ok := e.(*a2a.Task)
+		if !ok {
+			return fmt.Sprintf("%T %v", e, err)
+		}
+		ended, err := c.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: first.ID})
+		if err != nil {
+			return err.Error()
+		}
+		return state(first.Status.State) + ", then " + state(ended.Status.State)
+	}
+	return "no event"
+}
+
+func (g goClient) subscribe(t *testing.T, c *a2aclient.Client) string {
+	for e, err := range c.SendStreamingMessage(t.Context(), say("hi")) {
+		if chunk, ok := e.(*a2a.TaskArtifactUpdateEvent); ok {
+			return events(c.SubscribeToTask(t.Context(), &a2a.SubscribeToTaskRequest{ID: chunk.TaskID}))
+		}
+		if err != nil {
+			return err.Error()
+		}
+	}
+	return "no artifact"
+}
+
+func (g goClient) list(t *testing.T, c *a2aclient.Client) string {
+	first, err := c.SendMessage(t.Context(), say("one"))
+	if err != nil {
+		return err.Error()
+	}
+	q := say("two")
+	q.Message.ContextID = first.(*a2a.Task).ContextID
+	if _, err := c.SendMessage(t.Context(), q); err != nil {
+		return err.Error()
+	}
+	page, err := c.ListTasks(t.Context(), &a2a.ListTasksRequest{ContextID: q.Message.ContextID})
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d of %d", len(page.Tasks), page.TotalSize)
+}
+
+func state(s a2a.TaskState) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(string(s), "TASK_STATE_")), "_", "-")
+}
+
+func result(r any, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	t, ok := r.(*a2a.Task)
+	if !ok {
+		return fmt.Sprintf("%T", r)
+	}
+	return strings.TrimSpace(state(t.Status.State) + " " + message(t.Status.Message))
+}
+
+func message(m *a2a.Message) (s string) {
+	if m == nil {
+		return ""
+	}
+	return shown(m.Parts)
+}
+
+// shown is the text of parts, without the id of the vacant that echoes.
+func shown(parts a2a.ContentParts) (s string) {
+	for _, p := range parts {
+		s += p.Text()
+	}
+	if rest, ok := strings.CutPrefix(s, "echo from "); ok {
+		_, said, _ := strings.Cut(rest, ": ")
+		return "echo: " + said
+	}
+	return s
+}
+
+func events(all iter.Seq2[a2a.Event, error]) string {
+	var seen []string
+	for e, err := range all {
+		switch e := e.(type) {
+		case *a2a.Task:
+			seen = append(seen, result(e, err))
+		case *a2a.TaskStatusUpdateEvent:
+			seen = append(seen, strings.TrimSpace(state(e.Status.State)+" "+message(e.Status.Message)))
+		case *a2a.TaskArtifactUpdateEvent:
+			seen = append(seen, "artifact "+shown(e.Artifact.Parts))
+		default:
+			seen = append(seen, fmt.Sprintf("%T %v", e, err))
+		}
+	}
+	return strings.Join(seen, "; ")
+}
+
+func failure(err error) string {
+	for name, known := range map[string]error{
+		"task not found": a2a.ErrTaskNotFound, "task not cancelable": a2a.ErrTaskNotCancelable,
+		"unsupported operation": a2a.ErrUnsupportedOperation, "content type not supported": a2a.ErrUnsupportedContentType,
+	} {
+		if errors.Is(err, known) {
+			return name
+		}
+	}
+	return fmt.Sprint(err)
+}
