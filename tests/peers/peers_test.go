@@ -7,15 +7,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"embed"
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -24,7 +21,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/anthropic"
@@ -33,74 +29,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/installed"
 )
 
 //go:embed testdata
 var files embed.FS
 
-// installed is the folder of an install of testdata/NAME by commands, which are run in
-// it. Where the network or a program is missing the test is skipped: it proves nothing
-// of this project then.
-func installed(t *testing.T, name, proof string, commands ...[]string) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("fetches packages from the network") // tests/run deep does
-	}
-	all, err := fs.Sub(files, "testdata/"+name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.New()
-	err = fs.WalkDir(all, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := fs.ReadFile(all, path)
-		fmt.Fprintf(sum, "%s %d %s", path, len(b), b)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := cache.Dir(os.Getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var missing string
-	install := cache.Install{Name: "peers-" + name, Version: fmt.Sprintf("%x", sum.Sum(nil)[:6]), Proof: proof, Build: func(folder string) error {
-		if err := os.CopyFS(folder, all); err != nil {
-			return err
-		}
-		for _, c := range commands {
-			cmd := exec.CommandContext(t.Context(), c[0], c[1:]...)
-			cmd.Dir = folder
-			if out, err := cmd.CombinedOutput(); err != nil {
-				missing = fmt.Sprintf("%s: %v\n%s", strings.Join(c, " "), err, out)
-				return err
-			}
-		}
-		return nil
-	}}
-	folder, err := install.In(t.Context(), dir)
-	if missing != "" {
-		t.Skipf("packages of %s cannot be installed here: %s", name, missing)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return folder
-}
-
 // python is the folder of the PyPI packages, whose interpreter is bin/python.
 func python(t *testing.T) string {
 	t.Helper()
-	return installed(t, "python", filepath.Join("env", "bin", "python"), []string{"python3", "-m", "venv", "env"},
-		[]string{filepath.Join("env", "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", "requirements.txt"})
+	skipShort(t)
+	return installed.Python(t, files, "python")
 }
 
 func node(t *testing.T) string {
 	t.Helper()
-	return installed(t, "node", filepath.Join("node_modules", "@modelcontextprotocol", "sdk"), []string{"npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier"})
+	skipShort(t)
+	return installed.Node(t, files, "node", "@modelcontextprotocol", "sdk")
+}
+
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("fetches packages from the network") // tests/run deep does
+	}
 }
 
 // client reaches loopback for anybody.
