@@ -134,7 +134,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	for _, s := range stateChanges() {
 		root.AddCommand(a.stateCommand(s))
 	}
-	root.AddCommand(a.updateCommand(), a.removeCommand(), a.deleteCommand(), a.publishCommand(), a.unpublishCommand(), a.revokeCommand())
+	root.AddCommand(a.updateCommand(), a.plainCommand(), a.removeCommand(), a.deleteCommand(), a.publishCommand(), a.unpublishCommand(), a.revokeCommand())
 	root.AddCommand(a.spawnCommand(), a.childrenCommand(), a.manifestCommand(), a.planCommand(), a.graduateCommand(), a.gateCommand())
 	root.AddCommand(a.versionCommand())
 	root.AddCommand(a.cloudCommands()...)

@@ -2,12 +2,14 @@ package a2a
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2awire"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
@@ -110,8 +112,8 @@ func (r *request) params(route restRoute) ([]byte, *fault, error) {
 			return nil, nil, err
 		}
 		whole := canon.NewDecoder(r.body, canon.DefaultLimits())
-		if err := whole.Skip(); err != nil || whole.End() != nil {
-			return nil, faultf(parseError, "the body is no JSON"), nil
+		if err := errors.Join(whole.Skip(), whole.End()); err != nil {
+			return nil, faultf(parseError, "the body does not decode: "+problem.Of(err).Text()), nil
 		}
 		return r.body, nil, nil
 	}

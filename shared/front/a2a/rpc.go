@@ -122,7 +122,7 @@ func (d *api) rpc(r *request) error {
 func (r *request) parse() (q rpcCall, f *fault) {
 	whole := canon.NewDecoder(r.body, canon.DefaultLimits())
 	if err := errors.Join(whole.Skip(), whole.End()); err != nil {
-		return q, faultf(parseError, "the body is no JSON: "+problem.Of(err).Text())
+		return q, faultf(parseError, "the body does not decode: "+problem.Of(err).Text())
 	}
 	d := canon.NewDecoder(r.body, canon.DefaultLimits())
 	if d.Kind() != canon.Object {

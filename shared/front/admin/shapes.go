@@ -30,6 +30,7 @@ type Vacant struct {
 	Parent *identity.ID `json:"parent_id,omitempty"`
 	Closed bool         `json:"closed,omitempty"`
 	Tenant string       `json:"tenant,omitempty"` // tenant that it is hosted for
+	Plain  string       `json:"plain,omitempty"`  // what callers without a key may do; "": open
 	// Deleted is when the vacant was deleted; "" if it is not.
 	Deleted string `json:"deleted,omitempty"`
 }
@@ -38,7 +39,7 @@ func vacantOf(r *vacants.Record) Vacant {
 	v := Vacant{
 		ID: r.ID, Name: r.Name, State: r.State, Capability: r.Capability, Substrate: r.Substrate, Agent: r.Agent,
 		Card: json.RawMessage("null"), Created: canon.FormatTime(r.Created), Changed: canon.FormatTime(r.Changed),
-		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant,
+		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant, Plain: string(r.Plain),
 	}
 	if c, err := card.Parse(r.Card); err == nil { // fsck reports a damaged card
 		v.Card, v.Endpoint = r.Card, c.Endpoint

@@ -16,6 +16,7 @@ type Update struct {
 	Name       *string `json:"name,omitempty"`
 	Capability *string `json:"capability,omitempty"`
 	Substrate  *string `json:"substrate,omitempty"`
+	Plain      *string `json:"plain,omitempty"` // open, off or shared
 	// Seen is the member changed of the Vacant that the update was decided on; ""
 	// for any.
 	Seen string `json:"seen,omitempty"`
@@ -43,9 +44,10 @@ func (d *api) update(w http.ResponseWriter, r *http.Request) error {
 func readChanges(body []byte) (c vacants.Changes, err error) {
 	dec := canon.NewDecoder(body, limits())
 	err = dec.Document(func(key string) error {
-		to := map[string]**string{"name": &c.Name, "capability": &c.Capability, "substrate": &c.Substrate}[key]
+		var plain *string
+		to := map[string]**string{"plain": &plain, "name": &c.Name, "capability": &c.Capability, "substrate": &c.Substrate}[key]
 		if to == nil && key != "seen" {
-			return unknown("", key, "name, capability, substrate and seen")
+			return unknown("", key, "name, capability, substrate, plain and seen")
 		}
 		s, err := text(dec, key)
 		if err != nil {
@@ -53,6 +55,13 @@ func readChanges(body []byte) (c vacants.Changes, err error) {
 		}
 		if to != nil {
 			*to = &s
+		}
+		if plain != nil {
+			p, err := vacants.ParsePlain(s)
+			c.Plain = &p
+			return err
+		}
+		if to != nil {
 			return nil
 		}
 		if c.Seen, err = canon.ParseTime(s); err != nil {

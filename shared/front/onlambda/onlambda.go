@@ -15,7 +15,6 @@ package onlambda
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -24,8 +23,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/smithy-go/logging"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
@@ -63,11 +60,9 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger, parts .
 	if s.Tables == (dynamo.Tables{}) {
 		return h, nil
 	}
-	cfg, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
-		log.LogAttrs(ctx, slog.LevelWarn, "sdk", slog.String("text", fmt.Sprintf(format, v...)))
-	})))
+	cfg, err := awsConfig(ctx, os.Getenv, log)
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "the configuration of the AWS SDK")
+		return nil, err
 	}
 	h.AWS, h.Store = cfg, dynamo.New(dynamo.NewClient(cfg), s.Tables)
 	switch f {

@@ -65,8 +65,8 @@ func (v *Directory) Update(ctx context.Context, id identity.ID, c Changes) (Reco
 // checkChanges makes the checks that need no store, and brings the substrate into
 // the form in which records have it.
 func (v *Directory) checkChanges(c *Changes) error {
-	if c.Name == nil && c.Capability == nil && c.Substrate == nil && c.Agent == nil {
-		return problem.Invalid("changes", "name, capability, substrate or agent", "none of them")
+	if c.Name == nil && c.Capability == nil && c.Substrate == nil && c.Agent == nil && c.Plain == nil {
+		return problem.Invalid("changes", "name, capability, substrate, agent or plain", "none of them")
 	}
 	if c.Name != nil {
 		if err := registry.CheckNewName(*c.Name); err != nil {

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+)
+
+func (a *app) plainCommand() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use:   "plain VACANT open|off|shared",
+		Short: "Set what callers without a key may do",
+		Long: `Set what callers without a key may do: any A2A client that is pointed at the vacant's URL.
+
+  open    They may send messages; the host signs for them, with a key for each
+          conversation. A task is found by its id. Conversations whose context id the host
+          made go on with it, and their tasks are listed. This is the default.
+  off     They are refused; signed callers are answered.
+  shared  All of them are one caller, who sees the tasks of all. For tests.
+
+The calls of such callers have rows in the vacant's chains like all others, and "vacancy verify"
+checks them. They count as nobody's recommendation.`,
+		Example: `  vacancy plain clerk off
+  vacancy plain clerk open`,
+		Args: arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withAdmin(w, false, func(c *adminAPI) error {
+				return a.updateVacant(cmd.Context(), c, args[0], admin.Update{Plain: &args[1]}, true)
+			})
+		},
+	}
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}

@@ -1,0 +1,261 @@
+package a2a_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// world is a host with one open vacant, echo, and what tests add.
+type world struct {
+	t      *testing.T
+	store  *flaky
+	server *serve.Server
+	http   *httptest.Server
+	echo   vacants.Record
+	remembered
+}
+
+// remembered is a substrate that answers with everything it is told.
+type remembered struct{ turns *atomic.Int64 }
+
+func (m remembered) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		m.turns.Add(1)
+		var said []string
+		for _, t := range r.Turns {
+			if t.Role == substrate.Caller {
+				said = append(said, t.Text)
+			}
+		}
+		if yield(substrate.Text(strings.Join(said, "+")), nil) {
+			yield(substrate.Stop, nil)
+		}
+	}
+}
+
+// flaky is a store that fails while down.
+type flaky struct {
+	store.Store
+	down atomic.Bool
+}
+
+func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
+	if f.down.Load() {
+		return store.NotApplied(io.ErrUnexpectedEOF)
+	}
+	return f.Store.Commit(ctx, writes...)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, store: &flaky{Store: memory.New()}, remembered: remembered{&atomic.Int64{}}}
+	w.http = httptest.NewUnstartedServer(nil)
+	url := "http://" + w.http.Listener.Addr().String()
+	w.server, err = serve.Config{
+		Store: w.store, Vault: vault, AllowLoopback: true, URL: url, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Substrates: substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return w.remembered, nil }},
+	}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	agents := w.server.OpenA2A()
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan bool)
+	go func() { defer close(ended); agents.Run(ctx) }()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.Message, A2A: agents}.Public()
+	w.http.Start()
+	t.Cleanup(func() { end(); <-ended; w.http.Close() })
+	w.echo = w.create("echo", "echo")
+	return w
+}
+
+func (w *world) create(name, substrate string) vacants.Record {
+	w.t.Helper()
+	r, err := w.server.Vacants.Create(w.t.Context(), vacants.Spec{Name: name, Capability: "Repeats", Substrate: substrate})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// mind makes a vacant that remembers and answers with everything it was told.
+func (w *world) mind(name string) vacants.Record {
+	w.t.Helper()
+	r, err := w.server.Vacants.Create(w.t.Context(), vacants.Spec{Name: name, Capability: "Remembers", Agent: &definition.Agent{Provider: substrate.KindMock, Memory: true}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// answer is an HTTP answer.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request. A header is NAME: VALUE.
+func (w *world) do(method, path, body string, headers ...string) answer {
+	w.t.Helper()
+	q, err := http.NewRequestWithContext(w.t.Context(), method, w.http.URL+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if body != "" {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		q.Header.Set(name, value)
+	}
+	r, err := http.DefaultClient.Do(q)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return answer{r.StatusCode, r.Header, string(b)}
+}
+
+// rpc calls a method of a vacant and returns the answer.
+func (w *world) rpc(path, method, params string, headers ...string) answer {
+	w.t.Helper()
+	return w.do("POST", path, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params), headers...)
+}
+
+// at returns the value at a path of keys and indices in a JSON document; "" if there
+// is none.
+func at(t *testing.T, body string, path ...any) string {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(body))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%v in %q", err, body)
+	}
+	for _, p := range path {
+		switch key := p.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[key]
+		case int:
+			a, _ := v.([]any)
+			if key >= len(a) {
+				return ""
+			}
+			v = a[key]
+		}
+	}
+	if v == nil {
+		return ""
+	}
+	if s, ok := v.(string); ok {
+		return s
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// message are the parameters of a 1.0 message. more are members of the message.
+func message(text, more string) string {
+	return fmt.Sprintf(`{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":%q}]%s}}`, text, more)
+}
+
+// signed is a caller with a key.
+type signed struct {
+	w   *world
+	key *identity.Key
+}
+
+func (w *world) signer() signed {
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return signed{w, key}
+}
+
+// envelope signs a message with the ids that A2A messages have.
+func (s signed) envelope(to identity.ID, seq int64, prev identity.Hash, text, messageID, contextID string) *envelope.Envelope {
+	s.w.t.Helper()
+	e := &envelope.Envelope{From: s.key.ID(), To: to, Seq: seq, Prev: prev, Time: time.Now().UTC().Truncate(time.Microsecond),
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}}
+	if messageID != "" {
+		e.Payload.MessageID = &messageID
+	}
+	if contextID != "" {
+		e.Payload.ContextID = &contextID
+	}
+	if _, err := e.Sign(s.w.t.Context(), s.key); err != nil {
+		s.w.t.Fatal(err)
+	}
+	return e
+}
+
+// params1 are the parameters of a 1.0 message with an envelope.
+func params1(e *envelope.Envelope, more string) string {
+	return `{"message":` + message1(e, more) + `}`
+}
+
+func message1(e *envelope.Envelope, more string) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"role":"ROLE_USER","parts":[{"text":%s}]`, canon.AppendString(nil, e.Payload.Parts[0]))
+	if e.Payload.MessageID != nil {
+		fmt.Fprintf(&b, `,"messageId":%q`, *e.Payload.MessageID)
+	}
+	if e.Payload.ContextID != nil {
+		fmt.Fprintf(&b, `,"contextId":%q`, *e.Payload.ContextID)
+	}
+	fmt.Fprintf(&b, `,"metadata":%s%s}`, envelope.AppendMetadata(nil, e), more)
+	return b.String()
+}
+
+// frames are the data of the events of a stream, with their ids.
+func frames(body string) (all []string) {
+	id := ""
+	for s := bufio.NewScanner(strings.NewReader(body)); s.Scan(); {
+		if v, ok := strings.CutPrefix(s.Text(), "id: "); ok {
+			id = v
+		}
+		if v, ok := strings.CutPrefix(s.Text(), "data: "); ok {
+			all = append(all, id+" "+v)
+		}
+	}
+	return all
+}

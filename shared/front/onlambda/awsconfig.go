@@ -1,0 +1,52 @@
+package onlambda
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/smithy-go/logging"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// awsConfig is the configuration of the AWS SDK from the environment that Lambda gives
+// a function. The SDK's own loader also looks for profiles, single sign-on and the
+// metadata of machines, which a function has not: their clients are half a megabyte of
+// each program.
+func awsConfig(ctx context.Context, getenv func(string) string, log *slog.Logger) (aws.Config, error) {
+	cfg := aws.Config{
+		Region: getenv("AWS_REGION"),
+		Logger: logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
+			log.LogAttrs(ctx, slog.LevelWarn, "sdk", slog.String("text", fmt.Sprintf(format, v...)))
+		}),
+		ConfigSources:              []any{endpoints{getenv}},
+		AccountIDEndpointMode:      aws.AccountIDEndpointModePreferred,
+		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported,
+		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenSupported,
+	}
+	id, secret := getenv("AWS_ACCESS_KEY_ID"), getenv("AWS_SECRET_ACCESS_KEY")
+	for name, value := range map[string]string{"AWS_REGION": cfg.Region, "AWS_ACCESS_KEY_ID": id, "AWS_SECRET_ACCESS_KEY": secret} {
+		if value == "" {
+			return cfg, problem.New(problem.Usage, "%s: Lambda sets it, got nothing", name)
+		}
+	}
+	cfg.Credentials = credentials.NewStaticCredentialsProvider(id, secret, getenv("AWS_SESSION_TOKEN"))
+	if url := getenv("AWS_ENDPOINT_URL"); url != "" {
+		cfg.BaseEndpoint = &url
+	}
+	return cfg, nil
+}
+
+// endpoints are the URLs of single services, for servers that are not AWS.
+type endpoints struct{ getenv func(string) string }
+
+// GetServiceBaseEndpoint returns the URL of a service; the SDK calls it.
+func (e endpoints) GetServiceBaseEndpoint(_ context.Context, service string) (string, bool, error) {
+	url := e.getenv("AWS_ENDPOINT_URL_" + strings.ReplaceAll(strings.ToUpper(service), " ", "_"))
+	return url, url != "", nil
+}
+

@@ -1,0 +1,169 @@
+package a2awire_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/task"
+)
+
+// everything is a task with each member that A2A has.
+func everything() task.Task {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.UTC)
+	parts := []task.Part{
+		{Kind: task.Text, Text: "a\nü\u2028🦊", Metadata: json.RawMessage(`{"n":9007199254740993}`)},
+		{Kind: task.Raw, Raw: []byte{0, 1, 255}, Filename: "f.bin", MediaType: "application/octet-stream"},
+		{Kind: task.URL, Text: "https://example.com/a", MediaType: "text/html"},
+		{Kind: task.Data, Data: json.RawMessage(`{"b":[1,null,1.0]}`)},
+	}
+	m := task.Message{
+		ID: "m1", Context: "c1", Task: "t1", Role: task.User, Parts: parts, Metadata: json.RawMessage(`{"big":123456789012345678901234567890}`),
+		Extensions: []string{"urn:a"}, References: []string{"t0"},
+	}
+	answer := m
+	answer.Role = task.Agent
+	return task.Task{
+		ID: "t1", Context: "c1", Status: task.Status{State: task.InputRequired, Message: &answer, Time: at},
+		Artifacts: []task.Artifact{{ID: "a1", Name: "n", Description: "d", Parts: parts, Metadata: json.RawMessage(`{}`), Extensions: []string{"urn:a"}}},
+		History:   []task.Message{m}, Metadata: json.RawMessage(`{"k":"v"}`),
+	}
+}
+
+func TestEachDialectSaysATaskItsOwnWay(t *testing.T) {
+	const message1 = `{"messageId":"m1","contextId":"c1","taskId":"t1","role":"ROLE_USER","parts":[` +
+		`{"text":"a\nü` + "\u2028" + `🦊","metadata":{"n":9007199254740993}},{"raw":"AAH/","filename":"f.bin","mediaType":"application/octet-stream"},` +
+		`{"url":"https://example.com/a","mediaType":"text/html"},{"data":{"b":[1,null,1.0]}}],` +
+		`"metadata":{"big":123456789012345678901234567890},"extensions":["urn:a"],"referenceTaskIds":["t0"]}`
+	const message03 = `{"kind":"message","messageId":"m1","contextId":"c1","taskId":"t1","role":"user","parts":[` +
+		`{"kind":"text","text":"a\nü` + "\u2028" + `🦊","metadata":{"n":9007199254740993}},{"kind":"file","file":{"name":"f.bin","mimeType":"application/octet-stream","bytes":"AAH/"}},` +
+		`{"kind":"file","file":{"mimeType":"text/html","uri":"https://example.com/a"}},{"kind":"data","data":{"b":[1,null,1.0]}}],` +
+		`"metadata":{"big":123456789012345678901234567890},"extensions":["urn:a"],"referenceTaskIds":["t0"]}`
+	rest := func(message, agent, state, kind string) string {
+		parts := message[strings.Index(message, `"parts"`):strings.Index(message, `,"metadata":{"big"`)]
+		return kind + `"id":"t1","contextId":"c1","status":{"state":"` + state + `","message":` + strings.Replace(message, `"role":"`+map[bool]string{true: "user", false: "ROLE_USER"}[kind != ""], `"role":"`+agent, 1) +
+			`,"timestamp":"2026-01-02T03:04:05.678Z"},"artifacts":[{"artifactId":"a1","name":"n","description":"d",` + parts + `,"metadata":{},"extensions":["urn:a"]}],"history":[` + message + `],"metadata":{"k":"v"}}`
+	}
+	whole := everything()
+	for d, want := range map[a2awire.Dialect]string{
+		a2awire.V1: "{" + rest(message1, "ROLE_AGENT", "TASK_STATE_INPUT_REQUIRED", ""), a2awire.V03: "{" + rest(message03, "agent", "input-required", `"kind":"task",`),
+		a2awire.V1Snake: "{" + strings.NewReplacer(`"messageId"`, `"message_id"`, `"contextId"`, `"context_id"`, `"taskId"`, `"task_id"`, `"mediaType"`, `"media_type"`,
+			`"referenceTaskIds"`, `"reference_task_ids"`, `"artifactId"`, `"artifact_id"`).Replace(rest(message1, "ROLE_AGENT", "TASK_STATE_INPUT_REQUIRED", "")),
+	} {
+		if diff := cmp.Diff(want, string(a2awire.Task(d, &whole))); diff != "" {
+			t.Errorf("dialect %d (-want +got):\n%s", d, diff)
+		}
+	}
+}
+
+func TestEventsOfEachDialect(t *testing.T) {
+	whole := task.Task{ID: "t", Context: "c", Status: task.Status{State: task.Working, Time: time.Unix(0, 0)}}
+	status := task.Event{Status: &task.Status{State: task.Completed, Time: time.Unix(0, 0)}}
+	chunk := task.Event{Artifact: &task.Chunk{Artifact: task.Artifact{ID: "a", Parts: []task.Part{{Kind: task.Text, Text: "x"}}}, Append: true}}
+	for _, tt := range []struct {
+		d    a2awire.Dialect
+		e    task.Event
+		want string
+	}{
+		{a2awire.V1, task.Event{Task: &whole}, `{"task":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING","timestamp":"1970-01-01T00:00:00.000Z"}}}`},
+		{a2awire.V03, task.Event{Task: &whole}, `{"kind":"task","id":"t","contextId":"c","status":{"state":"working","timestamp":"1970-01-01T00:00:00.000Z"}}`},
+		{a2awire.V1, status, `{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_COMPLETED","timestamp":"1970-01-01T00:00:00.000Z"}}}`},
+		{a2awire.V03, status, `{"kind":"status-update","taskId":"t","contextId":"c","status":{"state":"completed","timestamp":"1970-01-01T00:00:00.000Z"},"final":true}`},
+		{a2awire.V1Snake, chunk, `{"artifact_update":{"task_id":"t","context_id":"c","artifact":{"artifact_id":"a","parts":[{"text":"x"}]},"append":true,"last_chunk":false}}`},
+		{a2awire.V03, chunk, `{"kind":"artifact-update","taskId":"t","contextId":"c","artifact":{"artifactId":"a","parts":[{"kind":"text","text":"x"}]},"append":true,"lastChunk":false}`},
+	} {
+		if got := string(a2awire.StreamResult(tt.d, &whole, tt.e)); got != tt.want {
+			t.Errorf("dialect %d: %s, want %s", tt.d, got, tt.want)
+		}
+	}
+}
+
+// The map of states, both ways: what A2A 1.0 and 0.3 call each state.
+func TestStateMap(t *testing.T) {
+	want := map[task.State]string{
+		task.Submitted: "TASK_STATE_SUBMITTED", task.Working: "TASK_STATE_WORKING", task.InputRequired: "TASK_STATE_INPUT_REQUIRED", task.AuthRequired: "TASK_STATE_AUTH_REQUIRED",
+		task.Completed: "TASK_STATE_COMPLETED", task.Canceled: "TASK_STATE_CANCELED", task.Failed: "TASK_STATE_FAILED", task.Rejected: "TASK_STATE_REJECTED",
+	}
+	if len(want) != len(task.States()) {
+		t.Fatalf("%d states, want %d", len(task.States()), len(want))
+	}
+	for s, name := range want {
+		for d, text := range map[a2awire.Dialect]string{a2awire.V1: name, a2awire.V1Snake: name, a2awire.V03: string(s)} {
+			one := task.Task{ID: "t", Status: task.Status{State: s}}
+			if !strings.Contains(string(a2awire.Task(d, &one)), fmt.Sprintf(`"state":%q`, text)) {
+				t.Errorf("dialect %d writes %s as %s", d, s, a2awire.Task(d, &one))
+			}
+			if q, err := a2awire.DecodeList(d, fmt.Appendf(nil, `{"status":%q}`, text)); err != nil || q.State != s {
+				t.Errorf("dialect %d reads %s as %q, %v", d, text, q.State, err)
+			}
+		}
+	}
+}
+
+func TestDataOf1ThatIsNoObjectBecomesOneIn03(t *testing.T) {
+	whole := task.Task{ID: "t", Artifacts: []task.Artifact{{ID: "a", Parts: []task.Part{{Kind: task.Data, Data: json.RawMessage(`[1]`)}}}}}
+	if got := string(a2awire.Task(a2awire.V03, &whole)); !strings.Contains(got, `{"kind":"data","data":{"value":[1]}}`) {
+		t.Errorf("Task() = %s", got)
+	}
+}
+
+func TestSendParameters(t *testing.T) {
+	five := 5
+	m := task.Message{ID: "m", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: ""}}}
+	for name, tt := range map[string]struct {
+		d      a2awire.Dialect
+		params string
+		want   a2awire.SendRequest
+	}{
+		"1.0":             {a2awire.V1, `{"tenant":"x","message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":""}],"contextId":null,"unknown":{"a":1}},"configuration":{"returnImmediately":true,"historyLength":5,"acceptedOutputModes":["text/plain"]}}`, a2awire.SendRequest{Message: m, Immediately: true, HistoryLength: &five, OutputModes: []string{"text/plain"}}},
+		"1.0 in snake":    {a2awire.V1, `{"message":{"message_id":"m","role":"ROLE_USER","parts":[{"text":""}]},"configuration":{"return_immediately":true,"task_push_notification_config":{}}}`, a2awire.SendRequest{Message: m, Immediately: true, Push: true}},
+		"0.3":             {a2awire.V03, `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":""}]},"configuration":{"blocking":false}}`, a2awire.SendRequest{Message: m, Immediately: true}},
+		"0.3 blocks":      {a2awire.V03, `{"message":{"messageId":"m","role":"user","parts":[{"kind":"text","text":""}]},"configuration":{"blocking":true,"pushNotificationConfig":{"url":"x"}}}`, a2awire.SendRequest{Message: m, Push: true}},
+		"1.0 in the past": {a2awire.V1, `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":""}]},"configuration":{"blocking":false}}`, a2awire.SendRequest{Message: m}},
+	} {
+		got, err := a2awire.DecodeSend(tt.d, []byte(tt.params))
+		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+// FuzzDecode reads hostile parameters in each dialect. A message that is read is
+// written, and read again, as the same message.
+func FuzzDecode(f *testing.F) {
+	whole := everything()
+	for d := range a2awire.V03 + 1 {
+		var m struct{ History []json.RawMessage }
+		if err := json.Unmarshal(a2awire.Task(d, &whole), &m); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(byte(d), fmt.Appendf(nil, `{"message":%s,"configuration":{"historyLength":1}}`, m.History[0]))
+	}
+	f.Add(byte(0), []byte(`{"id":"t","history_length":3,"contextId":"c","pageSize":5,"status":"TASK_STATE_WORKING","statusTimestampAfter":"2026-01-02T03:04:05Z"}`))
+	f.Fuzz(func(t *testing.T, b byte, params []byte) {
+		d := a2awire.Dialect(b % 3)
+		_, _ = a2awire.DecodeTask(d, params)
+		_, _ = a2awire.DecodeList(d, params)
+		q, err := a2awire.DecodeSend(d, params)
+		if err != nil {
+			return
+		}
+		one := task.Task{ID: "t", Status: task.Status{State: task.Working}, History: []task.Message{q.Message}}
+		var written struct{ History []json.RawMessage }
+		if err := json.Unmarshal(a2awire.Task(d, &one), &written); err != nil {
+			t.Fatalf("%s is written as no JSON: %v", params, err)
+		}
+		again, err := a2awire.DecodeSend(d, fmt.Appendf(nil, `{"message":%s}`, written.History[0]))
+		if err != nil {
+			t.Fatalf("%s is read and written as %s, which is not read: %v", params, written.History[0], err)
+		}
+		if diff := cmp.Diff(q.Message, again.Message, cmp.Comparer(func(a, b json.RawMessage) bool { return string(a) == string(b) })); diff != "" {
+			t.Fatalf("%s is read and written (-first +again):\n%s", params, diff)
+		}
+	})
+}
