@@ -149,7 +149,7 @@ var groups = []struct {
 	commands []string
 }{
 	{"Start here:", []string{"dev", "call", "new", "create", "search", "serve"}},
-	{"Vacants:", []string{"list", "show", "update", "agents", "publish", "unpublish", "pause", "resume", "remove", "sink", "archive", "delete", "revoke", "export"}},
+	{"Vacants:", []string{"list", "show", "update", "agents", "publish", "unpublish", "plain", "pause", "resume", "remove", "sink", "archive", "delete", "revoke", "export"}},
 	{"Children and composites:", []string{"spawn", "children", "manifest", "plan", "graduate", "gate"}},
 	{"A running host:", []string{"status", "logs", "doctor", "backup", "restore", "verify", "restored", "reindex", "log", "hammer"}},
 	{"You and your calls:", []string{"init", "id", "chain", "route"}},

@@ -172,6 +172,7 @@ func (r devResult) suggestions(elsewhere bool) (all []string) {
 		all = append(all,
 			fmt.Sprintf(`vacancy call %s "hello yourself"%s`, r.Demo.Name, data),
 			fmt.Sprintf("vacancy call %s hi --print%s | curl --json @- %s/a2a/message/send", r.Demo.Name, data, r.URL),
+			fmt.Sprintf("curl %s/v/%s", r.URL, r.Demo.Name), // any A2A client can be pointed at this
 			fmt.Sprintf("vacancy publish %s%s", r.Demo.Name, data),
 			fmt.Sprintf(`vacancy call --capability echoes "found you"%s`, data))
 	}

@@ -39,6 +39,9 @@ func (r vacantResult) text(w io.Writer) {
 	if r.Tenant != "" {
 		fmt.Fprintf(w, "  tenant      %s\n", printable(r.Tenant))
 	}
+	if r.Plain != "" {
+		fmt.Fprintf(w, "  plain       %s\n", printable(r.Plain))
+	}
 	if r.Parent != nil {
 		how := "open"
 		if r.Closed {

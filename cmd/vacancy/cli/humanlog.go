@@ -128,8 +128,13 @@ func (e *logEvent) line(colour bool) string {
 	if what == message.CallLine {
 		what = "call"
 	}
-	fmt.Fprintf(&b, "%s -> %s  %s %s  %s  %s ms", printable(e.caller()), printable(e.vacant()),
-		printable(what), textOf(e.fields[message.Seq]), paint(shade, printable(verdict)), textOf(e.fields["ms"]))
+	if seq := textOf(e.fields[message.Seq]); seq != "" {
+		what += " " + seq
+	} else if operation := textOf(e.fields["operation"]); operation != "" {
+		what += " " + operation
+	}
+	fmt.Fprintf(&b, "%s -> %s  %s  %s  %s ms", printable(e.caller()), printable(e.vacant()),
+		printable(what), paint(shade, printable(verdict)), textOf(e.fields["ms"]))
 	if why := e.why(); why != "" {
 		b.WriteString("  " + printable(why))
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/host/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
-	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -78,6 +78,7 @@ type request struct {
 
 	// Set while the request is read.
 	what      string // for the log
+	pair      string // of a message, for the log
 	dialect   a2awire.Dialect
 	bare      bool // frames of streams and results without JSON-RPC
 	id        []byte
@@ -210,6 +211,9 @@ func (d *api) log(r *request, verdict string, status int, cause error) {
 	attrs := []slog.Attr{slog.String("path", httpapi.ClipPath(r.URL.Path))}
 	if r.what != "" {
 		attrs = append(attrs, slog.String("operation", r.what))
+	}
+	if r.pair != "" {
+		attrs = append(attrs, slog.String("pair", r.pair))
 	}
 	if status >= http.StatusInternalServerError {
 		level = slog.LevelError

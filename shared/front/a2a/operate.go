@@ -1,8 +1,8 @@
 package a2a
 
 import (
-	"github.com/vacancy-host/vacancy/shared/host/a2awire"
-	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 

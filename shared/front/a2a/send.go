@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
-	"github.com/vacancy-host/vacancy/shared/host/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -57,6 +57,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	if err != nil {
 		return q, nil, err
 	}
+	r.pair = o.Caller.Short() + ">" + o.Vacant.Short()
 	if o.opens && message.NewPairRefused(r.ResponseWriter, r.Request) {
 		d.log(r, problem.TooMany.String(), problem.TooMany.Row().Status, nil)
 		return q, nil, nil

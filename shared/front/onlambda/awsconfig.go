@@ -49,4 +49,3 @@ func (e endpoints) GetServiceBaseEndpoint(_ context.Context, service string) (st
 	url := e.getenv("AWS_ENDPOINT_URL_" + strings.ReplaceAll(strings.ToUpper(service), " ", "_"))
 	return url, url != "", nil
 }
-

@@ -7,9 +7,9 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/host/call/queue/local"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
-	"github.com/vacancy-host/vacancy/shared/host/queue/local"
-	"github.com/vacancy-host/vacancy/shared/host/task"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 

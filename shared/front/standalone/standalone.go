@@ -308,12 +308,34 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	go h.MaintainEvery(ctx, sweepEvery, h.config.Log)
 	go h.ReachEvery(ctx, reachEvery, registry.Prober(outbound.New(outbound.Options{AllowLoopback: h.config.AllowLoopback})), h.config.Log)
 	go h.keep(ctx, found, log)
+	go h.expireEvery(ctx, sweepEvery)
 	if err := ready(ctx); err != nil {
 		end()
 		return errors.Join(err, <-served)
 	}
 	<-ctx.Done()
 	return <-served
+}
+
+// expireEvery deletes expired documents at intervals, until ctx ends.
+func (h *Host) expireEvery(ctx context.Context, every time.Duration) {
+	const page = 1000
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		n, err := h.Store.Expire(ctx, h.config.Now(), page)
+		if err != nil && ctx.Err() == nil {
+			h.config.Log.ErrorContext(ctx, "expired documents are not deleted", "cause", err.Error())
+		}
+		if n == page {
+			continue
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // await waits for the turns in the background, but not for longer than a call may take.

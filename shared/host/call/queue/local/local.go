@@ -27,24 +27,26 @@ const partition = "queue#tasks"
 
 // Queue implements task.Queue.
 type Queue struct {
-	updater store.Updater
-	now     func() time.Time
-	sent    chan struct{}
+	with store.Updater
+	now  func() time.Time
+	sent chan struct{}
 }
 
 // New returns the queue of a store.
 func New(u store.Updater, now func() time.Time) *Queue {
-	return &Queue{updater: u, now: now, sent: make(chan struct{}, 1)}
+	return &Queue{with: u, now: now, sent: make(chan struct{}, 1)}
 }
+
+func (q *Queue) updater() store.Updater { return q.with }
 
 // Send stores a message and wakes Run.
 func (q *Queue) Send(ctx context.Context, message string) error {
-	id, err := q.updater.NewWriteID()
+	id, err := q.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
 	at := q.now().UTC().Format("20060102T150405.000000")
-	if err := q.updater.Commit(ctx, store.Put{Key: store.Key{Partition: partition, Sort: at + "#" + id.String()}, WriteID: id, Data: []byte(message)}); err != nil {
+	if err := q.updater().Commit(ctx, store.Put{Key: store.Key{Partition: partition, Sort: at + "#" + id.String()}, WriteID: id, Data: []byte(message)}); err != nil {
 		return store.Problem(err)
 	}
 	q.wake()
@@ -92,7 +94,7 @@ type worker struct {
 // deliver starts the handlers of messages that none handles.
 func (w *worker) deliver(ctx context.Context) error {
 	for cursor := ""; ; {
-		page, next, err := w.queue.updater.Store.Docs(ctx, store.Range{Partition: partition}, store.MaxPage, cursor)
+		page, next, err := w.queue.updater().Store.Docs(ctx, store.Range{Partition: partition}, store.MaxPage, cursor)
 		if err != nil {
 			return err
 		}
@@ -125,10 +127,10 @@ func (w *worker) one(ctx context.Context, d store.Doc) {
 		err = nil
 	}
 	if err == nil {
-		err = w.queue.updater.Commit(ctx, store.Delete{Key: d.Key, If: d.Version})
+		err = w.queue.updater().Commit(ctx, store.Delete{Key: d.Key, If: d.Version})
 	}
 	if err != nil {
-		_ = w.queue.updater.Backoff(ctx, 10) // others are not kept waiting by it
+		_ = w.queue.updater().Backoff(ctx, 10) // others are not kept waiting by it
 	}
 	w.give(d.Key.Sort)
 }

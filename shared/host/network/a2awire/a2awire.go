@@ -9,7 +9,7 @@
 package a2awire
 
 import (
-	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 )
 
 // Dialect is a way of writing A2A.

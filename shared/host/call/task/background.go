@@ -104,7 +104,7 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 	case l.head.State == Working:
 		return nil, ErrAgain
 	}
-	err = e.updater.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		h, err := e.readHead(ctx, tx, r.ref)
 		if err != nil {
 			return err

@@ -157,7 +157,7 @@ func (r *runner) flush(ctx context.Context, last bool) error {
 // put stores the next event. r.mu is held.
 func (r *runner) put(ctx context.Context, event Event) error {
 	e := r.engine
-	id, err := e.updater.NewWriteID()
+	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (r *runner) put(ctx context.Context, event Event) error {
 	if err != nil {
 		return err
 	}
-	if err := e.updater.Commit(ctx, w); err != nil {
+	if err := e.updater().Commit(ctx, w); err != nil {
 		return err
 	}
 	r.next++
@@ -244,7 +244,7 @@ func (r *runner) look(renew bool) bool {
 	e := r.engine
 	ctx, cancel := context.WithTimeout(context.Background(), lease/4)
 	defer cancel()
-	err := e.updater.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	err := e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		h, err := e.readHead(ctx, tx, r.ref)
 		if err != nil {
 			return err

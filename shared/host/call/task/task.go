@@ -72,7 +72,6 @@ type Queue interface {
 // engines may share a store.
 type Engine struct {
 	Config
-	updater store.Updater
 	hub     hub
 	running sync.WaitGroup
 }
@@ -80,15 +79,17 @@ type Engine struct {
 // New returns an Engine.
 func New(c Config) *Engine {
 	c.Chunk = cmp.Or(c.Chunk, 500*time.Millisecond)
-	return &Engine{Config: c, updater: store.Updater{Store: c.Store, Rand: c.Rand}}
+	return &Engine{Config: c}
 }
+
+func (e *Engine) updater() store.Updater { return store.Updater{Store: e.Store, Rand: e.Rand} }
 
 // Wait returns when no turn runs in this process any more.
 func (e *Engine) Wait() { e.running.Wait() }
 
 // NewID returns a random id of 128 bits.
 func (e *Engine) NewID() (string, error) {
-	id, err := e.updater.NewWriteID()
+	id, err := e.updater().NewWriteID()
 	return hex.EncodeToString(id[:]), err
 }
 
@@ -116,7 +117,7 @@ func (r *Refusal) Error() string { return r.Problem.Error() }
 // Unwrap returns the problem.
 func (r *Refusal) Unwrap() error { return r.Problem }
 
-// maxSigned bounds how often a message is signed anew because others were quicker.
+// maxSigned bounds how often a message is signed again because others were quicker.
 const maxSigned = 8
 
 // accept signs the turn's message and has it accepted.
@@ -288,7 +289,7 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 		events = append(events, compact(Event{Status: &task.Status}, task.answer()))
 	}
 	h.Events = len(events)
-	id, err := e.updater.NewWriteID()
+	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/vacancy-host/vacancy/shared/host/task"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 

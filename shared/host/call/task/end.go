@@ -52,7 +52,7 @@ func (e *Engine) ends(ctx context.Context, r Ref, runner string, status func(*he
 	}
 	s := status(&h)
 	h.State, h.Changed, h.Lease, h.Runner, h.Events = s.State, s.Time, time.Time{}, "", n+1
-	id, err := e.updater.NewWriteID()
+	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (e *Engine) finish(ctx context.Context, l *loaded, why error, status func()
 		running.(*runner).cancel()
 	}
 	if err == nil && !wrote {
-		err = e.updater.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 			writes, err := ends(ctx)
 			tx.Add(writes...)
 			return err
