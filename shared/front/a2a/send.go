@@ -166,9 +166,7 @@ func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelop
 		Envelope: func(context.Context, call.Next) (*envelope.Envelope, error) { return e, nil },
 	}}
 	if ok && m.Task != "" && m.Task != t.ID {
-		if err := d.followUp(r, task.Ref{Vacant: r.vacant.ID, Owner: t.Owner, ID: m.Task}, m.Context); err != nil {
-			return nil, err
-		}
+		return nil, d.followUp(r, task.Ref{Vacant: r.vacant.ID, Owner: t.Owner, ID: m.Task}, m.Context)
 	}
 	if m.Context == "" {
 		m.Context = "c-" + t.ID
