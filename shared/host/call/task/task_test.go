@@ -114,18 +114,18 @@ func newWorld(t *testing.T, of substrate.Substrate) *world {
 		w.ran.Add(1)
 		return behave(ctx, h, e)
 	}
-	engine := func() *task.Engine {
-		texts := textkeys.New(w.store, vault, w.clock.now, rand.Reader, 0)
+	engine := func(over store.Store) *task.Engine {
+		texts := textkeys.New(over, vault, w.clock.now, rand.Reader, 0)
 		calls := call.New(call.Config{
-			Store: w.store, Texts: texts, Now: w.clock.now, Rand: rand.Reader,
+			Store: over, Texts: texts, Now: w.clock.now, Rand: rand.Reader, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 			Directory: call.Single{ID: w.vacant.ID(), State: lifecycle.Active, Behaviour: counted, Signer: w.vacant},
 		})
-		e := task.New(task.Config{Store: w.store, Calls: calls, Texts: texts, Queue: w.queue, Chunk: time.Millisecond, Poll: 5 * time.Millisecond,
+		e := task.New(task.Config{Store: over, Calls: calls, Texts: texts, Queue: w.queue, Chunk: time.Millisecond, Poll: 5 * time.Millisecond,
 			Log: slog.New(slog.DiscardHandler), Now: w.clock.now, Rand: rand.Reader})
 		t.Cleanup(e.Wait)
 		return e
 	}
-	w.a, w.b = engine(), engine()
+	w.a, w.b = engine(w.store), engine(w.store.Store) // only a meets faults
 	return w
 }
 
@@ -514,6 +514,125 @@ func TestATaskIsGoneADayAfterItsEnd(t *testing.T) {
 	page, err := w.b.List(t.Context(), task.ListRequest{Ref: turn.Ref, List: "list", Size: 10})
 	if err != nil || page.Total != 0 {
 		t.Errorf("List() = %d, %v", page.Total, err)
+	}
+}
+
+// A crash of an instance at any of its commits, before or after it is applied, leaves
+// no task, or one that ends; and an answer in the rows is one of the task.
+func TestACrashAtAnyCommitLeavesTaskAndRowsThatAgree(t *testing.T) {
+	ways := map[string]func(*world, task.Turn){
+		"run": func(w *world, turn task.Turn) { _, _ = w.a.Run(context.Background(), turn) },
+		"begin": func(w *world, turn task.Turn) {
+			done, _ := w.a.Begin(context.Background(), turn)
+			<-done
+		},
+		"background": func(w *world, turn task.Turn) {
+			_, _ = w.a.Start(context.Background(), turn)
+			select {
+			case message := <-w.queue.sent:
+				_ = w.a.Work(context.Background(), message)
+				w.queue.sent <- message
+			default:
+			}
+		},
+		"cancel": func(w *world, turn task.Turn) {
+			if _, err := w.a.Start(context.Background(), turn); err == nil {
+				_, _ = w.a.Cancel(context.Background(), turn.Ref)
+			}
+		},
+	}
+	for name, way := range ways {
+		for _, applied := range []bool{false, true} {
+			for at := 1; ; at++ {
+				w := newWorld(t, says("one ", "two"))
+				turn := w.turn("hi")
+				if _, err := w.b.Run(t.Context(), w.turn("first")); err != nil { // makes the key of the day
+					t.Fatal(err)
+				}
+				commits, dead := 0, false
+				var mu sync.Mutex
+				w.store.set(func(writes []store.Write) error {
+					mu.Lock()
+					defer mu.Unlock()
+					if dead {
+						return store.NotApplied(errors.New("the instance is dead"))
+					}
+					if commits++; commits < at {
+						return nil
+					}
+					dead = true
+					if applied {
+						if err := w.store.Store.Commit(context.Background(), writes...); err != nil {
+							return err
+						}
+						return fmt.Errorf("%w: the acknowledgement is lost", store.ErrUnavailable)
+					}
+					return store.NotApplied(errors.New("the instance dies"))
+				})
+				way(w, turn)
+				mu.Lock()
+				reached := dead
+				mu.Unlock()
+				if !reached {
+					if at < 3 {
+						t.Errorf("%s makes %d commits", name, at-1)
+					}
+					break
+				}
+				w.agrees(fmt.Sprintf("%s, crash at commit %d, applied %v", name, at, applied), turn)
+			}
+		}
+	}
+}
+
+// agrees checks a task and its pair's rows after a crash.
+func (w *world) agrees(what string, turn task.Turn) {
+	w.t.Helper()
+	ctx := context.Background()
+	pair := call.Pair{Caller: turn.Caller, Vacant: turn.Vacant}
+	w.clock.advance(call.MaxQueued + task.MaxWork + time.Minute)
+	for {
+		select {
+		case message := <-w.queue.sent: // it comes back to another worker
+			if err := w.b.Work(ctx, message); err != nil && !errors.Is(err, task.ErrAgain) {
+				w.t.Errorf("%s: Work() = %v", what, err)
+			}
+			continue
+		default:
+		}
+		break
+	}
+	got, err := w.b.Get(ctx, turn.Ref)
+	rows, rowsErr := w.store.Store.Rows(ctx, pair.Responses(), 0, 10, store.Ascending)
+	if rowsErr != nil {
+		w.t.Fatal(rowsErr)
+	}
+	answered := false
+	for _, row := range rows {
+		r, err := call.DecodeResponse(row)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		answered = answered || r.Kind == call.RowAnswer
+	}
+	switch {
+	case errors.Is(err, task.ErrNotFound):
+		if answered {
+			w.t.Errorf("%s: there is an answer and no task", what)
+		}
+	case err != nil:
+		w.t.Errorf("%s: Get() = %v", what, err)
+	case !got.Status.State.Terminal() || answered != (got.Status.State == task.Completed):
+		w.t.Errorf("%s: the task is %s, answered %v", what, summary(got), answered)
+	case answered && textOf(got.Artifacts[0].Parts) != "one two":
+		w.t.Errorf("%s: the task is %s", what, summary(got))
+	}
+	if n := w.ran.Load(); n > 2 {
+		w.t.Errorf("%s: the turn ran %d times", what, n-1)
+	}
+	d, err := w.store.Store.Doc(ctx, store.Key{Partition: "turns#" + turn.Vacant.String(), Sort: "background"})
+	if err != nil || d.Number != 0 {
+		w.t.Errorf("%s: %d turns are counted in the background, %v", what, d.Number, err)
 	}
 }
 

@@ -1,0 +1,59 @@
+package faults
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/tests/roundtrips"
+)
+
+// a2a is the handler of plain callers of another host over a store.
+func (h *fixture) a2a(s store.Store) http.Handler {
+	h.t.Helper()
+	return h.Open(h.t, s, time.Now, h.kinds()).OpenA2A()
+}
+
+// plain sends a message without a key and returns the answer's body.
+func (h *fixture) plain(handler http.Handler, method, text string) (status int, body string) {
+	h.t.Helper()
+	in := httptest.NewRequest(http.MethodPost, "/v/"+h.vacant.String(), strings.NewReader(
+		`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"`+text+`"}]}}}`)).WithContext(h.t.Context())
+	in.Header.Set("Content-Type", "application/json")
+	out := httptest.NewRecorder()
+	handler.ServeHTTP(out, in)
+	return out.Code, out.Body.String()
+}
+
+// A task that blocks is written once, with its answer: the request row, then the row of
+// the answer, the head with its entry in the index, and one event. One that is followed
+// is written when it begins, too.
+func TestATaskConsumesFewWriteUnits(t *testing.T) {
+	h := newFixture(t)
+	h.answered("the first of the day")
+	counter := &roundtrips.Counter{}
+	handler := h.a2a(h.Store(h.Endpoint, counter.Option))
+	h.plain(handler, "SendMessage", "makes the secret of guests")
+	for _, tt := range []struct {
+		method string
+		most   float64
+	}{
+		{"SendMessage", 9},
+		// Accept with head, index and event; the piece of the answer; the end.
+		{"SendStreamingMessage", 9 + 1 + 9},
+	} {
+		counter.Reset()
+		status, body := h.plain(handler, tt.method, "hi")
+		if status != http.StatusOK || !strings.Contains(body, "TASK_STATE_COMPLETED") {
+			t.Fatalf("%s: %d %s", tt.method, status, body)
+		}
+		units := counter.WriteUnits()
+		t.Logf("%s: %v write units, %v read units, %v", tt.method, units, counter.ReadUnits(), counter.Operations())
+		if units > tt.most {
+			t.Errorf("%s consumed %v write units, want at most %v", tt.method, units, tt.most)
+		}
+	}
+}
