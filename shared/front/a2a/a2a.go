@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/network/push"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -47,6 +48,8 @@ type Config struct {
 	Guests    *guests.Keys
 	Directory Directory
 	Callers   caller.Verifier
+	// Push delivers the events of tasks; nil: nobody does.
+	Push *push.Pusher
 	// Signed handles POST / with a body in the vacant's own form.
 	Signed http.Handler
 	Log    *slog.Logger

@@ -157,7 +157,7 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, p 
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", v.ID.Short())
 	}
-	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String()}
+	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil}
 	one := canon.NewObject(b.members1()...)
 	whole, payloads := one, [][]byte{one.AppendCJ(nil)}
 	if p == union {
@@ -221,6 +221,7 @@ type cardBuilder struct {
 	record *vacants.Record
 	halo   *card.Card
 	url    string
+	push   bool
 }
 
 // version is that of the vacant's agent.
@@ -238,6 +239,9 @@ func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 	}
 	if b.record.Plain == vacants.PlainOff {
 		extension = append(extension, member("required", canon.NewBool(true)))
+	}
+	if b.push {
+		capabilities = append(capabilities, member("pushNotifications", canon.NewBool(true)))
 	}
 	capabilities = append(capabilities, member("streaming", canon.NewBool(true)), member("extensions", canon.NewArray(canon.NewObject(extension...))))
 	modes := texts("text/plain", "text")

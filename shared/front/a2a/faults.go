@@ -51,6 +51,9 @@ type fault struct {
 
 func (f *fault) Error() string { return f.text }
 
+// textOf is what a client is told of an error.
+func textOf(err error) string { return problem.Of(err).Text() }
+
 func faultf(kind faultKind, text string) *fault { return &fault{kind: kind, text: text} }
 
 // faultOf returns the A2A error for an error of the host; nil if it is an error of

@@ -28,7 +28,7 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 	case a2awire.ExtendedCard:
 		err = faultf(noExtendedCard, "the agent has no extended card; its card is public")
 	default:
-		err = faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
+		err = d.pushConfigs(r, op, params)
 	}
 	if err != nil {
 		d.failWith(r, err)
@@ -133,25 +133,10 @@ func (d *api) listTasks(r *request, params []byte) error {
 	return nil
 }
 
-// view is a task as the client is to see it: with as much of the history as it asks
-// for, and with envelopes if it knows them.
+// view is a task as the client is to see it.
 func (r *request) view(t *task.Task, history *int) *task.Task {
-	v := *t
-	if history != nil {
-		v.History = v.History[max(0, len(v.History)-*history):]
-	}
-	v.Status = r.viewStatus(v.Status)
+	v := t.View(history, r.extension)
 	return &v
-}
-
-// viewStatus leaves out the vacant's envelope, unless the client knows envelopes.
-func (r *request) viewStatus(s task.Status) task.Status {
-	if s.Message != nil && !r.extension {
-		m := *s.Message
-		m.Metadata = nil
-		s.Message = &m
-	}
-	return s
 }
 
 // busy refuses a message to a task whose turn runs, or that has ended.

@@ -2,14 +2,12 @@ package a2a
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
@@ -18,6 +16,18 @@ type restRoute struct {
 	op      a2awire.Operation
 	methods []string
 	id      string // of the task in the path
+	config  string // id of the push configuration in the path
+}
+
+// operation is the operation by the request's method.
+func (t restRoute) operation(method string) a2awire.Operation {
+	switch {
+	case method == http.MethodPost && t.op == a2awire.ListPushConfigs:
+		return a2awire.CreatePushConfig
+	case method == http.MethodDelete:
+		return a2awire.DeletePushConfig
+	}
+	return t.op
 }
 
 // restRouteOf finds the operation of a path, with or without a tenant before it.
@@ -38,27 +48,29 @@ func restRouteAt(parts []string) (restRoute, bool) {
 	case len(parts) == 1:
 		switch parts[0] {
 		case "message:send":
-			return restRoute{a2awire.Send, post, ""}, true
+			return restRoute{op: a2awire.Send, methods: post}, true
 		case "message:stream":
-			return restRoute{a2awire.Stream, post, ""}, true
+			return restRoute{op: a2awire.Stream, methods: post}, true
 		case "tasks":
-			return restRoute{a2awire.ListTasks, get, ""}, true
+			return restRoute{op: a2awire.ListTasks, methods: get}, true
 		case "extendedAgentCard":
-			return restRoute{a2awire.ExtendedCard, get, ""}, true
+			return restRoute{op: a2awire.ExtendedCard, methods: get}, true
 		}
 	case parts[0] != "tasks" || parts[1] == "":
 	case len(parts) == 2:
 		id, verb, _ := strings.Cut(parts[1], ":")
 		switch verb {
 		case "":
-			return restRoute{a2awire.GetTask, get, id}, id == parts[1]
+			return restRoute{op: a2awire.GetTask, methods: get, id: id}, id == parts[1]
 		case "cancel":
-			return restRoute{a2awire.CancelTask, post, id}, true
+			return restRoute{op: a2awire.CancelTask, methods: post, id: id}, true
 		case "subscribe":
-			return restRoute{a2awire.Subscribe, []string{http.MethodGet, http.MethodPost}, id}, true
+			return restRoute{op: a2awire.Subscribe, methods: []string{http.MethodGet, http.MethodPost}, id: id}, true
 		}
-	case len(parts) <= 4 && parts[2] == "pushNotificationConfigs":
-		return restRoute{a2awire.GetPushConfig, []string{http.MethodDelete, http.MethodGet, http.MethodPost}, parts[1]}, true
+	case len(parts) == 3 && parts[2] == "pushNotificationConfigs":
+		return restRoute{op: a2awire.ListPushConfigs, methods: []string{http.MethodGet, http.MethodPost}, id: parts[1]}, true
+	case len(parts) == 4 && parts[2] == "pushNotificationConfigs" && parts[3] != "":
+		return restRoute{op: a2awire.GetPushConfig, methods: []string{http.MethodDelete, http.MethodGet}, id: parts[1], config: parts[3]}, true
 	}
 	return restRoute{}, false
 }
@@ -76,7 +88,8 @@ func (d *api) rest(r *request) (handled bool, err error) {
 	if !allowed {
 		return true, notAllowed(r, strings.Join(route.methods, ", "))
 	}
-	r.bare, r.what = true, r.Method+" "+restName(route.op)
+	route.op = route.operation(r.Method)
+	r.bare, r.what = true, restName(route.op)
 	r.listsExtension()
 	v, f := r.version()
 	if f == nil && v == version03 {
@@ -97,23 +110,28 @@ func (d *api) rest(r *request) (handled bool, err error) {
 	return true, nil
 }
 
+// restName is the operation for the log.
 func restName(op a2awire.Operation) string {
 	return map[a2awire.Operation]string{
-		a2awire.Send: "message:send", a2awire.Stream: "message:stream", a2awire.ListTasks: "tasks", a2awire.GetTask: "task",
-		a2awire.CancelTask: "cancel", a2awire.Subscribe: "subscribe", a2awire.GetPushConfig: "push", a2awire.ExtendedCard: "extendedAgentCard",
+		a2awire.Send: "message:send", a2awire.Stream: "message:stream", a2awire.ListTasks: "list", a2awire.GetTask: "get",
+		a2awire.CancelTask: "cancel", a2awire.Subscribe: "subscribe", a2awire.ExtendedCard: "extendedAgentCard", a2awire.CreatePushConfig: "push create",
+		a2awire.GetPushConfig: "push get", a2awire.ListPushConfigs: "push list", a2awire.DeletePushConfig: "push delete",
 	}[op]
 }
 
 // params returns the parameters of an operation in the form that JSON-RPC has: those
 // of a message are the body, the others are in path and query.
 func (r *request) params(route restRoute) ([]byte, *fault, error) {
-	if route.op == a2awire.Send || route.op == a2awire.Stream {
+	if route.op == a2awire.Send || route.op == a2awire.Stream || route.op == a2awire.CreatePushConfig {
 		if err := r.read(); err != nil {
 			return nil, nil, err
 		}
-		whole := canon.NewDecoder(r.body, canon.DefaultLimits())
-		if err := errors.Join(whole.Skip(), whole.End()); err != nil {
-			return nil, faultf(parseError, "the body does not decode: "+problem.Of(err).Text()), nil
+		v, err := canon.Parse(r.body, canon.DefaultLimits())
+		if err != nil {
+			return nil, faultf(parseError, "the body does not decode: "+textOf(err)), nil
+		}
+		if route.op == a2awire.CreatePushConfig {
+			return withTask(v, route.id), nil, nil
 		}
 		return r.body, nil, nil
 	}
@@ -122,7 +140,10 @@ func (r *request) params(route restRoute) ([]byte, *fault, error) {
 		return nil, faultf(invalidParams, "the query does not decode"), nil
 	}
 	p := map[string]any{}
-	if route.id != "" {
+	switch {
+	case route.op == a2awire.GetPushConfig || route.op == a2awire.ListPushConfigs || route.op == a2awire.DeletePushConfig:
+		p["taskId"], p["id"] = route.id, route.config
+	case route.id != "":
 		p["id"] = route.id
 	}
 	for _, name := range []string{"contextId", "pageToken", "status", "statusTimestampAfter"} {
@@ -149,4 +170,15 @@ func (r *request) params(route restRoute) ([]byte, *fault, error) {
 	}
 	b, err := json.Marshal(p)
 	return b, nil, err
+}
+
+// withTask returns a configuration with the id of the task that is in the path.
+func withTask(v canon.Value, id string) []byte {
+	members := []canon.Member{{Key: "taskId", Value: canon.NewString(id)}}
+	for _, m := range v.Members() {
+		if m.Key != "taskId" && m.Key != "task_id" {
+			members = append(members, m)
+		}
+	}
+	return canon.NewObject(members...).AppendCJ(nil)
 }

@@ -54,9 +54,13 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	} else {
 		o, err = d.guestTurn(r, &q)
 	}
+	if err == nil && q.Push != nil {
+		err = d.checkPush(r, q.Push)
+	}
 	if err != nil {
 		return q, nil, err
 	}
+	o.Push = q.Push
 	r.pair = o.Caller.Short() + ">" + o.Vacant.Short()
 	if o.opens && message.NewPairRefused(r.ResponseWriter, r.Request) {
 		d.log(r, problem.TooMany.String(), problem.TooMany.Row().Status, nil)
@@ -77,8 +81,6 @@ func checkSend(q *a2awire.SendRequest) error {
 	switch {
 	case m.Role != task.User:
 		return problem.Invalid("role", "that of a user", string(m.Role))
-	case q.Push:
-		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
 	case !acceptsText(q.OutputModes):
 		return faultf(contentType, fmt.Sprintf("acceptedOutputModes: this agent answers text/plain, got %.80q", strings.Join(q.OutputModes, ", ")))
 	}

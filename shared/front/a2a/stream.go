@@ -137,7 +137,7 @@ func (s *sse) event(n task.Numbered) {
 		e.Task = s.r.view(e.Task, s.history)
 	}
 	if e.Status != nil {
-		status := s.r.viewStatus(*e.Status)
+		status := e.Status.View(s.r.extension)
 		e.Status = &status
 	}
 	result := a2awire.StreamResult(s.r.dialect, &task.Task{ID: s.ref.ID, Context: s.context}, e)

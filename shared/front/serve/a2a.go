@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call/queue/local"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
+	"github.com/vacancy-host/vacancy/shared/host/network/push"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -23,6 +24,7 @@ type A2A struct {
 	Tasks *task.Engine
 
 	queue  *local.Queue
+	push   *push.Pusher
 	server *Server
 }
 
@@ -32,8 +34,9 @@ func (h *Server) OpenA2A() *A2A {
 	updater := store.Updater{Store: c.Store, Rand: c.Rand}
 	queue := local.New(updater, c.Now)
 	tasks := task.New(task.Config{Store: c.Store, Calls: h.Calls, Texts: h.Texts, Queue: queue, Chunk: localChunk, Log: c.Log, Now: c.Now, Rand: c.Rand})
-	return &A2A{Tasks: tasks, queue: queue, server: h, Handler: a2a.Handler(a2a.Config{
-		Tasks: tasks, Guests: guests.New(updater, c.Vault, c.Rand), Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
+	pusher := push.New(push.Config{Tasks: tasks, Client: h.outbound, Sign: h.Vacants.Sign, AllowLoopback: c.AllowLoopback, Log: c.Log, Now: c.Now})
+	return &A2A{Tasks: tasks, queue: queue, push: pusher, server: h, Handler: a2a.Handler(a2a.Config{
+		Tasks: tasks, Push: pusher, Guests: guests.New(updater, c.Vault, c.Rand), Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})}
 }
@@ -43,6 +46,9 @@ const maxTurns = 64
 
 // Run runs turns in the background until ctx ends, and then until they have ended.
 func (a *A2A) Run(ctx context.Context) {
+	pushed := make(chan struct{})
+	go func() { defer close(pushed); a.push.Run(ctx) }()
+	defer func() { <-pushed }()
 	a.queue.Run(ctx, maxTurns, a.server.config.Log, a.Tasks.Work)
 	a.Tasks.Wait()
 }

@@ -101,7 +101,8 @@ type Server struct {
 	Gate     *graduation.Service
 	Message  http.Handler // for Public
 
-	config Config
+	config   Config
+	outbound *outbound.Client
 }
 
 // Open assembles the host. It does no I/O, so a cold start does not wait for the
@@ -160,7 +161,7 @@ func (h Config) Open() (*Server, error) {
 		}
 	}
 	server := &Server{
-		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, config: h,
+		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, config: h, outbound: client,
 		Message: message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
 	}
 	server.Gate = h.newGate(server)

@@ -43,6 +43,7 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	}); err != nil {
 		return e.resent(ctx, &t, err)
 	}
+	e.announce(&t)
 	return task, nil
 }
 

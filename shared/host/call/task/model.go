@@ -115,8 +115,8 @@ type Chunk struct {
 	Last     bool     `json:"last,omitempty"`   // nothing follows
 }
 
-// apply changes t by an event.
-func (t *Task) apply(e Event) {
+// Apply changes t by an event.
+func (t *Task) Apply(e Event) {
 	switch {
 	case e.Task != nil:
 		*t = *e.Task
@@ -158,7 +158,28 @@ func (p *Part) plainText() bool {
 	return p.Kind == Text && p.Metadata == nil && p.Filename == "" && p.MediaType == ""
 }
 
-// text is the artifact of a text answer.
+// View is the task as a client sees it: with at most so many messages of its history,
+// nil for all, and with the agent's envelope if the client knows envelopes.
+func (t *Task) View(history *int, envelopes bool) Task {
+	v := *t
+	if history != nil {
+		v.History = v.History[max(0, len(v.History)-*history):]
+	}
+	v.Status = v.Status.View(envelopes)
+	return v
+}
+
+// View is the status as a client sees it.
+func (s *Status) View(envelopes bool) Status {
+	v := *s
+	if v.Message != nil && !envelopes {
+		m := *v.Message
+		m.Metadata = nil
+		v.Message = &m
+	}
+	return v
+}
+
 func textArtifact(text string) Artifact {
 	return Artifact{ID: ResponseArtifact, Name: ResponseArtifact, Parts: []Part{{Kind: Text, Text: text}}}
 }

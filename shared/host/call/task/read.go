@@ -44,7 +44,7 @@ func (e *Engine) load(ctx context.Context, r Ref) (*loaded, error) {
 func (e *Engine) extend(ctx context.Context, l *loaded) error {
 	found := false
 	var damage error
-	r := store.Range{Partition: l.ref.partition(), First: l.ref.eventKey(len(l.events) + 1).Sort}
+	r := store.Range{Partition: l.ref.partition(), First: l.ref.eventKey(len(l.events) + 1).Sort, Last: headSort + "\x00"}
 	for cursor := ""; ; {
 		page, next, err := e.Store.Docs(ctx, r, store.MaxPage, cursor)
 		if err != nil {
@@ -91,14 +91,14 @@ func (e *Engine) take(ctx context.Context, l *loaded, d store.Doc) error {
 	if l.size += len(d.Data); l.size > 2*MaxBytes {
 		return problem.New(problem.TooLarge, "task %s is too large to read", l.ref.ID)
 	}
-	s, err := openEvent(ctx, e.Texts, d)
+	s, err := e.openEvent(ctx, d)
 	if errors.Is(err, textkeys.ErrGone) {
 		return ErrNotFound
 	}
 	if err != nil {
 		return err
 	}
-	l.task.apply(s.Event)
+	l.task.Apply(s.Event)
 	expand(&l.task, &s)
 	if s.Task != nil {
 		whole := l.task

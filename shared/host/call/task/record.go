@@ -135,40 +135,52 @@ type storedEvent struct {
 	Repeats bool `json:"repeats,omitempty"`
 }
 
-// sealEvent returns the stored form of an event: format, day of the key, box.
-func sealEvent(ctx context.Context, texts call.Texts, k store.Key, e storedEvent) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
-		return nil, problem.Wrap(problem.Internal, err, "event %s", k)
-	}
-	s, err := texts.Seal(ctx, []byte(k.String()), b.Bytes())
+// seal returns the stored form of a text of a task: format, day of the key, box.
+func (e *Engine) seal(ctx context.Context, k store.Key, plain []byte) ([]byte, error) {
+	s, err := e.Texts.Seal(ctx, []byte(k.String()), plain)
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be sealed now")
 	}
 	return append(binary.BigEndian.AppendUint32([]byte{format}, s.Day), s.Box...), nil
 }
 
-// openEvent is the inverse of sealEvent. The error is textkeys.ErrGone once the key of
-// the day is destroyed.
-func openEvent(ctx context.Context, texts call.Texts, d store.Doc) (e storedEvent, err error) {
+// open is the inverse of seal. The error is textkeys.ErrGone once the key of the day is
+// destroyed.
+func (e *Engine) open(ctx context.Context, d store.Doc) ([]byte, error) {
 	if len(d.Data) < 5 || d.Data[0] != format {
-		return e, problem.New(problem.Damaged, "event %s does not decode", d.Key)
+		return nil, problem.New(problem.Damaged, "%s does not decode", d.Key)
 	}
-	plain, err := texts.Open(ctx, []byte(d.Key.String()), textkeys.Sealed{Day: binary.BigEndian.Uint32(d.Data[1:5]), Box: d.Data[5:]})
+	plain, err := e.Texts.Open(ctx, []byte(d.Key.String()), textkeys.Sealed{Day: binary.BigEndian.Uint32(d.Data[1:5]), Box: d.Data[5:]})
 	switch {
 	case errors.Is(err, textkeys.ErrGone):
-		return e, err
+		return nil, err
 	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
-		return e, problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
+		return nil, problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
 	case err != nil:
-		return e, problem.Wrap(problem.Damaged, err, "event %s does not open", d.Key)
+		return nil, problem.Wrap(problem.Damaged, err, "%s does not open", d.Key)
 	}
-	if err := json.Unmarshal(plain, &e); err != nil {
-		return e, problem.Wrap(problem.Damaged, err, "event %s does not decode", d.Key)
+	return plain, nil
+}
+
+func (e *Engine) sealEvent(ctx context.Context, k store.Key, event storedEvent) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(event); err != nil {
+		return nil, problem.Wrap(problem.Internal, err, "event %s", k)
 	}
-	return e, nil
+	return e.seal(ctx, k, b.Bytes())
+}
+
+func (e *Engine) openEvent(ctx context.Context, d store.Doc) (event storedEvent, err error) {
+	plain, err := e.open(ctx, d)
+	if err != nil {
+		return event, err
+	}
+	if err := json.Unmarshal(plain, &event); err != nil {
+		return event, problem.Wrap(problem.Damaged, err, "event %s does not decode", d.Key)
+	}
+	return event, nil
 }
 
 func eventNumber(k store.Key) (int, bool) {

@@ -46,6 +46,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err e
 		_, err = e.resent(ctx, &t, err)
 		return ended, err
 	}
+	e.announce(&t)
 	r.task, r.next = t.begun(began), 2
 	e.run(r, func() {
 		defer close(ended)
@@ -171,7 +172,7 @@ func (r *runner) put(ctx context.Context, event Event) error {
 	}
 	r.next++
 	r.stored += len(w.Data)
-	r.task.apply(event)
+	r.task.Apply(event)
 	e.hub.wake(r.ref.partition())
 	return nil
 }

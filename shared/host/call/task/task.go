@@ -107,6 +107,8 @@ type Turn struct {
 	Caller identity.ID
 	// Work bounds the turn; 0: what the host allows.
 	Work time.Duration
+	// Push is a configuration that the task begins with; nil: none.
+	Push *PushConfig
 }
 
 // Refusal is a call that was not accepted.
@@ -177,6 +179,7 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	e.running.Add(1)
 	defer e.running.Done()
 	out := e.Calls.Run(ctx, a)
+	e.announce(&t)
 	if out.Reply == nil && out.State != call.Unanswered {
 		return Task{}, out.Problem
 	}
@@ -184,6 +187,13 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 		return Task{}, out.Problem // decided elsewhere
 	}
 	return task, nil
+}
+
+// announce tells this process of the push configuration that a stored task began with.
+func (e *Engine) announce(t *Turn) {
+	if t.Push != nil {
+		e.hub.pushed()
+	}
 }
 
 // resent finds the task of a signed message that came before.
@@ -298,6 +308,13 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 		return nil, err
 	}
 	writes := []store.Write{put}
+	if t.Push != nil {
+		d, err := e.pushDoc(ctx, t.pushKey(1), t.Push)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, store.Put{Key: d.Key, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.Began.Add(MaxAge + Kept).Truncate(time.Second)})
+	}
 	for i, event := range events {
 		w, err := e.eventPut(ctx, t.Ref, i+1, event, h.expires(), id)
 		if err != nil {
@@ -311,7 +328,7 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 // eventPut is the write of event n, which must not exist.
 func (e *Engine) eventPut(ctx context.Context, r Ref, n int, event storedEvent, expires time.Time, id store.WriteID) (store.Put, error) {
 	k := r.eventKey(n)
-	data, err := sealEvent(ctx, e.Texts, k, event)
+	data, err := e.sealEvent(ctx, k, event)
 	return store.Put{Key: k, WriteID: id, Data: data, Expires: expires}, err
 }
 

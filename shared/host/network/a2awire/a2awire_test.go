@@ -121,14 +121,43 @@ func TestSendParameters(t *testing.T) {
 		want   a2awire.SendRequest
 	}{
 		"1.0":             {a2awire.V1, `{"tenant":"x","message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":""}],"contextId":null,"unknown":{"a":1}},"configuration":{"returnImmediately":true,"historyLength":5,"acceptedOutputModes":["text/plain"]}}`, a2awire.SendRequest{Message: m, Immediately: true, HistoryLength: &five, OutputModes: []string{"text/plain"}}},
-		"1.0 in snake":    {a2awire.V1, `{"message":{"message_id":"m","role":"ROLE_USER","parts":[{"text":""}]},"configuration":{"return_immediately":true,"task_push_notification_config":{}}}`, a2awire.SendRequest{Message: m, Immediately: true, Push: true}},
+		"1.0 in snake":    {a2awire.V1, `{"message":{"message_id":"m","role":"ROLE_USER","parts":[{"text":""}]},"configuration":{"return_immediately":true,"task_push_notification_config":{}}}`, a2awire.SendRequest{Message: m, Immediately: true, Push: &task.PushConfig{Dialect: uint8(a2awire.V1)}}},
 		"0.3":             {a2awire.V03, `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":""}]},"configuration":{"blocking":false}}`, a2awire.SendRequest{Message: m, Immediately: true}},
-		"0.3 blocks":      {a2awire.V03, `{"message":{"messageId":"m","role":"user","parts":[{"kind":"text","text":""}]},"configuration":{"blocking":true,"pushNotificationConfig":{"url":"x"}}}`, a2awire.SendRequest{Message: m, Push: true}},
+		"0.3 blocks":      {a2awire.V03, `{"message":{"messageId":"m","role":"user","parts":[{"kind":"text","text":""}]},"configuration":{"blocking":true,"pushNotificationConfig":{"url":"x"}}}`, a2awire.SendRequest{Message: m, Push: &task.PushConfig{URL: "x", Dialect: uint8(a2awire.V03)}}},
 		"1.0 in the past": {a2awire.V1, `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":""}]},"configuration":{"blocking":false}}`, a2awire.SendRequest{Message: m}},
 	} {
 		got, err := a2awire.DecodeSend(tt.d, []byte(tt.params))
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestPushConfigsOfEachDialect(t *testing.T) {
+	want := task.PushConfig{ID: "c", URL: "https://example.com/p", Token: "t", Scheme: "Bearer", Credentials: "k"}
+	for d, params := range map[a2awire.Dialect]string{
+		a2awire.V1:      `{"taskId":"t1","id":"c","url":"https://example.com/p","token":"t","authentication":{"scheme":"Bearer","credentials":"k"}}`,
+		a2awire.V1Snake: `{"task_id":"t1","id":"c","url":"https://example.com/p","token":"t","authentication":{"scheme":"Bearer","credentials":"k"}}`,
+		a2awire.V03:     `{"taskId":"t1","pushNotificationConfig":{"id":"c","url":"https://example.com/p","token":"t","authentication":{"schemes":["Bearer"],"credentials":"k"}}}`,
+	} {
+		want.Dialect = uint8(d)
+		got, err := a2awire.DecodePushCreate(d, []byte(params))
+		if diff := cmp.Diff(a2awire.PushRequest{Task: "t1", Config: want}, got); err != nil || diff != "" {
+			t.Errorf("dialect %d: %v (-want +got):\n%s", d, err, diff)
+		}
+		if got := string(a2awire.PushConfig(d, "t1", &want)); got != params {
+			t.Errorf("dialect %d writes %s, want %s", d, got, params)
+		}
+		if none := string(a2awire.PushConfigs(d, "t1", nil)); none != "[]" && !strings.HasPrefix(none, `{"configs":[],"next`) {
+			t.Errorf("dialect %d writes none as %s", d, none)
+		}
+	}
+	for d, params := range map[a2awire.Dialect]string{a2awire.V1: `{"taskId":"t1","id":"c"}`, a2awire.V03: `{"id":"t1","pushNotificationConfigId":"c"}`} {
+		if got, err := a2awire.DecodePush(d, []byte(params)); err != nil || got.Task != "t1" || got.ID != "c" {
+			t.Errorf("dialect %d: %+v, %v", d, got, err)
+		}
+		if _, err := a2awire.DecodePush(d, []byte(`{}`)); err == nil {
+			t.Errorf("dialect %d: a request without a task is read", d)
 		}
 	}
 }
@@ -149,6 +178,8 @@ func FuzzDecode(f *testing.F) {
 		d := a2awire.Dialect(b % 3)
 		_, _ = a2awire.DecodeTask(d, params)
 		_, _ = a2awire.DecodeList(d, params)
+		_, _ = a2awire.DecodePush(d, params)
+		_, _ = a2awire.DecodePushCreate(d, params)
 		q, err := a2awire.DecodeSend(d, params)
 		if err != nil {
 			return

@@ -21,8 +21,8 @@ type SendRequest struct {
 	HistoryLength *int
 	// Immediately asks for the task as soon as it exists.
 	Immediately bool
-	// Push reports that the request asks for notifications.
-	Push bool
+	// Push asks for the events of the task; nil: nobody does.
+	Push *task.PushConfig
 	// OutputModes are the media types that the client accepts; none: any.
 	OutputModes []string
 }
@@ -174,7 +174,10 @@ func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
 	there, blocking := false, true
 	config := fields{
 		"historyLength": r.length(&q.HistoryLength), "acceptedOutputModes": r.texts("acceptedOutputModes", &q.OutputModes),
-		"taskPushNotificationConfig": func() error { q.Push = true; return r.Skip() },
+		"taskPushNotificationConfig": func() error {
+			q.Push = &task.PushConfig{}
+			return r.object(r.pushConfig(q.Push, new(string)))
+		},
 	}
 	if d == V03 {
 		config["blocking"] = r.flag(&blocking)
@@ -356,16 +359,17 @@ func (r *reader) part(field string) (p task.Part, err error) {
 
 // part03 reads a part of 0.3.
 func (r *reader) part03(field string) (p task.Part, err error) {
-	kind, bytes, uri, text, file := "", []byte(nil), "", false, false
-	hasBytes := false
+	kind, said, uri, text, file, hasBytes := "", "", "", false, false, false
+	var bytes, data []byte
+	name, media := "", ""
 	err = r.object(fields{
 		"kind": r.text(&kind), "metadata": r.raw(field+".metadata", (*[]byte)(&p.Metadata)),
-		"text": func() error { text = true; return r.text(&p.Text)() },
-		"data": r.raw(field+".data", (*[]byte)(&p.Data)),
+		"text": func() error { text = true; return r.text(&said)() },
+		"data": r.raw(field+".data", &data),
 		"file": func() error {
 			file = true
 			return r.object(fields{
-				"name": r.text(&p.Filename), "mimeType": r.text(&p.MediaType), "uri": r.text(&uri),
+				"name": r.text(&name), "mimeType": r.text(&media), "uri": r.text(&uri),
 				"bytes": func() error { hasBytes = true; return r.bytes(field+".file.bytes", &bytes)() },
 			})
 		},
@@ -375,12 +379,13 @@ func (r *reader) part03(field string) (p task.Part, err error) {
 	}
 	switch {
 	case kind == "text" && text:
-		p.Kind = task.Text
-	case kind == "data" && p.Data != nil:
-		p.Kind = task.Data
+		p.Kind, p.Text = task.Text, said
+	case kind == "data" && data != nil:
+		p.Kind, p.Data = task.Data, data
 	case kind == "file" && file && hasBytes != (uri != ""):
+		p.Filename, p.MediaType = name, media
 		if p.Kind, p.Raw = task.Raw, bytes; uri != "" {
-			p.Kind, p.Text = task.URL, uri
+			p.Kind, p.Raw, p.Text = task.URL, nil, uri
 		}
 	default:
 		return p, problem.Invalid(field, `kind "text", "file" or "data" with the content of its kind`, clip(kind))

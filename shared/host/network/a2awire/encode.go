@@ -80,7 +80,9 @@ func (w *writer) object(name string, f func()) {
 
 // list writes an array of n elements.
 func (w *writer) list(name string, n int, f func(i int)) {
-	w.key(name)
+	if name != "" {
+		w.key(name)
+	}
 	w.b = append(w.b, '[')
 	for i := range n {
 		if i > 0 {

@@ -65,15 +65,13 @@ func (q *Queue) wake() {
 func (q *Queue) Run(ctx context.Context, most int, log *slog.Logger, handle func(context.Context, string) error) {
 	w := &worker{queue: q, log: log, handle: handle, free: make(chan struct{}, most), busy: map[string]bool{}}
 	defer w.running.Wait()
-	tick := time.NewTicker(again)
-	defer tick.Stop()
 	for {
 		if err := w.deliver(ctx); err != nil && ctx.Err() == nil {
 			log.LogAttrs(ctx, slog.LevelError, "queue", slog.String("cause", err.Error()))
+			time.AfterFunc(again, q.wake)
 		}
 		select {
 		case <-q.sent:
-		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
@@ -129,10 +127,10 @@ func (w *worker) one(ctx context.Context, d store.Doc) {
 	if err == nil {
 		err = w.queue.updater().Commit(ctx, store.Delete{Key: d.Key, If: d.Version})
 	}
-	if err != nil {
-		_ = w.queue.updater().Backoff(ctx, 10) // others are not kept waiting by it
-	}
 	w.give(d.Key.Sort)
+	if err != nil {
+		time.AfterFunc(again, w.queue.wake)
+	}
 }
 
 func sentAt(d store.Doc) time.Time {

@@ -1,0 +1,90 @@
+package a2a
+
+import (
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+)
+
+// pushConfigs does the operations on push configurations.
+func (d *api) pushConfigs(r *request, op a2awire.Operation, params []byte) error {
+	if d.Push == nil {
+		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
+	}
+	if op == a2awire.CreatePushConfig {
+		return d.createPush(r, params)
+	}
+	q, err := a2awire.DecodePush(r.dialect, params)
+	if err != nil {
+		return err
+	}
+	ref, err := d.ref(r, q.Task)
+	if err != nil {
+		return err
+	}
+	if op == a2awire.DeletePushConfig {
+		if err := d.Tasks.RemovePush(r.Context(), ref, q.ID); err != nil {
+			return err
+		}
+		d.answer(r, map[bool][]byte{true: []byte("null"), false: []byte("{}")}[r.dialect == a2awire.V03])
+		return nil
+	}
+	all, err := d.Tasks.Pushes(r.Context(), ref)
+	if err != nil {
+		return err
+	}
+	if op == a2awire.ListPushConfigs {
+		d.answer(r, a2awire.PushConfigs(r.dialect, q.Task, all))
+		return nil
+	}
+	for i := range all {
+		if all[i].ID == q.ID || q.ID == "" {
+			d.answer(r, a2awire.PushConfig(r.dialect, q.Task, &all[i]))
+			return nil
+		}
+	}
+	return faultf(taskNotFound, task.ErrNoPushConfig.Text())
+}
+
+func (d *api) createPush(r *request, params []byte) error {
+	q, err := a2awire.DecodePushCreate(r.dialect, params)
+	if err != nil {
+		return err
+	}
+	ref, err := d.ref(r, q.Task)
+	if err != nil {
+		return err
+	}
+	q.Config.Extension = r.extension
+	if err := d.Push.Check(r.Context(), r.vacant.ID, &q.Config); err != nil {
+		return asParameter(err)
+	}
+	c, err := d.Tasks.AddPush(r.Context(), ref, q.Config)
+	if err != nil {
+		return err
+	}
+	d.answer(r, a2awire.PushConfig(r.dialect, q.Task, &c))
+	return nil
+}
+
+// checkPush checks the configuration that a message brings, and gives it an id.
+func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
+	if d.Push == nil {
+		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
+	}
+	c.Extension = r.extension
+	if err := d.Push.Check(r.Context(), r.vacant.ID, c); err != nil {
+		return asParameter(err)
+	}
+	if c.ID == "" {
+		c.ID, err = d.Tasks.NewID()
+	}
+	return err
+}
+
+// asParameter makes what may not be reached a wrong parameter.
+func asParameter(err error) error {
+	if f := faultOf(err); f != nil {
+		return f
+	}
+	return faultf(invalidParams, "pushNotificationConfig: "+textOf(err))
+}
