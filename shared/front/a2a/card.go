@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -25,13 +26,15 @@ const (
 	snake                // 1.0 in snake case, for a client that reads no other
 )
 
-// profileOf picks the form for a client.
-func profileOf(r *http.Request) profile {
-	v := r.Header.Get("A2A-Version")
+// profile picks the form for a client. The kit of 1.0 refuses members of 0.3 and says no
+// version.
+func (r *request) profile() profile {
+	v := r.Request.Header.Get("A2A-Version")
+	test, of03 := conformance.Is(r.vacant.Substrate)
 	switch {
 	case strings.HasPrefix(r.UserAgent(), "harbor-a2a/"):
 		return snake
-	case v == version1 || strings.HasPrefix(v, version1+"."):
+	case test && !of03, v == version1 || strings.HasPrefix(v, version1+"."):
 		return pure
 	}
 	return union
@@ -43,7 +46,7 @@ func (d *api) card(r *request) error {
 	if err != nil {
 		return err
 	}
-	c, err := d.cards.get(r.Context(), d, &r.vacant, base, profileOf(r.Request))
+	c, err := d.cards.get(r.Context(), d, &r.vacant, base, r.profile())
 	if err != nil {
 		return err
 	}

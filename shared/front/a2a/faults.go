@@ -87,6 +87,8 @@ func faultOfKind(p *problem.Error) *fault {
 		f.kind = gone
 	case problem.PaymentRequired:
 		f.kind = paymentRequired
+	case problem.Conflict:
+		f.kind = taskBusy
 	case problem.Replay, problem.Gap, problem.Fork, problem.Floor:
 		f.kind.reason, f.kind.http, f.kind.status = strings.ToUpper(p.Kind.String()), http.StatusConflict, "ABORTED"
 	case problem.Clock:

@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -82,7 +83,7 @@ func newWorld(t *testing.T) *world {
 	url := "http://" + w.http.Listener.Addr().String()
 	w.server, err = serve.Config{
 		Store: w.store, Vault: vault, AllowLoopback: true, URL: url, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
-		Substrates: substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return w.remembered, nil }},
+		Substrates: substrate.Kinds{conformance.Kind: conformance.New, substrate.KindMock: func(string) (substrate.Substrate, error) { return w.remembered, nil }},
 	}.Open()
 	if err != nil {
 		t.Fatal(err)

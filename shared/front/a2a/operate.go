@@ -3,11 +3,9 @@ package a2a
 import (
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
-
-// sharedOwner owns the tasks of all plain callers of a vacant with PlainShared.
-const sharedOwner = "shared"
 
 // operate does an operation and answers.
 func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
@@ -44,12 +42,20 @@ func (d *api) owner(r *request) (owner string, err error) {
 		return "", err
 	case id != nil:
 		return id.String(), nil
-	case r.vacant.Plain == vacants.PlainOff:
+	case r.plain() == vacants.PlainOff:
 		return "", plainOff()
-	case r.vacant.Plain == vacants.PlainShared:
-		return sharedOwner, nil
+	case r.plain() == vacants.PlainShared:
+		return task.SharedOwner, nil
 	}
 	return task.GuestOwner, nil
+}
+
+// plain is what plain callers may do. Those of an agent under test share their tasks.
+func (r *request) plain() vacants.Plain {
+	if is, _ := conformance.Is(r.vacant.Substrate); is && r.vacant.Plain == vacants.PlainOpen {
+		return vacants.PlainShared
+	}
+	return r.vacant.Plain
 }
 
 func plainOff() error {

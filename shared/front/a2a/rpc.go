@@ -13,6 +13,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
@@ -191,12 +192,25 @@ func (d *api) fail(r *request, f *fault) {
 		d.log(r, f.kind.reason, http.StatusOK, f)
 		return
 	}
+	f = r.statusOf(f)
 	b := append([]byte(`{"error":{"code":`), strconv.Itoa(f.kind.http)...)
 	b = canon.AppendString(append(b, `,"status":`...), f.kind.status)
 	b = canon.AppendString(append(b, `,"message":`...), f.text)
 	b = append(f.appendInfo(append(b, `,"details":`...)), `}}`...)
 	r.send(f.kind.http, mediaJSON, b)
 	d.log(r, f.kind.reason, f.kind.http, f)
+}
+
+// statusOf is f with the status that 1.0.0 had for it, for an agent under test: its kit
+// is older than 1.0.1.
+func (r *request) statusOf(f *fault) *fault {
+	older := map[int]int{taskNotCancelable.code: http.StatusConflict, contentType.code: http.StatusUnsupportedMediaType}
+	if is, _ := conformance.Is(r.vacant.Substrate); is && older[f.kind.code] != 0 {
+		g := *f
+		g.kind.http = older[f.kind.code]
+		return &g
+	}
+	return f
 }
 
 // rpcError is the JSON-RPC response of an error.

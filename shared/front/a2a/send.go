@@ -3,6 +3,7 @@ package a2a
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -23,15 +25,38 @@ func (d *api) sendMessage(r *request, params []byte) error {
 		return err
 	}
 	run := d.Tasks.Run
-	if q.Immediately {
+	if q.Immediately && !turn.Bare {
 		run = d.Tasks.Start
 	}
 	t, err := run(r.Context(), *turn)
 	if err != nil {
-		return err
+		return d.busy(r, turn, err)
+	}
+	if turn.Bare && t.Status.Message != nil {
+		d.answer(r, r.bareMessage(&t))
+		return nil
 	}
 	d.answer(r, a2awire.SendResult(r.dialect, r.view(&t, q.HistoryLength)))
 	return nil
+}
+
+// bareMessage is the answer of a task as a message alone.
+func (r *request) bareMessage(t *task.Task) []byte {
+	m := *t.View(nil, r.extension).Status.Message
+	m.Task = ""
+	return a2awire.MessageResult(r.dialect, &m)
+}
+
+// busy says why a task takes no message, if that is why err came.
+func (d *api) busy(r *request, turn *task.Turn, err error) error {
+	if !turn.Continue || !errors.Is(err, task.ErrBusy) {
+		return err
+	}
+	t, getErr := d.Tasks.Get(r.Context(), turn.Ref)
+	if getErr != nil {
+		return getErr
+	}
+	return busy(&t)
 }
 
 // turn makes the turn of a message. It is nil if the request was answered: the address
@@ -40,7 +65,8 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	if q, err = a2awire.DecodeSend(r.dialect, params); err != nil {
 		return q, nil, err
 	}
-	if err = checkSend(&q); err != nil {
+	test, _ := conformance.Is(r.vacant.Substrate)
+	if err = checkSend(&q, test); err != nil {
 		return q, nil, err
 	}
 	e, err := signedBy(&q.Message)
@@ -60,7 +86,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	if err != nil {
 		return q, nil, err
 	}
-	o.Push = q.Push
+	o.Push, o.Bare = q.Push, test && conformance.IsBare(&q.Message)
 	r.pair = o.Caller.Short() + ">" + o.Vacant.Short()
 	if o.opens && message.NewPairRefused(r.ResponseWriter, r.Request) {
 		d.log(r, problem.TooMany.String(), problem.TooMany.Row().Status, nil)
@@ -75,12 +101,15 @@ type opened struct {
 	opens bool
 }
 
-// checkSend refuses what no vacant can answer.
-func checkSend(q *a2awire.SendRequest) error {
+// checkSend refuses what no vacant can answer. An agent under test takes parts of all
+// kinds.
+func checkSend(q *a2awire.SendRequest, test bool) error {
 	m := &q.Message
 	switch {
 	case m.Role != task.User:
 		return problem.Invalid("role", "that of a user", string(m.Role))
+	case test:
+		return nil
 	case !acceptsText(q.OutputModes):
 		return faultf(contentType, fmt.Sprintf("acceptedOutputModes: this agent answers text/plain, got %.80q", strings.Join(q.OutputModes, ", ")))
 	}
@@ -113,6 +142,9 @@ func signedBy(m *task.Message) (*envelope.Envelope, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"role":"ROLE_USER","parts":[`)
 	for i, p := range m.Parts {
+		if p.Kind != task.Text {
+			return nil, problem.Invalid(fmt.Sprintf("parts[%d]", i), "text, as all that a signature covers", string(p.Kind))
+		}
 		if i > 0 {
 			b.WriteByte(',')
 		}
@@ -167,8 +199,12 @@ func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelop
 		List: e.From.String(), Signed: true, Caller: e.From,
 		Envelope: func(context.Context, call.Next) (*envelope.Envelope, error) { return e, nil },
 	}}
-	if ok && m.Task != "" && m.Task != t.ID {
-		return nil, d.followUp(r, task.Ref{Vacant: r.vacant.ID, Owner: t.Owner, ID: m.Task}, m.Context)
+	if ok && m.Task != "" {
+		t.ID, t.Continue = m.Task, true
+		var err error
+		if m.Context, err = d.conversation(r, &t.Turn, m.Context); err != nil {
+			return nil, err
+		}
 	}
 	if m.Context == "" {
 		m.Context = "c-" + t.ID
@@ -186,31 +222,34 @@ func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelop
 func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*opened, error) {
 	ctx, vacant, m := r.Context(), r.vacant.ID, q.Message
 	owner := task.GuestOwner
-	switch r.vacant.Plain {
+	switch r.plain() {
 	case vacants.PlainOff:
 		return nil, plainOff()
 	case vacants.PlainShared:
-		owner = sharedOwner
-	}
-	if m.Task != "" {
-		return nil, d.followUp(r, task.Ref{Vacant: vacant, Owner: owner, ID: m.Task}, m.Context)
+		owner = task.SharedOwner
 	}
 	id, err := d.Tasks.NewID()
 	if err != nil {
 		return nil, err
 	}
 	t := &opened{opens: true, Turn: task.Turn{Ref: task.Ref{Vacant: vacant, Owner: owner, ID: id}}}
+	if m.Task != "" {
+		id, t.ID, t.Continue = m.Task, m.Task, true
+		if m.Context, err = d.conversation(r, &t.Turn, m.Context); err != nil {
+			return nil, err
+		}
+	}
 	who, own := "", true
 	if m.Context == "" {
 		m.Context, err = d.Guests.NewContext(ctx, vacant)
 	} else {
 		own, err = d.Guests.Own(ctx, vacant, m.Context)
-		t.opens = !own
+		t.opens = !own && !t.Continue
 	}
 	switch {
 	case err != nil:
 		return nil, err
-	case owner == sharedOwner:
+	case owner == task.SharedOwner:
 		who = "shared\x1f" + m.Context
 	case own:
 		who = m.Context
@@ -221,8 +260,8 @@ func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	if owner == sharedOwner {
-		t.List = sharedOwner
+	if owner == task.SharedOwner {
+		t.List = task.SharedOwner
 	} else if own {
 		t.List = key.ID().String()
 	}
@@ -236,8 +275,8 @@ func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*opened, error) {
 			e.Time = next.Floor.Add(time.Microsecond)
 		}
 		e.Payload = envelope.Message{Role: envelope.RoleUser, MessageID: &m.ID, ContextID: &m.Context}
-		for _, p := range m.Parts {
-			e.Payload.Parts = append(e.Payload.Parts, p.Text)
+		for i := range m.Parts {
+			e.Payload.Parts = append(e.Payload.Parts, a2awire.PartText(&m.Parts[i]))
 		}
 		if err := e.Payload.Check(); err != nil {
 			return nil, err
@@ -248,15 +287,15 @@ func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*opened, error) {
 	return t, nil
 }
 
-// followUp refuses a message to a task: agents that answer with text need no second
-// message for a task.
-func (d *api) followUp(r *request, ref task.Ref, conversation string) error {
-	t, err := d.Tasks.Get(r.Context(), ref)
+// conversation is the context of a task that a message names. The message may name the
+// same or none.
+func (d *api) conversation(r *request, turn *task.Turn, named string) (string, error) {
+	t, err := d.Tasks.Get(r.Context(), turn.Ref)
 	switch {
 	case err != nil:
-		return err
-	case conversation != "" && conversation != t.Context:
-		return problem.Invalid("contextId", "that of the task, or none", fmt.Sprintf("%.80q", conversation))
+		return "", err
+	case named != "" && named != t.Context:
+		return "", problem.Invalid("contextId", "that of the task, or none", fmt.Sprintf("%.80q", named))
 	}
-	return busy(&t)
+	return t.Context, nil
 }

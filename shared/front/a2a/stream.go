@@ -22,14 +22,41 @@ func (d *api) streamMessage(r *request, params []byte) error {
 	if err != nil || turn == nil {
 		return err
 	}
+	if turn.Bare {
+		return d.streamBare(r, turn)
+	}
 	done, err := d.Tasks.Begin(r.Context(), *turn)
 	if err != nil {
-		return err
+		return d.busy(r, turn, err)
 	}
 	// A turn goes on without its client. The handler waits for it, because after the
 	// handler nothing may run.
 	defer func() { <-done }()
-	return d.stream(&sse{r: r, ref: turn.Ref, history: q.HistoryLength}, 0)
+	s := &sse{r: r, ref: turn.Ref, history: q.HistoryLength}
+	if !turn.Continue {
+		return d.stream(s, 0)
+	}
+	// A stream begins with the task, also if that is older.
+	t, last, err := d.Tasks.Snapshot(r.Context(), turn.Ref)
+	if err != nil {
+		return err
+	}
+	s.context = t.Context
+	s.event(task.Numbered{N: last, Event: task.Event{Task: &t}})
+	return d.stream(s, last)
+}
+
+// streamBare answers with a stream of one message.
+func (d *api) streamBare(r *request, turn *task.Turn) error {
+	t, err := d.Tasks.Run(r.Context(), *turn)
+	if err != nil {
+		return d.busy(r, turn, err)
+	}
+	s := &sse{r: r, ref: turn.Ref}
+	s.begin()
+	s.write(append(s.frame([]byte("data: "), r.bareMessage(&t)), "\n\n"...))
+	d.log(r, "ok", http.StatusOK, nil)
+	return nil
 }
 
 func (d *api) subscribe(r *request, params []byte) error {

@@ -37,6 +37,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/anthropic"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/gemini"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
@@ -148,7 +149,7 @@ func Open(c Config) (*Host, error) {
 
 // kinds returns the substrates that send requests.
 func kinds(client *outbound.Client) substrate.Kinds {
-	all := substrate.Kinds{}
+	all := substrate.Kinds{conformance.Kind: conformance.New}
 	for _, some := range []substrate.Kinds{anthropic.Kinds(client), gemini.Kinds(client), mcp.Kinds(client), openai.Kinds(client)} {
 		maps.Copy(all, some)
 	}

@@ -178,6 +178,9 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	case errors.Is(err, store.ErrTooLarge):
 		r.out = r.out.at(v.req)
 		return nil, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
+	case r.opts.Accepted != nil && store.IsConflict(err):
+		r.out = r.out.at(v.req)
+		return nil, problem.Wrap(problem.Conflict, err, "another message came first")
 	}
 	return nil, h.unavailable(err)
 }

@@ -22,6 +22,9 @@ type Provisional struct {
 	Thought string
 	Tool    string // the name of a tool that the agent calls
 	Usage   *Usage // the usage so far
+	// Detail is what an agent says beside the text of its answer, for a Sink that knows
+	// its type (package task). Others ignore it.
+	Detail any
 }
 
 // Ended is the result of Send: the reply, signed and stored, or the failure.

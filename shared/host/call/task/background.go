@@ -32,6 +32,9 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	o := e.options(&t)
 	o.Work = MaxWork
 	o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
+		if t.Continue {
+			return e.continued(context.WithoutCancel(ctx), &t, nil, row.Position)
+		}
 		h := t.head(began)
 		h.Position, h.Background = row.Position, true
 		writes, err := e.newTask(context.WithoutCancel(ctx), &t, h, &task)
@@ -44,6 +47,9 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 		return e.resent(ctx, &t, err)
 	}
 	e.announce(&t)
+	if t.Continue {
+		return e.Get(ctx, t.Ref)
+	}
 	return task, nil
 }
 
@@ -78,17 +84,27 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case l == nil:
 		return nil
 	}
-	o := call.Options{Work: MaxWork, Guest: ref.Owner == GuestOwner, Reply: replyIDs(ref.ID, l.task.Context)}
+	o := call.Options{Work: MaxWork, Guest: ref.isGuest(), Reply: replyIDs(ref.ID, l.task.Context)}
 	r.join(&o)
 	ended := make(chan struct{})
 	e.run(r, func() {
 		defer close(ended)
-		out := e.Calls.Resume(ctx, l.pair(), l.head.Position, o)
+		out := e.Calls.Resume(withMessage(ctx, l.task.asked()), l.pair(), l.head.Position, o)
 		if out.Problem != nil && out.Cause != nil {
 			e.Log.InfoContext(ctx, "task failed", "task", ref.ID, "verdict", out.Problem.Kind.String())
 		}
 	})
 	<-ended
+	return nil
+}
+
+// asked is the last message of the user.
+func (t *Task) asked() *Message {
+	for i := range t.History {
+		if m := &t.History[len(t.History)-1-i]; m.Role == User {
+			return m
+		}
+	}
 	return nil
 }
 

@@ -51,7 +51,8 @@ func (e *Engine) ends(ctx context.Context, r Ref, runner string, status func(*he
 		return nil, err
 	}
 	s := status(&h)
-	h.State, h.Changed, h.Lease, h.Runner, h.Events = s.State, s.Time, time.Time{}, "", n+1
+	counted := h.Background
+	h.State, h.Changed, h.Lease, h.Runner, h.Background, h.Events = s.State, s.Time, time.Time{}, "", false, n+1
 	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (e *Engine) ends(ctx context.Context, r Ref, runner string, status func(*he
 		return nil, err
 	}
 	writes := []store.Write{put, event}
-	if h.Background {
+	if counted {
 		writes = append(writes, store.Add{Key: backgroundKey(r), Delta: -1, Min: 0, Max: MaxBackground})
 	}
 	return writes, nil
@@ -116,12 +117,15 @@ func (e *Engine) finish(ctx context.Context, l *loaded, why error, status func()
 		return e.ends(ctx, l.ref, "", func(*head) Status { return status() }, l.task.answer())
 	}
 	wrote := false
-	_, err := e.Calls.Void(ctx, l.pair(), l.head.Position, why, call.Options{
-		Decided: func(ctx context.Context, _ call.Decision) ([]store.Write, error) {
-			wrote = true
-			return ends(ctx)
-		},
-	})
+	var err error
+	if l.head.Position > 0 { // a task that was stored with its answer has no turn to void
+		_, err = e.Calls.Void(ctx, l.pair(), l.head.Position, why, call.Options{
+			Decided: func(ctx context.Context, _ call.Decision) ([]store.Write, error) {
+				wrote = true
+				return ends(ctx)
+			},
+		})
+	}
 	if running, ok := e.hub.runners.Load(l.ref.partition()); ok {
 		running.(*runner).cancel()
 	}

@@ -101,11 +101,28 @@ type Task struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 }
 
-// Event is a change of a task. Exactly one field is set.
+// Event is a change of a task. Exactly one of Task, Status and Artifact is set.
 type Event struct {
 	Task     *Task   `json:"task,omitempty"` // the first: what the task was when it began
 	Status   *Status `json:"status,omitempty"`
 	Artifact *Chunk  `json:"artifact,omitempty"`
+	// Asked, beside a Status, is the message that begins another turn.
+	Asked *Message `json:"asked,omitempty"`
+}
+
+// Ending is how an agent wants its turn to end, if not as Completed with its text as
+// an artifact. It is the Detail of a call.Provisional, as a Chunk is.
+type Ending struct {
+	State State // of the task; the text of the answer is the message of its status
+}
+
+// of returns the state of a task whose turn was answered, and whether the text
+// of the answer is an artifact, too.
+func (e *Ending) of() (s State, artifact bool) {
+	if e == nil {
+		return Completed, true
+	}
+	return e.State, false
 }
 
 // Chunk is a part of an artifact.
@@ -121,6 +138,13 @@ func (t *Task) Apply(e Event) {
 	case e.Task != nil:
 		*t = *e.Task
 	case e.Status != nil:
+		if e.Asked != nil {
+			t.History = slices.Clone(t.History)
+			if t.Status.Message != nil { // what was answered before
+				t.History = append(t.History, *t.Status.Message)
+			}
+			t.History = append(t.History, *e.Asked)
+		}
 		t.Status = *e.Status
 	case e.Artifact != nil:
 		t.add(e.Artifact)

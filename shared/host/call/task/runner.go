@@ -29,6 +29,9 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err e
 		o.Work = t.Work
 	}
 	o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
+		if t.Continue {
+			return e.continued(context.WithoutCancel(ctx), &t, r, row.Position)
+		}
 		h := t.head(began)
 		h.State, h.Position, h.Lease, h.Runner = Working, row.Position, e.Now().Add(lease).UTC(), r.id
 		task := t.begun(began)
@@ -47,12 +50,67 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err e
 		return ended, err
 	}
 	e.announce(&t)
-	r.task, r.next = t.begun(began), 2
+	if !t.Continue {
+		r.task, r.next = t.begun(began), 2
+	}
+	ctx = withMessage(ctx, &t.Message)
 	e.run(r, func() {
 		defer close(ended)
 		e.Calls.Run(ctx, a)
 	})
 	return ended, nil
+}
+
+// ErrBusy means that a task does not wait for a message: its turn runs, or it has
+// ended.
+var ErrBusy = problem.New(problem.Conflict, "the task is at work on the message before")
+
+// continued returns the writes that begin the next turn of a task: its head, at the
+// version that was read, and the message with the new status. r runs the turn; nil: a
+// worker does.
+func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, position uint64) ([]store.Write, error) {
+	l, err := e.load(ctx, t.Ref)
+	if err != nil {
+		return nil, err
+	}
+	d, err := e.Store.Doc(ctx, t.headKey())
+	if err != nil {
+		return nil, store.Problem(err)
+	}
+	h, err := decodeHead(t.Ref, d)
+	if err != nil {
+		return nil, err
+	}
+	if h.State != InputRequired && h.State != AuthRequired {
+		return nil, ErrBusy
+	}
+	m := t.Message
+	m.Task = t.ID
+	event := Event{Status: &Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}, Asked: &m}
+	n := len(l.events) + 1
+	h.State, h.Changed, h.Caller, h.Position, h.Events = Working, event.Status.Time, t.Caller, position, n
+	var more []store.Write
+	if r == nil {
+		h.State, h.Background, event.Status.State = Submitted, true, Submitted
+		more = append(more, store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: MaxBackground})
+	} else {
+		h.Lease, h.Runner, h.Background = e.Now().Add(lease).UTC(), r.id, false
+	}
+	id, err := e.updater().NewWriteID()
+	if err != nil {
+		return nil, err
+	}
+	put, err := h.put(t.Ref, d.Version, id)
+	if err != nil {
+		return nil, err
+	}
+	w, err := e.eventPut(ctx, t.Ref, n, storedEvent{Event: event}, h.expires(), id)
+	if r != nil {
+		r.began, r.task, r.next = h.Began, l.task, n+1
+		r.task.Apply(event)
+		r.said = r.task.answer()
+	}
+	return append(more, put, w), err
 }
 
 // run runs a turn whose lease r holds, in a goroutine that Wait waits for.
@@ -93,6 +151,7 @@ type runner struct {
 	stored  int    // bytes of the events
 	flushed time.Time
 	broken  bool // pieces are lost: the answer replaces the artifact
+	ending  *Ending
 }
 
 func (e *Engine) newRunner(r Ref, began time.Time) *runner {
@@ -122,11 +181,22 @@ func (r *runner) cancel() {
 // them, by size, or by tend.
 func (r *runner) take(p call.Progress) {
 	piece, ok := p.(call.Provisional)
-	if !ok || piece.Text == "" {
+	if !ok || piece.Text == "" && piece.Detail == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	switch d := piece.Detail.(type) {
+	case Chunk:
+		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+		defer cancel()
+		_ = r.put(ctx, Event{Artifact: &d})
+	case Ending:
+		r.ending = &d
+	}
+	if _, artifact := r.ending.of(); piece.Text == "" || !artifact {
+		return // the text is the message of the status alone
+	}
 	r.heard = append(r.heard, piece.Text...)
 	if now := r.engine.Now(); r.flushed.IsZero() || len(r.heard) >= maxChunk || now.Sub(r.flushed) >= r.engine.Chunk {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
@@ -183,12 +253,12 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.engine
-	if d.Reply != nil {
+	if _, artifact := r.ending.of(); d.Reply != nil && artifact {
 		if err := r.complete(ctx, d.Reply.Payload.Text()); err != nil {
 			return nil, err
 		}
 	}
-	return e.ends(ctx, r.ref, r.id, func(*head) Status { return e.ending(&r.task, d) }, r.task.answer())
+	return e.ends(ctx, r.ref, r.id, func(*head) Status { return e.ending(&r.task, d, r.ending) }, r.task.answer())
 }
 
 // complete makes the stored artifact the answer's text. r.mu is held.

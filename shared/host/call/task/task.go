@@ -107,6 +107,10 @@ type Turn struct {
 	Caller identity.ID
 	// Work bounds the turn; 0: what the host allows.
 	Work time.Duration
+	// Bare is for the handler: the answer is a message alone. The task is stored.
+	Bare bool
+	// Continue makes the message the next one of a task that waits for it.
+	Continue bool
 	// Push is a configuration that the task begins with; nil: none.
 	Push *PushConfig
 }
@@ -157,13 +161,18 @@ func isOrder(k problem.Kind) bool {
 // Run runs a turn to its end and stores the task with its answer. A turn that fails
 // is a failed task. The error is a *Refusal if the call was not accepted.
 func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
+	if t.Continue {
+		return e.runAgain(ctx, t)
+	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	var task Task
+	var said details
 	o := e.options(&t)
-	o.Work = t.Work
+	o.Work, o.Sink = t.Work, said.take
 	o.Decided = func(ctx context.Context, d call.Decision) ([]store.Write, error) {
 		task = t.begun(began)
-		e.decide(&task, d)
+		said.addTo(&task)
+		e.decide(&task, d, said.end())
 		h := t.head(began)
 		h.State, h.Changed = task.Status.State, task.Status.Time
 		return e.newTask(ctx, &t, h, &task)
@@ -178,15 +187,61 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	}
 	e.running.Add(1)
 	defer e.running.Done()
-	out := e.Calls.Run(ctx, a)
+	out := e.Calls.Run(withMessage(ctx, &t.Message), a)
 	e.announce(&t)
 	if out.Reply == nil && out.State != call.Unanswered {
 		return Task{}, out.Problem
 	}
-	if task.Status.State == "" || task.Status.State == Completed != (out.Reply != nil) {
+	if task.Status.State == "" || task.Status.State == Failed != (out.Reply == nil) {
 		return Task{}, out.Problem // decided elsewhere
 	}
 	return task, nil
+}
+
+// runAgain runs the next turn of a task to its end.
+func (e *Engine) runAgain(ctx context.Context, t Turn) (Task, error) {
+	done, err := e.Begin(ctx, t)
+	if err != nil {
+		return Task{}, err
+	}
+	<-done
+	return e.Get(ctx, t.Ref)
+}
+
+// details collects what an agent says beside its text in a turn that is stored once.
+type details struct {
+	mu     sync.Mutex
+	chunks []Chunk
+	ending *Ending
+}
+
+func (s *details) take(p call.Progress) {
+	piece, ok := p.(call.Provisional)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch d := piece.Detail.(type) {
+	case Chunk:
+		s.chunks = append(s.chunks, d)
+	case Ending:
+		s.ending = &d
+	}
+}
+
+func (s *details) addTo(t *Task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.chunks {
+		t.add(&s.chunks[i])
+	}
+}
+
+func (s *details) end() *Ending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending
 }
 
 // announce tells this process of the push configuration that a stored task began with.
@@ -211,12 +266,30 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 
 // options are those of every turn.
 func (e *Engine) options(t *Turn) call.Options {
-	return call.Options{Guest: t.Owner == GuestOwner, Reply: replyIDs(t.ID, t.Message.Context)}
+	return call.Options{Guest: t.isGuest(), Reply: replyIDs(t.ID, t.Message.Context)}
 }
 
-// GuestOwner owns the tasks of callers without a key: whoever knows the id of such a
-// task has it.
-const GuestOwner = "guest"
+// The owners of tasks that no key owns. Whoever knows the id of a task of GuestOwner has
+// it; all callers without a key are SharedOwner together.
+const (
+	GuestOwner  = "guest"
+	SharedOwner = "shared"
+)
+
+func (r Ref) isGuest() bool { return r.Owner == GuestOwner || r.Owner == SharedOwner }
+
+// MessageOf returns the message of the turn that ctx belongs to, with the parts that no
+// signature covers; nil outside of turns.
+func MessageOf(ctx context.Context) *Message {
+	m, _ := ctx.Value(messageKey{}).(*Message)
+	return m
+}
+
+type messageKey struct{}
+
+func withMessage(ctx context.Context, m *Message) context.Context {
+	return context.WithValue(ctx, messageKey{}, m)
+}
 
 // replyIDs gives an answer the ids that it has as a message of its task, so that they
 // are signed.
@@ -242,18 +315,19 @@ func (t *Turn) head(began time.Time) head {
 }
 
 // decide changes a task by the decision of its turn.
-func (e *Engine) decide(t *Task, d call.Decision) {
-	if d.Reply != nil {
+func (e *Engine) decide(t *Task, d call.Decision, end *Ending) {
+	if _, artifact := end.of(); d.Reply != nil && artifact {
 		t.add(&Chunk{Artifact: textArtifact(d.Reply.Payload.Text())})
 	}
-	t.Status = e.ending(t, d)
+	t.Status = e.ending(t, d, end)
 }
 
 // ending is the status at the end of a turn.
-func (e *Engine) ending(t *Task, d call.Decision) Status {
+func (e *Engine) ending(t *Task, d call.Decision, end *Ending) Status {
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {
-		s.State, s.Message = Completed, answerMessage(t, d.Reply)
+		s.State, _ = end.of()
+		s.Message = answerMessage(t, d.Reply)
 		return s
 	}
 	s.State = Failed
@@ -290,7 +364,7 @@ const maxSnapshot = 128 << 10
 // one event, or as three if its texts are long.
 func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]store.Write, error) {
 	events := []storedEvent{compact(Event{Task: task}, task.answer())}
-	if task.size() > maxSnapshot && task.Status.State.Terminal() {
+	if task.size() > maxSnapshot && task.Status.State != Submitted && task.Status.State != Working {
 		first := t.begun(h.Began)
 		events = []storedEvent{{Event: Event{Task: &first}}}
 		for i := range task.Artifacts {

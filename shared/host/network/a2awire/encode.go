@@ -105,6 +105,31 @@ func Time(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000
 // SendResult returns the answer to Send that is a task.
 func SendResult(d Dialect, t *task.Task) []byte { return StreamResult(d, t, task.Event{Task: t}) }
 
+// MessageResult returns the answer to Send, or the element of a stream, that is a
+// message.
+func MessageResult(d Dialect, m *task.Message) []byte {
+	w := &writer{d: d}
+	if d == V03 {
+		w.message(m)
+		return w.b
+	}
+	w.object("", func() {
+		w.key("message")
+		w.message(m)
+	})
+	return w.b
+}
+
+// PartText is a part as a text: its own, or its JSON.
+func PartText(p *task.Part) string {
+	if p.Kind == task.Text {
+		return p.Text
+	}
+	w := &writer{}
+	w.part(p)
+	return string(w.b)
+}
+
 // Task returns a task, the answer to GetTask and CancelTask.
 func Task(d Dialect, t *task.Task) []byte {
 	w := &writer{d: d}

@@ -1,0 +1,179 @@
+// Package conformance is the substrate of vacants under test by the conformance kits of
+// A2A: it does what the beginning of a message's id says, else the beginning of its
+// text, as the kits expect. It is no agent for anybody else.
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Kind is the kind of this substrate in a substrate.Spec.
+const Kind = "conformance"
+
+// parking is the argument for the kit of A2A 0.3, whose ordinary messages are to leave
+// a task that waits for the next one.
+const parking = "0.3"
+
+// New makes the substrate of a spec.
+func New(argument string) (substrate.Substrate, error) {
+	if argument != "" && argument != parking {
+		return nil, problem.Invalid("substrate", Kind+" or "+Kind+":"+parking, argument)
+	}
+	return agent{parks: argument == parking}, nil
+}
+
+// Is reports whether a record's substrate is of this kind, and whether it is the one for
+// the kit of 0.3.
+func Is(text string) (is, of03 bool) {
+	spec, err := substrate.Parse(text)
+	return err == nil && spec.Kind == Kind, err == nil && spec.Argument == parking
+}
+
+// IsBare reports whether the answer to a message is a message alone, and no task.
+func IsBare(m *task.Message) bool { return behaviourOf(m).bare }
+
+// behaviour is what the agent does with a message.
+type behaviour struct {
+	prefix  string
+	says    string        // the message of the status at the end
+	state   task.State    // at the end; "": completed
+	takes   time.Duration // before it ends
+	chunks  []task.Chunk
+	bare    bool // the answer is a message alone
+	failure string
+}
+
+const (
+	moment = 50 * time.Millisecond
+	// long is twice the time for which the kits wait for an event of a stream.
+	long = 4500 * time.Millisecond
+)
+
+func artifact(parts ...task.Part) []task.Chunk {
+	return []task.Chunk{{Artifact: task.Artifact{ID: "artifact-1", Name: "artifact", Parts: parts}, Last: true}}
+}
+
+func text(s string) task.Part { return task.Part{Kind: task.Text, Text: s} }
+
+var (
+	file    = task.Part{Kind: task.Raw, Raw: []byte("Generated file content"), Filename: "output.txt", MediaType: "text/plain"}
+	fileURL = task.Part{Kind: task.URL, Text: "https://example.com/output.txt", Filename: "output.txt", MediaType: "text/plain"}
+	data    = task.Part{Kind: task.Data, Data: json.RawMessage(`{"key":"value","count":42}`), MediaType: "application/json"}
+	chunked = []task.Chunk{
+		{Artifact: task.Artifact{ID: "artifact-1", Name: "artifact", Parts: []task.Part{text("chunk-1")}}},
+		{Artifact: task.Artifact{ID: "artifact-1", Name: "artifact", Parts: []task.Part{text("chunk-2")}}, Append: true, Last: true},
+	}
+)
+
+// behaviours by prefix; of two that fit, the longer one counts.
+var behaviours = []behaviour{
+	{prefix: "tck-complete-task", says: "Hello from TCK"},
+	{prefix: "tck-message-response", says: "Direct message response", bare: true},
+	{prefix: "tck-artifact-text", says: "done", chunks: artifact(text("Generated text content"))},
+	{prefix: "tck-artifact-data", says: "done", chunks: artifact(data)},
+	{prefix: "tck-artifact-file", says: "done", chunks: artifact(file)},
+	{prefix: "tck-artifact-file-url", says: "done", chunks: artifact(fileURL)},
+	{prefix: "tck-input-required", says: "More input is needed", state: task.InputRequired},
+	{prefix: "tck-auth-required", says: "Authentication is needed", state: task.AuthRequired},
+	{prefix: "tck-multi-turn", says: "More input is needed", state: task.InputRequired},
+	{prefix: "tck-reject-task", says: "Rejected", state: task.Rejected},
+	{prefix: "tck-stream", says: "done", takes: moment, chunks: artifact(text("Stream hello from TCK"))},
+	{prefix: "tck-stream-002", says: "done"},
+	{prefix: "tck-stream-artifact-file", says: "done", takes: moment, chunks: artifact(file)},
+	{prefix: "tck-stream-artifact-chunked", says: "done", takes: moment, chunks: chunked},
+	{prefix: "tck-stream-chunked", says: "done", takes: moment, chunks: chunked},
+	{prefix: "tck-long-running", says: "done", takes: long},
+	{prefix: "tck-cancel", says: "done", takes: 4 * long},
+	{prefix: "tck-task-failure", failure: "the task failed as it was told to"},
+	{prefix: "test-resubscribe-message-id", says: "done", takes: long},
+}
+
+// behaviourOf finds the behaviour of a message: by its id, then by its text.
+func behaviourOf(m *task.Message) behaviour {
+	if m == nil {
+		return behaviour{}
+	}
+	said := ""
+	for _, p := range m.Parts {
+		if p.Kind == task.Text {
+			said = p.Text
+			break
+		}
+	}
+	for _, s := range []string{m.ID, said} {
+		var best behaviour
+		for _, b := range behaviours {
+			if strings.HasPrefix(s, b.prefix) && len(b.prefix) > len(best.prefix) {
+				best = b
+			}
+		}
+		if best.prefix != "" {
+			return best
+		}
+	}
+	return behaviour{}
+}
+
+type agent struct{ parks bool }
+
+// Infer implements substrate.Substrate.
+func (a agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		m := task.MessageOf(ctx)
+		b := behaviourOf(m)
+		if b.prefix == "" {
+			b = behaviour{says: "done", takes: moment}
+			if a.parks {
+				b.state = task.InputRequired
+			}
+		}
+		// The next message of a task that waited ends it, but a conversation of several
+		// turns ends when it is told to, and the kit of 0.3 wants its tasks to go on.
+		if m != nil && m.Task != "" && !a.parks && (b.prefix != "tck-multi-turn" && b.state == task.InputRequired || strings.Contains(strings.ToLower(r.Text()), "done")) {
+			b.state, b.says = task.Completed, "done"
+		}
+		if !wait(ctx, b.takes) {
+			yield(nil, ctx.Err())
+			return
+		}
+		if b.failure != "" {
+			yield(nil, problem.New(problem.SubstrateRefused, "%s", b.failure))
+			return
+		}
+		for _, c := range slices.Clone(b.chunks) {
+			call.Report(ctx, call.Provisional{Detail: c})
+		}
+		state := b.state
+		if state == "" {
+			state = task.Completed
+		}
+		call.Report(ctx, call.Provisional{Detail: task.Ending{State: state}})
+		if yield(substrate.Text(b.says), nil) {
+			yield(substrate.Stop, nil)
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	if d == 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
