@@ -47,7 +47,7 @@ func lint(ctx context.Context, c *counts, _ depth) error {
 
 // heavy packages have a stage of their own, or run without the race detector
 // because they only read source files (tests/layers).
-var heavy = regexp.MustCompile(`/(tests/layers|shared/store/dynamo|shared/host/registry/search/opensearch|tests/(e2e|peers|dynamolocal|opensearch|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
+var heavy = regexp.MustCompile(`/(tests/layers|shared/store/dynamo|shared/host/registry/search/opensearch|tests/(e2e|peers|interop|dynamolocal|opensearch|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
 
 func unit(ctx context.Context, c *counts, d depth) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
@@ -88,6 +88,10 @@ var propertyTests = regexp.MustCompile(`"pgregory\.net/rapid"`)
 
 func e2e(ctx context.Context, c *counts, d depth) error {
 	return goTest(ctx, c, d.args("-count=1", "./tests/e2e/...", "./tests/peers/...")...)
+}
+
+func interop(ctx context.Context, c *counts, d depth) error {
+	return goTest(ctx, c, d.args("-count=1", "./tests/interop/...")...)
 }
 
 func storeContract(ctx context.Context, c *counts, d depth) error {
