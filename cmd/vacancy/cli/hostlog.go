@@ -34,10 +34,23 @@ type hostLog struct {
 	known   *knownNames
 }
 
+// logOn is the handler of a log on standard error; lines is nil if it is JSON.
+func (a *app) logOn(form string) (shown slog.Handler, lines *humanLog, err error) {
+	if form != logHuman && form != logJSON {
+		return nil, nil, &problem.Error{Kind: problem.Usage, Field: "--log", Want: "human or json", Got: form}
+	}
+	if form == logHuman && !a.json {
+		lines = &humanLog{out: a.err, colour: a.colours()}
+		return lines, lines, nil
+	}
+	return slog.NewJSONHandler(a.err, nil), nil, nil
+}
+
 // hostLog opens the log of the host over a data directory.
 func (a *app) hostLog(dir, form string) (*hostLog, error) {
-	if form != logHuman && form != logJSON {
-		return nil, &problem.Error{Kind: problem.Usage, Field: "--log", Want: "human or json", Got: form}
+	shown, lines, err := a.logOn(form)
+	if err != nil {
+		return nil, err
 	}
 	if err := serve.EnsurePrivate(dir); err != nil {
 		return nil, err
@@ -46,12 +59,7 @@ func (a *app) hostLog(dir, form string) (*hostLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &hostLog{journal: journal, known: a.knownNames()}
-	var shown slog.Handler = slog.NewJSONHandler(a.err, nil)
-	if form == logHuman && !a.json {
-		l.lines = &humanLog{out: a.err, colour: a.colours()}
-		shown = l.lines
-	}
+	l := &hostLog{journal: journal, lines: lines, known: a.knownNames()}
 	l.Logger = slog.New(&named{known: l.known, next: []slog.Handler{shown, slog.NewJSONHandler(journal, nil)}})
 	return l, nil
 }

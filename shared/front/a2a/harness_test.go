@@ -33,7 +33,7 @@ import (
 
 // world is a host with one open vacant, echo, and what tests add.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	store  *flaky
 	server *serve.Server
 	http   *httptest.Server
@@ -72,7 +72,7 @@ func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
 	return f.Store.Commit(ctx, writes...)
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	if err != nil {
@@ -159,7 +159,7 @@ func (w *world) rpc(path, method, params string, headers ...string) answer {
 
 // at returns the value at a path of keys and indices in a JSON document; "" if there
 // is none.
-func at(t *testing.T, body string, path ...any) string {
+func at(t testing.TB, body string, path ...any) string {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(body))
 	d.UseNumber()

@@ -73,7 +73,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	if err != nil {
 		return q, nil, err
 	}
-	var o *opened
+	var o *task.Turn
 	if e != nil {
 		r.extension = true
 		o, err = d.signedTurn(r, &q, e)
@@ -88,17 +88,11 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	}
 	o.Push, o.Bare = q.Push, test && conformance.IsBare(&q.Message)
 	r.pair = o.Caller.Short() + ">" + o.Vacant.Short()
-	if o.opens && message.NewPairRefused(r.ResponseWriter, r.Request) {
+	if o.Opens && message.NewPairRefused(r.ResponseWriter, r.Request) {
 		d.log(r, problem.TooMany.String(), problem.TooMany.Row().Status, nil)
 		return q, nil, nil
 	}
-	return q, &o.Turn, nil
-}
-
-// opened is a turn that may begin the chain of a pair.
-type opened struct {
-	task.Turn
-	opens bool
+	return q, o, nil
 }
 
 // checkSend refuses what no vacant can answer. An agent under test takes parts of all
@@ -191,18 +185,18 @@ func metadataMember(metadata []byte, name string) (member []byte, err error) {
 
 // signedTurn is the turn of a message with an envelope. The id of its task follows from
 // the envelope, so that the same bytes find the same task.
-func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelope) (*opened, error) {
+func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelope) (*task.Turn, error) {
 	hash, ok := e.Verify()
 	m := q.Message
-	t := opened{opens: e.Seq == 1, Turn: task.Turn{
+	t := task.Turn{
 		Ref:  task.Ref{Vacant: r.vacant.ID, Owner: e.From.String(), ID: hash.String()[:32]},
-		List: e.From.String(), Signed: true, Caller: e.From,
+		List: e.From.String(), Signed: true, Opens: e.Seq == 1, Caller: e.From,
 		Envelope: func(context.Context, call.Next) (*envelope.Envelope, error) { return e, nil },
-	}}
+	}
 	if ok && m.Task != "" {
 		t.ID, t.Continue = m.Task, true
 		var err error
-		if m.Context, err = d.conversation(r, &t.Turn, m.Context); err != nil {
+		if m.Context, err = d.conversation(r, &t, m.Context); err != nil {
 			return nil, err
 		}
 	}
@@ -219,7 +213,7 @@ func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelop
 // guestTurn is the turn of a plain message. A context that the host made has a guest of
 // its own, with one chain and one memory. Any other context could be known to
 // strangers, so each of its tasks has a new guest.
-func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*opened, error) {
+func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
 	ctx, vacant, m := r.Context(), r.vacant.ID, q.Message
 	owner := task.GuestOwner
 	switch r.plain() {
@@ -232,10 +226,10 @@ func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &opened{opens: true, Turn: task.Turn{Ref: task.Ref{Vacant: vacant, Owner: owner, ID: id}}}
+	t := &task.Turn{Ref: task.Ref{Vacant: vacant, Owner: owner, ID: id}, Opens: true}
 	if m.Task != "" {
 		id, t.ID, t.Continue = m.Task, m.Task, true
-		if m.Context, err = d.conversation(r, &t.Turn, m.Context); err != nil {
+		if m.Context, err = d.conversation(r, t, m.Context); err != nil {
 			return nil, err
 		}
 	}
@@ -244,7 +238,7 @@ func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*opened, error) {
 		m.Context, err = d.Guests.NewContext(ctx, vacant)
 	} else {
 		own, err = d.Guests.Own(ctx, vacant, m.Context)
-		t.opens = !own && !t.Continue
+		t.Opens = !own && !t.Continue && owner != task.SharedOwner
 	}
 	switch {
 	case err != nil:

@@ -18,8 +18,9 @@ type Options struct {
 	Work time.Duration
 	// Stop ends the behaviour when it is closed; nil: never.
 	Stop <-chan struct{}
-	// Guest marks a caller whose key the host made. Its calls are no evidence of
-	// anybody's interest in the vacant.
+	// Guest marks a caller whose key the host made, and with which the host has just
+	// signed: the signature is not verified here again. Calls of guests are no evidence
+	// of anybody's interest in the vacant.
 	Guest bool
 	// Reply completes the message before it is signed: its ids. nil: it has none.
 	Reply func(*envelope.Message)

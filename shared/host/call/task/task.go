@@ -103,6 +103,8 @@ type Turn struct {
 	Envelope func(context.Context, call.Next) (*envelope.Envelope, error)
 	// Signed marks an envelope that the caller signed: it is taken or refused as it is.
 	Signed bool
+	// Opens says that the pair has no call yet, as far as the handler knows.
+	Opens bool
 	// Caller is who signs.
 	Caller identity.ID
 	// Work bounds the turn; 0: what the host allows.
@@ -129,7 +131,7 @@ const maxSigned = 8
 // accept signs the turn's message and has it accepted.
 func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envelope) (call.Outcome, bool)) (call.Outcome, error) {
 	next := call.Next{Seq: 1}
-	if !t.Signed {
+	if !t.Signed && !t.Opens {
 		var err error
 		if next, err = e.Calls.Next(ctx, call.Pair{Caller: t.Caller, Vacant: t.Vacant}); err != nil {
 			return call.Outcome{}, err
