@@ -3,9 +3,11 @@ package a2a_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -63,4 +65,30 @@ func BenchmarkStreams(b *testing.B) {
 		}
 	})
 	b.ReportMetric(float64(n.Load())/float64(b.N), "events/op")
+}
+
+// BenchmarkPickUp measures from the acceptance of a message in the background to the
+// start of its turn, by the times of its events.
+func BenchmarkPickUp(b *testing.B) {
+	w := newWorld(b)
+	body := strings.TrimSuffix(message("hi", ""), "}") + `,"configuration":{"returnImmediately":true}}`
+	var waits []time.Duration
+	for b.Loop() {
+		id := at(b, w.rpc("/v/echo", "SendMessage", body).body, "result", "task", "id")
+		var times []time.Time
+		for len(times) < 2 {
+			times = times[:0]
+			for _, f := range frames(w.rpc("/v/echo", "SubscribeToTask", `{"id":"`+id+`"}`, "Last-Event-ID: 0").body) {
+				_, f, _ = strings.Cut(f, " ")
+				for _, name := range []string{"task", "statusUpdate"} {
+					if s, err := time.Parse(time.RFC3339Nano, at(b, f, "result", name, "status", "timestamp")); err == nil {
+						times = append(times, s)
+					}
+				}
+			}
+		}
+		waits = append(waits, times[1].Sub(times[0]))
+	}
+	slices.Sort(waits)
+	b.ReportMetric(float64(waits[len(waits)/2].Milliseconds()), "ms-p50")
 }

@@ -25,7 +25,8 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 		return Task{}, problem.New(problem.Internal, "this process has no queue for tasks")
 	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
-	if err := e.Queue.Send(ctx, t.message()); err != nil {
+	ready, err := e.Queue.Send(ctx, t.message())
+	if err != nil {
 		return Task{}, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
 	}
 	task := t.begun(began)
@@ -46,6 +47,7 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	}); err != nil {
 		return e.resent(ctx, &t, err)
 	}
+	ready()
 	e.announce(&t)
 	if t.Continue {
 		return e.Get(ctx, t.Ref)

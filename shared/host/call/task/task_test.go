@@ -45,7 +45,10 @@ func must[T any](v T, err error) T {
 // queue hands messages to the test.
 type queue struct{ sent chan string }
 
-func (q queue) Send(_ context.Context, message string) error { q.sent <- message; return nil }
+func (q queue) Send(_ context.Context, message string) (func(), error) {
+	q.sent <- message
+	return func() {}, nil
+}
 
 // world is two instances of a host over one store.
 type world struct {

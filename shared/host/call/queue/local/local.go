@@ -39,18 +39,17 @@ func New(u store.Updater, now func() time.Time) *Queue {
 
 func (q *Queue) updater() store.Updater { return q.with }
 
-// Send stores a message and wakes Run.
-func (q *Queue) Send(ctx context.Context, message string) error {
+// Send implements task.Queue: ready wakes Run.
+func (q *Queue) Send(ctx context.Context, message string) (ready func(), err error) {
 	id, err := q.updater().NewWriteID()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	at := q.now().UTC().Format("20060102T150405.000000")
 	if err := q.updater().Commit(ctx, store.Put{Key: store.Key{Partition: partition, Sort: at + "#" + id.String()}, WriteID: id, Data: []byte(message)}); err != nil {
-		return store.Problem(err)
+		return nil, store.Problem(err)
 	}
-	q.wake()
-	return nil
+	return q.wake, nil
 }
 
 func (q *Queue) wake() {
