@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -151,6 +156,128 @@ func TestGoClients(t *testing.T) {
 			check(t, c.run(t), without...)
 		})
 	}
+}
+
+// Our own client is one of the clients, over each version.
+func TestOwnClient(t *testing.T) {
+	url := host(t)
+	for _, version := range []string{"1.0", "0.3"} {
+		t.Run(version, func(t *testing.T) { check(t, ownClient{url, version}.run(t), "list", "immediately") })
+	}
+}
+
+type ownClient struct{ url, version string }
+
+// open makes an agent whose card names no other version.
+func (o ownClient) open(t *testing.T, name string) *agents.Agent {
+	t.Helper()
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
+	card, err := agents.FetchCard(t.Context(), web, o.url+"/v/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range card.Signatures(agents.FetchKeys(t.Context(), web)) {
+		if !s.Verified || !s.Vacant {
+			t.Errorf("a signature of the card of %s: %+v", name, s)
+		}
+	}
+	card.Interfaces = slices.DeleteFunc(card.Interfaces, func(i agents.Interface) bool { return i.Version != o.version })
+	agent, err := agents.Open(web, card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return agent
+}
+
+func (o ownClient) run(t *testing.T) map[string]string {
+	ctx := t.Context()
+	echo, slow, slower, failing := o.open(t, "echo"), o.open(t, "slow"), o.open(t, "slower"), o.open(t, "failing")
+	say := func(text string) a2awire.SendRequest {
+		return a2awire.SendRequest{Message: task.Message{ID: "m", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}}}
+	}
+	status := func(s task.Status, err error) string {
+		if err != nil {
+			return err.Error()
+		}
+		if s.Message == nil {
+			return string(s.State)
+		}
+		return strings.TrimSpace(string(s.State) + " " + ownText(s.Message.Parts))
+	}
+	code := func(err error) string {
+		var fault *a2awire.RPCError
+		if !errors.As(err, &fault) {
+			return fmt.Sprint(err)
+		}
+		return map[int64]string{-32001: "task not found", -32002: "task not cancelable", -32004: "unsupported operation", -32005: "content type not supported"}[fault.Code]
+	}
+	got := map[string]string{}
+	sent, err := echo.Send(ctx, say("hi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got["send"] = status(sent.Task.Status, nil)
+	read, err := echo.Get(ctx, sent.Task.ID)
+	got["get"] = status(read.Status, err)
+	_, err = echo.Get(ctx, "none")
+	got["get unknown"] = code(err)
+	_, err = echo.Cancel(ctx, sent.Task.ID)
+	got["cancel ended"] = code(err)
+	more := say("more")
+	more.Message.Task = sent.Task.ID
+	_, err = echo.Send(ctx, more)
+	got["send to ended"] = code(err)
+	failed, err := failing.Send(ctx, say("hi"))
+	got["fail"] = status(failed.Task.Status, err)
+	data := say("")
+	data.Message.Parts = []task.Part{{Kind: task.Data, Data: []byte(`{"a":1}`)}}
+	_, err = echo.Send(ctx, data)
+	got["no text"] = code(err)
+	seen := func(follow func(func(a2awire.Answer) bool) error) string {
+		var all []string
+		err := follow(func(a a2awire.Answer) bool {
+			switch {
+			case a.Task != nil:
+				all = append(all, status(a.Task.Status, nil))
+			case a.Status != nil:
+				all = append(all, status(*a.Status, nil))
+			default:
+				all = append(all, "artifact "+ownText(a.Artifact.Artifact.Parts))
+			}
+			return true
+		})
+		if err != nil {
+			all = append(all, err.Error())
+		}
+		return strings.Join(all, "; ")
+	}
+	got["stream"] = seen(func(take func(a2awire.Answer) bool) error { return slow.Stream(ctx, say("hi"), take) })
+	got["stream of echo"] = seen(func(take func(a2awire.Answer) bool) error { return echo.Stream(ctx, say("hi"), take) })
+	if err := slower.Stream(ctx, say("hi"), func(a a2awire.Answer) bool {
+		ended, err := slower.Cancel(ctx, a.Task.ID)
+		got["cancel"] = string(a.Task.Status.State) + ", then " + status(task.Status{State: ended.Status.State}, err)
+		return false
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := slow.Stream(ctx, say("hi"), func(a a2awire.Answer) bool {
+		if a.Artifact == nil {
+			return true
+		}
+		got["subscribe"] = seen(func(take func(a2awire.Answer) bool) error { return slow.Subscribe(ctx, a.TaskID, take) })
+		return false
+	}); err != nil {
+		t.Error(err)
+	}
+	return got
+}
+
+func ownText(parts []task.Part) string {
+	all := make(a2a.ContentParts, len(parts))
+	for i, p := range parts {
+		all[i] = a2a.NewTextPart(p.Text)
+	}
+	return shown(all)
 }
 
 // goClient is the client of a2a-go.

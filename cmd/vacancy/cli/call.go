@@ -29,6 +29,8 @@ type callFlags struct {
 
 	capability, policy string // for a call to the best match of a search
 	find               findFlags
+
+	agent agentCallFlags // for a call to an agent of A2A
 }
 
 func (a *app) callCommand() *cobra.Command {
@@ -49,6 +51,10 @@ if there is none, one named default is made. What was signed is kept before it i
 sent: after a lost answer, a time-out or an interrupt the same command again sends
 the same bytes and gets the one answer. One call to a target is under way at a time.
 
+The URL of any other agent of A2A works, too, 1.0 or 0.3: it is called without a key, and
+nothing of its answer is verified. --stream, --no-wait, --task and --cancel are for such
+calls; they also treat a vacant as an agent.
+
 With --capability there is no TARGET: the vacants that a registry finds for WORDS are
 verified and the best of them is called, by its reputation and how well the words fit;
 if it is unavailable, the next one. None is called while another may have taken the
@@ -59,6 +65,7 @@ be https, and in no network of this machine unless the registry is on it, too.`,
   vacancy call demo --as alice < question.txt
   vacancy call demo hi --print | curl --json @- http://127.0.0.1:8080/a2a/message/send
   vacancy call demo hi --host aws --stage prod
+  vacancy call https://agents.example.org/other "hello" --stream
   vacancy call --capability "translate french" "bonjour" --max-price 0.002
   vacancy call demo --ask
   vacancy call demo --reset`,
@@ -73,7 +80,13 @@ be https, and in no network of this machine unless the registry is on it, too.`,
 					return problem.New(problem.Usage, "--%s goes with --capability", name)
 				}
 			}
-			return a.call(cmd.Context(), f, args[0], args[1:], changed("context"))
+			if f.agent.set() {
+				if !isURL(args[0]) {
+					return problem.New(problem.Usage, "--stream, --no-wait, --task and --cancel go with the URL of an agent, got %q", clip(args[0], 80))
+				}
+				return a.callAgent(cmd.Context(), f, args[0], args[1:])
+			}
+			return a.agentInstead(cmd.Context(), f, args, a.call(cmd.Context(), f, args[0], args[1:], changed("context")))
 		},
 	}
 	fs := cmd.Flags()
@@ -87,6 +100,7 @@ be https, and in no network of this machine unless the registry is on it, too.`,
 	fs.StringVar(&f.capability, "capability", "", "call the best vacant that can do this")
 	fs.StringVar(&f.policy, "policy", policyUCB, "how to rank: ucb (gives new vacants a chance) or score")
 	f.find.add(fs)
+	f.agent.add(fs)
 	hostFlags(fs, &f.where)
 	return cmd
 }

@@ -38,7 +38,11 @@ func (a *app) target(ctx context.Context, web *dispatch.HTTP, what string, w whe
 	case c != nil:
 		return dispatch.Target{ID: c.VacantID, URL: c.Endpoint, Card: c, Name: what}, nil
 	case url:
-		return dispatch.FetchTarget(ctx, web, what)
+		t, err := dispatch.FetchTarget(ctx, web, what)
+		if err != nil {
+			return t, notVacantError{err}
+		}
+		return t, nil
 	case hosted != nil:
 		return *hosted, nil
 	case fileErr != nil:

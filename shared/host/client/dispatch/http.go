@@ -72,9 +72,37 @@ func (h *HTTP) Get(ctx context.Context, url string) (int, []byte, error) {
 // Do sends any request, in outbound's terms and with the errors of Post.
 // MaxReply bounds the reply; 0 means the bound of an answer.
 func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
+	res, err := open(ctx, h.client, r)
+	if err != nil {
+		return outbound.Reply{}, err
+	}
+	defer res.Body.Close()
+	most := r.MaxReply
+	if most <= 0 {
+		most = int64(canon.AnswerLimits().Bytes)
+	}
+	b, err := io.ReadAll(io.LimitReader(res.Body, most+1))
+	if err != nil {
+		return outbound.Reply{}, exchangeError(res.Request, err)
+	}
+	if int64(len(b)) > most {
+		return outbound.Reply{}, &problem.Error{Kind: problem.TooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes", most), Got: "more"}
+	}
+	return outbound.Reply{Status: res.StatusCode, Header: res.Header, Body: b}, nil
+}
+
+// Open is Do whose answer is read while it comes, for as long as ctx allows. The caller
+// bounds it, and closes its body.
+func (h *HTTP) Open(ctx context.Context, r outbound.Request) (*http.Response, error) {
+	unbounded := *h.client
+	unbounded.Timeout = 0
+	return open(ctx, &unbounded, r)
+}
+
+func open(ctx context.Context, client *http.Client, r outbound.Request) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
-		return outbound.Reply{}, problem.Wrap(problem.Usage, err, "%.80q cannot be asked", r.URL)
+		return nil, problem.Wrap(problem.Usage, err, "%.80q cannot be asked", r.URL)
 	}
 	if r.Header != nil {
 		req.Header = r.Header.Clone()
@@ -83,26 +111,15 @@ func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, erro
 		req.Header.Set("Accept", "application/json")
 	}
 	req.Header.Set("User-Agent", "vacancy")
-	res, err := h.client.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
-		return outbound.Reply{}, exchangeError(req, err)
+		return nil, exchangeError(req, err)
 	}
-	defer res.Body.Close()
 	if res.StatusCode >= 300 && res.StatusCode < 400 && res.StatusCode != http.StatusNotModified {
-		return outbound.Reply{}, problem.New(problem.Usage, "%s redirects to %.200q; redirects are not followed: call that address if you mean it", req.URL.Host, res.Header.Get("Location"))
+		res.Body.Close()
+		return nil, problem.New(problem.Usage, "%s redirects to %.200q; redirects are not followed: call that address if you mean it", req.URL.Host, res.Header.Get("Location"))
 	}
-	most := r.MaxReply
-	if most <= 0 {
-		most = int64(canon.AnswerLimits().Bytes)
-	}
-	b, err := io.ReadAll(io.LimitReader(res.Body, most+1))
-	if err != nil {
-		return outbound.Reply{}, exchangeError(req, err)
-	}
-	if int64(len(b)) > most {
-		return outbound.Reply{}, &problem.Error{Kind: problem.TooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes", most), Got: "more"}
-	}
-	return outbound.Reply{Status: res.StatusCode, Header: res.Header, Body: b}, nil
+	return res, nil
 }
 
 // exchangeError distinguishes requests that never left this machine

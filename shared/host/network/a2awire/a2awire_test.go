@@ -2,6 +2,7 @@ package a2awire_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -59,6 +60,84 @@ func TestEachDialectSaysATaskItsOwnWay(t *testing.T) {
 			t.Errorf("dialect %d (-want +got):\n%s", d, diff)
 		}
 	}
+}
+
+func TestWhatIsWrittenIsReadByTheClient(t *testing.T) {
+	same := cmp.Comparer(func(a, b json.RawMessage) bool { return string(a) == string(b) })
+	whole := everything()
+	whole.Status.Time = whole.Status.Time.Truncate(time.Millisecond)
+	for d := range a2awire.V03 + 1 {
+		got, err := a2awire.ReadTask(d, a2awire.Task(d, &whole))
+		if diff := cmp.Diff(whole, got, same); err != nil || diff != "" {
+			t.Errorf("dialect %d: %v (-want +got):\n%s", d, err, diff)
+		}
+		chunk := task.Chunk{Artifact: whole.Artifacts[0], Append: true, Last: true}
+		for name, e := range map[string]task.Event{"task": {Task: &whole}, "status": {Status: &whole.Status}, "artifact": {Artifact: &chunk}} {
+			a, err := a2awire.ReadAnswer(d, a2awire.StreamResult(d, &whole, e))
+			if diff := cmp.Diff(e, a.Event, same); err != nil || diff != "" || name != "task" && (a.TaskID != "t1" || a.Context != "c1") {
+				t.Errorf("dialect %d, %s: %v (-want +got):\n%s", d, name, err, diff)
+			}
+		}
+		m := whole.History[0]
+		if a, err := a2awire.ReadAnswer(d, a2awire.MessageResult(d, &m)); err != nil || a.Message == nil || cmp.Diff(m, *a.Message, same) != "" {
+			t.Errorf("dialect %d, message: %+v, %v", d, a.Message, err)
+		}
+		page := task.Page{Tasks: []task.Task{whole}, Next: "n", Total: 7}
+		if got, err := a2awire.ReadList(d, a2awire.ListResult(d, &page, 1, true)); err != nil || cmp.Diff(page, got, same) != "" {
+			t.Errorf("dialect %d, list: %+v, %v", d, got, err)
+		}
+		q := a2awire.SendRequest{Message: m, Immediately: true, HistoryLength: new(int), OutputModes: []string{"text/plain"}}
+		if got, err := a2awire.DecodeSend(d, a2awire.SendParams(d, &q)); err != nil || cmp.Diff(q, got, same) != "" {
+			t.Errorf("dialect %d, parameters: %v %s", d, err, cmp.Diff(q, got, same))
+		}
+		list := a2awire.ListRequest{Context: "c", State: task.Failed, Size: 3, Token: "t", HistoryLength: new(int), Since: time.Unix(5, 0).UTC(), Artifacts: true}
+		if got, err := a2awire.DecodeList(d, a2awire.ListParams(d, &list)); err != nil || cmp.Diff(list, got) != "" {
+			t.Errorf("dialect %d, list parameters: %v %s", d, err, cmp.Diff(list, got))
+		}
+		for o := a2awire.Send; o <= a2awire.ExtendedCard; o++ {
+			if back, of, ok := a2awire.Method(a2awire.MethodName(d, o)); !ok || back != o || (of == a2awire.V1) != (d == a2awire.V1) {
+				t.Errorf("dialect %d: operation %d is method %q", d, o, a2awire.MethodName(d, o))
+			}
+		}
+	}
+}
+
+func TestResponses(t *testing.T) {
+	if b, err := a2awire.ReadResponse([]byte(`{"jsonrpc":"2.0","id":7,"result":{"a":1}}`), "7"); err != nil || string(b) != `{"a":1}` {
+		t.Errorf("ReadResponse() = %s, %v", b, err)
+	}
+	var fault *a2awire.RPCError
+	if _, err := a2awire.ReadResponse([]byte(`{"jsonrpc":"2.0","id":7,"error":{"code":-32001,"message":"no","data":[1]}}`), "7"); !errors.As(err, &fault) || fault.Code != -32001 || string(fault.Data) != "[1]" {
+		t.Errorf("ReadResponse(error) = %v", err)
+	}
+	for _, bad := range []string{``, `[]`, `{}`, `{"id":8,"result":{}}`, `{"id":7}`, `{"id":7,"result":{}} x`, `{"id":7,"id":7,"result":1}`} {
+		if b, err := a2awire.ReadResponse([]byte(bad), "7"); err == nil {
+			t.Errorf("ReadResponse(%s) = %s", bad, b)
+		}
+	}
+}
+
+// FuzzRead reads hostile answers in each dialect.
+func FuzzRead(f *testing.F) {
+	whole := everything()
+	for d := range a2awire.V03 + 1 {
+		f.Add(byte(d), a2awire.StreamResult(d, &whole, task.Event{Task: &whole}))
+		f.Add(byte(d), a2awire.StreamResult(d, &whole, task.Event{Status: &whole.Status}))
+	}
+	f.Fuzz(func(t *testing.T, b byte, raw []byte) {
+		d := a2awire.Dialect(b % 3)
+		_, _ = a2awire.ReadTask(d, raw)
+		_, _ = a2awire.ReadList(d, raw)
+		_, _ = a2awire.ReadResponse(raw, "1")
+		a, err := a2awire.ReadAnswer(d, raw)
+		if err != nil || a.Task == nil {
+			return
+		}
+		again, err := a2awire.ReadAnswer(d, a2awire.StreamResult(d, a.Task, task.Event{Task: a.Task}))
+		if err != nil || again.Task.ID != a.Task.ID || len(again.Task.Artifacts) != len(a.Task.Artifacts) {
+			t.Fatalf("%s is read and written, and then read as %+v, %v", raw, again, err)
+		}
+	})
 }
 
 func TestEventsOfEachDialect(t *testing.T) {

@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// notVacantError is why a URL is not a vacant's. It may be another agent's.
+type notVacantError struct{ error }
+
+func (e notVacantError) Unwrap() error { return e.error }
+
+// agentCallFlags are the flags of a call to any agent of A2A.
+type agentCallFlags struct {
+	stream, noWait bool
+	task, cancel   string
+}
+
+func (f *agentCallFlags) add(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.stream, "stream", false, "of an agent's URL: print the answer while it comes")
+	fs.BoolVar(&f.noWait, "no-wait", false, "of an agent's URL: print the task at once, and not the answer")
+	fs.StringVar(&f.task, "task", "", "of an agent's URL: read the task with this `ID`, or send it TEXT")
+	fs.StringVar(&f.cancel, "cancel", "", "of an agent's URL: cancel the task with this `ID`")
+}
+
+// set reports whether one of the flags is.
+func (f *agentCallFlags) set() bool {
+	return f.stream || f.noWait || f.task != "" || f.cancel != ""
+}
+
+// agentResult is the answer of an agent that is called without a key.
+type agentResult struct {
+	URL      string     `json:"url"`
+	Task     string     `json:"task_id,omitempty"`
+	Context  string     `json:"context_id,omitempty"`
+	State    task.State `json:"state,omitempty"`
+	Text     string     `json:"text"`
+	Parts    int        `json:"other_parts,omitempty"` // that are no text
+	Verified bool       `json:"verified"`              // never: the answer is not signed for this caller
+
+	streamed bool // the text is printed already
+}
+
+func (r agentResult) text(w io.Writer) {
+	switch {
+	case r.streamed:
+		fmt.Fprintln(w)
+	case r.Text != "":
+		fmt.Fprintln(w, printable(r.Text))
+	}
+	if r.Parts > 0 {
+		fmt.Fprintf(w, "(and %d parts that are no text: see --json)\n", r.Parts)
+	}
+	if r.Text == "" || r.State != task.Completed && r.Task != "" {
+		fmt.Fprintf(w, "task %s is %s\n", printable(r.Task), r.State)
+	}
+}
+
+// callAgent calls an agent of A2A that need not be a vacant, without a key.
+func (a *app) callAgent(ctx context.Context, f callFlags, at string, words []string) error {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
+	card, err := agents.FetchCard(ctx, web, at)
+	if err != nil {
+		return err
+	}
+	agent, err := agents.Open(web, card)
+	if err != nil {
+		return err
+	}
+	a.note("%s answers without a key; nothing of its answer is verified", printable(card.Name))
+	text, err := a.callText(words)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.agent.cancel != "":
+		t, err := agent.Cancel(ctx, f.agent.cancel)
+		return a.showTask(at, &t, err)
+	case text == "" && f.agent.task != "":
+		t, err := agent.Get(ctx, f.agent.task)
+		return a.showTask(at, &t, err)
+	case text == "":
+		return problem.New(problem.Usage, "expected TEXT for the agent, got none")
+	}
+	var id [16]byte
+	if _, err := io.ReadFull(a.rand, id[:]); err != nil {
+		return err
+	}
+	q := a2awire.SendRequest{Immediately: f.agent.noWait, OutputModes: []string{"text/plain"}, Message: task.Message{
+		ID: hex.EncodeToString(id[:]), Task: f.agent.task, Context: f.thread, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}},
+	}}
+	if f.agent.stream {
+		return a.streamAgent(ctx, agent, at, q)
+	}
+	answer, err := agent.Send(ctx, q)
+	if err != nil {
+		return err
+	}
+	return a.showAgent(at, answer)
+}
+
+// showTask prints a task that was read.
+func (a *app) showTask(at string, t *task.Task, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.endAgent(agentResult{URL: at}, t)
+}
+
+// showAgent prints an answer; a task that failed is an error.
+func (a *app) showAgent(at string, answer a2awire.Answer) error {
+	r := agentResult{URL: at}
+	if m := answer.Message; m != nil {
+		r.Context = m.Context
+		r.take(m.Parts)
+		return a.show(r)
+	}
+	return a.endAgent(r, answer.Task)
+}
+
+// endAgent prints a task. Its artifacts are the answer, else the message of its status.
+func (a *app) endAgent(r agentResult, t *task.Task) error {
+	r.Task, r.Context, r.State = t.ID, t.Context, t.Status.State
+	for i := range t.Artifacts {
+		r.take(t.Artifacts[i].Parts)
+	}
+	if m := t.Status.Message; m != nil && r.Text == "" && r.Parts == 0 {
+		r.take(m.Parts)
+	}
+	switch t.Status.State {
+	case task.Failed, task.Rejected:
+		return problem.New(problem.BehaviourFailed, "task %s is %s: %.300q", printable(t.ID), t.Status.State, r.Text)
+	}
+	return a.show(r)
+}
+
+func (r *agentResult) take(parts []task.Part) {
+	for _, p := range parts {
+		if p.Kind == task.Text {
+			r.Text += p.Text
+		} else {
+			r.Parts++
+		}
+	}
+}
+
+// streamAgent prints the text of artifacts while it comes.
+func (a *app) streamAgent(ctx context.Context, agent *agents.Agent, at string, q a2awire.SendRequest) error {
+	var t task.Task
+	var bare *a2awire.Answer
+	printed := false
+	err := agent.Stream(ctx, q, func(answer a2awire.Answer) bool {
+		if answer.Message != nil {
+			bare = &answer
+			return true
+		}
+		t.Apply(answer.Event)
+		if answer.Artifact != nil && !a.json {
+			for _, p := range answer.Artifact.Artifact.Parts {
+				printed = printed || p.Text != ""
+				fmt.Fprint(a.out, printable(p.Text))
+			}
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return err
+	case bare != nil:
+		return a.showAgent(at, *bare)
+	case t.ID == "":
+		return problem.New(problem.Untrusted, "the agent's stream has no task and no message")
+	}
+	return a.endAgent(agentResult{URL: at, streamed: printed}, &t)
+}
+
+// agentInstead calls an agent if a URL turned out not to be a vacant's.
+func (a *app) agentInstead(ctx context.Context, f callFlags, args []string, err error) error {
+	var not notVacantError
+	if !errors.As(err, &not) || !problem.Is(err, problem.NotFound) && !problem.Is(err, problem.Untrusted) {
+		return err
+	}
+	if instead := a.callAgent(ctx, f, args[0], args[1:]); !errors.Is(instead, agents.ErrAgentCardSchemaInvalid) && !errors.Is(instead, agents.ErrInsecureScheme) {
+		return instead
+	}
+	return err
+}
+
+func (a *app) cardCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "card URL",
+		Short: "Fetch, verify and explain the card of an agent of A2A",
+		Long: `Fetch the card of the agent at URL, of A2A 1.0 or 0.3, check its signatures, and say what
+it says. A signature by the vacant that the card names proves that the card is the
+vacant's; one by a key of the card's own host proves no more than that host.
+
+It exits with 6 if a signature does not verify.`,
+		Example: `  vacancy card http://127.0.0.1:8080/v/demo
+  vacancy card https://agents.example.org --json`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.card(cmd.Context(), args[0]) },
+	}
+}
+
+// agentCardResult is a card for people.
+type agentCardResult struct {
+	Name        string             `json:"name"`
+	Description string             `json:"description"`
+	Version     string             `json:"version"`
+	Interfaces  []agents.Interface `json:"interfaces"`
+	Skills      []agents.Skill     `json:"skills"`
+	Streaming   bool               `json:"streaming"`
+	Push        bool               `json:"push_notifications"`
+	VacantID    string             `json:"vacant_id,omitempty"`
+	Signatures  []agents.Signature `json:"signatures"`
+}
+
+func (r agentCardResult) text(w io.Writer) {
+	fmt.Fprintf(w, "%s, version %s\n  %s\n", printable(r.Name), printable(r.Version), printable(r.Description))
+	for _, i := range r.Interfaces {
+		fmt.Fprintf(w, "  speaks      %s %s at %s\n", printable(i.Binding), printable(i.Version), printable(i.URL))
+	}
+	for _, s := range r.Skills {
+		fmt.Fprintf(w, "  skill       %s %s\n", printable(s.Name), printable(strings.Join(s.Tags, ", ")))
+	}
+	fmt.Fprintf(w, "  streams     %v\n  notifies    %v\n", r.Streaming, r.Push)
+	if r.VacantID != "" {
+		fmt.Fprintf(w, "  vacant      %s\n", r.VacantID)
+	}
+	if len(r.Signatures) == 0 {
+		fmt.Fprintln(w, "  not signed: anybody who answers for this address could have written it")
+	}
+	for _, s := range r.Signatures {
+		switch {
+		case s.Vacant:
+			fmt.Fprintln(w, "  signed      by the vacant itself: verified")
+		case s.Verified:
+			fmt.Fprintf(w, "  signed      by key %s of its host: verified\n", printable(s.Key))
+		default:
+			fmt.Fprintf(w, "  NOT VERIFIED: a signature by key %s: %s\n", printable(clip(s.Key, 80)), printable(s.Reason))
+		}
+	}
+}
+
+func (a *app) card(ctx context.Context, at string) error {
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
+	c, err := agents.FetchCard(ctx, web, at)
+	if err != nil {
+		return err
+	}
+	r := agentCardResult{
+		Name: c.Name, Description: c.Description, Version: c.Version, Interfaces: c.Interfaces, Skills: c.Skills, Streaming: c.Streaming, Push: c.Push,
+		Signatures: c.Signatures(agents.FetchKeys(ctx, web)),
+	}
+	if !c.VacantID.IsZero() {
+		r.VacantID = c.VacantID.String()
+	}
+	if err := a.show(r); err != nil {
+		return err
+	}
+	for _, s := range r.Signatures {
+		if !s.Verified {
+			return problem.New(problem.Untrusted, "a signature of the card of %s does not verify: %s", printable(c.Name), printable(s.Reason))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// foreign is an agent that is no vacant: its card, and one answer to every message.
+func foreign(t *testing.T, card, answer string) string {
+	t.Helper()
+	s := httptest.NewServer(nil)
+	t.Cleanup(s.Close)
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/agent-card.json"):
+			fmt.Fprint(w, strings.ReplaceAll(card, "URL", s.URL))
+		case r.Method == http.MethodPost:
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":%s}`, answer)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	return s.URL
+}
+
+const foreignCard = `{"name":"other","version":"2","url":"URL/","protocolVersion":"0.3.0","capabilities":{},"skills":[]%s}`
+
+func TestAnAgentThatIsNoVacantIsCalledByItsURL(t *testing.T) {
+	s := newShell(t)
+	url := foreign(t, fmt.Sprintf(foreignCard, ""), `{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"hello \u001b[31m"},{"kind":"file","file":{"uri":"https://x.example"}}]}`)
+	code, out, errs := s.run("", "call", url, "hi")
+	if code != 0 || !strings.HasPrefix(out, "hello ") || strings.Contains(out, "\x1b") || !strings.Contains(out, "1 parts that are no text") || !strings.Contains(errs, "nothing of its answer is verified") {
+		t.Errorf("call: exit %d, %q, %q", code, out, errs)
+	}
+	url = foreign(t, fmt.Sprintf(foreignCard, ""), `{"kind":"task","id":"t","contextId":"c","status":{"state":"failed","message":{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"too bad"}]}}}`)
+	if code, _, errs := s.run("", "call", url, "hi"); code != problem.ExitFailed || !strings.Contains(errs, "too bad") {
+		t.Errorf("a task that failed: exit %d, %q", code, errs)
+	}
+	if code, out, _ := s.run("", "card", url); code != 0 || !strings.Contains(out, "not signed") || !strings.Contains(out, "other, version 2") {
+		t.Errorf("card: exit %d, %q", code, out)
+	}
+}
+
+func TestACardWithAWrongSignatureIsUntrusted(t *testing.T) {
+	s := newShell(t)
+	url := foreign(t, fmt.Sprintf(foreignCard, `,"signatures":[{"protected":"eyJhbGciOiJFZERTQSIsImtpZCI6ImEifQ","signature":"AAAA"}]`), `{}`)
+	code, out, errs := s.run("", "card", url)
+	if code != problem.ExitUntrusted || !strings.Contains(out, "NOT VERIFIED") || !strings.Contains(errs, "does not verify") {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+}

@@ -1,0 +1,333 @@
+// Package agents calls agents of A2A that need not be vacants.
+//
+// The invariants: a card is fetched from the host that a person named, and everything
+// that follows goes to that host, by TLS unless it is this machine; nothing that an
+// agent sends is trusted for its size, its form or its author.
+package agents
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// What may be wrong with an agent, beside its answers (*a2awire.RPCError).
+var (
+	ErrInvalidPeerURL         = errors.New("not the URL of an agent")
+	ErrInsecureScheme         = errors.New("http is for agents on this machine; others need https")
+	ErrPeerNotAllowed         = errors.New("the agent names another host")
+	ErrNoJSONRPCInterface     = errors.New("no interface for JSON-RPC")
+	ErrAgentCardSchemaInvalid = errors.New("the agent's card is none")
+	ErrSSEStreamMalformed     = errors.New("the agent's stream is malformed")
+	ErrSSELineTooLong         = errors.New("the agent's stream has an event that is too long")
+)
+
+// maxEvent bounds an event of a stream in bytes, with all its lines.
+const maxEvent = 16 << 20
+
+// CheckURL checks the URL of an agent: https, or http for this machine. The error does
+// not show the URL, which may have a password.
+func CheckURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Host == "" || u.Fragment != "":
+		return nil, problem.Wrap(problem.Usage, ErrInvalidPeerURL, "the URL of an agent: expected https://HOST/PATH, got another form")
+	case u.User != nil:
+		return nil, problem.Wrap(problem.Usage, ErrInvalidPeerURL, "the URL of an agent: expected no user and password")
+	}
+	switch scheme := strings.ToLower(u.Scheme); {
+	case scheme == "https", scheme == "http" && outbound.IsThisMachine(u.Hostname()):
+		return u, nil
+	}
+	return nil, problem.Wrap(problem.Usage, ErrInsecureScheme, "the URL of an agent at %.80q: http is for this machine; others need https", u.Host)
+}
+
+// HTTP sends requests; *dispatch.HTTP implements it.
+type HTTP interface {
+	Do(ctx context.Context, r outbound.Request) (outbound.Reply, error)
+	// Open is Do whose answer is read while it comes.
+	Open(ctx context.Context, r outbound.Request) (*http.Response, error)
+}
+
+// cardPath is where a card is, below the URL of an agent.
+const cardPath = "/.well-known/agent-card.json"
+
+// FetchCard fetches the card of the agent at a URL: the URL's own card, or that of its
+// host if it names the URL.
+func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
+	u, err := CheckURL(at)
+	if err != nil {
+		return nil, err
+	}
+	own, host := *u, *u
+	own.Path, own.RawQuery = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), cardPath)+cardPath, ""
+	host.Path, host.RawQuery = cardPath, ""
+	var failed error
+	for i, try := range []string{own.String(), host.String()} {
+		r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: try, MaxReply: maxCard})
+		switch {
+		case err != nil:
+			return nil, err
+		case r.Status == http.StatusOK:
+			c, err := ParseCard(try, r.Body)
+			if err != nil || i == 0 || c.names(at) {
+				return c, err
+			}
+			return nil, failed
+		case i > 0:
+			return nil, failed
+		}
+		failed = problem.Wrap(problem.NotFound, ErrAgentCardSchemaInvalid, "%s answers %d: %.200q", try, r.Status, r.Body)
+	}
+	return nil, failed
+}
+
+// names reports whether an interface of the card is at a URL.
+func (c *Card) names(at string) bool {
+	return slices.ContainsFunc(c.Interfaces, func(i Interface) bool { return strings.TrimRight(i.URL, "/") == strings.TrimRight(at, "/") })
+}
+
+// FetchKeys fetches a key set, for Card.Signatures.
+func FetchKeys(ctx context.Context, h HTTP) func(url string) ([]byte, error) {
+	return func(url string) ([]byte, error) {
+		r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: url})
+		if err == nil && r.Status != http.StatusOK {
+			err = problem.New(problem.Untrusted, "it answers %d", r.Status)
+		}
+		return r.Body, err
+	}
+}
+
+// Agent is an agent that can be called. Safe for concurrent use.
+type Agent struct {
+	Card *Card
+
+	http    HTTP
+	url     string
+	dialect a2awire.Dialect
+	ids     atomic.Uint64
+}
+
+// Open makes the agent of a card.
+func Open(h HTTP, c *Card) (*Agent, error) {
+	at, d, err := c.choose()
+	return &Agent{Card: c, http: h, url: at, dialect: d}, err
+}
+
+// request is the JSON-RPC request of an operation.
+func (a *Agent) request(op a2awire.Operation, params []byte) (r outbound.Request, id string, err error) {
+	id = strconv.FormatUint(a.ids.Add(1), 10)
+	body, err := json.Marshal(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Method  string          `json:"method"`
+		Params  json.RawMessage `json:"params"`
+	}{"2.0", json.RawMessage(id), a2awire.MethodName(a.dialect, op), params})
+	header := http.Header{"Content-Type": {"application/json"}}
+	if a.dialect == a2awire.V1 {
+		header.Set("A2A-Version", "1.0")
+	}
+	return outbound.Request{Method: http.MethodPost, URL: a.url, Header: header, Body: body}, id, err
+}
+
+func (a *Agent) do(ctx context.Context, op a2awire.Operation, params []byte) (result []byte, err error) {
+	q, id, err := a.request(op, params)
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.http.Do(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	result, err = a2awire.ReadResponse(r.Body, id)
+	return result, answerError(r.Status, r.Body, err)
+}
+
+// answerError gives an answer that is none a kind.
+func answerError(status int, body []byte, err error) error {
+	var fault *a2awire.RPCError
+	switch {
+	case errors.As(err, &fault):
+		kind := problem.Forbidden
+		switch fault.Code {
+		case 1, -32001: // the first is what one server answers
+			kind = problem.NotFound
+		case -32603:
+			kind = problem.BehaviourFailed
+		}
+		return problem.Wrap(kind, err, "%s", fault.Error())
+	case err != nil && status != http.StatusOK:
+		return problem.Wrap(problem.Forbidden, err, "the agent answers %d: %.200q", status, body)
+	case err != nil:
+		return problem.Wrap(problem.Untrusted, err, "the agent's answer is none: %s", problem.Of(err).Text())
+	}
+	return nil
+}
+
+// Send sends a message. The answer is a task or a message.
+func (a *Agent) Send(ctx context.Context, q a2awire.SendRequest) (a2awire.Answer, error) {
+	result, err := a.do(ctx, a2awire.Send, a2awire.SendParams(a.dialect, &q))
+	if err != nil {
+		return a2awire.Answer{}, err
+	}
+	answer, err := a2awire.ReadAnswer(a.dialect, result)
+	return answer, answerError(http.StatusOK, result, err)
+}
+
+// Get reads a task.
+func (a *Agent) Get(ctx context.Context, id string) (task.Task, error) {
+	return a.onTask(ctx, a2awire.GetTask, id)
+}
+
+// Cancel cancels a task.
+func (a *Agent) Cancel(ctx context.Context, id string) (task.Task, error) {
+	return a.onTask(ctx, a2awire.CancelTask, id)
+}
+
+func (a *Agent) onTask(ctx context.Context, op a2awire.Operation, id string) (task.Task, error) {
+	result, err := a.do(ctx, op, a2awire.TaskParams(a.dialect, &a2awire.TaskRequest{ID: id}))
+	if err != nil {
+		return task.Task{}, err
+	}
+	t, err := a2awire.ReadTask(a.dialect, result)
+	return t, answerError(http.StatusOK, result, err)
+}
+
+// Stream sends a message and passes what the agent answers to take, until the stream
+// ends or take returns false.
+func (a *Agent) Stream(ctx context.Context, q a2awire.SendRequest, take func(a2awire.Answer) bool) error {
+	return a.stream(ctx, a2awire.Stream, a2awire.SendParams(a.dialect, &q), take)
+}
+
+// Subscribe follows a task.
+func (a *Agent) Subscribe(ctx context.Context, id string, take func(a2awire.Answer) bool) error {
+	return a.stream(ctx, a2awire.Subscribe, a2awire.TaskParams(a.dialect, &a2awire.TaskRequest{ID: id}), take)
+}
+
+func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte, take func(a2awire.Answer) bool) error {
+	q, id, err := a.request(op, params)
+	if err != nil {
+		return err
+	}
+	q.Header.Set("Accept", "text/event-stream")
+	r, err := a.http.Open(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "text/event-stream" {
+		body, err := io.ReadAll(io.LimitReader(r.Body, 64<<10))
+		if err != nil {
+			return problem.Wrap(problem.Unavailable, err, "the agent's answer breaks off")
+		}
+		result, err := a2awire.ReadResponse(body, id)
+		if err == nil {
+			err = problem.New(problem.Untrusted, "expected a stream, got %.200q", result)
+		}
+		return answerError(r.StatusCode, body, err)
+	}
+	events := newEvents(r.Body)
+	for {
+		data, err := events.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		answer, err := a.element(data, id)
+		if err != nil {
+			return err
+		}
+		if !take(answer) {
+			return nil
+		}
+	}
+}
+
+// element reads an element of a stream: a response of JSON-RPC, or, as some agents send,
+// the result alone.
+func (a *Agent) element(data []byte, id string) (a2awire.Answer, error) {
+	result, err := a2awire.ReadResponse(data, id)
+	var fault *a2awire.RPCError
+	if errors.As(err, &fault) {
+		return a2awire.Answer{}, answerError(http.StatusOK, data, err)
+	}
+	if err != nil {
+		result = data
+	}
+	answer, bad := a2awire.ReadAnswer(a.dialect, result)
+	if bad != nil {
+		return answer, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrSSEStreamMalformed, errors.Join(bad, err)), "an event of the agent's stream is none: %s", problem.Of(bad).Text())
+	}
+	return answer, nil
+}
+
+// events reads server-sent events.
+type events struct{ r *bufio.Reader }
+
+func newEvents(r io.Reader) *events { return &events{bufio.NewReaderSize(r, 32<<10)} }
+
+// next returns the data of the next event that has any; io.EOF at the end.
+func (e *events) next() ([]byte, error) {
+	var data []byte
+	some := false
+	for size := 0; ; {
+		line, err := e.line(maxEvent - size)
+		if err != nil {
+			return nil, err // what has no blank line after it is no event
+		}
+		size += len(line)
+		switch name, value, _ := bytes.Cut(line, []byte(":")); {
+		case len(line) == 0 && some:
+			return data, nil
+		case len(line) == 0:
+			size = 0
+		case string(name) == "data":
+			if some {
+				data = append(data, '\n')
+			}
+			data, some = append(data, bytes.TrimPrefix(value, []byte(" "))...), true
+		}
+	}
+}
+
+// line reads a line of at most so many bytes, which ends with LF, CR or both.
+func (e *events) line(most int) ([]byte, error) {
+	var line []byte
+	for {
+		c, err := e.r.ReadByte()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, io.EOF
+		case err != nil:
+			return nil, problem.Wrap(problem.Unavailable, err, "the agent's stream breaks off")
+		case c == '\n':
+			return line, nil
+		case c == '\r':
+			if next, err := e.r.Peek(1); err == nil && next[0] == '\n' {
+				_, _ = e.r.Discard(1)
+			}
+			return line, nil
+		case len(line) >= most:
+			return nil, problem.Wrap(problem.Untrusted, ErrSSELineTooLong, "an event of the agent's stream has more than %d bytes", maxEvent)
+		}
+		line = append(line, c)
+	}
+}

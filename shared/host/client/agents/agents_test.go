@@ -1,0 +1,316 @@
+package agents
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func TestURLsOfAgents(t *testing.T) {
+	for raw, want := range map[string]error{
+		"https://agents.example": nil, "HTTPS://agents.example/v/a?x=1": nil, "http://localhost:8080/": nil, "http://127.0.0.1": nil, "http://[::1]:9": nil,
+		"http://agents.example": ErrInsecureScheme, "ftp://agents.example": ErrInsecureScheme, "http://10.0.0.1": ErrInsecureScheme, "http://127.0.0.1.example": ErrInsecureScheme,
+		"": ErrInvalidPeerURL, "agents.example": ErrInvalidPeerURL, "https://": ErrInvalidPeerURL, "https://a:b@agents.example": ErrInvalidPeerURL, "https://a.example/#x": ErrInvalidPeerURL, "://": ErrInvalidPeerURL,
+	} {
+		if _, err := CheckURL(raw); !errors.Is(err, want) {
+			t.Errorf("CheckURL(%q) = %v, want %v", raw, err, want)
+		}
+	}
+}
+
+const card1 = `{"name":"a","version":"1","supportedInterfaces":[{"url":"https://x.example/g","protocolBinding":"GRPC","protocolVersion":"1.0"},{"url":"https://x.example/j","protocolBinding":"JSONRPC","protocolVersion":"%s"}],"skills":[{"id":"s","name":"n","tags":["t"]}],"capabilities":{"streaming":true}}`
+
+func TestCardsOfEachVersionAndSpelling(t *testing.T) {
+	snake := strings.NewReplacer("supportedInterfaces", "supported_interfaces", "protocolBinding", "protocol_binding", "protocolVersion", "protocol_version").Replace(card1)
+	for name, tt := range map[string]struct {
+		card, url string
+		d         a2awire.Dialect
+		err       error
+	}{
+		"1.0":          {fmt.Sprintf(card1, "1.0"), "https://x.example/j", a2awire.V1, nil},
+		"1.0 in snake": {fmt.Sprintf(snake, "1.0"), "https://x.example/j", a2awire.V1, nil},
+		"0.3 beside":   {fmt.Sprintf(card1, "0.3"), "https://x.example/j", a2awire.V03, nil},
+		"no version":   {fmt.Sprintf(card1, ""), "https://x.example/j", a2awire.V03, nil},
+		"0.3":          {`{"name":"a","version":"1","url":"https://x.example/old"}`, "https://x.example/old", a2awire.V03, nil},
+		"another host": {`{"name":"a","version":"1","url":"https://y.example/old"}`, "", a2awire.V03, ErrPeerNotAllowed},
+		"down to http": {`{"name":"a","version":"1","url":"http://x.example/old"}`, "", a2awire.V03, ErrInsecureScheme},
+		"no JSON-RPC":  {`{"name":"a","version":"1","url":"https://x.example","preferredTransport":"GRPC"}`, "", a2awire.V1, ErrNoJSONRPCInterface},
+		"no name":      {`{"version":"1","url":"https://x.example"}`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
+		"no interface": {`{"name":"a","version":"1"}`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
+		"a list":       {`[]`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
+		"no JSON":      {`<html>`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
+	} {
+		c, err := ParseCard("https://x.example/.well-known/agent-card.json", []byte(tt.card))
+		url, d := "", tt.d
+		if err == nil {
+			url, d, err = c.choose()
+		}
+		if !errors.Is(err, tt.err) || err == nil && (url != tt.url || d != tt.d) {
+			t.Errorf("%s: %q, dialect %d, %v, want %q, %d, %v", name, url, d, err, tt.url, tt.d, tt.err)
+		}
+	}
+}
+
+func TestACardsSignatureByAKeySetIsChecked(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b64 := base64.RawURLEncoding.EncodeToString
+	set := fmt.Sprintf(`{"keys":[{"kty":"EC","crv":"P-256","kid":"k1","x":%q,"y":%q}]}`, b64(point[1:33]), b64(point[33:]))
+	unsigned := `{"name":"a","version":"1","supportedInterfaces":[{"protocolBinding":"JSONRPC","protocolVersion":"1.0","url":"https://x.example/j"}],"description":""}`
+	parsed, err := ParseCard("https://x.example/c", []byte(unsigned))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign := func(header string, payload []byte) string {
+		protected := b64([]byte(header))
+		sum := sha256.Sum256([]byte(protected + "." + b64(payload)))
+		r, s, err := ecdsa.Sign(rand.Reader, key, sum[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		sig := make([]byte, 64)
+		r.FillBytes(sig[:32])
+		s.FillBytes(sig[32:])
+		return fmt.Sprintf(`{"protected":%q,"signature":%q}`, protected, b64(sig))
+	}
+	const header = `{"alg":"ES256","kid":"k1","typ":"JOSE","jku":"https://x.example/keys"}`
+	for name, tt := range map[string]struct {
+		signature string
+		verified  bool
+		reason    string
+	}{
+		"as it is":        {sign(header, parsed.payloads()[0]), true, ""},
+		"without empties": {sign(header, parsed.payloads()[2]), true, ""},
+		"another card":    {sign(header, []byte(`{}`)), false, "it does not fit the card"},
+		"another key":     {sign(strings.Replace(header, "k1", "k2", 1), parsed.payloads()[0]), false, "its key is not in the key set"},
+		"another host":    {sign(strings.Replace(header, "x.example", "y.example", 1), parsed.payloads()[0]), false, "its key is at another host than the card"},
+		"no algorithm":    {sign(strings.Replace(header, "ES256", "none", 1), parsed.payloads()[0]), false, "algorithm"},
+		"no key":          {sign(`{"alg":"ES256","kid":"k1"}`, parsed.payloads()[0]), false, "it names no key"},
+		"rubbish":         {`{"protected":"%","signature":"%"}`, false, "it does not decode"},
+	} {
+		c, err := ParseCard("https://x.example/c", []byte(strings.TrimSuffix(unsigned, "}")+`,"signatures":[`+tt.signature+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.Signatures(func(url string) ([]byte, error) {
+			if url != "https://x.example/keys" {
+				t.Errorf("%s: the key set at %s is asked for", name, url)
+			}
+			return []byte(set), nil
+		})
+		if len(got) != 1 || got[0].Verified != tt.verified || !strings.Contains(got[0].Reason, tt.reason) || got[0].Vacant {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestServerSentEvents(t *testing.T) {
+	for stream, want := range map[string]string{
+		"data: a\n\ndata: b\n\n":                            "a|b",
+		"data:a\r\ndata: b\r\n\r\n":                         "a\nb",
+		"data: a\rdata:  b\r\r":                             "a\n b",
+		": comment\nid: 7\nevent: x\ndata: a\nretry: 1\n\n": "a",
+		"\n\n\ndata\n\n":                                    "",
+		"data: a\n\ndata: cut":                              "a",
+		"data: a\n":                                         "none",
+		"":                                                  "none",
+	} {
+		e := newEvents(strings.NewReader(stream))
+		var got []string
+		for {
+			data, err := e.next()
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					t.Errorf("%q: %v", stream, err)
+				}
+				break
+			}
+			got = append(got, string(data))
+		}
+		all := strings.Join(got, "|")
+		if got == nil {
+			all = "none"
+		}
+		if all != want {
+			t.Errorf("%q: %q, want %q", stream, all, want)
+		}
+	}
+	for name, stream := range map[string]io.Reader{
+		"a line":     io.MultiReader(strings.NewReader("data: "), endless('x')),
+		"many lines": endless2("data: 0123456789\n"),
+	} {
+		if _, err := newEvents(stream).next(); !errors.Is(err, ErrSSELineTooLong) {
+			t.Errorf("%s without an end: %v", name, err)
+		}
+	}
+}
+
+type endless byte
+
+func (e endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(e)
+	}
+	return len(p), nil
+}
+
+type endless2 string
+
+func (e endless2) Read(p []byte) (int, error) { return copy(p, e), nil }
+
+// agentOf is an agent of the tests: a server that answers requests by f.
+func agentOf(t *testing.T, version string, f http.HandlerFunc) *Agent {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	c, err := ParseCard(s.URL+"/card", fmt.Appendf(nil, `{"name":"a","version":"1","supportedInterfaces":[{"url":%q,"protocolBinding":"JSONRPC","protocolVersion":%q}]}`, s.URL, version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Open(dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: 5 * time.Second}), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestACardIsTheURLsOwnOrNamesIt(t *testing.T) {
+	var s *httptest.Server
+	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/own/.well-known/agent-card.json":
+			fmt.Fprint(w, `{"name":"own","version":"1","url":"https://x.example"}`)
+		case "/.well-known/agent-card.json":
+			fmt.Fprintf(w, `{"name":"host","version":"1","url":"%s/named"}`, s.URL)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
+	for path, want := range map[string]string{"/own": "own", "/own/": "own", "/own/.well-known/agent-card.json": "own", "/named": "host", "/named/": "host", "": "host", "/": "host", "/other": ""} {
+		c, err := FetchCard(t.Context(), web, s.URL+path)
+		if want == "" {
+			if !problem.Is(err, problem.NotFound) {
+				t.Errorf("%s: %v, want none", path, err)
+			}
+			continue
+		}
+		if err != nil || c.Name != want {
+			t.Errorf("%s: %v, %v, want %s", path, c, err, want)
+		}
+	}
+}
+
+func TestAnswersThatAreNone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status int
+		body   string
+		kind   problem.Kind
+	}{
+		"an error":       {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"no"}}`, problem.Forbidden},
+		"not found":      {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"no"}}`, problem.NotFound},
+		"not found, too": {200, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}`, problem.NotFound},
+		"another id":     {200, `{"jsonrpc":"2.0","id":2,"result":{}}`, problem.Untrusted},
+		"no JSON":        {200, `<html>`, problem.Untrusted},
+		"a failure":      {500, `<html>`, problem.Forbidden},
+		"no task":        {200, `{"jsonrpc":"2.0","id":1,"result":{"id":"t"}}`, problem.Untrusted},
+		"a redirect":     {302, ``, problem.Usage},
+	} {
+		a := agentOf(t, "1.0", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "https://elsewhere.example/")
+			w.WriteHeader(tt.status)
+			_, _ = io.WriteString(w, tt.body)
+		})
+		if _, err := a.Get(t.Context(), "t"); !problem.Is(err, tt.kind) {
+			t.Errorf("%s: %v, want %s", name, err, tt.kind)
+		}
+	}
+}
+
+func TestStreamsThatAreNone(t *testing.T) {
+	const working = `{"task":{"id":"t","status":{"state":"TASK_STATE_WORKING"}}}`
+	for name, tt := range map[string]struct {
+		media, body string
+		events      int
+		err         error
+		kind        problem.Kind
+	}{
+		"wrapped":        {"text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":" + working + "}\n\n", 1, nil, 0},
+		"bare":           {"text/event-stream; charset=utf-8", "data: " + working + "\n\n", 1, nil, 0},
+		"an error in it": {"text/event-stream", "data: " + working + "\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32603,\"message\":\"no\"}}\n\n", 1, nil, problem.BehaviourFailed},
+		"rubbish":        {"text/event-stream", "data: {\"a\":1}\n\n", 0, ErrSSEStreamMalformed, problem.Untrusted},
+		"no stream":      {"application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"no"}}`, 0, nil, problem.Forbidden},
+		"a result":       {"application/json", `{"jsonrpc":"2.0","id":1,"result":{}}`, 0, nil, problem.Untrusted},
+	} {
+		a := agentOf(t, "1.0", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", tt.media)
+			_, _ = io.WriteString(w, tt.body)
+		})
+		n := 0
+		err := a.Subscribe(t.Context(), "t", func(a2awire.Answer) bool { n++; return true })
+		if n != tt.events || tt.err != nil && !errors.Is(err, tt.err) || (err == nil) != (tt.kind == 0) || tt.kind != 0 && !problem.Is(err, tt.kind) {
+			t.Errorf("%s: %d events, %v", name, n, err)
+		}
+	}
+}
+
+func TestACallerWhoLeavesEndsTheStream(t *testing.T) {
+	left := make(chan bool)
+	a := agentOf(t, "0.3", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"kind\":\"task\",\"id\":\"t\",\"status\":{\"state\":\"working\"}}\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(left)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := a.Subscribe(ctx, "t", func(a2awire.Answer) bool { return false }); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-left:
+	case <-time.After(5 * time.Second):
+		t.Error("the stream goes on")
+	}
+}
+
+// FuzzCard reads hostile cards.
+func FuzzCard(f *testing.F) {
+	f.Add([]byte(fmt.Sprintf(card1, "1.0")))
+	f.Add([]byte(`{"name":"a","version":"1","url":"https://x.example","signatures":[{"protected":"e30","signature":""}]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		c, err := ParseCard("https://x.example/c", raw)
+		if err != nil {
+			return
+		}
+		_, _, _ = c.choose()
+		for _, s := range c.Signatures(func(string) ([]byte, error) { return raw, nil }) {
+			if s.Verified {
+				t.Errorf("%s is signed", raw)
+			}
+		}
+	})
+}

@@ -1,0 +1,329 @@
+package agents
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"math/big"
+	"net/url"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Extension is the URI of the vacant protocol as an extension of A2A.
+const Extension = "urn:vacant:v1"
+
+// maxCard bounds a card in bytes.
+const maxCard = 1 << 20
+
+// Card is an agent card, in whatever version and spelling it came.
+type Card struct {
+	Name, Description, Version string
+	Interfaces                 []Interface
+	Skills                     []Skill
+	Streaming, Push            bool
+	// VacantID is the id in the card's extension of the vacant protocol; zero if it has
+	// none. Nothing but a signature by it proves that it is the agent's.
+	VacantID identity.ID
+
+	value canon.Value // the whole card
+	url   string      // where it came from
+}
+
+// Interface is an address of an agent.
+type Interface struct {
+	URL     string `json:"url"`
+	Binding string `json:"binding"` // JSONRPC, HTTP+JSON, GRPC
+	Version string `json:"version"` // of A2A; "": not said
+}
+
+// Skill is what an agent can do.
+type Skill struct {
+	ID   string   `json:"id"`
+	Name string   `json:"name"`
+	Tags []string `json:"tags"`
+}
+
+// member returns a member in either spelling.
+func member(v canon.Value, name string) canon.Value {
+	if m, ok := v.Get(name); ok {
+		return m
+	}
+	var b strings.Builder
+	for _, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			b.WriteByte('_')
+		}
+		b.WriteString(strings.ToLower(string(c)))
+	}
+	m, _ := v.Get(b.String())
+	return m
+}
+
+func isTrue(v canon.Value) bool {
+	return v.Kind() == canon.Bool && string(v.AppendCJ(nil)) == "true"
+}
+
+// ParseCard reads a card that came from a URL.
+func ParseCard(from string, raw []byte) (*Card, error) {
+	limits := canon.AnswerLimits()
+	limits.Bytes = maxCard
+	v, err := canon.Parse(raw, limits)
+	if err != nil {
+		return nil, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrAgentCardSchemaInvalid, err), "the agent's card is none: %s", problem.Of(err).Text())
+	}
+	c := &Card{value: v, url: from}
+	c.Name, c.Description, c.Version = member(v, "name").Text(), member(v, "description").Text(), member(v, "version").Text()
+	capabilities := member(v, "capabilities")
+	c.Streaming, c.Push = isTrue(member(capabilities, "streaming")), isTrue(member(capabilities, "pushNotifications"))
+	for _, e := range member(capabilities, "extensions").Items() {
+		if member(e, "uri").Text() == Extension {
+			id, _ := member(e, "params").Get("vacant_id")
+			c.VacantID, _ = identity.ParseID(id.Text())
+		}
+	}
+	for _, i := range member(v, "supportedInterfaces").Items() {
+		c.Interfaces = append(c.Interfaces, Interface{member(i, "url").Text(), member(i, "protocolBinding").Text(), member(i, "protocolVersion").Text()})
+	}
+	if len(c.Interfaces) == 0 && member(v, "url").Text() != "" {
+		c.Interfaces = interfaces03(v)
+	}
+	for _, s := range member(v, "skills").Items() {
+		skill := Skill{ID: member(s, "id").Text(), Name: member(s, "name").Text()}
+		for _, t := range member(s, "tags").Items() {
+			skill.Tags = append(skill.Tags, t.Text())
+		}
+		c.Skills = append(c.Skills, skill)
+	}
+	for what, missing := range map[string]bool{"name": c.Name == "", "version": c.Version == "", "supportedInterfaces or url": len(c.Interfaces) == 0} {
+		if missing {
+			return nil, problem.Wrap(problem.Untrusted, ErrAgentCardSchemaInvalid, "the agent's card has no %s", what)
+		}
+	}
+	return c, nil
+}
+
+// interfaces03 are those of a card of 0.3.
+func interfaces03(v canon.Value) []Interface {
+	version := member(v, "protocolVersion").Text()
+	if version == "" {
+		version = "0.3"
+	}
+	binding := member(v, "preferredTransport").Text()
+	if binding == "" {
+		binding = "JSONRPC"
+	}
+	all := []Interface{{member(v, "url").Text(), binding, version}}
+	for _, i := range member(v, "additionalInterfaces").Items() {
+		all = append(all, Interface{member(i, "url").Text(), member(i, "transport").Text(), version})
+	}
+	return all
+}
+
+// choose picks the first address that this client speaks to, JSON-RPC of 1.0 or 0.3. It
+// must be of the host that the card came from, and by TLS unless that is this machine.
+func (c *Card) choose() (at string, d a2awire.Dialect, err error) {
+	for _, i := range c.Interfaces {
+		if i.Binding != "JSONRPC" {
+			continue
+		}
+		d = a2awire.V1
+		if i.Version == "" || strings.HasPrefix(i.Version, "0.") {
+			d = a2awire.V03
+		}
+		u, err := CheckURL(i.URL)
+		if err != nil {
+			return "", d, err
+		}
+		from, err := url.Parse(c.url)
+		if err != nil || u.Host != from.Host {
+			return "", d, problem.Wrap(problem.Untrusted, ErrPeerNotAllowed, "the card from %s names an address at %s", from.Host, u.Host)
+		}
+		return u.String(), d, nil
+	}
+	return "", d, problem.Wrap(problem.Untrusted, ErrNoJSONRPCInterface, "the agent has no address for JSON-RPC")
+}
+
+// Signature is what a signature of a card is worth.
+type Signature struct {
+	Key      string `json:"key"` // kid
+	URL      string `json:"jku,omitempty"`
+	Verified bool   `json:"verified"`
+	// Vacant reports that the key is the vacant's that the card names.
+	Vacant bool   `json:"vacant"`
+	Reason string `json:"reason,omitempty"` // why it is not verified
+}
+
+// payloads are the ways in which cards are signed: the JSON as it is, the members of
+// 1.0 and those of 0.3 without empty ones, each without signatures.
+func (c *Card) payloads() [][]byte {
+	var whole, of1, of03 []canon.Member
+	old := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
+	for _, m := range c.value.Members() {
+		if m.Key == "signatures" {
+			continue
+		}
+		whole = append(whole, m)
+		if m.Key != "supportedInterfaces" && !(m.Key == "protocolVersion" && m.Value.Text() == "0.3.0") && !(m.Key == "preferredTransport" && m.Value.Text() == "JSONRPC") {
+			of03 = append(of03, m)
+		}
+		if old[m.Key] {
+			continue
+		}
+		if m.Key == "capabilities" { // a capability of 0.3 alone
+			m.Value = without(m.Value, "stateTransitionHistory")
+		}
+		of1 = append(of1, m)
+	}
+	return [][]byte{
+		canon.NewObject(whole...).AppendCJ(nil), clean(canon.NewObject(whole...)).AppendCJ(nil),
+		clean(canon.NewObject(of1...)).AppendCJ(nil), clean(canon.NewObject(of03...)).AppendCJA(nil),
+	}
+}
+
+func without(v canon.Value, name string) canon.Value {
+	var members []canon.Member
+	for _, m := range v.Members() {
+		if m.Key != name {
+			members = append(members, m)
+		}
+	}
+	return canon.NewObject(members...)
+}
+
+// clean drops empty texts, lists and objects, as typed readers do.
+func clean(v canon.Value) canon.Value {
+	switch v.Kind() {
+	case canon.Object:
+		var members []canon.Member
+		for _, m := range v.Members() {
+			if m.Value = clean(m.Value); !isEmpty(m.Value) {
+				members = append(members, m)
+			}
+		}
+		return canon.NewObject(members...)
+	case canon.Array:
+		var items []canon.Value
+		for _, item := range v.Items() {
+			if item = clean(item); !isEmpty(item) {
+				items = append(items, item)
+			}
+		}
+		return canon.NewArray(items...)
+	}
+	return v
+}
+
+func isEmpty(v canon.Value) bool {
+	switch v.Kind() {
+	case canon.Object:
+		return len(v.Members()) == 0
+	case canon.Array:
+		return len(v.Items()) == 0
+	case canon.String:
+		return v.Text() == ""
+	}
+	return v.Kind() == canon.Null
+}
+
+// Signatures checks the signatures of a card. keys returns the key set at a URL; it is
+// asked for URLs of the card's own host alone.
+func (c *Card) Signatures(keys func(url string) ([]byte, error)) []Signature {
+	signatures, _ := c.value.Get("signatures")
+	payloads := c.payloads()
+	var all []Signature
+	for _, s := range signatures.Items() {
+		one := c.signature(s, payloads, keys)
+		all = append(all, one)
+	}
+	return all
+}
+
+// signature checks one signature.
+func (c *Card) signature(s canon.Value, payloads [][]byte, keys func(url string) ([]byte, error)) (one Signature) {
+	protected := member(s, "protected").Text()
+	raw, err := base64.RawURLEncoding.DecodeString(protected)
+	header, parseErr := canon.Parse(raw, canon.DefaultLimits())
+	sig, sigErr := base64.RawURLEncoding.DecodeString(member(s, "signature").Text())
+	if err != nil || parseErr != nil || sigErr != nil {
+		one.Reason = "it does not decode"
+		return one
+	}
+	text := func(name string) string { v, _ := header.Get(name); return v.Text() }
+	one.Key, one.URL = text("kid"), text("jku")
+	verify, reason := c.key(text("alg"), one.Key, one.URL, keys)
+	if reason != "" {
+		one.Reason = reason
+		return one
+	}
+	for _, payload := range payloads {
+		if verify([]byte(protected+"."+base64.RawURLEncoding.EncodeToString(payload)), sig) {
+			one.Verified = true
+			one.Vacant = !c.VacantID.IsZero() && one.Key == c.VacantID.String()
+			return one
+		}
+	}
+	one.Reason = "it does not fit the card"
+	return one
+}
+
+// key returns the check of a key: that of a vacant, whose id is its key, or one of the
+// key set that the card's host serves.
+func (c *Card) key(alg, kid, jku string, keys func(url string) ([]byte, error)) (verify func(signed, sig []byte) bool, reason string) {
+	if id, err := identity.ParseID(kid); err == nil && id == c.VacantID && alg == "EdDSA" {
+		return func(signed, sig []byte) bool { return identity.Verify(id, signed, sig) }, ""
+	}
+	u, err := CheckURL(jku)
+	from, fromErr := url.Parse(c.url)
+	switch {
+	case jku == "":
+		return nil, "it names no key that this client knows"
+	case err != nil || fromErr != nil || u.Host != from.Host:
+		return nil, "its key is at another host than the card"
+	}
+	raw, err := keys(u.String())
+	if err != nil {
+		return nil, "its key cannot be fetched: " + problem.Of(err).Text()
+	}
+	set, err := canon.Parse(raw, canon.DefaultLimits())
+	if err != nil {
+		return nil, "its key set does not decode"
+	}
+	for _, k := range member(set, "keys").Items() {
+		if member(k, "kid").Text() == kid {
+			return publicKey(alg, k)
+		}
+	}
+	return nil, "its key is not in the key set"
+}
+
+// publicKey reads a JWK for EdDSA or ES256.
+func publicKey(alg string, k canon.Value) (verify func(signed, sig []byte) bool, reason string) {
+	coordinate := func(name string) []byte {
+		b, _ := base64.RawURLEncoding.DecodeString(member(k, name).Text())
+		return b
+	}
+	x := coordinate("x")
+	switch {
+	case alg == "EdDSA" && len(x) == ed25519.PublicKeySize:
+		return func(signed, sig []byte) bool { return ed25519.Verify(x, signed, sig) }, ""
+	case alg == "ES256" && len(x) == 32 && len(coordinate("y")) == 32:
+		point := append(append([]byte{4}, x...), coordinate("y")...)
+		key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+		if err != nil {
+			return nil, "its key is none"
+		}
+		return func(signed, sig []byte) bool {
+			sum := sha256.Sum256(signed)
+			return len(sig) == 64 && ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:]))
+		}, ""
+	}
+	return nil, fmt.Sprintf("%.20q is no algorithm that this client knows, or its key is none", alg)
+}
