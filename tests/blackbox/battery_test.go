@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
@@ -111,6 +112,54 @@ func (o *outsiders) envelopes(to identity.ID) (requests []request) {
 	return requests
 }
 
+// a2a are the requests of A2A clients to an id: every route and method of both versions.
+// Messages go to closed children and to nobody alone, because an answer of the firm has
+// ids of its own.
+func (o *outsiders) a2a(id identity.ID) (requests []request) {
+	base := "/v/" + id.String()
+	for _, target := range []string{
+		base + "/.well-known/agent.json", base + "/.well-known/jwks.json", base + "/jwks.json", base + "/extendedAgentCard", base + "/tasks", base + "/tasks/x", base + "/tenant/tasks/x",
+		base + "/tasks/x:subscribe", base + "/tasks/x/pushNotificationConfigs", base + "/tasks/x/pushNotificationConfigs/y",
+	} {
+		requests = append(requests, request{method: "GET", target: target}, request{method: "HEAD", target: target}, request{method: "GET", target: target, header: o.as(target, identity.ID{})})
+	}
+	post := func(target, body string) {
+		requests = append(requests, request{method: "POST", target: target, body: []byte(body)})
+	}
+	for _, target := range []string{base + "/tasks/x:cancel", base + "/tasks/x:subscribe", base + "/tasks/x/pushNotificationConfigs"} {
+		post(target, `{"url":"https://agents.example/"}`)
+	}
+	requests = append(requests, request{method: "DELETE", target: base + "/tasks/x/pushNotificationConfigs/y"})
+	old := map[string]bool{}
+	for op := a2awire.Send; op <= a2awire.ExtendedCard; op++ {
+		for _, d := range []a2awire.Dialect{a2awire.V1, a2awire.V03} {
+			name := a2awire.MethodName(d, op)
+			if op > a2awire.Stream && !old[name] {
+				post(base, `{"jsonrpc":"2.0","id":1,"method":"`+name+`","params":{"id":"x","taskId":"x","url":"https://agents.example/"}}`)
+			}
+			old[name] = true
+		}
+	}
+	if id == o.firm {
+		return requests
+	}
+	const plain = `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}`
+	e := o.sign(o.stranger.ID(), id, 1, "hi", o.now)
+	signed := `{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}],"metadata":` + string(envelope.AppendMetadata(nil, e)) + `}}`
+	for _, params := range []string{plain, signed} {
+		post(base+"/message:send", params)
+		post(base+"/message:stream", params)
+		for _, method := range []string{"SendMessage", "SendStreamingMessage"} {
+			post(base, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)
+		}
+	}
+	const plain03 = `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"hi"}]}}`
+	for _, method := range []string{"message/send", "message/stream"} {
+		post(base, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+plain03+`}`)
+	}
+	return requests
+}
+
 // sign makes a stranger's envelope. With another sender it is a forgery.
 func (o *outsiders) sign(from, to identity.ID, seq int64, text string, at time.Time) *envelope.Envelope {
 	o.t.Helper()
@@ -200,6 +249,7 @@ func (o *outsiders) battery(ids ...identity.ID) (requests []request) {
 		requests = append(requests, o.reads(id)...)
 		requests = append(requests, o.envelopes(id)...)
 		requests = append(requests, o.writes(id)...)
+		requests = append(requests, o.a2a(id)...)
 	}
 	return append(requests, o.everywhere()...)
 }

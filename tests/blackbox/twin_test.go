@@ -78,7 +78,7 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	if h.log, err = h.OpenLog(nil); err != nil {
 		t.Fatal(err)
 	}
-	h.public = serve.Handlers{Message: h.Message, Registry: h.RegistryHandler(h.log), Search: h.OpenSearch(index).Endpoint(),
+	h.public = serve.Handlers{Message: h.Message, A2A: h.OpenA2A(), Registry: h.RegistryHandler(h.log), Search: h.OpenSearch(index).Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler()}.Public()
 	for _, spec := range append([]vacants.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
 		r, err := h.Vacants.Create(t.Context(), spec)

@@ -2,11 +2,13 @@ package a2a_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
+	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
@@ -130,6 +132,52 @@ func TestErrorsOfHTTP(t *testing.T) {
 		if tt.status >= 400 && (at(t, got.body, "detail") == "" || at(t, got.body, "code") == "") {
 			t.Errorf("%s: %s has no detail or code", name, got.body)
 		}
+	}
+}
+
+func TestCredentialsAreRefusedWithoutAccounts(t *testing.T) {
+	w := newWorld(t)
+	for _, header := range []string{"Authorization: Bearer abc", "Authorization: Basic eDp5"} {
+		got := w.rpc("/v/echo", "SendMessage", message("hi", ""), header)
+		if got.status != 401 || !strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Bearer ") || at(t, got.body, "code") != "unauthorized" {
+			t.Errorf("%s: %d %v %s", header, got.status, got.header, got.body)
+		}
+		if got := w.do("GET", "/v/echo", "", header); got.status != 200 {
+			t.Errorf("%s: the card is %d", header, got.status)
+		}
+	}
+}
+
+func TestAMessageThatOpensAPairTakesAToken(t *testing.T) {
+	w := newWorld(t)
+	w.serveAs(func(s *http.Server) {
+		s.Handler = edge.Limit(edge.Config{PairRate: edge.Rate{PerSecond: 0.001, Burst: 2}, Now: time.Now}, s.Handler)
+	})
+	first := w.rpc("/v/echo", "SendMessage", message("hi", ""))
+	goesOn := message("hi", fmt.Sprintf(`,"contextId":%q`, at(t, first.body, "result", "task", "contextId")))
+	for range 5 { // a conversation of the host's making opens no pair
+		if got := w.rpc("/v/echo", "SendMessage", goesOn); got.status != 200 || at(t, got.body, "error") != "" {
+			t.Fatalf("the conversation goes on: %d %s", got.status, got.body)
+		}
+	}
+	w.rpc("/v/echo", "SendMessage", message("hi", `,"contextId":"chosen"`))
+	for name, got := range map[string]answer{"new": w.rpc("/v/echo", "SendMessage", message("hi", "")), "chosen": w.rpc("/v/echo", "message/send", `{"message":{"role":"user","contextId":"chosen","parts":[{"kind":"text","text":"hi"}]}}`)} {
+		if got.status != 429 || got.header.Get("Retry-After") == "" || at(t, got.body, "code") != "too_many" {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+}
+
+func TestAStreamOutlivesTheLimitForItsRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("sut", "conformance")
+	w.serveAs(func(s *http.Server) { s.ReadTimeout, s.WriteTimeout = 300*time.Millisecond, 300*time.Millisecond })
+	sent := w.rpc("/v/sut", "SendMessage", `{"message":{"messageId":"test-resubscribe-message-id","role":"ROLE_USER","parts":[{"text":"x"}]},"configuration":{"returnImmediately":true}}`)
+	id := at(t, sent.body, "result", "task", "id")
+	got := w.do("GET", "/v/sut/tasks/"+id+":subscribe", "")
+	if all := frames(got.body); len(all) < 2 || !strings.Contains(all[len(all)-1], "TASK_STATE_COMPLETED") {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 }
 

@@ -142,6 +142,7 @@ func TestTheAgentUnderTestOf03Parks(t *testing.T) {
 }
 
 func TestTwoMessagesToOneTaskAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.create("sut", "conformance")
 	first := w.sends("sut", "tck-input-required-1", "one", "")

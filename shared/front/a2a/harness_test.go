@@ -94,7 +94,8 @@ func newWorld(t testing.TB) *world {
 	go func() { defer close(ended); agents.Run(ctx) }()
 	w.http.Config.Handler = serve.Handlers{Message: w.server.Message, A2A: agents}.Public()
 	w.http.Start()
-	t.Cleanup(func() { end(); <-ended; w.http.Close() })
+	first := w.http
+	t.Cleanup(func() { end(); <-ended; first.Close() })
 	w.echo = w.create("echo", "echo")
 	return w
 }
@@ -106,6 +107,16 @@ func (w *world) create(name, substrate string) vacants.Record {
 		w.t.Fatal(err)
 	}
 	return r
+}
+
+// serveAs serves the same host by a server that differs.
+func (w *world) serveAs(change func(*http.Server)) {
+	w.t.Helper()
+	s := httptest.NewUnstartedServer(w.http.Config.Handler)
+	change(s.Config)
+	s.Start()
+	w.t.Cleanup(s.Close)
+	w.http = s
 }
 
 // mind makes a vacant that remembers and answers with everything it was told.

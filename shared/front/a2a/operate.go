@@ -5,10 +5,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // operate does an operation and answers.
 func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
+	if r.Request.Header.Get("Authorization") != "" {
+		// A client that sends credentials does not mean to be anybody.
+		d.failWith(r, problem.New(problem.Unauthorized, "Authorization: this host has no accounts; send none, or an envelope"))
+		return
+	}
 	var err error
 	switch op {
 	case a2awire.Send:

@@ -128,6 +128,7 @@ func (w *world) verifies(d delivery, url string) {
 }
 
 func TestADeliveryIsTriedAgainAndTheNextOneWaits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r := newReceiver(t, func(n int) int {
 		if n == 1 {
@@ -220,6 +221,7 @@ func TestAReplayedEnvelopeBringsNoPushURL(t *testing.T) {
 }
 
 func TestNoRedirectIsFollowed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r := newReceiver(t, func(n int) int { return map[bool]int{true: http.StatusFound, false: http.StatusOK}[n == 1] })
 	w.rpc("/v/echo", "SendMessage", fmt.Sprintf(`{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"taskPushNotificationConfig":{"url":%q}}}`, r.URL+"/hook"))

@@ -148,6 +148,9 @@ func (s *sse) begin() {
 		return
 	}
 	s.begun = true
+	// The limit for receiving a request would end the stream: the server reads on, to
+	// notice that the client is gone.
+	_ = http.NewResponseController(s.r.ResponseWriter).SetReadDeadline(time.Time{})
 	h := s.r.ResponseWriter.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
