@@ -105,6 +105,24 @@ var table = []scenario{
 		},
 	},
 	{
+		request: "a message of A2A", in: inDev,
+		// The task is written with the answer.
+		prepare: warmed, make: aMessage, again: messageAgain,
+		points: []point{
+			{before, "Doc v", fresh, inDev},
+			{before, "Doc v 2", fresh, inDev},
+			{before, "Doc revoked", fresh, inDev},
+			{before, "Tip req", fresh, inDev},
+			{before, "Tip rsp", fresh, inDev},
+			{before, "Commit req", fresh, inDev},
+			{after, "Commit req", pending, inDev},
+			{before, "Commit rsp", pending, inDev},
+			{after, "Commit rsp", stored, inDev},
+			{before, "Write", stored, inDev},
+			{after, "Write", stored, inDev},
+		},
+	},
+	{
 		request: "a call that fails", in: both,
 		prepare: warmed, make: aFailingCall, again: callAgain,
 		points: []point{
