@@ -114,7 +114,7 @@ func (a *app) devHost(o devOptions) (hostRun, string, error) {
 	url := "http://" + public.Addr().String()
 	return hostRun{
 		cluster: o.cluster, log: o.log,
-		config:  standalone.Config{URL: url, AllowLoopback: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work, ModelBudget: o.modelBudget},
+		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work, ModelBudget: o.modelBudget},
 		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
 	}, url, nil
 }

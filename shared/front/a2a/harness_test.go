@@ -74,6 +74,12 @@ func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newWorldFor(t, true)
+}
+
+// newWorldFor makes a host whose callers are on its machine, or elsewhere.
+func newWorldFor(t testing.TB, own bool) *world {
+	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +88,7 @@ func newWorld(t testing.TB) *world {
 	w.http = httptest.NewUnstartedServer(nil)
 	url := "http://" + w.http.Listener.Addr().String()
 	w.server, err = serve.Config{
-		Store: w.store, Vault: vault, AllowLoopback: true, URL: url, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Store: w.store, Vault: vault, AllowLoopback: true, OwnMachine: own, URL: url, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
 		Substrates: substrate.Kinds{conformance.Kind: conformance.New, substrate.KindMock: func(string) (substrate.Substrate, error) { return w.remembered, nil }},
 	}.Open()
 	if err != nil {

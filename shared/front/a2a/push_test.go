@@ -220,6 +220,27 @@ func TestAReplayedEnvelopeBringsNoPushURL(t *testing.T) {
 	}
 }
 
+// Vacants of a host for others may reach agents on its machine; their callers may not.
+func TestCallersElsewhereReachNothingOnTheHostsMachine(t *testing.T) {
+	w := newWorldFor(t, false)
+	r := newReceiver(t, ok)
+	port := r.URL[strings.LastIndex(r.URL, ":"):]
+	for _, url := range []string{r.URL, "http://localhost" + port, "https://127.0.0.1" + port, "https://localhost" + port, "https://[::1]" + port, "https://2130706433" + port, "https://0x7f.1" + port} {
+		got := w.rpc("/v/echo", "SendMessage", fmt.Sprintf(`{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"taskPushNotificationConfig":{"url":%q}}}`, url))
+		// Other notations of an address are refused when they are dialled.
+		odd := strings.Contains(url, "2130706433") || strings.Contains(url, "0x7f")
+		if at(t, got.body, "error", "code") != "-32602" && !odd {
+			t.Errorf("%s: %s", url, got.body)
+		}
+	}
+	time.Sleep(200 * time.Millisecond)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.got) != 0 {
+		t.Errorf("%d deliveries came", len(r.got))
+	}
+}
+
 func TestNoRedirectIsFollowed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

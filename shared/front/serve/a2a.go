@@ -34,7 +34,7 @@ func (h *Server) OpenA2A() *A2A {
 	updater := store.Updater{Store: c.Store, Rand: c.Rand}
 	queue := local.New(updater, c.Now)
 	tasks := task.New(task.Config{Store: c.Store, Calls: h.Calls, Texts: h.Texts, Queue: queue, Chunk: localChunk, Log: c.Log, Now: c.Now, Rand: c.Rand})
-	pusher := push.New(push.Config{Tasks: tasks, Client: h.outbound, Sign: h.Vacants.Sign, AllowLoopback: c.AllowLoopback, Log: c.Log, Now: c.Now})
+	pusher := push.New(push.Config{Tasks: tasks, Client: h.pushes, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now})
 	return &A2A{Tasks: tasks, queue: queue, push: pusher, server: h, Handler: a2a.Handler(a2a.Config{
 		Tasks: tasks, Push: pusher, Guests: guests.New(updater, c.Vault, c.Rand), Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},

@@ -41,6 +41,10 @@ type Config struct {
 	// AllowLoopback lets vacants reach endpoints on loopback, where a developer's
 	// own agents run, and the registry list vacants whose hosts are there.
 	AllowLoopback bool
+	// OwnMachine lets callers have notifications pushed to loopback, by http: all callers
+	// are on this machine, too. With others it would let them reach what only this
+	// machine can.
+	OwnMachine bool
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
 	// Models returns the substrates that send requests as their vacants. If it and Thinker
@@ -101,8 +105,8 @@ type Server struct {
 	Gate     *graduation.Service
 	Message  http.Handler // for Public
 
-	config   Config
-	outbound *outbound.Client
+	config Config
+	pushes *outbound.Client // of push notifications
 }
 
 // Open assembles the host. It does no I/O, so a cold start does not wait for the
@@ -114,6 +118,7 @@ func (h Config) Open() (*Server, error) {
 	}
 	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, Elsewhere: h.Elsewhere, Neighbours: h.AllowLoopback, Endpoints: records})
 	guard := egress.Guard{Vacants: records, Manifests: reg}.Permit
+	pushes := outbound.New(outbound.Options{AllowLoopback: h.OwnMachine, Guard: guard})
 	client := outbound.New(outbound.Options{AllowLoopback: h.AllowLoopback, Timeout: max(h.Work, outbound.DefaultTimeout), Guard: guard})
 	kinds := substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpagent.New(client)}
 	maps.Copy(kinds, h.Substrates)
@@ -161,7 +166,7 @@ func (h Config) Open() (*Server, error) {
 		}
 	}
 	server := &Server{
-		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, config: h, outbound: client,
+		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, config: h, pushes: pushes,
 		Message: message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
 	}
 	server.Gate = h.newGate(server)

@@ -43,7 +43,7 @@ func (s *Single) Run(ctx context.Context, ready func(vacants.Record) error) erro
 	data := memory.New()
 	defer data.Close()
 	server, err := serve.Config{
-		Store: data, Vault: vault, AllowLoopback: true, Substrates: s.Substrates, Models: kinds, Servers: mcp.Servers, ModelBudget: s.ModelBudget,
+		Store: data, Vault: vault, AllowLoopback: true, OwnMachine: true, Substrates: s.Substrates, Models: kinds, Servers: mcp.Servers, ModelBudget: s.ModelBudget,
 		URL: "http://" + s.Listener.Addr().String(), Log: s.Log, Now: time.Now, Rand: rand.Reader, Causes: true,
 	}.Open()
 	if err != nil {

@@ -69,6 +69,8 @@ type Config struct {
 	// AllowLoopback lets vacants reach endpoints on loopback, where their owner's
 	// agents run.
 	AllowLoopback bool
+	// OwnMachine: all callers are on this machine, too (serve.Config).
+	OwnMachine bool
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
 	// New takes a directory whose data file is missing or empty for a new host,
@@ -134,7 +136,7 @@ func Open(c Config) (*Host, error) {
 	c.Log = slog.New(counted)
 	host := &Host{Store: file, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second)}
 	server, err := serve.Config{
-		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers, ModelBudget: c.ModelBudget,
+		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers, ModelBudget: c.ModelBudget,
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
 		Reindex:   http.HandlerFunc(host.reindex),

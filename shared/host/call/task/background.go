@@ -25,7 +25,7 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 		return Task{}, problem.New(problem.Internal, "this process has no queue for tasks")
 	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
-	ready, err := e.Queue.Send(ctx, t.message())
+	settle, err := e.Queue.Send(ctx, t.message())
 	if err != nil {
 		return Task{}, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
 	}
@@ -45,9 +45,13 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 		out := e.Calls.Accept(ctx, t.Vacant, env, o)
 		return out, out.Problem == nil
 	}); err != nil {
+		var refusal *Refusal
+		if errors.As(err, &refusal) && refusal.Problem.Kind != problem.Unavailable { // which may be stored
+			settle(ctx, false)
+		}
 		return e.resent(ctx, &t, err)
 	}
-	ready()
+	settle(ctx, true)
 	e.announce(&t)
 	if t.Continue {
 		return e.Get(ctx, t.Ref)

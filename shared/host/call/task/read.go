@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"sync"
 	"time"
@@ -42,6 +43,9 @@ func (e *Engine) load(ctx context.Context, r Ref) (*loaded, error) {
 // extend reads the head and the events after those of l. What comes after the event
 // that ends a task is not part of it: its runner did not know yet.
 func (e *Engine) extend(ctx context.Context, l *loaded) error {
+	if !isID(l.ref.ID) {
+		return ErrNotFound // and it may not even fit into a key
+	}
 	found := false
 	var damage error
 	r := store.Range{Partition: l.ref.partition(), First: l.ref.eventKey(len(l.events) + 1).Sort, Last: headSort + "\x00"}
@@ -77,6 +81,12 @@ func (e *Engine) extend(ctx context.Context, l *loaded) error {
 		return problem.New(problem.Damaged, "task %s has no events", l.ref.ID)
 	}
 	return nil
+}
+
+// isID reports whether a text has the form of NewID.
+func isID(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == len(store.WriteID{})
 }
 
 // take adds an event that was read.

@@ -65,9 +65,9 @@ type Config struct {
 
 // Queue carries turns to workers, at least once. Its messages are keys, without text.
 type Queue interface {
-	// Send stores a message. The sender calls ready once the message's task is stored;
-	// without that the message may be delivered late.
-	Send(ctx context.Context, message string) (ready func(), err error)
+	// Send stores a message. The sender calls settle with whether the message's task is
+	// stored; without that the message is delivered late, and dropped after a while.
+	Send(ctx context.Context, message string) (settle func(ctx context.Context, stored bool), err error)
 }
 
 // Engine runs turns and keeps tasks. It is safe for concurrent use, and any number of

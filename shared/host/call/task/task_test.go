@@ -45,9 +45,9 @@ func must[T any](v T, err error) T {
 // queue hands messages to the test.
 type queue struct{ sent chan string }
 
-func (q queue) Send(_ context.Context, message string) (func(), error) {
+func (q queue) Send(_ context.Context, message string) (func(context.Context, bool), error) {
 	q.sent <- message
-	return func() {}, nil
+	return func(context.Context, bool) {}, nil
 }
 
 // world is two instances of a host over one store.
@@ -636,6 +636,15 @@ func (w *world) agrees(what string, turn task.Turn) {
 	d, err := w.store.Store.Doc(ctx, store.Key{Partition: "turns#" + turn.Vacant.String(), Sort: "background"})
 	if err != nil || d.Number != 0 {
 		w.t.Errorf("%s: %d turns are counted in the background, %v", what, d.Number, err)
+	}
+}
+
+func TestATextThatIsNoIDFindsNoTask(t *testing.T) {
+	w := newWorld(t, says("done"))
+	for _, id := range []string{"", "x", strings.Repeat("0", 31), strings.Repeat("0", 33), strings.Repeat("g", 32), strings.Repeat("x", 512), "a#b"} {
+		if _, err := w.a.Get(t.Context(), task.Ref{Vacant: w.vacant.ID(), Owner: task.GuestOwner, ID: id}); !errors.Is(err, task.ErrNotFound) {
+			t.Errorf("Get(%q) = %v", id, err)
+		}
 	}
 }
 

@@ -86,11 +86,13 @@ func (p *Pusher) Check(ctx context.Context, vacant identity.ID, c *task.PushConf
 	if err != nil {
 		return problem.Wrap(problem.Malformed, err, "url: %s", problem.Of(err).Text())
 	}
-	if u.Scheme != "https" && !(p.AllowLoopback && outbound.IsThisMachine(u.Hostname())) {
+	here := outbound.IsThisMachine(u.Hostname())
+	switch reason := outbound.RefusedAddress(u.Hostname()); {
+	case here && p.AllowLoopback:
+	case u.Scheme != "https":
 		return problem.Invalid("url", "an https URL", u.Scheme)
-	}
-	if reason := outbound.RefusedAddress(u.Hostname()); reason != "" && !(p.AllowLoopback && outbound.IsThisMachine(u.Hostname())) {
-		return problem.Invalid("url", "a public address", reason)
+	case here, reason != "": // names are resolved when they are dialled, and refused then
+		return problem.Invalid("url", "a public address", "another")
 	}
 	for field, text := range map[string]string{"token": c.Token, "authentication.scheme": c.Scheme, "authentication.credentials": c.Credentials} {
 		if len(text) > maxHeader || strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r > 0x7e }) {

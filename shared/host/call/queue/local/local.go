@@ -39,17 +39,26 @@ func New(u store.Updater, now func() time.Time) *Queue {
 
 func (q *Queue) updater() store.Updater { return q.with }
 
-// Send implements task.Queue: ready wakes Run.
-func (q *Queue) Send(ctx context.Context, message string) (ready func(), err error) {
+// Send implements task.Queue: settle wakes Run, or deletes the message of a task that was
+// refused.
+func (q *Queue) Send(ctx context.Context, message string) (settle func(context.Context, bool), err error) {
 	id, err := q.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}
 	at := q.now().UTC().Format("20060102T150405.000000")
-	if err := q.updater().Commit(ctx, store.Put{Key: store.Key{Partition: partition, Sort: at + "#" + id.String()}, WriteID: id, Data: []byte(message)}); err != nil {
+	k := store.Key{Partition: partition, Sort: at + "#" + id.String()}
+	if err := q.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: []byte(message)}); err != nil {
 		return nil, store.Problem(err)
 	}
-	return q.wake, nil
+	return func(ctx context.Context, stored bool) {
+		if stored {
+			q.wake()
+			return
+		}
+		// If this fails, Run drops it later.
+		_ = q.updater().Commit(context.WithoutCancel(ctx), store.Delete{Key: k, If: 1})
+	}, nil
 }
 
 func (q *Queue) wake() {

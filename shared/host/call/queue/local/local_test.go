@@ -74,21 +74,21 @@ func TestARefusedMessageComesAgainUntilItIsDropped(t *testing.T) {
 			}
 			return errors.New("not yet")
 		})
-		ready, err := q.Send(t.Context(), "later")
+		settle, err := q.Send(t.Context(), "later")
 		if err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		ready()
+		settle(t.Context(), true)
 		time.Sleep(10 * time.Second)
 		if n := len(got.read()); n != 4 || time.Since(began) > 11*time.Second {
 			t.Errorf("handled %d times in 10 s, want 4", n)
 		}
-		ready, err = q.Send(t.Context(), "never")
+		settle, err = q.Send(t.Context(), "never")
 		if err != nil {
 			t.Fatal(err)
 		}
-		ready()
+		settle(t.Context(), true)
 		time.Sleep(2 * local.Patience)
 		n := len(got.read())
 		time.Sleep(local.Patience)
@@ -114,11 +114,11 @@ func TestASlowMessageKeepsNoOtherWaiting(t *testing.T) {
 			return nil
 		})
 		for _, m := range []string{"slow", "a", "b"} {
-			ready, err := q.Send(t.Context(), m)
+			settle, err := q.Send(t.Context(), m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			ready()
+			settle(t.Context(), true)
 		}
 		time.Sleep(time.Second)
 		if all := got.read(); len(all) != 2 {
@@ -131,4 +131,18 @@ func TestASlowMessageKeepsNoOtherWaiting(t *testing.T) {
 			t.Errorf("handled %v, want all", all)
 		}
 	})
+}
+
+func TestTheMessageOfARefusedTaskIsDeleted(t *testing.T) {
+	s := memory.New()
+	q := queueOver(s)
+	settle, err := q.Send(t.Context(), "refused")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle(t.Context(), false)
+	left, _, err := s.Docs(t.Context(), store.Range{Partition: "queue#tasks"}, 10, "")
+	if err != nil || len(left) != 0 {
+		t.Errorf("%d messages are left, %v", len(left), err)
+	}
 }
