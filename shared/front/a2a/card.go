@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -199,14 +200,7 @@ func snakeCase(v canon.Value) canon.Value {
 			if m.Key != "params" {
 				value = snakeCase(value)
 			}
-			name := ""
-			for _, c := range m.Key {
-				if c >= 'A' && c <= 'Z' {
-					name += "_"
-				}
-				name += strings.ToLower(string(c))
-			}
-			members = append(members, member(name, value))
+			members = append(members, member(a2awire.Snake(m.Key), value))
 		}
 		return canon.NewObject(members...)
 	case canon.Array:

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -24,36 +22,14 @@ const (
 	mediaA2A  = "application/a2a+json"
 )
 
-// bodyTimeout is how long a client may take to send a body.
-const bodyTimeout = 10 * time.Second
-
 // read reads the body of a request, at most 256 KiB, once.
 func (r *request) read() error {
 	if r.body != nil {
 		return nil
 	}
-	ct := r.Request.Header.Get("Content-Type")
-	media, _, err := mime.ParseMediaType(ct)
-	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || media != mediaJSON && media != mediaA2A {
-		return problem.New(problem.UnsupportedMedia, "content-type: expected %s or %s, got %s", mediaJSON, mediaA2A, httpapi.Clip(ct))
-	}
-	if enc := r.Request.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return problem.New(problem.UnsupportedMedia, "content-encoding: expected none, got %s", httpapi.Clip(enc))
-	}
-	limit := int64(canon.DefaultLimits().Bytes)
-	if r.ContentLength > limit {
-		return problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
-	}
-	_ = http.NewResponseController(r.ResponseWriter).SetReadDeadline(time.Now().Add(bodyTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(r.ResponseWriter, r.Body, limit))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return problem.New(problem.SlowBody, "the body did not come within %v", bodyTimeout)
-	case err != nil:
-		return problem.Wrap(problem.Malformed, err, "the body could not be read")
+	body, err := httpapi.Body(r.ResponseWriter, r.Request, canon.DefaultLimits().Bytes, mediaA2A)
+	if err != nil {
+		return err
 	}
 	// Without a read deadline, a stream may last longer than a body may take.
 	_ = http.NewResponseController(r.ResponseWriter).SetReadDeadline(time.Time{})

@@ -227,12 +227,12 @@ func Answer(w http.ResponseWriter, status int, v any) error {
 // bodyTimeout is how long a client may take to send a body.
 const bodyTimeout = 10 * time.Second
 
-// Body reads a JSON body of at most limit bytes. It checks the media type and
-// refuses encoded bodies.
-func Body(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+// Body reads a JSON body of at most limit bytes. It checks the media type, which is
+// application/json or one of others, and refuses encoded bodies.
+func Body(w http.ResponseWriter, r *http.Request, limit int, others ...string) ([]byte, error) {
 	ct := r.Header.Get("Content-Type")
-	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" {
-		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected application/json", Clip(ct))
+	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" && !slices.Contains(others, media) {
+		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected %s", Clip(ct), strings.Join(append([]string{"application/json"}, others...), " or "))
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-encoding %s; expected none", Clip(enc))

@@ -56,14 +56,7 @@ func member(v canon.Value, name string) canon.Value {
 	if m, ok := v.Get(name); ok {
 		return m
 	}
-	var b strings.Builder
-	for _, c := range name {
-		if c >= 'A' && c <= 'Z' {
-			b.WriteByte('_')
-		}
-		b.WriteString(strings.ToLower(string(c)))
-	}
-	m, _ := v.Get(b.String())
+	m, _ := v.Get(a2awire.Snake(name))
 	return m
 }
 

@@ -23,12 +23,13 @@ func (w *writer) key(name string) {
 		w.b = append(w.b, ',')
 	}
 	if w.d == V1Snake {
-		name = snake(name)
+		name = Snake(name)
 	}
 	w.b = append(canon.AppendString(w.b, name), ':')
 }
 
-func snake(name string) string {
+// Snake returns the snake_case spelling of a member's name.
+func Snake(name string) string {
 	var b strings.Builder
 	for _, c := range name {
 		if unicode.IsUpper(c) {
