@@ -74,7 +74,7 @@ func (o *outsiders) everywhere() (requests []request) {
 		"/v1/revocation_list", "/v1/revocation_list?limit=1", "/v1/event/1", "/v1/event/2", "/v1/event/3", "/v1/event/4", "/v1/event/99",
 		"/v1/search?q=clauses", "/v1/search?q=contracts", "/v1/search", "/v1/search_capability?q=clauses", "/v1/search_capability?q=advises",
 		"/v1/checkpoint", "/v1/checkpoint?size=1", "/v1/proof/inclusion?seq=1", "/v1/proof/inclusion?seq=2", "/v1/proof/consistency?from=1",
-		"/v1/log/leaves", "/v1/epoch/1", "/v1/epoch_root/latest", "/v1/admin/vacants", "/v1/admin/host", "/v1/admin/gate", "/v1/admin/secrets", "/v1/admin/models", "/v1/admin/budgets", "/v1/graduations",
+		"/v1/log/leaves", "/v1/epoch/1", "/v1/epoch_root/latest", "/v1/admin/vacants", "/v1/admin/host", "/v1/admin/root", "/v1/admin/gate", "/v1/admin/secrets", "/v1/admin/models", "/v1/admin/budgets", "/v1/graduations",
 	} {
 		requests = append(requests, request{method: "GET", target: target}, request{method: "HEAD", target: target},
 			request{method: "GET", target: target, header: o.as(target, identity.ID{})})

@@ -134,7 +134,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	for _, s := range stateChanges() {
 		root.AddCommand(a.stateCommand(s))
 	}
-	root.AddCommand(a.updateCommand(), a.plainCommand(), a.removeCommand(), a.deleteCommand(), a.publishCommand(), a.unpublishCommand(), a.revokeCommand())
+	root.AddCommand(a.updateCommand(), a.plainCommand(), a.vacantAtRootCommand(), a.removeCommand(), a.deleteCommand(), a.publishCommand(), a.unpublishCommand(), a.revokeCommand())
 	root.AddCommand(a.spawnCommand(), a.childrenCommand(), a.manifestCommand(), a.planCommand(), a.graduateCommand(), a.gateCommand())
 	root.AddCommand(a.versionCommand(), a.a2aCommand(), a.cardCommand())
 	root.AddCommand(a.cloudCommands()...)
@@ -149,7 +149,7 @@ var groups = []struct {
 	commands []string
 }{
 	{"Start here:", []string{"dev", "call", "new", "create", "search", "serve", "a2a", "card"}},
-	{"Vacants:", []string{"list", "show", "update", "agents", "publish", "unpublish", "plain", "pause", "resume", "remove", "sink", "archive", "delete", "revoke", "export"}},
+	{"Vacants:", []string{"list", "show", "update", "agents", "publish", "unpublish", "plain", "root", "pause", "resume", "remove", "sink", "archive", "delete", "revoke", "export"}},
 	{"Children and composites:", []string{"spawn", "children", "manifest", "plan", "graduate", "gate"}},
 	{"A running host:", []string{"status", "logs", "doctor", "backup", "restore", "verify", "restored", "reindex", "log", "hammer"}},
 	{"You and your calls:", []string{"init", "id", "chain", "route"}},

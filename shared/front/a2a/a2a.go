@@ -36,6 +36,8 @@ const Extension = "urn:vacant:v1"
 // Directory gives access to the hosted vacants. Safe for concurrent use.
 type Directory interface {
 	message.Directory
+	// Root returns the vacant at the host's own address; ok is false if there is none.
+	Root(ctx context.Context) (id identity.ID, ok bool, err error)
 	// Base returns the host's base URL, "" if it has none yet.
 	Base(ctx context.Context) (string, error)
 	// Sign calls fn with the signer of a vacant.
@@ -143,14 +145,14 @@ func (d *api) route(r *request) (handled bool, err error) {
 // find reads the vacant that a path names, or the only open one.
 func (d *api) find(r *request, name string, under bool) (ok bool, err error) {
 	if !under {
-		ids, err := d.Directory.Open(r.Context(), 2)
+		root, there, err := d.Directory.Root(r.Context())
 		switch {
 		case err != nil:
 			return false, err
-		case len(ids) != 1:
-			return false, problem.New(problem.NotFound, "this host has %s open vacant; name one with /v/NAME", map[bool]string{true: "more than one", false: "no"}[len(ids) > 1])
+		case !there:
+			return false, problem.New(problem.NotFound, "no vacant answers at this host's own address; name one with /v/NAME")
 		}
-		name = ids[0].String()
+		name = root.String()
 	}
 	id, parseErr := identity.ParseID(name)
 	if parseErr == nil {

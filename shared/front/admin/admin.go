@@ -96,6 +96,8 @@ type Config struct {
 //	POST /v1/admin/log/seal                       the registry's log, now
 //	GET  /v1/admin/host?challenge=                who the host is, and a proof of it
 //	PUT  /v1/admin/host                           its public URL
+//	GET  /v1/admin/root                           the vacant at its own address
+//	PUT  /v1/admin/root                           another one, or none
 //	POST /v1/admin/restored?cursor=               its data came back from a backup
 //	GET  /v1/admin/status                         what a host on one machine does
 //	POST /v1/admin/reindex                        rebuild the search index of a host on one machine
@@ -137,6 +139,7 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/models":                                {http.MethodGet: paid(d.models), http.MethodPut: paid(d.setModels)},
 		"/v1/admin/budgets":                               {http.MethodGet: paid(d.budget), http.MethodPut: paid(d.setBudget)},
 		"/v1/admin/host":                                  {http.MethodGet: d.host, http.MethodPut: d.setHost},
+		"/v1/admin/root":                                  {http.MethodGet: d.root, http.MethodPut: d.setRoot},
 		"/v1/admin/restored":                              {http.MethodPost: d.restored},
 		"/v1/admin/backup":                                {http.MethodPost: stream(c.Backup)},
 		"/v1/admin/reindex":                               {http.MethodPost: stream(c.Reindex)},
