@@ -25,14 +25,15 @@ func (e notVacantError) Unwrap() error { return e.error }
 
 // agentCallFlags are the flags of a call to any agent of A2A.
 type agentCallFlags struct {
-	stream, noWait bool
-	task, cancel   string
+	stream, noWait     bool
+	task, cancel, peer string
 }
 
 func (f *agentCallFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.stream, "stream", false, "of an agent's URL: print the answer while it comes")
 	fs.BoolVar(&f.noWait, "no-wait", false, "of an agent's URL: print the task at once, and not the answer")
 	fs.StringVar(&f.task, "task", "", "of an agent's URL: read the task with this `ID`, or send it TEXT")
+	fs.StringVar(&f.peer, "peer", "", "call the best agent of \"vacancy peers\" that has this `SKILL`")
 	fs.StringVar(&f.cancel, "cancel", "", "of an agent's URL: cancel the task with this `ID`")
 }
 

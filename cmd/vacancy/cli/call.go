@@ -80,6 +80,9 @@ be https, and in no network of this machine unless the registry is on it, too.`,
 					return problem.New(problem.Usage, "--%s goes with --capability", name)
 				}
 			}
+			if changed("peer") {
+				return a.callPeer(cmd.Context(), f, args)
+			}
 			if f.agent.set() {
 				if !isURL(args[0]) {
 					return problem.New(problem.Usage, "--stream, --no-wait, --task and --cancel go with the URL of an agent, got %q", clip(args[0], 80))

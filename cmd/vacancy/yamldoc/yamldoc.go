@@ -50,6 +50,15 @@ func JSON(doc []byte) (json.RawMessage, error) {
 // maxDepth is how deep a document may be.
 const maxDepth = 32
 
+// FromJSON returns the document of YAML that says the same as one of JSON.
+func FromJSON(doc []byte) ([]byte, error) {
+	var v any
+	if err := json.Unmarshal(doc, &v); err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(v)
+}
+
 // plain is the value of a node.
 func plain(n *yaml.Node, depth int) (any, error) {
 	if depth > maxDepth {

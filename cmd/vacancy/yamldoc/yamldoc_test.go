@@ -26,6 +26,18 @@ func TestADocumentOfYAMLIsTheJSONThatItSays(t *testing.T) {
 	}
 }
 
+func TestADocumentOfJSONReadsBack(t *testing.T) {
+	for _, doc := range []string{`{"a":[1,"two",null,true],"b":{"c":"12","d":"yes"}}`, `{"a":{}}`} {
+		b, err := FromJSON([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := JSON(b); err != nil || string(back) != doc {
+			t.Errorf("%s is %s, which is %s, %v", doc, b, back, err)
+		}
+	}
+}
+
 func TestYAMLBeyondJSONIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ doc, want string }{
 		"nothing":          {"", "empty"},

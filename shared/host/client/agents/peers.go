@@ -1,0 +1,141 @@
+package agents
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Peer is an agent that a person has admitted.
+type Peer struct {
+	URL string `json:"url"`
+	// Trust is from 1 to 5.
+	Trust int `json:"trust"`
+	// LatencyMS is how long an answer is expected to take; 0 counts as 1.
+	LatencyMS int `json:"latency_ms"`
+	// Skills are ids of what the agent can do, Tags those of its skills. Without any the
+	// agent is taken to be fit for everything.
+	Skills []string `json:"skills,omitempty"`
+	Tags   []string `json:"tags,omitempty"`
+}
+
+// Trust tiers.
+const (
+	MinTrust = 1
+	MaxTrust = 5
+)
+
+// check brings a peer into its stored form, or says what is wrong with it.
+func (p Peer) check() (Peer, error) {
+	u, err := CheckURL(p.URL)
+	if err != nil {
+		return p, err
+	}
+	p.URL = strings.TrimRight(u.String(), "/")
+	switch {
+	case p.Trust < MinTrust || p.Trust > MaxTrust:
+		return p, problem.Invalid("trust", fmt.Sprintf("%d to %d", MinTrust, MaxTrust), fmt.Sprint(p.Trust))
+	case p.LatencyMS < 0:
+		return p, problem.Invalid("latency_ms", "at least 0", fmt.Sprint(p.LatencyMS))
+	}
+	p.Skills, p.Tags = words(p.Skills), words(p.Tags)
+	return p, nil
+}
+
+// words drops empty texts and doubles.
+func words(all []string) []string {
+	all = slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "" })
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Resolved is a peer that fits, and how well.
+type Resolved struct {
+	Peer
+	Score float64 `json:"score"`
+}
+
+// score weighs trust, speed and fit: 5 for each tier, 1000 by the milliseconds, 10 for a
+// skill that fits. Below some 50 ms the speed outweighs all trust.
+func (p *Peer) score(fits bool) float64 {
+	s := 5*float64(p.Trust) + 1000/float64(max(1, p.LatencyMS))
+	if fits {
+		s += 10
+	}
+	return s
+}
+
+// Peers are the agents that may be called. Safe for concurrent use.
+type Peers struct {
+	mu  sync.RWMutex
+	all map[string]Peer // by URL
+}
+
+// NewPeers makes a list of peers, or says which is wrong.
+func NewPeers(all ...Peer) (*Peers, error) {
+	p := &Peers{all: map[string]Peer{}}
+	for i, one := range all {
+		if err := p.Add(one); err != nil {
+			return nil, problem.Within(problem.Usage, fmt.Sprintf("peers[%d]", i), err)
+		}
+	}
+	return p, nil
+}
+
+// Add adds a peer, or replaces the one with its URL.
+func (p *Peers) Add(one Peer) error {
+	one, err := one.check()
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all[one.URL] = one
+	return nil
+}
+
+// Remove removes a peer, and reports whether there was one.
+func (p *Peers) Remove(url string) bool {
+	url = strings.TrimRight(url, "/")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.all[url]
+	delete(p.all, url)
+	return ok
+}
+
+// All returns the peers, sorted by URL.
+func (p *Peers) All() []Peer {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	all := make([]Peer, 0, len(p.all))
+	for _, one := range p.all {
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b Peer) int { return cmp.Compare(a.URL, b.URL) })
+	return all
+}
+
+// Resolve returns the peers that can do something, best first; "" for all. A skill
+// counts by its id. A tag keeps a peer in the list, as naming no skills at all does. The
+// error is ErrPeerNotAllowed if no peer is left.
+func (p *Peers) Resolve(capability string) ([]Resolved, error) {
+	var fit []Resolved
+	for _, one := range p.All() {
+		id := capability != "" && slices.Contains(one.Skills, capability)
+		if capability == "" || id || slices.Contains(one.Tags, capability) || len(one.Skills)+len(one.Tags) == 0 {
+			fit = append(fit, Resolved{one, one.score(id)})
+		}
+	}
+	if len(fit) == 0 {
+		return nil, problem.Wrap(problem.NotFound, ErrPeerNotAllowed, "no peer can do %.80q; vacancy peers add URL admits one", capability)
+	}
+	slices.SortStableFunc(fit, func(a, b Resolved) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.LatencyMS, b.LatencyMS), cmp.Compare(a.URL, b.URL))
+	})
+	return fit, nil
+}
