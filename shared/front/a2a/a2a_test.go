@@ -1,6 +1,7 @@
 package a2a_test
 
 import (
+	"bufio"
 	"fmt"
 	"net/http"
 	"strings"
@@ -574,5 +575,117 @@ func TestCardsAreCached(t *testing.T) {
 	}
 	if got := w.do("GET", "/v/"+w.echo.ID.String(), ""); at(t, got.body, "name") != name {
 		t.Errorf("after a change: %s", got.body)
+	}
+}
+
+// What a signed caller's task is to others: not found, by any method of any dialect,
+// in the bytes that name a task which nobody has.
+func TestOthersTasksAreNotFoundByAnyMethod(t *testing.T) {
+	w := newWorld(t)
+	r := newReceiver(t, ok)
+	owner, other := w.signer(), w.signer()
+	sent := w.rpc("/v/echo", "SendMessage", params1(owner.envelope(w.echo.ID, 1, identity.Hash{}, "hi", "m1", "c1"), ""))
+	id := at(t, sent.body, "result", "task", "id")
+	if id == "" {
+		t.Fatalf("the owner's message: %s", sent.body)
+	}
+	nobodys := strings.Repeat("0", len(id))
+	rpc := func(method, params string) [3]string {
+		return [3]string{"POST", "/v/echo", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)}
+	}
+	hook := r.URL + "/hook"
+	requests := [][3]string{
+		rpc("GetTask", `{"id":"ID"}`), rpc("CancelTask", `{"id":"ID"}`), rpc("SubscribeToTask", `{"id":"ID"}`),
+		rpc("CreateTaskPushNotificationConfig", `{"taskId":"ID","url":"`+hook+`"}`), rpc("GetTaskPushNotificationConfig", `{"taskId":"ID","id":"c"}`),
+		rpc("ListTaskPushNotificationConfigs", `{"taskId":"ID"}`), rpc("DeleteTaskPushNotificationConfig", `{"taskId":"ID","id":"c"}`),
+		rpc("SendMessage", message("more", `,"taskId":"ID"`)), rpc("SendStreamingMessage", message("more", `,"taskId":"ID"`)),
+		rpc("tasks/get", `{"id":"ID"}`), rpc("tasks/cancel", `{"id":"ID"}`), rpc("tasks/resubscribe", `{"id":"ID"}`),
+		rpc("tasks/pushNotificationConfig/set", `{"taskId":"ID","pushNotificationConfig":{"url":"`+hook+`"}}`), rpc("tasks/pushNotificationConfig/get", `{"id":"ID"}`),
+		rpc("tasks/pushNotificationConfig/list", `{"id":"ID"}`), rpc("tasks/pushNotificationConfig/delete", `{"id":"ID","pushNotificationConfigId":"c"}`),
+		rpc("message/send", `{"message":{"role":"user","taskId":"ID","parts":[{"kind":"text","text":"more"}]}}`),
+		rpc("message/stream", `{"message":{"role":"user","taskId":"ID","parts":[{"kind":"text","text":"more"}]}}`),
+		{"GET", "/v/echo/tasks/ID", ""}, {"POST", "/v/echo/tasks/ID:cancel", "{}"}, {"GET", "/v/echo/tasks/ID:subscribe", ""},
+		{"POST", "/v/echo/tasks/ID/pushNotificationConfigs", `{"url":"` + hook + `"}`}, {"GET", "/v/echo/tasks/ID/pushNotificationConfigs", ""},
+		{"GET", "/v/echo/tasks/ID/pushNotificationConfigs/c", ""}, {"DELETE", "/v/echo/tasks/ID/pushNotificationConfigs/c", ""},
+		{"POST", "/v/echo/message:send", message("more", `,"taskId":"ID"`)}, {"POST", "/v/echo/message:stream", message("more", `,"taskId":"ID"`)},
+	}
+	for _, q := range requests {
+		for name, who := range map[string]*signed{"a guest": nil, "another signed caller": &other} {
+			if who != nil && strings.Contains(q[2], "more") {
+				continue // a message is signed by its envelope, not by a proof
+			}
+			ask := func(id string) answer {
+				path, body := strings.ReplaceAll(q[1], "ID", id), strings.ReplaceAll(q[2], "ID", id)
+				var headers []string
+				if who != nil {
+					headers = append(headers, readproof.Header+": "+who.proof(q[0], path, body))
+				}
+				return w.do(q[0], path, body, headers...)
+			}
+			got, want := ask(id), ask(nobodys)
+			if got.status != want.status || strings.ReplaceAll(got.body, id, nobodys) != want.body {
+				t.Errorf("%s, %s %s %s: %d %s, of a task that is not there %d %s", name, q[0], q[1], q[2], got.status, got.body, want.status, want.body)
+			}
+			if !strings.Contains(got.body, "TASK_NOT_FOUND") {
+				t.Errorf("%s, %s %s %s: %d %s", name, q[0], q[1], q[2], got.status, got.body)
+			}
+		}
+	}
+	if w.turns.Load() != 0 {
+		t.Errorf("the model was asked %d times", w.turns.Load())
+	}
+}
+
+// The turn goes on whether its client leaves, or stays and reads nothing.
+func TestAClientThatLeavesOrDoesNotReadStopsNothing(t *testing.T) {
+	t.Parallel()
+	for _, leaves := range []bool{true, false} {
+		w := newWorld(t)
+		w.create("sut", "conformance")
+		q, err := http.NewRequestWithContext(t.Context(), "POST", w.http.URL+"/v/sut/message:stream",
+			strings.NewReader(`{"message":{"messageId":"test-resubscribe-message-id","role":"ROLE_USER","parts":[{"text":"x"}]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Content-Type", "application/json")
+		got, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := bufio.NewReader(got.Body).ReadString('}') // up to the first event's first object
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, id, _ := strings.Cut(first, `"id":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		if leaves {
+			if err := got.Body.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		defer got.Body.Close()
+		state := ""
+		for range 500 {
+			if state = at(t, w.do("GET", "/v/sut/tasks/"+id, "").body, "status", "state"); state != "TASK_STATE_WORKING" {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if state != "TASK_STATE_COMPLETED" {
+			t.Errorf("leaves %v: the task %q is %q", leaves, id, state)
+		}
+	}
+}
+
+func TestABodyOfANamedTaskIsOptionalButAnObject(t *testing.T) {
+	w := newWorld(t)
+	id := at(t, w.rpc("/v/echo", "SendMessage", message("hi", "")).body, "result", "task", "id")
+	for body, want := range map[string]string{
+		"": "TASK_NOT_CANCELABLE", "{}": "TASK_NOT_CANCELABLE", `{"id":"another","metadata":{"why":"late"}}`: "TASK_NOT_CANCELABLE",
+		"5": "INVALID_ARGUMENT", "[]": "INVALID_ARGUMENT", "{": "INVALID_ARGUMENT",
+	} {
+		if got := w.do("POST", "/v/echo/tasks/"+id+":cancel", body); !strings.Contains(got.body, want) {
+			t.Errorf("%q: %d %s, want %s", body, got.status, got.body, want)
+		}
 	}
 }

@@ -252,3 +252,27 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 	}
 	w.verifies(got[1], r.URL+"/hook") // the second is a try of the same URL
 }
+
+// A URL that never answers delays its own notifications alone.
+func TestAReceiverThatHangsDelaysNobodyElse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	answers := make(chan struct{})
+	hangs := newReceiver(t, func(int) int { <-answers; return http.StatusOK })
+	t.Cleanup(func() { close(answers) }) // before the receiver waits for its requests
+	sends := func(r *receiver) {
+		w.rpc("/v/echo", "SendMessage", fmt.Sprintf(`{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true,"taskPushNotificationConfig":{"url":%q}}}`, r.URL))
+	}
+	sends(hangs)
+	hangs.wait(t, 1)
+	for range 3 {
+		r := newReceiver(t, ok)
+		sends(r)
+		r.wait(t, 4)
+	}
+	hangs.mu.Lock()
+	defer hangs.mu.Unlock()
+	if len(hangs.got) != 1 {
+		t.Errorf("%d deliveries came at once", len(hangs.got))
+	}
+}

@@ -120,20 +120,26 @@ func restName(op a2awire.Operation) string {
 }
 
 // params returns the parameters of an operation in the form that JSON-RPC has: those
-// of a message are the body, the others are in path and query.
+// of a POST are the body, which only a named task may leave out, the others are in path
+// and query.
 func (r *request) params(route restRoute) ([]byte, *fault, error) {
-	if route.op == a2awire.Send || route.op == a2awire.Stream || route.op == a2awire.CreatePushConfig {
+	if r.Method == http.MethodPost && (route.id == "" || route.op == a2awire.CreatePushConfig || r.ContentLength != 0) {
 		if err := r.read(); err != nil {
 			return nil, nil, err
 		}
 		v, err := canon.Parse(r.body, canon.DefaultLimits())
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, faultf(parseError, "the body does not decode: "+textOf(err)), nil
+		case route.id == "":
+			return r.body, nil, nil
+		case v.Kind() != canon.Object:
+			return nil, faultf(invalidParams, "the body: expected an object"), nil
+		case route.op == a2awire.CreatePushConfig:
+			return withTask(v, "taskId", route.id), nil, nil
+		default:
+			return withTask(v, "id", route.id), nil, nil
 		}
-		if route.op == a2awire.CreatePushConfig {
-			return withTask(v, route.id), nil, nil
-		}
-		return r.body, nil, nil
 	}
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -172,11 +178,11 @@ func (r *request) params(route restRoute) ([]byte, *fault, error) {
 	return b, nil, err
 }
 
-// withTask returns a configuration with the id of the task that is in the path.
-func withTask(v canon.Value, id string) []byte {
-	members := []canon.Member{{Key: "taskId", Value: canon.NewString(id)}}
+// withTask returns the members of a body with the id of the task that is in the path.
+func withTask(v canon.Value, key, id string) []byte {
+	members := []canon.Member{{Key: key, Value: canon.NewString(id)}}
 	for _, m := range v.Members() {
-		if m.Key != "taskId" && m.Key != "task_id" {
+		if m.Key != key && m.Key != "task_id" {
 			members = append(members, m)
 		}
 	}
