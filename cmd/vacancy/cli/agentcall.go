@@ -190,13 +190,19 @@ func (a *app) streamAgent(ctx context.Context, agent *agents.Agent, at string, q
 	return a.endAgent(agentResult{URL: at, streamed: printed}, &t)
 }
 
-// agentInstead calls an agent if a URL turned out not to be a vacant's.
-func (a *app) agentInstead(ctx context.Context, f callFlags, args []string, err error) error {
+// callVacantOrAgent makes a signed call, and calls an agent if a URL turns out not to be
+// a vacant's. What names a vacant by its id is called by a signed call or not at all:
+// whoever answers in its place gets no text.
+func (a *app) callVacantOrAgent(ctx context.Context, f callFlags, what string, words []string, threaded bool) error {
+	if len(words) == 0 && a.piped && !f.ask && !f.reset && f.accept == "" {
+		words = []string{"-"}
+	}
+	err := a.call(ctx, f, what, words, threaded)
 	var not notVacantError
-	if !errors.As(err, &not) || !problem.Is(err, problem.NotFound) && !problem.Is(err, problem.Untrusted) {
+	if _, vacant := dispatch.IDInPath(what); vacant || !errors.As(err, &not) || !problem.Is(err, problem.NotFound) && !problem.Is(err, problem.Untrusted) {
 		return err
 	}
-	if instead := a.callAgent(ctx, f, args[0], args[1:]); !errors.Is(instead, agents.ErrAgentCardSchemaInvalid) && !errors.Is(instead, agents.ErrInsecureScheme) {
+	if instead := a.callAgent(ctx, f, what, words); !errors.Is(instead, agents.ErrAgentCardSchemaInvalid) && !errors.Is(instead, agents.ErrInsecureScheme) {
 		return instead
 	}
 	return err

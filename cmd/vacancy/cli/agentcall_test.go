@@ -47,6 +47,24 @@ func TestAnAgentThatIsNoVacantIsCalledByItsURL(t *testing.T) {
 	}
 }
 
+func TestTextOfStandardInputReachesAnAgent(t *testing.T) {
+	s := newShell(t)
+	url := foreign(t, fmt.Sprintf(foreignCard, ""), `{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"hello"}]}`)
+	if code, out, errs := s.run("from a pipe\n", "call", url); code != 0 || out != "hello\n" {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+}
+
+// Whoever answers at the address of a vacant that is named by its id is not called in
+// its place.
+func TestAURLWithAnIDIsCalledSignedOrNotAtAll(t *testing.T) {
+	s := newShell(t)
+	url := foreign(t, fmt.Sprintf(foreignCard, ""), `{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"gotcha"}]}`)
+	if code, out, errs := s.run("", "call", url+"/v/"+strings.Repeat("5866666666666666", 4), "secret"); code != problem.ExitNotFound || out != "" || !strings.Contains(errs, "404") {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+}
+
 func TestACardWithAWrongSignatureIsUntrusted(t *testing.T) {
 	s := newShell(t)
 	url := foreign(t, fmt.Sprintf(foreignCard, `,"signatures":[{"protected":"eyJhbGciOiJFZERTQSIsImtpZCI6ImEifQ","signature":"AAAA"}]`), `{}`)

@@ -53,7 +53,8 @@ the same bytes and gets the one answer. One call to a target is under way at a t
 
 The URL of any other agent of A2A works, too, 1.0 or 0.3: it is called without a key, and
 nothing of its answer is verified. --stream, --no-wait, --task and --cancel are for such
-calls; they also treat a vacant as an agent.
+calls; they also treat a vacant as an agent. A URL with the id of a vacant, and no such
+flag, is called by a signed call or not at all.
 
 With --capability there is no TARGET: the vacants that a registry finds for WORDS are
 verified and the best of them is called, by its reputation and how well the words fit;
@@ -71,25 +72,7 @@ be https, and in no network of this machine unless the registry is on it, too.`,
   vacancy call demo --reset`,
 		Args: arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			changed := cmd.Flags().Changed
-			if changed("capability") {
-				return a.callCapability(cmd.Context(), f, args, changed("context"))
-			}
-			for _, name := range []string{"policy", "registry", "tag", "family", "max-price", "min-reputation"} {
-				if changed(name) {
-					return problem.New(problem.Usage, "--%s goes with --capability", name)
-				}
-			}
-			if changed("peer") {
-				return a.callPeer(cmd.Context(), f, args)
-			}
-			if f.agent.set() {
-				if !isURL(args[0]) {
-					return problem.New(problem.Usage, "--stream, --no-wait, --task and --cancel go with the URL of an agent, got %q", clip(args[0], 80))
-				}
-				return a.callAgent(cmd.Context(), f, args[0], args[1:])
-			}
-			return a.agentInstead(cmd.Context(), f, args, a.call(cmd.Context(), f, args[0], args[1:], changed("context")))
+			return a.callOneOf(cmd.Context(), f, args, cmd.Flags().Changed)
 		},
 	}
 	fs := cmd.Flags()
@@ -106,6 +89,28 @@ be https, and in no network of this machine unless the registry is on it, too.`,
 	f.agent.add(fs)
 	hostFlags(fs, &f.where)
 	return cmd
+}
+
+// callOneOf makes the kind of call that the flags request. changed tells which were given.
+func (a *app) callOneOf(ctx context.Context, f callFlags, args []string, changed func(string) bool) error {
+	if changed("capability") {
+		return a.callCapability(ctx, f, args, changed("context"))
+	}
+	for _, name := range []string{"policy", "registry", "tag", "family", "max-price", "min-reputation"} {
+		if changed(name) {
+			return problem.New(problem.Usage, "--%s goes with --capability", name)
+		}
+	}
+	if changed("peer") {
+		return a.callPeer(ctx, f, args, changed("context"))
+	}
+	if f.agent.set() {
+		if !isURL(args[0]) {
+			return problem.New(problem.Usage, "--stream, --no-wait, --task and --cancel go with the URL of an agent, got %q", clip(args[0], 80))
+		}
+		return a.callAgent(ctx, f, args[0], args[1:])
+	}
+	return a.callVacantOrAgent(ctx, f, args[0], args[1:], changed("context"))
 }
 
 // callMessage is the message of a call, in the thread of --context if given.
@@ -128,9 +133,6 @@ func (a *app) callMessage(f callFlags, words []string, threaded bool) (envelope.
 
 // call does what the flags request: send, ask, reset, print or accept.
 func (a *app) call(ctx context.Context, f callFlags, what string, words []string, threaded bool) error {
-	if len(words) == 0 && a.piped && !f.ask && !f.reset && f.accept == "" {
-		words = []string{"-"}
-	}
 	if err := f.check(len(words) > 0); err != nil {
 		return err
 	}
@@ -235,10 +237,14 @@ func checkText(text string) error {
 	return nil
 }
 
-// callText joins the words of the command line.
+// callText joins the words of the command line. Standard input, in place of "-", is
+// read once, and the same for each agent that one command calls.
 func (a *app) callText(words []string) (string, error) {
-	if len(words) != 1 || words[0] != "-" {
+	switch {
+	case len(words) != 1 || words[0] != "-":
 		return strings.Join(words, " "), nil
+	case a.input != nil:
+		return *a.input, nil
 	}
 	most := canon.DefaultLimits().Bytes
 	b, err := io.ReadAll(io.LimitReader(a.in, int64(most)+1))
@@ -248,7 +254,9 @@ func (a *app) callText(words []string) (string, error) {
 	if len(b) > most {
 		return "", problem.New(problem.TooLarge, "standard input: expected at most %d bytes of text", most)
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
+	text := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
+	a.input = &text
+	return text, nil
 }
 
 // printCall writes the signed request, a JSON object with or without --json.

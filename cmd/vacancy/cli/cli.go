@@ -32,10 +32,12 @@ import (
 
 // app is the state that all commands of one run share.
 type app struct {
-	in  *bufio.Reader
-	out io.Writer
-	err io.Writer
-	env map[string]string
+	in *bufio.Reader
+	// input is the text of a call that was read from in.
+	input *string
+	out   io.Writer
+	err   io.Writer
+	env   map[string]string
 	// envList is env in the form of os.Environ, for other programs.
 	envList []string
 	now     func() time.Time

@@ -215,9 +215,9 @@ func (a *app) peersRemoveCommand() *cobra.Command {
 	}
 }
 
-// callPeer calls the best peer that has a skill, and the next one if it is out of
-// reach.
-func (a *app) callPeer(ctx context.Context, f callFlags, words []string) error {
+// callPeer calls the best peer that has a skill, by a signed call if it is a vacant; and
+// the next one if it is out of reach, and so has taken nothing.
+func (a *app) callPeer(ctx context.Context, f callFlags, words []string, threaded bool) error {
 	peers, err := a.readPeers()
 	if err != nil {
 		return err
@@ -228,7 +228,12 @@ func (a *app) callPeer(ctx context.Context, f callFlags, words []string) error {
 	}
 	for i, p := range fit {
 		a.note("%s, with a score of %.1f", printable(p.URL), p.Score)
-		err = a.callAgent(ctx, f, p.URL, words)
+		var unreached notVacantError
+		if f.agent.set() {
+			err = a.callAgent(ctx, f, p.URL, words)
+		} else if err = a.callVacantOrAgent(ctx, f, p.URL, words, threaded); problem.Is(err, problem.Unavailable) && !errors.As(err, &unreached) {
+			return err // a signed call that may have been taken
+		}
 		if i == len(fit)-1 || !problem.Is(err, problem.Unavailable) {
 			return err
 		}

@@ -116,7 +116,7 @@ func EndpointURLs(endpoint string) ([]string, error) {
 		return nil, err
 	}
 	path := strings.TrimRight(u.Path, "/")
-	_, vacant := idInPath(path)
+	_, vacant := IDInPath(path)
 	switch {
 	case strings.HasSuffix(path, sendPath):
 		return []string{endpoint}, nil
@@ -172,7 +172,7 @@ func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
 	if err != nil {
 		return Target{}, problem.New(problem.Untrusted, "GET %s: %s", u, problem.Of(err).Text())
 	}
-	if id, ok := idInPath(u.Path); ok && id != c.VacantID {
+	if id, ok := IDInPath(u.Path); ok && id != c.VacantID {
 		return Target{}, problem.New(problem.Untrusted, "GET %s: the card is of %s", u, c.VacantID.Short())
 	}
 	return Target{ID: c.VacantID, URL: send, Card: &c, Name: given}, nil
@@ -213,8 +213,8 @@ func parseCardAnswer(body []byte) (card.Card, error) {
 	return c, nil
 }
 
-// idInPath finds the id in …/v/{id}/….
-func idInPath(path string) (identity.ID, bool) {
+// IDInPath finds the id in …/v/{id}/….
+func IDInPath(path string) (identity.ID, bool) {
 	_, rest, ok := strings.Cut(path, "/v/")
 	if !ok {
 		return identity.ID{}, false
