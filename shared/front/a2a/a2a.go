@@ -29,10 +29,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Extension is the URI of the vacant protocol as an extension of A2A, and the key of
-// envelopes in metadata.
-const Extension = "urn:vacant:v1"
-
 // Directory gives access to the hosted vacants. Safe for concurrent use.
 type Directory interface {
 	message.Directory
@@ -88,7 +84,7 @@ type request struct {
 	bare      bool // frames of streams and results without JSON-RPC
 	id        []byte
 	noAnswer  bool // a notification
-	extension bool // the client lists Extension
+	extension bool // the client lists the extension
 	body      []byte
 }
 
@@ -229,14 +225,14 @@ func (d *api) log(r *request, verdict string, status int, cause error) {
 	d.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "a2a", attrs...)
 }
 
-// listsExtension notes whether the client lists Extension, and echoes it if so.
+// listsExtension notes whether the client lists the extension, and echoes it if so.
 func (r *request) listsExtension() {
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
 		for _, value := range r.Request.Header.Values(header) {
 			for uri := range strings.SplitSeq(value, ",") {
-				if strings.TrimSpace(uri) == Extension && !r.extension {
+				if strings.TrimSpace(uri) == a2awire.Extension && !r.extension {
 					r.extension = true
-					r.ResponseWriter.Header().Set(header, Extension)
+					r.ResponseWriter.Header().Set(header, a2awire.Extension)
 				}
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
@@ -407,7 +407,7 @@ func TestASignedMessageIsOneTaskHoweverOftenItComes(t *testing.T) {
 		t.Errorf("the agent ran %d times", w.turns.Load())
 	}
 	// The answer has the vacant's envelope, over the ids that the message shows.
-	reply := at(t, first.body, "result", "task", "status", "message", "metadata", a2a.Extension)
+	reply := at(t, first.body, "result", "task", "status", "message", "metadata", a2awire.Extension)
 	if at(t, reply, "from_vacant_id") != mind.ID.String() || at(t, reply, "to_vacant_id") != s.key.ID().String() {
 		t.Errorf("the answer's envelope is %q", reply)
 	}
@@ -488,13 +488,13 @@ func TestSignedMessagesOf03AndOfTheSignedPathShareAChain(t *testing.T) {
 	first := s.envelope(w.echo.ID, 1, identity.Hash{}, "hi", "m1", "")
 	in03 := strings.NewReplacer(`"ROLE_USER"`, `"user"`, `{"text":`, `{"kind":"text","text":`).Replace(params1(first, ""))
 	got := w.rpc("/v/echo", "message/send", in03)
-	if at(t, got.body, "result", "status", "state") != "completed" || at(t, got.body, "result", "status", "message", "metadata", a2a.Extension, "sequence_no") != "1" {
+	if at(t, got.body, "result", "status", "state") != "completed" || at(t, got.body, "result", "status", "message", "metadata", a2awire.Extension, "sequence_no") != "1" {
 		t.Fatalf("0.3: %s", got.body)
 	}
 	second := s.envelope(w.echo.ID, 2, first.Hash(), "again", "m2", "")
 	own := `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":` + strings.NewReplacer(`{"text":`, `{"type":"text","text":`).Replace(message1(second, `,"contextId":null`)) + `}}`
 	// POST / takes the vacant's own form as the signed path does.
-	if got := w.do("POST", "/", own); got.status != 200 || at(t, got.body, "result", "message", "metadata", a2a.Extension, "sequence_no") != "2" {
+	if got := w.do("POST", "/", own); got.status != 200 || at(t, got.body, "result", "message", "metadata", a2awire.Extension, "sequence_no") != "2" {
 		t.Errorf("the own form at /: %d %s", got.status, got.body)
 	}
 	third := s.envelope(w.echo.ID, 3, second.Hash(), "more", "m3", "")
@@ -505,9 +505,9 @@ func TestSignedMessagesOf03AndOfTheSignedPathShareAChain(t *testing.T) {
 
 func TestExtensionsAreEchoedAndEnvelopesShownToWhoListsThem(t *testing.T) {
 	w := newWorld(t)
-	for header, value := range map[string]string{"A2A-Extensions": "urn:other, " + a2a.Extension, "X-A2A-Extensions": a2a.Extension} {
+	for header, value := range map[string]string{"A2A-Extensions": "urn:other, " + a2awire.Extension, "X-A2A-Extensions": a2awire.Extension} {
 		got := w.rpc("/v/echo", "SendMessage", message("hi", ""), header+": "+value)
-		if got.header.Get(header) != a2a.Extension || at(t, got.body, "result", "task", "status", "message", "metadata", a2a.Extension, "from_vacant_id") != w.echo.ID.String() {
+		if got.header.Get(header) != a2awire.Extension || at(t, got.body, "result", "task", "status", "message", "metadata", a2awire.Extension, "from_vacant_id") != w.echo.ID.String() {
 			t.Errorf("%s: %v %s", header, got.header, got.body)
 		}
 	}

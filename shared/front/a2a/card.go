@@ -227,7 +227,7 @@ func (b *cardBuilder) version() string { return fmt.Sprintf("1.%d.0", b.record.A
 // common are the members that both versions have alike.
 func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 	extension := []canon.Member{
-		text("uri", Extension),
+		text("uri", a2awire.Extension),
 		text("description", "Messages may carry signed, hash-chained envelopes; the answer carries the agent's."),
 		member("params", canon.NewObject(
 			text("vacant_id", b.record.ID.String()), text("halo_hash", identity.Sum(b.record.Card).String()),

@@ -54,7 +54,7 @@ func (d *api) isOwnForm(r *request) (bool, error) {
 	m, _ := params.Get("message")
 	metadata, _ := m.Get("metadata")
 	parts, _ := m.Get("parts")
-	_, envelope := metadata.Get(Extension)
+	_, envelope := metadata.Get(a2awire.Extension)
 	kinds := 0
 	for _, p := range parts.Items() {
 		if _, ok := p.Get("kind"); ok {

@@ -1,7 +1,6 @@
 package a2a
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
@@ -69,7 +67,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	if err = checkSend(&q, test); err != nil {
 		return q, nil, err
 	}
-	e, err := signedBy(&q.Message)
+	e, err := a2awire.Signed(&q.Message)
 	if err != nil {
 		return q, nil, err
 	}
@@ -124,63 +122,6 @@ func acceptsText(modes []string) bool {
 		}
 	}
 	return len(modes) == 0
-}
-
-// signedBy returns the envelope in a message's metadata, rebuilt from the parts of the
-// message that its signature covers; nil if there is none.
-func signedBy(m *task.Message) (*envelope.Envelope, error) {
-	block, err := metadataMember(m.Metadata, Extension)
-	if err != nil || block == nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	b.WriteString(`{"role":"ROLE_USER","parts":[`)
-	for i, p := range m.Parts {
-		if p.Kind != task.Text {
-			return nil, problem.Invalid(fmt.Sprintf("parts[%d]", i), "text, as all that a signature covers", string(p.Kind))
-		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(`{"type":"text","text":`)
-		b.Write(canon.AppendString(nil, p.Text))
-		b.WriteByte('}')
-	}
-	b.WriteString(`],"messageId":`)
-	b.Write(textOrNull(m.ID))
-	b.WriteString(`,"contextId":`)
-	b.Write(textOrNull(m.Context))
-	b.WriteString(`,"metadata":{"` + Extension + `":`)
-	b.Write(block)
-	b.WriteString(`}}`)
-	e, err := envelope.DecodeMessage(b.Bytes())
-	if err != nil {
-		return nil, err
-	}
-	return &e, nil
-}
-
-func textOrNull(s string) []byte {
-	if s == "" {
-		return []byte("null")
-	}
-	return canon.AppendString(nil, s)
-}
-
-// metadataMember returns a member of a metadata object as it came; nil: it has none.
-func metadataMember(metadata []byte, name string) (member []byte, err error) {
-	if metadata == nil {
-		return nil, nil
-	}
-	d := canon.NewDecoder(metadata, canon.DefaultLimits())
-	err = d.Object(func(key string) (err error) {
-		if key != name {
-			return d.Skip()
-		}
-		member, err = d.Raw()
-		return err
-	})
-	return member, err
 }
 
 // signedTurn is the turn of a message with an envelope. The id of its task follows from

@@ -17,9 +17,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Extension is the URI of the vacant protocol as an extension of A2A.
-const Extension = "urn:vacant:v1"
-
 // maxCard bounds a card in bytes.
 const maxCard = 1 << 20
 
@@ -77,7 +74,7 @@ func ParseCard(from string, raw []byte) (*Card, error) {
 	capabilities := member(v, "capabilities")
 	c.Streaming, c.Push = isTrue(member(capabilities, "streaming")), isTrue(member(capabilities, "pushNotifications"))
 	for _, e := range member(capabilities, "extensions").Items() {
-		if member(e, "uri").Text() == Extension {
+		if member(e, "uri").Text() == a2awire.Extension {
 			id, _ := member(e, "params").Get("vacant_id")
 			c.VacantID, _ = identity.ParseID(id.Text())
 		}

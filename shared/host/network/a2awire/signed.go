@@ -1,0 +1,91 @@
+package a2awire
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// Extension is the URI of the vacant protocol as an extension of A2A, and the key of
+// envelopes in metadata.
+const Extension = "urn:vacant:v1"
+
+// Signed returns the envelope in a message's metadata, rebuilt from the parts of the
+// message that its signature covers; nil if there is none. It is not verified.
+func Signed(m *task.Message) (*envelope.Envelope, error) {
+	block, err := metadataMember(m.Metadata, Extension)
+	if err != nil || block == nil {
+		return nil, err
+	}
+	role := envelope.RoleUser
+	if m.Role == task.Agent {
+		role = envelope.RoleAgent
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"role":%q,"parts":[`, role)
+	for i, p := range m.Parts {
+		if p.Kind != task.Text {
+			return nil, problem.Invalid(fmt.Sprintf("parts[%d]", i), "text, as all that a signature covers", string(p.Kind))
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(`{"type":"text","text":`)
+		b.Write(canon.AppendString(nil, p.Text))
+		b.WriteByte('}')
+	}
+	b.WriteString(`],"messageId":`)
+	b.Write(textOrNull(m.ID))
+	b.WriteString(`,"contextId":`)
+	b.Write(textOrNull(m.Context))
+	b.WriteString(`,"metadata":{"` + Extension + `":`)
+	b.Write(block)
+	b.WriteString(`}}`)
+	e, err := envelope.DecodeMessage(b.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	return &e, nil
+}
+
+// SignedMessage is the message that carries an envelope; Signed rebuilds it.
+func SignedMessage(e *envelope.Envelope) task.Message {
+	m := task.Message{Role: task.User, Metadata: envelope.AppendMetadata(nil, e)}
+	if id := e.Payload.MessageID; id != nil {
+		m.ID = *id
+	}
+	if id := e.Payload.ContextID; id != nil {
+		m.Context = *id
+	}
+	for _, text := range e.Payload.Parts {
+		m.Parts = append(m.Parts, task.Part{Kind: task.Text, Text: text})
+	}
+	return m
+}
+
+func textOrNull(s string) []byte {
+	if s == "" {
+		return []byte("null")
+	}
+	return canon.AppendString(nil, s)
+}
+
+// metadataMember returns a member of a metadata object as it came; nil: it has none.
+func metadataMember(metadata []byte, name string) (member []byte, err error) {
+	if metadata == nil {
+		return nil, nil
+	}
+	d := canon.NewDecoder(metadata, canon.DefaultLimits())
+	err = d.Object(func(key string) (err error) {
+		if key != name {
+			return d.Skip()
+		}
+		member, err = d.Raw()
+		return err
+	})
+	return member, err
+}
