@@ -70,7 +70,8 @@ func (r agentResult) text(w io.Writer) {
 	}
 }
 
-// callAgent calls an agent of A2A that need not be a vacant, without a key.
+// callAgent calls an agent of A2A that need not be a vacant, without a key; but the
+// stream of a vacant is a signed call.
 func (a *app) callAgent(ctx context.Context, f callFlags, at string, words []string) error {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
@@ -83,11 +84,14 @@ func (a *app) callAgent(ctx context.Context, f callFlags, at string, words []str
 	if err != nil {
 		return err
 	}
-	a.note("%s answers without a key; nothing of its answer is verified", printable(card.Name))
 	text, err := a.callText(words)
 	if err != nil {
 		return err
 	}
+	if f.agent.stream && f.agent.task == "" && !card.VacantID.IsZero() {
+		return a.streamSigned(ctx, f, agent, web, at, words)
+	}
+	a.note("%s answers without a key; nothing of its answer is verified", printable(card.Name))
 	switch {
 	case f.agent.cancel != "":
 		t, err := agent.Cancel(ctx, f.agent.cancel)
@@ -160,12 +164,10 @@ func (r *agentResult) take(parts []task.Part) {
 	}
 }
 
-// streamAgent prints the text of artifacts while it comes.
-func (a *app) streamAgent(ctx context.Context, agent *agents.Agent, at string, q a2awire.SendRequest) error {
-	var t task.Task
-	var bare *a2awire.Answer
-	printed := false
-	err := agent.Stream(ctx, q, func(answer a2awire.Answer) bool {
+// stream sends a message and prints the text of artifacts while it comes. The answer is a
+// task, or bare.
+func (a *app) stream(ctx context.Context, agent *agents.Agent, q a2awire.SendRequest) (t task.Task, bare *a2awire.Answer, printed bool, err error) {
+	err = agent.Stream(ctx, q, func(answer a2awire.Answer) bool {
 		if answer.Message != nil {
 			bare = &answer
 			return true
@@ -179,13 +181,19 @@ func (a *app) streamAgent(ctx context.Context, agent *agents.Agent, at string, q
 		}
 		return true
 	})
+	if err == nil && bare == nil && t.ID == "" {
+		err = problem.New(problem.Untrusted, "the agent's stream has no task and no message")
+	}
+	return t, bare, printed, err
+}
+
+func (a *app) streamAgent(ctx context.Context, agent *agents.Agent, at string, q a2awire.SendRequest) error {
+	t, bare, printed, err := a.stream(ctx, agent, q)
 	switch {
 	case err != nil:
 		return err
 	case bare != nil:
 		return a.showAgent(at, *bare)
-	case t.ID == "":
-		return problem.New(problem.Untrusted, "the agent's stream has no task and no message")
 	}
 	return a.endAgent(agentResult{URL: at, streamed: printed}, &t)
 }

@@ -52,9 +52,10 @@ sent: after a lost answer, a time-out or an interrupt the same command again sen
 the same bytes and gets the one answer. One call to a target is under way at a time.
 
 The URL of any other agent of A2A works, too, 1.0 or 0.3: it is called without a key, and
-nothing of its answer is verified. --stream, --no-wait, --task and --cancel are for such
-calls; they also treat a vacant as an agent. A URL with the id of a vacant, and no such
-flag, is called by a signed call or not at all.
+nothing of its answer is verified. --no-wait, --task and --cancel are for such calls; they
+treat a vacant as an agent, too. --stream signs its call of a vacant, and verifies what
+came by the answer at the end. Without these flags a URL with the id of a vacant is
+called by a signed call or not at all.
 
 With --capability there is no TARGET: the vacants that a registry finds for WORDS are
 verified and the best of them is called, by its reputation and how well the words fit;
