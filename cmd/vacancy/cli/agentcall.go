@@ -84,6 +84,9 @@ func (a *app) callAgent(ctx context.Context, f callFlags, at string, words []str
 	if err != nil {
 		return err
 	}
+	if len(words) == 0 && a.piped && f.agent.task == "" && f.agent.cancel == "" {
+		words = []string{"-"}
+	}
 	text, err := a.callText(words)
 	if err != nil {
 		return err

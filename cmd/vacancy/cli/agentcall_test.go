@@ -50,8 +50,10 @@ func TestAnAgentThatIsNoVacantIsCalledByItsURL(t *testing.T) {
 func TestTextOfStandardInputReachesAnAgent(t *testing.T) {
 	s := newShell(t)
 	url := foreign(t, fmt.Sprintf(foreignCard, ""), `{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"hello"}]}`)
-	if code, out, errs := s.run("from a pipe\n", "call", url); code != 0 || out != "hello\n" {
-		t.Errorf("exit %d, %q, %q", code, out, errs)
+	for _, flag := range [][]string{nil, {"--no-wait"}} {
+		if code, out, errs := s.run("from a pipe\n", append([]string{"call", url}, flag...)...); code != 0 || out != "hello\n" {
+			t.Errorf("%v: exit %d, %q, %q", flag, code, out, errs)
+		}
 	}
 }
 

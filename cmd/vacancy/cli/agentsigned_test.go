@@ -103,7 +103,7 @@ func TestAStreamCountsByItsSignedAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newShell(t)
 			url := tampering(t, tt.with)
-			code, out, errs := s.run("", "call", url, "--stream", "pay", "1", "coin")
+			code, out, errs := s.run("pay 1 coin\n", "call", url, "--stream")
 			if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(errs, tt.errs) {
 				t.Errorf("exit %d, %q, %q; want %d, %q, %q", code, out, errs, tt.code, tt.out, tt.errs)
 			}
