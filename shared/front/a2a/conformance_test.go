@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 )
 
 // sends sends a message with an id, a text and maybe a task to an agent under test.
@@ -85,6 +87,12 @@ func TestATaskThatWaitsGoesOn(t *testing.T) {
 	for i, want := range []string{"one", "More input is needed", "two"} {
 		if got := at(t, task, "history", i, "parts", 0, "text"); got != want {
 			t.Errorf("history %d is %q, want %q", i, got, want)
+		}
+	}
+	// Envelopes are shown, in the history too, to who lists the extension.
+	for want, headers := range map[int][]string{0: nil, 2: {"A2A-Extensions: " + a2awire.Extension}} {
+		if got := w.do("GET", "/v/sut/tasks/"+id, "", headers...); strings.Count(got.body, `"`+a2awire.Extension+`"`) != want {
+			t.Errorf("with %v: %s, want %d envelopes", headers, got.body, want)
 		}
 	}
 	if got := w.sends("sut", "m3", "three", more); at(t, got.body, "error", "code") != "-32004" || !strings.Contains(got.body, "has ended") {

@@ -3,7 +3,6 @@ package a2a
 import (
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -58,7 +57,7 @@ func (d *api) owner(r *request) (owner string, err error) {
 
 // plain is what plain callers may do. Those of an agent under test share their tasks.
 func (r *request) plain() vacants.Plain {
-	if is, _ := conformance.Is(r.vacant.Substrate); is && r.vacant.Plain == vacants.PlainOpen {
+	if r.isTest() && r.vacant.Plain == vacants.PlainOpen {
 		return vacants.PlainShared
 	}
 	return r.vacant.Plain

@@ -54,9 +54,8 @@ func (d *api) createPush(r *request, params []byte) error {
 	if err != nil {
 		return err
 	}
-	q.Config.Extension = r.extension
-	if err := d.Push.Check(r.Context(), r.vacant.ID, &q.Config); err != nil {
-		return asParameter(err)
+	if err := d.checkPush(r, &q.Config); err != nil {
+		return err
 	}
 	c, err := d.Tasks.AddPush(r.Context(), ref, q.Config)
 	if err != nil {
@@ -66,7 +65,7 @@ func (d *api) createPush(r *request, params []byte) error {
 	return nil
 }
 
-// checkPush checks the configuration that a message brings, and gives it an id.
+// checkPush checks a configuration that a client brings, and gives it an id.
 func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
 	if d.Push == nil {
 		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,11 +82,7 @@ func (d *api) rest(r *request) (handled bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	allowed := false
-	for _, m := range route.methods {
-		allowed = allowed || m == r.Method
-	}
-	if !allowed {
+	if !slices.Contains(route.methods, r.Method) {
 		return true, notAllowed(r, strings.Join(route.methods, ", "))
 	}
 	route.op = route.operation(r.Method)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
@@ -22,21 +23,31 @@ func (d *api) sendMessage(r *request, params []byte) error {
 	if err != nil || turn == nil {
 		return err
 	}
-	run := d.Tasks.Run
-	if q.Immediately && !turn.Bare {
+	run, bare := d.Tasks.Run, r.wantsBare(&q.Message)
+	if q.Immediately && !bare {
 		run = d.Tasks.Start
 	}
 	t, err := run(r.Context(), *turn)
 	if err != nil {
 		return d.busy(r, turn, err)
 	}
-	if turn.Bare && t.Status.Message != nil {
+	if bare && t.Status.Message != nil {
 		d.answer(r, r.bareMessage(&t))
 		return nil
 	}
 	d.answer(r, a2awire.SendResult(r.dialect, r.view(&t, q.HistoryLength)))
 	return nil
 }
+
+// isTest reports whether the vacant is an agent under test.
+func (r *request) isTest() bool {
+	is, _ := conformance.Is(r.vacant.Substrate)
+	return is
+}
+
+// wantsBare reports whether the answer to a message is to be a message alone, which only
+// an agent under test gives. The task is stored all the same.
+func (r *request) wantsBare(m *task.Message) bool { return r.isTest() && conformance.IsBare(m) }
 
 // bareMessage is the answer of a task as a message alone.
 func (r *request) bareMessage(t *task.Task) []byte {
@@ -63,8 +74,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	if q, err = a2awire.DecodeSend(r.dialect, params); err != nil {
 		return q, nil, err
 	}
-	test, _ := conformance.Is(r.vacant.Substrate)
-	if err = checkSend(&q, test); err != nil {
+	if err = checkSend(&q, r.isTest()); err != nil {
 		return q, nil, err
 	}
 	e, err := a2awire.Signed(&q.Message)
@@ -84,7 +94,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	if err != nil {
 		return q, nil, err
 	}
-	o.Push, o.Bare = q.Push, test && conformance.IsBare(&q.Message)
+	o.Push = q.Push
 	r.pair = o.Caller.Short() + ">" + o.Vacant.Short()
 	if o.Opens && message.NewPairRefused(r.ResponseWriter, r.Request) {
 		d.log(r, problem.TooMany.String(), problem.TooMany.Row().Status, nil)
@@ -230,7 +240,7 @@ func (d *api) conversation(r *request, turn *task.Turn, named string) (string, e
 	case err != nil:
 		return "", err
 	case named != "" && named != t.Context:
-		return "", problem.Invalid("contextId", "that of the task, or none", fmt.Sprintf("%.80q", named))
+		return "", problem.Invalid("contextId", "that of the task, or none", httpapi.Clip(named))
 	}
 	return t.Context, nil
 }

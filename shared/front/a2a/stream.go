@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -22,7 +23,7 @@ func (d *api) streamMessage(r *request, params []byte) error {
 	if err != nil || turn == nil {
 		return err
 	}
-	if turn.Bare {
+	if r.wantsBare(&q.Message) {
 		return d.streamBare(r, turn)
 	}
 	done, err := d.Tasks.Begin(r.Context(), *turn)
@@ -71,7 +72,7 @@ func (d *api) subscribe(r *request, params []byte) error {
 	after, known := 0, r.Request.Header.Get("Last-Event-ID")
 	if known != "" {
 		if after, err = strconv.Atoi(known); err != nil || after < 0 || after > last {
-			return problem.Invalid("Last-Event-ID", "the id of an event of this task", clip(known))
+			return problem.Invalid("Last-Event-ID", "the id of an event of this task", httpapi.Clip(known))
 		}
 	}
 	if t.Status.State.Terminal() && (known == "" || after == last) {
@@ -87,8 +88,6 @@ func (d *api) subscribe(r *request, params []byte) error {
 	}
 	return d.stream(s, after)
 }
-
-func clip(s string) string { return strconv.Quote(s[:min(len(s), 80)]) }
 
 // stream sends the events of a task after a number until it ends or the request does.
 func (d *api) stream(s *sse, after int) error {
@@ -161,16 +160,10 @@ func (s *sse) begin() {
 
 func (s *sse) event(n task.Numbered) {
 	s.begin()
-	e := n.Event
-	if e.Task != nil {
-		s.context = e.Task.Context
-		e.Task = s.r.view(e.Task, s.history)
+	if n.Task != nil {
+		s.context = n.Task.Context
 	}
-	if e.Status != nil {
-		status := e.Status.View(s.r.extension)
-		e.Status = &status
-	}
-	result := a2awire.StreamResult(s.r.dialect, &task.Task{ID: s.ref.ID, Context: s.context}, e)
+	result := a2awire.StreamResult(s.r.dialect, &task.Task{ID: s.ref.ID, Context: s.context}, n.View(s.history, s.r.extension))
 	b := append(strconv.AppendInt([]byte("id: "), int64(n.N), 10), "\ndata: "...)
 	s.write(append(s.frame(b, result), "\n\n"...))
 }

@@ -189,19 +189,36 @@ func (t *Task) View(history *int, envelopes bool) Task {
 	if history != nil {
 		v.History = v.History[max(0, len(v.History)-*history):]
 	}
-	v.Status = v.Status.View(envelopes)
+	v.History = slices.Clone(v.History)
+	for i := range v.History {
+		v.History[i] = *v.History[i].view(envelopes)
+	}
+	v.Status.Message = v.Status.Message.view(envelopes)
 	return v
 }
 
-// View is the status as a client sees it.
-func (s *Status) View(envelopes bool) Status {
-	v := *s
-	if v.Message != nil && !envelopes {
-		m := *v.Message
-		m.Metadata = nil
-		v.Message = &m
+// View is the event as a client sees it.
+func (e Event) View(history *int, envelopes bool) Event {
+	if e.Task != nil {
+		t := e.Task.View(history, envelopes)
+		e.Task = &t
 	}
-	return v
+	if e.Status != nil {
+		s := *e.Status
+		s.Message = s.Message.view(envelopes)
+		e.Status = &s
+	}
+	return e
+}
+
+// view is the message with its envelope, or without if it is the agent's.
+func (m *Message) view(envelopes bool) *Message {
+	if m == nil || envelopes || m.Role != Agent {
+		return m
+	}
+	v := *m
+	v.Metadata = nil
+	return &v
 }
 
 func textArtifact(text string) Artifact {

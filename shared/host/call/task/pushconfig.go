@@ -61,17 +61,11 @@ func (e *Engine) readPush(ctx context.Context, d store.Doc) (c PushConfig, err e
 	return c, nil
 }
 
-// AddPush adds a configuration to a task, or replaces the one with its id. "" as id is
-// one that AddPush chooses.
+// AddPush adds a configuration to a task, or replaces the one with its id.
 func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, error) {
 	l, err := e.current(ctx, r)
 	if err != nil {
 		return c, err
-	}
-	if c.ID == "" {
-		if c.ID, err = e.NewID(); err != nil {
-			return c, err
-		}
 	}
 	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		free := store.Key{}

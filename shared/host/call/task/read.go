@@ -27,11 +27,12 @@ type Numbered struct {
 
 // loaded is a task as it was read.
 type loaded struct {
-	ref    Ref
-	head   head
-	task   Task
-	events []Numbered
-	size   int // bytes of the events
+	ref     Ref
+	head    head
+	version uint64 // of the head
+	task    Task
+	events  []Numbered
+	size    int // bytes of the events
 }
 
 // load reads a task with all its events.
@@ -62,7 +63,7 @@ func (e *Engine) extend(ctx context.Context, l *loaded) error {
 			case d.Key.Sort == headSort && d.Expired(e.Now()):
 				return ErrNotFound
 			case d.Key.Sort == headSort:
-				found = true
+				found, l.version = true, d.Version
 				if l.head, err = decodeHead(l.ref, *d); err != nil {
 					return err
 				}

@@ -73,14 +73,7 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, position uin
 	if err != nil {
 		return nil, err
 	}
-	d, err := e.Store.Doc(ctx, t.headKey())
-	if err != nil {
-		return nil, store.Problem(err)
-	}
-	h, err := decodeHead(t.Ref, d)
-	if err != nil {
-		return nil, err
-	}
+	h := l.head
 	if h.State != InputRequired && h.State != AuthRequired {
 		return nil, ErrBusy
 	}
@@ -100,7 +93,7 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, position uin
 	if err != nil {
 		return nil, err
 	}
-	put, err := h.put(t.Ref, d.Version, id)
+	put, err := h.put(t.Ref, l.version, id)
 	if err != nil {
 		return nil, err
 	}

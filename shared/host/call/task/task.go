@@ -111,8 +111,6 @@ type Turn struct {
 	Caller identity.ID
 	// Work bounds the turn; 0: what the host allows.
 	Work time.Duration
-	// Bare is for the handler: the answer is a message alone. The task is stored.
-	Bare bool
 	// Continue makes the message the next one of a task that waits for it.
 	Continue bool
 	// Push is a configuration that the task begins with; nil: none.

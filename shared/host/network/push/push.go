@@ -232,15 +232,7 @@ func render(c *task.PushConfig, e task.Event, now *task.Task) (body []byte, medi
 		shown := now.View(nil, c.Extension)
 		return a2awire.Task(d, &shown), "application/json"
 	}
-	if e.Task != nil {
-		shown := e.Task.View(nil, c.Extension)
-		e.Task = &shown
-	}
-	if e.Status != nil {
-		shown := e.Status.View(c.Extension)
-		e.Status = &shown
-	}
-	return a2awire.StreamResult(d, now, e), "application/a2a+json"
+	return a2awire.StreamResult(d, now, e.View(nil, c.Extension)), "application/a2a+json"
 }
 
 func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media string) error {
