@@ -105,7 +105,7 @@ func TestATaskThatWaitsGoesOn(t *testing.T) {
 		t.Errorf("the second of several: %s", got.body)
 	}
 	stream := frames(w.rpc("/v/sut", "SendStreamingMessage", `{"message":{"messageId":"tck-multi-turn-3","role":"ROLE_USER","parts":[{"text":"done"}]`+more+`}}`).body)
-	if len(stream) < 2 || !strings.Contains(stream[0], `"task":{"id"`) || !strings.Contains(stream[len(stream)-1], "TASK_STATE_COMPLETED") {
+	if len(stream) < 2 || !strings.Contains(stream[0], `"task":{"id"`) || !strings.Contains(stream[0], "TASK_STATE_WORKING") || !strings.Contains(stream[len(stream)-1], "TASK_STATE_COMPLETED") {
 		t.Errorf("the last of several, as a stream:\n%s", strings.Join(stream, "\n"))
 	}
 	// A task that waits can be canceled, and continued in the background.

@@ -37,8 +37,9 @@ func (d *api) streamMessage(r *request, params []byte) error {
 	if !turn.Continue {
 		return d.stream(s, 0)
 	}
-	// A stream begins with the task, also if that is older.
-	t, last, err := d.Tasks.Snapshot(r.Context(), turn.Ref)
+	// A stream begins with the task, also if that is older. The turn may have ended
+	// already.
+	t, last, err := d.Tasks.TurnSnapshot(r.Context(), turn.Ref)
 	if err != nil {
 		return err
 	}

@@ -298,6 +298,25 @@ func (e *Engine) Snapshot(ctx context.Context, r Ref) (Task, int, error) {
 	return l.task, len(l.events), nil
 }
 
+// TurnSnapshot is a task as it was when its last turn began, with the number of the
+// event that began it.
+func (e *Engine) TurnSnapshot(ctx context.Context, r Ref) (t Task, n int, err error) {
+	l, err := e.current(ctx, r)
+	if err != nil {
+		return Task{}, 0, err
+	}
+	n = 1
+	for _, event := range l.events {
+		if event.Asked != nil {
+			n = event.N
+		}
+	}
+	for _, event := range l.events[:n] {
+		t.Apply(event.Event)
+	}
+	return t, n, nil
+}
+
 // hub wakes followers in this process.
 type hub struct {
 	mu      sync.Mutex
