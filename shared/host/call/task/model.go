@@ -174,7 +174,7 @@ func (a *Artifact) join(parts []Part) {
 			a.Parts[n-1].Text += p.Text
 			continue
 		}
-		a.Parts = append(a.Parts, p)
+		a.Parts = append(slices.Clip(a.Parts), p) // an event has the others, too
 	}
 }
 

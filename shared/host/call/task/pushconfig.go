@@ -3,8 +3,11 @@ package task
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -68,38 +71,167 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 		return c, err
 	}
 	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		free := store.Key{}
-		for slot := 1; slot <= MaxPushConfigs; slot++ {
-			k := r.pushKey(slot)
-			d, err := tx.Doc(ctx, k)
-			if err != nil {
-				return err
-			}
-			if d.Version == 0 {
-				if free == (store.Key{}) {
-					free = k
-				}
-				continue
-			}
-			known, err := e.readPush(ctx, d)
-			if err != nil {
-				return err
-			}
-			if known.ID == c.ID {
-				free = k
-				break
-			}
+		docs, err := e.pushDocs(ctx, r)
+		if err != nil {
+			return err
 		}
-		if free == (store.Key{}) {
-			return problem.Invalid("pushNotificationConfig", fmt.Sprintf("at most %d for a task", MaxPushConfigs), "one more")
+		slot, err := e.slotFor(ctx, r, docs, c.ID)
+		if err != nil {
+			return err
 		}
-		d, err := e.pushDoc(ctx, free, &c)
-		d.Expires = l.head.expires()
-		tx.Put(d)
+		w, err := e.pushPut(ctx, &l.head, slot, &c, tx.ID)
+		tx.Add(w)
 		return err
 	})
+	if err != nil {
+		return c, store.Problem(err)
+	}
 	e.hub.pushed()
-	return c, store.Problem(err)
+	// After the commit, because its worker must find the configuration. Without an answer
+	// the caller adds it again.
+	return c, e.notify(context.WithoutCancel(ctx), Notice{Task: r, Events: len(l.events)})
+}
+
+// pushSlot is the place of a configuration among those of its task.
+type pushSlot struct {
+	key     store.Key
+	version uint64
+}
+
+// slotFor returns the place of the configuration with an id, or a free one.
+func (e *Engine) slotFor(ctx context.Context, r Ref, docs []store.Doc, id string) (pushSlot, error) {
+	taken := map[store.Key]bool{}
+	for _, d := range docs {
+		c, err := e.readPush(ctx, d)
+		if err != nil {
+			return pushSlot{}, err
+		}
+		if c.ID == id {
+			return pushSlot{d.Key, d.Version}, nil
+		}
+		taken[d.Key] = true
+	}
+	for slot := 1; slot <= MaxPushConfigs; slot++ {
+		if k := r.pushKey(slot); !taken[k] {
+			return pushSlot{key: k}, nil
+		}
+	}
+	return pushSlot{}, problem.Invalid("pushNotificationConfig", fmt.Sprintf("at most %d for a task", MaxPushConfigs), "one more")
+}
+
+// pushPut is the write of a configuration.
+func (e *Engine) pushPut(ctx context.Context, h *head, at pushSlot, c *PushConfig, id store.WriteID) (store.Put, error) {
+	d, err := e.pushDoc(ctx, at.key, c)
+	return store.Put{Key: d.Key, If: at.version, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.Began.Add(MaxAge + Kept).UTC().Truncate(time.Second)}, err
+}
+
+// pushOfNextTurn returns the write of the configuration that the next turn of a task
+// brings, and sends a notice of event n, which begins the turn, if anything is pushed.
+func (e *Engine) pushOfNextTurn(ctx context.Context, t *Turn, h *head, n int, id store.WriteID) (writes []store.Write, err error) {
+	if t.Push == nil && e.Notices == nil {
+		return nil, nil
+	}
+	docs, err := e.pushDocs(ctx, t.Ref)
+	if err != nil {
+		return nil, err
+	}
+	if t.Push != nil {
+		slot, err := e.slotFor(ctx, t.Ref, docs, t.Push.ID)
+		if err != nil {
+			return nil, err
+		}
+		w, err := e.pushPut(ctx, h, slot, t.Push, id)
+		if err != nil {
+			return nil, err
+		}
+		w.Number = int64(n - 1) // it asks for the events of its turn
+		writes = append(writes, w)
+	}
+	if len(writes)+len(docs) == 0 {
+		return nil, nil
+	}
+	return writes, e.notify(ctx, Notice{Task: t.Ref, Events: n})
+}
+
+// Notice says that a task has events to push. It carries no text.
+type Notice struct {
+	Task Ref
+	// Slot is the configuration; 0: all that are open.
+	Slot int
+	// Try is how often the next delivery has failed.
+	Try int
+	// Events is how many events the task has at least, once the notice's commit is done.
+	Events int
+}
+
+func (n Notice) String() string {
+	return fmt.Sprintf("%s#%d#%d#%d", n.Task.message(), n.Slot, n.Try, n.Events)
+}
+
+// ParseNotice parses what String returns.
+func ParseNotice(s string) (n Notice, err error) {
+	wrong := problem.New(problem.Damaged, "no notice of a task: %.80q", s)
+	parts := strings.Split(s, "#")
+	if len(parts) != 6 {
+		return n, wrong
+	}
+	if n.Task, err = parseMessage(strings.Join(parts[:3], "#")); err != nil {
+		return n, err
+	}
+	for i, to := range []*int{&n.Slot, &n.Try, &n.Events} {
+		v, err := strconv.Atoi(parts[3+i])
+		if err != nil || v < 0 || v > MaxEvents {
+			return n, wrong
+		}
+		*to = v
+	}
+	return n, nil
+}
+
+// notify sends a notice. It comes before the commit of its events, so that no stored event
+// is without one.
+func (e *Engine) notify(ctx context.Context, n Notice) error {
+	if e.Notices == nil {
+		return nil
+	}
+	if _, err := e.Notices.Send(ctx, n.String()); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "notifications cannot be queued now; the same request may be sent again")
+	}
+	return nil
+}
+
+// Backlog is a task as far as its notifications concern.
+type Backlog struct {
+	Events []Numbered
+	State  State
+	Open   []Push // configurations whose deliveries have not ended
+}
+
+// Backlog reads what a notice tells of. The error is ErrAgain if its commit is not done.
+func (e *Engine) Backlog(ctx context.Context, n Notice) (b Backlog, err error) {
+	l, err := e.current(ctx, n.Task)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return b, ErrAgain
+	case err != nil:
+		return b, err
+	case len(l.events) < n.Events && !l.head.State.Terminal():
+		return b, ErrAgain
+	}
+	docs, err := e.pushDocs(ctx, n.Task)
+	if err != nil {
+		return b, err
+	}
+	b.Events, b.State = l.events, l.head.State
+	for _, d := range docs {
+		if d.Index == (store.Key{}) || n.Slot > 0 && d.Key != n.Task.pushKey(n.Slot) {
+			continue
+		}
+		if p, ok := e.openPush(ctx, d, n.Task); ok {
+			b.Open = append(b.Open, p)
+		}
+	}
+	return b, nil
 }
 
 // Pushes returns the configurations of a task.
@@ -177,13 +309,26 @@ func (e *Engine) OpenPushes(ctx context.Context, cursor string) (all []Push, nex
 		if err != nil {
 			return nil, "", err
 		}
-		p := Push{Task: r, Delivered: int(d.Number), doc: d}
-		if p.Config, err = e.readPush(ctx, d); err != nil {
-			continue // its day's key is gone, or it is damaged: nothing can be sent by it
+		if p, ok := e.openPush(ctx, d, r); ok {
+			all = append(all, p)
 		}
-		all = append(all, p)
 	}
 	return all, next, nil
+}
+
+// openPush reads a configuration. If its day's key is gone, or it is damaged, nothing can
+// be sent by it.
+func (e *Engine) openPush(ctx context.Context, d store.Doc, r Ref) (p Push, ok bool) {
+	p = Push{Task: r, Delivered: int(d.Number), doc: d}
+	var err error
+	p.Config, err = e.readPush(ctx, d)
+	return p, err == nil
+}
+
+// Slot is the place of a configuration among those of its task.
+func (p *Push) Slot() int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(p.doc.Key.Sort, pushPrefix))
+	return n
 }
 
 // Name identifies a Push as long as it is not replaced.

@@ -97,6 +97,11 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, position uin
 	if err != nil {
 		return nil, err
 	}
+	pushes, err := e.pushOfNextTurn(ctx, t, &h, n, id)
+	if err != nil {
+		return nil, err
+	}
+	more = append(more, pushes...)
 	w, err := e.eventPut(ctx, t.Ref, n, storedEvent{Event: event}, h.expires(), id)
 	if r != nil {
 		r.began, r.task, r.next = h.Began, l.task, n+1

@@ -52,6 +52,9 @@ type Config struct {
 	Texts call.Texts
 	// Queue takes the turns of Start to a Worker; nil: Start fails.
 	Queue Queue
+	// Notices takes notices of events that are to be pushed, for processes that run only
+	// while they answer; nil: Pushed tells of them.
+	Notices Queue
 	// Chunk is for how long the pieces of a streamed answer are joined to one event;
 	// 0: 500 ms.
 	Chunk time.Duration
@@ -246,9 +249,9 @@ func (s *details) end() *Ending {
 	return s.ending
 }
 
-// announce tells this process of the push configuration that a stored task began with.
+// announce tells this process that a turn was stored whose events may be pushed.
 func (e *Engine) announce(t *Turn) {
-	if t.Push != nil {
+	if t.Push != nil || t.Continue {
 		e.hub.pushed()
 	}
 }
@@ -385,11 +388,14 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 	}
 	writes := []store.Write{put}
 	if t.Push != nil {
-		d, err := e.pushDoc(ctx, t.pushKey(1), t.Push)
+		w, err := e.pushPut(ctx, &h, pushSlot{key: t.pushKey(1)}, t.Push, id)
 		if err != nil {
 			return nil, err
 		}
-		writes = append(writes, store.Put{Key: d.Key, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.Began.Add(MaxAge + Kept).Truncate(time.Second)})
+		writes = append(writes, w)
+		if err := e.notify(ctx, Notice{Task: t.Ref, Events: 1}); err != nil {
+			return nil, err
+		}
 	}
 	for i, event := range events {
 		w, err := e.eventPut(ctx, t.Ref, i+1, event, h.expires(), id)

@@ -58,6 +58,8 @@ type Config struct {
 	Now           func() time.Time
 	// Wait sleeps between tries and ends early with ctx; nil: it sleeps.
 	Wait func(ctx context.Context, d time.Duration) error
+	// Later sends a notice that Handle is to get after a while; nil: Run delivers.
+	Later func(ctx context.Context, notice string, after time.Duration) error
 }
 
 // Pusher delivers.
@@ -206,9 +208,16 @@ func (p *Pusher) serve(ctx context.Context, one *task.Push) (ended bool) {
 		p.Log.LogAttrs(ctx, slog.LevelError, "push notifications", slog.String("cause", err.Error()))
 		return false
 	case failed != nil:
-		p.Log.LogAttrs(ctx, slog.LevelWarn, "push notifications end", slog.String("task", one.Task.ID), slog.String("cause", failed.Error()))
+		p.logEnd(ctx, one, failed)
+	case !now.Status.State.Terminal():
+		return true // until the next turn
 	}
 	return p.Tasks.Note(ctx, one, one.Delivered, true) == nil
+}
+
+// logEnd logs why the deliveries of a configuration end before its task.
+func (p *Pusher) logEnd(ctx context.Context, one *task.Push, why error) {
+	p.Log.LogAttrs(ctx, slog.LevelWarn, "push notifications end", slog.String("task", one.Task.ID), slog.String("cause", why.Error()))
 }
 
 // deliver sends one event, and tries again as backoff says.

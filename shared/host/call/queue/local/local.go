@@ -3,7 +3,7 @@
 //
 // The invariant: a message that was sent is handled at least once, also if the process
 // ends in between. It is deleted after its handler returned nil, or after it was
-// refused for longer than Patience.
+// refused for longer than queue.Patience.
 package local
 
 import (
@@ -12,12 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/call/queue"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
-
-// Patience is for how long a message that its handler refuses is tried again: longer
-// than the lease of a worker that died.
-const Patience = 2 * time.Minute
 
 // again is the time between two tries.
 const again = 500 * time.Millisecond
@@ -128,7 +125,7 @@ func (w *worker) deliver(ctx context.Context) error {
 // one handles a message and deletes it if it is done with.
 func (w *worker) one(ctx context.Context, d store.Doc) {
 	err := w.handle(ctx, string(d.Data))
-	if err != nil && w.queue.now().Sub(sentAt(d)) > Patience {
+	if err != nil && w.queue.now().Sub(sentAt(d)) > queue.Patience {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
 		err = nil
 	}

@@ -1,0 +1,114 @@
+// Package sqs is a queue at Amazon SQS, for a host whose workers are started by their
+// messages.
+//
+// The invariants: a message is handled at least once, and deleted only after its handler
+// returned nil or after it was refused for longer than Patience. A message that meets a
+// fault comes again until the queue gives it to its queue of dead letters.
+package sqs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/vacancy-host/vacancy/shared/host/call/queue"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Config holds a queue and its client.
+type Config struct {
+	Client *sqs.Client
+	URL    string // of the queue
+	Log    *slog.Logger
+	Now    func() time.Time
+	// Patience is for how long a message that its handler refuses with task.ErrAgain is
+	// tried again; 0: queue.Patience.
+	Patience time.Duration
+}
+
+// Queue implements task.Queue. Its messages reach Handle by way of Lambda.
+type Queue struct{ Config }
+
+// New returns a Queue.
+func New(c Config) *Queue {
+	if c.Patience == 0 {
+		c.Patience = queue.Patience
+	}
+	return &Queue{c}
+}
+
+const (
+	perTry = 3 * time.Second
+	// idleTime is short, because connections die while a function is frozen.
+	idleTime = 20 * time.Second
+	maxTries = 3
+)
+
+// NewClient makes a client with timeouts and retries that suit a call: what is sent twice
+// is handled twice, which handlers bear.
+func NewClient(cfg aws.Config) *sqs.Client {
+	return sqs.NewFromConfig(cfg, func(o *sqs.Options) {
+		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry).WithTransportOptions(func(t *http.Transport) { t.IdleConnTimeout = idleTime })
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
+			r.MaxAttempts, r.MaxBackoff = maxTries, time.Second
+		})
+	})
+}
+
+// Send implements task.Queue. A message whose task is never stored is refused by its
+// handler until it is dropped.
+func (q *Queue) Send(ctx context.Context, message string) (settle func(context.Context, bool), err error) {
+	return func(context.Context, bool) {}, q.SendAfter(ctx, message, 0)
+}
+
+// maxDelay is the longest delay of a message at SQS.
+const maxDelay = 15 * time.Minute
+
+// SendAfter stores a message that is delivered after a while, in whole seconds.
+func (q *Queue) SendAfter(ctx context.Context, message string, after time.Duration) error {
+	in := &sqs.SendMessageInput{QueueUrl: &q.URL, MessageBody: &message, DelaySeconds: int32(min(after, maxDelay) / time.Second)}
+	if _, err := q.Client.SendMessage(ctx, in); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the queue does not take messages now")
+	}
+	return nil
+}
+
+// Message is a message as it was received.
+type Message struct {
+	Body    string
+	Receipt string
+	Sent    time.Time
+	Count   int // how often it was received, this time included
+}
+
+// longestWait is the longest time before a message comes again.
+const longestWait = 30 * time.Second
+
+// wait is the time before a message that was received n times comes again.
+func wait(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 6), longestWait) }
+
+// Handle passes a message to handle and reports whether it is done with. Otherwise it
+// comes again: soon, because Handle shortens the time for which it is hidden.
+func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Context, string) error) (done bool, err error) {
+	err = handle(ctx, m.Body)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, task.ErrAgain) && q.Now().Sub(m.Sent) > q.Patience:
+		q.Log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
+		return true, nil
+	}
+	in := &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.URL, ReceiptHandle: &m.Receipt, VisibilityTimeout: int32(wait(m.Count) / time.Second)}
+	if _, failed := q.Client.ChangeMessageVisibility(ctx, in); failed != nil { // it comes later
+		q.Log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue comes late", slog.String("cause", failed.Error()))
+	}
+	return false, err
+}

@@ -1,0 +1,78 @@
+package sqslocal_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/vacancy-host/vacancy/shared/host/call/queue/queuetest"
+	"github.com/vacancy-host/vacancy/shared/host/call/queue/sqs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/tests/sqslocal"
+)
+
+func open(s *sqslocal.Server) *sqs.Queue {
+	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: &s.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}
+	return sqs.New(sqs.Config{
+		Client: sqs.NewClient(cfg), URL: s.Queue("tasks"), Log: slog.New(slog.DiscardHandler), Now: time.Now, Patience: 2 * time.Second,
+	})
+}
+
+func TestContractOfSQS(t *testing.T) {
+	alone := func(t *testing.T, test func(*testing.T)) { t.Parallel(); test(t) }
+	queuetest.Contract(t, alone, func(t *testing.T) queuetest.Subject {
+		s := sqslocal.Start(t)
+		q := open(s)
+		return queuetest.Subject{Queue: q, Patience: q.Patience, Late: 20 * time.Second, Run: func(ctx context.Context, handle func(context.Context, string) error) {
+			var running sync.WaitGroup
+			defer running.Wait()
+			for ctx.Err() == nil {
+				for _, m := range s.Receive("tasks", 10, time.Minute) {
+					running.Go(func() {
+						got := sqs.Message{Body: m.Body, Receipt: m.ID, Sent: m.Sent, Count: m.Count}
+						if done, _ := q.Handle(context.WithoutCancel(ctx), got, handle); done {
+							s.Delete("tasks", m.ID)
+						}
+					})
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		}}
+	})
+}
+
+// A message that meets a fault is not dropped, however old: it goes to the dead letters.
+func TestAFaultIsNeverDropped(t *testing.T) {
+	s := sqslocal.Start(t)
+	q := open(s)
+	if err := q.SendAfter(t.Context(), "m", 0); err != nil {
+		t.Fatal(err)
+	}
+	m := s.Receive("tasks", 1, time.Minute)[0]
+	broken := problem.New(problem.Unavailable, "the store is away")
+	for count, hidden := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 6: 30 * time.Second, 60: 30 * time.Second} {
+		old := sqs.Message{Body: m.Body, Receipt: m.ID, Sent: time.Now().Add(-time.Hour), Count: count}
+		done, err := q.Handle(t.Context(), old, func(context.Context, string) error { return broken })
+		if done || err == nil {
+			t.Errorf("received %d times: done %t, %v; want the fault", count, done, err)
+		}
+		if again := s.Hidden("tasks", m.ID); (again - hidden).Abs() > 500*time.Millisecond {
+			t.Errorf("received %d times: hidden for %v, want %v", count, again, hidden)
+		}
+	}
+}
+
+func TestAQueueThatIsAwayRefusesTheTask(t *testing.T) {
+	s := sqslocal.Start(t)
+	var tried atomic.Int32
+	s.Watch(func(string, string, bool) bool { tried.Add(1); return false })
+	if _, err := open(s).Send(t.Context(), "m"); !problem.Is(err, problem.Unavailable) || tried.Load() < 2 {
+		t.Errorf("Send() = %v after %d tries, want it unavailable after some", err, tried.Load())
+	}
+}
