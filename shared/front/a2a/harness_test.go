@@ -38,8 +38,11 @@ type world struct {
 	server *serve.Server
 	http   *httptest.Server
 	echo   vacants.Record
+	skip   atomic.Int64 // nanoseconds by which the host's clock is ahead
 	remembered
 }
+
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.skip.Load())) }
 
 // remembered is a substrate that answers with everything it is told.
 type remembered struct{ turns *atomic.Int64 }
@@ -74,11 +77,11 @@ func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	return newWorldFor(t, true)
+	return openWorld(t, true).runs()
 }
 
-// newWorldFor makes a host whose callers are on its machine, or elsewhere.
-func newWorldFor(t testing.TB, own bool) *world {
+// openWorld makes a host whose callers are on its machine, or elsewhere.
+func openWorld(t testing.TB, own bool) *world {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	if err != nil {
@@ -88,21 +91,27 @@ func newWorldFor(t testing.TB, own bool) *world {
 	w.http = httptest.NewUnstartedServer(nil)
 	url := "http://" + w.http.Listener.Addr().String()
 	w.server, err = serve.Config{
-		Store: w.store, Vault: vault, AllowLoopback: true, OwnMachine: own, URL: url, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Store: w.store, Vault: vault, AllowLoopback: true, OwnMachine: own, URL: url, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: rand.Reader,
 		Substrates: substrate.Kinds{conformance.Kind: conformance.New, substrate.KindMock: func(string) (substrate.Substrate, error) { return w.remembered, nil }},
 	}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.http.Start()
+	w.t.Cleanup(w.http.Close)
+	w.echo = w.create("echo", "echo")
+	return w
+}
+
+// runs serves A2A in one process.
+func (w *world) runs() *world {
 	agents := w.server.OpenA2A()
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)
 	go func() { defer close(ended); agents.Run(ctx) }()
 	w.http.Config.Handler = serve.Handlers{Message: w.server.Message, A2A: agents}.Public()
-	w.http.Start()
 	first := w.http
-	t.Cleanup(func() { end(); <-ended; first.Close() })
-	w.echo = w.create("echo", "echo")
+	w.t.Cleanup(func() { end(); <-ended; first.Close() })
 	return w
 }
 

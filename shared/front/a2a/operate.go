@@ -1,11 +1,18 @@
 package a2a
 
 import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
+
+// unaryTime bounds what is not a stream: a turn takes 25 s of it, and a CDN waits 30 s for
+// an answer to begin.
+const unaryTime = call.DefaultWork + call.DefaultMargin
 
 // operate does an operation and answers.
 func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
@@ -13,6 +20,11 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 		// A client that sends credentials does not mean to be anybody.
 		d.failWith(r, problem.New(problem.Unauthorized, "Authorization: this host has no accounts; send none, or an envelope"))
 		return
+	}
+	if op != a2awire.Stream && op != a2awire.Subscribe {
+		ctx, cancel := context.WithTimeout(r.Context(), unaryTime)
+		defer cancel()
+		r.Request = r.WithContext(ctx)
 	}
 	var err error
 	switch op {

@@ -146,6 +146,19 @@ func TestADeliveryIsTriedAgainAndTheNextOneWaits(t *testing.T) {
 	}
 }
 
+func TestNotificationsGoOnWithTheNextTurn(t *testing.T) {
+	w := newWorld(t)
+	w.create("sut", "conformance")
+	r := newReceiver(t, ok)
+	first := w.rpc("/v/sut", "SendMessage", fmt.Sprintf(`{"message":{"messageId":"tck-input-required-1","role":"ROLE_USER","parts":[{"text":"one"}]},"configuration":{"taskPushNotificationConfig":{"url":%q}}}`, r.URL))
+	r.wait(t, 1)
+	time.Sleep(50 * time.Millisecond) // the pusher has seen that the task waits
+	w.sends("sut", "m2", "two", fmt.Sprintf(`,"taskId":%q`, at(t, first.body, "result", "task", "id")))
+	if got := r.wait(t, 3); !strings.Contains(got[2].body, "TASK_STATE_COMPLETED") {
+		t.Errorf("the last delivery is %s", got[2].body)
+	}
+}
+
 func TestPushConfigsAreKeptByTask(t *testing.T) {
 	w := newWorld(t)
 	r := newReceiver(t, ok)
@@ -222,7 +235,7 @@ func TestAReplayedEnvelopeBringsNoPushURL(t *testing.T) {
 
 // Vacants of a host for others may reach agents on its machine; their callers may not.
 func TestCallersElsewhereReachNothingOnTheHostsMachine(t *testing.T) {
-	w := newWorldFor(t, false)
+	w := openWorld(t, false).runs()
 	r := newReceiver(t, ok)
 	port := r.URL[strings.LastIndex(r.URL, ":"):]
 	for _, url := range []string{r.URL, "http://localhost" + port, "https://127.0.0.1" + port, "https://localhost" + port, "https://[::1]" + port, "https://2130706433" + port, "https://0x7f.1" + port} {

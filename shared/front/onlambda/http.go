@@ -63,9 +63,10 @@ func (c canaries) invoke(ctx context.Context, event json.RawMessage) (any, error
 
 // front answers requests of a Function URL.
 type front struct {
-	proxy *httpadapter.HandlerAdapterV2
-	log   *slog.Logger
-	after func() // runs after each request
+	handler http.Handler
+	proxy   *httpadapter.HandlerAdapterV2 // of handler
+	log     *slog.Logger
+	after   func() // runs after each request
 	// ahead makes the text key of the next day, if it is time; nil: nothing. Nothing
 	// runs between requests, so it runs at the end of one.
 	ahead   func(context.Context) error
@@ -78,7 +79,8 @@ func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 		f.after = env.Server.Vacants.Sweep // nothing else runs between requests
 	}
 	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, Bytes: env.Bytes, Now: now}
-	f.proxy = httpadapter.NewV2(answered(edge.Guard(env.Secrets, edge.Limit(limits, handler))))
+	f.handler = edge.Guard(env.Secrets, edge.Limit(limits, handler))
+	f.proxy = httpadapter.NewV2(answered(f.handler))
 	return f
 }
 
@@ -103,11 +105,12 @@ func answered(next http.Handler) http.Handler {
 type statusWriter struct {
 	http.ResponseWriter
 	written bool
+	status  int
 }
 
 func (s *statusWriter) WriteHeader(status int) {
 	if !s.written {
-		s.written = true
+		s.written, s.status = true, status
 		s.ResponseWriter.WriteHeader(status)
 	}
 }

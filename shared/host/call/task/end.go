@@ -50,6 +50,11 @@ func (e *Engine) ends(ctx context.Context, r Ref, runner string, status func(*he
 	if err != nil {
 		return nil, err
 	}
+	// A turn with a runner has had a notice, whose worker looks again; its answer is not
+	// lost for another.
+	if err := e.notifyEnd(ctx, r, n+1); err != nil && runner == "" {
+		return nil, err
+	}
 	s := status(&h)
 	counted := h.Background
 	h.State, h.Changed, h.Lease, h.Runner, h.Background, h.Events = s.State, s.Time, time.Time{}, "", false, n+1

@@ -42,9 +42,15 @@ func (r Ref) pushKey(slot int) store.Key {
 	return store.Key{Partition: r.partition(), Sort: fmt.Sprintf("%s%d", pushPrefix, slot)}
 }
 
-// pushDoc is the document of a configuration. Its number is that of the last event
-// that was delivered.
-func (e *Engine) pushDoc(ctx context.Context, k store.Key, c *PushConfig) (store.Doc, error) {
+// storedPush is a configuration in the store. Its document's number is that of the last
+// event that was delivered.
+type storedPush struct {
+	PushConfig
+	Busy time.Time `json:"busy,omitzero"`
+	Try  int       `json:"try,omitempty"`
+}
+
+func (e *Engine) pushDoc(ctx context.Context, k store.Key, c storedPush) (store.Doc, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
 		return store.Doc{}, problem.Wrap(problem.Internal, err, "push configuration")
@@ -53,7 +59,7 @@ func (e *Engine) pushDoc(ctx context.Context, k store.Key, c *PushConfig) (store
 	return store.Doc{Key: k, Data: data, Index: store.Key{Partition: pushPartition, Sort: k.Partition + "#" + k.Sort}}, err
 }
 
-func (e *Engine) readPush(ctx context.Context, d store.Doc) (c PushConfig, err error) {
+func (e *Engine) readPush(ctx context.Context, d store.Doc) (c storedPush, err error) {
 	plain, err := e.open(ctx, d)
 	if err != nil {
 		return c, err
@@ -121,7 +127,7 @@ func (e *Engine) slotFor(ctx context.Context, r Ref, docs []store.Doc, id string
 
 // pushPut is the write of a configuration.
 func (e *Engine) pushPut(ctx context.Context, h *head, at pushSlot, c *PushConfig, id store.WriteID) (store.Put, error) {
-	d, err := e.pushDoc(ctx, at.key, c)
+	d, err := e.pushDoc(ctx, at.key, storedPush{PushConfig: *c})
 	return store.Put{Key: d.Key, If: at.version, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.Began.Add(MaxAge + Kept).UTC().Truncate(time.Second)}, err
 }
 
@@ -158,14 +164,14 @@ type Notice struct {
 	Task Ref
 	// Slot is the configuration; 0: all that are open.
 	Slot int
-	// Try is how often the next delivery has failed.
-	Try int
+	// Idle is how often nothing new was there.
+	Idle int
 	// Events is how many events the task has at least, once the notice's commit is done.
 	Events int
 }
 
 func (n Notice) String() string {
-	return fmt.Sprintf("%s#%d#%d#%d", n.Task.message(), n.Slot, n.Try, n.Events)
+	return fmt.Sprintf("%s#%d#%d#%d", n.Task.message(), n.Slot, n.Idle, n.Events)
 }
 
 // ParseNotice parses what String returns.
@@ -178,7 +184,7 @@ func ParseNotice(s string) (n Notice, err error) {
 	if n.Task, err = parseMessage(strings.Join(parts[:3], "#")); err != nil {
 		return n, err
 	}
-	for i, to := range []*int{&n.Slot, &n.Try, &n.Events} {
+	for i, to := range []*int{&n.Slot, &n.Idle, &n.Events} {
 		v, err := strconv.Atoi(parts[3+i])
 		if err != nil || v < 0 || v > MaxEvents {
 			return n, wrong
@@ -196,6 +202,31 @@ func (e *Engine) notify(ctx context.Context, n Notice) error {
 	}
 	if _, err := e.Notices.Send(ctx, n.String()); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "notifications cannot be queued now; the same request may be sent again")
+	}
+	return nil
+}
+
+// notifyFirst sends the notice of the events of a task that begins with a configuration.
+func (e *Engine) notifyFirst(ctx context.Context, t *Turn) error {
+	if t.Push == nil {
+		return nil
+	}
+	return e.notify(context.WithoutCancel(ctx), Notice{Task: t.Ref, Events: 1})
+}
+
+// notifyEnd sends a notice of the last event of a turn, so that it is pushed at once.
+func (e *Engine) notifyEnd(ctx context.Context, r Ref, n int) error {
+	if e.Notices == nil {
+		return nil
+	}
+	docs, err := e.pushDocs(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, d := range docs {
+		if d.Index != (store.Key{}) {
+			return e.notify(ctx, Notice{Task: r, Events: n})
+		}
 	}
 	return nil
 }
@@ -248,7 +279,7 @@ func (e *Engine) Pushes(ctx context.Context, r Ref) (all []PushConfig, err error
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, c)
+		all = append(all, c.PushConfig)
 	}
 	return all, nil
 }
@@ -289,7 +320,9 @@ func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
 type Push struct {
 	Task      Ref
 	Config    PushConfig
-	Delivered int // number of the last event that was delivered
+	Delivered int       // number of the last event that was delivered
+	Busy      time.Time // until then nobody else delivers
+	Try       int       // how often the next delivery has failed
 
 	doc store.Doc
 }
@@ -319,10 +352,8 @@ func (e *Engine) OpenPushes(ctx context.Context, cursor string) (all []Push, nex
 // openPush reads a configuration. If its day's key is gone, or it is damaged, nothing can
 // be sent by it.
 func (e *Engine) openPush(ctx context.Context, d store.Doc, r Ref) (p Push, ok bool) {
-	p = Push{Task: r, Delivered: int(d.Number), doc: d}
-	var err error
-	p.Config, err = e.readPush(ctx, d)
-	return p, err == nil
+	c, err := e.readPush(ctx, d)
+	return Push{Task: r, Config: c.PushConfig, Delivered: int(d.Number), Busy: c.Busy, Try: c.Try, doc: d}, err == nil
 }
 
 // Slot is the place of a configuration among those of its task.
@@ -350,6 +381,17 @@ func (e *Engine) Note(ctx context.Context, p *Push, n int, last bool) error {
 	}
 	p.doc.Version, p.doc.Index, p.Delivered = p.doc.Version+1, w.Index, n
 	return nil
+}
+
+// Keep keeps how far the deliveries are, for processes that take turns: p.Delivered,
+// p.Busy and p.Try. The error is a conflict if another process was quicker.
+func (e *Engine) Keep(ctx context.Context, p *Push) error {
+	d, err := e.pushDoc(ctx, p.doc.Key, storedPush{p.Config, p.Busy, p.Try})
+	if err != nil {
+		return err
+	}
+	p.doc.Data = d.Data
+	return e.Note(ctx, p, p.Delivered, false)
 }
 
 // Pushed returns a channel that is closed when a configuration is added in this

@@ -36,6 +36,9 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err e
 		h.State, h.Position, h.Lease, h.Runner = Working, row.Position, e.Now().Add(lease).UTC(), r.id
 		task := t.begun(began)
 		task.Status.State = Working
+		if err := e.notifyFirst(ctx, &t); err != nil {
+			return nil, err
+		}
 		return e.newTask(context.WithoutCancel(ctx), &t, h, &task)
 	}
 	ended := make(chan struct{})

@@ -174,6 +174,7 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	var said details
 	o := e.options(&t)
 	o.Work, o.Sink = t.Work, said.take
+	o.Accepted = func(*call.RequestRow) ([]store.Write, error) { return nil, e.notifyFirst(ctx, &t) }
 	o.Decided = func(ctx context.Context, d call.Decision) ([]store.Write, error) {
 		task = t.begun(began)
 		said.addTo(&task)
@@ -393,9 +394,6 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 			return nil, err
 		}
 		writes = append(writes, w)
-		if err := e.notify(ctx, Notice{Task: t.Ref, Events: 1}); err != nil {
-			return nil, err
-		}
 	}
 	for i, event := range events {
 		w, err := e.eventPut(ctx, t.Ref, i+1, event, h.expires(), id)

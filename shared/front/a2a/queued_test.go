@@ -1,0 +1,323 @@
+package a2a_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/network/push"
+)
+
+// queued is a host whose process runs only while it handles a message: the test hands the
+// messages over, by a clock of its own.
+type queued struct {
+	*world
+	agents *serve.A2A
+
+	mu     sync.Mutex
+	tasks  []string
+	pushes []due
+	broken bool // the queue of notices takes none
+}
+
+type due struct {
+	at     time.Time
+	notice string
+}
+
+type taskQueue struct{ q *queued }
+
+func (t taskQueue) Send(_ context.Context, m string) (func(context.Context, bool), error) {
+	t.q.mu.Lock()
+	defer t.q.mu.Unlock()
+	t.q.tasks = append(t.q.tasks, m)
+	return func(context.Context, bool) {}, nil
+}
+
+type noticeQueue struct{ q *queued }
+
+func (n noticeQueue) Send(_ context.Context, m string) (func(context.Context, bool), error) {
+	return func(context.Context, bool) {}, n.q.add(m, 0)
+}
+
+func (q *queued) add(m string, after time.Duration) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.broken {
+		return errors.New("the queue is away")
+	}
+	q.pushes = append(q.pushes, due{q.now().Add(after), m})
+	return nil
+}
+
+func newQueued(t *testing.T) *queued {
+	t.Helper()
+	q := &queued{world: openWorld(t, true)}
+	q.agents = q.server.OpenQueuedA2A(serve.Queues{Tasks: taskQueue{q}, Notices: noticeQueue{q}, Later: func(_ context.Context, m string, after time.Duration) error {
+		return q.add(m, after)
+	}})
+	q.http.Config.Handler = serve.Handlers{Message: q.server.Message, A2A: q.agents}.Public()
+	return q
+}
+
+// work hands each message of the queue of tasks over, so many times at once.
+func (q *queued) work(times int) {
+	q.t.Helper()
+	q.mu.Lock()
+	all := q.tasks
+	q.tasks = nil
+	q.mu.Unlock()
+	var running sync.WaitGroup
+	for _, m := range all {
+		for range times {
+			running.Go(func() {
+				if err := q.agents.Tasks.Work(context.Background(), m); err != nil && !errors.Is(err, task.ErrAgain) {
+					q.t.Error(err)
+				}
+			})
+		}
+	}
+	running.Wait()
+	q.agents.Tasks.Wait()
+}
+
+// notify hands the notices over, each so many times at once, until none is left. The clock
+// is set to the time at which each is due.
+func (q *queued) notify(times int) {
+	q.t.Helper()
+	for range 500 {
+		q.mu.Lock()
+		all := q.pushes
+		q.pushes = nil
+		q.mu.Unlock()
+		if len(all) == 0 {
+			return
+		}
+		slices.SortStableFunc(all, func(a, b due) int { return a.at.Compare(b.at) })
+		next := all[0]
+		q.mu.Lock()
+		q.pushes = append(q.pushes, all[1:]...)
+		q.mu.Unlock()
+		if ahead := next.at.Sub(q.now()); ahead > 0 {
+			q.skip.Add(int64(ahead))
+		}
+		var running sync.WaitGroup
+		for range times {
+			running.Go(func() {
+				if err := q.agents.Push.Handle(context.Background(), next.notice); err != nil && !errors.Is(err, task.ErrAgain) {
+					q.t.Error(err)
+				}
+			})
+		}
+		running.Wait()
+	}
+	q.t.Error("the notices never end")
+}
+
+func config(r *receiver) string { return fmt.Sprintf(`"taskPushNotificationConfig":{"url":%q}`, r.URL) }
+
+func (q *queued) begin(vacant, id, text, config string) answer {
+	q.t.Helper()
+	got := q.rpc("/v/"+vacant, "SendMessage", fmt.Sprintf(`{"message":{"messageId":%q,"role":"ROLE_USER","parts":[{"text":%q}]},"configuration":{"returnImmediately":true,%s}}`, id, text, config))
+	if at(q.t, got.body, "error") != "" {
+		q.t.Fatal(got.body)
+	}
+	return got
+}
+
+// shapes are the kinds of what was delivered, and its states.
+func (r *receiver) shapes() (all []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range r.got {
+		kind, _, _ := strings.Cut(strings.TrimPrefix(d.body, `{"`), `"`)
+		for _, s := range []string{"SUBMITTED", "WORKING", "INPUT_REQUIRED", "COMPLETED", "FAILED", "CANCELED"} {
+			if strings.Contains(d.body, "TASK_STATE_"+s) {
+				kind += " " + s
+			}
+		}
+		all = append(all, kind)
+	}
+	return all
+}
+
+func TestAQueuedTurnRunsOnceAndIsPushedInOrder(t *testing.T) {
+	for times := range 3 {
+		q := newQueued(t)
+		r := newReceiver(t, ok)
+		id := at(t, q.begin("echo", "m1", "hi", config(r)).body, "result", "task", "id")
+		q.mu.Lock()
+		text := strings.Join(q.tasks, " ") + q.pushes[0].notice
+		q.mu.Unlock()
+		if !strings.Contains(text, id) || strings.Contains(text, "hi") || strings.Contains(text, r.URL) {
+			t.Errorf("the queues carry %s, want the task's key and no text", text)
+		}
+		q.work(times + 1)
+		q.notify(times + 1)
+		// Each is delivered at least once, and none after a later one.
+		got := slices.Compact(r.shapes())
+		if diff := cmp.Diff([]string{"task SUBMITTED", "statusUpdate WORKING", "artifactUpdate", "statusUpdate COMPLETED"}, got); diff != "" {
+			t.Errorf("each message %d times: deliveries (-want +got):\n%s", times+1, diff)
+		}
+		if got := q.do("GET", "/v/echo/tasks/"+id, ""); at(t, got.body, "status", "state") != "TASK_STATE_COMPLETED" {
+			t.Errorf("the task: %s", got.body)
+		}
+	}
+}
+
+func TestAQueuedDeliveryIsTriedFiveTimes(t *testing.T) {
+	q := newQueued(t)
+	r := newReceiver(t, func(int) int { return http.StatusInternalServerError })
+	other := newReceiver(t, ok)
+	id := at(t, q.begin("echo", "m1", "hi", config(r)).body, "result", "task", "id")
+	if got := q.rpc("/v/echo", "CreateTaskPushNotificationConfig", fmt.Sprintf(`{"taskId":%q,"id":"other","url":%q}`, id, other.URL)); at(t, got.body, "error") != "" {
+		t.Fatal(got.body)
+	}
+	q.work(1)
+	q.notify(1)
+	if n, m := len(r.shapes()), len(other.shapes()); n != 5 || m != 4 {
+		t.Errorf("%d deliveries to one that fails and %d beside, want 5 and 4", n, m)
+	}
+	var last int64
+	for i, want := range []int64{0, 1, 5, 25, 125} {
+		at := r.signedAt(t, i)
+		if wait := at - last; i > 0 && (wait < want || wait > want+3) {
+			t.Errorf("try %d came after %d s, want %d", i+1, wait, want)
+		}
+		last = at
+	}
+}
+
+// signedAt is the time in the signature of a delivery, by the host's clock.
+func (r *receiver) signedAt(t *testing.T, n int) int64 {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	protected, _, _ := strings.Cut(r.got[n].header.Get(push.SignatureHeader), "..")
+	header, err := base64.RawURLEncoding.DecodeString(protected)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds, err := strconv.ParseInt(at(t, string(header), "iat"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seconds
+}
+
+// While a turn runs its events are looked for; its end, and the next turn, bring notices
+// of their own.
+func TestQueuedNoticesFollowATaskOverItsTurns(t *testing.T) {
+	q := newQueued(t)
+	q.create("sut", "conformance")
+	r := newReceiver(t, ok)
+	id := at(t, q.begin("sut", "tck-input-required-1", "one", config(r)).body, "result", "task", "id")
+	q.notify1()
+	if got := r.shapes(); len(got) != 1 || got[0] != "task SUBMITTED" {
+		t.Errorf("before the turn: %v", got)
+	}
+	q.work(1)
+	q.notify(1)
+	want := []string{"task SUBMITTED", "statusUpdate WORKING", "statusUpdate INPUT_REQUIRED"}
+	if diff := cmp.Diff(want, r.shapes()); diff != "" {
+		t.Errorf("after the first turn (-want +got):\n%s", diff)
+	}
+	// The next one brings another configuration, which gets what comes.
+	second := newReceiver(t, ok)
+	q.rpc("/v/sut", "SendMessage", fmt.Sprintf(`{"message":{"messageId":"m2","taskId":%q,"role":"ROLE_USER","parts":[{"text":"two"}]},"configuration":{%s}}`, id, config(second)))
+	q.notify(1)
+	more := []string{"statusUpdate WORKING", "statusUpdate COMPLETED"}
+	if diff := cmp.Diff(append(want, more...), r.shapes()); diff != "" {
+		t.Errorf("after the second turn (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(more, second.shapes()); diff != "" {
+		t.Errorf("to the second configuration (-want +got):\n%s", diff)
+	}
+}
+
+// notify1 hands over the notices that are due now.
+func (q *queued) notify1() {
+	q.t.Helper()
+	q.mu.Lock()
+	var now []string
+	q.pushes = slices.DeleteFunc(q.pushes, func(d due) bool {
+		is := !d.at.After(q.now())
+		if is {
+			now = append(now, d.notice)
+		}
+		return is
+	})
+	q.mu.Unlock()
+	for _, m := range now {
+		if err := q.agents.Push.Handle(context.Background(), m); err != nil {
+			q.t.Error(err)
+		}
+	}
+}
+
+// A message is queued once its envelope is verified, and refused if it cannot be.
+func TestWhatIsNotAcceptedIsNotQueued(t *testing.T) {
+	q := newQueued(t)
+	r := newReceiver(t, ok)
+	s := q.signer()
+	forged := strings.Replace(params1(s.envelope(q.echo.ID, 1, [32]byte{}, "hi", "m1", ""), ""), `"hi"`, `"ho"`, 1)
+	if got := q.rpc("/v/echo", "SendMessage", strings.TrimSuffix(forged, "}")+`,"configuration":{"returnImmediately":true,`+config(r)+`}}`); got.status != http.StatusUnauthorized {
+		t.Fatalf("a forged message: %s", got.body)
+	}
+	q.mu.Lock()
+	if len(q.tasks)+len(q.pushes) != 0 {
+		t.Errorf("a forged message was queued: %v, %v", q.tasks, q.pushes)
+	}
+	q.broken = true
+	q.mu.Unlock()
+	for _, immediately := range []string{"true", "false"} {
+		got := q.rpc("/v/echo", "SendMessage", fmt.Sprintf(`{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":%s,%s}}`, immediately, config(r)))
+		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "may be sent again") {
+			t.Errorf("without a queue: %d %s", got.status, got.body)
+		}
+	}
+	if got := q.rpc("/v/echo", "SendMessage", message("hi", "")); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" {
+		t.Errorf("without notifications: %s", got.body)
+	}
+}
+
+// A notice for a task that is not stored yet comes again; one that is damaged does not.
+func TestANoticeWaitsForItsTask(t *testing.T) {
+	q := newQueued(t)
+	of := task.Notice{Task: task.Ref{Vacant: q.echo.ID, Owner: task.GuestOwner, ID: strings.Repeat("ab", 16)}, Events: 1}
+	if err := q.agents.Push.Handle(t.Context(), of.String()); !errors.Is(err, task.ErrAgain) {
+		t.Errorf("Handle() of a task that is not there = %v, want ErrAgain", err)
+	}
+	of.Slot = 1
+	for _, m := range []string{of.String(), "", "a#b#c", strings.Replace(of.String(), "#1#0", "#-1#0", 1), strings.Repeat("#", 5)} {
+		if err := q.agents.Push.Handle(t.Context(), m); err != nil {
+			t.Errorf("Handle(%q) = %v, want it done with", m, err)
+		}
+	}
+}
+
+func FuzzNotice(f *testing.F) {
+	f.Add(task.Notice{Task: task.Ref{Owner: task.GuestOwner, ID: strings.Repeat("ab", 16)}, Slot: 4, Idle: 2, Events: 1}.String())
+	f.Fuzz(func(t *testing.T, s string) {
+		n, err := task.ParseNotice(s)
+		if err != nil {
+			return
+		}
+		again, err := task.ParseNotice(n.String())
+		if err != nil || again != n {
+			t.Errorf("%q is %+v, and again %+v, %v", s, n, again, err)
+		}
+	})
+}

@@ -1,0 +1,84 @@
+// Package cloudtask is functions/agent and functions/worker: A2A, and the turns and
+// notifications that outlive its requests, by way of two queues.
+//
+// The invariants: agent runs the turns that its clients wait for or follow, worker all
+// others. A message of a queue is done with when its turn has ended, or when its task is
+// found ended.
+package cloudtask
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/thinkclient"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call/queue/sqs"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Serve serves vacants to A2A clients, and signed calls beside, behind a Function URL. It
+// does not return.
+func Serve() {
+	onlambda.ServeStream(onlambda.Agent, func(env *onlambda.Env) (http.Handler, func()) {
+		agents := open(env).agents
+		return serve.Handlers{Message: env.Server.Message, A2A: agents}.Public(), agents.Tasks.Wait
+	}, thinkclient.Part)
+}
+
+// Work handles the messages of both queues. It does not return.
+func Work() {
+	onlambda.Receive(onlambda.Worker, func(env *onlambda.Env) (onlambda.Receiver, func()) {
+		w := open(env)
+		return w.receive, w.agents.Tasks.Wait
+	}, thinkclient.Part)
+}
+
+// work is A2A with its queues.
+type work struct {
+	agents        *serve.A2A
+	tasks, pushes *sqs.Queue
+}
+
+func open(env *onlambda.Env) *work {
+	client := sqs.NewClient(env.AWS)
+	queue := func(url string) *sqs.Queue {
+		return sqs.New(sqs.Config{Client: client, URL: url, Log: env.Log, Now: time.Now})
+	}
+	w := &work{tasks: queue(env.Tasks), pushes: queue(env.Pushes)}
+	w.agents = env.Server.OpenQueuedA2A(serve.Queues{Tasks: w.tasks, Notices: w.pushes, Later: w.pushes.SendAfter})
+	return w
+}
+
+// receive handles a message by its queue.
+func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err error) {
+	got := sqs.Message{Body: m.Body, Receipt: m.ReceiptHandle, Sent: sent(m)}
+	got.Count, _ = strconv.Atoi(m.Attributes["ApproximateReceiveCount"])
+	switch from := onlambda.QueueName(m.EventSourceARN); from {
+	case onlambda.QueueName(w.tasks.URL):
+		done, err = w.tasks.Handle(ctx, got, w.agents.Tasks.Work)
+	case onlambda.QueueName(w.pushes.URL):
+		done, err = w.pushes.Handle(ctx, got, w.agents.Push.Handle)
+	default:
+		return false, problem.New(problem.Malformed, "%.80q is none of this stage's queues", from)
+	}
+	if errors.Is(err, task.ErrAgain) {
+		err = nil // it comes again, which is no fault
+	}
+	return done, err
+}
+
+// sent is when a message was sent; now if it does not say.
+func sent(m events.SQSMessage) time.Time {
+	ms, err := strconv.ParseInt(m.Attributes["SentTimestamp"], 10, 64)
+	if err != nil {
+		return time.Now()
+	}
+	return time.UnixMilli(ms)
+}

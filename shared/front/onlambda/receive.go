@@ -1,0 +1,90 @@
+package onlambda
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Receiver handles a message of a queue and reports whether it is done with. err is a
+// fault; a message may also come again without one.
+type Receiver func(ctx context.Context, m events.SQSMessage) (done bool, err error)
+
+// Receive handles messages of SQS, those of an event at once, and returns those that are to
+// come again. It does not return.
+func Receive(f Function, open func(*Env) (handle Receiver, wait func()), parts ...Part) {
+	env, _ := begin(f, os.Stdout, parts...)
+	handle, wait := open(env)
+	lambda.Start((&receiver{log: env.Log, handle: handle, after: func() {
+		wait()
+		env.Server.Vacants.Sweep()
+	}}).invoke)
+}
+
+type receiver struct {
+	log     *slog.Logger
+	handle  Receiver
+	after   func()
+	started starts
+}
+
+// invoke handles an event. An event that is none of SQS is an error; the queue keeps its
+// messages.
+func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQSEventResponse, error) {
+	var in events.SQSEvent
+	if err := json.Unmarshal(event, &in); err != nil || len(in.Records) == 0 {
+		return events.SQSEventResponse{}, problem.New(problem.Malformed, "the event is none of a queue")
+	}
+	defer r.after()
+	again := make([]bool, len(in.Records))
+	var all sync.WaitGroup
+	for i, m := range in.Records {
+		all.Go(func() { again[i] = !r.one(ctx, m) })
+	}
+	all.Wait()
+	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
+	for i, m := range in.Records {
+		if again[i] {
+			out.BatchItemFailures = append(out.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: m.MessageId})
+		}
+	}
+	return out, nil
+}
+
+// one handles a message and logs it.
+func (r *receiver) one(ctx context.Context, m events.SQSMessage) (done bool) {
+	ctx, _ = r.started.usage(ctx)
+	var err error
+	defer func() {
+		if cause := recover(); cause != nil {
+			done, err = false, panicked(cause)
+		}
+		attrs := []slog.Attr{slog.String("queue", QueueName(m.EventSourceARN)), slog.String("received", clip(m.Attributes["ApproximateReceiveCount"]))}
+		verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
+		switch {
+		case err != nil:
+			p := problem.Of(err)
+			verdict, level, status = p.Kind.String(), slog.LevelError, p.Kind.Row().Status
+			attrs = append(attrs, slog.String("cause", err.Error()))
+		case !done:
+			verdict = "again"
+		}
+		r.log.LogAttrs(context.WithoutCancel(ctx), level, "message", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
+	}()
+	done, err = r.handle(ctx, m)
+	return done
+}
+
+// QueueName is the name of a queue in its ARN or URL.
+func QueueName(s string) string { return path.Base(strings.ReplaceAll(s, ":", "/")) }

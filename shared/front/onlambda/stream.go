@@ -1,0 +1,96 @@
+package onlambda
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdaurl"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// ServeStream serves a handler behind a Function URL whose answers are streams
+// (RESPONSE_STREAM). It does what Serve does, before the end of each answer, and waits for
+// what the handler began. It does not return.
+func ServeStream(f Function, open func(*Env) (handler http.Handler, wait func()), parts ...Part) {
+	env, _ := begin(f, os.Stdout, parts...)
+	handler, wait := open(env)
+	front := newFront(env, handler, wall)
+	front.ahead = env.Server.Texts.Ahead
+	sweep := front.after
+	front.after = func() { wait(); sweep() }
+	lambda.Start(front.stream)
+}
+
+type streamed = events.LambdaFunctionURLStreamingResponse
+
+// stream answers one event. It returns no error, because Lambda would answer 502.
+func (f *front) stream(ctx context.Context, event json.RawMessage) (*streamed, error) {
+	var in request
+	if err := json.Unmarshal(event, &in); err != nil {
+		return f.refused(ctx, &in, problem.Invalid("event", "a request of a Function URL", "something else"))
+	}
+	if err := sound(&in); err != nil {
+		return f.refused(ctx, &in, err)
+	}
+	// With its body as bytes, so that its length is known.
+	if in.IsBase64Encoded {
+		body, err := base64.StdEncoding.DecodeString(in.Body)
+		if err != nil {
+			return f.refused(ctx, &in, problem.Invalid("body", "base64, as the event says", "other text"))
+		}
+		in.Body = string(body)
+	}
+	h := in.RequestContext.HTTP
+	asked := &events.LambdaFunctionURLRequest{RawPath: in.RawPath, RawQueryString: in.RawQueryString, Headers: in.Headers, Body: in.Body}
+	asked.RequestContext.DomainName = in.RequestContext.DomainName
+	asked.RequestContext.HTTP = events.LambdaFunctionURLRequestContextHTTPDescription{Method: h.Method, Path: h.Path, SourceIP: h.SourceIP}
+	answer, err := lambdaurl.Wrap(f.whole(&in))(ctx, asked)
+	if err != nil {
+		return f.refused(ctx, &in, problem.Invalid("event", "an HTTP request", "something else"))
+	}
+	return answer, nil
+}
+
+// refused is the answer to an event that reaches no handler.
+func (f *front) refused(ctx context.Context, in *request, err error) (*streamed, error) {
+	ctx, _ = f.started.usage(ctx)
+	r := refusal(err)
+	f.line(ctx, in, r.StatusCode, nil)
+	return &streamed{StatusCode: r.StatusCode, Headers: r.Headers, Body: strings.NewReader(r.Body)}, nil
+}
+
+// whole is the handler of one request, with what else is to be done before its answer
+// ends: after that nothing runs.
+func (f *front) whole(in *request) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, usage := f.started.usage(r.Context())
+		s := &statusWriter{ResponseWriter: w}
+		defer f.after()
+		defer f.makeAhead(ctx)
+		defer func() {
+			if cause := recover(); cause != nil {
+				if !s.written {
+					httpapi.Fail(s, problem.New(problem.Internal, ""))
+				}
+				f.line(ctx, in, http.StatusInternalServerError, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+			} else if !usage.Told() {
+				f.line(ctx, in, s.status, nil)
+			}
+		}()
+		if len(in.Cookies) > 0 {
+			r.Header.Set("Cookie", strings.Join(in.Cookies, "; "))
+		}
+		f.handler.ServeHTTP(s, r.WithContext(ctx))
+		s.WriteHeader(http.StatusOK) // if the handler wrote nothing
+	})
+}
