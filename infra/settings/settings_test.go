@@ -27,8 +27,8 @@ func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
 	want := settings.Settings{
 		Stage: "dev", Arch: "arm64", Edge: true, WorstDay: 20, Reserve: true,
 		Limits: cost.Limits{
-			"message": 7, "admin": 2, "export": 1, "registry": 3, "search": 2, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1, "prober": 1, "think": 3,
-			"rowsReads": 60, "rowsWrites": 50, "docsReads": 100, "docsWrites": 20, "indexReads": 20, "indexWrites": 10,
+			"agent": 3, "message": 5, "worker": 4, "admin": 1, "export": 1, "registry": 2, "search": 1, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1, "prober": 1, "think": 2,
+			"rowsReads": 50, "rowsWrites": 42, "docsReads": 84, "docsWrites": 17, "indexReads": 17, "indexWrites": 8,
 		},
 		Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: "5", Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
@@ -106,12 +106,12 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"certificate elsewhere", map[string]any{"domain": "example.org", "certificate": strings.Replace(arn, "us-east-1", "eu-west-1", 1)}, `context value certificate: expected the ARN of an ACM certificate in us-east-1`},
 		{"domain without edge", map[string]any{"domain": "example.org", "certificate": arn, "edge": false}, `domain: needs edge=true`},
 		{"web ACL without edge", map[string]any{"waf": true, "edge": false}, `waf: needs edge=true`},
-		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 6, because the least limits of such a stage let a day cost $5.58, got 4`},
-		{"too little without an edge", map[string]any{"worstDay": 5, "edge": false}, `context value worstDay: expected at least 9, because`},
+		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 10, because the least limits of such a stage let a day cost $9.13, got 4`},
+		{"too little without an edge", map[string]any{"worstDay": 5, "edge": false}, `context value worstDay: expected at least 15, because`},
 		{"part of a number", map[string]any{"worstDay": 10.5}, `context value worstDay: expected a whole number from 1 to 1000000, got "10.5"`},
 		{"nothing", map[string]any{"worstDay": "0"}, `context value worstDay: expected a whole number`},
 		{"reserve", map[string]any{"reserve": "0"}, `context value reserve: expected true or false, got "0"`},
-		{"a limit of no function", map[string]any{"limits": "messages:5"}, `context value limits: expected NAME:NUMBER with one of admin, checkpointer, docsReads, `},
+		{"a limit of no function", map[string]any{"limits": "messages:5"}, `context value limits: expected NAME:NUMBER with one of admin, agent, checkpointer, docsReads, `},
 		{"a limit of nothing", map[string]any{"limits": "message:5,rowsReads:0"}, `context value limits: expected rowsReads:NUMBER with 1 to 40000, got "rowsReads:0"`},
 		{"a limit above Lambda's", map[string]any{"limits": "message:1001"}, `context value limits: expected message:NUMBER with 1 to 1000, got "message:1001"`},
 		{"more of think than message leaves", map[string]any{"limits": "message:4,think:3"}, `context value limits: expected think:2 at most, two less than message`},

@@ -67,7 +67,7 @@ const docsIndex = "listed"
 
 // docsTable is the table of documents. Its index is sparse: it holds only
 // documents with the attributes xp and xs. Its stream carries keys only,
-// because some documents hold secrets.
+// because some documents hold secrets. DynamoDB deletes documents that have expired.
 func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, cost.DocsReads, cost.DocsWrites)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_STRING}
@@ -81,6 +81,7 @@ func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 		MaxWriteRequestUnits: num(in.Settings.Limits[cost.IndexWrites]),
 	}}
 	props.DynamoStream = ddb.StreamViewType_KEYS_ONLY
+	props.TimeToLiveAttribute = str("t")
 	t := ddb.NewTableV2(s, str("Docs"), props)
 	named(t, "Docs")
 	return t

@@ -15,7 +15,8 @@ func TestTablesAreGuardedWhereNagDoesNotLook(t *testing.T) {
 	ceilings := func(v any, read, write string) map[string]any {
 		return map[string]any{"read": at(v, read, "MaxReadRequestUnits"), "write": at(v, write, "MaxWriteRequestUnits")}
 	}
-	reads, writes := map[string]any{"Rows": 60.0, "Docs": 100.0}, map[string]any{"Rows": 50.0, "Docs": 20.0}
+	reads, writes := map[string]any{"Rows": 50.0, "Docs": 84.0}, map[string]any{"Rows": 42.0, "Docs": 17.0}
+	expiry := map[string]any{"Rows": nil, "Docs": map[string]any{"AttributeName": "t", "Enabled": true}}
 	for id, table := range data.of("AWS::DynamoDB::GlobalTable") {
 		p, replica := table.Properties, at(table.Properties, "Replicas", 0)
 		got := map[string]any{
@@ -33,7 +34,7 @@ func TestTablesAreGuardedWhereNagDoesNotLook(t *testing.T) {
 		want := map[string]any{
 			"billing": "PAY_PER_REQUEST", "encryption": map[string]any{"SSEEnabled": true, "SSEType": "KMS"},
 			"key": map[string]any{"Fn::GetAtt": []any{"AtRestKey", "Arn"}}, "restorable": true, "deletion protection": true,
-			"kept": "Retain", "expiry": nil, "read ceiling": reads[id], "write ceiling": writes[id], "copies": 1,
+			"kept": "Retain", "expiry": expiry[id], "read ceiling": reads[id], "write ceiling": writes[id], "copies": 1,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("table %s (-want +got):\n%s", id, diff)
@@ -45,7 +46,7 @@ func TestTablesAreGuardedWhereNagDoesNotLook(t *testing.T) {
 		t.Errorf("streams are %v of rows and %v of docs, want both images and keys alone", view(rows), view(docs))
 	}
 	index := at(docs, "GlobalSecondaryIndexes", 0)
-	want := map[string]any{"read": 20.0, "write": 10.0}
+	want := map[string]any{"read": 17.0, "write": 8.0}
 	if diff := cmp.Diff(want, map[string]any{
 		"read":  at(docs, "Replicas", 0, "GlobalSecondaryIndexes", 0, "ReadOnDemandThroughputSettings", "MaxReadRequestUnits"),
 		"write": ceilings(index, "", "WriteOnDemandThroughputSettings")["write"]}); diff != "" {

@@ -19,21 +19,17 @@ const SecretHeader = "X-Vacancy-Edge"
 func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront in front of the functions")
 	e := edge{stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[string]awscloudfront.IOrigin{}}
-	e.calls, e.admin, e.reads = callRequests(s, in), adminRequests(s, in), registryRequests(s, in)
+	e.calls, e.admin, e.reads, e.agents = callRequests(s, in), adminRequests(s, in), registryRequests(s, in), agentRequests(s, in)
+	agents := e.behaviour("agent")
+	agents.CachePolicy, agents.OriginRequestPolicy = agentCache(s, in), e.agents
 	admin := func(name string) *awscloudfront.BehaviorOptions {
 		b := e.behaviour(name)
 		b.OriginRequestPolicy = e.admin
 		return b
 	}
 	props := &awscloudfront.DistributionProps{
-		Comment:         str("Vacancy " + in.Settings.Stage),
-		DefaultBehavior: e.behaviour("message"),
-		AdditionalBehaviors: &map[string]*awscloudfront.BehaviorOptions{
-			// CloudFront takes the first matching pattern, so narrower ones
-			// come first.
-			"/v1/admin/export*": admin("export"),
-			"/v1/admin/*":       admin("admin"),
-		},
+		Comment:                str("Vacancy " + in.Settings.Stage),
+		DefaultBehavior:        agents,
 		ErrorResponses:         forgetErrors(),
 		MinimumProtocolVersion: awscloudfront.SecurityPolicyProtocol_TLS_V1_2_2021,
 		HttpVersion:            awscloudfront.HttpVersion_HTTP2_AND_3,
@@ -47,6 +43,13 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 	}
 	d := awscloudfront.NewDistribution(s, str("Distribution"), props)
 	named(d, "Distribution")
+	// CloudFront takes the first matching pattern. Callers append those of signed calls to
+	// any base URL, so they come first; no admin route has them.
+	for _, path := range []string{"*/a2a/message/*", "*/a2a/chain/*"} {
+		e.add(d, path, e.behaviour("message"))
+	}
+	e.add(d, "/v1/admin/export*", admin("export"))
+	e.add(d, "/v1/admin/*", admin("admin"))
 	e.addRegistry(d)
 	e.addPages(d)
 	e.acceptFor(d)
@@ -64,6 +67,7 @@ type edge struct {
 	f            functions
 	calls, admin awscloudfront.OriginRequestPolicy
 	reads        awscloudfront.OriginRequestPolicy
+	agents       awscloudfront.OriginRequestPolicy
 	headers      awscloudfront.ResponseHeadersPolicy
 	origins      map[string]awscloudfront.IOrigin
 }
@@ -92,6 +96,14 @@ func (e edge) behaviour(function string) *awscloudfront.BehaviorOptions {
 	}
 }
 
+// add adds a behaviour after those that the distribution has.
+func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.BehaviorOptions) {
+	d.AddBehavior(str(path), b.Origin, &awscloudfront.AddBehaviorOptions{
+		AllowedMethods: b.AllowedMethods, CachePolicy: b.CachePolicy, OriginRequestPolicy: b.OriginRequestPolicy,
+		ViewerProtocolPolicy: b.ViewerProtocolPolicy, ResponseHeadersPolicy: b.ResponseHeadersPolicy,
+	})
+}
+
 // addRegistry adds the behaviours of search, the gate and the registry; the
 // registry serves every other path below /v1/. Searches are cached as long as
 // their answers allow, because most are repeated. Other answers of the registry
@@ -111,29 +123,42 @@ func (e edge) addRegistry(d awscloudfront.Distribution) {
 		{"/v1/*", "registry", nil},
 	} {
 		options := e.behaviour(b.function)
-		methods, cache := options.AllowedMethods, options.CachePolicy
+		options.OriginRequestPolicy = e.reads
 		if b.cache != nil {
-			methods, cache = awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS(), b.cache
+			options.AllowedMethods, options.CachePolicy = awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS(), b.cache
 		}
-		d.AddBehavior(str(b.path), options.Origin, &awscloudfront.AddBehaviorOptions{
-			AllowedMethods: methods, CachePolicy: cache, OriginRequestPolicy: e.reads,
-			ViewerProtocolPolicy: options.ViewerProtocolPolicy, ResponseHeadersPolicy: options.ResponseHeadersPolicy,
-		})
+		e.add(d, b.path, options)
 	}
 }
 
 // addPages adds the public pages. The first matching pattern counts, so these
 // come last: a vacant may be named card. CloudFront allows 25 behaviours, so
 // answers that are cheap to make are not cached: health, and the epoch roots
-// for the reference's tools.
+// for the reference's tools. Both are agent's, like all other paths of vacants.
 func (e edge) addPages(d awscloudfront.Distribution) {
-	b, cache := e.behaviour("message"), pageCache(e.stack, e.in)
-	for _, path := range []string{"*/card", "*/.well-known/agent-card.json"} {
-		d.AddBehavior(str(path), b.Origin, &awscloudfront.AddBehaviorOptions{
-			AllowedMethods: awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS(), CachePolicy: cache,
-			ViewerProtocolPolicy: b.ViewerProtocolPolicy, OriginRequestPolicy: b.OriginRequestPolicy, ResponseHeadersPolicy: b.ResponseHeadersPolicy,
-		})
+	pages, cards := pageCache(e.stack, e.in), cardCache(e.stack, e.in)
+	for _, page := range []struct {
+		path, function string
+		cache          awscloudfront.ICachePolicy
+	}{{"*/card", "message", pages}, {"*/.well-known/*", "agent", cards}} {
+		b := e.behaviour(page.function)
+		b.AllowedMethods, b.CachePolicy = awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS(), page.cache
+		e.add(d, page.path, b)
 	}
+}
+
+// agentCache keeps nothing that forbids it, as all answers of A2A do but the agent card,
+// and that for a second. It is a cache policy because CloudFront passes Authorization of a
+// GET to an origin only if it is part of a cache key, which only a policy that caches has.
+// The card depends on the other two.
+func agentCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
+	return cachePolicy(s, in, "agents", "A2A: agent cards at a vacant's own URL, for a second", 1, "Authorization", "A2A-Version", "User-Agent")
+}
+
+// cardCache caches agent cards and their keys as long as they allow, a minute at most. The
+// card has several forms.
+func cardCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
+	return cachePolicy(s, in, "cards", "agent cards, as long as Cache-Control allows", 60, "A2A-Version", "User-Agent")
 }
 
 // pageCache caches public pages as long as they allow, a minute at most; pages
@@ -155,12 +180,17 @@ func logCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return cachePolicy(s, in, "log", "the transparency log, as long as Cache-Control allows", 86400)
 }
 
-// cachePolicy caches answers that allow it, for at most most seconds.
-func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int) awscloudfront.ICachePolicy {
+// cachePolicy caches answers that allow it, for at most most seconds, by the query and
+// some headers.
+func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int, headers ...string) awscloudfront.ICachePolicy {
+	key := awscloudfront.CacheHeaderBehavior_None()
+	if len(headers) > 0 {
+		key = awscloudfront.CacheHeaderBehavior_AllowList(*strs(headers...)...)
+	}
 	p := awscloudfront.NewCachePolicy(s, str(logical(name)), &awscloudfront.CachePolicyProps{
 		CachePolicyName: str(in.Settings.Name(name)), Comment: str(comment),
 		MinTtl: awscdk.Duration_Seconds(num(0)), DefaultTtl: awscdk.Duration_Seconds(num(0)), MaxTtl: awscdk.Duration_Seconds(num(most)),
-		CookieBehavior: awscloudfront.CacheCookieBehavior_None(), HeaderBehavior: awscloudfront.CacheHeaderBehavior_None(),
+		CookieBehavior: awscloudfront.CacheCookieBehavior_None(), HeaderBehavior: key,
 		QueryStringBehavior:      awscloudfront.CacheQueryStringBehavior_All(),
 		EnableAcceptEncodingGzip: yes(), EnableAcceptEncodingBrotli: yes(),
 	})
@@ -180,6 +210,12 @@ func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 // sees, and the reader's proof.
 func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "reads", "headers of registry requests", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller")
+}
+
+// agentRequests is what agent sees of a request, beside the headers in its cache keys.
+func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+	return someHeaders(s, in, "tasks", "headers of A2A requests", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
+		"Last-Event-ID", "A2A-Extensions", "X-A2A-Extensions")
 }
 
 // someHeaders forwards some headers and the whole query.

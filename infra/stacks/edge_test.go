@@ -29,21 +29,23 @@ func TestOnlyPublicPagesAreCached(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"":                  "message, nothing kept, ${Calls}, 7 methods",
+		"":                  "agent, ${Agents}, ${Tasks}, 7 methods",
+		"*/a2a/message/*":   "message, nothing kept, ${Calls}, 7 methods",
+		"*/a2a/chain/*":     "message, nothing kept, ${Calls}, 7 methods",
 		"/v1/admin/*":       "admin, nothing kept, ${Admin}, 7 methods",
 		"/v1/graduations*":  "graduate, nothing kept, ${Reads}, 7 methods",
 		"/v1/admin/export*": "export, nothing kept, ${Admin}, 7 methods",
 		"/v1/search*":       "search, ${Found}, ${Reads}, 3 methods", "/v1/query_capability": "search, nothing kept, ${Reads}, 7 methods",
 		"/v1/checkpoint": "registry, ${Log}, ${Reads}, 3 methods", "/v1/proof/*": "registry, ${Log}, ${Reads}, 3 methods",
-		"/v1/log/*":                     "registry, ${Log}, ${Reads}, 3 methods",
-		"/v1/*":                         "registry, nothing kept, ${Reads}, 7 methods",
-		"*/card":                        "message, ${Pages}, ${Calls}, 3 methods",
-		"*/.well-known/agent-card.json": "message, ${Pages}, ${Calls}, 3 methods",
+		"/v1/log/*":       "registry, ${Log}, ${Reads}, 3 methods",
+		"/v1/*":           "registry, nothing kept, ${Reads}, 7 methods",
+		"*/card":          "message, ${Pages}, ${Calls}, 3 methods",
+		"*/.well-known/*": "agent, ${Cards}, ${Calls}, 3 methods",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("behaviours (-want +got):\n%s", diff)
 	}
-	for policy, most := range map[string]float64{"Pages": 60, "Found": 2, "Log": 86400} {
+	for policy, most := range map[string]float64{"Pages": 60, "Found": 2, "Log": 86400, "Cards": 60, "Agents": 1} {
 		kept := at(edge.Resources[policy].Properties, "CachePolicyConfig")
 		if diff := cmp.Diff([]any{0.0, 0.0, most}, []any{at(kept, "MinTTL"), at(kept, "DefaultTTL"), at(kept, "MaxTTL")}); diff != "" {
 			t.Errorf("seconds by %s (-want +got):\n%s", policy, diff)
@@ -62,7 +64,7 @@ func TestTheRegistryHasWhatIsLeft(t *testing.T) {
 			rest = append(rest, path)
 		}
 	}
-	if diff := cmp.Diff([]string{"/v1/*", "*/card", "*/.well-known/agent-card.json"}, rest); diff != "" {
+	if diff := cmp.Diff([]string{"/v1/*", "*/card", "*/.well-known/*"}, rest); diff != "" {
 		t.Errorf("behaviours from /v1/* on (-want +got):\n%s", diff)
 	}
 }
@@ -92,9 +94,9 @@ func TestASignedReadReachesTheRegistryAndNothingElse(t *testing.T) {
 // /card?vacant=X, requested by a stranger, would become everybody's /card.
 func TestAPageIsKeptUnderAllThatChoosesIt(t *testing.T) {
 	edge := synth(t, standard).template(t, "edge")
-	for _, kept := range []string{"Pages", "Found", "Log"} {
+	for _, kept := range []string{"Pages", "Found", "Log", "Cards", "Agents"} {
 		key := at(edge.Resources[kept].Properties, "CachePolicyConfig", "ParametersInCacheKeyAndForwardedToOrigin", "QueryStringsConfig", "QueryStringBehavior")
-		for _, policy := range []string{"Calls", "Reads"} {
+		for _, policy := range []string{"Calls", "Reads", "Tasks"} {
 			passed := at(edge.Resources[policy].Properties, "OriginRequestPolicyConfig", "QueryStringsConfig", "QueryStringBehavior")
 			if key != "all" || passed != "all" {
 				t.Errorf("of a query %v is passed on, and %v part of what %s keeps under; want all of both", passed, key, kept)
@@ -107,7 +109,13 @@ func TestAPageIsKeptUnderAllThatChoosesIt(t *testing.T) {
 func TestAdminRoutesAreNotShadowed(t *testing.T) {
 	config := at(synth(t, standard).template(t, "edge").Resources["Distribution"].Properties, "DistributionConfig")
 	page := ""
-	for _, b := range at(config, "CacheBehaviors").([]any) {
+	// Those of signed calls come first: callers append them to any URL, and no route of the
+	// operator's has them.
+	all := at(config, "CacheBehaviors").([]any)
+	if n := len(all); n > 24 || at(all[0], "PathPattern") != "*/a2a/message/*" || at(all[1], "PathPattern") != "*/a2a/chain/*" {
+		t.Fatalf("%d behaviours beside the default, the first for %v and %v", n, at(all[0], "PathPattern"), at(all[1], "PathPattern"))
+	}
+	for _, b := range all[2:] {
 		path := at(b, "PathPattern").(string)
 		if strings.HasPrefix(path, "*") {
 			page = path
@@ -132,6 +140,24 @@ func TestTheEdgePassesNoHostAndNoForgedAddress(t *testing.T) {
 	want := map[string]any{"HeaderBehavior": "allExcept", "Headers": []any{"Host", "CloudFront-Viewer-Address"}}
 	if diff := cmp.Diff(want, headers("Admin")); diff != "" {
 		t.Errorf("the admin API (-want +got):\n%s", diff)
+	}
+}
+
+// CloudFront passes Authorization of a GET only as part of a cache key. What depends on
+// another header is kept under it, too, or not at all.
+func TestWhatAgentIsToldIsInAKeyOrPassedOn(t *testing.T) {
+	edge := synth(t, standard).template(t, "edge")
+	key := func(policy string) any {
+		return at(edge.Resources[policy].Properties, "CachePolicyConfig", "ParametersInCacheKeyAndForwardedToOrigin", "HeadersConfig", "Headers")
+	}
+	card := []any{"A2A-Version", "User-Agent"}
+	if diff := cmp.Diff([]any{append([]any{"Authorization"}, card...), card}, []any{key("Agents"), key("Cards")}); diff != "" {
+		t.Errorf("keys of all of A2A, and of cards (-want +got):\n%s", diff)
+	}
+	passed := at(edge.Resources["Tasks"].Properties, "OriginRequestPolicyConfig", "HeadersConfig", "Headers").([]any)
+	want := []any{"Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller", "Last-Event-ID", "A2A-Extensions", "X-A2A-Extensions"}
+	if diff := cmp.Diff(want, passed); diff != "" || len(passed) > 10 {
+		t.Errorf("headers of A2A requests, ten at most (-want +got):\n%s", diff)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 // functions are the host's functions and their triggers.
 type functions struct {
 	stack  awscdk.Stack
+	queues queues
 	urls   map[string]awslambda.FunctionUrl
 	secret awssecretsmanager.Secret // the edge's secret; nil without an edge
 }
@@ -32,9 +33,13 @@ func newFunctions(app constructs.Construct, in Input, d data) functions {
 		f.secret = edgeSecret(f.stack)
 		output(f.stack, "EdgeSecret", f.secret.SecretArn(), "secret by which the functions recognise the edge")
 	}
+	f.queues = newQueues(f.stack, in)
 	lost, made := deadLetters(f.stack, in), map[string]awslambda.Function{}
 	for _, spec := range table(in.Settings) {
 		made[spec.name] = f.add(in, d, spec, lost)
+		for _, name := range spec.grants.receives {
+			receive(f.stack, in, f.queues[name], name, made[spec.name])
+		}
 		switch spec.name {
 		case "admin":
 			schedule(f.stack, in, theCanary, "EverySixHours", awscdk.Duration_Hours(num(6)), made[spec.name], map[string]any{"canary": true})
@@ -57,7 +62,7 @@ func newFunctions(app constructs.Construct, in Input, d data) functions {
 // add makes one function. The CDK must not add to its role: table lists all
 // grants.
 func (f functions) add(in Input, d data, spec function, lost awssqs.IQueue) awslambda.Function {
-	role := newRole(f.stack, in, d, spec, lost)
+	role := newRole(f.stack, in, d, spec, lost, f.queues)
 	props := &awslambda.FunctionProps{
 		FunctionName: str(in.Settings.Name(spec.name)),
 		Description:  str(spec.description),
@@ -87,7 +92,11 @@ func (f functions) add(in Input, d data, spec function, lost awssqs.IQueue) awsl
 	if spec.url {
 		// No AWS signature is required: envelopes are signed, and the function
 		// checks the operator's key.
-		f.urls[spec.name] = made.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE})
+		mode := awslambda.InvokeMode_BUFFERED
+		if spec.streams {
+			mode = awslambda.InvokeMode_RESPONSE_STREAM
+		}
+		f.urls[spec.name] = made.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE, InvokeMode: mode})
 		output(f.stack, logical(spec.name)+"Url", f.urls[spec.name].Url(), "Function URL of "+spec.name)
 	}
 	return made
@@ -101,6 +110,7 @@ func (f functions) environment(in Input, d data, spec function) *map[string]*str
 		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
 		"VACANCY_RATE":     str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate), "VACANCY_READS": str(reads(in.Settings)),
 		"VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, spec.name)),
+		"VACANCY_TASKS": f.queues[tasksQueue].QueueUrl(), "VACANCY_PUSHES": f.queues[pushesQueue].QueueUrl(),
 		"VACANCY_URL": f.publicURL(in), "VACANCY_GATE": gateARN(f.stack, in),
 		"VACANCY_THINK": thinkARN(f.stack, in), "VACANCY_MODEL_BUDGET": str(in.Settings.ModelBudget), "VACANCY_TENANT_FUNCTIONS": str(in.Settings.TenantFunctions),
 	}
@@ -126,15 +136,16 @@ func (f functions) environment(in Input, d data, spec function) *map[string]*str
 }
 
 // publicURL is the host's URL, if it is known before the edge exists: not the
-// edge's own name, which `vacancy deploy` tells the host.
+// edge's own name, which `vacancy deploy` tells the host, and not to agent, whose URL it is
+// without an edge.
 func (f functions) publicURL(in Input) *string {
-	switch message := f.urls["message"]; {
+	switch agent := f.urls["agent"]; {
 	case in.Settings.Domain != "":
 		return str("https://" + in.Settings.Domain)
-	case in.Settings.Edge || message == nil:
+	case in.Settings.Edge || agent == nil:
 		return nil
 	default:
-		return message.Url()
+		return agent.Url()
 	}
 }
 

@@ -90,7 +90,8 @@ func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]string{"message": "puts [textkey] puts [obs#*] seals textkey:* ", "sweeper": "puts [textkey] ", "admin": "puts <nil> seals <nil> ",
+	want := map[string]string{"message": "puts [textkey obs#*] seals textkey:* ",
+		"agent": "puts [textkey obs#* task#* guest] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#*] seals textkey:* ", "sweeper": "puts [textkey] ", "admin": "puts <nil> seals <nil> ",
 		"registry": "puts [reg#* kin#* revoked cosigned unreached] ", "checkpointer": "puts [tlog] ", "prober": "puts [unreached reg#*] ", "think": "puts [spend#*] ",
 		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* opened#* v#* unreached] "}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -189,7 +190,7 @@ func wantStars(name string) []string {
 	return nil
 }
 
-// think alone opens secrets, and it opens nothing else. Who may decrypt without a
+// think alone opens secrets, and it opens nothing else; agent alone opens that of guests. Who may decrypt without a
 // condition on the context would open them too.
 func TestThinkAloneOpensSecrets(t *testing.T) {
 	for _, context := range []map[string]any{standard, {"hostKey": "software"}} {
@@ -210,10 +211,11 @@ func TestThinkAloneOpensSecrets(t *testing.T) {
 				}
 			}
 		}
-		want := map[string]string{"message": "StringNotLike secret:*", "admin": "StringNotLike secret:*", "export": "StringLike textkey:*", "think": "StringLike secret:*",
-			"collusion": "StringLike textkey:*", "commit": "StringNotLike [textkey:* secret:*]"}
+		const seedsAndTexts = "StringNotLike [secret:* guest:*]"
+		want := map[string]string{"agent": "StringNotLike secret:*", "message": seedsAndTexts, "worker": seedsAndTexts, "admin": seedsAndTexts, "export": "StringLike textkey:*", "think": "StringLike secret:*",
+			"collusion": "StringLike textkey:*", "commit": "StringNotLike [textkey:* secret:* guest:*]"}
 		if context["hostKey"] != nil {
-			want["checkpointer"] = "StringNotLike secret:*"
+			want["checkpointer"] = seedsAndTexts
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v: what functions open (-want +got):\n%s", context, diff)
@@ -281,8 +283,8 @@ func TestTheSealingKeyIsUsedForBoundBoxesOnly(t *testing.T) {
 			t.Errorf("%s without the condition on its encryption context: %v", action, at(s, "Condition"))
 		}
 	}
-	if seen != 11 { // two of message, two of admin, one each of export, think, collusion and commit, three of the key
-		t.Errorf("found %d statements on sealing, want 11", seen)
+	if seen != 15 { // two each of agent, message, worker and admin, one each of export, think, collusion and commit, three of the key
+		t.Errorf("found %d statements on sealing, want 15", seen)
 	}
 	if at(key, "EnableKeyRotation") != true {
 		t.Error("the sealing key does not rotate")
@@ -302,9 +304,11 @@ func TestWithoutAnEdgeThereIsNoSecret(t *testing.T) {
 			}
 		}
 	}
-	message := a.template(t, "functions").Resources["Admin"].Properties
-	if got := readable(at(message, "Environment", "Variables", "VACANCY_URL")); got != "functions.messageFunctionUrl3E100E7D.FunctionUrl" {
-		t.Errorf("VACANCY_URL = %v, want the Function URL of message", got)
+	for function, want := range map[string]any{"Admin": "functions.agentFunctionUrl711729A2.FunctionUrl", "Agent": nil} { // a function cannot be told its own
+		env := at(a.template(t, "functions").Resources[function].Properties, "Environment", "Variables", "VACANCY_URL")
+		if got := readable(env); got != want {
+			t.Errorf("VACANCY_URL of %s = %v, want %v, the Function URL of agent", function, got, want)
+		}
 	}
 }
 
@@ -325,7 +329,7 @@ func TestTheEdgesSecretIsAReferenceEverywhere(t *testing.T) {
 			env := at(f.Properties, "Environment", "Variables")
 			now, before := text(at(env, "VACANCY_EDGE_SECRET"), "${EdgeSecretValue}"), text(at(env, "VACANCY_EDGE_SECRET_BEFORE"), "${EdgeSecretValue}")
 			want := []string{test.now, test.before}
-			if slices.Contains([]string{"Think", "Sweeper", "Tamper", "Indexer", "Checkpointer", "Prober", "Consent", "Ratelimit", "Collusion", "Commit", "Record"}, id) { // they have no URL
+			if slices.Contains([]string{"Worker", "Think", "Sweeper", "Tamper", "Indexer", "Checkpointer", "Prober", "Consent", "Ratelimit", "Collusion", "Commit", "Record"}, id) { // they have no URL
 				want = []string{"", ""}
 			}
 			if diff := cmp.Diff(want, []string{now, before}); diff != "" {
@@ -358,7 +362,7 @@ func TestAFunctionURLMayBeCalledByAnybodyAndOnlyAsAURL(t *testing.T) {
 		slices.Sort(actions[id])
 	}
 	both := []string{"lambda:InvokeFunction", "lambda:InvokeFunctionUrl"}
-	if diff := cmp.Diff(map[string][]string{"Message": both, "Admin": both, "Export": both, "Registry": both, "Search": both, "Graduate": both}, actions); diff != "" {
+	if diff := cmp.Diff(map[string][]string{"Agent": both, "Message": both, "Admin": both, "Export": both, "Registry": both, "Search": both, "Graduate": both}, actions); diff != "" {
 		t.Errorf("what anybody may call (-want +got):\n%s", diff)
 	}
 }
@@ -371,14 +375,14 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 		}
 		return out
 	}
-	want := map[string]any{"Message": 7.0, "Admin": 2.0, "Export": 1.0, "Registry": 3.0, "Search": 2.0, "Graduate": 1.0,
-		"Think": 3.0, "Sweeper": 1.0, "Tamper": 1.0, "Indexer": 1.0, "Checkpointer": 1.0, "Prober": 1.0,
+	want := map[string]any{"Agent": 3.0, "Message": 5.0, "Worker": 4.0, "Admin": 1.0, "Export": 1.0, "Registry": 2.0, "Search": 1.0, "Graduate": 1.0,
+		"Think": 2.0, "Sweeper": 1.0, "Tamper": 1.0, "Indexer": 1.0, "Checkpointer": 1.0, "Prober": 1.0,
 		"Consent": nil, "Ratelimit": nil, "Collusion": nil, "Commit": nil, "Record": nil} // the gate bounds these
 	if diff := cmp.Diff(want, reserved(standard)); diff != "" {
 		t.Errorf("by default (-want +got):\n%s", diff)
 	}
-	if got := reserved(map[string]any{"limits": "search:16"}); got["Search"] != 16.0 || got["Message"] != 7.0 {
-		t.Errorf("with limits=search:16 there are %v of search and %v of message, want 16 and 7", got["Search"], got["Message"])
+	if got := reserved(map[string]any{"limits": "search:16"}); got["Search"] != 16.0 || got["Message"] != 5.0 {
+		t.Errorf("with limits=search:16 there are %v of search and %v of message, want 16 and 5", got["Search"], got["Message"])
 	}
 	for id := range want {
 		want[id] = nil
@@ -396,8 +400,8 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 		context map[string]any
 		want    string
 	}{
-		{standard, "6.315:25"}, {bare, "5.428:21"}, {map[string]any{"worstDay": 6}, "1.555:6"},
-		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "1.428:5"},
+		{standard, "7.142:28"}, {bare, "6.888:27"}, {map[string]any{"worstDay": 10}, "2.222:8"},
+		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "1.19:4"},
 		{map[string]any{"limits": "registry:400,docsReads:2,rowsReads:2"}, "0.001:1"},
 	} {
 		a, got := synth(t, test.context), map[string]any{}
@@ -416,13 +420,10 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 		}
 		instances := func(id string) float64 {
 			n, reserved := a.template(t, "functions").Resources[id].Properties["ReservedConcurrentExecutions"].(float64)
-			switch {
-			case reserved:
+			if reserved {
 				return n
-			case id == "Registry":
-				return 2 // the limit that is not reserved
 			}
-			return 1
+			return 1 // the limit that is not reserved
 		}
 		rows := 1.25*instances("Registry") + instances("Graduate") // revocations have a quarter more
 		for table, n := range map[string]float64{"Rows": rows, "Docs": rows + instances("Search")} {

@@ -22,9 +22,9 @@ var everyWrite = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem
 
 // newRole is the role of a function, with one inline policy. The golden files
 // in infra/policies show the result.
-func newRole(s awscdk.Stack, in Input, d data, f function, lost awssqs.IQueue) awsiam.Role {
+func newRole(s awscdk.Stack, in Input, d data, f function, lost awssqs.IQueue, q queues) awsiam.Role {
 	statements := slices.Concat(rowStatements(d, f.grants), docStatements(d, f.grants), keyStatements(d, f.grants),
-		snapshotStatements(d, f.grants), streamStatements(d, f.grants, lost), gateStatements(s, in, f.grants), thinkStatements(s, in, f.grants))
+		snapshotStatements(d, f.grants), queueStatements(q, f.grants), streamStatements(d, f.grants, lost), gateStatements(s, in, f.grants), thinkStatements(s, in, f.grants))
 	statements = append(statements, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("OwnLog"), Actions: strs("logs:CreateLogStream", "logs:PutLogEvents"),
 		Resources: &[]*string{s.FormatArn(&awscdk.ArnComponents{
@@ -96,7 +96,7 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	for _, part := range []struct {
 		sid, of string
 		granted bool
-	}{{"Listed", inIndex, g.listed}, {"ChildrenIndex", readChildrenIndex, g.childrenIndexes}, {"OpenIndex", readOpenIndex, g.openIndex}} {
+	}{{"Listed", inIndex, g.listed}, {"ChildrenIndex", readChildrenIndex, g.childrenIndexes}, {"OpenIndex", readOpenIndex, g.openIndex}, {"TaskIndexes", readTaskIndex, g.taskIndexes}} {
 		if part.granted {
 			index := awscdk.Fn_Join(str(""), &[]*string{docs, str("/index/" + docsIndex)})
 			out = append(out, statement(part.sid, awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly([]string{part.of})))
@@ -123,8 +123,8 @@ func partitionsOnly(patterns []string) map[string]any {
 func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	if g.seals {
 		bound := boundOnly()
-		if g.textKeys {
-			bound["StringLike"] = contexts(textKeys)
+		if g.sealsOnly != nil {
+			bound["StringLike"] = contexts(g.sealsOnly...)
 		}
 		out = append(out, statement("Seal", awsiam.Effect_ALLOW, "kms", []string{"Encrypt"}, d.seal.KeyArn(), bound))
 	}
@@ -134,11 +134,13 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 		case g.textsOnly:
 			bound["StringLike"] = contexts(textKeys)
 		case g.seedsOnly:
-			bound["StringNotLike"] = contexts(textKeys, secrets)
+			bound["StringNotLike"] = contexts(textKeys, secrets, guestSecret)
 		case g.secretsOnly:
 			bound["StringLike"] = contexts(secrets)
-		default:
+		case g.guests:
 			bound["StringNotLike"] = contexts(secrets)
+		default:
+			bound["StringNotLike"] = contexts(secrets, guestSecret)
 		}
 		out = append(out, statement("Open", awsiam.Effect_ALLOW, "kms", []string{"Decrypt"}, d.seal.KeyArn(), bound))
 	}
@@ -168,6 +170,26 @@ func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 		statement("SnapshotNames", awsiam.Effect_ALLOW, "s3", []string{"ListBucket"}, d.blobs.BucketArn(), map[string]any{
 			"StringLikeIfExists": map[string]any{"s3:prefix": snapshots + "*"}}),
 	}
+}
+
+// queueStatements allow sending, and what Lambda does in the function's name to receive.
+// The function itself says when a message is to come again.
+func queueStatements(q queues, g grants) (out []awsiam.PolicyStatement) {
+	add := func(sid string, names, operations []string) {
+		var arns, actions []*string
+		for _, name := range names {
+			arns = append(arns, q[name].QueueArn())
+		}
+		for _, o := range operations {
+			actions = append(actions, str("sqs:"+o))
+		}
+		if len(arns) > 0 {
+			out = append(out, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Sid: str(sid), Actions: &actions, Resources: &arns}))
+		}
+	}
+	add("Sends", g.sends, []string{"SendMessage"})
+	add("Receives", g.receives, []string{"ReceiveMessage", "DeleteMessage", "GetQueueAttributes", "ChangeMessageVisibility"})
+	return out
 }
 
 // streamStatements are what Lambda does in the function's name to read a

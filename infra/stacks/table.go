@@ -19,6 +19,7 @@ type function struct {
 	timeout           int // seconds
 	disk              int // MB of the temporary directory; 0: the free 512
 	url               bool
+	streams           bool     // the URL's answers are streams
 	scheduled         bool     // a rule starts it at intervals
 	environment       []string // beside VACANCY_STAGE
 	grants            grants
@@ -31,16 +32,20 @@ type grants struct {
 	listed          bool     // Query of the sparse index of docs, for registrations
 	childrenIndexes bool     // Query of the index of parents' children
 	openIndex       bool     // Query of the index of open vacants
+	taskIndexes     bool     // Query of the index of owners' tasks
 	snapshots       []string // operations on the bucket's objects of the search index
 	seals           bool     // Encrypt under the sealing key
 	opens           bool     // Decrypt of boxes under it
 	textsOnly       bool     // and Decrypt of text keys only
-	seedsOnly       bool     // and Decrypt of anything but text keys and secrets
+	seedsOnly       bool     // and Decrypt of anything but text keys, secrets and that of guests
 	secretsOnly     bool     // and Decrypt of secrets only; without these three, of anything but secrets
-	textKeys        bool     // Encrypt of text keys only
+	guests          bool     // and of the secret of guests
+	sealsOnly       []string // and Encrypt of these contexts only; nil: of any
 	host            []string // operations on the host's key
 	stream          string   // the table whose stream feeds it: rows, docs, or none
 	gate            []string // operations on the gate and its executions
+	sends           []string // queues that it sends to
+	receives        []string // queues whose messages start it
 	thinks          bool     // Invoke of the function think
 	bedrock         []string // ids of models and inference profiles at Bedrock
 	functions       []string // ARNs of Lambda functions that are agents
@@ -54,6 +59,18 @@ type access struct {
 	partitions []string // patterns
 }
 
+// longTimeout is for turns of call/task.MaxWork: 14 minutes, and time to end.
+const longTimeout = 15 * 60
+
+// thinkTimeout is that of a turn, and time for think to answer.
+const thinkTimeout = 14*60 + 20
+
+// The queues: turns that run in the background, and notices of events to push.
+const (
+	tasksQueue  = "tasks"
+	pushesQueue = "pushes"
+)
+
 // The timeout for callers is below the 30 seconds of CloudFront, so that they
 // get our answer.
 const urlTimeout = 28
@@ -63,6 +80,9 @@ const (
 	textKeys         = "textkey:*"
 	textKeyPartition = "textkey"
 )
+
+// guestSecret is the context of the secret of guests' keys.
+const guestSecret = "guest:*"
 
 // secrets is the pattern of the contexts of agents' secrets.
 const secrets = "secret:*"
@@ -102,6 +122,11 @@ const (
 	tries     = "gradtry#*"
 	successes = "gradwin#*"
 	observed  = "obs#*"
+	// Of A2A: tasks, counts of turns, the secret of guests, and the index of owners' tasks.
+	tasks         = "task#*"
+	turns         = "turns#*"
+	guest         = "guest"
+	readTaskIndex = "tasks#*"
 )
 
 // table lists the functions.
@@ -115,13 +140,13 @@ const (
 //
 // Limits and their shares of the worst day are in package cost.
 //
-// message creates text keys and writes call statistics, and no other documents:
-// whoever takes it over can change neither the operator's key nor a vacant's
-// record. It also creates a software identity, if strangers come before the
-// operator. registry writes the registry's documents and accepts cosignatures,
+// agent, message and worker create text keys and write call statistics; agent and worker
+// also write tasks, and agent makes the secret of guests. They write no other documents:
+// whoever takes one over can change neither the operator's key nor a vacant's record. agent
+// and message also create a software identity, if strangers come before the operator. registry writes the registry's documents and accepts cosignatures,
 // but writes nothing of the log; search writes nothing.
 func table(s settings.Settings) []function {
-	return slices.Concat(urlFunctions(s), []function{think(s)}, jobs(s), steps())
+	return slices.Concat(agents(s), urlFunctions(s), []function{think(s)}, jobs(s), steps())
 }
 
 // appends are all operations that rows allow.
@@ -173,16 +198,12 @@ func urlFunctions(s settings.Settings) []function {
 	edge := []string{"VACANCY_EDGE_SECRET", "VACANCY_EDGE_SECRET_BEFORE", "VACANCY_RATE", "VACANCY_PAIR_RATE"}
 	with := func(names ...string) []string { return append(append(names, tables...), edge...) }
 	any := func(operations ...string) []access { return []access{{sid: "Docs", operations: operations}} }
-	called := any("GetItem", "PutItem")
-	if s.HostKey == "kms" {
-		called = append([]access{{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}}, {"CallStats", []string{"PutItem"}, []string{observed}}}, any("GetItem")...)
-	}
 	return []function{{
 		name: "message", description: "signed calls, resets, asks, cards and health",
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_PAGE_READS", "VACANCY_BYTES", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK"),
-		grants: grants{rows: appends(), docs: called, openIndex: true, seals: true, opens: true,
-			textKeys: s.HostKey == "kms", host: []string{"GetPublicKey"}, thinks: true},
+		grants: grants{rows: appends(), docs: written(s, []string{"GetItem"}, textKeyPartition, observed), openIndex: true, seals: true, opens: true,
+			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true},
 	}, {
 		name: "admin", description: "the admin API, for the operator's key",
 		memory: 256, timeout: urlTimeout, url: true,
@@ -220,9 +241,52 @@ func urlFunctions(s settings.Settings) []function {
 	}}
 }
 
-// think asks models for message and admin, which have no secret. It writes nothing but
-// totals and opens nothing but secrets. message takes part in no turn of a model, so
-// think needs as much memory as message, for TLS and JSON.
+// written are the rights of a function that writes documents of some partitions and
+// reads all. With a software identity, which it may create, it writes any.
+func written(s settings.Settings, reads []string, partitions ...string) []access {
+	if s.HostKey != "kms" {
+		return []access{{sid: "Docs", operations: append(reads, "PutItem")}}
+	}
+	return []access{{"Calls", []string{"PutItem"}, partitions}, {sid: "Docs", operations: reads}}
+}
+
+// sealed are the contexts under which such a function seals; nil: any.
+func sealed(s settings.Settings, contexts ...string) []string {
+	if s.HostKey != "kms" {
+		return nil
+	}
+	return contexts
+}
+
+// agents are the functions of A2A. A stream lasts as long as its turn.
+func agents(s settings.Settings) []function {
+	both := []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_TASKS", "VACANCY_PUSHES", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK"}
+	agent := written(s, []string{"GetItem"}, textKeyPartition, observed, tasks, guest)
+	agent = append(agent, access{"Tasks", []string{"Query", "DeleteItem"}, []string{tasks}}, access{"Turns", []string{"UpdateItem"}, []string{turns}})
+	return []function{{
+		name: "agent", description: "A2A: messages, tasks, streams and agent cards, and signed calls beside",
+		memory: 256, timeout: longTimeout, url: true, streams: true,
+		environment: append([]string{"VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_PAGE_READS", "VACANCY_BYTES",
+			"VACANCY_EDGE_SECRET", "VACANCY_EDGE_SECRET_BEFORE", "VACANCY_RATE", "VACANCY_PAIR_RATE"}, both...),
+		grants: grants{rows: appends(), docs: agent, openIndex: true, taskIndexes: true, seals: true, opens: true, guests: true,
+			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, sends: []string{tasksQueue, pushesQueue}},
+	}, {
+		name: "worker", description: "runs turns in the background, and pushes the events of tasks",
+		memory: 256, timeout: longTimeout,
+		environment: both,
+		grants: grants{rows: appends(), docs: []access{
+			{"Calls", []string{"PutItem"}, []string{textKeyPartition, observed, tasks}},
+			{"Tasks", []string{"Query"}, []string{tasks}},
+			{"Turns", []string{"UpdateItem"}, []string{turns}},
+			{sid: "Docs", operations: []string{"GetItem"}}},
+			seals: true, opens: true, sealsOnly: []string{textKeys}, thinks: true,
+			sends: []string{pushesQueue}, receives: []string{tasksQueue, pushesQueue}},
+	}}
+}
+
+// think asks models for agent, message, worker and admin, which have no secret. It writes
+// nothing but totals and opens nothing but secrets. Its callers take part in no turn of a
+// model, so think needs as much memory as they, for TLS and JSON.
 func think(s settings.Settings) function {
 	var functions []string
 	owned, _ := vacants.ParseFunctions(s.TenantFunctions) // checked by package settings
@@ -230,8 +294,8 @@ func think(s settings.Settings) function {
 		functions = append(functions, owned[owner]...)
 	}
 	return function{
-		name: "think", description: "asks models, functions and MCP servers, one turn or tool each time, for message and admin",
-		memory: 256, timeout: urlTimeout,
+		name: "think", description: "asks models, functions and MCP servers, one turn or tool each time, for the functions that run turns",
+		memory: 256, timeout: thinkTimeout,
 		environment: []string{"VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS"},
 		grants: grants{opens: true, secretsOnly: true, bedrock: s.BedrockModels, functions: functions, docs: []access{
 			{"Spend", []string{"PutItem", "UpdateItem"}, []string{totals}},

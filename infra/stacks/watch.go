@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssnssubscriptions"
 	"github.com/aws/constructs-go/constructs/v10"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
 )
 
@@ -87,6 +88,11 @@ func lambda(in Input, function, name, statistic string, minutes int) awscloudwat
 	return metric("AWS/Lambda", name, statistic, minutes, map[string]*string{"FunctionName": str(in.Settings.Name(function))})
 }
 
+// queued is a metric of a queue.
+func queued(in Input, queue, name string) awscloudwatch.Metric {
+	return metric("AWS/SQS", name, "Maximum", 5, map[string]*string{"QueueName": str(in.Settings.Name(queue))})
+}
+
 // sum adds metrics; missing data counts as 0.
 func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
 	using, expression := map[string]awscloudwatch.IMetric{}, ""
@@ -124,9 +130,9 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	var refused []awscloudwatch.IMetric
 	for _, f := range table(in.Settings) {
 		// The state machine retries the gate's functions and reports failures itself. An
-		// alarm takes ten metrics; think has its own alarm, and prober is started by its
-		// schedule alone and ends long before the next start.
-		if in.Settings.Limits[f.name] > 0 && f.name != "prober" && f.name != "think" {
+		// alarm takes ten metrics: think and worker have their own, and prober and sweeper
+		// are started by their schedules alone and end long before the next start.
+		if in.Settings.Limits[f.name] > 0 && f.name != "prober" && f.name != "sweeper" && f.name != "think" && f.name != cost.Worker {
 			refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
 		}
 	}
@@ -136,7 +142,6 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		rule := map[string]*string{"RuleName": str(in.Settings.Name(function))}
 		return sum(60, lambda(in, function, "Errors", "Sum", 60), metric("AWS/Events", "FailedInvocations", "Sum", 60, rule))
 	}
-	queue := map[string]*string{"QueueName": str(in.Settings.Name("lost"))}
 	for _, a := range []struct {
 		id, says string
 		metric   awscloudwatch.IMetric
@@ -145,6 +150,12 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}{
 		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", counted(in, "tamper", tamper.Metric, "Sum", 1), 1, 1},
 		{"message-fails", "Calls are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "message", "Url5xxCount", "Sum", 5), 5, 1},
+		{"agent-fails", "A2A requests are answered with 5xx. Run vacancy tail --function agent and vacancy doctor.", lambda(in, "agent", "Url5xxCount", "Sum", 5), 5, 1},
+		{"worker-fails", "The function of the queues crashes or runs out of time. Run vacancy tail --function worker.", lambda(in, "worker", "Errors", "Sum", 5), 3, 1},
+		{"tasks-late", "A task has waited five minutes for its turn: all instances of worker are busy. Raise worstDay, or limits=worker:N.",
+			queued(in, tasksQueue, "ApproximateAgeOfOldestMessage"), 300, 1},
+		{"tasks-lost", "Some messages of tasks or notifications could not be handled. Run vacancy tail --function worker, then empty the queue.",
+			queued(in, deadQueue, "ApproximateNumberOfMessagesVisible"), 1, 1},
 		{"admin-fails", "The admin API answers with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "admin", "Url5xxCount", "Sum", 5), 1, 1},
 		{"message-slow", "One call of a hundred takes three seconds or more.", counted(in, "message", "ms", "p99", 5), 3000, 3},
 		{"functions-throttled", "Lambda refuses requests: reserved concurrency is used up.", sum(5, refused...), 1, 3},
@@ -166,7 +177,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		{"tamper-behind", "The tamper detector checks rows an hour late or more.",
 			lambda(in, "tamper", "IteratorAge", "Maximum", 5), 3600 * 1000, 1},
 		{"tamper-lost", "The tamper detector could not check some changes of rows. Run vacancy verify, then empty the queue.",
-			metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Maximum", 5, queue), 1, 1},
+			queued(in, "lost", "ApproximateNumberOfMessagesVisible"), 1, 1},
 	} {
 		alarm := awscloudwatch.NewAlarm(s, str(a.id), &awscloudwatch.AlarmProps{
 			AlarmName: str(in.Settings.Name(a.id)), AlarmDescription: str(a.says), Metric: a.metric,
@@ -212,6 +223,9 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 			{graph("Attempts to graduate", gate("ExecutionsSucceeded"), gate("ExecutionsFailed"), gate("ExecutionsTimedOut")),
 				graph("Turns of models", counted(in, "think", "calls", "Sum", 5), counted(in, "think", "failed", "Sum", 5), lambda(in, "think", "Throttles", "Sum", 5)),
 				graph("Milliseconds of a turn", counted(in, "think", "ms", "p50", 5), counted(in, "think", "ms", "p99", 5))},
+			{graph("A2A", counted(in, "agent", "calls", "Sum", 5), counted(in, "agent", "refused", "Sum", 5), counted(in, "agent", "failed", "Sum", 5)),
+				graph("A2A in the background", counted(in, "worker", "calls", "Sum", 5), counted(in, "worker", "failed", "Sum", 5), queued(in, deadQueue, "ApproximateNumberOfMessagesVisible")),
+				graph("Seconds in the queue", queued(in, tasksQueue, "ApproximateAgeOfOldestMessage"), queued(in, pushesQueue, "ApproximateAgeOfOldestMessage"))},
 		},
 	})
 	named(board, "Board")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/network/push"
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
@@ -108,29 +110,59 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	rate := "%d x %d a second x 86,400 s"
 	d.Lines = append(d.Lines, l.line(f.Name+": compute", compute(f), n*gigabytes(f)*aDay, "every instance busy all day",
 		"%d x %d MB x 86,400 s", *f.Reserved, f.MemoryMB))
-	if !f.URL && !f.Invoked {
+	switch {
+	case f.Queued:
+		n := messages(s)
+		const of = "%s messages a second x 86,400 s"
+		d.Lines = append(d.Lines, l.line(f.Name+": requests to its queues", QueueRequests, requestsOfMessage*n*aDay,
+			"each message is sent, received and deleted alone", "%d x "+of, requestsOfMessage, number(round(n))),
+			l.line(f.Name+": requests", LambdaRequests, n*aDay, "each message starts the function", of, number(round(n))))
+	case f.URL || f.Invoked:
+		d.Lines = append(d.Lines, l.line(f.Name+": requests", LambdaRequests, requests, "requests beyond this limit are refused and cost nothing", rate, *f.Reserved, perConcurrency))
+	default:
 		return // started by a stream, in batches
 	}
 	d.Lines = append(d.Lines,
-		l.line(f.Name+": requests", LambdaRequests, requests, "requests beyond this limit are refused and cost nothing", rate, *f.Reserved, perConcurrency),
 		l.line(f.Name+": log lines", LogBytes, n*quietLines*aDay*(b.LineBytes+logOverhead)/gib, "requests that write nothing are summed up beyond this",
 			"(%s + %d bytes) x %d x %s a second x 86,400 s", number(b.LineBytes), logOverhead, *f.Reserved, number(quietLines)))
 	if f.Seeds {
 		d.Lines = append(d.Lines, l.line(f.Name+": opening seeds", KMSRequests, n*b.Vacants*b.Openings, "each instance keeps an opened seed or secret",
 			"%d instances x %s vacants x %s a day", *f.Reserved, number(b.Vacants), number(b.Openings)))
 	}
-	if f.Invoked {
+	if f.Invoked || f.Queued {
 		return
 	}
 	if s.Edge {
 		return // transfer to CloudFront is free; CloudFront's own price follows
 	}
 	page, assumes := float64(largestRefusal), "without the operator's key an answer is a refusal"
-	if strings.HasSuffix(f.Name, "message") {
+	if strings.HasSuffix(f.Name, "message") || strings.HasSuffix(f.Name, "agent") {
 		page, assumes = largestPage, "every answer is the largest card that a host takes"
 	}
 	d.Lines = append(d.Lines, l.line(f.Name+": pages", TransferOut, requests*page/gib, assumes,
 		"%s bytes x "+rate, number(page), *f.Reserved, perConcurrency))
+}
+
+// requestsOfMessage are the requests to SQS for a message: sent, received, deleted.
+const requestsOfMessage = 3
+
+// messages are the messages a second of the queues at most. A turn in the background has
+// one, and it and each other turn that is pushed have a notice at their begin and end;
+// all write docs. While a turn runs, each of its configurations is looked at again and
+// again.
+func messages(s Shape) (n float64) {
+	const messagesOfTurn, docsOfTurn = 3, 6
+	for _, t := range s.Tables {
+		if t.Write != nil && !t.Index && !strings.EqualFold(t.Name, "rows") {
+			n += messagesOfTurn * float64(*t.Write) / docsOfTurn
+		}
+	}
+	for _, name := range []string{"agent", Worker} {
+		if f, ok := s.Function(name); ok && f.Reserved != nil {
+			n += float64(*f.Reserved) * task.MaxPushConfigs / push.FirstLook.Seconds()
+		}
+	}
+	return n
 }
 
 // step is a function of the state machine: it runs once for each attempt that

@@ -45,18 +45,30 @@ type share struct {
 // calls a second are a share too: the tables' ceilings follow from them.
 const callsASecond = "calls"
 
-// thinker is the function that message asks for models. Some instances of message are
+// thinker is the function that others ask for models. Some instances of message are
 // left for other calls (mostThinking).
 const thinker = "think"
+
+// Worker is the function of the queues.
+const Worker = "worker"
+
+// leastOfQueue is the least concurrency that Lambda allows a queue.
+const leastOfQueue = 2
+
+// OfQueues divides the instances of Worker: how many run turns, and how many push events.
+func OfQueues(instances int) (tasks, pushes int) {
+	pushes = max(leastOfQueue, instances/4)
+	return max(leastOfQueue, instances-pushes), pushes
+}
 
 // mostThinking is the highest limit of think beside a limit of message.
 func mostThinking(message int) int { return max(1, message-2) }
 
-// shares divide the worst day. An instance of message serves at most ten calls a
-// second, and two or three if their agents take a third of a second. Functions
-// without a percentage never need a second instance.
+// shares divide the worst day. An instance of message or agent serves at most ten calls a
+// second, and two or three if their agents take a third of a second; a stream takes one
+// instance. Functions without a percentage never need a second instance.
 var shares = []share{
-	{"message", 1, 26}, {thinker, 1, 10}, {"admin", 1, 4}, {"registry", 1, 7}, {"search", 1, 6}, {callsASecond, 1, 47},
+	{"message", 1, 23}, {"agent", 1, 12}, {Worker, 2 * leastOfQueue, 4}, {thinker, 1, 8}, {"admin", 1, 2}, {"registry", 1, 6}, {"search", 1, 5}, {callsASecond, 1, 40},
 	{"export", 1, 0}, {"graduate", 1, 0}, {"sweeper", 1, 0}, {"tamper", 1, 0}, {"indexer", 1, 0}, {"checkpointer", 1, 0}, {"prober", 1, 0},
 }
 
@@ -64,13 +76,13 @@ var shares = []share{
 // least. A call writes two units of rows and reads two, beside those that the
 // registry and graduations read. It reads two of docs, as much as public reads
 // may take. Docs and their index are written by publications, which are fewer
-// than calls.
+// than calls. A task of A2A writes six units of docs, as long as nobody else calls.
 var ceilings = []struct {
 	name    string
 	ofACall float64
 	least   int
 }{
-	{RowsWrites, 2, 2}, {RowsReads, 2.4, 3}, {DocsWrites, 0.8, 2}, {DocsReads, 4, 5}, {IndexWrites, 0.4, 1}, {IndexReads, 0.8, 1},
+	{RowsWrites, 2, 2}, {RowsReads, 2.4, 3}, {DocsWrites, 0.8, 8}, {DocsReads, 4, 5}, {IndexWrites, 0.4, 1}, {IndexReads, 0.8, 1},
 }
 
 // limits are the limits of so many instances and calls a second.
@@ -141,6 +153,9 @@ func Derive(c Choice) (Limits, error) {
 	}
 	l := c.limits(of)
 	maps.Copy(l, c.Set)
+	if n := l[Worker]; n < 2*leastOfQueue {
+		return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at least, two for each of its queues", Worker, 2*leastOfQueue), fmt.Sprintf("%s:%d", Worker, n))
+	}
 	if most := mostThinking(l["message"]); l[thinker] > most {
 		if _, set := c.Set[thinker]; set {
 			return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at most, two less than message, so that models never fill the way of calls", thinker, most), fmt.Sprintf("%s:%d", thinker, l[thinker]))
@@ -179,7 +194,7 @@ func Buys(s Shape, l List, b Bounds) Capacity {
 	}
 	s = s.clone()
 	for i, f := range s.Functions {
-		if f.Reserved != nil && (f.URL || f.Invoked) {
+		if f.Reserved != nil && (f.URL || f.Invoked || f.Queued) {
 			add(f.Name, "instances", s.Functions[i].Reserved)
 		}
 	}
@@ -297,7 +312,7 @@ func (l Limits) Reserved() (n int) {
 // planned is the shape of a stage with limits l, as its templates will show it.
 // A test compares it with the templates.
 func (c Choice) planned(l Limits) Shape {
-	s := Shape{Keys: 3, Alarms: 35, Edge: c.Edge, Transitions: 6}
+	s := Shape{Keys: 3, Alarms: 39, Edge: c.Edge, Transitions: 6, Queues: 2}
 	if c.SoftwareKey {
 		s.Keys--
 	}
@@ -313,10 +328,11 @@ func (c Choice) planned(l Limits) Shape {
 	limit := func(name string) *int { n := l[name]; return &n }
 	add := func(name string, memory, seconds int, url, seeds bool, runs int) {
 		s.Functions = append(s.Functions, Function{Name: name, MemoryMB: memory, Seconds: seconds, Arm: !c.X86, Reserved: limit(name),
-			URL: url, Seeds: seeds, Runs: runs, Watch: name == "tamper", Invoked: name == thinker})
+			URL: url, Seeds: seeds, Runs: runs, Watch: name == "tamper", Invoked: name == thinker, Queued: name == Worker})
 	}
-	const handler = 28
+	const handler, turn, thinking = 28, 900, 860
 	add("admin", 256, handler, true, true, 0)
+	add("agent", 256, turn, true, true, 0)
 	add("checkpointer", 128, 120, false, c.SoftwareKey, 288)
 	add("export", 256, handler, true, true, 0)
 	add("graduate", 128, handler, true, false, 0)
@@ -327,7 +343,8 @@ func (c Choice) planned(l Limits) Shape {
 	add("search", 512, handler, true, false, 0)
 	add("sweeper", 128, 60, false, false, 24)
 	add("tamper", 128, 30, false, false, 0)
-	add(thinker, 256, handler, false, true, 0)
+	add(thinker, 256, thinking, false, true, 0)
+	add(Worker, 256, turn, false, true, 0)
 	for _, name := range []string{"collusion", "commit", "consent", "ratelimit", "record"} {
 		s.Functions = append(s.Functions, Function{Name: name, MemoryMB: 128, Seconds: 10, Arm: !c.X86, Step: true, Seeds: name == "collusion" || name == "commit"})
 	}

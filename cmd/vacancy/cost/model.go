@@ -125,6 +125,10 @@ func Month(s Shape, l List) []Line {
 	count("dashboard", Dashboards, s.Dashboards, "")
 	count("WAF web ACL", WAFACLs, s.ACLs, "")
 	count("WAF rules", WAFRules, s.Rules, "")
+	if s.Queues > 0 {
+		lines = append(lines, l.line("queues without messages", QueueRequests, float64(s.Queues*pollsAMinute*60*24)*aMonth, "Lambda polls each queue all the time",
+			"%d x %d a minute x %v days", s.Queues, pollsAMinute, aMonth))
+	}
 	if handlers := s.publicFunctions(); handlers > 0 {
 		lines = append(lines, l.line("metrics", Metrics, float64(handlers*metricsPerFunction+metricsOfMessage+metricsOfTamper),
 			"billed by the hour in which a function logs a call: this is a month in which every handler is used every hour",
@@ -133,10 +137,13 @@ func Month(s Shape, l List) []Line {
 	return lines
 }
 
-// publicFunctions is the number of functions that log calls, think included.
+// pollsAMinute is how often Lambda asks an empty queue: five pollers, each for 20 seconds.
+const pollsAMinute = 15
+
+// publicFunctions is the number of functions that log calls, think and worker included.
 func (s Shape) publicFunctions() (n int) {
 	for _, f := range s.Functions {
-		if f.URL || f.Invoked {
+		if f.URL || f.Invoked || f.Queued {
 			n++
 		}
 	}

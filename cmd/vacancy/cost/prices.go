@@ -41,6 +41,7 @@ const (
 	WAFRules          Item = "waf-rules"
 	WAFRequests       Item = "waf-requests"
 	Transitions       Item = "states-transitions"
+	QueueRequests     Item = "sqs-requests"
 )
 
 // Price is the price of Per units of an item.
@@ -66,8 +67,8 @@ const (
 // of November 2025. Those of Lambda, DynamoDB on demand, CloudFront's transfer
 // to viewers, CloudWatch, KMS keys and WAF were compared with published copies
 // of the price pages; requests to CloudFront and to KMS, transfer out, backups,
-// S3, Secrets Manager, CloudFront's transfer to its origin and Step Functions'
-// transitions are as known then.
+// S3, SQS, Secrets Manager, CloudFront's transfer to its origin and Step
+// Functions' transitions are as known then.
 func ListPrices() List {
 	return List{Region: "us-east-1", Taken: "2025-11", Prices: map[Item]Price{
 		LambdaRequests:    {0.20, million, "requests"},
@@ -96,6 +97,7 @@ func ListPrices() List {
 		WAFRules:          {1.00, 1, "rules"},
 		WAFRequests:       {0.60, million, "requests"},
 		Transitions:       {25.00, million, "transitions"},
+		QueueRequests:     {0.40, million, "requests"},
 	}}
 }
 

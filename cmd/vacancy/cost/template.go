@@ -21,6 +21,7 @@ type Shape struct {
 	Dashboards int        `json:"dashboards"`
 	Edge       bool       `json:"edge"` // a CloudFront distribution
 	ACLs       int        `json:"web_acls"`
+	Queues     int        `json:"queues"` // that Lambda polls
 	Rules      int        `json:"waf_rules"`
 	// Transitions is the number of transitions of an accepted attempt, with
 	// start and end; 0 without a gate.
@@ -44,6 +45,7 @@ type Function struct {
 	Runs     int  `json:"runs_a_day"`  // by a schedule, retries included; 0: none
 	Watch    bool `json:"watch"`       // only changed and removed rows start it
 	Invoked  bool `json:"invoked"`     // only other functions start it
+	Queued   bool `json:"queued"`      // only messages of queues start it
 }
 
 // Table is a DynamoDB table or an index, which has its own ceilings.
@@ -89,6 +91,7 @@ func ReadTemplates(templates ...[]byte) (Shape, error) {
 type starts struct {
 	public, step, watch map[string]bool
 	stream              map[string]bool // a stream, watched or not
+	queued              map[string]int  // queues
 	scheduled           map[string]int  // runs a day
 	retries             map[string]int  // of a run that failed; missing: Lambda's default
 }
@@ -107,7 +110,7 @@ func (s starts) runs(id string) int {
 }
 
 func readStarts(resources map[string]resource) (starts, error) {
-	out := starts{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]int{}, map[string]int{}}
+	out := starts{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]int{}, map[string]int{}, map[string]int{}}
 	for _, r := range resources {
 		switch r.Type {
 		case "AWS::Lambda::Url":
@@ -131,9 +134,14 @@ func readStarts(resources map[string]resource) (starts, error) {
 		case "AWS::Lambda::EventSourceMapping":
 			var m struct {
 				FunctionName   json.RawMessage
+				EventSourceArn json.RawMessage
 				FilterCriteria struct{ Filters []struct{ Pattern string } }
 			}
 			_ = json.Unmarshal(r.Properties, &m)
+			if resources[target(m.EventSourceArn)].Type == "AWS::SQS::Queue" {
+				out.queued[target(m.FunctionName)]++
+				continue
+			}
 			out.stream[target(m.FunctionName)] = true
 			for _, f := range m.FilterCriteria.Filters {
 				if strings.Contains(f.Pattern, "eventName") && !strings.Contains(f.Pattern, "INSERT") {
@@ -307,7 +315,9 @@ func (s *Shape) addFunction(id string, by starts, into func(any) error) error {
 	if f.MemoryMB == 0 {
 		f.MemoryMB = defaultMemory
 	}
-	f.Invoked = !f.URL && !f.Step && f.Runs == 0 && !by.stream[id]
+	f.Queued = by.queued[id] > 0
+	s.Queues += by.queued[id]
+	f.Invoked = !f.URL && !f.Step && f.Runs == 0 && !by.stream[id] && !f.Queued
 	f.Arm = slices.Contains(p.Architectures, "arm64")
 	_, f.Seeds = p.Environment.Variables["VACANCY_SEAL_KEY"]
 	var budget json.Number

@@ -224,7 +224,7 @@ func TestQueuedNoticesFollowATaskOverItsTurns(t *testing.T) {
 	q.create("sut", "conformance")
 	r := newReceiver(t, ok)
 	id := at(t, q.begin("sut", "tck-input-required-1", "one", config(r)).body, "result", "task", "id")
-	q.notify1()
+	q.notify(1)
 	if got := r.shapes(); len(got) != 1 || got[0] != "task SUBMITTED" {
 		t.Errorf("before the turn: %v", got)
 	}
@@ -244,26 +244,6 @@ func TestQueuedNoticesFollowATaskOverItsTurns(t *testing.T) {
 	}
 	if diff := cmp.Diff(more, second.shapes()); diff != "" {
 		t.Errorf("to the second configuration (-want +got):\n%s", diff)
-	}
-}
-
-// notify1 hands over the notices that are due now.
-func (q *queued) notify1() {
-	q.t.Helper()
-	q.mu.Lock()
-	var now []string
-	q.pushes = slices.DeleteFunc(q.pushes, func(d due) bool {
-		is := !d.at.After(q.now())
-		if is {
-			now = append(now, d.notice)
-		}
-		return is
-	})
-	q.mu.Unlock()
-	for _, m := range now {
-		if err := q.agents.Push.Handle(context.Background(), m); err != nil {
-			q.t.Error(err)
-		}
 	}
 }
 

@@ -149,6 +149,9 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 		}
 		s := Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}
 		r.next = h.Events + 1
+		if err := e.notifyOf(ctx, r.ref, r.next); err != nil {
+			return err
+		}
 		h.State, h.Changed, h.Lease, h.Runner, h.Events = Working, s.Time, e.Now().Add(lease).UTC(), r.id, r.next
 		w, err := e.eventPut(ctx, r.ref, r.next, storedEvent{Event: Event{Status: &s}}, h.expires(), tx.ID)
 		if err != nil {

@@ -52,7 +52,7 @@ func (e *Engine) ends(ctx context.Context, r Ref, runner string, status func(*he
 	}
 	// A turn with a runner has had a notice, whose worker looks again; its answer is not
 	// lost for another.
-	if err := e.notifyEnd(ctx, r, n+1); err != nil && runner == "" {
+	if err := e.notifyOf(ctx, r, n+1); err != nil && runner == "" {
 		return nil, err
 	}
 	s := status(&h)

@@ -214,8 +214,9 @@ func (e *Engine) notifyFirst(ctx context.Context, t *Turn) error {
 	return e.notify(context.WithoutCancel(ctx), Notice{Task: t.Ref, Events: 1})
 }
 
-// notifyEnd sends a notice of the last event of a turn, so that it is pushed at once.
-func (e *Engine) notifyEnd(ctx context.Context, r Ref, n int) error {
+// notifyOf sends a notice of event n, with which a turn begins or ends, if anything is
+// pushed.
+func (e *Engine) notifyOf(ctx context.Context, r Ref, n int) error {
 	if e.Notices == nil {
 		return nil
 	}

@@ -17,9 +17,9 @@ const (
 	// handleTime bounds the work on one notice: what is left is done by the next one. Slow
 	// receivers keep no others waiting for longer.
 	handleTime = 45 * time.Second
-	// A task whose turn runs is looked at again after firstLook, and ever more seldom
-	// while nothing happens. Its end brings a notice of its own.
-	firstLook, lastLook = 2 * time.Second, 30 * time.Second
+	// A task whose turn runs is looked at again after FirstLook, and ever more seldom
+	// while nothing happens. The begin and the end of a turn bring notices of their own.
+	FirstLook, lastLook = 5 * time.Second, 30 * time.Second
 	// claimed is for how long one delivery keeps other processes away.
 	claimed = timeout + 5*time.Second
 )
@@ -51,7 +51,7 @@ func (p *Pusher) Handle(ctx context.Context, notice string) error {
 			err := p.catchUp(ctx, one, &b, next)
 			if store.IsConflict(err) {
 				// It was removed, or another process delivers.
-				return p.later(ctx, next, firstLook)
+				return p.later(ctx, next, FirstLook)
 			}
 			return err
 		})
@@ -83,10 +83,10 @@ func (p *Pusher) catchUp(ctx context.Context, one *task.Push, b *task.Backlog, n
 			return err
 		}
 	}
-	if b.State == task.InputRequired || b.State == task.AuthRequired {
+	if b.State != task.Working {
 		return nil // the next turn brings a notice
 	}
-	after := min(firstLook<<min(next.Idle, 8), lastLook)
+	after := min(FirstLook<<min(next.Idle, 8), lastLook)
 	next.Idle++
 	return p.later(ctx, next, after)
 }

@@ -1,0 +1,60 @@
+package stacks
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+)
+
+// deadQueue keeps the messages of both queues that their worker could not handle.
+const deadQueue = "dead"
+
+// maxReceives is how often a message meets a fault before it is a dead letter: eight
+// minutes, by the waits of call/queue/sqs. Messages that only wait for their task are
+// dropped before.
+const maxReceives = 20
+
+// queues are the queues of tasks by name.
+type queues map[string]awssqs.Queue
+
+// newQueues makes the queues of tasks. A queue hides a message for as long as its worker
+// may take.
+func newQueues(s awscdk.Stack, in Input) queues {
+	dead := newQueue(s, in, deadQueue, &awssqs.QueueProps{RetentionPeriod: awscdk.Duration_Days(num(14))})
+	accept(dead, "AwsSolutions-SQS3", "It receives the failures of both queues: a person reads it, no function does.")
+	all := queues{}
+	for _, name := range []string{tasksQueue, pushesQueue} {
+		all[name] = newQueue(s, in, name, &awssqs.QueueProps{
+			VisibilityTimeout: awscdk.Duration_Seconds(num(longTimeout)),
+			RetentionPeriod:   awscdk.Duration_Days(num(1)), // a task that has not ended fails after a day
+			DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(maxReceives)},
+		})
+	}
+	return all
+}
+
+func newQueue(s awscdk.Stack, in Input, name string, props *awssqs.QueueProps) awssqs.Queue {
+	props.QueueName = str(in.Settings.Name(name))
+	props.Encryption, props.EnforceSSL = awssqs.QueueEncryption_SQS_MANAGED, yes()
+	q := awssqs.NewQueue(s, str("Queue-"+name), props)
+	named(q, logical(name))
+	return q
+}
+
+// receive starts a function with the messages of a queue: with one turn, or with some
+// notices. Neither queue takes all instances, so hanging receivers of notices stop no
+// turns.
+func receive(s awscdk.Stack, in Input, q awssqs.Queue, name string, f awslambda.Function) {
+	tasks, pushes := cost.OfQueues(in.Settings.Limits[cost.Worker])
+	batch, most := 1, tasks
+	if name == pushesQueue {
+		batch, most = 10, pushes
+	}
+	id := logical(name) + "Sent"
+	m := awslambda.NewEventSourceMapping(s, str(id), &awslambda.EventSourceMappingProps{
+		Target: f, EventSourceArn: q.QueueArn(), BatchSize: num(batch), MaxConcurrency: num(most), ReportBatchItemFailures: yes(),
+	})
+	named(m, id)
+}

@@ -1,0 +1,49 @@
+package stacks_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Notices take only some of the worker's instances, and turns the others. A message that
+// fails for long is kept for a person.
+func TestTheQueuesFeedTheWorkerAndLoseNothing(t *testing.T) {
+	for context, want := range map[string][]any{"": {2.0, 2.0}, "worker:4": {2.0, 2.0}, "worker:20": {15.0, 5.0}} {
+		set := standard
+		if context != "" {
+			set = map[string]any{"limits": context}
+		}
+		functions := synth(t, set).template(t, "functions")
+		var most []any
+		for _, name := range []string{"Tasks", "Pushes"} {
+			q, m := functions.Resources[name].Properties, functions.Resources[name+"Sent"].Properties
+			most = append(most, at(m, "ScalingConfig", "MaximumConcurrency"))
+			got := fmt.Sprint(readable(at(m, "EventSourceArn")), readable(at(m, "FunctionName")), at(m, "FunctionResponseTypes"),
+				q["SqsManagedSseEnabled"], q["VisibilityTimeout"], readable(at(q, "RedrivePolicy", "deadLetterTargetArn")), at(q, "RedrivePolicy", "maxReceiveCount"))
+			if want := "functions." + name + ".Arn${Worker}[ReportBatchItemFailures] true 900functions.Dead.Arn20"; got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		}
+		if diff := cmp.Diff(want, most); diff != "" {
+			t.Errorf("%q: instances for each queue (-want +got):\n%s", context, diff)
+		}
+		if seconds := functions.Resources["Worker"].Properties["Timeout"]; seconds != 900.0 {
+			t.Errorf("the worker has %v seconds, want no more than a message is hidden", seconds)
+		}
+	}
+}
+
+// A stream lasts as long as its turn; other answers are whole.
+func TestAgentAloneStreams(t *testing.T) {
+	for id, u := range synth(t, standard).template(t, "functions").of("AWS::Lambda::Url") {
+		want := "BUFFERED"
+		if at(u.Properties, "TargetFunctionArn", "Fn::GetAtt", 0) == "Agent" {
+			want = "RESPONSE_STREAM"
+		}
+		if u.Properties["InvokeMode"] != want {
+			t.Errorf("%s answers as %v, want %s", id, u.Properties["InvokeMode"], want)
+		}
+	}
+}
