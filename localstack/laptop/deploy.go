@@ -40,7 +40,7 @@ func (l laptop) deploy(ctx context.Context, name string, chosen []string) error 
 	if err := l.vacancy(ctx, s, args...); err != nil {
 		return errors.Join(err, l.restartIfStuck(ctx, s, name))
 	}
-	url, err := messageURL(ctx, s, name)
+	url, err := hostURL(ctx, s, name)
 	if err != nil {
 		return err
 	}
@@ -132,16 +132,16 @@ func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName 
 	return nil
 }
 
-func messageURL(ctx context.Context, s *server.Server, stageName string) (string, error) {
+func hostURL(ctx context.Context, s *server.Server, stageName string) (string, error) {
 	name := stage.Whole(stageName, "functions")
 	out, err := cloudformation.NewFromConfig(config(s)).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	if err != nil {
 		return "", err
 	}
 	for _, o := range out.Stacks[0].Outputs {
-		if *o.OutputKey == "MessageUrl" {
+		if *o.OutputKey == "AgentUrl" {
 			return *o.OutputValue, nil
 		}
 	}
-	return "", fmt.Errorf("the stack %s has no output MessageUrl", name)
+	return "", fmt.Errorf("the stack %s has no output AgentUrl", name)
 }

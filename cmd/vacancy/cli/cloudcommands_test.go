@@ -451,7 +451,7 @@ func TestAFunctionOfNoSuchNameIsATypingError(t *testing.T) {
 	s, server := onAWS(t)
 	for _, args := range []string{"invoke mesage -", "tail --function mesage", "tail --function mess --once"} {
 		code, _, errs := s.run("{}", strings.Fields(args)...)
-		if code != problem.ExitUsage || !strings.Contains(errs, "one of message, admin, export, registry, search, graduate, think, sweeper, tamper, indexer, checkpointer, prober, consent") {
+		if code != problem.ExitUsage || !strings.Contains(errs, "one of agent, message, worker, admin, export, registry, search, graduate, think, sweeper, tamper, indexer, checkpointer, prober, consent") {
 			t.Errorf("%s = exit %d, %q; want the names there are", args, code, errs)
 		}
 	}

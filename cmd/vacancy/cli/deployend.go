@@ -99,7 +99,7 @@ func (a *app) learnURLs(ctx context.Context, c cloud.Cloud, rec *stage.Record) e
 		return err
 	}
 	clean := func(url string) string { return strings.TrimRight(url, "/") }
-	rec.URL, rec.AdminURL, rec.ExportURL = clean(functions.Outputs["MessageUrl"]), clean(functions.Outputs["AdminUrl"]), clean(functions.Outputs["ExportUrl"])
+	rec.URL, rec.AdminURL, rec.ExportURL = clean(functions.Outputs["AgentUrl"]), clean(functions.Outputs["AdminUrl"]), clean(functions.Outputs["ExportUrl"])
 	rec.RegistryURL, rec.SearchURL = clean(functions.Outputs["RegistryUrl"]), clean(functions.Outputs["SearchUrl"])
 	rec.GraduateURL = clean(functions.Outputs["GraduateUrl"])
 	if rec.Edge = edge.Deployed(); rec.Edge {
@@ -107,7 +107,7 @@ func (a *app) learnURLs(ctx context.Context, c cloud.Cloud, rec *stage.Record) e
 		rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL = url, url, url, url, url, url
 	}
 	if rec.URL == "" || rec.AdminURL == "" {
-		return problem.New(problem.Damaged, "the stacks of stage %s do not say where the host is: output MessageUrl or AdminUrl is missing", rec.Stage)
+		return problem.New(problem.Damaged, "the stacks of stage %s do not say where the host is: output AgentUrl or AdminUrl is missing", rec.Stage)
 	}
 	return nil
 }

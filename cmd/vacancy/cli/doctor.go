@@ -155,7 +155,7 @@ func (a *app) endpoints(f doctor.Facts, rec stage.Record) doctor.URLs {
 	}
 	d.Raw = map[string]string{}
 	functions := f.Stacks["functions"].Outputs
-	for function, output := range map[string]string{"message": "MessageUrl", "admin": "AdminUrl", "export": "ExportUrl", "registry": "RegistryUrl", "search": "SearchUrl", "graduate": "GraduateUrl"} {
+	for function, output := range map[string]string{"agent": "AgentUrl", "message": "MessageUrl", "admin": "AdminUrl", "export": "ExportUrl", "registry": "RegistryUrl", "search": "SearchUrl", "graduate": "GraduateUrl"} {
 		if at := functions[output]; at != "" {
 			d.Raw[function] = strings.TrimRight(at, "/")
 		}

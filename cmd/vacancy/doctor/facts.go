@@ -176,6 +176,8 @@ type Visit struct {
 	// CloudFront, by function.
 	Raw    map[string]Answer
 	Health Answer
+	// Agent is the answer of the agent card at the host's own address.
+	Agent Answer
 	// Registry, Log and Search are the answers of those routes. Unregistered
 	// means that the stage has no registry.
 	Registry, Log, Search Answer

@@ -16,6 +16,15 @@ func (f Facts) endpoint(function string, a Answer) Check {
 	return fail(f.logs(function), "%s answers %d", function, a.Status)
 }
 
+// agent: 404 with a code says that no vacant answers at the host's own address.
+func (f Facts) agent() Check {
+	a := f.Visit.Agent
+	if a.Err == nil && a.Status == http.StatusNotFound && a.Code != "" {
+		return ok("it answers; no vacant has the host's own address (vacancy root)")
+	}
+	return f.endpoint("agent", a)
+}
+
 // log: the checkpointer's first run signs the empty log, so there is soon a
 // checkpoint.
 func (f Facts) log() Check {
@@ -40,7 +49,7 @@ func (f Facts) job(function, cost string) Check {
 		return unread(j.Err)
 	case j.Absent || j.Last.IsZero():
 		return none("%s has not run", function)
-	case j.Verdict != "ok":
+	case j.Verdict != "ok" && j.Verdict != "again": // a message may come again
 		return fail(f.logs(function), "%s failed at %s (%s): %s", function, j.Last.UTC().Format("2006-01-02T15:04:05Z"), j.Verdict, cost)
 	default:
 		return ok("%s ran well at %s", function, j.Last.UTC().Format("2006-01-02T15:04:05Z"))

@@ -36,6 +36,10 @@ func table() []row {
 	return append(rows,
 		row{"edge", Facts.undeployed, Facts.edge},
 		row{"health", Facts.undeployed, Facts.health},
+		row{"a2a", Facts.undeployed, Facts.agent},
+		row{"background turns", Facts.blind, func(f Facts) Check {
+			return f.job("worker", "turns in the background and notifications come late, or are lost (alarm tasks-lost)")
+		}},
 		row{"operator key", Facts.undeployed, Facts.operator},
 		row{"host identity", nil, Facts.identity},
 		row{"models", Facts.undeployed, Facts.models},

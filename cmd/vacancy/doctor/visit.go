@@ -46,9 +46,10 @@ func Look(ctx context.Context, web *http.Client, d URLs, random io.Reader) Visit
 	}
 	public := d.URL
 	if public == "" {
-		public = d.Raw["message"]
+		public = d.Raw["agent"]
 	}
 	v.Health, _ = get(ctx, web, public+"/health", "")
+	v.Agent, _ = get(ctx, web, public+"/.well-known/agent-card.json", "")
 	v.look(ctx, web, d)
 	if v.NoKey {
 		return v

@@ -5,7 +5,7 @@ func Stacks() []string { return []string{"data", "watch", "functions", "edge"} }
 
 // Functions lists the short names of a stage's functions.
 func Functions() []string {
-	return []string{"message", "admin", "export", "registry", "search", "graduate", "think", "sweeper", "tamper", "indexer", "checkpointer", "prober",
+	return []string{"agent", "message", "worker", "admin", "export", "registry", "search", "graduate", "think", "sweeper", "tamper", "indexer", "checkpointer", "prober",
 		"consent", "ratelimit", "collusion", "commit", "record"}
 }
 

@@ -80,7 +80,7 @@ func (r *receiver) one(ctx context.Context, m events.SQSMessage) (done bool) {
 		case !done:
 			verdict = "again"
 		}
-		r.log.LogAttrs(context.WithoutCancel(ctx), level, "message", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
+		r.log.LogAttrs(context.WithoutCancel(ctx), level, "done", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
 	}()
 	done, err = r.handle(ctx, m)
 	return done
