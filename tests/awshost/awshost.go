@@ -23,6 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
+	"github.com/vacancy-host/vacancy/tests/sqslocal"
 )
 
 // URL is the host's public URL.
@@ -33,6 +34,7 @@ type Host struct {
 	Endpoint string // of DynamoDB Local
 	Tables   dynamo.Tables
 	Vault    custody.Vault
+	Queues   *sqslocal.Server // "tasks" and "pushes"
 
 	sealKey string
 }
@@ -42,7 +44,7 @@ func New(tb testing.TB) *Host {
 	tb.Helper()
 	key := make([]byte, 32)
 	rand.Read(key)
-	h := &Host{Endpoint: dynamolocal.Start(tb), sealKey: hex.EncodeToString(key)}
+	h := &Host{Endpoint: dynamolocal.Start(tb), sealKey: hex.EncodeToString(key), Queues: sqslocal.Start(tb)}
 	h.Tables = dynamolocal.Tables(tb, h.Endpoint)
 	vault, err := local.FromHex(h.sealKey, rand.Reader)
 	if err != nil {
@@ -66,6 +68,7 @@ func (h *Host) Env(endpoint string) []string {
 		"AWS_ENDPOINT_URL=" + endpoint, "VACANCY_STAGE=" + Stage,
 		"VACANCY_ROWS=" + h.Tables.Rows, "VACANCY_DOCS=" + h.Tables.Docs,
 		"VACANCY_URL=" + URL, "VACANCY_SEAL_KEY=" + h.sealKey, "VACANCY_GATE=" + Gate, "VACANCY_MODEL_BUDGET=5",
+		"AWS_ENDPOINT_URL_SQS=" + h.Queues.URL, "VACANCY_TASKS=" + h.Queues.Queue("tasks"), "VACANCY_PUSHES=" + h.Queues.Queue("pushes"),
 	}
 }
 

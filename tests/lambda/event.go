@@ -3,6 +3,7 @@
 package lambda
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -98,14 +99,21 @@ type Response struct {
 	Base64  bool              `json:"isBase64Encoded"`
 }
 
-// Send invokes the function with an event and parses its answer.
+// prelude ends the status and headers of an answer that is streamed; its body follows.
+var prelude = make([]byte, 8)
+
+// Send invokes the function with an event and parses its answer, whole or streamed.
 func (f *Function) Send(ctx context.Context, event []byte) (Response, error) {
 	b, err := f.Invoke(ctx, event)
 	if err != nil {
 		return Response{}, err
 	}
 	var r Response
-	if err := json.Unmarshal(b, &r); err != nil {
+	head, body, streamed := bytes.Cut(b, prelude)
+	if streamed {
+		r.Body = string(body)
+	}
+	if err := json.Unmarshal(head, &r); err != nil {
 		return r, fmt.Errorf("the function's answer: %w: %s", err, b)
 	}
 	return r, nil

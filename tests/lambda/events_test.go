@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -31,6 +32,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/sqslocal"
 )
 
 var update = flag.Bool("update", false, "write the sample events again")
@@ -275,6 +277,48 @@ func thinkEvents() map[string]any {
 	}
 }
 
+// agentEvents are the samples for functions/agent and functions/worker.
+func agentEvents() map[string]any {
+	at := "/v/" + sampleVacant.ID().String()
+	rpc := func(method string, params object, headers ...string) Event {
+		b, err := json.Marshal(object{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+		if err != nil {
+			panic(err) // texts and numbers
+		}
+		e := NewEvent(at, b)
+		for i := 0; i < len(headers); i += 2 {
+			e.Headers[headers[i]] = headers[i+1]
+		}
+		return e
+	}
+	message := object{"messageId": "m-1", "role": "ROLE_USER", "parts": []any{object{"text": "hello"}}}
+	message03 := object{"kind": "message", "messageId": "m-1", "role": "user", "parts": []any{object{"kind": "text", "text": "hello"}}}
+	rest := NewEvent(at+"/message:send", []byte(`{"message":{"messageId":"m-2","role":"ROLE_USER","parts":[{"text":"hello"}]}}`))
+	rest.Headers["content-type"], rest.Headers["a2a-version"] = "application/a2a+json", "1.0"
+	keyed := rpc("SendMessage", object{"message": message}, "authorization", "Bearer of-nobody")
+	first, _, _ := signedSamples()
+	absent := task.Ref{Vacant: sampleVacant.ID(), Owner: task.GuestOwner, ID: "00000000000000000000000000000000"}
+	queued := func(queue, body string) object {
+		m := sqslocal.Message{ID: "059f36b4-87a3-44ab-83d2-661975830a7d", Body: body, Sent: time.UnixMilli(signedAt.UnixMilli()), Count: 1}
+		return object{"Records": []any{sqslocal.Record(queue, m)}}
+	}
+	return map[string]any{
+		"agent-card.json":        NewEvent(at, nil),
+		"agent-well-known.json":  NewEvent("/.well-known/agent-card.json", nil),
+		"agent-send.json":        rpc("SendMessage", object{"message": message}, "a2a-version", "1.0"),
+		"agent-send-03.json":     rpc("message/send", object{"message": message03}),
+		"agent-send-rest.json":   rest,
+		"agent-send-signed.json": NewEvent(at+caller.SendPath, caller.Body(first)),
+		"agent-background.json":  rpc("SendMessage", object{"message": message, "configuration": object{"returnImmediately": true}}),
+		"agent-stream.json":      rpc("SendStreamingMessage", object{"message": message}),
+		"agent-credentials.json": keyed,
+		"agent-admin.json":       NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`)),
+		"worker-turn.json":       queued("tasks", absent.Vacant.String()+"#"+absent.Owner+"#"+absent.ID),
+		"worker-notice.json":     queued("pushes", task.Notice{Task: absent, Slot: 1, Events: 1}.String()),
+		"worker-other.json":      queued("others", "hello"),
+	}
+}
+
 // samples are the sample events by file name.
 func samples() map[string]any {
 	all := signedEvents()
@@ -283,6 +327,7 @@ func samples() map[string]any {
 	maps.Copy(all, gateEvents())
 	maps.Copy(all, jobEvents())
 	maps.Copy(all, thinkEvents())
+	maps.Copy(all, agentEvents())
 	return all
 }
 

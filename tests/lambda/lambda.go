@@ -70,6 +70,8 @@ type Options struct {
 	// before Lambda has read it, and once Lambda has it and the process may
 	// die.
 	Answering func(f *Function, read bool)
+	// Piece, if not nil, is called with each piece of an answer as it comes.
+	Piece func(piece []byte)
 }
 
 // ErrDied means that the process ended before it answered.

@@ -3,6 +3,7 @@
 package lambda
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"strconv"
@@ -61,7 +62,7 @@ func (f *Function) serveAnswer(failed bool) http.HandlerFunc {
 		if f.dead() {
 			return // the body may be incomplete: Lambda would have read none of it
 		}
-		body, err := io.ReadAll(r.Body)
+		body, err := f.read(r.Body)
 		if err != nil {
 			return // the process died while writing
 		}
@@ -76,5 +77,23 @@ func (f *Function) serveAnswer(failed bool) http.HandlerFunc {
 		}
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = w.Write([]byte(`{"status":"OK"}`))
+	}
+}
+
+// read reads an answer in the pieces in which it comes.
+func (f *Function) read(r io.Reader) (all []byte, err error) {
+	piece := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(piece)
+		if n > 0 && f.opts.Piece != nil {
+			f.opts.Piece(bytes.Clone(piece[:n]))
+		}
+		all = append(all, piece[:n]...)
+		switch {
+		case err == io.EOF:
+			return all, nil
+		case err != nil:
+			return nil, err
+		}
 	}
 }

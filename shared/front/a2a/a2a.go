@@ -203,13 +203,27 @@ func (d *api) failHTTP(r *request, err error) {
 	d.log(r, p.Kind.String(), status, p)
 }
 
+// Limits of texts in log lines, in bytes of JSON.
+const (
+	maxPath  = 90
+	maxCause = 180
+)
+
+// shortPath is the path with the vacant's id as lines have it.
+func (r *request) shortPath() string {
+	if id := r.vacant.ID.String(); strings.HasPrefix(r.URL.Path, "/v/"+id) {
+		return "/v/" + r.vacant.ID.Short() + r.URL.Path[len("/v/"+id):]
+	}
+	return r.URL.Path
+}
+
 // log writes the line of a request.
 func (d *api) log(r *request, verdict string, status int, cause error) {
 	level := slog.LevelInfo
 	if r.Method == http.MethodGet && cause == nil {
 		level = slog.LevelDebug
 	}
-	attrs := []slog.Attr{slog.String("path", httpapi.ClipPath(r.URL.Path))}
+	attrs := []slog.Attr{slog.String("path", obs.Clip(r.shortPath(), maxPath))}
 	if r.what != "" {
 		attrs = append(attrs, slog.String("operation", r.what))
 	}
@@ -218,7 +232,7 @@ func (d *api) log(r *request, verdict string, status int, cause error) {
 	}
 	if status >= http.StatusInternalServerError {
 		level = slog.LevelError
-		attrs = append(attrs, slog.String("cause", cause.Error()))
+		attrs = append(attrs, slog.String("cause", obs.Clip(cause.Error(), maxCause)))
 	}
 	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status),
 		slog.Float64("ms", float64(d.Now().Sub(r.began).Microseconds()/10)/100))

@@ -129,12 +129,7 @@ const (
 )
 
 // ClipPath shortens a path that a client sent, for the log.
-func ClipPath(path string) string {
-	if len(path) > maxPath {
-		path = strings.ToValidUTF8(path[:maxPath], "") + "..."
-	}
-	return path
-}
+func ClipPath(path string) string { return obs.Clip(path, maxPath) }
 
 // Refusal is the body of every error.
 type Refusal struct {

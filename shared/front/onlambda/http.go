@@ -14,8 +14,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
@@ -249,20 +247,5 @@ func (f *front) line(ctx context.Context, in *request, status int, cause error) 
 	f.log.LogAttrs(context.WithoutCancel(ctx), level, "request", append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status))...)
 }
 
-// clip shortens a caller's text for the log: a control character takes six
-// bytes in JSON, and logs are billed by the byte.
-func clip(s string) string {
-	const most, escaped = 100, 6
-	room := most
-	for i, r := range s {
-		size := utf8.RuneLen(r)
-		if r == utf8.RuneError || r == '"' || r == '\\' || !unicode.IsPrint(r) {
-			size = escaped
-		}
-		if room -= size; room < 0 {
-			s = s[:i]
-			break
-		}
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
+// clip shortens a caller's text for the log.
+func clip(s string) string { return obs.Clip(s, 100) }

@@ -70,7 +70,7 @@ func (r *receiver) one(ctx context.Context, m events.SQSMessage) (done bool) {
 		if cause := recover(); cause != nil {
 			done, err = false, panicked(cause)
 		}
-		attrs := []slog.Attr{slog.String("queue", QueueName(m.EventSourceARN)), slog.String("received", clip(m.Attributes["ApproximateReceiveCount"]))}
+		attrs := []slog.Attr{slog.String("queue", clip(QueueName(m.EventSourceARN))), slog.String("received", clip(m.Attributes["ApproximateReceiveCount"]))}
 		verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
 		switch {
 		case err != nil:

@@ -60,13 +60,13 @@ func open(env *onlambda.Env) *work {
 func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err error) {
 	got := sqs.Message{Body: m.Body, Receipt: m.ReceiptHandle, Sent: sent(m)}
 	got.Count, _ = strconv.Atoi(m.Attributes["ApproximateReceiveCount"])
-	switch from := onlambda.QueueName(m.EventSourceARN); from {
+	switch onlambda.QueueName(m.EventSourceARN) {
 	case onlambda.QueueName(w.tasks.URL):
 		done, err = w.tasks.Handle(ctx, got, w.agents.Tasks.Work)
 	case onlambda.QueueName(w.pushes.URL):
 		done, err = w.pushes.Handle(ctx, got, w.agents.Push.Handle)
 	default:
-		return false, problem.New(problem.Malformed, "%.80q is none of this stage's queues", from)
+		return false, problem.New(problem.Malformed, "a message of none of this stage's queues")
 	}
 	if errors.Is(err, task.ErrAgain) {
 		err = nil // it comes again, which is no fault

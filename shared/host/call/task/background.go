@@ -74,7 +74,7 @@ func (r Ref) message() string { return r.Vacant.String() + "#" + r.Owner + "#" +
 func parseMessage(s string) (r Ref, err error) {
 	parts := strings.Split(s, "#")
 	if len(parts) != 3 || !isID(parts[2]) {
-		return r, problem.New(problem.Damaged, "a message of the queue names no task: %.80q", s)
+		return r, problem.New(problem.Damaged, "a message of the queue names no task: %.20q", s)
 	}
 	r.Owner, r.ID = parts[1], parts[2]
 	r.Vacant, err = identity.ParseID(parts[0])

@@ -176,7 +176,7 @@ func (n Notice) String() string {
 
 // ParseNotice parses what String returns.
 func ParseNotice(s string) (n Notice, err error) {
-	wrong := problem.New(problem.Damaged, "no notice of a task: %.80q", s)
+	wrong := problem.New(problem.Damaged, "no notice of a task: %.20q", s)
 	parts := strings.Split(s, "#")
 	if len(parts) != 6 {
 		return n, wrong
