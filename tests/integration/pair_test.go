@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,9 +22,16 @@ type pair struct {
 	http *http.Client
 }
 
+// messageURL is the Function URL of message, which only an edge leads calls to. The host's
+// own URL without an edge is agent's.
+func (s *deployed) messageURL(t *testing.T) string {
+	t.Helper()
+	return strings.TrimRight(s.outputs(t, "functions")["MessageUrl"], "/")
+}
+
 func (s *deployed) pair(t *testing.T, to identity.ID) *pair {
 	t.Helper()
-	return &pair{Caller: caller.New(t, to), t: t, url: s.URL, http: web(t, local(t), "")}
+	return &pair{Caller: caller.New(t, to), t: t, url: s.messageURL(t), http: web(t, local(t), "")}
 }
 
 // heard is an answer with its headers. Status 0: none came.

@@ -29,7 +29,7 @@ import (
 )
 
 // functions of a stage.
-var functions = []string{"message", "admin", "export", "registry", "search", "graduate", "think", "sweeper", "tamper", "indexer", "checkpointer", "prober",
+var functions = []string{"agent", "message", "worker", "admin", "export", "registry", "search", "graduate", "think", "sweeper", "tamper", "indexer", "checkpointer", "prober",
 	"consent", "ratelimit", "collusion", "commit", "record"}
 
 // unseen are required grants that no call here uses: the caller is not
@@ -44,6 +44,13 @@ var unseen = map[string]string{
 	"indexer s3:DeleteObject":      "an archive is removed when it is an hour old, or another indexer was first",
 	"search s3:ListBucket":         "S3 asks for it where an object is missing, to say so; the local one does not",
 	"search SnapshotNames":         "the bucket of s3:ListBucket",
+	"worker dynamodb:GetItem":      "as commit's",
+	"agent kms:Encrypt":            "the text key of the day is made by whichever function is first, and the secret of guests once",
+	"agent Seal":                   "the key of kms:Encrypt",
+	"message kms:Encrypt":          "as agent's",
+	"message Seal":                 "as agent's",
+	"worker kms:Encrypt":           "as agent's",
+	"worker Seal":                  "as agent's",
 	"commit dynamodb:GetItem":      "of rows: who has the place that another took first",
 }
 
@@ -82,6 +89,7 @@ func (s *deployed) everything(t *testing.T) {
 		}
 	}
 	s.thought(t)
+	s.tasked(t)
 	s.looked(t)
 	s.grown(t)
 	s.wholeOverHTTP(t)

@@ -77,7 +77,7 @@ func TestCallsUnderLoadLeaveNoBreak(t *testing.T) {
 	if testing.Short() {
 		*calls = min(*calls, 200)
 	}
-	out, exit := s.vacancy(t, "hammer", s.URL, "--vacant", v.String(), "--pairs", "8", "--calls", strconv.Itoa(*calls), "--for", "15m", "--json")
+	out, exit := s.vacancy(t, "hammer", s.messageURL(t), "--vacant", v.String(), "--pairs", "8", "--calls", strconv.Itoa(*calls), "--for", "15m", "--json")
 	var load struct {
 		Calls  int
 		Second float64 `json:"calls_per_second"`

@@ -211,7 +211,12 @@ func (s *deployed) vacant(t *testing.T) identity.ID {
 	t.Helper()
 	name := make([]byte, 6)
 	rand.Read(name)
-	v, err := s.admin(t).Create(t.Context(), admin.Creation{Name: "v" + hex.EncodeToString(name), Capability: "echoes", Substrate: "echo"})
+	return s.named(t, "v"+hex.EncodeToString(name))
+}
+
+func (s *deployed) named(t *testing.T, name string) identity.ID {
+	t.Helper()
+	v, err := s.admin(t).Create(t.Context(), admin.Creation{Name: name, Capability: "echoes", Substrate: "echo"})
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -20,6 +21,10 @@ func runs(t *testing.T, more map[string]string, without []string, command ...str
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	var errors bytes.Buffer
 	cmd.Stderr = &errors
+	cmd.Env = os.Environ()
+	if *at != "" {
+		cmd.Env = append(cmd.Env, "A2A_UNARY=1")
+	}
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %v\n%s%s", command, err, out, errors.Bytes())

@@ -92,7 +92,8 @@ def _of_logs(operation: str, request: dict, where: str) -> list[dict]:
 
 def _of_sqs(operation: str, request: dict, where: str) -> list[dict]:
     queue = (request.get("QueueUrl") or "*").rsplit("/", 1)[-1]
-    return [{"action": f"sqs:{operation}", "resource": f"arn:aws:sqs:{where}:{queue}", "condition": ""}]
+    # IAM knows the operations on batches by those on one message.
+    return [{"action": f"sqs:{operation.removesuffix('Batch')}", "resource": f"arn:aws:sqs:{where}:{queue}", "condition": ""}]
 
 
 # Operations of S3 that IAM knows by another name.

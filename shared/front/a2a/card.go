@@ -92,13 +92,18 @@ func (d *api) page(r *request, p *page, cache string) {
 }
 
 // base is the host's base URL: as configured, or by the request if nobody has told the
-// host.
+// host: without an edge a function cannot be told its own URL. Lambda says whether the
+// request came by TLS, which it does on AWS.
 func (d *api) base(r *request) (string, error) {
 	base, err := d.Directory.Base(r.Context())
 	if err != nil || base != "" {
 		return base, err
 	}
-	return "https://" + r.Host, nil
+	scheme := "https"
+	if r.Request.Header.Get("X-Forwarded-Proto") == "http" {
+		scheme = "http"
+	}
+	return scheme + "://" + r.Host, nil
 }
 
 // cardCache keeps signed cards: a signature costs more than the rest, and with some

@@ -30,8 +30,11 @@ got['cancel ended'] = await failure(echo.cancelTask({ id: task.id }));
 got['send to ended'] = await failure(echo.sendMessage(say('more', { taskId: task.id })));
 got.fail = status((await failing.sendMessage(say('hi'))).status);
 got['no text'] = await failure(echo.sendMessage(say('', { parts: [{ kind: 'data', data: { a: 1 } }] })));
-got.stream = await events(slow.sendMessageStream(say('hi')));
-got['stream of echo'] = await events(echo.sendMessageStream(say('hi')));
+const unary = process.env.A2A_UNARY; // without streams
+if (!unary) {
+  got.stream = await events(slow.sendMessageStream(say('hi')));
+  got['stream of echo'] = await events(echo.sendMessageStream(say('hi')));
+}
 const first = await slow.sendMessage(say('hi', {}, { blocking: false }));
 let read;
 for (let i = 0; i < 100; i++) {
@@ -40,14 +43,16 @@ for (let i = 0; i < 100; i++) {
   await new Promise((done) => setTimeout(done, 50));
 }
 got.immediately = `${status(first.status)}, then ${status(read.status)}`;
-for await (const e of slower.sendMessageStream(say('hi'))) {
-  const ended = await slower.cancelTask({ id: e.id });
-  got.cancel = `${e.status.state}, then ${ended.status.state}`;
-  break;
-}
-for await (const e of slow.sendMessageStream(say('hi'))) {
-  if (e.kind !== 'artifact-update') continue;
-  got.subscribe = await events(slow.resubscribeTask({ id: e.taskId }));
-  break;
+if (!unary) {
+  for await (const e of slower.sendMessageStream(say('hi'))) {
+    const ended = await slower.cancelTask({ id: e.id });
+    got.cancel = `${e.status.state}, then ${ended.status.state}`;
+    break;
+  }
+  for await (const e of slow.sendMessageStream(say('hi'))) {
+    if (e.kind !== 'artifact-update') continue;
+    got.subscribe = await events(slow.resubscribeTask({ id: e.taskId }));
+    break;
+  }
 }
 console.log(JSON.stringify(got));

@@ -51,8 +51,11 @@ got['cancel ended'] = await failure(echo.cancelTask({ id: task.id }));
 got['send to ended'] = await failure(echo.sendMessage(say('more', { taskId: task.id })));
 got.fail = result(await failing.sendMessage(say('hi')));
 got['no text'] = await failure(echo.sendMessage(say('', { parts: [{ data: { a: 1 } }] })));
-got.stream = await events(slow.sendMessageStream(say('hi')));
-got['stream of echo'] = await events(echo.sendMessageStream(say('hi')));
+const unary = process.env.A2A_UNARY; // without streams
+if (!unary) {
+  got.stream = await events(slow.sendMessageStream(say('hi')));
+  got['stream of echo'] = await events(echo.sendMessageStream(say('hi')));
+}
 const first = await slow.sendMessage(say('hi', {}, { returnImmediately: true }));
 let read;
 for (let i = 0; i < 100; i++) {
@@ -61,17 +64,19 @@ for (let i = 0; i < 100; i++) {
   await new Promise((done) => setTimeout(done, 50));
 }
 got.immediately = `${result(first)}, then ${result(read)}`;
-for await (const e of slower.sendMessageStream(say('hi'))) {
-  const begun = StreamResponse.toJSON(e).task;
-  const ended = Task.toJSON(await slower.cancelTask({ id: begun.id }));
-  got.cancel = `${state(begun.status.state)}, then ${state(ended.status.state)}`;
-  break;
-}
-for await (const e of slow.sendMessageStream(say('hi'))) {
-  const chunk = StreamResponse.toJSON(e).artifactUpdate;
-  if (!chunk) continue;
-  got.subscribe = await events(slow.resubscribeTask({ id: chunk.taskId }));
-  break;
+if (!unary) {
+  for await (const e of slower.sendMessageStream(say('hi'))) {
+    const begun = StreamResponse.toJSON(e).task;
+    const ended = Task.toJSON(await slower.cancelTask({ id: begun.id }));
+    got.cancel = `${state(begun.status.state)}, then ${state(ended.status.state)}`;
+    break;
+  }
+  for await (const e of slow.sendMessageStream(say('hi'))) {
+    const chunk = StreamResponse.toJSON(e).artifactUpdate;
+    if (!chunk) continue;
+    got.subscribe = await events(slow.resubscribeTask({ id: chunk.taskId }));
+    break;
+  }
 }
 const one = await echo.sendMessage(say('one'));
 await echo.sendMessage(say('two', { contextId: one.contextId }));
