@@ -1,5 +1,5 @@
 """Runs the scenarios with a2a-sdk of A2A 0.3 and prints what it saw as JSON."""
-import asyncio, json, sys, uuid
+import asyncio, json, os, sys, uuid
 
 import httpx
 import jwt
