@@ -183,7 +183,7 @@ func (p *parted) send(t *testing.T, e *envelope.Envelope) caller.Answer {
 func places(trace []string) (all []place) {
 	for _, name := range trace {
 		all = append(all, place{Call: name})
-		if strings.HasPrefix(name, "Commit ") || name == invoke || name == write {
+		if changes := []string{"Commit ", "Send ", "Hide ", invoke, write}; slices.ContainsFunc(changes, func(c string) bool { return strings.HasPrefix(name, c) }) {
 			all = append(all, place{Call: name, After: true})
 		}
 	}

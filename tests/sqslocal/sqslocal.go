@@ -83,6 +83,15 @@ func (s *Server) Receive(queue string, n int, hidden time.Duration) (all []Messa
 	return all
 }
 
+// Show ends the time for which messages are hidden, as it ends after their receiver died.
+func (s *Server) Show(queue string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.queues[queue] {
+		m.visible = time.Time{}
+	}
+}
+
 // Hidden is for how long a message is still hidden.
 func (s *Server) Hidden(queue, id string) time.Duration {
 	s.mu.Lock()
