@@ -146,7 +146,8 @@ func (o *outsiders) a2a(id identity.ID) (requests []request) {
 	const plain = `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}`
 	e := o.sign(o.stranger.ID(), id, 1, "hi", o.now)
 	signed := `{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}],"metadata":` + string(envelope.AppendMetadata(nil, e)) + `}}`
-	for _, params := range []string{plain, signed} {
+	const background = `,"configuration":{"returnImmediately":true,"taskPushNotificationConfig":{"url":"https://agents.example/"}}}`
+	for _, params := range []string{plain, signed, strings.TrimSuffix(plain, "}") + background, strings.TrimSuffix(signed, "}") + background} {
 		post(base+"/message:send", params)
 		post(base+"/message:stream", params)
 		for _, method := range []string{"SendMessage", "SendStreamingMessage"} {

@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,8 +39,23 @@ type host struct {
 	public http.Handler
 	log    *translog.Log
 
-	mu  sync.Mutex
-	now time.Time
+	mu     sync.Mutex
+	now    time.Time
+	queue  queue
+	closed []string // ids of closed children, also former ones
+}
+
+// queue notes the messages of both queues.
+type queue struct {
+	mu   sync.Mutex
+	sent []string
+}
+
+func (q *queue) Send(_ context.Context, m string) (func(context.Context, bool), error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sent = append(q.sent, m)
+	return func(context.Context, bool) {}, nil
 }
 
 func (h *host) clock() time.Time {
@@ -78,7 +95,16 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	if h.log, err = h.OpenLog(nil); err != nil {
 		t.Fatal(err)
 	}
-	h.public = serve.Handlers{Message: h.Message, A2A: h.OpenA2A(), Registry: h.RegistryHandler(h.log), Search: h.OpenSearch(index).Endpoint(),
+	// As on AWS: whether anything is queued must tell nobody of closed children, either.
+	agents := h.OpenQueuedA2A(serve.Queues{Tasks: &h.queue, Notices: &h.queue})
+	t.Cleanup(func() {
+		for _, m := range h.queue.sent {
+			if id, _, _ := strings.Cut(m, "#"); slices.Contains(h.closed, id) {
+				t.Errorf("a message to a closed child was queued: %s", m)
+			}
+		}
+	})
+	h.public = serve.Handlers{Message: h.Message, A2A: agents, Registry: h.RegistryHandler(h.log), Search: h.OpenSearch(index).Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler()}.Public()
 	for _, spec := range append([]vacants.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
 		r, err := h.Vacants.Create(t.Context(), spec)
@@ -112,6 +138,7 @@ func (h *host) spawn(t *testing.T, parent identity.ID, name string) vacants.Reco
 	if !r.Closed {
 		t.Fatalf("Spawn() of path D2 = %+v, want a closed child", r)
 	}
+	h.closed = append(h.closed, r.ID.String())
 	return r
 }
 
