@@ -236,7 +236,7 @@ func TestThinkHasTheRightsOfModelsAlone(t *testing.T) {
 	const bedrock = "arn:${AWS::Partition}:bedrock:"
 	want := map[string]string{
 		"Spend":            "[dynamodb:PutItem dynamodb:UpdateItem] data.Docs.Arn [spend#*]",
-		"Docs":             "dynamodb:GetItem data.Docs.Arn [v#* reg#* opened#* secret#* spend#* budget models]",
+		"Docs":             "dynamodb:GetItem data.Docs.Arn [v#* reg#* opened#* secret#* spend#* budget models task#*]",
 		"Open":             "kms:Decrypt data.SealKey.Arn <nil>",
 		"Functions":        "lambda:InvokeFunction " + function + " <nil>",
 		"Models":           "bedrock:InvokeModelWithResponseStream " + bedrock + "us-east-1::foundation-model/amazon.nova-lite-v1:0 <nil>",

@@ -285,7 +285,8 @@ func agents(s settings.Settings) []function {
 }
 
 // think asks models for agent, message, worker and admin, which have no secret. It writes
-// nothing but totals and opens nothing but secrets. Its callers take part in no turn of a
+// nothing but totals and opens nothing but secrets. It reads the heads of tasks, which have
+// no text, to end with them. Its callers take part in no turn of a
 // model, so think needs as much memory as they, for TLS and JSON.
 func think(s settings.Settings) function {
 	var functions []string
@@ -299,7 +300,7 @@ func think(s settings.Settings) function {
 		environment: []string{"VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS"},
 		grants: grants{opens: true, secretsOnly: true, bedrock: s.BedrockModels, functions: functions, docs: []access{
 			{"Spend", []string{"PutItem", "UpdateItem"}, []string{totals}},
-			{"Docs", []string{"GetItem"}, []string{records, registrations, opened, secretPartitions, totals, budgets, modelTable}},
+			{"Docs", []string{"GetItem"}, []string{records, registrations, opened, secretPartitions, totals, budgets, modelTable, tasks}},
 		}},
 	}
 }

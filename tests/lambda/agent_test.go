@@ -252,6 +252,21 @@ func TestAnyInstanceCancelsATurnOfTheWorker(t *testing.T) {
 	if took := (<-ended).Sub(canceled); took > 10*time.Second { // two, and a slow machine's
 		t.Errorf("the worker ended %v after the task", took)
 	}
+	// The model is not waited for, and nobody pays for the rest of its answer.
+	for range 100 {
+		c.mu.Lock()
+		n := len(c.ended)
+		c.mu.Unlock()
+		if n > 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	c.mu.Lock()
+	if len(c.ended) != 1 || c.ended[0] > 15*time.Second {
+		t.Errorf("think ran for %v, want it ended with the task, long before 20 s", c.ended)
+	}
+	c.mu.Unlock()
 	if left := host.Queues.Waiting("tasks"); len(left) != 0 {
 		t.Errorf("messages are left: %v", left)
 	}

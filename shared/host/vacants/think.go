@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
@@ -115,6 +116,11 @@ func (t *agentSubstrate) remoteTools(ctx context.Context, vacant identity.ID) (a
 func (v *Directory) Thinking() think.Service { return thinking{v} }
 
 type thinking struct{ *Directory }
+
+// Watch implements think.Watcher.
+func (v thinking) Watch(ctx context.Context, name string) (context.Context, context.CancelFunc) {
+	return task.Watch(ctx, v.Store, name)
+}
 
 func (v thinking) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {

@@ -56,7 +56,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err e
 	if !t.Continue {
 		r.task, r.next = t.begun(began), 2
 	}
-	ctx = withMessage(ctx, &t.Message)
+	ctx = withName(withMessage(ctx, &t.Message), t.Ref)
 	e.run(r, func() {
 		defer close(ended)
 		e.Calls.Run(ctx, a)

@@ -297,6 +297,51 @@ func withMessage(ctx context.Context, m *Message) context.Context {
 	return context.WithValue(ctx, messageKey{}, m)
 }
 
+// NameOf names the turn that ctx belongs to, for Watch; "" outside of turns that others
+// can end.
+func NameOf(ctx context.Context) string {
+	name, _ := ctx.Value(nameKey{}).(string)
+	return name
+}
+
+type nameKey struct{}
+
+func withName(ctx context.Context, r Ref) context.Context {
+	return context.WithValue(ctx, nameKey{}, r.message())
+}
+
+// Watch returns a context that ends within two seconds of the turn that NameOf named, for
+// a process that works for the one which runs it. Faults of the store are none of the
+// turn's.
+func Watch(ctx context.Context, s store.Store, name string) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := func() { cancel(context.Canceled) }
+	r, err := parseMessage(name)
+	if err != nil {
+		return ctx, stop
+	}
+	go func() {
+		look := time.NewTicker(time.Second)
+		defer look.Stop()
+		for {
+			select {
+			case <-look.C:
+			case <-ctx.Done():
+				return
+			}
+			d, err := s.Doc(ctx, r.headKey())
+			if err != nil {
+				continue
+			}
+			if h, err := decodeHead(r, d); d.Version == 0 || err == nil && h.State != Working {
+				cancel(errEnded)
+				return
+			}
+		}
+	}()
+	return ctx, stop
+}
+
 // replyIDs gives an answer the ids that it has as a message of its task, so that they
 // are signed.
 func replyIDs(task, context string) func(*envelope.Message) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -66,6 +67,7 @@ func (c *client) lines(ctx context.Context, r request) iter.Seq2[*line, error] {
 		if deadline, ok := ctx.Deadline(); ok {
 			r.DeadlineMS = deadline.UnixMilli()
 		}
+		r.Task = task.NameOf(ctx)
 		data, err := json.Marshal(r)
 		if err != nil {
 			yield(nil, problem.Wrap(problem.Internal, err, "a request for a model"))

@@ -14,6 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
+// Watcher is a Service that knows when the turn of a task ends, whoever ends it.
+type Watcher interface {
+	Watch(ctx context.Context, task string) (context.Context, context.CancelFunc)
+}
+
 // Report is what a request came to, for the log.
 type Report struct {
 	Op     string
@@ -23,7 +28,7 @@ type Report struct {
 }
 
 // Serve answers a request through s. The reply is lines of JSON, each written when it is
-// known, the last with done or error. It ends before the request's deadline. report is
+// known, the last with done or error. It ends before the request's deadline, and with the task that it works for. report is
 // called once, before the end of the reply.
 func Serve(ctx context.Context, s Service, request []byte, report func(context.Context, Report)) io.ReadCloser {
 	next, stop := iter.Pull(lines(ctx, s, request, report))
@@ -76,6 +81,11 @@ func lines(ctx context.Context, s Service, data []byte, report func(context.Cont
 			if r.DeadlineMS > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithDeadline(ctx, time.UnixMilli(r.DeadlineMS))
+				defer cancel()
+			}
+			if w, ok := s.(Watcher); ok && r.Task != "" {
+				var cancel context.CancelFunc
+				ctx, cancel = w.Watch(ctx, r.Task)
 				defer cancel()
 			}
 			var done substrate.Done

@@ -27,6 +27,7 @@ type request struct {
 	Vacant     identity.ID     `json:"vacant"`
 	Version    int             `json:"agent,omitempty"`
 	DeadlineMS int64           `json:"deadline_ms,omitempty"` // Unix time; 0: none
+	Task       string          `json:"task,omitempty"`        // the turn whose end ends the request
 	Fallback   bool            `json:"fallback,omitempty"`
 	Check      bool            `json:"check,omitempty"`
 	Spent      int             `json:"spent,omitempty"`
