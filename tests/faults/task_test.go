@@ -1,12 +1,15 @@
 package faults
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
@@ -41,7 +44,7 @@ func TestATaskConsumesFewWriteUnits(t *testing.T) {
 		method string
 		most   float64
 	}{
-		{"SendMessage", 9},
+		{"SendMessage", cost.DefaultTask().WriteUnits},
 		// Accept with head, index and event; the piece of the answer; the end.
 		{"SendStreamingMessage", 9 + 1 + 9},
 	} {
@@ -55,5 +58,38 @@ func TestATaskConsumesFewWriteUnits(t *testing.T) {
 		if units > tt.most {
 			t.Errorf("%s consumed %v write units, want at most %v", tt.method, units, tt.most)
 		}
+	}
+}
+
+// messages is a queue in memory.
+type messages []string
+
+func (m *messages) Send(_ context.Context, message string) (func(context.Context, bool), error) {
+	*m = append(*m, message)
+	return func(context.Context, bool) {}, nil
+}
+
+// The estimate of a task in the background is what agent and worker take.
+func TestATaskInTheBackgroundConsumesWhatTheEstimateSays(t *testing.T) {
+	h := newFixture(t)
+	h.answered("the first of the day")
+	counter, queue := &roundtrips.Counter{}, &messages{}
+	agents := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}})
+	h.plain(agents, "SendMessage", "makes the secret of guests")
+	counter.Reset()
+	in := httptest.NewRequest(http.MethodPost, "/v/"+h.vacant.String(), strings.NewReader(
+		`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true}}}`))
+	in.Header.Set("Content-Type", "application/json")
+	out := httptest.NewRecorder()
+	agents.ServeHTTP(out, in)
+	if out.Code != http.StatusOK || len(*queue) != 1 {
+		t.Fatalf("%d %s, queued %v", out.Code, out.Body, *queue)
+	}
+	if err := agents.Tasks.Work(t.Context(), (*queue)[0]); err != nil {
+		t.Fatal(err)
+	}
+	model := cost.DefaultTask()
+	if w, r := counter.WriteUnits(), counter.ReadUnits(); w != model.QueuedWrites || r > model.QueuedReads || r < model.QueuedReads/2 {
+		t.Errorf("a task in the background consumes %v write and %v read units, the estimate is %v and %v", w, r, model.QueuedWrites, model.QueuedReads)
 	}
 }

@@ -164,6 +164,8 @@ func (r costResult) text(w io.Writer) {
 		{fmt.Sprintf("%s by Function URL", plural(r.CallCount)), r.Direct, fmt.Sprintf(" ($%.2f before transfer out)", r.Before)},
 		{fmt.Sprintf("%s through CloudFront", plural(r.CallCount)), r.Edge, ""},
 		{"their rows, each month after", r.Kept, ""},
+		{fmt.Sprintf("%s by A2A, each a task", plural(r.CallCount)), r.Tasks, " before transfer out"},
+		{"the same in the background", r.Queued, " before transfer out, without reading or pushing their ends"},
 		{"what a paid model adds to 1,000 calls of one turn", r.Thinking, ", and the provider's price of their tokens"},
 		{"a child that graduates", r.Graduated, ""},
 		{"a month in which nobody calls", r.Month, ""},

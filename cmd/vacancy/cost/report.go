@@ -15,6 +15,8 @@ type Report struct {
 	Edge      Lines    `json:"cloudfront"`
 	Kept      Lines    `json:"kept_a_month"`
 	Thinking  Lines    `json:"thinking_1000"` // what a model adds to 1,000 calls; empty without think
+	Tasks     Lines    `json:"a2a_tasks"`     // that are waited for; empty without agent
+	Queued    Lines    `json:"a2a_queued"`    // in the background
 	Graduated Lines    `json:"graduation"`    // for one, with AWS's state machine; empty without a gate
 	Month     Lines    `json:"month"`
 	WorstDay  Day      `json:"worst_day"`
@@ -43,6 +45,8 @@ func Estimate(s Shape, l List, n float64, real *Real) Report {
 		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(Month(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()),
 		Capacity: Buys(s, l, DefaultBounds()), Real: real,
 	}
+	waited, queued := DefaultTask().Tasks(s, l, n)
+	r.Tasks, r.Queued = sum(waited), sum(queued)
 	r.Before = r.Direct.USD - Sum(only(r.Direct.Lines, TransferOut))
 	if real != nil && real.Calls > 0 {
 		r.Compared = real.Compare(m)
