@@ -19,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
@@ -48,6 +49,10 @@ type Config struct {
 	Callers   caller.Verifier
 	// Push delivers the events of tasks; nil: nobody does.
 	Push *push.Pusher
+	// Identify returns the account of a request by its credential, nil if it has none. The
+	// error is of kind Unauthorized if the credential is nobody's. nil: there are no
+	// accounts.
+	Identify func(ctx context.Context, r *http.Request) (*call.Payer, error)
 	// Signed handles POST / with a body in the vacant's own form.
 	Signed http.Handler
 	Log    *slog.Logger
@@ -85,6 +90,7 @@ type request struct {
 	id        []byte
 	noAnswer  bool // a notification
 	extension bool // the client lists the extension
+	payer     *call.Payer
 	body      []byte
 }
 

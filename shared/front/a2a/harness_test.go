@@ -81,7 +81,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // openWorld makes a host whose callers are on its machine, or elsewhere.
-func openWorld(t testing.TB, own bool) *world {
+func openWorld(t testing.TB, own bool, changes ...func(*serve.Config)) *world {
 	t.Helper()
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	if err != nil {
@@ -90,10 +90,14 @@ func openWorld(t testing.TB, own bool) *world {
 	w := &world{t: t, store: &flaky{Store: memory.New()}, remembered: remembered{&atomic.Int64{}}}
 	w.http = httptest.NewUnstartedServer(nil)
 	url := "http://" + w.http.Listener.Addr().String()
-	w.server, err = serve.Config{
+	c := serve.Config{
 		Store: w.store, Vault: vault, AllowLoopback: true, OwnMachine: own, URL: url, Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: rand.Reader,
 		Substrates: substrate.Kinds{conformance.Kind: conformance.New, substrate.KindMock: func(string) (substrate.Substrate, error) { return w.remembered, nil }},
-	}.Open()
+	}
+	for _, change := range changes {
+		change(&c)
+	}
+	w.server, err = c.Open()
 	if err != nil {
 		t.Fatal(err)
 	}

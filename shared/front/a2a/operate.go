@@ -16,9 +16,8 @@ const unaryTime = call.DefaultWork + call.DefaultMargin
 
 // operate does an operation and answers.
 func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
-	if r.Request.Header.Get("Authorization") != "" {
-		// A client that sends credentials does not mean to be anybody.
-		d.failWith(r, problem.New(problem.Unauthorized, "Authorization: this host has no accounts; send none, or an envelope"))
+	if err := d.identify(r); err != nil {
+		d.failWith(r, err)
 		return
 	}
 	if op != a2awire.Stream && op != a2awire.Subscribe {
@@ -41,13 +40,50 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 	case a2awire.Subscribe:
 		err = d.subscribe(r, params)
 	case a2awire.ExtendedCard:
-		err = faultf(noExtendedCard, "the agent has no extended card; its card is public")
+		err = d.extendedCard(r)
 	default:
 		err = d.pushConfigs(r, op, params)
 	}
 	if err != nil {
 		d.failWith(r, err)
 	}
+}
+
+// identify notes whose credential a request has. A client that sends one does not mean to
+// be anybody.
+func (d *api) identify(r *request) (err error) {
+	if d.Identify == nil {
+		if r.Request.Header.Get("Authorization") != "" {
+			err = problem.New(problem.Unauthorized, "Authorization: this host has no accounts; send none, or an envelope")
+		}
+		return err
+	}
+	r.payer, err = d.Identify(r.Context(), r.Request)
+	return err
+}
+
+// extendedCard is the card again, for who is known here: it has nothing that others may
+// not see.
+func (d *api) extendedCard(r *request) error {
+	if d.Identify == nil {
+		return faultf(noExtendedCard, "the agent has no extended card; its card is public")
+	}
+	if r.payer == nil {
+		return problem.New(problem.Unauthorized, "Authorization: the extended card is for accounts; send a key, or read the public card")
+	}
+	base, err := d.base(r)
+	if err != nil {
+		return err
+	}
+	form := pure
+	if r.dialect == a2awire.V03 {
+		form = union
+	}
+	c, err := d.cards.get(r.Context(), d, &r.vacant, base, form)
+	if err == nil {
+		d.answer(r, c.body)
+	}
+	return err
 }
 
 // owner returns who the sender of a request without a message is: the vacant that
@@ -59,6 +95,8 @@ func (d *api) owner(r *request) (owner string, err error) {
 		return "", err
 	case id != nil:
 		return id.String(), nil
+	case r.payer != nil && r.plain() != vacants.PlainOff:
+		return task.AccountOwner(r.payer.Account), nil
 	case r.plain() == vacants.PlainOff:
 		return "", plainOff()
 	case r.plain() == vacants.PlainShared:

@@ -86,7 +86,10 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 		r.extension = true
 		o, err = d.signedTurn(r, &q, e)
 	} else {
-		o, err = d.guestTurn(r, &q)
+		o, err = d.plainTurn(r, &q)
+	}
+	if err == nil {
+		o.Payer = r.payer
 	}
 	if err == nil && q.Push != nil {
 		err = d.checkPush(r, q.Push)
@@ -161,8 +164,41 @@ func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelop
 	return &t, nil
 }
 
-// guestTurn is the turn of a plain message. A context that the host made has a guest of
-// its own, with one chain and one memory. Any other context could be known to
+// plainTurn is the turn of a message without an envelope, for which the host signs.
+func (d *api) plainTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
+	if r.payer != nil && r.plain() != vacants.PlainOff {
+		return d.accountTurn(r, q)
+	}
+	return d.guestTurn(r, q)
+}
+
+// accountTurn is the turn of a message of an account. Its contexts are its own, whatever
+// they are called, and so are the ids of its messages: the same one is the same task.
+func (d *api) accountTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
+	owner, m := task.AccountOwner(r.payer.Account), q.Message
+	t := &task.Turn{Ref: task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: task.MessageTask(r.vacant.ID, owner, m.ID)}, List: owner, Once: m.ID != "", Opens: m.Context == ""}
+	var err error
+	switch {
+	case m.Task != "":
+		t.ID, t.Continue, t.Opens = m.Task, true, false
+		m.Context, err = d.conversation(r, t, m.Context)
+	case m.ID == "":
+		t.ID, err = d.Tasks.NewID()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if m.Context == "" {
+		m.Context = "c-" + t.ID
+	}
+	if m.ID == "" {
+		m.ID = "m-" + t.ID
+	}
+	return t, d.signFor(r, t, owner+"\x1f"+m.Context, m)
+}
+
+// guestTurn is the turn of a message of nobody. A context that the host made has a guest
+// of its own, with one chain and one memory. Any other context could be known to
 // strangers, so each of its tasks has a new guest.
 func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
 	ctx, vacant, m := r.Context(), r.vacant.ID, q.Message
@@ -201,21 +237,29 @@ func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) 
 	default:
 		who = "task\x1f" + id
 	}
-	key, err := d.Guests.Key(ctx, vacant, who)
-	if err != nil {
+	if m.ID == "" {
+		m.ID = "m-" + id
+	}
+	if err := d.signFor(r, t, who, m); err != nil {
 		return nil, err
 	}
 	if owner == task.SharedOwner {
 		t.List = task.SharedOwner
 	} else if own {
-		t.List = key.ID().String()
+		t.List = t.Caller.String()
 	}
-	if m.ID == "" {
-		m.ID = "m-" + id
+	return t, nil
+}
+
+// signFor makes a turn say a message, signed by the host with the key of who says it.
+func (d *api) signFor(r *request, t *task.Turn, who string, m task.Message) error {
+	key, err := d.Guests.Key(r.Context(), t.Vacant, who)
+	if err != nil {
+		return err
 	}
 	t.Message, t.Caller = m, key.ID()
 	t.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
-		e := &envelope.Envelope{From: key.ID(), To: vacant, Seq: next.Seq, Prev: next.Prev, Time: d.Now().UTC().Truncate(time.Microsecond)}
+		e := &envelope.Envelope{From: key.ID(), To: t.Vacant, Seq: next.Seq, Prev: next.Prev, Time: d.Now().UTC().Truncate(time.Microsecond)}
 		if !e.Time.After(next.Floor) {
 			e.Time = next.Floor.Add(time.Microsecond)
 		}
@@ -229,7 +273,7 @@ func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) 
 		_, err := e.Sign(ctx, key)
 		return e, err
 	}
-	return t, nil
+	return nil
 }
 
 // conversation is the context of a task that a message names. The message may name the

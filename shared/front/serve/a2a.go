@@ -59,7 +59,7 @@ func (h *Server) openA2A(t task.Config, later func(context.Context, string, time
 	tasks := task.New(t)
 	pusher := push.New(push.Config{Tasks: tasks, Client: h.pushes, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Later: later})
 	return &A2A{Tasks: tasks, Push: pusher, server: h, Handler: a2a.Handler(a2a.Config{
-		Tasks: tasks, Push: pusher, Guests: guests.New(h.updater(), c.Vault, c.Rand), Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
+		Tasks: tasks, Push: pusher, Identify: c.Identify, Guests: guests.New(h.updater(), c.Vault, c.Rand), Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})}
 }

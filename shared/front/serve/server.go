@@ -80,6 +80,9 @@ type Config struct {
 	// Verify, Chain, Backup, Status and Reindex are routes of the admin socket of one machine;
 	// nil: none.
 	Verify, Chain, Backup, Status, Reindex http.Handler
+	// Identify returns the account of a request by its credential (a2a.Config); nil: there
+	// are no accounts.
+	Identify func(ctx context.Context, r *http.Request) (*call.Payer, error)
 	// Elsewhere lets vacants that run elsewhere be listed, by a process that runs
 	// ReachEvery or Registry.Reach.
 	Elsewhere bool

@@ -89,15 +89,19 @@ type Charge struct {
 // they belong to, so there is never a row without its debit or a refund without
 // its void. Safe for concurrent use.
 type Ledger interface {
-	// Quote returns what a call costs its caller now. A problem of kind
-	// PaymentRequired or TooMany refuses the call.
-	Quote(ctx context.Context, pair Pair) (Charge, error)
+	// Quote returns what a call costs its caller, or who pays for it, now. A problem of
+	// kind PaymentRequired or TooMany refuses the call.
+	Quote(ctx context.Context, pair Pair, by *Payer) (Charge, error)
 	// Debit returns the writes beside the request row: a bounded Add on the
 	// balance, and the reminder for the sweeper.
-	Debit(pair Pair, r *RequestRow) []store.Write
+	Debit(pair Pair, by *Payer, r *RequestRow) []store.Write
 	// Refund returns the writes beside the void row.
 	Refund(pair Pair, r *RequestRow) []store.Write
 }
+
+// Payer is an account that a handler knows by its credential. It pays for the call,
+// whoever signs it.
+type Payer struct{ Account string }
 
 // Config holds the dependencies of a Host. A nil Ledger makes all calls free.
 // Zero durations mean the defaults.
@@ -369,7 +373,7 @@ func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool
 }
 
 func (h *Host) quote(ctx context.Context, r *request) (err error) {
-	r.charge, r.paymentRefusal = h.Ledger.Quote(ctx, r.pair)
+	r.charge, r.paymentRefusal = h.Ledger.Quote(ctx, r.pair, r.opts.Payer)
 	if r.paymentRefusal != nil && !problem.Is(r.paymentRefusal, problem.PaymentRequired) && !problem.Is(r.paymentRefusal, problem.TooMany) {
 		return h.unavailable(r.paymentRefusal)
 	}

@@ -22,6 +22,8 @@ type Options struct {
 	// signed: the signature is not verified here again. Calls of guests are no evidence
 	// of anybody's interest in the vacant.
 	Guest bool
+	// Payer is who pays; nil: the handler knows nobody.
+	Payer *Payer
 	// Reply completes the message before it is signed: its ids. nil: it has none.
 	Reply func(*envelope.Message)
 	// Accepted returns writes that join the commit of the request row; nil: none. It

@@ -103,7 +103,7 @@ func (s tooLarge) Commit(ctx context.Context, writes ...store.Write) error {
 // spent quotes a price for a balance that another call has spent since.
 type spent struct{ calltest.Ledger }
 
-func (*spent) Quote(context.Context, call.Pair) (call.Charge, error) {
+func (*spent) Quote(context.Context, call.Pair, *call.Payer) (call.Charge, error) {
 	return call.Charge{Price: 10}, nil
 }
 
@@ -129,6 +129,33 @@ func TestARefusalAtTheLastMomentTellsWhereTheChainStands(t *testing.T) {
 				t.Errorf("rows after the refusal = %d, %v, want none", row.Position, err)
 			}
 		})
+	}
+}
+
+// payments notes who pays.
+type payments struct {
+	calltest.Ledger
+	quoted, debited *call.Payer
+}
+
+func (p *payments) Quote(_ context.Context, _ call.Pair, by *call.Payer) (call.Charge, error) {
+	p.quoted = by
+	return call.Charge{Price: 10}, nil
+}
+
+func (p *payments) Debit(_ call.Pair, by *call.Payer, _ *call.RequestRow) []store.Write {
+	p.debited = by
+	return nil
+}
+
+func TestTheLedgerLearnsWhoPaysBesideThePair(t *testing.T) {
+	s := memory.New()
+	vacant, caller := newKey(t), newKey(t)
+	ledger := &payments{Ledger: calltest.Ledger{Store: s}}
+	by := &call.Payer{Account: "acme"}
+	out := hostOf(t, s, vacant, ledger).SendWith(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hello"), call.Options{Payer: by})
+	if out.Problem != nil || ledger.quoted != by || ledger.debited != by {
+		t.Errorf("SendWith() = %v; quoted for %v and debited from %v, want %v", out.Problem, ledger.quoted, ledger.debited, by)
 	}
 }
 

@@ -150,7 +150,7 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	writes := []store.Write{store.Append{Stream: s, Position: row.Position, WriteID: writeID, Data: row.encode()}}
 	var debit []store.Write
 	if row.Price > 0 {
-		debit = h.Ledger.Debit(r.pair, row)
+		debit = h.Ledger.Debit(r.pair, r.opts.Payer, row)
 		writes = append(writes, debit...)
 	}
 	if r.opts.Accepted != nil {

@@ -139,7 +139,7 @@ func reminderKey(pair call.Pair, position uint64) store.Key {
 }
 
 // Quote refuses callers without the price.
-func (l *Ledger) Quote(ctx context.Context, pair call.Pair) (call.Charge, error) {
+func (l *Ledger) Quote(ctx context.Context, pair call.Pair, _ *call.Payer) (call.Charge, error) {
 	balance, err := l.Balance(ctx, pair.Caller)
 	if err != nil {
 		return call.Charge{}, err
@@ -152,7 +152,7 @@ func (l *Ledger) Quote(ctx context.Context, pair call.Pair) (call.Charge, error)
 }
 
 // Debit takes the price and writes a reminder.
-func (l *Ledger) Debit(pair call.Pair, r *call.RequestRow) []store.Write {
+func (l *Ledger) Debit(pair call.Pair, _ *call.Payer, r *call.RequestRow) []store.Write {
 	return []store.Write{
 		store.Add{Key: balanceKey(pair.Caller), Delta: -int64(r.Price), Min: 0, Max: math.MaxInt64},
 		store.Put{Key: reminderKey(pair, r.Position), WriteID: r.WriteID, Number: int64(r.Position), Data: append(pair.Caller[:], pair.Vacant[:]...)},

@@ -25,6 +25,9 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	if e.Queue == nil {
 		return Task{}, problem.New(problem.Internal, "this process has no queue for tasks")
 	}
+	if found, ok, err := e.before(ctx, &t); ok || err != nil {
+		return found, err
+	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	var settle func(context.Context, bool)
 	task := t.begun(began)

@@ -17,9 +17,14 @@ var errEnded = problem.New(problem.Canceled, "the task has ended")
 
 // Begin stores a task and runs its turn in this process. It returns once the task can
 // be followed; done is closed when the turn has ended. The error is a *Refusal if the
-// call was not accepted; for a signed message that came before it is nil, and the task
-// is that of then.
+// call was not accepted; for a message that came before it is nil, and the task is that of
+// then.
 func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err error) {
+	ended := make(chan struct{})
+	if _, ok, err := e.before(ctx, &t); ok || err != nil {
+		close(ended)
+		return ended, err
+	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	r := e.newRunner(t.Ref, began)
 	o := e.options(&t)
@@ -41,7 +46,6 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err e
 		}
 		return e.newTask(context.WithoutCancel(ctx), &t, h, &task)
 	}
-	ended := make(chan struct{})
 	var a *call.Accepted
 	_, err = e.accept(ctx, &t, func(env *envelope.Envelope) (out call.Outcome, ok bool) {
 		a, out = e.Calls.Begin(ctx, t.Vacant, env, o)

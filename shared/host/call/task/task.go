@@ -16,9 +16,14 @@ package task
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,6 +121,11 @@ type Turn struct {
 	Work time.Duration
 	// Continue makes the message the next one of a task that waits for it.
 	Continue bool
+	// Once marks a message whose id is its owner's own, and a task whose id follows from
+	// it: a message that came before finds its task, and runs nothing.
+	Once bool
+	// Payer is who pays; nil: nobody is known.
+	Payer *call.Payer
 	// Push is a configuration that the task begins with; nil: none.
 	Push *PushConfig
 }
@@ -166,8 +176,11 @@ func isOrder(k problem.Kind) bool {
 // Run runs a turn to its end and stores the task with its answer. A turn that fails
 // is a failed task. The error is a *Refusal if the call was not accepted.
 func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
-	if t.Continue {
-		return e.runAgain(ctx, t)
+	if found, ok, err := e.before(ctx, &t); ok || err != nil {
+		return found, err
+	}
+	if t.Continue || t.Once {
+		return e.runStored(ctx, t)
 	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	var task Task
@@ -204,14 +217,36 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	return task, nil
 }
 
-// runAgain runs the next turn of a task to its end.
-func (e *Engine) runAgain(ctx context.Context, t Turn) (Task, error) {
+// runStored runs a turn to its end that is stored before it runs: the next one of a task,
+// or one that must be found while it runs.
+func (e *Engine) runStored(ctx context.Context, t Turn) (Task, error) {
 	done, err := e.Begin(ctx, t)
 	if err != nil {
 		return Task{}, err
 	}
 	<-done
 	return e.Get(ctx, t.Ref)
+}
+
+// before finds the task of a message of Once that came before.
+func (e *Engine) before(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
+	if !t.Once {
+		return found, false, nil
+	}
+	found, err = e.Get(ctx, t.Ref)
+	if errors.Is(err, ErrNotFound) {
+		return found, false, nil
+	}
+	at := slices.IndexFunc(found.History, func(m Message) bool { return m.Role == User && m.ID == t.Message.ID })
+	if err != nil || at < 0 {
+		return found, false, err
+	}
+	was, is := found.History[at], t.Message
+	was.Task, is.Task = "", ""
+	if !reflect.DeepEqual(was, is) {
+		return found, false, problem.Invalid("messageId", "a new id, or the message that had it", "another message with the same id")
+	}
+	return found, true, nil
 }
 
 // details collects what an agent says beside its text in a turn that is stored once.
@@ -260,6 +295,11 @@ func (e *Engine) announce(t *Turn) {
 // resent finds the task of a signed message that came before.
 func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 	refusal, ok := err.(*Refusal)
+	if ok && t.Once && refusal.Problem.Kind == problem.Conflict {
+		if found, ok, err := e.before(ctx, t); ok || err != nil {
+			return found, err
+		}
+	}
 	if !ok || !t.Signed || refusal.State == "" || refusal.State == call.Unknown {
 		return Task{}, err
 	}
@@ -272,7 +312,7 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 
 // options are those of every turn.
 func (e *Engine) options(t *Turn) call.Options {
-	return call.Options{Guest: t.isGuest(), Reply: replyIDs(t.ID, t.Message.Context)}
+	return call.Options{Guest: t.isGuest(), Payer: t.Payer, Reply: replyIDs(t.ID, t.Message.Context)}
 }
 
 // The owners of tasks that no key owns. Whoever knows the id of a task of GuestOwner has
@@ -282,7 +322,23 @@ const (
 	SharedOwner = "shared"
 )
 
-func (r Ref) isGuest() bool { return r.Owner == GuestOwner || r.Owner == SharedOwner }
+func (r Ref) isGuest() bool {
+	return r.Owner == GuestOwner || r.Owner == SharedOwner || strings.HasPrefix(r.Owner, accountPrefix)
+}
+
+const accountPrefix = "account-"
+
+// AccountOwner owns the tasks of an account.
+func AccountOwner(account string) string {
+	sum := sha256.Sum256([]byte("vacancy account v1\x1f" + account))
+	return accountPrefix + hex.EncodeToString(sum[:16])
+}
+
+// MessageTask is the id of the task that a message of Once begins.
+func MessageTask(vacant identity.ID, owner, message string) string {
+	sum := sha256.Sum256([]byte("vacancy message v1\x1f" + vacant.String() + "\x1f" + owner + "\x1f" + message))
+	return hex.EncodeToString(sum[:16])
+}
 
 // MessageOf returns the message of the turn that ctx belongs to, with the parts that no
 // signature covers; nil outside of turns.

@@ -1,0 +1,180 @@
+package a2a_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// known is a host that knows the accounts acme and other, each by a key.
+func known(t *testing.T) *world {
+	t.Helper()
+	return openWorld(t, true, func(c *serve.Config) {
+		c.Identify = func(_ context.Context, r *http.Request) (*call.Payer, error) {
+			switch key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer key-of-"); key {
+			case "":
+				return nil, nil
+			case "acme", "other":
+				return &call.Payer{Account: key}, nil
+			}
+			return nil, problem.New(problem.Unauthorized, "Authorization: this key is nobody's")
+		}
+	}).runs()
+}
+
+const (
+	acme  = "Authorization: Bearer key-of-acme"
+	other = "Authorization: Bearer key-of-other"
+)
+
+func withID(id, text, more string) string {
+	return fmt.Sprintf(`{"message":{"messageId":%q,"role":"ROLE_USER","parts":[{"text":%q}]%s}`, id, text, more)
+}
+
+func TestAKeyOfNobodyIsRefused(t *testing.T) {
+	w := known(t)
+	for _, got := range []answer{
+		w.rpc("/v/echo", "SendMessage", message("hi", ""), "Authorization: Bearer key-of-nobody"),
+		w.do("GET", "/v/echo/tasks", "", "Authorization: Basic YTpi"),
+		w.rpc("/v/echo", "GetExtendedAgentCard", "{}"), w.do("GET", "/v/echo/extendedAgentCard", ""),
+	} {
+		if got.status != http.StatusUnauthorized || !strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Bearer ") || got.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%d %v %s, want 401", got.status, got.header, got.body)
+		}
+	}
+}
+
+func TestAccountsHaveAnExtendedCard(t *testing.T) {
+	w := known(t)
+	public := w.do("GET", "/v/echo", "")
+	if at(t, public.body, "capabilities", "extendedAgentCard") != "true" || at(t, public.body, "supportsAuthenticatedExtendedCard") != "true" {
+		t.Errorf("the public card: %s", public.body)
+	}
+	for method, member := range map[string]string{"GetExtendedAgentCard": "supportedInterfaces", "agent/getAuthenticatedExtendedCard": "preferredTransport"} {
+		got := w.rpc("/v/echo", method, "{}", acme)
+		if at(t, got.body, "result", "name") != "echo" || at(t, got.body, "result", member) == "" || at(t, got.body, "result", "signatures", 0, "signature") == "" {
+			t.Errorf("%s: %d %s", method, got.status, got.body)
+		}
+	}
+	if got := w.do("GET", "/v/echo/extendedAgentCard", "", acme); got.status != 200 || at(t, got.body, "name") != "echo" {
+		t.Errorf("by REST: %d %s", got.status, got.body)
+	}
+}
+
+func TestAnAccountsMessageIsOneTaskHoweverOftenItComes(t *testing.T) {
+	w := known(t)
+	mind := w.mind("mind")
+	path := "/v/" + mind.Name
+	first := w.rpc(path, "SendMessage", withID("m1", "hi", "}"), acme)
+	id := at(t, first.body, "result", "task", "id")
+	if at(t, first.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" {
+		t.Fatalf("the first: %s", first.body)
+	}
+	for name, again := range map[string]answer{
+		"unary": w.rpc(path, "SendMessage", withID("m1", "hi", "}"), acme), "in the background": w.rpc(path, "SendMessage", withID("m1", "hi", `},"configuration":{"returnImmediately":true}`), acme),
+		"by REST": w.do("POST", path+"/message:send", withID("m1", "hi", "}")+"", acme),
+	} {
+		if !strings.Contains(again.body, id) || !strings.Contains(again.body, "TASK_STATE_COMPLETED") {
+			t.Errorf("again, %s: %s", name, again.body)
+		}
+	}
+	stream := frames(w.rpc(path, "SendStreamingMessage", withID("m1", "hi", "}"), acme).body)
+	if len(stream) == 0 || !strings.Contains(stream[0], id) || !strings.Contains(stream[len(stream)-1], "TASK_STATE_COMPLETED") {
+		t.Errorf("again, as a stream: %v", stream)
+	}
+	for _, other := range []string{withID("m1", "ho", "}"), withID("m1", "hi", `,"contextId":"c"}`)} {
+		if got := w.rpc(path, "SendMessage", other, acme); at(t, got.body, "error", "code") != "-32602" || !strings.Contains(got.body, "messageId") {
+			t.Errorf("another message with the same id: %s", got.body)
+		}
+	}
+	if n := w.turns.Load(); n != 1 {
+		t.Errorf("the agent ran %d times", n)
+	}
+	// The same id of another account, and of nobody, is another message.
+	for _, headers := range [][]string{{other}, nil} {
+		if got := w.rpc(path, "SendMessage", withID("m1", "hi", "}"), headers...); at(t, got.body, "result", "task", "id") == id {
+			t.Errorf("with %v: %s", headers, got.body)
+		}
+	}
+	// Whoever is first runs it; all get the same task.
+	ran := w.turns.Load()
+	var all sync.WaitGroup
+	ids := make([]string, 8)
+	for i := range ids {
+		all.Go(func() {
+			ids[i] = at(t, w.rpc(path, "SendMessage", withID("m2", "at once", "}"), acme).body, "result", "task", "id")
+		})
+	}
+	all.Wait()
+	for _, one := range ids {
+		if one == "" || one != ids[0] {
+			t.Errorf("eight at once are the tasks %v", ids)
+			break
+		}
+	}
+	if n := w.turns.Load() - ran; n != 1 {
+		t.Errorf("of eight at once %d ran", n)
+	}
+}
+
+func TestAccountsShareNothing(t *testing.T) {
+	w := known(t)
+	mind := w.mind("mind")
+	path := "/v/" + mind.Name
+	say := func(text string, headers ...string) answer {
+		return w.rpc(path, "SendMessage", withID("", text, `,"contextId":"ours"}`), headers...)
+	}
+	first := say("a secret", acme)
+	id := at(t, first.body, "result", "task", "id")
+	if got := say("more", acme); at(t, got.body, "result", "task", "status", "message", "parts", 0, "text") != "a secret+more" {
+		t.Errorf("the account's own conversation: %s", got.body)
+	}
+	for _, headers := range [][]string{{other}, nil} {
+		if got := say("hello", headers...); strings.Contains(got.body, "secret") {
+			t.Errorf("with %v: %s", headers, got.body)
+		}
+		for _, method := range []string{"GetTask", "CancelTask", "SubscribeToTask"} {
+			if got := w.rpc(path, method, fmt.Sprintf(`{"id":%q}`, id), headers...); at(t, got.body, "error", "code") != "-32001" {
+				t.Errorf("%s with %v: %s", method, headers, got.body)
+			}
+		}
+	}
+	if got := w.rpc(path, "ListTasks", `{}`, acme); at(t, got.body, "result", "totalSize") != "2" {
+		t.Errorf("the account's tasks: %s", got.body)
+	}
+	if got := w.rpc(path, "GetTask", fmt.Sprintf(`{"id":%q}`, id), acme); at(t, got.body, "result", "id") != id {
+		t.Errorf("the account's task: %s", got.body)
+	}
+	// Signing asks for more than a key: without an envelope plain off refuses accounts, too.
+	off := vacants.PlainOff
+	if _, err := w.server.Vacants.Update(t.Context(), mind.ID, vacants.Changes{Plain: &off}); err != nil {
+		t.Fatal(err)
+	}
+	if got := say("hello", acme); at(t, got.body, "error", "code") != "-32008" {
+		t.Errorf("plain off: %s", got.body)
+	}
+}
+
+func TestAnAccountGoesOnWithItsTask(t *testing.T) {
+	w := known(t)
+	w.create("sut", "conformance")
+	first := w.rpc("/v/sut", "SendMessage", withID("tck-input-required-1", "one", "}"), acme)
+	id := at(t, first.body, "result", "task", "id")
+	more := withID("m2", "two", fmt.Sprintf(`,"taskId":%q}`, id))
+	for range 2 { // the second message, too, is one however often it comes
+		if got := w.rpc("/v/sut", "SendMessage", more, acme); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" || at(t, got.body, "result", "task", "id") != id {
+			t.Errorf("the next turn: %s", got.body)
+		}
+	}
+	if got := w.rpc("/v/sut", "SendMessage", withID("m3", "two", fmt.Sprintf(`,"taskId":%q}`, id)), other); at(t, got.body, "error", "code") != "-32001" {
+		t.Errorf("another account goes on with it: %s", got.body)
+	}
+}
