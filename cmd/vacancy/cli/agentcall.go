@@ -116,11 +116,18 @@ func (a *app) callAgent(ctx context.Context, f callFlags, at string, words []str
 		return a.streamAgent(ctx, agent, at, q)
 	}
 	answer, err := agent.Send(ctx, q)
-	if err != nil {
+	var fault *a2awire.RPCError
+	switch {
+	case errors.As(err, &fault) && fault.Code == extensionRequired:
+		return withHint(err, "vacancy call %s TEXT    # signed, without --no-wait", at)
+	case err != nil:
 		return err
 	}
 	return a.showAgent(at, answer)
 }
+
+// extensionRequired is A2A's code for an agent that answers signed messages alone.
+const extensionRequired = -32008
 
 // showTask prints a task that was read.
 func (a *app) showTask(at string, t *task.Task, err error) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/network/jws"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -299,9 +300,6 @@ func (b *cardBuilder) union() []canon.Member {
 
 // sign returns a JWS over a payload, without the payload.
 func (b *cardBuilder) sign(ctx context.Context, s identity.Signer, payload []byte) (canon.Value, error) {
-	header := canon.NewObject(text("alg", "EdDSA"), text("typ", "JOSE"), text("kid", b.record.ID.String()),
-		text("jku", b.url+"/.well-known/jwks.json")).AppendCJ(nil)
-	protected := base64.RawURLEncoding.EncodeToString(header)
-	signature, err := s.Sign(ctx, []byte(protected+"."+base64.RawURLEncoding.EncodeToString(payload)))
-	return canon.NewObject(text("protected", protected), text("signature", base64.RawURLEncoding.EncodeToString(signature))), err
+	protected, signature, err := jws.Sign(ctx, s, payload, text("jku", b.url+"/.well-known/jwks.json"))
+	return canon.NewObject(text("protected", protected), text("signature", signature)), err
 }

@@ -7,7 +7,6 @@ package push
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/network/jws"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
@@ -273,20 +273,14 @@ func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media st
 }
 
 // sign signs a delivery for its URL and the time.
-func (p *Pusher) sign(ctx context.Context, one *task.Push, body []byte) (jws string, err error) {
-	id := one.Task.Vacant
-	header := canon.NewObject(
-		canon.Member{Key: "alg", Value: canon.NewString("EdDSA")}, canon.Member{Key: "typ", Value: canon.NewString("JOSE")},
-		canon.Member{Key: "kid", Value: canon.NewString(id.String())}, canon.Member{Key: "url", Value: canon.NewString(one.Config.URL)},
-		canon.Member{Key: "iat", Value: canon.NewInt(p.Now().Unix())},
-	).AppendCJ(nil)
-	protected := base64.RawURLEncoding.EncodeToString(header)
-	err = p.Sign(ctx, id, func(s identity.Signer) error {
-		sig, err := s.Sign(ctx, []byte(protected+"."+base64.RawURLEncoding.EncodeToString(body)))
-		jws = protected + ".." + base64.RawURLEncoding.EncodeToString(sig)
+func (p *Pusher) sign(ctx context.Context, one *task.Push, body []byte) (detached string, err error) {
+	err = p.Sign(ctx, one.Task.Vacant, func(s identity.Signer) error {
+		protected, signature, err := jws.Sign(ctx, s, body,
+			canon.Member{Key: "url", Value: canon.NewString(one.Config.URL)}, canon.Member{Key: "iat", Value: canon.NewInt(p.Now().Unix())})
+		detached = protected + ".." + signature
 		return err
 	})
-	return jws, err
+	return detached, err
 }
 
 // host is what may be logged of a caller's URL.
