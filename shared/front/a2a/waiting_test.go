@@ -1,0 +1,81 @@
+package a2a_test
+
+import (
+	"context"
+	"crypto/rand"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+// sleepy is a substrate that answers after a while.
+type sleepy time.Duration
+
+func (s sleepy) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		select {
+		case <-time.After(time.Duration(s)):
+			if yield(substrate.Text("at last"), nil) {
+				yield(substrate.Stop, nil)
+			}
+		case <-ctx.Done():
+			yield(nil, substrate.Ended(ctx, "the agent"))
+		}
+	}
+}
+
+// asks answers a request by a host with one vacant, whose agent takes so long. Time passes
+// in a bubble.
+func asks(t *testing.T, agent time.Duration, method string) (body string, took time.Duration) {
+	t.Helper()
+	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := serve.Config{
+		Store: memory.New(), Vault: vault, URL: "https://host.example", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Substrates: substrate.Kinds{"sleepy": func(string) (substrate.Substrate, error) { return sleepy(agent), nil }},
+	}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Vacants.Close()
+	if _, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: "sleeper", Capability: "sleeps", Substrate: "sleepy"}); err != nil {
+		t.Fatal(err)
+	}
+	q := httptest.NewRequest(http.MethodPost, "/v/sleeper", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+message("hi", "")+`}`))
+	q.Header.Set("Content-Type", "application/json")
+	out, began := httptest.NewRecorder(), time.Now()
+	server.OpenA2A().ServeHTTP(out, q)
+	return out.Body.String(), time.Since(began)
+}
+
+// A connection without traffic is cut on its way: by CloudFront after 30 s.
+func TestAStreamThatWaitsSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, took := asks(t, 40*time.Second, "SendStreamingMessage")
+		if n := strings.Count(body, "\n: "); n != 2 || took < 40*time.Second || !strings.Contains(body, "at last") {
+			t.Errorf("%d comments in %v, want two in 40 s:\n%s", n, took, body)
+		}
+	})
+}
+
+func TestAMessageThatBlocksFailsAfter25Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, took := asks(t, time.Minute, "SendMessage")
+		if took < 25*time.Second || took > 26*time.Second || !strings.Contains(body, "TASK_STATE_FAILED") {
+			t.Errorf("after %v: %s", took, body)
+		}
+	})
+}
