@@ -315,6 +315,7 @@ func (l *lab) well() (raw, public string) {
 	l.stack("edge", "", map[string]string{"Version": "v1", "Url": public})
 	l.log("tamper", `{"msg":"start"}`)
 	l.log("checkpointer", `{"msg":"done","verdict":"unavailable"}`, `{"msg":"done","verdict":"ok"}`)
+	l.log("worker", `{"msg":"done","verdict":"unavailable"}`, `{"msg":"done","verdict":"again"}`)
 	l.log("indexer", `{"msg":"done","verdict":"ok"}`, `{"msg":"sdk","verdict":"none"}`)
 	return raw, public
 }
@@ -340,6 +341,7 @@ func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 	l.stack("edge", "no name of a topic!", map[string]string{"Version": "v1", "Url": public})
 	l.log("tamper", `{"msg":"changed","tampered":2}`, `{"msg":"start"}`, `{"msg":"removed","tampered":1}`)
 	l.log("checkpointer", `{"msg":"done","verdict":"ok"}`, `{"msg":"done","verdict":"unavailable"}`)
+	l.log("worker", `{"msg":"done","verdict":"ok"}`, `{"msg":"done","verdict":"unavailable"}`)
 	r := l.examine(raw, public)
 	for _, tt := range []struct {
 		check   string
@@ -357,6 +359,7 @@ func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 		{"rows: stream", doctor.Fail, "--stream-specification"},
 		{"docs: stream", doctor.Fail, "StreamViewType=KEYS_ONLY"},
 		{"sealing", doctor.Fail, "--function checkpointer"},
+		{"background turns", doctor.Fail, "--function worker"},
 		{"search index", doctor.NotApplicable, ""},
 		{"rows: encryption", doctor.Fail, "--sse-specification"},
 		{"rows: ceilings", doctor.Fail, "--on-demand-throughput"},
