@@ -76,7 +76,11 @@ func (a *app) callAgent(ctx context.Context, f callFlags, at string, words []str
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
-	card, err := agents.FetchCard(ctx, web, at)
+	cards, err := a.cards(web, false)
+	if err != nil {
+		return err
+	}
+	card, err := agents.FetchCard(ctx, cards, at)
 	if err != nil {
 		return err
 	}
@@ -234,7 +238,8 @@ func (a *app) cardCommand() *cobra.Command {
 it says. A signature by the vacant that the card names proves that the card is the
 vacant's; one by a key of the card's own host proves no more than that host.
 
-It exits with 6 if a signature does not verify.`,
+It fetches the card again; calls use it while it is fresh, ten minutes if its server does
+not say. It exits with 6 if a signature does not verify.`,
 		Example: `  vacancy card http://127.0.0.1:8080/v/demo
   vacancy card https://agents.example.org --json`,
 		Args: arguments(1, 1),
@@ -284,7 +289,11 @@ func (r agentCardResult) text(w io.Writer) {
 
 func (a *app) card(ctx context.Context, at string) error {
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
-	c, err := agents.FetchCard(ctx, web, at)
+	cards, err := a.cards(web, true)
+	if err != nil {
+		return err
+	}
+	c, err := agents.FetchCard(ctx, cards, at)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,13 @@ func (a *app) peersPath() (string, error) {
 	return filepath.Join(dir, peersFile), err
 }
 
+// cards is where cards are fetched. They are kept while they are fresh, for calls; renew
+// fetches them again.
+func (a *app) cards(web agents.HTTP, renew bool) (agents.HTTP, error) {
+	dir, err := a.dataHomeDir()
+	return &agents.Cache{HTTP: web, Dir: filepath.Join(dir, "cards"), Now: a.now, Renew: renew}, err
+}
+
 // readPeers reads the file; an absent one has no peers.
 func (a *app) readPeers() (*agents.Peers, error) {
 	path, err := a.peersPath()
