@@ -99,11 +99,12 @@ func testDone(t *testing.T, s Subject) {
 		s.send(t, fmt.Sprint(i))
 		want = append(want, fmt.Sprint(i))
 	}
-	all := got.wait(t, &s, len(want))
+	got.wait(t, &s, len(want))
 	stop()
 	s.run(t, handle) // another process finds nothing
 	time.Sleep(s.Patience)
-	if all = got.read(); len(all) != len(want) {
+	all := got.read()
+	if len(all) != len(want) {
 		t.Errorf("handled %v, want each of %v once", all, want)
 	}
 	slices.Sort(all)
