@@ -47,8 +47,11 @@ func Start(tb testing.TB) *Server {
 	return s
 }
 
+// prefix is that of the queues of a stage dev, for which the sample events are.
+const prefix = "vacancy-dev-"
+
 // Queue is the URL of a queue.
-func (s *Server) Queue(name string) string { return s.URL + "/" + name }
+func (s *Server) Queue(name string) string { return s.URL + "/" + prefix + name }
 
 // Watch calls fn before and after each operation. If fn returns false, the operation is
 // not carried out, or not answered.
@@ -135,7 +138,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	queue := path.Base(q.QueueUrl)
+	queue := strings.TrimPrefix(path.Base(q.QueueUrl), prefix)
 	s.mu.Lock()
 	watch := s.watch
 	s.mu.Unlock()
@@ -186,7 +189,7 @@ func sum(body string) string {
 func Record(queue string, m Message) map[string]any {
 	return map[string]any{
 		"messageId": m.ID, "receiptHandle": m.ID, "body": m.Body, "md5OfBody": sum(m.Body), "eventSource": "aws:sqs",
-		"eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:" + queue, "awsRegion": "us-east-1", "messageAttributes": map[string]any{},
+		"eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:" + prefix + queue, "awsRegion": "us-east-1", "messageAttributes": map[string]any{},
 		"attributes": map[string]any{
 			"ApproximateReceiveCount": strconv.Itoa(m.Count), "SentTimestamp": strconv.FormatInt(m.Sent.UnixMilli(), 10),
 			"SenderId": "AROAEXAMPLE:vacancy", "ApproximateFirstReceiveTimestamp": strconv.FormatInt(m.Sent.UnixMilli(), 10),

@@ -512,6 +512,7 @@ func TestInvokeExitsByItsOutcome(t *testing.T) {
 		"a fault":            {cloudtest.Reply{Body: `{"statusCode":503}`}, problem.ExitFailed, `{"statusCode":503}`},
 		"a function's death": {cloudtest.Reply{Body: `{"errorMessage":"exit status 1"}`, Header: map[string]string{"X-Amz-Function-Error": "Unhandled"}}, problem.ExitFailed, `{"errorMessage":"exit status 1"}`},
 		"text":               {cloudtest.Reply{Body: `plain`}, 0, `"plain"`},
+		"a stream":           {cloudtest.Reply{Body: `{"statusCode":404}` + strings.Repeat("\x00", 8) + `data: "a"`}, problem.ExitRefused, `{"body":"data: \"a\"","statusCode":404}`},
 	} {
 		server.On("Invoke", func(cloudtest.Request) cloudtest.Reply { return tc.reply })
 		code, out, errs := s.run("", "invoke", "message", event)

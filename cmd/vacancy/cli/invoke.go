@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,9 +26,9 @@ func (a *app) invokeCommand() *cobra.Command {
 with your AWS credentials instead of its URL, and print its answer. The last lines of
 its log go to standard error, as "vacancy tail" shows them.
 
-FUNCTION is message, admin, export, registry, search, graduate, sweeper, tamper,
-indexer, checkpointer, prober, consent, ratelimit, collusion, commit, record, or a
-physical name.
+FUNCTION is agent, message, worker, admin, export, registry, search, graduate, think,
+sweeper, tamper, indexer, checkpointer, prober, consent, ratelimit, collusion, commit,
+record, or a physical name.
 The event is sent once and its effects are real. The exit code is 0 for an answer, 1 if
 the function failed or its HTTP answer has a status of 500 or more, and 5 for a status
 of 400 to 499.`,
@@ -86,7 +87,7 @@ func (a *app) invoke(ctx context.Context, stageFlag, function, path string) erro
 	if err != nil {
 		return err
 	}
-	r := invokeResult{Function: function, Answer: answer.Payload, Error: answer.Error, Log: []string{}}
+	r := invokeResult{Function: function, Answer: wholeAnswer(answer.Payload), Error: answer.Error, Log: []string{}}
 	if !json.Valid(r.Answer) {
 		if r.Answer, err = json.Marshal(string(answer.Payload)); err != nil {
 			return err
@@ -101,6 +102,22 @@ func (a *app) invoke(ctx context.Context, stageFlag, function, path string) erro
 		return err
 	}
 	return r.failure()
+}
+
+// wholeAnswer is an HTTP answer as functions write it that do not stream. One that is
+// streamed is its status and headers, eight NULs, and the body.
+func wholeAnswer(payload []byte) []byte {
+	head, body, streamed := bytes.Cut(payload, make([]byte, 8))
+	var whole map[string]any
+	if !streamed || json.Unmarshal(head, &whole) != nil {
+		return payload
+	}
+	whole["body"] = string(body)
+	b, err := json.Marshal(whole)
+	if err != nil {
+		return payload
+	}
+	return b
 }
 
 // loggedLine formats a function's log line like tail. Its time is in the line,
