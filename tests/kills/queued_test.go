@@ -110,7 +110,8 @@ func (q *queued) send(m *mortal) (lambda.Response, error) {
 	return m.f.Post(q.t.Context(), "/v/"+q.caller.To.String(), []byte(body))
 }
 
-// deliver hands the messages of a queue to a worker, and deletes those that are done with.
+// deliver hands the messages of a queue to a worker. It deletes a message that the worker
+// has done.
 func (q *queued) deliver(m *mortal, queue string) error {
 	q.t.Helper()
 	q.active.Store(m)

@@ -251,7 +251,7 @@ func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) 
 	return t, nil
 }
 
-// signFor makes a turn say a message, signed by the host with the key of who says it.
+// signFor makes m the turn's message, which the host signs with the guest key of who.
 func (d *api) signFor(r *request, t *task.Turn, who string, m task.Message) error {
 	key, err := d.Guests.Key(r.Context(), t.Vacant, who)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 // fault; a message may also come again without one.
 type Receiver func(ctx context.Context, m events.SQSMessage) (done bool, err error)
 
-// Receive handles messages of SQS, those of an event at once, and returns those that are to
-// come again. It does not return.
+// Receive runs a function that the messages of SQS start. It handles all messages of an
+// event at once, and tells Lambda which of them come again. It does not return.
 func Receive(f Function, open func(*Env) (handle Receiver, wait func()), parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	handle, wait := open(env)
