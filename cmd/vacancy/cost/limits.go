@@ -76,7 +76,8 @@ var shares = []share{
 // least. A call writes two units of rows and reads two, beside those that the
 // registry and graduations read. It reads two of docs, as much as public reads
 // may take. Docs and their index are written by publications, which are fewer
-// than calls. A task of A2A writes six units of docs, as long as nobody else calls.
+// than calls. A task of A2A writes six units of docs, so they allow fewer tasks than
+// calls.
 var ceilings = []struct {
 	name    string
 	ofACall float64

@@ -182,7 +182,7 @@ func (f *front) makeAhead(ctx context.Context) {
 }
 
 // sound refuses a malformed request before the proxy does, because the proxy
-// would log the path unescaped.
+// would log the path unescaped, and makes the body bytes, whose length is known.
 func sound(in *request) error {
 	path := in.RawPath
 	if path == "" {
@@ -199,9 +199,11 @@ func sound(in *request) error {
 		return problem.Invalid("path or method", "those of an HTTP request", "others")
 	}
 	if in.IsBase64Encoded {
-		if _, err := base64.StdEncoding.DecodeString(in.Body); err != nil {
+		body, err := base64.StdEncoding.DecodeString(in.Body)
+		if err != nil {
 			return problem.Invalid("body", "base64, as the event says", "other text")
 		}
+		in.Body, in.IsBase64Encoded = string(body), false
 	}
 	return nil
 }

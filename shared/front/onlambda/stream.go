@@ -2,7 +2,6 @@ package onlambda
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -41,14 +40,6 @@ func (f *front) stream(ctx context.Context, event json.RawMessage) (*streamed, e
 	}
 	if err := sound(&in); err != nil {
 		return f.refused(ctx, &in, err)
-	}
-	// With its body as bytes, so that its length is known.
-	if in.IsBase64Encoded {
-		body, err := base64.StdEncoding.DecodeString(in.Body)
-		if err != nil {
-			return f.refused(ctx, &in, problem.Invalid("body", "base64, as the event says", "other text"))
-		}
-		in.Body = string(body)
 	}
 	h := in.RequestContext.HTTP
 	asked := &events.LambdaFunctionURLRequest{RawPath: in.RawPath, RawQueryString: in.RawQueryString, Headers: in.Headers, Body: in.Body}

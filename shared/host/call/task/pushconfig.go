@@ -132,30 +132,24 @@ func (e *Engine) pushPut(ctx context.Context, h *head, at pushSlot, c *PushConfi
 
 // pushOfNextTurn returns the write of the configuration that the next turn of a task
 // brings, and sends a notice of event n, which begins the turn, if anything is pushed.
-func (e *Engine) pushOfNextTurn(ctx context.Context, t *Turn, h *head, n int, id store.WriteID) (writes []store.Write, err error) {
-	if t.Push == nil && e.Notices == nil {
-		return nil, nil
+func (e *Engine) pushOfNextTurn(ctx context.Context, t *Turn, h *head, n int, id store.WriteID) ([]store.Write, error) {
+	if t.Push == nil {
+		return nil, e.notifyOf(ctx, t.Ref, n)
 	}
 	docs, err := e.pushDocs(ctx, t.Ref)
 	if err != nil {
 		return nil, err
 	}
-	if t.Push != nil {
-		slot, err := e.slotFor(ctx, t.Ref, docs, t.Push.ID)
-		if err != nil {
-			return nil, err
-		}
-		w, err := e.pushPut(ctx, h, slot, t.Push, id)
-		if err != nil {
-			return nil, err
-		}
-		w.Number = int64(n - 1) // it asks for the events of its turn
-		writes = append(writes, w)
+	slot, err := e.slotFor(ctx, t.Ref, docs, t.Push.ID)
+	if err != nil {
+		return nil, err
 	}
-	if len(writes)+len(docs) == 0 {
-		return nil, nil
+	w, err := e.pushPut(ctx, h, slot, t.Push, id)
+	if err != nil {
+		return nil, err
 	}
-	return writes, e.notify(ctx, Notice{Task: t.Ref, Events: n})
+	w.Number = int64(n - 1) // it asks for the events of its turn
+	return []store.Write{w}, e.notify(ctx, Notice{Task: t.Ref, Events: n})
 }
 
 // Pushes returns the configurations of a task.

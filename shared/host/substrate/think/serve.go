@@ -28,8 +28,8 @@ type Report struct {
 }
 
 // Serve answers a request through s. The reply is lines of JSON, each written when it is
-// known, the last with done or error. It ends before the request's deadline, and with the task that it works for. report is
-// called once, before the end of the reply.
+// known, the last with done or error. It ends before the request's deadline, and with the
+// task that it works for. report is called once, before the end of the reply.
 func Serve(ctx context.Context, s Service, request []byte, report func(context.Context, Report)) io.ReadCloser {
 	next, stop := iter.Pull(lines(ctx, s, request, report))
 	return &reader{next: next, stop: stop}
