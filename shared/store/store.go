@@ -95,8 +95,8 @@ func (k Key) String() string { return k.Partition + "/" + k.Sort }
 // Doc is one version of a document. Number is a counter beside the data; Put
 // and Add change it. If Index is set, the sparse index lists the document under
 // that partition and sort. Version starts at 1; 0 means absent. Add raises the
-// version and leaves the other fields unchanged; a document created by Add has
-// no WriteID and no Data.
+// version, may set Expires, and leaves the other fields unchanged; a document
+// created by Add has no WriteID and no Data.
 //
 // After Expires the adapter may delete the document, without a commit. Until it
 // does, reads return it; readers check Expired. Zero means never.
@@ -250,10 +250,12 @@ type Delete struct {
 }
 
 // Add adds Delta to the Number of a document if the sum stays within Min and
-// Max. An absent document is created with Number 0 first.
+// Max. An absent document is created with Number 0 first. A document that never
+// expires gets Expires; others keep theirs.
 type Add struct {
 	Key             Key
 	Delta, Min, Max int64
+	Expires         time.Time // UTC, whole seconds; zero: never
 }
 
 // Fits reports whether the sum stays within the bounds and does not overflow
@@ -360,8 +362,8 @@ func checkWrite(w Write) error {
 		if w.WriteID == (WriteID{}) {
 			return fmt.Errorf("put %s: an attempt is needed", w.Key)
 		}
-		if !w.Expires.IsZero() && (w.Expires.Nanosecond() != 0 || w.Expires.Location() != time.UTC || w.Expires.Unix() <= 0) {
-			return fmt.Errorf("put %s: expires: expected whole seconds in UTC after 1970, got %v", w.Key, w.Expires)
+		if err := checkExpires(w.Expires); err != nil {
+			return fmt.Errorf("put %s: %w", w.Key, err)
 		}
 		if w.Index != (Key{}) {
 			if err := checkKey(w.Index); err != nil {
@@ -378,11 +380,21 @@ func checkWrite(w Write) error {
 		if w.Min > w.Max {
 			return fmt.Errorf("add to %s: bounds %d to %d", w.Key, w.Min, w.Max)
 		}
+		if err := checkExpires(w.Expires); err != nil {
+			return fmt.Errorf("add to %s: %w", w.Key, err)
+		}
 		return checkKey(w.Key)
 	}
 	// A pointer to a write satisfies the interface and would otherwise be
 	// skipped.
 	return fmt.Errorf("a write is an Append, Put, Delete or Add, got %T", w)
+}
+
+func checkExpires(at time.Time) error {
+	if !at.IsZero() && (at.Nanosecond() != 0 || at.Location() != time.UTC || at.Unix() <= 0) {
+		return fmt.Errorf("expires: expected whole seconds in UTC after 1970, got %v", at)
+	}
+	return nil
 }
 
 func sameTarget(a, b Write) bool {

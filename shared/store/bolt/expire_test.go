@@ -35,16 +35,20 @@ func TestExpireDeletesWhatHasExpired(t *testing.T) {
 	put("extended", 1, now.Add(time.Hour))
 	put("kept", 0, now.Add(-time.Hour))
 	put("kept", 1, time.Time{})
+	add := store.Add{Key: key("added"), Delta: 1, Max: 9, Expires: now.Add(-time.Minute)}
+	if err := s.Commit(t.Context(), store.Put{Key: key("beside"), WriteID: store.WriteID{1}}, add); err != nil {
+		t.Fatal(err)
+	}
 	if n, err := s.Expire(t.Context(), now, 1); n != 1 || err != nil {
 		t.Fatalf("Expire(1) = %d, %v", n, err)
 	}
-	if n, err := s.Expire(t.Context(), now, 10); n != 1 || err != nil {
-		t.Fatalf("Expire(10) = %d, %v, want the other one", n, err)
+	if n, err := s.Expire(t.Context(), now, 10); n != 2 || err != nil {
+		t.Fatalf("Expire(10) = %d, %v, want the other two", n, err)
 	}
-	for _, r := range []store.Range{{Partition: "p"}, {Partition: "i", Index: true}} {
+	for r, want := range map[store.Range]int{{Partition: "p"}: 5, {Partition: "i", Index: true}: 4} {
 		left, _, err := s.Docs(t.Context(), r, 10, "")
-		if err != nil || len(left) != 4 {
-			t.Fatalf("%d documents are left in %v, %v, want 4", len(left), r, err)
+		if err != nil || len(left) != want {
+			t.Fatalf("%d documents are left in %v, %v, want %d", len(left), r, err, want)
 		}
 	}
 }

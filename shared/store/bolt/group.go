@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -197,23 +198,23 @@ func (g *group) put(p store.Put, value []byte) error {
 			}
 		}
 	}
-	if err := g.expire(old, p); err != nil {
+	if err := g.expire(old, p.Key, p.Expires); err != nil {
 		return err
 	}
 	return g.documents.Put(documentKey(p.Key), value)
 }
 
-// expire updates when a document expires, from what it was to what p says.
-func (g *group) expire(old store.Doc, p store.Put) error {
-	if old.Expires.Equal(p.Expires) {
+// expire updates when the document at k expires, from what it was to at.
+func (g *group) expire(old store.Doc, k store.Key, at time.Time) error {
+	if old.Expires.Equal(at) {
 		return nil
 	}
 	expiring, err := g.meta.Tx().CreateBucketIfNotExists(expiringBucket)
 	if err == nil && !old.Expires.IsZero() {
 		err = expiring.Delete(expiringKey(old))
 	}
-	if err == nil && !p.Expires.IsZero() {
-		err = expiring.Put(expiringKey(store.Doc{Key: p.Key, Expires: p.Expires}), nil)
+	if err == nil && !at.IsZero() {
+		err = expiring.Put(expiringKey(store.Doc{Key: k, Expires: at}), nil)
 	}
 	return err
 }
@@ -233,7 +234,7 @@ func (g *group) delete(k store.Key) error {
 	if err := g.unlist(old); err != nil {
 		return err
 	}
-	if err := g.expire(old, store.Put{Key: k}); err != nil {
+	if err := g.expire(old, k, time.Time{}); err != nil {
 		return err
 	}
 	return g.documents.Delete(documentKey(k))
@@ -246,6 +247,12 @@ func (g *group) add(a store.Add) error {
 	}
 	d.Version++
 	d.Number += a.Delta
+	if d.Expires.IsZero() {
+		if err := g.expire(d, a.Key, a.Expires); err != nil {
+			return err
+		}
+		d.Expires = a.Expires
+	}
 	return g.documents.Put(documentKey(a.Key), newDocument(d))
 }
 

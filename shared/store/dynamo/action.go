@@ -64,13 +64,19 @@ func (s *Store) update(a store.Add) *types.Update {
 	if least.Sign() <= 0 && most.Sign() >= 0 {
 		condition = "attribute_not_exists(n) OR " + condition // it stands at 0
 	}
+	set := "SET v = if_not_exists(v, :none) + :one, n = if_not_exists(n, :none) + :delta"
+	values := item{":none": num(0), ":one": num(1), ":delta": numText(delta.String()),
+		":least": numText(least.String()), ":most": numText(most.String())}
+	if !a.Expires.IsZero() {
+		set += ", t = if_not_exists(t, :expires)"
+		values[":expires"] = num(uint64(a.Expires.Unix()))
+	}
 	return &types.Update{
-		TableName:           &s.tables.Docs,
-		Key:                 docItemKey(a.Key),
-		UpdateExpression:    aws.String("SET v = if_not_exists(v, :none) + :one, n = if_not_exists(n, :none) + :delta"),
-		ConditionExpression: &condition,
-		ExpressionAttributeValues: item{":none": num(0), ":one": num(1), ":delta": numText(delta.String()),
-			":least": numText(least.String()), ":most": numText(most.String())},
+		TableName:                           &s.tables.Docs,
+		Key:                                 docItemKey(a.Key),
+		UpdateExpression:                    &set,
+		ConditionExpression:                 &condition,
+		ExpressionAttributeValues:           values,
 		ReturnValuesOnConditionCheckFailure: returnOld,
 	}
 }
@@ -105,7 +111,7 @@ func token(writes []store.Write) string {
 		case store.Delete:
 			part('d', w.Key.Partition, w.Key.Sort, fmt.Sprint(w.If))
 		case store.Add:
-			part('n', w.Key.Partition, w.Key.Sort, fmt.Sprint(w.Delta, w.Min, w.Max))
+			part('n', w.Key.Partition, w.Key.Sort, fmt.Sprint(w.Delta, w.Min, w.Max, w.Expires.Unix()))
 		}
 	}
 	if !owned {

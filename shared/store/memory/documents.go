@@ -44,6 +44,9 @@ func (d *documents) apply(w store.Write) {
 		doc := d.at(w.Key)
 		doc.Version++
 		doc.Number += w.Delta
+		if doc.Expires.IsZero() {
+			doc.Expires = w.Expires
+		}
 		d.replace(doc)
 	case store.Delete:
 		d.remove(w.Key)

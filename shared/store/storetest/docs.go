@@ -40,6 +40,31 @@ var docFacts = []fact{
 	{"a page of large documents ends early and goes on", proveLargeDocs},
 	{"keys outside their limits are refused", proveKeyLimits},
 	{"a document keeps when it expires until a put says otherwise", proveExpires},
+	{"an add makes a document expire that does not, once", proveAddExpires},
+}
+
+func proveAddExpires(t *testing.T, h Adapter) {
+	s, made, put := h.Open(t), newKey(), newPut(newKey(), 0, "text")
+	first, later := time.Unix(1<<33, 0).UTC(), time.Unix(1<<34, 0).UTC()
+	commit(t, s, put)
+	for i, step := range []struct {
+		add  time.Time
+		want time.Time
+	}{{time.Time{}, time.Time{}}, {first, first}, {later, first}, {time.Time{}, first}} {
+		for _, k := range []store.Key{made, put.Key} {
+			commit(t, s, newRow(newStream(), 1, ""), store.Add{Key: k, Delta: 2, Max: 100, Expires: step.add})
+			d, err := s.Doc(t.Context(), k)
+			if err != nil || !d.Expires.Equal(step.want) || d.Number != int64(2*(i+1)) {
+				t.Fatalf("after add %d: Doc() = %v, %v; want %d that expires %v", i, d, err, 2*(i+1), step.want)
+			}
+		}
+	}
+	if d, err := s.Doc(t.Context(), put.Key); err != nil || string(d.Data) != "text" || d.WriteID != put.WriteID {
+		t.Fatalf("Doc() = %v, %v; want the put's text and WriteID", d, err)
+	}
+	if err := s.Commit(t.Context(), newRow(newStream(), 1, ""), store.Add{Key: made, Expires: time.Unix(1<<33, 1).UTC()}); err == nil || errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("Commit(expires in between seconds) = %v, want a refusal", err)
+	}
 }
 
 func proveExpires(t *testing.T, h Adapter) {
