@@ -16,8 +16,8 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
@@ -262,7 +262,7 @@ func (r *reader) number(name string, least, most int) int {
 // dollars returns an amount in USD as the functions read it.
 func (r *reader) dollars(name string) string {
 	v := r.value(name)
-	if _, err := models.ParseMoney(v); err != nil {
+	if _, err := money.Parse(v); err != nil {
 		r.wrong(name, "USD such as 5 or 0.5", strconv.Quote(v))
 	}
 	return v

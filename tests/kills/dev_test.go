@@ -19,12 +19,12 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -168,7 +168,7 @@ func (h *devTarget) aside(t *testing.T, now func() time.Time) (*serve.Server, *c
 		Substrates: mock.Kinds(),
 		Store:      script, Vault: vault, AllowLoopback: true, URL: "http://127.0.0.1:8080",
 		Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
-		Models: func(*outbound.Client) substrate.Kinds { return nil }, ModelBudget: models.Dollar,
+		Models: func(*outbound.Client) substrate.Kinds { return nil }, ModelBudget: money.Dollar,
 	}.Open()
 	if err != nil {
 		t.Fatal(err)

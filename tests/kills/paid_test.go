@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 )
@@ -77,7 +78,7 @@ func deleteSecretAgain(s *stage, p process, r request, _ *response, then fate) {
 
 func setBudgetAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.t.Helper()
-	want := map[fate]models.Money{fresh: spend.DefaultTenant, done: 7}[then]
+	want := map[fate]money.Amount{fresh: spend.DefaultTenant, done: 7}[then]
 	if b := decode[spend.Budget](s.t, s.get(p, budgetPath)); b.Daily != want {
 		s.t.Fatalf("the budget is %s, want %s: %s", b.Daily, want, then)
 	}

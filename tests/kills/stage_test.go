@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
@@ -139,7 +140,7 @@ func paying(s *stage) {
 	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()
 	s.must(server.Texts.Warm(s.ctx))
-	agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\ntext: yes\nusage: 100 10\n```", Price: &models.Price{In: models.Dollar, Out: models.Dollar}}
+	agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\ntext: yes\nusage: 100 10\n```", Price: &models.Price{In: money.Dollar, Out: money.Dollar}}
 	sage, err := server.Vacants.Create(s.ctx, vacants.Spec{Name: "sage", Capability: "knows", Agent: agent})
 	s.must(err)
 	s.caller.To = sage.ID

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -97,7 +98,7 @@ func newParted(t *testing.T) (*parted, *caller.Caller) {
 	p := &parted{lambdaTarget: &lambdaTarget{Host: awshost.New(t)}}
 	server, err := serve.Config{
 		Store: p.Store(p.Endpoint), Vault: p.Vault, URL: awshost.URL, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
-		ModelBudget: models.Dollar, Models: func(*outbound.Client) substrate.Kinds { return mock.Kinds() },
+		ModelBudget: money.Dollar, Models: func(*outbound.Client) substrate.Kinds { return mock.Kinds() },
 	}.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func newParted(t *testing.T) (*parted, *caller.Caller) {
 	if err := server.Texts.Warm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\ntext: yes\nusage: 100 10\n```", Price: &models.Price{In: models.Dollar, Out: models.Dollar}}
+	agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\ntext: yes\nusage: 100 10\n```", Price: &models.Price{In: money.Dollar, Out: money.Dollar}}
 	sage, err := server.Vacants.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: agent})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -97,7 +98,7 @@ func (w *world) behave(ctx context.Context, _ *call.Host, e envelope.Envelope) (
 	if w.spend == nil {
 		return w.work(ctx, &e)
 	}
-	c := w.spend.Begin(spend.Payer{Vacant: w.pair.Vacant, Daily: dayBudget, Call: -1}, spend.Prices{Model: models.Price{In: models.Dollar, Out: models.Dollar}})
+	c := w.spend.Begin(spend.Payer{Vacant: w.pair.Vacant, Daily: dayBudget, Call: -1}, spend.Prices{Model: models.Price{In: money.Dollar, Out: money.Dollar}})
 	switch _, err := c.Reserve(ctx, false, reserved/2, reserved/2); {
 	case problem.Is(err, problem.BudgetExceeded):
 		w.met("no budget for a call")

@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/yamldoc"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
@@ -319,7 +320,7 @@ func (r *reader) name(_ members, key string, _ json.RawMessage) error {
 
 // budget reads dollars.
 func (r *reader) budget(a members, key string, value json.RawMessage) error {
-	m, err := models.ParseMoney(strings.Trim(string(value), `"`))
+	m, err := money.Parse(strings.Trim(string(value), `"`))
 	if err != nil {
 		return &problem.Error{Kind: problem.Usage, Field: key, Want: "dollars with at most six decimals", Got: fmt.Sprintf("%.40s", value)}
 	}
@@ -333,9 +334,9 @@ func (r *reader) price(a members, key string, value json.RawMessage) error {
 	if len(parts) == 1 && parts[0] == "0" {
 		parts = []string{"0", "0"}
 	}
-	var all []models.Money
+	var all []money.Amount
 	for _, part := range parts {
-		m, err := models.ParseMoney(strings.TrimSpace(part))
+		m, err := money.Parse(strings.TrimSpace(part))
 		if err != nil || len(parts) < 2 || len(parts) > 3 {
 			return &problem.Error{Kind: problem.Usage, Field: key, Want: "dollars per million tokens as IN/OUT or IN/OUT/CACHED, such as 3/15/0.3, or 0", Got: fmt.Sprintf("%.40s", value)}
 		}

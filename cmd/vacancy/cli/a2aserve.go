@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -68,7 +68,7 @@ type a2aServeOptions struct {
 	substrate, name, capability, log string
 	port                             int
 	agent                            agentFlags
-	budget                           models.Money
+	budget                           money.Amount
 }
 
 // spec is the vacant of the agent.

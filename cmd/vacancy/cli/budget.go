@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -71,7 +72,7 @@ func (a *app) budgetSetCommand() *cobra.Command {
 			if f.tenant == "" {
 				return withHint(problem.New(problem.Usage, "--tenant is missing: the host's budget is a flag of the host"), "vacancy serve --model-budget %s", args[0])
 			}
-			daily, err := models.ParseMoney(args[0])
+			daily, err := money.Parse(args[0])
 			if err != nil {
 				return problem.Within(problem.Usage, "DOLLARS", err)
 			}
@@ -89,23 +90,23 @@ func (a *app) budgetSetCommand() *cobra.Command {
 }
 
 // modelBudgetFlag adds --model-budget.
-func modelBudgetFlag(fs *pflag.FlagSet, to *models.Money) {
+func modelBudgetFlag(fs *pflag.FlagSet, to *money.Amount) {
 	*to = spend.DefaultHost
 	fs.Var((*moneyFlag)(to), "model-budget", "the daily budget in `DOLLARS` for the models of vacants without a tenant")
 }
 
 // moneyFlag is a flag in dollars.
-type moneyFlag models.Money
+type moneyFlag money.Amount
 
 // String implements pflag.Value.
-func (m *moneyFlag) String() string { return models.Money(*m).String()[1:] }
+func (m *moneyFlag) String() string { return money.Amount(*m).String()[1:] }
 
 // Type implements pflag.Value.
 func (*moneyFlag) Type() string { return "dollars" }
 
 // Set implements pflag.Value.
 func (m *moneyFlag) Set(s string) error {
-	is, err := models.ParseMoney(s)
+	is, err := money.Parse(s)
 	if err == nil && is > models.MaxBudget {
 		err = problem.Invalid("dollars", "at most "+models.MaxBudget.String(), s)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/transcript"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -178,7 +178,7 @@ func used(u *call.Usage) string {
 		s += fmt.Sprintf(", %d tool calls", u.Tools)
 	}
 	if u.Cost > 0 {
-		s += ", " + models.Money(u.Cost).String()
+		s += ", " + money.Amount(u.Cost).String()
 	}
 	if u.Fallback {
 		s += ", by the fallback model"

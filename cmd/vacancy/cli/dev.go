@@ -14,9 +14,9 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -69,7 +69,7 @@ type devOptions struct {
 	fresh     bool // --new
 	work      time.Duration
 
-	modelBudget models.Money
+	modelBudget money.Amount
 }
 
 // workFlag adds --work.

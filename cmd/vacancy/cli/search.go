@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -52,7 +52,7 @@ func (f *findFlags) query(words string) (discovery.Query, error) {
 
 // microDollars parses a flag in dollars.
 func microDollars(flag, s string) (int64, error) {
-	m, err := models.ParseMoney(s)
+	m, err := money.Parse(s)
 	if err != nil {
 		return 0, &problem.Error{Kind: problem.Usage, Field: flag, Want: "dollars with at most six decimals, like 0.002", Got: fmt.Sprintf("%.40q", s)}
 	}
@@ -64,7 +64,7 @@ func dollars(micro int64) string {
 	if micro == 0 {
 		return "free"
 	}
-	return models.Money(micro).String()
+	return money.Amount(micro).String()
 }
 
 // finder is a client of the registry in the flags. It signs nothing without a

@@ -13,11 +13,11 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -29,7 +29,7 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, err := serve.Config{
-		Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, ModelBudget: models.Dollar,
+		Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, ModelBudget: money.Dollar,
 		Models: func(*outbound.Client) substrate.Kinds {
 			return think.Kinds(nil, substrate.KindAnthropic, substrate.KindBedrock, substrate.KindMock)
 		},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -64,7 +65,7 @@ func (d *api) setBudget(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := d.Vacants.Spend.SetBudget(r.Context(), r.URL.Query().Get("tenant"), models.Money(daily))
+	b, err := d.Vacants.Spend.SetBudget(r.Context(), r.URL.Query().Get("tenant"), money.Amount(daily))
 	if err != nil {
 		return err
 	}
@@ -87,9 +88,9 @@ func (c *Client) Budget(ctx context.Context, tenant string) (b spend.Budget, err
 }
 
 // SetBudget sets the daily budget for models of a tenant.
-func (c *Client) SetBudget(ctx context.Context, tenant string, daily models.Money) (b spend.Budget, err error) {
+func (c *Client) SetBudget(ctx context.Context, tenant string, daily money.Amount) (b spend.Budget, err error) {
 	body := struct {
-		Daily models.Money `json:"daily"`
+		Daily money.Amount `json:"daily"`
 	}{daily}
 	return b, c.put(ctx, http.MethodPut, ofTenant("/v1/admin/budgets", tenant), body, &b)
 }

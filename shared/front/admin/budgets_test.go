@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -19,7 +20,7 @@ func newPayer(t *testing.T) *testServer {
 	t.Helper()
 	return newTestServer(t, func(c *admin.Config) {
 		now := func() time.Time { return at }
-		c.Vacants.Spend = spend.New(store.Updater{Store: c.Vacants.Store, Rand: rand.Reader}, now, 3*models.Dollar)
+		c.Vacants.Spend = spend.New(store.Updater{Store: c.Vacants.Store, Rand: rand.Reader}, now, 3*money.Dollar)
 		c.Vacants.Models = models.NewTables(c.Vacants.Store, now, rand.Reader)
 	})
 }
@@ -48,8 +49,8 @@ func TestModelsThroughTheHandler(t *testing.T) {
 func TestBudgetsThroughTheHandler(t *testing.T) {
 	h := newPayer(t)
 	for path, want := range map[string]spend.Budget{
-		"/v1/admin/budgets":             {Daily: 3 * models.Dollar, Day: "2026-05-06"},
-		"/v1/admin/budgets?tenant=acme": {Tenant: "acme", Daily: 5 * models.Dollar, Day: "2026-05-06"},
+		"/v1/admin/budgets":             {Daily: 3 * money.Dollar, Day: "2026-05-06"},
+		"/v1/admin/budgets?tenant=acme": {Tenant: "acme", Daily: 5 * money.Dollar, Day: "2026-05-06"},
 	} {
 		if got := decode[spend.Budget](t, h.ask("GET", path, "")); got != want {
 			t.Errorf("GET %s = %+v, want %+v", path, got, want)

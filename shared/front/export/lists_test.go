@@ -13,6 +13,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
@@ -76,10 +77,10 @@ func TestListsOfTheRegistryAreKeysInPages(t *testing.T) {
 
 func TestDaysOfAVacantsSpendingAreListed(t *testing.T) {
 	a := hosttest.New(t, memory.New()).Caller()
-	paid := spend.New(store.Updater{Store: a.Store, Rand: rand.Reader}, a.Now, models.Dollar)
+	paid := spend.New(store.Updater{Store: a.Store, Rand: rand.Reader}, a.Now, money.Dollar)
 	for _, id := range []identity.ID{{1}, {2}} {
 		for range 2 {
-			c := paid.Begin(spend.Payer{Vacant: id, Daily: models.Dollar, Call: -1}, spend.Prices{Model: models.Price{In: models.Dollar}})
+			c := paid.Begin(spend.Payer{Vacant: id, Daily: money.Dollar, Call: -1}, spend.Prices{Model: models.Price{In: money.Dollar}})
 			if _, err := c.Reserve(a.Ctx, false, 30, 10); err != nil {
 				t.Fatal(err)
 			}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
@@ -69,7 +69,7 @@ type Settings struct {
 	Bytes          edge.Rate         // VACANCY_BYTES: KB of an address's large bodies; zero: no limit
 	Retention      time.Duration     // VACANCY_RETENTION: of texts, in whole hours
 	Think          string            // VACANCY_THINK: the ARN of the function think; "": the stage has no models
-	ModelBudget    models.Money      // VACANCY_MODEL_BUDGET, in USD: a day's, for models that the operator pays
+	ModelBudget    money.Amount      // VACANCY_MODEL_BUDGET, in USD: a day's, for models that the operator pays
 	Mock           bool              // VACANCY_MOCK: agents may be mocks
 	Functions      vacants.Functions // VACANCY_TENANT_FUNCTIONS
 	Tasks, Pushes  string            // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
@@ -208,7 +208,7 @@ var (
 	modelBudget = variable{name: "VACANCY_MODEL_BUDGET", want: "USD such as 5 or 0.5",
 		set: func(s *Settings, v string) (ok bool) {
 			var err error
-			s.ModelBudget, err = models.ParseMoney(v)
+			s.ModelBudget, err = money.Parse(v)
 			return err == nil
 		}}
 	mockOn = variable{name: "VACANCY_MOCK", want: "true, or nothing",

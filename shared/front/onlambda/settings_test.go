@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
@@ -45,7 +45,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	tables := dynamo.Tables{Rows: "vacancy-dev-rows", Docs: "vacancy-dev-docs"}
 	secrets, rate, pairs := []string{secret, before}, edge.Rate{PerSecond: 20, Burst: 40}, edge.Rate{PerSecond: 0.5, Burst: 20}
 	reads := edge.Rate{PerSecond: 12.5, Burst: 50}
-	const budget = 5 * models.Dollar / 2
+	const budget = 5 * money.Dollar / 2
 	functions := vacants.Functions{"acme": {thinkerARN}}
 	for f, want := range map[Function]Settings{
 		Message: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/callstats"
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
@@ -57,7 +58,7 @@ type Config struct {
 	// Functions are the Lambda functions that agents may be.
 	Functions vacants.Functions
 	// ModelBudget is the daily budget for the models of vacants without a tenant.
-	ModelBudget models.Money
+	ModelBudget money.Amount
 	// Servers opens the MCP servers of agents; nil: this host reaches none.
 	Servers func(*outbound.Client) loop.Servers
 	// URL is the base URL, as callers reach the host; "" means the URL that PUT

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
@@ -24,7 +24,7 @@ type Single struct {
 	Vacant   vacants.Spec
 	// Substrates are offered besides those of a Host.
 	Substrates  substrate.Kinds
-	ModelBudget models.Money
+	ModelBudget money.Amount
 	Log         *slog.Logger
 }
 

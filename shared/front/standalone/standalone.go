@@ -27,6 +27,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -40,7 +41,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/gemini"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -82,7 +82,7 @@ type Config struct {
 	Work time.Duration
 	// ModelBudget is the daily budget for the models of vacants without a tenant; 0
 	// refuses calls of their paid models.
-	ModelBudget models.Money
+	ModelBudget money.Amount
 	Version     string // of Vacancy, for GET /v1/admin/host
 	Log         *slog.Logger
 	Now         func() time.Time

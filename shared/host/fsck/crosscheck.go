@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -169,7 +169,7 @@ func (r *run) spending(ctx context.Context) error {
 			return err
 		}
 		if total < cost {
-			r.found(inDocument(store.Key{Partition: spend.VacantDays(id).Partition}, Spend, fmt.Sprintf("at least %s, the cost of the vacant's rows", models.Money(cost)), models.Money(total).String()))
+			r.found(inDocument(store.Key{Partition: spend.VacantDays(id).Partition}, Spend, fmt.Sprintf("at least %s, the cost of the vacant's rows", money.Amount(cost)), money.Amount(total).String()))
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
@@ -502,8 +503,8 @@ func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 func TestWhatCallsCostIsCounted(t *testing.T) {
 	h := hosttest.New(t, memory.New())
 	c := &caller{h.Caller()}
-	c.Vacants.Spend, c.Vacants.Models = spend.New(store.Updater{Store: c.Store, Rand: rand.Reader}, h.Now, models.Dollar), models.NewTables(c.Store, h.Now, rand.Reader)
-	price := models.Price{In: models.Dollar, Out: 10 * models.Dollar, Cached: models.Dollar}
+	c.Vacants.Spend, c.Vacants.Models = spend.New(store.Updater{Store: c.Store, Rand: rand.Reader}, h.Now, money.Dollar), models.NewTables(c.Store, h.Now, rand.Reader)
+	price := models.Price{In: money.Dollar, Out: 10 * money.Dollar, Cached: money.Dollar}
 	agent := &definition.Agent{Provider: substrate.KindMock, Model: "m", Price: &price, System: "```mock\nusage: 5 3\ntext: hi {input}\n```"}
 	_, err := c.Vacants.Update(c.Ctx, c.Demo.ID, vacants.Changes{Agent: agent})
 	c.Must(err)

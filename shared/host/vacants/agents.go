@@ -10,12 +10,12 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -288,7 +288,7 @@ func (t *agentSubstrate) Infer(ctx context.Context, r substrate.Request) iter.Se
 
 // prepare sets what a call needs of the host: the secret and the budgets. spent is what
 // the call has cost before. A check of a paid model gets a short answer.
-func (t *agentSubstrate) prepare(ctx context.Context, c *loop.Config, vacant identity.ID, check bool, spent models.Money) (err error) {
+func (t *agentSubstrate) prepare(ctx context.Context, c *loop.Config, vacant identity.ID, check bool, spent money.Amount) (err error) {
 	if check && c.Agent.Costs() {
 		c.Agent.MaxTokens = checkTokens
 	}

@@ -3,6 +3,7 @@ package vacants
 import (
 	"context"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
@@ -90,7 +91,7 @@ func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 
 // beginSpending begins the spending of a call that has cost something before; nil if the
 // agent is free.
-func (v *Directory) beginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before models.Money) (*spend.Call, error) {
+func (v *Directory) beginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before money.Amount) (*spend.Call, error) {
 	if !a.Costs() {
 		return nil, nil
 	}

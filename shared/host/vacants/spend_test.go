@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
@@ -33,7 +34,7 @@ func TestACallIsPaidByTheHostsTable(t *testing.T) {
 	agent := claude()
 	// A turn reserves (1 KiB + the question) x $5 + 8192 x $25 = $0.21 at most, and
 	// costs $0.0075.
-	agent.DailyBudget = new(22 * models.Dollar / 100)
+	agent.DailyBudget = new(22 * money.Dollar / 100)
 	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: agent})
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +48,8 @@ func TestACallIsPaidByTheHostsTable(t *testing.T) {
 		t.Errorf("after %d calls, of which %d were sent: %v; want budget_spent after 29", n, len(*told), err)
 	}
 	b, err := v.Spend.Budget(t.Context(), "")
-	if err != nil || b.Spent != models.Money(n)*7500 {
-		t.Errorf("%s is spent, %v; want %s", b.Spent, err, models.Money(n)*7500)
+	if err != nil || b.Spent != money.Amount(n)*7500 {
+		t.Errorf("%s is spent, %v; want %s", b.Spent, err, money.Amount(n)*7500)
 	}
 	// More of it, and a cheaper model, go on.
 	cheaper := &definition.Agent{Provider: substrate.KindAnthropic, Model: "claude-haiku-4-5", DailyBudget: agent.DailyBudget}
@@ -103,7 +104,7 @@ func TestWhatCostsAnUnknownPriceIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantKind(t, "a call whose price is gone", asked(t, v, &r), problem.SubstrateMisconfigured)
-	agent.Price = &models.Price{In: models.Dollar, Out: models.Dollar}
+	agent.Price = &models.Price{In: money.Dollar, Out: money.Dollar}
 	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{Agent: agent}); err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +122,8 @@ func TestABudgetOfNothingSendsNothing(t *testing.T) {
 		set  func(*definition.Agent)
 		want problem.Kind
 	}{
-		"of a call": {func(a *definition.Agent) { a.Budget = new(models.Money(0)) }, problem.BudgetExceeded},
-		"of a day":  {func(a *definition.Agent) { a.DailyBudget = new(models.Money(0)) }, problem.BudgetSpent},
+		"of a call": {func(a *definition.Agent) { a.Budget = new(money.Amount(0)) }, problem.BudgetExceeded},
+		"of a day":  {func(a *definition.Agent) { a.DailyBudget = new(money.Amount(0)) }, problem.BudgetSpent},
 	} {
 		v, told := paid(t)
 		keep(t, v, "", "anthropic", "key")

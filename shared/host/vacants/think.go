@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -150,7 +150,7 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 	if t.Fallback && c.Fallback == nil {
 		return nil, problem.New(problem.SubstrateMisconfigured, "the agent has no fallback model")
 	}
-	if err := one.prepare(ctx, &c, r.ID, t.Check, models.Money(t.Spent)); err != nil {
+	if err := one.prepare(ctx, &c, r.ID, t.Check, money.Amount(t.Spent)); err != nil {
 		return nil, err
 	}
 	if limit := c.Agent.Time(); limit > 0 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -124,7 +125,7 @@ func TestFrontAsksModelsThroughBack(t *testing.T) {
 // A script of tools, thoughts and usage is answered alike by one process and by two.
 func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 	script := "```mock\nthought: hm\ncall: vacant {\"message\":\"x\"}\ncall: mcp__notes__look {\"for\":\"a\"}\nusage: 10 5\n---\ntext: it gave {result}\nusage: 20 7\n```"
-	agent := &definition.Agent{Provider: "mock", System: script, Price: &models.Price{In: models.Dollar, Out: models.Dollar}, MCPServers: []definition.Server{{Name: "notes", URL: "https://notes.example/mcp"}, {Name: "not", URL: "https://not.example/mcp"}}}
+	agent := &definition.Agent{Provider: "mock", System: script, Price: &models.Price{In: money.Dollar, Out: money.Dollar}, MCPServers: []definition.Server{{Name: "notes", URL: "https://notes.example/mcp"}, {Name: "not", URL: "https://not.example/mcp"}}}
 	servers := func(_ context.Context, _ identity.ID, servers []definition.Server) (tools []loop.Tool, done func(), err error) {
 		for _, s := range servers {
 			tools = append(tools, loop.Tool{Tool: substrate.Tool{Name: "mcp__" + s.Name + "__look", Schema: json.RawMessage(`{"type":"object"}`)},
@@ -135,7 +136,7 @@ func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 		return tools, func() {}, nil
 	}
 	var texts []string
-	var spent []models.Money
+	var spent []money.Amount
 	for _, one := range []bool{true, false} {
 		p := newParted(t)
 		p.back.Servers = servers
@@ -169,7 +170,7 @@ func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 func TestABudgetOfACallHoldsOverTurns(t *testing.T) {
 	p := newParted(t)
 	agent := &definition.Agent{Provider: "mock", System: "```mock\ncall: none {}\nusage: 900 100\n```", MaxTokens: 200,
-		Price: &models.Price{In: models.Dollar, Out: models.Dollar}, Budget: new(models.Money(3500))}
+		Price: &models.Price{In: money.Dollar, Out: money.Dollar}, Budget: new(money.Amount(3500))}
 	r := p.create(t, vacants.Spec{Agent: agent})
 	_, err := p.ask(t, &r, "hi")
 	// A turn reserves 1,024 tokens and the conversation, and costs 1,000 micro-dollars.

@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
@@ -42,8 +43,8 @@ type Agent struct {
 	// Budget limits the cost of a call, DailyBudget of a UTC day. The defaults are no
 	// limit and one dollar. Price is the price of the models; the default is the host's
 	// table of models.
-	Budget      *models.Money `json:"budget,omitempty"`
-	DailyBudget *models.Money `json:"daily_budget,omitempty"`
+	Budget      *money.Amount `json:"budget,omitempty"`
+	DailyBudget *money.Amount `json:"daily_budget,omitempty"`
 	Price       *models.Price `json:"price,omitempty"`
 	// FallbackModel answers, at the same provider, where Model is overloaded or out
 	// of order.
@@ -137,9 +138,9 @@ func Parse(data []byte) (a Agent, err error) {
 		case "secret":
 			a.Secret, err = d.String()
 		case "budget":
-			a.Budget, err = money(d)
+			a.Budget, err = dollars(d)
 		case "daily_budget":
-			a.DailyBudget, err = money(d)
+			a.DailyBudget, err = dollars(d)
 		case "price":
 			var p models.Price
 			if p, err = models.ReadPrice(d); err != nil {
@@ -250,7 +251,7 @@ func servers(d *canon.Decoder, key string) (all []Server, err error) {
 func (a *Agent) checkMoney(spec substrate.Spec) error {
 	for _, one := range []struct {
 		field string
-		is    *models.Money
+		is    *money.Amount
 	}{{"budget", a.Budget}, {"daily_budget", a.DailyBudget}} {
 		switch {
 		case one.is == nil:
@@ -297,9 +298,9 @@ func (a *Agent) Choose(t *models.Table) error {
 	return a.Check()
 }
 
-func money(d *canon.Decoder) (*models.Money, error) {
+func dollars(d *canon.Decoder) (*money.Amount, error) {
 	n, err := d.Int64()
-	return new(models.Money(n)), err
+	return new(money.Amount(n)), err
 }
 
 // Check checks what the members' types do not. The error names the member.
@@ -607,7 +608,7 @@ func (a *Agent) Settings() []Setting {
 		add("effort", string(a.Effort), "the model's", a.Effort != "")
 	}
 	if a.Costs() {
-		money := func(m *models.Money) string {
+		shown := func(m *money.Amount) string {
 			if m == nil {
 				return ""
 			}
@@ -618,8 +619,8 @@ func (a *Agent) Settings() []Setting {
 			price = a.Price.String() + " per million tokens in/out/cached"
 		}
 		add("price", price, "the host's table of models", price != "")
-		add("budget", money(a.Budget), "none", a.Budget != nil)
-		add("daily_budget", money(a.DailyBudget), models.Dollar.String(), a.DailyBudget != nil)
+		add("budget", shown(a.Budget), "none", a.Budget != nil)
+		add("daily_budget", shown(a.DailyBudget), money.Dollar.String(), a.DailyBudget != nil)
 	}
 	if spec.TakesSecret() {
 		add("secret", a.Secret, cmp.Or(a.SecretName(), "none"), a.Secret != "")

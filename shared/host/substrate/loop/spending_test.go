@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
@@ -23,21 +24,21 @@ import (
 )
 
 // paid returns the spending of a call, and a function that reads the total.
-func paid(t *testing.T, budget models.Money) (c *spend.Call, spent func() models.Money) {
+func paid(t *testing.T, budget money.Amount) (c *spend.Call, spent func() money.Amount) {
 	t.Helper()
 	s := memory.New()
 	now := func() time.Time { return time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC) }
-	all := spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, 100*models.Dollar)
-	c = all.Begin(spend.Payer{Vacant: identity.ID{2}, Daily: 100 * models.Dollar, Call: budget}, spend.Prices{
-		Model:    models.Price{In: models.Dollar, Out: 10 * models.Dollar, Cached: models.Dollar},
-		Fallback: models.Price{In: models.Dollar, Out: models.Dollar, Cached: models.Dollar}, Version: 3,
+	all := spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, 100*money.Dollar)
+	c = all.Begin(spend.Payer{Vacant: identity.ID{2}, Daily: 100 * money.Dollar, Call: budget}, spend.Prices{
+		Model:    models.Price{In: money.Dollar, Out: 10 * money.Dollar, Cached: money.Dollar},
+		Fallback: models.Price{In: money.Dollar, Out: money.Dollar, Cached: money.Dollar}, Version: 3,
 	})
-	return c, func() models.Money {
+	return c, func() money.Amount {
 		d, err := s.Doc(t.Context(), store.Key{Partition: "spend#host", Sort: "2026-05-06"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return models.Money(d.Number)
+		return money.Amount(d.Number)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -20,35 +21,38 @@ import (
 // Limits of a table.
 const (
 	maxModels = 1000
-	maxName   = 128           // bytes
-	maxPrice  = 1000 * Dollar // per million tokens
-	maxTokens = 1 << 31       // of a turn, so that Cost does not overflow
+	maxName   = 128                 // bytes
+	maxPrice  = 1000 * money.Dollar // per million tokens
+	maxTokens = 1 << 31             // of a turn, so that Cost does not overflow
 )
+
+// MaxBudget bounds every budget.
+const MaxBudget = 1_000_000 * money.Dollar
 
 // Price is the price of a million tokens. Cached is the price of input tokens that the
 // provider reads from its cache.
 type Price struct {
-	In     Money `json:"input"`
-	Out    Money `json:"output"`
-	Cached Money `json:"cached"`
+	In     money.Amount `json:"input"`
+	Out    money.Amount `json:"output"`
+	Cached money.Amount `json:"cached"`
 }
 
 // IsFree reports whether all tokens cost nothing.
 func (p Price) IsFree() bool { return p == Price{} }
 
 // Cost returns the cost of a turn, rounded up to a micro-dollar.
-func (p Price) Cost(u substrate.Usage) Money {
+func (p Price) Cost(u substrate.Usage) money.Amount {
 	in, out := min(max(u.In, 0), maxTokens), min(max(u.Out, 0), maxTokens)
 	cached := min(max(u.Cached, 0), in)
 	const million = 1_000_000
-	return (p.In*Money(in-cached) + p.Cached*Money(cached) + p.Out*Money(out) + million - 1) / million
+	return (p.In*money.Amount(in-cached) + p.Cached*money.Amount(cached) + p.Out*money.Amount(out) + million - 1) / million
 }
 
 // Check checks the bounds. The error names the field input, output or cached.
 func (p Price) Check() error {
 	for _, one := range []struct {
 		field string
-		is    Money
+		is    money.Amount
 	}{{"input", p.In}, {"output", p.Out}, {"cached", p.Cached}} {
 		if one.is < 0 || one.is > maxPrice {
 			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars per million tokens", maxPrice), strconv.FormatInt(int64(one.is), 10))
@@ -75,16 +79,16 @@ func ReadPrice(d *canon.Decoder) (Price, error) {
 }
 
 // priceReader reads a price from members of an object. An absent member is nil.
-type priceReader struct{ in, out, cached *Money }
+type priceReader struct{ in, out, cached *money.Amount }
 
 // member reads a member if it belongs to a price.
 func (r *priceReader) member(d *canon.Decoder, key string) (known bool, err error) {
-	to := map[string]**Money{"input": &r.in, "output": &r.out, "cached": &r.cached}[key]
+	to := map[string]**money.Amount{"input": &r.in, "output": &r.out, "cached": &r.cached}[key]
 	if to == nil {
 		return false, nil
 	}
 	n, err := d.Int64()
-	*to = new(Money(n))
+	*to = new(money.Amount(n))
 	return true, err
 }
 
@@ -254,8 +258,8 @@ func (t *Table) Blob() []byte {
 // surcharges for long contexts or for Regions.
 func Known() Table {
 	// Prices are in thousandths of a dollar.
-	row := func(provider, name string, in, out, cached Money, tier Tier) Model {
-		const thousandth = Dollar / 1000
+	row := func(provider, name string, in, out, cached money.Amount, tier Tier) Model {
+		const thousandth = money.Dollar / 1000
 		return Model{provider, name, Price{in * thousandth, out * thousandth, cached * thousandth}, tier}
 	}
 	return Table{Version: 1, Models: []Model{

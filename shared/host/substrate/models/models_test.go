@@ -3,7 +3,6 @@ package models_test
 import (
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -18,31 +18,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-func TestMoneyIsReadAndWritten(t *testing.T) {
-	for text, want := range map[string]models.Money{"0": 0, "1": 1_000_000, "0.002": 2000, "2.50": 2_500_000, "0.000001": 1, "999999999.999999": 999_999_999_999_999} {
-		got, err := models.ParseMoney(text)
-		if err != nil || got != want {
-			t.Errorf("ParseMoney(%q) = %d, %v; want %d", text, got, err, want)
-		}
-		if back, err := models.ParseMoney(strings.TrimPrefix(got.String(), "$")); err != nil || back != got {
-			t.Errorf("%s is read as %d, %v", got, back, err)
-		}
-	}
-	for _, text := range []string{"", "-1", "1.", ".5", "1e3", "0.0000001", "1,5", "1234567890", "$1", " 1", "١"} {
-		if got, err := models.ParseMoney(text); err == nil {
-			t.Errorf("ParseMoney(%q) = %d, want an error", text, got)
-		}
-	}
-	if got := fmt.Sprint(models.Money(-1500)); got != "-$0.0015" {
-		t.Errorf("a debt is written as %s", got)
-	}
-}
-
 func TestATurnCostsWhatItsTokensCost(t *testing.T) {
 	p := models.Price{In: 3_000_000, Out: 15_000_000, Cached: 300_000}
 	for _, tt := range []struct {
 		u    substrate.Usage
-		want models.Money
+		want money.Amount
 	}{
 		{substrate.Usage{}, 0},
 		{substrate.Usage{In: 1_000_000, Out: 1_000_000}, 18_000_000},
@@ -55,7 +35,7 @@ func TestATurnCostsWhatItsTokensCost(t *testing.T) {
 			t.Errorf("Cost(%+v) = %d, want %d", tt.u, got, tt.want)
 		}
 	}
-	most := models.Price{In: 1000 * models.Dollar, Out: 1000 * models.Dollar, Cached: 1000 * models.Dollar}
+	most := models.Price{In: 1000 * money.Dollar, Out: 1000 * money.Dollar, Cached: 1000 * money.Dollar}
 	if got := most.Cost(substrate.Usage{In: math.MaxInt, Out: math.MaxInt, Cached: math.MaxInt}); got < most.Cost(substrate.Usage{In: 1 << 30}) {
 		t.Errorf("absurd usage costs %d", got)
 	}

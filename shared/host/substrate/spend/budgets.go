@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -15,8 +16,8 @@ import (
 // the vacants without a tenant. Amounts are in micro-dollars.
 type Budget struct {
 	Tenant string       `json:"tenant,omitempty"`
-	Daily  models.Money `json:"daily"`
-	Spent  models.Money `json:"spent"` // on Day, open reservations included
+	Daily  money.Amount `json:"daily"`
+	Spent  money.Amount `json:"spent"` // on Day, open reservations included
 	Day    string       `json:"day"`   // today in UTC, such as 2026-11-24
 }
 
@@ -27,10 +28,10 @@ func budgetKey(tenant string) store.Key {
 // limit is the stored form of a tenant's budget.
 type limit struct {
 	Format int          `json:"format"`
-	Daily  models.Money `json:"daily"`
+	Daily  money.Amount `json:"daily"`
 }
 
-func budget(ctx context.Context, read docReader, tenant string) (models.Money, error) {
+func budget(ctx context.Context, read docReader, tenant string) (money.Amount, error) {
 	d, err := read(ctx, budgetKey(tenant))
 	if err != nil || d.Version == 0 {
 		return DefaultTenant, err
@@ -54,7 +55,7 @@ func (s *Spend) Budget(ctx context.Context, owner string) (Budget, error) {
 }
 
 // SetBudget sets the budget of a tenant. Reserved turns are not affected.
-func (s *Spend) SetBudget(ctx context.Context, owner string, daily models.Money) (Budget, error) {
+func (s *Spend) SetBudget(ctx context.Context, owner string, daily money.Amount) (Budget, error) {
 	switch err := tenant.Check(owner); {
 	case err != nil:
 		return Budget{}, err

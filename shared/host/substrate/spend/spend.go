@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -26,9 +27,9 @@ import (
 
 // Default daily budgets.
 const (
-	DefaultVacant = models.Dollar
-	DefaultTenant = 5 * models.Dollar
-	DefaultHost   = 5 * models.Dollar
+	DefaultVacant = money.Dollar
+	DefaultTenant = 5 * money.Dollar
+	DefaultHost   = 5 * money.Dollar
 )
 
 const (
@@ -45,12 +46,12 @@ const (
 type Spend struct {
 	store store.Updater
 	now   func() time.Time
-	host  models.Money
+	host  money.Amount
 }
 
 // New returns the totals in u's store. host is the daily budget of all vacants without a
 // tenant; the operator pays for their models.
-func New(u store.Updater, now func() time.Time, host models.Money) *Spend {
+func New(u store.Updater, now func() time.Time, host money.Amount) *Spend {
 	return &Spend{u, now, host}
 }
 
@@ -61,9 +62,9 @@ type Payer struct {
 	// Host charges the host's total too, although the vacant has a tenant: the operator
 	// pays for the model.
 	Host   bool
-	Daily  models.Money // of the vacant
-	Call   models.Money // of the call; negative for no limit
-	Before models.Money // what turns of the call cost that other processes settled
+	Daily  money.Amount // of the vacant
+	Call   money.Amount // of the call; negative for no limit
+	Before money.Amount // what turns of the call cost that other processes settled
 }
 
 // owners are the owners of the shared totals: a tenant's name, or "" for the host.
@@ -114,7 +115,7 @@ type vacantDay struct {
 
 type reservation struct {
 	Turn   int          `json:"turn"`
-	Amount models.Money `json:"amount"`
+	Amount money.Amount `json:"amount"`
 }
 
 const format = 1
@@ -134,7 +135,7 @@ func decode(d store.Doc) (v vacantDay, err error) {
 // CheckDay checks a document of VacantDays: open reservations are part of the total.
 func CheckDay(d store.Doc) error {
 	v, err := decode(d)
-	settled := models.Money(d.Number)
+	settled := money.Amount(d.Number)
 	for _, r := range v.Open {
 		if settled -= r.Amount; r.Amount < 0 || settled < 0 {
 			err = problem.New(problem.Damaged, "open reservations exceed the total")
@@ -163,10 +164,10 @@ func (v *vacantDay) encode(call string) []byte {
 type balance struct {
 	name          string    // for operators
 	key           store.Key // of the total
-	budget, spent models.Money
+	budget, spent money.Amount
 }
 
-func (b balance) left() models.Money { return b.budget - b.spent }
+func (b balance) left() money.Amount { return b.budget - b.spent }
 
 // docReader is the method Doc of a store or of a store.Tx.
 type docReader func(context.Context, store.Key) (store.Doc, error)
@@ -176,7 +177,7 @@ func (s *Spend) balances(ctx context.Context, read docReader, p Payer, day strin
 	if doc, err = read(ctx, VacantKey(p.Vacant, day)); err != nil {
 		return nil, doc, err
 	}
-	all = []balance{{"the agent's daily_budget", doc.Key, p.Daily, models.Money(doc.Number)}}
+	all = []balance{{"the agent's daily_budget", doc.Key, p.Daily, money.Amount(doc.Number)}}
 	for _, owner := range p.owners() {
 		b, err := s.shared(ctx, read, owner, day)
 		if err != nil {
@@ -193,7 +194,7 @@ func (s *Spend) shared(ctx context.Context, read docReader, tenant, day string) 
 	if err != nil {
 		return b, err
 	}
-	b = balance{"the host's daily budget for models", d.Key, s.host, models.Money(d.Number)}
+	b = balance{"the host's daily budget for models", d.Key, s.host, money.Amount(d.Number)}
 	if tenant != "" {
 		b.name = "the daily budget for models of tenant " + tenant
 		b.budget, err = budget(ctx, read, tenant)
@@ -233,7 +234,7 @@ type Call struct {
 	payer Payer
 	id    string
 	tries int          // calls of Reserve
-	spent models.Money // by settled turns
+	spent money.Amount // by settled turns
 	open  *turn        // the last turn; nil if it is settled
 }
 
@@ -242,8 +243,8 @@ type turn struct {
 	number   int // the call's tries
 	day      string
 	price    models.Price
-	reserved models.Money
-	cost     models.Money // reserved, until the usage is known
+	reserved money.Amount
+	cost     money.Amount // reserved, until the usage is known
 }
 
 // Begin begins the spending of a call.
@@ -253,7 +254,7 @@ func (s *Spend) Begin(p Payer, prices Prices) *Call {
 
 // Cost returns the cost of the call so far. A turn of unknown usage costs its
 // reservation.
-func (c *Call) Cost() models.Money {
+func (c *Call) Cost() money.Amount {
 	if c.open == nil {
 		return c.spent
 	}
@@ -331,7 +332,7 @@ func (c *Call) reserve(ctx context.Context, next *turn, in, out int) (allowed in
 
 // refund is the unused part of the open turn's reservation; 0 if the store does not list
 // the reservation any more.
-func (c *Call) refund(v *vacantDay) models.Money {
+func (c *Call) refund(v *vacantDay) money.Amount {
 	if c.open == nil || v.Open[c.id].Turn != c.open.number {
 		return 0
 	}
@@ -340,7 +341,7 @@ func (c *Call) refund(v *vacantDay) models.Money {
 
 // add adds an amount to the vacant's total and to the shared totals, each within its
 // budget. A refund is always accepted.
-func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount models.Money, shared []balance) {
+func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount money.Amount, shared []balance) {
 	tx.Put(store.Doc{Key: doc.Key, Number: doc.Number + int64(amount), Data: v.encode(c.id)})
 	if amount == 0 {
 		return
@@ -365,7 +366,7 @@ func (c *Call) affordable(price models.Price, in, out int, all ...balance) (int,
 			return 0, problem.New(problem.BudgetExceeded, "%s: %s of %s is left, the next turn costs at least %s", b.name, max(b.left(), 0), b.budget, least)
 		}
 		if rest := b.left() - price.Cost(substrate.Usage{In: in}); price.Out > 0 {
-			out = min(out, int(rest*models.Dollar/price.Out))
+			out = min(out, int(rest*money.Dollar/price.Out))
 		}
 	}
 	return out, nil

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
@@ -23,7 +24,7 @@ import (
 )
 
 const (
-	dollar = models.Dollar
+	dollar = money.Dollar
 	cent   = dollar / 100
 )
 
@@ -37,7 +38,7 @@ type bench struct {
 	time  atomic.Pointer[time.Time]
 }
 
-func newBench(s store.Store, host models.Money) *bench {
+func newBench(s store.Store, host money.Amount) *bench {
 	b := &bench{store: s}
 	b.at(time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC))
 	b.Spend = spend.New(store.Updater{Store: s, Rand: rand.Reader}, func() time.Time { return *b.time.Load() }, host)
@@ -46,26 +47,26 @@ func newBench(s store.Store, host models.Money) *bench {
 
 func (b *bench) at(t time.Time) { b.time.Store(&t) }
 
-func (b *bench) begin(daily, call models.Money) *spend.Call {
+func (b *bench) begin(daily, call money.Amount) *spend.Call {
 	return b.Begin(spend.Payer{Vacant: identity.ID{1}, Daily: daily, Call: call}, spend.Prices{Model: simple, Fallback: models.Price{In: 2 * dollar, Out: 20 * dollar}, Version: 1})
 }
 
 // spent is what the vacant and the host have spent on a day.
-func (b *bench) spent(t testing.TB, day string) (vacant, host models.Money) {
+func (b *bench) spent(t testing.TB, day string) (vacant, host money.Amount) {
 	t.Helper()
-	for key, to := range map[store.Key]*models.Money{spend.VacantKey(identity.ID{1}, day): &vacant, {Partition: "spend#host", Sort: day}: &host} {
+	for key, to := range map[store.Key]*money.Amount{spend.VacantKey(identity.ID{1}, day): &vacant, {Partition: "spend#host", Sort: day}: &host} {
 		d, err := b.store.Doc(context.Background(), key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		*to = models.Money(d.Number)
+		*to = money.Amount(d.Number)
 	}
 	return vacant, host
 }
 
 const today = "2026-05-06"
 
-func (b *bench) wantSpent(t testing.TB, want models.Money) {
+func (b *bench) wantSpent(t testing.TB, want money.Amount) {
 	t.Helper()
 	if vacant, host := b.spent(t, today); vacant != want || host != want {
 		t.Errorf("the vacant has spent %d, the host %d; want %d", vacant, host, want)
@@ -124,7 +125,7 @@ func TestWhatIsNotSettledIsSpent(t *testing.T) {
 
 func TestATurnSaysNoMoreThanIsLeft(t *testing.T) {
 	for name, tt := range map[string]struct {
-		daily, call, host models.Money
+		daily, call, host money.Amount
 		out               int
 		refused           string
 	}{
@@ -168,7 +169,7 @@ func TestACallEndsAtItsBudget(t *testing.T) {
 
 // 64 calls for the last cent: as many are paid for as it pays for.
 func TestNoRaceExceedsABudget(t *testing.T) {
-	for name, budgets := range map[string][2]models.Money{"of a vacant": {cent, dollar}, "of a host": {dollar, cent}} {
+	for name, budgets := range map[string][2]money.Amount{"of a vacant": {cent, dollar}, "of a host": {dollar, cent}} {
 		b := newBench(memory.New(), budgets[1])
 		var paid, refused atomic.Int64
 		var at sync.WaitGroup
@@ -332,7 +333,7 @@ func TestATenantPaysForItself(t *testing.T) {
 	if err := b.Ready(ctx, spend.Payer{Vacant: identity.ID{2}, Daily: dollar, Call: -1}, simple); !problem.Is(err, problem.BudgetSpent) {
 		t.Errorf("Ready() where the host has no budget = %v", err)
 	}
-	for whose, daily := range map[string]models.Money{"": 5, "a b": 5, "acme": -1, "other": models.MaxBudget + 1} {
+	for whose, daily := range map[string]money.Amount{"": 5, "a b": 5, "acme": -1, "other": models.MaxBudget + 1} {
 		if _, err := b.SetBudget(ctx, whose, daily); !problem.Is(err, problem.Malformed) {
 			t.Errorf("SetBudget(%q, %d) = %v, want malformed", whose, daily, err)
 		}
