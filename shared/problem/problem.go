@@ -66,6 +66,11 @@ const (
 	SubstrateRefused
 	BudgetExceeded
 	BudgetSpent
+	PriceAboveMax
+	SpendCap
+	AccountSuspended
+	TestKey
+	Scope
 )
 
 // Row is what a Kind becomes outside.
@@ -146,6 +151,11 @@ var rows = map[Kind]Row{
 	SubstrateRefused:       {"substrate_refused", http.StatusInternalServerError, -32041, ExitFailed, "the vacant failed to answer: its agent refuses to"},
 	BudgetExceeded:         {"budget_exceeded", http.StatusInternalServerError, -32042, ExitFailed, "the vacant failed to answer: its budget is too small"},
 	BudgetSpent:            {"budget_spent", http.StatusTooManyRequests, -32043, ExitRefused, "the vacant's budget of today is spent; try again after 00:00 UTC"},
+	PriceAboveMax:          {"price_above_max", http.StatusPaymentRequired, -32044, ExitRefused, "a call costs more than the request allows"},
+	SpendCap:               {"spend_cap_reached", http.StatusPaymentRequired, -32045, ExitRefused, "the day's cap is reached; try again after 00:00 UTC"},
+	AccountSuspended:       {"account_suspended", http.StatusForbidden, -32046, ExitRefused, "the account is suspended"},
+	TestKey:                {"test_key", http.StatusForbidden, -32047, ExitRefused, "a test key calls the vacants of its own tenant only"},
+	Scope:                  {"scope_required", http.StatusForbidden, -32048, ExitRefused, "the key lacks a scope"},
 }
 
 // Row returns the table's row for k.

@@ -43,6 +43,7 @@ func (w *world) newInstance(number int) *instance {
 	}
 	if w.ledger != nil {
 		c.Ledger = w.ledger
+		calltest.Charge(c.Directory.(*calltest.Directory), money.Amount(w.ledger.Price))
 	}
 	h := call.New(c)
 	handler := message.Handler(message.Config{Host: h, Log: slog.New(slog.DiscardHandler), Now: now})

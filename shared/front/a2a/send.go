@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -89,6 +90,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 		o, err = d.plainTurn(r, &q)
 	}
 	if err == nil {
+		o.Credential, err = caller.Payment(r.Request)
 		o.Payer = r.payer
 	}
 	if err == nil && q.Push != nil {

@@ -85,27 +85,3 @@ func (b *buckets) of(who netip.Prefix) *ratelimit.Bucket {
 func (r Rate) within(tokens float64) time.Duration {
 	return time.Duration(math.Ceil(tokens / r.PerSecond * 1e9))
 }
-
-// origin returns the prefix whose bucket an address uses: the address itself,
-// or its /64 for IPv6, because one customer has the whole /64. All texts that
-// are not addresses share one bucket.
-func origin(remote string) netip.Prefix {
-	addr, err := netip.ParseAddr(remote)
-	if err != nil {
-		at, err := netip.ParseAddrPort(remote)
-		if err != nil {
-			return netip.Prefix{}
-		}
-		addr = at.Addr()
-	}
-	addr = addr.Unmap().WithZone("")
-	bits := 64
-	if addr.Is4() {
-		bits = 32
-	}
-	p, err := addr.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return p
-}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -79,7 +80,7 @@ type limit struct {
 }
 
 func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	who := origin(r.RemoteAddr)
+	who := caller.Origin(r.RemoteAddr)
 	if l.requests != nil {
 		if wait, ok := l.requests.take(who, cost(r)); !ok {
 			refuse(w, wait, "too many requests from this address")

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
@@ -189,7 +190,7 @@ func distinct(b *buckets, n int) (addresses []string) {
 	for i := 0; len(addresses) < n; i++ {
 		address := "192.0.2." + strconv.Itoa(i)
 		if b != nil {
-			k := b.of(origin(address))
+			k := b.of(caller.Origin(address))
 			if taken[k] {
 				continue
 			}

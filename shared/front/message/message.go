@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/obs"
@@ -183,7 +184,12 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	if req.Envelope.Seq == 1 && NewPairRefused(w, r) {
 		return
 	}
-	o := d.Host.Send(r.Context(), route, &req.Envelope)
+	by, err := caller.Payment(r)
+	if err != nil {
+		d.refuse(w, r, began, err)
+		return
+	}
+	o := d.Host.SendWith(r.Context(), route, &req.Envelope, call.Options{Credential: by})
 	if o.Problem == nil {
 		write(w, http.StatusOK, envelope.AppendResponse(nil, req.ID, o.Reply))
 	} else {
@@ -221,6 +227,10 @@ func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	if err == nil {
 		req, err = envelope.DecodeResetRequest(body)
 	}
+	var by call.Credential
+	if err == nil {
+		by, err = caller.Payment(r)
+	}
 	if err != nil {
 		p := problem.Of(err)
 		if p.Kind == problem.Malformed || p.Kind == problem.NotJSON {
@@ -230,7 +240,7 @@ func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		d.line(r, "reset", began, p.Kind.Row().Status, p)
 		return
 	}
-	o := d.Host.Reset(r.Context(), route, &req.Envelope)
+	o := d.Host.ResetWith(r.Context(), route, &req.Envelope, by)
 	if o.Problem == nil {
 		b := append([]byte(`{"ok":true,"reset_for_peer":"`), req.Envelope.From.String()...)
 		b = append(b, `","reset_at":"`...)

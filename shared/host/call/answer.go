@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -23,8 +24,14 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	msg, used, failed := h.behave(ctx, r)
 	r.out.Usage = used
 	if failed == nil {
-		reply, closed, err := h.answer(ctx, r, row, rsp, msg, began)
+		reply, closed, err := h.settleAndAnswer(ctx, r, row, rsp, msg, began)
+		var unsettled *unsettledError
 		switch {
+		case errors.Is(err, ErrUncertain):
+			r.out.State = Pending
+			return r.out.refuse(problem.Wrap(problem.Deadline, err, "the answer waits for its payment; send the same request again"))
+		case errors.As(err, &unsettled):
+			failed = unsettled.cause
 		case err != nil && !problem.Of(err).Kind.IsFailure():
 			return r.out.refuse(err)
 		case err != nil:
@@ -39,7 +46,7 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	}
 	cause := CauseOf(failed, h.Now().Sub(began))
 	r.out.Cause = cause
-	d, err := h.void(ctx, r.pair, row, closing{cause: cause, used: used, failure: failed, opts: &r.opts})
+	d, err := h.void(ctx, r.pair, row, closing{cause: cause, used: used, failure: failed, opts: &r.opts, ran: true, final: true})
 	switch {
 	case err != nil:
 		return r.out.refuse(err)
@@ -120,7 +127,7 @@ func (h *Host) behaveWithin(ctx context.Context, r *request) (envelope.Message, 
 // reply is sent only after its row is stored, so no two different replies with
 // one sequence number ever leave the host. closed is true if the request was
 // voided meanwhile or a newer epoch already has answers.
-func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, began time.Time) (reply *envelope.Envelope, closed bool, err error) {
+func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, took func() time.Duration, paid settlement) (reply *envelope.Envelope, closed bool, err error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
 		return nil, false, err
@@ -131,7 +138,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 	for first := true; ; first = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
 			// The epoch is over: this answer would follow one of a newer epoch.
-			d, err := h.void(ctx, r.pair, row, closing{used: r.out.Usage, opts: &r.opts})
+			d, err := h.void(ctx, r.pair, row, closing{used: r.out.Usage, opts: &r.opts, ran: true, final: true})
 			if err == nil && d == decidedAnswer {
 				err = problem.New(problem.Damaged, "request %d is answered by another", row.Position)
 			}
@@ -141,7 +148,8 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if err != nil {
 			return nil, false, err
 		}
-		ans.WriteID, ans.Took = writeID, h.Now().Sub(began).Truncate(time.Millisecond)
+		ans.WriteID, ans.Took = writeID, took().Truncate(time.Millisecond)
+		ans.Charged, ans.Charge = row.PaidBy != PaidByNobody, uint64(paid.Charge)
 		if first {
 			observed = h.observe(ctx, r, ans)
 		}
@@ -149,13 +157,21 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if err != nil {
 			return nil, false, err
 		}
-		err = h.commit(ctx, append([]store.Write{store.Append{Stream: r.pair.Responses(), Position: ans.Position, WriteID: writeID, Data: ans.encode()}}, beside...)...)
+		writes := append([]store.Write{store.Append{Stream: r.pair.Responses(), Position: ans.Position, WriteID: writeID, Data: ans.encode()}}, paid.writes(r.pair, row)...)
+		err = h.commit(ctx, append(writes, beside...)...)
 		if err == nil {
 			h.tipCache.learn(r.pair, tips{req: *row, rsp: *ans})
+			r.out.Charge = paid.Charge
 			return reply, false, nil
 		}
 		var taken *store.TakenError
 		switch {
+		case refusedDebit(paid.Writes, err) && conflicts < maxConflicts:
+			conflicts++
+			if paid.Settled, err = h.settle(ctx, r, row, true); err != nil {
+				return nil, false, err
+			}
+			continue
 		case r.opts.conflicted(err, &conflicts):
 			continue
 		case errors.Is(err, store.ErrTooLarge):
@@ -169,6 +185,12 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		}
 		if d != nil && d.Kind == RowVoid {
 			return nil, true, nil
+		}
+		if d != nil && h.late(row) {
+			// A resend or the sweeper has answered with the answer that was kept.
+			err := h.replay(ctx, r, d)
+			r.out.State, r.out.Charge = "", money.Amount(d.Charge)
+			return r.out.Reply, false, err
 		}
 		if d != nil {
 			return nil, false, problem.New(problem.Damaged, "request %d is answered by another", row.Position)
@@ -221,6 +243,9 @@ type closing struct {
 	used    *Usage
 	failure error
 	opts    *Options
+	ran     bool // the behaviour was begun
+	// final: a kept answer cannot be given any more, so it does not keep the call open.
+	final bool
 }
 
 // void closes a request for good, and refunds it if it was priced, unless it is
@@ -253,8 +278,15 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash, Text: text, Usage: c.used,
 		}
 		writes := []store.Write{store.Append{Stream: pair.Responses(), Position: v.Position, WriteID: writeID, Data: v.encode()}}
-		if row.Price > 0 {
-			writes = append(writes, h.Ledger.Refund(pair, row)...)
+		if row.PaidBy != PaidByNobody {
+			writes = append(writes, h.Ledger.Refund(pair, row, c.ran)...)
+		}
+		if h.late(row) {
+			w, err := h.closeKept(ctx, pair, row, writeID, c.final)
+			if err != nil {
+				return undecided, err
+			}
+			writes = append(writes, w)
 		}
 		beside, err := c.opts.decisionWrites(ctx, Decision{Failure: c.failure})
 		if err != nil {
@@ -266,7 +298,7 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 		case err == nil:
 			h.tipCache.learn(pair, tips{rsp: *v})
 			return decidedVoid, nil
-		case c.opts.conflicted(err, &conflicts):
+		case c.opts.conflicted(err, &conflicts), h.late(row) && store.IsConflict(err):
 		case !errors.As(err, &taken):
 			return undecided, h.unavailable(err)
 		}
@@ -343,12 +375,15 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 		return err
 	}
 	if d == nil && !closedBy(tip, row) {
-		if !h.Now().After(row.Due) {
+		what, err := h.finishKept(ctx, r.pair, row)
+		if err == nil && what == undecided && h.Now().After(row.Due) {
+			what, err = h.void(ctx, r.pair, row, closing{ran: true})
+		}
+		switch {
+		case errors.Is(err, ErrUncertain), err == nil && what == undecided:
 			r.out.State = Pending
 			return nil
-		}
-		what, err := h.void(ctx, r.pair, row, closing{})
-		if err != nil {
+		case err != nil:
 			return err
 		}
 		if what == decidedAnswer { // the late answer won
@@ -409,8 +444,8 @@ func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope)
 }
 
 // ResolveOverdue voids the request at a position if it is overdue and
-// undecided. The sweeper calls it for priced calls. It reports whether the
-// request is decided.
+// undecided, or asks again for the settlement that its kept answer waits for. The
+// sweeper calls it for priced calls. It reports whether the request is decided.
 func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (bool, error) {
 	row, ok, err := h.request(ctx, pair, position)
 	switch {
@@ -422,6 +457,12 @@ func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (
 		d, tip, err := h.decided(ctx, pair, &row)
 		return d != nil || closedBy(tip, &row), err
 	}
-	_, err = h.void(ctx, pair, &row, closing{})
+	what, err := h.finishKept(ctx, pair, &row)
+	if err == nil && what == undecided {
+		_, err = h.void(ctx, pair, &row, closing{ran: true})
+	}
+	if errors.Is(err, ErrUncertain) {
+		return false, nil
+	}
 	return err == nil, err
 }

@@ -3,11 +3,14 @@ package call
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"io"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
@@ -52,6 +55,10 @@ type Vacant struct {
 	// HasKin reports whether the vacant has a parent or children. Their answers
 	// are recorded (Config.Observe).
 	HasKin bool
+	// Tenant is whom the vacant is hosted for; "": the operator.
+	Tenant string
+	// Price is what a call costs; nil: nothing. Parents, siblings and the host do not pay.
+	Price *price.Price
 }
 
 // Directory finds the vacants of this host. ok is false if the id is not hosted
@@ -77,31 +84,6 @@ type Texts interface {
 	Seal(ctx context.Context, bound, plain []byte) (textkeys.Sealed, error)
 	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }
-
-// Charge is the price of one call in micro-units, and the balance shard it is
-// debited from.
-type Charge struct {
-	Price uint64
-	Shard uint8
-}
-
-// Ledger moves the money of priced calls. Its writes join the commit of the row
-// they belong to, so there is never a row without its debit or a refund without
-// its void. Safe for concurrent use.
-type Ledger interface {
-	// Quote returns what a call costs its caller, or who pays for it, now. A problem of
-	// kind PaymentRequired or TooMany refuses the call.
-	Quote(ctx context.Context, pair Pair, by *Payer) (Charge, error)
-	// Debit returns the writes beside the request row: a bounded Add on the
-	// balance, and the reminder for the sweeper.
-	Debit(pair Pair, by *Payer, r *RequestRow) []store.Write
-	// Refund returns the writes beside the void row.
-	Refund(pair Pair, r *RequestRow) []store.Write
-}
-
-// Payer is an account that a handler knows by its credential. It pays for the call,
-// whoever signs it.
-type Payer struct{ Account string }
 
 // Config holds the dependencies of a Host. A nil Ledger makes all calls free.
 // Zero durations mean the defaults.
@@ -225,6 +207,12 @@ type Outcome struct {
 	Cause *Cause
 	Usage *Usage
 
+	// Price is that of the vacant, if the call has a price. Charge is what was charged for
+	// the answer, and Pay, with 402, the ways to pay, in JSON.
+	Price  *price.Price
+	Charge money.Amount
+	Pay    []json.RawMessage
+
 	Position uint64        // of the request row; 0 if there is none
 	Hash     identity.Hash // of the envelope
 }
@@ -252,6 +240,8 @@ type request struct {
 	needsSigner bool // an accepted call must be signed by the vacant
 	reporter    *reporter
 	opts        Options
+	pays        bool // the call or reset is to be accepted, so somebody pays
+	reset       bool
 	queued      time.Duration // how long the call may wait before it runs
 	facts
 	out Outcome
@@ -297,10 +287,12 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 	}
 	generation := h.tipCache.generation.Load()
 	known, ok := h.tipCache.get(r.pair, v), false
-	if warm && known && h.Ledger == nil {
+	if warm && known {
 		// The record is cached for a second and the text key for a day, so this
-		// usually reads nothing.
-		ok, err = h.fetchVacant(ctx, r, false)
+		// usually reads nothing, unless the call has a price.
+		if ok, err = h.fetchVacant(ctx, r, false); err == nil && ok && r.toQuote() {
+			err = h.quoteChecked(ctx, r)
+		}
 		if err == nil && generation != h.tipCache.generation.Load() {
 			// The record just read says that the store came back from a backup.
 			fresh = true
@@ -322,22 +314,19 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 	return fresh, r.callerRevoked
 }
 
-// fetch reads in one round the record, the account, the key of the day, the
+// fetch reads in one round the record and what follows from it, the key of the day, the
 // revocation of both keys and, if tips is set, both tips.
 func (h *Host) fetch(ctx context.Context, r *request, v *tips, tips bool) (ok bool, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		// A record that was just read need not be read again before a refusal.
-		ok, err = h.fetchVacant(ctx, r, tips)
+		ok, err = h.fetchAndQuote(ctx, r, tips)
 		return err
 	})
 	g.Go(func() error { return h.unavailable(h.Texts.Warm(ctx)) })
 	g.Go(func() error { return h.checkRevoked(ctx, r) })
 	if tips {
 		g.Go(func() (err error) { *v, err = h.read(ctx, r.pair); return err })
-	}
-	if h.Ledger != nil {
-		g.Go(func() error { return h.quote(ctx, r) })
 	}
 	err = g.Wait()
 	h.invalidate(r)
@@ -370,14 +359,6 @@ func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool
 		r.signerErr = r.vacant.Ready(ctx)
 	}
 	return true, nil
-}
-
-func (h *Host) quote(ctx context.Context, r *request) (err error) {
-	r.charge, r.paymentRefusal = h.Ledger.Quote(ctx, r.pair, r.opts.Payer)
-	if r.paymentRefusal != nil && !problem.Is(r.paymentRefusal, problem.PaymentRequired) && !problem.Is(r.paymentRefusal, problem.TooMany) {
-		return h.unavailable(r.paymentRefusal)
-	}
-	return nil
 }
 
 func misdirected(to, here identity.ID) error {

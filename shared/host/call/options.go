@@ -22,8 +22,7 @@ type Options struct {
 	// signed: the signature is not verified here again. Calls of guests are no evidence
 	// of anybody's interest in the vacant.
 	Guest bool
-	// Payer is who pays; nil: the handler knows nobody.
-	Payer *Payer
+	Credential
 	// Reply completes the message before it is signed: its ids. nil: it has none.
 	Reply func(*envelope.Message)
 	// Accepted returns writes that join the commit of the request row; nil: none. It
@@ -181,8 +180,11 @@ func (h *Host) Void(ctx context.Context, pair Pair, position uint64, failure err
 	if err != nil {
 		return Unknown, err
 	}
-	d, err := h.void(ctx, pair, &row, closing{cause: CauseOf(failure, 0), failure: failure, opts: &o})
-	if err == nil && d == decidedAnswer {
+	d, err := h.void(ctx, pair, &row, closing{cause: CauseOf(failure, 0), failure: failure, opts: &o, ran: true})
+	switch {
+	case errors.Is(err, ErrUncertain):
+		return Pending, problem.Wrap(problem.Deadline, err, "the answer waits for its payment")
+	case err == nil && d == decidedAnswer:
 		return Answered, nil
 	}
 	return Unanswered, err

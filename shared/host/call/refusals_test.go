@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -34,10 +36,11 @@ func newTexts(t *testing.T, s store.Store) *textkeys.Keys {
 // hostOf hosts one vacant that echoes, over s.
 func hostOf(t *testing.T, s store.Store, vacant *identity.Key, ledger call.Ledger) *call.Host {
 	t.Helper()
-	return call.New(call.Config{
-		Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Ledger: ledger,
-		Directory: call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant},
-	})
+	v := call.Single{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant}
+	if ledger != nil {
+		v.Price = &price.Price{Version: 3, Flat: 10}
+	}
+	return call.New(call.Config{Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Ledger: ledger, Directory: v})
 }
 
 // first is the first call of a pair, signed now.
@@ -103,8 +106,8 @@ func (s tooLarge) Commit(ctx context.Context, writes ...store.Write) error {
 // spent quotes a price for a balance that another call has spent since.
 type spent struct{ calltest.Ledger }
 
-func (*spent) Quote(context.Context, call.Pair, *call.Payer) (call.Charge, error) {
-	return call.Charge{Price: 10}, nil
+func (*spent) Quote(context.Context, call.Query) (call.Charge, error) {
+	return call.Charge{Kind: call.PaidByAccount, Hold: 10, Version: 1}, nil
 }
 
 func TestARefusalAtTheLastMomentTellsWhereTheChainStands(t *testing.T) {
@@ -132,19 +135,20 @@ func TestARefusalAtTheLastMomentTellsWhereTheChainStands(t *testing.T) {
 	}
 }
 
-// payments notes who pays.
+// payments notes what it is asked.
 type payments struct {
 	calltest.Ledger
-	quoted, debited *call.Payer
+	quoted  call.Query
+	debited *call.RequestRow
 }
 
-func (p *payments) Quote(_ context.Context, _ call.Pair, by *call.Payer) (call.Charge, error) {
-	p.quoted = by
-	return call.Charge{Price: 10}, nil
+func (p *payments) Quote(_ context.Context, q call.Query) (call.Charge, error) {
+	p.quoted = q
+	return call.Charge{Kind: call.PaidByAccount, Payer: [32]byte{7}, Hold: 10, Version: 3}, nil
 }
 
-func (p *payments) Debit(_ call.Pair, by *call.Payer, _ *call.RequestRow) []store.Write {
-	p.debited = by
+func (p *payments) Debit(_ call.Pair, _ *call.Charge, r *call.RequestRow) []store.Write {
+	p.debited = r
 	return nil
 }
 
@@ -152,10 +156,42 @@ func TestTheLedgerLearnsWhoPaysBesideThePair(t *testing.T) {
 	s := memory.New()
 	vacant, caller := newKey(t), newKey(t)
 	ledger := &payments{Ledger: calltest.Ledger{Store: s}}
-	by := &call.Payer{Account: "acme"}
-	out := hostOf(t, s, vacant, ledger).SendWith(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hello"), call.Options{Payer: by})
-	if out.Problem != nil || ledger.quoted != by || ledger.debited != by {
-		t.Errorf("SendWith() = %v; quoted for %v and debited from %v, want %v", out.Problem, ledger.quoted, ledger.debited, by)
+	by := call.Credential{Payer: &call.Payer{Account: "acme"}, Address: "192.0.2.1/32", Voucher: []byte("coin")}
+	out := hostOf(t, s, vacant, ledger).SendWith(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hello"), call.Options{Credential: by})
+	if out.Problem != nil || ledger.quoted.Payer != by.Payer || ledger.quoted.Address != by.Address || string(ledger.quoted.Voucher) != "coin" || ledger.quoted.Price.Flat != 10 {
+		t.Errorf("SendWith() = %v; quoted for %+v, want %+v at 10", out.Problem, ledger.quoted, by)
+	}
+	row, err := s.Tip(t.Context(), call.Pair{Caller: caller.ID(), Vacant: vacant.ID()}.Requests())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := call.DecodeRequest(row)
+	if err != nil || r.PaidBy != call.PaidByAccount || r.Payer != [32]byte{7} || r.PriceVersion != 3 || r.Price != 10 || ledger.debited.Position != 1 {
+		t.Errorf("the row says %+v, %v; want the charge that was quoted", r, err)
+	}
+}
+
+func TestACallThatMayCostMoreThanTheRequestAllowsIsRefused(t *testing.T) {
+	s := memory.New()
+	vacant, caller := newKey(t), newKey(t)
+	host := hostOf(t, s, vacant, &payments{Ledger: calltest.Ledger{Store: s}})
+	e := first(t, caller, vacant.ID(), "hello")
+	for most, want := range map[money.Amount]problem.Kind{9: problem.PriceAboveMax, 10: 0} {
+		out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Credential: call.Credential{Most: &most}})
+		if (want == 0) != (out.Problem == nil) || want != 0 && !problem.Is(out.Problem, want) {
+			t.Errorf("SendWith() of a call for 10 with at most %d = %v, want %v", most, out.Problem, want)
+		}
+	}
+}
+
+func TestAPriceWithoutALedgerIsNotFree(t *testing.T) {
+	vacant, caller := newKey(t), newKey(t)
+	host := hostOf(t, memory.New(), vacant, nil)
+	v := host.Directory.(call.Single)
+	v.Price = &price.Price{Version: 1, Flat: 10}
+	host.Directory = v
+	if out := host.Send(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hello")); !problem.Is(out.Problem, problem.Unavailable) {
+		t.Errorf("Send() = %v, want unavailable", out.Problem)
 	}
 }
 

@@ -65,8 +65,12 @@ type RequestRow struct {
 	// Calls only.
 	ResponseTip uint64    // last response position read before the accept; the decision lies after it
 	Due         time.Time // from then on anybody may void the call if it is undecided
-	Price       uint64    // micro-units debited with the accept; 0 if free
-	Shard       uint8     // balance shard debited
+	// Of a call with a price; PaidByNobody and zeros of others.
+	PaidBy       PayerKind
+	Payer        [32]byte // the account; zeros for a free call
+	PriceVersion uint64
+	Price        uint64 // micro-dollars debited with the accept
+	Shard        uint8  // of the balance, that a refund goes to
 }
 
 // ResponseRow decides a request: an answer or a void. A request has at most
@@ -92,6 +96,11 @@ type ResponseRow struct {
 	// Usage is what the vacant's agent used; nil if it does not say.
 	Usage *Usage
 
+	// Charge is what an answer cost its payer, in micro-dollars, if its request has a
+	// price; Charged says so.
+	Charge  uint64
+	Charged bool
+
 	// Answers only: the rest of the signed envelope, and its duration.
 	Prev      identity.Hash
 	Time      time.Time
@@ -111,8 +120,12 @@ func (r *RequestRow) Tip() chain.Tip {
 var errRow = errors.New("row does not decode")
 
 func (r *RequestRow) encode() []byte {
-	b := make([]byte, 0, 320+len(r.Text.Box))
-	b = append(b, RowFormat, byte(r.Kind))
+	b := make([]byte, 0, 360+len(r.Text.Box))
+	kind := r.Kind
+	if r.PaidBy != PaidByNobody {
+		kind |= paidBit
+	}
+	b = append(b, RowFormat, byte(kind))
 	b = append(b, r.Hash[:]...)
 	b = append(b, r.Prev[:]...)
 	b = append(b, r.Signature...)
@@ -128,6 +141,11 @@ func (r *RequestRow) encode() []byte {
 		b = appendTime(b, r.Due)
 		b = binary.AppendUvarint(b, r.Price)
 		b = append(b, r.Shard)
+		if r.PaidBy != PaidByNobody {
+			b = append(b, byte(r.PaidBy))
+			b = append(b, r.Payer[:]...)
+			b = binary.AppendUvarint(b, r.PriceVersion)
+		}
 	}
 	return appendText(b, r.Text)
 }
@@ -135,11 +153,12 @@ func (r *RequestRow) encode() []byte {
 // DecodeRequest decodes a row of a request stream.
 func DecodeRequest(row store.Row) (RequestRow, error) {
 	r := RequestRow{Position: row.Position, WriteID: row.WriteID}
-	d, err := newReader(row, RowCall, RowReset)
+	d, err := newReader(row, RowCall, RowReset, RowCall|paidBit)
 	if err != nil {
 		return r, err
 	}
-	r.Kind = d.kind
+	r.Kind = d.kind &^ paidBit
+	paid := d.kind&paidBit != 0
 	d.fixed(r.Hash[:])
 	d.fixed(r.Prev[:])
 	r.Signature = d.bytes(identity.SignatureSize)
@@ -156,6 +175,13 @@ func DecodeRequest(row store.Row) (RequestRow, error) {
 		r.Due = d.time()
 		r.Price = d.uvarint(math.MaxInt64)
 		r.Shard = d.byte()
+		if paid {
+			r.PaidBy = PayerKind(d.byte())
+			d.fixed(r.Payer[:])
+			r.PriceVersion = d.uvarint(math.MaxInt64)
+			d.bad = d.bad || r.PaidBy == PaidByNobody || r.PaidBy > PaidByVoucher
+		}
+		d.bad = d.bad || !paid && r.Price > 0
 	}
 	r.Text = d.text()
 	return r, d.end(row)
@@ -166,6 +192,9 @@ func (r *ResponseRow) encode() []byte {
 	kind := r.Kind
 	if r.Usage != nil {
 		kind |= usedBit
+	}
+	if r.Charged {
+		kind |= paidBit
 	}
 	b = append(b, RowFormat, byte(kind))
 	b = append(b, r.RequestHash[:]...)
@@ -191,18 +220,22 @@ func (r *ResponseRow) encode() []byte {
 	if r.Usage != nil {
 		b = appendUsage(b, r.Usage)
 	}
+	if r.Charged {
+		b = binary.AppendUvarint(b, r.Charge)
+	}
 	return appendText(b, r.Text)
 }
 
 // DecodeResponse decodes a row of a response stream.
 func DecodeResponse(row store.Row) (ResponseRow, error) {
 	r := ResponseRow{Position: row.Position, WriteID: row.WriteID}
-	d, err := newReader(row, RowAnswer, RowVoid, RowAnswer|usedBit, RowVoid|usedBit)
+	d, err := newReader(row, RowAnswer, RowVoid, RowAnswer|usedBit, RowVoid|usedBit, RowAnswer|paidBit, RowAnswer|usedBit|paidBit)
 	if err != nil {
 		return r, err
 	}
-	r.Kind = d.kind &^ usedBit
+	r.Kind = d.kind &^ (usedBit | paidBit)
 	used := d.kind&usedBit != 0
+	r.Charged = d.kind&paidBit != 0
 	d.fixed(r.RequestHash[:])
 	d.fixed(r.Hash[:])
 	r.Request, r.RequestEpoch = d.uvarint(math.MaxInt64), d.uvarint(math.MaxInt64)
@@ -224,6 +257,9 @@ func DecodeResponse(row store.Row) (ResponseRow, error) {
 	r.Took = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
 	if used {
 		r.Usage = d.usage()
+	}
+	if r.Charged {
+		r.Charge = d.uvarint(math.MaxInt64)
 	}
 	r.Text = d.text()
 	return r, d.end(row)

@@ -49,8 +49,13 @@ func drawRequest(t *rapid.T) RequestRow {
 	r.Seq = int64(r.Position - r.EpochStart)
 	r.ResponseTip = rapid.Uint64Range(0, 1<<40).Draw(t, "seen")
 	r.Due = drawTime(t, "due", firstMicro)
-	r.Price = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "price")
 	r.Shard = rapid.Byte().Draw(t, "shard")
+	if rapid.Bool().Draw(t, "paid") {
+		r.PaidBy = rapid.SampledFrom([]PayerKind{FreeOfDay, PaidByAccount, PaidByVoucher}).Draw(t, "payer kind")
+		r.Payer = [32]byte(drawHash(t, "payer"))
+		r.PriceVersion = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "price version")
+		r.Price = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "price")
+	}
 	return r
 }
 
@@ -80,6 +85,9 @@ func drawResponse(t *rapid.T) ResponseRow {
 	r.Prev, r.Time, r.Text = drawHash(t, "prev"), drawTime(t, "time", firstMicro), drawText(t)
 	r.Signature = rapid.SliceOfN(rapid.Byte(), identity.SignatureSize, identity.SignatureSize).Draw(t, "signature")
 	r.Took = time.Duration(rapid.Int64Range(0, math.MaxInt32).Draw(t, "took")) * time.Millisecond
+	if r.Charged = rapid.Bool().Draw(t, "charged"); r.Charged {
+		r.Charge = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "charge")
+	}
 	return r
 }
 
@@ -210,11 +218,15 @@ func TestDamagedRowsAreRefused(t *testing.T) {
 }
 
 func FuzzRows(f *testing.F) {
-	call := RequestRow{Position: 7, Kind: RowCall, EpochStart: 3, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0), Due: time.Unix(44, 0), Price: 10}
+	call := RequestRow{Position: 7, Kind: RowCall, EpochStart: 3, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0), Due: time.Unix(44, 0)}
+	paid := call
+	paid.PaidBy, paid.Payer, paid.PriceVersion, paid.Price = PaidByAccount, [32]byte{7}, 3, 10
 	reset := RequestRow{Position: 7, Kind: RowReset, EpochStart: 7, PrevEpochStart: 3, Seq: 1, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0)}
 	answer := ResponseRow{Position: 7, Kind: RowAnswer, Request: 7, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Text: textkeys.Sealed{Day: 1, Box: []byte("box")}}
+	charged := answer
+	charged.Charged, charged.Charge = true, 9
 	void := ResponseRow{Position: 7, Kind: RowVoid, Request: 7, Epoch: 1, Seq: 4}
-	for _, b := range [][]byte{call.encode(), reset.encode(), answer.encode(), void.encode(), nil} {
+	for _, b := range [][]byte{call.encode(), paid.encode(), charged.encode(), reset.encode(), answer.encode(), void.encode(), nil} {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -40,7 +39,7 @@ func (r *request) begin() {
 
 // acceptCall does steps 2 to 7 of a call. It returns nil if the call is refused.
 func (h *Host) acceptCall(ctx context.Context, route identity.ID, r *request) (*Accepted, Outcome) {
-	r.pair, r.needsSigner = Pair{Caller: r.env.From, Vacant: r.env.To}, true
+	r.pair, r.needsSigner, r.pays = Pair{Caller: r.env.From, Vacant: r.env.To}, true, true
 	r.begin()
 	var v tips
 	fresh, err := h.verifyAndFetch(ctx, route, r, &v, true)
@@ -80,6 +79,9 @@ func (h *Host) accept(ctx context.Context, r *request, v *tips, fresh bool) (*Re
 					return nil, err
 				}
 			}
+			if r.paymentRefusal != nil && verdict.refusal == r.paymentRefusal {
+				r.out.Pay = h.waysToPay(r)
+			}
 			return nil, verdict.refusal
 		}
 		// Another writer took the position, or the cached tips are too old to
@@ -96,14 +98,11 @@ func (h *Host) reread(ctx context.Context, r *request, v *tips) error {
 	hosted := true
 	g.Go(func() (err error) { *v, err = h.read(gctx, r.pair); return err })
 	g.Go(func() (err error) {
-		hosted, err = h.fetchVacant(gctx, r, true)
+		hosted, err = h.fetchAndQuote(gctx, r, true)
 		return err
 	})
 	if !r.revocationChecked {
 		g.Go(func() error { return h.checkRevoked(gctx, r) })
-	}
-	if h.Ledger != nil {
-		g.Go(func() error { return h.quote(gctx, r) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -125,10 +124,6 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	if r.signerErr != nil {
 		return nil, h.unavailable(r.signerErr)
 	}
-	writeID, err := h.newWriteID()
-	if err != nil {
-		return nil, err
-	}
 	now := h.Now()
 	timeAllowed := h.timeAllowed(ctx, r, now)
 	if timeAllowed == 0 {
@@ -138,59 +133,77 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	}
 	tip := &v.req
 	row := &RequestRow{
-		Position: tip.Position + 1, WriteID: writeID, Kind: RowCall,
+		Position: tip.Position + 1, Kind: RowCall,
 		Seq: r.env.Seq, Prev: r.env.Prev, Time: r.env.Time, Signature: r.env.Signature,
 		Hash: r.hash, Epoch: tip.Epoch, EpochStart: tip.EpochStart, PrevEpochStart: tip.PrevEpochStart, Floor: tip.Tip().Next(r.env, r.hash).Floor,
-		ResponseTip: v.rsp.Position, Due: now.Add(r.queued + timeAllowed + Grace), Price: r.charge.Price, Shard: r.charge.Shard,
+		ResponseTip: v.rsp.Position, Due: now.Add(r.queued + timeAllowed + Grace),
 	}
-	s := r.pair.Requests()
-	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
+	var err error
+	if row.Text, err = h.Texts.Seal(ctx, sealedTo(r.pair.Requests(), r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
 		return nil, h.unavailable(err)
 	}
-	writes := []store.Write{store.Append{Stream: s, Position: row.Position, WriteID: writeID, Data: row.encode()}}
-	var debit []store.Write
-	if row.Price > 0 {
-		debit = h.Ledger.Debit(r.pair, r.opts.Payer, row)
+	for plan := 1; ; plan++ {
+		// Each plan has a WriteID of its own: should an earlier one arrive late, this
+		// commit must not take that row for its own, which says another payer.
+		debit, err := h.appendPaid(ctx, r, row)
+		if err == nil {
+			h.tipCache.learn(r.pair, tips{req: *row, rsp: v.rsp})
+			return row, nil
+		}
+		var taken *store.TakenError
+		switch {
+		case errors.As(err, &taken):
+			return nil, nil
+		case refusedDebit(debit, err) && plan < maxPlans:
+			charge, err := h.Ledger.Explain(ctx, r.query(), &r.charge, err)
+			if err := h.refusePayment(r, err); err != nil {
+				return nil, err
+			}
+			if r.paymentRefusal != nil {
+				r.out = r.out.at(v.req)
+				r.out.Pay = h.waysToPay(r)
+				return nil, r.paymentRefusal
+			}
+			r.charge = charge
+			continue
+		case refusedDebit(debit, err):
+			return nil, h.unavailable(err)
+		case errors.As(err, new(*store.BoundsError)):
+			r.out = r.out.at(v.req)
+			return nil, problem.Wrap(problem.TooMany, err, "the vacant has as many calls in the background as it may")
+		case errors.Is(err, store.ErrTooLarge):
+			r.out = r.out.at(v.req)
+			return nil, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
+		case r.opts.Accepted != nil && store.IsConflict(err):
+			r.out = r.out.at(v.req)
+			return nil, problem.Wrap(problem.Conflict, err, "another message came first")
+		case errors.As(err, new(*problem.Error)):
+			return nil, err
+		}
+		return nil, h.unavailable(err)
+	}
+}
+
+// appendPaid commits row with its debit, by r.charge, and what the handler adds.
+func (h *Host) appendPaid(ctx context.Context, r *request, row *RequestRow) (debit []store.Write, err error) {
+	if row.WriteID, err = h.newWriteID(); err != nil {
+		return nil, err
+	}
+	c := &r.charge
+	row.Payer, row.PaidBy, row.Price, row.Shard, row.PriceVersion = c.Payer, c.Kind, uint64(c.Hold), c.Shard, c.Version
+	writes := []store.Write{store.Append{Stream: r.pair.Requests(), Position: row.Position, WriteID: row.WriteID, Data: row.encode()}}
+	if row.PaidBy != PaidByNobody {
+		debit = h.Ledger.Debit(r.pair, c, row)
 		writes = append(writes, debit...)
 	}
 	if r.opts.Accepted != nil {
 		more, err := r.opts.Accepted(row)
 		if err != nil {
-			return nil, err
+			return debit, err
 		}
 		writes = append(writes, more...)
 	}
-	if err = h.commit(ctx, writes...); err == nil {
-		h.tipCache.learn(r.pair, tips{req: *row, rsp: v.rsp})
-		return row, nil
-	}
-	var taken *store.TakenError
-	var bounds *store.BoundsError
-	switch {
-	case errors.As(err, &taken):
-		return nil, nil
-	case errors.As(err, &bounds) && !adds(debit, bounds.Key):
-		r.out = r.out.at(v.req)
-		return nil, problem.Wrap(problem.TooMany, err, "the vacant has as many calls in the background as it may")
-	case errors.As(err, &bounds):
-		r.out = r.out.at(v.req)
-		return nil, problem.New(problem.PaymentRequired, "balance does not cover the price of %d micro-units", row.Price)
-	case errors.Is(err, store.ErrTooLarge):
-		r.out = r.out.at(v.req)
-		return nil, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
-	case r.opts.Accepted != nil && store.IsConflict(err):
-		r.out = r.out.at(v.req)
-		return nil, problem.Wrap(problem.Conflict, err, "another message came first")
-	}
-	return nil, h.unavailable(err)
-}
-
-// adds reports whether one of the writes adds to the document at k.
-func adds(writes []store.Write, k store.Key) bool {
-	return slices.ContainsFunc(writes, func(w store.Write) bool {
-		add, ok := w.(store.Add)
-		return ok && add.Key == k
-	})
+	return debit, h.commit(ctx, writes...)
 }
 
 // commit retries with the same bytes and WriteIDs while the outcome is unknown:
@@ -232,9 +245,17 @@ func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) time.
 // Reset handles a chain reset (PROTOCOL §9): a row that competes for the next
 // position like any other and begins a new epoch.
 func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
+	return h.ResetWith(ctx, route, e, Credential{})
+}
+
+// ResetWith is Reset with a Credential.
+//
+// A reset of a vacant with a price draws on the free calls of a caller that no account
+// pays for; otherwise strangers could fill the store with resets.
+func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Envelope, by Credential) Outcome {
 	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()
-	r := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}
+	r := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e, pays: true, reset: true, opts: Options{Credential: by}}
 	if err := h.checkReset(&r, route); err != nil {
 		if problem.Is(err, problem.BadSignature) || problem.Is(err, problem.NotAddressed) {
 			return r.out.refuse(err)
@@ -246,7 +267,7 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 		hosted := false
 		var tip RequestRow
 		g.Go(func() (err error) {
-			hosted, err = h.fetchVacant(gctx, &r, true)
+			hosted, err = h.fetchAndQuote(gctx, &r, true)
 			return err
 		})
 		g.Go(func() (err error) { tip, err = h.requestTip(gctx, r.pair); return err })
@@ -265,6 +286,10 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 		if verdict := decideReset(r.facts, r.pair, e, tip); verdict.refusal != nil {
 			out.Floor = verdict.floor
 			return out.refuse(verdict.refusal)
+		}
+		if r.paymentRefusal != nil {
+			out.Pay = h.waysToPay(&r)
+			return out.refuse(r.paymentRefusal)
 		}
 		done, err := h.appendReset(ctx, &r, tip)
 		if err != nil {
@@ -344,7 +369,12 @@ func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (don
 	if row.Text, err = h.Texts.Seal(ctx, sealedTo(s, r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
 		return false, h.unavailable(err)
 	}
-	err = h.commit(ctx, store.Append{Stream: s, Position: row.Position, WriteID: writeID, Data: row.encode()})
+	writes := []store.Write{store.Append{Stream: s, Position: row.Position, WriteID: writeID, Data: row.encode()}}
+	var drawn []store.Write
+	if r.charge.Kind != PaidByNobody {
+		drawn = h.Ledger.Debit(r.pair, &r.charge, row)
+	}
+	err = h.commit(ctx, append(writes, drawn...)...)
 	var taken *store.TakenError
 	switch {
 	case err == nil:
@@ -352,6 +382,9 @@ func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (don
 		return true, nil
 	case errors.As(err, &taken):
 		return false, nil
+	case refusedDebit(drawn, err):
+		r.charge, err = h.Ledger.Explain(ctx, r.query(), &r.charge, err)
+		return false, h.refusePayment(r, err)
 	case errors.Is(err, store.ErrTooLarge):
 		return false, problem.Wrap(problem.TooLarge, err, "message is too large to keep")
 	}

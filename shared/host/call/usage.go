@@ -57,6 +57,10 @@ func (m *meter) noted() *Usage {
 // one has the bytes that it always had.
 const usedBit RowKind = 0x80
 
+// paidBit, in the kind of a call or an answer, says that the call has a price. Rows of
+// other calls have the bytes that they always had.
+const paidBit RowKind = 0x40
+
 // numbers are the fields in their order in a row. Later versions append to them.
 func (u *Usage) numbers() []*uint64 {
 	return []*uint64{&u.In, &u.Out, &u.Cached, &u.Turns, &u.Tools, &u.Agent, &u.Unreported, &u.Cost, &u.Prices}

@@ -309,7 +309,7 @@ func hole07(s *scene) {
 // The call is charged, its reply is lost and the balance is 0: the resend would
 // only get 402.
 func hole08Balance(s *scene) {
-	s.charge(price)
+	s.charge(costs)
 	e := s.call(nil, "hi")
 	reply := s.ok(s.send(s.a, e), e)
 	s.balance(0)

@@ -3,11 +3,15 @@ package calltest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -119,6 +123,14 @@ func SetState(ctx context.Context, st store.Store, id identity.ID, s lifecycle.S
 	return st.Commit(ctx, store.Put{Key: recordKey(id), If: doc.Version, WriteID: store.WriteID{byte(doc.Version), 1}, Data: []byte(s)})
 }
 
+// Charge gives all vacants of a directory a price.
+func Charge(d *Directory, flat money.Amount) {
+	for id, v := range d.Vacants {
+		v.Price = &price.Price{Version: 1, Flat: flat}
+		d.Vacants[id] = v
+	}
+}
+
 // Ledger charges the same price for every call, from one balance per caller.
 // The reminder of a call is a document, and Sweep follows reminders. Safe for
 // concurrent use.
@@ -139,30 +151,55 @@ func reminderKey(pair call.Pair, position uint64) store.Key {
 }
 
 // Quote refuses callers without the price.
-func (l *Ledger) Quote(ctx context.Context, pair call.Pair, _ *call.Payer) (call.Charge, error) {
-	balance, err := l.Balance(ctx, pair.Caller)
+func (l *Ledger) Quote(ctx context.Context, q call.Query) (call.Charge, error) {
+	balance, err := l.Balance(ctx, q.Pair.Caller)
 	if err != nil {
 		return call.Charge{}, err
 	}
-	c := call.Charge{Price: l.Price}
 	if balance < int64(l.Price) {
-		return c, problem.New(problem.PaymentRequired, "balance %d is below the price %d", balance, l.Price)
+		return call.Charge{}, l.short(balance)
 	}
-	return c, nil
+	return call.Charge{Kind: call.PaidByAccount, Payer: q.Pair.Caller, Hold: money.Amount(l.Price), Version: 1}, nil
+}
+
+func (l *Ledger) short(balance int64) error {
+	return problem.New(problem.PaymentRequired, "balance %d is below the price %d", balance, l.Price)
 }
 
 // Debit takes the price and writes a reminder.
-func (l *Ledger) Debit(pair call.Pair, _ *call.Payer, r *call.RequestRow) []store.Write {
+func (l *Ledger) Debit(pair call.Pair, _ *call.Charge, r *call.RequestRow) []store.Write {
+	if r.Kind == call.RowReset {
+		return nil
+	}
 	return []store.Write{
 		store.Add{Key: balanceKey(pair.Caller), Delta: -int64(r.Price), Min: 0, Max: math.MaxInt64},
 		store.Put{Key: reminderKey(pair, r.Position), WriteID: r.WriteID, Number: int64(r.Position), Data: append(pair.Caller[:], pair.Vacant[:]...)},
 	}
 }
 
+// Explain refuses: there is one balance.
+func (l *Ledger) Explain(_ context.Context, _ call.Query, c *call.Charge, refused error) (call.Charge, error) {
+	if bounds := new(store.BoundsError); errors.As(refused, &bounds) {
+		return *c, l.short(bounds.Number)
+	}
+	return *c, refused
+}
+
+// Settle takes what was held.
+func (l *Ledger) Settle(_ context.Context, s call.Settlement) (call.Settled, error) {
+	return call.Settled{Charge: money.Amount(s.Row.Price)}, nil
+}
+
 // Refund returns the price.
-func (l *Ledger) Refund(pair call.Pair, r *call.RequestRow) []store.Write {
+func (l *Ledger) Refund(pair call.Pair, r *call.RequestRow, _ bool) []store.Write {
 	return []store.Write{store.Add{Key: balanceKey(pair.Caller), Delta: int64(r.Price), Min: 0, Max: math.MaxInt64}}
 }
+
+// Late implements call.Ledger.
+func (*Ledger) Late(*call.RequestRow) bool { return false }
+
+// Pay names no way to pay.
+func (*Ledger) Pay(*price.Price) []json.RawMessage { return nil }
 
 // Balance returns a caller's balance.
 func (l *Ledger) Balance(ctx context.Context, caller identity.ID) (int64, error) {

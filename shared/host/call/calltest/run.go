@@ -34,6 +34,7 @@ func run(t *testing.T, open func(t *testing.T) store.Store, covers func(n int) b
 		{"resends", resends},
 		{"behaviours", behaviours},
 		{"races", races},
+		{"vouchers", vouchers},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, f := range group.facts {

@@ -23,8 +23,8 @@ import (
 // due is the time after its accept when other hosts may void a call.
 const due = call.DefaultWork + call.Grace
 
-// price of a call in scenes with a ledger.
-const price = 10
+// costs is the price of a call in scenes with a ledger.
+const costs = 10
 
 // scene has two hosts, A and B, over one store, and one pair. Both hosts host
 // both vacants of the pair, so a reversed envelope has a recipient.
@@ -34,7 +34,8 @@ type scene struct {
 	store  *Script
 	clock  *Clock
 	texts  *Texts
-	ledger *Ledger // nil: calls are free
+	ledger *Ledger // nil: calls are free, unless paid is set
+	paid   func(*call.Config)
 	vault  custody.Vault
 	opener call.Texts // decrypts the hosts' texts
 	a, b   *call.Host
@@ -71,7 +72,7 @@ func newScene(t *testing.T, inner store.Store) *scene {
 // charge gives the caller a balance and makes every call cost price.
 func (s *scene) charge(balance int64) {
 	s.t.Helper()
-	s.ledger = &Ledger{Store: s.store, Price: price}
+	s.ledger = &Ledger{Store: s.store, Price: costs}
 	s.must(s.ledger.Deposit(s.ctx, s.pair.Caller, balance))
 	s.a, s.b = s.host(0), s.host(0)
 }
@@ -104,6 +105,10 @@ func (s *scene) hostWith(change func(*call.Config)) *call.Host {
 	}
 	if s.ledger != nil {
 		c.Ledger = s.ledger
+		Charge(c.Directory.(*Directory), costs)
+	}
+	if s.paid != nil {
+		s.paid(&c)
 	}
 	change(&c)
 	return call.New(c)

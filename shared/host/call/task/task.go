@@ -124,8 +124,7 @@ type Turn struct {
 	// Once marks a message whose id is its owner's own, and a task whose id follows from
 	// it: a message that came before finds its task, and runs nothing.
 	Once bool
-	// Payer is who pays; nil: nobody is known.
-	Payer *call.Payer
+	call.Credential
 	// Push is a configuration that the task begins with; nil: none.
 	Push *PushConfig
 }
@@ -312,7 +311,7 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 
 // options are those of every turn.
 func (e *Engine) options(t *Turn) call.Options {
-	return call.Options{Guest: t.isGuest(), Payer: t.Payer, Reply: replyIDs(t.ID, t.Message.Context)}
+	return call.Options{Guest: t.isGuest(), Credential: t.Credential, Reply: replyIDs(t.ID, t.Message.Context)}
 }
 
 // The owners of tasks that no key owns. Whoever knows the id of a task of GuestOwner has

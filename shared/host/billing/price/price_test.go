@@ -1,0 +1,86 @@
+package price_test
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func TestACallCostsItsTokensUpToTheMost(t *testing.T) {
+	tokens := price.Price{Flat: 100, In: 3 * money.Dollar, Out: 15 * money.Dollar, Most: 50_000}
+	for _, tt := range []struct {
+		p       price.Price
+		in, out uint64
+		want    money.Amount
+	}{
+		{price.Price{Flat: 2000}, 1 << 60, 1 << 60, 2000},
+		{tokens, 0, 0, 100},
+		{tokens, 1000, 100, 100 + 3000 + 1500},
+		{tokens, 1 << 60, 0, 50_000},
+		{price.Price{In: 1, Most: 10}, 1, 0, 1}, // rounded up
+		{tokens, math.MaxUint64, math.MaxUint64, 50_000},
+	} {
+		if got := tt.p.Charge(tt.in, tt.out); got != tt.want {
+			t.Errorf("(%+v).Charge(%d, %d) = %d, want %d", tt.p, tt.in, tt.out, got, tt.want)
+		}
+	}
+}
+
+func TestAChargeIsWithinTheHold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		amount := func(name string, most money.Amount) money.Amount {
+			return money.Amount(rapid.Int64Range(0, int64(most)).Draw(t, name))
+		}
+		p := price.Price{Flat: amount("flat", price.Max), In: amount("in", 1000*money.Dollar), Out: amount("out", 1000*money.Dollar),
+			Most: amount("most", price.Max), Fee: rapid.Int64Range(0, price.MaxFee).Draw(t, "fee")}
+		if p.Check() != nil {
+			t.Skip("no price")
+		}
+		c := p.Charge(rapid.Uint64().Draw(t, "in tokens"), rapid.Uint64().Draw(t, "out tokens"))
+		if c < 0 || c > p.Hold() {
+			t.Fatalf("(%+v).Charge() = %d, want 0 to %d", p, c, p.Hold())
+		}
+		if f := p.HostFee(c); f < 0 || f > c {
+			t.Fatalf("(%+v).HostFee(%d) = %d", p, c, f)
+		}
+	})
+}
+
+func TestWrongPricesAreRefusedByField(t *testing.T) {
+	for field, p := range map[string]price.Price{
+		"flat":         {Flat: -1},
+		"in":           {In: 1000*money.Dollar + 1, Most: 1},
+		"out":          {Out: -1, Most: 1},
+		"most":         {In: 1},
+		"free":         {Flat: 1, Free: -1},
+		"free_address": {Flat: 1, FreeAddress: price.MaxFree + 1},
+		"free_all":     {Flat: 1, FreeAll: 5},
+		"fee":          {Flat: 1, Fee: 10_001},
+	} {
+		if err := p.Check(); problem.Of(err) == nil || problem.Of(err).Field != field {
+			t.Errorf("(%+v).Check() = %v, want one of %s", p, err, field)
+		}
+	}
+	for _, p := range []price.Price{{Flat: 5, Most: 6}, {Flat: 9, In: 1, Most: 8}} {
+		if err := p.Check(); problem.Of(err) == nil || problem.Of(err).Field != "most" {
+			t.Errorf("(%+v).Check() = %v, want one of most", p, err)
+		}
+	}
+}
+
+func TestAPriceIsWrittenInWords(t *testing.T) {
+	for want, p := range map[string]*price.Price{
+		"free":          nil,
+		"$0.002 a call": {Flat: 2000},
+		"$3 in/$15 out for a million tokens, at most $0.05 a call": {In: 3 * money.Dollar, Out: 15 * money.Dollar, Most: 50_000},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("String() = %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package calltest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Vouchers is a ledger of vouchers that pay for one call each. A voucher is held by a
+// document, and cashed at a bank elsewhere, which may fail or not answer. It is safe for
+// concurrent use.
+type Vouchers struct {
+	Store store.Store
+	Price money.Amount
+
+	mu     sync.Mutex
+	bank   func(again bool) error // how the bank answers; nil: it pays
+	asked  int
+	cashed map[string]bool
+}
+
+func voucherKey(voucher string) store.Key {
+	return store.Key{Partition: "voucher#" + voucher, Sort: "hold"}
+}
+
+// Quote wants a voucher.
+func (l *Vouchers) Quote(_ context.Context, q call.Query) (call.Charge, error) {
+	if len(q.Voucher) == 0 {
+		return call.Charge{}, problem.New(problem.PaymentRequired, "a voucher is required")
+	}
+	return call.Charge{Kind: call.PaidByVoucher, Payer: identity.Sum(q.Voucher), Hold: l.Price, Version: 1, Plan: string(q.Voucher)}, nil
+}
+
+// Debit holds the voucher, once.
+func (l *Vouchers) Debit(_ call.Pair, c *call.Charge, r *call.RequestRow) []store.Write {
+	return []store.Write{store.Put{Key: voucherKey(c.Plan.(string)), WriteID: r.WriteID, Data: []byte("held")}}
+}
+
+// Explain refuses a voucher that was used.
+func (l *Vouchers) Explain(_ context.Context, _ call.Query, c *call.Charge, _ error) (call.Charge, error) {
+	return *c, problem.New(problem.PaymentRequired, "the voucher was used")
+}
+
+// Settle cashes the voucher.
+func (l *Vouchers) Settle(_ context.Context, s call.Settlement) (call.Settled, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	if l.bank != nil {
+		if err := l.bank(s.Again); err != nil {
+			return call.Settled{}, err
+		}
+	}
+	if l.cashed == nil {
+		l.cashed = map[string]bool{}
+	}
+	l.cashed[string(s.Row.Payer[:])] = true
+	return call.Settled{Charge: l.Price}, nil
+}
+
+// Refund does nothing: a voucher that was not cashed keeps its value elsewhere.
+func (*Vouchers) Refund(call.Pair, *call.RequestRow, bool) []store.Write { return nil }
+
+// Late implements call.Ledger.
+func (*Vouchers) Late(r *call.RequestRow) bool { return r.PaidBy == call.PaidByVoucher }
+
+// Pay names the voucher.
+func (*Vouchers) Pay(*price.Price) []json.RawMessage {
+	return []json.RawMessage{json.RawMessage(`{"way":"voucher"}`)}
+}
+
+// answers sets how the bank answers from now on.
+func (l *Vouchers) answers(bank func(again bool) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bank = bank
+}
+
+// wantCashed requires the number of vouchers that were cashed.
+func (l *Vouchers) wantCashed(s *scene, want int) {
+	s.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.cashed) != want {
+		s.t.Fatalf("%d vouchers are cashed, want %d", len(l.cashed), want)
+	}
+}
+
+// errBank is a bank that says no.
+var errBank = problem.New(problem.PaymentRequired, "the voucher has no value")
+
+// vouchers are facts of a ledger whose settlement is somewhere else.
+var vouchers = []fact{
+	{"a call is answered once its voucher is cashed", voucherPays},
+	{"a call without a voucher is told how to pay", voucherMissing},
+	{"a voucher pays for one call", voucherTwice},
+	{"a call whose settlement fails is void", voucherFails},
+	{"a resend asks again for a settlement that is uncertain", voucherResend},
+	{"the sweeper asks again for a settlement that is uncertain", voucherSweep},
+	{"nothing voids a call whose answer waits for its settlement", voucherWaits},
+	{"a settlement that fails in the end voids its call", voucherFailsLate},
+	{"a call is void before its answer is kept, or not at all", voucherVoidFirst},
+	{"an answer that is kept while it is voided by a fast clock waits", voucherVoidLost},
+	{"an answer that a resend gave is the executor's answer", voucherRace},
+	{"a store fault after the settlement loses no answer", voucherFault},
+}
+
+// withVouchers gives a scene a ledger of vouchers.
+func (s *scene) withVouchers() *Vouchers {
+	l := &Vouchers{Store: s.store, Price: costs}
+	s.paid = func(c *call.Config) {
+		c.Ledger = l
+		Charge(c.Directory.(*Directory), costs)
+	}
+	s.a, s.b = s.host(0), s.host(0)
+	return l
+}
+
+// sendWith sends e to h with a voucher; "" for none.
+func (s *scene) sendWith(h *call.Host, voucher, text string) (call.Outcome, func(*call.Host) call.Outcome) {
+	e := s.call(nil, text)
+	again := func(h *call.Host) call.Outcome {
+		return h.SendWith(s.ctx, identity.ID{}, e, call.Options{Credential: call.Credential{Voucher: []byte(voucher)}})
+	}
+	return again(h), again
+}
+
+func voucherPays(s *scene) {
+	l := s.withVouchers()
+	out, again := s.sendWith(s.a, "v1", "hi")
+	if out.Problem != nil || out.Charge != costs {
+		s.t.Fatalf("Send() = %v, charged %v; want an answer for %v", out.Problem, out.Charge, money.Amount(costs))
+	}
+	s.told(again(s.b), call.Answered, out.Reply)
+	l.wantCashed(s, 1)
+	s.rows("call | answer 1")
+}
+
+func voucherMissing(s *scene) {
+	l := s.withVouchers()
+	out, _ := s.sendWith(s.a, "", "hi")
+	s.refused(out, problem.PaymentRequired, "")
+	if len(out.Pay) != 1 || out.Price == nil || out.Price.Flat != costs {
+		s.t.Fatalf("Pay = %s, Price = %+v; want a way to pay %v", out.Pay, out.Price, money.Amount(costs))
+	}
+	l.wantCashed(s, 0)
+	s.rows("none | none")
+}
+
+func voucherTwice(s *scene) {
+	l := s.withVouchers()
+	e := s.call(nil, "hi")
+	by := call.Options{Credential: call.Credential{Voucher: []byte("v1")}}
+	if out := s.a.SendWith(s.ctx, identity.ID{}, e, by); out.Problem != nil {
+		s.t.Fatal(out.Problem)
+	}
+	next := s.call(e, "more")
+	s.refused(s.b.SendWith(s.ctx, identity.ID{}, next, by), problem.PaymentRequired, "")
+	by.Voucher = []byte("v2")
+	if out := s.b.SendWith(s.ctx, identity.ID{}, next, by); out.Problem != nil {
+		s.t.Fatal(out.Problem)
+	}
+	l.wantCashed(s, 2)
+	s.rows("call, call | answer 1, answer 2")
+}
+
+func voucherFails(s *scene) {
+	l := s.withVouchers()
+	l.answers(func(bool) error { return errBank })
+	out, again := s.sendWith(s.a, "v1", "hi")
+	s.refused(out, problem.PaymentRequired, call.Unanswered)
+	s.refused(again(s.b), problem.Replay, call.Unanswered)
+	l.wantCashed(s, 0)
+	s.rows("call | void 1")
+}
+
+func uncertain(bool) error { return call.ErrUncertain }
+
+func voucherResend(s *scene) {
+	l := s.withVouchers()
+	l.answers(uncertain)
+	out, again := s.sendWith(s.a, "v1", "hi")
+	s.refused(out, problem.Deadline, call.Pending)
+	s.refused(again(s.b), problem.Replay, call.Pending)
+	s.rows("call | none")
+	l.answers(func(again bool) error {
+		if !again {
+			s.t.Error("Settle() is told that nobody asked before")
+		}
+		return nil
+	})
+	out = again(s.b)
+	s.refused(out, problem.Replay, call.Answered)
+	s.told(again(s.a), call.Answered, out.Reply)
+	l.wantCashed(s, 1)
+	s.rows("call | answer 1")
+}
+
+func voucherSweep(s *scene) {
+	l := s.withVouchers()
+	l.answers(uncertain)
+	_, again := s.sendWith(s.a, "v1", "hi")
+	s.clock.Advance(due + time.Second)
+	if decided, err := s.b.ResolveOverdue(s.ctx, s.pair, 1); decided || err != nil {
+		s.t.Fatalf("ResolveOverdue() = %t, %v while nobody knows", decided, err)
+	}
+	l.answers(nil)
+	if decided, err := s.b.ResolveOverdue(s.ctx, s.pair, 1); !decided || err != nil {
+		s.t.Fatalf("ResolveOverdue() = %t, %v, want an answer", decided, err)
+	}
+	if out := again(s.a); out.State != call.Answered || out.Reply == nil {
+		s.t.Fatalf("a resend is told %q", out.State)
+	}
+	l.wantCashed(s, 1)
+	s.rows("call | answer 1")
+}
+
+func voucherWaits(s *scene) {
+	l := s.withVouchers()
+	l.answers(uncertain)
+	_, again := s.sendWith(s.a, "v1", "hi")
+	s.clock.Advance(24 * time.Hour)
+	s.refused(again(s.b), problem.Replay, call.Pending)
+	if _, err := s.b.Void(s.ctx, s.pair, 1, errBank, call.Options{}); !errors.Is(err, call.ErrUncertain) {
+		s.t.Fatalf("Void() = %v, want uncertain", err)
+	}
+	s.rows("call | none")
+	l.answers(nil)
+	s.refused(again(s.b), problem.Replay, call.Answered)
+	s.rows("call | answer 1")
+}
+
+func voucherFailsLate(s *scene) {
+	l := s.withVouchers()
+	l.answers(uncertain)
+	_, again := s.sendWith(s.a, "v1", "hi")
+	l.answers(func(bool) error { return errBank })
+	s.refused(again(s.b), problem.Replay, call.Unanswered)
+	s.refused(again(s.a), problem.Replay, call.Unanswered)
+	l.wantCashed(s, 0)
+	s.rows("call | void 1")
+}
+
+func voucherVoidFirst(s *scene) {
+	l := s.withVouchers()
+	e := s.call(nil, "slow")
+	g := s.hold("slow")
+	sent := make(chan call.Outcome, 1)
+	go func() {
+		sent <- s.a.SendWith(s.ctx, identity.ID{}, e, call.Options{Credential: call.Credential{Voucher: []byte("v1")}})
+	}()
+	<-g.entered
+	s.clock.Advance(due + time.Second)
+	s.told(s.ask(s.b, e), call.Unanswered, nil)
+	close(g.leave)
+	s.refused(<-sent, problem.Deadline, call.Unanswered)
+	l.wantCashed(s, 0)
+	s.rows("call | void 1")
+}
+
+// A host whose clock is an hour ahead decides to void; before it writes, the answer is
+// kept.
+func voucherVoidLost(s *scene) {
+	l := s.withVouchers()
+	l.answers(uncertain)
+	fast := s.host(time.Hour)
+	e := s.call(nil, "slow")
+	g := s.hold("slow")
+	sent := make(chan call.Outcome, 1)
+	go func() {
+		sent <- s.a.SendWith(s.ctx, identity.ID{}, e, call.Options{Credential: call.Credential{Voucher: []byte("v1")}})
+	}()
+	<-g.entered
+	s.store.Next("Commit rsp", After(func() {
+		close(g.leave)
+		s.refused(<-sent, problem.Deadline, call.Pending)
+	}))
+	if decided, err := fast.ResolveOverdue(s.ctx, s.pair, 1); decided || err != nil {
+		s.t.Fatalf("ResolveOverdue() = %t, %v, want a call that waits", decided, err)
+	}
+	s.rows("call | none")
+	l.answers(nil)
+	s.told(s.ask(s.b, e), call.Answered, s.ask(s.b, e).Reply)
+	l.wantCashed(s, 1)
+}
+
+// While the executor settles, a resend that came after a crash of another settles too.
+func voucherRace(s *scene) {
+	l := s.withVouchers()
+	l.answers(uncertain)
+	_, again := s.sendWith(s.a, "v1", "hi")
+	l.answers(nil)
+	var other call.Outcome
+	s.store.Next("Commit rsp", After(func() { other = again(s.b) }))
+	out := again(s.a)
+	s.told(out, call.Answered, other.Reply)
+	l.wantCashed(s, 1)
+	s.rows("call | answer 1")
+}
+
+func voucherFault(s *scene) {
+	l := s.withVouchers()
+	s.store.Next("Commit rsp", Repeat(NotApplied, 6)...)
+	out, again := s.sendWith(s.a, "v1", "hi")
+	s.refused(out, problem.Unavailable, "")
+	l.wantCashed(s, 1)
+	s.clock.Advance(due + time.Second)
+	s.refused(again(s.b), problem.Replay, call.Answered)
+	l.wantCashed(s, 1)
+	s.rows("call | answer 1")
+}

@@ -1,0 +1,221 @@
+package call
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// unsettledError is the failure of a settlement: the call is voided for it.
+type unsettledError struct{ cause error }
+
+func (e *unsettledError) Error() string { return "not settled: " + e.cause.Error() }
+
+func (e *unsettledError) Unwrap() error { return e.cause }
+
+// settlement is what was settled, and the version of the kept answer; 0: none is kept.
+type settlement struct {
+	Settled
+	kept uint64
+}
+
+// writes are those beside the answer.
+func (s *settlement) writes(pair Pair, row *RequestRow) []store.Write {
+	if s.kept == 0 {
+		return s.Writes
+	}
+	return append(append([]store.Write{}, s.Writes...), store.Delete{Key: keptKey(pair, row.Position), If: s.kept})
+}
+
+// settleAndAnswer settles a call with a price and answers it. If its settlement may stay
+// uncertain, the answer is kept before the ledger is asked: should this process die or
+// the ledger not know, the next resend or the sweeper asks again.
+func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, began time.Time) (reply *envelope.Envelope, closed bool, err error) {
+	took := func() time.Duration { return h.Now().Sub(began) }
+	var paid settlement
+	if h.late(row) {
+		if paid.kept, err = h.keep(ctx, r, row, &msg, took()); err != nil || paid.kept == 0 {
+			return nil, err == nil, err
+		}
+	}
+	if paid.Settled, err = h.settle(ctx, r, row, false); err != nil {
+		return nil, false, err
+	}
+	return h.answer(ctx, r, row, tip, msg, took, paid)
+}
+
+// settle asks the ledger what a call costs. The error is ErrUncertain, of kind
+// Unavailable, or an *unsettledError.
+func (h *Host) settle(ctx context.Context, r *request, row *RequestRow, again bool) (s Settled, err error) {
+	if row.PaidBy == PaidByNobody {
+		return s, nil
+	}
+	q := Settlement{Pair: r.pair, Row: row, Usage: r.out.Usage, Again: again}
+	if p := r.vacant.Price; p != nil && p.Version == row.PriceVersion {
+		q.Price = p
+	}
+	s, err = h.Ledger.Settle(ctx, q)
+	switch {
+	case err == nil && (s.Charge < 0 || uint64(s.Charge) > row.Price):
+		err = &unsettledError{problem.New(problem.Internal, "the charge of %s is above the hold of %d", s.Charge, row.Price)}
+	case err == nil, errors.Is(err, ErrUncertain) && h.Ledger.Late(row):
+	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
+		err = h.unavailable(err)
+	default:
+		err = &unsettledError{err}
+	}
+	return s, err
+}
+
+func (h *Host) late(row *RequestRow) bool {
+	return row.PaidBy != PaidByNobody && h.Ledger.Late(row)
+}
+
+// keptKey is the document of an answer that waits for its settlement. An empty document
+// says that the call was voided before it had an answer.
+func keptKey(p Pair, position uint64) store.Key {
+	return store.Key{Partition: "kept#" + p.Caller.String() + "#" + p.Vacant.String(), Sort: fmt.Sprintf("%020d", position)}
+}
+
+// keptFormat is the first byte of a kept answer.
+const keptFormat = 1
+
+// keptVoid is how long the mark of a voided call stays: longer than its behaviour can.
+const keptVoid = 48 * time.Hour
+
+// keep stores an answer, sealed, and returns the version of its document, 0 if the call
+// was voided meanwhile.
+func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envelope.Message, took time.Duration) (uint64, error) {
+	writeID, err := h.newWriteID()
+	if err != nil {
+		return 0, err
+	}
+	key := keptKey(r.pair, row.Position)
+	text, err := h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), row.Hash), encodePayload(msg, ""))
+	if err != nil {
+		return 0, h.unavailable(err)
+	}
+	b := binary.AppendUvarint([]byte{keptFormat}, uint64(min(max(took.Milliseconds(), 0), math.MaxInt32)))
+	if r.out.Usage == nil {
+		b = append(b, 0)
+	} else {
+		b = appendUsage(append(b, 1), r.out.Usage)
+	}
+	err = h.commit(ctx, store.Put{Key: key, WriteID: writeID, Data: appendText(b, text)})
+	switch {
+	case err == nil:
+		return 1, nil
+	case store.IsConflict(err):
+		return 0, nil
+	case errors.Is(err, store.ErrTooLarge):
+		return 0, problem.Wrap(problem.SubstrateTooLarge, err, "%s", problem.SubstrateTooLarge.Row().Text)
+	}
+	return 0, h.unavailable(err)
+}
+
+// closeKept returns the write beside the void of a call whose settlement may be
+// uncertain. It competes with keep: a call is voided before its answer is kept, or, unless
+// final is set, not at all.
+func (h *Host) closeKept(ctx context.Context, pair Pair, row *RequestRow, id store.WriteID, final bool) (store.Write, error) {
+	key := keptKey(pair, row.Position)
+	doc, err := h.Store.Doc(ctx, key)
+	switch {
+	case err != nil:
+		return nil, h.unavailable(err)
+	case doc.Version == 0:
+		return store.Put{Key: key, WriteID: id, Expires: h.Now().UTC().Truncate(time.Second).Add(keptVoid)}, nil
+	case len(doc.Data) > 0 && !final:
+		return nil, ErrUncertain
+	}
+	return store.Delete{Key: key, If: doc.Version}, nil
+}
+
+// finishKept asks again for the settlement of a kept answer, and decides its request. It
+// returns undecided if no answer is kept, and ErrUncertain if nobody knows yet.
+func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (decision, error) {
+	if !h.late(row) {
+		return undecided, nil
+	}
+	doc, err := h.Store.Doc(ctx, keptKey(pair, row.Position))
+	if err != nil || len(doc.Data) == 0 {
+		return undecided, h.unavailable(err)
+	}
+	msg, took, used, err := h.openKept(ctx, pair, row, doc)
+	switch {
+	case errors.Is(err, textkeys.ErrGone):
+		return h.void(ctx, pair, row, closing{used: used, ran: true, final: true})
+	case err != nil:
+		return undecided, err
+	}
+	r := &request{pair: pair, hash: row.Hash}
+	r.out.Usage = used
+	var hosted bool
+	if r.vacant, hosted, err = h.Directory.Vacant(ctx, pair.Vacant, false); err != nil {
+		return undecided, h.unavailable(err)
+	}
+	if !hosted {
+		return h.void(ctx, pair, row, closing{used: used, ran: true, final: true})
+	}
+	if r.vacant.Ready != nil {
+		if err := r.vacant.Ready(ctx); err != nil && !problem.Is(err, problem.BudgetSpent) {
+			return undecided, h.unavailable(err)
+		}
+	}
+	paid := settlement{kept: doc.Version}
+	var unsettled *unsettledError
+	if paid.Settled, err = h.settle(ctx, r, row, true); errors.As(err, &unsettled) {
+		return h.void(ctx, pair, row, closing{cause: CauseOf(unsettled.cause, took), failure: unsettled.cause, used: used, ran: true, final: true})
+	}
+	if err != nil {
+		return undecided, err
+	}
+	d, tip, err := h.decided(ctx, pair, row)
+	switch {
+	case err != nil:
+		return undecided, err
+	case d != nil:
+		return d.decision(), nil
+	}
+	_, closed, err := h.answer(ctx, r, row, tip, msg, func() time.Duration { return took }, paid)
+	switch {
+	case err != nil:
+		// Another process may have answered with the same settlement.
+		if d, _, readErr := h.decided(ctx, pair, row); readErr == nil && d != nil {
+			return d.decision(), nil
+		}
+		return undecided, err
+	case closed:
+		return decidedVoid, nil
+	}
+	return decidedAnswer, nil
+}
+
+func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc store.Doc) (msg envelope.Message, took time.Duration, used *Usage, err error) {
+	d := &reader{b: doc.Data}
+	format := d.byte()
+	took = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
+	if d.byte() == 1 {
+		used = d.usage()
+	}
+	text := d.text()
+	if d.bad || format != keptFormat {
+		return msg, 0, nil, h.damaged(pair.Responses(), fmt.Errorf("%w: the kept answer to request %d", errRow, row.Position))
+	}
+	plain, err := h.Texts.Open(ctx, sealedTo(pair.Responses(), row.Hash), text)
+	switch {
+	case errors.Is(err, textkeys.ErrGone):
+		return msg, took, used, err
+	case err != nil:
+		return msg, 0, nil, h.unavailable(err)
+	}
+	msg, _, err = parsePayload(plain)
+	return msg, took, used, h.damaged(pair.Responses(), err)
+}

@@ -1,0 +1,215 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Ledger moves the money of calls that have a price. Its writes join the commit of the
+// row they belong to, so there is never a row without its debit or a refund without its
+// void. It is safe for concurrent use.
+type Ledger interface {
+	// Quote finds who pays for a call now, and how. A problem of status 402, 403 or 429
+	// refuses the call; other errors are those of the store.
+	Quote(ctx context.Context, q Query) (Charge, error)
+	// Debit returns the writes beside the request row: at most 8, with no Append.
+	Debit(pair Pair, c *Charge, r *RequestRow) []store.Write
+	// Explain is asked when the store refused one of the writes of Debit, with its
+	// *store.BoundsError or *store.ConflictError: another way to pay for the same call, or
+	// the refusal of Quote.
+	Explain(ctx context.Context, q Query, c *Charge, refused error) (Charge, error)
+	// Settle runs after the behaviour and before the answer is stored. It may be asked
+	// again for the same row, by any process, and settles once. An error voids the call,
+	// unless it is ErrUncertain, which only charges with Late may return.
+	Settle(ctx context.Context, s Settlement) (Settled, error)
+	// Refund returns the writes beside the void row. ran: the behaviour was begun.
+	Refund(pair Pair, r *RequestRow, ran bool) []store.Write
+	// Late reports whether the settlement of a row may stay uncertain.
+	Late(r *RequestRow) bool
+	// Pay lists the ways to pay a price, in JSON. It depends on the price alone.
+	Pay(p *price.Price) []json.RawMessage
+}
+
+// Query is a call that is about to be accepted.
+type Query struct {
+	Pair   Pair
+	Tenant string       // of the vacant; "": the operator
+	Price  *price.Price // of the vacant; nil: calls are free
+	Guest  bool         // the host made the caller's key
+	Reset  bool         // a reset: it runs nothing
+	Credential
+}
+
+// Credential is what a request brings to pay with.
+type Credential struct {
+	// Payer is an account that the handler knows by its key; nil: none. It pays for the
+	// call, whoever signs it.
+	Payer *Payer
+	// Address is the client's IP address; "": unknown.
+	Address string
+	// Most refuses calls that may cost more; nil: any price.
+	Most *money.Amount
+	// Voucher is a payment for this call alone; nil: none.
+	Voucher []byte
+}
+
+// Payer is an account, and the key that it was known by.
+type Payer struct {
+	Account string       // its id in hex
+	Tenant  string       // its name
+	Key     string       // id of the key
+	Cap     money.Amount // of a UTC day, of the key; 0: none
+	Test    bool         // a test key: nothing is charged
+}
+
+// PayerKind says who pays for a call with a price.
+type PayerKind byte
+
+// The kinds of payer.
+const (
+	PaidByNobody  PayerKind = 0 // the call has no price
+	FreeOfDay     PayerKind = 1 // one of the free calls of a day
+	PaidByAccount PayerKind = 2
+	PaidByVoucher PayerKind = 3
+)
+
+// Charge is how one call is paid for.
+type Charge struct {
+	Kind    PayerKind
+	Payer   [32]byte     // the account; zeros for a free call
+	Hold    money.Amount // debited with the accept
+	Shard   uint8        // of the balance, that a refund goes to
+	Version uint64       // of the price
+	Plan    any          // the ledger's own, from Quote to Debit and Explain
+}
+
+// Settlement is an accepted call whose behaviour gave an answer.
+type Settlement struct {
+	Pair  Pair
+	Row   *RequestRow
+	Price *price.Price // the version that Row names, if it is the vacant's current one
+	Usage *Usage       // nil: the agent reports nothing
+	Again bool         // it may have been asked before
+}
+
+// Settled is what a call costs in the end, and the writes beside its answer.
+type Settled struct {
+	Charge money.Amount
+	Writes []store.Write
+}
+
+// ErrUncertain means that nobody knows yet whether a call is settled. Its answer is kept,
+// and Settle is asked again when the caller resends, or by the sweeper.
+var ErrUncertain = errors.New("it is not known whether the call is settled")
+
+// fetchAndQuote reads the vacant, and who pays if the call has a price.
+func (h *Host) fetchAndQuote(ctx context.Context, r *request, fresh bool) (ok bool, err error) {
+	if ok, err = h.fetchVacant(ctx, r, fresh); err != nil || !ok || !r.toQuote() {
+		return ok, err
+	}
+	return true, h.quote(ctx, r)
+}
+
+// toQuote reports whether the call has a price, or a key that says whom it may call.
+func (r *request) toQuote() bool {
+	return r.pays && (!r.vacant.Price.IsFree() || r.opts.Payer != nil)
+}
+
+// quoteChecked is quote, with the check of revocation beside it: what has a price waits for
+// a read anyway, and a revoked call need not be refunded then.
+func (h *Host) quoteChecked(ctx context.Context, r *request) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return h.quote(ctx, r) })
+	g.Go(func() error { return h.checkRevoked(ctx, r) })
+	err := g.Wait()
+	h.invalidate(r)
+	return err
+}
+
+// quote finds who pays. A refusal is kept for decide.
+func (h *Host) quote(ctx context.Context, r *request) (err error) {
+	r.charge, r.paymentRefusal, r.out.Price = Charge{}, nil, nil
+	if p := r.vacant.Price; !p.IsFree() {
+		exempt, err := h.exempt(ctx, r)
+		if err != nil || exempt {
+			return err
+		}
+		if h.Ledger == nil {
+			return problem.New(problem.Unavailable, "this host cannot charge for calls now")
+		}
+		r.out.Price = p
+		if most := r.opts.Most; most != nil && p.Hold() > *most {
+			r.paymentRefusal = problem.New(problem.PriceAboveMax, "a call costs up to %s, more than the %s that the request allows", p.Hold(), *most)
+			return nil
+		}
+	}
+	if h.Ledger != nil {
+		r.charge, err = h.Ledger.Quote(ctx, r.query())
+	}
+	return h.refusePayment(r, err)
+}
+
+func (r *request) query() Query {
+	return Query{Pair: r.pair, Tenant: r.vacant.Tenant, Price: r.vacant.Price, Guest: r.opts.Guest, Reset: r.reset, Credential: r.opts.Credential}
+}
+
+// refusePayment keeps a refusal of the ledger for decide, and returns other errors.
+func (h *Host) refusePayment(r *request, err error) error {
+	if err == nil {
+		return nil
+	}
+	switch problem.Of(err).Kind {
+	case problem.PaymentRequired, problem.SpendCap, problem.AccountSuspended, problem.TestKey, problem.TooMany:
+		r.paymentRefusal = err
+		return nil
+	}
+	return h.unavailable(err)
+}
+
+// exempt reports whether the caller is of the vacant's tree, or the host.
+func (h *Host) exempt(ctx context.Context, r *request) (bool, error) {
+	if related, err := h.related(ctx, r.pair, r.vacant.Parent); err != nil || related {
+		return related, err
+	}
+	self, err := h.Self(ctx)
+	return !self.IsZero() && self == r.pair.Caller, h.unavailable(err)
+}
+
+// waysToPay lists the ways to pay for the call that is refused.
+func (h *Host) waysToPay(r *request) []json.RawMessage {
+	if h.Ledger == nil || r.vacant.Price == nil || problem.Of(r.paymentRefusal).Kind.Row().Status != http.StatusPaymentRequired {
+		return nil
+	}
+	return h.Ledger.Pay(r.vacant.Price)
+}
+
+// refusedDebit reports whether the store refused one of the writes of a debit.
+func refusedDebit(debit []store.Write, err error) bool {
+	var bounds *store.BoundsError
+	var conflict *store.ConflictError
+	for _, w := range debit {
+		switch w := w.(type) {
+		case store.Add:
+			if errors.As(err, &bounds) && bounds.Key == w.Key {
+				return true
+			}
+		case store.Put:
+			if errors.As(err, &conflict) && conflict.Key == w.Key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxPlans bounds how often Explain is asked for one call.
+const maxPlans = 32
