@@ -1,7 +1,6 @@
 package a2a_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,31 +8,42 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// known is a host that knows the accounts acme and other, each by a key.
-func known(t *testing.T) *world {
-	t.Helper()
-	return openWorld(t, true, func(c *serve.Config) {
-		c.Identify = func(_ context.Context, r *http.Request) (*call.Payer, error) {
-			switch key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer key-of-"); key {
-			case "":
-				return nil, nil
-			case "acme", "other":
-				return &call.Payer{Account: key}, nil
-			}
-			return nil, problem.New(problem.Unauthorized, "Authorization: this key is nobody's")
-		}
-	}).runs()
+// paying is a host with the accounts acme and other, each with a key.
+type paying struct {
+	*world
+	acme, other string // headers
 }
 
-const (
-	acme  = "Authorization: Bearer key-of-acme"
-	other = "Authorization: Bearer key-of-other"
-)
+func known(t *testing.T) *paying {
+	t.Helper()
+	w := &paying{world: openWorld(t, true, func(c *serve.Config) { c.Charges = true }).runs()}
+	for tenant, to := range map[string]*string{"acme": &w.acme, "other": &w.other} {
+		*to = "Authorization: Bearer " + w.key(tenant, false)
+	}
+	return w
+}
+
+// key is a key of a tenant, whose account is opened unless it has one.
+func (w *world) key(tenant string, test bool, scopes ...billing.Scope) string {
+	w.t.Helper()
+	a, err := w.server.Billing.Find(w.t.Context(), tenant)
+	if problem.Is(err, problem.NotFound) {
+		a, err = w.server.Billing.OpenAccount(w.t.Context(), tenant, 1)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, secret, err := w.server.Billing.MakeKey(w.t.Context(), a.ID, test, scopes, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return secret
+}
 
 func withID(id, text, more string) string {
 	return fmt.Sprintf(`{"message":{"messageId":%q,"role":"ROLE_USER","parts":[{"text":%q}]%s}`, id, text, more)
@@ -42,7 +52,7 @@ func withID(id, text, more string) string {
 func TestAKeyOfNobodyIsRefused(t *testing.T) {
 	w := known(t)
 	for _, got := range []answer{
-		w.rpc("/v/echo", "SendMessage", message("hi", ""), "Authorization: Bearer key-of-nobody"),
+		w.rpc("/v/echo", "SendMessage", message("hi", ""), "Authorization: Bearer vac_live_"+strings.Repeat("a", 32)),
 		w.do("GET", "/v/echo/tasks", "", "Authorization: Basic YTpi"),
 		w.rpc("/v/echo", "GetExtendedAgentCard", "{}"), w.do("GET", "/v/echo/extendedAgentCard", ""),
 	} {
@@ -59,12 +69,12 @@ func TestAccountsHaveAnExtendedCard(t *testing.T) {
 		t.Errorf("the public card: %s", public.body)
 	}
 	for method, member := range map[string]string{"GetExtendedAgentCard": "supportedInterfaces", "agent/getAuthenticatedExtendedCard": "preferredTransport"} {
-		got := w.rpc("/v/echo", method, "{}", acme)
+		got := w.rpc("/v/echo", method, "{}", w.acme)
 		if at(t, got.body, "result", "name") != "echo" || at(t, got.body, "result", member) == "" || at(t, got.body, "result", "signatures", 0, "signature") == "" {
 			t.Errorf("%s: %d %s", method, got.status, got.body)
 		}
 	}
-	if got := w.do("GET", "/v/echo/extendedAgentCard", "", acme); got.status != 200 || at(t, got.body, "name") != "echo" {
+	if got := w.do("GET", "/v/echo/extendedAgentCard", "", w.acme); got.status != 200 || at(t, got.body, "name") != "echo" {
 		t.Errorf("by REST: %d %s", got.status, got.body)
 	}
 }
@@ -73,25 +83,25 @@ func TestAnAccountsMessageIsOneTaskHoweverOftenItComes(t *testing.T) {
 	w := known(t)
 	mind := w.mind("mind")
 	path := "/v/" + mind.Name
-	first := w.rpc(path, "SendMessage", withID("m1", "hi", "}"), acme)
+	first := w.rpc(path, "SendMessage", withID("m1", "hi", "}"), w.acme)
 	id := at(t, first.body, "result", "task", "id")
 	if at(t, first.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" {
 		t.Fatalf("the first: %s", first.body)
 	}
 	for name, again := range map[string]answer{
-		"unary": w.rpc(path, "SendMessage", withID("m1", "hi", "}"), acme), "in the background": w.rpc(path, "SendMessage", withID("m1", "hi", `},"configuration":{"returnImmediately":true}`), acme),
-		"by REST": w.do("POST", path+"/message:send", withID("m1", "hi", "}")+"", acme),
+		"unary": w.rpc(path, "SendMessage", withID("m1", "hi", "}"), w.acme), "in the background": w.rpc(path, "SendMessage", withID("m1", "hi", `},"configuration":{"returnImmediately":true}`), w.acme),
+		"by REST": w.do("POST", path+"/message:send", withID("m1", "hi", "}")+"", w.acme),
 	} {
 		if !strings.Contains(again.body, id) || !strings.Contains(again.body, "TASK_STATE_COMPLETED") {
 			t.Errorf("again, %s: %s", name, again.body)
 		}
 	}
-	stream := frames(w.rpc(path, "SendStreamingMessage", withID("m1", "hi", "}"), acme).body)
+	stream := frames(w.rpc(path, "SendStreamingMessage", withID("m1", "hi", "}"), w.acme).body)
 	if len(stream) == 0 || !strings.Contains(stream[0], id) || !strings.Contains(stream[len(stream)-1], "TASK_STATE_COMPLETED") {
 		t.Errorf("again, as a stream: %v", stream)
 	}
 	for _, other := range []string{withID("m1", "ho", "}"), withID("m1", "hi", `,"contextId":"c"}`)} {
-		if got := w.rpc(path, "SendMessage", other, acme); at(t, got.body, "error", "code") != "-32602" || !strings.Contains(got.body, "messageId") {
+		if got := w.rpc(path, "SendMessage", other, w.acme); at(t, got.body, "error", "code") != "-32602" || !strings.Contains(got.body, "messageId") {
 			t.Errorf("another message with the same id: %s", got.body)
 		}
 	}
@@ -99,7 +109,7 @@ func TestAnAccountsMessageIsOneTaskHoweverOftenItComes(t *testing.T) {
 		t.Errorf("the agent ran %d times", n)
 	}
 	// The same id of another account, and of nobody, is another message.
-	for _, headers := range [][]string{{other}, nil} {
+	for _, headers := range [][]string{{w.other}, nil} {
 		if got := w.rpc(path, "SendMessage", withID("m1", "hi", "}"), headers...); at(t, got.body, "result", "task", "id") == id {
 			t.Errorf("with %v: %s", headers, got.body)
 		}
@@ -110,7 +120,7 @@ func TestAnAccountsMessageIsOneTaskHoweverOftenItComes(t *testing.T) {
 	ids := make([]string, 8)
 	for i := range ids {
 		all.Go(func() {
-			ids[i] = at(t, w.rpc(path, "SendMessage", withID("m2", "at once", "}"), acme).body, "result", "task", "id")
+			ids[i] = at(t, w.rpc(path, "SendMessage", withID("m2", "at once", "}"), w.acme).body, "result", "task", "id")
 		})
 	}
 	all.Wait()
@@ -132,12 +142,12 @@ func TestAccountsShareNothing(t *testing.T) {
 	say := func(text string, headers ...string) answer {
 		return w.rpc(path, "SendMessage", withID("", text, `,"contextId":"ours"}`), headers...)
 	}
-	first := say("a secret", acme)
+	first := say("a secret", w.acme)
 	id := at(t, first.body, "result", "task", "id")
-	if got := say("more", acme); at(t, got.body, "result", "task", "status", "message", "parts", 0, "text") != "a secret+more" {
+	if got := say("more", w.acme); at(t, got.body, "result", "task", "status", "message", "parts", 0, "text") != "a secret+more" {
 		t.Errorf("the account's own conversation: %s", got.body)
 	}
-	for _, headers := range [][]string{{other}, nil} {
+	for _, headers := range [][]string{{w.other}, nil} {
 		if got := say("hello", headers...); strings.Contains(got.body, "secret") {
 			t.Errorf("with %v: %s", headers, got.body)
 		}
@@ -147,10 +157,10 @@ func TestAccountsShareNothing(t *testing.T) {
 			}
 		}
 	}
-	if got := w.rpc(path, "ListTasks", `{}`, acme); at(t, got.body, "result", "totalSize") != "2" {
+	if got := w.rpc(path, "ListTasks", `{}`, w.acme); at(t, got.body, "result", "totalSize") != "2" {
 		t.Errorf("the account's tasks: %s", got.body)
 	}
-	if got := w.rpc(path, "GetTask", fmt.Sprintf(`{"id":%q}`, id), acme); at(t, got.body, "result", "id") != id {
+	if got := w.rpc(path, "GetTask", fmt.Sprintf(`{"id":%q}`, id), w.acme); at(t, got.body, "result", "id") != id {
 		t.Errorf("the account's task: %s", got.body)
 	}
 	// Signing asks for more than a key: without an envelope plain off refuses accounts, too.
@@ -158,7 +168,7 @@ func TestAccountsShareNothing(t *testing.T) {
 	if _, err := w.server.Vacants.Update(t.Context(), mind.ID, vacants.Changes{Plain: &off}); err != nil {
 		t.Fatal(err)
 	}
-	if got := say("hello", acme); at(t, got.body, "error", "code") != "-32008" {
+	if got := say("hello", w.acme); at(t, got.body, "error", "code") != "-32008" {
 		t.Errorf("plain off: %s", got.body)
 	}
 }
@@ -166,15 +176,15 @@ func TestAccountsShareNothing(t *testing.T) {
 func TestAnAccountGoesOnWithItsTask(t *testing.T) {
 	w := known(t)
 	w.create("sut", "conformance")
-	first := w.rpc("/v/sut", "SendMessage", withID("tck-input-required-1", "one", "}"), acme)
+	first := w.rpc("/v/sut", "SendMessage", withID("tck-input-required-1", "one", "}"), w.acme)
 	id := at(t, first.body, "result", "task", "id")
 	more := withID("m2", "two", fmt.Sprintf(`,"taskId":%q}`, id))
 	for range 2 { // the second message, too, is one however often it comes
-		if got := w.rpc("/v/sut", "SendMessage", more, acme); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" || at(t, got.body, "result", "task", "id") != id {
+		if got := w.rpc("/v/sut", "SendMessage", more, w.acme); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" || at(t, got.body, "result", "task", "id") != id {
 			t.Errorf("the next turn: %s", got.body)
 		}
 	}
-	if got := w.rpc("/v/sut", "SendMessage", withID("m3", "two", fmt.Sprintf(`,"taskId":%q}`, id)), other); at(t, got.body, "error", "code") != "-32001" {
+	if got := w.rpc("/v/sut", "SendMessage", withID("m3", "two", fmt.Sprintf(`,"taskId":%q}`, id)), w.other); at(t, got.body, "error", "code") != "-32001" {
 		t.Errorf("another account goes on with it: %s", got.body)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -232,6 +233,14 @@ type cardBuilder struct {
 // version is that of the vacant's agent.
 func (b *cardBuilder) version() string { return fmt.Sprintf("1.%d.0", b.record.Agent) }
 
+// price is the most that a call costs, in micro-dollars.
+func (b *cardBuilder) price() string {
+	if b.record.Price.IsFree() {
+		return "0"
+	}
+	return strconv.FormatInt(int64(b.record.Price.Hold()), 10)
+}
+
 // common are the members that both versions have alike.
 func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 	extension := []canon.Member{
@@ -239,7 +248,7 @@ func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 		text("description", "Messages may carry signed, hash-chained envelopes; the answer carries the agent's."),
 		member("params", canon.NewObject(
 			text("vacant_id", b.record.ID.String()), text("halo_hash", identity.Sum(b.record.Card).String()),
-			text("halo_url", b.url+"/card"), text("price", "0"),
+			text("halo_url", b.url+"/card"), text("price", b.price()),
 		)),
 	}
 	if b.record.Plain == vacants.PlainOff {

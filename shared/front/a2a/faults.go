@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -85,7 +86,7 @@ func faultOfKind(p *problem.Error) *fault {
 		f.kind = asleep
 	case problem.Gone:
 		f.kind = gone
-	case problem.PaymentRequired:
+	case problem.PaymentRequired, problem.PriceAboveMax, problem.SpendCap:
 		f.kind = paymentRequired
 	case problem.Conflict:
 		f.kind = taskBusy
@@ -116,6 +117,11 @@ func membersOf(o *call.Outcome) map[string]string {
 	}
 	if !o.Floor.IsZero() {
 		m["floor"] = canon.FormatTime(o.Floor)
+	}
+	if o.Price != nil && o.Pay != nil {
+		terms, _ := json.Marshal(o.Price)
+		ways, _ := json.Marshal(o.Pay)
+		m["price"], m["pay"] = string(terms), string(ways)
 	}
 	if !o.Now.IsZero() {
 		m["now"] = canon.FormatTime(o.Now)

@@ -14,9 +14,12 @@ package admin
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 
+	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -53,6 +56,8 @@ type Config struct {
 	// Graduations answers POST /v1/graduations, for operators whose host may
 	// not serve its public listener. nil: no such route.
 	Graduations http.Handler
+	// Billing has the accounts of tenants; nil: this host has none, and no prices.
+	Billing *billing.Billing
 	// Gate reads graduations and the gate's policy; nil: no such routes.
 	Gate Gate
 	// ChildReport returns a page of a vacant's children, with figures of its
@@ -74,6 +79,7 @@ type Config struct {
 //	DELETE /v1/admin/vacants/{vacant}             one that is archived, for good
 //	POST /v1/admin/vacants/{vacant}/check         ask its agent once; {"ok", "failure"}
 //	POST /v1/admin/vacants/{vacant}/pause         also resume, sink, archive
+//	GET  /v1/admin/vacants/{vacant}/price?version= what calls cost; PUT sets the next version
 //	POST /v1/admin/vacants/{vacant}/forget        {"caller", "context_id"}: what its agent remembers
 //	POST /v1/admin/vacants/{vacant}/export        a bundle, its key in the clear
 //	POST /v1/admin/vacants/{vacant}/publish       {"capability", "visibility", "listing"}, also /unpublish
@@ -92,6 +98,7 @@ type Config struct {
 //	PUT  /v1/admin/secrets/{name}?tenant=         {"value", "hosts"}; also DELETE
 //	GET  /v1/admin/models                         prices of models; PUT {"models"} sets the next version
 //	GET  /v1/admin/budgets?tenant=                the daily budget for models; PUT {"daily"} sets it
+//	/v1/admin/accounts…                           accounts of tenants (account.Operator)
 //	PUT  /v1/admin/listings/{vacant}      what the operator says of one that is registered
 //	POST /v1/admin/log/seal                       the registry's log, now
 //	GET  /v1/admin/host?challenge=                who the host is, and a proof of it
@@ -110,7 +117,8 @@ func Handler(c Config) http.Handler {
 	gate := only(func() bool { return c.Gate != nil }, "this host has no gate")
 	secrets := only(func() bool { return c.Vacants.Secrets != nil }, "this host stores no secrets")
 	paid := only(func() bool { return c.Vacants.Spend != nil }, "this host has no paid models")
-	return d.guard(d.http().Mux(map[string]httpapi.Methods{
+	charges := only(func() bool { return c.Billing != nil }, "this host has no accounts, so calls have no prices")
+	routes := map[string]httpapi.Methods{
 		"/v1/admin/vacants":                               {http.MethodGet: d.list, http.MethodPost: d.create},
 		"/v1/admin/vacants/{vacant}/publish":              {http.MethodPost: d.publish},
 		"/v1/admin/vacants/{vacant}/unpublish":            {http.MethodPost: d.unpublish},
@@ -119,6 +127,7 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/log/seal":                              {http.MethodPost: stream(c.Seal)},
 		"/v1/admin/vacants/{vacant}":                      {http.MethodGet: d.show, http.MethodPatch: d.update, http.MethodDelete: d.change(c.Vacants.Delete)},
 		"/v1/admin/vacants/{vacant}/check":                {http.MethodPost: d.check},
+		"/v1/admin/vacants/{vacant}/price":                {http.MethodGet: charges(d.price), http.MethodPut: charges(d.setPrice)},
 		"/v1/admin/vacants/{vacant}/pause":                {http.MethodPost: d.change(c.Vacants.Pause)},
 		"/v1/admin/vacants/{vacant}/resume":               {http.MethodPost: d.change(c.Vacants.Resume)},
 		"/v1/admin/vacants/{vacant}/sink":                 {http.MethodPost: d.change(c.Vacants.Sink)},
@@ -146,7 +155,9 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/status":                                {http.MethodGet: stream(c.Status)},
 		"/v1/admin/verify":                                {http.MethodGet: stream(c.Verify)},
 		"/v1/admin/chain/{from}/{to}":                     {http.MethodGet: stream(c.Chain)},
-	}))
+	}
+	maps.Copy(routes, account.Operator(c.Billing))
+	return d.guard(d.http().Mux(routes))
 }
 
 type api struct{ Config }

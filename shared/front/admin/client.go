@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -254,11 +255,21 @@ func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error)
 }
 
 func (c *Client) do(ctx context.Context, method, path string, body []byte, into any) error {
-	resp, err := c.send(ctx, method, path, body)
+	return c.Call(ctx, method, path, nil, body, into)
+}
+
+// Call sends a request with more headers, and reads the JSON of its answer unless into is
+// nil.
+func (c *Client) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
+	resp, err := c.sendWith(ctx, method, path, header, body)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
+	if into == nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return nil
+	}
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the host's answer was cut off")
 	}
@@ -267,10 +278,15 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 
 // send returns the response to a successful request.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	return c.sendWith(ctx, method, path, nil, body)
+}
+
+func (c *Client) sendWith(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "no request can be made of %s", path)
 	}
+	maps.Copy(req.Header, header)
 	if c.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Key)
 	}

@@ -134,6 +134,15 @@ func (d *api) setListing(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	rec, err := d.Vacants.Get(r.Context(), id)
+	switch {
+	case err == nil && !rec.IsDeleted():
+		if wishes.Price, err = rec.ListedPrice(wishes.Price); err != nil {
+			return err
+		}
+	case err != nil && !problem.Is(err, problem.NotFound):
+		return err
+	}
 	l := listing.Listing{Tags: wishes.Tags, Skills: wishes.Skills, Summary: wishes.Summary, Family: wishes.Family, Owner: wishes.Owner, Price: wishes.Price}
 	g, err := d.Vacants.Registry.SetListing(r.Context(), id, l)
 	if err != nil {

@@ -104,8 +104,8 @@ func TestTheOperatorListsAnyRegistration(t *testing.T) {
 		t.Errorf("PUT of a listing = %d, %v (-want +got):\n%s", answer.Code, err, diff)
 	}
 	l.Price = 1
-	if answer := set(l); answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), "accounts") {
-		t.Errorf("PUT of a price = %d %s, want that there are no accounts", answer.Code, answer.Body)
+	if answer := set(l); answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), "listing.price") {
+		t.Errorf("PUT of a price = %d %s, want the price of the vacant", answer.Code, answer.Body)
 	}
 	wantRefusal(t, h.ask("PUT", "/v1/admin/listings/demo", "{}"), problem.Malformed, "vacant")
 	wantRefusal(t, h.ask("PUT", "/v1/admin/listings/"+made.ID.String(), "[]"), problem.Malformed, "listing")

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -31,6 +32,7 @@ type Vacant struct {
 	Closed bool         `json:"closed,omitempty"`
 	Tenant string       `json:"tenant,omitempty"` // tenant that it is hosted for
 	Plain  string       `json:"plain,omitempty"`  // what callers without a key may do; "": open
+	Price  *price.Price `json:"price,omitempty"`  // what calls cost; nil: nothing
 	// Deleted is when the vacant was deleted; "" if it is not.
 	Deleted string `json:"deleted,omitempty"`
 }
@@ -43,6 +45,9 @@ func vacantOf(r *vacants.Record) Vacant {
 	}
 	if c, err := card.Parse(r.Card); err == nil { // fsck reports a damaged card
 		v.Card, v.Endpoint = r.Card, c.Endpoint
+	}
+	if !r.Price.IsFree() {
+		v.Price = r.Price
 	}
 	if r.IsDeleted() {
 		v.Deleted = canon.FormatTime(r.Deleted)

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -65,6 +66,9 @@ func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	if o.State == call.Pending {
 		w.Header().Set("Retry-After", retryAfter)
 	}
+	if o.Problem != nil && o.Problem.Kind.Row().Status == http.StatusPaymentRequired {
+		w.Header().Set("Cache-Control", "no-store")
+	}
 	if o.Problem != nil && o.Problem.Kind == problem.SubstrateBusy {
 		w.Header().Set("Retry-After", busyAfter)
 	}
@@ -77,6 +81,13 @@ func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	}
 	if !o.Now.IsZero() {
 		m.text("now", canon.FormatTime(o.Now))
+	}
+	if o.Price != nil && o.Pay != nil {
+		// Encoding integers, texts and times does not fail.
+		terms, _ := json.Marshal(o.Price)
+		m.raw("price", terms)
+		ways, _ := json.Marshal(o.Pay)
+		m.raw("pay", ways)
 	}
 	if o.TooOld {
 		m.raw("too_old", []byte("true"))

@@ -426,7 +426,9 @@ func TestAListingIsItsVacants(t *testing.T) {
 	if err := l.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, d.send("PUT", path, l.Blob(), nil), 400, "malformed", "nobody could pay")
+	if got := d.send("PUT", path, l.Blob(), nil); got.StatusCode != 200 {
+		t.Errorf("a listing with a price: %s", got.Status)
+	}
 	l.Price, l.Tags = 0, []string{"forged"}
 	refused(t, d.send("PUT", path, l.Blob(), nil), 401, "bad_signature", "")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/queue/local"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
@@ -58,8 +59,12 @@ func (h *Server) openA2A(t task.Config, later func(context.Context, string, time
 	t.Store, t.Calls, t.Texts, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Now, c.Rand
 	tasks := task.New(t)
 	pusher := push.New(push.Config{Tasks: tasks, Client: h.pushes, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Later: later})
+	var identify func(context.Context, *http.Request) (*call.Payer, error)
+	if h.Billing != nil {
+		identify = h.Billing.Identify
+	}
 	return &A2A{Tasks: tasks, Push: pusher, server: h, Handler: a2a.Handler(a2a.Config{
-		Tasks: tasks, Push: pusher, Identify: c.Identify, Guests: guests.New(h.updater(), c.Vault, c.Rand), Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
+		Tasks: tasks, Push: pusher, Identify: identify, Guests: guests.New(h.updater(), c.Vault, c.Rand), Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})}
 }

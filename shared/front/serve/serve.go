@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
@@ -45,6 +46,7 @@ type Handlers struct {
 	Message, Registry, Search http.Handler
 	A2A                       http.Handler // all paths below vacants that Message does not have
 	Gate                      http.Handler // of graduations
+	Account                   http.Handler // of tenants
 	// Children is the route where parents request children by their own
 	// signatures: the only admin route that is public.
 	Children http.Handler
@@ -75,6 +77,8 @@ func (d Handlers) route(path string) http.Handler {
 		return d.Message
 	case !strings.HasPrefix(path, "/v1/"):
 		return cmp.Or(d.A2A, d.Message)
+	case d.Account != nil && account.IsPath(path):
+		return d.Account
 	case d.Gate != nil && (path == admin.GraduationsPath || strings.HasPrefix(path, admin.GraduationsPath+"/")):
 		return d.Gate
 	case registryapi.IsSearchPath(path) && d.Search != nil:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/callstats"
@@ -81,9 +82,10 @@ type Config struct {
 	// Verify, Chain, Backup, Status and Reindex are routes of the admin socket of one machine;
 	// nil: none.
 	Verify, Chain, Backup, Status, Reindex http.Handler
-	// Identify returns the account of a request by its credential (a2a.Config); nil: there
-	// are no accounts.
-	Identify func(ctx context.Context, r *http.Request) (*call.Payer, error)
+	// Charges gives the host accounts: calls may have prices, and A2A takes keys.
+	Charges bool
+	// Fee is the host's share of what callers pay, in basis points; new prices have it.
+	Fee int64
 	// Elsewhere lets vacants that run elsewhere be listed, by a process that runs
 	// ReachEvery or Registry.Reach.
 	Elsewhere bool
@@ -107,7 +109,8 @@ type Server struct {
 	// that a function that does not serve them does not link what they need.
 	Registry *registry.Registry
 	Gate     *graduation.Service
-	Message  http.Handler // for Public
+	Message  http.Handler     // for Public
+	Billing  *billing.Billing // nil: this host has no accounts
 
 	config Config
 	pushes *outbound.Client // of push notifications
@@ -150,14 +153,21 @@ func (h Config) Open() (*Server, error) {
 		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
 			return composites.Answer(ctx, v, calls, q)
 		},
-		Servers: servers, Thinker: h.Thinker, Functions: h.Functions, Secrets: agentSecrets, Spend: spending, Models: tables,
+		Fee: h.Fee, Servers: servers, Thinker: h.Thinker, Functions: h.Functions, Secrets: agentSecrets, Spend: spending, Models: tables,
 		VacantTools: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
 			return composites.VacantTools(ctx, v, calls, asker, asked)
 		},
 	})
 	keys := textkeys.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
+	var accounts *billing.Billing
+	var ledger call.Ledger
+	if h.Charges {
+		accounts = billing.New(billing.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, MAC: keys.MAC, Self: directory.SelfID})
+		ledger = accounts
+	}
 	calls := call.New(call.Config{
-		Store: h.Store, Directory: directory, Texts: keys, Now: h.Now, Rand: h.Rand, Work: h.Work,
+		Ledger: ledger,
+		Store:  h.Store, Directory: directory, Texts: keys, Now: h.Now, Rand: h.Rand, Work: h.Work,
 		Self: directory.SelfID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
 		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
 	})
@@ -170,7 +180,7 @@ func (h Config) Open() (*Server, error) {
 		}
 	}
 	server := &Server{
-		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, config: h, pushes: pushes,
+		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, pushes: pushes,
 		Message: message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
 	}
 	server.Gate = h.newGate(server)
@@ -183,7 +193,7 @@ func (h *Server) Admin() http.Handler {
 	c := &h.config
 	api := admin.Config{
 		Vacants: h.Vacants, Host: admin.SocketHost, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
-		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, ChildReport: h.report,
+		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, ChildReport: h.report,
 	}
 	if c.SealsLog {
 		api.Seal = SealHandler(func() (*translog.Log, error) { return h.OpenLog(nil) })

@@ -83,10 +83,12 @@ type Config struct {
 	// ModelBudget is the daily budget for the models of vacants without a tenant; 0
 	// refuses calls of their paid models.
 	ModelBudget money.Amount
-	Version     string // of Vacancy, for GET /v1/admin/host
-	Log         *slog.Logger
-	Now         func() time.Time
-	Rand        io.Reader // safe for concurrent use
+	// Fee is the host's share of what callers pay, in basis points; new prices have it.
+	Fee     int64
+	Version string // of Vacancy, for GET /v1/admin/host
+	Log     *slog.Logger
+	Now     func() time.Time
+	Rand    io.Reader // safe for concurrent use
 }
 
 // Host is the host of a data directory in this process, which holds the lock of
@@ -140,7 +142,7 @@ func Open(c Config) (*Host, error) {
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
 		Reindex:   http.HandlerFunc(host.reindex),
-		Elsewhere: true, SealsLog: true, Causes: true,
+		Elsewhere: true, SealsLog: true, Causes: true, Charges: true, Fee: c.Fee,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -293,7 +295,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	agents := h.OpenA2A()
 	public := h.checked(serve.Handlers{
 		Message: h.Message, A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(),
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(),
 	}.Public())
 	if r.Wrap != nil {
 		public = r.Wrap(public)
@@ -313,6 +315,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	worked := make(chan struct{})
 	go func() { defer close(worked); agents.Run(ctx) }()
 	defer func() { h.await(worked, r.Grace) }()
+	go h.SweepEvery(ctx, sweepEvery, h.config.Log)
 	go h.MaintainEvery(ctx, sweepEvery, h.config.Log)
 	go h.ReachEvery(ctx, reachEvery, registry.Prober(outbound.New(outbound.Options{AllowLoopback: h.config.AllowLoopback})), h.config.Log)
 	go h.keep(ctx, found, log)

@@ -83,9 +83,6 @@ func checkListing(l *listing.Listing) error {
 	if err := l.Check(); err != nil {
 		return problem.Wrap(problem.Malformed, err, "listing: %s", problem.Of(err).Text())
 	}
-	if l.Price > 0 {
-		return problem.New(problem.Malformed, "listing: price: expected 0, got %d micro-dollars: this host keeps no accounts yet, so nobody could pay", l.Price)
-	}
 	return nil
 }
 

@@ -32,6 +32,7 @@ func (v *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (cal
 	return call.Vacant{
 		ID: id, State: m.record.State, Floor: m.record.Floor, Behaviour: v.behaviour(&m.record), Signer: key, Ready: ready,
 		Parent: m.record.Parent, Closed: m.record.Closed, Reach: m.record.Reach, HasKin: m.record.Kin,
+		Tenant: m.record.Tenant, Price: m.record.Price,
 	}, true, nil
 }
 

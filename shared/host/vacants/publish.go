@@ -3,6 +3,7 @@ package vacants
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -31,7 +32,7 @@ type PublishOptions struct {
 type ListingOptions struct {
 	Tags, Skills           []string
 	Summary, Family, Owner string
-	Price                  int64 // micro-dollars a call
+	Price                  int64 // the vacant's, in micro-dollars, or 0
 }
 
 // Publish lists a vacant in this host's registry. Card, register event and
@@ -261,8 +262,48 @@ func (v *Directory) announce(ctx context.Context, record Record, verb string, w 
 	if r.State == lifecycle.Local && a.visibility != lifecycle.Hidden {
 		r.State = lifecycle.Active // LOCAL would hide the vacant
 	}
-	a.listing = wishes.Listing.listing(&a.reg, r.ID, v.now())
+	options, err := wishes.Listing.priced(&a.reg, r)
+	if err != nil {
+		return a, err
+	}
+	a.listing = options.listing(&a.reg, r.ID, v.now())
 	return a, nil
+}
+
+// ListedPrice is the price in listings of r: the most that a call costs, in micro-dollars.
+// given is the price that somebody wants to list; 0: any.
+func (r *Record) ListedPrice(given int64) (int64, error) {
+	var hold int64
+	if r.Price != nil {
+		hold = int64(r.Price.Hold())
+	}
+	if given != 0 && given != hold {
+		return 0, problem.Invalid("listing.price", fmt.Sprintf("%d micro-dollars, the vacant's price, or none; vacancy price sets it", hold), strconv.FormatInt(given, 10))
+	}
+	return hold, nil
+}
+
+// priced returns the listing's options with the price of r. They are nil if neither they
+// nor the price change the listing.
+func (w *ListingOptions) priced(g *registry.Registration, r *Record) (*ListingOptions, error) {
+	if w != nil {
+		options := *w
+		var err error
+		options.Price, err = r.ListedPrice(w.Price)
+		return &options, err
+	}
+	hold, err := r.ListedPrice(0)
+	if err != nil {
+		return nil, err
+	}
+	l := g.Listing
+	switch {
+	case l == nil && hold == 0, l != nil && l.Price == hold:
+		return nil, nil
+	case l == nil:
+		return &ListingOptions{Price: hold}, nil
+	}
+	return &ListingOptions{Tags: l.Tags, Skills: l.Skills, Summary: l.Summary, Family: l.Family, Owner: l.Owner, Price: hold}, nil
 }
 
 // listing returns the next listing of id, or nil if nothing changes. Versions

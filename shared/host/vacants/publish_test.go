@@ -293,7 +293,7 @@ func TestPublishRefusals(t *testing.T) {
 		"no capability":          {id, vacants.PublishOptions{Capability: pointer(" ")}, problem.Malformed, "capability"},
 		"a capability with 0x1f": {id, vacants.PublishOptions{Capability: pointer("a\x1fb")}, problem.Malformed, "capability_text"},
 		"a visibility of none":   {id, vacants.PublishOptions{Visibility: pointer(lifecycle.Visibility("SOME"))}, problem.Schema, "visibility"},
-		"a price":                {id, vacants.PublishOptions{Listing: &vacants.ListingOptions{Price: 2000}}, problem.Malformed, "accounts"},
+		"a price":                {id, vacants.PublishOptions{Listing: &vacants.ListingOptions{Price: 2000}}, problem.Malformed, "listing.price"},
 		"17 tags":                {id, vacants.PublishOptions{Listing: &vacants.ListingOptions{Tags: strings.Split(strings.Repeat("a", 17), "")}}, problem.Malformed, "tags"},
 	} {
 		t.Run(name, func(t *testing.T) {

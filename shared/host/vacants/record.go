@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -51,6 +52,9 @@ type Record struct {
 	Kin bool
 	// Plain is what callers without a key may do.
 	Plain Plain
+	// Price is what calls cost; nil if no price was ever set. A price of 0 keeps the
+	// number of the last version.
+	Price *price.Price
 	// Deleted is when the vacant was deleted; zero if it is not. The record of
 	// a deleted vacant is a tombstone: id, name, kin, times and the state
 	// ARCHIVED.
@@ -85,6 +89,9 @@ const agentFormat = 2
 
 // plainFormat is that of records with a Plain, with or without an Agent.
 const plainFormat = 3
+
+// pricedFormat is that of records with a Price, whatever else they have.
+const pricedFormat = 4
 
 // Plain is what callers without a key may do. The zero Plain is PlainOpen.
 type Plain string
@@ -137,6 +144,7 @@ type stored struct {
 	Outbound composite.Outbound     `json:"outbound,omitempty"`
 	Kin      bool                   `json:"kin,omitempty"`
 	Plain    Plain                  `json:"plain,omitempty"`
+	Price    *price.Price           `json:"price,omitempty"`
 }
 
 // encode returns the stored form of r. For a deleted vacant that is only the
@@ -149,8 +157,10 @@ func (r *Record) encode() ([]byte, error) {
 	}
 	if !r.IsDeleted() {
 		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed, s.Floor = r.Capability, r.Substrate, r.Agent, r.Card, r.seed, r.Floor
-		s.Plain = r.Plain
+		s.Plain, s.Price = r.Plain, r.Price
 		switch {
+		case s.Price != nil:
+			s.Format = pricedFormat
 		case s.Plain != PlainOpen:
 			s.Format = plainFormat
 		case s.Agent > 0:
@@ -172,13 +182,14 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 		return Record{}, problem.Wrap(problem.Damaged, err, "record of vacant %s is not readable", id.Short())
 	}
 	switch {
-	case s.Format == plainFormat && (s.Plain == PlainOff || s.Plain == PlainShared) && s.Agent >= 0:
-	case s.Format == agentFormat && s.Agent > 0 && s.Plain == PlainOpen:
+	case s.Format == pricedFormat && s.Price != nil && s.Price.Version > 0 && s.Price.Check() == nil && s.Agent >= 0 && (s.Plain == PlainOpen || s.Plain == PlainOff || s.Plain == PlainShared):
+	case s.Format == plainFormat && s.Price == nil && (s.Plain == PlainOff || s.Plain == PlainShared) && s.Agent >= 0:
+	case s.Format == agentFormat && s.Price == nil && s.Agent > 0 && s.Plain == PlainOpen:
 	default:
 		if err := checkFormat("record of vacant "+id.Short(), s.Format); err != nil {
 			return Record{}, err
 		}
-		s.Agent, s.Plain = 0, PlainOpen
+		s.Agent, s.Plain, s.Price = 0, PlainOpen, nil
 	}
 	state, err := lifecycle.ParseState(string(s.State))
 	if err != nil {
@@ -193,7 +204,7 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 	return Record{
 		ID: s.ID, Name: s.Name, State: state, Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted,
-		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain,
+		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price,
 		seed: s.Seed, version: d.Version, listed: d.Index != store.Key{},
 	}, nil
 }

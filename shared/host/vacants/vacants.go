@@ -62,7 +62,9 @@ type Config struct {
 	// VacantTools are the tools of agents that may ask other vacants; nil: they are
 	// offered none.
 	VacantTools VacantTools
-	Rand        io.Reader // safe for concurrent use
+	// Fee is the host's share of what callers pay, in basis points; new prices have it.
+	Fee  int64
+	Rand io.Reader // safe for concurrent use
 	// Identity returns the host's own identity if a key service keeps it. It is
 	// called for each use and must cache by itself. nil: a software identity,
 	// sealed in the store.

@@ -38,6 +38,7 @@ const (
 	KindCardSigned   = "CARD_SIGNED"
 	KindPublished    = "PUBLISHED"
 	KindUpdated      = "UPDATED"
+	KindPriced       = "PRICED"
 	KindKeyExported  = "KEY_EXPORTED"
 	KindDeleted      = "DELETED"
 )
@@ -90,6 +91,13 @@ func Published(p Publication) []byte {
 func Updated(name, substrate string) []byte {
 	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "substrate", Value: canon.NewString(substrate)})
+}
+
+// Priced is the payload for a new version of the price of calls: its number and the most
+// that a call costs, in micro-dollars.
+func Priced(version uint64, most int64) []byte {
+	return object(canon.Member{Key: "most", Value: canon.NewInt(most)},
+		canon.Member{Key: "version", Value: canon.NewInt(int64(version))})
 }
 
 // KeyExported is the payload for an export of the key and of the logbook up to

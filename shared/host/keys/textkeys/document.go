@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +64,7 @@ func IsKey(k store.Key) bool { return k.Partition == partition }
 
 // load reads the key of a day: errAbsent if it has no document, ErrGone if
 // that is a tombstone.
-func (k *Keys) load(ctx context.Context, day uint32) (cipher.AEAD, error) {
+func (k *Keys) load(ctx context.Context, day uint32) (*dayKey, error) {
 	d, err := k.store.Doc(ctx, keyOf(day))
 	switch {
 	case err != nil:
@@ -79,13 +81,13 @@ func (k *Keys) load(ctx context.Context, day uint32) (cipher.AEAD, error) {
 		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
 	}
 	defer clear(key)
-	return newAEAD(key)
+	return newDayKey(key)
 }
 
 // create creates the key of a day. A text is sealed only under a key whose
 // document is known to be stored: if the outcome of the Put is unknown, the
 // next caller reads it.
-func (k *Keys) create(ctx context.Context, day uint32) (cipher.AEAD, error) {
+func (k *Keys) create(ctx context.Context, day uint32) (*dayKey, error) {
 	key := make([]byte, keySize)
 	defer clear(key)
 	writeID, err := k.random(key)
@@ -104,7 +106,7 @@ func (k *Keys) create(ctx context.Context, day uint32) (cipher.AEAD, error) {
 	case err != nil:
 		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
 	}
-	return newAEAD(key)
+	return newDayKey(key)
 }
 
 // bury replaces a key by a tombstone. It reports whether it did: false if it is
@@ -140,7 +142,16 @@ func (k *Keys) random(key []byte) (a store.WriteID, err error) {
 	return a, nil
 }
 
-func newAEAD(key []byte) (cipher.AEAD, error) {
+// dayKey is the key of a day, and the key for MAC that is derived from it.
+type dayKey struct {
+	cipher.AEAD
+	mac []byte
+}
+
+// macLabel derives the key for MAC, so that a MAC tells nothing of texts.
+const macLabel = "vacancy:day-mac:v1"
+
+func newDayKey(key []byte) (*dayKey, error) {
 	if len(key) != keySize {
 		return nil, problem.New(problem.Damaged, "a text key has %d bytes, got %d", keySize, len(key))
 	}
@@ -152,5 +163,7 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "")
 	}
-	return aead, nil
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(macLabel))
+	return &dayKey{aead, mac.Sum(nil)}, nil
 }

@@ -9,7 +9,8 @@ package textkeys
 
 import (
 	"context"
-	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +61,7 @@ type Keys struct {
 	retention time.Duration
 
 	mu        sync.RWMutex
-	keys      map[uint32]cipher.AEAD
+	keys      map[uint32]*dayKey
 	nextAhead time.Time // when Ahead may try again
 
 	turn chan struct{} // holds a token unless a key is being read or created
@@ -73,7 +74,7 @@ func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader, r
 	return &Keys{
 		store: s, vault: v, now: now, rand: rand,
 		retention: max(retention, MinRetention),
-		keys:      make(map[uint32]cipher.AEAD),
+		keys:      make(map[uint32]*dayKey),
 		turn:      make(chan struct{}, 1),
 	}
 }
@@ -99,6 +100,19 @@ func (k *Keys) Seal(ctx context.Context, aad, plain []byte) (Sealed, error) {
 		return Sealed{}, problem.Wrap(problem.Unavailable, err, "no randomness to seal a text")
 	}
 	return Sealed{Day: day, Box: aead.Seal(box, box, plain, aad)}, nil
+}
+
+// MAC returns the HMAC-SHA256 of data under today's key. Once that key is destroyed,
+// nobody can tell what it was of.
+func (k *Keys) MAC(ctx context.Context, data []byte) (sum [sha256.Size]byte, err error) {
+	_, key, err := k.today(ctx)
+	if err != nil {
+		return sum, err
+	}
+	mac := hmac.New(sha256.New, key.mac)
+	mac.Write(data)
+	mac.Sum(sum[:0])
+	return sum, nil
 }
 
 // Open opens a text that was sealed with the same aad. The error is ErrGone if
@@ -231,7 +245,7 @@ func (k *Keys) NextEnd(ctx context.Context) (end time.Time, err error) {
 }
 
 // today returns the day and its key.
-func (k *Keys) today(ctx context.Context) (uint32, cipher.AEAD, error) {
+func (k *Keys) today(ctx context.Context) (uint32, *dayKey, error) {
 	at := k.now()
 	day, err := dayOf(at)
 	if err != nil {
@@ -247,7 +261,7 @@ func (k *Keys) today(ctx context.Context) (uint32, cipher.AEAD, error) {
 
 // key returns the key of a day at a time, from memory or from its document,
 // which it may create if there is none.
-func (k *Keys) key(ctx context.Context, day uint32, at time.Time, mayCreate bool) (cipher.AEAD, error) {
+func (k *Keys) key(ctx context.Context, day uint32, at time.Time, mayCreate bool) (*dayKey, error) {
 	if k.expired(day, at) {
 		// By the clock, not by what the sweeper got to: a key in memory would
 		// otherwise outlive the document.
@@ -277,13 +291,13 @@ func (k *Keys) key(ctx context.Context, day uint32, at time.Time, mayCreate bool
 	return aead, nil
 }
 
-func (k *Keys) cached(day uint32) cipher.AEAD {
+func (k *Keys) cached(day uint32) *dayKey {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.keys[day]
 }
 
-func (k *Keys) remember(day uint32, aead cipher.AEAD) {
+func (k *Keys) remember(day uint32, aead *dayKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.keys) >= mostCached {

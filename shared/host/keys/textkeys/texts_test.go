@@ -147,6 +147,28 @@ func TestSealedTextOpensOnEveryHost(t *testing.T) {
 	}
 }
 
+func TestAMACIsOfItsDayOnEveryHost(t *testing.T) {
+	w := newWorld(t)
+	k, clock := w.host()
+	other, _ := w.host()
+	mac := func(k *Keys, text string) [32]byte {
+		t.Helper()
+		sum, err := k.MAC(t.Context(), []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	first := mac(k, "192.0.2.1")
+	if first != mac(other, "192.0.2.1") || first == mac(k, "192.0.2.2") {
+		t.Error("MAC() is not one for each text")
+	}
+	clock.set(noon.Add(24 * time.Hour))
+	if first == mac(k, "192.0.2.1") {
+		t.Error("MAC() is the same on the next day")
+	}
+}
+
 func TestADayHasOneDocumentAndItDoesNotShowTheKey(t *testing.T) {
 	w := newWorld(t)
 	k, _ := w.host()
@@ -716,7 +738,7 @@ func BenchmarkSealAndOpen(b *testing.B) {
 		}
 	})
 	b.Run("bare", func(b *testing.B) {
-		aead, err := newAEAD(make([]byte, keySize))
+		aead, err := newDayKey(make([]byte, keySize))
 		if err != nil {
 			b.Fatal(err)
 		}

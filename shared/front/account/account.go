@@ -1,0 +1,482 @@
+// Package account is the API of accounts: for operators below /v1/admin/accounts, and for
+// tenants, by a key of their account, at /v1/account and /v1/keys.
+//
+// The invariants: a tenant's request reads and changes the account of its key alone. A
+// secret is in the one answer that makes it, and nowhere else.
+package account
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Paths of the API.
+const (
+	OperatorPath = "/v1/admin/accounts"
+	TenantPath   = "/v1/account"
+	KeysPath     = "/v1/keys"
+)
+
+// IsPath reports whether a path is Handler's.
+func IsPath(path string) bool {
+	return path == TenantPath || strings.HasPrefix(path, TenantPath+"/") || path == KeysPath || strings.HasPrefix(path, KeysPath+"/")
+}
+
+// Account is the JSON of an account. Balance is what it can spend, its line included.
+type Account struct {
+	billing.Account
+	Balance money.Amount   `json:"balance"`
+	Links   []billing.Link `json:"links,omitempty"`
+}
+
+// Page is a page of accounts, by tenant. Next is the cursor of the next, "" after the last.
+type Page struct {
+	Accounts []Account `json:"accounts"`
+	Next     string    `json:"next"`
+}
+
+// Change is a change of an account, at a position from 1.
+type Change struct {
+	Position uint64 `json:"position"`
+	billing.Change
+}
+
+// Changes is a page of changes. Next is the position of the next page.
+type Changes struct {
+	Changes []Change `json:"changes"`
+	Next    uint64   `json:"next"`
+}
+
+// Keys are the keys of an account.
+type Keys struct {
+	Keys []billing.Key `json:"keys"`
+}
+
+// Made is a new key. Secret is shown this once.
+type Made struct {
+	billing.Key
+	Secret string `json:"secret"`
+}
+
+// Format prints no secret, for every verb.
+func (m Made) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "key %s…", m.Prefix) }
+
+// maxBody bounds a body in bytes.
+const maxBody = 16 << 10
+
+// api serves accounts that find finds for a request, if it may do what scope says.
+type api struct {
+	*billing.Billing
+	find func(r *http.Request, scope billing.Scope) (billing.Account, error)
+}
+
+// Operator returns the routes of the operator, for whom the host decides. They are nil
+// for a host without accounts.
+//
+//	POST /v1/admin/accounts                          {"tenant", "shards"}       201
+//	GET  /v1/admin/accounts?cursor=&limit=
+//	GET  /v1/admin/accounts/{account}                by tenant or id
+//	POST /v1/admin/accounts/{account}/credit         {"amount", "note"}, with Idempotency-Key; also /adjustment
+//	PUT  /v1/admin/accounts/{account}/line           {"amount", "note"}; also /cap
+//	POST /v1/admin/accounts/{account}/suspend        {"note"}; also /resume
+//	GET  /v1/admin/accounts/{account}/changes?from=&limit=
+//	GET  /v1/admin/accounts/{account}/keys           POST {"test", "scopes", "cap"} 201
+//	DELETE /v1/admin/accounts/{account}/keys/{key}
+//	POST /v1/admin/accounts/{account}/links          {"claim"}                  201
+//	DELETE /v1/admin/accounts/{account}/links/{caller}
+func Operator(b *billing.Billing) map[string]httpapi.Methods {
+	if b == nil {
+		return nil
+	}
+	d := &api{b, func(r *http.Request, _ billing.Scope) (billing.Account, error) {
+		return b.Find(r.Context(), r.PathValue("account"))
+	}}
+	one := OperatorPath + "/{account}"
+	return map[string]httpapi.Methods{
+		OperatorPath:            {http.MethodPost: d.open, http.MethodGet: d.list},
+		one:                     {http.MethodGet: d.show},
+		one + "/credit":         {http.MethodPost: d.move(b.Credit)},
+		one + "/adjustment":     {http.MethodPost: d.move(b.Adjust)},
+		one + "/line":           {http.MethodPut: d.line},
+		one + "/cap":            {http.MethodPut: d.cap},
+		one + "/suspend":        {http.MethodPost: d.suspend(true)},
+		one + "/resume":         {http.MethodPost: d.suspend(false)},
+		one + "/changes":        {http.MethodGet: d.changes},
+		one + "/keys":           {http.MethodGet: d.keys, http.MethodPost: d.makeKey},
+		one + "/keys/{key}":     {http.MethodDelete: d.revokeKey},
+		one + "/links":          {http.MethodPost: d.link},
+		one + "/links/{caller}": {http.MethodDelete: d.unlink},
+	}
+}
+
+// Handler returns the handler of tenants. Requests carry a key of the account:
+// Authorization: Bearer KEY.
+//
+//	GET  /v1/account                  scope read
+//	GET  /v1/account/changes?from=&limit=
+//	GET  /v1/keys                     scope manage; POST {"test", "scopes", "cap"} 201
+//	DELETE /v1/keys/{key}
+//	POST /v1/account/links            {"claim"} 201; a claim that names no account ends its signer's link, and needs no key
+//	DELETE /v1/account/links/{caller}
+func Handler(b *billing.Billing, log *slog.Logger, now func() time.Time) http.Handler {
+	d := &api{b, func(r *http.Request, scope billing.Scope) (a billing.Account, err error) {
+		secret, err := billing.Bearer(r)
+		if err == nil && secret == "" {
+			err = problem.New(problem.Unauthorized, "a key of an account is required: Authorization: Bearer KEY")
+		}
+		if err != nil {
+			return a, err
+		}
+		k, err := b.Authenticate(r.Context(), secret)
+		switch {
+		case err != nil:
+			return a, err
+		case !k.Has(scope):
+			return a, billing.NeedsScope(scope)
+		}
+		return b.Account(r.Context(), k.Account)
+	}}
+	routes := httpapi.API{Name: "account", Log: log, Now: now}.Mux(map[string]httpapi.Methods{
+		TenantPath:                     {http.MethodGet: d.show},
+		TenantPath + "/changes":        {http.MethodGet: d.changes},
+		TenantPath + "/links":          {http.MethodPost: d.link},
+		TenantPath + "/links/{caller}": {http.MethodDelete: d.unlink},
+		KeysPath:                       {http.MethodGet: d.keys, http.MethodPost: d.makeKey},
+		KeysPath + "/{key}":            {http.MethodDelete: d.revokeKey},
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)
+		routes.ServeHTTP(&challenge{ResponseWriter: w}, r)
+	})
+}
+
+// challenge leaves WWW-Authenticate to answers with 401.
+type challenge struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (c *challenge) WriteHeader(status int) {
+	if status != http.StatusUnauthorized {
+		c.Header().Del("WWW-Authenticate")
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (c *challenge) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// body is what bodies may have.
+type body struct {
+	tenant, note, claim string
+	shards, amount      int64
+	test                bool
+	scopes              []billing.Scope
+}
+
+// read reads a body that has some of the members.
+func read(w http.ResponseWriter, r *http.Request, members ...string) (b body, err error) {
+	data, err := httpapi.Body(w, r, maxBody)
+	if err != nil {
+		return b, err
+	}
+	d := canon.NewDecoder(data, canon.Limits{Bytes: maxBody, Depth: 4, Keys: 16})
+	err = d.Document(func(key string) (err error) {
+		known := false
+		for _, m := range members {
+			known = known || m == key
+		}
+		switch {
+		case !known:
+			return &problem.Error{Kind: problem.Malformed, Field: key[:min(len(key), 80)], Detail: fmt.Sprintf("%.80q: expected %s, got another member", key, strings.Join(members, ", "))}
+		case key == "tenant":
+			b.tenant, err = text(d, key)
+		case key == "note":
+			b.note, err = text(d, key)
+		case key == "claim":
+			b.claim, err = text(d, key)
+		case key == "shards":
+			b.shards, err = d.Int64()
+		case key == "amount", key == "cap":
+			b.amount, err = d.Int64()
+		case key == "test":
+			b.test, err = d.Bool()
+		case key == "scopes":
+			if d.Kind() != canon.Array {
+				return problem.Invalid(key, canon.Array.String(), d.Kind().String())
+			}
+			err = d.Array(func(i int) error {
+				s, err := text(d, fmt.Sprintf("scopes[%d]", i))
+				b.scopes = append(b.scopes, billing.Scope(s))
+				return err
+			})
+		}
+		return err
+	})
+	return b, err
+}
+
+func text(d *canon.Decoder, field string) (string, error) {
+	if k := d.Kind(); k != canon.String {
+		return "", problem.Invalid(field, canon.String.String(), k.String())
+	}
+	return d.String()
+}
+
+// number reads a positive number in the query.
+func number(q url.Values, name string, missing uint64) (uint64, error) {
+	s := q.Get(name)
+	if s == "" {
+		return missing, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || n == 0 {
+		return 0, problem.Invalid(name, "a positive number", httpapi.Clip(s))
+	}
+	return n, nil
+}
+
+// answer answers with an account and its balance.
+func (d *api) answer(w http.ResponseWriter, r *http.Request, status int, a *billing.Account) error {
+	view, err := d.view(r.Context(), a)
+	if err != nil {
+		return err
+	}
+	if view.Links, err = d.Billing.Links(r.Context(), a.ID); err != nil {
+		return err
+	}
+	return httpapi.Answer(w, status, view)
+}
+
+func (d *api) view(ctx context.Context, a *billing.Account) (Account, error) {
+	balance, err := d.Balance(ctx, a)
+	return Account{Account: *a, Balance: balance}, err
+}
+
+func (d *api) open(w http.ResponseWriter, r *http.Request) error {
+	b, err := read(w, r, "tenant", "shards")
+	if err != nil {
+		return err
+	}
+	a, err := d.OpenAccount(r.Context(), b.tenant, int(b.shards))
+	if err != nil {
+		return err
+	}
+	return d.answer(w, r, http.StatusCreated, &a)
+}
+
+// maxPage bounds a page of accounts: each is read.
+const maxPage = 100
+
+func (d *api) list(w http.ResponseWriter, r *http.Request) error {
+	n, err := number(r.URL.Query(), "limit", maxPage)
+	if err != nil {
+		return err
+	}
+	all, next, err := d.Accounts(r.Context(), r.URL.Query().Get("cursor"), int(min(n, maxPage)))
+	if err != nil {
+		return err
+	}
+	page := Page{Accounts: make([]Account, len(all)), Next: next}
+	for i := range all {
+		if page.Accounts[i], err = d.view(r.Context(), &all[i]); err != nil {
+			return err
+		}
+	}
+	return httpapi.Answer(w, http.StatusOK, page)
+}
+
+func (d *api) show(w http.ResponseWriter, r *http.Request) error {
+	a, err := d.find(r, billing.ScopeRead)
+	if err != nil {
+		return err
+	}
+	return d.answer(w, r, http.StatusOK, &a)
+}
+
+// IdempotencyKey is the header of the key that a credit is made by once.
+const IdempotencyKey = "Idempotency-Key"
+
+// move serves a change of the balance.
+func (d *api) move(change func(ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		b, err := read(w, r, "amount", "note")
+		if err != nil {
+			return err
+		}
+		a, err := d.find(r, billing.ScopeManage)
+		if err != nil {
+			return err
+		}
+		a, replayed, err := change(r.Context(), a.ID, money.Amount(b.amount), r.Header.Get(IdempotencyKey), b.note)
+		if err != nil {
+			return err
+		}
+		if replayed {
+			w.Header().Set("Idempotent-Replayed", "true")
+		}
+		return d.answer(w, r, http.StatusOK, &a)
+	}
+}
+
+func (d *api) line(w http.ResponseWriter, r *http.Request) error {
+	b, err := read(w, r, "amount", "note")
+	if err != nil {
+		return err
+	}
+	a, err := d.find(r, billing.ScopeManage)
+	if err == nil {
+		a, err = d.SetLine(r.Context(), a.ID, money.Amount(b.amount), b.note)
+	}
+	if err != nil {
+		return err
+	}
+	return d.answer(w, r, http.StatusOK, &a)
+}
+
+func (d *api) cap(w http.ResponseWriter, r *http.Request) error {
+	b, err := read(w, r, "amount")
+	if err != nil {
+		return err
+	}
+	a, err := d.find(r, billing.ScopeManage)
+	if err == nil {
+		a, err = d.SetCap(r.Context(), a.ID, money.Amount(b.amount))
+	}
+	if err != nil {
+		return err
+	}
+	return d.answer(w, r, http.StatusOK, &a)
+}
+
+func (d *api) suspend(suspended bool) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		b, err := read(w, r, "note")
+		if err != nil {
+			return err
+		}
+		a, err := d.find(r, billing.ScopeManage)
+		if err == nil {
+			a, err = d.Suspend(r.Context(), a.ID, suspended, b.note)
+		}
+		if err != nil {
+			return err
+		}
+		return d.answer(w, r, http.StatusOK, &a)
+	}
+}
+
+func (d *api) changes(w http.ResponseWriter, r *http.Request) error {
+	from, err := number(r.URL.Query(), "from", 1)
+	if err != nil {
+		return err
+	}
+	n, err := number(r.URL.Query(), "limit", maxPage)
+	if err != nil {
+		return err
+	}
+	a, err := d.find(r, billing.ScopeRead)
+	if err != nil {
+		return err
+	}
+	all, err := d.Changes(r.Context(), a.ID, from, int(min(n, maxPage)))
+	if err != nil {
+		return err
+	}
+	page := Changes{Changes: make([]Change, len(all)), Next: from + uint64(len(all))}
+	for i, c := range all {
+		page.Changes[i] = Change{from + uint64(i), c}
+	}
+	return httpapi.Answer(w, http.StatusOK, page)
+}
+
+func (d *api) keys(w http.ResponseWriter, r *http.Request) error {
+	a, err := d.find(r, billing.ScopeManage)
+	if err != nil {
+		return err
+	}
+	all, err := d.Keys(r.Context(), a.ID)
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, Keys{append([]billing.Key{}, all...)})
+}
+
+func (d *api) makeKey(w http.ResponseWriter, r *http.Request) error {
+	b, err := read(w, r, "test", "scopes", "cap")
+	if err != nil {
+		return err
+	}
+	a, err := d.find(r, billing.ScopeManage)
+	if err != nil {
+		return err
+	}
+	k, secret, err := d.MakeKey(r.Context(), a.ID, b.test, b.scopes, money.Amount(b.amount))
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusCreated, Made{k, secret})
+}
+
+func (d *api) revokeKey(w http.ResponseWriter, r *http.Request) error {
+	a, err := d.find(r, billing.ScopeManage)
+	if err != nil {
+		return err
+	}
+	k, err := d.RevokeKey(r.Context(), a.ID, r.PathValue("key"))
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, k)
+}
+
+func (d *api) link(w http.ResponseWriter, r *http.Request) error {
+	b, err := read(w, r, "claim")
+	if err != nil {
+		return err
+	}
+	if billing.Unlinks(b.claim) {
+		// The signer needs nobody's leave.
+		if err := d.UnlinkBy(r.Context(), b.claim); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	a, err := d.find(r, billing.ScopeManage)
+	if err != nil {
+		return err
+	}
+	l, err := d.Link(r.Context(), a.ID, b.claim)
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusCreated, l)
+}
+
+func (d *api) unlink(w http.ResponseWriter, r *http.Request) error {
+	caller, err := identity.ParseID(r.PathValue("caller"))
+	if err != nil {
+		return err
+	}
+	a, err := d.find(r, billing.ScopeManage)
+	if err == nil {
+		err = d.Unlink(r.Context(), a.ID, caller)
+	}
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

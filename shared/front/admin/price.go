@@ -1,0 +1,84 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// price answers with a vacant's price, or a version of it.
+func (d *api) price(w http.ResponseWriter, r *http.Request) error {
+	version, err := number(r.URL.Query(), "version", 0)
+	if err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	p := price.Price{}
+	if rec.Price != nil {
+		p = *rec.Price
+	}
+	if version > 0 {
+		if p, err = d.Billing.PriceVersion(r.Context(), rec.ID, version); err != nil {
+			return err
+		}
+	}
+	return httpapi.Answer(w, http.StatusOK, p)
+}
+
+func (d *api) setPrice(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	p, err := readPrice(body)
+	if err != nil {
+		return err
+	}
+	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	if err != nil {
+		return err
+	}
+	if rec, err = d.Vacants.SetPrice(r.Context(), rec.ID, p); err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, vacantOf(&rec))
+}
+
+func readPrice(body []byte) (p price.Price, err error) {
+	d := canon.NewDecoder(body, limits())
+	err = d.Document(func(key string) (err error) {
+		amounts := map[string]*money.Amount{"flat": &p.Flat, "in": &p.In, "out": &p.Out, "most": &p.Most}
+		counts := map[string]*int64{"free": &p.Free, "free_address": &p.FreeAddress, "free_all": &p.FreeAll}
+		switch {
+		case amounts[key] != nil:
+			var n int64
+			n, err = d.Int64()
+			*amounts[key] = money.Amount(n)
+		case counts[key] != nil:
+			*counts[key], err = d.Int64()
+		default:
+			err = unknown("", key, "flat, in, out, most, free, free_address and free_all")
+		}
+		return err
+	})
+	return p, err
+}
+
+// Price returns a vacant's price.
+func (c *Client) Price(ctx context.Context, vacant string) (p price.Price, err error) {
+	return p, c.do(ctx, http.MethodGet, pathOf(vacant)+"/price", nil, &p)
+}
+
+// SetPrice sets the next version of a vacant's price; its version, time and fee are the
+// host's.
+func (c *Client) SetPrice(ctx context.Context, vacant string, p price.Price) (v Vacant, err error) {
+	body := map[string]any{"flat": p.Flat, "in": p.In, "out": p.Out, "most": p.Most, "free": p.Free, "free_address": p.FreeAddress, "free_all": p.FreeAll}
+	return v, c.put(ctx, http.MethodPut, pathOf(vacant)+"/price", body, &v)
+}

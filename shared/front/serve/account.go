@@ -1,0 +1,42 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+)
+
+// AccountHandler is the public handler of tenants; nil if the host has no accounts.
+func (h *Server) AccountHandler() http.Handler {
+	if h.Billing == nil {
+		return nil
+	}
+	return account.Handler(h.Billing, h.config.Log, h.config.Now)
+}
+
+// SweepEvery sweeps the calls with a price that are due, at once and then at intervals,
+// until ctx ends. Failures are logged and tried again.
+func (h *Server) SweepEvery(ctx context.Context, every time.Duration, log *slog.Logger) {
+	if h.Billing == nil {
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		swept, err := h.Billing.Sweep(ctx, h.Calls)
+		if err != nil && ctx.Err() == nil {
+			log.LogAttrs(ctx, slog.LevelError, "sweep of priced calls", slog.String("cause", err.Error()))
+		}
+		if swept.Waiting > 0 {
+			log.LogAttrs(ctx, slog.LevelWarn, "priced calls wait for their settlement", slog.Int("calls", swept.Waiting))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

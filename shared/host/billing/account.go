@@ -1,0 +1,453 @@
+package billing
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// KindAccount is the kind of the stream of an account's changes.
+const KindAccount = "acct"
+
+// DefaultShards is how many shards a balance has: each takes one transaction at a time.
+const DefaultShards = 4
+
+// Account is a tenant's account. Its balance is Store's, not here.
+type Account struct {
+	ID     string `json:"account"` // 32 random bytes, hex
+	Tenant string `json:"tenant"`
+	Shards int    `json:"shards"`
+	// Line is a contract's credit: it is spent like money, and owed in the statement.
+	Line money.Amount `json:"line"`
+	// Cap bounds what the account's calls may hold in a UTC day; 0 is no bound.
+	Cap       money.Amount `json:"cap"`
+	Suspended bool         `json:"suspended"`
+	Changes   uint64       `json:"changes"` // position of the last row
+	Created   time.Time    `json:"created"`
+}
+
+// Change is a row of an account.
+type Change struct {
+	Kind   ChangeKind   `json:"kind"`
+	Amount money.Amount `json:"amount,omitempty"` // what it adds to the balance
+	Value  money.Amount `json:"value,omitempty"`  // the new line or cap
+	Tenant string       `json:"tenant,omitempty"` // of an account that is opened
+	Shards int          `json:"shards,omitempty"`
+	Key    string       `json:"key,omitempty"`    // id of a key
+	Caller string       `json:"caller,omitempty"` // id of a caller that is linked or unlinked
+	Claim  string       `json:"claim,omitempty"`  // what the caller signed
+	Note   string       `json:"note,omitempty"`
+	Idem   string       `json:"idempotency,omitempty"` // hash of the Idempotency-Key
+	At     time.Time    `json:"at"`
+}
+
+// ChangeKind is what a row of an account changes.
+type ChangeKind string
+
+// The kinds of change.
+const (
+	Opened     ChangeKind = "opened"
+	Credited   ChangeKind = "credit"
+	Adjusted   ChangeKind = "adjustment"
+	LineSet    ChangeKind = "line"
+	CapSet     ChangeKind = "cap"
+	Suspended  ChangeKind = "suspended"
+	Resumed    ChangeKind = "resumed"
+	KeyMade    ChangeKind = "key"
+	KeyRevoked ChangeKind = "key_revoked"
+	Linked     ChangeKind = "link"
+	Unlinked   ChangeKind = "unlink"
+)
+
+type storedAccount struct {
+	Format int `json:"format"`
+	Account
+}
+
+type storedChange struct {
+	Format int `json:"format"`
+	Change
+}
+
+// DecodeChange reads a row of an account's stream.
+func DecodeChange(row store.Row) (Change, error) {
+	var s storedChange
+	err := decode(fmt.Sprintf("row %d of an account", row.Position), row.Data, &s)
+	return s.Change, err
+}
+
+// DecodeAccount reads an account's document.
+func DecodeAccount(d store.Doc) (Account, error) {
+	var s storedAccount
+	err := decode("account "+d.Key.Partition, d.Data, &s)
+	if err == nil && (s.ID != strings.TrimPrefix(d.Key.Partition, KindAccount+"#") || !validShards(s.Shards)) {
+		err = problem.New(problem.Damaged, "account %s is not that of its key", d.Key.Partition)
+	}
+	return s.Account, err
+}
+
+func accountPartition(id string) string { return KindAccount + "#" + id }
+
+// AccountKey is the key of an account's document.
+func AccountKey(id string) store.Key {
+	return store.Key{Partition: accountPartition(id), Sort: "account"}
+}
+
+// tenantsPartition lists the accounts by tenant.
+const tenantsPartition = "tenant"
+
+func tenantKey(name string) store.Key { return store.Key{Partition: tenantsPartition, Sort: name} }
+
+// BalanceKey is the key of a shard of an account's balance.
+func BalanceKey(id string, shard int) store.Key {
+	return store.Key{Partition: "bal#" + id + "#" + strconv.Itoa(shard), Sort: "balance"}
+}
+
+// AccountStream is the stream of an account's changes.
+func AccountStream(id string) (store.Stream, error) {
+	raw, err := identity.ParseHex(id)
+	if err != nil || len(raw) != identity.Size {
+		return "", problem.Invalid("account", "64 hex digits", fmt.Sprintf("%.80q", id))
+	}
+	return store.StreamOf(KindAccount, identity.ID(raw)), nil
+}
+
+func validShards(n int) bool { return n == 1 || n == 4 || n == 16 }
+
+// OpenAccount opens the account of a tenant; shards is 1, 4 or 16, 0 for the default. The
+// error is Conflict if the tenant has one.
+func (b *Billing) OpenAccount(ctx context.Context, name string, shards int) (a Account, err error) {
+	if shards == 0 {
+		shards = DefaultShards
+	}
+	if !validShards(shards) {
+		return a, problem.Invalid("shards", "1, 4 or 16", strconv.Itoa(shards))
+	}
+	if err := tenant.Check(name); err != nil {
+		return a, err
+	}
+	if name == "" {
+		return a, problem.Invalid("tenant", "a name", "none")
+	}
+	var raw [32]byte
+	if _, err := io.ReadFull(b.Rand, raw[:]); err != nil {
+		return a, problem.Wrap(problem.Unavailable, err, "no randomness for an account")
+	}
+	a = Account{ID: hex.EncodeToString(raw[:]), Tenant: name, Shards: shards, Changes: 1, Created: b.now()}
+	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, tenantKey(name))
+		if err != nil {
+			return err
+		}
+		if d.Version > 0 && string(d.Data) != a.ID {
+			return problem.New(problem.Conflict, "tenant %s has an account", name)
+		}
+		tx.Put(store.Doc{Key: tenantKey(name), Data: []byte(a.ID)})
+		tx.Append(store.StreamOf(KindAccount, identity.ID(raw)), 1, encode(storedChange{format, Change{Kind: Opened, Tenant: name, Shards: shards, At: a.Created}}))
+		tx.Put(store.Doc{Key: AccountKey(a.ID), Data: encode(storedAccount{format, a})})
+		return nil
+	})
+	return a, store.Problem(err)
+}
+
+// Find finds an account by its tenant or its id.
+func (b *Billing) Find(ctx context.Context, word string) (Account, error) {
+	if len(word) == 2*identity.Size {
+		if _, err := identity.ParseHex(word); err == nil {
+			return b.Account(ctx, word)
+		}
+	}
+	if word == "" || tenant.Check(word) != nil {
+		return Account{}, problem.Invalid("account", "a tenant or 64 hex digits", fmt.Sprintf("%.80q", word))
+	}
+	d, err := b.Store.Doc(ctx, tenantKey(word))
+	if err != nil {
+		return Account{}, store.Problem(err)
+	}
+	if d.Version == 0 {
+		return Account{}, problem.New(problem.NotFound, "tenant %s has no account", word)
+	}
+	return b.Account(ctx, string(d.Data))
+}
+
+// Account reads an account, strongly consistent; NotFound if there is none.
+func (b *Billing) Account(ctx context.Context, id string) (Account, error) {
+	d, err := b.Store.Doc(ctx, AccountKey(id))
+	if err != nil {
+		return Account{}, store.Problem(err)
+	}
+	if d.Version == 0 {
+		return Account{}, problem.New(problem.NotFound, "no such account")
+	}
+	return DecodeAccount(d)
+}
+
+// Accounts returns a page of accounts by tenant, and the cursor of the next.
+func (b *Billing) Accounts(ctx context.Context, cursor string, n int) (all []Account, next string, err error) {
+	docs, next, err := b.Store.Docs(ctx, store.Range{Partition: tenantsPartition}, n, cursor)
+	if err != nil {
+		return nil, "", store.Problem(err)
+	}
+	for _, d := range docs {
+		a, err := b.Account(ctx, string(d.Data))
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, a)
+	}
+	return all, next, nil
+}
+
+// Balance is what an account can spend, its line included.
+func (b *Billing) Balance(ctx context.Context, a *Account) (money.Amount, error) {
+	shards, err := b.shards(ctx, a)
+	if err != nil {
+		return 0, store.Problem(err)
+	}
+	return sum(shards), nil
+}
+
+// shards reads all shards of a balance.
+func (b *Billing) shards(ctx context.Context, a *Account) ([]store.Doc, error) {
+	all := make([]store.Doc, a.Shards)
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range all {
+		g.Go(func() (err error) {
+			all[i], err = b.Store.Doc(ctx, BalanceKey(a.ID, i))
+			return err
+		})
+	}
+	return all, g.Wait()
+}
+
+func sum(shards []store.Doc) (total money.Amount) {
+	for _, d := range shards {
+		total += money.Amount(d.Number)
+	}
+	return total
+}
+
+// change applies decide to an account: its row and document are one commit with what
+// decide adds to the transaction. A zero Change is none.
+func (b *Billing) change(ctx context.Context, id string, decide func(context.Context, *store.Tx, *Account) (Change, error)) (a Account, err error) {
+	stream, err := AccountStream(id)
+	if err != nil {
+		return a, err
+	}
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+			d, err := tx.Doc(ctx, AccountKey(id))
+			switch {
+			case err != nil:
+				return err
+			case d.Version == 0:
+				return problem.New(problem.NotFound, "no such account")
+			}
+			if a, err = DecodeAccount(d); err != nil {
+				return err
+			}
+			c, err := decide(ctx, tx, &a)
+			if err != nil || c.Kind == "" {
+				return err
+			}
+			c.At = b.now()
+			a.Changes++
+			tx.Append(stream, a.Changes, encode(storedChange{format, c}))
+			tx.Put(store.Doc{Key: AccountKey(id), Data: encode(storedAccount{format, a})})
+			return nil
+		})
+		// Calls move the balance meanwhile: what was planned by what they left is planned
+		// again.
+		if !errors.As(err, new(*store.BoundsError)) || b.updater().Backoff(ctx, try) != nil {
+			return a, store.Problem(err)
+		}
+	}
+}
+
+// maxNote bounds the note of a change in bytes.
+const maxNote = 512
+
+func checkNote(note string) error {
+	if len(note) > maxNote {
+		return problem.Invalid("note", fmt.Sprintf("at most %d bytes", maxNote), strconv.Itoa(len(note)))
+	}
+	return nil
+}
+
+// Credit adds money to an account, once for each key; the replay of a key returns the
+// account unchanged, and replayed is true. The error is Idempotency if the key was used
+// for another amount.
+func (b *Billing) Credit(ctx context.Context, id string, amount money.Amount, key, note string) (a Account, replayed bool, err error) {
+	if amount <= 0 || amount > money.Max {
+		return a, false, problem.Invalid("amount", fmt.Sprintf("1 to %d micro-dollars", money.Max), strconv.FormatInt(int64(amount), 10))
+	}
+	a, replayed, err = b.move(ctx, id, Change{Kind: Credited, Amount: amount, Note: note}, key)
+	return a, replayed, err
+}
+
+// Adjust corrects a balance, by more or by less, once for each key. It is refused if the
+// balance does not have what it takes.
+func (b *Billing) Adjust(ctx context.Context, id string, amount money.Amount, key, note string) (a Account, replayed bool, err error) {
+	if amount == 0 || amount > money.Max || amount < -money.Max {
+		return a, false, problem.Invalid("amount", fmt.Sprintf("%d to %d micro-dollars, not 0", -money.Max, money.Max), strconv.FormatInt(int64(amount), 10))
+	}
+	if note == "" {
+		return a, false, problem.Invalid("note", "why the balance is adjusted", "none")
+	}
+	return b.move(ctx, id, Change{Kind: Adjusted, Amount: amount, Note: note}, key)
+}
+
+// move is a change of the balance that the key makes once.
+func (b *Billing) move(ctx context.Context, id string, c Change, key string) (a Account, replayed bool, err error) {
+	if err := checkNote(c.Note); err != nil {
+		return a, false, err
+	}
+	if key == "" || len(key) > 255 {
+		return a, false, problem.Invalid("Idempotency-Key", "1 to 255 bytes", strconv.Itoa(len(key)))
+	}
+	c.Idem = identity.Sum([]byte(key)).String()
+	used := store.Key{Partition: accountPartition(id), Sort: "idem#" + c.Idem}
+	a, err = b.change(ctx, id, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+		replayed = false
+		d, err := tx.Doc(ctx, used)
+		if err != nil {
+			return Change{}, err
+		}
+		if d.Version > 0 {
+			var before storedChange
+			if err := decode("an idempotency key", d.Data, &before); err != nil {
+				return Change{}, err
+			}
+			if before.Kind != c.Kind || before.Amount != c.Amount {
+				return Change{}, problem.New(problem.Idempotency, "the idempotency key was used for a %s of %s", before.Kind, before.Amount)
+			}
+			replayed = true
+			return Change{}, nil
+		}
+		tx.Put(store.Doc{Key: used, Data: encode(storedChange{format, Change{Kind: c.Kind, Amount: c.Amount}})})
+		return c, b.addMoney(ctx, tx, a, c.Amount)
+	})
+	return a, replayed, err
+}
+
+// addMoney adds an amount to the shards of a balance, or takes it from them.
+func (b *Billing) addMoney(ctx context.Context, tx *store.Tx, a *Account, amount money.Amount) error {
+	shards, err := b.shards(ctx, a)
+	if err != nil {
+		return err
+	}
+	if amount >= 0 {
+		part, rest := amount/money.Amount(a.Shards), amount%money.Amount(a.Shards)
+		for i := range a.Shards {
+			delta := part
+			if i == 0 {
+				delta += rest
+			}
+			if delta > 0 {
+				tx.Add(store.Add{Key: BalanceKey(a.ID, i), Delta: int64(delta), Max: math.MaxInt64 / 16})
+			}
+		}
+		return nil
+	}
+	adds, short := take(a.ID, shards, -amount)
+	if short > 0 {
+		return problem.New(problem.Conflict, "the balance is %s, which does not cover %s", sum(shards), -amount)
+	}
+	for _, add := range adds {
+		tx.Add(add)
+	}
+	return nil
+}
+
+// SetLine sets the credit line of an account. It is refused if more of the old line is
+// spent than the new one has.
+func (b *Billing) SetLine(ctx context.Context, id string, line money.Amount, note string) (Account, error) {
+	if line < 0 || line > money.Max {
+		return Account{}, problem.Invalid("line", fmt.Sprintf("0 to %d micro-dollars", money.Max), strconv.FormatInt(int64(line), 10))
+	}
+	if err := checkNote(note); err != nil {
+		return Account{}, err
+	}
+	return b.change(ctx, id, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+		delta := line - a.Line
+		if delta == 0 {
+			return Change{}, nil
+		}
+		a.Line = line
+		return Change{Kind: LineSet, Amount: delta, Value: line, Note: note}, b.addMoney(ctx, tx, a, delta)
+	})
+}
+
+// SetCap sets what the calls of an account may hold in a UTC day; 0 is no bound.
+func (b *Billing) SetCap(ctx context.Context, id string, most money.Amount) (Account, error) {
+	if err := checkCap(most); err != nil {
+		return Account{}, err
+	}
+	return b.change(ctx, id, func(_ context.Context, _ *store.Tx, a *Account) (Change, error) {
+		if a.Cap == most {
+			return Change{}, nil
+		}
+		a.Cap = most
+		return Change{Kind: CapSet, Value: most}, nil
+	})
+}
+
+func checkCap(most money.Amount) error {
+	if most < 0 || most > money.Max {
+		return problem.Invalid("cap", fmt.Sprintf("0 to %d micro-dollars a day", money.Max), strconv.FormatInt(int64(most), 10))
+	}
+	return nil
+}
+
+// Suspend refuses the calls of an account from the next on, or allows them again.
+func (b *Billing) Suspend(ctx context.Context, id string, suspended bool, note string) (Account, error) {
+	if err := checkNote(note); err != nil {
+		return Account{}, err
+	}
+	return b.change(ctx, id, func(_ context.Context, _ *store.Tx, a *Account) (Change, error) {
+		if a.Suspended == suspended {
+			return Change{}, nil
+		}
+		a.Suspended = suspended
+		kind := Resumed
+		if suspended {
+			kind = Suspended
+		}
+		return Change{Kind: kind, Note: note}, nil
+	})
+}
+
+// Changes returns up to n changes of an account, from a position on.
+func (b *Billing) Changes(ctx context.Context, id string, from uint64, n int) ([]Change, error) {
+	stream, err := AccountStream(id)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := b.Store.Rows(ctx, stream, from, n, store.Ascending)
+	if err != nil {
+		return nil, store.Problem(err)
+	}
+	all := make([]Change, len(rows))
+	for i, row := range rows {
+		if all[i], err = DecodeChange(row); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,164 @@
+// Package billing is the money of a host: accounts, their keys and links, the ledger of
+// calls that have a price, and the sweeper of its reminders.
+//
+// The invariants: money is integers of micro-dollars. A balance changes only in the commit
+// of the row that says why: a row of the account (credit, line, adjustment), or a row of a
+// call. It never falls below 0, and nothing is charged or refunded twice, because one
+// conditional write of a position decides.
+//
+// # The life of a priced call
+//
+//  1. Quote finds the account: by the key of the request, or by the link of the caller's
+//     id. Without one the call is one of the day's free calls.
+//  2. Debit adds to the commit of the request row: the hold, from one shard of the balance,
+//     and a reminder. Where the shard is short, Explain plans it over several.
+//  3. Settle adds to the answer's commit what a price by tokens gives back.
+//  4. Refund adds the hold to the commit of a void.
+//  5. Sweep follows the reminders: it voids what is overdue, and deletes those of decided
+//     calls.
+//
+// # Crashes
+//
+// A crash before 2 leaves nothing. After 2 the hold and its reminder are there, so the call
+// is decided by its executor, a resend, or Sweep. A crash after 3 or 4 leaves a reminder of
+// a decided call, which Sweep deletes.
+package billing
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Config configures the Billing of a host. All fields are required, except Wait.
+type Config struct {
+	Store store.Store
+	Now   func() time.Time
+	Rand  io.Reader // safe for concurrent use
+	// MAC returns the MAC of an address under the day's key (textkeys.Keys).
+	MAC func(ctx context.Context, data []byte) ([32]byte, error)
+	// Self is the host's own identity, which claims name.
+	Self func(ctx context.Context) (identity.ID, error)
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// Billing manages accounts, and is the call.Ledger of calls that accounts pay for. It is
+// safe for concurrent use, and any number of hosts may share a store.
+type Billing struct {
+	Config
+	links linkCache
+	spent spentCache
+}
+
+var _ call.Ledger = (*Billing)(nil)
+
+// New returns the Billing of a host.
+func New(c Config) *Billing { return &Billing{Config: c} }
+
+func (b *Billing) updater() store.Updater {
+	return store.Updater{Store: b.Store, Rand: b.Rand, Wait: b.Wait}
+}
+
+// now is the time in the precision in which it is stored.
+func (b *Billing) now() time.Time { return b.Now().UTC().Truncate(time.Second) }
+
+// cacheTime is how long a link is remembered.
+const cacheTime = time.Second
+
+// format is the version of all stored forms.
+const format = 1
+
+// decode reads the stored form of a document or row. what names it in the error.
+func decode(what string, data []byte, into any) error {
+	var f struct {
+		Format int `json:"format"`
+	}
+	err := json.Unmarshal(data, &f)
+	if err == nil && f.Format != format {
+		return problem.New(problem.Damaged, "%s: expected format %d, got %d", what, format, f.Format)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		return problem.Wrap(problem.Damaged, err, "%s is not readable", what)
+	}
+	return nil
+}
+
+// encode is the stored form of v, an object with a member format.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // the types here have no value that fails
+	}
+	return b
+}
+
+// linkCache remembers for a second which account pays for a caller.
+type linkCache struct {
+	mu sync.Mutex
+	m  map[identity.ID]cachedLink
+}
+
+type cachedLink struct {
+	link  Link
+	ok    bool
+	until time.Time
+}
+
+// cached bounds both caches.
+const cached = 4096
+
+func (c *linkCache) get(id identity.ID, now time.Time) (l Link, ok, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, there := c.m[id]
+	return e.link, e.ok, there && now.Before(e.until)
+}
+
+func (c *linkCache) put(id identity.ID, l Link, ok bool, began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.m) >= cached || c.m == nil {
+		c.m = map[identity.ID]cachedLink{}
+	}
+	c.m[id] = cachedLink{l, ok, began.Add(cacheTime)}
+}
+
+func (c *linkCache) forget(id identity.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.m, id)
+}
+
+// spentCache remembers which day counters are full, so that not every call over a limit
+// costs a failed commit.
+type spentCache struct {
+	mu  sync.Mutex
+	day string
+	m   map[store.Key]int64 // its bound
+}
+
+func (c *spentCache) full(day string, add store.Add) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bound, ok := c.m[add.Key]
+	return ok && c.day == day && bound == add.Max
+}
+
+func (c *spentCache) note(day string, add store.Add) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.day != day || len(c.m) >= cached {
+		c.day, c.m = day, map[store.Key]int64{}
+	}
+	c.m[add.Key] = add.Max
+}

@@ -1,0 +1,395 @@
+package billing
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// plan is how a call is paid for.
+type plan struct {
+	account *Account
+	day     string
+	// holds take the price from shards of the balance; a refund goes to the first.
+	holds []store.Add
+	// counters are day counters: caps of an account, or free calls.
+	counters []counter
+}
+
+// counter is a day counter, and the refusal if it is full. parts is more than 0 for a
+// counter in so many parts, of which one is used.
+type counter struct {
+	store.Add
+	full  error
+	parts int
+}
+
+// freeParts is in how many parts the free calls of all callers are counted: one item of a
+// table takes a thousand writes a second.
+const freeParts = 16
+
+// Quote implements call.Ledger.
+func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err error) {
+	if p := q.Payer; p != nil && p.Test {
+		if q.Tenant == "" || q.Tenant != p.Tenant {
+			return c, problem.New(problem.TestKey, "a test key calls the vacants of its own tenant, %s, only", p.Tenant)
+		}
+		return c, nil
+	}
+	if q.Price.IsFree() {
+		return c, nil
+	}
+	account, caps, err := b.payer(ctx, &q)
+	if err != nil {
+		return c, err
+	}
+	if account == "" {
+		return b.quoteFree(ctx, &q)
+	}
+	a, err := b.Account(ctx, account)
+	if err != nil {
+		return c, err
+	}
+	if a.Suspended {
+		return c, problem.New(problem.AccountSuspended, "the account of %s is suspended", a.Tenant)
+	}
+	if q.Reset {
+		return c, nil // it runs nothing, and strangers have no account
+	}
+	return b.quotePaid(&q, &a, caps)
+}
+
+// capOf is a cap of a UTC day, and whose it is.
+type capOf struct {
+	whose string // for the counter's key and the refusal
+	most  money.Amount
+}
+
+// payer returns the account that pays for a call, "" if none does, and the caps beside
+// the account's own.
+func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, caps []capOf, err error) {
+	if p := q.Payer; p != nil {
+		return p.Account, []capOf{{"key#" + p.Key, p.Cap}}, nil
+	}
+	if q.Guest {
+		return "", nil, nil
+	}
+	l, ok, err := b.linkOf(ctx, q.Pair.Caller)
+	if err != nil || !ok {
+		return "", nil, err
+	}
+	return l.Account, []capOf{{"link#" + q.Pair.Caller.String(), l.Cap}}, nil
+}
+
+func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Charge, err error) {
+	raw, err := hex.DecodeString(a.ID)
+	if err != nil || len(raw) != len(c.Payer) {
+		return c, problem.New(problem.Damaged, "account %.80q has no id", a.ID)
+	}
+	shard, err := b.pick(a.Shards)
+	if err != nil {
+		return c, err
+	}
+	p := &plan{account: a, day: b.day()}
+	hold := int64(q.Price.Hold())
+	p.holds = []store.Add{{Key: BalanceKey(a.ID, shard), Delta: -hold, Max: math.MaxInt64}}
+	for _, one := range append(caps, capOf{"account#" + a.ID, a.Cap}) {
+		if one.most > 0 {
+			p.counters = append(p.counters, counter{
+				Add:  store.Add{Key: quotaKey(p.day, one.whose), Delta: hold, Max: int64(one.most), Expires: b.dayEnds()},
+				full: problem.New(problem.SpendCap, "the cap of %s a day is reached; try again after 00:00 UTC", one.most),
+			})
+		}
+	}
+	return call.Charge{Kind: call.PaidByAccount, Payer: [32]byte(raw), Hold: q.Price.Hold(), Shard: uint8(shard), Version: q.Price.Version, Plan: p}, nil
+}
+
+// quoteFree plans one of the free calls of the day. Those of callers that sign are counted
+// by caller and by address, those of guests by address.
+func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, err error) {
+	price := q.Price
+	if q.Guest && price.FreeAddress == 0 || !q.Guest && price.Free == 0 {
+		return c, unpaid(price)
+	}
+	p := &plan{day: b.day()}
+	vacant := q.Pair.Vacant.String()
+	count := func(whose string, most int64, of string) {
+		p.counters = append(p.counters, counter{
+			Add:  store.Add{Key: quotaKey(p.day, vacant+"#"+whose), Delta: 1, Max: most, Expires: b.dayEnds()},
+			full: problem.New(problem.PaymentRequired, "the free calls of today of this %s are used up; a call costs %s", of, price.String()),
+		})
+	}
+	if !q.Guest {
+		count("caller#"+q.Pair.Caller.String(), price.Free, "caller")
+	}
+	if price.FreeAddress > 0 {
+		mac, err := b.MAC(ctx, []byte(q.Address))
+		if err != nil {
+			return c, err
+		}
+		count("address#"+hex.EncodeToString(mac[:16]), price.FreeAddress, "address")
+	}
+	if price.FreeAll > 0 {
+		n, err := b.pick(freeParts)
+		if err != nil {
+			return c, err
+		}
+		count(partOf(n), partMax(price.FreeAll, n), "vacant")
+		p.counters[len(p.counters)-1].parts = freeParts
+	}
+	for _, one := range p.counters {
+		if one.parts == 0 && b.spent.full(p.day, one.Add) {
+			return c, one.full
+		}
+	}
+	return call.Charge{Kind: call.FreeOfDay, Version: price.Version, Plan: p}, nil
+}
+
+// unpaid is the refusal of a call that nobody pays for.
+func unpaid(p *price.Price) error {
+	return problem.New(problem.PaymentRequired, "a call costs %s; send the key of an account, or link the caller's id to one", p.String())
+}
+
+func partOf(n int) string { return "all#" + strconv.Itoa(n) }
+
+// partMax is how many of all free calls a part has.
+func partMax(all int64, part int) int64 {
+	most := all / freeParts
+	if int64(part) < all%freeParts {
+		most++
+	}
+	return most
+}
+
+// quotaKey is the counter of a UTC day of a vacant's free calls, or of a cap.
+func quotaKey(day, whose string) store.Key {
+	return store.Key{Partition: "quota#" + whose, Sort: day}
+}
+
+// day is the UTC day. dayEnds is when its counters may be deleted: a day after its end,
+// for clocks that are behind.
+func (b *Billing) day() string { return b.Now().UTC().Format(time.DateOnly) }
+
+func (b *Billing) dayEnds() time.Time {
+	return b.Now().UTC().Truncate(24 * time.Hour).Add(48 * time.Hour)
+}
+
+// pick returns a random number below n.
+func (b *Billing) pick(n int) (int, error) {
+	if n == 1 {
+		return 0, nil
+	}
+	var r [4]byte
+	if _, err := io.ReadFull(b.Rand, r[:]); err != nil {
+		return 0, problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	return int(binary.BigEndian.Uint32(r[:]) % uint32(n)), nil
+}
+
+// Debit implements call.Ledger.
+func (b *Billing) Debit(pair call.Pair, c *call.Charge, r *call.RequestRow) []store.Write {
+	p := c.Plan.(*plan)
+	writes := make([]store.Write, 0, len(p.holds)+len(p.counters)+1)
+	for _, add := range p.holds {
+		writes = append(writes, add)
+	}
+	for _, one := range p.counters {
+		writes = append(writes, one.Add)
+	}
+	if c.Hold > 0 {
+		writes = append(writes, reminder(pair, r))
+	}
+	return writes
+}
+
+// Explain implements call.Ledger.
+func (b *Billing) Explain(ctx context.Context, q call.Query, c *call.Charge, refused error) (call.Charge, error) {
+	var bounds *store.BoundsError
+	if !errors.As(refused, &bounds) {
+		return *c, refused // a reminder of this very position: unlike anything but damage
+	}
+	p := c.Plan.(*plan)
+	for i, one := range p.counters {
+		if one.Key != bounds.Key {
+			continue
+		}
+		if one.parts > 0 {
+			return b.otherPart(ctx, &q, c, i)
+		}
+		if p.account == nil {
+			b.spent.note(p.day, one.Add)
+		}
+		return *c, one.full
+	}
+	return b.span(ctx, c, p)
+}
+
+// otherPart plans a free call by another part of the counter of all, if one has room.
+func (b *Billing) otherPart(ctx context.Context, q *call.Query, c *call.Charge, at int) (call.Charge, error) {
+	old := c.Plan.(*plan)
+	vacant := q.Pair.Vacant.String()
+	room := make([]bool, freeParts)
+	g, gctx := errgroup.WithContext(ctx)
+	for n := range room {
+		g.Go(func() error {
+			d, err := b.Store.Doc(gctx, quotaKey(old.day, vacant+"#"+partOf(n)))
+			room[n] = d.Number < partMax(q.Price.FreeAll, n)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return *c, err
+	}
+	var parts []int
+	for n, has := range room {
+		if has {
+			parts = append(parts, n)
+		}
+	}
+	if len(parts) == 0 {
+		return *c, old.counters[at].full
+	}
+	n, err := b.pick(len(parts))
+	if err != nil {
+		return *c, err
+	}
+	next := *old
+	next.counters = slices.Clone(old.counters)
+	next.counters[at].Key, next.counters[at].Max = quotaKey(old.day, vacant+"#"+partOf(parts[n])), partMax(q.Price.FreeAll, parts[n])
+	moved := *c
+	moved.Plan = &next
+	return moved, nil
+}
+
+// span plans the hold over several shards. It refuses only if all of them fell short at
+// one moment: no version changed between two reads.
+func (b *Billing) span(ctx context.Context, c *call.Charge, old *plan) (call.Charge, error) {
+	var before []store.Doc
+	for {
+		shards, err := b.shards(ctx, old.account)
+		if err != nil {
+			return *c, err
+		}
+		holds, short := take(old.account.ID, shards, c.Hold)
+		if short == 0 {
+			next := *old
+			next.holds = holds
+			spanned := *c
+			spanned.Plan, spanned.Shard = &next, shardOf(old.account.ID, holds[0].Key)
+			return spanned, nil
+		}
+		if slices.EqualFunc(before, shards, func(x, y store.Doc) bool { return x.Version == y.Version }) {
+			return *c, problem.New(problem.PaymentRequired, "the balance of %s does not cover the %s of a call", sum(shards), c.Hold)
+		}
+		before = shards
+	}
+}
+
+func shardOf(account string, k store.Key) uint8 {
+	for n := range 16 {
+		if BalanceKey(account, n) == k {
+			return uint8(n)
+		}
+	}
+	return 0
+}
+
+// take plans how shards give an amount, the fullest first, and returns what they lack.
+func take(account string, shards []store.Doc, amount money.Amount) (adds []store.Add, short money.Amount) {
+	order := make([]int, len(shards))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(x, y int) int { return cmp.Compare(shards[y].Number, shards[x].Number) })
+	for _, i := range order {
+		part := min(amount, money.Amount(max(shards[i].Number, 0)))
+		if part > 0 {
+			adds = append(adds, store.Add{Key: BalanceKey(account, i), Delta: -int64(part), Max: math.MaxInt64})
+			amount -= part
+		}
+	}
+	return adds, amount
+}
+
+// Settle implements call.Ledger.
+func (b *Billing) Settle(ctx context.Context, s call.Settlement) (call.Settled, error) {
+	row := s.Row
+	if row.PaidBy != call.PaidByAccount {
+		return call.Settled{}, nil
+	}
+	p := s.Price
+	if p == nil {
+		version, err := b.PriceVersion(ctx, s.Pair.Vacant, row.PriceVersion)
+		if err != nil {
+			return call.Settled{}, err
+		}
+		p = &version
+	}
+	var used call.Usage
+	if s.Usage != nil {
+		used = *s.Usage
+	}
+	settled := call.Settled{Charge: min(p.Charge(used.In, used.Out), money.Amount(row.Price))}
+	if back := int64(row.Price) - int64(settled.Charge); back > 0 {
+		settled.Writes = []store.Write{give(row, back)}
+	}
+	return settled, nil
+}
+
+// give adds an amount to the shard that a row was debited from.
+func give(row *call.RequestRow, amount int64) store.Write {
+	return store.Add{Key: BalanceKey(hex.EncodeToString(row.Payer[:]), int(row.Shard)), Delta: amount, Max: math.MaxInt64}
+}
+
+// Refund implements call.Ledger.
+func (b *Billing) Refund(_ call.Pair, row *call.RequestRow, _ bool) []store.Write {
+	if row.PaidBy != call.PaidByAccount || row.Price == 0 {
+		return nil
+	}
+	return []store.Write{give(row, int64(row.Price))}
+}
+
+// Late implements call.Ledger: an account settles at once.
+func (*Billing) Late(*call.RequestRow) bool { return false }
+
+// Pay implements call.Ledger.
+func (*Billing) Pay(p *price.Price) []json.RawMessage {
+	ways := []json.RawMessage{
+		json.RawMessage(`{"way":"key","header":"Authorization: Bearer ` + LivePrefix + `…","of":"an account of this host; for A2A"}`),
+		json.RawMessage(`{"way":"link","path":"/v1/account/links","of":"the caller's id to an account, by a signed claim"}`),
+	}
+	if p.Free > 0 {
+		ways = append(ways, json.RawMessage(fmt.Sprintf(`{"way":"free","calls":%d,"of":"a UTC day, for a caller that signs"}`, p.Free)))
+	}
+	if p.FreeAddress > 0 {
+		ways = append(ways, json.RawMessage(fmt.Sprintf(`{"way":"free","calls":%d,"of":"a UTC day, for an address"}`, p.FreeAddress)))
+	}
+	return ways
+}
+
+// PriceVersion reads a version of a vacant's price.
+func (b *Billing) PriceVersion(ctx context.Context, vacant identity.ID, version uint64) (price.Price, error) {
+	d, err := b.Store.Doc(ctx, price.Key(vacant, version))
+	if err != nil {
+		return price.Price{}, store.Problem(err)
+	}
+	return price.Decode(vacant, version, d)
+}

@@ -1,0 +1,220 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/claim"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Link is the account that pays for a caller's signed calls.
+type Link struct {
+	Caller  identity.ID  `json:"caller"`
+	Account string       `json:"account"`
+	Cap     money.Amount `json:"cap,omitempty"` // of a UTC day; 0: none
+	Made    time.Time    `json:"made"`
+}
+
+type storedLink struct {
+	Format int    `json:"format"`
+	Claim  string `json:"claim"` // the last that the caller signed
+	Link
+	Ended bool `json:"ended,omitempty"`
+}
+
+func linkKey(caller identity.ID) store.Key {
+	return store.Key{Partition: "link#" + caller.String(), Sort: "link"}
+}
+
+const linkPrefix = "link#"
+
+func listedLink(account string, caller identity.ID) store.Key {
+	return store.Key{Partition: accountPartition(account), Sort: linkPrefix + caller.String()}
+}
+
+// Link links a caller to the account that a claim of the caller names. Claims of a caller
+// count in the order of their times. The error is Conflict if another account pays for
+// the caller.
+func (b *Billing) Link(ctx context.Context, account, text string) (l Link, err error) {
+	c, err := b.verify(ctx, text)
+	if err != nil {
+		return l, err
+	}
+	if c.Account != account {
+		return l, problem.Invalid("claim", "one for the account of the key", "one for another account")
+	}
+	if err := checkCap(money.Amount(c.Cap)); err != nil {
+		return l, err
+	}
+	l = Link{Caller: c.Vacant, Account: account, Cap: money.Amount(c.Cap), Made: b.now()}
+	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
+		s, err := b.newer(ctx, tx, &c, text)
+		if err != nil {
+			return Change{}, err
+		}
+		if s.Account != "" && !s.Ended && s.Account != account {
+			return Change{}, problem.New(problem.Conflict, "another account pays for %s; end that link first", c.Vacant.Short())
+		}
+		if s.Claim == text {
+			l = s.Link
+			return Change{}, nil
+		}
+		if _, err := tx.Doc(ctx, listedLink(account, c.Vacant)); err != nil {
+			return Change{}, err
+		}
+		tx.Put(store.Doc{Key: linkKey(c.Vacant), Data: encode(storedLink{Format: format, Claim: text, Link: l})})
+		tx.Put(store.Doc{Key: listedLink(account, c.Vacant), Data: encode(storedLink{Format: format, Claim: text, Link: l})})
+		return Change{Kind: Linked, Caller: c.Vacant.String(), Claim: text, Value: l.Cap}, nil
+	})
+	b.links.forget(c.Vacant)
+	return l, err
+}
+
+// Unlink ends the link of a caller to an account, for the account.
+func (b *Billing) Unlink(ctx context.Context, account string, caller identity.ID) error {
+	return b.unlink(ctx, account, caller, "")
+}
+
+// UnlinkBy ends the link of a caller by a claim that names no account, whoever pays.
+func (b *Billing) UnlinkBy(ctx context.Context, text string) error {
+	c, err := b.verify(ctx, text)
+	if err != nil {
+		return err
+	}
+	if c.Account != "" {
+		return problem.Invalid("claim", "one that names no account", "one for an account")
+	}
+	d, err := b.Store.Doc(ctx, linkKey(c.Vacant))
+	if err != nil {
+		return store.Problem(err)
+	}
+	var s storedLink
+	if d.Version == 0 {
+		return problem.New(problem.NotFound, "%s has no link", c.Vacant.Short())
+	}
+	if err := decode("the link of "+c.Vacant.Short(), d.Data, &s); err != nil {
+		return err
+	}
+	return b.unlink(ctx, s.Account, c.Vacant, text)
+}
+
+// Unlinks reports whether a text is a claim that ends its signer's link.
+func Unlinks(text string) bool {
+	c, err := claim.Parse(text)
+	return err == nil && c.Account == ""
+}
+
+func (b *Billing) unlink(ctx context.Context, account string, caller identity.ID, text string) error {
+	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
+		s, err := b.link(ctx, tx, caller)
+		if err == nil && text != "" {
+			var c claim.Claim
+			if c, err = claim.Parse(text); err == nil {
+				s, err = b.newer(ctx, tx, &c, text)
+			}
+		}
+		switch {
+		case err != nil:
+			return Change{}, err
+		case s.Account != account || s.Ended && s.Claim != text:
+			return Change{}, problem.New(problem.NotFound, "no such link")
+		case s.Ended:
+			return Change{}, nil
+		}
+		listed, err := tx.Doc(ctx, listedLink(account, caller))
+		if err != nil {
+			return Change{}, err
+		}
+		tx.Delete(listed.Key)
+		s.Ended = true
+		if text != "" {
+			s.Claim = text
+		}
+		tx.Put(store.Doc{Key: linkKey(caller), Data: encode(s)})
+		return Change{Kind: Unlinked, Caller: caller.String(), Claim: text}, nil
+	})
+	b.links.forget(caller)
+	return err
+}
+
+// verify parses a claim and checks that it is for this host, now.
+func (b *Billing) verify(ctx context.Context, text string) (claim.Claim, error) {
+	c, err := claim.Parse(text)
+	if err != nil {
+		return c, err
+	}
+	self, err := b.Self(ctx)
+	if err != nil {
+		return c, err
+	}
+	return c, c.Verify(self, b.Now())
+}
+
+// link reads the link of a caller in a transaction.
+func (b *Billing) link(ctx context.Context, tx *store.Tx, caller identity.ID) (s storedLink, err error) {
+	d, err := tx.Doc(ctx, linkKey(caller))
+	if err != nil || d.Version == 0 {
+		return s, err
+	}
+	return s, decode("the link of "+caller.Short(), d.Data, &s)
+}
+
+// newer reads the link of the claim's caller, and refuses a claim that was signed before
+// the last one: somebody replays it.
+func (b *Billing) newer(ctx context.Context, tx *store.Tx, c *claim.Claim, text string) (s storedLink, err error) {
+	if s, err = b.link(ctx, tx, c.Vacant); err != nil || s.Claim == "" || s.Claim == text && !(s.Ended && c.Account != "") {
+		return s, err
+	}
+	last, err := claim.Parse(s.Claim)
+	if err != nil {
+		return s, problem.Wrap(problem.Damaged, err, "the link of %s has no claim", c.Vacant.Short())
+	}
+	if !c.Time.After(last.Time) {
+		return s, problem.New(problem.Replay, "the claim was signed at %d, no later than the last one of %s", c.Time.Unix(), c.Vacant.Short())
+	}
+	return s, nil
+}
+
+// Links lists the links of an account, by caller.
+func (b *Billing) Links(ctx context.Context, account string) (all []Link, err error) {
+	return all, b.each(ctx, account, linkPrefix, func(d store.Doc) error {
+		var s storedLink
+		err := decode("a link of account "+account, d.Data, &s)
+		all = append(all, s.Link)
+		return err
+	})
+}
+
+// linkOf returns the link of a caller, at most a second old.
+func (b *Billing) linkOf(ctx context.Context, caller identity.ID) (l Link, ok bool, err error) {
+	began := b.Now()
+	if l, ok, known := b.links.get(caller, began); known {
+		return l, ok, nil
+	}
+	d, err := b.Store.Doc(ctx, linkKey(caller))
+	if err != nil {
+		return l, false, err
+	}
+	var s storedLink
+	if d.Version > 0 {
+		if err := decode("the link of "+caller.Short(), d.Data, &s); err != nil {
+			return l, false, err
+		}
+		if s.Caller != caller {
+			return l, false, problem.New(problem.Damaged, "the link of %s is another's", caller.Short())
+		}
+	}
+	ok = d.Version > 0 && !s.Ended
+	b.links.put(caller, s.Link, ok, began)
+	return s.Link, ok, nil
+}
+
+// String prints the caller and its account's first digits.
+func (l Link) String() string {
+	return fmt.Sprintf("%s pays for %s", l.Account[:min(12, len(l.Account))], l.Caller.Short())
+}

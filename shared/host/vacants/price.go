@@ -1,0 +1,83 @@
+package vacants
+
+import (
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// SetPrice sets what calls of a vacant cost, from the next call on. Version, time and fee
+// of p are ignored: the price is the next version, which is kept for ever, and has the
+// host's fee of now. Version, record and, if the vacant is published, listing are one
+// commit. Setting the same terms again has no effect. The error is Conflict for a vacant
+// that is terminal or a closed child.
+func (v *Directory) SetPrice(ctx context.Context, id identity.ID, p price.Price) (Record, error) {
+	p.Version, p.Fee, p.Set = 0, v.Fee, time.Time{}
+	if err := p.Check(); err != nil {
+		return Record{}, err
+	}
+	if err := v.ready(ctx, id); err != nil {
+		return Record{}, err
+	}
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
+	lock := v.lockAll
+	if v.Registry == nil {
+		lock = v.logs.Lock
+	}
+	done, err := lock(ctx, id)
+	if err != nil {
+		return Record{}, err
+	}
+	defer done()
+	var r Record
+	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		r, err = v.setPriceOnce(ctx, tx, id, p)
+		return err
+	})
+	return r, err
+}
+
+func (v *Directory) setPriceOnce(ctx context.Context, tx *store.Tx, id identity.ID, p price.Price) (Record, error) {
+	r, err := v.Get(ctx, id)
+	switch {
+	case err != nil:
+		return r, err
+	case r.IsDeleted():
+		return r, deleted(&r)
+	case r.State.Closed():
+		return r, problem.New(problem.Conflict, "vacant %s is %s; it cannot have a price", r.Name, r.State)
+	case r.Closed && !p.IsFree():
+		return r, problem.New(problem.Conflict, "vacant %s is a closed child: its parent and siblings, who alone may call it, do not pay", r.Name)
+	case r.Price == nil && p.SameTerms(price.Price{Fee: p.Fee}), r.Price != nil && r.Price.SameTerms(p):
+		return r, nil
+	}
+	p.Version, p.Set = 1, v.now().Truncate(time.Second)
+	if r.Price != nil {
+		p.Version = r.Price.Version + 1
+	}
+	data, err := p.Encode()
+	if err != nil {
+		return r, err
+	}
+	before := r.Price
+	r.Price = &p
+	tx.Add(store.Put{Key: price.Key(id, p.Version), WriteID: tx.ID, Data: data})
+	published, err := v.published(ctx, id)
+	if err != nil {
+		return r, err
+	}
+	if published && before.IsFree() != p.IsFree() || published && !p.IsFree() && before.Hold() != p.Hold() {
+		r, _, err = v.publishOnce(ctx, tx, r, "priced", func(g *registry.Registration) (PublishOptions, error) {
+			return PublishOptions{Visibility: &g.Signed}, nil
+		})
+		return r, err
+	}
+	return r, v.addChange(ctx, tx, &r, &entry{logbook.KindPriced, logbook.Priced(p.Version, int64(p.Hold()))})
+}
