@@ -88,6 +88,15 @@ func (a *app) callAgent(ctx context.Context, f callFlags, at string, words []str
 	if err != nil {
 		return err
 	}
+	if agent.MaxPrice, err = f.find.most(); err != nil {
+		return err
+	}
+	if most := agent.MaxPrice; most != nil && card.Price > *most {
+		return tooDear(card.Name, card.Price, *most)
+	}
+	if agent.Key, err = a.accountKeyFor(ctx, f.where, at); err != nil {
+		return err
+	}
 	if len(words) == 0 && a.piped && f.agent.task == "" && f.agent.cancel == "" {
 		words = []string{"-"}
 	}
@@ -98,7 +107,11 @@ func (a *app) callAgent(ctx context.Context, f callFlags, at string, words []str
 	if f.agent.stream && f.agent.task == "" && !card.VacantID.IsZero() {
 		return a.streamSigned(ctx, f, agent, web, at, words)
 	}
-	a.note("%s answers without a key; nothing of its answer is verified", printable(card.Name))
+	how := "without a key"
+	if agent.Key != "" {
+		how = "an account's key"
+	}
+	a.note("%s answers %s; nothing of its answer is verified", printable(card.Name), how)
 	switch {
 	case f.agent.cancel != "":
 		t, err := agent.Cancel(ctx, f.agent.cancel)

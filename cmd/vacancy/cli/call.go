@@ -57,6 +57,11 @@ treat a vacant as an agent, too. --stream signs its call of a vacant, and verifi
 came by the answer at the end. Without these flags a URL with the id of a vacant is
 called by a signed call or not at all.
 
+--max-price refuses a call that may cost more, before it is sent if the vacant's card says
+so, and by the host otherwise. Who pays is the account that the identity is linked to
+("vacancy account link"); for calls of an agent, the account of the key in $VACANCY_KEY,
+which is sent to the host of --host or $VACANCY_HOST alone, or to this machine.
+
 With --capability there is no TARGET: the vacants that a registry finds for WORDS are
 verified and the best of them is called, by its reputation and how well the words fit;
 if it is unavailable, the next one. None is called while another may have taken the
@@ -67,6 +72,7 @@ be https, and in no network of this machine unless the registry is on it, too.`,
   vacancy call demo --as alice < question.txt
   vacancy call demo hi --print | curl --json @- http://127.0.0.1:8080/a2a/message/send
   vacancy call demo hi --host aws --stage prod
+  vacancy call demo hi --max-price 0.002
   vacancy call https://agents.example.org/other "hello" --stream
   vacancy call --capability "translate french" "bonjour" --max-price 0.002
   vacancy call demo --ask
@@ -97,7 +103,7 @@ func (a *app) callOneOf(ctx context.Context, f callFlags, args []string, changed
 	if changed("capability") {
 		return a.callCapability(ctx, f, args, changed("context"))
 	}
-	for _, name := range []string{"policy", "registry", "tag", "family", "max-price", "min-reputation"} {
+	for _, name := range []string{"policy", "registry", "tag", "family", "min-reputation"} {
 		if changed(name) {
 			return problem.New(problem.Usage, "--%s goes with --capability", name)
 		}
@@ -155,6 +161,14 @@ func (a *app) call(ctx context.Context, f callFlags, what string, words []string
 		return err
 	}
 	caller := a.dispatcher(self, web, f.timeout)
+	if caller.MaxPrice, err = f.find.most(); err != nil {
+		return err
+	}
+	if caller.MaxPrice != nil && words != nil && !f.print {
+		if err := checkPrice(ctx, web, target, *caller.MaxPrice); err != nil {
+			return err
+		}
+	}
 	if f.print {
 		return a.printCall(ctx, caller, self, target, msg)
 	}

@@ -39,6 +39,9 @@ func (r vacantResult) text(w io.Writer) {
 	if r.Tenant != "" {
 		fmt.Fprintf(w, "  tenant      %s\n", printable(r.Tenant))
 	}
+	if r.Price != nil {
+		fmt.Fprintf(w, "  price       %s\n", r.Price)
+	}
 	if r.Plain != "" {
 		fmt.Fprintf(w, "  plain       %s\n", printable(r.Plain))
 	}

@@ -17,15 +17,17 @@ import (
 func (a *app) keysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
-		Short: "Manage the key that administers a deployed host",
-		Long: `The operator key opens the admin API of a deployed host and the export that "vacancy
+		Short: "Manage keys of accounts, and the operator key of a deployed host",
+		Long: `A key of an account pays for calls of A2A, and manages the account ("vacancy account").
+
+The operator key opens the admin API of a deployed host and the export that "vacancy
 verify" reads. "vacancy deploy" creates it, shows it once and writes it to
 $VACANCY_HOME/stages/STAGE.json, readable by you only. The host keeps only its hash.`,
-		Example: "  vacancy keys rotate-operator --stage prod",
+		Example: "  vacancy keys create acme\n  vacancy keys rotate-operator --stage prod",
 		Args:    a.knownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.rotateOperatorCommand())
+	cmd.AddCommand(a.makeKeyCommand(), a.listKeysCommand(), a.revokeKeyCommand(), a.rotateOperatorCommand())
 	return cmd
 }
 

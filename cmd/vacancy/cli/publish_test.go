@@ -36,7 +36,7 @@ func TestAPublishThatIsRefusedExitsByItsKind(t *testing.T) {
 		{"revoke scribe --reason x", problem.ExitUsage, "nothing was done"},
 		{"publish scribe --visibility all", problem.ExitUsage, "--visibility"},
 		{"publish scribe --price 0.0000001", problem.ExitUsage, "--price"},
-		{"publish scribe --price 1", problem.ExitUsage, "nobody could pay"},
+		{"publish scribe --price 1", problem.ExitUsage, "vacancy price sets it"},
 		{"publish scribe --endpoint https://x.example", problem.ExitUsage, "--endpoint goes with --registry"},
 		{"publish alice --registry nowhere", problem.ExitUsage, "registry: expected an http or https URL"},
 		{"publish alice --registry https://x.example --host local", problem.ExitUsage, "--registry goes with none of"},

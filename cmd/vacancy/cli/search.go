@@ -59,6 +59,15 @@ func microDollars(flag, s string) (int64, error) {
 	return int64(m), nil
 }
 
+// most is the price in --max-price, in micro-dollars; nil: any.
+func (f *findFlags) most() (*int64, error) {
+	if f.maxPrice == "" {
+		return nil, nil
+	}
+	n, err := microDollars("--max-price", f.maxPrice)
+	return &n, err
+}
+
 // dollars formats a price.
 func dollars(micro int64) string {
 	if micro == 0 {

@@ -39,6 +39,7 @@ func IsPath(path string) bool {
 type Account struct {
 	billing.Account
 	Balance money.Amount   `json:"balance"`
+	Host    identity.ID    `json:"host_id"` // which claims name
 	Links   []billing.Link `json:"links,omitempty"`
 }
 
@@ -126,6 +127,7 @@ func Operator(b *billing.Billing) map[string]httpapi.Methods {
 // Authorization: Bearer KEY.
 //
 //	GET  /v1/account                  scope read
+//	GET  /v1/account/host             whom claims name; for anybody
 //	GET  /v1/account/changes?from=&limit=
 //	GET  /v1/keys                     scope manage; POST {"test", "scopes", "cap"} 201
 //	DELETE /v1/keys/{key}
@@ -151,6 +153,7 @@ func Handler(b *billing.Billing, log *slog.Logger, now func() time.Time) http.Ha
 	}}
 	routes := httpapi.API{Name: "account", Log: log, Now: now}.Mux(map[string]httpapi.Methods{
 		TenantPath:                     {http.MethodGet: d.show},
+		TenantPath + "/host":           {http.MethodGet: d.host},
 		TenantPath + "/changes":        {http.MethodGet: d.changes},
 		TenantPath + "/links":          {http.MethodPost: d.link},
 		TenantPath + "/links/{caller}": {http.MethodDelete: d.unlink},
@@ -261,7 +264,11 @@ func (d *api) answer(w http.ResponseWriter, r *http.Request, status int, a *bill
 
 func (d *api) view(ctx context.Context, a *billing.Account) (Account, error) {
 	balance, err := d.Balance(ctx, a)
-	return Account{Account: *a, Balance: balance}, err
+	if err != nil {
+		return Account{}, err
+	}
+	self, err := d.Self(ctx)
+	return Account{Account: *a, Balance: balance, Host: self}, err
 }
 
 func (d *api) open(w http.ResponseWriter, r *http.Request) error {
@@ -463,6 +470,19 @@ func (d *api) link(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return httpapi.Answer(w, http.StatusCreated, l)
+}
+
+// Host is the identity that claims name.
+type Host struct {
+	ID identity.ID `json:"host_id"`
+}
+
+func (d *api) host(w http.ResponseWriter, r *http.Request) error {
+	self, err := d.Self(r.Context())
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, Host{self})
 }
 
 func (d *api) unlink(w http.ResponseWriter, r *http.Request) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Caller sends requests (admin.Client).
@@ -119,6 +120,13 @@ func (c Client) RevokeKey(ctx context.Context, id string) (k billing.Key, err er
 // Link links a caller by its claim.
 func (c Client) Link(ctx context.Context, claim string) (l billing.Link, err error) {
 	return l, c.send(ctx, http.MethodPost, c.path("/links"), nil, map[string]any{"claim": claim}, &l)
+}
+
+// HostID returns the identity that claims name.
+func (c Client) HostID(ctx context.Context) (identity.ID, error) {
+	var h Host
+	err := c.send(ctx, http.MethodGet, TenantPath+"/host", nil, nil, &h)
+	return h.ID, err
 }
 
 // Unlink ends the link of a caller.

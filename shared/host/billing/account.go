@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -124,6 +125,11 @@ func AccountStream(id string) (store.Stream, error) {
 		return "", problem.Invalid("account", "64 hex digits", fmt.Sprintf("%.80q", id))
 	}
 	return store.StreamOf(KindAccount, identity.ID(raw)), nil
+}
+
+// IsChecked reports whether a check of the store reads the document at k.
+func IsChecked(k store.Key) bool {
+	return strings.HasPrefix(k.Partition, KindAccount+"#") && k.Sort == "account" || strings.HasPrefix(k.Partition, "bal#") || price.IsKey(k)
 }
 
 func validShards(n int) bool { return n == 1 || n == 4 || n == 16 }

@@ -43,6 +43,8 @@ const (
 	Agent    Check = "agent"    // every version of the vacant's agent can be read; its model's answers are in the logbook
 	Spend    Check = "spend"    // a vacant's daily totals are readable and cover the cost of its rows
 
+	Money Check = "money" // an account's balance is what its rows and those of its calls say; a charge is that of the price
+
 	// For parents and children.
 	Kin        Check = "kin"        // record, manifest and both logbooks agree about the child
 	Plan       Check = "plan"       // a composite's plan is the one its logbook names

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/fsck/canary"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -46,7 +47,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 }
 
 func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
-	r := &run{Config: c, keys: map[uint32]bool{}, pageRows: page, windowRows: uint64(window),
+	r := &run{Config: c, keys: map[uint32]bool{}, money: map[[32]byte]*ledger{}, pageRows: page, windowRows: uint64(window),
 		kin:  kinship{map[edge]*family{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
 		gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
 	err := c.Source.Walk(ctx, func(v store.View) error {
@@ -74,6 +75,8 @@ type run struct {
 	// kin and gate collect numbers and hashes for each child.
 	kin  kinship
 	gate passages
+	// money has the sums of each account, by its id.
+	money map[[32]byte]*ledger
 
 	pageRows   int
 	windowRows uint64
@@ -115,6 +118,9 @@ func (r *run) walk(ctx context.Context) error {
 	if err := r.spending(ctx); err != nil {
 		return err
 	}
+	if err := r.recount(ctx); err != nil {
+		return err
+	}
 	if err := r.passed(ctx); err != nil {
 		return err
 	}
@@ -128,7 +134,7 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 	ids := s.IDs()
 	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want ||
 		s.Kind() == registry.KindEvents && s != registry.EventStream() || s.Kind() == canary.Kind && s != canary.Stream() {
-		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act# or grad# and one, or evt# or can# and none", Got: "another name"})
+		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act#, grad# or acct# and one, or evt# or can# and none", Got: "another name"})
 		return r.skip(ctx, s)
 	}
 	switch s.Kind() {
@@ -146,6 +152,8 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 		return r.canaries(ctx, s)
 	case registry.KindActor:
 		return r.actor(ctx, s, ids[0])
+	case billing.KindAccount:
+		return r.accountRows(ctx, s, ids[0])
 	case graduation.KindAttempts:
 		return r.attempts(ctx, s, ids[0])
 	}
@@ -157,7 +165,7 @@ func idsOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:
 		return 2
-	case store.KindLogbook, registry.KindEvents, registry.KindActor, graduation.KindAttempts, canary.Kind:
+	case store.KindLogbook, registry.KindEvents, registry.KindActor, graduation.KindAttempts, canary.Kind, billing.KindAccount:
 		return 1
 	}
 	return 0

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -97,6 +98,7 @@ type summary struct {
 	epoch    uint64 // by the rules
 	claim    uint64 // according to the row
 	seen     uint64
+	paid     paid
 }
 
 // windowRows is how many requests are kept in memory.
@@ -115,6 +117,7 @@ type requests struct {
 	older   []summary // a page before the window
 	decided []uint64  // one bit for each request
 	tip     uint64    // last response position when it was last read
+	prices  map[uint64]price.Price
 }
 
 func (r *run) requests(p call.Pair) *requests {
@@ -184,7 +187,10 @@ func (q *requests) check(ctx context.Context, r *call.RequestRow) error {
 		q.rule.hash = hash
 	}
 	q.known = true
-	q.remember(summary{r.Position, r.Kind, hash, q.rule.epoch, r.Epoch, r.ResponseTip})
+	q.remember(summary{r.Position, r.Kind, hash, q.rule.epoch, r.Epoch, r.ResponseTip, paidBy(r)})
+	if err := q.hold(ctx, r); err != nil {
+		return err
+	}
 	return q.checkSeen(ctx, r)
 }
 
@@ -272,7 +278,7 @@ func (q *requests) before(ctx context.Context, p uint64) (found summary, ok bool
 	for _, row := range rows {
 		s := summary{position: row.Position}
 		if r, err := call.DecodeRequest(row); err == nil {
-			s = summary{r.Position, r.Kind, sealedHash(r.Hash), r.Epoch, r.Epoch, r.ResponseTip}
+			s = summary{r.Position, r.Kind, sealedHash(r.Hash), r.Epoch, r.Epoch, r.ResponseTip, paidBy(&r)}
 		}
 		if row.Position == p {
 			q.older[0] = s

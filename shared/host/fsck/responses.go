@@ -172,6 +172,9 @@ func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch ui
 	if !a.decide(r.Request) {
 		wrong(Decision, fmt.Sprintf("request %d decided once", r.Request), fmt.Sprintf("this %v after an earlier row", r.Kind))
 	}
+	if err := a.settle(ctx, q.paid, r); err != nil {
+		return epoch, err
+	}
 	if r.Kind == call.RowAnswer {
 		epoch = q.epoch
 	}

@@ -3,6 +3,7 @@ package price
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -17,9 +18,14 @@ type stored struct {
 	Price
 }
 
+const partition = "price#"
+
+// IsKey reports whether k is the key of a version of a price.
+func IsKey(k store.Key) bool { return strings.HasPrefix(k.Partition, partition) }
+
 // Key is the key of a version of a vacant's price.
 func Key(vacant identity.ID, version uint64) store.Key {
-	return store.Key{Partition: "price#" + vacant.String(), Sort: fmt.Sprintf("%012d", version)}
+	return store.Key{Partition: partition + vacant.String(), Sort: fmt.Sprintf("%012d", version)}
 }
 
 // Encode returns the stored form.

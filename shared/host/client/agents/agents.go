@@ -117,6 +117,10 @@ func FetchKeys(ctx context.Context, h HTTP) func(url string) ([]byte, error) {
 // Agent is an agent that can be called. Safe for concurrent use.
 type Agent struct {
 	Card *Card
+	// Key is sent with each request, as a bearer; "": none. MaxPrice is the most that a
+	// message may cost, in micro-dollars; nil: any price.
+	Key      string
+	MaxPrice *int64
 
 	http    HTTP
 	url     string
@@ -143,7 +147,18 @@ func (a *Agent) request(op a2awire.Operation, params []byte) (r outbound.Request
 	if a.dialect == a2awire.V1 {
 		header.Set("A2A-Version", "1.0")
 	}
-	return outbound.Request{Method: http.MethodPost, URL: a.url, Header: header, Body: body}, id, err
+	if a.Key != "" {
+		header.Set("Authorization", "Bearer "+a.Key)
+	}
+	at := a.url
+	if a.MaxPrice != nil && (op == a2awire.Send || op == a2awire.Stream) {
+		sep := "?"
+		if strings.Contains(at, "?") {
+			sep = "&"
+		}
+		at += sep + "max_price=" + strconv.FormatInt(*a.MaxPrice, 10)
+	}
+	return outbound.Request{Method: http.MethodPost, URL: at, Header: header, Body: body}, id, err
 }
 
 func (a *Agent) do(ctx context.Context, op a2awire.Operation, params []byte) (result []byte, err error) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
@@ -29,6 +30,8 @@ type Card struct {
 	// VacantID is the id in the card's extension of the vacant protocol; zero if it has
 	// none. Nothing but a signature by it proves that it is the agent's.
 	VacantID identity.ID
+	// Price is the most that a call costs, in micro-dollars; 0 if the extension says none.
+	Price int64
 
 	value canon.Value // the whole card
 	url   string      // where it came from
@@ -77,6 +80,8 @@ func ParseCard(from string, raw []byte) (*Card, error) {
 		if member(e, "uri").Text() == a2awire.Extension {
 			id, _ := member(e, "params").Get("vacant_id")
 			c.VacantID, _ = identity.ParseID(id.Text())
+			most, _ := member(e, "params").Get("price")
+			c.Price, _ = strconv.ParseInt(most.Text(), 10, 64)
 		}
 	}
 	for _, i := range member(v, "supportedInterfaces").Items() {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -147,10 +149,17 @@ func (r *run) tooMany() error {
 func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error {
 	h := r.hold(e)
 	r.sent, r.doubt = r.sent || before, r.doubt || before
-	body := envelope.AppendRequest(nil, nil, &e)
+	body, at := envelope.AppendRequest(nil, nil, &e), r.callURLs.send
+	if most := r.c.MaxPrice; most != nil {
+		sep := "?"
+		if strings.Contains(at, "?") {
+			sep = "&"
+		}
+		at += sep + "max_price=" + strconv.FormatInt(*most, 10)
+	}
 	failed := false // a try failed in the host's store
 	for n, pendings := 0, 0; ; {
-		a, err := r.post(ctx, r.callURLs.send, body)
+		a, err := r.post(ctx, at, body)
 		// From now on, only the host's own statement shows that it did not
 		// accept.
 		r.doubt = r.doubt || doubtful(a, err) || failed && err == nil && !a.members()

@@ -37,6 +37,10 @@ type Caller struct {
 	Tries    int
 	Patience time.Duration
 
+	// MaxPrice is the most that a call may cost, in micro-dollars: hosts refuse calls that
+	// may cost more; nil: any price.
+	MaxPrice *int64
+
 	// BriefTries replaces Tries, if not 0, as long as the target cannot have
 	// accepted the call: for callers that would rather try another vacant.
 	BriefTries int

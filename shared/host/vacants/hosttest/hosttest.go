@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -140,4 +141,11 @@ func (f failing) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.V
 		return does(ctx, calls, e)
 	}
 	return v, ok, err
+}
+
+// Charge opens accounts: the host's calls may have prices from now on.
+func (h *Fixture) Charge() *billing.Billing {
+	b := billing.New(billing.Config{Store: h.Host.Store, Now: h.Now, Rand: rand.Reader, MAC: h.Texts.MAC, Self: h.Vacants.SelfID})
+	h.Host.Ledger = b
+	return b
 }

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+)
+
+// madeKeyResult is a new key of an account, shown only once.
+type madeKeyResult account.Made
+
+func (r madeKeyResult) text(w io.Writer) {
+	fmt.Fprintf(w, "key %s of %s, shown this once:\n%s\n", printable(r.ID), printable(r.Tenant), printable(r.Secret))
+}
+
+func (a *app) makeKeyCommand() *cobra.Command {
+	var w where
+	var test bool
+	var scopes []string
+	var most string
+	cmd := &cobra.Command{
+		Use:   "create [TENANT]",
+		Short: "Make a key of an account",
+		Long: `Make a key of an account, and show it once: the host keeps its hash alone. A test key calls
+the vacants of its own tenant only, and nothing is charged.
+
+Scopes: call (call vacants), read (the account), manage (keys and links); all by default.`,
+		Example: "  vacancy keys create acme\n  vacancy keys create acme --scope call --cap 5\n  vacancy keys create acme --test",
+		Args:    arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			limit, err := capFlag(most)
+			if err != nil {
+				return err
+			}
+			var wanted []billing.Scope
+			for _, s := range scopes {
+				wanted = append(wanted, billing.Scope(s))
+			}
+			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c account.Client) error {
+				made, err := c.MakeKey(cmd.Context(), test, wanted, limit)
+				if err != nil {
+					return err
+				}
+				return a.show(madeKeyResult(made))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&test, "test", false, "a test key")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage")
+	cmd.Flags().StringVar(&most, "cap", "", "the most `DOLLARS` of a UTC day (default no bound)")
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// keysResult is the keys of an account.
+type keysResult account.Keys
+
+func (r keysResult) text(w io.Writer) {
+	if len(r.Keys) == 0 {
+		fmt.Fprintln(w, "no keys")
+		return
+	}
+	for _, k := range r.Keys {
+		var scopes []string
+		for _, s := range k.Scopes {
+			scopes = append(scopes, string(s))
+		}
+		state := ""
+		if !k.Revoked.IsZero() {
+			state = "  revoked " + k.Revoked.Format("2006-01-02T15:04:05Z")
+		}
+		fmt.Fprintf(w, "%s  %s…  %s%s\n", printable(k.ID), printable(k.Prefix), printable(strings.Join(scopes, ",")), state)
+	}
+}
+
+func (a *app) listKeysCommand() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use:     "list [TENANT]",
+		Short:   "List the keys of an account, without their secrets",
+		Example: "  vacancy keys list acme",
+		Args:    arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c account.Client) error {
+				all, err := c.Keys(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.show(keysResult(all))
+			})
+		},
+	}
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func (a *app) revokeKeyCommand() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use:     "revoke [TENANT] KEY",
+		Short:   "Revoke a key of an account: its next request is refused",
+		Long:    `Revoke a key of an account, named by its id in "vacancy keys list".`,
+		Example: "  vacancy keys revoke acme tV3xP0aLq9Zd",
+		Args:    arguments(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tenant := ""
+			if len(args) == 2 {
+				tenant = args[0]
+			}
+			return a.withAccount(cmd.Context(), w, tenant, func(c account.Client) error {
+				k, err := c.RevokeKey(cmd.Context(), args[len(args)-1])
+				if err != nil {
+					return err
+				}
+				return a.show(keysResult{Keys: []billing.Key{k}})
+			})
+		},
+	}
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}

@@ -1,0 +1,208 @@
+package fsck
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The rows are the ledger: an account's balance is what its own rows add to it, less what
+// calls hold or cost by theirs. Requests and decisions are met in any order of pairs, so
+// only the sums are kept.
+
+// ledger is what rows say of one account.
+type ledger struct {
+	added   money.Amount // by the rows of the account
+	held    money.Amount // by requests
+	back    money.Amount // by answers and voids
+	account *billing.Account
+	damaged bool // a row of it is unreadable, which is reported
+}
+
+// ledgerOf returns what is known of an account, by its id.
+func (r *run) ledgerOf(id [32]byte) *ledger {
+	l := r.money[id]
+	if l == nil {
+		l = &ledger{}
+		r.money[id] = l
+	}
+	return l
+}
+
+// paid is how a request with a price is paid for.
+type paid struct {
+	by      call.PayerKind
+	payer   [32]byte
+	price   uint64
+	version uint64
+}
+
+func paidBy(q *call.RequestRow) paid { return paid{q.PaidBy, q.Payer, q.Price, q.PriceVersion} }
+
+// hold counts what a request holds, and checks that its price is there.
+func (q *requests) hold(ctx context.Context, r *call.RequestRow) error {
+	if r.PaidBy == call.PaidByNobody {
+		return nil
+	}
+	p, ok, err := q.priceVersion(ctx, r.PriceVersion)
+	if err != nil {
+		return err
+	}
+	s := q.pair.Requests()
+	switch {
+	case !ok:
+		q.found(inStream(s, r.Position, Money, fmt.Sprintf("version %d of the price of %s", r.PriceVersion, q.pair.Vacant.Short()), "none that can be read"))
+	case r.PaidBy == call.PaidByAccount && r.Price != uint64(p.Hold()):
+		q.found(inStream(s, r.Position, Money, fmt.Sprintf("a hold of %d, by version %d of the price", p.Hold(), p.Version), fmt.Sprint(r.Price)))
+	case r.PaidBy == call.FreeOfDay && r.Price != 0:
+		q.found(inStream(s, r.Position, Money, "a free call that holds nothing", fmt.Sprint(r.Price)))
+	}
+	if r.PaidBy == call.PaidByAccount {
+		q.ledgerOf(r.Payer).held += money.Amount(r.Price)
+	}
+	return nil
+}
+
+// settle counts what a decision gives back of a request's hold.
+func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) error {
+	s := a.pair.Responses()
+	if r.Charged != (r.Kind == call.RowAnswer && p.by != call.PaidByNobody) {
+		a.found(inStream(s, r.Position, Money, "a charge in the answers to calls with a price, and in no other row", fmt.Sprintf("a charge: %t", r.Charged)))
+	}
+	if p.by == call.PaidByNobody {
+		return nil
+	}
+	if r.Charge > p.price {
+		a.found(inStream(s, r.Position, Money, fmt.Sprintf("a charge within the hold of %d", p.price), fmt.Sprint(r.Charge)))
+	}
+	if p.by != call.PaidByAccount {
+		return nil
+	}
+	a.ledgerOf(p.payer).back += money.Amount(p.price) - money.Amount(r.Charge)
+	if r.Kind != call.RowAnswer {
+		return nil
+	}
+	v, ok, err := a.priceVersion(ctx, p.version)
+	if err != nil || !ok {
+		return err
+	}
+	var used call.Usage
+	if r.Usage != nil {
+		used = *r.Usage
+	}
+	if want := v.Charge(used.In, used.Out); uint64(want) != r.Charge {
+		a.found(inStream(s, r.Position, Money, fmt.Sprintf("a charge of %d, by version %d of the price", want, p.version), fmt.Sprint(r.Charge)))
+	}
+	return nil
+}
+
+// priceVersion reads a version of the price of the vacant under check; ok is false if
+// there is none that can be read.
+func (q *requests) priceVersion(ctx context.Context, version uint64) (p price.Price, ok bool, err error) {
+	if known, there := q.prices[version]; there {
+		return known, known.Version > 0, nil
+	}
+	d, err := q.view.Doc(ctx, price.Key(q.pair.Vacant, version))
+	if err != nil && !damaged(err) {
+		return p, false, err
+	}
+	if err == nil {
+		if p, err = price.Decode(q.pair.Vacant, version, d); err != nil {
+			p = price.Price{}
+		}
+	}
+	if q.prices == nil {
+		q.prices = map[uint64]price.Price{}
+	}
+	q.prices[version] = p
+	return p, p.Version > 0, nil
+}
+
+// accountRows checks the changes of an account.
+func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) error {
+	l := r.ledgerOf(id)
+	rows := r.reader(s)
+	var last uint64
+	for {
+		row, more, err := rows.next(ctx)
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		if row.Position == 0 {
+			l.damaged = true
+			continue
+		}
+		last = row.Position
+		c, err := billing.DecodeChange(row)
+		if err != nil {
+			l.damaged = true
+			r.found(inStream(s, row.Position, Row, "a change of an account", err.Error()))
+			continue
+		}
+		if (c.Kind == billing.Opened) != (row.Position == 1) {
+			r.found(inStream(s, row.Position, Money, "an account that is opened by its first row alone", string(c.Kind)))
+		}
+		l.added += c.Amount
+	}
+	key := billing.AccountKey(id.String())
+	d, err := r.document(ctx, key)
+	if err != nil {
+		return err
+	}
+	if d.Version == 0 {
+		r.found(inDocument(key, Document, "the account of its rows", "none"))
+		return nil
+	}
+	a, err := billing.DecodeAccount(d)
+	if err != nil {
+		r.found(inDocument(key, Document, "an account", err.Error()))
+		return nil
+	}
+	if a.Changes != last {
+		r.found(inDocument(key, Money, fmt.Sprintf("%d changes, its rows", last), fmt.Sprint(a.Changes)))
+	}
+	l.account = &a
+	return nil
+}
+
+// recount compares the balances with the rows, to the micro-dollar.
+func (r *run) recount(ctx context.Context) error {
+	ids := slices.SortedFunc(maps.Keys(r.money), func(a, b [32]byte) int { return slices.Compare(a[:], b[:]) })
+	for _, id := range ids {
+		l := r.money[id]
+		key := billing.AccountKey(hex.EncodeToString(id[:]))
+		if l.account == nil {
+			if l.added == 0 && !l.damaged {
+				r.found(inDocument(key, Money, "the account that rows of calls name", "none"))
+			}
+			continue
+		}
+		var balance money.Amount
+		for n := range l.account.Shards {
+			d, err := r.document(ctx, billing.BalanceKey(l.account.ID, n))
+			if err != nil {
+				return err
+			}
+			if d.Number < 0 {
+				r.found(inDocument(d.Key, Money, "a balance from 0", fmt.Sprint(d.Number)))
+			}
+			balance += money.Amount(d.Number)
+		}
+		if want := l.added - l.held + l.back; balance != want && !l.damaged {
+			r.found(inDocument(key, Money, fmt.Sprintf("a balance of %s: %s by its rows, less the %s that calls hold or cost", want, l.added, l.held-l.back), balance.String()))
+		}
+	}
+	return nil
+}
