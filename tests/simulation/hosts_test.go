@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
@@ -27,13 +28,14 @@ type instance struct {
 	http.Handler
 	number int
 	call   *call.Host
+	ledger *billing.Billing // nil: calls are free
 }
 
 func (w *world) newInstance(number int) *instance {
 	now := w.clock.Now(w.cfg.skew[number])
 	c := call.Config{
 		Store: w.store, Texts: w.texts, Now: now, Rand: w.random, Wait: w.wait,
-		Self: func(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil },
+		Self: func(context.Context) (identity.ID, error) { return hostID, nil },
 		// The caller is hosted too, so that an envelope with sender and
 		// recipient exchanged finds a vacant here.
 		Directory: &calltest.Directory{Store: w.store, Now: now, Vacants: map[identity.ID]call.Vacant{
@@ -41,18 +43,19 @@ func (w *world) newInstance(number int) *instance {
 			w.pair.Caller: {Behaviour: w.behave, Signer: callerKey},
 		}},
 	}
-	if w.ledger != nil {
-		c.Ledger = w.ledger
-		calltest.Charge(c.Directory.(*calltest.Directory), money.Amount(w.ledger.Price))
+	var ledger *billing.Billing
+	if w.price != nil {
+		ledger = w.billingOver(passing{w.store, w.truth}, now)
+		c.Ledger = ledger
 	}
 	h := call.New(c)
 	handler := message.Handler(message.Config{Host: h, Log: slog.New(slog.DiscardHandler), Now: now})
-	return &instance{Handler: handler, number: number, call: h}
+	return &instance{Handler: handler, number: number, call: h, ledger: ledger}
 }
 
 // vacant is the called vacant: sometimes a closed child of the caller.
 func (w *world) vacant() call.Vacant {
-	v := call.Vacant{Behaviour: w.behave, Signer: vacantKey}
+	v := call.Vacant{Behaviour: w.behave, Signer: vacantKey, Price: w.price}
 	if w.cfg.closed {
 		v.Parent, v.HasKin, v.Closed = &w.pair.Caller, true, !w.mutant.open
 	}
@@ -96,6 +99,9 @@ func (w *world) around(ctx context.Context, op calltest.Op, do func(context.Cont
 func (w *world) behave(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	h := e.Hash()
 	w.ran(taskOf(ctx), h)
+	if w.cfg.tokens {
+		call.Note(ctx, call.Usage{In: uint64(h[0] % 32)}) // half a micro-dollar each
+	}
 	if w.spend == nil {
 		return w.work(ctx, &e)
 	}

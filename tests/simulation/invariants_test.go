@@ -241,8 +241,11 @@ func (w *world) check() {
 		d := s.Decision(r.Position)
 		w.checkKind(r)
 		w.count(&s, r, d)
-		if d == nil || d.Kind == call.RowAnswer {
+		switch {
+		case d == nil:
 			spent += int64(r.Price)
+		case d.Kind == call.RowAnswer:
+			spent += int64(d.Charge)
 		}
 		if d == nil {
 			if r.Price > 0 {
@@ -269,13 +272,8 @@ func (w *world) check() {
 	if w.spend != nil {
 		w.checkSpent(ctx, &s)
 	}
-	if w.ledger != nil {
-		aside := calltest.Ledger{Store: w.truth}
-		balance, err := aside.Balance(ctx, w.pair.Caller)
-		w.must(err)
-		if balance != w.money-spent || balance < 0 {
-			w.violate("I6: paid in %d, spent %d, left %d", w.money, spent, balance)
-		}
+	if w.price != nil {
+		w.checkMoney(ctx, &s, spent)
 	}
 }
 

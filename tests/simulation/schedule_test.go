@@ -153,7 +153,7 @@ func (w *world) step() bool {
 	if w.attacks > 0 && len(w.seen.envelopes) > 0 {
 		attack = 1
 	}
-	if w.ledger != nil && w.faults > 0 {
+	if w.price != nil && w.faults > 0 {
 		sweep = 1
 	}
 	if w.cfg.owner && w.rng.IntN(8) == 0 {
@@ -301,7 +301,7 @@ func (w *world) sweep(int) {
 
 func (w *world) startSweep(h *instance) {
 	t := &task{name: fmt.Sprintf("#%d sweeper at %d", w.tasks+1, h.number), host: h}
-	w.spawn(t, func(ctx context.Context) { _, _ = w.ledger.Sweep(ctx, h.call, w.pair.Caller) })
+	w.spawn(t, func(ctx context.Context) { _, _ = h.ledger.Sweep(ctx, h.call) })
 }
 
 // calmDown stops all faults, lets everything under way end, and has each caller
@@ -314,6 +314,9 @@ func (w *world) calmDown() {
 	}
 	w.say("-- quiet --")
 	w.quiet = true
+	if w.price != nil {
+		w.checkShards(w.t.Context())
+	}
 	for len(w.late) > 0 {
 		w.land(0)
 	}
@@ -330,8 +333,9 @@ func (w *world) calmDown() {
 	w.clock.Advance(3 * call.MaxSkew)
 	for _, c := range w.callers {
 		c.mend()
-		if w.ledger != nil {
+		if w.price != nil {
 			w.deposit(500)
+			w.link()
 		}
 		t := w.startCaller(c, c.driveAlone)
 		if !w.drain(func() bool { return t.finished }) {
@@ -339,7 +343,7 @@ func (w *world) calmDown() {
 		}
 	}
 	w.clock.Advance(100 * time.Second)
-	if w.ledger != nil {
+	if w.price != nil {
 		w.startSweep(w.hosts[0])
 	}
 	w.drain(func() bool { return len(w.running)+len(w.copies) == 0 })

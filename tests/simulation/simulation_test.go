@@ -119,7 +119,7 @@ func mutantNamed(t *testing.T, name string) mutant {
 	if name == "" {
 		return mutant{}
 	}
-	for _, m := range mutants {
+	for _, m := range append(mutants, moneyMutants...) {
 		if m.name == name {
 			return m
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	priced "github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
@@ -44,6 +46,9 @@ type config struct {
 	callers  []callerConfig
 	priced   bool
 	money    int64
+	shards   int
+	tokens   bool // the price is by tokens
+	free     bool // no account pays for the caller until the world is quiet
 	faults   int  // how many faults may happen
 	eager    int  // one in so many chances is taken
 	attacks  int  // how many envelopes a stranger replays
@@ -73,8 +78,8 @@ func (c config) String() string {
 		}
 		fmt.Fprintf(&b, "%s (%d jobs, clock %+v, reset first %v), ", kind, x.jobs, x.skew, x.freshReset)
 	}
-	fmt.Fprintf(&b, "priced %v, money %d, faults %d (1 in %d), attacks %d, crashes %v, ticks %v, owner %v, closed %v, paid %v, host clocks %v, cold 1 in %d, %d steps",
-		c.priced, c.money, c.faults, c.eager, c.attacks, c.crashes, c.ticks, c.owner, c.closed, c.paid, c.skew, c.hostCold, c.steps)
+	fmt.Fprintf(&b, "priced %v, money %d in %d, by tokens %v, free %v, faults %d (1 in %d), attacks %d, crashes %v, ticks %v, owner %v, closed %v, paid %v, host clocks %v, cold 1 in %d, %d steps",
+		c.priced, c.money, c.shards, c.tokens, c.free, c.faults, c.eager, c.attacks, c.crashes, c.ticks, c.owner, c.closed, c.paid, c.skew, c.hostCold, c.steps)
 	return b.String()
 }
 
@@ -105,6 +110,7 @@ func randomConfig(r *rand.Rand) config {
 		c.callers = append(c.callers, x)
 	}
 	c.closed = r.IntN(3) == 0
+	c.shards, c.tokens, c.free = one(r, 1, 4, 16), r.IntN(3) == 0, r.IntN(3) == 0
 	c.paid = r.IntN(3) == 0
 	return c
 }
@@ -119,16 +125,20 @@ type world struct {
 	mutant mutant
 	trace  bool
 
-	clock  *calltest.Clock
-	began  time.Time
-	store  store.Store // what hosts see: stops at every call
-	truth  store.Store // the stored state
-	texts  *calltest.Texts
-	ledger *calltest.Ledger // over truth; nil: calls are free
-	spend  *spend.Spend     // of the vacant's model; nil: it costs nothing
-	money  int64            // paid in
-	hosts  [2]*instance
-	pair   call.Pair
+	clock *calltest.Clock
+	began time.Time
+	store store.Store // what hosts see: stops at every call
+	truth store.Store // the stored state
+	texts *calltest.Texts
+	// Of a world with prices.
+	account  billing.Account
+	price    *priced.Price // nil: calls are free
+	linked   bool          // the account pays for the caller
+	deposits int
+	spend    *spend.Spend // of the vacant's model; nil: it costs nothing
+	money    int64        // paid in
+	hosts    [2]*instance
+	pair     call.Pair
 
 	quiet     bool // faults have stopped
 	callers   []*caller
@@ -171,8 +181,7 @@ func newWorld(t *testing.T, seed uint64, m mutant) *world {
 		w.must(calltest.SetState(ctx, w.truth, id, lifecycle.Active))
 	}
 	if w.cfg.priced {
-		w.ledger = &calltest.Ledger{Store: w.store, Price: price}
-		w.deposit(w.cfg.money)
+		w.openAccount()
 	}
 	if w.cfg.paid {
 		w.spend = spend.New(store.Updater{Store: w.store, Rand: w.random, Wait: w.wait}, w.now, hostBudget)
@@ -191,12 +200,6 @@ func (w *world) must(err error) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-func (w *world) deposit(amount int64) {
-	aside := calltest.Ledger{Store: w.truth}
-	w.must(aside.Deposit(w.t.Context(), w.pair.Caller, amount))
-	w.money += amount
 }
 
 func (w *world) now() time.Time { return w.clock.Now(0)() }
