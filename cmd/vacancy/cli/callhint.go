@@ -19,6 +19,9 @@ func (a *app) callHint(ctx context.Context, err error, w where, id identity.ID) 
 		return err
 	}
 	kind := problem.Of(err).Kind
+	if kind == problem.PaymentRequired {
+		return withHint(err, "vacancy account link TENANT, for the account that is to pay, or vacancy credit TENANT DOLLARS")
+	}
 	failed, absent := kind.IsFailure() || kind == problem.Deadline, kind == problem.Misdirected
 	if !failed && !absent {
 		return err

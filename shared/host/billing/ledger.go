@@ -134,7 +134,7 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 	count := func(whose string, most int64, of string) {
 		p.counters = append(p.counters, counter{
 			Add:  store.Add{Key: quotaKey(p.day, vacant+"#"+whose), Delta: 1, Max: most, Expires: b.dayEnds()},
-			full: problem.New(problem.PaymentRequired, "the free calls of today of this %s are used up; a call costs %s", of, price.String()),
+			full: problem.New(problem.PaymentRequired, "the free calls of today of this %s are used up; the price is %s", of, price.String()),
 		})
 	}
 	if !q.Guest {
@@ -165,7 +165,7 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 
 // unpaid is the refusal of a call that nobody pays for.
 func unpaid(p *price.Price) error {
-	return problem.New(problem.PaymentRequired, "a call costs %s; send the key of an account, or link the caller's id to one", p.String())
+	return problem.New(problem.PaymentRequired, "the price is %s: send the key of an account, or link the caller's id to one", p.String())
 }
 
 func partOf(n int) string { return "all#" + strconv.Itoa(n) }
@@ -297,7 +297,7 @@ func (b *Billing) span(ctx context.Context, c *call.Charge, old *plan) (call.Cha
 			return spanned, nil
 		}
 		if slices.EqualFunc(before, shards, func(x, y store.Doc) bool { return x.Version == y.Version }) {
-			return *c, problem.New(problem.PaymentRequired, "the balance of %s does not cover the %s of a call", sum(shards), c.Hold)
+			return *c, problem.New(problem.PaymentRequired, "the account's balance of %s does not cover a call, which may cost %s", sum(shards), c.Hold)
 		}
 		before = shards
 	}

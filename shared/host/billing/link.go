@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -175,7 +176,7 @@ func (b *Billing) newer(ctx context.Context, tx *store.Tx, c *claim.Claim, text 
 		return s, problem.Wrap(problem.Damaged, err, "the link of %s has no claim", c.Vacant.Short())
 	}
 	if !c.Time.After(last.Time) {
-		return s, problem.New(problem.Replay, "the claim was signed at %d, no later than the last one of %s", c.Time.Unix(), c.Vacant.Short())
+		return s, problem.New(problem.Replay, "the claim was signed at %s, no later than the last one of %s", canon.FormatTime(c.Time), c.Vacant.Short())
 	}
 	return s, nil
 }

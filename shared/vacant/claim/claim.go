@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -30,13 +31,13 @@ type Claim struct {
 	Host      identity.ID
 	Account   string
 	Cap       int64
-	Time      time.Time // whole seconds
+	Time      time.Time // whole microseconds
 	Signature []byte
 }
 
 // Sign signs c at a time.
 func (c *Claim) Sign(ctx context.Context, s identity.Signer, now time.Time) error {
-	c.Vacant, c.Time = s.ID(), time.Unix(now.Unix(), 0).UTC()
+	c.Vacant, c.Time = s.ID(), now.UTC().Truncate(time.Microsecond)
 	signature, err := s.Sign(ctx, c.signed())
 	c.Signature = signature
 	return err
@@ -45,7 +46,7 @@ func (c *Claim) Sign(ctx context.Context, s identity.Signer, now time.Time) erro
 // Verify returns nil if c was signed by its vacant for a host within Skew of now.
 func (c *Claim) Verify(host identity.ID, now time.Time) error {
 	if off := c.Time.Sub(now); off > Skew || off < -Skew {
-		return problem.New(problem.Clock, "claim: expected a time within %d s of the host's, which is %d, got %d", int(Skew.Seconds()), now.Unix(), c.Time.Unix())
+		return problem.New(problem.Clock, "claim: expected a time within %d s of the host's, which is %s, got %s", int(Skew.Seconds()), canon.FormatTime(now), canon.FormatTime(c.Time))
 	}
 	if c.Host != host {
 		return problem.Invalid("claim", "one for this host, "+host.Short(), "one for "+c.Host.Short())
@@ -57,13 +58,13 @@ func (c *Claim) Verify(host identity.ID, now time.Time) error {
 }
 
 func (c *Claim) signed() []byte {
-	return []byte(strings.Join([]string{domain, c.Host.String(), c.Vacant.String(), c.Account, strconv.FormatInt(c.Cap, 10), strconv.FormatInt(c.Time.Unix(), 10)}, "\x1f"))
+	return []byte(strings.Join([]string{domain, c.Host.String(), c.Vacant.String(), c.Account, strconv.FormatInt(c.Cap, 10), strconv.FormatInt(c.Time.UnixMicro(), 10)}, "\x1f"))
 }
 
 // String is the one text form: fields and signature, separated by dots.
 func (c *Claim) String() string {
 	return strings.Join([]string{
-		c.Vacant.String(), c.Host.String(), c.Account, strconv.FormatInt(c.Cap, 10), strconv.FormatInt(c.Time.Unix(), 10),
+		c.Vacant.String(), c.Host.String(), c.Account, strconv.FormatInt(c.Cap, 10), strconv.FormatInt(c.Time.UnixMicro(), 10),
 		base64.RawURLEncoding.EncodeToString(c.Signature),
 	}, ".")
 }
@@ -94,7 +95,7 @@ func Parse(text string) (c Claim, err error) {
 	if err != nil {
 		return c, wrong
 	}
-	c.Time = time.Unix(at, 0).UTC()
+	c.Time = time.UnixMicro(at).UTC()
 	if c.Signature, err = base64.RawURLEncoding.Strict().DecodeString(parts[5]); err != nil || len(c.Signature) != identity.SignatureSize {
 		return c, wrong
 	}
