@@ -488,7 +488,7 @@ func (d *api) host(w http.ResponseWriter, r *http.Request) error {
 func (d *api) unlink(w http.ResponseWriter, r *http.Request) error {
 	caller, err := identity.ParseID(r.PathValue("caller"))
 	if err != nil {
-		return err
+		return problem.Invalid("caller", "an id of 64 hex digits", httpapi.Clip(r.PathValue("caller")))
 	}
 	a, err := d.find(r, billing.ScopeManage)
 	if err == nil {

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"encoding/json"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -37,6 +39,8 @@ func TestMembersOfAnOutcome(t *testing.T) {
 			`{"detail":"d","code":"replay","state":"pending"}`, "1"},
 		{"an answer whose text is gone", call.Outcome{Problem: replay, State: call.Answered, ReplySeq: 3, ReplyHash: hash}, 409,
 			`{"detail":"d","code":"replay","state":"answered","reply_seq":3,"reply_hash":"` + hash.String() + `"}`, ""},
+		{"how to pay", call.Outcome{Problem: problem.New(problem.PaymentRequired, "d"), Price: &price.Price{Version: 3, Flat: 2000, Set: at}, Pay: []json.RawMessage{[]byte(`{"way":"x"}`)}}, 402,
+			`{"detail":"d","code":"payment_required","price":{"version":3,"flat":2000,"set":"2026-06-01T12:00:00.000001Z"},"pay":[{"way":"x"}]}`, ""},
 		{"to an ask", call.Outcome{State: call.Unanswered, Chain: true, ExpectedSeq: 2, ChainTip: hash}, 200,
 			`{"state":"unanswered","expected_seq":2,"chain_tip":"` + hash.String() + `"}`, ""},
 		{"to an ask, with epochs unread", call.Outcome{State: call.Unknown, TooOld: true}, 200,

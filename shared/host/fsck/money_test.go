@@ -68,14 +68,18 @@ func TestMoneyIsRecounted(t *testing.T) {
 	c.Must(err)
 	requests, responses := c.Pair().Requests(), c.Pair().Responses()
 	for name, altered := range map[string]*altered{
-		"a balance that is too high":     {docs: map[store.Key]func(store.Doc) store.Doc{billing.BalanceKey(a.ID, 0): more(1)}},
-		"a balance that is too low":      {docs: map[store.Key]func(store.Doc) store.Doc{billing.BalanceKey(a.ID, 3): more(-1)}},
-		"a shard below 0":                {docs: map[store.Key]func(store.Doc) store.Doc{billing.BalanceKey(a.ID, 1): more(-1 << 40), billing.BalanceKey(a.ID, 0): more(1 << 40)}},
-		"a shard that is gone":           {docs: map[store.Key]func(store.Doc) store.Doc{billing.BalanceKey(a.ID, 2): gone}},
-		"a version of the price gone":    {docs: map[store.Key]func(store.Doc) store.Doc{price.Key(c.Demo.ID, 1): gone}},
-		"another price":                  {docs: map[store.Key]func(store.Doc) store.Doc{price.Key(c.Demo.ID, 2): member("flat", to(4.0))}},
-		"a credit that nobody made":      {rows: map[store.Stream]func([]store.Row) []store.Row{account: edit(2, func([]byte) []byte { return []byte(`{"format":1,"kind":"credit","amount":60000,"at":"2026-05-06T12:00:00Z"}`) })}},
-		"an account opened twice":        {rows: map[store.Stream]func([]store.Row) []store.Row{account: edit(3, func([]byte) []byte { return []byte(`{"format":1,"kind":"opened","amount":500,"at":"2026-05-06T12:00:00Z"}`) })}},
+		"a balance that is too high":  {docs: map[store.Key]func(store.Doc) store.Doc{billing.BalanceKey(a.ID, 0): more(1)}},
+		"a balance that is too low":   {docs: map[store.Key]func(store.Doc) store.Doc{billing.BalanceKey(a.ID, 3): more(-1)}},
+		"a shard below 0":             {docs: map[store.Key]func(store.Doc) store.Doc{billing.BalanceKey(a.ID, 1): more(-1 << 40), billing.BalanceKey(a.ID, 0): more(1 << 40)}},
+		"a shard that is gone":        {docs: map[store.Key]func(store.Doc) store.Doc{billing.BalanceKey(a.ID, 2): gone}},
+		"a version of the price gone": {docs: map[store.Key]func(store.Doc) store.Doc{price.Key(c.Demo.ID, 1): gone}},
+		"another price":               {docs: map[store.Key]func(store.Doc) store.Doc{price.Key(c.Demo.ID, 2): member("flat", to(4.0))}},
+		"a credit that nobody made": {rows: map[store.Stream]func([]store.Row) []store.Row{account: edit(2, func([]byte) []byte {
+			return []byte(`{"format":1,"kind":"credit","amount":60000,"at":"2026-05-06T12:00:00Z"}`)
+		})}},
+		"an account opened twice": {rows: map[store.Stream]func([]store.Row) []store.Row{account: edit(3, func([]byte) []byte {
+			return []byte(`{"format":1,"kind":"opened","amount":500,"at":"2026-05-06T12:00:00Z"}`)
+		})}},
 		"an account without its changes": {docs: map[store.Key]func(store.Doc) store.Doc{billing.AccountKey(a.ID): member("changes", to(2))}},
 	} {
 		altered.Store = c.Store

@@ -1,0 +1,119 @@
+package a2a_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+)
+
+func (w *paying) setPrice(p price.Price) {
+	w.t.Helper()
+	if _, err := w.server.Vacants.SetPrice(w.t.Context(), w.echo.ID, p); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// wantBalance requires what a tenant can spend.
+func (w *paying) wantBalance(tenant string, want money.Amount) {
+	w.t.Helper()
+	a, err := w.server.Billing.Find(w.t.Context(), tenant)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	got, err := w.server.Billing.Balance(w.t.Context(), &a)
+	if err != nil || got != want {
+		w.t.Errorf("the balance of %s is %s, %v; want %s", tenant, got, err, want)
+	}
+}
+
+func (w *paying) credit(tenant string, amount money.Amount) {
+	w.t.Helper()
+	a, err := w.server.Billing.Find(w.t.Context(), tenant)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, _, err := w.server.Billing.Credit(w.t.Context(), a.ID, amount, "first", ""); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestAKeyPaysForEachWayToSendAMessage(t *testing.T) {
+	w := known(t)
+	w.setPrice(price.Price{Flat: 2000})
+	w.credit("acme", 20_000)
+	refused := w.rpc("/v/echo", "SendMessage", message("hi", ""))
+	if at(t, refused.body, "error", "code") != "-32004" || at(t, refused.body, "error", "data", 0, "reason") != "PAYMENT_REQUIRED" ||
+		!strings.Contains(at(t, refused.body, "error", "data", 0, "metadata", "pay"), `{"way":"key",`) || !strings.Contains(at(t, refused.body, "error", "data", 0, "metadata", "price"), `"flat":2000`) {
+		t.Errorf("without a key: %s", refused.body)
+	}
+	if got := w.do("POST", "/v/echo/message:send", message("hi", "")); got.status != http.StatusPaymentRequired {
+		t.Errorf("without a key, by REST: %d %s", got.status, got.body)
+	}
+	left := money.Amount(20_000)
+	for name, got := range map[string]answer{
+		"unary":              w.rpc("/v/echo", "SendMessage", withID("", "one", "}"), w.acme),
+		"as a stream":        w.rpc("/v/echo", "SendStreamingMessage", withID("", "two", "}"), w.acme),
+		"by REST":            w.do("POST", "/v/echo/message:send", withID("", "three", "}"), w.acme),
+		"in the background":  w.rpc("/v/echo", "SendMessage", withID("", "four", `},"configuration":{"returnImmediately":true}`), w.acme),
+		"within a max_price": w.rpc("/v/echo?max_price=2000", "SendMessage", withID("", "five", "}"), w.acme),
+	} {
+		if got.status != 200 || strings.Contains(got.body, "PAYMENT") {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+		left -= 2000
+	}
+	w.wantBalance("acme", left)
+	if got := w.rpc("/v/echo?max_price=1999", "SendMessage", withID("", "hi", "}"), w.acme); at(t, got.body, "error", "data", 0, "reason") != "PAYMENT_REQUIRED" || !strings.Contains(got.body, "price_above_max") {
+		t.Errorf("above max_price: %s", got.body)
+	}
+	if got := w.rpc("/v/echo?max_price=x", "SendMessage", withID("", "hi", "}"), w.acme); !strings.Contains(got.body, "max_price") || strings.Contains(got.body, "echo from") {
+		t.Errorf("a max_price of nothing: %s", got.body)
+	}
+	// One message, however often it comes, is one charge.
+	for range 3 {
+		w.rpc("/v/echo", "SendMessage", withID("m1", "once", "}"), w.acme)
+	}
+	w.wantBalance("acme", left-2000)
+	if got := w.rpc("/v/echo", "SendMessage", withID("", "hi", "}"), w.other); at(t, got.body, "error", "data", 0, "reason") != "PAYMENT_REQUIRED" {
+		t.Errorf("an account without money: %s", got.body)
+	}
+}
+
+func TestFreeCallsOfGuestsAreCountedByAddress(t *testing.T) {
+	w := known(t)
+	w.setPrice(price.Price{Flat: 2000, Free: 9, FreeAddress: 2})
+	for i := range 3 {
+		got := w.rpc("/v/echo", "SendMessage", message("hi", ""))
+		if refused := strings.Contains(got.body, "PAYMENT_REQUIRED"); refused != (i == 2) {
+			t.Errorf("call %d: %s", i, got.body)
+		}
+	}
+}
+
+func TestKeysAreLimitedByTheirScopeAndTenant(t *testing.T) {
+	w := known(t)
+	reader := "Authorization: Bearer " + w.key("acme", false, billing.ScopeRead)
+	if got := w.rpc("/v/echo", "SendMessage", message("hi", ""), reader); got.status != http.StatusForbidden || !strings.Contains(got.body, "scope_required") {
+		t.Errorf("a key that may not call: %d %s", got.status, got.body)
+	}
+	test := "Authorization: Bearer " + w.key("acme", true)
+	if got := w.rpc("/v/echo", "SendMessage", message("hi", ""), test); got.status != http.StatusForbidden || !strings.Contains(got.body, "test_key") {
+		t.Errorf("a test key at a vacant of the operator: %d %s", got.status, got.body)
+	}
+}
+
+func TestTheCardTellsThePrice(t *testing.T) {
+	w := known(t)
+	if got := w.do("GET", "/v/echo", ""); at(t, got.body, "capabilities", "extensions", 0, "params", "price") != "0" {
+		t.Errorf("a card without a price: %s", got.body)
+	}
+	w.setPrice(price.Price{In: money.Dollar, Most: 700})
+	w.skip.Add(2_000_000_000) // the record is cached for a second
+	if got := w.do("GET", "/v/echo", ""); at(t, got.body, "capabilities", "extensions", 0, "params", "price") != "700" {
+		t.Errorf("a card with a price: %s", got.body)
+	}
+}
