@@ -288,6 +288,9 @@ func NotApplied(cause error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrNotApplied, cause)
 }
 
+// ErrTrimmed means that a Feed has dropped rows after an offset.
+var ErrTrimmed = errors.New("rows of the feed are gone")
+
 // ErrTooLarge means that a row or document exceeds MaxData, or that a commit
 // exceeds what the adapter accepts at once.
 var ErrTooLarge = errors.New("too large for the store")

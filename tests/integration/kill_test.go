@@ -97,7 +97,13 @@ func TestAFunctionKilledInMidCallLeavesNoDoubt(t *testing.T) {
 	s := shared(t)
 	v := s.vacant(t)
 	var left []undecided
+	written := 0
 	for i, at := range s.steps(t, s.pair(t, v)) {
+		// In the evening a function looks for the next day's key after the answer.
+		afterAnswer := written == 2
+		if at.writes() {
+			written++
+		}
 		for name, moment := range map[string]server.Moment{"before": server.Before(at.nth), "after": server.After(at.nth)} {
 			if name == "after" && !at.writes() || !at.writes() && !covered(i) {
 				continue // after a read is the same as before the next call
@@ -119,7 +125,7 @@ func TestAFunctionKilledInMidCallLeavesNoDoubt(t *testing.T) {
 				got = "200"
 			}
 			want := map[bool]string{false: "200", true: "pending"}[at.writes() && (at.nth == 2 || name == "after")]
-			if at.writes() && at.nth == 2 && name == "after" {
+			if afterAnswer || at.writes() && at.nth == 2 && name == "after" {
 				want = "answered"
 			}
 			if got != want || a.State == "pending" && a.header.Get("Retry-After") == "" {

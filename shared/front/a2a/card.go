@@ -168,7 +168,7 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, p 
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", v.ID.Short())
 	}
-	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil, accounts: d.Identify != nil}
+	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil}
 	one := canon.NewObject(b.members1()...)
 	whole, payloads := one, [][]byte{one.AppendCJ(nil)}
 	if p == union {
@@ -226,8 +226,6 @@ type cardBuilder struct {
 	halo   *card.Card
 	url    string
 	push   bool
-	// accounts: callers may be known, so that there is an extended card.
-	accounts bool
 }
 
 // version is that of the vacant's agent.
@@ -274,31 +272,18 @@ func (b *cardBuilder) members1() []canon.Member {
 	at := func(binding, version string) canon.Value {
 		return canon.NewObject(text("url", b.url), text("protocolBinding", binding), text("protocolVersion", version))
 	}
-	return append(b.common(b.extended()...), member("supportedInterfaces", canon.NewArray(at("JSONRPC", version1), at("HTTP+JSON", version1), at("JSONRPC", version03))))
+	return append(b.common(), member("supportedInterfaces", canon.NewArray(at("JSONRPC", version1), at("HTTP+JSON", version1), at("JSONRPC", version03))))
 }
 
-// extended is the capability of an extended card in 1.0.
-func (b *cardBuilder) extended() []canon.Member {
-	if !b.accounts {
-		return nil
-	}
-	return []canon.Member{member("extendedAgentCard", canon.NewBool(true))}
-}
-
-// members03 is the card of 0.3 without the members whose values are defaults, and with
-// more capabilities.
-func (b *cardBuilder) members03(more ...canon.Member) []canon.Member {
-	all := append(b.common(append(more, member("stateTransitionHistory", canon.NewBool(true)))...), text("url", b.url),
+// members03 is the card of 0.3 without the members whose values are defaults.
+func (b *cardBuilder) members03() []canon.Member {
+	return append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
 		member("additionalInterfaces", canon.NewArray(canon.NewObject(text("url", b.url), text("transport", "JSONRPC")))))
-	if b.accounts {
-		all = append(all, member("supportsAuthenticatedExtendedCard", canon.NewBool(true)))
-	}
-	return all
 }
 
 // union is the card for readers of both versions.
 func (b *cardBuilder) union() []canon.Member {
-	all := append(b.members03(b.extended()...), text("protocolVersion", "0.3.0"), text("preferredTransport", "JSONRPC"))
+	all := append(b.members03(), text("protocolVersion", "0.3.0"), text("preferredTransport", "JSONRPC"))
 	for _, m := range b.members1() {
 		if m.Key == "supportedInterfaces" {
 			all = append(all, m)

@@ -62,14 +62,11 @@ func (d *api) identify(r *request) (err error) {
 	return err
 }
 
-// extendedCard is the card again, for who is known here: it has nothing that others may
-// not see.
+// extendedCard is the card again, for accounts: it has nothing that others may not see. No
+// card declares it, because some clients then ask for it without a key, and fail.
 func (d *api) extendedCard(r *request) error {
-	if d.Identify == nil {
-		return faultf(noExtendedCard, "the agent has no extended card; its card is public")
-	}
 	if r.payer == nil {
-		return problem.New(problem.Unauthorized, "Authorization: the extended card is for accounts; send a key, or read the public card")
+		return faultf(noExtendedCard, "the agent has no extended card; its card is public")
 	}
 	base, err := d.base(r)
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 
 // IsPath reports whether a path is Handler's.
 func IsPath(path string) bool {
-	return path == TenantPath || strings.HasPrefix(path, TenantPath+"/") || path == KeysPath || strings.HasPrefix(path, KeysPath+"/")
+	return path == TenantPath || strings.HasPrefix(path, TenantPath+"/") || path == KeysPath || path == UsagePath || strings.HasPrefix(path, KeysPath+"/")
 }
 
 // Account is the JSON of an account. Balance is what it can spend, its line included.
@@ -94,6 +94,8 @@ type api struct {
 //	PUT  /v1/admin/accounts/{account}/line           {"amount", "note"}; also /cap
 //	POST /v1/admin/accounts/{account}/suspend        {"note"}; also /resume
 //	GET  /v1/admin/accounts/{account}/changes?from=&limit=
+//	GET  /v1/admin/accounts/{account}/usage?from=&until=&by=   also /v1/admin/usage, of the operator's vacants
+//	GET  /v1/admin/accounts/{account}/statement?month=
 //	GET  /v1/admin/accounts/{account}/keys           POST {"test", "scopes", "cap"} 201
 //	DELETE /v1/admin/accounts/{account}/keys/{key}
 //	POST /v1/admin/accounts/{account}/links          {"claim"}                  201
@@ -115,6 +117,9 @@ func Operator(b *billing.Billing) map[string]httpapi.Methods {
 		one + "/cap":            {http.MethodPut: d.cap},
 		one + "/suspend":        {http.MethodPost: d.suspend(true)},
 		one + "/resume":         {http.MethodPost: d.suspend(false)},
+		OperatorUsagePath:       {http.MethodGet: d.operatorUsage},
+		one + "/usage":          {http.MethodGet: d.usage},
+		one + "/statement":      {http.MethodGet: d.statement},
 		one + "/changes":        {http.MethodGet: d.changes},
 		one + "/keys":           {http.MethodGet: d.keys, http.MethodPost: d.makeKey},
 		one + "/keys/{key}":     {http.MethodDelete: d.revokeKey},
@@ -129,6 +134,8 @@ func Operator(b *billing.Billing) map[string]httpapi.Methods {
 //	GET  /v1/account                  scope read
 //	GET  /v1/account/host             whom claims name; for anybody
 //	GET  /v1/account/changes?from=&limit=
+//	GET  /v1/usage?from=&until=&by=   by hour, day, vacant or caller
+//	GET  /v1/account/statement?month=
 //	GET  /v1/keys                     scope manage; POST {"test", "scopes", "cap"} 201
 //	DELETE /v1/keys/{key}
 //	POST /v1/account/links            {"claim"} 201; a claim that names no account ends its signer's link, and needs no key
@@ -154,6 +161,8 @@ func Handler(b *billing.Billing, log *slog.Logger, now func() time.Time) http.Ha
 	routes := httpapi.API{Name: "account", Log: log, Now: now}.Mux(map[string]httpapi.Methods{
 		TenantPath:                     {http.MethodGet: d.show},
 		TenantPath + "/host":           {http.MethodGet: d.host},
+		UsagePath:                      {http.MethodGet: d.usage},
+		TenantPath + "/statement":      {http.MethodGet: d.statement},
 		TenantPath + "/changes":        {http.MethodGet: d.changes},
 		TenantPath + "/links":          {http.MethodPost: d.link},
 		TenantPath + "/links/{caller}": {http.MethodDelete: d.unlink},

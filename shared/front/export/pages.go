@@ -15,6 +15,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
@@ -230,7 +231,8 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	docs, next, err := p.Source.Docs(r.Context(), list, int(limit), q["cursor"])
 	page := DocsPage{Docs: make([]Doc, len(docs)), Next: next}
 	_, isSpend := spend.ParseVacantDays(list)
-	keysOnly := list != vacants.Names() && !isSpend
+	_, isUsage := usage.ParsePaidRange(list)
+	keysOnly := list != vacants.Names() && !isSpend && !isUsage
 	for i := range docs {
 		if page.Docs[i] = docOf(&docs[i]); keysOnly {
 			// A registration may be large, so each document is read by itself.
@@ -339,15 +341,15 @@ func (q query) number(name string, missing, most uint64) (uint64, error) {
 // list parses which documents are requested.
 func (q query) list() (store.Range, error) {
 	name := q["list"]
-	if of := map[string]func(identity.ID) store.Range{ListChildren: registry.Edges, ListSpend: spend.VacantDays}[name]; of != nil {
+	if of := map[string]func(identity.ID) store.Range{ListChildren: registry.Edges, ListSpend: spend.VacantDays, ListUsage: usage.PaidRange}[name]; of != nil {
 		id, err := identity.ParseID(q["of"])
 		if err != nil {
-			return store.Range{}, problem.Invalid("of", "the id of a vacant", clip(q["of"]))
+			return store.Range{}, problem.Invalid("of", "the id of a vacant, or of an account", clip(q["of"]))
 		}
 		return of(id), nil
 	}
 	if q["of"] != "" {
-		return store.Range{}, problem.Invalid("of", "none but with list="+ListChildren+" and list="+ListSpend, clip(q["of"]))
+		return store.Range{}, problem.Invalid("of", "none but with list="+strings.Join([]string{ListChildren, ListSpend, ListUsage}, ", "), clip(q["of"]))
 	}
 	switch name {
 	case "", ListNames:
@@ -357,7 +359,7 @@ func (q query) list() (store.Range, error) {
 	case ListRevoked:
 		return registry.RevocationList(), nil
 	default:
-		return store.Range{}, problem.Invalid("list", strings.Join([]string{ListNames, ListRegistry, ListRevoked, ListChildren, ListSpend}, ", "), clip(name))
+		return store.Range{}, problem.Invalid("list", strings.Join([]string{ListNames, ListRegistry, ListRevoked, ListChildren, ListSpend, ListUsage}, ", "), clip(name))
 	}
 }
 

@@ -61,6 +61,7 @@ const (
 	ListRevoked  = "revoked"  // keys of revocations
 	ListChildren = "children" // keys of the edges from the parent in of
 	ListSpend    = "spend"    // daily totals of the vacant in of
+	ListUsage    = "usage"    // what the account in of has paid, by the hour
 )
 
 // DocPage is a document, or a description of its damage.

@@ -82,6 +82,8 @@ type Config struct {
 	// Verify, Chain, Backup, Status and Reindex are routes of the admin socket of one machine;
 	// nil: none.
 	Verify, Chain, Backup, Status, Reindex http.Handler
+	// Feed lists the rows that usage is folded from; nil: this host folds none.
+	Feed store.Feed
 	// Charges gives the host accounts: calls may have prices, and A2A takes keys.
 	Charges bool
 	// Fee is the host's share of what callers pay, in basis points; new prices have it.

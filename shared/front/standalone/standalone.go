@@ -142,7 +142,7 @@ func Open(c Config) (*Host, error) {
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
 		Reindex:   http.HandlerFunc(host.reindex),
-		Elsewhere: true, SealsLog: true, Causes: true, Charges: true, Fee: c.Fee,
+		Elsewhere: true, SealsLog: true, Causes: true, Charges: true, Fee: c.Fee, Feed: file,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -228,6 +228,10 @@ const (
 	// sweepEvery is the interval of looking for expired keys: text keys expire
 	// after hours, keys in memory after minutes.
 	sweepEvery = time.Minute
+	// meterEvery is how often new rows are folded into usage.
+	meterEvery = time.Second
+	// foldTime bounds the last fold of a host that ends.
+	foldTime = 5 * time.Second
 	// sealEvery is how often the registry's log is sealed, if there are new events.
 	sealEvery = time.Minute
 	// reachEvery is how often endpoints elsewhere that did not answer are looked at.
@@ -314,7 +318,11 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	go func() { served <- serve.Run(ctx, h.config.Log, r.Grace, endpoints...); end() }()
 	worked := make(chan struct{})
 	go func() { defer close(worked); agents.Run(ctx) }()
-	defer func() { h.await(worked, r.Grace) }()
+	defer func() {
+		h.await(worked, r.Grace)
+		h.foldRest(ctx)
+	}()
+	go h.MeterEvery(ctx, meterEvery, h.config.Log)
 	go h.SweepEvery(ctx, sweepEvery, h.config.Log)
 	go h.MaintainEvery(ctx, sweepEvery, h.config.Log)
 	go h.ReachEvery(ctx, reachEvery, registry.Prober(outbound.New(outbound.Options{AllowLoopback: h.config.AllowLoopback})), h.config.Log)
@@ -326,6 +334,16 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	}
 	<-ctx.Done()
 	return <-served
+}
+
+// foldRest folds the rows of the last second into usage, so that it is whole while no host
+// runs.
+func (h *Host) foldRest(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), foldTime)
+	defer cancel()
+	if _, err := h.Meter().Fold(ctx); err != nil {
+		h.config.Log.WarnContext(ctx, "usage is folded by the next start", "cause", err.Error())
+	}
 }
 
 // expireEvery deletes expired documents at intervals, until ctx ends.

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -21,9 +24,10 @@ import (
 
 // ledger is what rows say of one account.
 type ledger struct {
-	added   money.Amount // by the rows of the account
-	held    money.Amount // by requests
-	back    money.Amount // by answers and voids
+	added   money.Amount               // by the rows of the account
+	held    money.Amount               // by requests
+	back    money.Amount               // by answers and voids
+	hours   map[time.Time]usage.Counts // of decisions
 	account *billing.Account
 	damaged bool // a row of it is unreadable, which is reported
 }
@@ -44,9 +48,23 @@ type paid struct {
 	payer   [32]byte
 	price   uint64
 	version uint64
+	due     time.Time
 }
 
-func paidBy(q *call.RequestRow) paid { return paid{q.PaidBy, q.Payer, q.Price, q.PriceVersion} }
+func paidBy(q *call.RequestRow) paid {
+	return paid{q.PaidBy, q.Payer, q.Price, q.PriceVersion, q.Due}
+}
+
+// count adds a decision to the hour that usage counts it in.
+func (l *ledger) count(p paid, r *call.ResponseRow) {
+	c, at := usage.CountsOf(p.due, r)
+	if l.hours == nil {
+		l.hours = map[time.Time]usage.Counts{}
+	}
+	sum := l.hours[at.Truncate(time.Hour)]
+	sum.Add(c)
+	l.hours[at.Truncate(time.Hour)] = sum
+}
 
 // hold counts what a request holds, and checks that its price is there.
 func (q *requests) hold(ctx context.Context, r *call.RequestRow) error {
@@ -87,7 +105,9 @@ func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) err
 	if p.by != call.PaidByAccount {
 		return nil
 	}
-	a.ledgerOf(p.payer).back += money.Amount(p.price) - money.Amount(r.Charge)
+	l := a.ledgerOf(p.payer)
+	l.back += money.Amount(p.price) - money.Amount(r.Charge)
+	l.count(p, r)
 	if r.Kind != call.RowAnswer {
 		return nil
 	}
@@ -202,6 +222,46 @@ func (r *run) recount(ctx context.Context) error {
 		}
 		if want := l.added - l.held + l.back; balance != want && !l.damaged {
 			r.found(inDocument(key, Money, fmt.Sprintf("a balance of %s: %s by its rows, less the %s that calls hold or cost", want, l.added, l.held-l.back), balance.String()))
+		}
+		if err := r.usage(ctx, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notFolded is how long rows may be before usage has them.
+const notFolded = 10 * time.Minute
+
+// usage compares what is folded of an account with its rows, by the hour. A host that folds
+// nothing yet has no usage. Of the last hour rows may be missing, and of hours since the
+// walk began usage may have more.
+func (r *run) usage(ctx context.Context, l *ledger) error {
+	folded := map[time.Time]usage.Counts{}
+	err := usage.Paid(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {
+		sum := folded[h.Start]
+		h.Fee = 0 // by the price of each call, which usage alone sums up
+		sum.Add(h.Counts)
+		folded[h.Start] = sum
+		return nil
+	})
+	if damaged(err) {
+		r.found(inDocument(billing.AccountKey(l.account.ID), Money, "usage that can be read", problem.Of(err).Error()))
+		return nil
+	}
+	if err != nil || len(folded) == 0 || l.damaged {
+		return err
+	}
+	settled := r.Now().Add(-notFolded).Truncate(time.Hour)
+	for _, hour := range slices.SortedFunc(maps.Keys(l.hours), time.Time.Compare) {
+		if want, got := l.hours[hour], folded[hour]; hour.Before(settled) && got != want {
+			r.found(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("usage in the hour from %s: %+v, by its rows", hour.Format(time.RFC3339), want), fmt.Sprintf("%+v", got)))
+		}
+		delete(folded, hour)
+	}
+	for hour, got := range folded {
+		if hour.Before(settled) {
+			r.found(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("no usage in the hour from %s, by its rows", hour.Format(time.RFC3339)), fmt.Sprintf("%+v", got)))
 		}
 	}
 	return nil

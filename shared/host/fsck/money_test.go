@@ -1,24 +1,31 @@
 package fsck_test
 
 import (
+	"context"
+	"crypto/rand"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // paying is a host whose demo vacant has a price, with calls of every fate: answered,
 // failed, overdue and voided, undecided, free.
-func paying(t *testing.T) (*caller, billing.Account) {
+func paying(t *testing.T, s hosttest.Store) (*caller, billing.Account) {
 	t.Helper()
-	c := &caller{hosttest.New(t, memory.New()).Caller()}
+	c := &caller{hosttest.New(t, s).Caller()}
 	b := c.Charge()
 	a, err := b.OpenAccount(c.Ctx, "acme", 4)
 	c.Must(err)
@@ -54,7 +61,7 @@ func paying(t *testing.T) (*caller, billing.Account) {
 }
 
 func TestMoneyIsRecounted(t *testing.T) {
-	c, a := paying(t)
+	c, a := paying(t, memory.New())
 	if _, found := c.check(c.Store); len(found) > 0 {
 		t.Fatalf("Run() finds %v in a whole host", found)
 	}
@@ -107,4 +114,56 @@ func TestMoneyIsRecounted(t *testing.T) {
 			t.Errorf("%s: found %v, want the balance among it", name, found)
 		}
 	}
+}
+
+func TestUsageIsRecounted(t *testing.T) {
+	file, err := bolt.Open(filepath.Join(t.TempDir(), "vacancy.db"), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c, a := paying(t, file)
+	meter := usage.Meter{Store: file, Feed: file, Now: c.Now, Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }}
+	_, err = meter.Fold(c.Ctx)
+	c.Must(err)
+	whole := func(what string) {
+		t.Helper()
+		if _, found := c.check(file); len(found) > 0 {
+			t.Errorf("%s: found %v", what, found)
+		}
+	}
+	whole("folded")
+	c.Call("not folded yet")
+	whole("the last call is not folded yet")
+	_, err = meter.Fold(c.Ctx)
+	c.Must(err)
+	c.Time = c.Time.Add(2 * time.Hour)
+	whole("two hours later")
+	docs, _, err := file.Docs(c.Ctx, usage.PaidRange(idOf(t, a.ID)), 10, "")
+	c.Must(err)
+	if len(docs) != 1 {
+		t.Fatalf("%d documents of usage, want 1", len(docs))
+	}
+	version := docs[0].Version
+	for i, data := range []string{`{"format":1,"answers":3,"voids":2,"charge":2007}`, `{"format":1}`, "garbage"} {
+		c.Must(file.Commit(c.Ctx, store.Put{Key: docs[0].Key, If: version, WriteID: store.WriteID{byte(i + 1)}, Data: []byte(data)}))
+		version++
+		_, found := c.check(file)
+		if len(found) != 1 || found[0].Check != fsck.Money || found[0].Where != billing.AccountKey(a.ID).String() {
+			t.Errorf("with %s: found %v, want the account", data, found)
+		}
+	}
+	if n, err := meter.Recount(c.Ctx); n != 1 || err != nil {
+		t.Errorf("Recount() = %d, %v", n, err)
+	}
+	whole("recounted")
+}
+
+func idOf(t *testing.T, account string) identity.ID {
+	t.Helper()
+	id, err := identity.ParseID(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }

@@ -25,6 +25,9 @@ var (
 	// namesBucket numbers the streams: name -> number. So a name is stored
 	// once, and listing streams passes over no rows.
 	namesBucket = []byte("names")
+	// numbersBucket names the streams: number -> name, for the feed. A file of an earlier
+	// version lacks the names of its streams of then.
+	numbersBucket = []byte("numbers")
 	// indexBucket locates rows: stream's number, position -> record.
 	indexBucket = []byte("index")
 	// documentsBucket holds the documents: partition, sort -> document.

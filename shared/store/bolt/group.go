@@ -160,6 +160,13 @@ func (g *group) append(a store.Append, record []byte) error {
 		if err := g.names.Put([]byte(a.Stream), number(n)); err != nil {
 			return err
 		}
+		numbers, err := g.meta.Tx().CreateBucketIfNotExists(numbersBucket)
+		if err != nil {
+			return err
+		}
+		if err := numbers.Put(number(n), []byte(a.Stream)); err != nil {
+			return err
+		}
 		e.number = n
 	}
 	setStream(record, e.number)

@@ -55,6 +55,7 @@ func Run(t *testing.T, h Adapter) {
 		{"resending", resendFacts},
 		{"faults", faultFacts},
 		{"updates", updateFacts},
+		{"feed", feedFacts},
 		{"life", lifeFacts},
 		{"walk", walkFacts},
 		{"races", raceFacts},

@@ -21,6 +21,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -105,6 +106,10 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 	}
 	if id, ok := spend.ParseVacantDays(r); ok {
 		q.Set("list", export.ListSpend)
+		q.Set("of", id.String())
+	}
+	if id, ok := usage.ParsePaidRange(r); ok {
+		q.Set("list", export.ListUsage)
 		q.Set("of", id.String())
 	}
 	switch r {

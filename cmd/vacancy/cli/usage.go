@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// usageResult is the usage of an account, or of the operator's vacants.
+type usageResult struct {
+	account.Usage
+
+	csv bool
+}
+
+// rows are the lines of both sides, with how they are summed up.
+func (r usageResult) rows(fn func(side string, l *account.Line)) {
+	for i := range r.Paid {
+		fn("paid", &r.Paid[i])
+	}
+	for i := range r.Earned {
+		fn("earned", &r.Earned[i])
+	}
+}
+
+func of(l *account.Line) string {
+	for _, s := range []string{l.Hour, l.Day, l.Vacant, l.Caller} {
+		if s != "" {
+			return s
+		}
+	}
+	return "all"
+}
+
+func (r usageResult) text(w io.Writer) {
+	if r.csv {
+		out := csv.NewWriter(w)
+		_ = out.Write([]string{"side", "of", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out"})
+		r.rows(func(side string, l *account.Line) {
+			n := func(v uint64) string { return strconv.FormatUint(v, 10) }
+			_ = out.Write([]string{side, of(l), n(l.Answers), n(l.Voids), strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), n(l.In), n(l.Out)})
+		})
+		out.Flush() // an error of standard output is found when it is closed
+		return
+	}
+	if len(r.Paid)+len(r.Earned) == 0 {
+		fmt.Fprintln(w, "no calls")
+		return
+	}
+	fmt.Fprintf(w, "%-7s %-64s %9s %7s %12s %12s\n", "", "", "answers", "failed", "charge", "fee")
+	r.rows(func(side string, l *account.Line) {
+		fmt.Fprintf(w, "%-7s %-64s %9d %7d %12s %12s\n", side, printable(of(l)), l.Answers, l.Voids, l.Charge, l.Fee)
+	})
+}
+
+func (a *app) usageCommand() *cobra.Command {
+	var w where
+	var by, from, until string
+	var asCSV bool
+	cmd := &cobra.Command{
+		Use:   "usage [TENANT]",
+		Short: "Show what an account has paid, and what its vacants have earned",
+		Long: `Show what the account of TENANT has paid for calls, and what the vacants of that tenant have
+earned, by default in the UTC month of now. Without TENANT it is the account of the key in
+$VACANCY_KEY, or else what the operator's own vacants have earned. It is a second behind.`,
+		Example: `  vacancy usage acme
+  vacancy usage acme --by day --from 2026-11-01 --until 2026-12-01 --csv > november.csv
+  vacancy usage`,
+		Args: arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if asCSV && a.json {
+				return problem.New(problem.Usage, "--csv and --json do not go together")
+			}
+			show := func(c account.Client, operator bool) error {
+				u, err := c.Usage(cmd.Context(), from, until, by, operator)
+				if err != nil {
+					return err
+				}
+				return a.show(usageResult{u, asCSV})
+			}
+			tenant := tenantArg(args)
+			if tenant == "" && a.env[accountKeyEnv] == "" {
+				return a.withAdmin(w, false, func(c *adminAPI) error { return show(account.Client{Caller: &c.Client}, true) })
+			}
+			return a.withAccount(cmd.Context(), w, tenant, func(c account.Client) error { return show(c, false) })
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&by, "by", account.ByVacant, "what to sum up by: vacant, caller, day or hour")
+	fs.StringVar(&from, "from", "", "from this UTC `DAY` on, such as 2026-11-01 (default the month of now)")
+	fs.StringVar(&until, "until", "", "until this UTC `DAY`, which is not part of it")
+	fs.BoolVar(&asCSV, "csv", false, "print comma-separated values, money in micro-dollars")
+	hostFlags(fs, &w)
+	return cmd
+}
+
+// statementResult is a month of an account.
+type statementResult account.Statement
+
+func (r statementResult) text(w io.Writer) {
+	fmt.Fprintf(w, "%s, %s\n  credited  %12s\n  spent     %12s\n  earned    %12s gross, %s fee, %s net\n  balance   %12s now\n", printable(r.Tenant), printable(r.Month), r.Credited, r.Spent, r.Gross, r.Fee, r.Net, r.Balance)
+	if r.Owed > 0 {
+		fmt.Fprintf(w, "  owed      %12s now\n", r.Owed)
+	}
+}
+
+func (a *app) statementCommand() *cobra.Command {
+	var w where
+	var month string
+	cmd := &cobra.Command{
+		Use:     "statement [TENANT]",
+		Short:   "Show a month of an account: credited, spent, earned, owed",
+		Example: "  vacancy statement acme --month 2026-11",
+		Args:    arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c account.Client) error {
+				s, err := c.Statement(cmd.Context(), month)
+				if err != nil {
+					return err
+				}
+				return a.show(statementResult(s))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&month, "month", "", "the UTC `MONTH`, such as 2026-11 (default that of now)")
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}

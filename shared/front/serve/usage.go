@@ -1,0 +1,54 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Meter folds the host's rows into usage; nil if the host has no feed.
+func (h *Server) Meter() *usage.Meter {
+	c := &h.config
+	if c.Feed == nil {
+		return nil
+	}
+	return &usage.Meter{Store: c.Store, Feed: c.Feed, Now: c.Now, Rand: c.Rand, Owner: h.owner}
+}
+
+// owner is the tenant of a vacant, "" for the operator's and for one that is unknown.
+func (h *Server) owner(ctx context.Context, id identity.ID) (string, error) {
+	r, _, err := h.Vacants.Show(ctx, id)
+	if problem.Is(err, problem.Damaged) {
+		return "", nil // verify reports it
+	}
+	return r.Tenant, err
+}
+
+// MeterEvery folds usage at once and then at intervals, until ctx ends. Failures are logged
+// once, and tried again.
+func (h *Server) MeterEvery(ctx context.Context, every time.Duration, log *slog.Logger) {
+	m := h.Meter()
+	if m == nil {
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var last error
+	for {
+		_, err := m.Fold(ctx)
+		if err != nil && ctx.Err() == nil && (last == nil || !errors.Is(err, last) && err.Error() != last.Error()) {
+			log.LogAttrs(ctx, slog.LevelError, "usage is not folded", slog.String("cause", err.Error()))
+		}
+		last = err
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

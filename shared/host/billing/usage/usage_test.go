@@ -1,0 +1,317 @@
+package usage_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	mathrand "math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// ledger charges accounts that are named by the first byte of the caller, and moves no
+// money.
+type ledger struct{ calltest.Ledger }
+
+func (*ledger) Quote(_ context.Context, q call.Query) (call.Charge, error) {
+	if q.Pair.Caller[0]%4 == 0 {
+		return call.Charge{Kind: call.FreeOfDay, Version: 1}, nil
+	}
+	return call.Charge{Kind: call.PaidByAccount, Payer: account(q.Pair.Caller), Hold: 2000, Version: 1}, nil
+}
+
+func (*ledger) Debit(call.Pair, *call.Charge, *call.RequestRow) []store.Write { return nil }
+func (*ledger) Refund(call.Pair, *call.RequestRow, bool) []store.Write        { return nil }
+func (*ledger) Explain(_ context.Context, _ call.Query, c *call.Charge, err error) (call.Charge, error) {
+	return *c, err
+}
+
+func account(caller identity.ID) [32]byte { return [32]byte{1 + caller[0]%3} }
+
+// world is a data file with calls, and what they cost by their outcomes.
+type world struct {
+	testing.TB
+	file   *bolt.Store
+	clock  *calltest.Clock
+	vacant *identity.Key
+	host   *call.Host
+
+	mu   sync.Mutex
+	want map[string]usage.Counts // by account or "owned"
+}
+
+var noon = time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	file, err := bolt.Open(filepath.Join(t.TempDir(), "data"), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	w := &world{TB: t, file: file, clock: calltest.NewClock(noon), vacant: newKey(t), want: map[string]usage.Counts{}}
+	p := &price.Price{Version: 1, Flat: 2000, Fee: 1000}
+	data, err := p.Encode()
+	w.must(err)
+	w.must(file.Commit(t.Context(), store.Put{Key: price.Key(w.vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
+	w.host = call.New(call.Config{
+		Store: file, Texts: &calltest.Texts{}, Now: w.clock.Now(0), Rand: rand.Reader, Ledger: &ledger{},
+		Directory: call.Single{ID: w.vacant.ID(), State: lifecycle.Active, Signer: w.vacant, Price: p, Tenant: "acme",
+			Behaviour: func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
+				call.Note(ctx, call.Usage{In: 3, Out: 2})
+				if e.Payload.Text() == "fail" {
+					return envelope.Message{}, errors.New("it fails")
+				}
+				return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"yes"}}, nil
+			}},
+	})
+	return w
+}
+
+func newKey(t testing.TB) *identity.Key {
+	t.Helper()
+	k, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// calls makes n calls of a new caller, every third of which fails, and sends each again.
+func (w *world) calls(n int) {
+	w.Helper()
+	k := newKey(w)
+	var before *envelope.Envelope
+	for i := range n {
+		text := "hi"
+		if i%3 == 2 {
+			text = "fail"
+		}
+		e := &envelope.Envelope{From: k.ID(), To: w.vacant.ID(), Seq: 1, Time: w.clock.Now(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}}
+		if before != nil {
+			e.Seq, e.Prev = before.Seq+1, before.Hash()
+		}
+		_, err := e.Sign(context.Background(), k)
+		w.must(err)
+		out := w.host.Send(context.Background(), identity.ID{}, e)
+		w.host.Send(context.Background(), identity.ID{}, e)
+		before = e
+		c := usage.Counts{In: 3, Out: 2, Voids: 1}
+		if out.Problem == nil {
+			c = usage.Counts{In: 3, Out: 2, Answers: 1, Charge: out.Charge, Fee: out.Charge / 10}
+		}
+		w.mu.Lock()
+		for _, whose := range []string{"owned", hex.EncodeToString(firstOf(account(k.ID())))} {
+			if whose != "owned" && k.ID()[0]%4 == 0 {
+				continue
+			}
+			sum := w.want[whose]
+			sum.Add(c)
+			w.want[whose] = sum
+		}
+		w.mu.Unlock()
+	}
+}
+
+func firstOf(a [32]byte) []byte { return a[:] }
+
+func (w *world) meter(s store.Store) *usage.Meter {
+	return &usage.Meter{Store: s, Feed: w.file, Now: w.clock.Now(0), Rand: rand.Reader,
+		Owner: func(context.Context, identity.ID) (string, error) { return "acme", nil }}
+}
+
+// fold folds until nothing is left, whatever fails.
+func (w *world) fold(m *usage.Meter) {
+	w.Helper()
+	for range 1000 {
+		if _, err := m.Fold(context.Background()); err == nil {
+			return
+		}
+	}
+	w.Fatal("Fold() fails for ever")
+}
+
+// check requires usage to be what the calls cost.
+func (w *world) check() {
+	w.Helper()
+	got := map[string]usage.Counts{}
+	add := func(whose string) func(usage.Hour) error {
+		return func(h usage.Hour) error {
+			if h.Vacant != w.vacant.ID() {
+				w.Errorf("usage of %s", h.Vacant)
+			}
+			sum := got[whose]
+			sum.Add(h.Counts)
+			got[whose] = sum
+			return nil
+		}
+	}
+	ctx := context.Background()
+	w.must(usage.Owned(ctx, w.file, "acme", time.Time{}, time.Time{}, add("owned")))
+	for n := range byte(3) {
+		id := hex.EncodeToString(firstOf([32]byte{1 + n}))
+		w.must(usage.Paid(ctx, w.file, id, time.Time{}, time.Time{}, add(id)))
+	}
+	if diff := cmp.Diff(w.want, got); diff != "" {
+		w.Errorf("usage (-want +got):\n%s", diff)
+	}
+}
+
+func TestUsageIsWhatCallsCost(t *testing.T) {
+	w := newWorld(t)
+	m := w.meter(w.file)
+	for range 3 {
+		for range 30 { // more documents than a commit has
+			w.calls(4)
+		}
+		w.clock.Advance(40 * time.Minute) // into other hours
+		w.fold(m)
+		w.check()
+	}
+	f, err := m.Fold(t.Context())
+	if err != nil || f.Rows != 0 || f.Commits != 0 {
+		t.Errorf("Fold() again = %+v, %v; want nothing to do", f, err)
+	}
+	w.calls(5)
+	w.fold(w.meter(w.file)) // another process goes on where the first stopped
+	w.check()
+}
+
+// unsure is a store whose commits fail at random: before, or after they were applied.
+type unsure struct{ store.Store }
+
+func (s unsure) Commit(ctx context.Context, writes ...store.Write) error {
+	switch mathrand.IntN(3) {
+	case 0:
+		return store.NotApplied(errors.New("failed"))
+	case 1:
+		if err := s.Store.Commit(ctx, writes...); err != nil {
+			return err
+		}
+		return errors.Join(store.ErrUnavailable, errors.New("lost"))
+	}
+	return s.Store.Commit(ctx, writes...)
+}
+
+func TestRivalMetersAndFaultsChangeNothing(t *testing.T) {
+	w := newWorld(t)
+	var all sync.WaitGroup
+	done := make(chan bool)
+	for range 3 {
+		all.Go(func() {
+			m := w.meter(unsure{w.file})
+			for {
+				_, _ = m.Fold(context.Background())
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for range 5 {
+				w.calls(5)
+			}
+		})
+	}
+	callers.Wait()
+	close(done)
+	all.Wait()
+	w.fold(w.meter(w.file))
+	w.check()
+}
+
+func TestRecountCorrectsWhatRowsDoNotSay(t *testing.T) {
+	w := newWorld(t)
+	for range 40 {
+		w.calls(3)
+	}
+	m := w.meter(w.file)
+	w.fold(m)
+	w.calls(3) // after the fold: not of the recount
+	if n, err := m.Recount(t.Context()); n != 0 || err != nil {
+		t.Fatalf("Recount() of whole usage = %d, %v", n, err)
+	}
+	docs, _, err := w.file.Docs(t.Context(), store.Range{Partition: "use#owned#acme"}, 10, "")
+	w.must(err)
+	for i, data := range []string{`{"format":1,"answers":7}`, "garbage"} {
+		d, err := w.file.Doc(t.Context(), docs[0].Key)
+		w.must(err)
+		w.must(w.file.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{byte(i + 9)}, Data: []byte(data)}))
+		if n, err := m.Recount(t.Context()); n != 1 || err != nil {
+			t.Fatalf("Recount() = %d, %v, want 1 corrected", n, err)
+		}
+	}
+	w.fold(m)
+	w.check()
+}
+
+// The figure: a thousand rows of ten accounts take at most 0.1 write units a row.
+func TestAFoldTakesFewWriteUnits(t *testing.T) {
+	w := newWorld(t)
+	for range 10 {
+		w.calls(50)
+	}
+	counting := &counted{Store: w.file}
+	m := w.meter(counting)
+	f, err := m.Fold(t.Context())
+	w.must(err)
+	units := float64(2 * counting.writes) // of a transaction, each below a kilobyte
+	t.Logf("%d rows in %d commits: %v write units, %.3f a row", f.Rows, f.Commits, units, units/float64(f.Rows))
+	if f.Rows < 1000 || units/float64(f.Rows) > 0.1 {
+		t.Errorf("Fold() took %v write units for %d rows, want at most 0.1 a row", units, f.Rows)
+	}
+}
+
+type counted struct {
+	store.Store
+	writes int
+}
+
+func (s *counted) Commit(ctx context.Context, writes ...store.Write) error {
+	s.writes += len(writes)
+	return s.Store.Commit(ctx, writes...)
+}
+
+func BenchmarkFold(b *testing.B) {
+	w := newWorld(b)
+	for range 100 {
+		w.calls(50)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		d, err := w.file.Doc(b.Context(), store.Key{Partition: "meter", Sort: "journal"})
+		w.must(err)
+		if d.Version > 0 {
+			w.must(w.file.Commit(b.Context(), store.Delete{Key: d.Key, If: d.Version}))
+		}
+		b.StartTimer()
+		w.fold(w.meter(w.file))
+	}
+}

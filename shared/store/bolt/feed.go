@@ -1,0 +1,87 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// journalPartition is the only partition of the feed: the journal has all rows in their
+// order.
+const journalPartition = "journal"
+
+// Partitions implements store.Feed.
+func (s *Store) Partitions(context.Context) ([]store.Partition, error) {
+	return []store.Partition{{ID: journalPartition}}, nil
+}
+
+// After implements store.Feed. An offset is the number of a record.
+func (s *Store) After(ctx context.Context, partition, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
+	if err := store.CheckPage(n); err != nil {
+		return nil, "", false, err
+	}
+	if partition != journalPartition {
+		return nil, "", false, problem.New(problem.NotFound, "the feed has no partition %.80q", partition)
+	}
+	var last uint64
+	if offset != "" {
+		if last, err = strconv.ParseUint(offset, 10, 63); err != nil {
+			return nil, "", false, problem.Invalid("offset", "the number of a record", strconv.Quote(offset[:min(len(offset), 80)]))
+		}
+	}
+	err = s.read(ctx, func(tx *bbolt.Tx) error {
+		names := map[uint64]store.Stream{}
+		c := tx.Bucket(journalBucket).Cursor()
+		size := 0
+		for k, v := c.Seek(number(last + 1)); k != nil && len(rows) < n && size < pageBytes; k, v = c.Next() {
+			if len(v) < headerSize {
+				return damaged("record %x is cut short", k)
+			}
+			stream := parseNumber(v[17:25])
+			name, known := names[stream]
+			if !known {
+				if name, err = streamName(tx, stream); err != nil {
+					return err
+				}
+				names[stream] = name
+			}
+			row, err := parseRecord(v, stream, parseNumber(v[25:33]))
+			if err != nil {
+				return err
+			}
+			rows = append(rows, store.FeedRow{Stream: name, Row: store.CloneRow(row)})
+			size += len(row.Data)
+			last = parseNumber(k)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", false, err
+	}
+	if len(rows) == 0 {
+		return nil, offset, false, nil
+	}
+	return rows, strconv.FormatUint(last, 10), false, nil
+}
+
+// streamName finds the name of a stream by its number. Of a stream that an earlier version
+// made, all names are looked through.
+func streamName(tx *bbolt.Tx, n uint64) (store.Stream, error) {
+	if numbers := tx.Bucket(numbersBucket); numbers != nil {
+		if name := numbers.Get(number(n)); name != nil {
+			return store.Stream(name), nil
+		}
+	}
+	c := tx.Bucket(namesBucket).Cursor()
+	for name, at := c.First(); name != nil; name, at = c.Next() {
+		if bytes.Equal(at, number(n)) {
+			return store.Stream(name), nil
+		}
+	}
+	return "", damaged("stream %d has no name", n)
+}
