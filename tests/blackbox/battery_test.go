@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -75,6 +77,7 @@ func (o *outsiders) everywhere() (requests []request) {
 		"/v1/search?q=clauses", "/v1/search?q=contracts", "/v1/search", "/v1/search_capability?q=clauses", "/v1/search_capability?q=advises",
 		"/v1/checkpoint", "/v1/checkpoint?size=1", "/v1/proof/inclusion?seq=1", "/v1/proof/inclusion?seq=2", "/v1/proof/consistency?from=1",
 		"/v1/log/leaves", "/v1/epoch/1", "/v1/epoch_root/latest", "/v1/admin/vacants", "/v1/admin/host", "/v1/admin/root", "/v1/admin/gate", "/v1/admin/secrets", "/v1/admin/models", "/v1/admin/budgets", "/v1/graduations",
+		"/v1/account", "/v1/account/host", "/v1/account/changes", "/v1/account/statement", "/v1/keys", "/v1/usage", "/v1/admin/accounts", "/v1/admin/usage",
 	} {
 		requests = append(requests, request{method: "GET", target: target}, request{method: "HEAD", target: target},
 			request{method: "GET", target: target, header: o.as(target, identity.ID{})})
@@ -94,6 +97,9 @@ func (o *outsiders) envelopes(to identity.ID) (requests []request) {
 				for _, seq := range []int64{1, 7} {
 					e := o.sign(from, to, seq, text, o.now)
 					for _, prefix := range []string{"", "/v/" + to.String(), "/v/" + o.firm.String(), "/any/where"} {
+						if seq == 1 && path != message.AskPath { // what a call costs tells nobody of a child either
+							requests = append(requests, request{method: "POST", target: prefix + path + "?max_price=0", body: envelope.AppendRequest(nil, nil, e)})
+						}
 						requests = append(requests, request{method: "POST", target: prefix + path, body: envelope.AppendRequest(nil, nil, e)})
 					}
 				}
@@ -263,6 +269,11 @@ func TestTheBatteryAsksEveryPublicRoute(t *testing.T) {
 	for _, r := range o.battery(o.firm) {
 		path, _, _ := strings.Cut(r.target, "?")
 		asked[r.method] = append(asked[r.method], path)
+	}
+	for _, path := range []string{account.TenantPath, account.TenantPath + "/host", account.KeysPath, account.UsagePath} {
+		if !slices.Contains(asked["GET"], path) {
+			t.Errorf("GET %s is in no battery", path)
+		}
 	}
 	route := regexp.MustCompile(`"(/v1/[^"]*)":\s*\{http\.Method(\w+)`)
 	files, err := filepath.Glob("../../shared/front/registryapi/*.go")

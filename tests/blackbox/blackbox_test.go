@@ -123,6 +123,19 @@ func TestClosedChildrenDoNotCount(t *testing.T) {
 	compare(t, alone, firm, o.battery(k.firm.ID(), child.ID))
 }
 
+// Neither a price of the parent nor a caller with an account tells of the children.
+func TestMoneyTellsNothingOfClosedChildren(t *testing.T) {
+	k := newKeys(t)
+	alone, firm := open(t, k), open(t, k)
+	child := firm.spawn(t, k.firm.ID(), "drafter")
+	o := outside(t, k, alone, firm)
+	for _, h := range []*host{alone, firm} {
+		h.charge(t, k.firm.ID(), o.stranger)
+		h.seal(t)
+	}
+	compare(t, alone, firm, o.battery(k.firm.ID(), child.ID))
+}
+
 // Everybody learns that a key is revoked, but not why: for a closed child the
 // registry shows what it shows for a key that no host here has.
 func TestARevokedChildLooksLikeARevokedKeyOfNobody(t *testing.T) {

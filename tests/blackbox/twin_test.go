@@ -19,11 +19,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -81,7 +83,7 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	}
 	home := serve.Config{
 		Store: memory.New(), Vault: vault, AllowLoopback: true, URL: "https://" + authority,
-		Identity: k.self, Log: slog.New(slog.DiscardHandler), Now: h.clock, Rand: rand.Reader, TrustedHost: true,
+		Identity: k.self, Log: slog.New(slog.DiscardHandler), Now: h.clock, Rand: rand.Reader, TrustedHost: true, Charges: true,
 	}
 	if h.Server, err = home.Open(); err != nil {
 		t.Fatal(err)
@@ -105,7 +107,7 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 		}
 	})
 	h.public = serve.Handlers{Message: h.Message, A2A: agents, Registry: h.RegistryHandler(h.log), Search: h.OpenSearch(index).Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler()}.Public()
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler()}.Public()
 	for _, spec := range append([]vacants.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
 		r, err := h.Vacants.Create(t.Context(), spec)
 		if err != nil {
@@ -116,6 +118,33 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 		}
 	}
 	return h
+}
+
+// charge gives the firm a price, and a stranger's calls to an account that pays for them.
+func (h *host) charge(t *testing.T, firm identity.ID, stranger *identity.Key) {
+	t.Helper()
+	ctx := t.Context()
+	if _, err := h.Vacants.SetPrice(ctx, firm, price.Price{Flat: 5}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := h.Billing.OpenAccount(ctx, "acme", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := h.Billing.Credit(ctx, a.ID, 1_000_000, "first", ""); err != nil {
+		t.Fatal(err)
+	}
+	self, err := h.Vacants.SelfID(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := claim.Claim{Host: self, Account: a.ID}
+	if err := c.Sign(ctx, stranger, h.clock()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Billing.Link(ctx, a.ID, c.String()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // seal seals the log, so that it shows something.

@@ -87,6 +87,9 @@ func TestEveryCallHasItsRow(t *testing.T) {
 			rows[p.place()] = rows[p.place()] || p.in&in > 0
 		}
 		for _, name := range trace {
+			if isBeside(name, sc) {
+				continue
+			}
 			needed := []place{{Call: name}}
 			if strings.HasPrefix(name, "Commit ") || strings.HasPrefix(name, write) {
 				needed = append(needed, place{Call: name, After: true})
@@ -99,6 +102,22 @@ func TestEveryCallHasItsRow(t *testing.T) {
 		}
 		s.whole()
 	})
+}
+
+// isBeside reports whether a call is none of the request: dev folds usage and sweeps calls
+// with a price at its own times (billing and usage are killed in their own tests), and in
+// the evening a function makes the next day's key.
+func isBeside(name string, sc scenario) bool {
+	for _, prefix := range []string{"Doc sweep", "Docs due", "Commit sweep", "Doc meter", "Doc use", "Commit meter", "Doc textkey 2", "Commit textkey 2"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	switch name {
+	case "Doc textkey", "Commit textkey", "Doc v 6": // the last is the owner of calls whose usage is folded
+		return !slices.ContainsFunc(sc.points, func(p point) bool { return p.call == name })
+	}
+	return false
 }
 
 // A host killed at each place of the table leaves consistent data, the same

@@ -1,0 +1,78 @@
+package billing_test
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// A call with a price beside one without: by one caller over memory, where the time is
+// CPU's, and by 64 callers over bbolt, where it is that of the file.
+func BenchmarkCall(b *testing.B) {
+	for _, priced := range []bool{false, true} {
+		name := map[bool]string{false: "free", true: "priced"}[priced]
+		b.Run("memory/"+name, func(b *testing.B) { benchmarkCalls(b, memory.New(), 1, priced) })
+		b.Run("bbolt/"+name, func(b *testing.B) {
+			s, err := bolt.Open(filepath.Join(b.TempDir(), "data"), bolt.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			benchmarkCalls(b, s, 64, priced)
+		})
+	}
+}
+
+func benchmarkCalls(b *testing.B, s store.Store, callers int, priced bool) {
+	w := newWorldOver(b, s)
+	if !priced {
+		w.price = nil
+	}
+	a := w.account("acme", 4, 1_000_000*money.Dollar)
+	h := w.host()
+	all := make([]*caller, callers)
+	for i := range all {
+		all[i] = w.linked(a, 0)
+		if out := all[i].say(h, "first"); out.Problem != nil {
+			b.Fatal(out.Problem)
+		}
+	}
+	// Signing is the caller's.
+	per := b.N/callers + 1
+	signed := make([][]*envelope.Envelope, callers)
+	for i, c := range all {
+		for range per {
+			e := c.next("hi")
+			signed[i], c.last = append(signed[i], e), e
+		}
+	}
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	b.ReportAllocs()
+	b.ResetTimer()
+	var done sync.WaitGroup
+	for i := range all {
+		done.Go(func() {
+			for _, e := range signed[i] {
+				if left.Add(-1) < 0 {
+					return
+				}
+				if out := h.SendWith(context.Background(), identity.ID{}, e, call.Options{}); out.Problem != nil {
+					b.Error(out.Problem)
+					return
+				}
+			}
+		})
+	}
+	done.Wait()
+}
