@@ -95,6 +95,11 @@ func modelBudgetFlag(fs *pflag.FlagSet, to *money.Amount) {
 	fs.Var((*moneyFlag)(to), "model-budget", "the daily budget in `DOLLARS` for the models of vacants without a tenant")
 }
 
+// feeFlag adds --fee.
+func feeFlag(fs *pflag.FlagSet, to *int64) {
+	fs.Int64Var(to, "fee", 0, "the host's share of what callers pay, in `BASIS` points; prices that are set while it runs have it")
+}
+
 // moneyFlag is a flag in dollars.
 type moneyFlag money.Amount
 

@@ -56,6 +56,7 @@ $VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 	newFlag(cmd.Flags(), &o.fresh)
 	workFlag(cmd.Flags(), &o.work)
 	modelBudgetFlag(cmd.Flags(), &o.modelBudget)
+	feeFlag(cmd.Flags(), &o.fee)
 	dataFlag(cmd.Flags(), &data)
 	return cmd
 }
@@ -70,6 +71,7 @@ type devOptions struct {
 	work      time.Duration
 
 	modelBudget money.Amount
+	fee         int64
 }
 
 // workFlag adds --work.
@@ -114,7 +116,7 @@ func (a *app) devHost(o devOptions) (hostRun, string, error) {
 	url := "http://" + public.Addr().String()
 	return hostRun{
 		cluster: o.cluster, log: o.log,
-		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work, ModelBudget: o.modelBudget},
+		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work, ModelBudget: o.modelBudget, Fee: o.fee},
 		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
 	}, url, nil
 }

@@ -76,6 +76,7 @@ The first interrupt refuses new calls and lets those under way end.`,
 	newFlag(fs, &o.fresh)
 	workFlag(fs, &o.work)
 	modelBudgetFlag(fs, &o.modelBudget)
+	feeFlag(fs, &o.fee)
 	dataFlag(fs, &data)
 	return cmd
 }
@@ -116,7 +117,7 @@ func (a *app) serve(ctx context.Context, data string, o serveOptions) error {
 	https := base.Scheme == "https"
 	h := hostRun{
 		data: data, cluster: o.cluster, log: o.log,
-		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh, Work: o.work, ModelBudget: o.modelBudget},
+		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh, Work: o.work, ModelBudget: o.modelBudget, Fee: o.fee},
 		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
 			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, limits, next))
 		}},

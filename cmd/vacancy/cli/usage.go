@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -59,10 +61,30 @@ func (r usageResult) text(w io.Writer) {
 	})
 }
 
+// recountResult is the result of usage --recount.
+type recountResult admin.Recounted
+
+func (r recountResult) text(w io.Writer) {
+	fmt.Fprintf(w, "all rows counted again: %d documents of usage corrected\n", r.Corrected)
+}
+
+func (a *app) recountUsage(ctx context.Context, w where, args []string) error {
+	if len(args) > 0 {
+		return problem.New(problem.Usage, "--recount goes without TENANT: it is of all usage")
+	}
+	return a.withAdmin(w, false, func(c *adminAPI) error {
+		r, err := c.RecountUsage(ctx)
+		if err != nil {
+			return err
+		}
+		return a.show(recountResult(r))
+	})
+}
+
 func (a *app) usageCommand() *cobra.Command {
 	var w where
 	var by, from, until string
-	var asCSV bool
+	var asCSV, recount bool
 	cmd := &cobra.Command{
 		Use:   "usage [TENANT]",
 		Short: "Show what an account has paid, and what its vacants have earned",
@@ -71,11 +93,15 @@ earned, by default in the UTC month of now. Without TENANT it is the account of 
 $VACANCY_KEY, or else what the operator's own vacants have earned. It is a second behind.`,
 		Example: `  vacancy usage acme
   vacancy usage acme --by day --from 2026-11-01 --until 2026-12-01 --csv > november.csv
-  vacancy usage`,
+  vacancy usage
+  vacancy usage --recount`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asCSV && a.json {
 				return problem.New(problem.Usage, "--csv and --json do not go together")
+			}
+			if recount {
+				return a.recountUsage(cmd.Context(), w, args)
 			}
 			show := func(c account.Client, operator bool) error {
 				u, err := c.Usage(cmd.Context(), from, until, by, operator)
@@ -95,6 +121,7 @@ $VACANCY_KEY, or else what the operator's own vacants have earned. It is a secon
 	fs.StringVar(&by, "by", account.ByVacant, "what to sum up by: vacant, caller, day or hour")
 	fs.StringVar(&from, "from", "", "from this UTC `DAY` on, such as 2026-11-01 (default the month of now)")
 	fs.StringVar(&until, "until", "", "until this UTC `DAY`, which is not part of it")
+	fs.BoolVar(&recount, "recount", false, "count all rows again, and correct usage that says something else")
 	fs.BoolVar(&asCSV, "csv", false, "print comma-separated values, money in micro-dollars")
 	hostFlags(fs, &w)
 	return cmd

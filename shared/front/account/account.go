@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
@@ -28,6 +29,8 @@ const (
 	OperatorPath = "/v1/admin/accounts"
 	TenantPath   = "/v1/account"
 	KeysPath     = "/v1/keys"
+	// OperatorReceiptsPath is where the operator reads receipts.
+	OperatorReceiptsPath = "/v1/admin/receipts/"
 )
 
 // IsPath reports whether a path is Handler's.
@@ -81,7 +84,9 @@ const maxBody = 16 << 10
 // api serves accounts that find finds for a request, if it may do what scope says.
 type api struct {
 	*billing.Billing
-	find func(r *http.Request, scope billing.Scope) (billing.Account, error)
+	receipts *Receipts // nil: there are none
+	operator bool
+	find     func(r *http.Request, scope billing.Scope) (billing.Account, error)
 }
 
 // Operator returns the routes of the operator, for whom the host decides. They are nil
@@ -94,37 +99,39 @@ type api struct {
 //	PUT  /v1/admin/accounts/{account}/line           {"amount", "note"}; also /cap
 //	POST /v1/admin/accounts/{account}/suspend        {"note"}; also /resume
 //	GET  /v1/admin/accounts/{account}/changes?from=&limit=
+//	GET  /v1/admin/receipts/{caller}/{vacant}/{position}       position "last" is the last answered call
 //	GET  /v1/admin/accounts/{account}/usage?from=&until=&by=   also /v1/admin/usage, of the operator's vacants
 //	GET  /v1/admin/accounts/{account}/statement?month=
 //	GET  /v1/admin/accounts/{account}/keys           POST {"test", "scopes", "cap"} 201
 //	DELETE /v1/admin/accounts/{account}/keys/{key}
 //	POST /v1/admin/accounts/{account}/links          {"claim"}                  201
 //	DELETE /v1/admin/accounts/{account}/links/{caller}
-func Operator(b *billing.Billing) map[string]httpapi.Methods {
+func Operator(b *billing.Billing, receipts *Receipts) map[string]httpapi.Methods {
 	if b == nil {
 		return nil
 	}
-	d := &api{b, func(r *http.Request, _ billing.Scope) (billing.Account, error) {
+	d := &api{b, receipts, true, func(r *http.Request, _ billing.Scope) (billing.Account, error) {
 		return b.Find(r.Context(), r.PathValue("account"))
 	}}
 	one := OperatorPath + "/{account}"
 	return map[string]httpapi.Methods{
-		OperatorPath:            {http.MethodPost: d.open, http.MethodGet: d.list},
-		one:                     {http.MethodGet: d.show},
-		one + "/credit":         {http.MethodPost: d.move(b.Credit)},
-		one + "/adjustment":     {http.MethodPost: d.move(b.Adjust)},
-		one + "/line":           {http.MethodPut: d.line},
-		one + "/cap":            {http.MethodPut: d.cap},
-		one + "/suspend":        {http.MethodPost: d.suspend(true)},
-		one + "/resume":         {http.MethodPost: d.suspend(false)},
-		OperatorUsagePath:       {http.MethodGet: d.operatorUsage},
-		one + "/usage":          {http.MethodGet: d.usage},
-		one + "/statement":      {http.MethodGet: d.statement},
-		one + "/changes":        {http.MethodGet: d.changes},
-		one + "/keys":           {http.MethodGet: d.keys, http.MethodPost: d.makeKey},
-		one + "/keys/{key}":     {http.MethodDelete: d.revokeKey},
-		one + "/links":          {http.MethodPost: d.link},
-		one + "/links/{caller}": {http.MethodDelete: d.unlink},
+		OperatorReceiptsPath + receiptRoute: {http.MethodGet: d.receipt},
+		OperatorPath:                        {http.MethodPost: d.open, http.MethodGet: d.list},
+		one:                                 {http.MethodGet: d.show},
+		one + "/credit":                     {http.MethodPost: d.move(b.Credit)},
+		one + "/adjustment":                 {http.MethodPost: d.move(b.Adjust)},
+		one + "/line":                       {http.MethodPut: d.line},
+		one + "/cap":                        {http.MethodPut: d.cap},
+		one + "/suspend":                    {http.MethodPost: d.suspend(true)},
+		one + "/resume":                     {http.MethodPost: d.suspend(false)},
+		OperatorUsagePath:                   {http.MethodGet: d.operatorUsage},
+		one + "/usage":                      {http.MethodGet: d.usage},
+		one + "/statement":                  {http.MethodGet: d.statement},
+		one + "/changes":                    {http.MethodGet: d.changes},
+		one + "/keys":                       {http.MethodGet: d.keys, http.MethodPost: d.makeKey},
+		one + "/keys/{key}":                 {http.MethodDelete: d.revokeKey},
+		one + "/links":                      {http.MethodPost: d.link},
+		one + "/links/{caller}":             {http.MethodDelete: d.unlink},
 	}
 }
 
@@ -136,12 +143,13 @@ func Operator(b *billing.Billing) map[string]httpapi.Methods {
 //	GET  /v1/account/changes?from=&limit=
 //	GET  /v1/usage?from=&until=&by=   by hour, day, vacant or caller
 //	GET  /v1/account/statement?month=
+//	GET  /v1/account/receipts/{caller}/{vacant}/{position}     for the caller by Vacancy-Caller, the payer's and the owner's keys
 //	GET  /v1/keys                     scope manage; POST {"test", "scopes", "cap"} 201
 //	DELETE /v1/keys/{key}
 //	POST /v1/account/links            {"claim"} 201; a claim that names no account ends its signer's link, and needs no key
 //	DELETE /v1/account/links/{caller}
-func Handler(b *billing.Billing, log *slog.Logger, now func() time.Time) http.Handler {
-	d := &api{b, func(r *http.Request, scope billing.Scope) (a billing.Account, err error) {
+func Handler(b *billing.Billing, receipts *Receipts, log *slog.Logger, now func() time.Time) http.Handler {
+	d := &api{b, receipts, false, func(r *http.Request, scope billing.Scope) (a billing.Account, err error) {
 		secret, err := billing.Bearer(r)
 		if err == nil && secret == "" {
 			err = problem.New(problem.Unauthorized, "a key of an account is required: Authorization: Bearer KEY")
@@ -159,15 +167,16 @@ func Handler(b *billing.Billing, log *slog.Logger, now func() time.Time) http.Ha
 		return b.Account(r.Context(), k.Account)
 	}}
 	routes := httpapi.API{Name: "account", Log: log, Now: now}.Mux(map[string]httpapi.Methods{
-		TenantPath:                     {http.MethodGet: d.show},
-		TenantPath + "/host":           {http.MethodGet: d.host},
-		UsagePath:                      {http.MethodGet: d.usage},
-		TenantPath + "/statement":      {http.MethodGet: d.statement},
-		TenantPath + "/changes":        {http.MethodGet: d.changes},
-		TenantPath + "/links":          {http.MethodPost: d.link},
-		TenantPath + "/links/{caller}": {http.MethodDelete: d.unlink},
-		KeysPath:                       {http.MethodGet: d.keys, http.MethodPost: d.makeKey},
-		KeysPath + "/{key}":            {http.MethodDelete: d.revokeKey},
+		TenantPath:                         {http.MethodGet: d.show},
+		caller.ReceiptsPath + receiptRoute: {http.MethodGet: d.receipt},
+		TenantPath + "/host":               {http.MethodGet: d.host},
+		UsagePath:                          {http.MethodGet: d.usage},
+		TenantPath + "/statement":          {http.MethodGet: d.statement},
+		TenantPath + "/changes":            {http.MethodGet: d.changes},
+		TenantPath + "/links":              {http.MethodPost: d.link},
+		TenantPath + "/links/{caller}":     {http.MethodDelete: d.unlink},
+		KeysPath:                           {http.MethodGet: d.keys, http.MethodPost: d.makeKey},
+		KeysPath + "/{key}":                {http.MethodDelete: d.revokeKey},
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)

@@ -57,7 +57,11 @@ type Config struct {
 	// not serve its public listener. nil: no such route.
 	Graduations http.Handler
 	// Billing has the accounts of tenants; nil: this host has none, and no prices.
-	Billing *billing.Billing
+	Billing  *billing.Billing
+	Receipts *account.Receipts
+	// Recount corrects usage by the rows, and returns how many documents it did; nil: no
+	// such route.
+	Recount func(ctx context.Context) (int, error)
 	// Gate reads graduations and the gate's policy; nil: no such routes.
 	Gate Gate
 	// ChildReport returns a page of a vacant's children, with figures of its
@@ -98,6 +102,7 @@ type Config struct {
 //	PUT  /v1/admin/secrets/{name}?tenant=         {"value", "hosts"}; also DELETE
 //	GET  /v1/admin/models                         prices of models; PUT {"models"} sets the next version
 //	GET  /v1/admin/budgets?tenant=                the daily budget for models; PUT {"daily"} sets it
+//	POST /v1/admin/usage/recount                  correct usage by the rows
 //	/v1/admin/accounts…                           accounts of tenants (account.Operator)
 //	PUT  /v1/admin/listings/{vacant}      what the operator says of one that is registered
 //	POST /v1/admin/log/seal                       the registry's log, now
@@ -156,7 +161,10 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/verify":                                {http.MethodGet: stream(c.Verify)},
 		"/v1/admin/chain/{from}/{to}":                     {http.MethodGet: stream(c.Chain)},
 	}
-	maps.Copy(routes, account.Operator(c.Billing))
+	if c.Recount != nil {
+		routes["/v1/admin/usage/recount"] = httpapi.Methods{http.MethodPost: d.recount}
+	}
+	maps.Copy(routes, account.Operator(c.Billing, c.Receipts))
 	return d.guard(d.http().Mux(routes))
 }
 

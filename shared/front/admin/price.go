@@ -82,3 +82,24 @@ func (c *Client) SetPrice(ctx context.Context, vacant string, p price.Price) (v 
 	body := map[string]any{"flat": p.Flat, "in": p.In, "out": p.Out, "most": p.Most, "free": p.Free, "free_address": p.FreeAddress, "free_all": p.FreeAll}
 	return v, c.put(ctx, http.MethodPut, pathOf(vacant)+"/price", body, &v)
 }
+
+// Recounted is how many documents of usage said something else than the rows.
+type Recounted struct {
+	Corrected int `json:"corrected"`
+}
+
+func (d *api) recount(w http.ResponseWriter, r *http.Request) error {
+	if err := noBody(r); err != nil {
+		return err
+	}
+	n, err := d.Recount(r.Context())
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, Recounted{n})
+}
+
+// RecountUsage corrects usage by the rows.
+func (c *Client) RecountUsage(ctx context.Context) (r Recounted, err error) {
+	return r, c.do(ctx, http.MethodPost, "/v1/admin/usage/recount", nil, &r)
+}

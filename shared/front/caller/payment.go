@@ -15,6 +15,17 @@ import (
 // MaxPrice is the query parameter that bounds what a call may cost, in micro-dollars.
 const MaxPrice = "max_price"
 
+// ReceiptHeader names the receipt of an answered call that had a price, beside the answer.
+const ReceiptHeader = "Vacancy-Receipt"
+
+// ReceiptsPath is where receipts are; ReceiptPath is that of a call.
+const ReceiptsPath = "/v1/account/receipts/"
+
+// ReceiptPath is the path of the receipt of a call.
+func ReceiptPath(p call.Pair, position uint64) string {
+	return ReceiptsPath + p.Caller.String() + "/" + p.Vacant.String() + "/" + strconv.FormatUint(position, 10)
+}
+
 // Payment is what a request says of paying besides its keys: the client's address, and
 // the most that the call may cost.
 func Payment(r *http.Request) (c call.Credential, err error) {

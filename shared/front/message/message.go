@@ -191,6 +191,9 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 	}
 	o := d.Host.SendWith(r.Context(), route, &req.Envelope, call.Options{Credential: by})
 	if o.Problem == nil {
+		if o.Price != nil {
+			w.Header().Set(caller.ReceiptHeader, caller.ReceiptPath(call.Pair{Caller: req.Envelope.From, Vacant: req.Envelope.To}, o.Position))
+		}
 		write(w, http.StatusOK, envelope.AppendResponse(nil, req.ID, o.Reply))
 	} else {
 		if o.Problem.Kind == problem.BudgetSpent {

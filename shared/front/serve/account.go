@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 )
 
 // AccountHandler is the public handler of tenants; nil if the host has no accounts.
@@ -14,7 +15,16 @@ func (h *Server) AccountHandler() http.Handler {
 	if h.Billing == nil {
 		return nil
 	}
-	return account.Handler(h.Billing, h.config.Log, h.config.Now)
+	return account.Handler(h.Billing, h.receipts(), h.config.Log, h.config.Now)
+}
+
+// receipts are where receipts of the host's calls come from.
+func (h *Server) receipts() *account.Receipts {
+	c := &h.config
+	return &account.Receipts{
+		Settled: h.Calls.Settled, Signer: h.Vacants.Self, Owner: h.owner,
+		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
+	}
 }
 
 // SweepEvery sweeps the calls with a price that are due, at once and then at intervals,

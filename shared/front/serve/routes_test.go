@@ -17,7 +17,7 @@ func named(name string) http.Handler {
 
 func TestThePublicListenerLeadsEachPathToItsHandler(t *testing.T) {
 	all := serve.Handlers{Message: named("message"), Registry: named("registry"), Search: named("search"),
-		Gate: named("gate"), Children: named("children")}.Public()
+		Gate: named("gate"), Children: named("children"), Account: named("account")}.Public()
 	calls := serve.Public(named("message"))
 	for path, want := range map[string]struct{ all, calls string }{
 		"/":                              {"message", "message"},
@@ -34,6 +34,14 @@ func TestThePublicListenerLeadsEachPathToItsHandler(t *testing.T) {
 		"/v1/log/leaves":                 {"registry", "message"},
 		"/v1/halo/a2a/message/send":      {"message", "message"}, // what callers make of a base URL
 		"/v1/search/a2a/chain/reset":     {"message", "message"},
+		"/v1/account":                    {"account", "message"},
+		"/v1/account/receipts/a/b/1":     {"account", "message"},
+		"/v1/accounts":                   {"registry", "message"},
+		"/v1/keys":                       {"account", "message"},
+		"/v1/keys/ab":                    {"account", "message"},
+		"/v1/usage":                      {"account", "message"},
+		"/v1/admin/accounts":             {"404", "404"},
+		"/v1/admin/usage":                {"404", "404"},
 		"/v1/graduations":                {"gate", "message"},
 		"/v1/graduations/ab-1":           {"gate", "message"},
 		"/v1/graduationsx":               {"registry", "message"},

@@ -195,7 +195,10 @@ func (h *Server) Admin() http.Handler {
 	c := &h.config
 	api := admin.Config{
 		Vacants: h.Vacants, Host: admin.SocketHost, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
-		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, ChildReport: h.report,
+		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, Receipts: h.receipts(), ChildReport: h.report,
+	}
+	if c.Feed != nil {
+		api.Recount = func(ctx context.Context) (int, error) { return h.Meter().Recount(ctx) }
 	}
 	if c.SealsLog {
 		api.Seal = SealHandler(func() (*translog.Log, error) { return h.OpenLog(nil) })

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"golang.org/x/sync/errgroup"
 
@@ -105,6 +106,42 @@ func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *Respon
 		next, holes = last.Position+1, 0
 	}
 }
+
+// Settled returns a call that had a price, at a position of the request stream or, with 0,
+// the last of the pair's that was answered, and its answer. ok is false if there is none.
+func (h *Host) Settled(ctx context.Context, pair Pair, position uint64) (q RequestRow, a ResponseRow, ok bool, err error) {
+	if position == 0 {
+		rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, lastSettled, store.Descending)
+		if err != nil {
+			return q, a, false, h.unavailable(err)
+		}
+		for _, row := range rows {
+			r, err := DecodeResponse(row)
+			if err != nil {
+				return q, a, false, h.damaged(pair.Responses(), err)
+			}
+			if r.Charged {
+				position = r.Request
+				break
+			}
+		}
+		if position == 0 {
+			return q, a, false, nil
+		}
+	}
+	q, ok, err = h.request(ctx, pair, position)
+	if err != nil || !ok || q.PaidBy == PaidByNobody {
+		return q, a, false, err
+	}
+	d, _, err := h.decided(ctx, pair, &q)
+	if err != nil || d == nil || d.Kind != RowAnswer {
+		return q, a, false, err
+	}
+	return q, *d, true, nil
+}
+
+// lastSettled is how many decisions are looked through for the last answer with a price.
+const lastSettled = 100
 
 // unavailable turns a store error into one of kind Unavailable. A store error
 // is never reported as a replay (PROTOCOL §23 A11).

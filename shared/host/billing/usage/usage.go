@@ -136,6 +136,8 @@ type priceID struct {
 	version uint64
 }
 
+func (m *Meter) updater() store.Updater { return store.Updater{Store: m.Store, Rand: m.Rand} }
+
 // Limits of one commit: of documents beside the offset, and of rows.
 const (
 	maxDocs = store.MaxWrites - 1
@@ -229,8 +231,7 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 
 // commit writes the offset and what the rows before it add, at their versions.
 func (m *Meter) commit(ctx context.Context, at store.Doc, next string, sums map[store.Key]*Counts) error {
-	u := store.Updater{Store: m.Store, Rand: m.Rand}
-	id, err := u.NewWriteID()
+	id, err := m.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
@@ -251,7 +252,7 @@ func (m *Meter) commit(ctx context.Context, at store.Doc, next string, sums map[
 		before.Add(*sums[k])
 		writes = append(writes, store.Put{Key: k, If: d.Version, WriteID: id, Data: encode(before), Number: int64(before.Charge)})
 	}
-	return u.Commit(ctx, writes...)
+	return m.updater().Commit(ctx, writes...)
 }
 
 func encode(c Counts) []byte {
@@ -470,8 +471,7 @@ func (m *Meter) correct(ctx context.Context, offsets []store.Doc, k store.Key, w
 	if h, err := Decode(d); d.Version > 0 && err == nil && h.Counts == want {
 		return false, nil
 	}
-	u := store.Updater{Store: m.Store, Rand: m.Rand}
-	id, err := u.NewWriteID()
+	id, err := m.updater().NewWriteID()
 	if err != nil {
 		return false, err
 	}
@@ -480,7 +480,7 @@ func (m *Meter) correct(ctx context.Context, offsets []store.Doc, k store.Key, w
 		// The offset stays; its version says that nobody has folded.
 		writes = append(writes, store.Put{Key: offsets[i].Key, If: offsets[i].Version, WriteID: id, Data: offsets[i].Data})
 	}
-	if err := u.Commit(ctx, writes...); err != nil {
+	if err := m.updater().Commit(ctx, writes...); err != nil {
 		return false, store.Problem(err)
 	}
 	for i := range offsets {

@@ -1,0 +1,128 @@
+package account
+
+import (
+	"context"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
+)
+
+// Receipts are where receipts come from.
+type Receipts struct {
+	// Settled reads a call that had a price (call.Host).
+	Settled func(ctx context.Context, pair call.Pair, position uint64) (call.RequestRow, call.ResponseRow, bool, error)
+	// Signer is the host's identity.
+	Signer func(ctx context.Context) (identity.Signer, error)
+	// Owner returns the tenant of a vacant, "" for the operator's.
+	Owner   func(ctx context.Context, id identity.ID) (string, error)
+	Callers caller.Verifier
+}
+
+// receiptRoute is below the operator's or the tenant's prefix.
+const receiptRoute = "{caller}/{vacant}/{position}"
+
+// LastPosition asks for the receipt of the last answered call of a pair.
+const LastPosition = "last"
+
+func noReceipt() error { return problem.New(problem.NotFound, "no such receipt") }
+
+// receipt answers with the receipt of a call, to the caller, the payer and the owner of
+// the vacant; for everybody else there is none.
+func (d *api) receipt(w http.ResponseWriter, r *http.Request) error {
+	c, err1 := identity.ParseID(r.PathValue("caller"))
+	v, err2 := identity.ParseID(r.PathValue("vacant"))
+	if err1 != nil || err2 != nil {
+		return noReceipt()
+	}
+	pair := call.Pair{Caller: c, Vacant: v}
+	position := uint64(0)
+	if s := r.PathValue("position"); s != LastPosition {
+		n, err := strconv.ParseUint(s, 10, 63)
+		if err != nil || n == 0 || strconv.FormatUint(n, 10) != s {
+			return noReceipt()
+		}
+		position = n
+	}
+	q, a, ok, err := d.receipts.Settled(r.Context(), pair, position)
+	if err != nil {
+		return err
+	}
+	allowed, err := d.mayRead(r, pair, &q)
+	if err != nil {
+		return err
+	}
+	if !ok || !allowed {
+		return noReceipt()
+	}
+	one, err := d.receiptOf(r.Context(), pair, &q, &a)
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, one)
+}
+
+// mayRead reports whether a request is of the caller, of the payer or of the owner.
+func (d *api) mayRead(r *http.Request, pair call.Pair, q *call.RequestRow) (bool, error) {
+	if d.operator {
+		return true, nil
+	}
+	id, err := d.receipts.Callers.Of(r, nil)
+	if err != nil {
+		return false, err
+	}
+	if id != nil {
+		return *id == pair.Caller, nil
+	}
+	secret, err := billing.Bearer(r)
+	if err != nil || secret == "" {
+		return false, err
+	}
+	k, err := d.Authenticate(r.Context(), secret)
+	switch {
+	case err != nil:
+		return false, err
+	case !k.Has(billing.ScopeRead):
+		return false, billing.NeedsScope(billing.ScopeRead)
+	case q.PaidBy == call.PaidByAccount && k.Account == hex.EncodeToString(q.Payer[:]):
+		return true, nil
+	}
+	owner, err := d.receipts.Owner(r.Context(), pair.Vacant)
+	return owner != "" && owner == k.Tenant, err
+}
+
+func (d *api) receiptOf(ctx context.Context, pair call.Pair, q *call.RequestRow, a *call.ResponseRow) (receipt.Receipt, error) {
+	p, err := d.PriceVersion(ctx, pair.Vacant, q.PriceVersion)
+	if err != nil {
+		return receipt.Receipt{}, err
+	}
+	r := receipt.Receipt{
+		Caller: pair.Caller, Vacant: pair.Vacant, Position: int64(q.Position), Request: q.Hash, Reply: a.Hash, Time: canon.FormatTime(a.Time),
+		Version: int64(q.PriceVersion), Price: p.String(), Hold: int64(q.Price), Charge: int64(money.Amount(a.Charge)),
+	}
+	if a.Usage != nil {
+		r.In, r.Out = int64(a.Usage.In), int64(a.Usage.Out)
+	}
+	switch q.PaidBy {
+	case call.FreeOfDay:
+		r.Payment = "free"
+	case call.PaidByVoucher:
+		r.Payment = "voucher"
+	default:
+		r.Payment = "account"
+	}
+	signer, err := d.receipts.Signer(ctx)
+	if err != nil {
+		return r, err
+	}
+	return r, r.Sign(ctx, signer)
+}

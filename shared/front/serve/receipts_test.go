@@ -1,0 +1,123 @@
+package serve_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/claim"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
+)
+
+// A receipt is for the caller, the payer and the owner; for others there is none.
+func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
+	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := t.Context()
+	s, err := serve.Config{Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:8080", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, Charges: true}.Open()
+	must(err)
+	defer s.Vacants.Close()
+	r, err := s.Vacants.Create(ctx, vacants.Spec{Name: "demo", Capability: "echoes", Substrate: "echo", Tenant: "owner"})
+	must(err)
+	_, err = s.Vacants.SetPrice(ctx, r.ID, price.Price{Flat: 2000})
+	must(err)
+	keys := map[string]string{}
+	var payer string
+	for _, tenant := range []string{"payer", "owner", "other"} {
+		a, err := s.Billing.OpenAccount(ctx, tenant, 1)
+		must(err)
+		_, keys[tenant], err = s.Billing.MakeKey(ctx, a.ID, false, nil, 0)
+		must(err)
+		if tenant == "payer" {
+			payer = a.ID
+			_, _, err = s.Billing.Credit(ctx, a.ID, 10_000, "first", "")
+			must(err)
+		}
+	}
+	who, err := identity.NewKey(rand.Reader)
+	must(err)
+	stranger, err := identity.NewKey(rand.Reader)
+	must(err)
+	self, err := s.Vacants.SelfID(ctx)
+	must(err)
+	one := claim.Claim{Host: self, Account: payer}
+	must(one.Sign(ctx, who, time.Now()))
+	_, err = s.Billing.Link(ctx, payer, one.String())
+	must(err)
+
+	public := serve.Handlers{Message: s.Message, Account: s.AccountHandler()}.Public()
+	e := &envelope.Envelope{From: who.ID(), To: r.ID, Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
+	_, err = e.Sign(ctx, who)
+	must(err)
+	call := httptest.NewRequest("POST", "/a2a/message/send", bytes.NewReader(envelope.AppendRequest(nil, nil, e)))
+	call.Header.Set("Content-Type", "application/json")
+	answered := httptest.NewRecorder()
+	public.ServeHTTP(answered, call)
+	path := answered.Header().Get("Vacancy-Receipt")
+	if answered.Code != 200 || path != "/v1/account/receipts/"+who.ID().String()+"/"+r.ID.String()+"/1" {
+		t.Fatalf("the call: %d %s, receipt %q", answered.Code, answered.Body, path)
+	}
+	proof := func(k *identity.Key, target string) http.Header {
+		value, err := readproof.Sign(ctx, k, readproof.Request{Authority: "127.0.0.1:8080", Method: "GET", Target: target}, time.Now())
+		must(err)
+		return http.Header{readproof.Header: {value}}
+	}
+	key := func(tenant string) http.Header { return http.Header{"Authorization": {"Bearer " + keys[tenant]}} }
+	last := strings.TrimSuffix(path, "1") + "last"
+	for _, tt := range []struct {
+		name, path string
+		header     http.Header
+		status     int
+	}{
+		{"the caller", path, proof(who, path), 200}, {"the caller's last", last, proof(who, last), 200}, {"the payer", path, key("payer"), 200}, {"the owner", path, key("owner"), 200},
+		{"another tenant", path, key("other"), 404}, {"a stranger", path, proof(stranger, path), 404}, {"nobody", path, nil, 404},
+		{"a call that is not there", path + "0", key("payer"), 404}, {"no position", strings.TrimSuffix(path, "1") + "01", key("payer"), 404},
+		{"no caller", "/v1/account/receipts/x/" + r.ID.String() + "/1", key("payer"), 404},
+	} {
+		in := httptest.NewRequest("GET", tt.path, nil)
+		in.Host = "127.0.0.1:8080"
+		for name, values := range tt.header {
+			in.Header[name] = values
+		}
+		out := httptest.NewRecorder()
+		public.ServeHTTP(out, in)
+		if out.Code != tt.status {
+			t.Errorf("%s: %d %s, want %d", tt.name, out.Code, out.Body, tt.status)
+			continue
+		}
+		if tt.status != 200 {
+			if !strings.Contains(out.Body.String(), "no such receipt") {
+				t.Errorf("%s: %s", tt.name, out.Body)
+			}
+			continue
+		}
+		body, err := io.ReadAll(out.Body)
+		must(err)
+		got, err := receipt.Parse(body)
+		if err != nil || !got.Verify() || got.Host != self || got.Charge != 2000 || got.Payment != "account" || got.Request != e.Hash() {
+			t.Errorf("%s: %s, %v", tt.name, body, err)
+		}
+	}
+}
