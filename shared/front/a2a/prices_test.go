@@ -117,3 +117,30 @@ func TestTheCardTellsThePrice(t *testing.T) {
 		t.Errorf("a card with a price: %s", got.body)
 	}
 }
+
+// The largest commit: a message in the background, with a notification, whose price all
+// sixteen shards pay together, under two caps.
+func TestATaskIsPaidByAllShardsInOneCommit(t *testing.T) {
+	w := known(t)
+	w.setPrice(price.Price{Flat: 1600})
+	a, err := w.server.Billing.OpenAccount(t.Context(), "wide", 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.server.Billing.Credit(t.Context(), a.ID, 1600, "first", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.server.Billing.SetCap(t.Context(), a.ID, money.Dollar); err != nil {
+		t.Fatal(err)
+	}
+	_, secret, err := w.server.Billing.MakeKey(t.Context(), a.ID, false, nil, money.Dollar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	push := `},"configuration":{"returnImmediately":true,"taskPushNotificationConfig":{"url":"http://127.0.0.1:1/"}}`
+	got := w.rpc("/v/echo", "SendMessage", withID("m1", "hi", push), "Authorization: Bearer "+secret)
+	if at(t, got.body, "result", "task", "id") == "" {
+		t.Errorf("the task: %d %s", got.status, got.body)
+	}
+	w.wantBalance("wide", 0)
+}
