@@ -15,18 +15,9 @@ var feedFacts = []fact{
 	{"the feed refuses what is no page, partition or offset", proveFeedArguments},
 }
 
-// feed returns the store as a Feed; it is nil if the adapter has none.
-func feed(s store.Store) store.Feed {
-	f, _ := s.(store.Feed)
-	return f
-}
-
 func proveFeed(t *testing.T, h Adapter) {
 	s := h.Open(t)
-	f := feed(s)
-	if f == nil {
-		t.Skip("the adapter has no feed")
-	}
+	f := s.(store.Feed)
 	names := []store.Stream{newStream(), newStream(), newStream()}
 	want := map[store.Stream][]store.Row{}
 	offsets := map[string]string{}
@@ -77,10 +68,7 @@ func proveFeed(t *testing.T, h Adapter) {
 
 func proveFeedArguments(t *testing.T, h Adapter) {
 	s := h.Open(t)
-	f := feed(s)
-	if f == nil {
-		t.Skip("the adapter has no feed")
-	}
+	f := s.(store.Feed)
 	partitions, err := f.Partitions(t.Context())
 	if err != nil || len(partitions) == 0 {
 		t.Fatalf("Partitions() = %v, %v", partitions, err)

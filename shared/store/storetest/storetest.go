@@ -30,6 +30,8 @@ type Adapter struct {
 	Reopen func(tb testing.TB, s store.Store) store.Store
 	// Lag is how long the sparse index may be behind.
 	Lag time.Duration
+	// Feed says that stores of the adapter are a store.Feed.
+	Feed bool
 	// Moving says that Walk's view is no snapshot: it moves with the store.
 	Moving bool
 	// Rounds of each race; 0 is 1,000, or 50 under -short.
@@ -55,13 +57,15 @@ func Run(t *testing.T, h Adapter) {
 		{"resending", resendFacts},
 		{"faults", faultFacts},
 		{"updates", updateFacts},
-		{"feed", feedFacts},
 		{"life", lifeFacts},
 		{"walk", walkFacts},
 		{"races", raceFacts},
 	}
 	if h.Reopen != nil {
 		groups = append(groups, group{"durable", durableFacts})
+	}
+	if h.Feed {
+		groups = append(groups, group{"feed", feedFacts})
 	}
 	if !h.Moving {
 		groups = append(groups, group{"snapshot", snapshotFacts})

@@ -1,0 +1,112 @@
+package billing_test
+
+import (
+	"context"
+	"crypto/rand"
+	"flag"
+	mathrand "math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/bolt"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+var calls = flag.Int("calls", 2000, "how many synthetic calls TestSyntheticCallsAddUp makes")
+
+// Many calls of ten accounts, by tokens, of which some fail, some are never run and one in
+// twenty is sent again: answers, usage and balances agree to the micro-dollar.
+func TestSyntheticCallsAddUp(t *testing.T) {
+	file, err := bolt.Open(filepath.Join(t.TempDir(), "data"), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	w := newWorldOver(t, file)
+	w.price = &price.Price{Version: 1, Flat: 7, In: money.Dollar, Most: 500, Fee: 333}
+	data, err := w.price.Encode()
+	w.must(err)
+	w.must(file.Commit(t.Context(), store.Put{Key: price.Key(w.vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
+	w.behave = func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
+		h := e.Hash()
+		call.Note(ctx, call.Usage{In: uint64(h[1]) * 3})
+		if h[0]%16 == 0 {
+			return envelope.Message{}, context.Canceled
+		}
+		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"yes"}}, nil
+	}
+	const credit = 1_000_000 * money.Dollar
+	accounts := make([]billing.Account, 10)
+	for i := range accounts {
+		accounts[i] = w.account(name(i), []int{1, 4, 16}[i%3], credit)
+	}
+	h := w.host()
+	_, err = w.billing.Sweep(t.Context(), h)
+	w.must(err)
+	const callers = 32
+	var charged [10]atomic.Int64
+	var answers, left atomic.Int64
+	left.Store(int64(*calls))
+	var all sync.WaitGroup
+	for i := range callers {
+		of := i % len(accounts)
+		c := w.linked(accounts[of], 0)
+		all.Go(func() {
+			for left.Add(-1) >= 0 {
+				e := c.next("hi")
+				c.last = e
+				if mathrand.IntN(50) == 0 {
+					if _, out := h.Begin(context.Background(), identity.ID{}, e, call.Options{}); out.Problem != nil { // and no Run
+						t.Error(out.Problem)
+					}
+					continue
+				}
+				out := h.Send(context.Background(), identity.ID{}, e)
+				switch {
+				case out.Problem == nil:
+					charged[of].Add(int64(out.Charge))
+					answers.Add(1)
+				case out.State != call.Unanswered:
+					t.Errorf("Send() = %v", out.Problem)
+				}
+				if mathrand.IntN(20) == 0 {
+					h.Send(context.Background(), identity.ID{}, e)
+				}
+			}
+		})
+	}
+	all.Wait()
+	w.clock.Advance(3 * time.Minute)
+	_, err = w.billing.Sweep(t.Context(), w.host())
+	w.must(err)
+	m := usage.Meter{Store: file, Feed: file, Now: w.clock.Now(0), Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }}
+	began := time.Now()
+	folded, err := m.Fold(t.Context())
+	w.must(err)
+	t.Logf("%d rows folded in %v", folded.Rows, time.Since(began))
+	var total usage.Counts
+	for i, a := range accounts {
+		w.wantBalance(a, credit-money.Amount(charged[i].Load()))
+		var paid usage.Counts
+		w.must(usage.Paid(t.Context(), file, a.ID, time.Time{}, time.Time{}, func(h usage.Hour) error { paid.Add(h.Counts); return nil }))
+		if int64(paid.Charge) != charged[i].Load() {
+			t.Errorf("usage of %s is %d, its answers cost %d", a.Tenant, paid.Charge, charged[i].Load())
+		}
+		total.Add(paid)
+	}
+	var earned usage.Counts
+	w.must(usage.Owned(t.Context(), file, "", time.Time{}, time.Time{}, func(h usage.Hour) error { earned.Add(h.Counts); return nil }))
+	if earned != total || earned.Answers != uint64(answers.Load()) || earned.Answers+earned.Voids != uint64(*calls) {
+		t.Errorf("earned %+v, paid %+v; %d calls of which %d were answered", earned, total, *calls, answers.Load())
+	}
+}
