@@ -156,7 +156,10 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 		p.counters[len(p.counters)-1].parts = freeParts
 	}
 	for _, one := range p.counters {
-		if one.parts == 0 && b.spent.full(p.day, one.Add) {
+		if one.parts > 0 {
+			one.Add = wholeOf(p.day, vacant, price.FreeAll)
+		}
+		if b.spent.full(p.day, one.Add) {
 			return c, one.full
 		}
 	}
@@ -166,6 +169,11 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 // unpaid is the refusal of a call that nobody pays for.
 func unpaid(p *price.Price) error {
 	return problem.New(problem.PaymentRequired, "the price is %s: send the key of an account, or link the caller's id to one", p.String())
+}
+
+// wholeOf stands for all parts of a counter, in the cache of full ones.
+func wholeOf(day, vacant string, all int64) store.Add {
+	return store.Add{Key: quotaKey(day, vacant+"#all"), Max: all}
 }
 
 func partOf(n int) string { return "all#" + strconv.Itoa(n) }
@@ -265,6 +273,7 @@ func (b *Billing) otherPart(ctx context.Context, q *call.Query, c *call.Charge, 
 		}
 	}
 	if len(parts) == 0 {
+		b.spent.note(old.day, wholeOf(old.day, vacant, q.Price.FreeAll))
 		return *c, old.counters[at].full
 	}
 	n, err := b.pick(len(parts))

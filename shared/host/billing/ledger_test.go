@@ -236,6 +236,16 @@ func TestFreeCallsOfAllAreCountedInParts(t *testing.T) {
 	if free.Load() != 37 || refused.Load() != 23 {
 		t.Errorf("%d calls are free and %d refused, want 37 and 23", free.Load(), refused.Load())
 	}
+	// A host that knows it asks the store for nothing more.
+	s := &recording{Store: w.store}
+	h := w.hostOf(s, w.instance(s))
+	for i := range 3 {
+		s.written.Reset()
+		w.wantOutcome("a call too many", w.caller().say(h, "hi"), problem.PaymentRequired)
+		if i > 0 && s.written.Len() > 0 {
+			t.Errorf("refusal %d tries to write %q", i, s.written.String())
+		}
+	}
 }
 
 func TestResetsDrawOnFreeCallsButNotAPayers(t *testing.T) {
