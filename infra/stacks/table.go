@@ -107,6 +107,9 @@ const (
 	cosigned = "cosigned"
 	// unreached are endpoints elsewhere that wait for a probe.
 	unreached = "unreached"
+	// slugs are claims of slugs; venues is the count of listed vacants.
+	slugs  = "slug#*"
+	venues = "venues"
 	// inIndex is the index partition of registrations.
 	inIndex = "registry"
 	// readChildrenIndex are the index partitions of parents' children.
@@ -208,7 +211,7 @@ func urlFunctions(s settings.Settings) []function {
 		name: "admin", description: "the admin API, for the operator's key",
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS"),
-		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "Query", "DeleteItem"), seals: true, opens: true,
+		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), seals: true, opens: true,
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
 	}, {
 		name: "export", description: "the paged export that verify reads, for the operator's key",
@@ -221,8 +224,9 @@ func urlFunctions(s settings.Settings) []function {
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_URL", "VACANCY_READS", "VACANCY_BYTES"),
 		grants: grants{rows: appends(), docs: []access{
-			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned, unreached}},
-			{"Docs", []string{"GetItem", "Query"}, []string{registrations, opened, kin, revoked, log, cosigned, aboutHost, records}},
+			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned, unreached, slugs, venues}},
+			{"Venues", []string{"UpdateItem"}, []string{venues}},
+			{"Docs", []string{"GetItem", "Query"}, []string{registrations, opened, kin, revoked, log, cosigned, aboutHost, records, slugs, venues}},
 		}},
 	}, {
 		name: "search", description: "searches vacants by capability",
@@ -327,7 +331,8 @@ func steps() []function {
 			grants{rows: looked, docs: reads([]string{"GetItem", "Query"}, registrations, opened, records, kin, observed, textKeyPartition),
 				childrenIndexes: true, opens: true, textsOnly: true}),
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
-			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, successes, registrations, opened, revoked, records, aboutHost),
+			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, successes, registrations, opened, revoked, records, aboutHost, venues),
+				access{"Venues", []string{"UpdateItem"}, []string{venues}},
 				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, opened, records, unreached}})}),
 		step(asl.Recorder, "records the outcome of a graduation attempt", tables,
 			grants{rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, []string{attempts}}}}),
@@ -357,6 +362,7 @@ func jobs(s settings.Settings) []function {
 		environment: []string{"VACANCY_DOCS"},
 		grants: grants{docs: []access{
 			{"Queue", []string{"Query", "DeleteItem"}, []string{unreached}},
+			{"Venues", []string{"GetItem", "UpdateItem"}, []string{venues}},
 			{"Docs", []string{"GetItem", "PutItem"}, []string{unreached, registrations}}}},
 	}, {
 		name: "tamper", description: "reports rows that were changed or removed",

@@ -20,29 +20,36 @@ func (r madeKeyResult) text(w io.Writer) {
 
 func (a *app) makeKeyCommand() *cobra.Command {
 	var w where
-	var test bool
+	var o billing.KeyOptions
 	var scopes []string
-	var most string
+	var most, tier string
+	var days int
 	cmd := &cobra.Command{
 		Use:   "create [TENANT]",
 		Short: "Make a key of an account",
 		Long: `Make a key of an account, and show it once: the host keeps its hash alone. A test key calls
 the vacants of its own tenant only, and nothing is charged.
 
-Scopes: call (call vacants), read (the account), manage (keys and links); all by default.`,
-		Example: "  vacancy keys create acme\n  vacancy keys create acme --scope call --cap 5\n  vacancy keys create acme --test",
+Scopes: call (call vacants), read (the account), manage (keys and links), by default; agp
+(send AGP envelopes) and read by default for a key with --tier: free (ping, search, list, 100
+requests a day), pro (also bookings, 10,000) or enterprise (any number). Tenants make keys of
+tier free themselves; the operator makes the others.`,
+		Example: "  vacancy keys create acme\n  vacancy keys create acme --scope call --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			limit, err := capFlag(most)
-			if err != nil {
+			var err error
+			if o.Cap, err = capFlag(most); err != nil {
 				return err
 			}
-			var wanted []billing.Scope
 			for _, s := range scopes {
-				wanted = append(wanted, billing.Scope(s))
+				o.Scopes = append(o.Scopes, billing.Scope(s))
+			}
+			o.Tier = billing.Tier(tier)
+			if days > 0 {
+				o.Expires = a.now().AddDate(0, 0, days)
 			}
 			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c account.Client) error {
-				made, err := c.MakeKey(cmd.Context(), test, wanted, limit)
+				made, err := c.MakeKey(cmd.Context(), o)
 				if err != nil {
 					return err
 				}
@@ -50,8 +57,12 @@ Scopes: call (call vacants), read (the account), manage (keys and links); all by
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&test, "test", false, "a test key")
-	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage")
+	cmd.Flags().BoolVar(&o.Test, "test", false, "a test key")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp")
+	cmd.Flags().StringVar(&tier, "tier", "", "for AGP: `free`, pro or enterprise")
+	cmd.Flags().Int64Var(&o.Quota, "quota", 0, "requests by AGP of a UTC day (default that of the tier)")
+	cmd.Flags().StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")
+	cmd.Flags().IntVar(&days, "days", 0, "until the key expires (default never)")
 	cmd.Flags().StringVar(&most, "cap", "", "the most `DOLLARS` of a UTC day (default no bound)")
 	hostFlags(cmd.Flags(), &w)
 	return cmd
@@ -73,6 +84,12 @@ func (r keysResult) text(w io.Writer) {
 		state := ""
 		if !k.Revoked.IsZero() {
 			state = "  revoked " + k.Revoked.Format("2006-01-02T15:04:05Z")
+		}
+		if k.Tier != billing.NoTier {
+			state = "  " + printable(string(k.Tier)) + state
+		}
+		if !k.LastUsed.IsZero() {
+			state += "  last used " + k.LastUsed.Format("2006-01-02T15:04:05Z")
 		}
 		fmt.Fprintf(w, "%s  %s…  %s%s\n", printable(k.ID), printable(k.Prefix), printable(strings.Join(scopes, ",")), state)
 	}

@@ -38,7 +38,7 @@ func (w *world) key(tenant string, test bool, scopes ...billing.Scope) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	_, secret, err := w.server.Billing.MakeKey(w.t.Context(), a.ID, test, scopes, 0)
+	_, secret, err := w.server.Billing.MakeKey(w.t.Context(), a.ID, billing.KeyOptions{Test: test, Scopes: scopes})
 	if err != nil {
 		w.t.Fatal(err)
 	}

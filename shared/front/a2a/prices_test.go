@@ -133,7 +133,7 @@ func TestATaskIsPaidByAllShardsInOneCommit(t *testing.T) {
 	if _, err := w.server.Billing.SetCap(t.Context(), a.ID, money.Dollar); err != nil {
 		t.Fatal(err)
 	}
-	_, secret, err := w.server.Billing.MakeKey(t.Context(), a.ID, false, nil, money.Dollar)
+	_, secret, err := w.server.Billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: money.Dollar})
 	if err != nil {
 		t.Fatal(err)
 	}

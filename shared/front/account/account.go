@@ -102,7 +102,7 @@ type api struct {
 //	GET  /v1/admin/receipts/{caller}/{vacant}/{position}       position "last" is the last answered call
 //	GET  /v1/admin/accounts/{account}/usage?from=&until=&by=   also /v1/admin/usage, of the operator's vacants
 //	GET  /v1/admin/accounts/{account}/statement?month=
-//	GET  /v1/admin/accounts/{account}/keys           POST {"test", "scopes", "cap"} 201
+//	GET  /v1/admin/accounts/{account}/keys           POST {"test", "scopes", "cap", "tier", "quota", "agent_ids", "expires"} 201
 //	DELETE /v1/admin/accounts/{account}/keys/{key}
 //	POST /v1/admin/accounts/{account}/links          {"claim"}                  201
 //	DELETE /v1/admin/accounts/{account}/links/{caller}
@@ -144,7 +144,7 @@ func Operator(b *billing.Billing, receipts *Receipts) map[string]httpapi.Methods
 //	GET  /v1/usage?from=&until=&by=   by hour, day, vacant or caller
 //	GET  /v1/account/statement?month=
 //	GET  /v1/account/receipts/{caller}/{vacant}/{position}     for the caller by Vacancy-Caller, the payer's and the owner's keys
-//	GET  /v1/keys                     scope manage; POST {"test", "scopes", "cap"} 201
+//	GET  /v1/keys                     scope manage; POST {"test", "scopes", "cap", "tier", "quota", "agent_ids", "expires"} 201
 //	DELETE /v1/keys/{key}
 //	POST /v1/account/links            {"claim"} 201; a claim that names no account ends its signer's link, and needs no key
 //	DELETE /v1/account/links/{caller}
@@ -202,8 +202,7 @@ func (c *challenge) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 type body struct {
 	tenant, note, claim string
 	shards, amount      int64
-	test                bool
-	scopes              []billing.Scope
+	key                 billing.KeyOptions
 }
 
 // read reads a body that has some of the members.
@@ -232,20 +231,39 @@ func read(w http.ResponseWriter, r *http.Request, members ...string) (b body, er
 		case key == "amount", key == "cap":
 			b.amount, err = d.Int64()
 		case key == "test":
-			b.test, err = d.Bool()
-		case key == "scopes":
-			if d.Kind() != canon.Array {
-				return problem.Invalid(key, canon.Array.String(), d.Kind().String())
+			b.key.Test, err = d.Bool()
+		case key == "quota":
+			b.key.Quota, err = d.Int64()
+		case key == "tier":
+			var s string
+			s, err = text(d, key)
+			b.key.Tier = billing.Tier(s)
+		case key == "expires":
+			var s string
+			if s, err = text(d, key); err == nil {
+				if b.key.Expires, err = time.Parse(time.RFC3339, s); err != nil {
+					err = problem.Invalid(key, "a time such as 2026-12-31T00:00:00Z", httpapi.Clip(s))
+				}
 			}
-			err = d.Array(func(i int) error {
-				s, err := text(d, fmt.Sprintf("scopes[%d]", i))
-				b.scopes = append(b.scopes, billing.Scope(s))
-				return err
-			})
+		case key == "scopes":
+			err = texts(d, key, func(s string) { b.key.Scopes = append(b.key.Scopes, billing.Scope(s)) })
+		case key == "agent_ids":
+			err = texts(d, key, func(s string) { b.key.Agents = append(b.key.Agents, s) })
 		}
 		return err
 	})
 	return b, err
+}
+
+func texts(d *canon.Decoder, field string, add func(string)) error {
+	if k := d.Kind(); k != canon.Array {
+		return problem.Invalid(field, canon.Array.String(), k.String())
+	}
+	return d.Array(func(i int) error {
+		s, err := text(d, fmt.Sprintf("%s[%d]", field, i))
+		add(s)
+		return err
+	})
 }
 
 func text(d *canon.Decoder, field string) (string, error) {
@@ -439,7 +457,7 @@ func (d *api) keys(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) makeKey(w http.ResponseWriter, r *http.Request) error {
-	b, err := read(w, r, "test", "scopes", "cap")
+	b, err := read(w, r, "test", "scopes", "cap", "tier", "quota", "agent_ids", "expires")
 	if err != nil {
 		return err
 	}
@@ -447,7 +465,11 @@ func (d *api) makeKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	k, secret, err := d.MakeKey(r.Context(), a.ID, b.test, b.scopes, money.Amount(b.amount))
+	if !d.operator && (b.key.Tier == billing.Pro || b.key.Tier == billing.Enterprise || b.key.Quota != 0) {
+		return problem.New(problem.Forbidden, "tier: the operator makes keys of tier %s, or with a quota; a tenant makes those of tier free", httpapi.Clip(string(b.key.Tier)))
+	}
+	b.key.Cap = money.Amount(b.amount)
+	k, secret, err := d.MakeKey(r.Context(), a.ID, b.key)
 	if err != nil {
 		return err
 	}

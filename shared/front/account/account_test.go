@@ -49,7 +49,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (f *fixture) key(scopes ...billing.Scope) string {
 	f.Helper()
-	_, secret, err := f.billing.MakeKey(f.Context(), f.account.ID, false, scopes, 0)
+	_, secret, err := f.billing.MakeKey(f.Context(), f.account.ID, billing.KeyOptions{Scopes: scopes})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestATenantSeesNothingOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, _, err := f.billing.MakeKey(t.Context(), other.ID, false, nil, 0)
+	k, _, err := f.billing.MakeKey(t.Context(), other.ID, billing.KeyOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

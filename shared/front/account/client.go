@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
@@ -103,11 +104,17 @@ func (c Client) Keys(ctx context.Context) (k Keys, err error) {
 	return k, c.send(ctx, http.MethodGet, c.path("/keys"), nil, nil, &k)
 }
 
-// MakeKey makes a key; no scopes are all.
-func (c Client) MakeKey(ctx context.Context, test bool, scopes []billing.Scope, most money.Amount) (m Made, err error) {
-	body := map[string]any{"test": test, "cap": most}
-	if len(scopes) > 0 {
-		body["scopes"] = scopes
+// MakeKey makes a key.
+func (c Client) MakeKey(ctx context.Context, o billing.KeyOptions) (m Made, err error) {
+	body := map[string]any{"test": o.Test, "cap": o.Cap, "tier": o.Tier, "quota": o.Quota}
+	if len(o.Scopes) > 0 {
+		body["scopes"] = o.Scopes
+	}
+	if len(o.Agents) > 0 {
+		body["agent_ids"] = o.Agents
+	}
+	if !o.Expires.IsZero() {
+		body["expires"] = o.Expires.Format(time.RFC3339)
 	}
 	return m, c.send(ctx, http.MethodPost, c.path("/keys"), nil, body, &m)
 }

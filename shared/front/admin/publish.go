@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
@@ -44,6 +45,21 @@ type Listing struct {
 	Family  string   `json:"family,omitempty"`
 	Owner   string   `json:"owner,omitempty"`
 	Price   int64    `json:"price"`
+	// Venue is what the vacant is as a venue; nil: as before.
+	Venue *listing.Venue `json:"venue,omitempty"`
+}
+
+// VenueChange changes what a vacant is as a venue; nil members are left unchanged.
+type VenueChange struct {
+	Slug     *string   `json:"slug,omitempty"`
+	Name     *string   `json:"name,omitempty"`
+	Category *string   `json:"category,omitempty"`
+	Location *string   `json:"location,omitempty"`
+	Areas    *[]string `json:"areas,omitempty"`
+	Bookable *bool     `json:"bookable,omitempty"`
+	Capacity *int64    `json:"capacity,omitempty"`
+	Hours    *string   `json:"hours,omitempty"`
+	Referral *int64    `json:"referral_fee,omitempty"`
 }
 
 // Publication is the body of a publish; nil members are left unchanged.
@@ -51,6 +67,7 @@ type Publication struct {
 	Capability *string               `json:"capability,omitempty"`
 	Visibility *lifecycle.Visibility `json:"visibility,omitempty"`
 	Listing    *Listing              `json:"listing,omitempty"`
+	Venue      *VenueChange          `json:"venue,omitempty"`
 }
 
 func (d *api) publish(w http.ResponseWriter, r *http.Request) error {
@@ -143,13 +160,13 @@ func (d *api) setListing(w http.ResponseWriter, r *http.Request) error {
 	case err != nil && !problem.Is(err, problem.NotFound):
 		return err
 	}
-	l := listing.Listing{Tags: wishes.Tags, Skills: wishes.Skills, Summary: wishes.Summary, Family: wishes.Family, Owner: wishes.Owner, Price: wishes.Price}
+	l := listing.Listing{Tags: wishes.Tags, Skills: wishes.Skills, Summary: wishes.Summary, Family: wishes.Family, Owner: wishes.Owner, Price: wishes.Price, Venue: wishes.Venue}
 	g, err := d.Vacants.Registry.SetListing(r.Context(), id, l)
 	if err != nil {
 		return err
 	}
 	return httpapi.Answer(w, http.StatusOK, Listed{id, g.ListingSource, Listing{
-		g.Listing.Tags, g.Listing.Skills, g.Listing.Summary, g.Listing.Family, g.Listing.Owner, g.Listing.Price,
+		g.Listing.Tags, g.Listing.Skills, g.Listing.Summary, g.Listing.Family, g.Listing.Owner, g.Listing.Price, g.Listing.Venue,
 	}})
 }
 
@@ -174,8 +191,11 @@ func readPublishOptions(body []byte) (w vacants.PublishOptions, err error) {
 			l, err := readListing(d)
 			w.Listing = &l
 			return err
+		case "venue":
+			w.Venue, err = readVenueChange(d)
+			return err
 		}
-		return unknown("", key, "capability, visibility or listing")
+		return unknown("", key, "capability, visibility, listing or venue")
 	})
 	return w, err
 }
@@ -201,12 +221,38 @@ func readListing(d *canon.Decoder) (l vacants.ListingOptions, err error) {
 				return problem.Invalid(field, "micro-dollars a call, an integer", k.String())
 			}
 			l.Price, err = d.Int64()
+		case "venue":
+			l.Venue, err = listing.ReadVenue(d)
 		default:
-			err = unknown("listing.", key, "tags, skills, summary, family, owner or price")
+			err = unknown("listing.", key, "tags, skills, summary, family, owner, price or venue")
 		}
 		return err
 	})
 	return l, err
+}
+
+// readVenueChange reads the members of a venue that are to change.
+func readVenueChange(d *canon.Decoder) (func(*listing.Venue) error, error) {
+	if k := d.Kind(); k != canon.Object {
+		return nil, problem.Invalid("venue", canon.Object.String(), k.String())
+	}
+	raw, err := d.Raw()
+	if err != nil {
+		return nil, err
+	}
+	raw = bytes.Clone(raw)
+	change := func(v *listing.Venue) error {
+		d := canon.NewDecoder(raw, limits())
+		if err := d.Document(func(key string) error { return v.Set(d, key) }); err != nil {
+			return problem.Within(problem.Malformed, "venue", err)
+		}
+		if err := v.Check(); err != nil {
+			return problem.Within(problem.Malformed, "venue", err)
+		}
+		return nil
+	}
+	v := listing.DefaultVenue() // before anything is read or written
+	return change, change(&v)
 }
 
 func texts(d *canon.Decoder, field string) (list []string, err error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -48,7 +49,7 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 	for _, tenant := range []string{"payer", "owner", "other"} {
 		a, err := s.Billing.OpenAccount(ctx, tenant, 1)
 		must(err)
-		_, keys[tenant], err = s.Billing.MakeKey(ctx, a.ID, false, nil, 0)
+		_, keys[tenant], err = s.Billing.MakeKey(ctx, a.ID, billing.KeyOptions{})
 		must(err)
 		if tenant == "payer" {
 			payer = a.ID

@@ -130,7 +130,7 @@ func TestAKeyIsShownOnceAndFailsOnceRevoked(t *testing.T) {
 	s := &recording{Store: newWorld(t).store}
 	w := newWorldOver(t, s)
 	a, b := w.account("acme", 1, 0), w.account("other", 1, 0)
-	k, secret, err := w.billing.MakeKey(t.Context(), a.ID, false, nil, 7)
+	k, secret, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: 7})
 	w.must(err)
 	if len(secret) != len(billing.LivePrefix)+32 || !strings.HasPrefix(secret, billing.LivePrefix) || !strings.HasPrefix(secret, k.Prefix) || len(k.Prefix) > 16 {
 		t.Errorf("MakeKey() = %q, shown as %q", secret, k.Prefix)
@@ -156,7 +156,7 @@ func TestAKeyIsShownOnceAndFailsOnceRevoked(t *testing.T) {
 	if all, err := w.billing.Keys(t.Context(), a.ID); err != nil || len(all) != 1 || all[0].Revoked.IsZero() {
 		t.Errorf("Keys() = %+v, %v", all, err)
 	}
-	_, _, err = w.billing.MakeKey(t.Context(), a.ID, false, []billing.Scope{"all"}, 0)
+	_, _, err = w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Scopes: []billing.Scope{"all"}})
 	w.wantRefusal("MakeKey() with a scope of none", err, problem.Malformed)
 }
 
@@ -164,7 +164,7 @@ func TestAMalformedKeyCostsNoRead(t *testing.T) {
 	s := &recording{Store: newWorld(t).store}
 	w := newWorldOver(t, s)
 	a := w.account("acme", 1, 0)
-	_, secret, err := w.billing.MakeKey(t.Context(), a.ID, false, nil, 0)
+	_, secret, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{})
 	w.must(err)
 	s.reads = 0
 	for _, wrong := range []string{"", "x", secret[:len(secret)-1], secret + "a", "vac_xxxx_" + secret[9:], secret[:len(secret)-1] + "-", secret[:len(secret)-2] + "é"} {
@@ -179,9 +179,9 @@ func TestAMalformedKeyCostsNoRead(t *testing.T) {
 func TestIdentifyWantsTheScopeToCall(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
-	_, reader, err := w.billing.MakeKey(t.Context(), a.ID, true, []billing.Scope{billing.ScopeRead}, 0)
+	_, reader, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Test: true, Scopes: []billing.Scope{billing.ScopeRead}})
 	w.must(err)
-	_, caller, err := w.billing.MakeKey(t.Context(), a.ID, true, []billing.Scope{billing.ScopeCall}, 0)
+	_, caller, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Test: true, Scopes: []billing.Scope{billing.ScopeCall}})
 	w.must(err)
 	for _, tt := range []struct {
 		header string

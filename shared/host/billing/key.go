@@ -1,9 +1,11 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,16 +13,23 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// The beginnings of keys. A test key calls its own tenant's vacants, and nothing is charged.
+// The beginnings of keys, which people recognise them by: nothing is decided by them. Keys
+// with a tier of AGP have another one. A test key calls its own tenant's vacants, and
+// nothing is charged.
 const (
-	LivePrefix = "vac_live_"
-	TestPrefix = "vac_test_"
+	LivePrefix    = "vac_live_"
+	TestPrefix    = "vac_test_"
+	AGPLivePrefix = "agnt_live_"
+	AGPTestPrefix = "agnt_test_"
 )
 
 // secretSize is how many letters and digits follow the prefix: 190 bits.
@@ -36,10 +45,97 @@ const (
 	ScopeCall   Scope = "call"   // call vacants
 	ScopeRead   Scope = "read"   // read the account
 	ScopeManage Scope = "manage" // keys and links of the account
+	ScopeAGP    Scope = "agp"    // send AGP envelopes
 )
 
 // Scopes are all scopes.
-func Scopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeManage} }
+func Scopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP} }
+
+// Tier is what a key may do by AGP.
+type Tier string
+
+// The tiers. A key without one has no access to AGP.
+const (
+	NoTier     Tier = ""
+	Free       Tier = "free"
+	Pro        Tier = "pro"
+	Enterprise Tier = "enterprise"
+)
+
+// quotas are the requests of a UTC day of the tiers; 0: any number.
+var quotas = map[Tier]int64{NoTier: 0, Free: 100, Pro: 10_000, Enterprise: 0}
+
+// KeyOptions are what a new key may do.
+type KeyOptions struct {
+	Test   bool
+	Scopes []Scope // none: all of them; with a tier, agp and read
+	Cap    money.Amount
+	Tier   Tier
+	// Quota is the requests by AGP of a UTC day; 0: that of the tier.
+	Quota int64
+	// Agents are whom requests may be from; none: anybody.
+	Agents []string
+	// Expires is when the key ends; zero: never.
+	Expires time.Time
+}
+
+// Limits of a key's agents.
+const (
+	maxAgents = 32
+	maxAgent  = 256 // bytes
+)
+
+func (o *KeyOptions) check(now time.Time) error {
+	if err := checkCap(o.Cap); err != nil {
+		return err
+	}
+	if _, ok := quotas[o.Tier]; !ok {
+		return problem.Invalid("tier", "free, pro or enterprise", fmt.Sprintf("%.40q", string(o.Tier)))
+	}
+	switch {
+	case len(o.Scopes) > 0:
+	case o.Tier != NoTier:
+		o.Scopes = []Scope{ScopeAGP, ScopeRead}
+	default:
+		o.Scopes = []Scope{ScopeCall, ScopeRead, ScopeManage}
+	}
+	for _, s := range o.Scopes {
+		if !slices.Contains(Scopes(), s) {
+			return problem.Invalid("scopes", fmt.Sprintf("some of %v", Scopes()), fmt.Sprintf("%.40q", s))
+		}
+		if s == ScopeAGP && o.Tier == NoTier {
+			return problem.Invalid("tier", "one for the scope agp", "none")
+		}
+	}
+	switch {
+	case o.Tier == NoTier && (o.Quota != 0 || len(o.Agents) > 0):
+		return problem.Invalid("tier", "one for a quota or agents", "none")
+	case o.Quota < 0 || o.Quota > int64(money.Max):
+		return problem.Invalid("quota", "0 or more requests a day", fmt.Sprint(o.Quota))
+	case len(o.Agents) > maxAgents:
+		return problem.Invalid("agent_ids", fmt.Sprintf("at most %d", maxAgents), fmt.Sprint(len(o.Agents)))
+	case !o.Expires.IsZero() && !o.Expires.After(now):
+		return problem.Invalid("expires", "a time to come", o.Expires.Format(time.RFC3339))
+	}
+	for i, a := range o.Agents {
+		if a == "" || len(a) > maxAgent || canon.CheckText("agent", a) != nil {
+			return problem.Invalid(fmt.Sprintf("agent_ids[%d]", i), fmt.Sprintf("1 to %d bytes without control characters", maxAgent), fmt.Sprintf("%.80q", a))
+		}
+	}
+	return nil
+}
+
+func (o *KeyOptions) prefix() string {
+	switch {
+	case o.Tier != NoTier && o.Test:
+		return AGPTestPrefix
+	case o.Tier != NoTier:
+		return AGPLivePrefix
+	case o.Test:
+		return TestPrefix
+	}
+	return LivePrefix
+}
 
 // Key is an API key of an account, without its secret.
 type Key struct {
@@ -50,9 +146,19 @@ type Key struct {
 	Test    bool         `json:"test,omitempty"`
 	Scopes  []Scope      `json:"scopes"`
 	Cap     money.Amount `json:"cap,omitempty"` // of a UTC day; 0: none
-	Created time.Time    `json:"created"`
-	Revoked time.Time    `json:"revoked,omitzero"`
+	// Tier, Quota and Agents are for AGP (KeyOptions).
+	Tier    Tier      `json:"tier,omitempty"`
+	Quota   int64     `json:"quota,omitempty"`
+	Agents  []string  `json:"agent_ids,omitempty"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+	Revoked time.Time `json:"revoked,omitzero"`
+	// LastUsed is when the last envelope came with the key; Keys alone sets it.
+	LastUsed time.Time `json:"last_used,omitzero"`
 }
+
+// DayQuota is how many requests by AGP k may send in a UTC day; 0: any number.
+func (k *Key) DayQuota() int64 { return cmp.Or(k.Quota, quotas[k.Tier]) }
 
 // Has reports whether a key has a scope.
 func (k *Key) Has(s Scope) bool { return slices.Contains(k.Scopes, s) }
@@ -82,23 +188,11 @@ func hashOf(secret string) string {
 const maxKeys = 1000
 
 // MakeKey makes a key of an account, and returns its secret, which nobody can read again.
-// No scopes are all of them.
-func (b *Billing) MakeKey(ctx context.Context, account string, test bool, scopes []Scope, most money.Amount) (k Key, secret string, err error) {
-	if err := checkCap(most); err != nil {
+func (b *Billing) MakeKey(ctx context.Context, account string, o KeyOptions) (k Key, secret string, err error) {
+	if err := o.check(b.Now()); err != nil {
 		return k, "", err
 	}
-	if len(scopes) == 0 {
-		scopes = Scopes()
-	}
-	for _, s := range scopes {
-		if !slices.Contains(Scopes(), s) {
-			return k, "", problem.Invalid("scopes", fmt.Sprintf("some of %v", Scopes()), fmt.Sprintf("%.40q", s))
-		}
-	}
-	prefix := LivePrefix
-	if test {
-		prefix = TestPrefix
-	}
+	prefix := o.prefix()
 	if secret, err = b.letters(secretSize); err != nil {
 		return k, "", err
 	}
@@ -107,7 +201,8 @@ func (b *Billing) MakeKey(ctx context.Context, account string, test bool, scopes
 		return k, "", err
 	}
 	secret = prefix + secret
-	k = Key{ID: id, Account: account, Prefix: secret[:len(prefix)+4], Test: test, Scopes: scopes, Cap: most, Created: b.now()}
+	k = Key{ID: id, Account: account, Prefix: secret[:len(prefix)+4], Test: o.Test, Scopes: o.Scopes, Cap: o.Cap,
+		Tier: o.Tier, Quota: o.Quota, Agents: o.Agents, Expires: o.Expires.UTC(), Created: b.now()}
 	if all, err := b.Keys(ctx, account); err != nil || len(all) >= maxKeys {
 		if err == nil {
 			err = problem.New(problem.Conflict, "the account has %d keys, as many as it may", len(all))
@@ -140,12 +235,24 @@ func (b *Billing) letters(n int) (string, error) {
 
 // Keys lists the keys of an account, by id.
 func (b *Billing) Keys(ctx context.Context, account string) (all []Key, err error) {
-	return all, b.each(ctx, account, keyPrefix, func(d store.Doc) error {
+	err = b.each(ctx, account, keyPrefix, func(d store.Doc) error {
 		var s storedKey
 		err := decode("a key of account "+account, d.Data, &s)
 		all = append(all, s.Key)
 		return err
 	})
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(16)
+	for i := range all {
+		if all[i].Tier != NoTier {
+			g.Go(func() error {
+				use, err := b.use(ctx, b.Store, all[i].ID)
+				all[i].LastUsed = use.Last
+				return err
+			})
+		}
+	}
+	return all, errors.Join(err, g.Wait())
 }
 
 // each calls fn with each document of an account whose sort has a prefix.
@@ -217,22 +324,29 @@ func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err e
 	if err := decode("a key", d.Data, &s); err != nil {
 		return k, err
 	}
-	if k = s.Key; !k.Revoked.IsZero() {
-		return k, problem.New(problem.Unauthorized, "Authorization: the key %s… was revoked", k.Prefix)
+	switch k = s.Key; {
+	case !k.Revoked.IsZero():
+		return k, problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked", k.Prefix)
+	case !k.Expires.IsZero() && !b.Now().Before(k.Expires):
+		return k, problem.Wrap(problem.Unauthorized, ErrExpiredKey, "Authorization: the key %s… expired at %s", k.Prefix, k.Expires.Format(time.RFC3339))
 	}
 	return k, nil
 }
 
+// In the chain of Authenticate's refusals.
+var (
+	ErrRevokedKey = errors.New("revoked key")
+	ErrExpiredKey = errors.New("expired key")
+)
+
 // wellFormed checks the form of a key before anything is read.
 func wellFormed(secret string) bool {
-	rest, live := strings.CutPrefix(secret, LivePrefix)
-	if !live {
-		var test bool
-		if rest, test = strings.CutPrefix(secret, TestPrefix); !test {
-			return false
-		}
+	prefix := strings.TrimRight(secret, letters)
+	switch prefix {
+	case LivePrefix, TestPrefix, AGPLivePrefix, AGPTestPrefix:
+		return len(secret) == len(prefix)+secretSize
 	}
-	return len(rest) == secretSize && strings.Trim(rest, letters) == ""
+	return false
 }
 
 // Bearer is the secret in a request's Authorization header; "" if it has none. Errors do

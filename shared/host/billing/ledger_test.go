@@ -282,7 +282,7 @@ func TestCapsOfADay(t *testing.T) {
 	w.wantOutcome("one", c.say(h, "a"), 0)
 	w.wantOutcome("two", c.say(h, "b"), 0)
 	w.wantOutcome("over the link's cap", c.say(h, "c"), problem.SpendCap)
-	k, _, err := w.billing.MakeKey(t.Context(), a.ID, false, nil, 2000)
+	k, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: 2000})
 	w.must(err)
 	by := call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: k.ID, Cap: k.Cap}}
 	plain := w.caller()

@@ -77,6 +77,9 @@ type run struct {
 	gate passages
 	// money has the sums of each account, by its id.
 	money map[[32]byte]*ledger
+	// venues are the listed vacants, venuesBefore was their number before the walk.
+	venues       int64
+	venuesBefore store.Doc
 
 	pageRows   int
 	windowRows uint64
@@ -92,6 +95,10 @@ func (r *run) walk(ctx context.Context) error {
 		return err
 	}
 	if err := r.eventsWithoutRegistration(ctx); err != nil {
+		return err
+	}
+	var err error
+	if r.venuesBefore, err = r.document(ctx, registry.VenueCountKey()); err != nil {
 		return err
 	}
 	if err := r.log(ctx); err != nil {
@@ -119,6 +126,9 @@ func (r *run) walk(ctx context.Context) error {
 		return err
 	}
 	if err := r.recount(ctx); err != nil {
+		return err
+	}
+	if err := r.countVenues(ctx); err != nil {
 		return err
 	}
 	if err := r.passed(ctx); err != nil {

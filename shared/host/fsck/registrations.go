@@ -66,10 +66,44 @@ func (r *run) registered(ctx context.Context, k store.Key, g *registry.Registrat
 	if g.ListingSource == registry.SourceSigned && (g.Listing == nil || !g.Listing.Verify()) {
 		r.found(inDocument(k, Signature, "a listing signed by "+g.ID.String(), "one that is not"))
 	}
+	if g.Listed() {
+		r.venues++
+	}
+	if err := r.slug(ctx, g); err != nil {
+		return err
+	}
 	if err := r.manifest(ctx, k, g); err != nil {
 		return err
 	}
 	return r.edges(ctx, g.ID)
+}
+
+// slug checks that a vacant has claimed the slug in its listing.
+func (r *run) slug(ctx context.Context, g *registry.Registration) error {
+	if g.Listing == nil || g.Listing.Venue == nil || g.Listing.Venue.Slug == "" {
+		return nil
+	}
+	k := registry.SlugKey(g.Listing.Venue.Slug)
+	d, err := r.document(ctx, k)
+	if err == nil && string(d.Data) != g.ID.String() {
+		r.found(inDocument(k, Registration, "the claim of "+g.ID.String()+", whose listing has the slug", fmt.Sprintf("%.80q", d.Data)))
+	}
+	return err
+}
+
+// countVenues compares the number of listed vacants with the registrations, unless it
+// changed during the walk, or other damage explains a difference.
+func (r *run) countVenues(ctx context.Context) error {
+	if err := r.flush(); err != nil {
+		return err
+	}
+	k := registry.VenueCountKey()
+	d, err := r.document(ctx, k)
+	if err != nil || r.result.Findings > 0 || d.Version == 0 || d.Version != r.venuesBefore.Version || d.Number == r.venues {
+		return err
+	}
+	r.found(inDocument(k, Registration, fmt.Sprintf("%d, as many as are listed", r.venues), fmt.Sprint(d.Number)))
+	return nil
 }
 
 // lastEvent compares a registration with its events and reports the first

@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
 // listed is a story whose vacants were published. The chain of all events is:
@@ -60,6 +61,8 @@ func published(t testing.TB, st *memory.Store) *listed {
 	say(l.child, registrytest.Draft{Visibility: lifecycle.Hidden})
 	say(l.stranger, registrytest.Draft{})
 	l.revoke(l.stranger, 2)
+	_, err = l.Vacants.Registry.SetListing(l.Ctx, l.child.ID(), listing.Listing{Venue: &listing.Venue{Slug: "demo", Category: "agent", Location: "global"}})
+	l.Must(err)
 
 	made, err := l.Vacants.Create(l.Ctx, vacants.Spec{Name: "third", Capability: "is revoked", Substrate: "echo"})
 	l.Must(err)
@@ -134,6 +137,8 @@ func TestEachDamageOfTheRegistryIsFoundAndNamed(t *testing.T) {
 		home   altered
 		want   []string
 	}{
+		{"count of venues", altered{docs: docs{registry.VenueCountKey(): func(d store.Doc) store.Doc { d.Number++; return d }}}, []string{"venues/count: registration"}},
+		{"slug of nobody", altered{docs: docs{registry.SlugKey("demo"): func(d store.Doc) store.Doc { d.Data = nil; return d }}}, []string{"slug#demo/venue: registration"}},
 		{"flipped byte in an event's hash", altered{rows: rows{evt: flip(2, atEventHash)}}, []string{"evt 3: prev", "evt 2: event"}},
 		{"flipped byte in an event's link", altered{rows: rows{evt: flip(2, atEventPrev)}}, []string{"evt 2: prev", "evt 2: event"}},
 		{"event of nobody", altered{rows: rows{evt: flip(2, atEventActor)}}, []string{"evt 2: event", "act 2: event"}},

@@ -31,8 +31,8 @@ func EdgesOf(r store.Range) (identity.ID, bool) {
 }
 
 // IsChecked reports whether fsck reads a document of this package: a
-// registration, a manifest, what opened a child, an edge, a revocation, or the
-// list of revocations.
+// registration, a manifest, what opened a child, an edge, a revocation, the
+// list of revocations, the count of venues, or the claim of a slug.
 func IsChecked(k store.Key) bool {
 	isID := func(s string) bool {
 		_, err := identity.ParseID(s)
@@ -47,5 +47,5 @@ func IsChecked(k store.Key) bool {
 	if parent, ok := strings.CutPrefix(k.Partition, kinPrefix); ok {
 		return isID(parent) && isID(k.Sort)
 	}
-	return k == RevokedListKey() || k.Partition == revokedPartition && isID(k.Sort)
+	return k == RevokedListKey() || k == VenueCountKey() || strings.HasPrefix(k.Partition, slugPrefix) && k.Sort == venueSort || k.Partition == revokedPartition && isID(k.Sort)
 }

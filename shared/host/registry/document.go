@@ -197,6 +197,7 @@ func DecodeRegistration(id identity.ID, d store.Doc) (Registration, error) {
 	}
 	g.Since, g.Changed = time.UnixMicro(s.Since).UTC(), time.UnixMicro(s.Changed).UTC()
 	g.defaults(s.Revoked)
+	g.wasListed, g.heldSlug = g.Listed(), g.slug()
 	return g, nil
 }
 

@@ -126,7 +126,7 @@ func TestADamagedRegistrationStopsNeitherFeedNorList(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := follow(t, r, "", 10)
-	if len(all) != 3 || all[1].ID != bad || all[1].Visibility != lifecycle.Hidden || all[1].Card != nil || all[1].DocVersion != 3 || all[1].Listed(start) {
+	if len(all) != 3 || all[1].ID != bad || all[1].Visibility != lifecycle.Hidden || all[1].Card != nil || all[1].DocVersion != 3 || all[1].Listed() {
 		t.Errorf("Changes() = %d, the damaged one %+v", len(all), all[1])
 	}
 	many, err := r.GetMany(t.Context(), []identity.ID{key(3).ID(), bad, key(9).ID(), key(1).ID()})

@@ -82,7 +82,7 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 			}
 			if first == "publish" {
 				g := get(t, r, child.ID())
-				if g.Visibility != lifecycle.Hidden || g.Signed != lifecycle.Public || g.Listed(start) {
+				if g.Visibility != lifecycle.Hidden || g.Signed != lifecycle.Public || g.Listed() {
 					t.Errorf("the manifest has left it %s, signed %s", g.Visibility, g.Signed)
 				}
 			}
@@ -98,7 +98,7 @@ func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
 			if err := registrytest.AddManifest(t.Context(), r, m); err != nil {
 				t.Fatal(err)
 			}
-			if g := get(t, r, child.ID()); !g.Listed(start) || g.Closed || !g.ParentProven {
+			if g := get(t, r, child.ID()); !g.Listed() || g.Closed || !g.ParentProven {
 				t.Errorf("in the end: %+v", g)
 			}
 			wantWhole(t, inner)
@@ -241,7 +241,7 @@ func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 	}
 	id := child.ID()
 	g := get(t, r, id)
-	if g.Visibility != lifecycle.Hidden || !g.Closed || g.Listed(c.Now()) || !g.ParentProven || *g.Parent != parent.ID() {
+	if g.Visibility != lifecycle.Hidden || !g.Closed || g.Listed() || !g.ParentProven || *g.Parent != parent.ID() {
 		t.Errorf("the child is %s, closed: %t, of %s; want it hidden and its parent's", g.Visibility, g.Closed, g.Parent.Short())
 	}
 	if g.ChangeKey != registry.ChangeKeyAt(c.Now()) {

@@ -121,8 +121,8 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 			return err
 		}
 		g.change(r.now())
-		put, err := g.put(tx.ID)
-		tx.Add(put)
+		writes, err := r.writes(ctx, &g, tx.ID)
+		tx.Add(writes...)
 		written = true
 		return err
 	})
@@ -202,11 +202,11 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	}
 	// The registration is written even if it did not exist, so that a
 	// concurrent first publication conflicts with this manifest.
-	put, err := g.put(tx.ID)
+	writes, err := r.writes(ctx, &g, tx.ID)
 	if err != nil {
 		return false, err
 	}
-	tx.Add(put)
+	tx.Add(writes...)
 	tx.Put(store.Doc{Key: d.Key, Data: data, Index: doc.place(r.now())})
 	// The edge of the replaced manifest stays, because nothing here is deleted.
 	// It does not count: the registration names another parent.
@@ -223,8 +223,8 @@ func (r *Registry) AddGuard(ctx context.Context, tx *store.Tx, id identity.ID) e
 	if err != nil {
 		return err
 	}
-	put, err := g.put(tx.ID)
-	tx.Add(put)
+	writes, err := r.writes(ctx, &g, tx.ID)
+	tx.Add(writes...)
 	return err
 }
 

@@ -27,7 +27,12 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 		return nil, Receipt{}, err
 	}
 	l := Logged{Seq: tip.Position + 1, Event: d.event}
-	if tip.Position > 0 {
+	if tip.Position == 0 {
+		// Later it would have to be counted, for which not all functions have the rights.
+		if _, err := r.VenueCount(ctx); err != nil {
+			return nil, Receipt{}, err
+		}
+	} else {
 		last, err := DecodeEventRow(tip)
 		if err != nil {
 			return nil, Receipt{}, err
@@ -46,11 +51,11 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 		if g.Joined == 0 {
 			g.Joined = l.Seq
 		}
-		put, err := g.put(writeID)
+		of, err := r.writes(ctx, &g, writeID)
 		if err != nil {
 			return nil, Receipt{}, err
 		}
-		writes = append(writes, put)
+		writes = append(writes, of...)
 	}
 	if d.event.Type == event.Register && g.awaits() {
 		entry := wait{id: g.ID, seq: l.Seq}.doc(r.now())

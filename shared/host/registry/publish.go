@@ -122,8 +122,8 @@ func (r *Registry) SetName(ctx context.Context, tx *store.Tx, id identity.ID, na
 	}
 	g.Name = name
 	g.change(r.now())
-	put, err := g.put(tx.ID)
-	tx.Add(put)
+	writes, err := r.writes(ctx, &g, tx.ID)
+	tx.Add(writes...)
 	return err
 }
 
@@ -137,7 +137,7 @@ func (r *Registry) SetState(ctx context.Context, tx *store.Tx, id identity.ID, s
 	now := r.now()
 	g.State, g.Since = state, now
 	g.change(now)
-	put, err := g.put(tx.ID)
-	tx.Add(put)
+	writes, err := r.writes(ctx, &g, tx.ID)
+	tx.Add(writes...)
 	return err
 }

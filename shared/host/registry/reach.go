@@ -157,8 +157,8 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 		case answers:
 			g.Unreached, g.reached, listed = false, true, true
 			g.change(r.now())
-			put, err := g.put(tx.ID)
-			tx.Add(put)
+			writes, err := r.writes(ctx, &g, tx.ID)
+			tx.Add(writes...)
 			return err
 		}
 		if tried = true; w.tries < len(waits) {

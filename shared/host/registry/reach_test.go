@@ -42,7 +42,7 @@ func (p *prober) probe(_ context.Context, endpoint string) error {
 func isListed(t *testing.T, r *registry.Registry, id identity.ID, at time.Time) bool {
 	t.Helper()
 	g := get(t, r, id)
-	return g.Listed(at)
+	return g.Listed()
 }
 
 // waiting are the entries of the queue.
@@ -84,8 +84,8 @@ func TestAnEndpointIsProbedBeforeItIsFirstListed(t *testing.T) {
 			t.Fatalf("%s: Publish() = %v", step.fact, err)
 		}
 		last = receipt.CardHash
-		if g := get(t, r, k.ID()); receipt.Unreached != (step.want != nil) || receipt.Unreached && g.Listed(start) || g.Unreached != receipt.Unreached {
-			t.Errorf("%s: accepted as unreached %t, listed %t", step.fact, receipt.Unreached, g.Listed(start))
+		if g := get(t, r, k.ID()); receipt.Unreached != (step.want != nil) || receipt.Unreached && g.Listed() || g.Unreached != receipt.Unreached {
+			t.Errorf("%s: accepted as unreached %t, listed %t", step.fact, receipt.Unreached, g.Listed())
 		}
 		if _, err := r.Reach(t.Context(), p.probe); err != nil {
 			t.Errorf("%s: Reach() = %v", step.fact, err)
@@ -93,7 +93,7 @@ func TestAnEndpointIsProbedBeforeItIsFirstListed(t *testing.T) {
 		if diff := cmp.Diff(step.want, p.probed); diff != "" {
 			t.Errorf("%s: probed (-want +got):\n%s", step.fact, diff)
 		}
-		if g := get(t, r, k.ID()); step.want != nil && (!g.Listed(start) || g.Unreached) {
+		if g := get(t, r, k.ID()); step.want != nil && (!g.Listed() || g.Unreached) {
 			t.Errorf("%s: it answers and is not listed", step.fact)
 		}
 		if n := waiting(t, inner); n != 0 {
@@ -203,13 +203,13 @@ func TestWhatChangesDuringAProbeCounts(t *testing.T) {
 				}); err != nil {
 					t.Fatal(err)
 				}
-				if g := get(t, r, k.ID()); len(probed) == 1 && g.Listed(start) {
+				if g := get(t, r, k.ID()); len(probed) == 1 && g.Listed() {
 					t.Error("it is listed by the answer of another endpoint")
 				}
 			}
 			two := slices.Contains(probed, "https://two.example/")
-			if g := get(t, r, k.ID()); g.Listed(start) != two || two != (name == "another endpoint") || waiting(t, inner) != 0 {
-				t.Errorf("probed %v, listed %t, %d entries", probed, g.Listed(start), waiting(t, inner))
+			if g := get(t, r, k.ID()); g.Listed() != two || two != (name == "another endpoint") || waiting(t, inner) != 0 {
+				t.Errorf("probed %v, listed %t, %d entries", probed, g.Listed(), waiting(t, inner))
 			}
 		})
 	}

@@ -79,8 +79,10 @@ type Registration struct {
 	ChangeKey     string // position in the feed of changes
 	DocVersion    uint64
 
-	reached        bool  // the card's endpoint answered, or is hosted here
-	listingVersion int64 // the highest version of a signed listing
+	reached        bool   // the card's endpoint answered, or is hosted here
+	listingVersion int64  // the highest version of a signed listing
+	wasListed      bool   // as it was read
+	heldSlug       string // as it was read
 }
 
 // EffectiveState is g's state at a time: a vacant that has hibernated for
@@ -94,8 +96,28 @@ func (g *Registration) EffectiveState(now time.Time) lifecycle.State {
 
 // Listed reports whether search shows g by default: it is public, awake,
 // reached and not revoked.
-func (g *Registration) Listed(now time.Time) bool {
-	return g.Status == StatusActive && !g.Unreached && g.Visibility == lifecycle.Public && g.EffectiveState(now) == lifecycle.Active
+func (g *Registration) Listed() bool {
+	return g.Status == StatusActive && !g.Unreached && g.Visibility == lifecycle.Public && g.State == lifecycle.Active
+}
+
+// Venue is what g is as a venue: what its listing says, or the default.
+func (g *Registration) Venue() listing.Venue {
+	v := listing.DefaultVenue()
+	if g.Listing != nil && g.Listing.Venue != nil {
+		v = *g.Listing.Venue
+	}
+	if v.Slug == "" {
+		v.Slug = listing.DefaultSlug(g.ID.Short())
+	}
+	return v
+}
+
+// slug is the slug that g's listing claims; "" if it claims none.
+func (g *Registration) slug() string {
+	if g.Listing == nil || g.Listing.Venue == nil {
+		return ""
+	}
+	return g.Listing.Venue.Slug
 }
 
 // ReadableBy reports whether caller may see g: everybody if it is not hidden,

@@ -25,6 +25,7 @@
 // child's registration names that parent. revoked/<id> is a revocation, and
 // revoked/#all the list of all revocations that calls consult.
 // unreached/<due>#<id> is an endpoint elsewhere that waits for a probe.
+// slug#<slug>/venue is the vacant that claims a slug, venues/count how many are listed.
 package registry
 
 import (

@@ -95,7 +95,7 @@ func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 	if reached.Silent != 1 || err != nil {
 		t.Errorf("Reach() = %+v, %v; want it silent", reached, err)
 	}
-	if g := get(t, r, key(1).ID()); g.Listed(start) {
+	if g := get(t, r, key(1).ID()); g.Listed() {
 		t.Error("the vacant is listed")
 	}
 }

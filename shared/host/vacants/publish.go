@@ -23,16 +23,19 @@ type PublishOptions struct {
 	// Visibility defaults to PUBLIC if the vacant is not published or hidden.
 	Visibility *lifecycle.Visibility
 	Listing    *ListingOptions
+	// Venue changes what the listing says of the vacant as a venue.
+	Venue func(*listing.Venue) error
 
 	allowed []string // substrates, for the card; nil: as the card says
 }
 
-// ListingOptions replace the whole listing. Package listing defines the fields
-// and their limits.
+// ListingOptions replace the whole listing, but a nil Venue leaves the venue unchanged.
+// Package listing defines the fields and their limits.
 type ListingOptions struct {
 	Tags, Skills           []string
 	Summary, Family, Owner string
 	Price                  int64 // the vacant's, in micro-dollars, or 0
+	Venue                  *listing.Venue
 }
 
 // Publish lists a vacant in this host's registry. Card, register event and
@@ -51,7 +54,7 @@ func (v *Directory) Publish(ctx context.Context, id identity.ID, w PublishOption
 			if g.Joined > 0 && g.Signed != lifecycle.Hidden {
 				as = g.Signed
 			}
-			return PublishOptions{Capability: w.Capability, Visibility: &as, Listing: w.Listing}, nil
+			return PublishOptions{Capability: w.Capability, Visibility: &as, Listing: w.Listing, Venue: w.Venue}, nil
 		}
 		return w, nil
 	})
@@ -262,7 +265,7 @@ func (v *Directory) announce(ctx context.Context, record Record, verb string, w 
 	if r.State == lifecycle.Local && a.visibility != lifecycle.Hidden {
 		r.State = lifecycle.Active // LOCAL would hide the vacant
 	}
-	options, err := wishes.Listing.priced(&a.reg, r)
+	options, err := wishes.listing(&a.reg, r)
 	if err != nil {
 		return a, err
 	}
@@ -283,27 +286,39 @@ func (r *Record) ListedPrice(given int64) (int64, error) {
 	return hold, nil
 }
 
-// priced returns the listing's options with the price of r. They are nil if neither they
-// nor the price change the listing.
-func (w *ListingOptions) priced(g *registry.Registration, r *Record) (*ListingOptions, error) {
-	if w != nil {
-		options := *w
-		var err error
-		options.Price, err = r.ListedPrice(w.Price)
-		return &options, err
-	}
-	hold, err := r.ListedPrice(0)
-	if err != nil {
-		return nil, err
-	}
+// listing returns the listing's options with the price of r. They are nil if nothing
+// changes the listing.
+func (w *PublishOptions) listing(g *registry.Registration, r *Record) (*ListingOptions, error) {
+	var given int64
+	options := ListingOptions{}
 	l := g.Listing
 	switch {
-	case l == nil && hold == 0, l != nil && l.Price == hold:
-		return nil, nil
-	case l == nil:
-		return &ListingOptions{Price: hold}, nil
+	case w.Listing != nil:
+		options, given = *w.Listing, w.Listing.Price
+	case l != nil:
+		options = ListingOptions{Tags: l.Tags, Skills: l.Skills, Summary: l.Summary, Family: l.Family, Owner: l.Owner}
 	}
-	return &ListingOptions{Tags: l.Tags, Skills: l.Skills, Summary: l.Summary, Family: l.Family, Owner: l.Owner, Price: hold}, nil
+	var err error
+	if options.Price, err = r.ListedPrice(given); err != nil {
+		return nil, err
+	}
+	if options.Venue == nil && l != nil {
+		options.Venue = l.Venue
+	}
+	if w.Venue != nil {
+		v := listing.DefaultVenue()
+		if options.Venue != nil {
+			v = *options.Venue
+		}
+		if err := w.Venue(&v); err != nil {
+			return nil, err
+		}
+		options.Venue = &v
+	}
+	if w.Listing == nil && w.Venue == nil && (l == nil && options.Price == 0 || l != nil && l.Price == options.Price) {
+		return nil, nil
+	}
+	return &options, nil
 }
 
 // listing returns the next listing of id, or nil if nothing changes. Versions
@@ -315,6 +330,7 @@ func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now t
 	}
 	l := listing.New(id, max(now.UnixMicro(), 1))
 	l.Tags, l.Skills, l.Summary, l.Family, l.Owner, l.Price = w.Tags, w.Skills, w.Summary, w.Family, w.Owner, w.Price
+	l.Venue = w.Venue
 	if g.Listing == nil {
 		return &l
 	}

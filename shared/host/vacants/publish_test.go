@@ -49,7 +49,7 @@ func TestAPublishSignsCardEventAndListingAndWakesTheVacant(t *testing.T) {
 		t.Errorf("Publish() (-want +got):\n%s", diff)
 	}
 	g := registration(t, v, id)
-	if r.State != lifecycle.Active || g.State != lifecycle.Active || !g.Listed(newClock().now()) || !g.Hosted {
+	if r.State != lifecycle.Active || g.State != lifecycle.Active || !g.Listed() || !g.Hosted {
 		t.Errorf("the vacant is %s, its registration %+v, want ACTIVE and listed", r.State, g)
 	}
 	want := listing.Listing{VacantID: id, Version: newClock().now().UnixMicro(), Tags: w.Tags, Skills: w.Skills, Summary: w.Summary, Family: w.Family, Owner: w.Owner}
@@ -173,8 +173,8 @@ func TestEveryChangeOfStateReachesTheRegistry(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := registration(t, v, id)
-		if g.State != step.want || g.Listed(newClock().now()) != step.listed || g.ActorSeq != 1 {
-			t.Errorf("after %s it is registered as %s, listed %t, %d events; want %s, %t, 1", step.command, g.State, g.Listed(newClock().now()), g.ActorSeq, step.want, step.listed)
+		if g.State != step.want || g.Listed() != step.listed || g.ActorSeq != 1 {
+			t.Errorf("after %s it is registered as %s, listed %t, %d events; want %s, %t, 1", step.command, g.State, g.Listed(), g.ActorSeq, step.want, step.listed)
 		}
 	}
 	if _, err := v.Delete(t.Context(), id); err != nil {

@@ -1,5 +1,5 @@
 // Package listing implements a vacant's signed search data besides its card:
-// tags, skills, a summary, model family, owner and price.
+// tags, skills, a summary, model family, owner, price, and what it is as a venue.
 //
 // Invariants: the signed bytes are rebuilt from the fields and begin with a tag
 // of their own, so that no other signed bytes of a vacant read as a listing;
@@ -34,11 +34,14 @@ const (
 	MaxVersion = 1<<53 - 1
 	// MaxBlob is the largest serialised listing in bytes: all limits above
 	// reached and every byte escaped.
-	MaxBlob = 16 << 10
+	MaxBlob = 24 << 10
 )
 
-// domain is the first part of the signed bytes.
-const domain = "vacancy:listing:v1\x1f"
+// The first part of the signed bytes: v1 without a venue, v2 with one.
+const (
+	domain      = "vacancy:listing:v1\x1f"
+	domainVenue = "vacancy:listing:v2\x1f"
+)
 
 // Listing is a vacant's search data.
 type Listing struct {
@@ -50,6 +53,7 @@ type Listing struct {
 	Family    string // of its model, in the vacant's own words
 	Owner     string
 	Price     int64  // micro-dollars (millionths of a US dollar) a call
+	Venue     *Venue // nil: DefaultVenue
 	Signature []byte // empty if the operator has set the listing
 }
 
@@ -83,6 +87,11 @@ func (l *Listing) Check() error {
 	if l.Price < 0 || l.Price > MaxPrice {
 		return problem.Invalid("price", fmt.Sprintf("0 to %d micro-dollars", int64(MaxPrice)), strconv.FormatInt(l.Price, 10))
 	}
+	if l.Venue != nil {
+		if err := l.Venue.Check(); err != nil {
+			return problem.New(problem.Malformed, "venue: %s", problem.Of(err).Text())
+		}
+	}
 	return nil
 }
 
@@ -115,13 +124,18 @@ func checkText(field, s string, most int) error {
 // Equal reports whether l and other differ at most in version and signature.
 func (l *Listing) Equal(other *Listing) bool {
 	return l.VacantID == other.VacantID && slices.Equal(l.Tags, other.Tags) && slices.Equal(l.Skills, other.Skills) &&
-		l.Summary == other.Summary && l.Family == other.Family && l.Owner == other.Owner && l.Price == other.Price
+		l.Summary == other.Summary && l.Family == other.Family && l.Owner == other.Owner && l.Price == other.Price &&
+		l.Venue.equal(other.Venue)
 }
 
 // AppendSigning appends the signed bytes: the tag, 0x1f, and the canonical
 // JSON of every member but the signature.
 func (l *Listing) AppendSigning(dst []byte) []byte {
-	return append(l.appendAfterPrice(l.appendToPrice(append(dst, domain...))), '}')
+	tag := domain
+	if l.Venue != nil {
+		tag = domainVenue
+	}
+	return append(l.appendAfterPrice(l.appendToPrice(append(dst, tag...))), '}')
 }
 
 // appendToPrice appends the members before skills. The signature, which is not
@@ -137,6 +151,9 @@ func (l *Listing) appendAfterPrice(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `,"summary":`...), l.Summary)
 	dst = appendList(append(dst, `,"tags":`...), l.Tags)
 	dst = append(l.VacantID.AppendHex(append(dst, `,"vacant_id":"`...)), '"')
+	if l.Venue != nil {
+		dst = l.Venue.append(append(dst, `,"venue":`...))
+	}
 	return strconv.AppendInt(append(dst, `,"version":`...), l.Version, 10)
 }
 

@@ -192,3 +192,78 @@ func FuzzAListingThatIsReadIsWrittenAgain(f *testing.F) {
 		}
 	})
 }
+
+func venue() *listing.Venue {
+	return &listing.Venue{
+		Slug: "warung-sunset", Name: "Warung Sunset", Category: "restaurant", Location: "echo-beach", Areas: []string{"canggu"},
+		Bookable: true, Capacity: 40, Hours: "12-22", Referral: 700,
+	}
+}
+
+func TestAVenueIsSignedUnderATagOfItsOwn(t *testing.T) {
+	key := seeded(t, 1)
+	l := listing.New(key.ID(), 3)
+	l.Venue = venue()
+	want := "vacancy:listing:v2\x1f" + `{"family":"","owner":"","price":0,"skills":[],"summary":"","tags":[],"vacant_id":"` + key.ID().String() +
+		`","venue":{"areas":["canggu"],"bookable":true,"capacity":40,"category":"restaurant","hours":"12-22","location":"echo-beach",` +
+		`"name":"Warung Sunset","referral_fee":700,"slug":"warung-sunset"},"version":3}`
+	if got := string(l.AppendSigning(nil)); got != want {
+		t.Errorf("AppendSigning() = %s, want %s", got, want)
+	}
+	if err := l.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	back, err := listing.Parse(l.Blob())
+	if diff := cmp.Diff(l, back); err != nil || diff != "" || !back.Verify() || !back.Equal(&l) {
+		t.Errorf("Parse(Blob()) = %v (-want +got):\n%s", err, diff)
+	}
+	for name, change := range map[string]func(*listing.Listing){
+		"no venue": func(l *listing.Listing) { l.Venue = nil }, "slug": func(l *listing.Listing) { l.Venue.Slug = "x" },
+		"name": func(l *listing.Listing) { l.Venue.Name = "" }, "category": func(l *listing.Listing) { l.Venue.Category = "x" },
+		"location": func(l *listing.Listing) { l.Venue.Location = "x" }, "areas": func(l *listing.Listing) { l.Venue.Areas = nil },
+		"bookable": func(l *listing.Listing) { l.Venue.Bookable = false }, "capacity": func(l *listing.Listing) { l.Venue.Capacity++ },
+		"hours": func(l *listing.Listing) { l.Venue.Hours = "" }, "referral": func(l *listing.Listing) { l.Venue.Referral++ },
+	} {
+		other := back
+		other.Venue = venue()
+		change(&other)
+		if other.Verify() || other.Equal(&l) {
+			t.Errorf("Verify(), Equal() after a change of %s = %v, %v, want false", name, other.Verify(), other.Equal(&l))
+		}
+	}
+}
+
+func TestEveryLimitOfAVenueIsHeldAndNamed(t *testing.T) {
+	key := seeded(t, 1)
+	for name, c := range map[string]struct {
+		change func(*listing.Venue)
+		field  string
+	}{
+		"a slug with a space":     {func(v *listing.Venue) { v.Slug = "a b" }, "slug"},
+		"a slug in capitals":      {func(v *listing.Venue) { v.Slug = "Warung" }, "slug"},
+		"a long slug":             {func(v *listing.Venue) { v.Slug = strings.Repeat("s", 65) }, "slug"},
+		"another's default slug":  {func(v *listing.Venue) { v.Slug = listing.DefaultSlug("0123456789ab") }, "slug"},
+		"the test venue's slug":   {func(v *listing.Venue) { v.Slug = listing.TestSlug }, "slug"},
+		"a long name":             {func(v *listing.Venue) { v.Name = strings.Repeat("n", 129) }, "name"},
+		"no category":             {func(v *listing.Venue) { v.Category = "" }, "category"},
+		"a blank location":        {func(v *listing.Venue) { v.Location = " " }, "location"},
+		"17 areas":                {func(v *listing.Venue) { v.Areas = strings.Split(strings.Repeat("a,", 16)+"a", ",") }, "areas"},
+		"an area twice":           {func(v *listing.Venue) { v.Areas = []string{"a", "a"} }, "areas[1]"},
+		"long hours":              {func(v *listing.Venue) { v.Hours = strings.Repeat("h", 257) }, "hours"},
+		"a capacity below 0":      {func(v *listing.Venue) { v.Capacity = -1 }, "capacity"},
+		"a referral fee of twice": {func(v *listing.Venue) { v.Referral = 20_000 }, "referral_fee"},
+	} {
+		l := listing.New(key.ID(), 1)
+		l.Venue = venue()
+		c.change(l.Venue)
+		if err := l.Sign(t.Context(), key); err == nil || !strings.Contains(problem.Of(err).Text(), "venue: "+c.field) {
+			t.Errorf("%s: Sign() = %v, want a refusal of venue: %s", name, err, c.field)
+		}
+	}
+	for _, blob := range []string{`"venue":[]`, `"venue":{"slug":1}`, `"venue":{"bookable":"yes"}`, `"venue":{"capacity":"1"}`, `"venue":{"areas":{}}`, `"venue":{"color":"red"}`} {
+		_, err := listing.Parse([]byte(`{"vacant_id":"` + key.ID().String() + `","version":1,` + blob + `}`))
+		if err == nil || !strings.Contains(problem.Of(err).Text(), "venue") {
+			t.Errorf("Parse(%s) = %v, want a refusal of venue", blob, err)
+		}
+	}
+}

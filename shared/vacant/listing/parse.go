@@ -69,6 +69,8 @@ func (l *Listing) read(d *canon.Decoder, key string) (err error) {
 		l.Owner, err = d.String()
 	case "price":
 		l.Price, err = d.Int64()
+	case "venue":
+		l.Venue, err = ReadVenue(d)
 	case "signature":
 		var s string
 		if s, err = d.String(); err == nil && s != "" {

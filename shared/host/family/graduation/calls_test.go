@@ -90,7 +90,7 @@ func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 		t.Errorf("Get() = %s %s, %v, want it ACTIVE", r.ID.Short(), r.State, err)
 	}
 	g, _, err := h.registry.Get(t.Context(), child)
-	if err != nil || !g.Listed(h.clock.now()) || !strings.Contains(string(g.Card), child.String()) || !strings.HasSuffix(st.Outcome.Endpoint, child.String()+"/a2a/message/send") {
+	if err != nil || !g.Listed() || !strings.Contains(string(g.Card), child.String()) || !strings.HasSuffix(st.Outcome.Endpoint, child.String()+"/a2a/message/send") {
 		t.Errorf("the registration = %+v with the endpoint %s, want one that is listed at its own address", g, st.Outcome.Endpoint)
 	}
 	h.wantClean(t)

@@ -84,7 +84,7 @@ func requests() []request {
 			}},
 		{"signed listing", []step{first}, list, 1, func(g *registry.Registration) bool { return g.ListingSource == registry.SourceSigned }},
 		{"operator's listing", []step{first}, set, 1, func(g *registry.Registration) bool { return g.ListingSource == registry.SourceOperator }},
-		{"probe", []step{reach, first}, reach, 1, func(g *registry.Registration) bool { return !g.Unreached && g.Listed(Start) }},
+		{"probe", []step{reach, first}, reach, 1, func(g *registry.Registration) bool { return !g.Unreached && g.Listed() }},
 		{"reputation", []step{first}, judge, 1, func(g *registry.Registration) bool { return g.Reputation != nil }},
 	}
 }

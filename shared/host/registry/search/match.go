@@ -38,9 +38,13 @@ func (q *Query) match(e *Entry, t *texts) (rank float64, ok bool) {
 
 // passes applies the filters.
 func (q *Query) passes(e *Entry, t *texts) bool {
+	for _, tag := range q.Tags() {
+		if !slices.Contains(t.tags, tag) {
+			return false
+		}
+	}
 	switch {
-	case q.Tag != "" && !slices.Contains(t.tags, q.Tag),
-		q.Family != "" && e.Family != q.Family,
+	case q.Family != "" && e.Family != q.Family,
 		q.ClaimedFamily != "" && e.ClaimedFamily != q.ClaimedFamily,
 		q.MaxPrice != nil && e.Price > *q.MaxPrice,
 		ScoreStep(e.Score) < ScoreStep(q.MinScore):

@@ -12,7 +12,7 @@ type Group int
 // The groups, strongest first. A word in a stronger group need not be indexed
 // in a weaker one, where its value is always lower.
 const (
-	Signed  Group = iota // capability of the card, tags, skills
+	Signed  Group = iota // capability of the card, tags, skills, the venue's names
 	Summary              // summary of the listing
 	Claimed              // declared by the publisher
 	Groups  int   = 3
@@ -108,16 +108,50 @@ func (e *Entry) Terms() Terms {
 // MaxText.
 func (e *Entry) GroupTexts() [Groups][]string {
 	return [Groups][]string{
-		normalised(slices.Concat(e.Tags, e.Skills, []string{e.Name, e.Capability})), normalised([]string{e.Summary}), e.Texts(),
+		normalised(slices.Concat(e.Tags, e.Skills, e.VenueTexts, []string{e.Name, e.Capability})), normalised([]string{e.Summary}), e.Texts(),
 	}
 }
 
 // Texts are the normalised Declared texts, which Query.Text is compared with.
 func (e *Entry) Texts() []string { return normalised(e.Declared) }
 
-// NormalTags are the normalised tags and the mark of the short id, which
-// Query.Tag is compared with.
-func (e *Entry) NormalTags() []string { return append(normalised(e.Tags), shortIDTag(e.ID.Short())) }
+// NormalTags are the normalised tags and the marks of the short id and the venue, which
+// those of a query are compared with.
+func (e *Entry) NormalTags() []string {
+	all := append(normalised(e.Tags), shortIDTag(e.ID.Short()))
+	if c := Normalise(e.Category); c != "" {
+		all = append(all, categoryMark+c)
+	}
+	for _, a := range normalised(e.Areas) {
+		all = append(all, areaMark+a)
+	}
+	if e.Bookable {
+		all = append(all, bookableMark)
+	}
+	return all
+}
+
+// The marks of a venue. No listing has such tags, because Normalise removes control
+// characters.
+const (
+	categoryMark = "\x1ccategory:"
+	areaMark     = "\x1carea:"
+	bookableMark = "\x1cbookable"
+)
+
+// Tags are the tags and marks that an entry must all have.
+func (q *Query) Tags() []string {
+	var all []string
+	for _, f := range []struct{ mark, value string }{{"", q.Tag}, {categoryMark, q.Category}, {areaMark, q.Area}} {
+		if f.value != "" {
+			all = append(all, f.mark+f.value)
+		}
+	}
+	if q.Bookable {
+		all = append(all, bookableMark)
+	}
+	return all
+}
 
 // shortIDTag is the tag by which indexes find a vacant's short id. No listing has
 // such a tag, because Normalise removes control characters.

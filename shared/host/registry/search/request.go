@@ -46,7 +46,7 @@ func (r *Request) parse() (q Query, none bool, err error) {
 
 func (r *Request) filters(q *Query) error {
 	for _, f := range []struct{ name, value string }{
-		{"tag", r.Tag}, {"family", r.Family}, {"family", r.ClaimedFamily},
+		{"tag", r.Tag}, {"category", r.Category}, {"location", r.Area}, {"family", r.Family}, {"family", r.ClaimedFamily},
 	} {
 		if len(f.value) > MaxQuery {
 			return problem.Invalid(f.name, "at most "+strconv.Itoa(MaxQuery)+" bytes", strconv.Itoa(len(f.value)))
@@ -73,6 +73,7 @@ func (r *Request) filters(q *Query) error {
 	if r.ShortID != "" {
 		q.Tag = shortIDTag(r.ShortID)
 	}
+	q.Category, q.Area, q.Bookable = Normalise(r.Category), Normalise(r.Area), r.Bookable
 	q.MaxPrice, q.MinScore, q.ByScore = r.MaxPrice, r.MinReputation, r.ByScore
 	return nil
 }
@@ -101,7 +102,7 @@ func (q *Query) check(place []byte) (c [checkSize]byte) {
 	for _, w := range q.Words {
 		add(w)
 	}
-	for _, s := range []string{q.Text, q.Tag, q.Family, q.ClaimedFamily} {
+	for _, s := range []string{q.Text, q.Tag, q.Family, q.ClaimedFamily, q.Category, q.Area} {
 		add(s)
 	}
 	price := int64(-1)
@@ -110,7 +111,7 @@ func (q *Query) check(place []byte) (c [checkSize]byte) {
 	}
 	b = binary.AppendVarint(b, price)
 	b = binary.AppendVarint(b, int64(ScoreStep(q.MinScore)))
-	b = strconv.AppendBool(b, q.ByScore)
+	b = strconv.AppendBool(strconv.AppendBool(b, q.ByScore), q.Bookable)
 	sum := identity.Sum(b)
 	copy(c[:], sum[:])
 	return c

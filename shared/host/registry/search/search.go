@@ -26,7 +26,7 @@
 //
 //	                                     exact  prefix  inside
 //	name, capability of the card, tags,     16      12       8
-//	skills
+//	skills; slug, name, category of a venue
 //	summary of the listing                  12       9       6
 //	claimed, by whoever published            8       6       4
 //
@@ -62,6 +62,13 @@ type Entry struct {
 	ClaimedFamily string
 	// Price is micro-dollars a call.
 	Price int64
+	// VenueTexts are slug, name and category of the listing's venue; none of the default
+	// one, whose words would find everybody.
+	VenueTexts []string
+	// Category is the venue's, Areas its location and the others that it serves.
+	Category string
+	Areas    []string
+	Bookable bool
 	// Score is the mean of three reputation dimensions, 0 to 1.
 	Score float64
 }
@@ -86,6 +93,10 @@ type Query struct {
 	Text string
 	// Tag is normalised and must equal one of the listing's normalised tags.
 	Tag string
+	// Category and Area are normalised and must equal the venue's category, and one of its
+	// areas. Bookable excludes those that take no bookings.
+	Category, Area string
+	Bookable       bool
 	// Family and ClaimedFamily are compared byte by byte.
 	Family, ClaimedFamily string
 	// MaxPrice, if set, is the highest price.

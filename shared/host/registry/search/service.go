@@ -96,6 +96,10 @@ type Request struct {
 	// Tag and Family are the listing's, signed by the vacant or set by the
 	// operator; ClaimedFamily is the publisher's claim.
 	Tag, Family, ClaimedFamily string
+	// Category and Area are those of a venue; Bookable excludes vacants that take no
+	// bookings.
+	Category, Area string
+	Bookable       bool
 	// ShortID is the first 12 digits of an id; it takes the place of Tag.
 	ShortID       string
 	MaxPrice      *int64 // micro-dollars a call

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -13,10 +12,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// EntryOf returns the index entry of g at a time, and its card. ok is false if
+// EntryOf returns the index entry of g, and its card. ok is false if
 // search does not show g, or its card is unreadable: indexes then remove it.
-func EntryOf(g *registry.Registration, now time.Time) (e Entry, c card.Card, ok bool) {
-	if !g.Listed(now) {
+func EntryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
+	if !g.Listed() {
 		return Entry{}, card.Card{}, false
 	}
 	return entryOf(g)
@@ -34,8 +33,13 @@ func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	if g.Hosted {
 		e.Name = g.Name
 	}
+	v := g.Venue()
+	e.Category, e.Areas, e.Bookable = v.Category, append([]string{v.Location}, v.Areas...), v.Bookable
 	if l := g.Listing; l != nil {
 		e.Tags, e.Skills, e.Summary, e.Family, e.Price = l.Tags, l.Skills, l.Summary, l.Family, l.Price
+		if l.Venue != nil {
+			e.VenueTexts = []string{l.Venue.Slug, v.Name, v.Category}
+		}
 	}
 	return e, c, true
 }
@@ -103,7 +107,7 @@ func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int6
 		s.drop(ctx, h, "it is not registered")
 		return nil, nil
 	}
-	if !g.Listed(s.Now()) {
+	if !g.Listed() {
 		s.drop(ctx, h, "it is not listed now")
 		return nil, nil
 	}
@@ -129,6 +133,9 @@ func sizeOf(g *registry.Registration) int64 {
 		size += len(l.Summary)
 		for _, text := range slices.Concat(l.Tags, l.Skills) {
 			size += len(text)
+		}
+		if v := l.Venue; v != nil {
+			size += len(v.Hours) + len(v.Name) + len(v.Location) + len(v.Slug)
 		}
 	}
 	return int64(size)

@@ -68,10 +68,13 @@ func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *s
 // filter keeps the documents that pass the filters. It reports whether that is
 // certain.
 func (p *part) filter(r *reader, q *search.Query) (certain bool) {
+	for _, t := range q.Tags() {
+		p.docs = roaring.And(p.docs, r.docs(string(tag)+t))
+	}
 	for _, f := range []struct {
 		kind  rune
 		value string
-	}{{tag, q.Tag}, {family, q.Family}, {claimed, q.ClaimedFamily}} {
+	}{{family, q.Family}, {claimed, q.ClaimedFamily}} {
 		if f.value != "" {
 			p.docs = roaring.And(p.docs, r.docs(string(f.kind)+f.value))
 		}

@@ -164,7 +164,7 @@ func (l *Live) apply(ctx context.Context, changes []registry.Registration, mark 
 			continue
 		}
 		fresh = append(fresh, *g)
-		add(&b, g, l.now())
+		add(&b, g)
 	}
 	if len(fresh) == 0 && b.Mark == mark {
 		return mark, nil
@@ -179,8 +179,8 @@ func (l *Live) apply(ctx context.Context, changes []registry.Registration, mark 
 }
 
 // add puts what search shows and removes the rest.
-func add(b *search.Batch, g *registry.Registration, now time.Time) {
-	if e, _, ok := search.EntryOf(g, now); ok {
+func add(b *search.Batch, g *registry.Registration) {
+	if e, _, ok := search.EntryOf(g); ok {
 		b.Put = append(b.Put, e)
 	} else {
 		b.Remove = append(b.Remove, g.ID)

@@ -26,7 +26,7 @@ func Rebuild(ctx context.Context, index search.Index, feed Feed, now func() time
 		}
 		b := search.Batch{Mark: mark}
 		for i := range changes {
-			add(&b, &changes[i], now())
+			add(&b, &changes[i])
 			b.Mark = max(b.Mark, min(changes[i].ChangeKey, registry.ChangeKeyAt(now())))
 		}
 		if err := index.Apply(ctx, b); err != nil {

@@ -189,10 +189,13 @@ func filters(q *search.Query) []any {
 	case n == 1:
 		all = append(all, part(fieldTexts, q.Text))
 	}
-	for field, value := range map[string]string{fieldTag: q.Tag, fieldFamily: q.Family, fieldClaimed: q.ClaimedFamily} {
+	for field, value := range map[string]string{fieldFamily: q.Family, fieldClaimed: q.ClaimedFamily} {
 		if value != "" {
 			all = append(all, object{"term": object{field: exactly(value)[0]}})
 		}
+	}
+	for _, tag := range q.Tags() {
+		all = append(all, object{"term": object{fieldTag: exactly(tag)[0]}})
 	}
 	if q.MaxPrice != nil {
 		all = append(all, object{"range": object{fieldPrice: object{"lte": *q.MaxPrice}}})

@@ -163,6 +163,12 @@ func (c *Corpus) Entry() search.Entry {
 	if c.rand.IntN(3) == 0 {
 		e.Score = c.rand.Float64()
 	}
+	e.Bookable = c.next%4 != 0
+	if c.next%5 == 0 {
+		e.Category = c.words[c.next%9]
+		e.VenueTexts = []string{fmt.Sprintf("%s-%d", c.words[c.next%300], c.next), c.text(2, chinese), e.Category}
+		e.Areas = []string{c.words[c.next%11], c.words[c.next%7]}
+	}
 	return e
 }
 

@@ -34,6 +34,9 @@ func Scan(entries []search.Entry, q search.Query) []search.Hit {
 func rankOf(e search.Entry, q search.Query) (float64, bool) {
 	score := float64(int(e.Score*4096+0.5)) / 4096
 	if q.Tag != "" && !slices.Contains(append(normal(e.Tags), "\x1c"+e.ID.String()[:12]), q.Tag) ||
+		q.Category != "" && q.Category != search.Normalise(e.Category) ||
+		q.Area != "" && !slices.Contains(normal(e.Areas), q.Area) ||
+		q.Bookable && !e.Bookable ||
 		q.Family != "" && q.Family != e.Family ||
 		q.ClaimedFamily != "" && q.ClaimedFamily != e.ClaimedFamily ||
 		q.MaxPrice != nil && e.Price > *q.MaxPrice ||
@@ -41,7 +44,7 @@ func rankOf(e search.Entry, q search.Query) (float64, bool) {
 		q.Text != "" && !slices.ContainsFunc(normal(e.Declared), func(t string) bool { return strings.Contains(t, q.Text) }) {
 		return 0, false
 	}
-	groups := [3][]string{slices.Concat(e.Tags, e.Skills, []string{e.Name, e.Capability}), {e.Summary}, e.Declared}
+	groups := [3][]string{slices.Concat(e.Tags, e.Skills, e.VenueTexts, []string{e.Name, e.Capability}), {e.Summary}, e.Declared}
 	sum := 0.0
 	for _, w := range q.Words {
 		best := 0.0

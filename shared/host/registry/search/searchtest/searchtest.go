@@ -153,6 +153,9 @@ func (c *Corpus) queries(n int) []search.Query {
 		case 3:
 			q.Text, q.ByScore = c.Substring(), c.rand.IntN(2) == 0
 		}
+		if c.rand.IntN(6) == 0 {
+			q.Area, q.Bookable = c.words[c.rand.IntN(11)], c.rand.IntN(2) == 0
+		}
 		switch c.rand.IntN(8) {
 		case 0:
 			price := int64(c.rand.IntN(20)) * 500
@@ -343,6 +346,11 @@ func testFilters(t *testing.T, x search.Index) {
 		entry(2, func(e *search.Entry) { e.Tags, e.ClaimedFamily, e.Score = []string{"legal"}, "claude", 0.5 }),
 		entry(3, func(e *search.Entry) { e.Capability, e.Price, e.Score = "legal", math.MaxInt64, 1 }),
 		entry(4, func(e *search.Entry) { e.Family, e.Score = "claude", math.NaN() }),
+		entry(5, func(e *search.Entry) {
+			e.VenueTexts, e.Price = []string{"warung-sunset", "Warung Sunset", "Restaurant"}, math.MaxInt64
+			e.Category, e.Areas, e.Bookable = "Restaurant", []string{"Echo Beach", "Canggu"}, true
+		}),
+		entry(6, func(e *search.Entry) { e.Category, e.Areas, e.Price = "restaurant", []string{"canggu"}, math.MaxInt64 }),
 	}
 	apply(t, x, search.Batch{Put: entries})
 	none, some, much := int64(0), int64(100), int64(math.MaxInt64)
@@ -357,7 +365,14 @@ func testFilters(t *testing.T, x search.Index) {
 		{search.Query{ClaimedFamily: "claude"}, []byte{2}},
 		{search.Query{MaxPrice: &none}, []byte{2, 4}},
 		{search.Query{MaxPrice: &some}, []byte{2, 1, 4}},
-		{search.Query{MaxPrice: &much}, []byte{3, 2, 1, 4}},
+		{search.Query{MaxPrice: &much}, []byte{3, 2, 1, 4, 5, 6}},
+		{search.Query{Category: "restaurant"}, []byte{5, 6}},
+		{search.Query{Category: "rest"}, nil},
+		{search.Query{Area: "canggu", Bookable: true}, []byte{5}},
+		{search.Query{Area: "echo beach", Category: "restaurant"}, []byte{5}},
+		{search.Query{Area: "canggu", Tag: "legal"}, nil},
+		{search.Query{Words: []string{"sunset"}, Area: "canggu"}, []byte{5}},
+		{search.Query{Bookable: true}, []byte{5}},
 		{search.Query{MinScore: 0.5}, []byte{3, 2}},
 		{search.Query{MinScore: 1, ByScore: true}, []byte{3}},
 		{search.Query{Words: []string{"legal"}, MinScore: 0.25, MaxPrice: &some}, []byte{2}},

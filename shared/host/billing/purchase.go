@@ -1,0 +1,79 @@
+package billing
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Purchase is an amount that an account pays at once, for something else than a call. Its
+// writes join the commit of what is bought.
+type Purchase struct {
+	billing *Billing
+	charge  call.Charge
+}
+
+// Purchase plans that the account of a key pays an amount. The refusals are
+// AccountSuspended, PaymentRequired and SpendCap; the last two may come from Again only.
+func (b *Billing) Purchase(ctx context.Context, k *Key, amount money.Amount) (*Purchase, error) {
+	a, err := b.Account(ctx, k.Account)
+	if err != nil {
+		return nil, err
+	}
+	if a.Suspended {
+		return nil, problem.New(problem.AccountSuspended, "the account of %s is suspended", a.Tenant)
+	}
+	c, err := b.quotePaid(&call.Query{Price: &price.Price{Flat: amount}}, &a, []capOf{{"key#" + k.ID, k.Cap}})
+	if err != nil {
+		return nil, err
+	}
+	return &Purchase{b, c}, nil
+}
+
+// Writes are the debit, and the counters of caps.
+func (p *Purchase) Writes() (all []store.Write) {
+	plan := p.charge.Plan.(*plan)
+	for _, add := range plan.holds {
+		all = append(all, add)
+	}
+	for _, one := range plan.counters {
+		all = append(all, one.Add)
+	}
+	return all
+}
+
+// Again plans it another way, after the store refused one of its writes with err. It
+// returns the refusal if there is none, and err if that is of no write of p.
+func (p *Purchase) Again(ctx context.Context, err error) error {
+	if !refusedBy(p.Writes(), err) {
+		return err
+	}
+	c, err := p.billing.Explain(ctx, call.Query{}, &p.charge, err)
+	p.charge = c
+	return err
+}
+
+// refusedBy reports whether the store refused one of the writes.
+func refusedBy(writes []store.Write, err error) bool {
+	var bounds *store.BoundsError
+	return errors.As(err, &bounds) && slices.ContainsFunc(writes, func(w store.Write) bool {
+		add, ok := w.(store.Add)
+		return ok && add.Key == bounds.Key
+	})
+}
+
+// Shard is the shard of the balance that a refund goes to.
+func (p *Purchase) Shard() int { return int(p.charge.Shard) }
+
+// GiveBack adds an amount to a shard of an account's balance.
+func GiveBack(account [32]byte, shard int, amount money.Amount) store.Write {
+	return store.Add{Key: BalanceKey(hex.EncodeToString(account[:]), shard), Delta: int64(amount), Max: math.MaxInt64}
+}

@@ -1,0 +1,163 @@
+package billing
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+const (
+	// rate is how many requests a second a key may send by AGP, and at once.
+	rate = 20
+	// maxSeen bounds the agents that a key's use remembers of a minute.
+	maxSeen = 64
+)
+
+// use is what is kept of a key's requests by AGP, in one document that each request
+// changes.
+type use struct {
+	Format int       `json:"format"`
+	Day    string    `json:"day"`
+	Count  int64     `json:"count"` // of the day
+	Tokens float64   `json:"tokens"`
+	At     time.Time `json:"at"` // of Tokens
+	Last   time.Time `json:"last"`
+	Minute int64     `json:"minute"` // of Agents
+	Agents []string  `json:"agents,omitempty"`
+}
+
+func useKey(id string) store.Key { return store.Key{Partition: "keyuse#" + id, Sort: "use"} }
+
+type docReader interface {
+	Doc(ctx context.Context, k store.Key) (store.Doc, error)
+}
+
+func (b *Billing) use(ctx context.Context, from docReader, key string) (u use, err error) {
+	d, err := from.Doc(ctx, useKey(key))
+	if err != nil || d.Version == 0 {
+		return u, err
+	}
+	return u, decode("the use of key "+key, d.Data, &u)
+}
+
+// Allowance is what is left of a key's requests.
+type Allowance struct {
+	Limit, Remaining int64 // of a UTC day; Limit 0: any number
+	Reset            time.Time
+}
+
+// QuotaError refuses a request of a key that has sent enough of them.
+type QuotaError struct {
+	Allowance
+	After time.Duration // until the next may come
+
+	day bool
+}
+
+func (e *QuotaError) Error() string { return e.problem().Text() }
+
+// Unwrap returns the problem, of kind TooMany.
+func (e *QuotaError) Unwrap() error { return e.problem() }
+
+func (e *QuotaError) problem() *problem.Error {
+	if e.day {
+		return problem.New(problem.TooMany, "the key may send %d requests a day; try again after 00:00 UTC", e.Limit)
+	}
+	return problem.New(problem.TooMany, "a key may send %d requests a second", rate)
+}
+
+// CheckUse reports what is left of a key's requests, without counting one. The error is a
+// *QuotaError if nothing is.
+func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {
+	u, err := b.use(ctx, b.Store, k.ID)
+	if err != nil {
+		return Allowance{}, store.Problem(err)
+	}
+	return b.count(&u, k, "")
+}
+
+// CountUse adds to tx that a request of a key was answered, for an agent. fresh reports
+// whether it is the agent's first of the minute. The error is a *QuotaError if others were
+// answered meanwhile and nothing is left.
+func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent string) (left Allowance, fresh bool, err error) {
+	u, err := b.use(ctx, tx, k.ID)
+	if err != nil {
+		return left, false, err
+	}
+	seen := u.Agents
+	sameMinute := u.Minute == minuteOf(b.Now())
+	if left, err = b.count(&u, k, agent); err != nil {
+		return left, false, err
+	}
+	tx.Put(store.Doc{Key: useKey(k.ID), Data: encode(u)})
+	return left, !sameMinute || !slices.Contains(seen, agent), nil
+}
+
+// count counts one request.
+func (b *Billing) count(u *use, k *Key, agent string) (a Allowance, err error) {
+	now := b.Now().UTC()
+	if day := now.Format(time.DateOnly); u.Day != day {
+		u.Day, u.Count = day, 0
+	}
+	a = Allowance{Limit: k.DayQuota(), Reset: now.Truncate(24 * time.Hour).Add(24 * time.Hour)}
+	if a.Limit > 0 {
+		if a.Remaining = a.Limit - u.Count - 1; a.Remaining < 0 {
+			a.Remaining = 0
+			return a, &QuotaError{Allowance: a, After: a.Reset.Sub(now), day: true}
+		}
+	}
+	tokens := float64(rate)
+	// A clock that went back fills no bucket.
+	if !u.At.IsZero() {
+		tokens = min(rate, u.Tokens+rate*max(now.Sub(u.At).Seconds(), 0))
+	}
+	if tokens < 1 {
+		return a, &QuotaError{Allowance: a, After: time.Second}
+	}
+	u.Format, u.Count, u.Tokens, u.At, u.Last = format, u.Count+1, tokens-1, now, now.Truncate(time.Second)
+	if m := minuteOf(now); u.Minute != m {
+		u.Minute, u.Agents = m, nil
+	}
+	if !slices.Contains(u.Agents, agent) && len(u.Agents) < maxSeen {
+		u.Agents = append(u.Agents, agent)
+	}
+	return a, nil
+}
+
+// Seen adds to a commit that an agent was seen in this minute.
+// An agent counts while one of its minutes is among the last five.
+func (b *Billing) Seen(agent string) store.Write {
+	now := b.Now().UTC()
+	return store.Add{Key: store.Key{Partition: activePartition(minuteOf(now)), Sort: agent}, Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
+}
+
+// MaxActive is up to which number active agents are counted.
+const MaxActive = 10_000
+
+func activePartition(minute int64) string { return "active#" + strconv.FormatInt(minute, 10) }
+
+// Active is how many agents were seen in the last five minutes, at most MaxActive.
+func (b *Billing) Active(ctx context.Context) (int, error) {
+	seen := map[string]bool{}
+	for minute, last := minuteOf(b.Now()), minuteOf(b.Now())-5; minute > last; minute-- {
+		for cursor := ""; ; {
+			docs, next, err := b.Store.Docs(ctx, store.Range{Partition: activePartition(minute)}, store.MaxPage, cursor)
+			if err != nil {
+				return 0, store.Problem(err)
+			}
+			for _, d := range docs {
+				if seen[d.Key.Sort] = true; len(seen) == MaxActive {
+					return MaxActive, nil
+				}
+			}
+			if cursor = next; cursor == "" {
+				break
+			}
+		}
+	}
+	return len(seen), nil
+}

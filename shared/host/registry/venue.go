@@ -1,0 +1,132 @@
+package registry
+
+import (
+	"context"
+	"math"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The partitions of venues: slug#<slug>/venue is the vacant that has claimed a slug, and
+// venues/count the number of listed vacants.
+const (
+	slugPrefix   = "slug#"
+	venuesKey    = "venues"
+	venueSort    = "venue"
+	venueCounter = "count"
+)
+
+// SlugKey is the key of the claim of a slug.
+func SlugKey(slug string) store.Key {
+	return store.Key{Partition: slugPrefix + slug, Sort: venueSort}
+}
+
+// VenueCountKey is the key of the number of listed vacants.
+func VenueCountKey() store.Key { return store.Key{Partition: venuesKey, Sort: venueCounter} }
+
+// writes returns the writes of g, over what was read: its document, and with it the count
+// of venues and the claim of its slug. The error is Conflict if another vacant has the slug.
+func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID) ([]store.Write, error) {
+	put, err := g.put(id)
+	if err != nil {
+		return nil, err
+	}
+	all := []store.Write{put}
+	if listed := g.Listed(); listed != g.wasListed {
+		if _, err := r.VenueCount(ctx); err != nil {
+			return nil, err
+		}
+		delta := int64(1)
+		if !listed {
+			delta = -1
+		}
+		all = append(all, store.Add{Key: VenueCountKey(), Delta: delta, Max: math.MaxInt64})
+	}
+	slug := g.slug()
+	if slug == g.heldSlug {
+		return all, nil
+	}
+	if slug != "" {
+		d, err := r.Store.Doc(ctx, SlugKey(slug))
+		if err != nil {
+			return nil, err
+		}
+		if len(d.Data) > 0 && string(d.Data) != g.ID.String() {
+			return nil, problem.New(problem.Conflict, "slug %s is another vacant's", slug)
+		}
+		all = append(all, store.Put{Key: d.Key, If: d.Version, WriteID: id, Data: []byte(g.ID.String())})
+	}
+	if g.heldSlug != "" {
+		d, err := r.Store.Doc(ctx, SlugKey(g.heldSlug))
+		if err != nil {
+			return nil, err
+		}
+		if string(d.Data) == g.ID.String() {
+			all = append(all, store.Put{Key: d.Key, If: d.Version, WriteID: id})
+		}
+	}
+	return all, nil
+}
+
+// VenueOf returns the vacant that has claimed a slug; ok is false if none has.
+func (r *Registry) VenueOf(ctx context.Context, slug string) (id identity.ID, ok bool, err error) {
+	d, err := r.Store.Doc(ctx, SlugKey(slug))
+	if err != nil || len(d.Data) == 0 {
+		return id, false, Problem(err)
+	}
+	if id, err = identity.ParseID(string(d.Data)); err != nil {
+		return id, false, problem.Wrap(problem.Damaged, err, "the claim of slug %s is not readable", slug)
+	}
+	return id, true, nil
+}
+
+// VenueCount returns the number of listed vacants. A store without the number gets it
+// first, because no vacant is listed or unlisted before that: it is 0 before the first
+// event; a store of a Vacancy before the number is counted.
+func (r *Registry) VenueCount(ctx context.Context) (int64, error) {
+	d, err := r.Store.Doc(ctx, VenueCountKey())
+	if err != nil || d.Version > 0 {
+		return d.Number, Problem(err)
+	}
+	n, err := r.countVenues(ctx)
+	if err != nil {
+		return 0, Problem(err)
+	}
+	id, err := r.updater().NewWriteID()
+	if err != nil {
+		return 0, err
+	}
+	err = r.updater().Commit(ctx, store.Put{Key: VenueCountKey(), WriteID: id, Number: n})
+	if store.IsConflict(err) { // another process was faster
+		d, err = r.Store.Doc(ctx, VenueCountKey())
+		n = d.Number
+	}
+	return n, Problem(err)
+}
+
+// countVenues counts the listed vacants. It reads all registrations.
+func (r *Registry) countVenues(ctx context.Context) (n int64, err error) {
+	if tip, err := r.Store.Tip(ctx, EventStream()); err != nil || tip.Position == 0 {
+		return 0, err
+	}
+	for cursor := ""; ; {
+		docs, next, err := r.Store.Docs(ctx, Feed(), store.MaxPage, cursor)
+		if err != nil {
+			return 0, err
+		}
+		for _, d := range docs {
+			id, ok := RegistrationID(d.Key)
+			if !ok {
+				continue
+			}
+			if g, err := DecodeRegistration(id, d); err == nil && g.Listed() {
+				n++ // verify reports those that are not readable
+			}
+		}
+		if cursor = next; cursor == "" {
+			return n, nil
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package registry_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+func wantVenues(t *testing.T, r *registry.Registry, what string, want int64) {
+	t.Helper()
+	if n, err := r.VenueCount(t.Context()); err != nil || n != want {
+		t.Errorf("VenueCount() after %s = %d, %v, want %d", what, n, err, want)
+	}
+}
+
+func TestTheCountOfVenuesChangesWithWhatSearchShows(t *testing.T) {
+	home := memory.New()
+	r := open(home, newClock())
+	wantVenues(t, r, "nothing", 0)
+	a, b := key(1), key(2)
+	mustPublish(t, r, a, draft{})
+	mustPublish(t, r, b, draft{Visibility: lifecycle.Hidden})
+	wantVenues(t, r, "a public and a hidden one", 1)
+	mustPublish(t, r, b, draft{Seq: 2})
+	wantVenues(t, r, "the hidden one is shown", 2)
+	for _, step := range []struct {
+		state lifecycle.State
+		want  int64
+	}{{lifecycle.Hibernating, 1}, {lifecycle.Hibernating, 1}, {lifecycle.Active, 2}} {
+		if err := registrytest.SetState(t.Context(), r, a.ID(), step.state); err != nil {
+			t.Fatal(err)
+		}
+		wantVenues(t, r, fmt.Sprint("a state of ", step.state), step.want)
+	}
+	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, b, 3, "over", event.RevokePayload)); err != nil {
+		t.Fatal(err)
+	}
+	wantVenues(t, r, "a revocation", 1)
+	if err := registrytest.AddManifest(t.Context(), r, registrytest.Manifest(t, key(3), a, true)); err != nil {
+		t.Fatal(err)
+	}
+	wantVenues(t, r, "a manifest that closes", 0)
+}
+
+// TestAStoreWithoutTheCountGetsIt drops the count, as in a store from before it.
+func TestAStoreWithoutTheCountGetsIt(t *testing.T) {
+	home := memory.New()
+	r := open(home, newClock())
+	for i := range 3 {
+		mustPublish(t, r, key(byte(1+i)), draft{})
+	}
+	d, err := home.Doc(t.Context(), registry.VenueCountKey())
+	if err == nil {
+		err = home.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPublish(t, r, key(4), draft{})
+	wantVenues(t, r, "a fourth one", 4)
+}
+
+func TestASlugIsTheFirstVacants(t *testing.T) {
+	r := open(memory.New(), newClock())
+	ids := [2]identity.ID{key(1).ID(), key(2).ID()}
+	for i := range ids {
+		mustPublish(t, r, key(byte(1+i)), draft{})
+	}
+	set := func(i int, slug string) error {
+		_, err := r.SetListing(t.Context(), ids[i], listing.Listing{Venue: &listing.Venue{Slug: slug, Category: "agent", Location: "global"}})
+		return err
+	}
+	holds := func(slug string, want *identity.ID) {
+		t.Helper()
+		id, ok, err := r.VenueOf(t.Context(), slug)
+		if err != nil || ok != (want != nil) || ok && id != *want {
+			t.Errorf("VenueOf(%s) = %v, %t, %v, want %v", slug, id.Short(), ok, err, want)
+		}
+	}
+	if err := set(0, "warung"); err != nil {
+		t.Fatal(err)
+	}
+	if err := set(1, "warung"); !problem.Is(err, problem.Conflict) {
+		t.Errorf("SetListing() of a taken slug = %v, want Conflict", err)
+	}
+	holds("warung", &ids[0])
+	if err := set(0, "beach"); err != nil {
+		t.Fatal(err)
+	}
+	holds("beach", &ids[0])
+	holds("warung", nil)
+	if err := set(1, "warung"); err != nil {
+		t.Errorf("SetListing() of a slug that was given up = %v", err)
+	}
+	holds("warung", &ids[1])
+	if g := get(t, r, ids[1]); g.Venue().Slug != "warung" || g.Venue().Category != "agent" {
+		t.Errorf("Venue() = %+v", g.Venue())
+	}
+	if g := get(t, r, ids[0]); g.Venue().Slug != "beach" {
+		t.Errorf("Venue() = %+v", g.Venue())
+	}
+}
+
+func TestOfManyThatClaimASlugOneHasIt(t *testing.T) {
+	home := memory.New()
+	r := open(home, newClock())
+	const all = 8
+	for i := range all {
+		mustPublish(t, r, key(byte(1+i)), draft{})
+	}
+	errs := make(chan error, all)
+	for i := range all {
+		go func() {
+			_, err := open(home, newClock()).SetListing(context.Background(), key(byte(1+i)).ID(),
+				listing.Listing{Venue: &listing.Venue{Slug: "one", Category: "agent", Location: "global"}})
+			errs <- err
+		}()
+	}
+	won := 0
+	for range all {
+		if err := <-errs; err == nil {
+			won++
+		} else if !problem.Is(err, problem.Conflict) && !problem.Is(err, problem.Unavailable) {
+			t.Errorf("SetListing() = %v", err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d vacants have the slug, want 1", won)
+	}
+}

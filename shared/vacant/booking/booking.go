@@ -1,0 +1,151 @@
+// Package booking is the protocol of bookings: the states of a booking's envelope, and the
+// signed statement by which a venue knows that a booking is a host's.
+//
+// The invariant: Transition alone says which state may follow which. It is asked before
+// anything is stored.
+package booking
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"context"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// State is the state of a booking's envelope.
+type State string
+
+// The states.
+const (
+	Pending        State = "pending"    // not sent yet
+	Dispatched     State = "dispatched" // on its way to the venue
+	DispatchFailed State = "dispatch_failed"
+	Accepted       State = "accepted"
+	Rejected       State = "rejected"
+	Completed      State = "completed"
+	NoShow         State = "no_show"
+	Expired        State = "expired"
+)
+
+// next are the states that may follow each.
+var next = map[State][]State{
+	Pending:        {Dispatched, Expired},
+	Dispatched:     {Accepted, Rejected, DispatchFailed},
+	DispatchFailed: {Dispatched},
+	Accepted:       {Completed, NoShow},
+	Rejected:       {},
+	Completed:      {},
+	NoShow:         {},
+	Expired:        {},
+}
+
+// States are all states.
+func States() []State {
+	return []State{Pending, Dispatched, DispatchFailed, Accepted, Rejected, Completed, NoShow, Expired}
+}
+
+// ParseState parses a state.
+func ParseState(s string) (State, error) {
+	if _, ok := next[State(s)]; !ok {
+		return "", &problem.Error{Kind: problem.Schema, Field: "to", Want: "one of " + join(States()), Got: fmt.Sprintf("%.40q", s)}
+	}
+	return State(s), nil
+}
+
+func join(states []State) string {
+	words := make([]string, len(states))
+	for i, s := range states {
+		words[i] = string(s)
+	}
+	return strings.Join(words, ", ")
+}
+
+// Terminal reports whether nothing may follow a state.
+func (s State) Terminal() bool { return len(next[s]) == 0 }
+
+// Allowed are the states that may follow s.
+func (s State) Allowed() []State { return slices.Clone(next[s]) }
+
+// IllegalError is the refusal of a transition.
+type IllegalError struct {
+	From, To State
+	Allowed  []State
+}
+
+func (e *IllegalError) Error() string {
+	if len(e.Allowed) == 0 {
+		return fmt.Sprintf("a booking that is %s stays so, got %s", e.From, e.To)
+	}
+	return fmt.Sprintf("after %s comes %s, got %s", e.From, join(e.Allowed), e.To)
+}
+
+// Transition returns nil if to may follow from, otherwise an *IllegalError.
+func Transition(from, to State) error {
+	if slices.Contains(next[from], to) {
+		return nil
+	}
+	return &IllegalError{from, to, from.Allowed()}
+}
+
+// Status is what a booking is to its guest.
+type Status string
+
+// The statuses.
+const (
+	StatusPending   Status = "pending"
+	StatusConfirmed Status = "confirmed"
+	StatusCompleted Status = "completed"
+	StatusCancelled Status = "cancelled"
+	StatusNoShow    Status = "no_show"
+)
+
+// Status is the booking's status, unless its guest has cancelled it.
+func (s State) Status() Status {
+	switch s {
+	case Accepted:
+		return StatusConfirmed
+	case Completed:
+		return StatusCompleted
+	case NoShow:
+		return StatusNoShow
+	case Rejected, Expired:
+		return StatusCancelled
+	}
+	return StatusPending
+}
+
+// Claim is a host's signed statement that a guest's envelope brings a booking of the host:
+// the guest's key is of the host's making, so the venue knows nobody by it.
+type Claim struct {
+	Host, Guest, Venue identity.ID
+	Booking            string
+	Time               time.Time // whole microseconds
+	Signature          []byte
+}
+
+// domain separates these signed bytes from all others of a host.
+const domain = "vacancy:booking:v1\x1f"
+
+// Sign signs c with the host's identity.
+func (c *Claim) Sign(ctx context.Context, s identity.Signer) (err error) {
+	c.Host = s.ID()
+	c.Signature, err = s.Sign(ctx, c.signed())
+	return err
+}
+
+// Verify reports whether c is signed by its host.
+func (c *Claim) Verify() bool { return identity.Verify(c.Host, c.signed(), c.Signature) }
+
+func (c *Claim) signed() []byte {
+	b := canon.AppendString([]byte(domain+`{"booking_id":`), c.Booking)
+	b = append(c.Guest.AppendHex(append(b, `,"guest_id":"`...)), `","host_id":"`...)
+	b = append(c.Host.AppendHex(b), `","time":`...)
+	b = canon.AppendString(b, canon.FormatTime(c.Time))
+	return append(c.Venue.AppendHex(append(b, `,"venue_id":"`...)), `"}`...)
+}

@@ -1,0 +1,88 @@
+package booking_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/booking"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// legal are the pairs of the specification, written out once more.
+var legal = [][2]booking.State{
+	{"pending", "dispatched"}, {"pending", "expired"}, {"dispatched", "accepted"}, {"dispatched", "rejected"},
+	{"dispatched", "dispatch_failed"}, {"dispatch_failed", "dispatched"}, {"accepted", "completed"}, {"accepted", "no_show"},
+}
+
+func TestEightOf64PairsAreLegal(t *testing.T) {
+	ok := 0
+	for _, from := range booking.States() {
+		for _, to := range booking.States() {
+			err := booking.Transition(from, to)
+			want := slices.Contains(legal, [2]booking.State{from, to})
+			if want != (err == nil) {
+				t.Errorf("Transition(%s, %s) = %v, want legal: %t", from, to, err, want)
+			}
+			var illegal *booking.IllegalError
+			if err != nil && (!errors.As(err, &illegal) || illegal.From != from || illegal.To != to || slices.Contains(illegal.Allowed, to)) {
+				t.Errorf("Transition(%s, %s) = %+v", from, to, err)
+			}
+			if err == nil {
+				ok++
+			}
+		}
+	}
+	if ok != 8 || len(booking.States()) != 8 {
+		t.Errorf("%d pairs of %d states are legal, want 8 of 8", ok, len(booking.States()))
+	}
+}
+
+func TestStatesAndStatuses(t *testing.T) {
+	for state, want := range map[booking.State]struct {
+		terminal bool
+		status   booking.Status
+	}{
+		"pending": {false, "pending"}, "dispatched": {false, "pending"}, "dispatch_failed": {false, "pending"}, "accepted": {false, "confirmed"},
+		"rejected": {true, "cancelled"}, "expired": {true, "cancelled"}, "completed": {true, "completed"}, "no_show": {true, "no_show"},
+	} {
+		got, err := booking.ParseState(string(state))
+		if err != nil || got.Terminal() != want.terminal || got.Status() != want.status {
+			t.Errorf("%s: terminal %t, status %s, %v, want %+v", state, got.Terminal(), got.Status(), err, want)
+		}
+	}
+	for _, s := range []string{"", "Pending", "cancelled", "confirmed"} {
+		if _, err := booking.ParseState(s); !problem.Is(err, problem.Schema) {
+			t.Errorf("ParseState(%q) = %v, want Schema", s, err)
+		}
+	}
+}
+
+func TestAClaimIsOfOneBookingGuestAndVenue(t *testing.T) {
+	var keys [3]*identity.Key
+	for i := range keys {
+		k, err := identity.KeyFromSeed(bytes.Repeat([]byte{byte(i + 1)}, identity.Size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[i] = k
+	}
+	c := booking.Claim{Guest: keys[1].ID(), Venue: keys[2].ID(), Booking: "b1", Time: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)}
+	if err := c.Sign(t.Context(), keys[0]); err != nil || !c.Verify() || c.Host != keys[0].ID() {
+		t.Fatalf("Sign() = %v, verifies %t", err, c.Verify())
+	}
+	for name, change := range map[string]func(*booking.Claim){
+		"guest": func(c *booking.Claim) { c.Guest = keys[2].ID() }, "venue": func(c *booking.Claim) { c.Venue = keys[1].ID() },
+		"host": func(c *booking.Claim) { c.Host = keys[1].ID() }, "booking": func(c *booking.Claim) { c.Booking = "b2" },
+		"time": func(c *booking.Claim) { c.Time = c.Time.Add(time.Second) },
+	} {
+		other := c
+		change(&other)
+		if other.Verify() {
+			t.Errorf("Verify() after a change of %s = true", name)
+		}
+	}
+}
