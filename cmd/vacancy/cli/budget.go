@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -98,6 +99,20 @@ func modelBudgetFlag(fs *pflag.FlagSet, to *money.Amount) {
 // feeFlag adds --fee.
 func feeFlag(fs *pflag.FlagSet, to *int64) {
 	fs.Int64Var(to, "fee", 0, "the host's share of what callers pay, in `BASIS` points; prices that are set while it runs have it")
+}
+
+// bookingPriceFlag adds --booking-price.
+func bookingPriceFlag(fs *pflag.FlagSet, to *money.Amount) {
+	*to = booking.DefaultPrice
+	fs.Var((*moneyFlag)(to), "booking-price", "what a booking by AGP costs, in `DOLLARS` with at most two decimals")
+}
+
+// checkBookingPrice checks the value of --booking-price.
+func checkBookingPrice(p money.Amount) error {
+	if p <= 0 || p > 1000*money.Dollar || p%booking.Cent != 0 {
+		return problem.New(problem.Usage, "--booking-price: expected whole cents, 0.01 to 1000, got %s", p)
+	}
+	return nil
 }
 
 // moneyFlag is a flag in dollars.

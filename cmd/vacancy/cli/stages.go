@@ -114,11 +114,18 @@ func adminClient(rec stage.Record) *admin.Client {
 // keyedClient sends an operator key with each request. It follows no redirect,
 // so the key goes nowhere else.
 func keyedClient(key stage.Key) *http.Client {
+	c := openClient()
+	c.Transport = &operatorKey{key, c.Transport}
+	return c
+}
+
+// openClient is a client of a host without a key.
+func openClient() *http.Client {
 	return &http.Client{
 		Timeout: handlerTime,
-		Transport: &operatorKey{key, &http.Transport{
+		Transport: &http.Transport{
 			DialContext: dispatch.Dial, Proxy: dispatch.Proxy, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
-		}},
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

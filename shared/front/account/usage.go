@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -48,6 +49,18 @@ type Usage struct {
 	Until  time.Time `json:"until"`
 	Paid   []Line    `json:"paid"`
 	Earned []Line    `json:"earned"`
+	// Events are the bookings that the account has paid for, and what was given back.
+	Events []Event `json:"events"`
+}
+
+// Event is a usage event. Cents are those of AGP; negative ones are given back.
+type Event struct {
+	ID      string    `json:"event_id"`
+	Intent  string    `json:"intent"`
+	Cents   int64     `json:"amount_cents"`
+	Booking string    `json:"booking_id"`
+	Key     string    `json:"key"`
+	At      time.Time `json:"ts"`
 }
 
 // Statement is a month of an account. Gross is what callers have paid for the tenant's
@@ -158,6 +171,14 @@ func (d *api) usage(w http.ResponseWriter, r *http.Request) error {
 	if err := usage.Owned(r.Context(), d.Store, a.Tenant, from, until, earned.add); err != nil {
 		return err
 	}
+	u.Events = []Event{}
+	err = booking.Events(r.Context(), d.Store, a.ID, from, until, func(e booking.Event) error {
+		u.Events = append(u.Events, Event{e.ID, e.Intent, int64(e.Amount / booking.Cent), e.Booking, e.Key, e.At})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	u.Paid, u.Earned = paid.sorted(), earned.sorted()
 	return httpapi.Answer(w, http.StatusOK, u)
 }
@@ -172,7 +193,7 @@ func (d *api) operatorUsage(w http.ResponseWriter, r *http.Request) error {
 	if err := usage.Owned(r.Context(), d.Store, "", from, until, earned.add); err != nil {
 		return err
 	}
-	return httpapi.Answer(w, http.StatusOK, Usage{From: from, Until: until, Paid: []Line{}, Earned: earned.sorted()})
+	return httpapi.Answer(w, http.StatusOK, Usage{From: from, Until: until, Paid: []Line{}, Earned: earned.sorted(), Events: []Event{}})
 }
 
 // statement answers with a month of an account.
@@ -200,6 +221,12 @@ func (d *api) statement(w http.ResponseWriter, r *http.Request) error {
 		err = usage.Owned(r.Context(), d.Store, a.Tenant, from, until, func(h usage.Hour) error {
 			s.Gross += h.Charge
 			s.Fee += h.Fee
+			return nil
+		})
+	}
+	if err == nil {
+		err = booking.Events(r.Context(), d.Store, a.ID, from, until, func(e booking.Event) error {
+			s.Spent += e.Amount
 			return nil
 		})
 	}

@@ -59,6 +59,8 @@ type Config struct {
 	// Billing has the accounts of tenants; nil: this host has none, and no prices.
 	Billing  *billing.Billing
 	Receipts *account.Receipts
+	// More are the routes of other packages (agp.Operator).
+	More map[string]httpapi.Methods
 	// Recount corrects usage by the rows, and returns how many documents it did; nil: no
 	// such route.
 	Recount func(ctx context.Context) (int, error)
@@ -104,6 +106,7 @@ type Config struct {
 //	GET  /v1/admin/budgets?tenant=                the daily budget for models; PUT {"daily"} sets it
 //	POST /v1/admin/usage/recount                  correct usage by the rows
 //	/v1/admin/accounts…                           accounts of tenants (account.Operator)
+//	/v1/admin/bookings…, /v1/admin/metrics        bookings and counters of AGP (agp.Operator)
 //	PUT  /v1/admin/listings/{vacant}      what the operator says of one that is registered
 //	POST /v1/admin/log/seal                       the registry's log, now
 //	GET  /v1/admin/host?challenge=                who the host is, and a proof of it
@@ -165,6 +168,7 @@ func Handler(c Config) http.Handler {
 		routes["/v1/admin/usage/recount"] = httpapi.Methods{http.MethodPost: d.recount}
 	}
 	maps.Copy(routes, account.Operator(c.Billing, c.Receipts))
+	maps.Copy(routes, c.More)
 	return d.guard(d.http().Mux(routes))
 }
 

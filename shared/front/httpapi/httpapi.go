@@ -28,6 +28,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+// Rendered is an error whose handler has sent its answer, in a form of its own. It is
+// logged like others.
+type Rendered struct{ Err error }
+
+func (r Rendered) Error() string { return r.Err.Error() }
+
+// Unwrap returns the error.
+func (r Rendered) Unwrap() error { return r.Err }
+
 // Handler serves a request, or returns why not.
 type Handler func(http.ResponseWriter, *http.Request) error
 
@@ -66,7 +75,7 @@ func (a API) route(m Methods) http.HandlerFunc {
 			began = a.Now()
 		}
 		err := serve(m, allowed, w, r)
-		if err != nil {
+		if err != nil && !errors.As(err, new(Rendered)) {
 			Fail(w, err)
 		}
 		a.line(r, began, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/queue/local"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
@@ -25,8 +26,10 @@ type A2A struct {
 	Tasks *task.Engine
 	Push  *push.Pusher
 
-	queue  *local.Queue // nil: Queues
-	server *Server
+	queue    *local.Queue // nil: Queues
+	guests   *guests.Keys
+	bookings *booking.Service // nil: none are made
+	server   *Server
 }
 
 // Queues carry the work of A2A to processes that run only while they handle a message.
@@ -63,8 +66,9 @@ func (h *Server) openA2A(t task.Config, later func(context.Context, string, time
 	if h.Billing != nil {
 		identify = h.Billing.Identify
 	}
-	return &A2A{Tasks: tasks, Push: pusher, server: h, Handler: a2a.Handler(a2a.Config{
-		Tasks: tasks, Push: pusher, Identify: identify, Guests: guests.New(h.updater(), c.Vault, c.Rand), Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
+	keys := guests.New(h.updater(), c.Vault, c.Rand)
+	return &A2A{Tasks: tasks, Push: pusher, guests: keys, server: h, Handler: a2a.Handler(a2a.Config{
+		Tasks: tasks, Push: pusher, Identify: identify, Guests: keys, Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})}
 }
@@ -77,6 +81,14 @@ func (a *A2A) Run(ctx context.Context) {
 	pushed := make(chan struct{})
 	go func() { defer close(pushed); a.Push.Run(ctx) }()
 	defer func() { <-pushed }()
-	a.queue.Run(ctx, maxTurns, a.server.config.Log, a.Tasks.Work)
+	a.queue.Run(ctx, maxTurns, a.server.config.Log, a.work)
 	a.Tasks.Wait()
+}
+
+// work handles a message of the queue.
+func (a *A2A) work(ctx context.Context, message string) error {
+	if a.bookings != nil && booking.IsMessage(message) {
+		return a.bookings.Work(ctx, message)
+	}
+	return a.Tasks.Work(ctx, message)
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/agp"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
@@ -47,6 +48,9 @@ type Handlers struct {
 	A2A                       http.Handler // all paths below vacants that Message does not have
 	Gate                      http.Handler // of graduations
 	Account                   http.Handler // of tenants
+	AGP                       http.Handler
+	// Metrics: AGP serves agp.MetricsPath, too.
+	Metrics bool
 	// Children is the route where parents request children by their own
 	// signatures: the only admin route that is public.
 	Children http.Handler
@@ -75,6 +79,8 @@ func (d Handlers) route(path string) http.Handler {
 		})
 	case message.IsPath(path):
 		return d.Message
+	case d.AGP != nil && agp.IsPath(path, d.Metrics):
+		return d.AGP
 	case !strings.HasPrefix(path, "/v1/"):
 		return cmp.Or(d.A2A, d.Message)
 	case d.Account != nil && account.IsPath(path):

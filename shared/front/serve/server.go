@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
@@ -86,6 +87,8 @@ type Config struct {
 	Feed store.Feed
 	// Charges gives the host accounts: calls may have prices, and A2A takes keys.
 	Charges bool
+	// BookingPrice is what a booking by AGP costs; 0: booking.DefaultPrice.
+	BookingPrice money.Amount
 	// Fee is the host's share of what callers pay, in basis points; new prices have it.
 	Fee int64
 	// Elsewhere lets vacants that run elsewhere be listed, by a process that runs
@@ -115,7 +118,8 @@ type Server struct {
 	Billing  *billing.Billing // nil: this host has no accounts
 
 	config Config
-	pushes *outbound.Client // of push notifications
+	pushes *outbound.Client           // of push notifications
+	more   map[string]httpapi.Methods // of the admin API
 }
 
 // Open assembles the host. It does no I/O, so a cold start does not wait for the
@@ -195,7 +199,7 @@ func (h *Server) Admin() http.Handler {
 	c := &h.config
 	api := admin.Config{
 		Vacants: h.Vacants, Host: admin.SocketHost, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
-		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, Receipts: h.receipts(), ChildReport: h.report,
+		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, Receipts: h.receipts(), More: h.more, ChildReport: h.report,
 	}
 	if c.Feed != nil {
 		api.Recount = func(ctx context.Context) (int, error) { return h.Meter().Recount(ctx) }

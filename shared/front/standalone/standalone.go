@@ -84,11 +84,15 @@ type Config struct {
 	// refuses calls of their paid models.
 	ModelBudget money.Amount
 	// Fee is the host's share of what callers pay, in basis points; new prices have it.
-	Fee     int64
-	Version string // of Vacancy, for GET /v1/admin/host
-	Log     *slog.Logger
-	Now     func() time.Time
-	Rand    io.Reader // safe for concurrent use
+	Fee int64
+	// BookingPrice is what a booking by AGP costs; 0: $0.25.
+	BookingPrice money.Amount
+	// TestClock lets requests set the clock of the host, by ClockHeader.
+	TestClock bool
+	Version   string // of Vacancy, for GET /v1/admin/host
+	Log       *slog.Logger
+	Now       func() time.Time
+	Rand      io.Reader // safe for concurrent use
 }
 
 // Host is the host of a data directory in this process, which holds the lock of
@@ -97,6 +101,7 @@ type Host struct {
 	*serve.Server
 	Store *bolt.Store
 
+	clock   *testClock // nil: that of the machine
 	config  Config
 	counts  *counts
 	started time.Time
@@ -128,6 +133,11 @@ func Open(c Config) (*Host, error) {
 	if err := ofThisKey(file, vault); err != nil {
 		return nil, errors.Join(problem.Wrap(problem.Damaged, err, "%s is of another host: %s, the key beside it, does not open what it has sealed; put back what belongs together", path, seal), file.Close())
 	}
+	var clock *testClock
+	if c.TestClock {
+		clock = &testClock{now: c.Now}
+		c.Now = clock.Now
+	}
 	var data store.Store = file
 	if c.WrapStore != nil {
 		data = c.WrapStore(file)
@@ -136,13 +146,13 @@ func Open(c Config) (*Host, error) {
 	all := export.Config{Source: file, Vault: vault, Now: c.Now}
 	counted := &counts{Handler: c.Log.Handler()}
 	c.Log = slog.New(counted)
-	host := &Host{Store: file, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second)}
+	host := &Host{Store: file, clock: clock, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second)}
 	server, err := serve.Config{
 		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers, ModelBudget: c.ModelBudget,
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
 		Reindex:   http.HandlerFunc(host.reindex),
-		Elsewhere: true, SealsLog: true, Causes: true, Charges: true, Fee: c.Fee, Feed: file,
+		Elsewhere: true, SealsLog: true, Causes: true, Charges: true, Fee: c.Fee, BookingPrice: c.BookingPrice, Feed: file,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -297,12 +307,17 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(memoryLimit)
 	agents := h.OpenA2A()
+	network := h.OpenAGP(agents, found.Find, h.config.OwnMachine)
 	public := h.checked(serve.Handlers{
+		AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.Message, A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(),
 	}.Public())
 	if r.Wrap != nil {
 		public = r.Wrap(public)
+	}
+	if h.clock != nil {
+		public = h.clock.obey(public)
 	}
 	endpoints := []serve.Endpoint{
 		{Listener: r.Public, Handler: public, Work: h.config.Work},
@@ -324,6 +339,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	}()
 	go h.MeterEvery(ctx, meterEvery, h.config.Log)
 	go h.SweepEvery(ctx, sweepEvery, h.config.Log)
+	go network.SweepEvery(ctx, sweepEvery, h.config.Log)
 	go h.MaintainEvery(ctx, sweepEvery, h.config.Log)
 	go h.ReachEvery(ctx, reachEvery, registry.Prober(outbound.New(outbound.Options{AllowLoopback: h.config.AllowLoopback})), h.config.Log)
 	go h.keep(ctx, found, log)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -142,7 +142,7 @@ func TestASweepThatDiesIsCompleted(t *testing.T) {
 		w.wantBalance(a, 18_000)
 		left, err := w.billing.Sweep(t.Context(), w.host())
 		w.must(err)
-		if left != (billing.Swept{}) {
+		if left != (reminders.Swept{}) {
 			t.Errorf("a third sweep finds %+v", left)
 		}
 		return !died

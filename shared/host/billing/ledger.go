@@ -223,7 +223,7 @@ func (b *Billing) Debit(pair call.Pair, c *call.Charge, r *call.RequestRow) []st
 		writes = append(writes, one.Add)
 	}
 	if c.Hold > 0 {
-		writes = append(writes, reminder(pair, r))
+		writes = append(writes, b.reminder(pair, r))
 	}
 	return writes
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -382,7 +383,7 @@ func TestTheSweeperVoidsWhatIsOverdueAndForgetsTheRest(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 4, 100_000)
 	h := w.host()
-	sweep := func() billing.Swept {
+	sweep := func() reminders.Swept {
 		t.Helper()
 		s, err := w.billing.Sweep(t.Context(), h)
 		w.must(err)

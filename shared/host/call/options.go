@@ -22,6 +22,8 @@ type Options struct {
 	// signed: the signature is not verified here again. Calls of guests are no evidence
 	// of anybody's interest in the vacant.
 	Guest bool
+	// Host marks a call of the host itself, by a key of its making: it costs nothing.
+	Host bool
 	Credential
 	// Reply completes the message before it is signed: its ids. nil: it has none.
 	Reply func(*envelope.Message)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/fsck/canary"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -144,7 +145,7 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 	ids := s.IDs()
 	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want ||
 		s.Kind() == registry.KindEvents && s != registry.EventStream() || s.Kind() == canary.Kind && s != canary.Stream() {
-		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act#, grad# or acct# and one, or evt# or can# and none", Got: "another name"})
+		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act#, grad#, acct# or bkg# and one, or evt# or can# and none", Got: "another name"})
 		return r.skip(ctx, s)
 	}
 	switch s.Kind() {
@@ -164,6 +165,8 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 		return r.actor(ctx, s, ids[0])
 	case billing.KindAccount:
 		return r.accountRows(ctx, s, ids[0])
+	case booking.KindBooking:
+		return r.bookingRows(ctx, s, ids[0])
 	case graduation.KindAttempts:
 		return r.attempts(ctx, s, ids[0])
 	}
@@ -175,7 +178,7 @@ func idsOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:
 		return 2
-	case store.KindLogbook, registry.KindEvents, registry.KindActor, graduation.KindAttempts, canary.Kind, billing.KindAccount:
+	case store.KindLogbook, registry.KindEvents, registry.KindActor, graduation.KindAttempts, canary.Kind, billing.KindAccount, booking.KindBooking:
 		return 1
 	}
 	return 0

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/agp"
+	"github.com/vacancy-host/vacancy/shared/vacant/booking"
+)
+
+func (a *app) bookingsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bookings",
+		Short: "Show bookings, and answer those of your venues",
+		Long: `Show bookings, and answer those of your venues. Operators see all venues of their host.
+With a key in $VACANCY_KEY a tenant sees the bookings that the key has made, and with --venue
+those of a venue of the tenant.`,
+		Example: "  vacancy bookings list --venue warung-sunset\n  vacancy bookings accept BOOKING\n  VACANCY_KEY=agnt_live_… vacancy bookings list",
+		Args:    a.knownCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.bookingsListCommand(), a.bookingsShowCommand(), a.bookingsCancelCommand())
+	for _, one := range []struct {
+		use, short string
+		to         booking.State
+	}{
+		{"accept", "Accept a booking, for its venue", booking.Accepted},
+		{"reject", "Reject a booking, for its venue", booking.Rejected},
+		{"complete", "Say that a booking took place", booking.Completed},
+		{"no-show", "Say that the guest of a booking did not come", booking.NoShow},
+	} {
+		cmd.AddCommand(a.bookingsMoveCommand(one.use, one.short, one.to))
+	}
+	return cmd
+}
+
+// withBookings runs f as the tenant of the key in the environment, or as the operator.
+func (a *app) withBookings(ctx context.Context, w where, f func(c agp.Client, base string) error) error {
+	if a.env[accountKeyEnv] != "" {
+		c, err := a.agpClient(ctx, w, "")
+		if err != nil {
+			return err
+		}
+		return f(c, agp.BookingsPath)
+	}
+	return a.withAdmin(w, false, func(c *adminAPI) error {
+		return f(agp.Client{HTTP: c.HTTP, URL: c.URL}, agp.OperatorBookingsPath)
+	})
+}
+
+// bookingsResult is bookings, the oldest first.
+type bookingsResult struct {
+	Bookings []agp.Booking `json:"bookings"`
+}
+
+func (r bookingsResult) text(w io.Writer) {
+	if len(r.Bookings) == 0 {
+		fmt.Fprintln(w, "no bookings")
+	}
+	for i := range r.Bookings {
+		b := &r.Bookings[i]
+		at := "at once"
+		if !b.Starts.IsZero() {
+			at = b.Starts.Format("2006-01-02T15:04Z07:00")
+		}
+		fmt.Fprintf(w, "%s  %-9s  %s  %d at %s, from %s\n", printable(b.ID), printable(string(b.Status)), at, b.Party, printable(b.Slug), printable(b.From))
+	}
+}
+
+func (a *app) bookingsListCommand() *cobra.Command {
+	var w where
+	var venue string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List bookings", Example: "  vacancy bookings list --venue warung-sunset", Args: arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withBookings(cmd.Context(), w, func(c agp.Client, base string) error {
+				all := bookingsResult{Bookings: []agp.Booking{}}
+				for cursor := ""; ; {
+					page, err := c.Bookings(cmd.Context(), base, venue, cursor)
+					if err != nil {
+						return err
+					}
+					all.Bookings = append(all.Bookings, page.Bookings...)
+					if cursor = page.Next; cursor == "" {
+						return a.show(all)
+					}
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&venue, "venue", "", "those of a `VENUE`, by its slug or id")
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// bookingResult is a booking with its history.
+type bookingResult agp.Booking
+
+func (r bookingResult) text(w io.Writer) {
+	bookingsResult{[]agp.Booking{agp.Booking(r)}}.text(w)
+	for _, one := range []struct{ what, text string }{
+		{"reason", r.Reason}, {"guest", string(r.Guest)}, {"notes", r.Notes}, {"input", string(r.Input)}, {"result", string(r.Result)}, {"given back", r.Credited},
+	} {
+		if one.text != "" {
+			fmt.Fprintf(w, "  %-11s %s\n", one.what, printable(one.text))
+		}
+	}
+	for _, h := range r.History {
+		why := ""
+		if h.Reason != "" {
+			why = ": " + h.Reason
+		}
+		fmt.Fprintf(w, "  %s  %-15s by %s%s\n", h.At.Format("2006-01-02T15:04:05Z07:00"), printable(string(h.To)), printable(h.Actor), printable(why))
+	}
+}
+
+func (a *app) bookingsShowCommand() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use: "show BOOKING", Short: "Show a booking and its history", Example: "  vacancy bookings show BOOKING", Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withBookings(cmd.Context(), w, func(c agp.Client, base string) error {
+				b, err := c.Booking(cmd.Context(), base, args[0])
+				if err != nil {
+					return err
+				}
+				return a.show(bookingResult(b))
+			})
+		},
+	}
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func (a *app) bookingsMoveCommand(use, short string, to booking.State) *cobra.Command {
+	var w where
+	var reason string
+	cmd := &cobra.Command{
+		Use: use + " BOOKING", Short: short, Example: "  vacancy bookings " + use + " BOOKING", Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withBookings(cmd.Context(), w, func(c agp.Client, base string) error {
+				b, err := c.Move(cmd.Context(), base, args[0], string(to), reason)
+				if err != nil {
+					return err
+				}
+				return a.show(bookingResult(b))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the guest")
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func (a *app) bookingsCancelCommand() *cobra.Command {
+	var w where
+	cmd := &cobra.Command{
+		Use: "cancel BOOKING", Short: "Cancel a booking that your key has made", Example: "  VACANCY_KEY=agnt_live_… vacancy bookings cancel BOOKING", Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.agpClient(cmd.Context(), w, "")
+			if err != nil {
+				return err
+			}
+			b, err := c.Cancel(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(bookingResult(b))
+		},
+	}
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}

@@ -1,0 +1,434 @@
+// Package agp is AGP (AGNT): one envelope in, one JSON answer out, at /a2a/v1; its
+// status; and the bookings that it makes.
+//
+// The invariants: nothing of a request is judged before its key. A request is counted
+// once, in one commit at its end; a booking's own commit counts it. Only a booking costs
+// money.
+package agp
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	bookings "github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Paths of AGP.
+const (
+	Path         = "/a2a/v1"
+	StatusPath   = Path + "/status"
+	BookingsPath = "/v1/bookings"
+	// MetricsPath is for the operator; on a developer's own machine it is public, too.
+	MetricsPath = "/metrics"
+)
+
+// NetworkVersion is the version that ping and status tell.
+const NetworkVersion = "1.0"
+
+// IsPath reports whether a path is Handler's. metrics: MetricsPath is, too.
+func IsPath(path string, metrics bool) bool {
+	return path == Path || path == Path+"/" || path == StatusPath || path == BookingsPath || strings.HasPrefix(path, BookingsPath+"/") || metrics && path == MetricsPath
+}
+
+// Config configures the handlers. All fields are required, except Metrics.
+type Config struct {
+	Bookings *bookings.Service
+	// Search finds venues.
+	Search func(ctx context.Context, r search.Request) (search.Page, error)
+	// Owner returns the tenant of a vacant, "" for the operator's.
+	Owner   func(ctx context.Context, id identity.ID) (string, error)
+	Callers caller.Verifier
+	// Metrics serves MetricsPath to anybody, and lets the test clock be set.
+	Metrics bool
+	Log     *slog.Logger
+	Now     func() time.Time
+	Rand    io.Reader // safe for concurrent use
+}
+
+// api serves AGP.
+type api struct {
+	Config
+	searches *lru.Cache[string, *found]
+	status   cached[statusAnswer]
+	metrics  cached[[]byte]
+}
+
+// keptSearches bounds the searches that are remembered.
+const keptSearches = 1024
+
+func newAPI(c Config) *api {
+	searches, err := lru.New[string, *found](keptSearches)
+	if err != nil {
+		panic(err) // for a size that is not positive
+	}
+	return &api{Config: c, searches: searches}
+}
+
+// Handler returns the public handler.
+//
+//	POST /a2a/v1                             an envelope; Authorization: Bearer KEY
+//	GET  /a2a/v1/status                      for anybody
+//	GET  /v1/bookings?venue=&cursor=         of the key, or of a venue for its owner and itself
+//	GET  /v1/bookings/{id}                   with its history
+//	POST /v1/bookings/{id}/transition        {"to", "reason", "event_id"}, by the venue
+//	POST /v1/bookings/{id}/cancel            by the key that made it
+//	GET  /metrics                            if Metrics
+func Handler(c Config) http.Handler {
+	d := newAPI(c)
+	one := BookingsPath + "/{id}"
+	routes := map[string]httpapi.Methods{
+		Path:                {http.MethodPost: d.post},
+		Path + "/{$}":       {http.MethodPost: d.post},
+		StatusPath:          {http.MethodGet: d.serveStatus},
+		BookingsPath:        {http.MethodGet: d.own(d.list)},
+		one:                 {http.MethodGet: d.own(d.show)},
+		one + "/transition": {http.MethodPost: d.own(d.transition)},
+		one + "/cancel":     {http.MethodPost: d.own(d.cancel)},
+	}
+	if c.Metrics {
+		routes[MetricsPath] = httpapi.Methods{http.MethodGet: d.serveMetrics}
+	}
+	return httpapi.API{Name: "agp", Log: c.Log, Now: c.Now}.Mux(routes)
+}
+
+// own renders the errors of a route in AGP's form.
+func (d *api) own(h httpapi.Handler) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id, err := d.requestID(w)
+		if err == nil {
+			err = h(w, r)
+		}
+		if err != nil {
+			return fail(w, id, err)
+		}
+		return nil
+	}
+}
+
+// requestID makes the id of a request, and tells it.
+func (d *api) requestID(w http.ResponseWriter) (string, error) {
+	var b [8]byte
+	if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
+		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	id := hex.EncodeToString(b[:])
+	w.Header().Set("X-Request-Id", id)
+	return id, nil
+}
+
+// call is one envelope on its way.
+type call struct {
+	*api
+	r       *http.Request
+	key     billing.Key
+	env     Envelope
+	left    billing.Allowance
+	header  http.Header // of the answer
+	counted bool        // in the commit of a booking
+	replay  bool
+}
+
+// post serves an envelope.
+func (d *api) post(w http.ResponseWriter, r *http.Request) error {
+	id, err := d.requestID(w)
+	if err != nil {
+		return fail(w, id, err)
+	}
+	c := &call{api: d, r: r, header: w.Header()}
+	answer, err := c.serve(w)
+	if err != nil {
+		return fail(w, id, err)
+	}
+	limits(w, c.left)
+	body, err := c.body(answer)
+	if err != nil {
+		return fail(w, id, err)
+	}
+	if c.wrapped() {
+		w.Header().Set("Content-Type", envelopeType)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	httpapi.Send(w, http.StatusOK, body)
+	return nil
+}
+
+// serve makes the checks of AGP in their order, and answers.
+func (c *call) serve(w http.ResponseWriter) (answer any, err error) {
+	ctx := c.r.Context()
+	if c.key, err = c.authenticate(c.r, billing.ScopeAGP); err != nil {
+		return nil, err
+	}
+	if c.left, err = c.Bookings.Billing.CheckUse(ctx, &c.key); err != nil {
+		return nil, err
+	}
+	body, err := c.read(w)
+	if err == nil {
+		c.env, err = parseEnvelope(body)
+	}
+	if err != nil {
+		return nil, c.finish(ctx, "rejected", err)
+	}
+	answer, err = c.dispatch(ctx)
+	status := "ok"
+	switch {
+	case err != nil:
+		status = "error"
+	case c.replay:
+		status = "replay"
+	case c.counted:
+		return answer, nil
+	}
+	return answer, c.finish(ctx, status, err)
+}
+
+// authenticate returns the key of a request.
+func (d *api) authenticate(r *http.Request, scope billing.Scope) (k billing.Key, err error) {
+	secret, err := billing.Bearer(r)
+	if err == nil && secret == "" {
+		return k, refuse("missing_key", problem.Unauthorized, "a key is required: Authorization: Bearer KEY")
+	}
+	if err == nil {
+		k, err = d.Bookings.Billing.Authenticate(r.Context(), secret)
+	}
+	if err == nil && !k.Has(scope) {
+		err = billing.NeedsScope(scope)
+	}
+	return k, err
+}
+
+// read reads the body. A type of the content is only judged if there is one.
+func (c *call) read(w http.ResponseWriter) ([]byte, error) {
+	if ct := c.r.Header.Get("Content-Type"); ct == "" {
+		c.r.Header.Set("Content-Type", "application/json")
+	} else if media, _, err := mime.ParseMediaType(ct); err == nil && strings.HasSuffix(media, "+json") {
+		c.r.Header.Set("Content-Type", "application/json")
+	}
+	return httpapi.Body(w, c.r, MaxBody)
+}
+
+// finish counts the request, in one commit. It returns err, or why it could not be
+// counted.
+func (c *call) finish(ctx context.Context, status string, err error) error {
+	var own *problem.Error
+	if errors.As(err, &own) && own.Kind == problem.Unavailable {
+		return err // the store may be out of reach, and a client sends it again
+	}
+	counter := bookings.Counter("a2a_rejected_total", 1, "reason", "envelope")
+	if status != "rejected" {
+		counter = c.requests(status)
+	}
+	countErr := c.Bookings.Count(ctx, func(ctx context.Context, tx *store.Tx) error {
+		left, fresh, err := c.Bookings.Billing.CountUse(ctx, tx, &c.key, c.agent())
+		if err != nil {
+			return err
+		}
+		c.left = left
+		if c.key.Test {
+			return nil // its data are apart, and in no metric
+		}
+		tx.Add(counter)
+		if fresh {
+			tx.Add(c.Bookings.Billing.Seen(c.agent()))
+		}
+		return nil
+	})
+	if countErr != nil {
+		return countErr
+	}
+	return err
+}
+
+// agent is whom the request is from, for counts: a name of the key's own.
+func (c *call) agent() string {
+	if a := c.env.Agent(); a != "" {
+		return a
+	}
+	return c.key.ID
+}
+
+// requests counts the request by its intent, tier and status.
+func (c *call) requests(status string) store.Write {
+	intent := c.env.Intent
+	if c.does() == nil {
+		intent = "unknown"
+	}
+	return bookings.Counter("a2a_requests_total", 1, "intent", intent, "tier", string(c.key.Tier), "status", status)
+}
+
+// does is what answers the intent; nil: nothing does.
+func (c *call) does() func(context.Context) (any, error) {
+	switch c.env.Intent {
+	case "network.ping":
+		return c.ping
+	case "booking.search":
+		return c.search
+	case "venue.list":
+		return c.listVenues
+	case bookings.IntentConfirm:
+		return c.confirm
+	}
+	return nil
+}
+
+// networkPrefix begins the name of a network as a destination.
+const networkPrefix = "network:"
+
+// dispatch checks what an envelope asks for, and does it.
+func (c *call) dispatch(ctx context.Context) (any, error) {
+	e := &c.env
+	if e.Protocol != Protocol && e.Protocol != ProtocolShort {
+		return nil, refuse("unsupported_protocol", problem.Malformed, "protocol: expected %s or %s, got %s", Protocol, ProtocolShort, httpapi.Clip(e.Protocol))
+	}
+	do := c.does()
+	if do == nil {
+		return nil, refuse("unknown_intent", problem.Malformed, "intent: expected network.ping, booking.search, venue.list or booking.confirm, got %s", httpapi.Clip(e.Intent))
+	}
+	if !c.mayBeFrom(e.From) {
+		return nil, refuse("sender_mismatch", problem.Forbidden, "from: expected an agent of the key, got %s", httpapi.Clip(e.From))
+	}
+	if e.Intent == bookings.IntentConfirm && c.key.Tier != billing.Pro && c.key.Tier != billing.Enterprise {
+		return nil, refuse("tier_required", problem.Forbidden, "%s needs a key of tier pro or enterprise, this one is %s", e.Intent, c.key.Tier)
+	}
+	if name, ok := strings.CutPrefix(e.To, networkPrefix); ok && name != "agnt" && name != "vacancy" {
+		return nil, refuse("unknown_destination", problem.NotFound, "to: no network %s here; expected %sagnt or a venue", httpapi.Clip(name), networkPrefix)
+	} else if !ok && e.Intent != bookings.IntentConfirm {
+		if _, err := c.venue(ctx, e.To); err != nil {
+			return nil, unknownAs("unknown_destination", err)
+		}
+	}
+	return do(ctx)
+}
+
+// unknownAs gives a refusal of what is not found its code.
+func unknownAs(code string, err error) error {
+	if problem.Is(err, problem.NotFound) {
+		return &refusal{code, problem.Of(err)}
+	}
+	return err
+}
+
+// mayBeFrom reports whether the key's agents include the sender.
+func (c *call) mayBeFrom(from string) bool {
+	for _, a := range c.key.Agents {
+		if from == a || strings.HasPrefix(from, a+":") {
+			return true
+		}
+	}
+	return len(c.key.Agents) == 0
+}
+
+// envelopeType asks for the answer in an envelope.
+const envelopeType = "application/vnd.agp.envelope+json"
+
+func (c *call) wrapped() bool { return strings.Contains(c.r.Header.Get("Accept"), envelopeType) }
+
+// body is the answer's body, with the context that the request brought.
+func (c *call) body(answer any) ([]byte, error) {
+	b, err := httpapi.Encode(answer)
+	if err != nil {
+		return nil, err
+	}
+	if c.wrapped() {
+		return httpapi.Encode(struct {
+			Protocol  string          `json:"protocol"`
+			From      string          `json:"from"`
+			To        string          `json:"to"`
+			Intent    string          `json:"intent"`
+			Payload   json.RawMessage `json:"payload"`
+			Context   json.RawMessage `json:"agent_context,omitempty"`
+			Timestamp string          `json:"timestamp"`
+		}{c.env.Protocol, c.env.To, c.env.From, c.env.Intent, b, c.env.Context, c.Now().UTC().Format(time.RFC3339)})
+	}
+	if c.env.Context != nil {
+		b = append(bytes.TrimSuffix(b, []byte("}\n")), `,"agent_context":`...)
+		b = append(append(b, c.env.Context...), "}\n"...)
+	}
+	return b, nil
+}
+
+// cached is a value that is made again after cacheTime.
+type cached[T any] struct {
+	mu    sync.Mutex
+	value T
+	until time.Time
+}
+
+const cacheTime = 5 * time.Second
+
+func (c *cached[T]) get(now time.Time, load func() (T, error)) (T, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Before(c.until) {
+		return c.value, nil
+	}
+	v, err := load()
+	if err == nil {
+		c.value, c.until = v, now.Add(cacheTime)
+	}
+	return v, err
+}
+
+// statusAnswer is the answer of StatusPath.
+type statusAnswer struct {
+	Status  string `json:"status"`
+	Venues  int64  `json:"venues"`
+	Active  int    `json:"active_agents"`
+	Version string `json:"network_version"`
+	Window  int    `json:"window_seconds"`
+	Time    string `json:"timestamp"`
+}
+
+func (d *api) serveStatus(w http.ResponseWriter, r *http.Request) error {
+	began := d.Now()
+	s, err := d.status.get(began, func() (statusAnswer, error) {
+		venues, err := d.Bookings.Registry.VenueCount(r.Context())
+		if err != nil {
+			return statusAnswer{}, err
+		}
+		active, err := d.Bookings.Billing.Active(r.Context())
+		return statusAnswer{"ok", venues, active, NetworkVersion, 300, began.UTC().Format(time.RFC3339)}, err
+	})
+	if err != nil {
+		return err
+	}
+	if d.Now().Sub(began) > time.Second {
+		s.Status = "degraded"
+	}
+	b, err := httpapi.Encode(s)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "public, max-age=5")
+	httpapi.Send(w, http.StatusOK, b)
+	return nil
+}
+
+func (d *api) serveMetrics(w http.ResponseWriter, r *http.Request) error {
+	text, err := d.metrics.get(d.Now(), func() ([]byte, error) { return d.Bookings.WriteMetrics(r.Context()) })
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	httpapi.Send(w, http.StatusOK, text)
+	return nil
+}

@@ -1,0 +1,146 @@
+package agp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Client sends envelopes and asks for bookings, with a key that HTTP adds.
+type Client struct {
+	HTTP *http.Client
+	URL  string // base URL of the host
+	From string // of envelopes
+}
+
+// maxAnswer bounds an answer in bytes.
+const maxAnswer = 4 << 20
+
+// Error is an answer that refuses a request.
+type Error struct {
+	Status int
+	Code   string
+	Detail string
+}
+
+func (e *Error) Error() string { return e.Detail }
+
+// Unwrap is the problem of the status, with the code of AGP before the detail.
+func (e *Error) Unwrap() error {
+	kind := problem.Internal
+	for _, k := range []problem.Kind{
+		problem.Unauthorized, problem.PaymentRequired, problem.Forbidden, problem.NotFound, problem.Conflict, problem.TooMany, problem.Schema,
+		problem.Malformed, problem.TooLarge, problem.UnsupportedMedia, problem.Unavailable, problem.Deadline,
+	} {
+		if k.Row().Status == e.Status {
+			kind = k
+			break
+		}
+	}
+	return problem.New(kind, "%s: %s", e.Code, e.Detail)
+}
+
+// Send sends an envelope. header may be nil.
+func (c Client) Send(ctx context.Context, to, intent string, payload map[string]any, header http.Header) (json.RawMessage, error) {
+	body := map[string]any{"from": c.From, "intent": intent, "payload": payload, "ttl_ms": maxTTL.Milliseconds()}
+	if to != "" {
+		body["to"] = to
+	}
+	return c.do(ctx, http.MethodPost, Path, body, header)
+}
+
+// Status returns the host's status.
+func (c Client) Status(ctx context.Context) (json.RawMessage, error) {
+	return c.do(ctx, http.MethodGet, StatusPath, nil, nil)
+}
+
+// Bookings returns a page of bookings: those of a venue, or of the key. base is
+// BookingsPath or OperatorBookingsPath.
+func (c Client) Bookings(ctx context.Context, base, venue, cursor string) (p Bookings, err error) {
+	raw, err := c.do(ctx, http.MethodGet, base+"?"+url.Values{"venue": {venue}, "cursor": {cursor}}.Encode(), nil, nil)
+	if err == nil {
+		err = json.Unmarshal(raw, &p)
+	}
+	return p, err
+}
+
+// Booking returns a booking.
+func (c Client) Booking(ctx context.Context, base, id string) (Booking, error) {
+	return c.booking(ctx, http.MethodGet, base+"/"+url.PathEscape(id), nil)
+}
+
+// Move changes the state of a booking.
+func (c Client) Move(ctx context.Context, base, id, to, reason string) (Booking, error) {
+	return c.booking(ctx, http.MethodPost, base+"/"+url.PathEscape(id)+"/transition", map[string]any{"to": to, "reason": reason})
+}
+
+// Cancel cancels a booking of the key.
+func (c Client) Cancel(ctx context.Context, id string) (Booking, error) {
+	return c.booking(ctx, http.MethodPost, BookingsPath+"/"+url.PathEscape(id)+"/cancel", map[string]any{})
+}
+
+func (c Client) booking(ctx context.Context, method, path string, body any) (b Booking, err error) {
+	raw, err := c.do(ctx, method, path, body, nil)
+	if err == nil {
+		err = json.Unmarshal(raw, &b)
+	}
+	return b, err
+}
+
+func (c Client) do(ctx context.Context, method, path string, body any, header http.Header) (json.RawMessage, error) {
+	var sent io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, problem.Wrap(problem.Internal, err, "")
+		}
+		sent = bytes.NewReader(b)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.URL+path, sent)
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "%.200q is no URL", c.URL)
+	}
+	if header != nil {
+		r.Header = header.Clone()
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.HTTP.Do(r)
+	if err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "%s does not answer", c.URL)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "the answer of %s breaks off", c.URL)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return raw, nil
+	}
+	var f struct {
+		Detail json.RawMessage `json:"detail"`
+		Error  struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(raw, &f); err != nil || f.Error.Code == "" {
+		return nil, problem.New(problem.Unavailable, "%s answers with status %d, and not by AGP", c.URL, resp.StatusCode)
+	}
+	e := &Error{Status: resp.StatusCode, Code: f.Error.Code}
+	var wrong invalid
+	switch {
+	case json.Unmarshal(f.Detail, &e.Detail) == nil:
+	case json.Unmarshal(f.Detail, &wrong) == nil && len(wrong) > 0 && len(wrong[0].Loc) > 0:
+		e.Detail = wrong.Error()
+	default:
+		e.Detail = fmt.Sprintf("status %d", e.Status)
+	}
+	return nil, e
+}

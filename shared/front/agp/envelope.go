@@ -1,0 +1,257 @@
+package agp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The protocols that an envelope may name.
+const (
+	Protocol      = "openclaw/a2a/v1"
+	ProtocolShort = "agp/1"
+)
+
+// Limits of an envelope, in bytes.
+const (
+	MaxBody    = 256 << 10
+	maxFrom    = 256
+	maxContext = 16 << 10
+	maxTo      = 256
+)
+
+// The bounds of ttl_ms. A longer one than maxTTL is used as maxTTL.
+const (
+	defaultTTL = 5000
+	longestTTL = 600_000
+	maxTTL     = 15 * time.Second
+)
+
+// Envelope is a request by AGP.
+type Envelope struct {
+	Protocol  string
+	From, To  string
+	Intent    string
+	Payload   map[string]json.RawMessage
+	Context   json.RawMessage // of agent_context; nil: empty
+	TTL       time.Duration
+	Timestamp string
+}
+
+// Agent is the part of From that names the agent.
+func (e *Envelope) Agent() string {
+	agent, _, _ := strings.Cut(e.From, ":")
+	return agent
+}
+
+// wrong is one wrong member, in the form in which FastAPI tells it.
+type wrong struct {
+	Loc  []any  `json:"loc"`
+	Msg  string `json:"msg"`
+	Type string `json:"type"`
+}
+
+// invalid is a 422 with what is wrong.
+type invalid []wrong
+
+func (i invalid) Error() string {
+	words := make([]string, len(i))
+	for n, w := range i {
+		at := make([]string, 0, len(w.Loc))
+		for _, l := range w.Loc[1:] {
+			at = append(at, fmt.Sprint(l))
+		}
+		words[n] = strings.TrimPrefix(strings.Join(at, ".")+": "+w.Msg, ": ")
+	}
+	return strings.Join(words, "; ")
+}
+
+// loc is where in the body something is.
+func loc(path ...string) []any {
+	all := []any{"body"}
+	for _, p := range path {
+		all = append(all, p)
+	}
+	return all
+}
+
+func missing(path ...string) wrong { return wrong{loc(path...), "expected, but missing", "missing"} }
+
+func mistyped(want, kind string, path ...string) wrong {
+	return wrong{loc(path...), "expected " + want, kind}
+}
+
+// object reads a JSON object; of members that come twice the last counts.
+func object(raw []byte) (map[string]json.RawMessage, bool) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] != '{' || !utf8.Valid(raw) {
+		return nil, false
+	}
+	var m map[string]json.RawMessage
+	return m, json.Unmarshal(raw, &m) == nil
+}
+
+// parseEnvelope reads an envelope. Members that it does not know are ignored.
+func parseEnvelope(body []byte) (e Envelope, err error) {
+	m, ok := object(body)
+	if !ok {
+		return e, invalid{mistyped("a JSON object", "model_attributes_type")}
+	}
+	if raw, ok := m["jsonrpc"]; ok && len(raw) > 0 {
+		return e, invalid{{loc("jsonrpc"), "this is AGP; A2A is at /v/{vacant}", "value_error"}}
+	}
+	e = Envelope{Protocol: Protocol, To: networkPrefix + "agnt", TTL: defaultTTL * time.Millisecond}
+	var all invalid
+	from := "from"
+	if _, ok := m[from]; !ok {
+		from = "from_agent"
+	}
+	if _, ok := m[from]; !ok {
+		all = append(all, missing("from"))
+	}
+	for _, t := range []struct {
+		name   string
+		into   *string
+		most   int
+		needed bool
+	}{{"protocol", &e.Protocol, 64, false}, {from, &e.From, maxFrom, true}, {"to", &e.To, maxTo, true}, {"intent", &e.Intent, 128, true}, {"timestamp", &e.Timestamp, 64, false}} {
+		raw, ok := m[t.name]
+		if !ok {
+			continue
+		}
+		if w := text(raw, t.into, t.most, t.needed, t.name); w != nil {
+			all = append(all, *w)
+		}
+	}
+	if _, ok := m["intent"]; !ok {
+		all = append(all, missing("intent"))
+	}
+	if raw, ok := m["payload"]; ok {
+		if e.Payload, ok = object(raw); !ok {
+			all = append(all, mistyped("an object", "dict_type", "payload"))
+		}
+	}
+	if raw, ok := m["agent_context"]; ok {
+		switch c, ok := object(raw); {
+		case !ok:
+			all = append(all, mistyped("an object", "dict_type", "agent_context"))
+		case len(raw) > maxContext:
+			all = append(all, mistyped(fmt.Sprintf("at most %d bytes", maxContext), "too_long", "agent_context"))
+		case len(c) > 0:
+			e.Context = raw
+		}
+	}
+	if raw, ok := m["ttl_ms"]; ok {
+		n, ok := lax(raw)
+		if !ok || n < 1 || n > longestTTL {
+			all = append(all, mistyped(fmt.Sprintf("an integer, 1 to %d", longestTTL), "int_parsing", "ttl_ms"))
+		}
+		e.TTL = time.Duration(n) * time.Millisecond
+	}
+	if e.Timestamp != "" {
+		if _, err := parseTime(e.Timestamp); err != nil {
+			all = append(all, mistyped("a time such as 2026-11-24T12:00:00Z, or nothing", "datetime_parsing", "timestamp"))
+		}
+	}
+	if len(all) > 0 {
+		return e, all
+	}
+	return e, nil
+}
+
+// text reads a string without control characters.
+func text(raw json.RawMessage, into *string, most int, needed bool, path ...string) *wrong {
+	var s string
+	if json.Unmarshal(raw, &s) != nil || len(raw) == 0 || raw[0] != '"' {
+		w := mistyped("a string", "string_type", path...)
+		return &w
+	}
+	control := strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
+	if len(s) > most || needed && s == "" || control {
+		least := 0
+		if needed {
+			least = 1
+		}
+		w := mistyped(fmt.Sprintf("%d to %d bytes without control characters", least, most), "string_too_long", path...)
+		return &w
+	}
+	*into = s
+	return nil
+}
+
+// lax reads an integer, also as a whole float or as digits in a string.
+func lax(raw json.RawMessage) (int64, bool) {
+	s := string(raw)
+	if len(s) > 1 && s[0] == '"' {
+		s = strings.TrimSpace(s[1 : len(s)-1])
+	}
+	if len(s) > 32 {
+		return 0, false
+	}
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || raw[0] == '"' || f != float64(int64(f)) {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// parseTime parses an ISO 8601 time with an offset.
+func parseTime(s string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999Z0700"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%.40q is no time", s)
+}
+
+// fields reads the members of a payload and collects what is wrong with them.
+type fields struct {
+	of    map[string]json.RawMessage
+	wrong invalid
+}
+
+func (f *fields) has(name string) bool {
+	raw, ok := f.of[name]
+	return ok && !slices.Equal(raw, []byte("null"))
+}
+
+func (f *fields) text(name string, most int) (s string) {
+	if f.has(name) {
+		if w := text(f.of[name], &s, most, false, "payload", name); w != nil {
+			f.wrong = append(f.wrong, *w)
+		}
+	}
+	return s
+}
+
+func (f *fields) number(name string, missing, least, most int64) int64 {
+	if !f.has(name) {
+		return missing
+	}
+	n, ok := lax(f.of[name])
+	if !ok || n < least || n > most {
+		f.fail(name, fmt.Sprintf("an integer, %d to %d", least, most), "int_parsing")
+	}
+	return n
+}
+
+func (f *fields) fail(name, want, kind string) {
+	f.wrong = append(f.wrong, mistyped(want, kind, "payload", name))
+}
+
+func (f *fields) err() error {
+	if len(f.wrong) > 0 {
+		return f.wrong
+	}
+	return nil
+}

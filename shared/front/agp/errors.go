@@ -1,0 +1,125 @@
+package agp
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	bookings "github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/booking"
+)
+
+// refusal is a refusal with a code of AGP.
+type refusal struct {
+	code    string
+	problem *problem.Error
+}
+
+func (r *refusal) Error() string { return r.problem.Error() }
+
+// Unwrap returns the problem.
+func (r *refusal) Unwrap() error { return r.problem }
+
+func refuse(code string, kind problem.Kind, format string, args ...any) error {
+	return &refusal{code, problem.New(kind, format, args...)}
+}
+
+// failure is the body of every error: detail is for people and for clients of FastAPI,
+// error.code for programs.
+type failure struct {
+	Detail any `json:"detail"`
+	Error  struct {
+		Code    string          `json:"code"`
+		From    booking.State   `json:"from,omitempty"`
+		To      booking.State   `json:"to,omitempty"`
+		Allowed []booking.State `json:"allowed,omitempty"`
+	} `json:"error"`
+	Request string `json:"request_id"`
+}
+
+// codeOf is the code of an error.
+func codeOf(err error) string {
+	var own *refusal
+	var quota *billing.QuotaError
+	switch {
+	case errors.As(err, &own):
+		return own.code
+	case errors.Is(err, billing.ErrRevokedKey):
+		return "revoked_key"
+	case errors.Is(err, billing.ErrExpiredKey):
+		return "expired_key"
+	case errors.Is(err, bookings.ErrNotBookable):
+		return "venue_not_bookable"
+	case errors.Is(err, bookings.ErrSlotTaken):
+		return "slot_taken"
+	case errors.As(err, new(*booking.IllegalError)):
+		return "illegal_transition"
+	case errors.As(err, &quota):
+		return "quota_exceeded"
+	case errors.As(err, new(invalid)):
+		return "invalid_request"
+	}
+	switch k := problem.Of(err).Kind; k {
+	case problem.Unauthorized:
+		return "invalid_key"
+	case problem.Unavailable:
+		return "network_unavailable"
+	default:
+		return k.String()
+	}
+}
+
+// fail answers with an error, and returns it for the log.
+func fail(w http.ResponseWriter, request string, err error) error {
+	var f failure
+	f.Error.Code, f.Request = codeOf(err), request
+	status := problem.Of(err).Kind.Row().Status
+	f.Detail = problem.Of(err).Text()
+	var wrong invalid
+	var illegal *booking.IllegalError
+	var quota *billing.QuotaError
+	switch {
+	case errors.As(err, &wrong):
+		status, f.Detail = http.StatusUnprocessableEntity, wrong
+	case errors.As(err, &illegal):
+		f.Error.From, f.Error.To, f.Error.Allowed = illegal.From, illegal.To, illegal.Allowed
+	case errors.As(err, &quota):
+		limits(w, quota.Allowance)
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(max(quota.After.Seconds(), 1)))))
+	case status == http.StatusUnprocessableEntity:
+		p := problem.Of(err)
+		f.Detail = invalid{{loc(p.Field), p.Text(), "value_error"}}
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	b, encErr := json.Marshal(f)
+	if encErr != nil {
+		return encErr
+	}
+	httpapi.Send(w, status, append(b, '\n'))
+	if wrong != nil {
+		err = problem.Wrap(problem.Schema, err, "%s", wrong.Error())
+	}
+	return httpapi.Rendered{Err: err}
+}
+
+// limits tells what is left of a key's requests.
+func limits(w http.ResponseWriter, a billing.Allowance) {
+	if a.Limit == 0 {
+		return
+	}
+	h := w.Header()
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(a.Limit, 10))
+	h.Set("X-RateLimit-Remaining", strconv.FormatInt(a.Remaining, 10))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(a.Reset.Unix(), 10))
+}

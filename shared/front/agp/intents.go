@@ -1,0 +1,453 @@
+package agp
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // functions have no time zones of their own
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	bookings "github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/booking"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// Ping is the answer to network.ping.
+type Ping struct {
+	Status  string       `json:"status"`
+	Venues  int64        `json:"venues"`
+	Tier    billing.Tier `json:"tier"`
+	Agent   string       `json:"agent_id"`
+	Version string       `json:"network_version"`
+}
+
+func (c *call) ping(ctx context.Context) (any, error) {
+	n := int64(1)
+	if !c.key.Test {
+		var err error
+		if n, err = c.Bookings.Registry.VenueCount(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return Ping{"connected", n, c.key.Tier, c.env.Agent(), NetworkVersion}, nil
+}
+
+// Venue is a venue as AGP tells it. FeePct elsewhere is a percentage; ReferralFee is a
+// fraction.
+type Venue struct {
+	ID          string  `json:"id"`
+	Name        string  `json:"name"`
+	Slug        string  `json:"slug"`
+	Category    string  `json:"category"`
+	Location    string  `json:"location"`
+	Agent       string  `json:"agent_id"`
+	Live        bool    `json:"is_live"`
+	ReferralFee float64 `json:"referral_fee_pct"`
+	// Additions.
+	Vacant     string   `json:"vacant_id,omitempty"`
+	Summary    string   `json:"summary,omitempty"`
+	Areas      []string `json:"areas,omitempty"`
+	Bookable   bool     `json:"bookable"`
+	Capacity   int64    `json:"capacity,omitempty"`
+	Hours      string   `json:"hours,omitempty"`
+	Price      string   `json:"price_usd"` // of a call
+	Reputation float64  `json:"reputation"`
+}
+
+// feePct is the referral fee of the network in percent.
+const feePct = 7
+
+func dollars(m money.Amount) string {
+	s := strings.TrimPrefix(m.String(), "$")
+	if whole, part, ok := strings.Cut(s, "."); !ok || len(part) == 1 { // cents have two digits
+		return whole + "." + (part + "00")[:2]
+	}
+	return s
+}
+
+func venueOf(v *bookings.Venue) Venue {
+	out := Venue{
+		Name: v.Name, Slug: v.Slug, Category: v.Category, Location: v.Location, Agent: v.AgentID(), Live: v.Live,
+		ReferralFee: float64(v.Referral) / 10_000, Summary: v.Summary, Areas: v.Areas, Bookable: v.Bookable, Capacity: v.Capacity,
+		Hours: v.Hours, Price: dollars(v.Price), Reputation: v.Reputation,
+	}
+	if out.ID = v.AgentID(); !v.ID.IsZero() {
+		out.ID, out.Vacant = v.ID.String(), v.ID.String()
+	}
+	return out
+}
+
+// found is what a search found, as it is told for five minutes.
+type found struct {
+	ids     []identity.ID
+	venues  []Venue
+	expires time.Time
+}
+
+// searchTime is for how long a search is remembered.
+const searchTime = 300 * time.Second
+
+// Limits of searches.
+const (
+	defaultSearch = 10
+	maxSearch     = 50
+	maxList       = 100
+	maxWords      = 512
+)
+
+// Search is the answer to booking.search.
+type Search struct {
+	Venues  []Venue `json:"venues"`
+	FeePct  int     `json:"fee_pct"`
+	Expires string  `json:"expires_at"`
+	Query   string  `json:"query"`
+}
+
+func (c *call) search(ctx context.Context) (any, error) {
+	f := fields{of: c.env.Payload}
+	query, location := f.text("query", maxWords), f.text("location", listing.MaxLocation)
+	limit := min(f.number("limit", defaultSearch, 1, math.MaxInt32), maxSearch)
+	r := search.Request{Query: query, Area: location, Category: f.text("category", listing.MaxCategory)}
+	if more := f.text("capability", maxWords); more != "" {
+		r.Query = strings.TrimSpace(query + " " + more)
+	}
+	if f.has("max_price_usd") {
+		most, ok := amount(f.of["max_price_usd"])
+		if !ok {
+			f.fail("max_price_usd", "dollars, 0 or more", "decimal_parsing")
+		}
+		n := int64(most)
+		r.MaxPrice = &n
+	}
+	party := f.number("party_size", 0, 1, listing.MaxCapacity)
+	f.start()
+	if len(r.Query) > search.MaxQuery {
+		f.fail("query", fmt.Sprintf("at most %d bytes", search.MaxQuery), "string_too_long")
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if c.key.Test {
+		v := bookings.TestVenue()
+		return Search{[]Venue{venueOf(&v)}, feePct, c.Now().UTC().Add(searchTime).Format(time.RFC3339), query}, nil
+	}
+	id := fmt.Sprintf("%q %q %q %d %d", r.Query, r.Area, r.Category, limit, party)
+	if r.MaxPrice != nil {
+		id += fmt.Sprint(" ", *r.MaxPrice)
+	}
+	now := c.Now()
+	hit, ok := c.searches.Get(id)
+	if ok = ok && now.Before(hit.expires); !ok {
+		venues, _, err := c.venues(ctx, r, int(limit), party)
+		if err != nil {
+			return nil, err
+		}
+		hit = &found{expires: now.Add(searchTime)}
+		for i := range venues {
+			hit.ids, hit.venues = append(hit.ids, venues[i].ID), append(hit.venues, venueOf(&venues[i]))
+		}
+		c.searches.Add(id, hit)
+	}
+	shown := hit.venues
+	c.header.Set("X-Cache", "MISS")
+	if ok {
+		c.header.Set("X-Cache", "HIT")
+		c.header.Set("Age", strconv.Itoa(int((searchTime - hit.expires.Sub(now)).Seconds())))
+		var err error
+		if shown, err = c.listed(ctx, hit); err != nil {
+			return nil, err
+		}
+	}
+	return Search{append([]Venue{}, shown...), feePct, hit.expires.UTC().Format(time.RFC3339), query}, nil
+}
+
+// listed drops the venues of a remembered search that are not listed any more.
+func (c *call) listed(ctx context.Context, f *found) ([]Venue, error) {
+	all, err := c.Bookings.Registry.GetMany(ctx, f.ids)
+	if err != nil {
+		return nil, err
+	}
+	shown := map[identity.ID]bool{}
+	for i := range all {
+		shown[all[i].ID] = all[i].Joined > 0 && all[i].Listed()
+	}
+	var venues []Venue
+	for i, id := range f.ids {
+		if shown[id] {
+			venues = append(venues, f.venues[i])
+		}
+	}
+	return venues, nil
+}
+
+// venues returns up to n venues that match, and the cursor of the next.
+func (c *call) venues(ctx context.Context, r search.Request, n int, party int64) (all []bookings.Venue, next string, err error) {
+	for {
+		r.Limit = n - len(all)
+		page, err := c.Search(ctx, r)
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range page.Matches {
+			v := bookings.VenueOf(&page.Matches[i].Registration)
+			if party == 0 || v.Capacity == 0 || party <= v.Capacity {
+				all = append(all, v)
+			}
+		}
+		if r.Cursor = page.Next; r.Cursor == "" || len(all) == n {
+			break
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(16)
+	for i := range all {
+		g.Go(func() error {
+			live, err := c.Bookings.Reached(ctx, all[i].ID)
+			all[i].Live = all[i].Live && live
+			return err
+		})
+	}
+	return all, r.Cursor, g.Wait()
+}
+
+// List is the answer to venue.list.
+type List struct {
+	Venues []Venue `json:"venues"`
+	Count  int     `json:"count"`
+	Total  *int64  `json:"total"` // null: unknown, there are more pages
+	Next   *string `json:"next_cursor"`
+}
+
+func (c *call) listVenues(ctx context.Context) (any, error) {
+	f := fields{of: c.env.Payload}
+	r := search.Request{Category: f.text("category", listing.MaxCategory), Area: f.text("location", listing.MaxLocation), Cursor: f.text("cursor", 128)}
+	limit := min(f.number("limit", maxList, 1, math.MaxInt32), maxList)
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	out := List{Venues: []Venue{}}
+	if c.key.Test {
+		v := bookings.TestVenue()
+		one := int64(1)
+		return List{Venues: []Venue{venueOf(&v)}, Count: 1, Total: &one}, nil
+	}
+	venues, next, err := c.venues(ctx, r, int(limit), 0)
+	if problem.Is(err, problem.Malformed) {
+		f.fail("cursor", "the next_cursor of the page before", "value_error")
+		return nil, f.err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range venues {
+		out.Venues = append(out.Venues, venueOf(&venues[i]))
+	}
+	out.Count = len(out.Venues)
+	switch {
+	case next != "":
+		out.Next = &next
+		if r.Category == "" && r.Area == "" {
+			n, err := c.Bookings.Registry.VenueCount(ctx)
+			if err != nil {
+				return nil, err
+			}
+			out.Total = &n
+		}
+	case r.Cursor == "":
+		n := int64(out.Count)
+		out.Total = &n
+	}
+	return out, nil
+}
+
+// venue finds the venue that an envelope is for.
+func (c *call) venue(ctx context.Context, ref string) (bookings.Venue, error) {
+	if c.key.Test {
+		v := bookings.TestVenue()
+		if ref != v.Slug && ref != v.AgentID() {
+			return v, problem.New(problem.NotFound, "a test key knows %s only, got %s", v.AgentID(), httpapi.Clip(ref))
+		}
+		return v, nil
+	}
+	return c.Bookings.Find(ctx, ref)
+}
+
+// Confirm is the answer to booking.confirm.
+type Confirm struct {
+	Booking  string          `json:"booking_id"`
+	Status   string          `json:"status"` // pending, confirmed or rejected; completed with a result
+	Envelope booking.State   `json:"envelope_status"`
+	Venue    Venue           `json:"venue"`
+	Price    string          `json:"price_usd"`
+	Metered  *Metered        `json:"metered"` // null: a test key
+	FeePct   int             `json:"fee_pct"`
+	Created  string          `json:"created_at"`
+	URL      string          `json:"status_url"`
+	Result   json.RawMessage `json:"result,omitempty"`
+}
+
+// Metered is the usage event of a booking.
+type Metered struct {
+	Event    string `json:"event_id"`
+	Intent   string `json:"intent"`
+	Amount   string `json:"amount_usd"`
+	Quantity int    `json:"quantity"`
+}
+
+func (c *call) confirm(ctx context.Context) (any, error) {
+	q, most, err := c.request()
+	if err != nil {
+		return nil, err
+	}
+	if price := c.Bookings.Price; most != nil && *most < price && !c.key.Test {
+		return nil, problem.New(problem.PriceAboveMax, "a booking costs %s, more than the %s that the request allows", price, *most)
+	}
+	if !c.key.Test {
+		q.Writes = append(q.Writes, c.requests("ok"), bookings.Counter("a2a_metered_events_total", 1, "intent", c.env.Intent, "tier", string(c.key.Tier)))
+	}
+	done, err := c.Bookings.Confirm(ctx, &c.key, q)
+	if err != nil {
+		return nil, unknownAs("venue_not_found", err)
+	}
+	c.counted, c.replay = !done.Replayed, done.Replayed
+	if done.Replayed {
+		c.header.Set("Idempotent-Replayed", "true")
+	} else {
+		c.left = done.Left
+	}
+	base, err := c.Bookings.URL(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := Confirm{
+		Booking: done.ID, Status: string(done.Status()), Envelope: done.State, Venue: venueOf(&done.Venue), Price: dollars(done.Price),
+		FeePct: feePct, Created: done.Created.Format(time.RFC3339Nano), URL: base + BookingsPath + "/" + done.ID, Result: done.Result,
+	}
+	if done.State == booking.Rejected {
+		out.Status = string(booking.Rejected)
+	}
+	if done.Event != "" {
+		out.Metered = &Metered{done.Event, c.env.Intent, dollars(done.Price), 1}
+	}
+	return out, nil
+}
+
+// maxOnce bounds an idempotency key in bytes.
+const maxOnce = 128
+
+// request reads the payload of a confirm.
+func (c *call) request() (q bookings.Request, most *money.Amount, err error) {
+	e := &c.env
+	f := fields{of: e.Payload}
+	q = bookings.Request{From: e.From, Agent: c.agent(), Starts: f.start(), Party: f.number("party_size", 1, 1, listing.MaxCapacity)}
+	for _, name := range []string{"venue_id", "venue_slug", "venue_agent_id"} {
+		if ref := f.text(name, maxTo); q.Venue == "" {
+			q.Venue = ref
+		}
+	}
+	if q.Venue == "" && !strings.HasPrefix(e.To, networkPrefix) {
+		q.Venue = e.To
+	}
+	if q.Venue == "" {
+		f.wrong = append(f.wrong, missing("payload", "venue_id"))
+	}
+	if f.has("guest") {
+		if _, ok := object(f.of["guest"]); !ok || len(f.of["guest"]) > 4<<10 {
+			f.fail("guest", "an object of at most 4096 bytes", "dict_type")
+		}
+		q.Details.Guest = f.of["guest"]
+	}
+	q.Details.Notes = f.text("notes", 2000)
+	if f.has("input") {
+		if q.Details.Input = f.of["input"]; len(q.Details.Input) > 128<<10 {
+			f.fail("input", "at most 131072 bytes", "too_long")
+		}
+	}
+	if f.has("max_price_usd") {
+		n, ok := amount(f.of["max_price_usd"])
+		if !ok {
+			f.fail("max_price_usd", "dollars, 0 or more", "decimal_parsing")
+		}
+		most = &n
+	}
+	once := f.text("idempotency_key", maxOnce)
+	if h := c.r.Header.Get("Idempotency-Key"); h != "" {
+		if once = h; len(once) > maxOnce || canon.CheckText("Idempotency-Key", once) != nil {
+			f.wrong = append(f.wrong, mistyped(fmt.Sprintf("at most %d bytes without control characters", maxOnce), "string_too_long", "Idempotency-Key"))
+		}
+	}
+	if err := f.err(); err != nil {
+		return q, nil, err
+	}
+	delete(e.Payload, "idempotency_key")
+	canonical, err := json.Marshal([]any{e.Intent, e.To, e.From, e.Payload}) // of a map: sorted by name
+	if err != nil {
+		return q, nil, invalid{mistyped("JSON", "json_invalid", "payload")}
+	}
+	sum := identity.Sum(canonical)
+	q.Hash = hex.EncodeToString(sum[:])
+	switch {
+	case once != "":
+		q.Once = "key " + once
+	case e.Timestamp != "":
+		q.Once = "sent " + e.From + " " + e.Timestamp + " " + q.Hash
+	}
+	if !strings.Contains(c.r.Header.Get("Prefer"), "respond-async") {
+		q.Wait = min(e.TTL, maxTTL)
+		if deadline, ok := c.r.Context().Deadline(); ok {
+			q.Wait = min(q.Wait, time.Until(deadline)-2*time.Second)
+		}
+	}
+	return q, most, nil
+}
+
+// start reads when a booking is to start: starts_at, or date and time in a timezone.
+func (f *fields) start() time.Time {
+	at, day, hour, zone := f.text("starts_at", 64), f.text("date", 32), f.text("time", 16), f.text("timezone", 64)
+	if at != "" {
+		t, err := parseTime(at)
+		if err != nil {
+			f.fail("starts_at", "a time such as 2026-11-24T19:00:00+08:00", "datetime_parsing")
+		}
+		return t
+	}
+	if day == "" && hour == "" {
+		return time.Time{}
+	}
+	place, err := time.LoadLocation(zone) // "" is UTC
+	if err != nil || zone == "Local" {
+		f.fail("timezone", "a name such as Asia/Makassar", "zone_info")
+		return time.Time{}
+	}
+	if hour == "" {
+		hour = "00:00"
+	}
+	t, err := time.ParseInLocation("2006-01-02 15:04", day+" "+hour[:min(len(hour), 5)], place)
+	if err != nil {
+		f.fail("date", "a date such as 2026-11-24, and a time such as 19:00", "datetime_parsing")
+	}
+	return t
+}
+
+// amount reads dollars, as a number or in a string; never by way of a float.
+func amount(raw json.RawMessage) (money.Amount, bool) {
+	s := string(raw)
+	if len(s) > 1 && s[0] == '"' {
+		s = s[1 : len(s)-1]
+	}
+	m, err := money.Parse(s)
+	return m, err == nil
+}

@@ -1,0 +1,37 @@
+package standalone
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// ClockHeader sets the clock of a host with Config.TestClock, for this request and all that
+// come: a time such as 2026-11-24T12:00:00Z.
+const ClockHeader = "X-Dev-Now"
+
+// testClock is a clock that requests set. It runs on from there.
+type testClock struct {
+	now   func() time.Time
+	ahead atomic.Int64 // nanoseconds
+}
+
+func (c *testClock) Now() time.Time { return c.now().Add(time.Duration(c.ahead.Load())) }
+
+// obey wraps a handler whose requests set the clock.
+func (c *testClock) obey(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if text := r.Header.Get(ClockHeader); text != "" {
+			at, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				httpapi.Fail(w, problem.Invalid(ClockHeader, "a time such as 2026-11-24T12:00:00Z", httpapi.Clip(text)))
+				return
+			}
+			c.ahead.Store(int64(at.Sub(c.now())))
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,140 @@
+// Package reminders keeps what is to be done at a time: documents by the minute in which
+// they are due, which a sweeper follows.
+//
+// The invariant: a reminder is followed until its follower says that it is done with, also
+// if clocks differ or a write arrives late.
+package reminders
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+const (
+	// parts is in how many partitions the reminders of a minute are.
+	parts = 16
+	// lookBack is how far behind its offset a sweep looks: clocks differ, and a write may
+	// arrive late.
+	lookBack = 10 * time.Minute
+)
+
+// Reminders are reminders of one kind.
+type Reminders struct {
+	Kind string // of the partitions: <kind>#<minute>#<part>
+	With store.Updater
+	Now  func() time.Time
+	// After is how long after its minute a reminder is followed.
+	After time.Duration
+}
+
+func (r Reminders) updater() store.Updater { return r.With }
+
+func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
+
+func (r Reminders) partition(minute int64, part int) string {
+	return r.Kind + "#" + strconv.FormatInt(minute, 10) + "#" + strconv.Itoa(part)
+}
+
+// Key is the key of the reminder of a name that is due at a time.
+func (r Reminders) Key(due time.Time, name string) store.Key {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return store.Key{Partition: r.partition(minuteOf(due), int(h.Sum32()%parts)), Sort: name}
+}
+
+// OffsetKey is the key of the document of the last minute that is swept.
+func (r Reminders) OffsetKey() store.Key { return store.Key{Partition: "sweep", Sort: r.Kind} }
+
+// Swept is what a Sweep did.
+type Swept struct {
+	Decided int // reminders that are done with, and deleted
+	Waiting int // the others
+}
+
+// Sweep follows the reminders that are due. follow reports whether one is done with; it is
+// deleted then. Sweep goes on after the failure of one, and returns all failures. Several
+// processes may sweep at once.
+func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store.Doc) (bool, error)) (s Swept, err error) {
+	last := minuteOf(r.Now().Add(-r.After)) - 1
+	d, err := r.updater().Store.Doc(ctx, r.OffsetKey())
+	if err != nil {
+		return s, store.Problem(err)
+	}
+	first := d.Number
+	if d.Version == 0 {
+		first = last // a host sweeps when it starts, so nothing was due before
+	}
+	// A clock that went ahead must not keep others from looking.
+	done := min(first, last)
+	var failed []error
+	whole := true
+	for minute := done - int64(lookBack/time.Minute); minute <= last; minute++ {
+		waiting, err := r.minute(ctx, follow, minute, &s)
+		if err != nil {
+			failed = append(failed, err)
+		}
+		if whole = whole && err == nil && waiting == 0; whole {
+			done = max(done, minute)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if done > d.Number || d.Version == 0 {
+		id, err := r.updater().NewWriteID()
+		if err == nil {
+			err = r.updater().Commit(ctx, store.Put{Key: r.OffsetKey(), If: d.Version, WriteID: id, Number: done})
+		}
+		if err != nil && !store.IsConflict(err) { // another sweep was faster
+			failed = append(failed, store.Problem(err))
+		}
+	}
+	return s, errors.Join(failed...)
+}
+
+// minute follows the reminders of one minute, and returns how many wait.
+func (r Reminders) minute(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), minute int64, s *Swept) (waiting int, err error) {
+	var failed []error
+	for part := range parts {
+		for cursor := ""; ; {
+			docs, next, err := r.updater().Store.Docs(ctx, store.Range{Partition: r.partition(minute, part)}, 100, cursor)
+			if err != nil {
+				return waiting, errors.Join(append(failed, store.Problem(err))...)
+			}
+			for _, d := range docs {
+				decided, err := r.one(ctx, follow, d)
+				switch {
+				case err != nil:
+					failed = append(failed, err)
+				case decided:
+					s.Decided++
+				default:
+					waiting++
+				}
+			}
+			if next == "" {
+				break
+			}
+			cursor = next
+		}
+	}
+	s.Waiting += waiting
+	return waiting, errors.Join(failed...)
+}
+
+// one follows a reminder, and deletes it if it is done with.
+func (r Reminders) one(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), d store.Doc) (decided bool, err error) {
+	if decided, err = follow(ctx, d); err != nil || !decided {
+		return false, err
+	}
+	err = r.updater().Commit(ctx, store.Delete{Key: d.Key, If: d.Version})
+	if store.IsConflict(err) {
+		err = nil // another sweep was faster
+	}
+	return err == nil, store.Problem(err)
+}

@@ -1,0 +1,447 @@
+// Package booking books venues: a vacant that is listed is a venue, and a booking a paid
+// call that outlives its request.
+//
+// The invariants: a booking, its event and its money are one commit, so there is never one
+// without the others. Each change is a row of the booking's stream, in the commit that
+// makes it; its state moves as vacant/booking says, and no other way. What cannot be
+// delivered is given back, once.
+//
+// # The life of a booking
+//
+//  1. Confirm commits row 1, the booking, its event, the debit, and a reminder. Then it
+//     sends the booking to the queue, and waits a little for the venue.
+//  2. Work dispatches it: the state is dispatched before the venue hears of it. A guest of
+//     its own signs the envelope, so bookings of one venue run in parallel.
+//  3. The venue's answer moves it to accepted, rejected or, with a result, completed.
+//  4. Sweep follows the reminders: it dispatches again, expires and completes.
+//
+// # Crashes
+//
+// A crash before 1 leaves nothing but details that expire. After 1 the reminder dispatches
+// the booking. After 2 the reminder sends the same bytes again, which a venue of this host
+// answers as before; to one elsewhere it is a dispatch that failed.
+package booking
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/booking"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// KindBooking is the kind of the stream of a booking's rows.
+const KindBooking = "bkg"
+
+// DefaultPrice is what a booking costs.
+const DefaultPrice = 250_000 * money.Amount(1)
+
+// Cent is a cent: AGP tells money in cents.
+const Cent = money.Dollar / 100
+
+// Times of a booking.
+const (
+	// MaxPending is how long a booking may wait to be dispatched.
+	MaxPending = 24 * time.Hour
+	// completeAfter is how long after its start an accepted booking is completed.
+	completeAfter = 24 * time.Hour
+	// MaxAhead is how far ahead a booking may start.
+	MaxAhead = 366 * 24 * time.Hour
+	// detailsAfter is how long details are kept after the start, or the confirm.
+	detailsAfter = 30 * 24 * time.Hour
+	// answerTime is how long a venue has to answer; then the dispatch failed.
+	answerTime = 2 * time.Minute
+	// work bounds the turn of a venue of this host, below answerTime.
+	work = 90 * time.Second
+	// repeats is how long a confirm finds the booking that it made before.
+	repeats = 24 * time.Hour
+)
+
+// retries are the times between dispatches that failed.
+var retries = []time.Duration{time.Minute, 5 * time.Minute, 25 * time.Minute}
+
+// Config configures a Service. All fields are required, except Wait, Outbound and Price.
+type Config struct {
+	Store    store.Store
+	Billing  *billing.Billing
+	Registry *registry.Registry
+	Calls    *call.Host
+	Guests   *guests.Keys
+	// Signer returns the host's identity, which signs the claims of bookings.
+	Signer func(context.Context) (identity.Signer, error)
+	// URL returns the host's base URL.
+	URL func(context.Context) (string, error)
+	// ByShort returns the listed vacant with the first 12 digits of an id; the zero id if
+	// there is none.
+	ByShort func(ctx context.Context, short string) (identity.ID, error)
+	// Outbound reaches venues elsewhere; nil: they cannot be booked.
+	Outbound *outbound.Client
+	Queue    task.Queue
+	Price    money.Amount // a multiple of Cent; 0: DefaultPrice
+	Log      *slog.Logger
+	Now      func() time.Time
+	Rand     io.Reader // safe for concurrent use
+	Wait     func(ctx context.Context, d time.Duration) error
+}
+
+// Service books venues. It is safe for concurrent use, and any number of them may share a
+// store.
+type Service struct{ Config }
+
+// New returns a Service.
+func New(c Config) *Service {
+	c.Price = cmp.Or(c.Price, DefaultPrice)
+	return &Service{c}
+}
+
+func (s *Service) updater() store.Updater {
+	return store.Updater{Store: s.Store, Rand: s.Rand, Wait: s.Wait}
+}
+
+func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
+
+func (s *Service) due() reminders.Reminders {
+	return reminders.Reminders{Kind: "bookdue", With: s.updater(), Now: s.Now}
+}
+
+// Booking is a booking as it is now, without its details.
+type Booking struct {
+	ID      string       `json:"booking_id"` // 32 random bytes, hex
+	Account string       `json:"account"`
+	Key     string       `json:"key"` // id of the key that made it
+	Tier    billing.Tier `json:"tier"`
+	Test    bool         `json:"test,omitempty"`
+	From    string       `json:"from"` // as the key claims
+	Venue   identity.ID  `json:"venue_id"`
+	Slug    string       `json:"venue_slug"`
+	Name    string       `json:"venue_name"`
+	Starts  time.Time    `json:"starts_at,omitzero"`
+	Party   int64        `json:"party_size"`
+	Price   money.Amount `json:"price"` // micro-dollars
+	Event   string       `json:"event_id,omitempty"`
+	// Credited is what was given back.
+	Credited money.Amount  `json:"credited,omitempty"`
+	State    booking.State `json:"envelope_status"`
+	// Cancelled: its guest has cancelled it. Reason is why it was cancelled or rejected.
+	Cancelled bool      `json:"cancelled,omitempty"`
+	Reason    string    `json:"cancel_reason,omitempty"`
+	Rows      uint64    `json:"history"`
+	Attempts  int       `json:"attempts"` // dispatches
+	Sent      time.Time `json:"dispatched_at,omitzero"`
+	Created   time.Time `json:"created_at"`
+	Changed   time.Time `json:"changed_at"`
+}
+
+// Status is what the booking is to its guest.
+func (b *Booking) Status() booking.Status {
+	if b.Cancelled {
+		return booking.StatusCancelled
+	}
+	return b.State.Status()
+}
+
+// stored is the document of a booking.
+type stored struct {
+	Format int `json:"format"`
+	Booking
+	Shard  int       `json:"shard"`
+	Slot   bool      `json:"slot,omitempty"` // it has a place in the slot of its start
+	Due    time.Time `json:"due,omitzero"`   // of its reminder
+	Events []string  `json:"events,omitempty"`
+}
+
+// RowKind is what a row of a booking says.
+type RowKind string
+
+// The kinds of row.
+const (
+	RowCreated    RowKind = "created"
+	RowTransition RowKind = "transition"
+	RowCancelled  RowKind = "cancelled"
+)
+
+// Row is a row of a booking. Amount is what the row takes from the account, or gives back
+// if it is negative.
+type Row struct {
+	Kind    RowKind       `json:"kind"`
+	From    booking.State `json:"from,omitempty"`
+	To      booking.State `json:"to,omitempty"`
+	Actor   string        `json:"actor"`
+	Reason  string        `json:"reason,omitempty"`
+	EventID string        `json:"event_id,omitempty"`
+	Account string        `json:"account,omitempty"` // whose money Amount is
+	Amount  money.Amount  `json:"amount,omitempty"`
+	Event   string        `json:"usage_event,omitempty"` // beside the row
+	At      time.Time     `json:"at"`
+}
+
+type storedRow struct {
+	Format int `json:"format"`
+	Row
+}
+
+// Details are what a guest asks for, and what the venue answered. They are deleted 30 days
+// after the booking's start.
+type Details struct {
+	Guest  json.RawMessage `json:"guest,omitempty"`
+	Notes  string          `json:"notes,omitempty"`
+	Input  json.RawMessage `json:"input,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+type storedDetails struct {
+	Format int `json:"format"`
+	Details
+}
+
+// Event is the usage event of a booking, or of a credit.
+type Event struct {
+	ID      string       `json:"event_id"`
+	Account string       `json:"account"`
+	Key     string       `json:"key"`
+	Intent  string       `json:"intent"`
+	Amount  money.Amount `json:"amount"` // micro-dollars; negative: a credit
+	Booking string       `json:"booking_id"`
+	Tier    billing.Tier `json:"tier"`
+	Version int          `json:"price_version"`
+	At      time.Time    `json:"at"`
+}
+
+type storedEvent struct {
+	Format int `json:"format"`
+	Event
+}
+
+// IntentConfirm is the intent of AGP that costs money.
+const IntentConfirm = "booking.confirm"
+
+// format is the version of all stored forms.
+const format = 1
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // the types here have no value that fails
+	}
+	return b
+}
+
+func decode(what string, data []byte, into any) error {
+	var f struct {
+		Format int `json:"format"`
+	}
+	err := json.Unmarshal(data, &f)
+	if err == nil && f.Format != format {
+		return problem.New(problem.Damaged, "%s: expected format %d, got %d", what, format, f.Format)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		return problem.Wrap(problem.Damaged, err, "%s is not readable", what)
+	}
+	return nil
+}
+
+const (
+	bookingPrefix = KindBooking + "#"
+	eventPrefix   = "bookevent#"
+	idemPrefix    = "bookidem#"
+	slotPrefix    = "slot-taken#"
+	// venueIndex lists the bookings of a venue by their time.
+	venueIndex = "bookings#"
+)
+
+// Key is the key of a booking's document.
+func Key(id string) store.Key { return store.Key{Partition: bookingPrefix + id, Sort: "booking"} }
+
+func detailsKey(id string) store.Key {
+	return store.Key{Partition: bookingPrefix + id, Sort: "details"}
+}
+
+// EventKey is the key of an event's document.
+func EventKey(e *Event) store.Key {
+	return store.Key{Partition: eventPrefix + e.Account, Sort: e.At.UTC().Format("2006-01-02T15:04:05.000000") + "#" + e.ID}
+}
+
+func slotKey(venue identity.ID, starts time.Time) store.Key {
+	return store.Key{Partition: slotPrefix + venue.String(), Sort: starts.UTC().Format(time.RFC3339)}
+}
+
+// IsChecked reports whether a check of the store reads the document at k.
+func IsChecked(k store.Key) bool {
+	return strings.HasPrefix(k.Partition, bookingPrefix) && k.Sort == "booking" || strings.HasPrefix(k.Partition, eventPrefix)
+}
+
+// Stream is the stream of a booking's rows.
+func Stream(id string) (store.Stream, error) {
+	raw, err := identity.ParseHex(id)
+	if err != nil || len(raw) != identity.Size {
+		return "", notFound()
+	}
+	return store.StreamOf(KindBooking, identity.ID(raw)), nil
+}
+
+func notFound() error { return problem.New(problem.NotFound, "no such booking") }
+
+// DecodeRow reads a row of a booking's stream.
+func DecodeRow(row store.Row) (Row, error) {
+	var r storedRow
+	err := decode("a row of a booking", row.Data, &r)
+	return r.Row, err
+}
+
+// DecodeBooking reads a booking's document.
+func DecodeBooking(d store.Doc) (Booking, error) {
+	b, err := decodeStored(d)
+	return b.Booking, err
+}
+
+func decodeStored(d store.Doc) (b stored, err error) {
+	err = decode("booking "+d.Key.Partition, d.Data, &b)
+	if err == nil && Key(b.ID) != d.Key {
+		err = problem.New(problem.Damaged, "booking %s is not that of its key", d.Key.Partition)
+	}
+	return b, err
+}
+
+// DecodeEvent reads an event's document.
+func DecodeEvent(d store.Doc) (Event, error) {
+	var e storedEvent
+	err := decode("event "+d.Key.String(), d.Data, &e)
+	return e.Event, err
+}
+
+// Get returns a booking; NotFound if there is none.
+func (s *Service) Get(ctx context.Context, id string) (Booking, error) {
+	if _, err := Stream(id); err != nil {
+		return Booking{}, err
+	}
+	d, err := s.Store.Doc(ctx, Key(id))
+	if err != nil {
+		return Booking{}, store.Problem(err)
+	}
+	if d.Version == 0 {
+		return Booking{}, notFound()
+	}
+	return DecodeBooking(d)
+}
+
+// Details returns the details of a booking; none if they are deleted.
+func (s *Service) Details(ctx context.Context, id string) (Details, error) {
+	d, err := s.Store.Doc(ctx, detailsKey(id))
+	if err != nil || d.Version == 0 || d.Expired(s.Now()) {
+		return Details{}, store.Problem(err)
+	}
+	var all storedDetails
+	err = decode("the details of booking "+id, d.Data, &all)
+	return all.Details, err
+}
+
+// History returns the rows of a booking.
+func (s *Service) History(ctx context.Context, id string) ([]Row, error) {
+	stream, err := Stream(id)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.Store.Rows(ctx, stream, 1, store.MaxPage, store.Ascending)
+	if err != nil {
+		return nil, store.Problem(err)
+	}
+	all := make([]Row, len(rows))
+	for i, row := range rows {
+		if all[i], err = DecodeRow(row); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// OfVenue returns a page of a venue's bookings, the oldest first, and the cursor of the
+// next.
+func (s *Service) OfVenue(ctx context.Context, venue identity.ID, cursor string, n int) (all []Booking, next string, err error) {
+	docs, next, err := s.Store.Docs(ctx, store.Range{Partition: venueIndex + venue.String(), Index: true}, n, cursor)
+	for i := 0; err == nil && i < len(docs); i++ {
+		var b Booking
+		b, err = DecodeBooking(docs[i])
+		all = append(all, b)
+	}
+	return all, next, store.Problem(err)
+}
+
+// OfAccount returns a page of an account's bookings, the oldest first.
+func (s *Service) OfAccount(ctx context.Context, account, cursor string, n int) (all []Booking, next string, err error) {
+	docs, next, err := s.Store.Docs(ctx, store.Range{Partition: eventPrefix + account}, n, cursor)
+	for _, d := range docs {
+		e, err := DecodeEvent(d)
+		if err == nil && e.Intent == IntentConfirm && e.Amount >= 0 {
+			var b Booking
+			b, err = s.Get(ctx, e.Booking)
+			all = append(all, b)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	return all, next, store.Problem(err)
+}
+
+// Events calls fn with the events of an account from a time until another.
+func Events(ctx context.Context, s store.Store, account string, from, until time.Time, fn func(Event) error) error {
+	layout := "2006-01-02T15:04:05.000000"
+	r := store.Range{Partition: eventPrefix + account, First: from.UTC().Format(layout), Last: until.UTC().Format(layout)}
+	for cursor := ""; ; {
+		docs, next, err := s.Docs(ctx, r, store.MaxPage, cursor)
+		if err != nil {
+			return store.Problem(err)
+		}
+		for _, d := range docs {
+			e, err := DecodeEvent(d)
+			if err == nil {
+				err = fn(e)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
+}
+
+// newID returns 32 random bytes in hex.
+func (s *Service) newID() (string, error) {
+	var b [32]byte
+	if _, err := io.ReadFull(s.Rand, b[:]); err != nil {
+		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	return hex.EncodeToString(b[:]), nil
+}
+
+func accountID(account string) (id [32]byte, err error) {
+	raw, err := hex.DecodeString(account)
+	if err != nil || len(raw) != len(id) {
+		return id, problem.New(problem.Damaged, "account %.80q has no id", account)
+	}
+	return [32]byte(raw), nil
+}
+
+var errNoOutbound = errors.New("this host reaches no venue elsewhere")

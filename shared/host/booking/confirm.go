@@ -1,0 +1,292 @@
+package booking
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/booking"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Request is a confirm.
+type Request struct {
+	From    string // as the key claims
+	Agent   string // the part of From that names the agent
+	Venue   string // for Find
+	Starts  time.Time
+	Party   int64
+	Details Details
+	// Once is the idempotency key, Hash that of the request; "": it may be made again.
+	Once, Hash string
+	// Wait is for how long the venue is waited for; 0: not at all.
+	Wait time.Duration
+	// Writes join the commit of the booking.
+	Writes []store.Write
+}
+
+// Confirmed is the result of a confirm.
+type Confirmed struct {
+	Booking
+	Venue    Venue
+	Result   json.RawMessage
+	Replayed bool
+	Left     billing.Allowance
+}
+
+// Refusals of Confirm, in the chain of a problem of kind Conflict.
+var (
+	ErrNotBookable = errors.New("the venue takes no bookings")
+	ErrSlotTaken   = errors.New("the slot is taken")
+)
+
+type storedOnce struct {
+	Format  int    `json:"format"`
+	Hash    string `json:"hash"`
+	Booking string `json:"booking"`
+}
+
+func onceKey(key, once string) store.Key {
+	return store.Key{Partition: idemPrefix + key, Sort: identity.Sum([]byte(once)).String()}
+}
+
+// made returns the booking that the same confirm made before; "" if there is none. The
+// error is Idempotency if another one was made.
+func (s *Service) made(ctx context.Context, from interface {
+	Doc(context.Context, store.Key) (store.Doc, error)
+}, key string, r *Request) (id string, err error) {
+	if r.Once == "" {
+		return "", nil
+	}
+	d, err := from.Doc(ctx, onceKey(key, r.Once))
+	if err != nil || d.Version == 0 || d.Expired(s.Now()) {
+		return "", err
+	}
+	var o storedOnce
+	if err := decode("a confirm's idempotency key", d.Data, &o); err != nil {
+		return "", err
+	}
+	if o.Hash != r.Hash {
+		return "", problem.New(problem.Idempotency, "the idempotency key was used for another booking")
+	}
+	return o.Booking, nil
+}
+
+// Confirm books a venue for a key. The booking is kept before the venue hears of it; a
+// repeated confirm returns the booking that it made, and costs nothing.
+//
+// The refusals are NotFound for the venue, Conflict with ErrNotBookable or ErrSlotTaken,
+// Idempotency, Schema for a start out of bounds, those of billing.Purchase, and a
+// *billing.QuotaError. None of them leaves a booking.
+func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Confirmed, err error) {
+	id, err := s.made(ctx, s.Store, k.ID, &r)
+	if err != nil {
+		return c, store.Problem(err)
+	}
+	if id == "" {
+		v, err := s.bookable(ctx, k, &r)
+		if err != nil {
+			return c, err
+		}
+		if id, c.Left, err = s.create(ctx, k, &v, &r); err != nil {
+			return c, err
+		}
+		s.send(ctx, id)
+		s.await(ctx, id, r.Wait)
+	} else {
+		c.Replayed = true
+	}
+	if c.Booking, err = s.Get(ctx, id); err != nil {
+		return c, err
+	}
+	if c.Venue, err = s.venueOf(ctx, &c.Booking); err != nil {
+		return c, err
+	}
+	all, err := s.Details(ctx, id)
+	c.Result = all.Result
+	return c, err
+}
+
+// venueOf is the venue of a booking as it is now, or what the booking knows of it.
+func (s *Service) venueOf(ctx context.Context, b *Booking) (Venue, error) {
+	if b.Test {
+		return TestVenue(), nil
+	}
+	v, err := s.Find(ctx, b.Venue.String())
+	if problem.Is(err, problem.NotFound) {
+		v, err = Venue{ID: b.Venue}, nil
+		v.Slug, v.Name = b.Slug, b.Name
+	}
+	return v, err
+}
+
+// bookable finds the venue of a confirm, and checks that it can be booked.
+func (s *Service) bookable(ctx context.Context, k *billing.Key, r *Request) (v Venue, err error) {
+	now := s.Now()
+	if !r.Starts.IsZero() && (r.Starts.Before(now) || r.Starts.After(now.Add(MaxAhead))) {
+		return v, &problem.Error{Kind: problem.Schema, Field: "starts_at", Want: "a time within 366 days from now", Got: r.Starts.Format(time.RFC3339)}
+	}
+	if k.Test {
+		if v = TestVenue(); r.Venue != v.Slug && r.Venue != v.AgentID() {
+			return v, problem.New(problem.NotFound, "a test key books %s only, got %.80q", v.AgentID(), r.Venue)
+		}
+		return v, nil
+	}
+	if v, err = s.Find(ctx, r.Venue); err != nil {
+		return v, err
+	}
+	g, _, err := s.Registry.Get(ctx, v.ID)
+	switch {
+	case err != nil:
+		return v, err
+	case !g.Listed() || !v.Bookable:
+		return v, problem.Wrap(problem.Conflict, ErrNotBookable, "venue %s takes no bookings now", v.Slug)
+	case v.Capacity > 0 && r.Party > v.Capacity:
+		return v, problem.Wrap(problem.Conflict, ErrSlotTaken, "venue %s has room for %d", v.Slug, v.Capacity)
+	}
+	return v, nil
+}
+
+// create commits a new booking. It returns the id of the booking that the same confirm
+// made meanwhile, if there is one.
+func (s *Service) create(ctx context.Context, k *billing.Key, v *Venue, r *Request) (id string, left billing.Allowance, err error) {
+	if id, err = s.newID(); err != nil {
+		return "", left, err
+	}
+	stream, err := Stream(id)
+	if err != nil {
+		return "", left, err
+	}
+	var bought *billing.Purchase
+	if !k.Test {
+		if bought, err = s.Billing.Purchase(ctx, k, s.Price); err != nil {
+			return "", left, err
+		}
+	}
+	now := s.now()
+	b := stored{Format: format, Booking: Booking{
+		ID: id, Account: k.Account, Key: k.ID, Tier: k.Tier, Test: k.Test, From: r.From, Venue: v.ID, Slug: v.Slug, Name: v.Name,
+		Starts: r.Starts.UTC(), Party: r.Party, State: booking.Pending, Rows: 1, Created: now, Changed: now,
+	}, Due: now.Add(time.Minute)}
+	if err := s.keepDetails(ctx, &b, r, k); err != nil {
+		return "", left, err
+	}
+	ctx, cancel := store.WithPatience(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		before := ""
+		err := s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+			if before, err = s.made(ctx, tx, k.ID, r); err != nil || before != "" {
+				return err
+			}
+			if left, _, err = s.Billing.CountUse(ctx, tx, k, r.Agent); err != nil {
+				return err
+			}
+			s.add(tx, stream, &b, v, r, bought)
+			return nil
+		})
+		var bounds *store.BoundsError
+		switch {
+		case err == nil && before != "":
+			return before, left, nil
+		case err == nil:
+			return id, left, nil
+		case !errors.As(err, &bounds):
+			return "", left, store.Problem(err)
+		case bounds.Key == slotKey(v.ID, b.Starts):
+			return "", left, problem.Wrap(problem.Conflict, ErrSlotTaken, "venue %s has no room for %d at %s", v.Slug, b.Party, b.Starts.Format(time.RFC3339))
+		}
+		if err = bought.Again(ctx, err); err != nil || s.updater().Backoff(ctx, try) != nil {
+			return "", left, store.Problem(err)
+		}
+	}
+}
+
+// keepDetails stores the details before the booking: if that fails they are nobody's, and
+// expire.
+func (s *Service) keepDetails(ctx context.Context, b *stored, r *Request, k *billing.Key) error {
+	id, err := s.updater().NewWriteID()
+	if err != nil {
+		return err
+	}
+	ends := b.Created
+	if b.Starts.After(ends) {
+		ends = b.Starts
+	}
+	writes := []store.Write{store.Put{Key: detailsKey(b.ID), WriteID: id, Data: encode(storedDetails{format, r.Details}), Expires: ends.Add(detailsAfter).Truncate(time.Second)}}
+	if !k.Test {
+		writes = append(writes, s.Billing.Seen(r.Agent))
+	}
+	return store.Problem(s.updater().Commit(ctx, writes...))
+}
+
+// add adds a new booking to tx: its row, document, event, money and reminder.
+func (s *Service) add(tx *store.Tx, stream store.Stream, b *stored, v *Venue, r *Request, bought *billing.Purchase) {
+	row := Row{Kind: RowCreated, To: booking.Pending, Actor: "key " + b.Key, At: b.Created}
+	if bought != nil {
+		e := Event{ID: b.ID[:32], Account: b.Account, Key: b.Key, Intent: IntentConfirm, Amount: s.Price, Booking: b.ID, Tier: b.Tier, Version: 1, At: b.Created}
+		b.Price, b.Event, b.Shard = s.Price, e.ID, bought.Shard()
+		row.Account, row.Amount, row.Event = b.Account, s.Price, e.ID
+		tx.Put(store.Doc{Key: EventKey(&e), Data: encode(storedEvent{format, e})})
+		tx.Add(bought.Writes()...)
+		tx.Add(r.Writes...)
+	}
+	if v.Capacity > 0 && !b.Starts.IsZero() {
+		b.Slot = true
+		tx.Add(store.Add{Key: slotKey(v.ID, b.Starts), Delta: b.Party, Max: v.Capacity, Expires: b.Starts.Add(detailsAfter).Truncate(time.Second)})
+	}
+	if r.Once != "" {
+		tx.Put(store.Doc{Key: onceKey(b.Key, r.Once), Data: encode(storedOnce{format, r.Hash, b.ID}), Expires: b.Created.Add(repeats).Truncate(time.Second)})
+	}
+	tx.Append(stream, 1, encode(storedRow{format, row}))
+	tx.Put(s.document(b))
+	tx.Put(store.Doc{Key: s.due().Key(b.Due, b.ID), Data: []byte(b.ID)})
+}
+
+// document is the document of a booking.
+func (s *Service) document(b *stored) store.Doc {
+	d := store.Doc{Key: Key(b.ID), Data: encode(*b)}
+	if !b.Test {
+		d.Index = store.Key{Partition: venueIndex + b.Venue.String(), Sort: strconv.FormatInt(b.Created.UnixMicro(), 10) + "#" + b.ID}
+	}
+	return d
+}
+
+// messagePrefix is of this package's messages in the queue, which it shares.
+const messagePrefix = "booking#"
+
+// IsMessage reports whether a message of the queue is for Work.
+func IsMessage(m string) bool {
+	return len(m) > len(messagePrefix) && m[:len(messagePrefix)] == messagePrefix
+}
+
+// send has a worker dispatch a booking. If that fails, its reminder does.
+func (s *Service) send(ctx context.Context, id string) {
+	settle, err := s.Queue.Send(ctx, messagePrefix+id)
+	if err != nil {
+		s.Log.LogAttrs(ctx, slog.LevelWarn, "a booking is dispatched later", slog.String("booking", id), slog.String("cause", err.Error()))
+		return
+	}
+	settle(ctx, true)
+}
+
+// await waits until a venue has answered, at most for a time.
+func (s *Service) await(ctx context.Context, id string, most time.Duration) {
+	const first, longest = 10 * time.Millisecond, 500 * time.Millisecond
+	for pause, waited := first, time.Duration(0); waited < most; pause = min(pause*2, longest) {
+		pause = min(pause, most-waited)
+		if s.pause(ctx, pause) != nil {
+			return
+		}
+		waited += pause
+		if b, err := s.Get(ctx, id); err != nil || b.State != booking.Pending && b.State != booking.Dispatched {
+			return // the caller reads it again
+		}
+	}
+}

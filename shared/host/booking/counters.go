@@ -1,0 +1,79 @@
+package booking
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+func hexOf(b []byte) string { return hex.EncodeToString(b) }
+
+// counterPrefix is the partition of a counter: its name follows.
+const counterPrefix = "metric#"
+
+// Counter adds to a counter of the host, in a commit. Labels are names and values, which
+// the caller bounds.
+func Counter(name string, n int64, labels ...string) store.Write {
+	var b strings.Builder
+	for i := 0; i+1 < len(labels); i += 2 {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%s=%q", labels[i], labels[i+1])
+	}
+	return store.Add{Key: store.Key{Partition: counterPrefix + name, Sort: "{" + b.String() + "}"}, Delta: n, Max: math.MaxInt64}
+}
+
+// Metric is a counter, and what it counts.
+type Metric struct{ Name, Help string }
+
+// Metrics are the counters of AGP.
+func Metrics() []Metric {
+	return []Metric{
+		{"a2a_requests_total", "Envelopes that reached their intent, by tier and status (ok, error, replay)."},
+		{"a2a_metered_events_total", "Usage events of bookings, each in the transaction of its booking."},
+		{"a2a_rejected_total", "Envelopes of a key that did not reach their intent."},
+		{"a2a_envelope_transitions_total", "Changes of the states of bookings."},
+	}
+}
+
+// WriteMetrics writes the counters in the text format of Prometheus.
+func (s *Service) WriteMetrics(ctx context.Context) ([]byte, error) {
+	var out []byte
+	for _, m := range Metrics() {
+		out = fmt.Appendf(out, "# HELP %s %s\n# TYPE %s counter\n", m.Name, m.Help, m.Name)
+		var lines []string
+		for cursor := ""; ; {
+			docs, next, err := s.Store.Docs(ctx, store.Range{Partition: counterPrefix + m.Name}, store.MaxPage, cursor)
+			if err != nil {
+				return nil, store.Problem(err)
+			}
+			for _, d := range docs {
+				if !strings.HasPrefix(d.Key.Sort, "{") {
+					return nil, problem.New(problem.Damaged, "counter %s is not readable", d.Key)
+				}
+				lines = append(lines, m.Name+d.Key.Sort+" "+strconv.FormatInt(d.Number, 10)+"\n")
+			}
+			if cursor = next; cursor == "" {
+				break
+			}
+		}
+		slices.Sort(lines)
+		for _, l := range lines {
+			out = append(out, l...)
+		}
+	}
+	return out, nil
+}
+
+// Count commits what add adds, for a request that changes nothing else.
+func (s *Service) Count(ctx context.Context, add func(context.Context, *store.Tx) error) error {
+	return store.Problem(s.updater().Update(ctx, add))
+}

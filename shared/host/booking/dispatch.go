@@ -1,0 +1,366 @@
+package booking
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/memorybook"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/booking"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// actorHost is the host in the rows of a booking.
+const actorHost = "host"
+
+// Work dispatches the booking of a message of the queue.
+func (s *Service) Work(ctx context.Context, message string) error {
+	return s.advance(ctx, strings.TrimPrefix(message, messagePrefix), false)
+}
+
+// Sweep follows the reminders of bookings that are due.
+func (s *Service) Sweep(ctx context.Context) (reminders.Swept, error) {
+	return s.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
+		err := s.advance(ctx, string(d.Data), true)
+		if problem.Is(err, problem.NotFound) {
+			err = nil
+		}
+		if err != nil {
+			return false, err
+		}
+		// A booking that changed has another reminder. This one stays only if nothing
+		// could be done about the booking yet.
+		b, err := s.stored(ctx, string(d.Data))
+		return err == nil && s.due().Key(b.Due, b.ID) != d.Key, err
+	})
+}
+
+func (s *Service) stored(ctx context.Context, id string) (stored, error) {
+	d, err := s.Store.Doc(ctx, Key(id))
+	if err != nil || d.Version == 0 {
+		return stored{}, store.Problem(err)
+	}
+	return decodeStored(d)
+}
+
+// advance does what is to be done about a booking now. due: its reminder is due, so what is
+// under way elsewhere takes too long.
+func (s *Service) advance(ctx context.Context, id string, due bool) error {
+	at, err := s.stored(ctx, id)
+	if err != nil || at.ID == "" {
+		return err
+	}
+	b := &at.Booking
+	late := !s.Now().Before(at.Due)
+	switch b.State {
+	case booking.Pending:
+		if !s.Now().Before(expiry(b)) {
+			_, err = s.host(ctx, b, booking.Expired, reasonExpired)
+			return err
+		}
+		return s.dispatch(ctx, b)
+	case booking.DispatchFailed:
+		if b.Cancelled || b.Attempts > len(retries) {
+			// The only way out is by dispatched; nothing is sent.
+			if at, err := s.host(ctx, b, booking.Dispatched, reasonUnreachable); err == nil {
+				_, err = s.host(ctx, &at, booking.Rejected, reasonUnreachable)
+				return err
+			}
+			return err
+		}
+		if late {
+			return s.dispatch(ctx, b)
+		}
+	case booking.Dispatched:
+		if due && late {
+			return s.overdue(ctx, b)
+		}
+	case booking.Accepted:
+		if due && late {
+			_, err = s.host(ctx, b, booking.Completed, "")
+			return err
+		}
+	}
+	return nil
+}
+
+// host makes a transition of the host's, unless the booking changed since b was read.
+func (s *Service) host(ctx context.Context, b *Booking, to booking.State, reason string) (Booking, error) {
+	return s.hostWith(ctx, b, step{To: to, Actor: actorHost, Reason: reason})
+}
+
+func (s *Service) hostWith(ctx context.Context, b *Booking, one step) (Booking, error) {
+	return s.move(ctx, b.ID, func(now *Booking) (*step, error) {
+		if now.Rows != b.Rows {
+			return nil, errMoved
+		}
+		return &one, nil
+	})
+}
+
+// errMoved means that another process moved the booking.
+var errMoved = problem.New(problem.Pending, "the booking was changed meanwhile")
+
+// dispatch sends a booking to its venue, if the venue's breaker lets it.
+func (s *Service) dispatch(ctx context.Context, b *Booking) error {
+	wait, err := s.admit(ctx, b.Venue)
+	if err != nil {
+		return err
+	}
+	if !wait.IsZero() {
+		_, err := s.hostWith(ctx, b, step{wait: wait})
+		return unlessMoved(err)
+	}
+	sent, err := s.host(ctx, b, booking.Dispatched, "")
+	if err != nil {
+		return unlessMoved(err)
+	}
+	return s.deliver(ctx, &sent)
+}
+
+func unlessMoved(err error) error {
+	if errors.Is(err, errMoved) {
+		return nil
+	}
+	return err
+}
+
+// overdue ends a dispatch that took too long. A venue of this host answers the same bytes
+// as before, so nothing that it has decided is lost.
+func (s *Service) overdue(ctx context.Context, b *Booking) error {
+	v, err := s.Find(ctx, b.Venue.String())
+	if err == nil && v.hosted && s.Now().Sub(b.Sent) < MaxPending && b.Attempts <= len(retries)+1 {
+		return s.deliver(ctx, b)
+	}
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return err
+	}
+	return s.failed(ctx, b, reasonTimeout)
+}
+
+func (s *Service) failed(ctx context.Context, b *Booking, reason string) error {
+	if _, err := s.host(ctx, b, booking.DispatchFailed, reason); err != nil {
+		return unlessMoved(err)
+	}
+	if b.Test {
+		return nil
+	}
+	return s.tell(ctx, b.Venue, false)
+}
+
+// answer is what a venue answers.
+type answer struct {
+	Decision string          `json:"decision"`
+	Reason   string          `json:"reason"`
+	Result   json.RawMessage `json:"result"`
+}
+
+// The decisions. A venue that decides later sets the state itself.
+const (
+	decideAccept = "accept"
+	decideReject = "reject"
+	decideLater  = "later"
+)
+
+// maxResult bounds a result in bytes.
+const maxResult = 128 << 10
+
+// parseAnswer reads a venue's answer: any text but a decision accepts the booking, and is
+// its result.
+func parseAnswer(text string) answer {
+	var a answer
+	d := json.NewDecoder(strings.NewReader(text))
+	if err := d.Decode(&a); err == nil && !d.More() {
+		switch a.Decision {
+		case decideAccept, decideReject, decideLater:
+			if bytes.Equal(a.Result, []byte("null")) || len(a.Result) > maxResult {
+				a.Result = nil
+			}
+			a.Reason = clip(a.Reason)
+			return a
+		}
+	}
+	if strings.TrimSpace(text) == "" {
+		return answer{Decision: decideAccept}
+	}
+	b, err := json.Marshal(text)
+	if err != nil || len(b) > maxResult {
+		b = nil
+	}
+	return answer{Decision: decideAccept, Result: b}
+}
+
+func clip(s string) string {
+	const most = 512
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+}
+
+// deliver sends a dispatched booking and applies what the venue answers. A booking whose
+// outcome is not known yet stays dispatched.
+func (s *Service) deliver(ctx context.Context, b *Booking) error {
+	if b.Test {
+		_, err := s.host(ctx, b, booking.Accepted, "")
+		return unlessMoved(err)
+	}
+	text, reason, err := s.ask(ctx, b)
+	switch {
+	case err != nil:
+		return err
+	case reason != "":
+		return s.failed(ctx, b, reason)
+	}
+	if err := s.tell(ctx, b.Venue, true); err != nil {
+		return err
+	}
+	a := parseAnswer(text)
+	actor := "venue " + b.Venue.Short()
+	switch a.Decision {
+	case decideLater:
+		until := s.now().Add(MaxPending)
+		if !b.Starts.IsZero() && b.Starts.Before(until) {
+			until = b.Starts
+		}
+		_, err := s.hostWith(ctx, b, step{wait: until})
+		return unlessMoved(err)
+	case decideReject:
+		_, err := s.hostWith(ctx, b, step{To: booking.Rejected, Actor: actor, Reason: reasonOf(a.Reason)})
+		return unlessMoved(err)
+	}
+	done, err := s.hostWith(ctx, b, step{To: booking.Accepted, Actor: actor, Reason: a.Reason, Result: a.Result})
+	if err == nil && a.Result != nil && b.Starts.IsZero() {
+		_, err = s.hostWith(ctx, &done, step{To: booking.Completed, Actor: actor})
+	}
+	return unlessMoved(err)
+}
+
+// reasonOf is a venue's reason to reject; unreachable is the host's word.
+func reasonOf(said string) string {
+	if said == "" || said == reasonUnreachable {
+		return "rejected"
+	}
+	return said
+}
+
+// ask sends a booking to its venue and returns the text of the answer; or the reason why
+// the dispatch failed. An error leaves it open.
+func (s *Service) ask(ctx context.Context, b *Booking) (text, reason string, err error) {
+	g, ok, err := s.Registry.Get(ctx, b.Venue)
+	if err != nil {
+		return "", "", err
+	}
+	if !ok {
+		return "", "not_found", nil
+	}
+	key, err := s.Guests.Key(ctx, b.Venue, "booking#"+b.ID+"#"+strconv.Itoa(b.Attempts))
+	if err != nil {
+		return "", "", err
+	}
+	msg, err := s.message(ctx, b, key.ID())
+	if err != nil {
+		return "", "", err
+	}
+	if g.Hosted {
+		return s.askHere(ctx, b, key, msg)
+	}
+	return s.askElsewhere(ctx, g.Card, key, msg)
+}
+
+// askHere calls a vacant of this host. The envelope is the same each time, so a repeated
+// one gets the answer of the first.
+func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, msg envelope.Message) (text, reason string, err error) {
+	e := &envelope.Envelope{From: key.ID(), To: b.Venue, Seq: 1, Time: b.Sent, Payload: msg, IdempotencyKey: "booking:" + b.ID}
+	if _, err := e.Sign(ctx, key); err != nil {
+		return "", "", err
+	}
+	out := s.Calls.SendWith(ctx, b.Venue, e, call.Options{Guest: true, Host: true, Work: work})
+	switch {
+	case out.Reply != nil:
+		return out.Reply.Payload.Text(), "", nil
+	case out.Problem.Kind == problem.Unavailable, out.State == call.Pending:
+		return "", "", errMoved // another process has it, or will
+	}
+	return "", out.Problem.Kind.String(), nil
+}
+
+// askElsewhere calls a vacant of another host.
+func (s *Service) askElsewhere(ctx context.Context, blob []byte, key *identity.Key, msg envelope.Message) (text, reason string, err error) {
+	c, err := card.Parse(blob)
+	if err != nil || s.Outbound == nil {
+		return "", problem.Of(errors.Join(err, errNoOutbound)).Kind.String(), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, work)
+	defer cancel()
+	caller := &dispatch.Caller{
+		Signer: key, Book: &memorybook.Book{}, Transport: dispatch.Guarded{Client: s.Outbound.As(outbound.Itself().Calling(&c))},
+		Now: s.Now, Rand: s.Rand, Wait: s.Wait, Tries: 2, Patience: work / 2,
+	}
+	result, err := caller.Call(ctx, dispatch.FromCard(&c), msg)
+	if err != nil {
+		return "", problem.Of(err).Kind.String(), nil
+	}
+	if result.Reply == nil {
+		return "", "no_answer", nil
+	}
+	return result.Reply.Payload.Text(), "", nil
+}
+
+// message is what a venue is told of a booking: one part, in JSON.
+func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m envelope.Message, err error) {
+	all, err := s.Details(ctx, b.ID)
+	if err != nil {
+		return m, err
+	}
+	signer, err := s.Signer(ctx)
+	if err != nil {
+		return m, err
+	}
+	base, err := s.URL(ctx)
+	if err != nil {
+		return m, err
+	}
+	c := booking.Claim{Guest: guest, Venue: b.Venue, Booking: b.ID, Time: b.Sent}
+	if err := c.Sign(ctx, signer); err != nil {
+		return m, err
+	}
+	part := struct {
+		Type     string          `json:"type"`
+		Booking  string          `json:"booking_id"`
+		From     string          `json:"from"`
+		Starts   *time.Time      `json:"starts_at,omitempty"`
+		Party    int64           `json:"party_size"`
+		Guest    json.RawMessage `json:"guest,omitempty"`
+		Notes    string          `json:"notes,omitempty"`
+		Input    json.RawMessage `json:"input,omitempty"`
+		Cents    int64           `json:"price_cents"`
+		Callback string          `json:"callback"`
+		Host     identity.ID     `json:"host_id"`
+		Time     string          `json:"time"`
+		Claim    string          `json:"claim"` // of vacant/booking, hex
+	}{
+		IntentConfirm, b.ID, b.From, nil, b.Party, all.Guest, all.Notes, all.Input, int64(b.Price / Cent),
+		base + "/v1/bookings/" + b.ID + "/transition", c.Host, canon.FormatTime(c.Time), hexOf(c.Signature),
+	}
+	if !b.Starts.IsZero() {
+		part.Starts = &b.Starts
+	}
+	text, err := json.Marshal(part)
+	if err != nil {
+		return m, problem.Wrap(problem.Internal, err, "")
+	}
+	id := "booking:" + b.ID
+	m = envelope.Message{Role: envelope.RoleUser, Parts: []string{string(text)}, ContextID: &b.ID, MessageID: &id}
+	return m, m.Check()
+}

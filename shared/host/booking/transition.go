@@ -1,0 +1,259 @@
+package booking
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/booking"
+)
+
+func (s *Service) pause(ctx context.Context, d time.Duration) error {
+	if s.Wait == nil {
+		return retry.Sleep(ctx, d)
+	}
+	return s.Wait(ctx, d)
+}
+
+// step is a change of a booking.
+type step struct {
+	To     booking.State // "": a cancel
+	Actor  string
+	Reason string
+	// EventID names the change: it is made once.
+	EventID string
+	Result  json.RawMessage
+	// wait changes nothing but when the booking is looked at again.
+	wait time.Time
+}
+
+// The reasons of the host.
+const (
+	reasonTimeout     = "timeout"
+	reasonUnreachable = "unreachable"
+	reasonExpired     = "expired"
+	reasonGuest       = "guest"
+)
+
+// maxEvents bounds the event ids that a booking remembers.
+const maxEvents = 32
+
+// move applies a step to a booking, in one commit with its row. decide is asked again if
+// another process changed the booking meanwhile; nil changes nothing.
+func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (*step, error)) (b Booking, err error) {
+	stream, err := Stream(id)
+	if err != nil {
+		return b, err
+	}
+	err = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, Key(id))
+		if err != nil {
+			return err
+		}
+		if d.Version == 0 {
+			return notFound()
+		}
+		at, err := decodeStored(d)
+		if err != nil {
+			return err
+		}
+		b = at.Booking
+		one, err := decide(&at.Booking)
+		if err != nil || one == nil || one.EventID != "" && slices.Contains(at.Events, one.EventID) {
+			return err
+		}
+		before := at.Due
+		if !one.wait.IsZero() {
+			at.Due = one.wait
+			if end := expiry(&at.Booking); at.State == booking.Pending && end.Before(at.Due) {
+				at.Due = end
+			}
+		} else {
+			row, err := s.apply(tx, &at, one)
+			if err != nil {
+				return err
+			}
+			tx.Append(stream, at.Rows, encode(storedRow{format, row}))
+		}
+		if err := s.rewind(ctx, tx, &at, before); err != nil {
+			return err
+		}
+		if one.Result != nil {
+			if err := s.keepResult(ctx, tx, id, one.Result); err != nil {
+				return err
+			}
+		}
+		tx.Put(s.document(&at))
+		b = at.Booking
+		return nil
+	})
+	return b, store.Problem(err)
+}
+
+// apply makes a step, and returns its row.
+func (s *Service) apply(tx *store.Tx, b *stored, one *step) (Row, error) {
+	now := s.now()
+	row := Row{Kind: RowTransition, From: b.State, To: one.To, Actor: one.Actor, Reason: one.Reason, EventID: one.EventID, At: now}
+	if one.To == "" {
+		if b.Cancelled || b.State.Terminal() {
+			return row, problem.New(problem.Conflict, "the booking is %s", b.Status())
+		}
+		b.Cancelled, row.Kind, row.To = true, RowCancelled, b.State
+		if b.State == booking.Pending {
+			row.To = booking.Expired // nobody has heard of it
+		}
+		b.State = row.To
+	} else if err := booking.Transition(b.State, one.To); err != nil {
+		return row, problem.Wrap(problem.Conflict, err, "%s", err.Error())
+	} else {
+		b.State = one.To
+		if !b.Test {
+			tx.Add(Counter("a2a_envelope_transitions_total", 1, "from", string(row.From), "to", string(row.To)))
+		}
+	}
+	b.Rows, b.Changed = b.Rows+1, now
+	if one.EventID != "" && len(b.Events) < maxEvents {
+		b.Events = append(b.Events, one.EventID)
+	}
+	if b.State == booking.Dispatched {
+		b.Attempts, b.Sent = b.Attempts+1, now
+	}
+	if b.Cancelled || b.State == booking.Rejected || b.State == booking.Expired {
+		b.Reason = one.Reason
+		if b.Slot {
+			b.Slot = false
+			tx.Add(store.Add{Key: slotKey(b.Venue, b.Starts), Delta: -b.Party, Max: math.MaxInt64})
+		}
+	}
+	if undelivered := b.State == booking.Expired || b.State == booking.Rejected && one.Reason == reasonUnreachable; undelivered && b.Price > b.Credited {
+		if err := s.credit(tx, b, &row); err != nil {
+			return row, err
+		}
+	}
+	b.Due = s.dueAfter(b)
+	return row, nil
+}
+
+// credit gives back what a booking cost that never reached its venue.
+func (s *Service) credit(tx *store.Tx, b *stored, row *Row) error {
+	account, err := accountID(b.Account)
+	if err != nil {
+		return err
+	}
+	amount := b.Price - b.Credited
+	b.Credited = b.Price
+	e := Event{ID: b.ID[:24] + "-credit", Account: b.Account, Key: b.Key, Intent: IntentConfirm, Amount: -amount, Booking: b.ID, Tier: b.Tier, Version: 1, At: row.At}
+	row.Account, row.Amount, row.Event = b.Account, -amount, e.ID
+	tx.Add(billing.GiveBack(account, b.Shard, amount))
+	tx.Put(store.Doc{Key: EventKey(&e), Data: encode(storedEvent{format, e})})
+	return nil
+}
+
+// dueAfter is when a booking is to be looked at again; zero: never.
+func (s *Service) dueAfter(b *stored) time.Time {
+	now := s.now()
+	switch b.State {
+	case booking.Pending:
+		return now.Add(time.Minute)
+	case booking.Dispatched:
+		return now.Add(answerTime)
+	case booking.DispatchFailed:
+		if n := b.Attempts; n <= len(retries) && n > 0 && !b.Cancelled {
+			return now.Add(retries[n-1])
+		}
+		return now
+	case booking.Accepted:
+		at := now
+		if b.Starts.After(now) {
+			at = b.Starts
+		}
+		return at.Add(completeAfter)
+	}
+	return time.Time{}
+}
+
+// expiry is when a booking that nobody heard of expires.
+func expiry(b *Booking) time.Time {
+	end := b.Created.Add(MaxPending)
+	if !b.Starts.IsZero() && b.Starts.Before(end) {
+		end = b.Starts
+	}
+	return end
+}
+
+// rewind replaces the reminder of a booking.
+func (s *Service) rewind(ctx context.Context, tx *store.Tx, b *stored, before time.Time) error {
+	old, next := s.due().Key(before, b.ID), s.due().Key(b.Due, b.ID)
+	if !before.IsZero() && (b.Due.IsZero() || old != next) {
+		if _, err := tx.Doc(ctx, old); err != nil {
+			return err
+		}
+		tx.Delete(old)
+	}
+	if b.Due.IsZero() || !before.IsZero() && old == next {
+		return nil
+	}
+	d, err := tx.Doc(ctx, next)
+	if err == nil && d.Version == 0 {
+		tx.Put(store.Doc{Key: next, Data: []byte(b.ID)})
+	}
+	return err
+}
+
+// keepResult adds a venue's result to the details, unless they are deleted.
+func (s *Service) keepResult(ctx context.Context, tx *store.Tx, id string, result json.RawMessage) error {
+	d, err := tx.Doc(ctx, detailsKey(id))
+	if err != nil || d.Version == 0 {
+		return err
+	}
+	var all storedDetails
+	if err := decode("the details of booking "+id, d.Data, &all); err != nil {
+		return err
+	}
+	all.Result = result
+	d.Data = encode(all)
+	tx.Put(d)
+	return nil
+}
+
+// Change is a transition that somebody asks for.
+type Change struct {
+	To      booking.State
+	Actor   string
+	Reason  string
+	EventID string // the same change again has no effect
+	// Any allows the states that only the host sets, for the operator.
+	Any bool
+}
+
+// venueStates are those that venues set.
+var venueStates = []booking.State{booking.Accepted, booking.Rejected, booking.Completed, booking.NoShow}
+
+// Transition changes the state of a booking. The error is Conflict, with a
+// *booking.IllegalError in its chain, for one that may not follow, and Forbidden for one
+// that only the host sets.
+func (s *Service) Transition(ctx context.Context, id string, c Change) (Booking, error) {
+	return s.move(ctx, id, func(b *Booking) (*step, error) {
+		if err := booking.Transition(b.State, c.To); err == nil && !c.Any && !slices.Contains(venueStates, c.To) {
+			return nil, problem.New(problem.Forbidden, "a venue sets accepted, rejected, completed or no_show, got %s", c.To)
+		}
+		return &step{To: c.To, Actor: c.Actor, Reason: c.Reason, EventID: c.EventID}, nil
+	})
+}
+
+// Cancel cancels a booking for its guest. One that nobody has heard of expires, and is
+// given back. The error is Conflict for one that is over.
+func (s *Service) Cancel(ctx context.Context, id, actor string) (Booking, error) {
+	return s.move(ctx, id, func(b *Booking) (*step, error) {
+		if b.Cancelled {
+			return nil, nil
+		}
+		return &step{Actor: actor, Reason: reasonGuest}, nil
+	})
+}

@@ -1,0 +1,207 @@
+package booking
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// Venue is a vacant that may be booked.
+type Venue struct {
+	ID identity.ID
+	listing.Venue
+	Summary    string
+	Price      money.Amount // of a call
+	Reputation float64
+	// Live: it is listed, and its dispatches do not fail.
+	Live bool
+
+	card   []byte
+	hosted bool
+	test   bool
+}
+
+// AgentID is the name of the venue as a destination.
+func (v *Venue) AgentID() string { return "venue:" + v.Slug }
+
+// VenueOf is what a registration is as a venue, without a look at its breaker.
+func VenueOf(g *registry.Registration) Venue {
+	v := Venue{ID: g.ID, Venue: g.Venue(), Live: g.Listed(), card: g.Card, hosted: g.Hosted, Reputation: g.Reputation.Score(reputation.Searched()...)}
+	if g.Listing != nil {
+		v.Summary, v.Price = g.Listing.Summary, money.Amount(g.Listing.Price)
+	}
+	c, err := card.Parse(g.Card)
+	if err == nil && v.Summary == "" {
+		v.Summary = c.CapabilityText
+	}
+	if v.Name == "" {
+		v.Name = g.Name
+	}
+	if v.Name == "" {
+		v.Name = v.Slug
+	}
+	return v
+}
+
+// TestVenue is what test keys book: it accepts every booking.
+func TestVenue() Venue {
+	v := listing.DefaultVenue()
+	v.Slug, v.Name = listing.TestSlug, "Test venue"
+	return Venue{Venue: v, Summary: "accepts every booking of a test key", Live: true, test: true}
+}
+
+// Find finds a venue by its id, its slug, or venue:<slug>, agnt_venue_<slug>; NotFound for
+// one that may not be seen. A venue that is not listed now is found by its id alone.
+func (s *Service) Find(ctx context.Context, ref string) (Venue, error) {
+	unknown := problem.New(problem.NotFound, "no venue %.80q", ref)
+	for _, prefix := range []string{"venue:", "agnt_venue_"} {
+		if rest, ok := strings.CutPrefix(ref, prefix); ok {
+			ref = rest
+			break
+		}
+	}
+	id, err := identity.ParseID(ref)
+	if err != nil {
+		if id, err = s.bySlug(ctx, ref); err != nil {
+			return Venue{}, err
+		}
+	}
+	if id.IsZero() {
+		return Venue{}, unknown
+	}
+	g, ok, err := s.Registry.Get(ctx, id)
+	if err != nil {
+		return Venue{}, err
+	}
+	if !ok || !g.ReadableBy(nil) || g.Status != registry.StatusActive {
+		return Venue{}, unknown
+	}
+	v := VenueOf(&g)
+	live, err := s.Reached(ctx, id)
+	v.Live = v.Live && live
+	return v, err
+}
+
+// bySlug returns the vacant of a slug, the zero id if there is none.
+func (s *Service) bySlug(ctx context.Context, slug string) (identity.ID, error) {
+	if short, ok := listing.ShortOf(slug); ok {
+		return s.ByShort(ctx, short)
+	}
+	if listing.CheckSlug(slug) != nil {
+		return identity.ID{}, nil
+	}
+	id, _, err := s.Registry.VenueOf(ctx, slug)
+	return id, err
+}
+
+// The breaker of a venue: after five failures in ten minutes nothing is sent to the venue
+// for five minutes; then one dispatch tries, and the others wait for it.
+const (
+	breakAfter  = 5
+	breakWithin = 10 * time.Minute
+	breakFor    = 5 * time.Minute
+)
+
+type breaker struct {
+	Format   int         `json:"format"`
+	Failures []time.Time `json:"failures,omitempty"`
+	Until    time.Time   `json:"until,omitzero"` // open until then
+	Probe    time.Time   `json:"probe,omitzero"` // one tries until then
+}
+
+func breakerKey(venue identity.ID) store.Key {
+	return store.Key{Partition: "breaker#" + venue.String(), Sort: "breaker"}
+}
+
+func readBreaker(d store.Doc) (b breaker, err error) {
+	if d.Version == 0 {
+		return b, nil
+	}
+	return b, json.Unmarshal(d.Data, &b)
+}
+
+// openUntil is until when nothing is sent to a venue; zero: something is.
+func (s *Service) openUntil(ctx context.Context, venue identity.ID) (time.Time, error) {
+	d, err := s.Store.Doc(ctx, breakerKey(venue))
+	if err != nil {
+		return time.Time{}, store.Problem(err)
+	}
+	b, err := readBreaker(d)
+	if err != nil || !s.Now().Before(b.Until) {
+		return time.Time{}, nil // one that is not readable is replaced
+	}
+	return b.Until, nil
+}
+
+// admit returns until when a dispatch to a venue has to wait; zero: it may go.
+func (s *Service) admit(ctx context.Context, venue identity.ID) (wait time.Time, err error) {
+	err = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		wait = time.Time{}
+		d, err := tx.Doc(ctx, breakerKey(venue))
+		if err != nil || d.Version == 0 {
+			return err
+		}
+		b, err := readBreaker(d)
+		now := s.now()
+		switch {
+		case err != nil || b.Until.IsZero():
+			return nil
+		case now.Before(b.Until):
+			wait = b.Until
+			return nil
+		case now.Before(b.Probe):
+			wait = b.Probe
+			return nil
+		}
+		b.Probe = now.Add(answerTime)
+		tx.Put(store.Doc{Key: d.Key, Data: encode(b), Expires: s.breakerEnds()})
+		return nil
+	})
+	return wait, store.Problem(err)
+}
+
+// tell notes whether a dispatch reached a venue.
+func (s *Service) tell(ctx context.Context, venue identity.ID, reached bool) error {
+	return store.Problem(s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, breakerKey(venue))
+		if err != nil || reached && d.Version == 0 {
+			return err
+		}
+		if reached {
+			tx.Delete(d.Key)
+			return nil
+		}
+		now := s.now()
+		b, err := readBreaker(d)
+		if err != nil {
+			b = breaker{}
+		}
+		b.Format, b.Probe = format, time.Time{}
+		b.Failures = slices.DeleteFunc(append(b.Failures, now), func(t time.Time) bool { return now.Sub(t) > breakWithin })
+		if len(b.Failures) >= breakAfter || !b.Until.IsZero() {
+			b.Until, b.Failures = now.Add(breakFor), nil
+		}
+		tx.Put(store.Doc{Key: d.Key, Data: encode(b), Expires: s.breakerEnds()})
+		return nil
+	}))
+}
+
+// breakerEnds is when a breaker that nothing changes is forgotten.
+func (s *Service) breakerEnds() time.Time { return s.Now().UTC().Truncate(time.Second).Add(time.Hour) }
+
+// Reached reports whether dispatches to a venue reach it.
+func (s *Service) Reached(ctx context.Context, venue identity.ID) (bool, error) {
+	until, err := s.openUntil(ctx, venue)
+	return until.IsZero(), err
+}

@@ -1,0 +1,108 @@
+package fsck
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+
+	hostbooking "github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/booking"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// bookingRows checks the rows of a booking: each may follow the one before, each amount has
+// its event, and the booking is what they amount to.
+func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) error {
+	rows := r.reader(s)
+	var state booking.State
+	var last uint64
+	whole := true
+	for {
+		row, more, err := rows.next(ctx)
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+		if row.Position == 0 {
+			whole = false
+			continue
+		}
+		last = row.Position
+		one, err := hostbooking.DecodeRow(row)
+		if err != nil {
+			whole = false
+			r.found(inStream(s, row.Position, Row, "a row of a booking", problem.Of(err).Text()))
+			continue
+		}
+		if whole && !follows(&one, state, row.Position) {
+			r.found(inStream(s, row.Position, Row, fmt.Sprintf("what may follow %q", state), fmt.Sprintf("%s to %s", one.Kind, one.To)))
+		}
+		state = one.To
+		if one.Amount != 0 {
+			if err := r.bookingMoney(ctx, s, row.Position, &one); err != nil {
+				return err
+			}
+		}
+	}
+	key := hostbooking.Key(id.String())
+	d, err := r.document(ctx, key)
+	if err != nil {
+		return err
+	}
+	if d.Version == 0 {
+		r.found(inDocument(key, Document, "the booking of its rows", "none"))
+		return nil
+	}
+	b, err := hostbooking.DecodeBooking(d)
+	switch {
+	case err != nil:
+		r.found(inDocument(key, Document, "a booking", problem.Of(err).Text()))
+	case whole && b.Rows == last && b.State != state:
+		r.found(inDocument(key, Document, "state "+string(state)+", as its rows say", string(b.State)))
+	case b.Rows < last:
+		r.found(inDocument(key, Document, fmt.Sprintf("%d rows", last), fmt.Sprint(b.Rows)))
+	}
+	return nil
+}
+
+// follows reports whether a row may follow a state, at a position.
+func follows(one *hostbooking.Row, state booking.State, position uint64) bool {
+	switch one.Kind {
+	case hostbooking.RowCreated:
+		return position == 1 && one.To == booking.Pending
+	case hostbooking.RowTransition:
+		return position > 1 && one.From == state && booking.Transition(state, one.To) == nil
+	case hostbooking.RowCancelled:
+		return position > 1 && one.From == state && (one.To == state || booking.Transition(state, one.To) == nil)
+	}
+	return false
+}
+
+// bookingMoney counts what a row takes from an account or gives back, and compares it with
+// its event.
+func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64, one *hostbooking.Row) error {
+	raw, err := hex.DecodeString(one.Account)
+	if err != nil || len(raw) != identity.Size {
+		r.found(inStream(s, position, Money, "the account of an amount", fmt.Sprintf("%.80q", one.Account)))
+		return nil
+	}
+	if l := r.ledgerOf([32]byte(raw)); one.Amount > 0 {
+		l.held += one.Amount
+	} else {
+		l.back -= one.Amount
+	}
+	e := hostbooking.Event{ID: one.Event, Account: one.Account, At: one.At}
+	d, err := r.document(ctx, hostbooking.EventKey(&e))
+	if err != nil {
+		return err
+	}
+	got, err := hostbooking.DecodeEvent(d)
+	if d.Version == 0 || err != nil || got.Amount != one.Amount || got.ID != one.Event {
+		r.found(inStream(s, position, Money, fmt.Sprintf("an event of %s beside it", one.Amount), fmt.Sprintf("one of %s", got.Amount)))
+	}
+	return nil
+}
