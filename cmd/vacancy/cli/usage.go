@@ -11,6 +11,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -50,6 +52,16 @@ func (r usageResult) text(w io.Writer) {
 		})
 		out.Flush() // an error of standard output is found when it is closed
 		return
+	}
+	if len(r.Events) > 0 {
+		var made, cents int64
+		for _, e := range r.Events {
+			cents += e.Cents
+			if e.Cents > 0 {
+				made++
+			}
+		}
+		fmt.Fprintf(w, "%d bookings, %s\n", made, money.Amount(cents)*booking.Cent)
 	}
 	if len(r.Paid)+len(r.Earned) == 0 {
 		fmt.Fprintln(w, "no calls")

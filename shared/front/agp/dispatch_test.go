@@ -1,0 +1,513 @@
+package agp_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/vacancy-host/vacancy/shared/front/agp"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+)
+
+// eventually waits until a booking is in a state.
+func (n *network) eventually(id, want string) {
+	n.Helper()
+	for range 200 {
+		if got, _ := n.state(id); got == want {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	got, _ := n.state(id)
+	n.Fatalf("booking is %s, want %s", got, want)
+}
+
+func TestAFailedDispatchIsTriedAgain(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, nil)
+	n.said = func(string) (string, error) { return "", errDown }
+	id, a := n.confirmed(n.pro, `{"venue_slug":"warung"}`)
+	if a.text("envelope_status") != "dispatch_failed" || a.text("status") != "pending" {
+		t.Fatalf("confirm of a venue that is down = %s", a.body)
+	}
+	n.sweep() // too early
+	n.eventually(id, "dispatch_failed")
+	n.said = func(string) (string, error) { return "come", nil }
+	n.sweep()
+	n.sweep()
+	n.eventually(id, "completed")
+	b := n.do("GET", "/v1/bookings/"+id, n.pro, "")
+	var to []string
+	for _, row := range b.json["history"].([]any) {
+		to = append(to, fmt.Sprint(row.(map[string]any)["to"]))
+	}
+	if got := strings.Join(to, " "); got != "pending dispatched dispatch_failed dispatched accepted completed" || b.text("result") != "come" {
+		t.Errorf("history = %s, result %s", got, b.text("result"))
+	}
+}
+
+func TestAnUnreachableVenueIsGivenUpAndGivenBack(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, nil)
+	n.said = func(string) (string, error) { return "", errDown }
+	before := n.balance()
+	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung"}`)
+	for range 45 {
+		n.sweep()
+	}
+	b := n.do("GET", "/v1/bookings/"+id, n.pro, "")
+	if b.text("envelope_status") != "rejected" || b.text("cancel_reason") != "unreachable" || b.text("status") != "cancelled" || b.text("credited_usd") != "0.25" {
+		t.Errorf("after the last retry = %s", b.body)
+	}
+	if got := n.events(n.pro); fmt.Sprint(got) != "[25 -25]" || n.balance() != before {
+		t.Errorf("events %v, %s spent", got, before-n.balance())
+	}
+	if n.asked.Load() != 4 {
+		t.Errorf("the venue was asked %d times, want 4", n.asked.Load())
+	}
+	for range 3 {
+		n.sweep()
+	}
+	if n.balance() != before {
+		t.Errorf("a second sweep gives back again: %s", n.balance()-before)
+	}
+}
+
+func TestAPendingBookingExpires(t *testing.T) {
+	n := open(t, false)
+	n.venue("warung", substrate.KindMock, nil)
+	before := n.balance()
+	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung","starts_at":"2026-11-24T12:30:00Z"}`, "Prefer: respond-async")
+	n.clock.pass(30 * time.Minute)
+	n.sweep()
+	n.eventually(id, "expired")
+	if got := n.events(n.pro); fmt.Sprint(got) != "[25 -25]" || n.balance() != before {
+		t.Errorf("events %v, %s spent", got, before-n.balance())
+	}
+}
+
+func TestAnAcceptedBookingIsCompletedADayAfterItsStart(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, nil)
+	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung","starts_at":"2026-11-25T12:00:00Z"}`)
+	n.clock.pass(47 * time.Hour)
+	n.sweep()
+	n.eventually(id, "accepted")
+	n.clock.pass(2 * time.Hour)
+	n.sweep()
+	n.eventually(id, "completed")
+}
+
+func TestAVenueThatRejectsIsNotGivenBack(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, nil)
+	n.said = func(string) (string, error) { return `{"decision":"reject","reason":"unreachable"}`, nil }
+	before := n.balance()
+	_, a := n.confirmed(n.pro, `{"venue_slug":"warung"}`)
+	if a.text("status") != "rejected" || before-n.balance() != money.Dollar/4 {
+		t.Errorf("confirm = %s, %s spent", a.body, before-n.balance())
+	}
+}
+
+func TestAVenueDecidesLater(t *testing.T) {
+	n := open(t, true)
+	venue := n.venue("warung", substrate.KindMock, nil)
+	n.said = func(string) (string, error) { return `{"decision":"later"}`, nil }
+	id, a := n.confirmed(n.pro, `{"venue_slug":"warung"}`, "Prefer: respond-async")
+	if a.text("status") != "pending" {
+		t.Fatalf("confirm = %s", a.body)
+	}
+	n.eventually(id, "dispatched")
+	for range 5 {
+		n.sweep()
+	}
+	n.eventually(id, "dispatched")
+	path := "/v1/bookings/" + id + "/transition"
+	_, owner := n.account("owner", 0, billing.KeyOptions{})
+	reader := n.key(n.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeRead}})
+	for what, c := range map[string]struct {
+		key, to string
+		status  int
+	}{"the guest": {n.pro, "accepted", 404}, "a reader": {reader, "accepted", 404}, "a state of the host's": {owner, "dispatch_failed", 403}} {
+		if got := n.do("POST", path, c.key, fmt.Sprintf(`{"to":%q}`, c.to)); got.status != c.status {
+			t.Errorf("%s: %s = %d %s, want %d", what, c.to, got.status, got.body, c.status)
+		}
+	}
+	// The venue itself, by its signature.
+	body := `{"to":"accepted","event_id":"e1"}`
+	signed := func(body string) string {
+		var header string
+		n.must(n.server.Vacants.Sign(t.Context(), venue.ID, func(s identity.Signer) error {
+			p, err := readproof.Sign(t.Context(), s, readproof.Request{Authority: "127.0.0.1:1", Method: "POST", Target: path, Body: []byte(body)}, n.clock.now())
+			header = p
+			return err
+		}))
+		return readproof.Header + ": " + header
+	}
+	for range 2 { // the same event once
+		if got := n.do("POST", path, "", body, signed(body)); got.status != http.StatusOK || got.text("status") != "confirmed" || len(got.json["history"].([]any)) != 3 {
+			t.Errorf("the venue accepts = %d %s", got.status, got.body)
+		}
+	}
+	if got := n.do("POST", path, owner, `{"to":"no_show"}`); got.status != http.StatusOK || got.text("status") != "no_show" {
+		t.Errorf("the owner says no_show = %d %s", got.status, got.body)
+	}
+	if got := n.do("GET", "/v1/bookings?venue=warung", owner, ""); len(got.json["bookings"].([]any)) != 1 {
+		t.Errorf("the owner sees %s", got.body)
+	}
+	n.want("a guest asks for the venue's", n.do("GET", "/v1/bookings?venue=warung", n.pro, ""), http.StatusNotFound, "not_found")
+}
+
+func TestCancel(t *testing.T) {
+	n := open(t, false)
+	n.venue("warung", substrate.KindMock, func(v *listing.Venue) { v.Capacity = 2 })
+	before := n.balance()
+	const payload = `{"venue_slug":"warung","party_size":2,"starts_at":"2026-12-24T19:00:00Z"}`
+	id, _ := n.confirmed(n.pro, payload, "Prefer: respond-async")
+	other := n.key(n.acme, billing.KeyOptions{Tier: billing.Pro})
+	n.want("cancel by another key", n.do("POST", "/v1/bookings/"+id+"/cancel", other, "{}"), http.StatusNotFound, "not_found")
+	for range 2 {
+		if got := n.do("POST", "/v1/bookings/"+id+"/cancel", n.pro, "{}"); got.status != http.StatusOK || got.text("status") != "cancelled" || got.text("envelope_status") != "expired" {
+			t.Errorf("cancel = %d %s", got.status, got.body)
+		}
+	}
+	if n.balance() != before || fmt.Sprint(n.events(n.pro)) != "[25 -25]" {
+		t.Errorf("%s spent, events %v", before-n.balance(), n.events(n.pro))
+	}
+	// The slot is free again. After the venue knows of it, its envelope stays as it is.
+	id, _ = n.confirmed(n.pro, payload, "Prefer: respond-async")
+	n.move(id, "dispatched")
+	n.move(id, "accepted")
+	if got := n.do("POST", "/v1/bookings/"+id+"/cancel", n.pro, "{}"); got.text("status") != "cancelled" || got.text("envelope_status") != "accepted" {
+		t.Errorf("cancel of an accepted one = %s", got.body)
+	}
+	if before-n.balance() != money.Dollar/4 {
+		t.Errorf("%s spent, want one booking", before-n.balance())
+	}
+	n.confirmed(n.pro, payload, "Prefer: respond-async")
+}
+
+func TestTheBreakerStopsDispatchesToOneVenue(t *testing.T) {
+	n := open(t, true)
+	n.venue("down", substrate.KindMock, nil)
+	n.venue("up", "echo", nil)
+	n.said = func(string) (string, error) { return "", errDown }
+	for range 5 {
+		if _, a := n.confirmed(n.pro, `{"venue_slug":"down"}`); a.text("envelope_status") != "dispatch_failed" {
+			t.Fatalf("confirm = %s", a.body)
+		}
+	}
+	id, a := n.confirmed(n.pro, `{"venue_slug":"down"}`, "Prefer: respond-async")
+	time.Sleep(100 * time.Millisecond) // the worker has looked
+	if got, _ := n.state(id); got != "pending" || n.asked.Load() != 5 {
+		t.Errorf("the sixth is %s, the venue was asked %d times; %s", got, n.asked.Load(), a.body)
+	}
+	if _, a := n.confirmed(n.pro, `{"venue_slug":"up"}`); a.text("status") != "completed" {
+		t.Errorf("another venue = %s", a.body)
+	}
+	if got := n.send(n.pro, "booking.search", `{"query":"down"}`); got.json["venues"].([]any)[0].(map[string]any)["is_live"] != false {
+		t.Errorf("the venue is live: %s", got.body)
+	}
+	n.said = func(string) (string, error) { return `{"decision":"accept"}`, nil }
+	for range 8 {
+		n.sweep()
+	}
+	n.eventually(id, "accepted")
+}
+
+func TestLastUseIsShown(t *testing.T) {
+	n := open(t, false)
+	n.send(n.pro, "network.ping", "")
+	keys, err := n.server.Billing.Keys(t.Context(), n.acme.ID)
+	n.must(err)
+	used := 0
+	for _, k := range keys {
+		if !k.LastUsed.IsZero() {
+			used++
+			if d := n.clock.now().Sub(k.LastUsed); d < 0 || d > time.Minute || k.Tier != billing.Pro {
+				t.Errorf("key of tier %s last used %s ago", k.Tier, d)
+			}
+		}
+	}
+	if used != 1 {
+		t.Errorf("%d keys were used, want 1", used)
+	}
+}
+
+func TestRequestsAreCountedByIntentTierAndStatus(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, nil)
+	line := func(intent, tier, status string) string {
+		return fmt.Sprintf(`a2a_requests_total{intent=%q,tier=%q,status=%q}`, intent, tier, status)
+	}
+	ping := line("network.ping", "free", "ok")
+	if n.metric(ping) != "0" {
+		t.Fatalf("%s before the first ping", n.metric(ping))
+	}
+	n.send(n.free, "network.ping", "")
+	if n.metric(ping) != "1" {
+		t.Errorf("%s after a ping, want 1", n.metric(ping))
+	}
+	n.send(n.free, "booking.confirm", `{"venue_slug":"warung"}`)
+	n.send(n.pro, "booking.cancel", "")
+	n.do("POST", agp.Path, n.pro, `{"from":"a"}`)
+	n.send("", "network.ping", "")
+	for range 2 {
+		n.confirmed(n.pro, `{"venue_slug":"warung","idempotency_key":"one"}`)
+	}
+	for l, want := range map[string]string{
+		line("booking.confirm", "free", "error"): "1", line("unknown", "pro", "error"): "1", line("booking.confirm", "pro", "ok"): "1",
+		line("booking.confirm", "pro", "replay"): "1", `a2a_metered_events_total{intent="booking.confirm",tier="pro"}`: "1",
+		`a2a_rejected_total{reason="envelope"}`: "1", `a2a_envelope_transitions_total{from="dispatched",to="accepted"}`: "1",
+	} {
+		if got := n.metric(l); got != want {
+			t.Errorf("%s = %s, want %s", l, got, want)
+		}
+	}
+	got := n.do("GET", "/metrics", "", "")
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(got.body))
+	if err != nil || len(families) < 3 || !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain; version=0.0.4") {
+		t.Errorf("GET /metrics = %v, %d families, %v", got.header, len(families), err)
+	}
+	if op := n.as("GET", "/v1/admin/metrics", ""); op.status != http.StatusOK || !strings.Contains(op.body, ping) {
+		t.Errorf("the operator's metrics = %d %s", op.status, op.body)
+	}
+}
+
+func TestStatusIsPublic(t *testing.T) {
+	n := open(t, false)
+	active := func() string {
+		n.clock.pass(6 * time.Second)
+		got := n.do("GET", agp.StatusPath, "", "")
+		if got.status != http.StatusOK || got.text("network_version") != "1.0" || got.text("status") != "ok" || got.json["window_seconds"] != 300.0 || got.header.Get("Cache-Control") != "public, max-age=5" {
+			t.Errorf("status = %d %v %s", got.status, got.header, got.body)
+		}
+		return got.text("active_agents")
+	}
+	if active() != "0" {
+		t.Errorf("active agents before the first ping")
+	}
+	for _, from := range []string{"a", "b:1", "b:2", "a"} {
+		n.do("POST", agp.Path, n.free, fmt.Sprintf(`{"from":%q,"intent":"network.ping"}`, from))
+	}
+	if got := active(); got != "2" {
+		t.Errorf("active agents = %s, want 2", got)
+	}
+	n.clock.pass(5 * time.Minute)
+	if got := active(); got != "0" {
+		t.Errorf("active agents after 5 minutes = %s, want 0", got)
+	}
+	if got := n.do("HEAD", agp.StatusPath, "", ""); got.status != http.StatusOK {
+		t.Errorf("HEAD = %d", got.status)
+	}
+}
+
+func TestKeysOfTiers(t *testing.T) {
+	n := open(t, false)
+	for _, o := range []billing.KeyOptions{{Tier: "gold"}, {Quota: 5}, {Agents: []string{"a"}}, {Tier: billing.Pro, Quota: -1}, {Tier: billing.Pro, Agents: []string{""}}, {Scopes: []billing.Scope{billing.ScopeAGP}}, {Expires: n.clock.now()}} {
+		if _, _, err := n.server.Billing.MakeKey(t.Context(), n.acme.ID, o); err == nil {
+			t.Errorf("MakeKey(%+v) = no error", o)
+		}
+	}
+	if len(n.pro) != len("agnt_live_")+32 || !strings.HasPrefix(n.pro, "agnt_live_") || !strings.HasPrefix(n.test, "agnt_test_") {
+		t.Errorf("keys have another form: %d characters", len(n.pro))
+	}
+	manager := n.key(n.acme, billing.KeyOptions{})
+	for body, want := range map[string]int{`{"tier":"free"}`: 201, `{"tier":"pro"}`: 403, `{"tier":"enterprise"}`: 403, `{"tier":"free","quota":1000}`: 403} {
+		if got := n.do("POST", "/v1/keys", manager, body); got.status != want {
+			t.Errorf("a tenant makes %s = %d %s, want %d", body, got.status, got.body, want)
+		}
+	}
+	list := n.do("GET", "/v1/keys", manager, "")
+	if strings.Contains(list.body, n.pro) || !strings.Contains(list.body, n.pro[:14]) {
+		t.Errorf("the list has the secret, or no prefix: %s", list.body)
+	}
+}
+
+func TestAQuotaOfTheDayAndOfTheSecond(t *testing.T) {
+	n := open(t, false)
+	for i := range 100 {
+		got := n.send(n.free, "network.ping", "")
+		if got.status != http.StatusOK || got.header.Get("X-RateLimit-Remaining") != strconv.Itoa(99-i) {
+			t.Fatalf("call %d = %d %v %s", i+1, got.status, got.header, got.body)
+		}
+	}
+	got := n.send(n.free, "network.ping", "")
+	n.want("the 101st call", got, http.StatusTooManyRequests, "quota_exceeded")
+	if after, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || after <= 0 || after > 86_400 || got.header.Get("X-RateLimit-Remaining") != "0" {
+		t.Errorf("headers = %v", got.header)
+	}
+	n.clock.pass(12 * time.Hour)
+	n.want("the next day", n.send(n.free, "network.ping", ""), http.StatusOK, "")
+	// No clock: all at once.
+	refused, ok := 0, 0
+	var mu sync.Mutex
+	at := n.clock.now()
+	for range 30 {
+		n.clock.mu.Lock()
+		n.clock.at = at
+		n.clock.mu.Unlock()
+		got := n.send(n.ent, "network.ping", "")
+		mu.Lock()
+		switch got.status {
+		case http.StatusOK:
+			ok++
+		case http.StatusTooManyRequests:
+			refused++
+		}
+		mu.Unlock()
+	}
+	if ok < 20 || ok > 22 || refused != 30-ok {
+		t.Errorf("of 30 at once %d passed, %d were refused, want 20", ok, refused)
+	}
+}
+
+func TestARepeatedConfirmIsOneBooking(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, nil)
+	n.venue("other", substrate.KindMock, nil)
+	before := n.balance()
+	once := func(payload string, headers ...string) answer {
+		return n.send(n.pro, "booking.confirm", payload, headers...)
+	}
+	first := once(`{"venue_slug":"warung","idempotency_key":"k"}`)
+	for what, got := range map[string]answer{
+		"by payload": once(`{"venue_slug":"warung","idempotency_key":"k"}`),
+		"by header":  once(`{"venue_slug":"warung"}`, "Idempotency-Key: k"),
+	} {
+		if got.status != http.StatusOK || got.text("booking_id") != first.text("booking_id") || got.header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("the same %s = %d %v %s", what, got.status, got.header, got.body)
+		}
+	}
+	n.want("the key for another payload", once(`{"venue_slug":"other","idempotency_key":"k"}`), http.StatusConflict, "idempotency_conflict")
+	stamped := func(payload string) answer {
+		return n.do("POST", agp.Path, n.pro, `{"from":"a","intent":"booking.confirm","timestamp":"2026-11-24T12:00:00Z","payload":`+payload+`}`)
+	}
+	one, two, three := stamped(`{"venue_slug":"warung"}`), stamped(`{"venue_slug":"warung"}`), stamped(`{"venue_slug":"other"}`)
+	if one.text("booking_id") != two.text("booking_id") || two.header.Get("Idempotent-Replayed") != "true" || three.text("booking_id") == one.text("booking_id") {
+		t.Errorf("the same time = %s, %s, %s", one.body, two.body, three.body)
+	}
+	if spent := before - n.balance(); spent != 3*money.Dollar/4 || len(n.events(n.pro)) != 3 {
+		t.Errorf("%s spent, events %v, want three bookings", spent, n.events(n.pro))
+	}
+	// Many at once with one key are one booking.
+	var all sync.WaitGroup
+	ids := make([]string, 8)
+	for i := range ids {
+		all.Go(func() { ids[i] = once(`{"venue_slug":"warung","idempotency_key":"many"}`).text("booking_id") })
+	}
+	all.Wait()
+	for _, id := range ids {
+		if id != ids[0] || id == "" {
+			t.Errorf("ids = %v", ids)
+			break
+		}
+	}
+	n.clock.pass(24 * time.Hour)
+	if got := once(`{"venue_slug":"warung","idempotency_key":"k"}`); got.text("booking_id") == first.text("booking_id") {
+		t.Error("a day later the key is still remembered")
+	}
+}
+
+// TestAJobForAVacant sends a job by a booking: the venue's answer is the result, and the
+// call is in the rows of the host.
+func TestAJobForAVacant(t *testing.T) {
+	n := open(t, true)
+	venue := n.venue("worker", substrate.KindMock, nil)
+	var told string
+	n.said = func(text string) (string, error) {
+		told = text
+		return `{"decision":"accept","result":{"sum":3}}`, nil
+	}
+	id, a := n.confirmed(n.pro, `{"venue_slug":"worker","input":{"add":[1,2]}}`)
+	if a.text("status") != "completed" || !strings.Contains(a.body, `"result":{"sum":3}`) {
+		t.Errorf("confirm = %s", a.body)
+	}
+	for _, part := range []string{`"type":"booking.confirm"`, `"booking_id":"` + id + `"`, `"input":{"add":[1,2]}`, `"price_cents":25`, `"callback":"http://127.0.0.1:1/v1/bookings/` + id + `/transition"`, `"claim":"`} {
+		if !strings.Contains(told, part) {
+			t.Errorf("the venue is told %s, without %s", told, part)
+		}
+	}
+	self, err := n.server.Vacants.SelfID(t.Context())
+	n.must(err)
+	if !strings.Contains(told, self.String()) || n.asked.Load() != 1 {
+		t.Errorf("the host is not named, or asked %d times", n.asked.Load())
+	}
+	if r, err := n.server.Vacants.Get(t.Context(), venue.ID); err != nil || r.ID != venue.ID {
+		t.Errorf("Get() = %v", err)
+	}
+}
+
+// TestAVenueElsewhere books a vacant of another host, over HTTP.
+func TestAVenueElsewhere(t *testing.T) {
+	there := open(t, false)
+	server := httptest.NewServer(there.web)
+	defer server.Close()
+	key := registrytest.Key(77)
+	_, err := there.server.Vacants.Create(t.Context(), vacants.Spec{Name: "far", Capability: "far away", Substrate: substrate.KindMock, Key: registrytest.Key(77)})
+	there.must(err)
+	there.clock.pass(time.Since(there.clock.now())) // an imported vacant takes what is signed later
+	n := open(t, true)
+	n.clock.pass(time.Since(n.clock.now()))
+	l := registrytest.Listing(t, key, 1, func(l *listing.Listing) {
+		l.Venue = &listing.Venue{Slug: "far", Category: "agent", Location: "elsewhere", Bookable: true}
+	})
+	_, err = n.server.Registry.Publish(t.Context(), registrytest.Publication(t, key, registrytest.Draft{
+		Endpoint: server.URL + "/v/" + key.ID().String() + "/a2a/message/send", At: n.clock.now(), With: func(p *registry.Publication) { p.Listing = &l },
+	}))
+	n.must(err)
+	registrytest.Reach(t, n.server.Registry)
+	there.said = func(text string) (string, error) { return `{"decision":"accept","result":"from afar"}`, nil }
+	_, a := n.confirmed(n.pro, `{"venue_slug":"far"}`)
+	if a.text("status") != "completed" || a.text("result") != "from afar" || there.asked.Load() != 1 {
+		t.Errorf("confirm = %s, asked %d times: %s", a.body, there.asked.Load(), n.do("GET", "/v1/bookings/"+a.text("booking_id"), n.pro, "").body)
+	}
+	// Down, it is a dispatch that failed.
+	server.Close()
+	if _, a := n.confirmed(n.pro, `{"venue_slug":"far"}`); a.text("envelope_status") != "dispatch_failed" {
+		t.Errorf("confirm of one that is down = %s", a.body)
+	}
+}
+
+func TestATestKeyMeetsTheTestVenue(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, nil)
+	before := n.balance()
+	if got := n.send(n.test, "network.ping", ""); got.text("venues") != "1" {
+		t.Errorf("ping = %s", got.body)
+	}
+	for _, intent := range []string{"booking.search", "venue.list"} {
+		got := n.send(n.test, intent, `{"query":"warung"}`)
+		if all := got.json["venues"].([]any); len(all) != 1 || all[0].(map[string]any)["slug"] != "test" {
+			t.Errorf("%s = %s", intent, got.body)
+		}
+	}
+	n.want("a real venue", n.send(n.test, "booking.confirm", `{"venue_slug":"warung"}`), http.StatusNotFound, "venue_not_found")
+	id, a := n.confirmed(n.test, `{"venue_slug":"test"}`)
+	if a.text("status") != "confirmed" || a.json["metered"] != nil || n.balance() != before || len(n.events(n.pro)) != 0 || n.asked.Load() != 0 {
+		t.Errorf("confirm = %s, %s spent", a.body, before-n.balance())
+	}
+	if got := n.do("GET", "/v1/bookings/"+id, n.test, ""); got.status != http.StatusOK || got.json["test"] != true {
+		t.Errorf("its booking = %d %s", got.status, got.body)
+	}
+	if got := n.do("GET", "/metrics", "", ""); strings.Contains(got.body, "a2a_requests_total{") {
+		t.Errorf("metrics have a test key: %s", got.body)
+	}
+}
