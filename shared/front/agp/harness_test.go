@@ -50,7 +50,7 @@ func (c *clock) pass(d time.Duration) {
 
 // network is a host with the account acme and a key of each tier.
 type network struct {
-	*testing.T
+	testing.TB
 	clock  *clock
 	server *serve.Server
 	agp    *serve.AGP
@@ -74,9 +74,9 @@ func (n *network) must(err error) {
 }
 
 // open opens a host; works runs its worker, too.
-func open(t *testing.T, works bool, changes ...func(*serve.Config)) *network {
+func open(t testing.TB, works bool, changes ...func(*serve.Config)) *network {
 	t.Helper()
-	n := &network{T: t, clock: &clock{at: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)}, stop: func() {}}
+	n := &network{TB: t, clock: &clock{at: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)}, stop: func() {}}
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	n.must(err)
 	c := serve.Config{

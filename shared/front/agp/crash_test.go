@@ -1,0 +1,127 @@
+package agp_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
+)
+
+// dying is a store that dies at its n-th call from now on: nothing works after that, and
+// the call itself is applied if late.
+type dying struct {
+	left atomic.Int64 // calls until it dies; below 0: it lives
+	late bool
+}
+
+func (d *dying) decide(op string, _ []store.Write) storetest.Fate {
+	for {
+		n := d.left.Load()
+		switch {
+		case n < 0:
+			return storetest.Fine
+		case n == 0:
+			return storetest.Lost
+		case d.left.CompareAndSwap(n, n-1):
+			if n == 1 && d.late {
+				return storetest.Unheard
+			}
+			if n == 1 {
+				return storetest.Lost
+			}
+			return storetest.Fine
+		}
+	}
+}
+
+// TestAHostThatDiesLosesNoBookingAndNoMoney kills the host at each store call of a confirm
+// and its dispatch. The sweeper completes what was begun, and whoever asks again finds it.
+func TestAHostThatDiesLosesNoBookingAndNoMoney(t *testing.T) {
+	const calls = 60 // more than a confirm has
+	var lived atomic.Int64
+	t.Run("calls", func(t *testing.T) {
+		for at := int64(1); at <= calls; at++ {
+			for _, late := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d applied %t", at, late), func(t *testing.T) {
+					t.Parallel()
+					if !dies(t, at, late) {
+						lived.Add(1)
+					}
+				})
+			}
+		}
+	})
+	if n := lived.Load(); n == 0 || n > calls {
+		t.Errorf("in %d of %d runs the host lived: the calls are too few, or it never died", n, 2*calls)
+	}
+}
+
+// dies kills the host at a store call, and reports whether it came to that.
+func dies(t *testing.T, at int64, late bool) (dead bool) {
+	d := &dying{late: late}
+	d.left.Store(-1)
+	lossy := &storetest.Lossy{Store: memory.New(), Decide: d.decide}
+	n := open(t, true, func(c *serve.Config) { c.Store = lossy })
+	n.venue("warung", substrate.KindMock, nil)
+	before := n.balance()
+	d.left.Store(at)
+	const payload = `{"venue_slug":"warung","idempotency_key":"one"}`
+	n.send(n.pro, "booking.confirm", payload, "Prefer: respond-async")
+	time.Sleep(20 * time.Millisecond) // the worker begins
+	dead = d.left.Load() == 0
+	n.stop() // what the dead process still does has no effect
+	n.stop = func() {}
+	d.left.Store(-1)
+	a := n.send(n.pro, "booking.confirm", payload, "Prefer: respond-async")
+	if a.status != http.StatusOK {
+		t.Fatalf("the same again = %d %s", a.status, a.body)
+	}
+	id := a.text("booking_id")
+	for range 10 {
+		n.sweep()
+	}
+	if got, _ := n.state(id); got != "accepted" && got != "completed" {
+		t.Errorf("the booking is %s: %s", got, n.do("GET", "/v1/bookings/"+id, n.pro, "").body)
+	}
+	page, _, err := n.agp.Bookings.OfAccount(t.Context(), n.acme.ID, "", 100)
+	n.must(err)
+	events, spent := n.events(n.pro), before-n.balance()
+	if len(page) != 1 || fmt.Sprint(events) != "[25]" || spent != money.Dollar/4 {
+		t.Errorf("%d bookings, events %v, %s spent", len(page), events, spent)
+	}
+	// An answer that was not stored is void, and the booking is dispatched once more.
+	if n.asked.Load() > 2 {
+		t.Errorf("the venue worked %d times", n.asked.Load())
+	}
+	return dead
+}
+
+func FuzzEnvelope(f *testing.F) {
+	for _, s := range []string{
+		`{"from":"a","intent":"network.ping"}`, `{"from_agent":"a","intent":"booking.search","payload":{"query":"x","limit":"5"},"ttl_ms":1e2,"agent_context":{"a":1}}`,
+		`{"from":"a","intent":"booking.confirm","payload":{"venue_slug":"warung","starts_at":"2026-12-24T19:00:00Z","guest":{},"input":[],"max_price_usd":"0.25"}}`, `[]`, `{`,
+	} {
+		f.Add(s)
+	}
+	n := open(f, false)
+	n.venue("warung", "echo", nil)
+	f.Fuzz(func(t *testing.T, body string) {
+		n.clock.pass(time.Second)
+		a := n.do("POST", "/a2a/v1", n.ent, body, "Prefer: respond-async")
+		if a.json == nil || a.status >= http.StatusInternalServerError {
+			t.Errorf("%q = %d %s", body, a.status, a.body)
+		}
+		if a.status != http.StatusOK && (a.code() == "" || !strings.Contains(a.body, `"detail":`)) {
+			t.Errorf("%q = %d %s", body, a.status, a.body)
+		}
+	})
+}
