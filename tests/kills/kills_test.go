@@ -104,11 +104,11 @@ func TestEveryCallHasItsRow(t *testing.T) {
 	})
 }
 
-// isBeside reports whether a call is none of the request: dev folds usage and sweeps calls
-// with a price at its own times (billing and usage are killed in their own tests), and in
+// isBeside reports whether a call is none of the request: dev folds usage, sweeps calls
+// with a price and bookings at its own times (they are killed in their own tests), and in
 // the evening a function makes the next day's key.
 func isBeside(name string, sc scenario) bool {
-	for _, prefix := range []string{"Doc sweep", "Docs due", "Commit sweep", "Doc meter", "Doc use", "Commit meter", "Doc textkey 2", "Commit textkey 2"} {
+	for _, prefix := range []string{"Doc sweep", "Docs due", "Docs bookdue", "Commit sweep", "Doc meter", "Doc use", "Commit meter", "Doc textkey 2", "Commit textkey 2"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
