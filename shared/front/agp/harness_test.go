@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -53,6 +54,8 @@ type network struct {
 	testing.TB
 	clock  *clock
 	server *serve.Server
+	store  *memory.Store
+	vault  custody.Vault
 	agp    *serve.AGP
 	web    http.Handler
 	admin  *http.Client
@@ -79,8 +82,9 @@ func open(t testing.TB, works bool, changes ...func(*serve.Config)) *network {
 	n := &network{TB: t, clock: &clock{at: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)}, stop: func() {}}
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	n.must(err)
+	n.store, n.vault = memory.New(), vault
 	c := serve.Config{
-		Store: memory.New(), Vault: vault, AllowLoopback: true, OwnMachine: true, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler),
+		Store: n.store, Vault: vault, AllowLoopback: true, OwnMachine: true, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler),
 		Now: n.clock.now, Rand: rand.Reader, Charges: true, Elsewhere: true,
 		Substrates: substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) {
 			return substrate.Func(func(_ context.Context, r substrate.Request) (string, error) {

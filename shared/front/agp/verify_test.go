@@ -1,0 +1,115 @@
+package agp_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	hostbooking "github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// damaged is a store that shows some documents and rows otherwise.
+type damaged struct {
+	fsck.Source
+	key    store.Key
+	doc    func(*store.Doc)
+	stream store.Stream
+	row    func(*store.Row)
+}
+
+func (d *damaged) Walk(ctx context.Context, fn func(store.View) error) error {
+	return d.Source.Walk(ctx, func(v store.View) error { return fn(damagedView{v, d}) })
+}
+
+type damagedView struct {
+	store.View
+	*damaged
+}
+
+func (v damagedView) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	d, err := v.View.Doc(ctx, k)
+	if k == v.key {
+		v.doc(&d)
+	}
+	return d, err
+}
+
+func (v damagedView) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	rows, err := v.View.Rows(ctx, s, from, n, d)
+	if s == v.stream {
+		for i := range rows {
+			rows[i] = store.CloneRow(rows[i])
+			v.row(&rows[i])
+		}
+	}
+	return rows, err
+}
+
+func (n *network) findings(s fsck.Source) (found []string) {
+	n.Helper()
+	_, err := fsck.Run(n.Context(), fsck.Config{Source: s, Vault: n.vault, Now: n.clock.now, Found: func(f fsck.Finding) error {
+		found = append(found, f.String())
+		return nil
+	}})
+	n.must(err)
+	return found
+}
+
+func TestVerifyRecountsBookings(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, func(v *listing.Venue) { v.Capacity = 9 })
+	n.venue("down", substrate.KindMock, nil)
+	first, _ := n.confirmed(n.pro, `{"venue_slug":"warung","starts_at":"2026-12-24T19:00:00Z"}`)
+	n.confirmed(n.test, `{"venue_slug":"test"}`)
+	n.said = func(string) (string, error) { return "", errDown }
+	lost, _ := n.confirmed(n.pro, `{"venue_slug":"down"}`)
+	for range 45 {
+		n.sweep()
+	}
+	if found := n.findings(n.store); len(found) > 0 {
+		t.Fatalf("a whole host is found to be %v", found)
+	}
+	event := func(id, word string) store.Key {
+		rows, err := n.agp.Bookings.History(t.Context(), id)
+		n.must(err)
+		for _, r := range rows {
+			if r.Event != "" && strings.HasSuffix(r.Event, word) {
+				return hostbooking.EventKey(&hostbooking.Event{ID: r.Event, Account: r.Account, At: r.At})
+			}
+		}
+		t.Fatalf("booking %s has no event %s", id, word)
+		return store.Key{}
+	}
+	stream, err := hostbooking.Stream(first)
+	n.must(err)
+	replace := func(old, with string) func([]byte) []byte {
+		return func(b []byte) []byte { return []byte(strings.Replace(string(b), old, with, 1)) }
+	}
+	doc := func(k store.Key, change func([]byte) []byte) *damaged {
+		return &damaged{Source: n.store, key: k, doc: func(d *store.Doc) { d.Data = change(append([]byte{}, d.Data...)) }}
+	}
+	row := func(change func([]byte) []byte) *damaged {
+		return &damaged{Source: n.store, stream: stream, row: func(r *store.Row) { r.Data = change(r.Data) }}
+	}
+	for what, d := range map[string]*damaged{
+		"another state":          doc(hostbooking.Key(first), replace(`"envelope_status":"accepted"`, `"envelope_status":"completed"`)),
+		"fewer rows":             doc(hostbooking.Key(first), replace(`"history":3`, `"history":2`)),
+		"another booking":        doc(hostbooking.Key(first), replace(first, lost)),
+		"an event of more":       doc(event(first, ""), replace(`"amount":250000`, `"amount":260000`)),
+		"a credit of less":       doc(event(lost, "-credit"), replace(`"amount":-250000`, `"amount":-10000`)),
+		"a balance of more":      {Source: n.store, key: billing.BalanceKey(n.acme.ID, 1), doc: func(d *store.Doc) { d.Number++ }},
+		"a row that costs less":  row(replace(`"amount":250000`, `"amount":240000`)),
+		"a row that may not be":  row(replace(`"to":"dispatched"`, `"to":"completed"`)),
+		"a row nobody can read":  row(replace(`{`, `[`)),
+		"a row of another state": row(replace(`"to":"accepted"`, `"to":"rejected"`)),
+	} {
+		if found := n.findings(d); len(found) == 0 {
+			t.Errorf("%s is not found", what)
+		}
+	}
+}
