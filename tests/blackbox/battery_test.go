@@ -58,6 +58,7 @@ func (o *outsiders) reads(id identity.ID) (requests []request) {
 		"/v1/graduations/" + name + "-1", "/v1/graduations/" + name,
 		"/v1/admin/vacants/" + name, "/v1/admin/vacants/" + name + "/children", "/v1/admin/vacants/" + name + "/manifest", "/v1/admin/vacants/" + name + "/plan",
 		"/v1/admin/vacants/" + name + "/logbook",
+		"/v1/bookings?venue=" + name, "/v1/bookings/" + name, "/v1/admin/bookings?venue=" + name,
 	} {
 		requests = append(requests, request{method: "GET", target: target})
 		if strings.HasPrefix(target, "/v1/") {
@@ -78,6 +79,7 @@ func (o *outsiders) everywhere() (requests []request) {
 		"/v1/checkpoint", "/v1/checkpoint?size=1", "/v1/proof/inclusion?seq=1", "/v1/proof/inclusion?seq=2", "/v1/proof/consistency?from=1",
 		"/v1/log/leaves", "/v1/epoch/1", "/v1/epoch_root/latest", "/v1/admin/vacants", "/v1/admin/host", "/v1/admin/root", "/v1/admin/gate", "/v1/admin/secrets", "/v1/admin/models", "/v1/admin/budgets", "/v1/graduations",
 		"/v1/account", "/v1/account/host", "/v1/account/changes", "/v1/account/statement", "/v1/keys", "/v1/usage", "/v1/admin/accounts", "/v1/admin/usage",
+		"/a2a/v1", "/a2a/v1/status", "/v1/bookings", "/v1/admin/bookings", "/v1/admin/metrics",
 	} {
 		requests = append(requests, request{method: "GET", target: target}, request{method: "HEAD", target: target},
 			request{method: "GET", target: target, header: o.as(target, identity.ID{})})
@@ -123,6 +125,15 @@ func (o *outsiders) envelopes(to identity.ID) (requests []request) {
 // ids of its own.
 func (o *outsiders) a2a(id identity.ID) (requests []request) {
 	base := "/v/" + id.String()
+	key := http.Header{"Authorization": {anyKey}, "Prefer": {"respond-async"}}
+	for _, body := range []string{
+		`{"from":"a","intent":"network.ping","to":"` + id.String() + `"}`,
+		`{"from":"a","intent":"booking.search","payload":{"query":"clauses"}}`,
+		`{"from":"a","intent":"venue.list"}`,
+	} {
+		requests = append(requests, request{method: "POST", target: "/a2a/v1", body: []byte(body), header: key}, request{method: "POST", target: "/a2a/v1", body: []byte(body)})
+	}
+	requests = append(requests, request{method: "GET", target: "/v1/bookings?venue=" + id.String(), header: key})
 	for _, target := range []string{
 		base + "/.well-known/agent.json", base + "/.well-known/jwks.json", base + "/jwks.json", base + "/extendedAgentCard", base + "/tasks", base + "/tasks/x", base + "/tenant/tasks/x",
 		base + "/tasks/x:subscribe", base + "/tasks/x/pushNotificationConfigs", base + "/tasks/x/pushNotificationConfigs/y",
@@ -148,6 +159,12 @@ func (o *outsiders) a2a(id identity.ID) (requests []request) {
 	}
 	if id == o.firm {
 		return requests
+	}
+	for _, body := range []string{
+		`{"from":"a","intent":"booking.confirm","to":"venue:v-` + id.Short() + `"}`,
+		`{"from":"a","intent":"booking.confirm","payload":{"venue_id":"` + id.String() + `"}}`,
+	} {
+		requests = append(requests, request{method: "POST", target: "/a2a/v1", body: []byte(body), header: key})
 	}
 	const plain = `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}`
 	e := o.sign(o.stranger.ID(), id, 1, "hi", o.now)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
@@ -37,6 +39,7 @@ type keys struct{ host, firm, other *identity.Key }
 
 // host is one of the two: with closed children, or without.
 type host struct {
+	key string // of an account, for AGP
 	*serve.Server
 	public http.Handler
 	log    *translog.Log
@@ -106,8 +109,20 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 			}
 		}
 	})
-	h.public = serve.Handlers{Message: h.Message, A2A: agents, Registry: h.RegistryHandler(h.log), Search: h.OpenSearch(index).Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler()}.Public()
+	found := h.OpenSearch(index)
+	h.public = serve.Handlers{Message: h.Message, A2A: agents, Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(),
+		AGP: h.OpenAGP(agents, found.Find, true), Metrics: true}.Public()
+	account, err := h.Billing.OpenAccount(t.Context(), "guests", 1)
+	if err == nil {
+		_, _, err = h.Billing.Credit(t.Context(), account.ID, 1_000_000, "first", "")
+	}
+	if err == nil {
+		_, h.key, err = h.Billing.MakeKey(t.Context(), account.ID, billing.KeyOptions{Tier: billing.Enterprise})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, spec := range append([]vacants.Spec{{Name: "firm", Capability: "advises on contracts", Substrate: "echo", Key: k.firm}}, extra...) {
 		r, err := h.Vacants.Create(t.Context(), spec)
 		if err != nil {
@@ -198,6 +213,10 @@ func (h *host) ask(r request) shown {
 	for name, values := range r.header {
 		in.Header[name] = values
 	}
+	if in.Header.Get("Authorization") == anyKey { // each host has another
+		h.later(time.Second)
+		in.Header.Set("Authorization", "Bearer "+h.key)
+	}
 	if r.body != nil && in.Header.Get("Content-Type") == "" {
 		in.Header.Set("Content-Type", "application/json")
 	}
@@ -207,8 +226,15 @@ func (h *host) ask(r request) shown {
 	if err != nil {
 		panic(err) // a recorder reads from memory
 	}
-	return shown{w.Code, w.Header(), string(body)}
+	w.Header().Del("X-Request-Id")
+	return shown{w.Code, w.Header(), requestID.ReplaceAllString(string(body), "")}
 }
+
+// anyKey stands for the host's key of an account.
+const anyKey = "Bearer KEY"
+
+// requestID is what differs between any two answers of AGP.
+var requestID = regexp.MustCompile(`,"request_id":"[0-9a-f]{16}"`)
 
 // compare makes the same request to both and compares the answers.
 func compare(t *testing.T, alone, firm *host, requests []request) {

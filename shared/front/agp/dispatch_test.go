@@ -89,6 +89,21 @@ func TestAnUnreachableVenueIsGivenUpAndGivenBack(t *testing.T) {
 	}
 }
 
+func TestNoVenueIsAskedAfterTheStart(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, nil)
+	n.said = func(string) (string, error) { return "", errDown }
+	before := n.balance()
+	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung","starts_at":"2026-11-24T12:03:00Z"}`)
+	for range 10 {
+		n.sweep()
+	}
+	n.eventually(id, "rejected")
+	if n.asked.Load() != 2 || n.balance() != before {
+		t.Errorf("the venue was asked %d times, %s spent", n.asked.Load(), before-n.balance())
+	}
+}
+
 func TestAPendingBookingExpires(t *testing.T) {
 	n := open(t, false)
 	n.venue("warung", substrate.KindMock, nil)

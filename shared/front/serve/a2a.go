@@ -27,6 +27,7 @@ type A2A struct {
 	Push  *push.Pusher
 
 	queue    *local.Queue // nil: Queues
+	tasks    task.Queue
 	guests   *guests.Keys
 	bookings *booking.Service // nil: none are made
 	server   *Server
@@ -67,7 +68,7 @@ func (h *Server) openA2A(t task.Config, later func(context.Context, string, time
 		identify = h.Billing.Identify
 	}
 	keys := guests.New(h.updater(), c.Vault, c.Rand)
-	return &A2A{Tasks: tasks, Push: pusher, guests: keys, server: h, Handler: a2a.Handler(a2a.Config{
+	return &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, guests: keys, server: h, Handler: a2a.Handler(a2a.Config{
 		Tasks: tasks, Push: pusher, Identify: identify, Guests: keys, Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})}

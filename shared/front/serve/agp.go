@@ -32,7 +32,7 @@ func (h *Server) OpenAGP(a *A2A, find func(context.Context, search.Request) (sea
 		Store: c.Store, Billing: h.Billing, Registry: h.Registry, Calls: h.Calls, Guests: a.guests, Signer: h.Vacants.Self, URL: h.Vacants.Base,
 		ByShort:  func(ctx context.Context, short string) (identity.ID, error) { return byShort(ctx, find, short) },
 		Outbound: outbound.New(outbound.Options{AllowLoopback: c.AllowLoopback}),
-		Queue:    a.queue, Price: c.BookingPrice, Log: c.Log, Now: c.Now, Rand: c.Rand,
+		Queue:    a.tasks, Price: c.BookingPrice, Log: c.Log, Now: c.Now, Rand: c.Rand,
 	})
 	config := agp.Config{
 		Bookings: a.bookings, Search: find, Owner: h.owner, Metrics: metrics, Log: c.Log, Now: c.Now, Rand: c.Rand,

@@ -35,10 +35,7 @@ func (s *Service) Work(ctx context.Context, message string) error {
 func (s *Service) Sweep(ctx context.Context) (reminders.Swept, error) {
 	return s.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		err := s.advance(ctx, string(d.Data), true)
-		if problem.Is(err, problem.NotFound) {
-			err = nil
-		}
-		if err != nil {
+		if err != nil && !problem.Is(err, problem.NotFound) && !errors.Is(err, errMoved) {
 			return false, err
 		}
 		// A booking that changed has another reminder. This one stays only if nothing
@@ -73,7 +70,7 @@ func (s *Service) advance(ctx context.Context, id string, due bool) error {
 		}
 		return s.dispatch(ctx, b)
 	case booking.DispatchFailed:
-		if b.Cancelled || b.Attempts > len(retries) {
+		if b.Cancelled || b.Attempts > len(retries) || !b.Starts.IsZero() && s.Now().After(b.Starts) {
 			// The only way out is by dispatched; nothing is sent.
 			if at, err := s.host(ctx, b, booking.Dispatched, reasonUnreachable); err == nil {
 				_, err = s.host(ctx, &at, booking.Rejected, reasonUnreachable)
