@@ -27,6 +27,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing/exports"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -45,6 +46,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob/files"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
@@ -54,6 +56,8 @@ const (
 	SealFile = "seal.key"
 	// SearchDir is the search index, which can be rebuilt from the data file.
 	SearchDir = "search"
+	// ExportDir has the usage of each account and day, as JSON lines and CSV.
+	ExportDir = "exports"
 	// urlFile is the base URL of the last run, for commands that open the data file
 	// while no host runs.
 	urlFile = "url"
@@ -242,6 +246,8 @@ const (
 	meterEvery = time.Second
 	// foldTime bounds the last fold of a host that ends.
 	foldTime = 5 * time.Second
+	// exportEvery is how often the exporter looks for a day that is over.
+	exportEvery = time.Hour
 	// sealEvery is how often the registry's log is sealed, if there are new events.
 	sealEvery = time.Minute
 	// reachEvery is how often endpoints elsewhere that did not answer are looked at.
@@ -340,6 +346,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	go h.MeterEvery(ctx, meterEvery, h.config.Log)
 	go h.SweepEvery(ctx, sweepEvery, h.config.Log)
 	go network.SweepEvery(ctx, sweepEvery, h.config.Log)
+	go h.exportEvery(ctx, exportEvery)
 	go h.MaintainEvery(ctx, sweepEvery, h.config.Log)
 	go h.ReachEvery(ctx, reachEvery, registry.Prober(outbound.New(outbound.Options{AllowLoopback: h.config.AllowLoopback})), h.config.Log)
 	go h.keep(ctx, found, log)
@@ -359,6 +366,27 @@ func (h *Host) foldRest(ctx context.Context) {
 	defer cancel()
 	if _, err := h.Meter().Fold(ctx); err != nil {
 		h.config.Log.WarnContext(ctx, "usage is folded by the next start", "cause", err.Error())
+	}
+}
+
+// exportEvery exports the usage of days that are over, at once and then at intervals, until
+// ctx ends.
+func (h *Host) exportEvery(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		blobs, err := files.Open(filepath.Join(h.config.Dir, ExportDir), h.config.Now())
+		if err == nil {
+			_, err = (&exports.Exporter{Billing: h.Billing, Blobs: blobs}).Run(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			h.config.Log.ErrorContext(ctx, "usage is not exported", "cause", err.Error())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

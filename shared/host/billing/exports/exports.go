@@ -1,0 +1,185 @@
+// Package exports writes what each account has used in a day, for bookkeeping: one file in
+// JSON lines and one in CSV, once.
+//
+// The invariant: a file is written after its day is over and folded, and never changes.
+package exports
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+const (
+	// after is how long after its end a day is exported: what came late is folded then.
+	after = 15 * time.Minute
+	// maxDays is how many days are made up for after a pause.
+	maxDays = 31
+)
+
+// Exporter exports the accounts of a host. Any number of them may run at once.
+type Exporter struct {
+	Billing *billing.Billing
+	Blobs   blob.Blobs
+}
+
+// offsetKey is the document of the last day that is exported, in days since 1970.
+func offsetKey() store.Key { return store.Key{Partition: "export", Sort: "usage"} }
+
+// Key is the key of an account's file of a day. form is jsonl or csv.
+func Key(day time.Time, account, form string) string {
+	return "usage/" + day.Format(time.DateOnly) + "/" + account + "." + form
+}
+
+const oneDay = 24 * time.Hour
+
+// Run exports the days that are over and not exported yet, and returns how many files it
+// wrote. A new host begins with the day before.
+func (x *Exporter) Run(ctx context.Context) (files int, err error) {
+	b := x.Billing
+	d, err := b.Store.Doc(ctx, offsetKey())
+	if err != nil {
+		return 0, store.Problem(err)
+	}
+	last := b.Now().UTC().Add(-after).Unix()/int64(oneDay.Seconds()) - 1
+	first := max(d.Number+1, last-maxDays+1)
+	if d.Version == 0 {
+		first = last
+	}
+	for day := first; day <= last; day++ {
+		n, err := x.day(ctx, time.Unix(day*int64(oneDay.Seconds()), 0).UTC())
+		files += n
+		if err != nil {
+			return files, err
+		}
+	}
+	if last <= d.Number && d.Version > 0 {
+		return files, nil
+	}
+	u := store.Updater{Store: b.Store, Rand: b.Rand, Wait: b.Wait}
+	err = u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		now, err := tx.Doc(ctx, offsetKey())
+		if err == nil && (now.Version == 0 || now.Number < last) {
+			tx.Put(store.Doc{Key: offsetKey(), Number: last})
+		}
+		return err
+	})
+	return files, store.Problem(err)
+}
+
+// day exports all accounts of a day.
+func (x *Exporter) day(ctx context.Context, day time.Time) (files int, err error) {
+	for cursor := ""; ; {
+		accounts, next, err := x.Billing.Accounts(ctx, cursor, 100)
+		if err != nil {
+			return files, err
+		}
+		for i := range accounts {
+			n, err := x.account(ctx, day, &accounts[i])
+			files += n
+			if err != nil {
+				return files, err
+			}
+		}
+		if cursor = next; cursor == "" {
+			return files, nil
+		}
+	}
+}
+
+// Line is a line of an export. Amounts are micro-dollars.
+type Line struct {
+	Kind    string       `json:"kind"` // paid, earned or booking
+	Account string       `json:"account"`
+	Tenant  string       `json:"tenant"`
+	At      time.Time    `json:"at"` // the hour, or of a booking its time
+	Vacant  string       `json:"vacant,omitempty"`
+	Caller  string       `json:"caller,omitempty"`
+	Answers uint64       `json:"answers"`
+	Voids   uint64       `json:"voids"`
+	Charge  money.Amount `json:"charge"`
+	Fee     money.Amount `json:"fee"`
+	In      uint64       `json:"tokens_in"`
+	Out     uint64       `json:"tokens_out"`
+	Event   string       `json:"event_id,omitempty"`
+	Booking string       `json:"booking_id,omitempty"`
+}
+
+func header() []string {
+	return []string{"kind", "account", "tenant", "at", "vacant", "caller", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out", "event_id", "booking_id"}
+}
+
+func (l *Line) record() []string {
+	n := func(v uint64) string { return strconv.FormatUint(v, 10) }
+	return []string{l.Kind, l.Account, l.Tenant, l.At.Format(time.RFC3339), l.Vacant, l.Caller, n(l.Answers), n(l.Voids),
+		strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), n(l.In), n(l.Out), l.Event, l.Booking}
+}
+
+// account writes the files of an account that used something.
+func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Account) (files int, err error) {
+	until := day.Add(oneDay)
+	var lines, table bytes.Buffer
+	e, w := json.NewEncoder(&lines), csv.NewWriter(&table)
+	empty := true
+	add := func(l Line) error {
+		if empty {
+			_ = w.Write(header()) // a buffer takes everything
+		}
+		empty = false
+		l.Account, l.Tenant = a.ID, a.Tenant
+		_ = w.Write(l.record())
+		return e.Encode(&l)
+	}
+	hours := func(kind string) func(usage.Hour) error {
+		return func(h usage.Hour) error {
+			l := Line{Kind: kind, At: h.Start, Vacant: idOf(h.Vacant), Caller: idOf(h.Caller), Answers: h.Answers, Voids: h.Voids, Charge: h.Charge, Fee: h.Fee, In: h.In, Out: h.Out}
+			return add(l)
+		}
+	}
+	s := x.Billing.Store
+	err = errors.Join(
+		usage.Paid(ctx, s, a.ID, day, until, hours("paid")),
+		usage.Owned(ctx, s, a.Tenant, day, until, hours("earned")),
+		booking.Events(ctx, s, a.ID, day, until, func(e booking.Event) error {
+			return add(Line{Kind: "booking", At: e.At, Charge: e.Amount, Event: e.ID, Booking: e.Booking})
+		}))
+	if err != nil || empty {
+		return 0, err
+	}
+	w.Flush()
+	for form, body := range map[string]*bytes.Buffer{"jsonl": &lines, "csv": &table} {
+		err := x.put(ctx, Key(day, a.ID, form), body.Bytes())
+		if err != nil && !errors.Is(err, blob.ErrConflict) { // written before
+			return files, err
+		}
+		if err == nil {
+			files++
+		}
+	}
+	return files, nil
+}
+
+func (x *Exporter) put(ctx context.Context, key string, body []byte) error {
+	_, err := x.Blobs.Put(ctx, key, io.ReadSeeker(bytes.NewReader(body)), int64(len(body)), blob.If{Absent: true})
+	return err
+}
+
+func idOf(id identity.ID) string {
+	if id.IsZero() {
+		return ""
+	}
+	return id.String()
+}
