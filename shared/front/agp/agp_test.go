@@ -1,10 +1,12 @@
 package agp_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -392,7 +394,12 @@ func (n *network) unnamed() vacants.Record {
 }
 
 func TestRefusedBookingsLeaveNothing(t *testing.T) {
-	n := open(t, true)
+	kept := &recorder{}
+	n := open(t, true, func(c *serve.Config) {
+		kept.Store = c.Store
+		c.Store = kept
+	})
+	n.recorder = kept
 	n.venue("warung", substrate.KindMock, func(v *listing.Venue) { v.Capacity = 3 })
 	n.venue("shut", substrate.KindMock, func(v *listing.Venue) { v.Bookable = false })
 	hidden := n.venue("hidden", substrate.KindMock, nil)
@@ -426,6 +433,7 @@ func TestRefusedBookingsLeaveNothing(t *testing.T) {
 	} {
 		n.want(c.payload, n.send(c.key, "booking.confirm", c.payload), c.status, c.code)
 	}
+	n.wantDetails(1)
 	_, err = n.server.Billing.Suspend(t.Context(), poor.ID, true, "")
 	n.must(err)
 	n.want("a suspended account", n.send(poorKey, "booking.confirm", `{"venue_slug":"warung"}`), 403, "account_suspended")
@@ -433,6 +441,55 @@ func TestRefusedBookingsLeaveNothing(t *testing.T) {
 		t.Errorf("they cost %s, events %v", before-n.balance(), n.events(n.pro))
 	}
 	n.confirmed(n.pro, `{"venue_slug":"warung","party_size":1,"max_price_usd":"0.25",`+at+`}`)
+}
+
+// wantDetails checks that no refused booking has left who its guest is.
+func (n *network) wantDetails(want int) {
+	n.Helper()
+	docs := 0
+	n.must(n.store.Walk(n.Context(), func(v store.View) error {
+		names, _, err := v.Streams(n.Context(), "bkg#", store.MaxPage, "")
+		docs = len(names)
+		return err
+	}))
+	if docs != want {
+		n.Errorf("%d bookings are there, want %d", docs, want)
+	}
+	left := 0
+	for _, k := range n.recorder.details() {
+		d, err := n.store.Doc(n.Context(), k)
+		n.must(err)
+		if d.Version > 0 {
+			left++
+		}
+	}
+	if made := len(n.recorder.details()); left != want || made <= want {
+		n.Errorf("of %d details %d are kept, want %d", made, left, want)
+	}
+}
+
+// recorder remembers the keys of details.
+type recorder struct {
+	store.Store
+	mu   sync.Mutex
+	keys []store.Key
+}
+
+func (r *recorder) Commit(ctx context.Context, writes ...store.Write) error {
+	for _, w := range writes {
+		if p, ok := w.(store.Put); ok && p.Key.Sort == "details" && p.If == 0 {
+			r.mu.Lock()
+			r.keys = append(r.keys, p.Key)
+			r.mu.Unlock()
+		}
+	}
+	return r.Store.Commit(ctx, writes...)
+}
+
+func (r *recorder) details() []store.Key {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.keys)
 }
 
 // drive brings a new booking to a state, as the operator.

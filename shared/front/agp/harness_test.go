@@ -56,11 +56,13 @@ type network struct {
 	server *serve.Server
 	store  *memory.Store
 	vault  custody.Vault
-	agp    *serve.AGP
-	web    http.Handler
-	admin  *http.Client
-	url    string
-	acme   billing.Account
+	// recorder is of the test of refusals alone.
+	recorder *recorder
+	agp      *serve.AGP
+	web      http.Handler
+	admin    *http.Client
+	url      string
+	acme     billing.Account
 	// Keys by tier, and a test key.
 	free, pro, ent, test string
 	// said is what the venue of kind scripted answers; an error if it is nil.

@@ -193,9 +193,12 @@ func (c *call) listed(ctx context.Context, f *found) ([]Venue, error) {
 	return venues, nil
 }
 
+// maxPages bounds the pages that one answer reads, also if few of them fit a party.
+const maxPages = 10
+
 // venues returns up to n venues that match, and the cursor of the next.
 func (c *call) venues(ctx context.Context, r search.Request, n int, party int64) (all []bookings.Venue, next string, err error) {
-	for {
+	for range maxPages {
 		r.Limit = n - len(all)
 		page, err := c.Search(ctx, r)
 		if err != nil {

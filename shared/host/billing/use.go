@@ -2,6 +2,7 @@ package billing
 
 import (
 	"context"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"time"
@@ -13,8 +14,9 @@ import (
 const (
 	// rate is how many requests a second a key may send by AGP, and at once.
 	rate = 20
-	// maxSeen bounds the agents that a key's use remembers of a minute.
-	maxSeen = 64
+	// maxSeen bounds the agents that a key's use remembers of a minute, so that the
+	// document stays below a kilobyte.
+	maxSeen = 32
 )
 
 // use is what is kept of a key's requests by AGP, in one document that each request
@@ -27,7 +29,14 @@ type use struct {
 	At     time.Time `json:"at"` // of Tokens
 	Last   time.Time `json:"last"`
 	Minute int64     `json:"minute"` // of Agents
-	Agents []string  `json:"agents,omitempty"`
+	Agents []string  `json:"agents,omitempty"` // marks of their names
+}
+
+// mark stands for an agent's name, which may be long.
+func mark(agent string) string {
+	h := fnv.New64a()
+	h.Write([]byte(agent))
+	return strconv.FormatUint(h.Sum64(), 36)
 }
 
 func useKey(id string) store.Key { return store.Key{Partition: "keyuse#" + id, Sort: "use"} }
@@ -94,7 +103,7 @@ func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent stri
 		return left, false, err
 	}
 	tx.Put(store.Doc{Key: useKey(k.ID), Data: encode(u)})
-	return left, !sameMinute || !slices.Contains(seen, agent), nil
+	return left, !sameMinute || !slices.Contains(seen, mark(agent)), nil
 }
 
 // count counts one request.
@@ -122,8 +131,8 @@ func (b *Billing) count(u *use, k *Key, agent string) (a Allowance, err error) {
 	if m := minuteOf(now); u.Minute != m {
 		u.Minute, u.Agents = m, nil
 	}
-	if !slices.Contains(u.Agents, agent) && len(u.Agents) < maxSeen {
-		u.Agents = append(u.Agents, agent)
+	if m := mark(agent); !slices.Contains(u.Agents, m) && len(u.Agents) < maxSeen {
+		u.Agents = append(u.Agents, m)
 	}
 	return a, nil
 }

@@ -94,7 +94,15 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 		if err != nil {
 			return c, err
 		}
-		if id, c.Left, err = s.create(ctx, k, &v, &r); err != nil {
+		fresh, err := s.newID()
+		if err != nil {
+			return c, err
+		}
+		id, c.Left, err = s.create(ctx, fresh, k, &v, &r)
+		if id != fresh && !problem.Is(err, problem.Unavailable) {
+			s.dropDetails(ctx, fresh) // there is no such booking
+		}
+		if err != nil {
 			return c, err
 		}
 		s.send(ctx, id)
@@ -153,12 +161,9 @@ func (s *Service) bookable(ctx context.Context, k *billing.Key, r *Request) (v V
 	return v, nil
 }
 
-// create commits a new booking. It returns the id of the booking that the same confirm
-// made meanwhile, if there is one.
-func (s *Service) create(ctx context.Context, k *billing.Key, v *Venue, r *Request) (id string, left billing.Allowance, err error) {
-	if id, err = s.newID(); err != nil {
-		return "", left, err
-	}
+// create commits a new booking with an id. It returns the id of the booking that the same
+// confirm made meanwhile, if there is one.
+func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venue, r *Request) (made string, left billing.Allowance, err error) {
 	stream, err := Stream(id)
 	if err != nil {
 		return "", left, err
@@ -224,6 +229,16 @@ func (s *Service) keepDetails(ctx context.Context, b *stored, r *Request, k *bil
 		writes = append(writes, s.Billing.Seen(r.Agent))
 	}
 	return store.Problem(s.updater().Commit(ctx, writes...))
+}
+
+// dropDetails deletes the details of a booking that was not made. If that fails, they
+// expire.
+func (s *Service) dropDetails(ctx context.Context, id string) {
+	_ = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, detailsKey(id))
+		tx.Delete(d.Key)
+		return err
+	})
 }
 
 // add adds a new booking to tx: its row, document, event, money and reminder.
