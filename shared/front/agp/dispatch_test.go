@@ -501,6 +501,45 @@ func TestAVenueElsewhere(t *testing.T) {
 	}
 }
 
+// TestAVenueElsewhereThatMisbehaves is a dispatch that failed, whatever it answers, and
+// reaches nothing else.
+func TestAVenueElsewhereThatMisbehaves(t *testing.T) {
+	inside := 0
+	secret := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inside++ }))
+	defer secret.Close()
+	n := open(t, true)
+	n.clock.pass(time.Since(n.clock.now()))
+	for i, answers := range []http.HandlerFunc{
+		func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, secret.URL, http.StatusTemporaryRedirect)
+		},
+		func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte(`{"result":{"decision":"accept"}}`))
+		},
+		func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNotFound) },
+		func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		server := httptest.NewServer(answers)
+		key := registrytest.Key(90 + i)
+		slug := "odd-" + strconv.Itoa(i)
+		l := registrytest.Listing(t, key, 1, func(l *listing.Listing) {
+			l.Venue = &listing.Venue{Slug: slug, Category: "agent", Location: "elsewhere", Bookable: true}
+		})
+		_, err := n.server.Registry.Publish(t.Context(), registrytest.Publication(t, key, registrytest.Draft{
+			Endpoint: server.URL + "/v/" + key.ID().String() + "/a2a/message/send", At: n.clock.now(), With: func(p *registry.Publication) { p.Listing = &l },
+		}))
+		n.must(err)
+		registrytest.Reach(t, n.server.Registry)
+		if _, a := n.confirmed(n.pro, fmt.Sprintf(`{"venue_slug":%q}`, slug)); a.text("envelope_status") != "dispatch_failed" || a.json["result"] != nil {
+			t.Errorf("venue %d: confirm = %s", i, a.body)
+		}
+		server.Close()
+	}
+	if inside != 0 {
+		t.Errorf("the host followed a venue's redirect %d times", inside)
+	}
+}
+
 func TestATestKeyMeetsTheTestVenue(t *testing.T) {
 	n := open(t, true)
 	n.venue("warung", substrate.KindMock, nil)
