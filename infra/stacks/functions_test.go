@@ -93,7 +93,7 @@ func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 	want := map[string]string{"message": "puts [textkey obs#*] seals textkey:* ",
 		"agent": "puts [textkey obs#* task#* guest] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#*] seals textkey:* ", "sweeper": "puts [textkey] ", "admin": "puts <nil> seals <nil> ",
 		"registry": "puts [reg#* kin#* revoked cosigned unreached slug#* venues] ", "checkpointer": "puts [tlog] ", "prober": "puts [unreached reg#*] ", "think": "puts [spend#*] ",
-		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* opened#* v#* unreached] "}
+		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* opened#* v#* unreached venues] "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what is written to docs and sealed (-want +got):\n%s", diff)
 	}

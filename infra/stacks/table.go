@@ -333,7 +333,7 @@ func steps() []function {
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
 			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, successes, registrations, opened, revoked, records, aboutHost, venues),
 				access{"Venues", []string{"UpdateItem"}, []string{venues}},
-				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, opened, records, unreached}})}),
+				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, opened, records, unreached, venues}})}),
 		step(asl.Recorder, "records the outcome of a graduation attempt", tables,
 			grants{rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, []string{attempts}}}}),
 	}

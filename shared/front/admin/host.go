@@ -117,6 +117,12 @@ func (d *api) setHost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// A stage from before the number of venues gets it when it is deployed again.
+	if d.Vacants.Registry != nil {
+		if _, err := d.Vacants.Registry.VenueCount(r.Context()); err != nil {
+			return err
+		}
+	}
 	h, err := d.describe(r)
 	if err != nil {
 		return err

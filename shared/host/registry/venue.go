@@ -106,27 +106,38 @@ func (r *Registry) VenueCount(ctx context.Context) (int64, error) {
 	return n, Problem(err)
 }
 
-// countVenues counts the listed vacants. It reads all registrations.
+// countVenues counts the listed vacants: of all that have an event, because not all
+// functions may read the index of registrations.
 func (r *Registry) countVenues(ctx context.Context) (n int64, err error) {
-	if tip, err := r.Store.Tip(ctx, EventStream()); err != nil || tip.Position == 0 {
-		return 0, err
-	}
-	for cursor := ""; ; {
-		docs, next, err := r.Store.Docs(ctx, Feed(), store.MaxPage, cursor)
+	seen := map[identity.ID]bool{}
+	for from := uint64(1); ; {
+		rows, err := r.Store.Rows(ctx, EventStream(), from, store.MaxPage, store.Ascending)
 		if err != nil {
 			return 0, err
 		}
-		for _, d := range docs {
-			id, ok := RegistrationID(d.Key)
-			if !ok {
-				continue
+		var ids []identity.ID
+		for _, row := range rows {
+			l, err := DecodeEventRow(row)
+			if err != nil {
+				return 0, err
 			}
-			if g, err := DecodeRegistration(id, d); err == nil && g.Listed() {
-				n++ // verify reports those that are not readable
+			if !seen[l.Actor] {
+				seen[l.Actor] = true
+				ids = append(ids, l.Actor)
 			}
 		}
-		if cursor = next; cursor == "" {
+		all, err := r.GetMany(ctx, ids)
+		if err != nil {
+			return 0, err
+		}
+		for i := range all {
+			if all[i].Listed() {
+				n++
+			}
+		}
+		if len(rows) == 0 {
 			return n, nil
 		}
+		from = rows[len(rows)-1].Position + 1
 	}
 }
