@@ -143,7 +143,8 @@ type Booking struct {
 	Cancelled bool      `json:"cancelled,omitempty"`
 	Reason    string    `json:"cancel_reason,omitempty"`
 	Rows      uint64    `json:"history"`
-	Attempts  int       `json:"attempts"` // dispatches
+	Answered  bool      `json:"answered,omitempty"` // the venue gave a result
+	Attempts  int       `json:"attempts"`           // dispatches
 	Sent      time.Time `json:"dispatched_at,omitzero"`
 	Created   time.Time `json:"created_at"`
 	Changed   time.Time `json:"changed_at"`
@@ -155,6 +156,12 @@ func (b *Booking) Status() booking.Status {
 		return booking.StatusCancelled
 	}
 	return b.State.Status()
+}
+
+// settling reports whether a booking is to change at once: it is on its way, or its result
+// completes it.
+func (b *Booking) settling() bool {
+	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.Accepted && b.Answered && b.Starts.IsZero()
 }
 
 // stored is the document of a booking.

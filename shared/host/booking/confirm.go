@@ -300,7 +300,7 @@ func (s *Service) await(ctx context.Context, id string, most time.Duration) {
 			return
 		}
 		waited += pause
-		if b, err := s.Get(ctx, id); err != nil || b.State != booking.Pending && b.State != booking.Dispatched {
+		if b, err := s.Get(ctx, id); err != nil || !b.settling() {
 			return // the caller reads it again
 		}
 	}

@@ -69,6 +69,7 @@ func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (
 			return err
 		}
 		before := at.Due
+		at.Answered = at.Answered || one.Result != nil
 		if !one.wait.IsZero() {
 			at.Due = one.wait
 			if end := expiry(&at.Booking); at.State == booking.Pending && end.Before(at.Due) {
@@ -169,6 +170,9 @@ func (s *Service) dueAfter(b *stored) time.Time {
 		}
 		return now
 	case booking.Accepted:
+		if b.settling() {
+			return now // if nobody completes it at once
+		}
 		at := now
 		if b.Starts.After(now) {
 			at = b.Starts
