@@ -176,7 +176,7 @@ func (f *family) wantWhole(tb testing.TB, s store.Store, parent identity.ID, wan
 // maxGraduationWrites and maxGraduationReads are the promised units of an
 // accepted graduation, index and evidence included.
 const (
-	maxGraduationWrites = 42
+	maxGraduationWrites = 45
 	maxGraduationReads  = 50
 )
 
