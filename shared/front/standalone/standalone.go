@@ -319,11 +319,11 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 		Message: h.Message, A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(),
 	}.Public())
-	if r.Wrap != nil {
-		public = r.Wrap(public)
-	}
 	if h.clock != nil {
 		public = h.clock.obey(public)
+	}
+	if r.Wrap != nil { // who may not send requests does not set the clock, either
+		public = r.Wrap(public)
 	}
 	endpoints := []serve.Endpoint{
 		{Listener: r.Public, Handler: public, Work: h.config.Work},
