@@ -28,7 +28,7 @@ type use struct {
 	Tokens float64   `json:"tokens"`
 	At     time.Time `json:"at"` // of Tokens
 	Last   time.Time `json:"last"`
-	Minute int64     `json:"minute"` // of Agents
+	Minute int64     `json:"minute"`           // of Agents
 	Agents []string  `json:"agents,omitempty"` // marks of their names
 }
 

@@ -8,9 +8,12 @@ package reminders
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"strconv"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -106,12 +109,11 @@ func (r Reminders) minute(ctx context.Context, follow func(context.Context, stor
 			if err != nil {
 				return waiting, errors.Join(append(failed, store.Problem(err))...)
 			}
-			for _, d := range docs {
-				decided, err := r.one(ctx, follow, d)
+			for i, one := range r.page(ctx, follow, docs) {
 				switch {
-				case err != nil:
-					failed = append(failed, err)
-				case decided:
+				case one.err != nil:
+					failed = append(failed, fmt.Errorf("reminder %s: %w", docs[i].Key.Sort, one.err))
+				case one.decided:
 					s.Decided++
 				default:
 					waiting++
@@ -125,6 +127,31 @@ func (r Reminders) minute(ctx context.Context, follow func(context.Context, stor
 	}
 	s.Waiting += waiting
 	return waiting, errors.Join(failed...)
+}
+
+// result is what became of a reminder.
+type result struct {
+	decided bool
+	err     error
+}
+
+// atOnce is how many reminders are followed at once: a busy minute has thousands, and each
+// waits for the store.
+const atOnce = 32
+
+// page follows some reminders, and returns what became of each.
+func (r Reminders) page(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), docs []store.Doc) []result {
+	all := make([]result, len(docs))
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for i, d := range docs {
+		g.Go(func() error {
+			all[i].decided, all[i].err = r.one(ctx, follow, d)
+			return nil
+		})
+	}
+	_ = g.Wait() // each has its own
+	return all
 }
 
 // one follows a reminder, and deletes it if it is done with.
