@@ -85,6 +85,17 @@ func readRow(it item) (store.Row, error) {
 	return row, r.err
 }
 
+// ReadRow reads a row of an item of the table of rows.
+func ReadRow(it map[string]types.AttributeValue) (store.Stream, store.Row, error) {
+	r := reader{item: it}
+	stream := store.Stream(r.bytes(attrPK))
+	if r.err != nil {
+		return "", store.Row{}, r.err
+	}
+	row, err := readRow(it)
+	return stream, row, err
+}
+
 func readDoc(it item) (store.Doc, error) {
 	r := reader{item: it}
 	doc := store.Doc{

@@ -79,6 +79,14 @@ func Run(t *testing.T, h Adapter) {
 	}
 }
 
+// RunFeed proves the contract of store.Feed for an adapter whose other parts are proved
+// elsewhere.
+func RunFeed(t *testing.T, h Adapter) {
+	for _, f := range feedFacts {
+		t.Run(f.name, func(t *testing.T) { f.proof(t, h) })
+	}
+}
+
 // fact is one thing a caller relies on, and its proof.
 type fact struct {
 	name  string

@@ -144,30 +144,90 @@ const (
 	maxRows = store.MaxPage
 )
 
-// offsetKey is the document of how far a partition is folded.
-func offsetKey(partition string) store.Key { return store.Key{Partition: "meter", Sort: partition} }
+// offsets is the partition of the documents of how far partitions of the feed are folded.
+const offsets = "meter"
+
+// offsetKey is the document of how far a partition is folded. Its number is 1 when nothing
+// will follow.
+func offsetKey(partition string) store.Key { return store.Key{Partition: offsets, Sort: partition} }
+
+// endedFor is how long the offset of a partition that has ended is kept: longer than a feed
+// lists it.
+const endedFor = 7 * 24 * time.Hour
 
 // Folded is what a Fold did.
 type Folded struct {
 	Rows    int       // that were folded
 	Commits int       // that it took
 	Latest  time.Time // of the last decision; zero if there was none
+
+	lost error // store.ErrTrimmed
 }
 
-// Fold folds all rows that are there now.
+// Fold folds all rows that are there now. Its error is store.ErrTrimmed, once, if the feed
+// has dropped rows before they were folded: then verify finds the hours that lack them. The
+// rows that are left are folded all the same.
 func (m *Meter) Fold(ctx context.Context) (f Folded, err error) {
 	partitions, err := m.Feed.Partitions(ctx)
 	if err != nil {
 		return f, err
 	}
+	before, err := m.left(ctx)
+	if err != nil {
+		return f, err
+	}
 	for _, p := range partitions {
-		for more := true; more; {
+		ended := before[p.ID].Number == 1
+		delete(before, p.ID)
+		for more := !ended; more; {
 			if more, err = m.step(ctx, p.ID, &f); err != nil {
 				return f, err
 			}
 		}
 	}
-	return f, nil
+	for _, gone := range before {
+		if gone.Number == 1 {
+			continue
+		}
+		f.lost = fmt.Errorf("%w: partition %s was not at its end", store.ErrTrimmed, gone.Key.Sort)
+		if err := m.end(ctx, gone); err != nil {
+			return f, err
+		}
+	}
+	return f, f.lost
+}
+
+// left returns the offsets by their partitions.
+func (m *Meter) left(ctx context.Context) (map[string]store.Doc, error) {
+	all := map[string]store.Doc{}
+	for cursor := ""; ; {
+		docs, next, err := m.Store.Docs(ctx, store.Range{Partition: offsets}, store.MaxPage, cursor)
+		if err != nil {
+			return nil, store.Problem(err)
+		}
+		for _, d := range docs {
+			all[d.Key.Sort] = d
+		}
+		if cursor = next; cursor == "" {
+			return all, nil
+		}
+	}
+}
+
+// end notes that nothing follows an offset.
+func (m *Meter) end(ctx context.Context, at store.Doc) error {
+	return m.set(ctx, store.Put{Key: at.Key, If: at.Version, Data: at.Data, Number: 1, Expires: m.Now().Add(endedFor).UTC().Truncate(time.Second)})
+}
+
+// set writes an offset, unless another meter has.
+func (m *Meter) set(ctx context.Context, p store.Put) (err error) {
+	if p.WriteID, err = m.updater().NewWriteID(); err == nil {
+		err = m.updater().Commit(ctx, p)
+	}
+	if store.IsConflict(err) {
+		return nil // it has seen more
+	}
+	return store.Problem(err)
 }
 
 // step folds one page of a partition. more is false at its end.
@@ -176,8 +236,18 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 	if err != nil {
 		return false, store.Problem(err)
 	}
-	rows, next, _, err := m.Feed.After(ctx, partition, string(at.Data), maxRows)
-	if err != nil || len(rows) == 0 {
+	rows, next, ended, err := m.Feed.After(ctx, partition, string(at.Data), maxRows)
+	if errors.Is(err, store.ErrTrimmed) && len(at.Data) > 0 {
+		f.lost = err
+		return true, m.set(ctx, store.Put{Key: at.Key, If: at.Version}) // what is left follows
+	}
+	if err != nil {
+		return false, err
+	}
+	if len(rows) == 0 {
+		if ended {
+			err = m.end(ctx, at)
+		}
 		return false, err
 	}
 	sums := map[store.Key]*Counts{}

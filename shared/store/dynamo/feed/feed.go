@@ -1,0 +1,223 @@
+// Package feed is the store.Feed over the stream of a table of rows in DynamoDB. Its
+// partitions are the stream's shards, its offsets their sequence numbers.
+//
+// A stream keeps what was written for 24 hours. AWS ends a shard after some hours and
+// opens its children, so a partition ends, and later disappears.
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	ddb "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams/types"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo"
+)
+
+// Feed lists the rows of a stream. It is safe for concurrent use.
+type Feed struct {
+	client *dynamodbstreams.Client
+	arn    string
+
+	mu     sync.Mutex
+	places map[string]place // by partition
+}
+
+// place is where the next page of a partition is read. The iterator may be farther than the
+// offset, beyond a part of the stream without rows.
+type place struct{ offset, iterator string }
+
+var _ store.Feed = (*Feed)(nil)
+
+// New returns the feed of a stream by its ARN. Its role needs DescribeStream,
+// GetShardIterator and GetRecords.
+func New(client *dynamodbstreams.Client, arn string) *Feed {
+	return &Feed{client: client, arn: arn, places: map[string]place{}}
+}
+
+// perTry ends a hanging request: a page has at most a megabyte.
+const perTry = 10 * time.Second
+
+// NewClient returns a client for New. opts are applied last.
+func NewClient(cfg aws.Config, opts ...func(*dynamodbstreams.Options)) *dynamodbstreams.Client {
+	settings := func(o *dynamodbstreams.Options) {
+		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry)
+	}
+	return dynamodbstreams.NewFromConfig(cfg, append([]func(*dynamodbstreams.Options){settings}, opts...)...)
+}
+
+// Partitions implements store.Feed.
+func (f *Feed) Partitions(ctx context.Context) ([]store.Partition, error) {
+	var all []store.Partition
+	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &f.arn}
+	for {
+		out, err := f.client.DescribeStream(ctx, in)
+		if err != nil {
+			return nil, failure(ctx, "listing the shards of the stream", err)
+		}
+		for _, s := range out.StreamDescription.Shards {
+			all = append(all, store.Partition{ID: aws.ToString(s.ShardId), Parent: aws.ToString(s.ParentShardId)})
+		}
+		if in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId; in.ExclusiveStartShardId == nil {
+			return ordered(all), nil
+		}
+	}
+}
+
+// ordered puts parents before their children.
+func ordered(all []store.Partition) []store.Partition {
+	parents := make(map[string]string, len(all))
+	for _, p := range all {
+		parents[p.ID] = p.Parent
+	}
+	sorted, done := make([]store.Partition, 0, len(all)), map[string]bool{}
+	var add func(id string)
+	add = func(id string) {
+		parent, there := parents[id]
+		if !there || done[id] {
+			return
+		}
+		done[id] = true
+		add(parent)
+		sorted = append(sorted, store.Partition{ID: id, Parent: parent})
+	}
+	for _, p := range all {
+		add(p.ID)
+	}
+	return sorted
+}
+
+// maxEmpty is how many pages without rows After reads in turn. A stream has such pages at
+// its end and in parts where little was written, and does not say which.
+const maxEmpty = 5
+
+// After implements store.Feed. It skips changes and removals of rows, which are the tamper
+// detector's, and what is no row.
+func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
+	if err := store.CheckPage(n); err != nil {
+		return nil, "", false, err
+	}
+	if strings.Trim(offset, "0123456789") != "" || len(offset) > 40 {
+		return nil, "", false, problem.Invalid("offset", "a sequence number", strconv.Quote(offset[:min(len(offset), 80)]))
+	}
+	iterator, kept, err := f.begin(ctx, partition, offset)
+	if err != nil {
+		return nil, "", false, err
+	}
+	for empty := 0; empty < maxEmpty; empty++ {
+		out, err := f.client.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: &iterator, Limit: aws.Int32(int32(n))})
+		if expired(err) && kept {
+			kept = false
+			if iterator, err = f.seek(ctx, partition, offset); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			f.forget(partition)
+			return nil, "", false, failure(ctx, "reading the stream", err)
+		}
+		for _, r := range out.Records {
+			next = aws.ToString(r.Dynamodb.SequenceNumber)
+			if row, ok := rowOf(&r); ok {
+				rows = append(rows, row)
+			}
+		}
+		if len(rows) == 0 {
+			next = offset // also if there were other records
+		}
+		iterator = aws.ToString(out.NextShardIterator)
+		f.keep(partition, next, iterator)
+		switch {
+		case len(rows) > 0 || iterator == "":
+			return rows, next, iterator == "", nil
+		case len(out.Records) > 0:
+			empty = -1
+		}
+	}
+	return nil, offset, false, nil
+}
+
+// begin returns an iterator from an offset. kept: it is one of an earlier page, which may
+// have expired.
+func (f *Feed) begin(ctx context.Context, partition, offset string) (iterator string, kept bool, err error) {
+	f.mu.Lock()
+	at := f.places[partition]
+	f.mu.Unlock()
+	if at.iterator != "" && at.offset == offset {
+		return at.iterator, true, nil
+	}
+	iterator, err = f.seek(ctx, partition, offset)
+	return iterator, false, err
+}
+
+func (f *Feed) seek(ctx context.Context, partition, offset string) (string, error) {
+	in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &f.arn, ShardId: &partition, ShardIteratorType: types.ShardIteratorTypeTrimHorizon}
+	if offset != "" {
+		in.ShardIteratorType, in.SequenceNumber = types.ShardIteratorTypeAfterSequenceNumber, &offset
+	}
+	out, err := f.client.GetShardIterator(ctx, in)
+	if err != nil {
+		return "", failure(ctx, "finding a place in the stream", err)
+	}
+	return aws.ToString(out.ShardIterator), nil
+}
+
+func (f *Feed) keep(partition, offset, iterator string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.places[partition] = place{offset, iterator}
+}
+
+func (f *Feed) forget(partition string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.places, partition)
+}
+
+func expired(err error) bool {
+	_, ok := errors.AsType[*types.ExpiredIteratorException](err)
+	return ok
+}
+
+// failure gives an error of the stream its meaning.
+func failure(ctx context.Context, doing string, err error) error {
+	if _, ok := errors.AsType[*types.TrimmedDataAccessException](err); ok {
+		return fmt.Errorf("%w: %s", store.ErrTrimmed, doing)
+	}
+	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
+		return problem.Wrap(problem.NotFound, err, "%s: there is none of that name", doing)
+	}
+	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
+		err = fmt.Errorf("%w: %w", end, err)
+	}
+	return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, doing, err)
+}
+
+// rowOf returns the row that a record says was put; ok is false for another record.
+func rowOf(r *types.Record) (row store.FeedRow, ok bool) {
+	if r.EventName != types.OperationTypeInsert {
+		return row, false
+	}
+	item := make(map[string]ddb.AttributeValue, len(r.Dynamodb.NewImage))
+	for name, value := range r.Dynamodb.NewImage {
+		switch v := value.(type) {
+		case *types.AttributeValueMemberB:
+			item[name] = &ddb.AttributeValueMemberB{Value: v.Value}
+		case *types.AttributeValueMemberN:
+			item[name] = &ddb.AttributeValueMemberN{Value: v.Value}
+		}
+	}
+	stream, one, err := dynamo.ReadRow(item)
+	return store.FeedRow{Stream: stream, Row: one}, err == nil
+}
