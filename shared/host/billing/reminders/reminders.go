@@ -21,8 +21,8 @@ import (
 const (
 	// parts is in how many partitions the reminders of a minute are.
 	parts = 16
-	// lookBack is how far behind its offset a sweep looks: clocks differ, and a write may
-	// arrive late.
+	// lookBack is how far behind its offset a sweep looks again: clocks differ, and a write
+	// may arrive late.
 	lookBack = 10 * time.Minute
 )
 
@@ -76,7 +76,7 @@ func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store
 	done := min(first, last)
 	var failed []error
 	whole := true
-	for minute := done - int64(lookBack/time.Minute); minute <= last; minute++ {
+	for _, minute := range minutes(first, last) {
 		waiting, err := r.minute(ctx, follow, minute, &s)
 		if err != nil {
 			failed = append(failed, err)
@@ -100,33 +100,68 @@ func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store
 	return s, errors.Join(failed...)
 }
 
+// minutes are those that a sweep looks at: each when it is due, and again after lookBack. If
+// the offset has nothing due after it, because another sweep was faster or a clock went
+// ahead, they are all of lookBack.
+func minutes(offset, last int64) (all []int64) {
+	const back = int64(lookBack / time.Minute)
+	if offset >= last {
+		for m := last - back; m <= last; m++ {
+			all = append(all, m)
+		}
+		return all
+	}
+	for m := offset - back + 1; m <= last; m++ {
+		if m <= last-back || m > offset {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
 // minute follows the reminders of one minute, and returns how many wait.
 func (r Reminders) minute(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), minute int64, s *Swept) (waiting int, err error) {
-	var failed []error
+	all := make([]Swept, parts)
+	failed := make([]error, parts)
+	var g errgroup.Group
+	g.SetLimit(partsAtOnce)
 	for part := range parts {
-		for cursor := ""; ; {
-			docs, next, err := r.updater().Store.Docs(ctx, store.Range{Partition: r.partition(minute, part)}, 100, cursor)
-			if err != nil {
-				return waiting, errors.Join(append(failed, store.Problem(err))...)
-			}
-			for i, one := range r.page(ctx, follow, docs) {
-				switch {
-				case one.err != nil:
-					failed = append(failed, fmt.Errorf("reminder %s: %w", docs[i].Key.Sort, one.err))
-				case one.decided:
-					s.Decided++
-				default:
-					waiting++
-				}
-			}
-			if next == "" {
-				break
-			}
-			cursor = next
-		}
+		g.Go(func() error {
+			failed[part] = r.part(ctx, follow, r.partition(minute, part), &all[part])
+			return nil
+		})
+	}
+	_ = g.Wait() // each has its own
+	for _, one := range all {
+		s.Decided += one.Decided
+		waiting += one.Waiting
 	}
 	s.Waiting += waiting
 	return waiting, errors.Join(failed...)
+}
+
+// part follows the reminders of a partition.
+func (r Reminders) part(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), partition string, s *Swept) error {
+	var failed []error
+	for cursor := ""; ; {
+		docs, next, err := r.updater().Store.Docs(ctx, store.Range{Partition: partition}, 100, cursor)
+		if err != nil {
+			return errors.Join(append(failed, store.Problem(err))...)
+		}
+		for i, one := range r.page(ctx, follow, docs) {
+			switch {
+			case one.err != nil:
+				failed = append(failed, fmt.Errorf("reminder %s: %w", docs[i].Key.Sort, one.err))
+			case one.decided:
+				s.Decided++
+			default:
+				s.Waiting++
+			}
+		}
+		if cursor = next; cursor == "" {
+			return errors.Join(failed...)
+		}
+	}
 }
 
 // result is what became of a reminder.
@@ -135,9 +170,12 @@ type result struct {
 	err     error
 }
 
-// atOnce is how many reminders are followed at once: a busy minute has thousands, and each
-// waits for the store.
-const atOnce = 32
+// partsAtOnce and atOnce are how many partitions are read at once, and of each how many
+// reminders are followed at once: a busy minute has thousands, and each waits for the store.
+const (
+	partsAtOnce = 4
+	atOnce      = 8
+)
 
 // page follows some reminders, and returns what became of each.
 func (r Reminders) page(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), docs []store.Doc) []result {

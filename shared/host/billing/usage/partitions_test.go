@@ -147,4 +147,3 @@ func TestTrimmedRowsAreTold(t *testing.T) {
 		t.Errorf("Fold() = %v, told twice", err)
 	}
 }
-

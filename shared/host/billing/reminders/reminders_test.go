@@ -1,0 +1,70 @@
+package reminders_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+// counting counts the queries of partitions.
+type counting struct {
+	store.Store
+	queries chan struct{}
+}
+
+func (c counting) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	c.queries <- struct{}{}
+	return c.Store.Docs(ctx, r, n, cursor)
+}
+
+// Each minute is looked at when it is due and again ten minutes later: so a reminder that is
+// written late is followed, and a sweep each minute reads 32 partitions.
+func TestASweepLooksAtAMinuteTwice(t *testing.T) {
+	now := time.Date(2026, 5, 6, 12, 0, 30, 0, time.UTC)
+	s := counting{memory.New(), make(chan struct{}, 1000)}
+	r := reminders.Reminders{Kind: "due", With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
+	var followed []string
+	sweep := func() (queries int) {
+		t.Helper()
+		if _, err := r.Sweep(t.Context(), func(_ context.Context, d store.Doc) (bool, error) {
+			followed = append(followed, string(d.Data))
+			return true, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		queries = len(s.queries)
+		for range queries {
+			<-s.queries
+		}
+		return queries
+	}
+	put := func(due time.Time, name string) {
+		t.Helper()
+		if err := s.Commit(t.Context(), store.Put{Key: r.Key(due, name), WriteID: store.WriteID{byte(len(name))}, Data: []byte(name)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep()
+	put(now, "punctual")
+	for minute := 1; minute <= 30; minute++ {
+		now = now.Add(time.Minute)
+		if n := sweep(); n != 32 {
+			t.Fatalf("sweep %d read %d partitions, want 32", minute, n)
+		}
+		if minute == 5 {
+			put(now.Add(-3*time.Minute), "late")
+		}
+	}
+	now = now.Add(45 * time.Minute) // nobody swept
+	put(now.Add(-20*time.Minute), "after a pause")
+	sweep()
+	if got := fmt.Sprint(followed); got != "[punctual late after a pause]" {
+		t.Errorf("followed %v", got)
+	}
+}
