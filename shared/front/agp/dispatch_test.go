@@ -240,7 +240,7 @@ func TestTheBreakerStopsDispatchesToOneVenue(t *testing.T) {
 		t.Errorf("the venue is live: %s", got.body)
 	}
 	n.said = func(string) (string, error) { return `{"decision":"accept"}`, nil }
-	for range 8 {
+	for range 14 {
 		n.sweep()
 	}
 	n.eventually(id, "accepted")
