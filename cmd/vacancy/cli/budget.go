@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
@@ -109,8 +110,8 @@ func bookingPriceFlag(fs *pflag.FlagSet, to *money.Amount) {
 
 // checkBookingPrice checks the value of --booking-price.
 func checkBookingPrice(p money.Amount) error {
-	if p <= 0 || p > 1000*money.Dollar || p%booking.Cent != 0 {
-		return problem.New(problem.Usage, "--booking-price: expected whole cents, 0.01 to 1000, got %s", p)
+	if err := price.CheckBooking(p); err != nil {
+		return problem.Wrap(problem.Usage, err, "--booking-price: expected whole cents, 0.01 to 1000, got %s", p)
 	}
 	return nil
 }

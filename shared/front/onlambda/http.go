@@ -35,28 +35,40 @@ func Serve(f Function, handler func(*Env) http.Handler, parts ...Part) {
 		front.ahead = env.Server.Texts.Ahead
 	}
 	if f == Admin {
-		lambda.Start(canaries{front, &job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
+		env.Direct = canaries(&job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			return nil, canary.Write(ctx, env.Store, wall(), rand.Reader)
-		}}}.invoke)
+		}})
+	}
+	if env.Direct != nil {
+		lambda.Start(direct{front, env.Direct}.invoke)
 		return
 	}
 	lambda.Start(front.invoke)
 }
 
-// canaries is a front that also writes canaries when a schedule asks for one. Of
-// the functions that may write rows, admin has the fewest requests. A stranger
-// cannot send the schedule's event: a Function URL wraps every request in its own.
-type canaries struct {
-	front *front
-	job   *job
+// canaries answers the schedule's event that asks for a canary. Of the functions that may
+// write rows, admin has the fewest requests.
+func canaries(j *job) Direct {
+	return func(ctx context.Context, event json.RawMessage) (any, bool, error) {
+		var asked struct{ Canary bool }
+		if json.Unmarshal(event, &asked) != nil || !asked.Canary {
+			return nil, false, nil
+		}
+		return nil, true, j.invoke(ctx, event)
+	}
 }
 
-func (c canaries) invoke(ctx context.Context, event json.RawMessage) (any, error) {
-	var asked struct{ Canary bool }
-	if json.Unmarshal(event, &asked) == nil && asked.Canary {
-		return nil, c.job.invoke(ctx, event)
+// direct is a front that is also invoked without its URL.
+type direct struct {
+	front  *front
+	answer Direct
+}
+
+func (d direct) invoke(ctx context.Context, event json.RawMessage) (any, error) {
+	if answer, ok, err := d.answer(ctx, event); ok {
+		return answer, err
 	}
-	return c.front.invoke(ctx, event)
+	return d.front.invoke(ctx, event)
 }
 
 // front answers requests of a Function URL.

@@ -3,7 +3,6 @@ package onlambda
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
-	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -22,25 +20,9 @@ import (
 type Work func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
 
 // Run runs work for each invocation of f. It does not return.
-func Run(f Function, work func(*Env) Work) {
-	env, _ := begin(f, os.Stdout)
+func Run(f Function, work func(*Env) Work, parts ...Part) {
+	env, _ := begin(f, os.Stdout, parts...)
 	lambda.Start((&job{log: env.Log, work: work(env)}).invoke)
-}
-
-// Sweep runs the host's maintenance for each invocation. It ignores the event
-// and does not return.
-func Sweep() {
-	Run(Sweeper, func(env *Env) Work {
-		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
-			days, err := env.Server.Maintain(ctx)
-			attrs := []slog.Attr{slog.Int("days", days)}
-			if leap := new(textkeys.LeapError); errors.As(err, &leap) {
-				// A stage without calls is no failure.
-				return append(attrs, slog.String("kept", leap.Error())), nil
-			}
-			return attrs, err
-		}
-	})
 }
 
 // Watch reports changed and removed rows. It does not return.

@@ -15,6 +15,7 @@ package onlambda
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"io"
 	"log"
 	"log/slog"
@@ -47,7 +48,13 @@ type Env struct {
 	Vault    custody.Vault
 	Operator admin.Checker
 	Log      *slog.Logger
+	// Direct answers events that come from within the stage; nil: there are none.
+	Direct Direct
 }
+
+// Direct answers an event that is none of a Function URL; ok is false for one that it does
+// not know. A stranger cannot send such an event: a URL wraps every request in its own.
+type Direct func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
 
 // Part adds to a function's host what most functions do without, so that their programs
 // do not contain it.
@@ -76,6 +83,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger, parts .
 	env := serve.Config{
 		Store: h.Store, URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
 		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, SealsLog: f == Admin, TrustedHost: true, Elsewhere: true,
+		Charges: f.charges(), Fee: s.Fee, BookingPrice: s.BookingPrice,
 	}
 	if err := custodians(h, &env, cfg); err != nil {
 		return nil, err
@@ -86,7 +94,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger, parts .
 	if h.Server, err = env.Open(); err != nil {
 		return nil, err
 	}
-	if f != Sweeper && f != Checkpointer && f != Prober && f != Worker && !f.step() { // these have no waiting callers
+	if f.public() || f == Think { // these have no waiting callers
 		h.warm(ctx)
 	}
 	return h, nil

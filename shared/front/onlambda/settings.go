@@ -9,6 +9,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -30,7 +31,9 @@ const (
 	Registry     Function = "registry"     // publications, cards, events and the log
 	Search       Function = "search"       // searches for vacants
 	Graduate     Function = "graduate"     // requests to graduate
-	Sweeper      Function = "sweeper"      // destroys expired text keys
+	Gateway      Function = "gateway"      // accounts and AGP
+	Sweeper      Function = "sweeper"      // decides overdue calls, and destroys expired text keys
+	Meter        Function = "meter"        // folds rows into usage
 	Tamper       Function = "tamper"       // reports changed or removed rows
 	Indexer      Function = "indexer"      // publishes the search index
 	Checkpointer Function = "checkpointer" // seals the log
@@ -51,7 +54,12 @@ func (f Function) step() bool {
 
 // public reports whether f has a Function URL.
 func (f Function) public() bool {
-	return f == Agent || f == Message || f == Admin || f == Export || f == Registry || f == Search || f == Graduate
+	return f == Agent || f == Message || f == Admin || f == Export || f == Registry || f == Search || f == Graduate || f == Gateway
+}
+
+// charges reports whether f changes accounts: the right to do so is in its role.
+func (f Function) charges() bool {
+	return f == Message || f == Agent || f == Worker || f == Admin || f == Gateway || f == Sweeper
 }
 
 // Settings are a function's settings, from its environment.
@@ -73,6 +81,10 @@ type Settings struct {
 	Mock           bool              // VACANCY_MOCK: agents may be mocks
 	Functions      vacants.Functions // VACANCY_TENANT_FUNCTIONS
 	Tasks, Pushes  string            // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
+	RowsStream     string            // VACANCY_ROWS_STREAM: the ARN of the stream of the table of rows
+	Searcher       string            // VACANCY_SEARCH: the ARN of the function search
+	Fee            int64             // VACANCY_FEE, in basis points: the host's share of new prices
+	BookingPrice   money.Amount      // VACANCY_BOOKING_PRICE, in USD: of a booking by AGP; 0: the default
 	Machine        string            // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
 }
 
@@ -125,17 +137,19 @@ func (f Function) variables() []variable {
 	case Agent:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), needed(tasks), needed(pushes), hostKey, publicURL, retention, pageReads, largeBodies, thinkARN, needed(modelBudget), mockOn)
 	case Worker:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), needed(tasks), needed(pushes), retention, thinkARN, needed(modelBudget), mockOn)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), needed(tasks), needed(pushes), retention, thinkARN, needed(modelBudget), mockOn, hostKey, publicURL)
 	case Think:
 		all = append(all, needed(docs), needed(sealKey), needed(modelBudget), mockOn, tenantFunctions)
 	case Admin:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine, thinkARN, needed(modelBudget), mockOn, tenantFunctions)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine, thinkARN, needed(modelBudget), mockOn, tenantFunctions, fee)
 	case Export:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
 	case Registry:
 		all = append(all, needed(rows), needed(docs), publicURL, reads, largeBodies)
 	case Graduate:
 		all = append(all, needed(rows), needed(docs), needed(machine), publicURL, reads)
+	case Gateway:
+		all = append(all, needed(rows), needed(docs), hostKey, sealKey, publicURL, reads, needed(tasks), needed(searcher), bookingPrice)
 	case Consent, RateLimit, Record:
 		all = append(all, needed(rows), needed(docs))
 	case Collusion:
@@ -145,7 +159,9 @@ func (f Function) variables() []variable {
 	case Search:
 		all = append(all, needed(docs), needed(blobs), reads)
 	case Sweeper:
-		all = append(all, needed(docs), retention)
+		all = append(all, needed(rows), needed(docs), needed(tasks), retention)
+	case Meter:
+		all = append(all, needed(rows), needed(docs), needed(rowsStream))
 	case Prober:
 		all = append(all, needed(docs))
 	case Indexer:
@@ -213,6 +229,22 @@ var (
 		}}
 	mockOn = variable{name: "VACANCY_MOCK", want: "true, or nothing",
 		set: func(s *Settings, v string) bool { s.Mock = v == "true"; return s.Mock }}
+	rowsStream = variable{name: "VACANCY_ROWS_STREAM", want: "the ARN of a table's stream",
+		set: func(s *Settings, v string) bool { s.RowsStream = v; return isStream(v) }}
+	searcher = variable{name: "VACANCY_SEARCH", want: "the ARN of a Lambda function",
+		set: func(s *Settings, v string) bool { s.Searcher = v; return substrate.CheckFunction(v) == nil }}
+	fee = variable{name: "VACANCY_FEE", want: "basis points, 0 to 10000, or nothing for 0",
+		set: func(s *Settings, v string) bool {
+			n, err := strconv.ParseUint(v, 10, 14)
+			s.Fee = int64(n)
+			return err == nil && s.Fee <= price.MaxFee
+		}}
+	bookingPrice = variable{name: "VACANCY_BOOKING_PRICE", want: "USD in whole cents such as 0.25, or nothing for the default",
+		set: func(s *Settings, v string) bool {
+			var err error
+			s.BookingPrice, err = money.Parse(v)
+			return err == nil && price.CheckBooking(s.BookingPrice) == nil
+		}}
 	tenantFunctions = variable{name: "VACANCY_TENANT_FUNCTIONS", want: "TENANT=ARN,... with ARNs of Lambda functions; an ARN alone is for vacants without a tenant",
 		set: func(s *Settings, v string) bool {
 			var err error
@@ -254,6 +286,18 @@ func isMachine(s string) bool {
 	p := strings.Split(s, ":")
 	return len(p) == 7 && p[0] == "arn" && strings.HasPrefix(p[1], "aws") && madeOf(p[1], 3, 20, small+"-") && p[2] == "states" &&
 		madeOf(p[3], 1, 40, small+digits+"-") && madeOf(p[4], 12, 12, digits) && p[5] == "stateMachine" && madeOf(p[6], 1, 80, small+large+digits+"-_")
+}
+
+// isStream matches arn:PARTITION:dynamodb:REGION:ACCOUNT:table/TABLE/stream/LABEL.
+func isStream(s string) bool {
+	head, label, ok := strings.Cut(s, "/stream/")
+	p := strings.Split(head, ":")
+	if !ok || len(p) != 6 {
+		return false
+	}
+	table, ok := strings.CutPrefix(p[5], "table/")
+	return ok && p[0] == "arn" && strings.HasPrefix(p[1], "aws") && madeOf(p[1], 3, 20, small+"-") && p[2] == "dynamodb" &&
+		madeOf(p[3], 1, 40, small+digits+"-") && madeOf(p[4], 12, 12, digits) && isTable(table) && madeOf(label, 1, 40, large+digits+":.-")
 }
 
 // isKMS matches arn:PARTITION:kms:REGION:ACCOUNT:key/ID.

@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/queue/local"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
-	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
 	"github.com/vacancy-host/vacancy/shared/host/network/push"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -26,11 +25,12 @@ type A2A struct {
 	Tasks *task.Engine
 	Push  *push.Pusher
 
-	queue    *local.Queue // nil: Queues
-	tasks    task.Queue
-	guests   *guests.Keys
-	bookings *booking.Service // nil: none are made
-	server   *Server
+	// Bookings are dispatched by Work, too; nil: none are.
+	Bookings *booking.Service
+
+	queue  *local.Queue // nil: Queues
+	tasks  task.Queue
+	server *Server
 }
 
 // Queues carry the work of A2A to processes that run only while they handle a message.
@@ -67,9 +67,8 @@ func (h *Server) openA2A(t task.Config, later func(context.Context, string, time
 	if h.Billing != nil {
 		identify = h.Billing.Identify
 	}
-	keys := guests.New(h.updater(), c.Vault, c.Rand)
-	return &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, guests: keys, server: h, Handler: a2a.Handler(a2a.Config{
-		Tasks: tasks, Push: pusher, Identify: identify, Guests: keys, Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
+	return &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, server: h, Handler: a2a.Handler(a2a.Config{
+		Tasks: tasks, Push: pusher, Identify: identify, Guests: h.guests, Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})}
 }
@@ -82,14 +81,14 @@ func (a *A2A) Run(ctx context.Context) {
 	pushed := make(chan struct{})
 	go func() { defer close(pushed); a.Push.Run(ctx) }()
 	defer func() { <-pushed }()
-	a.queue.Run(ctx, maxTurns, a.server.config.Log, a.work)
+	a.queue.Run(ctx, maxTurns, a.server.config.Log, a.Work)
 	a.Tasks.Wait()
 }
 
-// work handles a message of the queue.
-func (a *A2A) work(ctx context.Context, message string) error {
-	if a.bookings != nil && booking.IsMessage(message) {
-		return a.bookings.Work(ctx, message)
+// Work handles a message of the queue of tasks.
+func (a *A2A) Work(ctx context.Context, message string) error {
+	if a.Bookings != nil && booking.IsMessage(message) {
+		return a.Bookings.Work(ctx, message)
 	}
 	return a.Tasks.Work(ctx, message)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/agp"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -20,30 +21,57 @@ type AGP struct {
 	Bookings *booking.Service
 }
 
+// Find finds vacants (search.Service.Find).
+type Find func(context.Context, search.Request) (search.Page, error)
+
 // OpenAGP makes the handler of AGP over a search, and adds its routes to Admin. The worker
 // of a dispatches bookings. It is nil for a host without accounts. metrics shows the
 // host's counters to anybody.
-func (h *Server) OpenAGP(a *A2A, find func(context.Context, search.Request) (search.Page, error), metrics bool) *AGP {
+func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
 	if h.Billing == nil {
 		return nil
 	}
+	a.Bookings = h.OpenBookings(a.tasks, find)
+	h.OperateAGP(a.Bookings)
+	return h.AGPHandler(a.Bookings, find, metrics)
+}
+
+// OpenBookings makes the bookings of a host with accounts, which whoever handles the
+// messages of a queue dispatches. find finds venues by the beginning of their id; nil: they
+// are not.
+func (h *Server) OpenBookings(queue task.Queue, find Find) *booking.Service {
 	c := &h.config
-	a.bookings = booking.New(booking.Config{
-		Store: c.Store, Billing: h.Billing, Registry: h.Registry, Calls: h.Calls, Guests: a.guests, Signer: h.Vacants.Self, URL: h.Vacants.Base,
+	return booking.New(booking.Config{
+		Store: c.Store, Billing: h.Billing, Registry: h.Registry, Calls: h.Calls, Guests: h.guests, Signer: h.Vacants.Self, URL: h.Vacants.Base,
 		ByShort:  func(ctx context.Context, short string) (identity.ID, error) { return byShort(ctx, find, short) },
 		Outbound: outbound.New(outbound.Options{AllowLoopback: c.AllowLoopback}),
-		Queue:    a.tasks, Price: c.BookingPrice, Log: c.Log, Now: c.Now, Rand: c.Rand,
+		Queue:    queue, Price: c.BookingPrice, Log: c.Log, Now: c.Now, Rand: c.Rand,
 	})
-	config := agp.Config{
-		Bookings: a.bookings, Search: find, Owner: h.owner, Metrics: metrics, Log: c.Log, Now: c.Now, Rand: c.Rand,
+}
+
+// AGPHandler makes the handler of AGP over bookings and a search.
+func (h *Server) AGPHandler(b *booking.Service, find Find, metrics bool) *AGP {
+	config := h.agp(b)
+	config.Search, config.Metrics = find, metrics
+	return &AGP{agp.Handler(config), b}
+}
+
+// OperateAGP adds the operator's routes of AGP to Admin.
+func (h *Server) OperateAGP(b *booking.Service) { h.more = agp.Operator(h.agp(b)) }
+
+func (h *Server) agp(b *booking.Service) agp.Config {
+	c := &h.config
+	return agp.Config{
+		Bookings: b, Owner: h.owner, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	}
-	h.more = agp.Operator(config)
-	return &AGP{agp.Handler(config), a.bookings}
 }
 
 // byShort finds a listed vacant by the beginning of its id.
-func byShort(ctx context.Context, find func(context.Context, search.Request) (search.Page, error), short string) (identity.ID, error) {
+func byShort(ctx context.Context, find Find, short string) (identity.ID, error) {
+	if find == nil {
+		return identity.ID{}, nil
+	}
 	page, err := find(ctx, search.Request{ShortID: short, Limit: 1})
 	if err != nil || len(page.Matches) == 0 {
 		return identity.ID{}, err

@@ -56,6 +56,11 @@ type Handlers struct {
 	Children http.Handler
 }
 
+// NotFound answers that there is no such path.
+var NotFound http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	httpapi.Fail(w, problem.New(problem.NotFound, "no such path"))
+})
+
 // Public is the public handler of a host that serves calls only.
 func Public(message http.Handler) http.Handler { return Handlers{Message: message}.Public() }
 
@@ -74,9 +79,7 @@ func (d Handlers) route(path string) http.Handler {
 	case d.Children != nil && admin.ChildrenPath(path):
 		return d.Children
 	case adminRoute(path):
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			httpapi.Fail(w, problem.New(problem.NotFound, "no such path"))
-		})
+		return NotFound
 	case message.IsPath(path):
 		return d.Message
 	case d.AGP != nil && agp.IsPath(path, d.Metrics):

@@ -19,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/network/egress"
@@ -118,6 +119,7 @@ type Server struct {
 	Billing  *billing.Billing // nil: this host has no accounts
 
 	config Config
+	guests *guests.Keys
 	pushes *outbound.Client           // of push notifications
 	more   map[string]httpapi.Methods // of the admin API
 }
@@ -187,6 +189,7 @@ func (h Config) Open() (*Server, error) {
 	}
 	server := &Server{
 		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, pushes: pushes,
+		guests:  guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
 		Message: message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
 	}
 	server.Gate = h.newGate(server)

@@ -273,8 +273,12 @@ func (s *Service) document(b *stored) store.Doc {
 	return d
 }
 
-// messagePrefix is of this package's messages in the queue, which it shares.
-const messagePrefix = "booking#"
+// messagePrefix is of this package's messages in the queue, which it shares. dueMark follows
+// if a reminder is due.
+const (
+	messagePrefix = "booking#"
+	dueMark       = "due#"
+)
 
 // IsMessage reports whether a message of the queue is for Work.
 func IsMessage(m string) bool {

@@ -26,9 +26,26 @@ import (
 // actorHost is the host in the rows of a booking.
 const actorHost = "host"
 
-// Work dispatches the booking of a message of the queue.
+// Work dispatches the booking of a message of the queue, or follows its reminder.
 func (s *Service) Work(ctx context.Context, message string) error {
-	return s.advance(ctx, strings.TrimPrefix(message, messagePrefix), false)
+	id, due := strings.CutPrefix(strings.TrimPrefix(message, messagePrefix), dueMark)
+	return s.advance(ctx, id, due)
+}
+
+// SendDue sends to the queue the bookings whose reminders are due, for a process that has
+// not the time to dispatch. A reminder is sent again until its booking has changed.
+func (s *Service) SendDue(ctx context.Context) (reminders.Swept, error) {
+	return s.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
+		b, err := s.stored(ctx, string(d.Data))
+		if err != nil || s.due().Key(b.Due, b.ID) != d.Key {
+			return err == nil, err
+		}
+		settle, err := s.Queue.Send(ctx, messagePrefix+dueMark+b.ID)
+		if err == nil {
+			settle(ctx, true)
+		}
+		return false, err
+	})
 }
 
 // Sweep follows the reminders of bookings that are due.

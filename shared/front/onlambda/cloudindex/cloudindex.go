@@ -16,6 +16,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/finder"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
@@ -27,8 +28,9 @@ import (
 func Handler(h *onlambda.Env) http.Handler {
 	r := registrations(h)
 	index := newIndex(snapshots(h), r, os.TempDir(), wall)
-	finder := search.New(search.Config{Index: index, Registry: r, Now: wall, Log: h.Log, Refresh: index.Refresh})
-	return registryapi.Search(registryapi.SearchConfig{Finder: finder, Now: wall, Logger: h.Log})
+	searches := search.New(search.Config{Index: index, Registry: r, Now: wall, Log: h.Log, Refresh: index.Refresh})
+	h.Direct = finder.Answer(searches.Find, h.Log)
+	return registryapi.Search(registryapi.SearchConfig{Finder: searches, Now: wall, Logger: h.Log})
 }
 
 // registrations are the host's, to read.

@@ -17,9 +17,21 @@ const (
 	MaxFree = 1_000_000_000            // free calls a day
 	MaxFee  = 10_000                   // basis points
 	million = 1_000_000
+
+	// MaxBooking bounds the price of a booking, which is whole cents.
+	MaxBooking = 1000 * money.Dollar
+	cent       = money.Dollar / 100
 	// maxTokens bounds the tokens of a call, so that Charge does not overflow.
 	maxTokens = 1 << 32
 )
+
+// CheckBooking refuses what cannot be the price of a booking.
+func CheckBooking(p money.Amount) error {
+	if p <= 0 || p > MaxBooking || p%cent != 0 {
+		return problem.Invalid("the price of a booking", "whole cents, 0.01 to 1000", p.String())
+	}
+	return nil
+}
 
 // Price is one version of a vacant's price. Versions are kept for ever: rows name them.
 type Price struct {

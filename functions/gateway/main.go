@@ -1,0 +1,7 @@
+// Command gateway is the Lambda function of accounts and AGP: keys, links, usage and
+// receipts, and envelopes that find and book venues.
+package main
+
+import "github.com/vacancy-host/vacancy/shared/front/onlambda/cloudgateway"
+
+func main() { cloudgateway.Serve() }

@@ -1,0 +1,25 @@
+// Package cloudmeter is functions/meter: it folds the stream of the table of rows into usage.
+package cloudmeter
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo/feed"
+)
+
+// Run folds at each invocation what is there, and ignores the event. It does not return.
+func Run() {
+	onlambda.Run(onlambda.Meter, func(env *onlambda.Env) onlambda.Work {
+		meter := env.Server.Meter()
+		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
+			folded, err := meter.Fold(ctx)
+			return []slog.Attr{slog.Int("rows", folded.Rows), slog.Int("commits", folded.Commits)}, err
+		}
+	}, func(env *onlambda.Env, c *serve.Config) {
+		c.Feed = feed.New(feed.NewClient(env.AWS), env.RowsStream)
+	})
+}

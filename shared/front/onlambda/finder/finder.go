@@ -1,0 +1,106 @@
+// Package finder lets a function ask functions/search by Invoke, which has the index: New
+// asks, and Answer answers.
+package finder
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// asked is the event.
+type asked struct {
+	Find *search.Request `json:"find"`
+}
+
+// found is the answer: what was found, in its order, or why the request is refused.
+type found struct {
+	IDs     []identity.ID `json:"ids"`
+	Next    string        `json:"next"`
+	Refused *refusal      `json:"refused,omitempty"`
+}
+
+// refusal is a problem of kind Malformed.
+type refusal struct{ Detail, Field, Want, Got string }
+
+// Answer answers searches. The log has a line for each.
+func Answer(find serve.Find, log *slog.Logger) onlambda.Direct {
+	return func(ctx context.Context, event json.RawMessage) (any, bool, error) {
+		var a asked
+		if json.Unmarshal(event, &a) != nil || a.Find == nil {
+			return nil, false, nil
+		}
+		page, err := find(ctx, *a.Find)
+		out := found{IDs: make([]identity.ID, len(page.Matches)), Next: page.Next}
+		for i := range page.Matches {
+			out.IDs[i] = page.Matches[i].Registration.ID
+		}
+		verdict, level := "ok", slog.LevelInfo
+		var attrs []slog.Attr
+		if err != nil {
+			p := problem.Of(err)
+			verdict, attrs = p.Kind.String(), append(attrs, slog.String("cause", obs.Clip(p.Error(), 200)))
+			if p.Kind == problem.Malformed {
+				out.Refused, err = &refusal{p.Detail, p.Field, p.Want, p.Got}, nil
+			} else {
+				level, err = slog.LevelError, problem.New(p.Kind, "%s", p.Text()) // Lambda tells it
+			}
+		}
+		log.LogAttrs(context.WithoutCancel(ctx), level, "find", append(attrs, slog.Int("matches", len(out.IDs)), slog.String(obs.Verdict, verdict))...)
+		return out, true, err
+	}
+}
+
+// Lambda is the used part of AWS Lambda.
+type Lambda interface {
+	Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
+}
+
+// New returns the searches of a function by its ARN. What was found is read again from the
+// registry, so the asker trusts no more than the ids.
+func New(client Lambda, function string, r *registry.Registry) serve.Find {
+	return func(ctx context.Context, q search.Request) (search.Page, error) {
+		var page search.Page
+		event, err := json.Marshal(asked{&q})
+		if err != nil {
+			return page, problem.Wrap(problem.Internal, err, "")
+		}
+		reply, err := client.Invoke(ctx, &lambda.InvokeInput{FunctionName: &function, Payload: event})
+		var f found
+		switch {
+		case err != nil:
+			return page, problem.Wrap(problem.Unavailable, err, "searches are not answered now; the same request may be sent again")
+		case reply.FunctionError != nil:
+			return page, problem.Wrap(problem.Unavailable, errors.New(aws.ToString(reply.FunctionError)+": "+obs.Clip(string(reply.Payload), 200)), "the search failed; the same request may be sent again")
+		}
+		if err := json.Unmarshal(reply.Payload, &f); err != nil {
+			return page, problem.Wrap(problem.Unavailable, err, "the search has no readable answer")
+		}
+		if no := f.Refused; no != nil {
+			return page, &problem.Error{Kind: problem.Malformed, Detail: no.Detail, Field: no.Field, Want: no.Want, Got: no.Got}
+		}
+		all, err := r.GetMany(ctx, f.IDs)
+		if err != nil {
+			return page, err
+		}
+		for i := range all {
+			if all[i].Joined > 0 && all[i].Listed() {
+				page.Matches = append(page.Matches, search.Match{Registration: all[i]})
+			}
+		}
+		page.Next = f.Next
+		return page, nil
+	}
+}
