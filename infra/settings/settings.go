@@ -17,6 +17,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
@@ -41,6 +42,9 @@ type Settings struct {
 	BedrockModels   []string // ids of models and inference profiles that agents may use
 	TenantFunctions string   // TENANT=ARN,...: Lambda functions that agents may be
 	Mock            bool     // agents may be mocks
+
+	Fee          int    // the host's share of what callers pay, in basis points
+	BookingPrice string // USD for a booking by AGP
 
 	Email  string // for alarms and the budget; empty: no mail
 	Budget int    // USD a day above which mail is sent
@@ -72,6 +76,8 @@ const (
 	BedrockModels     = "bedrockModels"
 	TenantFunctions   = "tenantFunctions"
 	Mock              = "mock"
+	Fee               = "fee"
+	BookingPrice      = "bookingPrice"
 	Email             = "email"
 	Budget            = "budget"
 	Keep              = "keep"
@@ -88,7 +94,7 @@ const (
 func Defaults() map[string]any {
 	return map[string]any{
 		Stage: "dev", Arch: "arm64", Edge: true, WAF: false,
-		WorstDay: cost.DefaultWorstDay, Reserve: true, Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: 5, Mock: false,
+		WorstDay: cost.DefaultWorstDay, Reserve: true, Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: 5, Mock: false, Fee: 0, BookingPrice: 0.25,
 		Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 }
@@ -126,6 +132,7 @@ func Read(context map[string]any) (Settings, error) {
 		RetentionDays: r.days(RetentionDays),
 
 		ModelBudget: r.dollars(ModelBudget), BedrockModels: r.bedrockModels(), TenantFunctions: r.tenantFunctions(), Mock: r.flag(Mock),
+		Fee: r.number(Fee, 0, price.MaxFee), BookingPrice: r.bookingPrice(),
 
 		EdgeSecretVersion: r.match(EdgeSecretVersion, version, "a version id of the edge's secret"),
 		EdgeSecretBefore:  r.match(EdgeSecretBefore, version, "a version id of the edge's secret"),
@@ -257,6 +264,15 @@ func (r *reader) number(name string, least, most int) int {
 		return least
 	}
 	return n
+}
+
+// bookingPrice returns the price of a booking in USD.
+func (r *reader) bookingPrice() string {
+	v := r.value(BookingPrice)
+	if p, err := money.Parse(v); err != nil || price.CheckBooking(p) != nil {
+		r.wrong(BookingPrice, "USD in whole cents such as 0.25, 0.01 to 1000", strconv.Quote(v))
+	}
+	return v
 }
 
 // dollars returns an amount in USD as the functions read it.

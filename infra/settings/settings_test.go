@@ -27,10 +27,10 @@ func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
 	want := settings.Settings{
 		Stage: "dev", Arch: "arm64", Edge: true, WorstDay: 20, Reserve: true,
 		Limits: cost.Limits{
-			"agent": 3, "message": 5, "worker": 4, "admin": 1, "export": 1, "registry": 2, "search": 1, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1, "prober": 1, "think": 2,
-			"rowsReads": 50, "rowsWrites": 42, "docsReads": 84, "docsWrites": 17, "indexReads": 17, "indexWrites": 8,
+			"agent": 2, "message": 4, "worker": 4, "admin": 1, "export": 1, "registry": 2, "search": 1, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1, "prober": 1, "think": 2, "gateway": 2, "meter": 1,
+			"rowsReads": 36, "rowsWrites": 30, "docsReads": 60, "docsWrites": 24, "indexReads": 12, "indexWrites": 6,
 		},
-		Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: "5", Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
+		Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: "5", BookingPrice: "0.25", Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Read(nil) (-want +got):\n%s", diff)
@@ -63,7 +63,7 @@ func TestValuesOfTheCommandLineAreText(t *testing.T) {
 	got, err := settings.Read(map[string]any{
 		"stage": "prod", "arch": "amd64", "edge": "true", "domain": "vacants.example.org", "certificate": arn, "waf": "true",
 		"worstDay": "50", "reserve": "false", "limits": "message:3,rowsReads:40000", "rate": "", "pairRate": "0.5:3", "email": "ops@example.org",
-		"budget": "7", "modelBudget": "0.5", "mock": "true", "bedrockModels": "eu.amazon.nova-lite-v1:0,amazon.nova-lite-v1:0,amazon.nova-lite-v1:0", "tenantFunctions": "acme=" + function + "," + function,
+		"budget": "7", "modelBudget": "0.5", "mock": "true", "fee": "250", "bookingPrice": "1.5", "bedrockModels": "eu.amazon.nova-lite-v1:0,amazon.nova-lite-v1:0,amazon.nova-lite-v1:0", "tenantFunctions": "acme=" + function + "," + function,
 		"keep": "false", "hostKey": "software", "indexSeconds": "5", "dashboard": "false", "retentionDays": "7",
 		"edgeSecretVersion": version, "edgeSecretBefore": version, "@aws-cdk/core:flag": true, "cli-telemetry": false,
 	})
@@ -74,9 +74,9 @@ func TestValuesOfTheCommandLineAreText(t *testing.T) {
 		Stage: "prod", Arch: "amd64", Edge: true, Domain: "vacants.example.org", Certificate: arn, WAF: true,
 		WorstDay: 50, PairRate: "0.5:3", Email: "ops@example.org", Budget: 7, HostKey: "software", IndexSeconds: 5,
 		RetentionDays: 7, EdgeSecretVersion: version, EdgeSecretBefore: version,
-		ModelBudget: "0.5", Mock: true, BedrockModels: []string{"amazon.nova-lite-v1:0", "eu.amazon.nova-lite-v1:0"}, TenantFunctions: "acme=" + function + "," + function,
+		ModelBudget: "0.5", Mock: true, Fee: 250, BookingPrice: "1.5", BedrockModels: []string{"amazon.nova-lite-v1:0", "eu.amazon.nova-lite-v1:0"}, TenantFunctions: "acme=" + function + "," + function,
 	}
-	if got.Limits["message"] != 3 || got.Limits[cost.RowsReads] != 40000 || got.Limits[cost.RowsWrites] < 100 {
+	if got.Limits["message"] != 3 || got.Limits[cost.RowsReads] != 40000 || got.Limits[cost.RowsWrites] < 70 {
 		t.Errorf("Read().Limits = %v, want those that were set, and the others by the worst day", got.Limits)
 	}
 	got.Limits = nil
@@ -106,8 +106,8 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"certificate elsewhere", map[string]any{"domain": "example.org", "certificate": strings.Replace(arn, "us-east-1", "eu-west-1", 1)}, `context value certificate: expected the ARN of an ACM certificate in us-east-1`},
 		{"domain without edge", map[string]any{"domain": "example.org", "certificate": arn, "edge": false}, `domain: needs edge=true`},
 		{"web ACL without edge", map[string]any{"waf": true, "edge": false}, `waf: needs edge=true`},
-		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 10, because the least limits of such a stage let a day cost $9.13, got 4`},
-		{"too little without an edge", map[string]any{"worstDay": 5, "edge": false}, `context value worstDay: expected at least 15, because`},
+		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 10, because the least limits of such a stage let a day cost $9.96, got 4`},
+		{"too little without an edge", map[string]any{"worstDay": 5, "edge": false}, `context value worstDay: expected at least 16, because`},
 		{"part of a number", map[string]any{"worstDay": 10.5}, `context value worstDay: expected a whole number from 1 to 1000000, got "10.5"`},
 		{"nothing", map[string]any{"worstDay": "0"}, `context value worstDay: expected a whole number`},
 		{"reserve", map[string]any{"reserve": "0"}, `context value reserve: expected true or false, got "0"`},
@@ -121,6 +121,8 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"no tenant", map[string]any{"tenantFunctions": "=" + function}, `context value tenantFunctions: expected TENANT=ARN,...`},
 		{"a mock", map[string]any{"mock": "yes"}, `context value mock: expected true or false, got "yes"`},
 		{"budget", map[string]any{"budget": "ten"}, `context value budget: expected a whole number from 1 to 1000000, got "ten"`},
+		{"fee", map[string]any{"fee": 10001}, `context value fee: expected a whole number from 0 to 10000, got "10001"`},
+		{"a price of bookings", map[string]any{"bookingPrice": "0.255"}, `context value bookingPrice: expected USD in whole cents such as 0.25, 0.01 to 1000, got "0.255"`},
 		{"email", map[string]any{"email": "ops"}, `context value email: expected a mail address, got "ops"`},
 		{"hostKey", map[string]any{"hostKey": "hsm"}, `context value hostKey: expected kms or software, got "hsm"`},
 		{"indexSeconds", map[string]any{"indexSeconds": 301}, `context value indexSeconds: expected a whole number from 0 to 300, got "301"`},
@@ -132,7 +134,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"secret version", map[string]any{"edgeSecretVersion": "AWSCURRENT"}, `context value edgeSecretVersion: expected a version id`},
 		{"secret version without edge", map[string]any{"edgeSecretVersion": version, "edge": false}, `edgeSecretVersion: needs edge=true`},
 		{"only the secret before", map[string]any{"edgeSecretBefore": version}, `edgeSecretBefore: needs context value edgeSecretVersion`},
-		{"a slip", map[string]any{"edeg": false}, `context value edeg: expected one of arch, bedrockModels, budget, certificate, `},
+		{"a slip", map[string]any{"edeg": false}, `context value edeg: expected one of arch, bedrockModels, bookingPrice, budget, certificate, `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := settings.Read(test.context)

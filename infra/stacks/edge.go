@@ -20,8 +20,9 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront in front of the functions")
 	e := edge{stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[string]awscloudfront.IOrigin{}}
 	e.calls, e.admin, e.reads, e.agents = callRequests(s, in), adminRequests(s, in), registryRequests(s, in), agentRequests(s, in)
+	e.tenants, e.keyed = tenantRequests(s, in), agentCache(s, in)
 	agents := e.behaviour("agent")
-	agents.CachePolicy, agents.OriginRequestPolicy = agentCache(s, in), e.agents
+	agents.CachePolicy, agents.OriginRequestPolicy = e.keyed, e.agents
 	admin := func(name string) *awscloudfront.BehaviorOptions {
 		b := e.behaviour(name)
 		b.OriginRequestPolicy = e.admin
@@ -50,6 +51,7 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 	}
 	e.add(d, "/v1/admin/export*", admin("export"))
 	e.add(d, "/v1/admin/*", admin("admin"))
+	e.addGateway(d)
 	e.addRegistry(d)
 	e.addPages(d)
 	e.acceptFor(d)
@@ -68,6 +70,8 @@ type edge struct {
 	calls, admin awscloudfront.OriginRequestPolicy
 	reads        awscloudfront.OriginRequestPolicy
 	agents       awscloudfront.OriginRequestPolicy
+	tenants      awscloudfront.OriginRequestPolicy
+	keyed        awscloudfront.ICachePolicy // passes Authorization
 	headers      awscloudfront.ResponseHeadersPolicy
 	origins      map[string]awscloudfront.IOrigin
 }
@@ -102,6 +106,15 @@ func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.Be
 		AllowedMethods: b.AllowedMethods, CachePolicy: b.CachePolicy, OriginRequestPolicy: b.OriginRequestPolicy,
 		ViewerProtocolPolicy: b.ViewerProtocolPolicy, ResponseHeadersPolicy: b.ResponseHeadersPolicy,
 	})
+}
+
+// addGateway adds the behaviours of accounts and AGP, whose requests have a key.
+func (e edge) addGateway(d awscloudfront.Distribution) {
+	for _, path := range []string{"/a2a/v1*", "/v1/account*", "/v1/keys*", "/v1/usage", "/v1/bookings*"} {
+		b := e.behaviour("gateway")
+		b.CachePolicy, b.OriginRequestPolicy = e.keyed, e.tenants
+		e.add(d, path, b)
+	}
 }
 
 // addRegistry adds the behaviours of search, the gate and the registry; the
@@ -216,6 +229,12 @@ func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolic
 func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "tasks", "headers of A2A requests", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
 		"Last-Event-ID", "A2A-Extensions", "X-A2A-Extensions")
+}
+
+// tenantRequests is what gateway sees of a request, beside the headers in its cache keys.
+func tenantRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+	return someHeaders(s, in, "tenants", "headers of requests to accounts and of AGP", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
+		"Idempotency-Key", "Prefer")
 }
 
 // someHeaders forwards some headers and the whole query.

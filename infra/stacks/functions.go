@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -44,7 +45,9 @@ func newFunctions(app constructs.Construct, in Input, d data) functions {
 		case "admin":
 			schedule(f.stack, in, theCanary, "EverySixHours", awscdk.Duration_Hours(num(6)), made[spec.name], map[string]any{"canary": true})
 		case "sweeper":
-			schedule(f.stack, in, "sweeper", "EveryHour", awscdk.Duration_Hours(num(1)), made[spec.name], nil)
+			schedule(f.stack, in, "sweeper", "EveryMinuteSweep", awscdk.Duration_Minutes(num(1)), made[spec.name], nil)
+		case "meter":
+			schedule(f.stack, in, "meter", "EveryMinuteFold", awscdk.Duration_Minutes(num(1)), made[spec.name], nil)
 		case "checkpointer":
 			schedule(f.stack, in, "checkpointer", "EveryFiveMinutes", awscdk.Duration_Minutes(num(5)), made[spec.name], nil)
 		case "prober":
@@ -112,7 +115,11 @@ func (f functions) environment(in Input, d data, spec function) *map[string]*str
 		"VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, spec.name)),
 		"VACANCY_TASKS": f.queues[tasksQueue].QueueUrl(), "VACANCY_PUSHES": f.queues[pushesQueue].QueueUrl(),
 		"VACANCY_URL": f.publicURL(in), "VACANCY_GATE": gateARN(f.stack, in),
-		"VACANCY_THINK": thinkARN(f.stack, in), "VACANCY_MODEL_BUDGET": str(in.Settings.ModelBudget), "VACANCY_TENANT_FUNCTIONS": str(in.Settings.TenantFunctions),
+		"VACANCY_THINK": functionARN(f.stack, in, "think"), "VACANCY_SEARCH": functionARN(f.stack, in, "search"), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
+		"VACANCY_BOOKING_PRICE": str(in.Settings.BookingPrice), "VACANCY_MODEL_BUDGET": str(in.Settings.ModelBudget), "VACANCY_TENANT_FUNCTIONS": str(in.Settings.TenantFunctions),
+	}
+	if in.Settings.Fee > 0 {
+		has["VACANCY_FEE"] = str(strconv.Itoa(in.Settings.Fee))
 	}
 	if in.Settings.Mock {
 		has["VACANCY_MOCK"] = str("true")

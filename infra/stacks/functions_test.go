@@ -42,13 +42,13 @@ func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 		case "export":
 			may[0] = "dynamodb:Scan"
 			mayNot = append(mayNot, "dynamodb:PutItem")
-		case "search", "sweeper", "tamper", "indexer", "prober":
+		case "search", "tamper", "indexer", "prober":
 			may = nil
 			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
 		case "consent", "ratelimit", "collusion", "record":
 			may = may[1:]
 			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
-		case "checkpointer":
+		case "checkpointer", "meter":
 			may = may[1:2]
 			mayNot = append(mayNot, "dynamodb:PutItem", "dynamodb:Scan")
 		default:
@@ -90,8 +90,9 @@ func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]string{"message": "puts [textkey obs#*] seals textkey:* ",
-		"agent": "puts [textkey obs#* task#* guest] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#*] seals textkey:* ", "sweeper": "puts [textkey] ", "admin": "puts <nil> seals <nil> ",
+	want := map[string]string{"message": "puts [textkey obs#* due#*] seals textkey:* ",
+		"agent": "puts [textkey obs#* task#* guest due#*] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#* guest due#*] puts [bkg#* bookdue#* bookevent#* breaker#*] seals [textkey:* guest:*] ", "sweeper": "puts [textkey sweep] ", "meter": "puts [use#* meter] ",
+		"gateway": "puts [acct#* key#* link#*] puts [bkg#* bookdue#* bookevent#* bookidem#* keyuse#*] ", "admin": "puts <nil> seals <nil> ",
 		"registry": "puts [reg#* kin#* revoked cosigned unreached slug#* venues] ", "checkpointer": "puts [tlog] ", "prober": "puts [unreached reg#*] ", "think": "puts [spend#*] ",
 		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* opened#* v#* unreached venues] "}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -133,8 +134,9 @@ func TestSearchReadsRegistrationsAndTheIndexAlone(t *testing.T) {
 	}
 }
 
-// Two functions sign as the host, and the key's policy allows no other role.
-func TestTheHostsKeySignsForTwoFunctions(t *testing.T) {
+// Four functions sign as the host, and the key's policy allows no other role: worker tells
+// venues of bookings, and gateway signs receipts.
+func TestTheHostsKeySignsForFourFunctions(t *testing.T) {
 	a := synth(t, standard)
 	var signers []string
 	for _, s := range at(a.template(t, "data").Resources["HostKey"].Properties, "KeyPolicy", "Statement").([]any) {
@@ -144,7 +146,7 @@ func TestTheHostsKeySignsForTwoFunctions(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]string{"vacancy-dev-admin-us-east-1", "vacancy-dev-checkpointer-us-east-1"}, signers); diff != "" {
+	if diff := cmp.Diff([]string{"vacancy-dev-worker-us-east-1", "vacancy-dev-admin-us-east-1", "vacancy-dev-gateway-us-east-1", "vacancy-dev-checkpointer-us-east-1"}, signers); diff != "" {
 		t.Errorf("who signs as the host (-want +got):\n%s", diff)
 	}
 }
@@ -190,7 +192,7 @@ func wantStars(name string) []string {
 	return nil
 }
 
-// think alone opens secrets, and it opens nothing else; agent alone opens that of guests. Who may decrypt without a
+// think alone opens secrets, and it opens nothing else; agent and worker open that of guests. Who may decrypt without a
 // condition on the context would open them too.
 func TestThinkAloneOpensSecrets(t *testing.T) {
 	for _, context := range []map[string]any{standard, {"hostKey": "software"}} {
@@ -212,10 +214,10 @@ func TestThinkAloneOpensSecrets(t *testing.T) {
 			}
 		}
 		const seedsAndTexts = "StringNotLike [secret:* guest:*]"
-		want := map[string]string{"agent": "StringNotLike secret:*", "message": seedsAndTexts, "worker": seedsAndTexts, "admin": seedsAndTexts, "export": "StringLike textkey:*", "think": "StringLike secret:*",
+		want := map[string]string{"agent": "StringNotLike secret:*", "message": seedsAndTexts, "worker": "StringNotLike secret:*", "admin": seedsAndTexts, "export": "StringLike textkey:*", "think": "StringLike secret:*",
 			"collusion": "StringLike textkey:*", "commit": "StringNotLike [textkey:* secret:* guest:*]"}
 		if context["hostKey"] != nil {
-			want["checkpointer"] = seedsAndTexts
+			want["checkpointer"], want["gateway"] = seedsAndTexts, seedsAndTexts
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v: what functions open (-want +got):\n%s", context, diff)
@@ -252,7 +254,7 @@ func TestThinkHasTheRightsOfModelsAlone(t *testing.T) {
 		for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
 			puts := slices.ContainsFunc(list(at(s, "Action")), func(a any) bool { return a == "dynamodb:PutItem" }) && at(s, "Resource") == "data.Docs.Arn"
 			anywhere = anywhere || puts && at(s, "Effect") == "Allow" && partitions(s) == nil
-			denied = denied || puts && at(s, "Effect") == "Deny" && fmt.Sprint(at(s, "Condition", "ForAnyValue:StringLike", "dynamodb:LeadingKeys")) == "[spend#*]"
+			denied = denied || puts && at(s, "Effect") == "Deny" && fmt.Sprint(at(s, "Condition", "ForAnyValue:StringLike", "dynamodb:LeadingKeys")) == "[spend#* use#*]"
 		}
 		if anywhere && !denied {
 			t.Errorf("%s may write what models cost", name)
@@ -329,7 +331,7 @@ func TestTheEdgesSecretIsAReferenceEverywhere(t *testing.T) {
 			env := at(f.Properties, "Environment", "Variables")
 			now, before := text(at(env, "VACANCY_EDGE_SECRET"), "${EdgeSecretValue}"), text(at(env, "VACANCY_EDGE_SECRET_BEFORE"), "${EdgeSecretValue}")
 			want := []string{test.now, test.before}
-			if slices.Contains([]string{"Worker", "Think", "Sweeper", "Tamper", "Indexer", "Checkpointer", "Prober", "Consent", "Ratelimit", "Collusion", "Commit", "Record"}, id) { // they have no URL
+			if slices.Contains([]string{"Worker", "Think", "Sweeper", "Meter", "Tamper", "Indexer", "Checkpointer", "Prober", "Consent", "Ratelimit", "Collusion", "Commit", "Record"}, id) { // they have no URL
 				want = []string{"", ""}
 			}
 			if diff := cmp.Diff(want, []string{now, before}); diff != "" {
@@ -362,7 +364,7 @@ func TestAFunctionURLMayBeCalledByAnybodyAndOnlyAsAURL(t *testing.T) {
 		slices.Sort(actions[id])
 	}
 	both := []string{"lambda:InvokeFunction", "lambda:InvokeFunctionUrl"}
-	if diff := cmp.Diff(map[string][]string{"Agent": both, "Message": both, "Admin": both, "Export": both, "Registry": both, "Search": both, "Graduate": both}, actions); diff != "" {
+	if diff := cmp.Diff(map[string][]string{"Agent": both, "Message": both, "Admin": both, "Export": both, "Registry": both, "Search": both, "Graduate": both, "Gateway": both}, actions); diff != "" {
 		t.Errorf("what anybody may call (-want +got):\n%s", diff)
 	}
 }
@@ -375,14 +377,14 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 		}
 		return out
 	}
-	want := map[string]any{"Agent": 3.0, "Message": 5.0, "Worker": 4.0, "Admin": 1.0, "Export": 1.0, "Registry": 2.0, "Search": 1.0, "Graduate": 1.0,
+	want := map[string]any{"Agent": 2.0, "Message": 4.0, "Gateway": 2.0, "Meter": 1.0, "Worker": 4.0, "Admin": 1.0, "Export": 1.0, "Registry": 2.0, "Search": 1.0, "Graduate": 1.0,
 		"Think": 2.0, "Sweeper": 1.0, "Tamper": 1.0, "Indexer": 1.0, "Checkpointer": 1.0, "Prober": 1.0,
 		"Consent": nil, "Ratelimit": nil, "Collusion": nil, "Commit": nil, "Record": nil} // the gate bounds these
 	if diff := cmp.Diff(want, reserved(standard)); diff != "" {
 		t.Errorf("by default (-want +got):\n%s", diff)
 	}
-	if got := reserved(map[string]any{"limits": "search:16"}); got["Search"] != 16.0 || got["Message"] != 5.0 {
-		t.Errorf("with limits=search:16 there are %v of search and %v of message, want 16 and 5", got["Search"], got["Message"])
+	if got := reserved(map[string]any{"limits": "search:16"}); got["Search"] != 16.0 || got["Message"] != 4.0 {
+		t.Errorf("with limits=search:16 there are %v of search and %v of message, want 16 and 4", got["Search"], got["Message"])
 	}
 	for id := range want {
 		want[id] = nil
@@ -392,16 +394,16 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 	}
 }
 
-// Reads, searches and graduation requests of strangers leave half of the read
-// capacity to calls: of documents, which all three read, and of rows, which
+// Reads, searches, graduation requests and wrong keys of strangers leave half of the read
+// capacity to calls: of documents, which all of them read, and of rows, which
 // search does not.
 func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 	for _, test := range []struct {
 		context map[string]any
 		want    string
 	}{
-		{standard, "7.142:28"}, {bare, "6.888:27"}, {map[string]any{"worstDay": 10}, "2.222:8"},
-		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "1.19:4"},
+		{standard, "3.272:13"}, {bare, "3.384:13"}, {map[string]any{"worstDay": 10}, "0.461:1"},
+		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "0.782:3"},
 		{map[string]any{"limits": "registry:400,docsReads:2,rowsReads:2"}, "0.001:1"},
 	} {
 		a, got := synth(t, test.context), map[string]any{}
@@ -410,7 +412,7 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 				got[id] = v
 			}
 		}
-		if diff := cmp.Diff(map[string]any{"Registry": test.want, "Search": test.want, "Graduate": test.want}, got); diff != "" {
+		if diff := cmp.Diff(map[string]any{"Registry": test.want, "Search": test.want, "Graduate": test.want, "Gateway": test.want}, got); diff != "" {
 			t.Errorf("%v: what an instance may read (-want +got):\n%s", test.context, diff)
 			continue
 		}
@@ -425,7 +427,7 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 			}
 			return 1 // the limit that is not reserved
 		}
-		rows := 1.25*instances("Registry") + instances("Graduate") // revocations have a quarter more
+		rows := 1.25*instances("Registry") + instances("Graduate") + instances("Gateway") // revocations have a quarter more
 		for table, n := range map[string]float64{"Rows": rows, "Docs": rows + instances("Search")} {
 			ceiling := at(a.template(t, "data").Resources[table].Properties, "Replicas", 0, "ReadOnDemandThroughputSettings", "MaxReadRequestUnits").(float64)
 			if n*share > ceiling/2 {

@@ -89,14 +89,14 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 		puts := slices.Contains(a.operations, "PutItem")
 		writes, anywhere = writes || puts, anywhere || puts && a.partitions == nil
 	}
-	if anywhere { // only think counts what models cost
+	if anywhere { // only think counts what models cost, and only the meter what calls cost
 		out = append(out, statement("DenyTotals", awsiam.Effect_DENY, "dynamodb", everyWrite, docs,
-			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(totals)}}))
+			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(totals, usages)}}))
 	}
 	for _, part := range []struct {
 		sid, of string
 		granted bool
-	}{{"Listed", inIndex, g.listed}, {"ChildrenIndex", readChildrenIndex, g.childrenIndexes}, {"OpenIndex", readOpenIndex, g.openIndex}, {"TaskIndexes", readTaskIndex, g.taskIndexes}} {
+	}{{"Listed", inIndex, g.listed}, {"ChildrenIndex", readChildrenIndex, g.childrenIndexes}, {"OpenIndex", readOpenIndex, g.openIndex}, {"TaskIndexes", readTaskIndex, g.taskIndexes}, {"BookingIndexes", readBookingIndex, g.bookingIndexes}} {
 		if part.granted {
 			index := awscdk.Fn_Join(str(""), &[]*string{docs, str("/index/" + docsIndex)})
 			out = append(out, statement(part.sid, awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly([]string{part.of})))
@@ -195,6 +195,9 @@ func queueStatements(q queues, g grants) (out []awsiam.PolicyStatement) {
 // streamStatements are what Lambda does in the function's name to read a
 // table's stream and to keep events that failed.
 func streamStatements(d data, g grants, lost awssqs.IQueue) []awsiam.PolicyStatement {
+	if g.folds {
+		return []awsiam.PolicyStatement{statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.stream("rows"), nil)}
+	}
 	if g.stream == "" {
 		return nil
 	}
@@ -209,10 +212,13 @@ func streamStatements(d data, g grants, lost awssqs.IQueue) []awsiam.PolicyState
 	return out
 }
 
-// thinkStatements allow what the function asks others to think.
+// thinkStatements allow what the function asks other functions and models.
 func thinkStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStatement) {
 	if g.thinks {
-		out = append(out, statement("Think", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, thinkARN(s, in), nil))
+		out = append(out, statement("Think", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, functionARN(s, in, "think"), nil))
+	}
+	if g.finds {
+		out = append(out, statement("Find", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, functionARN(s, in, "search"), nil))
 	}
 	if len(g.functions) > 0 {
 		out = append(out, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
@@ -241,9 +247,9 @@ func thinkStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicySta
 	return out
 }
 
-// thinkARN is the ARN of the function think, known before the function exists.
-func thinkARN(s awscdk.Stack, in Input) *string {
-	return s.FormatArn(&awscdk.ArnComponents{Service: str("lambda"), Resource: str("function"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name("think"))})
+// functionARN is the ARN of a function, known before the function exists.
+func functionARN(s awscdk.Stack, in Input, name string) *string {
+	return s.FormatArn(&awscdk.ArnComponents{Service: str("lambda"), Resource: str("function"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(name))})
 }
 
 func bedrockARN(s awscdk.Stack, region, account, kind, id string) *string {

@@ -33,6 +33,7 @@ type grants struct {
 	childrenIndexes bool     // Query of the index of parents' children
 	openIndex       bool     // Query of the index of open vacants
 	taskIndexes     bool     // Query of the index of owners' tasks
+	bookingIndexes  bool     // Query of the index of venues' bookings
 	snapshots       []string // operations on the bucket's objects of the search index
 	seals           bool     // Encrypt under the sealing key
 	opens           bool     // Decrypt of boxes under it
@@ -47,6 +48,8 @@ type grants struct {
 	sends           []string // queues that it sends to
 	receives        []string // queues whose messages start it
 	thinks          bool     // Invoke of the function think
+	finds           bool     // Invoke of the function search
+	folds           bool     // reading the stream of rows itself
 	bedrock         []string // ids of models and inference profiles at Bedrock
 	functions       []string // ARNs of Lambda functions that are agents
 }
@@ -132,6 +135,43 @@ const (
 	readTaskIndex = "tasks#*"
 )
 
+// Of money: accounts, what keys and links lead to, their use of a day, balances, and the
+// reminders of calls with a price. Documents of usage are the meter's.
+const (
+	accounts    = "acct#*"
+	keySecrets  = "key#*"
+	keyUse      = "keyuse#*"
+	links       = "link#*"
+	balances    = "bal#*"
+	quotas      = "quota#*"
+	dueCalls    = "due#*"
+	prices      = "price#*"
+	usages      = "use#*"
+	folded      = "meter"
+	sweeps      = "sweep"
+	activeUsers = "active#*"
+)
+
+// Of bookings: themselves, their reminders, events, idempotency keys, taken slots, breakers
+// of venues, and the counters of AGP.
+const (
+	bookings      = "bkg#*"
+	dueBookings   = "bookdue#*"
+	bookingEvents = "bookevent#*"
+	bookingKeys   = "bookidem#*"
+	slots         = "slot-taken#*"
+	breakers      = "breaker#*"
+	counters      = "metric#*"
+	// readBookingIndex are the index partitions of venues' bookings.
+	readBookingIndex = "bookings#*"
+)
+
+// charging are the rights of a function that charges calls: what a debit and a refund write,
+// in the commit of the call.
+func charging() access {
+	return access{"Charges", []string{"UpdateItem"}, []string{balances, quotas}}
+}
+
 // table lists the functions.
 //
 // Memory determines the share of a core: 256 MB are a seventh. A call needs
@@ -144,7 +184,8 @@ const (
 // Limits and their shares of the worst day are in package cost.
 //
 // agent, message and worker create text keys and write call statistics; agent and worker
-// also write tasks, and agent makes the secret of guests. They write no other documents:
+// also write tasks, and agent makes the secret of guests. All three move money in the
+// commits of calls, and worker dispatches bookings. They write no other documents:
 // whoever takes one over can change neither the operator's key nor a vacant's record. agent
 // and message also create a software identity, if strangers come before the operator. registry writes the registry's documents and accepts cosignatures,
 // but writes nothing of the log; search writes nothing.
@@ -155,8 +196,8 @@ func table(s settings.Settings) []function {
 // appends are all operations that rows allow.
 func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 
-// reads is what an instance of registry, search or graduate may read, as
-// units-per-second:burst. Together they take half of the documents' ceiling,
+// reads is what an instance of registry, search or graduate may read, and gateway for
+// those without a known key, as units-per-second:burst. Together they take half of the documents' ceiling,
 // and those that read rows (all but search) at most half of the rows': the
 // rest is for calls. The burst is four seconds of the share. Without
 // reservations more instances take more.
@@ -164,7 +205,7 @@ func reads(s settings.Settings) string {
 	const saved = 4       // seconds of the instance's share
 	const revoking = 1.25 // of registry: revocations have a quarter more
 	l := s.Limits
-	ofRows := revoking*float64(l["registry"]) + float64(l["graduate"])
+	ofRows := revoking*float64(l["registry"]) + float64(l["graduate"]) + float64(l["gateway"])
 	share := min(float64(l[cost.DocsReads])/(ofRows+float64(l["search"])), float64(l[cost.RowsReads])/ofRows) / 2
 	return rate(share, saved)
 }
@@ -205,12 +246,12 @@ func urlFunctions(s settings.Settings) []function {
 		name: "message", description: "signed calls, resets, asks, cards and health",
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_PAGE_READS", "VACANCY_BYTES", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK"),
-		grants: grants{rows: appends(), docs: written(s, []string{"GetItem"}, textKeyPartition, observed), openIndex: true, seals: true, opens: true,
+		grants: grants{rows: appends(), docs: append(written(s, []string{"GetItem"}, textKeyPartition, observed, dueCalls), charging()), openIndex: true, seals: true, opens: true,
 			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true},
 	}, {
 		name: "admin", description: "the admin API, for the operator's key",
 		memory: 256, timeout: urlTimeout, url: true,
-		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS"),
+		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS", "VACANCY_FEE"),
 		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), seals: true, opens: true,
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
 	}, {
@@ -242,7 +283,31 @@ func urlFunctions(s settings.Settings) []function {
 			{"Attempts", []string{"PutItem"}, []string{attempts, tries}},
 			{"Docs", []string{"GetItem"}, []string{attempts, tries, registrations, revoked, aboutHost, records}},
 		}},
+	}, gateway(s, edge)}
+}
+
+// gateway serves tenants and AGP. It writes accounts' keys, links and limits, bookings and
+// what they cost, and no usage; it reads no text and no seed. It signs receipts.
+func gateway(s settings.Settings, edge []string) function {
+	g := grants{rows: appends(), host: []string{"GetPublicKey", "Sign"}, sends: []string{tasksQueue}, finds: true, bookingIndexes: true, docs: []access{
+		{"Accounts", []string{"PutItem"}, []string{accounts, keySecrets, links}},
+		{"Unlink", []string{"DeleteItem"}, []string{accounts}},
+		{"Bookings", []string{"PutItem"}, []string{bookings, dueBookings, bookingEvents, bookingKeys, keyUse}},
+		{"BookingsEnd", []string{"DeleteItem"}, []string{bookings, dueBookings}},
+		{"Counts", []string{"UpdateItem"}, []string{balances, quotas, slots, counters, activeUsers}},
+		{"Lists", []string{"Query"}, []string{accounts, activeUsers, bookingEvents, usages}},
+		{"Docs", []string{"GetItem"}, []string{accounts, keySecrets, keyUse, links, balances, bookings, dueBookings, bookingKeys, breakers,
+			registrations, revoked, slugs, venues, records, aboutHost}},
 	}}
+	environment := append([]string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_READS", "VACANCY_TASKS", "VACANCY_SEARCH", "VACANCY_BOOKING_PRICE"}, edge...)
+	if s.HostKey != "kms" { // the identity is sealed in docs
+		g.opens = true
+		environment = append(environment, "VACANCY_SEAL_KEY")
+	}
+	return function{
+		name: "gateway", description: "accounts, keys, usage, receipts and AGP",
+		memory: 256, timeout: urlTimeout, url: true, environment: environment, grants: g,
+	}
 }
 
 // written are the rights of a function that writes documents of some partitions and
@@ -265,8 +330,8 @@ func sealed(s settings.Settings, contexts ...string) []string {
 // agents are the functions of A2A. A stream lasts as long as its turn.
 func agents(s settings.Settings) []function {
 	both := []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_TASKS", "VACANCY_PUSHES", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK"}
-	agent := written(s, []string{"GetItem"}, textKeyPartition, observed, tasks, guest)
-	agent = append(agent, access{"Tasks", []string{"Query", "DeleteItem"}, []string{tasks}}, access{"Turns", []string{"UpdateItem"}, []string{turns}})
+	agent := written(s, []string{"GetItem"}, textKeyPartition, observed, tasks, guest, dueCalls)
+	agent = append(agent, charging(), access{"Tasks", []string{"Query", "DeleteItem"}, []string{tasks}}, access{"Turns", []string{"UpdateItem"}, []string{turns}})
 	return []function{{
 		name: "agent", description: "A2A: messages, tasks, streams and agent cards, and signed calls beside",
 		memory: 256, timeout: longTimeout, url: true, streams: true,
@@ -277,13 +342,17 @@ func agents(s settings.Settings) []function {
 	}, {
 		name: "worker", description: "runs turns in the background, and pushes the events of tasks",
 		memory: 256, timeout: longTimeout,
-		environment: both,
+		environment: append([]string{"VACANCY_HOST_KEY", "VACANCY_URL"}, both...),
 		grants: grants{rows: appends(), docs: []access{
-			{"Calls", []string{"PutItem"}, []string{textKeyPartition, observed, tasks}},
+			{"Calls", []string{"PutItem"}, []string{textKeyPartition, observed, tasks, guest, dueCalls}},
 			{"Tasks", []string{"Query"}, []string{tasks}},
 			{"Turns", []string{"UpdateItem"}, []string{turns}},
+			charging(),
+			{"Bookings", []string{"PutItem"}, []string{bookings, dueBookings, bookingEvents, breakers}},
+			{"BookingsEnd", []string{"DeleteItem"}, []string{dueBookings, breakers}},
+			{"BookingCounts", []string{"UpdateItem"}, []string{slots, counters}},
 			{sid: "Docs", operations: []string{"GetItem"}}},
-			seals: true, opens: true, sealsOnly: []string{textKeys}, thinks: true,
+			seals: true, opens: true, guests: true, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey", "Sign"}, thinks: true,
 			sends: []string{pushesQueue}, receives: []string{tasksQueue, pushesQueue}},
 	}}
 }
@@ -350,12 +419,22 @@ func jobs(s settings.Settings) []function {
 		checkpointerReads = append(checkpointerReads, "VACANCY_SEAL_KEY")
 	}
 	return []function{{
-		name: "sweeper", description: "destroys expired text keys, every hour",
+		name: "sweeper", description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute",
 		memory: 128, timeout: 60, scheduled: true,
-		environment: []string{"VACANCY_DOCS"},
-		grants: grants{docs: []access{
-			{"TextKeys", []string{"PutItem"}, []string{textKeyPartition}},
-			{sid: "Docs", operations: []string{"Query"}}}},
+		environment: []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_TASKS"},
+		grants: grants{rows: appends(), sends: []string{tasksQueue}, docs: []access{
+			{"TextKeys", []string{"PutItem"}, []string{textKeyPartition, sweeps}},
+			{"Refunds", []string{"UpdateItem"}, []string{balances}},
+			{"Reminders", []string{"DeleteItem"}, []string{dueCalls, dueBookings}},
+			{sid: "Docs", operations: []string{"Query", "GetItem"}}}},
+	}, {
+		name: "meter", description: "folds rows into usage, every minute",
+		memory: 128, timeout: 60, scheduled: true,
+		environment: []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_ROWS_STREAM"},
+		grants: grants{rows: []string{"Query"}, folds: true, docs: []access{
+			{"Usage", []string{"PutItem"}, []string{usages, folded}},
+			{"Offsets", []string{"Query"}, []string{folded}},
+			{"Docs", []string{"GetItem"}, []string{usages, folded, records, prices}}}},
 	}, {
 		name: "prober", description: "probes endpoints elsewhere and lists those that answer, every minute",
 		memory: 128, timeout: 6, scheduled: true,

@@ -130,9 +130,9 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	var refused []awscloudwatch.IMetric
 	for _, f := range table(in.Settings) {
 		// The state machine retries the gate's functions and reports failures itself. An
-		// alarm takes ten metrics: think and worker have their own, and prober and sweeper
-		// are started by their schedules alone and end long before the next start.
-		if in.Settings.Limits[f.name] > 0 && f.name != "prober" && f.name != "sweeper" && f.name != "think" && f.name != cost.Worker {
+		// alarm takes ten metrics: think and worker have their own, and those that are
+		// started by their schedules alone end long before the next start.
+		if in.Settings.Limits[f.name] > 0 && !f.scheduled && f.name != "think" && f.name != cost.Worker {
 			refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
 		}
 	}
@@ -168,7 +168,12 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		{"think-fails", "The function that asks models crashes or runs out of time. Run vacancy tail --function think.", lambda(in, "think", "Errors", "Sum", 5), 3, 1},
 		{"gate-fails", "An attempt to graduate ended without a verdict: neither accepted nor refused. Run vacancy doctor.",
 			sum(5, metric("AWS/States", "ExecutionsFailed", "Sum", 5, machine), metric("AWS/States", "ExecutionsTimedOut", "Sum", 5, machine)), 1, 1},
-		{"sweeper-fails", "Expired text keys are not destroyed.", scheduled("sweeper"), 1, 1},
+		{"gateway-fails", "Accounts and AGP are answered with 5xx. Run vacancy tail --function gateway and vacancy doctor.", lambda(in, "gateway", "Url5xxCount", "Sum", 5), 5, 1},
+		{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --function sweeper.", scheduled("sweeper"), 10, 1},
+		{"usage-late", "Usage lags ten minutes: the meter fails. After 24 hours rows would be missing. Run vacancy tail --function meter.",
+			scheduled("meter"), 10, 1},
+		{"usage-lost", "The stream dropped rows before they were folded into usage. Run vacancy verify: it names the hours that lack them.",
+			counted(in, "meter", "trimmed", "Sum", 5), 1, 1},
 		{"checkpointer-fails", "Publications and revocations are not sealed in the log.", scheduled("checkpointer"), 2, 1},
 		{"prober-fails", "Vacants that run elsewhere are not listed.", lambda(in, "prober", "Errors", "Sum", 60), 10, 1},
 		{"indexer-fails", "No new search index is published: searches read ever more changes. Run vacancy tail.", lambda(in, "indexer", "Errors", "Sum", 60), 3, 1},

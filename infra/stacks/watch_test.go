@@ -45,8 +45,8 @@ func TestEveryAlarmReachesTheTopic(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	want := []string{"AdminFails", "AgentFails", "CheckpointerFails", "DocsThrottled", "FunctionsThrottled", "GateFails", "GraduateFails", "IndexerFails", "MessageFails", "MessageSlow",
-		"ProberFails", "RegistryFails", "RowsThrottled", "SearchFails", "SweeperFails", "TamperBehind", "TamperBlind", "TamperLost", "Tampered", "TasksLate", "TasksLost", "ThinkFails", "ThinkThrottled", "WorkerFails"}
+	want := []string{"AdminFails", "AgentFails", "CheckpointerFails", "DocsThrottled", "FunctionsThrottled", "GateFails", "GatewayFails", "GraduateFails", "IndexerFails", "MessageFails", "MessageSlow",
+		"ProberFails", "RegistryFails", "RowsThrottled", "SearchFails", "SweeperFails", "TamperBehind", "TamperBlind", "TamperLost", "Tampered", "TasksLate", "TasksLost", "ThinkFails", "ThinkThrottled", "UsageLate", "UsageLost", "WorkerFails"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("alarms (-want +got):\n%s", diff)
 	}

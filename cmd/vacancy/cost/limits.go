@@ -68,22 +68,23 @@ func mostThinking(message int) int { return max(1, message-2) }
 // second, and two or three if their agents take a third of a second; a stream takes one
 // instance. Functions without a percentage never need a second instance.
 var shares = []share{
-	{"message", 1, 23}, {"agent", 1, 12}, {Worker, 2 * leastOfQueue, 4}, {thinker, 1, 8}, {"admin", 1, 2}, {"registry", 1, 6}, {"search", 1, 5}, {callsASecond, 1, 40},
-	{"export", 1, 0}, {"graduate", 1, 0}, {"sweeper", 1, 0}, {"tamper", 1, 0}, {"indexer", 1, 0}, {"checkpointer", 1, 0}, {"prober", 1, 0},
+	{"message", 1, 22}, {"agent", 1, 11}, {Worker, 2 * leastOfQueue, 4}, {thinker, 1, 8}, {"admin", 1, 2}, {"registry", 1, 5}, {"search", 1, 5}, {"gateway", 1, 5}, {callsASecond, 1, 38},
+	{"export", 1, 0}, {"graduate", 1, 0}, {"sweeper", 1, 0}, {"meter", 1, 0}, {"tamper", 1, 0}, {"indexer", 1, 0}, {"checkpointer", 1, 0}, {"prober", 1, 0},
 }
 
 // ceilings are the units a second of tables that a call a second needs, and the
 // least. A call writes two units of rows and reads two, beside those that the
 // registry and graduations read. It reads two of docs, as much as public reads
 // may take. Docs and their index are written by publications, which are fewer
-// than calls. A task of A2A writes six units of docs, so they allow fewer tasks than
-// calls.
+// than calls. A call with a price writes three units of rows and five of docs: its debit,
+// its reminder and the end of that; docs allow it for a third of the calls. A task of A2A
+// writes six units of docs, so they allow fewer tasks than calls.
 var ceilings = []struct {
 	name    string
 	ofACall float64
 	least   int
 }{
-	{RowsWrites, 2, 2}, {RowsReads, 2.4, 3}, {DocsWrites, 0.8, 8}, {DocsReads, 4, 5}, {IndexWrites, 0.4, 1}, {IndexReads, 0.8, 1},
+	{RowsWrites, 2, 2}, {RowsReads, 2.4, 3}, {DocsWrites, 1.6, 8}, {DocsReads, 4, 5}, {IndexWrites, 0.4, 1}, {IndexReads, 0.8, 1},
 }
 
 // limits are the limits of so many instances and calls a second.
@@ -313,7 +314,7 @@ func (l Limits) Reserved() (n int) {
 // planned is the shape of a stage with limits l, as its templates will show it.
 // A test compares it with the templates.
 func (c Choice) planned(l Limits) Shape {
-	s := Shape{Keys: 3, Alarms: 39, Edge: c.Edge, Transitions: 6, Queues: 2}
+	s := Shape{Keys: 3, Alarms: 43, Edge: c.Edge, Transitions: 6, Queues: 2}
 	if c.SoftwareKey {
 		s.Keys--
 	}
@@ -336,13 +337,15 @@ func (c Choice) planned(l Limits) Shape {
 	add("agent", 256, turn, true, true, 0)
 	add("checkpointer", 128, 120, false, c.SoftwareKey, 288)
 	add("export", 256, handler, true, true, 0)
+	add("gateway", 256, handler, true, c.SoftwareKey, 0)
 	add("graduate", 128, handler, true, false, 0)
 	add("indexer", 512, 300, false, false, 0)
 	add("message", 256, handler, true, true, 0)
+	add("meter", 128, 60, false, false, 1440)
 	add("prober", 128, 6, false, false, 1440)
 	add("registry", 256, handler, true, false, 0)
 	add("search", 512, handler, true, false, 0)
-	add("sweeper", 128, 60, false, false, 24)
+	add("sweeper", 128, 60, false, false, 1440)
 	add("tamper", 128, 30, false, false, 0)
 	add(thinker, 256, thinking, false, true, 0)
 	add(Worker, 256, turn, false, true, 0)

@@ -27,6 +27,9 @@ type Config struct {
 	// Urgent requests have a budget of their own beside Reads, of a quarter, so
 	// that a flood of others does not keep them out. nil: there are none.
 	Urgent func(*http.Request) bool
+	// Keyed: a request whose key (Authorization) was accepted before draws on no Reads:
+	// only those of strangers do.
+	Keyed bool
 	// Bytes limits the KB of an address's large bodies: each KB beyond the first
 	// costs a token. What is stored of a body costs the host by the KB, and one
 	// address must not use all that the tables take.
@@ -42,6 +45,9 @@ func Limit(c Config, next http.Handler) http.Handler {
 	all := next
 	if c.Reads != (Rate{}) {
 		next = &reads{next: all, rate: c.Reads, now: c.Now}
+		if c.Keyed {
+			next = newKeyed(all, c)
+		}
 		if c.Urgent != nil {
 			next = either(c.Urgent, &reads{next: all, rate: c.Reads.quarter(), now: c.Now}, next)
 		}

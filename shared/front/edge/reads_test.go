@@ -3,6 +3,7 @@ package edge
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -287,5 +288,42 @@ func TestUrgentRequestsHaveABudgetOfTheirOwn(t *testing.T) {
 	want := []string{"/ 200 ", "/ 429 4", "/urgent 200 ", "/urgent 429 19", "/ 429 4"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("statuses and waits (-want +got):\n%s", diff)
+	}
+}
+
+// Strangers with wrong keys spend what they may read, and keep nobody out whose key was
+// accepted before.
+func TestOnlyStrangersDrawOnReads(t *testing.T) {
+	c := newClock()
+	revoked := false
+	h := Limit(Config{Reads: Rate{PerSecond: 0.001, Burst: 3}, Keyed: true, Now: c.now}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u := obs.UsageOf(r.Context())
+		u.End(u.Begin(), 1, 0)
+		if r.Header.Get("Authorization") != "Bearer good" || revoked {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte("yes"))
+	}))
+	ask := func(key string) int {
+		ctx, _ := obs.With(t.Context(), obs.Call{Now: c.now})
+		r := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
+		if key != "" {
+			r.Header.Set("Authorization", "Bearer "+key)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	var got []int
+	for _, key := range []string{"good", "bad", "", "bad", "worse", "", "good", "good"} {
+		got = append(got, ask(key))
+	}
+	if want := []int{200, 401, 401, 429, 429, 429, 200, 200}; !slices.Equal(got, want) {
+		t.Errorf("answers %v, want %v", got, want)
+	}
+	revoked = true
+	if first, second := ask("good"), ask("good"); first != 401 || second != 429 {
+		t.Errorf("a revoked key: %d, %d; want 401, and then a stranger's 429", first, second)
 	}
 }

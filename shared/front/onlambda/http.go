@@ -88,7 +88,7 @@ func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 	if env.Server != nil {
 		f.after = env.Server.Vacants.Sweep // nothing else runs between requests
 	}
-	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, Bytes: env.Bytes, Now: now}
+	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, Keyed: env.keyed, Bytes: env.Bytes, Now: now}
 	f.handler = edge.Guard(env.Secrets, edge.Limit(limits, handler))
 	f.proxy = httpadapter.NewV2(answered(f.handler))
 	return f

@@ -50,6 +50,8 @@ type Env struct {
 	Log      *slog.Logger
 	// Direct answers events that come from within the stage; nil: there are none.
 	Direct Direct
+
+	keyed bool // its callers have keys
 }
 
 // Direct answers an event that is none of a Function URL; ok is false for one that it does
@@ -63,7 +65,7 @@ type Part func(*Env, *serve.Config)
 // open makes the Env of f and opens its connections. It fails only for wrong
 // settings.
 func open(ctx context.Context, f Function, s Settings, log *slog.Logger, parts ...Part) (*Env, error) {
-	h := &Env{Settings: s, Log: log}
+	h := &Env{Settings: s, Log: log, keyed: f == Gateway}
 	if s.Tables == (dynamo.Tables{}) {
 		return h, nil
 	}

@@ -23,6 +23,8 @@ const (
 	thinkerARN = "arn:aws:lambda:us-east-1:123456789012:function:vacancy-dev-think"
 	tasksURL   = "https://sqs.us-east-1.amazonaws.com/123456789012/vacancy-dev-tasks"
 	pushesURL  = "https://sqs.us-east-1.amazonaws.com/123456789012/vacancy-dev-pushes"
+	searchARN  = "arn:aws:lambda:us-east-1:123456789012:function:vacancy-dev-search"
+	streamARN  = "arn:aws:dynamodb:us-east-1:123456789012:table/vacancy-dev-rows/stream/2026-11-25T10:00:00.000"
 	hexKey     = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 )
 
@@ -34,6 +36,7 @@ func full() map[string]string {
 		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_READS": "12.5:50",
 		"VACANCY_RETENTION": "48", "VACANCY_GATE": gateARN, "VACANCY_TASKS": tasksURL, "VACANCY_PUSHES": pushesURL,
 		"VACANCY_THINK": thinkerARN, "VACANCY_MODEL_BUDGET": "2.5", "VACANCY_MOCK": "true", "VACANCY_TENANT_FUNCTIONS": "acme=" + thinkerARN,
+		"VACANCY_ROWS_STREAM": streamARN, "VACANCY_SEARCH": searchARN, "VACANCY_FEE": "250", "VACANCY_BOOKING_PRICE": "0.5",
 	}
 }
 
@@ -51,17 +54,20 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 		Message: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true},
 		Agent: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true,
 			Tasks: tasksURL, Pushes: pushesURL},
-		Worker:       {Stage: "dev", Tables: tables, SealKey: sealARN, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true, Tasks: tasksURL, Pushes: pushesURL},
+		Worker:       {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true, Tasks: tasksURL, Pushes: pushesURL},
 		Think:        {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN, Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, Functions: functions},
-		Admin:        {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN, Think: thinkerARN, ModelBudget: budget, Mock: true, Functions: functions},
+		Admin:        {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN, Think: thinkerARN, ModelBudget: budget, Mock: true, Functions: functions, Fee: 250},
 		Export:       {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
 		Registry:     {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
 		Search:       {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
 		Indexer:      {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Retention: 24 * time.Hour},
 		Checkpointer: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},
-		Sweeper:      {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 48 * time.Hour},
-		Prober:       {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 24 * time.Hour},
-		Tamper:       {Stage: "dev", Retention: 24 * time.Hour},
+		Sweeper:      {Stage: "dev", Tables: tables, Retention: 48 * time.Hour, Tasks: tasksURL},
+		Meter:        {Stage: "dev", Tables: tables, Retention: 24 * time.Hour, RowsStream: streamARN},
+		Gateway: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour,
+			Tasks: tasksURL, Searcher: searchARN, BookingPrice: money.Dollar / 2},
+		Prober: {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 24 * time.Hour},
+		Tamper: {Stage: "dev", Retention: 24 * time.Hour},
 		Graduate: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads,
 			Retention: 24 * time.Hour, Machine: gateARN},
 		Consent:   {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
@@ -134,6 +140,16 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_TASKS", "", "VACANCY_TASKS: expected the URL of a queue, got nothing"},
 		{"VACANCY_TASKS", "vacancy-dev-tasks", `VACANCY_TASKS: expected the URL of a queue, got "vacancy-dev-tasks"`},
 		{"VACANCY_PUSHES", "", "VACANCY_PUSHES: expected the URL of a queue, got nothing"},
+		{"VACANCY_ROWS_STREAM", "", "VACANCY_ROWS_STREAM: expected the ARN of a table's stream, got nothing"},
+		{"VACANCY_ROWS_STREAM", "vacancy-dev-rows", "VACANCY_ROWS_STREAM: expected the ARN of a table's stream"},
+		{"VACANCY_ROWS_STREAM", strings.Replace(streamARN, "/stream/", "/index/", 1), "VACANCY_ROWS_STREAM: expected"},
+		{"VACANCY_ROWS_STREAM", hostARN, "VACANCY_ROWS_STREAM: expected"},
+		{"VACANCY_SEARCH", "", "VACANCY_SEARCH: expected the ARN of a Lambda function, got nothing"},
+		{"VACANCY_SEARCH", "search", `VACANCY_SEARCH: expected the ARN of a Lambda function, got "search"`},
+		{"VACANCY_BOOKING_PRICE", "0.255", `VACANCY_BOOKING_PRICE: expected USD in whole cents such as 0.25, or nothing for the default, got "0.255"`},
+		{"VACANCY_BOOKING_PRICE", "0", `got "0"`},
+		{"VACANCY_FEE", "10001", `VACANCY_FEE: expected basis points, 0 to 10000, or nothing for 0, got "10001"`},
+		{"VACANCY_FEE", "-1", `got "-1"`},
 		{"VACANCY_RETENTION", "23", `VACANCY_RETENTION: expected whole hours, 24 to 87600, got "23"`},
 		{"VACANCY_RETENTION", "24h", `got "24h"`},
 		{"VACANCY_RETENTION", "+48", `got "+48"`},
@@ -143,6 +159,12 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		f := Admin
 		if tt.name == "VACANCY_BLOBS" || tt.name == "VACANCY_READS" {
 			f = Search
+		}
+		if tt.name == "VACANCY_ROWS_STREAM" {
+			f = Meter
+		}
+		if tt.name == "VACANCY_SEARCH" || tt.name == "VACANCY_BOOKING_PRICE" {
+			f = Gateway
 		}
 		if tt.name == "VACANCY_TASKS" || tt.name == "VACANCY_PUSHES" {
 			f = Worker
@@ -160,6 +182,9 @@ func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	delete(env, "VACANCY_READS")
 	delete(env, "VACANCY_TASKS")
 	delete(env, "VACANCY_PUSHES")
+	delete(env, "VACANCY_ROWS_STREAM")
+	delete(env, "VACANCY_SEARCH")
+	delete(env, "VACANCY_BOOKING_PRICE")
 	for name := range env {
 		env[name] = "wrong, " + name
 	}

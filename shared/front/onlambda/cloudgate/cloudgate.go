@@ -33,12 +33,13 @@ func Handler(h *onlambda.Env) http.Handler {
 	return h.Server.GateHandler(&cloud{h.Server.Gate, runs})
 }
 
-// AdminHandler is the gate's part of the admin API. It reports the current step
-// of an attempt.
+// AdminHandler is the admin API with the gate's part, which reports the current step of an
+// attempt, and AGP's. The operator's changes of bookings are sent nowhere.
 func AdminHandler(h *onlambda.Env) http.Handler {
 	if h.Machine != "" {
 		h.Server.Gate.Running = newRuns(h).step
 	}
+	h.Server.OperateAGP(h.Server.OpenBookings(nil, nil))
 	return h.Server.Admin()
 }
 

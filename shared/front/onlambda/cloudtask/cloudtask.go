@@ -2,7 +2,7 @@
 // notifications that outlive its requests, by way of two queues.
 //
 // The invariants: agent runs the turns that its clients wait for or follow, worker all
-// others. A message of a queue is done with when its turn has ended, or when its task is
+// others, and what dispatches bookings. A message of a queue is done with when its turn has ended, or when its task is
 // found ended.
 package cloudtask
 
@@ -36,6 +36,7 @@ func Serve() {
 func Work() {
 	onlambda.Receive(onlambda.Worker, func(env *onlambda.Env) (onlambda.Receiver, func()) {
 		w := open(env)
+		w.agents.Bookings = env.Server.OpenBookings(w.tasks, nil)
 		return w.receive, w.agents.Tasks.Wait
 	}, thinkclient.Part)
 }
@@ -62,7 +63,7 @@ func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err
 	got.Count, _ = strconv.Atoi(m.Attributes["ApproximateReceiveCount"])
 	switch onlambda.QueueName(m.EventSourceARN) {
 	case onlambda.QueueName(w.tasks.URL):
-		done, err = w.tasks.Handle(ctx, got, w.agents.Tasks.Work)
+		done, err = w.tasks.Handle(ctx, got, w.agents.Work)
 	case onlambda.QueueName(w.pushes.URL):
 		done, err = w.pushes.Handle(ctx, got, w.agents.Push.Handle)
 	default:

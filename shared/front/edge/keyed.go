@@ -1,0 +1,70 @@
+package edge
+
+import (
+	"crypto/sha256"
+	"net/http"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// keyed lets requests with a key that was accepted before pass by a bucket of reads. So a
+// flood of wrong keys spends what strangers may read, and keeps nobody out who has a key.
+type keyed struct {
+	next, strangers http.Handler
+	known           *lru.Cache[[sha256.Size]byte, struct{}]
+}
+
+// knownKeys is how many keys an instance remembers.
+const knownKeys = 4096
+
+func newKeyed(next http.Handler, c Config) *keyed {
+	known, err := lru.New[[sha256.Size]byte, struct{}](knownKeys)
+	if err != nil {
+		panic(err) // for a size that is not positive
+	}
+	return &keyed{next, &reads{next: next, rate: c.Reads, now: c.Now}, known}
+}
+
+func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key := r.Header.Get("Authorization")
+	if key == "" {
+		k.strangers.ServeHTTP(w, r)
+		return
+	}
+	hash := sha256.Sum256([]byte(key))
+	s := &statusWriter{ResponseWriter: w}
+	if !k.known.Contains(hash) {
+		k.strangers.ServeHTTP(s, r)
+		if s.status/100 == 2 {
+			k.known.Add(hash, struct{}{})
+		}
+		return
+	}
+	k.next.ServeHTTP(s, r)
+	if s.status == http.StatusUnauthorized { // it was revoked
+		k.known.Remove(hash)
+	}
+}
+
+// statusWriter notes the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (s *statusWriter) WriteHeader(status int) {
+	if s.status == 0 {
+		s.status = status
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+func (s *statusWriter) Write(b []byte) (int, error) {
+	if s.status == 0 {
+		s.status = http.StatusOK
+	}
+	return s.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
