@@ -72,6 +72,12 @@ func (h *Host) Env(endpoint string) []string {
 	}
 }
 
+// Stream gives the table of rows a stream and returns its ARN, which meter needs.
+func (h *Host) Stream(tb testing.TB) string {
+	tb.Helper()
+	return dynamolocal.Stream(tb, h.Endpoint, h.Tables)
+}
+
 // OperatorKey creates the operator key from random bytes and replaces the
 // previous key.
 func (h *Host) OperatorKey(tb testing.TB, random io.Reader) string {

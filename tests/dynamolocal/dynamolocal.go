@@ -15,6 +15,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
@@ -83,4 +84,15 @@ func Store(t testing.TB, opts ...func(*dynamodb.Options)) *dynamo.Store {
 		}
 	})
 	return s
+}
+
+// Stream gives the table of rows a stream, as deployed tables have one, and returns its ARN.
+func Stream(t testing.TB, endpoint string, tables dynamo.Tables) string {
+	t.Helper()
+	out, err := Client(endpoint).UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &tables.Rows,
+		StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages}})
+	if err != nil {
+		t.Fatalf("UpdateTable() = %v", err)
+	}
+	return *out.TableDescription.LatestStreamArn
 }

@@ -252,6 +252,8 @@ func jobEvents() map[string]any {
 		"checkpointer-schedule.json": scheduled("checkpointer"),
 		"admin-canary.json":          object{"canary": true},
 		"prober-schedule.json":       scheduled("prober"),
+		"meter-schedule.json":        scheduled("meter"),
+		"search-find.json":           object{"find": object{"Query": "echo", "Limit": 5}},
 		"indexer-changed.json":       object{"Records": []any{changed}},
 		"indexer-reindex.json":       object{"reindex": true},
 		"tamper-changed.json":        object{"Records": []any{record("MODIFY", "1"), removed}},
@@ -319,6 +321,25 @@ func agentEvents() map[string]any {
 	}
 }
 
+// gatewayEvents are the samples for functions/gateway. Their key is nobody's.
+func gatewayEvents() map[string]any {
+	keyed := func(path, key string, body []byte) Event {
+		e := NewEvent(path, body)
+		e.Headers["authorization"] = "Bearer " + key
+		return e
+	}
+	ping := []byte(`{"from":"sample:agent","intent":"network.ping","payload":{}}`)
+	return map[string]any{
+		"gateway-status.json":    NewEvent("/a2a/v1/status", nil),
+		"gateway-ping.json":      keyed("/a2a/v1", "agnt_live_0000000000000000000000000000000000000000000", ping),
+		"gateway-no-key.json":    NewEvent("/a2a/v1", ping),
+		"gateway-account.json":   keyed("/v1/account", "vac_live_0000000000000000000000000000000000000000000", nil),
+		"gateway-host.json":      NewEvent("/v1/account/host", nil),
+		"gateway-admin.json":     NewEvent("/v1/admin/accounts", []byte(`{"tenant":"intruder"}`)),
+		"gateway-elsewhere.json": NewEvent("/v1/halo", nil),
+	}
+}
+
 // samples are the sample events by file name.
 func samples() map[string]any {
 	all := signedEvents()
@@ -328,6 +349,7 @@ func samples() map[string]any {
 	maps.Copy(all, jobEvents())
 	maps.Copy(all, thinkEvents())
 	maps.Copy(all, agentEvents())
+	maps.Copy(all, gatewayEvents())
 	return all
 }
 

@@ -27,7 +27,7 @@ import (
 var buildDir string
 
 // names are the functions.
-var names = []string{"agent", "message", "worker", "think", "admin", "export", "registry", "search", "graduate", "sweeper", "tamper", "indexer", "checkpointer", "prober",
+var names = []string{"agent", "message", "worker", "think", "admin", "export", "registry", "search", "graduate", "gateway", "sweeper", "meter", "tamper", "indexer", "checkpointer", "prober",
 	"consent", "ratelimit", "collusion", "commit", "record"}
 
 // built are the functions' bootstraps by name, each built once.

@@ -26,7 +26,7 @@ func Run() {
 			calls, callsErr := env.Server.Billing.Sweep(ctx, env.Server.Calls)
 			due, bookingsErr := bookings.SendDue(ctx)
 			days, daysErr := env.Server.Maintain(ctx)
-			attrs := []slog.Attr{slog.Int("days", days), slog.Int("calls", calls.Decided), slog.Int("waiting", calls.Waiting), slog.Int("bookings", due.Waiting)}
+			attrs := []slog.Attr{slog.Int("days", days), slog.Int("decided", calls.Decided), slog.Int("waiting", calls.Waiting), slog.Int("bookings", due.Waiting)}
 			if leap := new(textkeys.LeapError); errors.As(daysErr, &leap) {
 				// A stage without calls is no failure.
 				attrs, daysErr = append(attrs, slog.String("kept", leap.Error())), nil

@@ -40,12 +40,7 @@ func open(tb testing.TB) *fed {
 	tb.Helper()
 	endpoint := dynamolocal.Start(tb)
 	client, tables := dynamolocal.Client(endpoint), dynamolocal.Tables(tb, endpoint)
-	out, err := client.UpdateTable(tb.Context(), &dynamodb.UpdateTableInput{TableName: &tables.Rows,
-		StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages}})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s := &fed{dynamo.New(client, tables), feed.New(streams(endpoint), *out.TableDescription.LatestStreamArn), tables, client}
+	s := &fed{dynamo.New(client, tables), feed.New(streams(endpoint), dynamolocal.Stream(tb, endpoint, tables)), tables, client}
 	tb.Cleanup(func() { s.Store.Close() })
 	return s
 }
