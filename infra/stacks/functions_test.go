@@ -402,8 +402,8 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 		context map[string]any
 		want    string
 	}{
-		{standard, "3.272:13"}, {bare, "3.384:13"}, {map[string]any{"worstDay": 10}, "0.461:1"},
-		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "0.782:3"},
+		{standard, "4.363:17"}, {bare, "4:16"}, {map[string]any{"worstDay": 10}, "0.461:1"},
+		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "1.043:4"},
 		{map[string]any{"limits": "registry:400,docsReads:2,rowsReads:2"}, "0.001:1"},
 	} {
 		a, got := synth(t, test.context), map[string]any{}

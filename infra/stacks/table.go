@@ -420,7 +420,7 @@ func jobs(s settings.Settings) []function {
 	}
 	return []function{{
 		name: "sweeper", description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute",
-		memory: 128, timeout: 60, scheduled: true,
+		memory: 128, timeout: 30, scheduled: true,
 		environment: []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_TASKS"},
 		grants: grants{rows: appends(), sends: []string{tasksQueue}, docs: []access{
 			{"TextKeys", []string{"PutItem"}, []string{textKeyPartition, sweeps}},
@@ -429,7 +429,7 @@ func jobs(s settings.Settings) []function {
 			{sid: "Docs", operations: []string{"Query", "GetItem"}}}},
 	}, {
 		name: "meter", description: "folds rows into usage, every minute",
-		memory: 128, timeout: 60, scheduled: true,
+		memory: 128, timeout: 30, scheduled: true,
 		environment: []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_ROWS_STREAM"},
 		grants: grants{rows: []string{"Query"}, folds: true, docs: []access{
 			{"Usage", []string{"PutItem"}, []string{usages, folded}},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -66,7 +67,7 @@ func (a *app) withAccount(ctx context.Context, w where, tenant string, f func(ac
 	return f(account.Client{Caller: &admin.Client{HTTP: keyedClient(stage.Key(key)), URL: base}})
 }
 
-// hostBase is the public URL of a host.
+// hostBase is the URL of a host's accounts and AGP.
 func (a *app) hostBase(ctx context.Context, w where) (string, error) {
 	at, err := a.find(w)
 	if err != nil {
@@ -75,7 +76,7 @@ func (a *app) hostBase(ctx context.Context, w where) (string, error) {
 	if at == nil {
 		return a.localURL(ctx, w.data)
 	}
-	return strings.TrimRight(at.record.URL, "/"), nil
+	return strings.TrimRight(cmp.Or(at.record.GatewayURL, at.record.URL), "/"), nil
 }
 
 // accountKeyFor is the key in the environment, if a URL is at the host that the person

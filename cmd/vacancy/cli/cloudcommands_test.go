@@ -112,7 +112,7 @@ func TestAContextValueOfAnotherNameIsRefusedBeforeAnythingElse(t *testing.T) {
 	s := newShell(t)
 	t.Chdir(t.TempDir()) // no checkout, which is the next thing that deploy checks
 	for bad, want := range map[string]string{
-		"x": "NAME=VALUE with one of arch, bedrockModels, budget, ", "=x": "NAME=VALUE", "edeg=false": `--context: expected one of arch, bedrockModels, budget, certificate, dashboard, domain, edge, email, `,
+		"x": "NAME=VALUE with one of arch, bedrockModels, bookingPrice, budget, ", "=x": "NAME=VALUE", "edeg=false": `--context: expected one of arch, bedrockModels, bookingPrice, budget, certificate, dashboard, domain, edge, email, `,
 		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by deploy itself; expected one of arch, ", "Keep=true": "one of arch",
 	} {
 		code, out, errs := s.run("", "deploy", "--yes", "--context", bad)
@@ -451,7 +451,7 @@ func TestAFunctionOfNoSuchNameIsATypingError(t *testing.T) {
 	s, server := onAWS(t)
 	for _, args := range []string{"invoke mesage -", "tail --function mesage", "tail --function mess --once"} {
 		code, _, errs := s.run("{}", strings.Fields(args)...)
-		if code != problem.ExitUsage || !strings.Contains(errs, "one of agent, message, worker, admin, export, registry, search, graduate, think, sweeper, tamper, indexer, checkpointer, prober, consent") {
+		if code != problem.ExitUsage || !strings.Contains(errs, "one of agent, message, worker, admin, export, registry, search, graduate, gateway, think, sweeper, meter, tamper, indexer, checkpointer, prober, consent") {
 			t.Errorf("%s = exit %d, %q; want the names there are", args, code, errs)
 		}
 	}

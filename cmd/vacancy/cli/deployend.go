@@ -101,10 +101,10 @@ func (a *app) learnURLs(ctx context.Context, c cloud.Cloud, rec *stage.Record) e
 	clean := func(url string) string { return strings.TrimRight(url, "/") }
 	rec.URL, rec.AdminURL, rec.ExportURL = clean(functions.Outputs["AgentUrl"]), clean(functions.Outputs["AdminUrl"]), clean(functions.Outputs["ExportUrl"])
 	rec.RegistryURL, rec.SearchURL = clean(functions.Outputs["RegistryUrl"]), clean(functions.Outputs["SearchUrl"])
-	rec.GraduateURL = clean(functions.Outputs["GraduateUrl"])
+	rec.GraduateURL, rec.GatewayURL = clean(functions.Outputs["GraduateUrl"]), clean(functions.Outputs["GatewayUrl"])
 	if rec.Edge = edge.Deployed(); rec.Edge {
 		url := clean(edge.Outputs["Url"])
-		rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL = url, url, url, url, url, url
+		rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL, rec.GatewayURL = url, url, url, url, url, url, url
 	}
 	if rec.URL == "" || rec.AdminURL == "" {
 		return problem.New(problem.Damaged, "the stacks of stage %s do not say where the host is: output AgentUrl or AdminUrl is missing", rec.Stage)

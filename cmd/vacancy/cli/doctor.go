@@ -155,7 +155,7 @@ func (a *app) endpoints(f doctor.Facts, rec stage.Record) doctor.URLs {
 	}
 	d.Raw = map[string]string{}
 	functions := f.Stacks["functions"].Outputs
-	for function, output := range map[string]string{"agent": "AgentUrl", "message": "MessageUrl", "admin": "AdminUrl", "export": "ExportUrl", "registry": "RegistryUrl", "search": "SearchUrl", "graduate": "GraduateUrl"} {
+	for function, output := range map[string]string{"agent": "AgentUrl", "message": "MessageUrl", "admin": "AdminUrl", "export": "ExportUrl", "registry": "RegistryUrl", "search": "SearchUrl", "graduate": "GraduateUrl", "gateway": "GatewayUrl"} {
 		if at := functions[output]; at != "" {
 			d.Raw[function] = strings.TrimRight(at, "/")
 		}
@@ -165,7 +165,7 @@ func (a *app) endpoints(f doctor.Facts, rec stage.Record) doctor.URLs {
 	public := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
 	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
 	d.Registry, d.Search = cmp.Or(public, d.Raw["registry"], rec.RegistryURL), cmp.Or(public, d.Raw["search"], rec.SearchURL)
-	d.Graduate = cmp.Or(public, d.Raw["graduate"], rec.GraduateURL)
+	d.Graduate, d.Gateway = cmp.Or(public, d.Raw["graduate"], rec.GraduateURL), cmp.Or(public, d.Raw["gateway"], rec.GatewayURL)
 	d.Admin = cmp.Or(d.Admin, public, d.Raw["admin"])
 	if u, err := url.Parse(d.Admin); err != nil || inClear(u) {
 		d.Key = ""

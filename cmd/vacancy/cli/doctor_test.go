@@ -33,7 +33,7 @@ func TestDoctorNamesEachFaultWithItsFixAndEndsWith1(t *testing.T) {
 	}
 	for _, want := range []string{
 		"stage dev\n", "  FAIL  region                    no AWS Region is set\n", "fix: export AWS_REGION=us-east-1\n",
-		"  n/a   bootstrap and 15 more     needs AWS credentials and a Region\n", "1 wrong",
+		"  n/a   bootstrap and 17 more     needs AWS credentials and a Region\n", "1 wrong",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("vacancy doctor printed\n%s\nwant %q in it", out, want)

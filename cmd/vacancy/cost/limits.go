@@ -68,7 +68,7 @@ func mostThinking(message int) int { return max(1, message-2) }
 // second, and two or three if their agents take a third of a second; a stream takes one
 // instance. Functions without a percentage never need a second instance.
 var shares = []share{
-	{"message", 1, 22}, {"agent", 1, 11}, {Worker, 2 * leastOfQueue, 4}, {thinker, 1, 8}, {"admin", 1, 2}, {"registry", 1, 5}, {"search", 1, 5}, {"gateway", 1, 5}, {callsASecond, 1, 38},
+	{"message", 1, 19}, {"agent", 1, 9}, {Worker, 2 * leastOfQueue, 4}, {thinker, 1, 8}, {"admin", 1, 2}, {"registry", 1, 5}, {"search", 1, 5}, {"gateway", 1, 5}, {callsASecond, 1, 43},
 	{"export", 1, 0}, {"graduate", 1, 0}, {"sweeper", 1, 0}, {"meter", 1, 0}, {"tamper", 1, 0}, {"indexer", 1, 0}, {"checkpointer", 1, 0}, {"prober", 1, 0},
 }
 
@@ -77,14 +77,14 @@ var shares = []share{
 // registry and graduations read. It reads two of docs, as much as public reads
 // may take. Docs and their index are written by publications, which are fewer
 // than calls. A call with a price writes three units of rows and five of docs: its debit,
-// its reminder and the end of that; docs allow it for a third of the calls. A task of A2A
+// its reminder and the end of that; docs allow it for a fifth of the calls. A task of A2A
 // writes six units of docs, so they allow fewer tasks than calls.
 var ceilings = []struct {
 	name    string
 	ofACall float64
 	least   int
 }{
-	{RowsWrites, 2, 2}, {RowsReads, 2.4, 3}, {DocsWrites, 1.6, 8}, {DocsReads, 4, 5}, {IndexWrites, 0.4, 1}, {IndexReads, 0.8, 1},
+	{RowsWrites, 2, 2}, {RowsReads, 2.4, 3}, {DocsWrites, 1, 8}, {DocsReads, 4, 5}, {IndexWrites, 0.4, 1}, {IndexReads, 0.8, 1},
 }
 
 // limits are the limits of so many instances and calls a second.
@@ -341,11 +341,11 @@ func (c Choice) planned(l Limits) Shape {
 	add("graduate", 128, handler, true, false, 0)
 	add("indexer", 512, 300, false, false, 0)
 	add("message", 256, handler, true, true, 0)
-	add("meter", 128, 60, false, false, 1440)
+	add("meter", 128, 30, false, false, 1440)
 	add("prober", 128, 6, false, false, 1440)
 	add("registry", 256, handler, true, false, 0)
 	add("search", 512, handler, true, false, 0)
-	add("sweeper", 128, 60, false, false, 1440)
+	add("sweeper", 128, 30, false, false, 1440)
 	add("tamper", 128, 30, false, false, 0)
 	add(thinker, 256, thinking, false, true, 0)
 	add(Worker, 256, turn, false, true, 0)

@@ -112,12 +112,12 @@ func well() doctor.Facts {
 			"functions": stack(map[string]string{"EdgeSecret": "arn:secret"}), "edge": stack(map[string]string{}),
 		},
 		Rows: rows, Docs: docs, Seal: doctor.Key{ID: "seal", State: "Enabled"},
-		Jobs: map[string]doctor.Job{"checkpointer": ran, "indexer": ran, "worker": ran}, Gate: doctor.Gate{Status: "ACTIVE"},
+		Jobs: map[string]doctor.Job{"checkpointer": ran, "indexer": ran, "worker": ran, "sweeper": ran, "meter": ran}, Gate: doctor.Gate{Status: "ACTIVE"},
 		Visit: doctor.Visit{
 			Edge: true, Raw: map[string]doctor.Answer{"message": {Status: 403}, "export": {Status: 403}}, Health: doctor.Answer{Status: 200}, Operator: doctor.Answer{Status: 200},
 			Host: admin.Host{Key: admin.KeyService}, Proved: true, Agent: doctor.Answer{Status: 404, Code: "not_found"},
 			Registry: doctor.Answer{Status: 200}, Log: doctor.Answer{Status: 200}, Search: doctor.Answer{Status: 200},
-			Graduate: doctor.Answer{Status: 404, Code: "not_found"},
+			Graduate: doctor.Answer{Status: 404, Code: "not_found"}, Gateway: doctor.Answer{Status: 200},
 		},
 	}
 }
@@ -196,6 +196,9 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"turns in the background wait", "background turns", doctor.OK, "", func(f *doctor.Facts) { f.Jobs["worker"] = doctor.Job{Last: time.Now(), Verdict: "again"} }},
 		{"sealing fails", "sealing", doctor.Fail, "--function checkpointer", func(f *doctor.Facts) { f.Jobs["checkpointer"] = doctor.Job{Last: time.Now(), Verdict: "unavailable"} }},
 		{"no index is published", "search index", doctor.Fail, "--function indexer", func(f *doctor.Facts) { f.Jobs["indexer"] = doctor.Job{Last: time.Now(), Verdict: "internal"} }},
+		{"accounts fail", "accounts and AGP", doctor.Fail, "--function gateway", func(f *doctor.Facts) { f.Visit.Gateway.Status = 502 }},
+		{"usage is not folded", "usage", doctor.Fail, "--function meter", func(f *doctor.Facts) { f.Jobs["meter"] = doctor.Job{Last: time.Now(), Verdict: "unavailable"} }},
+		{"nothing is swept", "sweeps", doctor.Fail, "--function sweeper", func(f *doctor.Facts) { f.Jobs["sweeper"] = doctor.Job{Last: time.Now(), Verdict: "unavailable"} }},
 		{"the handler of the gate fails", "graduations", doctor.Fail, "--function graduate", func(f *doctor.Facts) { f.Visit.Graduate.Status = 502 }},
 		{"the handler of the gate is another's", "graduations", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Graduate = doctor.Answer{Status: 200} }},
 		{"the handler of the gate knows no code", "graduations", doctor.Fail, "--function graduate", func(f *doctor.Facts) { f.Visit.Graduate.Code = "" }},

@@ -186,7 +186,10 @@ type Visit struct {
 	// has no gate.
 	Graduate Answer
 	Ungated  bool
-	Host     admin.Host
+	// Gateway is the answer of AGP's status. Unpaid means that the stage has no accounts.
+	Gateway Answer
+	Unpaid  bool
+	Host    admin.Host
 	// Operator is the admin API's answer to the operator's key.
 	Operator Answer
 	NoKey    bool // there is no key to try

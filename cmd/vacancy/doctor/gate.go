@@ -23,6 +23,18 @@ func (f Facts) graduate() Check {
 	}
 }
 
+// gateway: the handler of accounts and AGP tells its status.
+func (f Facts) gateway() Check {
+	switch a := f.Visit.Gateway; {
+	case f.Visit.Unpaid:
+		return none("the stage was deployed without accounts")
+	case a.Err == nil && a.Status == http.StatusOK:
+		return ok("it answers")
+	default:
+		return f.endpoint("gateway", a)
+	}
+}
+
 // statemachine: an execution fails only if a step crashed or hung.
 func (f Facts) statemachine() Check {
 	whole := stage.Whole(f.Stage, stage.Gate)

@@ -55,6 +55,13 @@ func table() []row {
 		row{"search index", Facts.blind, func(f Facts) Check {
 			return f.job("indexer", "no new index is published, and searches read ever more changes")
 		}},
+		row{"accounts and AGP", Facts.undeployed, Facts.gateway},
+		row{"sweeps", Facts.blind, func(f Facts) Check {
+			return f.job("sweeper", "overdue calls are not decided, and bookings not followed (alarm sweeper-fails)")
+		}},
+		row{"usage", Facts.blind, func(f Facts) Check {
+			return f.job("meter", "calls are not in usage; after 24 hours their rows are gone from the stream (alarms usage-late, usage-lost)")
+		}},
 		row{"graduations", Facts.undeployed, Facts.graduate},
 		row{"gate", Facts.blind, Facts.statemachine},
 	)

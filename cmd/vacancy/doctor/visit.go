@@ -20,6 +20,7 @@ type URLs struct {
 	// without them.
 	Registry, Search string
 	Graduate         string // of the gate; "" for a stage without one
+	Gateway          string // of accounts and AGP; "" for a stage without them
 	Edge             bool
 	Key              string // operator key; "" if there is none
 }
@@ -81,10 +82,13 @@ func Look(ctx context.Context, web *http.Client, d URLs, random io.Reader) Visit
 // code.
 const nobodys = "/v1/graduations/0000000000000000000000000000000000000000000000000000000000000000-1"
 
-// look calls the public routes of gate, registry, log and search.
+// look calls the public routes of gate, AGP, registry, log and search.
 func (v *Visit) look(ctx context.Context, web *http.Client, d URLs) {
 	if v.Ungated = d.Graduate == ""; !v.Ungated {
 		v.Graduate, _ = get(ctx, web, d.Graduate+nobodys, "")
+	}
+	if v.Unpaid = d.Gateway == ""; !v.Unpaid {
+		v.Gateway, _ = get(ctx, web, d.Gateway+"/a2a/v1/status", "")
 	}
 	v.Unregistered = d.Registry == "" || d.Search == ""
 	if v.Unregistered {

@@ -5,7 +5,7 @@ func Stacks() []string { return []string{"data", "watch", "functions", "edge"} }
 
 // Functions lists the short names of a stage's functions.
 func Functions() []string {
-	return []string{"agent", "message", "worker", "admin", "export", "registry", "search", "graduate", "think", "sweeper", "tamper", "indexer", "checkpointer", "prober",
+	return []string{"agent", "message", "worker", "admin", "export", "registry", "search", "graduate", "gateway", "think", "sweeper", "meter", "tamper", "indexer", "checkpointer", "prober",
 		"consent", "ratelimit", "collusion", "commit", "record"}
 }
 
@@ -17,7 +17,7 @@ func Whole(stage, short string) string { return "vacancy-" + stage + "-" + short
 
 // Chosen lists the context values that an operator may set for a stage, sorted.
 func Chosen() []string {
-	return []string{"arch", "bedrockModels", "budget", "certificate", "dashboard", "domain", "edge", "email", "hostKey", "indexSeconds", "keep", "limits", "mock", "modelBudget",
+	return []string{"arch", "bedrockModels", "bookingPrice", "budget", "certificate", "dashboard", "domain", "edge", "email", "fee", "hostKey", "indexSeconds", "keep", "limits", "mock", "modelBudget",
 		"pairRate", "rate", "reserve", "retentionDays", "tenantFunctions", "waf", "worstDay"}
 }
 

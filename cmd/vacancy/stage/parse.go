@@ -36,7 +36,7 @@ func parse(b []byte) (Record, error) {
 	texts := map[string]*string{
 		"format": &form, "stage": &rec.Stage, "region": &rec.Region, "account": &rec.Account,
 		"url": &rec.URL, "admin_url": &rec.AdminURL, "export_url": &rec.ExportURL,
-		"registry_url": &rec.RegistryURL, "search_url": &rec.SearchURL, "graduate_url": &rec.GraduateURL, "operator_key": &key,
+		"registry_url": &rec.RegistryURL, "search_url": &rec.SearchURL, "graduate_url": &rec.GraduateURL, "gateway_url": &rec.GatewayURL, "operator_key": &key,
 	}
 	err := d.Object(func(name string) (err error) {
 		if p := texts[name]; p != nil {
@@ -83,7 +83,7 @@ func (r *Record) check() error {
 		return err
 	}
 	for field, s := range map[string]string{"url": r.URL, "admin_url": r.AdminURL, "export_url": r.ExportURL,
-		"registry_url": r.RegistryURL, "search_url": r.SearchURL, "graduate_url": r.GraduateURL} {
+		"registry_url": r.RegistryURL, "search_url": r.SearchURL, "graduate_url": r.GraduateURL, "gateway_url": r.GatewayURL} {
 		if s == "" {
 			continue // a deployment was interrupted before it knew the value
 		}

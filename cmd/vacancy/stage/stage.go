@@ -74,6 +74,7 @@ type Record struct {
 	RegistryURL string `json:"registry_url"`
 	SearchURL   string `json:"search_url"`
 	GraduateURL string `json:"graduate_url"`
+	GatewayURL  string `json:"gateway_url"` // of accounts and AGP
 	// OperatorKey opens the admin and export handlers; empty until it is
 	// created.
 	OperatorKey Key `json:"operator_key"`
@@ -157,7 +158,7 @@ func (r Records) ByURL(url string) (Record, error) {
 			unread = errors.Join(unread, err)
 			continue
 		}
-		if slices.Contains([]string{rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL}, url) {
+		if slices.Contains([]string{rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL, rec.GatewayURL}, url) {
 			return rec, nil
 		}
 	}
