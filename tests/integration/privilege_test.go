@@ -30,7 +30,7 @@ import (
 )
 
 // functions of a stage.
-var functions = []string{"agent", "message", "worker", "admin", "export", "registry", "search", "graduate", "think", "sweeper", "tamper", "indexer", "checkpointer", "prober",
+var functions = []string{"agent", "message", "worker", "admin", "export", "registry", "search", "graduate", "gateway", "think", "sweeper", "meter", "tamper", "indexer", "checkpointer", "prober",
 	"consent", "ratelimit", "collusion", "commit", "record"}
 
 // unseen are required grants that no call here uses: the caller is not
@@ -102,6 +102,7 @@ func (s *deployed) everything(t *testing.T) {
 	s.tasked(t)
 	s.looked(t)
 	s.grown(t)
+	s.charged(t)
 	s.wholeOverHTTP(t)
 	s.sweep(t)
 	since := time.Now()

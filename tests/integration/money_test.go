@@ -1,0 +1,278 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/claim"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/tests/caller"
+)
+
+// tenant is an account of the stage with money, and its key.
+type tenant struct {
+	*deployed
+	t       *testing.T
+	name    string
+	account string
+	key     string
+}
+
+// tenant opens an account with ten dollars, and makes a key for everything, as the operator
+// does.
+func (s *deployed) tenant(t *testing.T, name string) *tenant {
+	t.Helper()
+	a := &tenant{deployed: s, t: t, name: name}
+	var opened struct{ Account string }
+	var made struct{ Secret string }
+	a.read(&opened, "account", "open", name, "--json")
+	a.read(nil, "credit", name, "10", "--key", "first", "--json")
+	a.read(&made, "keys", "create", name, "--tier", "pro", "--scope", "call,agp,read,manage", "--json")
+	if a.account, a.key = opened.Account, made.Secret; a.account == "" || a.key == "" {
+		t.Fatalf("account %q, key of %d characters", a.account, len(a.key))
+	}
+	return a
+}
+
+// read runs vacancy on the stage and decodes what it prints.
+func (a *tenant) read(into any, args ...string) {
+	a.t.Helper()
+	args = append(args, "--host", "aws")
+	out, exit := a.vacancy(a.t, args...)
+	if exit != 0 {
+		a.t.Fatalf("vacancy %s: exit %d", strings.Join(args, " "), exit)
+	}
+	if into == nil {
+		return
+	}
+	if err := json.Unmarshal(out, into); err != nil {
+		a.t.Fatalf("vacancy %s: %v in %s", strings.Join(args, " "), err, out)
+	}
+}
+
+// ask sends a request to gateway.
+func (a *tenant) ask(method, path, body string, headers ...string) (status int, answer object) {
+	a.t.Helper()
+	r, err := http.NewRequestWithContext(a.t.Context(), method, a.GatewayURL+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+a.key)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	reply, err := web(a.t, a.aws, "").Do(r)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	b, err := io.ReadAll(reply.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	_ = json.Unmarshal(b, &answer)
+	return reply.StatusCode, answer
+}
+
+// must asks for what has to succeed.
+func (a *tenant) must(method, path, body string, headers ...string) object {
+	a.t.Helper()
+	status, answer := a.ask(method, path, body, headers...)
+	if status/100 != 2 {
+		a.t.Fatalf("%s %s = %d %v", method, path, status, answer)
+	}
+	return answer
+}
+
+// agp sends an envelope.
+func (a *tenant) agp(intent, payload string, headers ...string) object {
+	a.t.Helper()
+	return a.must("POST", "/a2a/v1", fmt.Sprintf(`{"from":"tester:agent","intent":%q,"payload":%s}`, intent, payload), headers...)
+}
+
+func (a *tenant) balance() float64 {
+	a.t.Helper()
+	return a.must("GET", "/v1/account", "")["balance"].(float64)
+}
+
+// link lets the account pay for a caller.
+func (a *tenant) link(p *pair) {
+	a.t.Helper()
+	self, err := identity.ParseID(fmt.Sprint(a.must("GET", "/v1/account/host", "")["host_id"]))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	one := claim.Claim{Host: self, Account: a.account, Cap: 1_000_000}
+	if err := one.Sign(a.t.Context(), p.Key, time.Now()); err != nil {
+		a.t.Fatal(err)
+	}
+	a.must("POST", "/v1/account/links", fmt.Sprintf(`{"claim":%q}`, one.String()))
+}
+
+// undecided makes a call that is charged and never answered: the process that would dies
+// after the commit that accepts it. It returns when the call is due.
+func (a *tenant) undecided(p *pair) (due time.Time) {
+	a.t.Helper()
+	if _, err := a.aws.Kill(a.t.Context(), a.function("message"), server.After(1).Of("dynamodb", "TransactWriteItems")); err != nil {
+		a.t.Fatal(err)
+	}
+	p.post(caller.SendPath, p.Call("is lost", time.Now()))
+	a.faultless(a.t)
+	_, s := a.tables(a.t)
+	pair := call.Pair{Caller: p.Key.ID(), Vacant: p.To}
+	tip, err := s.Tip(a.t.Context(), pair.Requests())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	row, err := call.DecodeRequest(tip)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	// A reminder as its own, in a minute that is over: else it is followed minutes later.
+	data := append(append([]byte{}, pair.Caller[:]...), pair.Vacant[:]...)
+	if err := s.Commit(a.t.Context(), store.Put{Key: store.Key{Partition: fmt.Sprintf("due#%d#0", time.Now().Unix()/60-3), Sort: "early"},
+		WriteID: store.WriteID{9}, Number: int64(tip.Position), Data: data}); err != nil {
+		a.t.Fatal(err)
+	}
+	return row.Due
+}
+
+// charged makes every function that moves money do all that it ever does, and returns what
+// the account has paid.
+func (s *deployed) charged(t *testing.T) {
+	t.Helper()
+	a := s.tenant(t, "payer"+word(t))
+	shop, venue := "shop"+word(t), "venue"+word(t)
+	id := s.named(t, shop)
+	a.read(nil, "price", shop, "0.002")
+	p := s.pair(t, id)
+	if refused := p.send(p.Call("for nothing", time.Now())); refused.Status != http.StatusPaymentRequired {
+		t.Errorf("a call without an account = %d", refused.Status)
+	}
+	a.link(p)
+	s.forget()
+	p.say("for money")
+	due := a.undecided(p)
+
+	// By agent, and by worker, with a key.
+	for _, configuration := range []string{"", `"returnImmediately":true`} {
+		answer := a.rpcWith(id, "SendMessage", message("by key", configuration))
+		task, state := stateOf(t, answer)
+		for end := time.Now().Add(30 * time.Second); state != "TASK_STATE_COMPLETED" && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+			_, state = stateOf(t, a.rpcWith(id, "GetTask", fmt.Sprintf(`{"id":%q}`, task)))
+		}
+		if state != "TASK_STATE_COMPLETED" {
+			t.Errorf("a paid task is %s", state)
+		}
+	}
+	// An agent that fails costs nothing, in either.
+	bad := "bad" + word(t)
+	failing := s.agent(t, bad, "", object{"provider": "mock", "system": "```mock\nfail: refused\n```"})
+	a.read(nil, "price", bad, "0.01")
+	before := a.balance()
+	lost := s.pair(t, failing)
+	a.link(lost)
+	s.forget()
+	lost.send(lost.Call("and fails", time.Now()))
+	for _, configuration := range []string{"", `"returnImmediately":true`} {
+		a.rpcWith(failing, "SendMessage", message("and fails", configuration))
+	}
+	for end := time.Now().Add(30 * time.Second); a.balance() != before && time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
+	}
+	if got := a.balance(); got != before {
+		t.Errorf("failed calls cost %v", before-got)
+	}
+
+	// Tenants' routes.
+	made := a.must("POST", "/v1/keys", `{"scopes":["read"]}`)
+	a.must("GET", "/v1/keys", "")
+	a.must("DELETE", "/v1/keys/"+fmt.Sprint(made["id"]), "")
+	a.must("GET", "/v1/account/changes", "")
+	a.must("GET", "/v1/account/statement?month="+time.Now().UTC().Format("2006-01"), "")
+	a.must("GET", fmt.Sprintf("/v1/account/receipts/%s/%s/last", p.Key.ID(), id), "")
+	a.must("DELETE", "/v1/account/links/"+lost.Key.ID().String(), "")
+
+	// AGP.
+	booked := s.named(t, venue)
+	a.read(nil, "publish", venue)
+	a.read(nil, "listing", "set", venue, "--slug", venue, "--name", "The "+venue, "--category", "office", "--location", "zurich", "--capacity", "9")
+	if ping := a.agp("network.ping", "{}"); ping["status"] != "connected" {
+		t.Errorf("ping = %v", ping)
+	}
+	a.agp("booking.search", fmt.Sprintf(`{"query":%q}`, venue))
+	a.agp("venue.list", "{}")
+	before = a.balance()
+	at := time.Now().Add(48 * time.Hour).UTC().Format(time.RFC3339)
+	confirmed := a.agp("booking.confirm", fmt.Sprintf(`{"venue_slug":%q,"starts_at":%q,"party_size":2}`, venue, at), "Idempotency-Key", "once"+venue)
+	one := fmt.Sprint(confirmed["booking_id"])
+	a.must("GET", "/v1/bookings", "")
+	a.must("GET", "/v1/bookings/"+one, "")
+	if cost := before - a.balance(); cost != 250_000 {
+		t.Errorf("a booking cost %v", cost)
+	}
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if shown := a.must("GET", "/v1/bookings/"+one, ""); shown["envelope_status"] == "accepted" || shown["envelope_status"] == "completed" {
+			break
+		}
+	}
+	a.read(nil, "bookings", "list", "--venue", booked.String(), "--json")
+	a.read(nil, "bookings", "show", one, "--json")
+	a.ask("POST", "/v1/bookings/"+one+"/cancel", "{}")
+
+	// The sweep, once the lost call is due.
+	before = a.balance()
+	time.Sleep(time.Until(due) + time.Second)
+	for end := time.Now().Add(30 * time.Second); a.balance() == before && time.Now().Before(end); time.Sleep(time.Second) {
+		s.invoke(t, "sweeper-schedule")
+	}
+	if got := a.balance() - before; got != 2000 {
+		t.Errorf("%v given back for the call that was lost, want 2000", got)
+	}
+	s.invoke(t, "meter-schedule")
+	used := a.must("GET", "/v1/usage?by=vacant", "")
+	if !strings.Contains(fmt.Sprint(used), id.String()) {
+		t.Errorf("usage %v, want that of %s", used, id)
+	}
+}
+
+// rpcWith calls a method of A2A with the key of the account.
+func (a *tenant) rpcWith(to identity.ID, method, params string) object {
+	a.t.Helper()
+	r, err := http.NewRequestWithContext(a.t.Context(), http.MethodPost, a.URL+"/v/"+to.String(), strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+a.key)
+	r.Header.Set("Content-Type", "application/json")
+	reply, err := web(a.t, a.aws, "").Do(r)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	b, err := io.ReadAll(reply.Body)
+	var answer struct{ Result, Error object }
+	if err != nil || json.Unmarshal(b, &answer) != nil || answer.Error != nil {
+		a.t.Fatalf("%s = %d %s, %v", method, reply.StatusCode, b, err)
+	}
+	return answer.Result
+}
+
+// What is charged on the stage is what the rows say, to the micro-dollar.
+func TestCallsAreChargedAndRecountedOnTheStage(t *testing.T) {
+	s := shared(t)
+	s.charged(t)
+	s.invoke(t, "meter-schedule")
+	s.whole(t)
+}
