@@ -4,10 +4,12 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
@@ -18,7 +20,8 @@ import (
 )
 
 // The write units of an envelope by AGP: a request is the use of its key and a counter, the
-// first of an agent's minute also who was there. The confirm is without its dispatch.
+// first of an agent's minute also who was there. The confirm is without its dispatch,
+// which follows.
 func TestAGPConsumesFewWriteUnits(t *testing.T) {
 	h := newFixture(t)
 	ctx, still := t.Context(), time.Now()
@@ -35,9 +38,11 @@ func TestAGPConsumesFewWriteUnits(t *testing.T) {
 	must(t, err)
 	counter := &roundtrips.Counter{}
 	counted := h.money(h.Store(h.Endpoint, counter.Option), func() time.Time { return still })
-	handler := counted.OpenAGP(counted.OpenA2A(), func(context.Context, search.Request) (search.Page, error) {
+	agents := counted.OpenA2A()
+	handler := counted.OpenAGP(agents, func(context.Context, search.Request) (search.Page, error) {
 		return search.Page{}, problem.New(problem.Unavailable, "no search here")
 	}, false)
+	booked := ""
 	for _, tt := range []struct {
 		name, body string
 		units      float64
@@ -63,5 +68,26 @@ func TestAGPConsumesFewWriteUnits(t *testing.T) {
 		if got := counter.WriteUnits(); got != tt.units {
 			t.Errorf("%s consumed %v write units, want %v", tt.name, got, tt.units)
 		}
+		if id := bookingID.FindStringSubmatch(w.Body.String()); id != nil {
+			booked = id[1]
+		}
+	}
+	// An accepted, a completed state and the call between, by the worker.
+	must(t, agents.Work(ctx, "booking#"+booked))
+	counter.Reset()
+	q := httptest.NewRequest("POST", "/a2a/v1", strings.NewReader(`{"from":"a","intent":"booking.confirm","payload":{"venue_slug":"booked"}}`))
+	q.Header.Set("Authorization", "Bearer "+key)
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Prefer", "respond-async")
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, q)
+	confirm := counter.WriteUnits()
+	must(t, agents.Work(ctx, "booking#"+bookingID.FindStringSubmatch(w.Body.String())[1]))
+	model := cost.DefaultBooking()
+	t.Logf("with its dispatch: %v write units, %v of the confirm, %v read units", counter.WriteUnits(), confirm, counter.ReadUnits())
+	if counter.WriteUnits() != model.WriteUnits || counter.ReadUnits() > model.ReadUnits {
+		t.Errorf("a booking consumed %v write and %v read units, the cost model says %v and %v", counter.WriteUnits(), counter.ReadUnits(), model.WriteUnits, model.ReadUnits)
 	}
 }
+
+var bookingID = regexp.MustCompile(`"booking_id":"([0-9a-f]{64})"`)

@@ -166,6 +166,8 @@ func (r costResult) text(w io.Writer) {
 		{"their rows, each month after", r.Kept, ""},
 		{fmt.Sprintf("%s by A2A, each a task", plural(r.CallCount)), r.Tasks, " before transfer out"},
 		{"the same in the background", r.Queued, " before transfer out, without reading or pushing their ends"},
+		{fmt.Sprintf("%s with a price by Function URL", plural(r.CallCount)), r.Priced, " before transfer out"},
+		{"1,000 bookings by AGP", r.Booked, " before transfer out"},
 		{"what a paid model adds to 1,000 calls of one turn", r.Thinking, ", and the provider's price of their tokens"},
 		{"a child that graduates", r.Graduated, ""},
 		{"a month in which nobody calls", r.Month, ""},
@@ -192,7 +194,7 @@ func (r costResult) capacityText(w io.Writer) {
 	if len(r.Capacity.Bought) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nwhat the worst day buys: %.4g calls a second\n", r.Capacity.Calls)
+	fmt.Fprintf(w, "\nwhat the worst day buys: %.4g calls a second, or %.4g with a price\n", r.Capacity.Calls, r.Capacity.PricedCalls)
 	for _, b := range r.Capacity.Bought {
 		fmt.Fprintf(w, "  %9s  %s: %d %s; a dollar more buys %.3g\n", fmt.Sprintf("$%.4f", b.USD), b.Name, b.Limit, b.Unit, b.PerUSD)
 	}

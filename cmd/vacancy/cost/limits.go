@@ -179,8 +179,10 @@ type Bought struct {
 // Capacity is what the worst day of a stage buys.
 type Capacity struct {
 	// Calls are the calls a second that the tables' ceilings admit.
-	Calls  float64  `json:"calls_a_second"`
-	Bought []Bought `json:"bought"`
+	Calls float64 `json:"calls_a_second"`
+	// PricedCalls are those with a price, if all have one.
+	PricedCalls float64  `json:"priced_calls_a_second"`
+	Bought      []Bought `json:"bought"`
 }
 
 // Buys lists the limits of a stage by what they cost.
@@ -207,7 +209,7 @@ func Buys(s Shape, l List, b Bounds) Capacity {
 		add(t.Name+": writes", "units a second", s.Tables[i].Write)
 		add(t.Name+": reads", "units a second", s.Tables[i].Read)
 	}
-	out.Calls = s.calls()
+	out.Calls, out.PricedCalls = s.calls(), s.pricedCalls()
 	return out
 }
 

@@ -23,6 +23,7 @@ const (
 	TableStorage      Item = "dynamodb-storage"
 	TableBackups      Item = "dynamodb-pitr"
 	StreamReads       Item = "dynamodb-stream-reads-by-lambda"
+	StreamRequests    Item = "dynamodb-stream-requests"
 	LogBytes          Item = "logs-ingested"
 	LogStorage        Item = "logs-stored"
 	Metrics           Item = "metrics"
@@ -79,6 +80,7 @@ func ListPrices() List {
 		TableStorage:      {0.25, 1, "GB-months"},
 		TableBackups:      {0.20, 1, "GB-months"},
 		StreamReads:       {0, million, "reads"},
+		StreamRequests:    {0.20, million, "requests"},
 		LogBytes:          {0.50, 1, "GB"},
 		LogStorage:        {0.03, 1, "GB-months"},
 		Metrics:           {0.30, 1, "metrics"},

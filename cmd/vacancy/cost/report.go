@@ -17,6 +17,8 @@ type Report struct {
 	Thinking  Lines    `json:"thinking_1000"` // what a model adds to 1,000 calls; empty without think
 	Tasks     Lines    `json:"a2a_tasks"`     // that are waited for; empty without agent
 	Queued    Lines    `json:"a2a_queued"`    // in the background
+	Priced    Lines    `json:"priced"`        // calls with a flat price, by Function URL
+	Booked    Lines    `json:"bookings_1000"` // by AGP; empty without gateway
 	Graduated Lines    `json:"graduation"`    // for one, with AWS's state machine; empty without a gate
 	Month     Lines    `json:"month"`
 	WorstDay  Day      `json:"worst_day"`
@@ -41,8 +43,9 @@ func Estimate(s Shape, l List, n float64, real *Real) Report {
 	r := Report{
 		Region: l.Region, Taken: l.Taken, Model: m, Shape: s, CallCount: n,
 		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.Kept(l, n)),
-		Thinking:  sum(DefaultThinking().Calls(s, l, 1000)),
-		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(Month(s, l)), WorstDay: WorstDay(s, l, DefaultBounds()),
+		Thinking: sum(DefaultThinking().Calls(s, l, 1000)),
+		Priced:   sum(DefaultPriced().Calls(s, l, n)), Booked: sum(DefaultBooking().Bookings(s, l, 1000)),
+		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(append(Month(s, l), EachMinute(s, l)...)), WorstDay: WorstDay(s, l, DefaultBounds()),
 		Capacity: Buys(s, l, DefaultBounds()), Real: real,
 	}
 	waited, queued := DefaultTask().Tasks(s, l, n)

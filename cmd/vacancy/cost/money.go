@@ -1,0 +1,120 @@
+package cost
+
+import "strings"
+
+// PricedModel is a call with a flat price, which a linked account pays. A test counts its
+// units.
+type PricedModel struct {
+	WriteUnits float64 `json:"write_units"` // both rows, the debit, and its reminder, which the sweeper deletes
+	ReadUnits  float64 `json:"read_units"`  // those of a call, and link, account and price
+	BilledMS   float64 `json:"billed_ms"`
+	// RowsWrites and DocsWrites are WriteUnits by their tables.
+	RowsWrites, DocsWrites float64
+}
+
+// DefaultPriced has an account whose balance suffices in one shard.
+func DefaultPriced() PricedModel {
+	return PricedModel{WriteUnits: 8, ReadUnits: 7, BilledMS: 20, RowsWrites: 3, DocsWrites: 5}
+}
+
+// usageUnits are the write units of a row's part in usage.
+const usageUnits = 0.1
+
+// Calls returns the lines for n calls by Function URL, before transfer out.
+func (m PricedModel) Calls(s Shape, l List, n float64) []Line {
+	f, ok := s.Function("message")
+	if !ok {
+		return nil
+	}
+	call := DefaultModel()
+	return []Line{
+		l.line("invocations", LambdaRequests, n, "", "1 request x %s %s", number(n), calls),
+		l.line("compute", compute(f), n*m.BilledMS/1000*gigabytes(f), "", "%d MB x %s ms x %s %s", f.MemoryMB, number(m.BilledMS), number(n), calls),
+		l.line("written", WriteUnits, n*m.WriteUnits, "both rows at most 1 KB; three more by tokens, for a call that fails, and for each cap of a day two",
+			"%s units x %s %s", number(m.WriteUnits), number(n), calls),
+		l.line("usage", WriteUnits, n*2*usageUnits, "a thousand rows of ten accounts in one commit", "2 rows x %s units x %s %s", number(usageUnits), number(n), calls),
+		l.line("reads", ReadUnits, n*m.ReadUnits, "none remembered", "%s units x %s %s", number(m.ReadUnits), number(n), calls),
+		l.line("log lines", LogBytes, n*(call.LineBytes+logOverhead)/gib, "", "(%s + %d bytes) x %s %s / 2^30", number(call.LineBytes), logOverhead, number(n), calls),
+	}
+}
+
+// BookingModel is a booking by AGP that a vacant of the host answers at once. A test counts
+// its units.
+type BookingModel struct {
+	WriteUnits float64 `json:"write_units"` // confirm, and its dispatch: three states, and a call
+	ReadUnits  float64 `json:"read_units"`
+	BilledMS   float64 `json:"billed_ms"` // of gateway, which waits, and of worker
+}
+
+// DefaultBooking has no idempotency key, and no slot.
+func DefaultBooking() BookingModel {
+	return BookingModel{WriteUnits: 54, ReadUnits: 40, BilledMS: 400}
+}
+
+// Bookings returns the lines for n bookings. It returns nothing for a stage without gateway.
+func (m BookingModel) Bookings(s Shape, l List, n float64) []Line {
+	f, ok := s.Function("gateway")
+	if !ok {
+		return nil
+	}
+	const of = "%s bookings"
+	return []Line{
+		l.line("invocations", LambdaRequests, 2*n, "gateway and worker", "2 x "+of, number(n)),
+		l.line("compute", compute(f), 2*n*m.BilledMS/1000*gigabytes(f), "", "2 x %d MB x %s ms x "+of, f.MemoryMB, number(m.BilledMS), number(n)),
+		l.line("written", WriteUnits, n*m.WriteUnits, "", "%s units x "+of, number(m.WriteUnits), number(n)),
+		l.line("read", ReadUnits, n*m.ReadUnits, "", "%s units x "+of, number(m.ReadUnits), number(n)),
+		l.line("requests to the queue", QueueRequests, n*requestsOfMessage, "", "%d x "+of, requestsOfMessage, number(n)),
+		l.line("signatures", KMSSignatures, n, "the host tells the venue of it", "1 x "+of, number(n)),
+		l.line("log lines", LogBytes, 2*n*(DefaultModel().LineBytes+logOverhead)/gib, "", "2 x (%s + %d bytes) x "+of+" / 2^30", number(DefaultModel().LineBytes), logOverhead, number(n)),
+	}
+}
+
+// What the sweeper and the meter do each time, whether anybody calls or not.
+const (
+	unitsOfSweep   = 68 // 16 partitions of each kind of reminder, of two minutes, and the offsets
+	unitsOfFold    = 3
+	streamRequests = 7 // of the one or two shards that are open
+	msOfSweep      = 500
+	msOfFold       = 200
+)
+
+// EachMinute returns the lines of a month for what runs each minute. On the worst day the
+// limits of functions and tables bound it.
+func EachMinute(s Shape, l List) (lines []Line) {
+	for _, one := range []struct {
+		function          string
+		units, ms, stream float64
+	}{{"sweeper", unitsOfSweep, msOfSweep, 0}, {"meter", unitsOfFold, msOfFold, streamRequests}} {
+		f, ok := s.Function(one.function)
+		if !ok || f.Runs == 0 {
+			continue
+		}
+		runs := float64(f.Runs) * aMonth
+		const of = "%s a day x %v days"
+		lines = append(lines,
+			l.line(one.function+": runs", LambdaRequests, runs, "", of, number(float64(f.Runs)), aMonth),
+			l.line(one.function+": compute", compute(f), runs*one.ms/1000*gigabytes(f), "nothing is due", of+" x %s ms x %d MB", number(float64(f.Runs)), aMonth, number(one.ms), f.MemoryMB),
+			l.line(one.function+": reads", ReadUnits, runs*one.units, "", of+" x %s units", number(float64(f.Runs)), aMonth, number(one.units)))
+		if one.stream > 0 {
+			lines = append(lines, l.line(one.function+": requests to the stream", StreamRequests, runs*one.stream, "", of+" x %s", number(float64(f.Runs)), aMonth, number(one.stream)))
+		}
+	}
+	return lines
+}
+
+// pricedCalls are the calls a second with a price that the ceilings admit, 0 if one is
+// missing.
+func (s Shape) pricedCalls() float64 {
+	m, least := DefaultPriced(), s.calls()
+	for _, t := range s.Tables {
+		if t.Index || t.Write == nil {
+			continue
+		}
+		units := m.DocsWrites
+		if strings.EqualFold(t.Name, "rows") {
+			units = m.RowsWrites
+		}
+		least = min(least, float64(*t.Write)/units)
+	}
+	return least
+}
