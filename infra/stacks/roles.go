@@ -49,6 +49,9 @@ func reasonForStars(g grants) string {
 	if len(g.snapshots) > 0 {
 		reason += " The archives of the search index have random names below search/."
 	}
+	if g.exports {
+		reason += " The usage of days has names of days and accounts below usage/."
+	}
 	if g.stream != "" {
 		reason += " AWS offers no resource for dynamodb:ListStreams."
 	}
@@ -157,11 +160,17 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	return out
 }
 
+// exportsOfUsage is the key prefix of the usage of days in the bucket.
+const exportsOfUsage = "usage/"
+
 // snapshotStatements allow what the function does with the search index in the
 // bucket. Without s3:ListBucket, S3 returns 403 instead of 404 for a missing
 // object. The right covers names only, below our prefix where one is given. The
 // bucket's key needs no grant: S3 uses it for everybody who may use the bucket.
 func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
+	if g.exports {
+		return []awsiam.PolicyStatement{statement("Exports", awsiam.Effect_ALLOW, "s3", []string{"PutObject", "GetObject"}, d.blobs.ArnForObjects(str(exportsOfUsage+"*")), nil)}
+	}
 	if len(g.snapshots) == 0 {
 		return nil
 	}

@@ -35,6 +35,7 @@ type grants struct {
 	taskIndexes     bool     // Query of the index of owners' tasks
 	bookingIndexes  bool     // Query of the index of venues' bookings
 	snapshots       []string // operations on the bucket's objects of the search index
+	exports         bool     // writing usage of days to the bucket
 	seals           bool     // Encrypt under the sealing key
 	opens           bool     // Decrypt of boxes under it
 	textsOnly       bool     // and Decrypt of text keys only
@@ -148,6 +149,8 @@ const (
 	prices      = "price#*"
 	usages      = "use#*"
 	folded      = "meter"
+	exported    = "export"
+	tenants     = "tenant"
 	sweeps      = "sweep"
 	activeUsers = "active#*"
 )
@@ -252,7 +255,7 @@ func urlFunctions(s settings.Settings) []function {
 		name: "admin", description: "the admin API, for the operator's key",
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS", "VACANCY_FEE"),
-		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), seals: true, opens: true,
+		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), bookingIndexes: true, seals: true, opens: true,
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
 	}, {
 		name: "export", description: "the paged export that verify reads, for the operator's key",
@@ -296,7 +299,7 @@ func gateway(s settings.Settings, edge []string) function {
 		{"BookingsEnd", []string{"DeleteItem"}, []string{bookings, dueBookings}},
 		{"Counts", []string{"UpdateItem"}, []string{balances, quotas, slots, counters, activeUsers}},
 		{"Lists", []string{"Query"}, []string{accounts, activeUsers, bookingEvents, usages}},
-		{"Docs", []string{"GetItem"}, []string{accounts, keySecrets, keyUse, links, balances, bookings, dueBookings, bookingKeys, breakers,
+		{"Docs", []string{"GetItem"}, []string{accounts, keySecrets, keyUse, links, balances, prices, bookings, dueBookings, bookingKeys, breakers,
 			registrations, revoked, slugs, venues, records, aboutHost}},
 	}}
 	environment := append([]string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_READS", "VACANCY_TASKS", "VACANCY_SEARCH", "VACANCY_BOOKING_PRICE"}, edge...)
@@ -428,13 +431,13 @@ func jobs(s settings.Settings) []function {
 			{"Reminders", []string{"DeleteItem"}, []string{dueCalls, dueBookings}},
 			{sid: "Docs", operations: []string{"Query", "GetItem"}}}},
 	}, {
-		name: "meter", description: "folds rows into usage, every minute",
+		name: "meter", description: "folds rows into usage, every minute, and exports that of days that are over",
 		memory: 128, timeout: 30, scheduled: true,
-		environment: []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_ROWS_STREAM"},
-		grants: grants{rows: []string{"Query"}, folds: true, docs: []access{
-			{"Usage", []string{"PutItem"}, []string{usages, folded}},
-			{"Offsets", []string{"Query"}, []string{folded}},
-			{"Docs", []string{"GetItem"}, []string{usages, folded, records, prices}}}},
+		environment: []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_ROWS_STREAM", "VACANCY_BLOBS"},
+		grants: grants{rows: []string{"Query"}, folds: true, exports: true, docs: []access{
+			{"Usage", []string{"PutItem"}, []string{usages, folded, exported}},
+			{"Lists", []string{"Query"}, []string{folded, tenants, usages, bookingEvents}},
+			{"Docs", []string{"GetItem"}, []string{usages, folded, exported, records, prices, accounts}}}},
 	}, {
 		name: "prober", description: "probes endpoints elsewhere and lists those that answer, every minute",
 		memory: 128, timeout: 6, scheduled: true,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
@@ -167,8 +168,8 @@ func (s *deployed) charged(t *testing.T) {
 	due := a.undecided(p)
 
 	// By agent, and by worker, with a key.
-	for _, configuration := range []string{"", `"returnImmediately":true`} {
-		answer := a.rpcWith(id, "SendMessage", message("by key", configuration))
+	for i, configuration := range []string{"", `"returnImmediately":true`} {
+		answer := a.rpcWith(id, "SendMessage", another(i, message("by key", configuration)))
 		task, state := stateOf(t, answer)
 		for end := time.Now().Add(30 * time.Second); state != "TASK_STATE_COMPLETED" && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 			_, state = stateOf(t, a.rpcWith(id, "GetTask", fmt.Sprintf(`{"id":%q}`, task)))
@@ -186,10 +187,10 @@ func (s *deployed) charged(t *testing.T) {
 	a.link(lost)
 	s.forget()
 	lost.send(lost.Call("and fails", time.Now()))
-	for _, configuration := range []string{"", `"returnImmediately":true`} {
-		a.rpcWith(failing, "SendMessage", message("and fails", configuration))
+	for i, configuration := range []string{"", `"returnImmediately":true`} {
+		a.rpcWith(failing, "SendMessage", another(i, message("and fails", configuration)))
 	}
-	for end := time.Now().Add(30 * time.Second); a.balance() != before && time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); a.balance() != before && time.Now().Before(end); time.Sleep(300 * time.Millisecond) { // the worker has it
 	}
 	if got := a.balance(); got != before {
 		t.Errorf("failed calls cost %v", before-got)
@@ -205,7 +206,11 @@ func (s *deployed) charged(t *testing.T) {
 	a.must("DELETE", "/v1/account/links/"+lost.Key.ID().String(), "")
 
 	// AGP.
-	booked := s.named(t, venue)
+	hired, err := s.admin(t).Create(t.Context(), admin.Creation{Name: venue, Capability: "echoes", Substrate: "echo", Tenant: a.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	booked := hired.ID
 	a.read(nil, "publish", venue)
 	a.read(nil, "listing", "set", venue, "--slug", venue, "--name", "The "+venue, "--category", "office", "--location", "zurich", "--capacity", "9")
 	if ping := a.agp("network.ping", "{}"); ping["status"] != "connected" {
@@ -229,7 +234,12 @@ func (s *deployed) charged(t *testing.T) {
 	}
 	a.read(nil, "bookings", "list", "--venue", booked.String(), "--json")
 	a.read(nil, "bookings", "show", one, "--json")
-	a.ask("POST", "/v1/bookings/"+one+"/cancel", "{}")
+	a.must("GET", "/v1/bookings?venue="+booked.String(), "")
+	full := fmt.Sprintf(`{"venue_slug":%q,"starts_at":%q,"party_size":8}`, venue, at)
+	if status, refused := a.ask("POST", "/a2a/v1", `{"from":"tester:agent","intent":"booking.confirm","payload":`+full+`}`); status != http.StatusConflict {
+		t.Errorf("a booking of a full slot = %d %v", status, refused)
+	}
+	a.must("POST", "/v1/bookings/"+one+"/cancel", "{}")
 
 	// The sweep, once the lost call is due.
 	before = a.balance()
@@ -242,9 +252,17 @@ func (s *deployed) charged(t *testing.T) {
 	}
 	s.invoke(t, "meter-schedule")
 	used := a.must("GET", "/v1/usage?by=vacant", "")
-	if !strings.Contains(fmt.Sprint(used), id.String()) {
-		t.Errorf("usage %v, want that of %s", used, id)
+	for of, want := range map[identity.ID]string{id: "answers:3 charge:6000 ", failing: "answers:0 charge:0 "} {
+		voids := map[identity.ID]string{id: "voids:1", failing: "voids:3"}[of]
+		if text := fmt.Sprint(used); !strings.Contains(text, want) || !strings.Contains(text, "vacant:"+of.String()+" "+voids) {
+			t.Errorf("usage %v, want %s and %s of %s", used, want, voids, of)
+		}
 	}
+}
+
+// another gives a message an id of its own: the same caller's same message is one task.
+func another(i int, params string) string {
+	return strings.Replace(params, `"messageId":"m"`, fmt.Sprintf(`"messageId":"m%d"`, i), 1)
 }
 
 // rpcWith calls a method of A2A with the key of the account.

@@ -135,11 +135,19 @@ func TestTheGatewayAnswersTheSampleEvents(t *testing.T) {
 
 func TestACallIsChargedSweptAndMetered(t *testing.T) {
 	s := newShop(t)
-	meter := run(t, "meter", s.Host, "VACANCY_ROWS_STREAM="+s.Stream(t))
+	kept, blobs := bucket(t)
+	meter := run(t, "meter", s.Host, append(blobs, "VACANCY_ROWS_STREAM="+s.Stream(t))...)
 	sweeper := run(t, "sweeper", s.Host)
 	if stranger := caller.New(t, s.vacant); send(t, s.message, caller.SendPath, stranger.Call("hi", time.Now())).Status != 402 {
 		t.Error("a stranger's call is not refused with 402")
 	}
+	// A call of the day before, which is exported once it is folded.
+	past := func() time.Time { return time.Now().Add(-24*time.Hour - 15*time.Minute) }
+	first := s.caller.Call("yesterday", past())
+	if out := s.Open(t, s.Store(s.Endpoint), past, nil).Calls.Send(t.Context(), s.vacant, first); out.Problem != nil {
+		t.Fatal(out.Problem)
+	}
+	s.caller.Accepted(first)
 	var last identity.Hash
 	for range 3 {
 		e := s.caller.Call("hello", time.Now())
@@ -149,8 +157,8 @@ func TestACallIsChargedSweptAndMetered(t *testing.T) {
 		s.caller.Accepted(e)
 		last = e.Hash()
 	}
-	if got := s.balance(); got != 10_000_000-3*2000 {
-		t.Errorf("balance %v after three calls of 0.002", got)
+	if got := s.balance(); got != 10_000_000-4*2000 {
+		t.Errorf("balance %v after four calls of 0.002", got)
 	}
 	// A receipt, for the payer.
 	r := s.must(s.gateway, "GET", fmt.Sprintf("/v1/account/receipts/%s/%s/last", s.caller.Key.ID(), s.vacant), s.key, "")
@@ -165,25 +173,30 @@ func TestACallIsChargedSweptAndMetered(t *testing.T) {
 	s.invoke(meter)
 	s.invoke(meter)
 	used := s.must(s.gateway, "GET", "/v1/usage?by=vacant", s.key, "")
-	for _, want := range []string{"answers:3", "charge:6000", s.vacant.String()} {
+	for _, want := range []string{"answers:4", "charge:8000", s.vacant.String()} {
 		if text := strings.ReplaceAll(fmt.Sprint(used), "+0", ""); !strings.Contains(text, want) {
 			t.Errorf("usage %v, want %s", used, want)
 		}
 	}
 	owned := s.must(s.admin, "GET", "/v1/admin/usage?by=vacant", sampleOperator, "")
-	if !strings.Contains(fmt.Sprint(owned), "fee:600") {
+	if !strings.Contains(fmt.Sprint(owned), "fee:800") {
 		t.Errorf("usage of the operator's vacants %v, want its fee of 10 %%", owned)
+	}
+
+	day := "usage/" + past().UTC().Format(time.DateOnly) + "/" + s.account
+	if diff := cmp.Diff([]string{day + ".csv", day + ".jsonl"}, kept.keys()); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
 	}
 
 	// A call whose answer was never decided is voided when it is overdue, and given back.
 	s.undecided(4 * time.Minute)
-	if got := s.balance(); got != 10_000_000-4*2000 {
+	if got := s.balance(); got != 10_000_000-5*2000 {
 		t.Errorf("balance %v while a call is undecided", got)
 	}
 	for range 2 {
 		s.invoke(sweeper)
 	}
-	if got := s.balance(); got != 10_000_000-3*2000 {
+	if got := s.balance(); got != 10_000_000-4*2000 {
 		t.Errorf("balance %v after the sweep, want the call given back once", got)
 	}
 	if diff := cmp.Diff([][]any{{1., 0.}, {0., 0.}}, pick(lines(t, sweeper), "done", "decided", "waiting")); diff != "" {
@@ -193,7 +206,7 @@ func TestACallIsChargedSweptAndMetered(t *testing.T) {
 	if used = s.must(s.gateway, "GET", "/v1/usage?by=vacant", s.key, ""); !strings.Contains(fmt.Sprint(used), "voids:1") {
 		t.Errorf("usage %v, want a void", used)
 	}
-	if all := pick(lines(t, meter), "done", "verdict", "rows"); len(all) != 3 || all[0][1].(float64) < 6 || all[1][1] != 0. {
+	if all := pick(lines(t, meter), "done", "verdict", "rows"); len(all) != 3 || all[0][1].(float64) < 8 || all[1][1] != 0. {
 		t.Errorf("rows folded: %v, want all of them, none, and the void", all)
 	}
 }

@@ -33,7 +33,7 @@ const (
 	Graduate     Function = "graduate"     // requests to graduate
 	Gateway      Function = "gateway"      // accounts and AGP
 	Sweeper      Function = "sweeper"      // decides overdue calls, and destroys expired text keys
-	Meter        Function = "meter"        // folds rows into usage
+	Meter        Function = "meter"        // folds rows into usage, and exports it
 	Tamper       Function = "tamper"       // reports changed or removed rows
 	Indexer      Function = "indexer"      // publishes the search index
 	Checkpointer Function = "checkpointer" // seals the log
@@ -57,9 +57,9 @@ func (f Function) public() bool {
 	return f == Agent || f == Message || f == Admin || f == Export || f == Registry || f == Search || f == Graduate || f == Gateway
 }
 
-// charges reports whether f changes accounts: the right to do so is in its role.
+// charges reports whether f has to do with accounts. What it may do is in its role.
 func (f Function) charges() bool {
-	return f == Message || f == Agent || f == Worker || f == Admin || f == Gateway || f == Sweeper
+	return f == Message || f == Agent || f == Worker || f == Admin || f == Gateway || f == Sweeper || f == Meter
 }
 
 // Settings are a function's settings, from its environment.
@@ -161,7 +161,7 @@ func (f Function) variables() []variable {
 	case Sweeper:
 		all = append(all, needed(rows), needed(docs), needed(tasks), retention)
 	case Meter:
-		all = append(all, needed(rows), needed(docs), needed(rowsStream))
+		all = append(all, needed(rows), needed(docs), needed(rowsStream), needed(blobs))
 	case Prober:
 		all = append(all, needed(docs))
 	case Indexer:

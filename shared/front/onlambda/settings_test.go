@@ -63,7 +63,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 		Indexer:      {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Retention: 24 * time.Hour},
 		Checkpointer: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},
 		Sweeper:      {Stage: "dev", Tables: tables, Retention: 48 * time.Hour, Tasks: tasksURL},
-		Meter:        {Stage: "dev", Tables: tables, Retention: 24 * time.Hour, RowsStream: streamARN},
+		Meter:        {Stage: "dev", Tables: tables, Retention: 24 * time.Hour, RowsStream: streamARN, Blobs: "vacancy-dev-blobs"},
 		Gateway: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour,
 			Tasks: tasksURL, Searcher: searchARN, BookingPrice: money.Dollar / 2},
 		Prober: {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 24 * time.Hour},
