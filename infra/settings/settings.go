@@ -45,6 +45,8 @@ type Settings struct {
 
 	Fee          int    // the host's share of what callers pay, in basis points
 	BookingPrice string // USD for a booking by AGP
+	KeyPrefix    string // the word that new keys of accounts begin with
+	AGPKeyPrefix string // that of keys with a tier of AGP
 
 	Email  string // for alarms and the budget; empty: no mail
 	Budget int    // USD a day above which mail is sent
@@ -78,6 +80,8 @@ const (
 	Mock              = "mock"
 	Fee               = "fee"
 	BookingPrice      = "bookingPrice"
+	KeyPrefix         = "keyPrefix"
+	AGPKeyPrefix      = "agpKeyPrefix"
 	Email             = "email"
 	Budget            = "budget"
 	Keep              = "keep"
@@ -94,7 +98,7 @@ const (
 func Defaults() map[string]any {
 	return map[string]any{
 		Stage: "dev", Arch: "arm64", Edge: true, WAF: false,
-		WorstDay: cost.DefaultWorstDay, Reserve: true, Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: 5, Mock: false, Fee: 0, BookingPrice: 0.25,
+		WorstDay: cost.DefaultWorstDay, Reserve: true, Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: 5, Mock: false, Fee: 0, BookingPrice: 0.25, KeyPrefix: "vac", AGPKeyPrefix: "agnt",
 		Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 }
@@ -133,6 +137,7 @@ func Read(context map[string]any) (Settings, error) {
 
 		ModelBudget: r.dollars(ModelBudget), BedrockModels: r.bedrockModels(), TenantFunctions: r.tenantFunctions(), Mock: r.flag(Mock),
 		Fee: r.number(Fee, 0, price.MaxFee), BookingPrice: r.bookingPrice(),
+		KeyPrefix: r.match(KeyPrefix, keyPrefix, "1 to 12 characters of a-z and 0-9"), AGPKeyPrefix: r.match(AGPKeyPrefix, keyPrefix, "1 to 12 characters of a-z and 0-9"),
 
 		EdgeSecretVersion: r.match(EdgeSecretVersion, version, "a version id of the edge's secret"),
 		EdgeSecretBefore:  r.match(EdgeSecretBefore, version, "a version id of the edge's secret"),
@@ -194,6 +199,7 @@ var (
 	certificate = regexp.MustCompile(`^arn:aws:acm:us-east-1:[0-9]{12}:certificate/[A-Za-z0-9-]{1,64}$`)
 	email       = regexp.MustCompile(`^[^@\s"'{}<>,;]{1,64}@[A-Za-z0-9.-]+\.[A-Za-z]{2,}$`)
 	rate        = regexp.MustCompile(`^(([0-9]{0,5}[1-9][0-9]{0,5}(\.[0-9]{1,3})?|0\.[0-9]{0,2}[1-9][0-9]{0,2}):[1-9][0-9]{0,5})?$`)
+	keyPrefix   = regexp.MustCompile(`^[a-z0-9]{1,12}$`)
 	version     = regexp.MustCompile(`^[A-Za-z0-9-]{32,64}$`)
 )
 

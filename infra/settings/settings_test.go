@@ -30,7 +30,7 @@ func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
 			"agent": 2, "message": 4, "worker": 4, "admin": 1, "export": 1, "registry": 2, "search": 1, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1, "prober": 1, "think": 2, "gateway": 2, "meter": 1,
 			"rowsReads": 48, "rowsWrites": 40, "docsReads": 80, "docsWrites": 20, "indexReads": 16, "indexWrites": 8,
 		},
-		Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: "5", BookingPrice: "0.25", Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
+		Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: "5", BookingPrice: "0.25", KeyPrefix: "vac", AGPKeyPrefix: "agnt", Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Read(nil) (-want +got):\n%s", diff)
@@ -63,7 +63,7 @@ func TestValuesOfTheCommandLineAreText(t *testing.T) {
 	got, err := settings.Read(map[string]any{
 		"stage": "prod", "arch": "amd64", "edge": "true", "domain": "vacants.example.org", "certificate": arn, "waf": "true",
 		"worstDay": "50", "reserve": "false", "limits": "message:3,rowsReads:40000", "rate": "", "pairRate": "0.5:3", "email": "ops@example.org",
-		"budget": "7", "modelBudget": "0.5", "mock": "true", "fee": "250", "bookingPrice": "1.5", "bedrockModels": "eu.amazon.nova-lite-v1:0,amazon.nova-lite-v1:0,amazon.nova-lite-v1:0", "tenantFunctions": "acme=" + function + "," + function,
+		"budget": "7", "modelBudget": "0.5", "mock": "true", "fee": "250", "bookingPrice": "1.5", "keyPrefix": "acme", "agpKeyPrefix": "agp", "bedrockModels": "eu.amazon.nova-lite-v1:0,amazon.nova-lite-v1:0,amazon.nova-lite-v1:0", "tenantFunctions": "acme=" + function + "," + function,
 		"keep": "false", "hostKey": "software", "indexSeconds": "5", "dashboard": "false", "retentionDays": "7",
 		"edgeSecretVersion": version, "edgeSecretBefore": version, "@aws-cdk/core:flag": true, "cli-telemetry": false,
 	})
@@ -74,7 +74,7 @@ func TestValuesOfTheCommandLineAreText(t *testing.T) {
 		Stage: "prod", Arch: "amd64", Edge: true, Domain: "vacants.example.org", Certificate: arn, WAF: true,
 		WorstDay: 50, PairRate: "0.5:3", Email: "ops@example.org", Budget: 7, HostKey: "software", IndexSeconds: 5,
 		RetentionDays: 7, EdgeSecretVersion: version, EdgeSecretBefore: version,
-		ModelBudget: "0.5", Mock: true, Fee: 250, BookingPrice: "1.5", BedrockModels: []string{"amazon.nova-lite-v1:0", "eu.amazon.nova-lite-v1:0"}, TenantFunctions: "acme=" + function + "," + function,
+		ModelBudget: "0.5", Mock: true, Fee: 250, BookingPrice: "1.5", KeyPrefix: "acme", AGPKeyPrefix: "agp", BedrockModels: []string{"amazon.nova-lite-v1:0", "eu.amazon.nova-lite-v1:0"}, TenantFunctions: "acme=" + function + "," + function,
 	}
 	if got.Limits["message"] != 3 || got.Limits[cost.RowsReads] != 40000 || got.Limits[cost.RowsWrites] < 70 {
 		t.Errorf("Read().Limits = %v, want those that were set, and the others by the worst day", got.Limits)
@@ -123,6 +123,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"budget", map[string]any{"budget": "ten"}, `context value budget: expected a whole number from 1 to 1000000, got "ten"`},
 		{"fee", map[string]any{"fee": 10001}, `context value fee: expected a whole number from 0 to 10000, got "10001"`},
 		{"a price of bookings", map[string]any{"bookingPrice": "0.255"}, `context value bookingPrice: expected USD in whole cents such as 0.25, 0.01 to 1000, got "0.255"`},
+		{"a prefix of keys", map[string]any{"keyPrefix": "Acme"}, `context value keyPrefix: expected 1 to 12 characters of a-z and 0-9, got "Acme"`},
 		{"email", map[string]any{"email": "ops"}, `context value email: expected a mail address, got "ops"`},
 		{"hostKey", map[string]any{"hostKey": "hsm"}, `context value hostKey: expected kms or software, got "hsm"`},
 		{"indexSeconds", map[string]any{"indexSeconds": 301}, `context value indexSeconds: expected a whole number from 0 to 300, got "301"`},
@@ -134,7 +135,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"secret version", map[string]any{"edgeSecretVersion": "AWSCURRENT"}, `context value edgeSecretVersion: expected a version id`},
 		{"secret version without edge", map[string]any{"edgeSecretVersion": version, "edge": false}, `edgeSecretVersion: needs edge=true`},
 		{"only the secret before", map[string]any{"edgeSecretBefore": version}, `edgeSecretBefore: needs context value edgeSecretVersion`},
-		{"a slip", map[string]any{"edeg": false}, `context value edeg: expected one of arch, bedrockModels, bookingPrice, budget, certificate, `},
+		{"a slip", map[string]any{"edeg": false}, `context value edeg: expected one of agpKeyPrefix, arch, bedrockModels, bookingPrice, budget, certificate, `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := settings.Read(test.context)

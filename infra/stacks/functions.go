@@ -116,7 +116,7 @@ func (f functions) environment(in Input, d data, spec function) *map[string]*str
 		"VACANCY_TASKS": f.queues[tasksQueue].QueueUrl(), "VACANCY_PUSHES": f.queues[pushesQueue].QueueUrl(),
 		"VACANCY_URL": f.publicURL(in), "VACANCY_GATE": gateARN(f.stack, in),
 		"VACANCY_THINK": functionARN(f.stack, in, "think"), "VACANCY_SEARCH": functionARN(f.stack, in, "search"), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
-		"VACANCY_BOOKING_PRICE": str(in.Settings.BookingPrice), "VACANCY_MODEL_BUDGET": str(in.Settings.ModelBudget), "VACANCY_TENANT_FUNCTIONS": str(in.Settings.TenantFunctions),
+		"VACANCY_BOOKING_PRICE": str(in.Settings.BookingPrice), "VACANCY_KEY_PREFIX": str(in.Settings.KeyPrefix), "VACANCY_AGP_KEY_PREFIX": str(in.Settings.AGPKeyPrefix), "VACANCY_MODEL_BUDGET": str(in.Settings.ModelBudget), "VACANCY_TENANT_FUNCTIONS": str(in.Settings.TenantFunctions),
 	}
 	if in.Settings.Fee > 0 {
 		has["VACANCY_FEE"] = str(strconv.Itoa(in.Settings.Fee))

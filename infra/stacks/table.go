@@ -254,7 +254,7 @@ func urlFunctions(s settings.Settings) []function {
 	}, {
 		name: "admin", description: "the admin API, for the operator's key",
 		memory: 256, timeout: urlTimeout, url: true,
-		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS", "VACANCY_FEE"),
+		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS", "VACANCY_FEE", "VACANCY_KEY_PREFIX", "VACANCY_AGP_KEY_PREFIX"),
 		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), bookingIndexes: true, seals: true, opens: true,
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
 	}, {
@@ -302,7 +302,7 @@ func gateway(s settings.Settings, edge []string) function {
 		{"Docs", []string{"GetItem"}, []string{accounts, keySecrets, keyUse, links, balances, prices, bookings, dueBookings, bookingKeys, breakers,
 			registrations, revoked, slugs, venues, records, aboutHost}},
 	}}
-	environment := append([]string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_READS", "VACANCY_TASKS", "VACANCY_SEARCH", "VACANCY_BOOKING_PRICE"}, edge...)
+	environment := append([]string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_READS", "VACANCY_TASKS", "VACANCY_SEARCH", "VACANCY_BOOKING_PRICE", "VACANCY_KEY_PREFIX", "VACANCY_AGP_KEY_PREFIX"}, edge...)
 	if s.HostKey != "kms" { // the identity is sealed in docs
 		g.opens = true
 		environment = append(environment, "VACANCY_SEAL_KEY")

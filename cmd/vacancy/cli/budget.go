@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
@@ -100,6 +101,24 @@ func modelBudgetFlag(fs *pflag.FlagSet, to *money.Amount) {
 // feeFlag adds --fee.
 func feeFlag(fs *pflag.FlagSet, to *int64) {
 	fs.Int64Var(to, "fee", 0, "the host's share of what callers pay, in `BASIS` points; prices that are set while it runs have it")
+}
+
+// keyPrefixes are the words that new keys begin with.
+type keyPrefixes struct{ keys, agp string }
+
+// add adds --key-prefix and --agp-key-prefix.
+func (p *keyPrefixes) add(fs *pflag.FlagSet) {
+	fs.StringVar(&p.keys, "key-prefix", billing.DefaultKeyPrefix, "the `WORD` that new keys of accounts begin with, 1 to 12 characters of a-z and 0-9")
+	fs.StringVar(&p.agp, "agp-key-prefix", billing.DefaultAGPKeyPrefix, "the `WORD` that new keys with a tier of AGP begin with")
+}
+
+func (p *keyPrefixes) check() error {
+	for _, one := range []struct{ flag, word string }{{"--key-prefix", p.keys}, {"--agp-key-prefix", p.agp}} {
+		if err := billing.CheckKeyPrefix(one.word); err != nil {
+			return problem.Wrap(problem.Usage, err, "%s: expected 1 to 12 characters of a-z and 0-9, got %.40q", one.flag, one.word)
+		}
+	}
+	return nil
 }
 
 // bookingPriceFlag adds --booking-price.

@@ -112,8 +112,8 @@ func TestAContextValueOfAnotherNameIsRefusedBeforeAnythingElse(t *testing.T) {
 	s := newShell(t)
 	t.Chdir(t.TempDir()) // no checkout, which is the next thing that deploy checks
 	for bad, want := range map[string]string{
-		"x": "NAME=VALUE with one of arch, bedrockModels, bookingPrice, budget, ", "=x": "NAME=VALUE", "edeg=false": `--context: expected one of arch, bedrockModels, bookingPrice, budget, certificate, dashboard, domain, edge, email, `,
-		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by deploy itself; expected one of arch, ", "Keep=true": "one of arch",
+		"x": "NAME=VALUE with one of agpKeyPrefix, arch, bedrockModels, bookingPrice, budget, ", "=x": "NAME=VALUE", "edeg=false": `--context: expected one of agpKeyPrefix, arch, bedrockModels, bookingPrice, budget, certificate, dashboard, domain, edge, email, `,
+		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by deploy itself; expected one of agpKeyPrefix, arch, ", "Keep=true": "one of agpKeyPrefix",
 	} {
 		code, out, errs := s.run("", "deploy", "--yes", "--context", bad)
 		if code != problem.ExitUsage || out != "" || !strings.Contains(errs, want) {

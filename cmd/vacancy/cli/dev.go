@@ -58,6 +58,7 @@ $VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 	modelBudgetFlag(cmd.Flags(), &o.modelBudget)
 	feeFlag(cmd.Flags(), &o.fee)
 	bookingPriceFlag(cmd.Flags(), &o.booking)
+	o.prefixes.add(cmd.Flags())
 	cmd.Flags().BoolVar(&o.testClock, "test-clock", false, "let requests set the host's clock, by the header X-Dev-Now: for tests")
 	dataFlag(cmd.Flags(), &data)
 	return cmd
@@ -75,6 +76,7 @@ type devOptions struct {
 	modelBudget money.Amount
 	fee         int64
 	booking     money.Amount
+	prefixes    keyPrefixes
 	testClock   bool
 }
 
@@ -93,7 +95,7 @@ func checkWork(work time.Duration) error {
 }
 
 func (a *app) dev(ctx context.Context, data string, o devOptions) error {
-	if err := errors.Join(checkWork(o.work), checkBookingPrice(o.booking)); err != nil {
+	if err := errors.Join(checkWork(o.work), checkBookingPrice(o.booking), o.prefixes.check()); err != nil {
 		return err
 	}
 	h, url, err := a.devHost(o)
@@ -120,7 +122,7 @@ func (a *app) devHost(o devOptions) (hostRun, string, error) {
 	url := "http://" + public.Addr().String()
 	return hostRun{
 		cluster: o.cluster, log: o.log,
-		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work, ModelBudget: o.modelBudget, Fee: o.fee, BookingPrice: o.booking, TestClock: o.testClock},
+		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work, ModelBudget: o.modelBudget, Fee: o.fee, BookingPrice: o.booking, KeyPrefix: o.prefixes.keys, AGPKeyPrefix: o.prefixes.agp, TestClock: o.testClock},
 		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
 	}, url, nil
 }

@@ -78,12 +78,13 @@ The first interrupt refuses new calls and lets those under way end.`,
 	modelBudgetFlag(fs, &o.modelBudget)
 	feeFlag(fs, &o.fee)
 	bookingPriceFlag(fs, &o.booking)
+	o.prefixes.add(fs)
 	dataFlag(fs, &data)
 	return cmd
 }
 
 func (a *app) serve(ctx context.Context, data string, o serveOptions) error {
-	if err := errors.Join(checkWork(o.work), checkBookingPrice(o.booking)); err != nil {
+	if err := errors.Join(checkWork(o.work), checkBookingPrice(o.booking), o.prefixes.check()); err != nil {
 		return err
 	}
 	base, err := o.base()
@@ -118,7 +119,7 @@ func (a *app) serve(ctx context.Context, data string, o serveOptions) error {
 	https := base.Scheme == "https"
 	h := hostRun{
 		data: data, cluster: o.cluster, log: o.log,
-		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh, Work: o.work, ModelBudget: o.modelBudget, Fee: o.fee, BookingPrice: o.booking},
+		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh, Work: o.work, ModelBudget: o.modelBudget, Fee: o.fee, BookingPrice: o.booking, KeyPrefix: o.prefixes.keys, AGPKeyPrefix: o.prefixes.agp},
 		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
 			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, limits, next))
 		}},

@@ -17,7 +17,7 @@ func Whole(stage, short string) string { return "vacancy-" + stage + "-" + short
 
 // Chosen lists the context values that an operator may set for a stage, sorted.
 func Chosen() []string {
-	return []string{"arch", "bedrockModels", "bookingPrice", "budget", "certificate", "dashboard", "domain", "edge", "email", "fee", "hostKey", "indexSeconds", "keep", "limits", "mock", "modelBudget",
+	return []string{"agpKeyPrefix", "arch", "bedrockModels", "bookingPrice", "budget", "certificate", "dashboard", "domain", "edge", "email", "fee", "hostKey", "indexSeconds", "keep", "keyPrefix", "limits", "mock", "modelBudget",
 		"pairRate", "rate", "reserve", "retentionDays", "tenantFunctions", "waf", "worstDay"}
 }
 

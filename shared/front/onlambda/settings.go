@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
@@ -84,6 +85,8 @@ type Settings struct {
 	RowsStream     string            // VACANCY_ROWS_STREAM: the ARN of the stream of the table of rows
 	Searcher       string            // VACANCY_SEARCH: the ARN of the function search
 	Fee            int64             // VACANCY_FEE, in basis points: the host's share of new prices
+	KeyPrefix      string            // VACANCY_KEY_PREFIX: the word that new keys begin with; "": the default
+	AGPKeyPrefix   string            // VACANCY_AGP_KEY_PREFIX: that of keys with a tier of AGP
 	BookingPrice   money.Amount      // VACANCY_BOOKING_PRICE, in USD: of a booking by AGP; 0: the default
 	Machine        string            // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
 }
@@ -141,7 +144,7 @@ func (f Function) variables() []variable {
 	case Think:
 		all = append(all, needed(docs), needed(sealKey), needed(modelBudget), mockOn, tenantFunctions)
 	case Admin:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine, thinkARN, needed(modelBudget), mockOn, tenantFunctions, fee)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine, thinkARN, needed(modelBudget), mockOn, tenantFunctions, fee, keyPrefix, agpKeyPrefix)
 	case Export:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
 	case Registry:
@@ -149,7 +152,7 @@ func (f Function) variables() []variable {
 	case Graduate:
 		all = append(all, needed(rows), needed(docs), needed(machine), publicURL, reads)
 	case Gateway:
-		all = append(all, needed(rows), needed(docs), hostKey, sealKey, publicURL, reads, needed(tasks), needed(searcher), bookingPrice)
+		all = append(all, needed(rows), needed(docs), hostKey, sealKey, publicURL, reads, needed(tasks), needed(searcher), bookingPrice, keyPrefix, agpKeyPrefix)
 	case Consent, RateLimit, Record:
 		all = append(all, needed(rows), needed(docs))
 	case Collusion:
@@ -233,6 +236,10 @@ var (
 		set: func(s *Settings, v string) bool { s.RowsStream = v; return isStream(v) }}
 	searcher = variable{name: "VACANCY_SEARCH", want: "the ARN of a Lambda function",
 		set: func(s *Settings, v string) bool { s.Searcher = v; return substrate.CheckFunction(v) == nil }}
+	keyPrefix = variable{name: "VACANCY_KEY_PREFIX", want: "1 to 12 characters of a-z and 0-9, or nothing for the default",
+		set: func(s *Settings, v string) bool { s.KeyPrefix = v; return billing.CheckKeyPrefix(v) == nil }}
+	agpKeyPrefix = variable{name: "VACANCY_AGP_KEY_PREFIX", want: "1 to 12 characters of a-z and 0-9, or nothing for the default",
+		set: func(s *Settings, v string) bool { s.AGPKeyPrefix = v; return billing.CheckKeyPrefix(v) == nil }}
 	fee = variable{name: "VACANCY_FEE", want: "basis points, 0 to 10000, or nothing for 0",
 		set: func(s *Settings, v string) bool {
 			n, err := strconv.ParseUint(v, 10, 14)

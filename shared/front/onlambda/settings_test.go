@@ -36,7 +36,7 @@ func full() map[string]string {
 		"VACANCY_EDGE_SECRET_BEFORE": before, "VACANCY_RATE": "20:40", "VACANCY_PAIR_RATE": "0.5:20", "VACANCY_READS": "12.5:50",
 		"VACANCY_RETENTION": "48", "VACANCY_GATE": gateARN, "VACANCY_TASKS": tasksURL, "VACANCY_PUSHES": pushesURL,
 		"VACANCY_THINK": thinkerARN, "VACANCY_MODEL_BUDGET": "2.5", "VACANCY_MOCK": "true", "VACANCY_TENANT_FUNCTIONS": "acme=" + thinkerARN,
-		"VACANCY_ROWS_STREAM": streamARN, "VACANCY_SEARCH": searchARN, "VACANCY_FEE": "250", "VACANCY_BOOKING_PRICE": "0.5",
+		"VACANCY_ROWS_STREAM": streamARN, "VACANCY_SEARCH": searchARN, "VACANCY_FEE": "250", "VACANCY_BOOKING_PRICE": "0.5", "VACANCY_KEY_PREFIX": "acme", "VACANCY_AGP_KEY_PREFIX": "acmeagp",
 	}
 }
 
@@ -56,7 +56,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 			Tasks: tasksURL, Pushes: pushesURL},
 		Worker:       {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true, Tasks: tasksURL, Pushes: pushesURL},
 		Think:        {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN, Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, Functions: functions},
-		Admin:        {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN, Think: thinkerARN, ModelBudget: budget, Mock: true, Functions: functions, Fee: 250},
+		Admin:        {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN, Think: thinkerARN, ModelBudget: budget, Mock: true, Functions: functions, Fee: 250, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"},
 		Export:       {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
 		Registry:     {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
 		Search:       {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
@@ -65,7 +65,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 		Sweeper:      {Stage: "dev", Tables: tables, Retention: 48 * time.Hour, Tasks: tasksURL},
 		Meter:        {Stage: "dev", Tables: tables, Retention: 24 * time.Hour, RowsStream: streamARN, Blobs: "vacancy-dev-blobs"},
 		Gateway: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour,
-			Tasks: tasksURL, Searcher: searchARN, BookingPrice: money.Dollar / 2},
+			Tasks: tasksURL, Searcher: searchARN, BookingPrice: money.Dollar / 2, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"},
 		Prober: {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 24 * time.Hour},
 		Tamper: {Stage: "dev", Retention: 24 * time.Hour},
 		Graduate: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads,
@@ -148,6 +148,8 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		{"VACANCY_SEARCH", "search", `VACANCY_SEARCH: expected the ARN of a Lambda function, got "search"`},
 		{"VACANCY_BOOKING_PRICE", "0.255", `VACANCY_BOOKING_PRICE: expected USD in whole cents such as 0.25, or nothing for the default, got "0.255"`},
 		{"VACANCY_BOOKING_PRICE", "0", `got "0"`},
+		{"VACANCY_KEY_PREFIX", "Acme", `VACANCY_KEY_PREFIX: expected 1 to 12 characters of a-z and 0-9, or nothing for the default, got "Acme"`},
+		{"VACANCY_AGP_KEY_PREFIX", "a_b", `VACANCY_AGP_KEY_PREFIX: expected`},
 		{"VACANCY_FEE", "10001", `VACANCY_FEE: expected basis points, 0 to 10000, or nothing for 0, got "10001"`},
 		{"VACANCY_FEE", "-1", `got "-1"`},
 		{"VACANCY_RETENTION", "23", `VACANCY_RETENTION: expected whole hours, 24 to 87600, got "23"`},

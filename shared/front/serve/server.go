@@ -90,6 +90,8 @@ type Config struct {
 	Charges bool
 	// BookingPrice is what a booking by AGP costs; 0: booking.DefaultPrice.
 	BookingPrice money.Amount
+	// KeyPrefix and AGPKeyPrefix are the words that new keys begin with; "": the defaults.
+	KeyPrefix, AGPKeyPrefix string
 	// Fee is the host's share of what callers pay, in basis points; new prices have it.
 	Fee int64
 	// Elsewhere lets vacants that run elsewhere be listed, by a process that runs
@@ -170,7 +172,7 @@ func (h Config) Open() (*Server, error) {
 	var accounts *billing.Billing
 	var ledger call.Ledger
 	if h.Charges {
-		accounts = billing.New(billing.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, MAC: keys.MAC, Self: directory.SelfID})
+		accounts = billing.New(billing.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, MAC: keys.MAC, Self: directory.SelfID, KeyPrefix: h.KeyPrefix, AGPKeyPrefix: h.AGPKeyPrefix})
 		ledger = accounts
 	}
 	calls := call.New(call.Config{

@@ -91,6 +91,8 @@ type Config struct {
 	Fee int64
 	// BookingPrice is what a booking by AGP costs; 0: $0.25.
 	BookingPrice money.Amount
+	// KeyPrefix and AGPKeyPrefix are the words that new keys begin with; "": the defaults.
+	KeyPrefix, AGPKeyPrefix string
 	// TestClock lets requests set the clock of the host, by ClockHeader.
 	TestClock bool
 	Version   string // of Vacancy, for GET /v1/admin/host
@@ -156,7 +158,7 @@ func Open(c Config) (*Host, error) {
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
 		Reindex:   http.HandlerFunc(host.reindex),
-		Elsewhere: true, SealsLog: true, Causes: true, Charges: true, Fee: c.Fee, BookingPrice: c.BookingPrice, Feed: file,
+		Elsewhere: true, SealsLog: true, Causes: true, Charges: true, Fee: c.Fee, BookingPrice: c.BookingPrice, KeyPrefix: c.KeyPrefix, AGPKeyPrefix: c.AGPKeyPrefix, Feed: file,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

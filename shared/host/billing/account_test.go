@@ -132,7 +132,7 @@ func TestAKeyIsShownOnceAndFailsOnceRevoked(t *testing.T) {
 	a, b := w.account("acme", 1, 0), w.account("other", 1, 0)
 	k, secret, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: 7})
 	w.must(err)
-	if len(secret) != len(billing.LivePrefix)+32 || !strings.HasPrefix(secret, billing.LivePrefix) || !strings.HasPrefix(secret, k.Prefix) || len(k.Prefix) > 16 {
+	if len(secret) != len("vac_live_")+32 || !strings.HasPrefix(secret, "vac_live_") || !strings.HasPrefix(secret, k.Prefix) || len(k.Prefix) > 16 {
 		t.Errorf("MakeKey() = %q, shown as %q", secret, k.Prefix)
 	}
 	got, err := w.billing.Authenticate(t.Context(), secret)
@@ -234,4 +234,48 @@ func (s *recording) Commit(ctx context.Context, writes ...store.Write) error {
 	}
 	s.mu.Unlock()
 	return s.Store.Commit(ctx, writes...)
+}
+
+// The words that keys begin with are the host's choice, and may change: keys that were made
+// before stay good.
+func TestKeysBeginWithTheHostsWords(t *testing.T) {
+	w := newWorld(t)
+	a := w.account("acme", 1, 0)
+	_, old, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{})
+	w.must(err)
+	c := w.billing.Config
+	c.KeyPrefix, c.AGPKeyPrefix = "shop", "net7"
+	renamed := billing.New(c)
+	for _, tt := range []struct {
+		options billing.KeyOptions
+		prefix  string
+	}{
+		{billing.KeyOptions{}, "shop_live_"}, {billing.KeyOptions{Test: true}, "shop_test_"},
+		{billing.KeyOptions{Tier: billing.Free}, "net7_live_"}, {billing.KeyOptions{Tier: billing.Free, Test: true}, "net7_test_"},
+	} {
+		k, secret, err := renamed.MakeKey(t.Context(), a.ID, tt.options)
+		if err != nil || !strings.HasPrefix(secret, tt.prefix) || !strings.HasPrefix(k.Prefix, tt.prefix) {
+			t.Errorf("MakeKey() = %q, %v, want %s…", k.Prefix, err, tt.prefix)
+		}
+		for _, b := range []*billing.Billing{renamed, w.billing} {
+			for _, one := range []string{secret, old} {
+				if _, err := b.Authenticate(t.Context(), one); err != nil {
+					t.Errorf("Authenticate(%s…) = %v", one[:10], err)
+				}
+			}
+		}
+	}
+	for _, bad := range []string{"", "Vac", "v_c", "thirteenchars", "é"} {
+		if billing.CheckKeyPrefix(bad) == nil {
+			t.Errorf("CheckKeyPrefix(%q) = nil", bad)
+		}
+	}
+	letters := strings.Repeat("a", 32)
+	c.Store = nil // it is not asked
+	unread := billing.New(c)
+	for _, malformed := range []string{"", "vac_live_", "vac_live_" + letters + "a", "vac_live_" + letters[1:], "_live_" + letters, "vac_dead_" + letters, "v c_live_" + letters, "vac_live_" + letters[1:] + "-"} {
+		if _, err := unread.Authenticate(t.Context(), malformed); !problem.Is(err, problem.Unauthorized) || !strings.Contains(err.Error(), "such as shop_live_") {
+			t.Errorf("Authenticate(%q) = %v", malformed, err)
+		}
+	}
 }

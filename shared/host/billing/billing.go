@@ -37,7 +37,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config configures the Billing of a host. All fields are required, except Wait.
+// Config configures the Billing of a host. The first five are required.
 type Config struct {
 	Store store.Store
 	Now   func() time.Time
@@ -47,6 +47,8 @@ type Config struct {
 	// Self is the host's own identity, which claims name.
 	Self func(ctx context.Context) (identity.ID, error)
 	Wait func(ctx context.Context, d time.Duration) error
+	// KeyPrefix and AGPKeyPrefix are the words that new keys begin with; "": the defaults.
+	KeyPrefix, AGPKeyPrefix string
 }
 
 // Billing manages accounts, and is the call.Ledger of calls that accounts pay for. It is

@@ -22,15 +22,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// The beginnings of keys, which people recognise them by: nothing is decided by them. Keys
-// with a tier of AGP have another one. A test key calls its own tenant's vacants, and
-// nothing is charged.
+// Keys begin with a word of the host's, by which people recognise them, and whether they
+// are for tests: nothing is decided by that. Keys with a tier of AGP have another word. A
+// test key calls its own tenant's vacants, and nothing is charged.
 const (
-	LivePrefix    = "vac_live_"
-	TestPrefix    = "vac_test_"
-	AGPLivePrefix = "agnt_live_"
-	AGPTestPrefix = "agnt_test_"
+	DefaultKeyPrefix    = "vac"
+	DefaultAGPKeyPrefix = "agnt"
+
+	live = "_live_"
+	test = "_test_"
 )
+
+// maxPrefix bounds the word that keys begin with.
+const maxPrefix = 12
+
+// CheckKeyPrefix refuses what keys cannot begin with.
+func CheckKeyPrefix(word string) error {
+	if word == "" || len(word) > maxPrefix || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+		return problem.Invalid("the prefix of keys", fmt.Sprintf("1 to %d characters of a-z and 0-9", maxPrefix), fmt.Sprintf("%.40q", word))
+	}
+	return nil
+}
 
 // secretSize is how many letters and digits follow the prefix: 190 bits.
 const secretSize = 32
@@ -125,16 +137,16 @@ func (o *KeyOptions) check(now time.Time) error {
 	return nil
 }
 
-func (o *KeyOptions) prefix() string {
-	switch {
-	case o.Tier != NoTier && o.Test:
-		return AGPTestPrefix
-	case o.Tier != NoTier:
-		return AGPLivePrefix
-	case o.Test:
-		return TestPrefix
+// prefix is what a new key begins with.
+func (b *Billing) prefix(o *KeyOptions) string {
+	word := cmp.Or(b.KeyPrefix, DefaultKeyPrefix)
+	if o.Tier != NoTier {
+		word = cmp.Or(b.AGPKeyPrefix, DefaultAGPKeyPrefix)
 	}
-	return LivePrefix
+	if o.Test {
+		return word + test
+	}
+	return word + live
 }
 
 // Key is an API key of an account, without its secret.
@@ -192,7 +204,7 @@ func (b *Billing) MakeKey(ctx context.Context, account string, o KeyOptions) (k 
 	if err := o.check(b.Now()); err != nil {
 		return k, "", err
 	}
-	prefix := o.prefix()
+	prefix := b.prefix(&o)
 	if secret, err = b.letters(secretSize); err != nil {
 		return k, "", err
 	}
@@ -311,7 +323,7 @@ func (b *Billing) RevokeKey(ctx context.Context, account, id string) (k Key, err
 // Unauthorized for a secret that is no key's. A malformed one costs no read.
 func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err error) {
 	if !wellFormed(secret) {
-		return k, problem.New(problem.Unauthorized, "Authorization: expected Bearer and a key of this host, such as %s…", LivePrefix)
+		return k, problem.New(problem.Unauthorized, "Authorization: expected Bearer and a key of this host, such as %s…", cmp.Or(b.KeyPrefix, DefaultKeyPrefix)+live)
 	}
 	d, err := b.Store.Doc(ctx, secretKey(hashOf(secret)))
 	if err != nil {
@@ -339,14 +351,15 @@ var (
 	ErrExpiredKey = errors.New("expired key")
 )
 
-// wellFormed checks the form of a key before anything is read.
+// wellFormed checks the form of a key before anything is read. Those that were made under
+// another prefix stay good.
 func wellFormed(secret string) bool {
 	prefix := strings.TrimRight(secret, letters)
-	switch prefix {
-	case LivePrefix, TestPrefix, AGPLivePrefix, AGPTestPrefix:
-		return len(secret) == len(prefix)+secretSize
+	word, ok := strings.CutSuffix(prefix, live)
+	if !ok {
+		word, ok = strings.CutSuffix(prefix, test)
 	}
-	return false
+	return ok && CheckKeyPrefix(word) == nil && len(secret) == len(prefix)+secretSize
 }
 
 // Bearer is the secret in a request's Authorization header; "" if it has none. Errors do

@@ -382,7 +382,7 @@ func (*Billing) Late(*call.RequestRow) bool { return false }
 // Pay implements call.Ledger.
 func (*Billing) Pay(p *price.Price) []json.RawMessage {
 	ways := []json.RawMessage{
-		json.RawMessage(`{"way":"key","header":"Authorization: Bearer ` + LivePrefix + `…","of":"an account of this host; for A2A"}`),
+		json.RawMessage(`{"way":"key","header":"Authorization: Bearer KEY","of":"an account of this host; for A2A"}`),
 		json.RawMessage(`{"way":"link","path":"/v1/account/links","of":"the caller's id to an account, by a signed claim"}`),
 	}
 	if p.Free > 0 {
