@@ -25,7 +25,7 @@ func project(t *testing.T, name string) assembly.Template {
 
 func TestTheProjectOpensFunctionURLsAndNothingElseWithoutACondition(t *testing.T) {
 	var want []assembly.Opening
-	for _, f := range []string{"vacancy-dev-admin", "vacancy-dev-agent", "vacancy-dev-export", "vacancy-dev-graduate", "vacancy-dev-message", "vacancy-dev-registry", "vacancy-dev-search"} {
+	for _, f := range []string{"vacancy-dev-admin", "vacancy-dev-agent", "vacancy-dev-export", "vacancy-dev-gateway", "vacancy-dev-graduate", "vacancy-dev-message", "vacancy-dev-registry", "vacancy-dev-search"} {
 		want = append(want, assembly.Opening{Resource: f, Actions: []string{"lambda:InvokeFunction"}, ByURL: true}, assembly.Opening{Resource: f, Actions: []string{"lambda:InvokeFunctionUrl"}, ByURL: true})
 	}
 	functions := project(t, "functions")
@@ -33,7 +33,7 @@ func TestTheProjectOpensFunctionURLsAndNothingElseWithoutACondition(t *testing.T
 		t.Errorf("Openings() of functions (-want +got):\n%s", diff)
 	}
 	var roles []string
-	for _, f := range []string{"admin", "agent", "checkpointer", "collusion", "commit", "consent", "export", "gate", "graduate", "indexer", "message", "prober", "ratelimit", "record", "registry", "search", "sweeper", "tamper", "think", "worker"} {
+	for _, f := range []string{"admin", "agent", "checkpointer", "collusion", "commit", "consent", "export", "gate", "gateway", "graduate", "indexer", "message", "meter", "prober", "ratelimit", "record", "registry", "search", "sweeper", "tamper", "think", "worker"} {
 		roles = append(roles, "vacancy-dev-"+f+"-us-east-1")
 	}
 	if diff := cmp.Diff(roles, functions.Roles()); diff != "" {

@@ -48,11 +48,6 @@ const (
 	Record    Function = "record"
 )
 
-// step reports whether the gate's state machine starts f.
-func (f Function) step() bool {
-	return f == Consent || f == RateLimit || f == Collusion || f == Commit || f == Record
-}
-
 // public reports whether f has a Function URL.
 func (f Function) public() bool {
 	return f == Agent || f == Message || f == Admin || f == Export || f == Registry || f == Search || f == Graduate || f == Gateway

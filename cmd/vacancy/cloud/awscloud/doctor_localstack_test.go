@@ -298,7 +298,7 @@ func (l *lab) examine(raw, public string) doctor.Report {
 	f.Tools = doctor.Tools(l.t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
 		return map[string]string{"go": "go version go1.26.1 linux/arm64", "node": "v22.1.0", "npm": "10.9.0"}[program], nil
 	})
-	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.URLs{URL: public, Raw: map[string]string{"message": raw}, Admin: public, Registry: public, Search: public, Graduate: public, Edge: true, Key: operatorKey}, rand.Reader)
+	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.URLs{URL: public, Raw: map[string]string{"message": raw}, Admin: public, Registry: public, Search: public, Graduate: public, Gateway: public, Edge: true, Key: operatorKey}, rand.Reader)
 	return doctor.Examine(f)
 }
 
@@ -316,6 +316,8 @@ func (l *lab) well() (raw, public string) {
 	l.log("tamper", `{"msg":"start"}`)
 	l.log("checkpointer", `{"msg":"done","verdict":"unavailable"}`, `{"msg":"done","verdict":"ok"}`)
 	l.log("worker", `{"msg":"done","verdict":"unavailable"}`, `{"msg":"done","verdict":"again"}`)
+	l.log("sweeper", `{"msg":"done","verdict":"ok"}`)
+	l.log("meter", `{"msg":"done","verdict":"ok"}`)
 	l.log("indexer", `{"msg":"done","verdict":"ok"}`, `{"msg":"sdk","verdict":"none"}`)
 	return raw, public
 }
