@@ -205,6 +205,18 @@ func (s *deployed) charged(t *testing.T) {
 	a.must("GET", fmt.Sprintf("/v1/account/receipts/%s/%s/last", p.Key.ID(), id), "")
 	a.must("DELETE", "/v1/account/links/"+lost.Key.ID().String(), "")
 
+	// The same by the command, which finds gateway.
+	for _, args := range [][]string{{"account", "show"}, {"usage"}, {"keys", "list"}, {"agp", "ping"}, {"agp", "status"}} {
+		cmd, err := command(t.Context(), s.aws, root(t), s.dataHome, append(args, "--host", "aws")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = append(cmd.Env, "VACANCY_STAGE="+s.Stage, "VACANCY_KEY="+a.key)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("vacancy %s with a key = %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+
 	// AGP.
 	hired, err := s.admin(t).Create(t.Context(), admin.Creation{Name: venue, Capability: "echoes", Substrate: "echo", Tenant: a.name})
 	if err != nil {

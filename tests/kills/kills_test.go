@@ -108,7 +108,7 @@ func TestEveryCallHasItsRow(t *testing.T) {
 // with a price and bookings at its own times (they are killed in their own tests), and in
 // the evening a function makes the next day's key.
 func isBeside(name string, sc scenario) bool {
-	for _, prefix := range []string{"Doc sweep", "Docs due", "Docs bookdue", "Doc export", "Docs tenant", "Commit export", "Commit sweep", "Doc meter", "Doc use", "Commit meter", "Doc textkey 2", "Commit textkey 2"} {
+	for _, prefix := range []string{"Doc sweep", "Docs due", "Docs bookdue", "Doc export", "Docs tenant", "Commit export", "Commit sweep", "Doc meter", "Docs meter", "Doc use", "Commit meter", "Doc textkey 2", "Commit textkey 2"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
