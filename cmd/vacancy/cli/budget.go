@@ -114,8 +114,8 @@ func (p *keyPrefixes) add(fs *pflag.FlagSet) {
 
 func (p *keyPrefixes) check() error {
 	for _, one := range []struct{ flag, word string }{{"--key-prefix", p.keys}, {"--agp-key-prefix", p.agp}} {
-		if err := billing.CheckKeyPrefix(one.word); err != nil {
-			return problem.Wrap(problem.Usage, err, "%s: expected 1 to 12 characters of a-z and 0-9, got %.40q", one.flag, one.word)
+		if billing.CheckKeyPrefix(one.word) != nil {
+			return problem.New(problem.Usage, "%s: expected 1 to 12 characters of a-z and 0-9, got %.40q", one.flag, one.word)
 		}
 	}
 	return nil
@@ -129,8 +129,8 @@ func bookingPriceFlag(fs *pflag.FlagSet, to *money.Amount) {
 
 // checkBookingPrice checks the value of --booking-price.
 func checkBookingPrice(p money.Amount) error {
-	if err := price.CheckBooking(p); err != nil {
-		return problem.Wrap(problem.Usage, err, "--booking-price: expected whole cents, 0.01 to 1000, got %s", p)
+	if price.CheckBooking(p) != nil {
+		return problem.New(problem.Usage, "--booking-price: expected whole cents, 0.01 to 1000, got %s", p)
 	}
 	return nil
 }
