@@ -45,8 +45,8 @@ func newFunctions(app constructs.Construct, in Input, d data) functions {
 		case "admin":
 			schedule(f.stack, in, theCanary, "EverySixHours", awscdk.Duration_Hours(num(6)), made[spec.name], map[string]any{"canary": true})
 		case "sweeper":
-			// The id is an earlier version's: with another, CloudFormation would make the rule
-			// anew before it deletes this one of the same name, and fail.
+			// The logical id must not change: CloudFormation would create a second rule with the
+			// same physical name before it deletes this one, and the deployment would fail.
 			schedule(f.stack, in, "sweeper", "EveryHour", awscdk.Duration_Minutes(num(1)), made[spec.name], nil)
 		case "meter":
 			schedule(f.stack, in, "meter", "EveryMinuteFold", awscdk.Duration_Minutes(num(1)), made[spec.name], nil)

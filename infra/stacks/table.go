@@ -136,27 +136,27 @@ const (
 	readTaskIndex = "tasks#*"
 )
 
-// Of money: accounts, what keys and links lead to, their use of a day, balances, and the
-// reminders of calls with a price. Documents of usage are the meter's.
+// Partitions of money: accounts, keys, links, day counters, balances, reminders of priced
+// calls, and usage, which only the meter writes.
 const (
-	accounts    = "acct#*"
-	keySecrets  = "key#*"
-	keyUse      = "keyuse#*"
-	links       = "link#*"
-	balances    = "bal#*"
-	quotas      = "quota#*"
-	dueCalls    = "due#*"
-	prices      = "price#*"
-	usages      = "use#*"
-	folded      = "meter"
-	exported    = "export"
-	tenants     = "tenant"
-	sweeps      = "sweep"
-	activeUsers = "active#*"
+	accounts     = "acct#*"
+	keySecrets   = "key#*"
+	keyUse       = "keyuse#*"
+	links        = "link#*"
+	balances     = "bal#*"
+	quotas       = "quota#*"
+	dueCalls     = "due#*"
+	prices       = "price#*"
+	usages       = "use#*"
+	folded       = "meter"
+	exported     = "export"
+	tenants      = "tenant"
+	sweeps       = "sweep"
+	activeAgents = "active#*"
 )
 
-// Of bookings: themselves, their reminders, events, idempotency keys, taken slots, breakers
-// of venues, and the counters of AGP.
+// Partitions of bookings and AGP: bookings, reminders, events, idempotency keys, taken slots,
+// circuit breakers of venues, and counters.
 const (
 	bookings      = "bkg#*"
 	dueBookings   = "bookdue#*"
@@ -169,8 +169,8 @@ const (
 	readBookingIndex = "bookings#*"
 )
 
-// charging are the rights of a function that charges calls: what a debit and a refund write,
-// in the commit of the call.
+// charging is the access of a function that charges calls: debits and refunds update
+// balances and day counters in the commit of the call.
 func charging() access {
 	return access{"Charges", []string{"UpdateItem"}, []string{balances, quotas}}
 }
@@ -289,16 +289,16 @@ func urlFunctions(s settings.Settings) []function {
 	}, gateway(s, edge)}
 }
 
-// gateway serves tenants and AGP. It writes accounts' keys, links and limits, bookings and
-// what they cost, and no usage; it reads no text and no seed. It signs receipts.
+// gateway serves accounts and AGP. It writes keys, links, bookings and balances, and no usage.
+// It opens no text key and no seed of a vacant. It signs receipts.
 func gateway(s settings.Settings, edge []string) function {
 	g := grants{rows: appends(), host: []string{"GetPublicKey", "Sign"}, sends: []string{tasksQueue}, finds: true, bookingIndexes: true, docs: []access{
 		{"Accounts", []string{"PutItem"}, []string{accounts, keySecrets, links}},
 		{"Unlink", []string{"DeleteItem"}, []string{accounts}},
 		{"Bookings", []string{"PutItem"}, []string{bookings, dueBookings, bookingEvents, bookingKeys, keyUse}},
 		{"BookingsEnd", []string{"DeleteItem"}, []string{bookings, dueBookings}},
-		{"Counts", []string{"UpdateItem"}, []string{balances, quotas, slots, counters, activeUsers}},
-		{"Lists", []string{"Query"}, []string{accounts, activeUsers, bookingEvents, usages}},
+		{"Counts", []string{"UpdateItem"}, []string{balances, quotas, slots, counters, activeAgents}},
+		{"Lists", []string{"Query"}, []string{accounts, activeAgents, bookingEvents, usages}},
 		{"Docs", []string{"GetItem"}, []string{accounts, keySecrets, keyUse, links, balances, prices, bookings, dueBookings, bookingKeys, breakers,
 			registrations, revoked, slugs, venues, records, aboutHost}},
 	}}

@@ -130,8 +130,8 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	var refused []awscloudwatch.IMetric
 	for _, f := range table(in.Settings) {
 		// The state machine retries the gate's functions and reports failures itself. An
-		// alarm takes ten metrics: think and worker have their own, and those that are
-		// started by their schedules alone end long before the next start.
+		// alarm takes at most ten metrics: think and worker have alarms of their own, and
+		// scheduled functions end long before their next run.
 		if in.Settings.Limits[f.name] > 0 && !f.scheduled && f.name != "think" && f.name != cost.Worker {
 			refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
 		}

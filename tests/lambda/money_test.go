@@ -211,6 +211,35 @@ func TestACallIsChargedSweptAndMetered(t *testing.T) {
 	}
 }
 
+// Rows that the stream dropped before they were folded are counted by the metric of the alarm,
+// once, and the remaining rows are folded.
+func TestTheMeterTellsOfRowsThatAreGone(t *testing.T) {
+	s := newShop(t)
+	_, blobs := bucket(t)
+	meter := run(t, "meter", s.Host, append(blobs, "VACANCY_ROWS_STREAM="+s.Stream(t))...)
+	if err := s.Store(s.Endpoint).Commit(t.Context(), store.Put{Key: store.Key{Partition: "meter", Sort: "shardId-gone"}, WriteID: store.WriteID{1}, Data: []byte("7")}); err != nil {
+		t.Fatal(err)
+	}
+	e := s.caller.Call("hello", time.Now())
+	if a := send(t, s.message, caller.SendPath, e); a.Status != 200 {
+		t.Fatalf("call = %+v", a)
+	}
+	s.invoke(meter)
+	s.invoke(meter)
+	if used := s.must(s.gateway, "GET", "/v1/usage?by=vacant", s.key, ""); !strings.Contains(fmt.Sprint(used), "answers:1") {
+		t.Errorf("usage %v, want the call", used)
+	}
+	all := lines(t, meter)
+	if got := pick(all, "the stream dropped rows before they were folded into usage", "trimmed", "level"); len(got) != 1 || got[0][0] != 1. || got[0][1] != "ERROR" {
+		t.Errorf("lines of lost rows: %v, want one that counts 1", got)
+	}
+	for _, one := range all {
+		if one["trimmed"] != nil && one["_aws"] == nil {
+			t.Errorf("a line without its metric: %v", one)
+		}
+	}
+}
+
 // deaf is a store that stops after a commit: the process that decides a call is gone.
 type deaf struct{ store.Store }
 

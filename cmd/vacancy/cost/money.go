@@ -69,7 +69,7 @@ func (m BookingModel) Bookings(s Shape, l List, n float64) []Line {
 	}
 }
 
-// What the sweeper and the meter do each time, whether anybody calls or not.
+// One run of the sweeper and of the meter in an idle stage.
 const (
 	unitsOfSweep   = 68 // 16 partitions of each kind of reminder, of two minutes, and the offsets
 	unitsOfFold    = 3
@@ -78,8 +78,8 @@ const (
 	msOfFold       = 200
 )
 
-// EachMinute returns the lines of a month for what runs each minute. On the worst day the
-// limits of functions and tables bound it.
+// EachMinute returns a month's lines for the functions that run each minute. WorstDay leaves
+// these lines out, because it counts the limits of those functions and of the tables.
 func EachMinute(s Shape, l List) (lines []Line) {
 	for _, one := range []struct {
 		function          string

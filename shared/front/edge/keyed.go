@@ -7,14 +7,14 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// keyed lets requests with a key that was accepted before pass by a bucket of reads. So a
-// flood of wrong keys spends what strangers may read, and keeps nobody out who has a key.
+// keyed exempts requests with a previously accepted key from the read budget. A flood of
+// wrong keys then exhausts the budget for unknown keys, and does not block known keys.
 type keyed struct {
 	next, strangers http.Handler
 	known           *lru.Cache[[sha256.Size]byte, struct{}]
 }
 
-// knownKeys is how many keys an instance remembers.
+// knownKeys bounds the cache of accepted keys.
 const knownKeys = 4096
 
 func newKeyed(next http.Handler, c Config) *keyed {

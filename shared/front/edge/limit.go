@@ -27,8 +27,7 @@ type Config struct {
 	// Urgent requests have a budget of their own beside Reads, of a quarter, so
 	// that a flood of others does not keep them out. nil: there are none.
 	Urgent func(*http.Request) bool
-	// Keyed: a request whose key (Authorization) was accepted before draws on no Reads:
-	// only those of strangers do.
+	// Keyed exempts requests from Reads if their key (Authorization) was accepted before.
 	Keyed bool
 	// Bytes limits the KB of an address's large bodies: each KB beyond the first
 	// costs a token. What is stored of a body costs the host by the KB, and one

@@ -46,7 +46,7 @@ func Serve(f Function, handler func(*Env) http.Handler, parts ...Part) {
 	lambda.Start(front.invoke)
 }
 
-// canaries answers the schedule's event that asks for a canary. Of the functions that may
+// canaries handles the scheduled event that requests a canary. Of the functions that may
 // write rows, admin has the fewest requests.
 func canaries(j *job) Direct {
 	return func(ctx context.Context, event json.RawMessage) (any, bool, error) {
@@ -58,7 +58,7 @@ func canaries(j *job) Direct {
 	}
 }
 
-// direct is a front that is also invoked without its URL.
+// direct passes events to Direct first, and unknown events to the front.
 type direct struct {
 	front  *front
 	answer Direct

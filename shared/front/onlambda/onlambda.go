@@ -48,14 +48,16 @@ type Env struct {
 	Vault    custody.Vault
 	Operator admin.Checker
 	Log      *slog.Logger
-	// Direct answers events that come from within the stage; nil: there are none.
+	// Direct handles invocations by the stage's own functions and schedules; nil: the
+	// function has only its URL.
 	Direct Direct
 
 	keyed bool // its callers have keys
 }
 
-// Direct answers an event that is none of a Function URL; ok is false for one that it does
-// not know. A stranger cannot send such an event: a URL wraps every request in its own.
+// Direct handles an event that did not come through the Function URL. ok is false for an
+// unknown event. A client of the URL cannot send such an event, because Lambda wraps every
+// request in an event of its own.
 type Direct func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
 
 // Part adds to a function's host what most functions do without, so that their programs
@@ -96,7 +98,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger, parts .
 	if h.Server, err = env.Open(); err != nil {
 		return nil, err
 	}
-	if f.public() || f == Think { // these have no waiting callers
+	if f.public() || f == Think { // a caller waits for the answer
 		h.warm(ctx)
 	}
 	return h, nil

@@ -36,9 +36,9 @@ func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
 	return h.AGPHandler(a.Bookings, find, metrics)
 }
 
-// OpenBookings makes the bookings of a host with accounts, which whoever handles the
-// messages of a queue dispatches. find finds venues by the beginning of their id; nil: they
-// are not.
+// OpenBookings returns the booking service of a host with accounts. The consumer of the queue
+// dispatches the bookings (booking.Service.Work). find resolves short ids of venues; with nil
+// they are unknown.
 func (h *Server) OpenBookings(queue task.Queue, find Find) *booking.Service {
 	c := &h.config
 	return booking.New(booking.Config{

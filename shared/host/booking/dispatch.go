@@ -32,8 +32,8 @@ func (s *Service) Work(ctx context.Context, message string) error {
 	return s.advance(ctx, id, due)
 }
 
-// SendDue sends to the queue the bookings whose reminders are due, for a process that has
-// not the time to dispatch. A reminder is sent again until its booking has changed.
+// SendDue sends the bookings with due reminders to the queue, for a process whose time limit
+// is too short for a dispatch. Each sweep sends a booking again until its state has changed.
 func (s *Service) SendDue(ctx context.Context) (reminders.Swept, error) {
 	return s.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		b, err := s.stored(ctx, string(d.Data))

@@ -13,8 +13,6 @@ import (
 	"os"
 	"time"
 
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/finder"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
@@ -40,11 +38,8 @@ func registrations(h *onlambda.Env) *registry.Registry {
 
 // snapshots are those in the host's bucket.
 func snapshots(h *onlambda.Env) *snapshot.Snapshots {
-	client := s3.NewClient(h.AWS, func(o *awss3.Options) {
-		o.UsePathStyle = h.AWS.BaseEndpoint != nil // other servers have no host name per bucket
-	})
 	return snapshot.New(snapshot.Config{
-		Blobs: s3.New(client, h.Blobs, rand.Reader), Now: wall, Rand: rand.Reader, Dir: os.TempDir(),
+		Blobs: s3.New(s3.NewClient(h.AWS), h.Blobs, rand.Reader), Now: wall, Rand: rand.Reader, Dir: os.TempDir(),
 	})
 }
 

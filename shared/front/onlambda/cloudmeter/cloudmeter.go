@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"time"
 
-	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing/exports"
@@ -21,28 +19,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo/feed"
 )
 
-// trimmed is the metric of rows that were gone before they were folded.
+// trimmed counts folds that found rows missing from the stream.
 const trimmed = "trimmed"
 
-// Run folds at each invocation what is there, then exports what is due, and ignores the
-// event. It does not return.
+// Run folds all new rows at each invocation, then exports the days that are over. It ignores
+// the event and does not return.
 func Run() {
 	onlambda.Run(onlambda.Meter, func(env *onlambda.Env) onlambda.Work {
 		meter := env.Server.Meter()
-		client := s3.NewClient(env.AWS, func(o *awss3.Options) {
-			o.UsePathStyle = env.AWS.BaseEndpoint != nil // other servers have no host name per bucket
-		})
-		exporter := &exports.Exporter{Billing: env.Server.Billing, Blobs: s3.New(client, env.Blobs, rand.Reader)}
+		exporter := &exports.Exporter{Billing: env.Server.Billing, Blobs: s3.New(s3.NewClient(env.AWS), env.Blobs, rand.Reader)}
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			folded, err := meter.Fold(ctx)
 			if errors.Is(err, store.ErrTrimmed) {
-				// The rest is folded. An alarm counts these lines.
-				env.Log.LogAttrs(ctx, slog.LevelError, "rows are gone that were not folded into usage", slog.String("cause", err.Error()),
+				// Fold has folded the remaining rows. The alarm usage-lost counts these lines.
+				env.Log.LogAttrs(ctx, slog.LevelError, "the stream dropped rows before they were folded into usage", slog.String("cause", err.Error()),
 					slog.Int(trimmed, 1), obs.Block(time.Now(), trimmed))
 				err = nil
 			}
 			files := 0
-			if err == nil { // what is exported is whole
+			if err == nil { // an incomplete fold would export incomplete days
 				files, err = exporter.Run(ctx)
 			}
 			return []slog.Attr{slog.Int("rows", folded.Rows), slog.Int("commits", folded.Commits), slog.Int("files", files)}, err

@@ -1,7 +1,7 @@
-// Package cloudsweep is functions/sweeper: what a host does at times, and for whom nobody
-// waits.
+// Package cloudsweep is functions/sweeper, the periodic maintenance of a stage: overdue calls,
+// overdue bookings and expired text keys.
 //
-// The invariant: a part that fails keeps no other from being done.
+// The invariant: the failure of one part does not stop the others.
 package cloudsweep
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 )
 
-// Run decides calls that are overdue, sends bookings that are due to the worker, and
-// destroys expired text keys. It ignores the event and does not return.
+// Run voids overdue calls, sends overdue bookings to the worker, and destroys expired text
+// keys. It ignores the event and does not return.
 func Run() {
 	onlambda.Run(onlambda.Sweeper, func(env *onlambda.Env) onlambda.Work {
 		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.Tasks, Log: env.Log, Now: time.Now})

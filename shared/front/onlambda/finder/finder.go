@@ -1,5 +1,5 @@
-// Package finder lets a function ask functions/search by Invoke, which has the index: New
-// asks, and Answer answers.
+// Package finder is search by Lambda Invoke: New is the client, and Answer the handler in
+// functions/search, which has the index.
 package finder
 
 import (
@@ -35,7 +35,7 @@ type found struct {
 // refusal is a problem of kind Malformed.
 type refusal struct{ Detail, Field, Want, Got string }
 
-// Answer answers searches. The log has a line for each.
+// Answer handles searches and logs one line for each.
 func Answer(find serve.Find, log *slog.Logger) onlambda.Direct {
 	return func(ctx context.Context, event json.RawMessage) (any, bool, error) {
 		var a asked
@@ -68,8 +68,8 @@ type Lambda interface {
 	Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
 }
 
-// New returns the searches of a function by its ARN. What was found is read again from the
-// registry, so the asker trusts no more than the ids.
+// New returns a client of the function with this ARN. The function returns ids only; the
+// client reads the registrations from the registry r.
 func New(client Lambda, function string, r *registry.Registry) serve.Find {
 	return func(ctx context.Context, q search.Request) (search.Page, error) {
 		var page search.Page

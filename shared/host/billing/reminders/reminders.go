@@ -100,9 +100,9 @@ func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store
 	return s, errors.Join(failed...)
 }
 
-// minutes are those that a sweep looks at: each when it is due, and again after lookBack. If
-// the offset has nothing due after it, because another sweep was faster or a clock went
-// ahead, they are all of lookBack.
+// minutes returns the minutes that a sweep reads: each minute once when it is due, and once
+// more after lookBack. If no minute after the offset is due, because another sweep was faster
+// or a clock was ahead, the sweep reads all minutes of lookBack.
 func minutes(offset, last int64) (all []int64) {
 	const back = int64(lookBack / time.Minute)
 	if offset >= last {

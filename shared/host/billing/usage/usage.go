@@ -147,12 +147,12 @@ const (
 // offsets is the partition of the documents of how far partitions of the feed are folded.
 const offsets = "meter"
 
-// offsetKey is the document of how far a partition is folded. Its number is 1 when nothing
-// will follow.
+// offsetKey is the document with the folded offset of a partition. Its number is 1 once the
+// partition has ended and is folded completely.
 func offsetKey(partition string) store.Key { return store.Key{Partition: offsets, Sort: partition} }
 
-// endedFor is how long the offset of a partition that has ended is kept: longer than a feed
-// lists it.
+// endedFor is how long the offset of an ended partition is kept: longer than a feed lists
+// the partition.
 const endedFor = 7 * 24 * time.Hour
 
 // Folded is what a Fold did.
@@ -164,9 +164,9 @@ type Folded struct {
 	lost error // store.ErrTrimmed
 }
 
-// Fold folds all rows that are there now. Its error is store.ErrTrimmed, once, if the feed
-// has dropped rows before they were folded: then verify finds the hours that lack them. The
-// rows that are left are folded all the same.
+// Fold folds all rows that the feed has now. If the feed dropped rows before they were folded,
+// Fold still folds the remaining rows and returns store.ErrTrimmed, once for each loss;
+// verify then reports the hours without those rows.
 func (m *Meter) Fold(ctx context.Context) (f Folded, err error) {
 	partitions, err := m.Feed.Partitions(ctx)
 	if err != nil {
@@ -214,7 +214,7 @@ func (m *Meter) left(ctx context.Context) (map[string]store.Doc, error) {
 	}
 }
 
-// end notes that nothing follows an offset.
+// end marks a partition as ended.
 func (m *Meter) end(ctx context.Context, at store.Doc) error {
 	return m.set(ctx, store.Put{Key: at.Key, If: at.Version, Data: at.Data, Number: 1, Expires: m.Now().Add(endedFor).UTC().Truncate(time.Second)})
 }
@@ -225,7 +225,7 @@ func (m *Meter) set(ctx context.Context, p store.Put) (err error) {
 		err = m.updater().Commit(ctx, p)
 	}
 	if store.IsConflict(err) {
-		return nil // it has seen more
+		return nil // the other meter has written a newer offset
 	}
 	return store.Problem(err)
 }
@@ -239,7 +239,7 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 	rows, next, ended, err := m.Feed.After(ctx, partition, string(at.Data), maxRows)
 	if errors.Is(err, store.ErrTrimmed) && len(at.Data) > 0 {
 		f.lost = err
-		return true, m.set(ctx, store.Put{Key: at.Key, If: at.Version}) // what is left follows
+		return true, m.set(ctx, store.Put{Key: at.Key, If: at.Version}) // restart from the oldest remaining row
 	}
 	if err != nil {
 		return false, err

@@ -57,6 +57,7 @@ func New(client *s3.Client, bucket string, rand io.Reader) *Bucket {
 // for an answer, not the transfer. opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*s3.Options)) *s3.Client {
 	settings := func(o *s3.Options) {
+		o.UsePathStyle = cfg.BaseEndpoint != nil // servers other than AWS have no host name per bucket
 		o.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.ResponseHeaderTimeout = firstByte
 		})

@@ -1,8 +1,8 @@
 // Package feed is the store.Feed over the stream of a table of rows in DynamoDB. Its
 // partitions are the stream's shards, its offsets their sequence numbers.
 //
-// A stream keeps what was written for 24 hours. AWS ends a shard after some hours and
-// opens its children, so a partition ends, and later disappears.
+// A stream keeps records for 24 hours. AWS closes a shard after some hours and opens child
+// shards, so a partition ends, and later is no longer listed.
 package feed
 
 import (
@@ -34,8 +34,8 @@ type Feed struct {
 	places map[string]place // by partition
 }
 
-// place is where the next page of a partition is read. The iterator may be farther than the
-// offset, beyond a part of the stream without rows.
+// place is the position for the next page of a partition. The iterator may be past a part of
+// the shard that has no rows after the offset.
 type place struct{ offset, iterator string }
 
 var _ store.Feed = (*Feed)(nil)
@@ -98,12 +98,12 @@ func ordered(all []store.Partition) []store.Partition {
 	return sorted
 }
 
-// maxEmpty is how many pages without rows After reads in turn. A stream has such pages at
-// its end and in parts where little was written, and does not say which.
+// maxEmpty bounds the consecutive empty pages that After reads. DynamoDB returns empty pages
+// both at the end of an open shard and before further records.
 const maxEmpty = 5
 
-// After implements store.Feed. It skips changes and removals of rows, which are the tamper
-// detector's, and what is no row.
+// After implements store.Feed. It skips modified and removed rows, which the tamper detector
+// reports, and items that are not rows.
 func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", false, err
@@ -148,8 +148,8 @@ func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows
 	return nil, offset, false, nil
 }
 
-// begin returns an iterator from an offset. kept: it is one of an earlier page, which may
-// have expired.
+// begin returns an iterator after an offset. kept reports that the iterator is cached from an
+// earlier page and may have expired.
 func (f *Feed) begin(ctx context.Context, partition, offset string) (iterator string, kept bool, err error) {
 	f.mu.Lock()
 	at := f.places[partition]
@@ -190,7 +190,7 @@ func expired(err error) bool {
 	return ok
 }
 
-// failure gives an error of the stream its meaning.
+// failure maps an error of DynamoDB Streams to ErrTrimmed, NotFound or ErrUnavailable.
 func failure(ctx context.Context, doing string, err error) error {
 	if _, ok := errors.AsType[*types.TrimmedDataAccessException](err); ok {
 		return fmt.Errorf("%w: %s", store.ErrTrimmed, doing)
@@ -204,7 +204,7 @@ func failure(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, doing, err)
 }
 
-// rowOf returns the row that a record says was put; ok is false for another record.
+// rowOf returns the row of an INSERT record; ok is false for other records.
 func rowOf(r *types.Record) (row store.FeedRow, ok bool) {
 	if r.EventName != types.OperationTypeInsert {
 		return row, false
