@@ -339,26 +339,37 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	defer end()
 	served := make(chan error, 1)
 	go func() { served <- serve.Run(ctx, h.config.Log, r.Grace, endpoints...); end() }()
-	worked := make(chan struct{})
-	go func() { defer close(worked); agents.Run(ctx) }()
+	worked := h.work(ctx, agents, network, found, log)
 	defer func() {
 		h.await(worked, r.Grace)
 		h.foldRest(ctx)
 	}()
-	go h.MeterEvery(ctx, meterEvery, h.config.Log)
-	go h.SweepEvery(ctx, sweepEvery, h.config.Log)
-	go network.SweepEvery(ctx, sweepEvery, h.config.Log)
-	go h.exportEvery(ctx, exportEvery)
-	go h.MaintainEvery(ctx, sweepEvery, h.config.Log)
-	go h.ReachEvery(ctx, reachEvery, registry.Prober(outbound.New(outbound.Options{AllowLoopback: h.config.AllowLoopback})), h.config.Log)
-	go h.keep(ctx, found, log)
-	go h.expireEvery(ctx, sweepEvery)
 	if err := ready(ctx); err != nil {
 		end()
 		return errors.Join(err, <-served)
 	}
 	<-ctx.Done()
 	return <-served
+}
+
+// work does what a host does besides answering, until ctx ends. The channel is closed when
+// all of it has ended: nothing uses the data directory after that.
+func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, found *serve.Search, log *translog.Log) <-chan struct{} {
+	var all sync.WaitGroup
+	all.Go(func() { agents.Run(ctx) })
+	all.Go(func() { h.MeterEvery(ctx, meterEvery, h.config.Log) })
+	all.Go(func() { h.SweepEvery(ctx, sweepEvery, h.config.Log) })
+	all.Go(func() { network.SweepEvery(ctx, sweepEvery, h.config.Log) })
+	all.Go(func() { h.exportEvery(ctx, exportEvery) })
+	all.Go(func() { h.MaintainEvery(ctx, sweepEvery, h.config.Log) })
+	all.Go(func() {
+		h.ReachEvery(ctx, reachEvery, registry.Prober(outbound.New(outbound.Options{AllowLoopback: h.config.AllowLoopback})), h.config.Log)
+	})
+	all.Go(func() { h.keep(ctx, found, log) })
+	all.Go(func() { h.expireEvery(ctx, sweepEvery) })
+	ended := make(chan struct{})
+	go func() { defer close(ended); all.Wait() }()
+	return ended
 }
 
 // foldRest folds the rows of the last second into usage, so that it is whole while no host
@@ -413,7 +424,7 @@ func (h *Host) expireEvery(ctx context.Context, every time.Duration) {
 	}
 }
 
-// await waits for the turns in the background, but not for longer than a call may take.
+// await waits for the work in the background, but not for longer than a call may take.
 // What still runs then fails as if the process had died.
 func (h *Host) await(worked <-chan struct{}, grace time.Duration) {
 	timeout := time.NewTimer(grace)
@@ -421,7 +432,7 @@ func (h *Host) await(worked <-chan struct{}, grace time.Duration) {
 	select {
 	case <-worked:
 	case <-timeout.C:
-		h.config.Log.Warn("turns in the background did not end in time")
+		h.config.Log.Warn("the work in the background did not end in time")
 	}
 }
 
