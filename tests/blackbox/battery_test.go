@@ -78,7 +78,7 @@ func (o *outsiders) everywhere() (requests []request) {
 		"/v1/search?q=clauses", "/v1/search?q=contracts", "/v1/search", "/v1/search_capability?q=clauses", "/v1/search_capability?q=advises",
 		"/v1/checkpoint", "/v1/checkpoint?size=1", "/v1/proof/inclusion?seq=1", "/v1/proof/inclusion?seq=2", "/v1/proof/consistency?from=1",
 		"/v1/log/leaves", "/v1/epoch/1", "/v1/epoch_root/latest", "/v1/admin/vacants", "/v1/admin/host", "/v1/admin/root", "/v1/admin/gate", "/v1/admin/secrets", "/v1/admin/models", "/v1/admin/budgets", "/v1/graduations",
-		"/v1/account", "/v1/account/host", "/v1/account/changes", "/v1/account/statement", "/v1/keys", "/v1/usage", "/v1/admin/accounts", "/v1/admin/usage",
+		"/v1/account", "/v1/account/host", "/v1/account/checkout", "/v1/account/stripe", "/v1/admin/payments", "/v1/account/changes", "/v1/account/statement", "/v1/keys", "/v1/usage", "/v1/admin/accounts", "/v1/admin/usage",
 		"/a2a/v1", "/a2a/v1/status", "/v1/bookings", "/v1/admin/bookings", "/v1/admin/metrics",
 	} {
 		requests = append(requests, request{method: "GET", target: target}, request{method: "HEAD", target: target},

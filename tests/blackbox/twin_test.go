@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
@@ -111,7 +112,7 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	})
 	found := h.OpenSearch(index)
 	h.public = serve.Handlers{Message: h.Message, A2A: agents, Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(),
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New),
 		AGP: h.OpenAGP(agents, found.Find, true), Metrics: true}.Public()
 	account, err := h.Billing.OpenAccount(t.Context(), "guests", 1)
 	if err == nil {

@@ -87,7 +87,7 @@ func (s *deployed) thought(t *testing.T) {
 		t.Errorf("the function answers %q", a.Reply.Payload.Text())
 	}
 	// Its secret is opened, and then its server is nowhere.
-	if _, err := s.admin(t).SetSecret(t.Context(), "", "key", admin.SecretSetting{Value: "canary-of-the-stage", Hosts: []string{"nobody.invalid"}}); err != nil {
+	if _, err := s.admin(t).SetSecret(t.Context(), admin.SecretsPath, "", "key", admin.SecretSetting{Value: "canary-of-the-stage", Hosts: []string{"nobody.invalid"}}); err != nil {
 		t.Fatal(err)
 	}
 	p = s.pair(t, s.agent(t, "mute", "", map[string]any{"provider": "http", "base_url": "https://nobody.invalid/agent", "secret": "key"}))

@@ -44,7 +44,7 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 	cmd.AddCommand(
 		a.accountOpenCommand(), a.accountListCommand(), a.accountShowCommand(), a.accountLogCommand(),
 		a.accountLinkCommand(), a.accountUnlinkCommand(), a.accountCapCommand(), a.accountLineCommand(), a.accountAdjustCommand(),
-		a.accountSuspendCommand(true), a.accountSuspendCommand(false),
+		a.accountSuspendCommand(true), a.accountSuspendCommand(false), a.accountPayCommand(),
 	)
 	return cmd
 }
@@ -118,6 +118,9 @@ func (r accountResult) text(w io.Writer) {
 	}
 	if r.Cap > 0 {
 		fmt.Fprintf(w, "  cap         %s a day\n", r.Cap)
+	}
+	if r.Owed > 0 {
+		fmt.Fprintf(w, "  owed        %s of payments that were taken back\n", r.Owed)
 	}
 	if r.Suspended {
 		fmt.Fprintln(w, "  suspended")
@@ -247,7 +250,10 @@ func (r changesResult) text(w io.Writer) {
 			amount = c.Amount.String()
 		}
 		var more []string
-		for _, s := range []string{c.Key, c.Caller, c.Note} {
+		if c.Owed != 0 {
+			more = append(more, "owed "+c.Owed.String())
+		}
+		for _, s := range []string{c.Key, c.Caller, c.Payment, c.Note} {
 			if s != "" {
 				more = append(more, printable(s))
 			}

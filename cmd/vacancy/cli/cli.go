@@ -138,7 +138,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	}
 	root.AddCommand(a.updateCommand(), a.plainCommand(), a.vacantAtRootCommand(), a.removeCommand(), a.deleteCommand(), a.publishCommand(), a.unpublishCommand(), a.revokeCommand())
 	root.AddCommand(a.spawnCommand(), a.childrenCommand(), a.manifestCommand(), a.planCommand(), a.graduateCommand(), a.gateCommand())
-	root.AddCommand(a.priceCommand(), a.accountCommand(), a.creditCommand(), a.usageCommand(), a.statementCommand(), a.receiptCommand(), a.listingCommand(), a.agpCommand(), a.bookingsCommand(), a.versionCommand(), a.a2aCommand(), a.cardCommand(), a.peersCommand())
+	root.AddCommand(a.priceCommand(), a.accountCommand(), a.creditCommand(), a.paymentsCommand(), a.usageCommand(), a.statementCommand(), a.receiptCommand(), a.listingCommand(), a.agpCommand(), a.bookingsCommand(), a.versionCommand(), a.a2aCommand(), a.cardCommand(), a.peersCommand())
 	root.AddCommand(a.cloudCommands()...)
 	group(root)
 	a.complete(root)
@@ -153,7 +153,7 @@ var groups = []struct {
 	{"Start here:", []string{"dev", "call", "new", "create", "search", "serve", "a2a", "card"}},
 	{"Vacants:", []string{"list", "show", "update", "agents", "publish", "unpublish", "plain", "root", "pause", "resume", "remove", "sink", "archive", "delete", "revoke", "export"}},
 	{"Children and composites:", []string{"spawn", "children", "manifest", "plan", "graduate", "gate"}},
-	{"Money:", []string{"price", "account", "keys", "credit", "usage", "statement", "receipt"}},
+	{"Money:", []string{"price", "account", "keys", "credit", "payments", "usage", "statement", "receipt"}},
 	{"A running host:", []string{"status", "logs", "doctor", "backup", "restore", "verify", "restored", "reindex", "log", "hammer"}},
 	{"You and your calls:", []string{"init", "id", "chain", "route", "peers"}},
 	{"A host on AWS:", []string{"deploy", "destroy", "tail", "invoke", "cost"}},

@@ -49,28 +49,34 @@ provider is bound to the provider's server.`,
   vacancy secret set openai --tenant acme < key.txt`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd); err != nil {
-				return err
+			err := a.setSecret(cmd, &f, admin.SecretsPath, args[0], hosts)
+			if problem.Of(err) != nil && problem.Of(err).Field == "hosts" {
+				return withHint(err, "vacancy secret set %s --for HOST", args[0])
 			}
-			value, err := a.secretValue("vacancy secret set " + args[0])
-			if err != nil {
-				return err
-			}
-			return a.withAdmin(f.where, false, func(c *adminAPI) error {
-				info, err := c.SetSecret(cmd.Context(), f.tenant, args[0], admin.SecretSetting{Value: value, Hosts: hosts})
-				if problem.Of(err) != nil && problem.Of(err).Field == "hosts" {
-					return withHint(err, "vacancy secret set %s --for HOST", args[0])
-				}
-				if err != nil {
-					return err
-				}
-				return a.show(secretResult{f.tenant, info})
-			})
+			return err
 		},
 	}
 	cmd.Flags().StringArrayVar(&hosts, "for", nil, "a `HOST` that the secret may be sent to; may be repeated")
 	f.add(cmd, secretTenant)
 	return cmd
+}
+
+// setSecret sets a secret at a path of the admin API.
+func (a *app) setSecret(cmd *cobra.Command, f *tenantFlags, path, name string, hosts []string) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	value, err := a.secretValue(cmd.CommandPath() + " " + name)
+	if err != nil {
+		return err
+	}
+	return a.withAdmin(f.where, false, func(c *adminAPI) error {
+		info, err := c.SetSecret(cmd.Context(), path, f.tenant, name, admin.SecretSetting{Value: value, Hosts: hosts})
+		if err != nil {
+			return err
+		}
+		return a.show(secretResult{f.tenant, info})
+	})
 }
 
 // secretValue reads a value from standard input. A terminal is refused: the value would
@@ -98,20 +104,25 @@ func (a *app) secretListCommand() *cobra.Command {
 		Example: "  vacancy secret list\n  vacancy secret list --tenant acme --json",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(cmd); err != nil {
-				return err
-			}
-			return a.withAdmin(f.where, false, func(c *adminAPI) error {
-				all, err := c.Secrets(cmd.Context(), f.tenant)
-				if err != nil {
-					return err
-				}
-				return a.show(secretsResult(all))
-			})
+			return a.listSecrets(cmd, &f, admin.SecretsPath)
 		},
 	}
 	f.add(cmd, secretTenant)
 	return cmd
+}
+
+// listSecrets lists the secrets at a path of the admin API.
+func (a *app) listSecrets(cmd *cobra.Command, f *tenantFlags, path string) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	return a.withAdmin(f.where, false, func(c *adminAPI) error {
+		all, err := c.Secrets(cmd.Context(), path, f.tenant)
+		if err != nil {
+			return err
+		}
+		return a.show(secretsResult(all))
+	})
 }
 
 func (a *app) secretDeleteCommand() *cobra.Command {
@@ -124,19 +135,24 @@ agents fail.`,
 		Example: "  vacancy secret delete anthropic",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd); err != nil {
-				return err
-			}
-			return a.withAdmin(f.where, false, func(c *adminAPI) error {
-				if err := c.DeleteSecret(cmd.Context(), f.tenant, args[0]); err != nil {
-					return err
-				}
-				return a.show(secretDeleted{args[0], f.tenant, true})
-			})
+			return a.deleteSecret(cmd, &f, admin.SecretsPath, args[0])
 		},
 	}
 	f.add(cmd, secretTenant)
 	return cmd
+}
+
+// deleteSecret deletes a secret at a path of the admin API.
+func (a *app) deleteSecret(cmd *cobra.Command, f *tenantFlags, path, name string) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	return a.withAdmin(f.where, false, func(c *adminAPI) error {
+		if err := c.DeleteSecret(cmd.Context(), path, f.tenant, name); err != nil {
+			return err
+		}
+		return a.show(secretDeleted{name, f.tenant, true})
+	})
 }
 
 // secretResult is the result of secret set.

@@ -91,7 +91,7 @@ func look(ctx context.Context, c *admin.Client, v *admin.Vacant, known map[strin
 		return one, nil
 	}
 	if _, read := known[v.Tenant]; !read {
-		all, err := c.Secrets(ctx, v.Tenant)
+		all, err := c.Secrets(ctx, admin.SecretsPath, v.Tenant)
 		if err != nil {
 			return one, err
 		}

@@ -84,7 +84,8 @@ const maxBody = 16 << 10
 // api serves accounts that find finds for a request, if it may do what scope says.
 type api struct {
 	*billing.Billing
-	receipts *Receipts // nil: there are none
+	receipts *Receipts        // nil: there are none
+	payments billing.Payments // nil: there are none
 	operator bool
 	find     func(r *http.Request, scope billing.Scope) (billing.Account, error)
 }
@@ -110,7 +111,7 @@ func Operator(b *billing.Billing, receipts *Receipts) map[string]httpapi.Methods
 	if b == nil {
 		return nil
 	}
-	d := &api{b, receipts, true, func(r *http.Request, _ billing.Scope) (billing.Account, error) {
+	d := &api{b, receipts, nil, true, func(r *http.Request, _ billing.Scope) (billing.Account, error) {
 		return b.Find(r.Context(), r.PathValue("account"))
 	}}
 	one := OperatorPath + "/{account}"
@@ -148,8 +149,13 @@ func Operator(b *billing.Billing, receipts *Receipts) map[string]httpapi.Methods
 //	DELETE /v1/keys/{key}
 //	POST /v1/account/links            {"claim"} 201; a claim that names no account ends its signer's link, and needs no key
 //	DELETE /v1/account/links/{caller}
-func Handler(b *billing.Billing, receipts *Receipts, log *slog.Logger, now func() time.Time) http.Handler {
-	d := &api{b, receipts, false, func(r *http.Request, scope billing.Scope) (a billing.Account, err error) {
+//	POST /v1/account/checkout         scope manage; {"amount"}, with Idempotency-Key if the same is to make one page  201
+//	GET  /v1/account/checkout         where a payer returns to; for anybody
+//	POST /v1/account/stripe           notices of Stripe, by their signature
+//
+// Without keys of Stripe, both POSTs of payments are answered with 404.
+func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, log *slog.Logger, now func() time.Time) http.Handler {
+	d := &api{b, receipts, payments, false, func(r *http.Request, scope billing.Scope) (a billing.Account, err error) {
 		secret, err := billing.Bearer(r)
 		if err == nil && secret == "" {
 			err = problem.New(problem.Unauthorized, "a key of an account is required: Authorization: Bearer KEY")
@@ -166,7 +172,7 @@ func Handler(b *billing.Billing, receipts *Receipts, log *slog.Logger, now func(
 		}
 		return b.Account(r.Context(), k.Account)
 	}}
-	routes := httpapi.API{Name: "account", Log: log, Now: now}.Mux(map[string]httpapi.Methods{
+	all := map[string]httpapi.Methods{
 		TenantPath:                         {http.MethodGet: d.show},
 		caller.ReceiptsPath + receiptRoute: {http.MethodGet: d.receipt},
 		TenantPath + "/host":               {http.MethodGet: d.host},
@@ -177,7 +183,12 @@ func Handler(b *billing.Billing, receipts *Receipts, log *slog.Logger, now func(
 		TenantPath + "/links/{caller}":     {http.MethodDelete: d.unlink},
 		KeysPath:                           {http.MethodGet: d.keys, http.MethodPost: d.makeKey},
 		KeysPath + "/{key}":                {http.MethodDelete: d.revokeKey},
-	})
+	}
+	if payments != nil {
+		all[billing.CheckoutPath] = httpapi.Methods{http.MethodPost: d.checkout, http.MethodGet: d.returned}
+		all[StripePath] = httpapi.Methods{http.MethodPost: d.stripe}
+	}
+	routes := httpapi.API{Name: "account", Log: log, Now: now}.Mux(all)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)
 		routes.ServeHTTP(&challenge{ResponseWriter: w}, r)

@@ -39,7 +39,7 @@ func newFixture(t *testing.T) *fixture {
 		MAC:  func(_ context.Context, b []byte) ([32]byte, error) { return sha256.Sum256(b), nil },
 		Self: func(context.Context) (identity.ID, error) { return hostID, nil },
 	})
-	f.handler = account.Handler(f.billing, nil, slog.New(slog.NewTextHandler(&f.log, nil)), time.Now)
+	f.handler = account.Handler(f.billing, nil, nil, slog.New(slog.NewTextHandler(&f.log, nil)), time.Now)
 	var err error
 	if f.account, err = f.billing.OpenAccount(t.Context(), "acme", 1); err != nil {
 		t.Fatal(err)

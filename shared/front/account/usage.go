@@ -64,7 +64,8 @@ type Event struct {
 }
 
 // Statement is a month of an account. Gross is what callers have paid for the tenant's
-// vacants, Fee the host's part of it, Net the rest. Owed is what is spent of the line now.
+// vacants, Fee the host's part of it, Net the rest. Credited is less what payments were
+// taken back. Owed is what is spent of the line now, and what they left to pay.
 type Statement struct {
 	Tenant   string       `json:"tenant"`
 	Month    string       `json:"month"` // 2026-11
@@ -239,7 +240,7 @@ func (d *api) statement(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.Net, s.Owed = s.Gross-s.Fee, max(a.Line-s.Balance, 0)
+	s.Net, s.Owed = s.Gross-s.Fee, max(a.Line-s.Balance, 0)+a.Owed
 	return httpapi.Answer(w, http.StatusOK, s)
 }
 
@@ -252,7 +253,7 @@ func (d *api) credited(ctx context.Context, account string, from, until time.Tim
 		}
 		for _, c := range changes {
 			if c.Kind != billing.LineSet && !c.At.Before(from) && c.At.Before(until) {
-				total += c.Amount
+				total += c.Amount - c.Owed
 			}
 		}
 		at += uint64(len(changes))

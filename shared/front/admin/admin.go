@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -57,8 +58,10 @@ type Config struct {
 	// not serve its public listener. nil: no such route.
 	Graduations http.Handler
 	// Billing has the accounts of tenants; nil: this host has none, and no prices.
-	Billing  *billing.Billing
-	Receipts *account.Receipts
+	Billing *billing.Billing
+	// PaymentKeys are the keys of the provider of payments; nil: this host has no accounts.
+	PaymentKeys *secrets.Secrets
+	Receipts    *account.Receipts
 	// More are the routes of other packages (agp.Operator).
 	More map[string]httpapi.Methods
 	// Recount corrects usage by the rows, and returns how many documents it did; nil: no
@@ -102,6 +105,8 @@ type Config struct {
 //	GET  /v1/admin/gate?tenant=                   what graduations are judged by; PUT sets it
 //	GET  /v1/admin/secrets?tenant=                the secrets of agents, without values
 //	PUT  /v1/admin/secrets/{name}?tenant=         {"value", "hosts"}; also DELETE
+//	GET  /v1/admin/payments                       the keys of the provider of payments, without values
+//	PUT  /v1/admin/payments/{name}                {"value", "hosts"}: stripe, stripe-webhook; also DELETE
 //	GET  /v1/admin/models                         prices of models; PUT {"models"} sets the next version
 //	GET  /v1/admin/budgets?tenant=                the daily budget for models; PUT {"daily"} sets it
 //	POST /v1/admin/usage/recount                  correct usage by the rows
@@ -123,7 +128,8 @@ type Config struct {
 func Handler(c Config) http.Handler {
 	d := &api{c}
 	gate := only(func() bool { return c.Gate != nil }, "this host has no gate")
-	secrets := only(func() bool { return c.Vacants.Secrets != nil }, "this host stores no secrets")
+	agents, payments := secretsAPI{c.Vacants.Secrets, true}, secretsAPI{c.PaymentKeys, false}
+	stored := only(func() bool { return c.Vacants.Secrets != nil }, "this host stores no secrets")
 	paid := only(func() bool { return c.Vacants.Spend != nil }, "this host has no paid models")
 	charges := only(func() bool { return c.Billing != nil }, "this host has no accounts, so calls have no prices")
 	routes := map[string]httpapi.Methods{
@@ -151,8 +157,10 @@ func Handler(c Config) http.Handler {
 		"/v1/admin/vacants/{vacant}/graduation":           {http.MethodGet: gate(d.graduation)},
 		GraduationsPath:                                   {http.MethodPost: stream(c.Graduations)},
 		"/v1/admin/gate":                                  {http.MethodGet: gate(d.policy), http.MethodPut: gate(d.setPolicy)},
-		"/v1/admin/secrets":                               {http.MethodGet: secrets(d.secrets)},
-		"/v1/admin/secrets/{name}":                        {http.MethodPut: secrets(d.setSecret), http.MethodDelete: secrets(d.deleteSecret)},
+		SecretsPath:                                       {http.MethodGet: stored(agents.list)},
+		SecretsPath + "/{name}":                           {http.MethodPut: stored(agents.set), http.MethodDelete: stored(agents.delete)},
+		PaymentsPath:                                      {http.MethodGet: charges(payments.list)},
+		PaymentsPath + "/{name}":                          {http.MethodPut: charges(payments.set), http.MethodDelete: charges(payments.delete)},
 		"/v1/admin/models":                                {http.MethodGet: paid(d.models), http.MethodPut: paid(d.setModels)},
 		"/v1/admin/budgets":                               {http.MethodGet: paid(d.budget), http.MethodPut: paid(d.setBudget)},
 		"/v1/admin/host":                                  {http.MethodGet: d.host, http.MethodPut: d.setHost},

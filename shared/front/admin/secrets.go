@@ -29,17 +29,44 @@ type SecretSetting struct {
 // Format prints only the hosts for every verb.
 func (s SecretSetting) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "a secret for %q", s.Hosts) }
 
-func (d *api) secrets(w http.ResponseWriter, r *http.Request) error {
-	all := Secrets{Tenant: r.URL.Query().Get("tenant"), Secrets: []secrets.Info{}}
-	some, err := d.Vacants.Secrets.List(r.Context(), all.Tenant)
+// The paths of secrets: those of agents, and those of the provider of payments.
+const (
+	SecretsPath  = "/v1/admin/secrets"
+	PaymentsPath = "/v1/admin/payments"
+)
+
+// secretsAPI serves secrets of a kind, which tenants have, or the host alone.
+type secretsAPI struct {
+	of      *secrets.Secrets
+	tenants bool
+}
+
+// owner returns the tenant in the query.
+func (d secretsAPI) owner(r *http.Request) (string, error) {
+	tenant := r.URL.Query().Get("tenant")
+	if tenant != "" && !d.tenants {
+		return "", problem.Invalid("tenant", "none: these secrets are the host's", httpapi.Clip(tenant))
+	}
+	return tenant, nil
+}
+
+func (d secretsAPI) list(w http.ResponseWriter, r *http.Request) error {
+	tenant, err := d.owner(r)
 	if err != nil {
 		return err
 	}
-	all.Secrets = append(all.Secrets, some...)
-	return httpapi.Answer(w, http.StatusOK, all)
+	some, err := d.of.List(r.Context(), tenant)
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusOK, Secrets{Tenant: tenant, Secrets: append([]secrets.Info{}, some...)})
 }
 
-func (d *api) setSecret(w http.ResponseWriter, r *http.Request) error {
+func (d secretsAPI) set(w http.ResponseWriter, r *http.Request) error {
+	tenant, err := d.owner(r)
+	if err != nil {
+		return err
+	}
 	body, err := httpapi.Body(w, r, 64<<10)
 	if err != nil {
 		return err
@@ -51,7 +78,7 @@ func (d *api) setSecret(w http.ResponseWriter, r *http.Request) error {
 	}
 	value := []byte(s.Value)
 	defer clear(value)
-	info, err := d.Vacants.Secrets.Set(r.Context(), r.URL.Query().Get("tenant"), r.PathValue("name"), s.Hosts, value)
+	info, err := d.of.Set(r.Context(), tenant, r.PathValue("name"), s.Hosts, value)
 	if err != nil {
 		return err
 	}
@@ -88,30 +115,34 @@ func readSecret(body []byte) (s SecretSetting, err error) {
 	return s, err
 }
 
-func (d *api) deleteSecret(w http.ResponseWriter, r *http.Request) error {
+func (d secretsAPI) delete(w http.ResponseWriter, r *http.Request) error {
 	if err := noBody(r); err != nil {
 		return err
 	}
-	if err := d.Vacants.Secrets.Delete(r.Context(), r.URL.Query().Get("tenant"), r.PathValue("name")); err != nil {
+	tenant, err := d.owner(r)
+	if err == nil {
+		err = d.of.Delete(r.Context(), tenant, r.PathValue("name"))
+	}
+	if err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// Secrets lists the secrets of a tenant; "" means no tenant.
-func (c *Client) Secrets(ctx context.Context, tenant string) (out Secrets, err error) {
-	return out, c.do(ctx, http.MethodGet, ofTenant("/v1/admin/secrets", tenant), nil, &out)
+// Secrets lists the secrets at a path of a tenant; "" means no tenant.
+func (c *Client) Secrets(ctx context.Context, path, tenant string) (out Secrets, err error) {
+	return out, c.do(ctx, http.MethodGet, ofTenant(path, tenant), nil, &out)
 }
 
 // SetSecret sets the next version of a secret.
-func (c *Client) SetSecret(ctx context.Context, tenant, name string, s SecretSetting) (out secrets.Info, err error) {
-	return out, c.put(ctx, http.MethodPut, secretPath(tenant, name), s, &out)
+func (c *Client) SetSecret(ctx context.Context, path, tenant, name string, s SecretSetting) (out secrets.Info, err error) {
+	return out, c.put(ctx, http.MethodPut, secretPath(path, tenant, name), s, &out)
 }
 
 // DeleteSecret deletes a secret.
-func (c *Client) DeleteSecret(ctx context.Context, tenant, name string) error {
-	resp, err := c.send(ctx, http.MethodDelete, secretPath(tenant, name), nil)
+func (c *Client) DeleteSecret(ctx context.Context, path, tenant, name string) error {
+	resp, err := c.send(ctx, http.MethodDelete, secretPath(path, tenant, name), nil)
 	if err != nil {
 		return err
 	}
@@ -119,6 +150,6 @@ func (c *Client) DeleteSecret(ctx context.Context, tenant, name string) error {
 	return resp.Body.Close()
 }
 
-func secretPath(tenant, name string) string {
-	return ofTenant("/v1/admin/secrets/"+url.PathEscape(name), tenant)
+func secretPath(path, tenant, name string) string {
+	return ofTenant(path+"/"+url.PathEscape(name), tenant)
 }

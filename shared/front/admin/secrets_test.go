@@ -23,7 +23,7 @@ func newKeeper(t *testing.T) *testServer {
 		t.Fatal(err)
 	}
 	return newTestServer(t, func(c *admin.Config) {
-		c.Vacants.Secrets = secrets.New(c.Vacants.Store, vault, func() time.Time { return at }, rand.Reader)
+		c.Vacants.Secrets = secrets.New(secrets.Agents, c.Vacants.Store, vault, func() time.Time { return at }, rand.Reader)
 	})
 }
 

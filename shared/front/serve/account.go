@@ -8,14 +8,25 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-// AccountHandler is the public handler of tenants; nil if the host has no accounts.
-func (h *Server) AccountHandler() http.Handler {
+// AccountHandler is the public handler of tenants; nil if the host has no accounts. open
+// opens the provider of payments; nil: there is none.
+func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http.Handler {
 	if h.Billing == nil {
 		return nil
 	}
-	return account.Handler(h.Billing, h.receipts(), h.config.Log, h.config.Now)
+	var payments billing.Payments
+	if c := &h.config; open != nil {
+		payments = open(paykeys.Config{
+			Keys: h.paymentKeys, Client: outbound.New(outbound.Options{AllowLoopback: c.AllowLoopback}),
+			Self: h.Vacants.SelfID, Base: h.Vacants.Base, Now: c.Now,
+		})
+	}
+	return account.Handler(h.Billing, h.receipts(), payments, h.config.Log, h.config.Now)
 }
 
 // receipts are where receipts of the host's calls come from.

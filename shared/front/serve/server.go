@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/callstats"
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
@@ -122,8 +123,10 @@ type Server struct {
 
 	config Config
 	guests *guests.Keys
-	pushes *outbound.Client           // of push notifications
-	more   map[string]httpapi.Methods // of the admin API
+	// paymentKeys are those of the provider of payments; nil: this host has no accounts.
+	paymentKeys *secrets.Secrets
+	pushes      *outbound.Client           // of push notifications
+	more        map[string]httpapi.Methods // of the admin API
 }
 
 // Open assembles the host. It does no I/O, so a cold start does not wait for the
@@ -149,7 +152,7 @@ func (h Config) Open() (*Server, error) {
 	var spending *spend.Spend
 	var tables *models.Tables
 	if h.Models != nil || h.Thinker != nil {
-		agentSecrets = secrets.New(h.Store, h.Vault, h.Now, h.Rand)
+		agentSecrets = secrets.New(secrets.Agents, h.Store, h.Vault, h.Now, h.Rand)
 		spending = spend.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Now, h.ModelBudget)
 		tables = models.NewTables(h.Store, h.Now, h.Rand)
 	}
@@ -194,6 +197,9 @@ func (h Config) Open() (*Server, error) {
 		guests:  guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
 		Message: message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
 	}
+	if h.Charges {
+		server.paymentKeys = paykeys.New(h.Store, h.Vault, h.Now, h.Rand)
+	}
 	server.Gate = h.newGate(server)
 	return server, nil
 }
@@ -204,7 +210,7 @@ func (h *Server) Admin() http.Handler {
 	c := &h.config
 	api := admin.Config{
 		Vacants: h.Vacants, Host: admin.SocketHost, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
-		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, Receipts: h.receipts(), More: h.more, ChildReport: h.report,
+		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), More: h.more, ChildReport: h.report,
 	}
 	if c.Feed != nil {
 		api.Recount = func(ctx context.Context) (int, error) { return h.Meter().Recount(ctx) }

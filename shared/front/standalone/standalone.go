@@ -29,6 +29,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing/exports"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -319,7 +320,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	public := h.checked(serve.Handlers{
 		AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.Message, A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(),
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New),
 	}.Public())
 	if h.clock != nil {
 		public = h.clock.obey(public)

@@ -37,23 +37,27 @@ type Account struct {
 	// Cap bounds what the account's calls may hold in a UTC day; 0 is no bound.
 	Cap       money.Amount `json:"cap"`
 	Suspended bool         `json:"suspended"`
-	Changes   uint64       `json:"changes"` // position of the last row
-	Created   time.Time    `json:"created"`
+	// Owed is what payments that were taken back left to pay. The next credits pay it.
+	Owed    money.Amount `json:"owed,omitempty"`
+	Changes uint64       `json:"changes"` // position of the last row
+	Created time.Time    `json:"created"`
 }
 
 // Change is a row of an account.
 type Change struct {
-	Kind   ChangeKind   `json:"kind"`
-	Amount money.Amount `json:"amount,omitempty"` // what it adds to the balance
-	Value  money.Amount `json:"value,omitempty"`  // the new line or cap
-	Tenant string       `json:"tenant,omitempty"` // of an account that is opened
-	Shards int          `json:"shards,omitempty"`
-	Key    string       `json:"key,omitempty"`    // id of a key
-	Caller string       `json:"caller,omitempty"` // id of a caller that is linked or unlinked
-	Claim  string       `json:"claim,omitempty"`  // what the caller signed
-	Note   string       `json:"note,omitempty"`
-	Idem   string       `json:"idempotency,omitempty"` // hash of the Idempotency-Key
-	At     time.Time    `json:"at"`
+	Kind    ChangeKind   `json:"kind"`
+	Amount  money.Amount `json:"amount,omitempty"` // what it adds to the balance
+	Owed    money.Amount `json:"owed,omitempty"`   // what it adds to what the account owes
+	Value   money.Amount `json:"value,omitempty"`  // the new line or cap
+	Tenant  string       `json:"tenant,omitempty"` // of an account that is opened
+	Shards  int          `json:"shards,omitempty"`
+	Key     string       `json:"key,omitempty"`    // id of a key
+	Caller  string       `json:"caller,omitempty"` // id of a caller that is linked or unlinked
+	Claim   string       `json:"claim,omitempty"`  // what the caller signed
+	Note    string       `json:"note,omitempty"`
+	Payment string       `json:"payment,omitempty"`     // the provider's id of a payment
+	Idem    string       `json:"idempotency,omitempty"` // hash of the Idempotency-Key
+	At      time.Time    `json:"at"`
 }
 
 // ChangeKind is what a row of an account changes.
@@ -63,6 +67,8 @@ type ChangeKind string
 const (
 	Opened     ChangeKind = "opened"
 	Credited   ChangeKind = "credit"
+	Clawback   ChangeKind = "clawback" // of a payment that was taken back; what it leaves to pay suspends
+	Reversed   ChangeKind = "reversal" // of a clawback
 	Adjusted   ChangeKind = "adjustment"
 	LineSet    ChangeKind = "line"
 	CapSet     ChangeKind = "cap"
@@ -296,8 +302,8 @@ func checkNote(note string) error {
 	return nil
 }
 
-// Credit adds money to an account, once for each key; the replay of a key returns the
-// account unchanged, and replayed is true. The error is Idempotency if the key was used
+// Credit adds money to an account, first to what it owes, once for each key; the replay of a
+// key returns the account unchanged, and replayed is true. The error is Idempotency if the key was used
 // for another amount.
 func (b *Billing) Credit(ctx context.Context, id string, amount money.Amount, key, note string) (a Account, replayed bool, err error) {
 	if amount <= 0 || amount > money.Max {
@@ -347,6 +353,9 @@ func (b *Billing) move(ctx context.Context, id string, c Change, key string) (a 
 			return Change{}, nil
 		}
 		tx.Put(store.Doc{Key: used, Data: encode(storedChange{format, Change{Kind: c.Kind, Amount: c.Amount}})})
+		if c.Kind == Credited {
+			return b.receive(ctx, tx, a, c)
+		}
 		return c, b.addMoney(ctx, tx, a, c.Amount)
 	})
 	return a, replayed, err

@@ -1,5 +1,6 @@
-// Package secrets stores the secrets of agents, such as the API keys of model
-// providers.
+// Package secrets stores secrets that are sent to servers: those of agents, such as the
+// API keys of model providers, and those of other kinds, each with its own partitions and
+// its own context of sealing.
 //
 // The invariants: only Use returns a value, and only for URLs whose hosts the secret is
 // bound to, within the secret's own tenant. A value is sealed at rest for its tenant and
@@ -39,23 +40,39 @@ const (
 	Fresh = 10 * time.Second
 )
 
+// Kind is a kind of secrets.
+type Kind struct {
+	// Word begins their partitions, "WORD#TENANT", and the contexts that they are sealed
+	// for, "WORD:TENANT:NAME".
+	Word string
+	// Host is the host that a new secret of a name is bound to by default; "": none.
+	Host func(name string) string
+	// Check checks a new value; nil: every text that fits into a header is allowed. The
+	// error does not contain the value.
+	Check func(name string, value []byte) error
+}
+
+// Agents is the kind of the secrets of agents.
+var Agents = Kind{Word: "secret", Host: substrate.ProviderHost}
+
 // Secrets reads and writes the secrets of a host. It is safe for concurrent use.
 type Secrets struct {
+	kind  Kind
 	vault custody.Vault
 	now   func() time.Time
 	store store.Updater
 	cache *lru.Cache[store.Key, opened]
 }
 
-// New returns the secrets in s. v seals the values. rand must be safe for concurrent
-// use.
-func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader) *Secrets {
+// New returns the secrets of a kind in s. v seals the values. rand must be safe for
+// concurrent use.
+func New(kind Kind, s store.Store, v custody.Vault, now func() time.Time, rand io.Reader) *Secrets {
 	const size = 64
 	cache, err := lru.New[store.Key, opened](size)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Secrets{v, now, store.Updater{Store: s, Rand: rand}, cache}
+	return &Secrets{kind, v, now, store.Updater{Store: s, Rand: rand}, cache}
 }
 
 // Format prints the type's name for every verb, never a value.
@@ -88,18 +105,18 @@ type opened struct {
 	expires time.Time
 }
 
-func keyOf(tenant, name string) store.Key {
-	return store.Key{Partition: partition(tenant), Sort: name}
+func (s *Secrets) keyOf(tenant, name string) store.Key {
+	return store.Key{Partition: s.partition(tenant), Sort: name}
 }
 
-func partition(tenant string) string { return "secret#" + tenant }
+func (s *Secrets) partition(tenant string) string { return s.kind.Word + "#" + tenant }
 
 // bound is the context that the vault seals a value for.
-func bound(tenant, name string) string { return "secret:" + tenant + ":" + name }
+func (s *Secrets) bound(tenant, name string) string { return s.kind.Word + ":" + tenant + ":" + name }
 
 // Set writes the next version of a tenant's secret; tenant "" means no tenant. If hosts
 // is nil, the secret stays bound to its hosts. A new secret without hosts is bound to the
-// server of the provider whose name it has. The error names the field tenant, secret,
+// default host of its name. The error names the field tenant, secret,
 // hosts or value.
 func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, value []byte) (Info, error) {
 	info := Info{Name: name}
@@ -107,18 +124,21 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 	if err == nil {
 		err = checkValue(value)
 	}
+	if err == nil && s.kind.Check != nil {
+		err = s.kind.Check(name, value)
+	}
 	if err == nil {
 		info.Hosts, err = normalHosts(hosts)
 	}
 	if err != nil {
 		return info, err
 	}
-	box, err := s.vault.Seal(ctx, bound(tenant, name), value)
+	box, err := s.vault.Seal(ctx, s.bound(tenant, name), value)
 	if err != nil {
 		return info, err
 	}
 	err = s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, keyOf(tenant, name))
+		d, err := tx.Doc(ctx, s.keyOf(tenant, name))
 		if err != nil {
 			return err
 		}
@@ -130,7 +150,7 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 		if next.Hosts == nil {
 			next.Hosts = before.Hosts
 		}
-		if host := substrate.ProviderHost(name); next.Hosts == nil && host != "" {
+		if host := s.kind.Host(name); next.Hosts == nil && host != "" {
 			next.Hosts = []string{host}
 		}
 		if next.Hosts == nil {
@@ -139,7 +159,7 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 		info, err = s.put(tx, d.Key, before.Version, next)
 		return err
 	})
-	s.cache.Remove(keyOf(tenant, name))
+	s.cache.Remove(s.keyOf(tenant, name))
 	return info, store.Problem(err)
 }
 
@@ -161,7 +181,7 @@ func (s *Secrets) List(ctx context.Context, owner string) (all []Info, err error
 	}
 	for cursor, more := "", true; more; more = cursor != "" {
 		var docs []store.Doc
-		if docs, cursor, err = s.store.Store.Docs(ctx, store.Range{Partition: partition(owner)}, 100, cursor); err != nil {
+		if docs, cursor, err = s.store.Store.Docs(ctx, store.Range{Partition: s.partition(owner)}, 100, cursor); err != nil {
 			return nil, store.Problem(err)
 		}
 		for _, d := range docs {
@@ -183,7 +203,7 @@ func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
 		return err
 	}
 	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, keyOf(tenant, name))
+		d, err := tx.Doc(ctx, s.keyOf(tenant, name))
 		if err != nil {
 			return err
 		}
@@ -196,7 +216,7 @@ func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
 		}
 		return err
 	})
-	s.cache.Remove(keyOf(tenant, name))
+	s.cache.Remove(s.keyOf(tenant, name))
 	return store.Problem(err)
 }
 
@@ -212,7 +232,7 @@ func (s *Secrets) Check(ctx context.Context, tenant, name string, urls ...string
 
 // Use returns the value of a secret for requests to URLs. The errors are those of Check.
 func (s *Secrets) Use(ctx context.Context, tenant, name string, urls ...string) (string, error) {
-	key := keyOf(tenant, name)
+	key := s.keyOf(tenant, name)
 	o, ok := s.cache.Get(key)
 	if !ok || !s.now().Before(o.expires) {
 		var err error
@@ -250,7 +270,7 @@ func (s *Secrets) open(ctx context.Context, tenant, name string, before opened) 
 		o.value = before.value
 		return o, nil
 	}
-	value, err := s.vault.Open(ctx, bound(tenant, name), one.Box)
+	value, err := s.vault.Open(ctx, s.bound(tenant, name), one.Box)
 	if err != nil {
 		return o, err
 	}
@@ -259,8 +279,14 @@ func (s *Secrets) open(ctx context.Context, tenant, name string, before opened) 
 	return o, nil
 }
 
+// Info returns a secret without its value. The error is NotFound if there is none.
+func (s *Secrets) Info(ctx context.Context, tenant, name string) (Info, error) {
+	one, err := s.read(ctx, tenant, name)
+	return one.Info, err
+}
+
 func (s *Secrets) read(ctx context.Context, tenant, name string) (document, error) {
-	d, err := s.store.Store.Doc(ctx, keyOf(tenant, name))
+	d, err := s.store.Store.Doc(ctx, s.keyOf(tenant, name))
 	if err != nil {
 		return document{}, store.Problem(err)
 	}

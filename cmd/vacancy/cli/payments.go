@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func (a *app) paymentsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "payments",
+		Short: "Manage the keys by which a host takes payments by card",
+		Long: `Manage the keys by which a host takes payments by card. Tenants pay on a page of Stripe
+("vacancy account pay"), whose notices credit their accounts, and take back what is refunded
+or disputed. A host needs both keys:
+
+  stripe          a secret key, or a restricted one that may write Checkout Sessions
+  stripe-webhook  the signing secret of an endpoint at Stripe
+
+The endpoint is the host's URL with /v1/account/stripe. It needs the events
+checkout.session.completed, checkout.session.async_payment_succeeded, charge.refunded,
+charge.dispute.created, charge.dispute.updated and charge.dispute.closed.`,
+		Example: `  vacancy payments set stripe < key.txt
+  vacancy payments set stripe-webhook < signing-secret.txt
+  vacancy payments list`,
+		Args: a.knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.paymentsSetCommand(), a.paymentsListCommand(), a.paymentsDeleteCommand())
+	return cmd
+}
+
+func (a *app) paymentsSetCommand() *cobra.Command {
+	var f tenantFlags
+	var hosts []string
+	cmd := &cobra.Command{
+		Use:   "set stripe|stripe-webhook < FILE",
+		Short: "Set a key of payments",
+		Long: `Set a key of payments. The value is read from standard input. The host seals it, and never
+shows it again. The old value is used for at most ten more seconds.
+
+--for sends the key of the API to another host than Stripe's, such as a server for tests on
+this machine.`,
+		Example: "  vacancy payments set stripe < key.txt\n  vacancy payments set stripe --for 127.0.0.1:12111 < key.txt",
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.setSecret(cmd, &f, admin.PaymentsPath, args[0], hosts)
+		},
+	}
+	cmd.Flags().StringArrayVar(&hosts, "for", nil, "the `HOST` that the key is sent to (default Stripe's)")
+	hostFlags(cmd.Flags(), &f.where)
+	return cmd
+}
+
+func (a *app) paymentsListCommand() *cobra.Command {
+	var f tenantFlags
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the keys of payments, without their values",
+		Example: "  vacancy payments list --json",
+		Args:    arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.listSecrets(cmd, &f, admin.PaymentsPath) },
+	}
+	hostFlags(cmd.Flags(), &f.where)
+	return cmd
+}
+
+func (a *app) paymentsDeleteCommand() *cobra.Command {
+	var f tenantFlags
+	cmd := &cobra.Command{
+		Use:   "delete stripe|stripe-webhook",
+		Short: "Delete a key of payments",
+		Long: `Delete a key of payments. Without it the host takes no payments, and no notices of payments
+that were made.`,
+		Example: "  vacancy payments delete stripe",
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.deleteSecret(cmd, &f, admin.PaymentsPath, args[0])
+		},
+	}
+	hostFlags(cmd.Flags(), &f.where)
+	return cmd
+}
+
+// checkoutResult is a page where somebody pays.
+type checkoutResult billing.Checkout
+
+func (r checkoutResult) text(w io.Writer) {
+	fmt.Fprintf(w, "pay %s at %s\nuntil %s\n", r.Amount, printable(r.URL), r.Expires.Format(time.RFC3339))
+}
+
+func (a *app) accountPayCommand() *cobra.Command {
+	var w where
+	var key string
+	cmd := &cobra.Command{
+		Use:   "pay DOLLARS",
+		Short: "Make a page where you pay to your account by card",
+		Long: `Make a page where you pay to the account of the key in $VACANCY_KEY, by card. The account
+has the money as soon as the payment is confirmed. The key needs the scope manage.`,
+		Example: "  VACANCY_KEY=vac_live_… vacancy account pay 25",
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := microDollars("DOLLARS", args[0])
+			if err != nil {
+				return err
+			}
+			if a.env[accountKeyEnv] == "" {
+				return withHint(problem.New(problem.Usage, "expected a key of the account in $%s", accountKeyEnv), "vacancy keys create TENANT")
+			}
+			return a.withAccount(cmd.Context(), w, "", func(c account.Client) error {
+				page, err := c.Checkout(cmd.Context(), money.Amount(n), key)
+				if err != nil {
+					return err
+				}
+				return a.show(checkoutResult(page))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "an idempotency `KEY`: the same again makes no second page")
+	hostFlags(cmd.Flags(), &w)
+	return cmd
+}

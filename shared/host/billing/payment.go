@@ -1,0 +1,253 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// The least and the most that one payment adds.
+const (
+	MinPayment = 5 * money.Dollar
+	MaxPayment = 10_000 * money.Dollar
+	// Cent is the unit of payments.
+	Cent = money.Dollar / 100
+)
+
+// Payments is a provider of payments, such as Stripe. It is safe for concurrent use. The
+// errors of both are NotFound if the operator has set no keys for it.
+type Payments interface {
+	// Checkout makes a page where somebody pays an amount to an account. A repeated key makes
+	// no second page; "" is no key.
+	Checkout(ctx context.Context, account string, amount money.Amount, key string) (Checkout, error)
+	// Event verifies a notice of the provider by its signature, and reads what it says of a
+	// payment. The zero Event is of something else. The error is Malformed for a notice that
+	// the provider has not signed in the last five minutes.
+	Event(ctx context.Context, signature string, body []byte) (Event, error)
+}
+
+// Checkout is a page where somebody pays.
+type Checkout struct {
+	ID      string       `json:"id"`
+	URL     string       `json:"url"`
+	Amount  money.Amount `json:"amount"`
+	Expires time.Time    `json:"expires"`
+}
+
+// CheckoutPath is where payers return to, below the URL of the host.
+const CheckoutPath = "/v1/account/checkout"
+
+// CheckPayment checks the amount of a payment.
+func CheckPayment(amount money.Amount) error {
+	if amount < MinPayment || amount > MaxPayment || amount%Cent != 0 {
+		return problem.Invalid("amount", fmt.Sprintf("%d to %d micro-dollars in whole cents: %s to %s", MinPayment, MaxPayment, MinPayment, MaxPayment), strconv.FormatInt(int64(amount), 10))
+	}
+	return nil
+}
+
+// Event is what a provider says of a payment. Events come repeatedly, late and in any
+// order.
+type Event struct {
+	Payment  string       // the provider's id of the payment
+	Account  string       // who gets it, of a payment that was made
+	Paid     money.Amount // of a payment that was made
+	Refunded money.Amount // until now, altogether
+	Dispute  string       // the id of a dispute
+	Disputed Dispute
+}
+
+// Dispute is what a payer says was paid wrongly.
+type Dispute struct {
+	Amount money.Amount `json:"amount"`
+	State  DisputeState `json:"state"`
+}
+
+// DisputeState is the state of a dispute.
+type DisputeState string
+
+// The states of disputes. The provider takes the money of those that are open or lost.
+const (
+	DisputeOpen DisputeState = "open"
+	DisputeLost DisputeState = "lost"
+	DisputeWon  DisputeState = "won"
+)
+
+// Payment is what is known of a payment. Nobody gets less or more by it than Paid, less what
+// the provider took back: Taken follows that.
+type Payment struct {
+	Account  string             `json:"account,omitempty"` // "": not paid yet, or to somebody else than a host
+	Paid     money.Amount       `json:"paid,omitempty"`
+	Refunded money.Amount       `json:"refunded,omitempty"`
+	Disputes map[string]Dispute `json:"disputes,omitempty"`
+	Taken    money.Amount       `json:"taken,omitempty"` // from the account; what it owes is included
+}
+
+type storedPayment struct {
+	Format int `json:"format"`
+	Payment
+}
+
+// PaymentKey is the key of a payment's document.
+func PaymentKey(id string) store.Key { return store.Key{Partition: "pay#" + id, Sort: "payment"} }
+
+// DecodePayment reads a payment's document.
+func DecodePayment(d store.Doc) (Payment, error) {
+	var s storedPayment
+	if d.Version == 0 {
+		return s.Payment, nil
+	}
+	err := decode("payment "+d.Key.Partition, d.Data, &s)
+	return s.Payment, err
+}
+
+// due is what the provider took back of a payment.
+func (p *Payment) due() money.Amount {
+	total := p.Refunded
+	for _, d := range p.Disputes {
+		if d.State != DisputeWon {
+			total += d.Amount
+		}
+	}
+	return min(total, p.Paid)
+}
+
+// learn adds what an event says to what is known. A decided dispute stays decided.
+func (p *Payment) learn(e *Event) (news bool) {
+	if e.Refunded > p.Refunded {
+		p.Refunded, news = e.Refunded, true
+	}
+	before, known := p.Disputes[e.Dispute]
+	if e.Dispute == "" || before == e.Disputed || known && before.State != DisputeOpen {
+		return news
+	}
+	if p.Disputes == nil {
+		p.Disputes = map[string]Dispute{}
+	}
+	p.Disputes[e.Dispute] = e.Disputed
+	return true
+}
+
+// unpaidFor is how long an event of a payment that no host knows is kept: it may precede
+// the payment's own, which the provider repeats for three days, or be of another business.
+const unpaidFor = 30 * 24 * time.Hour
+
+// SettlePayment makes accounts follow an event of a provider: the payment is credited once, and
+// what the provider took back is taken from the balance. What the balance does not have is
+// owed, and suspends the account. A repeated event changes nothing, and completes what a
+// crash left.
+func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
+	account := e.Account
+	switch {
+	case e.Payment == "": // something else
+		return nil
+	case account == "":
+		account, err = b.noteReturn(ctx, &e)
+	default:
+		err = b.creditPayment(ctx, &e)
+	}
+	if err != nil || account == "" {
+		return err
+	}
+	return b.followReturns(ctx, account, e.Payment)
+}
+
+// payment reads a payment in a transaction. put writes what p is then.
+func (b *Billing) payment(ctx context.Context, tx *store.Tx, id string) (p *Payment, put func(), err error) {
+	d, err := tx.Doc(ctx, PaymentKey(id))
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := DecodePayment(d)
+	p = &known
+	return p, func() {
+		next := store.Doc{Key: d.Key, Data: encode(storedPayment{format, *p})}
+		if p.Account == "" {
+			next.Expires = b.now().Add(unpaidFor)
+		}
+		tx.Put(next)
+	}, err
+}
+
+// creditPayment credits a payment to its account, once.
+func (b *Billing) creditPayment(ctx context.Context, e *Event) error {
+	if e.Paid <= 0 || e.Paid > money.Max {
+		return problem.Invalid("amount", fmt.Sprintf("1 to %d micro-dollars", money.Max), strconv.FormatInt(int64(e.Paid), 10))
+	}
+	_, err := b.change(ctx, e.Account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+		p, put, err := b.payment(ctx, tx, e.Payment)
+		switch {
+		case err != nil:
+			return Change{}, err
+		case p.Account != "" && (p.Account != e.Account || p.Paid != e.Paid):
+			return Change{}, problem.New(problem.Conflict, "payment %.80q of %s was made to account %s", e.Payment, p.Paid, p.Account)
+		case p.Account != "":
+			return Change{}, nil
+		}
+		p.Account, p.Paid = e.Account, e.Paid
+		put()
+		return b.receive(ctx, tx, a, Change{Kind: Credited, Amount: e.Paid, Payment: e.Payment})
+	})
+	return err
+}
+
+// noteReturn keeps what an event says was taken back, and returns the account of the
+// payment, "" if there is none.
+func (b *Billing) noteReturn(ctx context.Context, e *Event) (account string, err error) {
+	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		p, put, err := b.payment(ctx, tx, e.Payment)
+		if err != nil {
+			return err
+		}
+		account = p.Account
+		if p.learn(e) {
+			put()
+		}
+		return nil
+	})
+	return account, store.Problem(err)
+}
+
+// followReturns takes from an account what the provider took back of a payment, or returns
+// what it returned.
+func (b *Billing) followReturns(ctx context.Context, account, id string) error {
+	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+		p, put, err := b.payment(ctx, tx, id)
+		if err != nil {
+			return Change{}, err
+		}
+		more := p.due() - p.Taken
+		if more == 0 {
+			return Change{}, nil
+		}
+		p.Taken += more
+		put()
+		if more < 0 {
+			return b.receive(ctx, tx, a, Change{Kind: Reversed, Amount: -more, Payment: id})
+		}
+		shards, err := b.shards(ctx, a)
+		if err != nil {
+			return Change{}, err
+		}
+		adds, short := take(a.ID, shards, more)
+		for _, add := range adds {
+			tx.Add(add)
+		}
+		a.Owed += short
+		a.Suspended = a.Suspended || short > 0
+		return Change{Kind: Clawback, Amount: short - more, Owed: short, Payment: id}, nil
+	})
+	return err
+}
+
+// receive adds the amount of a change to an account: first to what it owes.
+func (b *Billing) receive(ctx context.Context, tx *store.Tx, a *Account, c Change) (Change, error) {
+	paid := min(a.Owed, c.Amount)
+	a.Owed -= paid
+	c.Amount, c.Owed = c.Amount-paid, -paid
+	return c, b.addMoney(ctx, tx, a, c.Amount)
+}

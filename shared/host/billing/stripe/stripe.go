@@ -1,0 +1,282 @@
+// Package stripe takes payments by Stripe: pages of its Checkout, and its notices of what
+// became of payments.
+//
+// The invariants: an account is credited by a notice alone, which Stripe signed with the
+// host's own key, and which names this host. Keys are sent to the host that they are bound
+// to, and nowhere else. What Stripe says of a failure is for the log, not for the payer.
+package stripe
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	api "github.com/stripe/stripe-go/v84"
+	"github.com/stripe/stripe-go/v84/webhook"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+const (
+	// tolerance is how old or early the signature of a notice may be.
+	tolerance = 300 * time.Second
+	// timeout bounds a request to Stripe.
+	timeout  = 15 * time.Second
+	currency = "usd"
+	// The metadata of a payment. Payers cannot set metadata, as they can some other members.
+	metaHost    = "vacancy_host"
+	metaAccount = "vacancy_account"
+)
+
+// Payments takes payments by Stripe.
+type Payments struct{ paykeys.Config }
+
+// New returns the Payments of a host.
+func New(c paykeys.Config) billing.Payments { return &Payments{c} }
+
+// keys returns the key of the API and that of notices. One without the other is none:
+// nobody is to pay what no notice credits.
+func (p *Payments) keys(ctx context.Context) (key, signs string, err error) {
+	signs, err = p.Keys.Use(ctx, "", paykeys.StripeWebhook)
+	if err == nil {
+		key, err = p.Keys.Use(ctx, "", paykeys.Stripe)
+	}
+	if problem.Is(err, problem.NotFound) {
+		err = problem.New(problem.NotFound, "this host takes no payments by card")
+	}
+	return key, signs, err
+}
+
+// Checkout implements billing.Payments.
+func (p *Payments) Checkout(ctx context.Context, account string, amount money.Amount, idempotency string) (out billing.Checkout, err error) {
+	key, _, err := p.keys(ctx)
+	if err != nil {
+		return out, err
+	}
+	info, err := p.Keys.Info(ctx, "", paykeys.Stripe)
+	if err != nil {
+		return out, err
+	}
+	self, err := p.Self(ctx)
+	if err != nil {
+		return out, err
+	}
+	base, err := p.Base(ctx)
+	if err == nil && base == "" {
+		err = problem.New(problem.Unavailable, "this host has no URL yet, which payers return to")
+	}
+	if err != nil {
+		return out, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	session, err := p.client(key, info.Hosts[0]).V1CheckoutSessions.Create(ctx, session(self, base, account, amount, idempotency))
+	if err != nil {
+		return out, failure(err)
+	}
+	if session.ID == "" || session.URL == "" {
+		return out, problem.New(problem.Untrusted, "the provider of payments answered without a page")
+	}
+	return billing.Checkout{ID: session.ID, URL: session.URL, Amount: amount, Expires: time.Unix(session.ExpiresAt, 0).UTC()}, nil
+}
+
+// client is a client of the API at a host.
+func (p *Payments) client(key, host string) *api.Client {
+	u := url.URL{Scheme: "https", Host: host}
+	if outbound.IsThisMachine(u.Hostname()) { // plain HTTP does not leave it
+		u.Scheme = "http"
+	}
+	return api.NewClient(key, api.WithBackends(&api.Backends{API: api.GetBackendWithConfig(api.APIBackend, &api.BackendConfig{
+		HTTPClient: p.Client.As(outbound.Itself()).HTTPClient(), URL: api.String(u.String()),
+		LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull},
+		MaxNetworkRetries: api.Int64(0), // its waits do not heed the context; payers try again
+		EnableTelemetry:   api.Bool(false),
+	})}))
+}
+
+// session is the page of a payment. The metadata is at the payment, too, for the operator,
+// who sees it at Stripe.
+func session(self identity.ID, base, account string, amount money.Amount, idempotency string) *api.CheckoutSessionCreateParams {
+	meta := map[string]string{metaHost: self.String(), metaAccount: account}
+	done := strings.TrimRight(base, "/") + billing.CheckoutPath
+	s := &api.CheckoutSessionCreateParams{
+		Mode: api.String(string(api.CheckoutSessionModePayment)), SuccessURL: &done, CancelURL: api.String(done + "?cancelled=true"), Metadata: meta,
+		// The payer pays the amount in the currency of accounts.
+		AdaptivePricing:   &api.CheckoutSessionCreateAdaptivePricingParams{Enabled: api.Bool(false)},
+		PaymentIntentData: &api.CheckoutSessionCreatePaymentIntentDataParams{Metadata: meta},
+		LineItems: []*api.CheckoutSessionCreateLineItemParams{{Quantity: api.Int64(1), PriceData: &api.CheckoutSessionCreateLineItemPriceDataParams{
+			Currency: api.String(currency), UnitAmount: api.Int64(int64(amount / billing.Cent)),
+			ProductData: &api.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: api.String("Credit for account " + account[:min(len(account), 12)])},
+		}}},
+	}
+	// The library tells the name and the kernel of this machine otherwise.
+	s.Headers = http.Header{"X-Stripe-Client-User-Agent": {"{}"}}
+	if idempotency != "" {
+		sum := sha256.Sum256([]byte(account + "\x1f" + idempotency))
+		s.IdempotencyKey = api.String(hex.EncodeToString(sum[:]))
+	}
+	return s
+}
+
+// failure is what a failure of the API is to a payer.
+func failure(err error) error {
+	var answer *api.Error
+	if errors.As(err, &answer) {
+		cause := problem.New(problem.Internal, "status %d, type %s, code %s, parameter %s, request %s", answer.HTTPStatusCode, answer.Type, answer.Code, answer.Param, answer.RequestID)
+		if answer.Type == api.ErrorTypeIdempotency {
+			return problem.Wrap(problem.Idempotency, cause, "the idempotency key was used for another payment")
+		}
+		return problem.Wrap(problem.Unavailable, cause, "the provider of payments refuses this host now")
+	}
+	var known *problem.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	return problem.Wrap(problem.Unavailable, err, "the provider of payments does not answer as it should")
+}
+
+// Event implements billing.Payments.
+func (p *Payments) Event(ctx context.Context, signature string, body []byte) (out billing.Event, err error) {
+	key, signs, err := p.keys(ctx)
+	if err != nil {
+		return out, err
+	}
+	if err := p.fresh(signature); err != nil {
+		return out, err
+	}
+	// Only members are read that all versions of the API have alike.
+	e, err := webhook.ConstructEventWithOptions(body, signature, signs, webhook.ConstructEventOptions{IgnoreTolerance: true, IgnoreAPIVersionMismatch: true})
+	switch {
+	case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrInvalidHeader):
+		return out, problem.Invalid(paykeys.SignatureHeader, "a signature of the body by this host's key", "another")
+	case err != nil:
+		return out, problem.Wrap(problem.Malformed, err, "the body is not an event")
+	case e.Livemode != paykeys.IsLive(key):
+		return out, problem.Invalid("livemode", strconv.FormatBool(paykeys.IsLive(key))+", as the key of the API", strconv.FormatBool(e.Livemode))
+	case e.Data == nil:
+		return out, problem.Invalid("data", "an object", "none")
+	}
+	switch e.Type {
+	case api.EventTypeCheckoutSessionCompleted, api.EventTypeCheckoutSessionAsyncPaymentSucceeded:
+		return p.paid(ctx, e.Data.Raw)
+	case api.EventTypeChargeRefunded:
+		return refunded(e.Data.Raw)
+	case api.EventTypeChargeDisputeCreated, api.EventTypeChargeDisputeUpdated, api.EventTypeChargeDisputeClosed,
+		api.EventTypeChargeDisputeFundsWithdrawn, api.EventTypeChargeDisputeFundsReinstated:
+		return disputed(e.Data.Raw)
+	}
+	return out, nil
+}
+
+// fresh checks the time of a signature, by the clock of the host. The time is signed with
+// the body. A second one is refused, because it could be another than the one that is
+// verified.
+func (p *Payments) fresh(signature string) error {
+	if signature == "" {
+		return problem.Invalid(paykeys.SignatureHeader, "t=SECONDS,v1=HEX", "none")
+	}
+	var times []string
+	for part := range strings.SplitSeq(signature, ",") {
+		if t, ok := strings.CutPrefix(part, "t="); ok {
+			times = append(times, t)
+		}
+	}
+	if len(times) != 1 {
+		return problem.Invalid(paykeys.SignatureHeader, "one time, t=SECONDS", strconv.Itoa(len(times)))
+	}
+	seconds, err := strconv.ParseInt(times[0], 10, 64)
+	if err != nil {
+		return problem.Invalid(paykeys.SignatureHeader, "t=SECONDS", "another text")
+	}
+	if age := p.Now().Sub(time.Unix(seconds, 0)); age > tolerance || age < -tolerance {
+		return problem.Invalid(paykeys.SignatureHeader, "a time within 300 s of the host's", time.Unix(seconds, 0).UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// object reads the object of an event. what names it in the error.
+func object(what string, raw json.RawMessage, into any) error {
+	if err := json.Unmarshal(raw, into); err != nil {
+		return problem.Wrap(problem.Malformed, err, "data.object: expected a %s", what)
+	}
+	return nil
+}
+
+// paid reads a session of Checkout. Those of other hosts and businesses are nothing.
+func (p *Payments) paid(ctx context.Context, raw json.RawMessage) (out billing.Event, err error) {
+	var s api.CheckoutSession
+	if err := object("session of Checkout", raw, &s); err != nil {
+		return out, err
+	}
+	self, err := p.Self(ctx)
+	if err != nil || s.Metadata[metaHost] != self.String() || s.PaymentStatus != api.CheckoutSessionPaymentStatusPaid {
+		return out, err
+	}
+	if s.PaymentIntent == nil || s.PaymentIntent.ID == "" {
+		return out, problem.Invalid("data.object.payment_intent", "an id", "none")
+	}
+	if s.Metadata[metaAccount] == "" {
+		return out, problem.Invalid("data.object.metadata."+metaAccount, "the id of an account", "none")
+	}
+	amount, err := cents("amount_total", s.Currency, s.AmountTotal)
+	return billing.Event{Payment: s.PaymentIntent.ID, Account: s.Metadata[metaAccount], Paid: amount}, err
+}
+
+// refunded reads a charge of which something was refunded.
+func refunded(raw json.RawMessage) (out billing.Event, err error) {
+	var c api.Charge
+	if err := object("charge", raw, &c); err != nil || c.PaymentIntent == nil || cmp.Or(c.Currency, currency) != currency {
+		return out, err // in another currency it is of another business
+	}
+	amount, err := cents("amount_refunded", c.Currency, c.AmountRefunded)
+	return billing.Event{Payment: c.PaymentIntent.ID, Refunded: amount}, err
+}
+
+// disputed reads a dispute. A mere inquiry moves no money.
+func disputed(raw json.RawMessage) (out billing.Event, err error) {
+	var d api.Dispute
+	if err := object("dispute", raw, &d); err != nil || d.PaymentIntent == nil || cmp.Or(d.Currency, currency) != currency {
+		return out, err
+	}
+	var state billing.DisputeState
+	switch d.Status {
+	case api.DisputeStatusNeedsResponse, api.DisputeStatusUnderReview:
+		state = billing.DisputeOpen
+	case api.DisputeStatusLost:
+		state = billing.DisputeLost
+	case api.DisputeStatusWon:
+		state = billing.DisputeWon
+	default:
+		return out, nil
+	}
+	if d.ID == "" {
+		return out, problem.Invalid("data.object.id", "an id", "none")
+	}
+	amount, err := cents("amount", d.Currency, d.Amount)
+	return billing.Event{Payment: d.PaymentIntent.ID, Dispute: d.ID, Disputed: billing.Dispute{Amount: amount, State: state}}, err
+}
+
+// cents is an amount of the API.
+func cents(field string, in api.Currency, n int64) (money.Amount, error) {
+	field = "data.object." + field
+	switch {
+	case in != currency:
+		return 0, problem.Invalid(field, "an amount in "+currency, string(in[:min(len(in), 8)]))
+	case n < 0 || n > int64(money.Max/billing.Cent):
+		return 0, problem.Invalid(field, "cents from 0", strconv.FormatInt(n, 10))
+	}
+	return money.Amount(n) * billing.Cent, nil
+}
