@@ -135,7 +135,7 @@ func AccountStream(id string) (store.Stream, error) {
 
 // IsChecked reports whether a check of the store reads the document at k.
 func IsChecked(k store.Key) bool {
-	return strings.HasPrefix(k.Partition, KindAccount+"#") && k.Sort == "account" || strings.HasPrefix(k.Partition, "bal#") || price.IsKey(k)
+	return strings.HasPrefix(k.Partition, KindAccount+"#") && k.Sort == "account" || strings.HasPrefix(k.Partition, "bal#") || strings.HasPrefix(k.Partition, "pay#") || price.IsKey(k)
 }
 
 func validShards(n int) bool { return n == 1 || n == 4 || n == 16 }

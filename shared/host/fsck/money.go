@@ -152,6 +152,8 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 	l := r.ledgerOf(id)
 	rows := r.reader(s)
 	var last uint64
+	var owed money.Amount
+	payments := map[string]money.Amount{} // by id: what they have added, what is owed less
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
@@ -175,6 +177,13 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 			r.found(inStream(s, row.Position, Money, "an account that is opened by its first row alone", string(c.Kind)))
 		}
 		l.added += c.Amount
+		owed += c.Owed
+		if c.Payment != "" {
+			payments[c.Payment] += c.Amount - c.Owed
+		}
+	}
+	if err := r.payments(ctx, id, payments); err != nil {
+		return err
 	}
 	key := billing.AccountKey(id.String())
 	d, err := r.document(ctx, key)
@@ -193,7 +202,29 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 	if a.Changes != last {
 		r.found(inDocument(key, Money, fmt.Sprintf("%d changes, its rows", last), fmt.Sprint(a.Changes)))
 	}
+	if a.Owed != owed && !l.damaged {
+		r.found(inDocument(key, Money, fmt.Sprintf("%s owed, by its rows", owed), a.Owed.String()))
+	}
 	l.account = &a
+	return nil
+}
+
+// payments compares the payments of an account with what its rows say that they added.
+func (r *run) payments(ctx context.Context, account identity.ID, added map[string]money.Amount) error {
+	for _, id := range slices.Sorted(maps.Keys(added)) {
+		d, err := r.document(ctx, billing.PaymentKey(id))
+		if err != nil {
+			return err
+		}
+		p, err := billing.DecodePayment(d)
+		if err != nil {
+			r.found(inDocument(d.Key, Document, "a payment", err.Error()))
+			continue
+		}
+		if p.Account != account.String() || p.Paid-p.Taken != added[id] {
+			r.found(inDocument(d.Key, Money, fmt.Sprintf("%s for account %s, by its rows", added[id], account), fmt.Sprintf("%s for account %.80q", p.Paid-p.Taken, p.Account)))
+		}
+	}
 	return nil
 }
 

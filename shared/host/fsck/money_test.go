@@ -33,6 +33,18 @@ func paying(t *testing.T, s hosttest.Store) (*caller, billing.Account) {
 	c.Must(err)
 	_, err = b.SetLine(c.Ctx, a.ID, 500, "")
 	c.Must(err)
+	for _, e := range []billing.Event{{Payment: "pi_1", Account: a.ID, Paid: 1000}, {Payment: "pi_1", Refunded: 1000}, {Payment: "pi_2", Account: a.ID, Paid: 1000}} {
+		c.Must(b.SettlePayment(c.Ctx, e))
+	}
+	_, _, err = b.Adjust(c.Ctx, a.ID, -51_400, "nearly all", "for a test")
+	c.Must(err)
+	c.Must(b.SettlePayment(c.Ctx, billing.Event{Payment: "pi_2", Refunded: 1000}))
+	_, _, err = b.Credit(c.Ctx, a.ID, 50_900, "second", "") // 900 of it are owed
+	c.Must(err)
+	_, err = b.Suspend(c.Ctx, a.ID, false, "")
+	c.Must(err)
+	_, _, err = b.Adjust(c.Ctx, a.ID, 500, "the line again", "for a test")
+	c.Must(err)
 	_, err = c.Vacants.SetPrice(c.Ctx, c.Demo.ID, price.Price{Flat: 2000, Free: 2})
 	c.Must(err)
 	free := &caller{c.Fixture.Caller()}
@@ -87,6 +99,10 @@ func TestMoneyIsRecounted(t *testing.T) {
 		"an account opened twice": {rows: map[store.Stream]func([]store.Row) []store.Row{account: edit(3, func([]byte) []byte {
 			return []byte(`{"format":1,"kind":"opened","amount":500,"at":"2026-05-06T12:00:00Z"}`)
 		})}},
+		"a payment taken back":           {docs: map[store.Key]func(store.Doc) store.Doc{billing.PaymentKey("pi_1"): member("taken", to(0))}},
+		"a payment of somebody else":     {docs: map[store.Key]func(store.Doc) store.Doc{billing.PaymentKey("pi_2"): member("account", to("other"))}},
+		"a payment that is gone":         {docs: map[store.Key]func(store.Doc) store.Doc{billing.PaymentKey("pi_2"): gone}},
+		"a debt that no row has":         {docs: map[store.Key]func(store.Doc) store.Doc{billing.AccountKey(a.ID): member("owed", to(7))}},
 		"an account without its changes": {docs: map[store.Key]func(store.Doc) store.Doc{billing.AccountKey(a.ID): member("changes", to(2))}},
 	} {
 		altered.Store = c.Store

@@ -85,7 +85,7 @@ func (p *Payments) Checkout(ctx context.Context, account string, amount money.Am
 	defer cancel()
 	session, err := p.client(key, info.Hosts[0]).V1CheckoutSessions.Create(ctx, session(self, base, account, amount, idempotency))
 	if err != nil {
-		return out, failure(err)
+		return out, failure(err, key)
 	}
 	if session.ID == "" || session.URL == "" {
 		return out, problem.New(problem.Untrusted, "the provider of payments answered without a page")
@@ -131,8 +131,8 @@ func session(self identity.ID, base, account string, amount money.Amount, idempo
 	return s
 }
 
-// failure is what a failure of the API is to a payer.
-func failure(err error) error {
+// failure is what a failure of the API is to a payer. An answer may repeat the key.
+func failure(err error, key string) error {
 	var answer *api.Error
 	if errors.As(err, &answer) {
 		cause := problem.New(problem.Internal, "status %d, type %s, code %s, parameter %s, request %s", answer.HTTPStatusCode, answer.Type, answer.Code, answer.Param, answer.RequestID)
@@ -145,7 +145,8 @@ func failure(err error) error {
 	if errors.As(err, &known) {
 		return known
 	}
-	return problem.Wrap(problem.Unavailable, err, "the provider of payments does not answer as it should")
+	cause := errors.New(strings.ReplaceAll(err.Error(), key, "[key]"))
+	return problem.Wrap(problem.Unavailable, cause, "the provider of payments does not answer as it should")
 }
 
 // Event implements billing.Payments.

@@ -1,0 +1,239 @@
+package billing_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+const ten = 10 * money.Dollar
+
+func paid(a billing.Account, amount money.Amount) billing.Event {
+	return billing.Event{Payment: "pi_1", Account: a.ID, Paid: amount}
+}
+
+func refunded(amount money.Amount) billing.Event {
+	return billing.Event{Payment: "pi_1", Refunded: amount}
+}
+
+func disputed(id string, amount money.Amount, s billing.DisputeState) billing.Event {
+	return billing.Event{Payment: "pi_1", Dispute: id, Disputed: billing.Dispute{Amount: amount, State: s}}
+}
+
+// wantAccount requires the balance, what is owed and whether the account is suspended, and
+// that the rows recount it.
+func (w *world) wantAccount(id string, balance, owed money.Amount, suspended bool) {
+	w.Helper()
+	a, err := w.billing.Account(w.Context(), id)
+	w.must(err)
+	got, err := w.billing.Balance(w.Context(), &a)
+	w.must(err)
+	if got != balance || a.Owed != owed || a.Suspended != suspended {
+		w.Errorf("balance %s, owed %s, suspended %t; want %s, %s, %t", got, a.Owed, a.Suspended, balance, owed, suspended)
+	}
+	changes, err := w.billing.Changes(w.Context(), id, 1, 1000)
+	w.must(err)
+	var added, owes money.Amount
+	for _, c := range changes {
+		added, owes = added+c.Amount, owes+c.Owed
+	}
+	if added != got || owes != a.Owed {
+		w.Errorf("the rows add up to %s and %s owed, want %s and %s", added, owes, got, a.Owed)
+	}
+}
+
+func TestAnAccountFollowsItsPayments(t *testing.T) {
+	type step struct {
+		event         billing.Event
+		spend         money.Amount // before the event
+		balance, owed money.Amount
+		suspended     bool
+	}
+	all := func(a billing.Account) map[string][]step {
+		return map[string][]step{
+			"paid once, told three times": {{paid(a, ten), 0, ten, 0, false}, {paid(a, ten), 0, ten, 0, false}, {paid(a, ten), 0, ten, 0, false}},
+			"something else":              {{billing.Event{}, 0, 0, 0, false}},
+			"refunded in parts": {
+				{paid(a, ten), 0, ten, 0, false}, {refunded(ten / 5), 0, ten * 4 / 5, 0, false},
+				{refunded(ten / 2), 0, ten / 2, 0, false}, {refunded(ten / 5), 0, ten / 2, 0, false}, // the first comes late
+			},
+			"refunded before it is told to be paid": {{refunded(ten / 5), 0, 0, 0, false}, {paid(a, ten), 0, ten * 4 / 5, 0, false}},
+			"more than it was":                      {{paid(a, ten), 0, ten, 0, false}, {refunded(3 * ten), 0, 0, 0, false}},
+			"refunded and spent":                    {{paid(a, ten), 0, ten, 0, false}, {refunded(ten), ten * 3 / 4, 0, ten * 3 / 4, true}},
+			"disputed, won": {
+				{paid(a, ten), 0, ten, 0, false}, {disputed("dp_1", ten, billing.DisputeOpen), 0, 0, 0, false},
+				{disputed("dp_1", ten, billing.DisputeWon), 0, ten, 0, false}, {disputed("dp_1", ten, billing.DisputeOpen), 0, ten, 0, false},
+			},
+			"disputed and spent, won": {
+				{paid(a, ten), 0, ten, 0, false}, {disputed("dp_1", ten, billing.DisputeOpen), ten / 2, 0, ten / 2, true},
+				{disputed("dp_1", ten, billing.DisputeWon), 0, ten / 2, 0, true}, // the operator resumes
+			},
+			"disputed, lost": {
+				{paid(a, ten), 0, ten, 0, false}, {disputed("dp_1", ten/2, billing.DisputeLost), 0, ten / 2, 0, false},
+				{disputed("dp_1", ten/2, billing.DisputeOpen), 0, ten / 2, 0, false},
+			},
+			"refunded and disputed": {
+				{paid(a, ten), 0, ten, 0, false}, {refunded(ten / 5), 0, ten * 4 / 5, 0, false},
+				{disputed("dp_1", ten/5, billing.DisputeOpen), 0, ten * 3 / 5, 0, false}, {disputed("dp_2", ten/5, billing.DisputeOpen), 0, ten * 2 / 5, 0, false},
+			},
+			"won before it is paid": {{disputed("dp_1", ten, billing.DisputeWon), 0, 0, 0, false}, {paid(a, ten), 0, ten, 0, false}},
+		}
+	}
+	for _, shards := range []int{1, 4, 16} {
+		for name := range all(billing.Account{}) {
+			t.Run(fmt.Sprintf("%s, %d shards", name, shards), func(t *testing.T) {
+				w := newWorld(t)
+				a := w.account("acme", shards, 0)
+				for i, s := range all(a)[name] {
+					if s.spend > 0 {
+						_, _, err := w.billing.Adjust(t.Context(), a.ID, -s.spend, fmt.Sprint(i), "spent")
+						w.must(err)
+					}
+					w.must(w.billing.SettlePayment(t.Context(), s.event))
+					w.wantAccount(a.ID, s.balance, s.owed, s.suspended)
+				}
+			})
+		}
+	}
+}
+
+// What is owed is paid by what comes next, and by nothing twice.
+func TestCreditsPayWhatIsOwed(t *testing.T) {
+	w := newWorld(t)
+	a := w.account("acme", 4, 0)
+	w.must(w.billing.SettlePayment(t.Context(), paid(a, ten)))
+	_, _, err := w.billing.Adjust(t.Context(), a.ID, -ten, "spend", "spent")
+	w.must(err)
+	w.must(w.billing.SettlePayment(t.Context(), refunded(ten)))
+	w.wantAccount(a.ID, 0, ten, true)
+	for range 2 {
+		_, _, err = w.billing.Credit(t.Context(), a.ID, 3*money.Dollar, "bank", "")
+		w.must(err)
+		w.wantAccount(a.ID, 0, 7*money.Dollar, true)
+	}
+	if _, _, err = w.billing.Credit(t.Context(), a.ID, 0, "bank", ""); !problem.Is(err, problem.Malformed) {
+		t.Errorf("Credit(0) = %v", err)
+	}
+	w.must(w.billing.SettlePayment(t.Context(), billing.Event{Payment: "pi_2", Account: a.ID, Paid: ten}))
+	w.wantAccount(a.ID, 3*money.Dollar, 0, true)
+	_, err = w.billing.Suspend(t.Context(), a.ID, false, "paid")
+	w.must(err)
+	w.wantAccount(a.ID, 3*money.Dollar, 0, false)
+}
+
+func TestPaymentsThatContradictAreRefused(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.account("acme", 4, 0), w.account("other", 4, 0)
+	w.must(w.billing.SettlePayment(t.Context(), paid(a, ten)))
+	for name, one := range map[string]struct {
+		event billing.Event
+		want  problem.Kind
+	}{
+		"another account": {paid(b, ten), problem.Conflict},
+		"another amount":  {paid(a, 2*ten), problem.Conflict},
+		"no money":        {billing.Event{Payment: "pi_2", Account: a.ID}, problem.Malformed},
+		"negative":        {billing.Event{Payment: "pi_2", Account: a.ID, Paid: -ten}, problem.Malformed},
+		"no account":      {billing.Event{Payment: "pi_2", Account: "acme", Paid: ten}, problem.Malformed},
+		"unknown account": {billing.Event{Payment: "pi_2", Account: strings.Repeat("ab", 32), Paid: ten}, problem.NotFound},
+	} {
+		if err := w.billing.SettlePayment(t.Context(), one.event); !problem.Is(err, one.want) {
+			t.Errorf("%s: %v, want %v", name, err, one.want)
+		}
+	}
+	w.wantAccount(a.ID, ten, 0, false)
+	w.wantAccount(b.ID, 0, 0, false)
+}
+
+// Whatever the order in which notices come, and however often, the account ends alike.
+func TestNoticesMayComeInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := newWorld(t)
+		a := w.account("acme", rapid.SampledFrom([]int{1, 4, 16}).Draw(r, "shards"), 0)
+		events := []billing.Event{paid(a, ten)}
+		back := money.Amount(0)
+		for i := range rapid.IntRange(0, 3).Draw(r, "refunds") {
+			back = money.Amount(i+1) * money.Dollar
+			events = append(events, refunded(back))
+		}
+		for i := range rapid.IntRange(0, 3).Draw(r, "disputes") {
+			id, amount := fmt.Sprint("dp_", i), money.Amount(rapid.IntRange(1, 4).Draw(r, "amount"))*money.Dollar
+			events = append(events, disputed(id, amount, billing.DisputeOpen))
+			end := rapid.SampledFrom([]billing.DisputeState{billing.DisputeOpen, billing.DisputeLost, billing.DisputeWon}).Draw(r, "end")
+			if events = append(events, disputed(id, amount, end)); end != billing.DisputeWon {
+				back += amount
+			}
+		}
+		told := rapid.Permutation(slices.Concat(events, events)).Draw(r, "told")
+		for _, e := range told {
+			w.must(w.billing.SettlePayment(t.Context(), e))
+		}
+		w.wantAccount(a.ID, max(ten-back, 0), 0, false)
+	})
+}
+
+// Of many instances that are told at once, one credits and one takes back.
+func TestNoticesAtOnceMoveMoneyOnce(t *testing.T) {
+	w := newWorld(t)
+	a := w.account("acme", 4, 0)
+	var all sync.WaitGroup
+	for range 8 {
+		for _, e := range []billing.Event{paid(a, ten), refunded(2 * money.Dollar), disputed("dp_1", money.Dollar, billing.DisputeOpen)} {
+			all.Go(func() {
+				for range 50 { // as a provider repeats it
+					if err := w.instance(w.store).SettlePayment(t.Context(), e); err == nil {
+						return
+					}
+				}
+				t.Error("a notice is not taken")
+			})
+		}
+	}
+	all.Wait()
+	w.wantAccount(a.ID, 7*money.Dollar, 0, false)
+}
+
+func TestANoticeThatDiesIsCompletedByTheNext(t *testing.T) {
+	for name, events := range map[string]func(a billing.Account) []billing.Event{
+		"paid":     func(a billing.Account) []billing.Event { return []billing.Event{paid(a, ten)} },
+		"refunded": func(a billing.Account) []billing.Event { return []billing.Event{paid(a, ten), refunded(ten)} },
+		"early":    func(a billing.Account) []billing.Event { return []billing.Event{refunded(ten), paid(a, ten)} },
+		"won": func(a billing.Account) []billing.Event {
+			return []billing.Event{paid(a, ten), disputed("dp_1", ten, billing.DisputeOpen), disputed("dp_1", ten, billing.DisputeWon)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			everywhere(t, func(t *testing.T, s *dying) bool {
+				w := newWorldOver(t, s.Store)
+				a := w.account("acme", 4, 0)
+				all := events(a)
+				for _, e := range all[:len(all)-1] {
+					w.must(w.billing.SettlePayment(t.Context(), e))
+				}
+				last := all[len(all)-1]
+				died := w.instance(s).SettlePayment(t.Context(), last) != nil
+				w.must(w.billing.SettlePayment(t.Context(), last))
+				w.wantAccount(a.ID, map[string]money.Amount{"paid": ten, "won": ten}[name], 0, false)
+				return !died
+			})
+		})
+	}
+}
+
+func TestAmountsOfPaymentsAreChecked(t *testing.T) {
+	for amount, ok := range map[money.Amount]bool{
+		billing.MinPayment: true, billing.MaxPayment: true, 12_340_000: true, billing.MinPayment - billing.Cent: false,
+		billing.MaxPayment + billing.Cent: false, 5_000_001: false, 0: false, -ten: false,
+	} {
+		if err := billing.CheckPayment(amount); (err == nil) != ok || err != nil && problem.Of(err).Field != "amount" {
+			t.Errorf("CheckPayment(%d) = %v", amount, err)
+		}
+	}
+}

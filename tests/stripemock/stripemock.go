@@ -1,0 +1,81 @@
+// Package stripemock runs Stripe's own mock of its API for tests. It checks requests
+// against the description of the API, and answers with examples.
+package stripemock
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+)
+
+const version = "v0.203.0"
+
+// listens is what the mock says of its port.
+var listens = regexp.MustCompile(`HTTP at address: (127\.0\.0\.1:[0-9]+)`)
+
+// Start runs the mock until the test ends, and returns its HOST:PORT. Go fetches and builds
+// it once, into the cache.
+func Start(t testing.TB) string {
+	t.Helper()
+	dir, err := cache.Dir(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := cache.Install{Name: "stripe-mock", Version: version, Proof: "stripe-mock", Build: build}.In(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Without an address for HTTPS it listens on all of the machine's.
+	cmd := exec.Command(filepath.Join(folder, "stripe-mock"), "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	found := make(chan string, 1)
+	go func() {
+		defer close(found)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if at := listens.FindStringSubmatch(lines.Text()); at != nil {
+				found <- at[1]
+				break
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	select {
+	case at, ok := <-found:
+		if !ok {
+			t.Fatal("stripe-mock ended at once")
+		}
+		return at
+	case <-time.After(time.Minute):
+		t.Fatal("stripe-mock does not start")
+	}
+	return ""
+}
+
+// build builds the mock by its own go.mod.
+func build(folder string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "install", "github.com/stripe/stripe-mock@"+version)
+	cmd.Env = append(os.Environ(), "GOBIN="+folder, "CGO_ENABLED=0", "GOFLAGS=")
+	cmd.Stderr = os.Stderr
+	return cmd.Run()
+}
