@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudfrontorigins"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awswafv2"
 	"github.com/aws/constructs-go/constructs/v10"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
 
 // SecretHeader is the header with the edge's secret.
@@ -234,7 +236,7 @@ func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 // tenantRequests is what gateway sees of a request, beside the headers in its cache keys.
 func tenantRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "tenants", "headers of requests to accounts and of AGP", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
-		"Idempotency-Key", "Prefer")
+		"Idempotency-Key", "Prefer", paykeys.SignatureHeader)
 }
 
 // someHeaders forwards some headers and the whole query.

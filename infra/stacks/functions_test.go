@@ -92,7 +92,7 @@ func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 	}
 	want := map[string]string{"message": "puts [textkey obs#* due#*] seals textkey:* ",
 		"agent": "puts [textkey obs#* task#* guest due#*] seals [textkey:* guest:*] ", "worker": "puts [textkey obs#* task#* guest due#*] puts [bkg#* bookdue#* bookevent#* breaker#*] seals [textkey:* guest:*] ", "sweeper": "puts [textkey sweep] ", "meter": "puts [use#* meter export] ",
-		"gateway": "puts [acct#* key#* link#*] puts [bkg#* bookdue#* bookevent#* bookidem#* keyuse#*] ", "admin": "puts <nil> seals <nil> ",
+		"gateway": "puts [acct#* key#* link#* pay#*] puts [bkg#* bookdue#* bookevent#* bookidem#* keyuse#*] ", "admin": "puts <nil> seals <nil> ",
 		"registry": "puts [reg#* kin#* revoked cosigned unreached slug#* venues] ", "checkpointer": "puts [tlog] ", "prober": "puts [unreached reg#*] ", "think": "puts [spend#*] ",
 		"graduate": "puts [grad#* gradtry#*] ", "record": "puts [grad#*] ", "commit": "puts [grad#* gradwin#* reg#* opened#* v#* unreached venues] "}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -192,9 +192,10 @@ func wantStars(name string) []string {
 	return nil
 }
 
-// think alone opens secrets, and it opens nothing else; agent and worker open that of guests. Who may decrypt without a
-// condition on the context would open them too.
-func TestThinkAloneOpensSecrets(t *testing.T) {
+// think alone opens secrets of agents, and gateway alone the keys of payments; agent and
+// worker open the secret of guests. Who may decrypt without a condition on the context would
+// open them too.
+func TestWhatFunctionsOpen(t *testing.T) {
 	for _, context := range []map[string]any{standard, {"hostKey": "software"}} {
 		functions := synth(t, context).template(t, "functions")
 		got := map[string]string{}
@@ -213,11 +214,11 @@ func TestThinkAloneOpensSecrets(t *testing.T) {
 				}
 			}
 		}
-		const seedsAndTexts = "StringNotLike [secret:* guest:*]"
-		want := map[string]string{"agent": "StringNotLike secret:*", "message": seedsAndTexts, "worker": "StringNotLike secret:*", "admin": seedsAndTexts, "export": "StringLike textkey:*", "think": "StringLike secret:*",
-			"collusion": "StringLike textkey:*", "commit": "StringNotLike [textkey:* secret:* guest:*]"}
+		const seedsAndTexts, andGuests = "StringNotLike [secret:* guest:* paykey:*]", "StringNotLike [secret:* paykey:*]"
+		want := map[string]string{"agent": andGuests, "message": seedsAndTexts, "worker": andGuests, "admin": seedsAndTexts, "export": "StringLike textkey:*", "think": "StringLike secret:*",
+			"collusion": "StringLike textkey:*", "commit": "StringNotLike [textkey:* secret:* guest:* paykey:*]", "gateway": "StringLike paykey:*"}
 		if context["hostKey"] != nil {
-			want["checkpointer"], want["gateway"] = seedsAndTexts, seedsAndTexts
+			want["checkpointer"], want["gateway"] = seedsAndTexts, "StringNotLike [textkey:* secret:* guest:*]"
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v: what functions open (-want +got):\n%s", context, diff)
@@ -285,8 +286,8 @@ func TestTheSealingKeyIsUsedForBoundBoxesOnly(t *testing.T) {
 			t.Errorf("%s without the condition on its encryption context: %v", action, at(s, "Condition"))
 		}
 	}
-	if seen != 15 { // two each of agent, message, worker and admin, one each of export, think, collusion and commit, three of the key
-		t.Errorf("found %d statements on sealing, want 15", seen)
+	if seen != 16 { // two each of agent, message, worker and admin, one each of export, think, gateway, collusion and commit, three of the key
+		t.Errorf("found %d statements on sealing, want 16", seen)
 	}
 	if at(key, "EnableKeyRotation") != true {
 		t.Error("the sealing key does not rotate")

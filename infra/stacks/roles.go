@@ -136,14 +136,18 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 		switch {
 		case g.textsOnly:
 			bound["StringLike"] = contexts(textKeys)
-		case g.seedsOnly:
+		case g.payments && g.seedsOnly:
 			bound["StringNotLike"] = contexts(textKeys, secrets, guestSecret)
+		case g.payments:
+			bound["StringLike"] = contexts(paymentKeys)
+		case g.seedsOnly:
+			bound["StringNotLike"] = contexts(textKeys, secrets, guestSecret, paymentKeys)
 		case g.secretsOnly:
 			bound["StringLike"] = contexts(secrets)
 		case g.guests:
-			bound["StringNotLike"] = contexts(secrets)
+			bound["StringNotLike"] = contexts(secrets, paymentKeys)
 		default:
-			bound["StringNotLike"] = contexts(secrets, guestSecret)
+			bound["StringNotLike"] = contexts(secrets, guestSecret, paymentKeys)
 		}
 		out = append(out, statement("Open", awsiam.Effect_ALLOW, "kms", []string{"Decrypt"}, d.seal.KeyArn(), bound))
 	}

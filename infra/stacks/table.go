@@ -40,8 +40,9 @@ type grants struct {
 	opens           bool     // Decrypt of boxes under it
 	textsOnly       bool     // and Decrypt of text keys only
 	seedsOnly       bool     // and Decrypt of anything but text keys, secrets and that of guests
-	secretsOnly     bool     // and Decrypt of secrets only; without these three, of anything but secrets
+	secretsOnly     bool     // and Decrypt of secrets only; without these, of anything but secrets
 	guests          bool     // and of the secret of guests
+	payments        bool     // and Decrypt of the keys of payments only, with seedsOnly of both
 	sealsOnly       []string // and Encrypt of these contexts only; nil: of any
 	host            []string // operations on the host's key
 	stream          string   // the table whose stream feeds it: rows, docs, or none
@@ -90,6 +91,9 @@ const guestSecret = "guest:*"
 
 // secrets is the pattern of the contexts of agents' secrets.
 const secrets = "secret:*"
+
+// paymentKeys is the pattern of the contexts of the keys of payments.
+const paymentKeys = "paykey:*"
 
 // Partitions of agents: secrets, totals of a day, budgets and the table of models.
 const (
@@ -153,6 +157,9 @@ const (
 	tenants      = "tenant"
 	sweeps       = "sweep"
 	activeAgents = "active#*"
+	payments     = "pay#*"
+	// paymentKeyPartition has the sealed keys of payments.
+	paymentKeyPartition = "paykey#*"
 )
 
 // Partitions of bookings and AGP: bookings, reminders, events, idempotency keys, taken slots,
@@ -290,25 +297,22 @@ func urlFunctions(s settings.Settings) []function {
 }
 
 // gateway serves accounts and AGP. It writes keys, links, bookings and balances, and no usage.
-// It opens no text key and no seed of a vacant. It signs receipts.
+// It alone opens the keys of payments, and no text key. It signs receipts.
 func gateway(s settings.Settings, edge []string) function {
 	g := grants{rows: appends(), host: []string{"GetPublicKey", "Sign"}, sends: []string{tasksQueue}, finds: true, bookingIndexes: true, docs: []access{
-		{"Accounts", []string{"PutItem"}, []string{accounts, keySecrets, links}},
+		{"Accounts", []string{"PutItem"}, []string{accounts, keySecrets, links, payments}},
 		{"Unlink", []string{"DeleteItem"}, []string{accounts}},
 		{"Bookings", []string{"PutItem"}, []string{bookings, dueBookings, bookingEvents, bookingKeys, keyUse}},
 		{"BookingsEnd", []string{"DeleteItem"}, []string{bookings, dueBookings}},
 		{"Counts", []string{"UpdateItem"}, []string{balances, quotas, slots, counters, activeAgents}},
 		{"Lists", []string{"Query"}, []string{accounts, activeAgents, bookingEvents, usages}},
 		{"Docs", []string{"GetItem"}, []string{accounts, keySecrets, keyUse, links, balances, prices, bookings, dueBookings, bookingKeys, breakers,
-			registrations, revoked, slugs, venues, records, aboutHost}},
-	}}
-	environment := append([]string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_READS", "VACANCY_TASKS", "VACANCY_SEARCH", "VACANCY_BOOKING_PRICE", "VACANCY_KEY_PREFIX", "VACANCY_AGP_KEY_PREFIX"}, edge...)
-	if s.HostKey != "kms" { // the identity is sealed in docs
-		g.opens = true
-		environment = append(environment, "VACANCY_SEAL_KEY")
-	}
+			registrations, revoked, slugs, venues, records, aboutHost, payments, paymentKeyPartition}},
+	}, opens: true, payments: true}
+	environment := append([]string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_READS", "VACANCY_TASKS", "VACANCY_SEARCH", "VACANCY_BOOKING_PRICE", "VACANCY_KEY_PREFIX", "VACANCY_AGP_KEY_PREFIX"}, edge...)
+	g.seedsOnly = s.HostKey != "kms" // the identity is sealed in docs
 	return function{
-		name: "gateway", description: "accounts, keys, usage, receipts and AGP",
+		name: "gateway", description: "accounts, payments, keys, usage, receipts and AGP",
 		memory: 256, timeout: urlTimeout, url: true, environment: environment, grants: g,
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/stripemock"
 )
 
 // tenant is an account of the stage with money, and its key.
@@ -217,6 +218,8 @@ func (s *deployed) charged(t *testing.T) {
 		}
 	}
 
+	a.paidByCard()
+
 	// AGP.
 	hired, err := s.admin(t).Create(t.Context(), admin.Creation{Name: venue, Capability: "echoes", Substrate: "echo", Tenant: a.name})
 	if err != nil {
@@ -269,6 +272,28 @@ func (s *deployed) charged(t *testing.T) {
 		if text := fmt.Sprint(used); !strings.Contains(text, want) || !strings.Contains(text, "vacant:"+of.String()+" "+voids) {
 			t.Errorf("usage %v, want %s and %s of %s", used, want, voids, of)
 		}
+	}
+}
+
+// paidByCard sends the notices of a payment that is refunded, as Stripe does. Nothing here
+// reaches Stripe itself.
+func (a *tenant) paidByCard() {
+	a.t.Helper()
+	for name, value := range map[string]string{"stripe": stripemock.Key, "stripe-webhook": stripemock.Signing} {
+		if _, err := a.admin(a.t).SetSecret(a.t.Context(), admin.PaymentsPath, "", name, admin.SecretSetting{Value: value, Hosts: []string{"nobody.invalid"}}); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	before, payment := a.balance(), "pi_"+a.name
+	host := fmt.Sprint(a.must("GET", "/v1/account/host", "")["host_id"])
+	for _, body := range []string{stripemock.Paid(payment, host, a.account, 1000), stripemock.Refunded(payment, 400), stripemock.Paid(payment, host, a.account, 1000)} {
+		a.must("POST", "/v1/account/stripe", body, "Stripe-Signature", stripemock.Sign(body, stripemock.Signing, time.Now()))
+	}
+	if got := a.balance() - before; got != 6_000_000 {
+		a.t.Errorf("a payment of $10 with $4 refunded adds %v", got)
+	}
+	if status, answer := a.ask("POST", "/v1/account/checkout", `{"amount":5000000}`); status != http.StatusServiceUnavailable {
+		a.t.Errorf("a page at a host that is not there = %d %v, want 503", status, answer)
 	}
 }
 

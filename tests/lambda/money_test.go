@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
+	"github.com/vacancy-host/vacancy/tests/stripemock"
 )
 
 // searchARN is the ARN of search in the functions' environment.
@@ -365,4 +366,41 @@ type lost struct{}
 
 func (lost) Send(context.Context, string) (func(context.Context, bool), error) {
 	return func(context.Context, bool) {}, nil
+}
+
+// Payments by card: both keys are set by admin, and gateway alone opens them. The request to
+// Stripe goes by the safe client, which reaches nothing of this machine.
+func TestAPaymentByCardIsCredited(t *testing.T) {
+	s := newShop(t)
+	self := fmt.Sprint(s.must(s.gateway, "GET", "/v1/account/host", "", "")["host_id"])
+	notice := func(body, key string) (int, object) {
+		return s.ask(s.gateway, "POST", "/v1/account/stripe", "", body, "stripe-signature", stripemock.Sign(body, key, time.Now()))
+	}
+	paid := stripemock.Paid("pi_1", self, s.account, 2500)
+	if status, answer := notice(paid, stripemock.Signing); status != 404 {
+		t.Errorf("a notice before there are keys = %d %v, want 404", status, answer)
+	}
+	s.must(s.admin, "PUT", "/v1/admin/payments/stripe", sampleOperator, fmt.Sprintf(`{"value":%q,"hosts":["127.0.0.1:1"]}`, stripemock.Key))
+	s.must(s.admin, "PUT", "/v1/admin/payments/stripe-webhook", sampleOperator, fmt.Sprintf(`{"value":%q}`, stripemock.Signing))
+	for key, want := range map[string]int{"whsec_of_somebody": 400, stripemock.Signing: 200} {
+		if status, answer := notice(paid, key); status != want {
+			t.Errorf("a notice signed by %s = %d %v, want %d", key, status, answer, want)
+		}
+	}
+	if status, _ := notice(paid, stripemock.Signing); status != 200 || s.balance() != 35_000_000 {
+		t.Errorf("the same again = %d, balance %v", status, s.balance())
+	}
+	if status, _ := notice(stripemock.Refunded("pi_1", 500), stripemock.Signing); status != 200 || s.balance() != 30_000_000 {
+		t.Errorf("a refund = %d, balance %v", status, s.balance())
+	}
+	if status, answer := s.ask(s.gateway, "POST", "/v1/account/checkout", s.key, `{"amount":25000000}`); status != 403 || answer["code"] != "forbidden" {
+		t.Errorf("a page at loopback = %d %v, want 403", status, answer)
+	}
+	for _, f := range []*Function{s.admin, s.gateway} {
+		for _, secret := range []string{stripemock.Key, stripemock.Signing} {
+			if strings.Contains(f.Log(), secret) {
+				t.Error("a log has a key of payments")
+			}
+		}
+	}
 }

@@ -125,8 +125,12 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	d.Lines = append(d.Lines,
 		l.line(f.Name+": log lines", LogBytes, n*quietLines*aDay*(b.LineBytes+logOverhead)/gib, "requests that write nothing are summed up beyond this",
 			"(%s + %d bytes) x %d x %s a second x 86,400 s", number(b.LineBytes), logOverhead, *f.Reserved, number(quietLines)))
-	if f.Seeds {
-		d.Lines = append(d.Lines, l.line(f.Name+": opening seeds", KMSRequests, n*b.Vacants*b.Openings, "each instance keeps an opened seed or secret",
+	switch opening := f.Name + ": opening seeds"; {
+	case f.Seeds && strings.HasSuffix(f.Name, "gateway"):
+		d.Lines = append(d.Lines, l.line(opening, KMSRequests, n*keysOfGateway*b.Openings, "each instance keeps the keys of payments, and the host's",
+			"%d instances x %d keys x %s a day", *f.Reserved, keysOfGateway, number(b.Openings)))
+	case f.Seeds:
+		d.Lines = append(d.Lines, l.line(opening, KMSRequests, n*b.Vacants*b.Openings, "each instance keeps an opened seed or secret",
 			"%d instances x %s vacants x %s a day", *f.Reserved, number(b.Vacants), number(b.Openings)))
 	}
 	if f.Invoked || f.Queued {
@@ -142,6 +146,9 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	d.Lines = append(d.Lines, l.line(f.Name+": pages", TransferOut, requests*page/gib, assumes,
 		"%s bytes x "+rate, number(page), *f.Reserved, perConcurrency))
 }
+
+// keysOfGateway are two of payments, and the host's own where no key service signs.
+const keysOfGateway = 3
 
 // requestsOfMessage are the requests to SQS for a message: sent, received, deleted.
 const requestsOfMessage = 3

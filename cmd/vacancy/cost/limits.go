@@ -339,7 +339,7 @@ func (c Choice) planned(l Limits) Shape {
 	add("agent", 256, turn, true, true, 0)
 	add("checkpointer", 128, 120, false, c.SoftwareKey, 288)
 	add("export", 256, handler, true, true, 0)
-	add("gateway", 256, handler, true, c.SoftwareKey, 0)
+	add("gateway", 256, handler, true, true, 0)
 	add("graduate", 128, handler, true, false, 0)
 	add("indexer", 512, 300, false, false, 0)
 	add("message", 256, handler, true, true, 0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -50,6 +51,7 @@ func (d *api) returned(w http.ResponseWriter, r *http.Request) error {
 		text = "Nothing was paid. You may close this page.\n"
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusOK)
 	_, err := io.WriteString(w, text)
 	return err
 }
@@ -61,7 +63,9 @@ func (d *api) stripe(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	event, err := d.payments.Event(r.Context(), r.Header.Get(paykeys.SignatureHeader), body)
+	// In Lambda a value with commas comes as several values.
+	signature := strings.Join(r.Header.Values(paykeys.SignatureHeader), ",")
+	event, err := d.payments.Event(r.Context(), signature, body)
 	if err != nil {
 		return err
 	}

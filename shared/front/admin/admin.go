@@ -128,7 +128,8 @@ type Config struct {
 func Handler(c Config) http.Handler {
 	d := &api{c}
 	gate := only(func() bool { return c.Gate != nil }, "this host has no gate")
-	agents, payments := secretsAPI{c.Vacants.Secrets, true}, secretsAPI{c.PaymentKeys, false}
+	agents := secretsAPI{func() *secrets.Secrets { return c.Vacants.Secrets }, true}
+	payments := secretsAPI{func() *secrets.Secrets { return c.PaymentKeys }, false}
 	stored := only(func() bool { return c.Vacants.Secrets != nil }, "this host stores no secrets")
 	paid := only(func() bool { return c.Vacants.Spend != nil }, "this host has no paid models")
 	charges := only(func() bool { return c.Billing != nil }, "this host has no accounts, so calls have no prices")

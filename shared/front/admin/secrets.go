@@ -37,7 +37,7 @@ const (
 
 // secretsAPI serves secrets of a kind, which tenants have, or the host alone.
 type secretsAPI struct {
-	of      *secrets.Secrets
+	of      func() *secrets.Secrets
 	tenants bool
 }
 
@@ -55,7 +55,7 @@ func (d secretsAPI) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	some, err := d.of.List(r.Context(), tenant)
+	some, err := d.of().List(r.Context(), tenant)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (d secretsAPI) set(w http.ResponseWriter, r *http.Request) error {
 	}
 	value := []byte(s.Value)
 	defer clear(value)
-	info, err := d.of.Set(r.Context(), tenant, r.PathValue("name"), s.Hosts, value)
+	info, err := d.of().Set(r.Context(), tenant, r.PathValue("name"), s.Hosts, value)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (d secretsAPI) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	tenant, err := d.owner(r)
 	if err == nil {
-		err = d.of.Delete(r.Context(), tenant, r.PathValue("name"))
+		err = d.of().Delete(r.Context(), tenant, r.PathValue("name"))
 	}
 	if err != nil {
 		return err

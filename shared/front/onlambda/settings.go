@@ -32,7 +32,7 @@ const (
 	Registry     Function = "registry"     // publications, cards, events and the log
 	Search       Function = "search"       // searches for vacants
 	Graduate     Function = "graduate"     // requests to graduate
-	Gateway      Function = "gateway"      // accounts and AGP
+	Gateway      Function = "gateway"      // accounts, payments and AGP
 	Sweeper      Function = "sweeper"      // decides overdue calls, and destroys expired text keys
 	Meter        Function = "meter"        // folds rows into usage, and exports it
 	Tamper       Function = "tamper"       // reports changed or removed rows
@@ -147,7 +147,7 @@ func (f Function) variables() []variable {
 	case Graduate:
 		all = append(all, needed(rows), needed(docs), needed(machine), publicURL, reads)
 	case Gateway:
-		all = append(all, needed(rows), needed(docs), hostKey, sealKey, publicURL, reads, needed(tasks), needed(searcher), bookingPrice, keyPrefix, agpKeyPrefix)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, reads, needed(tasks), needed(searcher), bookingPrice, keyPrefix, agpKeyPrefix)
 	case Consent, RateLimit, Record:
 		all = append(all, needed(rows), needed(docs))
 	case Collusion:
