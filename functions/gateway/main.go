@@ -1,4 +1,4 @@
-// Command gateway is the Lambda function of accounts and AGP: keys, links, usage and
+// Command gateway is the Lambda function of accounts and AGP: payments, keys, links, usage and
 // receipts, and envelopes that find and book venues.
 package main
 

@@ -54,6 +54,8 @@ func TestStories(t *testing.T) {
 			"mode":      mode,
 			"substrate": startSubstrate,
 			"keyedhost": startKeyed,
+			"stripe":    startStripe,
+			"notice":    writeNotice,
 		},
 	})
 }

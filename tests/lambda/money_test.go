@@ -126,11 +126,12 @@ func TestTheGatewayAnswersTheSampleEvents(t *testing.T) {
 		{"gateway-no-key.json", 401, `"code":"missing_key"`},
 		{"gateway-account.json", 401, `"code":"unauthorized"`},
 		{"gateway-host.json", 200, `"host_id":"`},
+		{"gateway-stripe.json", 404, "this host takes no payments by card"},
 		{"gateway-admin.json", 404, `"code":"not_found"`},
 		{"gateway-elsewhere.json", 404, `"code":"not_found"`},
 	})
-	if all := lines(t, f); len(all) != 7 {
-		t.Errorf("%d lines for 7 requests:\n%s", len(all), f.Log())
+	if all := lines(t, f); len(all) != 8 {
+		t.Errorf("%d lines for 8 requests:\n%s", len(all), f.Log())
 	}
 }
 

@@ -5,6 +5,7 @@ package stripemock
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -21,31 +22,41 @@ const version = "v0.203.0"
 // listens is what the mock says of its port.
 var listens = regexp.MustCompile(`HTTP at address: (127\.0\.0\.1:[0-9]+)`)
 
-// Start runs the mock until the test ends, and returns its HOST:PORT. Go fetches and builds
-// it once, into the cache.
+// Start runs the mock until the test ends, and returns its HOST:PORT.
 func Start(t testing.TB) string {
 	t.Helper()
-	dir, err := cache.Dir(os.Getenv)
+	at, stop, err := Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := cache.Install{Name: "stripe-mock", Version: version, Proof: "stripe-mock", Build: build}.In(t.Context(), dir)
+	t.Cleanup(stop)
+	return at
+}
+
+// Run runs the mock until stop is called, and returns its HOST:PORT. Go fetches and builds
+// it once, into the cache.
+func Run(ctx context.Context) (at string, stop func(), err error) {
+	dir, err := cache.Dir(os.Getenv)
 	if err != nil {
-		t.Fatal(err)
+		return "", nil, err
+	}
+	folder, err := cache.Install{Name: "stripe-mock", Version: version, Proof: "stripe-mock", Build: build}.In(ctx, dir)
+	if err != nil {
+		return "", nil, err
 	}
 	// Without an address for HTTPS it listens on all of the machine's.
 	cmd := exec.Command(filepath.Join(folder, "stripe-mock"), "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return "", nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return "", nil, err
 	}
-	t.Cleanup(func() {
+	stop = func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-	})
+	}
 	found := make(chan string, 1)
 	go func() {
 		defer close(found)
@@ -59,15 +70,14 @@ func Start(t testing.TB) string {
 		_, _ = io.Copy(io.Discard, out)
 	}()
 	select {
-	case at, ok := <-found:
-		if !ok {
-			t.Fatal("stripe-mock ended at once")
-		}
-		return at
+	case at = <-found:
 	case <-time.After(time.Minute):
-		t.Fatal("stripe-mock does not start")
 	}
-	return ""
+	if at == "" {
+		stop()
+		return "", nil, errors.New("stripe-mock does not start")
+	}
+	return at, stop, nil
 }
 
 // build builds the mock by its own go.mod.

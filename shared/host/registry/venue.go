@@ -35,7 +35,7 @@ func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID
 	}
 	all := []store.Write{put}
 	if listed := g.Listed(); listed != g.wasListed {
-		if _, err := r.VenueCount(ctx); err != nil {
+		if err := r.keepVenueCount(ctx); err != nil {
 			return nil, err
 		}
 		delta := int64(1)
@@ -82,28 +82,38 @@ func (r *Registry) VenueOf(ctx context.Context, slug string) (id identity.ID, ok
 	return id, true, nil
 }
 
-// VenueCount returns the number of listed vacants. A store without the number gets it
-// first, because no vacant is listed or unlisted before that: it is 0 before the first
-// event; a store of a Vacancy before the number is counted.
+// VenueCount returns the number of listed vacants. It writes nothing: not every function
+// that tells the number may. A store without the number is counted.
 func (r *Registry) VenueCount(ctx context.Context) (int64, error) {
 	d, err := r.Store.Doc(ctx, VenueCountKey())
 	if err != nil || d.Version > 0 {
 		return d.Number, Problem(err)
 	}
 	n, err := r.countVenues(ctx)
+	return n, Problem(err)
+}
+
+// keepVenueCount writes the number of listed vacants if a store has none, before a vacant is
+// listed or unlisted: it is 0 before the first event; a store of a Vacancy before the number
+// is counted.
+func (r *Registry) keepVenueCount(ctx context.Context) error {
+	d, err := r.Store.Doc(ctx, VenueCountKey())
+	if err != nil || d.Version > 0 {
+		return Problem(err)
+	}
+	n, err := r.countVenues(ctx)
 	if err != nil {
-		return 0, Problem(err)
+		return Problem(err)
 	}
 	id, err := r.updater().NewWriteID()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	err = r.updater().Commit(ctx, store.Put{Key: VenueCountKey(), WriteID: id, Number: n})
 	if store.IsConflict(err) { // another process was faster
-		d, err = r.Store.Doc(ctx, VenueCountKey())
-		n = d.Number
+		return nil
 	}
-	return n, Problem(err)
+	return Problem(err)
 }
 
 // countVenues counts the listed vacants: of all that have an event, because not all

@@ -66,6 +66,10 @@ func TestAStoreWithoutTheCountGetsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wantVenues(t, r, "the loss of the count", 3)
+	if d, err := home.Doc(t.Context(), registry.VenueCountKey()); err != nil || d.Version > 0 {
+		t.Errorf("who reads the count wrote version %d, %v", d.Version, err)
+	}
 	mustPublish(t, r, key(4), draft{})
 	wantVenues(t, r, "a fourth one", 4)
 }
