@@ -119,7 +119,7 @@ func (d *api) setHost(w http.ResponseWriter, r *http.Request) error {
 	}
 	// A stage from before the number of venues gets it when it is deployed again.
 	if d.Vacants.Registry != nil {
-		if _, err := d.Vacants.Registry.VenueCount(r.Context()); err != nil {
+		if err := d.Vacants.Registry.KeepVenueCount(r.Context()); err != nil {
 			return err
 		}
 	}

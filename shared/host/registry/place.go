@@ -29,7 +29,7 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 	l := Logged{Seq: tip.Position + 1, Event: d.event}
 	if tip.Position == 0 {
 		// Later it would have to be counted.
-		if _, err := r.VenueCount(ctx); err != nil {
+		if err := r.KeepVenueCount(ctx); err != nil {
 			return nil, Receipt{}, err
 		}
 	} else {

@@ -35,7 +35,7 @@ func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID
 	}
 	all := []store.Write{put}
 	if listed := g.Listed(); listed != g.wasListed {
-		if err := r.keepVenueCount(ctx); err != nil {
+		if err := r.KeepVenueCount(ctx); err != nil {
 			return nil, err
 		}
 		delta := int64(1)
@@ -93,10 +93,10 @@ func (r *Registry) VenueCount(ctx context.Context) (int64, error) {
 	return n, Problem(err)
 }
 
-// keepVenueCount writes the number of listed vacants if a store has none, before a vacant is
+// KeepVenueCount writes the number of listed vacants if a store has none, before a vacant is
 // listed or unlisted: it is 0 before the first event; a store of a Vacancy before the number
 // is counted.
-func (r *Registry) keepVenueCount(ctx context.Context) error {
+func (r *Registry) KeepVenueCount(ctx context.Context) error {
 	d, err := r.Store.Doc(ctx, VenueCountKey())
 	if err != nil || d.Version > 0 {
 		return Problem(err)
