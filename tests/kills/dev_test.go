@@ -71,9 +71,14 @@ const unreachable = "http:http://127.0.0.1:1/"
 // command runs a command line in this process over a data directory and returns its
 // output.
 func command(ctx context.Context, target string, args ...string) (string, error) {
+	return commandAt(ctx, time.Now, target, args...)
+}
+
+// commandAt is command by another clock.
+func commandAt(ctx context.Context, now func() time.Time, target string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
-	if code := cli.Run(ctx, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + target}); code != 0 {
-		return "", fmt.Errorf("vacancy %s: exit %d: %s", strings.Join(args, " "), code, errs.String())
+	if code := (cli.Seams{Now: now}).Run(ctx, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + target}); code != 0 {
+		return out.String(), fmt.Errorf("vacancy %s: exit %d: %s", strings.Join(args, " "), code, errs.String())
 	}
 	return out.String(), nil
 }
@@ -168,7 +173,7 @@ func (h *devTarget) aside(t *testing.T, now func() time.Time) (*serve.Server, *c
 		Substrates: mock.Kinds(),
 		Store:      script, Vault: vault, AllowLoopback: true, URL: "http://127.0.0.1:8080",
 		Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
-		Models: func(*outbound.Client) substrate.Kinds { return nil }, ModelBudget: money.Dollar,
+		Models: func(*outbound.Client) substrate.Kinds { return nil }, ModelBudget: money.Dollar, Charges: true,
 	}.Open()
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -147,6 +148,7 @@ func (v *dev) do(r request) (response, error) {
 	if r.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	maps.Copy(req.Header, r.header)
 	resp, err := client.Do(req)
 	if err != nil {
 		return response{}, err

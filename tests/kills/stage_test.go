@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,7 @@ type request struct {
 	envelope *envelope.Envelope // nil: none
 	control  bool
 	method   string // "": GET without a body, else POST
+	header   http.Header
 }
 
 type response struct {
@@ -75,6 +77,9 @@ type stage struct {
 	caller *caller.Caller
 	before *envelope.Envelope // accepted before, answered or not; in scenarios that need one
 	body   []byte             // of the request, in scenarios that prepare one
+	// account is the id of the account of acme, claim what links the caller to it, paid the
+	// notice of a payment to it, in scenarios of money.
+	account, claim, paid string
 }
 
 func (s *stage) must(err error) {
@@ -207,7 +212,8 @@ func (s *stage) whole() {
 	var found []string
 	switch h := s.target.(type) {
 	case *devTarget:
-		out, err := command(s.ctx, h.dir, "verify", "--data", h.data(), "--json")
+		// By the host's clock: the last minutes need not be folded into usage yet.
+		out, err := commandAt(s.ctx, h.now, h.dir, "verify", "--data", h.data(), "--json")
 		if err != nil {
 			found = append(found, err.Error(), out)
 		}
