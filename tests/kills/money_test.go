@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
@@ -171,4 +172,114 @@ func noticeAgain(s *stage, p process, r request, want money.Amount) {
 	}
 	p.stop()
 	s.wantBalance(want)
+}
+
+// hires publishes a venue of the account's tenant, and makes a key that may book it.
+func hires(s *stage, p process) {
+	s.t.Helper()
+	must := func(r request, want int) response {
+		s.t.Helper()
+		r.control = true
+		got, err := p.do(r)
+		if err != nil || got.status != want {
+			s.t.Fatalf("%s = %d %s, %v", r.path, got.status, got.body, err)
+		}
+		return got
+	}
+	must(request{path: "/v1/admin/vacants", body: []byte(`{"name":"clerk","capability":"answers letters","substrate":"echo","tenant":"acme"}`)}, http.StatusCreated)
+	must(request{path: "/v1/admin/vacants/clerk/publish", body: []byte(`{"listing":{"venue":{"slug":"clerk","name":"The Clerk","category":"office","location":"zurich"}}}`)}, http.StatusOK)
+	made := must(request{path: accountPath + "/keys", body: []byte(`{"tier":"pro"}`)}, http.StatusCreated)
+	s.key = decode[struct{ Secret string }](s.t, made).Secret
+}
+
+// keyed is a request by the key of the account.
+func (s *stage) keyed(path string, body []byte) request {
+	return request{path: path, body: body, header: http.Header{"Authorization": {"Bearer " + s.key}, "Prefer": {"respond-async"}}}
+}
+
+// confirm books the venue for the day after tomorrow.
+func confirm(s *stage) request {
+	return s.keyed("/a2a/v1", fmt.Appendf(nil, `{"from":"acme:agent","intent":"booking.confirm","payload":{"venue_slug":"clerk","starts_at":%q,"idempotency_key":"one"}}`,
+		s.target.now().Truncate(24*time.Hour).Add(48*time.Hour).Format(time.RFC3339)))
+}
+
+// confirmAgain confirms again: there is one booking, which is paid once and arrives.
+func confirmAgain(s *stage, p process, r request, _ *response, _ fate) {
+	s.t.Helper()
+	got, err := p.do(r)
+	s.must(err)
+	one := decode[struct {
+		ID string `json:"booking_id"`
+	}](s.t, got)
+	if got.status != http.StatusOK || one.ID == "" {
+		s.t.Fatalf("confirmed again: %d %s", got.status, got.body)
+	}
+	p = s.arrives(p, one.ID, "confirmed", 3)
+	p.stop()
+	s.wantBalance(funds - money.Dollar/4)
+}
+
+// arrives waits until the only booking has a status, and requires a number of rows at
+// least. A host sweeps when it starts, so what nobody dispatched is dispatched by the next
+// one, minutes later. It returns the host that runs in the end.
+func (s *stage) arrives(p process, id, status string, rows int) process {
+	s.t.Helper()
+	const starts, wait = 4, 10 * time.Second
+	var got response
+	for range starts {
+		for end := time.Now().Add(wait); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			var err error
+			got, err = p.do(s.keyed("/v1/bookings/"+id, nil))
+			s.must(err)
+			b := decode[struct {
+				Status  string
+				History []any
+			}](s.t, got)
+			if b.Status != status {
+				continue
+			}
+			all, err := p.do(s.keyed("/v1/bookings", nil))
+			s.must(err)
+			if n := len(decode[struct{ Bookings []any }](s.t, all).Bookings); n != 1 || len(b.History) < rows {
+				s.t.Errorf("%d bookings with %d rows, want 1 with %d: %s", n, len(b.History), rows, all.body)
+			}
+			return p
+		}
+		p.stop()
+		s.target.(*devTarget).at = s.target.now().Add(3 * time.Minute)
+		p = s.target.start(s.t, nil)
+	}
+	s.t.Fatalf("the booking is %s, want it %s", got.body, status)
+	return p
+}
+
+// isBooked has a booking accepted before.
+func isBooked(s *stage, p process) {
+	s.t.Helper()
+	hires(s, p)
+	got, err := p.do(confirm(s))
+	s.must(err)
+	s.booking = decode[struct {
+		ID string `json:"booking_id"`
+	}](s.t, got).ID
+	if s.arrives(p, s.booking, "confirmed", 3) != p {
+		s.t.Fatal("the booking was not dispatched by the host that took it")
+	}
+}
+
+func cancel(s *stage) request {
+	return s.keyed("/v1/bookings/"+s.booking+"/cancel", []byte(`{}`))
+}
+
+// cancelAgain cancels again: it is cancelled once, and what was paid stays.
+func cancelAgain(s *stage, p process, r request, _ *response, _ fate) {
+	s.t.Helper()
+	for range 2 {
+		if got, err := p.do(r); err != nil || got.status != http.StatusOK {
+			s.t.Fatalf("cancelled again: %d %s, %v", got.status, got.body, err)
+		}
+	}
+	s.arrives(p, s.booking, "cancelled", 4)
+	p.stop()
+	s.wantBalance(funds - money.Dollar/4)
 }

@@ -68,6 +68,9 @@ type scenario struct {
 	// again sends it again and checks the outcome.
 	again  func(*stage, process, request, *response, fate)
 	points []point
+	// until is the last call that is made alone: what follows is beside work in the
+	// background. "": all calls are.
+	until string
 }
 
 // table lists where hosts die.
@@ -781,6 +784,43 @@ var table = []scenario{
 			{before, "Doc bal", fresh, inDev},
 			{before, "Commit pay 2", fresh, inDev},
 			{after, "Commit pay 2", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
+		request: "a booking", in: inDev,
+		prepare: rich, warm: hires, make: confirm, again: confirmAgain, until: "Commit queue",
+		points: []point{
+			{before, "Doc key", fresh, inDev},
+			{before, "Doc keyuse", fresh, inDev},
+			{before, "Doc bookidem", fresh, inDev},
+			{before, "Doc slug", fresh, inDev},
+			{before, "Doc reg", fresh, inDev},
+			{before, "Doc breaker", fresh, inDev},
+			{before, "Doc reg 2", fresh, inDev},
+			{before, "Doc acct", fresh, inDev},
+			{before, "Commit bkg", fresh, inDev},
+			{after, "Commit bkg", fresh, inDev},
+			{before, "Doc bookidem 2", fresh, inDev},
+			{before, "Doc keyuse 2", fresh, inDev},
+			{before, "Commit keyuse", fresh, inDev},
+			{after, "Commit keyuse", done, inDev},
+			{before, "Commit queue", done, inDev},
+			{after, "Commit queue", done, inDev},
+		},
+	},
+	{
+		request: "a booking that is cancelled", in: inDev,
+		prepare: rich, warm: isBooked, make: cancel, again: cancelAgain,
+		points: []point{
+			{before, "Doc key", fresh, inDev},
+			{before, "Doc bkg", fresh, inDev},
+			{before, "Doc bkg 2", fresh, inDev},
+			{before, "Commit bkg", fresh, inDev},
+			{after, "Commit bkg", done, inDev},
+			{before, "Doc bkg 3", done, inDev},
+			{before, "Rows bkg", done, inDev},
 			{before, "Write", done, inDev},
 			{after, "Write", done, inDev},
 		},
