@@ -24,6 +24,9 @@ import (
 
 var calls = flag.Int("calls", 2000, "how many synthetic calls TestSyntheticCallsAddUp makes")
 
+// sweptCalls is how many calls are made between two sweeps, as in some minutes of a busy host.
+const sweptCalls = 10_000
+
 // Many calls of ten accounts, by tokens, of which some fail, some are never run and one in
 // twenty is sent again: answers, usage and balances agree to the micro-dollar.
 func TestSyntheticCallsAddUp(t *testing.T) {
@@ -56,44 +59,52 @@ func TestSyntheticCallsAddUp(t *testing.T) {
 	const callers = 32
 	var charged [10]atomic.Int64
 	var answers, left atomic.Int64
-	left.Store(int64(*calls))
-	var all sync.WaitGroup
-	for i := range callers {
-		of := i % len(accounts)
-		c := w.linked(accounts[of], 0)
-		all.Go(func() {
-			for left.Add(-1) >= 0 {
-				e := c.next("hi")
-				c.last = e
-				if mathrand.IntN(50) == 0 {
-					if _, out := h.Begin(context.Background(), identity.ID{}, e, call.Options{}); out.Problem != nil { // and no Run
-						t.Error(out.Problem)
-					}
-					continue
-				}
-				out := h.Send(context.Background(), identity.ID{}, e)
-				switch {
-				case out.Problem == nil:
-					charged[of].Add(int64(out.Charge))
-					answers.Add(1)
-				case out.State != call.Unanswered:
-					t.Errorf("Send() = %v", out.Problem)
-				}
-				if mathrand.IntN(20) == 0 {
-					h.Send(context.Background(), identity.ID{}, e)
-				}
-			}
-		})
+	senders := make([]*caller, callers)
+	for i := range senders {
+		senders[i] = w.linked(accounts[i%len(accounts)], 0)
 	}
-	all.Wait()
-	w.clock.Advance(3 * time.Minute)
-	_, err = w.billing.Sweep(t.Context(), w.host())
-	w.must(err)
+	send := func(c *caller, of int) {
+		for left.Add(-1) >= 0 {
+			e := c.next("hi")
+			c.last = e
+			if mathrand.IntN(50) == 0 {
+				if _, out := h.Begin(context.Background(), identity.ID{}, e, call.Options{}); out.Problem != nil { // and no Run
+					t.Error(out.Problem)
+				}
+				continue
+			}
+			out := h.Send(context.Background(), identity.ID{}, e)
+			switch {
+			case out.Problem == nil:
+				charged[of].Add(int64(out.Charge))
+				answers.Add(1)
+			case out.State != call.Unanswered:
+				t.Errorf("Send() = %v", out.Problem)
+			}
+			if mathrand.IntN(20) == 0 {
+				h.Send(context.Background(), identity.ID{}, e)
+			}
+		}
+	}
 	m := usage.Meter{Store: file, Feed: file, Now: w.clock.Now(0), Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }}
-	began := time.Now()
-	folded, err := m.Fold(t.Context())
-	w.must(err)
-	t.Logf("%d rows folded in %v", folded.Rows, time.Since(began))
+	var folded int
+	var folding time.Duration
+	for made := 0; made < *calls; made += sweptCalls {
+		left.Store(int64(min(sweptCalls, *calls-made)))
+		var all sync.WaitGroup
+		for i, c := range senders {
+			all.Go(func() { send(c, i%len(accounts)) })
+		}
+		all.Wait()
+		w.clock.Advance(3 * time.Minute)
+		_, err = w.billing.Sweep(t.Context(), h)
+		w.must(err)
+		began := time.Now()
+		f, err := m.Fold(t.Context())
+		w.must(err)
+		folded, folding = folded+f.Rows, folding+time.Since(began)
+	}
+	t.Logf("%d rows folded in %v", folded, folding)
 	var total usage.Counts
 	for i, a := range accounts {
 		w.wantBalance(a, credit-money.Amount(charged[i].Load()))
