@@ -112,7 +112,7 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 	})
 	found := h.OpenSearch(index)
 	h.public = serve.Handlers{Message: h.Message, A2A: agents, Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New),
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New), Tenants: h.TenantsHandler(),
 		AGP: h.OpenAGP(agents, found.Find, true), Metrics: true}.Public()
 	account, err := h.Billing.OpenAccount(t.Context(), "guests", 1)
 	if err == nil {

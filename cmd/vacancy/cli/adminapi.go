@@ -28,6 +28,7 @@ func (a *app) openAdmin(w where, create bool) (*adminAPI, error) {
 	case err != nil:
 		return nil, err
 	case at != nil:
+		at.asTenant(a.env[accountKeyEnv])
 		url, key, err := at.keyed(at.record.AdminURL)
 		if err != nil {
 			return nil, err
@@ -70,6 +71,9 @@ func (a *app) withAdmin(w where, create bool, f func(*adminAPI) error) (err erro
 func keyHint(at *remoteHost, err error) error {
 	if at == nil || !problem.Is(err, problem.Unauthorized) {
 		return err
+	}
+	if at.tenant {
+		return withHint(err, "set $%s to a key with the scope vacants", accountKeyEnv)
 	}
 	if at.given != "" {
 		return withHint(err, "unset VACANCY_OPERATOR_KEY, or set it to the key of this host")

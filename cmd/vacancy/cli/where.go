@@ -44,6 +44,15 @@ type remoteHost struct {
 	// The key in the environment is for the host that the person names; a
 	// record's key only for that record's handlers.
 	given stage.Key
+	// tenant: given is a key of an account.
+	tenant bool
+}
+
+// asTenant takes a key of an account for the operator's, unless there is one.
+func (e *remoteHost) asTenant(key string) {
+	if key != "" && e.given == "" && e.record.OperatorKey == "" {
+		e.given, e.tenant = stage.Key(key), true
+	}
 }
 
 // isLocal reports whether w's host is that of a data directory.

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -478,6 +479,9 @@ func (d *api) makeKey(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !d.operator && (b.key.Tier == billing.Pro || b.key.Tier == billing.Enterprise || b.key.Quota != 0) {
 		return problem.New(problem.Forbidden, "tier: the operator makes keys of tier %s, or with a quota; a tenant makes those of tier free", httpapi.Clip(string(b.key.Tier)))
+	}
+	if !d.operator && slices.Contains(b.key.Scopes, billing.ScopeVacants) {
+		return problem.New(problem.Forbidden, "scopes: the operator makes keys with the scope %s", billing.ScopeVacants)
 	}
 	b.key.Cap = money.Amount(b.amount)
 	k, secret, err := d.MakeKey(r.Context(), a.ID, b.key)

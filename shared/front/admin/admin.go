@@ -127,6 +127,12 @@ type Config struct {
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".
 func Handler(c Config) http.Handler {
 	d := &api{c}
+	return d.guard(d.http().Mux(d.routes()))
+}
+
+// routes are all routes.
+func (d *api) routes() map[string]httpapi.Methods {
+	c := d.Config
 	gate := only(func() bool { return c.Gate != nil }, "this host has no gate")
 	agents := secretsAPI{func() *secrets.Secrets { return c.Vacants.Secrets }, true}
 	payments := secretsAPI{func() *secrets.Secrets { return c.PaymentKeys }, false}
@@ -178,7 +184,7 @@ func Handler(c Config) http.Handler {
 	}
 	maps.Copy(routes, account.Operator(c.Billing, c.Receipts))
 	maps.Copy(routes, c.More)
-	return d.guard(d.http().Mux(routes))
+	return routes
 }
 
 type api struct{ Config }
@@ -237,6 +243,9 @@ func (d *api) create(w http.ResponseWriter, r *http.Request) error {
 	if spec.Key != nil {
 		defer spec.Key.Wipe()
 	}
+	if spec.Tenant, err = ownTenant(r.Context(), spec.Tenant); err != nil {
+		return err
+	}
 	if err := d.choose(r.Context(), spec.Agent); err != nil {
 		return err
 	}
@@ -264,15 +273,17 @@ func (d *api) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page := Page{Vacants: make([]Vacant, len(records)), Next: next}
+	page := Page{Vacants: make([]Vacant, 0, len(records)), Next: next}
 	for i := range records {
-		page.Vacants[i] = vacantOf(&records[i])
+		if visible(r.Context(), &records[i]) {
+			page.Vacants = append(page.Vacants, vacantOf(&records[i]))
+		}
 	}
 	return httpapi.Answer(w, http.StatusOK, page)
 }
 
 func (d *api) show(w http.ResponseWriter, r *http.Request) error {
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
@@ -285,7 +296,7 @@ func (d *api) change(command func(context.Context, identity.ID) (vacants.Record,
 		if err := noBody(r); err != nil {
 			return err
 		}
-		rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+		rec, err := d.find(r.Context(), r.PathValue("vacant"))
 		if err != nil {
 			return err
 		}
@@ -301,7 +312,7 @@ func (d *api) export(w http.ResponseWriter, r *http.Request) error {
 	if err := noBody(r); err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
@@ -325,7 +336,7 @@ func (d *api) logbook(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	parent, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	parent, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 		Tools: spawnRequest.Tools, Rule: spawnRequest.Rule, Reach: spawnRequest.Reach, Outbound: spawnRequest.Outbound,
 	}
 	if spawnRequest.With != "" {
-		with, err := d.Vacants.Find(r.Context(), spawnRequest.With)
+		with, err := d.find(r.Context(), spawnRequest.With)
 		if err != nil {
 			e := problem.Within(problem.Of(err).Kind, "with", err)
 			e.Field = "with"
@@ -158,7 +158,7 @@ func (d *api) children(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	parent, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	parent, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (d *api) storeManifest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func word[T ~string](d *canon.Decoder, field string) (T, error) {
 
 // plan answers with a composite's plan.
 func (d *api) plan(w http.ResponseWriter, r *http.Request) error {
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
@@ -315,7 +315,7 @@ func (d *api) setPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (d *api) signGraduation(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
@@ -125,12 +125,13 @@ func (d *api) graduation(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, st.View())
 }
 
-// childOf is the child that the path names; by id also one that runs elsewhere.
+// childOf is the child that the path names; for the operator by id also one that runs
+// elsewhere.
 func (d *api) childOf(r *http.Request) (identity.ID, error) {
-	if id, err := identity.ParseID(r.PathValue("vacant")); err == nil {
+	if id, err := identity.ParseID(r.PathValue("vacant")); err == nil && !isTenant(r.Context()) {
 		return id, nil
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	return rec.ID, err
 }
 

@@ -16,7 +16,7 @@ func (d *api) price(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (d *api) setPrice(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (d *api) publish(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (d *api) unpublish(w http.ResponseWriter, r *http.Request) error {
 	if err := noBody(r); err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (d *api) revoke(w http.ResponseWriter, r *http.Request) error {
 	}); err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (d *api) setRoot(w http.ResponseWriter, r *http.Request) error {
 		}
 		return httpapi.Answer(w, http.StatusOK, Root{})
 	}
-	rec, err := d.Vacants.Find(r.Context(), what)
+	rec, err := d.find(r.Context(), what)
 	if err == nil {
 		err = d.Vacants.SetRoot(r.Context(), &rec.ID)
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 // ChildrenPath reports whether path is the route where a parent requests
-// children by its own signature. It is the only route here for others than the
-// operator, and the only one that the public listener serves.
+// children by its own signature. Besides it, others than the operator have the routes of
+// Tenants.
 func ChildrenPath(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/v1/admin/vacants/")
 	name, tail, _ := strings.Cut(rest, "/")

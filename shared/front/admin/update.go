@@ -31,7 +31,7 @@ func (d *api) update(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (d *api) check(w http.ResponseWriter, r *http.Request) error {
 	if err := noBody(r); err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}

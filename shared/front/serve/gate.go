@@ -7,6 +7,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/family/collusionevidence"
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
@@ -57,13 +58,18 @@ func (h *Server) report(ctx context.Context, parent identity.ID, cursor string, 
 	return delegation.Report(ctx, h.Vacants, h.config.Store, parent, cursor, n)
 }
 
-// requireOperatorKey admits holders of the operator's key to all routes, and
-// parents to the one where they request children by their own signature.
-func (h Config) requireOperatorKey(routes, children http.Handler) http.Handler {
+// requireOperatorKey admits holders of the operator's key to all routes, parents to the one
+// where they request children by their own signature, and tenants, by a key of their
+// account, to those of their vacants.
+func (h Config) requireOperatorKey(routes, children, tenants http.Handler) http.Handler {
 	operators := admin.RequireKey(h.Operator, routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && admin.ChildrenPath(r.URL.Path) && r.Header["Authorization"] == nil {
 			children.ServeHTTP(w, r)
+			return
+		}
+		if secret, err := billing.Bearer(r); err == nil && tenants != nil && billing.IsSecret(secret) {
+			tenants.ServeHTTP(w, r)
 			return
 		}
 		operators.ServeHTTP(w, r)

@@ -2,10 +2,10 @@
 // the admin socket that only the user of the machine can open.
 //
 // The invariants: no admin route is served on the public listener of a machine,
-// except the one where a parent requests children by its own signature. Neither
-// another user of the machine nor a page in a browser reaches the admin socket.
-// A host with an operator key serves the admin routes to holders of that key
-// only, with the same exception.
+// except the one where a parent requests children by its own signature, and those
+// of a tenant's own vacants, by its key. Neither another user of the machine nor a
+// page in a browser reaches the admin socket. A host with an operator key serves
+// the admin routes to holders of that key only, with the same exceptions.
 package serve
 
 import (
@@ -52,8 +52,10 @@ type Handlers struct {
 	// Metrics: AGP serves agp.MetricsPath, too.
 	Metrics bool
 	// Children is the route where parents request children by their own
-	// signatures: the only admin route that is public.
+	// signatures. It and Tenants are the only admin routes that are public.
 	Children http.Handler
+	// Tenants has the admin routes for requests with a key.
+	Tenants http.Handler
 }
 
 // NotFound answers that there is no such path.
@@ -65,17 +67,20 @@ var NotFound http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http
 func Public(message http.Handler) http.Handler { return Handlers{Message: message}.Public() }
 
 // Public is the handler of the public listener. Admin paths are not found
-// there, whatever their suffix.
+// there, whatever their suffix, but those of Children and Tenants.
 func (d Handlers) Public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.route(r.URL.Path).ServeHTTP(w, r)
+		d.route(r).ServeHTTP(w, r)
 	})
 }
 
-// route returns the handler of a path. Suffixes of signed calls come before the
+// route returns the handler of a request. Suffixes of signed calls come before the
 // registry's routes, because callers append them to any base URL.
-func (d Handlers) route(path string) http.Handler {
+func (d Handlers) route(r *http.Request) http.Handler {
+	path := r.URL.Path
 	switch {
+	case d.Tenants != nil && adminRoute(path) && r.Header["Authorization"] != nil:
+		return d.Tenants
 	case d.Children != nil && admin.ChildrenPath(path):
 		return d.Children
 	case adminRoute(path):

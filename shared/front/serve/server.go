@@ -207,11 +207,7 @@ func (h Config) Open() (*Server, error) {
 // Admin is the handler of the operator's API, for AdminHandler or InProcess; with
 // an Operator for any listener.
 func (h *Server) Admin() http.Handler {
-	c := &h.config
-	api := admin.Config{
-		Vacants: h.Vacants, Host: admin.SocketHost, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
-		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), More: h.more, ChildReport: h.report,
-	}
+	c, api := &h.config, h.adminConfig()
 	if c.Feed != nil {
 		api.Recount = func(ctx context.Context) (int, error) { return h.Meter().Recount(ctx) }
 	}
@@ -220,10 +216,29 @@ func (h *Server) Admin() http.Handler {
 	}
 	if c.Operator == nil {
 		api.Graduations = h.GateHandler(nil)
+		api.Host = admin.SocketHost
 		return admin.Handler(api)
 	}
-	api.Host = ""
-	return c.requireOperatorKey(admin.Handler(api), h.ChildrenHandler())
+	return c.requireOperatorKey(admin.Handler(api), h.ChildrenHandler(), h.TenantsHandler())
+}
+
+// adminConfig is what the operator's API and that of tenants' vacants have in common.
+func (h *Server) adminConfig() admin.Config {
+	c := &h.config
+	return admin.Config{
+		Vacants: h.Vacants, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
+		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), More: h.more, ChildReport: h.report,
+	}
+}
+
+// TenantsHandler has the admin routes of vacants for tenants, by their keys; nil if the host
+// has no accounts. A host whose vacants reach this machine, and whose callers are elsewhere,
+// must not serve it: a tenant's agent would reach this machine, too.
+func (h *Server) TenantsHandler() http.Handler {
+	if h.Billing == nil || h.config.AllowLoopback && !h.config.OwnMachine {
+		return nil
+	}
+	return admin.Tenants(h.adminConfig())
 }
 
 // Maintain deletes expired text keys and wipes keys that were in memory for

@@ -320,7 +320,7 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 	public := h.checked(serve.Handlers{
 		AGP: network, Metrics: h.config.OwnMachine,
 		Message: h.Message, A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New),
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New), Tenants: h.TenantsHandler(),
 	}.Public())
 	if h.clock != nil {
 		public = h.clock.obey(public)

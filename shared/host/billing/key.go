@@ -58,10 +58,13 @@ const (
 	ScopeRead   Scope = "read"   // read the account
 	ScopeManage Scope = "manage" // keys and links of the account
 	ScopeAGP    Scope = "agp"    // send AGP envelopes
+	// ScopeVacants is the scope of a tenant's own vacants. The operator gives it: they work
+	// at the host's cost.
+	ScopeVacants Scope = "vacants"
 )
 
 // Scopes are all scopes.
-func Scopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP} }
+func Scopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP, ScopeVacants} }
 
 // Tier is what a key may do by AGP.
 type Tier string
@@ -322,7 +325,7 @@ func (b *Billing) RevokeKey(ctx context.Context, account, id string) (k Key, err
 // Authenticate returns the key of a secret, read from the store each time. The error is
 // Unauthorized for a secret that is no key's. A malformed one costs no read.
 func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err error) {
-	if !wellFormed(secret) {
+	if !IsSecret(secret) {
 		return k, problem.New(problem.Unauthorized, "Authorization: expected Bearer and a key of this host, such as %s…", cmp.Or(b.KeyPrefix, DefaultKeyPrefix)+live)
 	}
 	d, err := b.Store.Doc(ctx, secretKey(hashOf(secret)))
@@ -351,9 +354,9 @@ var (
 	ErrExpiredKey = errors.New("expired key")
 )
 
-// wellFormed checks the form of a key before anything is read. Those that were made under
-// another prefix stay good.
-func wellFormed(secret string) bool {
+// IsSecret reports whether a text has the form of a key's secret, before anything is read.
+// Those that were made under another prefix stay good.
+func IsSecret(secret string) bool {
 	prefix := strings.TrimRight(secret, letters)
 	word, ok := strings.CutSuffix(prefix, live)
 	if !ok {

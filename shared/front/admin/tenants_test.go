@@ -1,0 +1,197 @@
+package admin_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// tenants is a host where the operator has a vacant, and two tenants have one each.
+type tenants struct {
+	*testServer
+	*testing.T
+	config  admin.Config
+	billing *billing.Billing
+	tenants http.Handler
+	key     string // of acme
+	own     admin.Vacant
+	others  []admin.Vacant // the operator's, and that of the other tenant
+}
+
+func newTenants(t *testing.T) *tenants {
+	w := &tenants{T: t}
+	w.testServer = newTestServer(t, func(c *admin.Config) {
+		w.billing = billing.New(billing.Config{
+			Store: c.Vacants.Store, Now: func() time.Time { return at }, Rand: rand.Reader,
+			MAC:  func(context.Context, []byte) (sum [32]byte, err error) { return sum, nil },
+			Self: func(context.Context) (identity.ID, error) { return identity.ID{1}, nil },
+		})
+		c.Billing = w.billing
+		w.config = *c
+	})
+	w.config.Host = "" // the public listener has many names
+	w.tenants = admin.Tenants(w.config)
+	w.key = w.keyOf("acme", billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeVacants}})
+	for _, tenant := range []string{"", "acme", "other"} {
+		answer := w.ask("POST", "/v1/admin/vacants", fmt.Sprintf(`{"name":"of-%s","capability":"echoes","tenant":%q}`, tenant, tenant))
+		if answer.Code != http.StatusCreated {
+			t.Fatal(answer.Body)
+		}
+		if v := decode[admin.Vacant](t, answer); tenant == "acme" {
+			w.own = v
+		} else {
+			w.others = append(w.others, v)
+		}
+	}
+	return w
+}
+
+func (w *tenants) keyOf(tenant string, o billing.KeyOptions) string {
+	w.Helper()
+	a, err := w.billing.Find(w.Context(), tenant)
+	if err != nil {
+		a, err = w.billing.OpenAccount(w.Context(), tenant, 1)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	_, secret, err := w.billing.MakeKey(w.Context(), a.ID, o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return secret
+}
+
+// by sends a request by a key.
+func (w *tenants) by(key, method, path, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://host.example"+path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	answer := httptest.NewRecorder()
+	w.tenants.ServeHTTP(answer, r)
+	return answer
+}
+
+func (w *tenants) want(answer *httptest.ResponseRecorder, status int, text string) {
+	w.Helper()
+	if answer.Code != status || !strings.Contains(answer.Body.String(), text) {
+		w.Errorf("answer = %d %s, want %d with %q", answer.Code, answer.Body, status, text)
+	}
+}
+
+func TestATenantManagesItsVacants(t *testing.T) {
+	w := newTenants(t)
+	w.want(w.by(w.key, "POST", "/v1/admin/vacants", `{"name":"clerk","capability":"answers"}`), 201, `"tenant":"acme"`)
+	w.want(w.by(w.key, "POST", "/v1/admin/vacants", `{"name":"second","capability":"answers","tenant":"acme"}`), 201, `"tenant":"acme"`)
+	w.want(w.by(w.key, "POST", "/v1/admin/vacants", `{"name":"third","capability":"answers","tenant":"other"}`), 403, "tenant: expected acme")
+	w.want(w.by(w.key, "POST", "/v1/admin/vacants", `{"name":"of-other","capability":"answers"}`), 409, "")
+	w.want(w.by(w.key, "PATCH", "/v1/admin/vacants/clerk", `{"capability":"answers letters"}`), 200, "answers letters")
+	w.want(w.by(w.key, "PUT", "/v1/admin/vacants/clerk/price", `{"flat":2000}`), 200, "2000")
+	w.want(w.by(w.key, "POST", "/v1/admin/vacants/clerk/children", `{"path":"D2","name":"kid","capability":"helps"}`), 201, `"tenant":"acme"`)
+	w.want(w.by(w.key, "POST", "/v1/admin/vacants/clerk/children", `{"path":"D4","name":"kid2","capability":"helps","with":"of-other"}`), 404, "acme has no vacant")
+	w.want(w.by(w.key, "POST", "/v1/admin/vacants/clerk/pause", ""), 200, "HIBERNATING")
+	w.want(w.by(w.key, "GET", "/v1/admin/vacants/"+w.own.ID.String(), ""), 200, `"of-acme"`)
+	var names []string
+	for _, v := range decode[admin.Page](t, w.by(w.key, "GET", "/v1/admin/vacants?all=true", "")).Vacants {
+		names = append(names, v.Name)
+	}
+	if got := strings.Join(names, " "); got != "clerk kid of-acme second" {
+		t.Errorf("a tenant lists %s", got)
+	}
+}
+
+// Every route answers about the vacants of others as about none, and changes nothing.
+func TestATenantDoesNotKnowTheVacantsOfOthers(t *testing.T) {
+	w := newTenants(t)
+	child := decode[admin.Spawned](t, w.ask("POST", "/v1/admin/vacants/of-acme/children", `{"path":"D2","name":"kid","capability":"helps"}`))
+	before := w.ask("GET", "/v1/admin/vacants?all=true", "").Body.String()
+	bodies := []string{"", `{}`, `{"capability":"mine"}`, `{"flat":1}`, `{"path":"D2","name":"kid","capability":"helps"}`, `{"reason":"compromise"}`,
+		`{"caller":"` + w.own.ID.String() + `"}`, `{"version":1,"delegate":[{"child":"clerk","kind":"answer"}],"aggregate":{"how":"first"}}`, `{"provider":"echo"}`,
+		`{"parent_id":"` + w.own.ID.String() + `","child_id":"` + identity.ID{3}.String() + `","capability_text":"answers"}`, string(child.Manifest.Manifest)}
+	routes, compared := admin.TenantRoutes(w.config), 0
+	for path, methods := range routes {
+		if !strings.Contains(path, "{vacant}") {
+			continue
+		}
+		for method := range methods {
+			found := false
+			for _, body := range bodies {
+				for _, other := range w.others {
+					missing := identity.ID{9}
+					about := func(name string) string {
+						answer := w.by(w.key, method, strings.Replace(path, "{vacant}", name, 1), body)
+						found = found || answer.Code == http.StatusNotFound
+						return fmt.Sprint(answer.Code, strings.ReplaceAll(answer.Body.String(), name, "NAME"))
+					}
+					if a, b := about(other.Name), about("nobody"); a != b {
+						t.Errorf("%s %s %s: %s, of nobody %s", method, path, body, a, b)
+					}
+					if a, b := about(other.ID.String()), about(missing.String()); a != b {
+						t.Errorf("%s %s %s: %s, of no id %s", method, path, body, a, b)
+					}
+					if a, b := about(other.ID.String()[:12]), about(missing.String()[:12]); a != b {
+						t.Errorf("%s %s %s: %s, of the beginning of no id %s", method, path, body, a, b)
+					}
+					compared++
+				}
+			}
+			if !found {
+				t.Errorf("%s %s never came to a vacant that is not there: give it a body", method, path)
+			}
+		}
+	}
+	if compared < 100 {
+		t.Errorf("%d comparisons, want the routes of a vacant", compared)
+	}
+	if after := w.ask("GET", "/v1/admin/vacants?all=true", "").Body.String(); after != before {
+		t.Errorf("vacants were\n%s\nand are\n%s", before, after)
+	}
+}
+
+func TestWhatATenantsKeyDoesNotOpen(t *testing.T) {
+	w := newTenants(t)
+	const operators = "this is the operator's"
+	for _, path := range []string{"/v1/admin/vacants/of-acme/export", "/v1/admin/host", "/v1/admin/secrets", "/v1/admin/payments/stripe", "/v1/admin/accounts", "/v1/admin/vacantsX",
+		"/v1/admin/backup", "/v1/graduations", "/v1/admin/", "/v1/admin/root"} {
+		w.want(w.by(w.key, "POST", path, `{}`), 403, operators)
+	}
+	w.want(w.by(w.key, "GET", "/v1/admin/vacants/%2e%2e/secrets", ""), 404, "")
+	w.want(w.by(w.key, "GET", "/v1/admin/vacants/nobody/nothing", ""), 404, "")
+	list := func(key string) *httptest.ResponseRecorder { return w.by(key, "GET", "/v1/admin/vacants", "") }
+	w.want(list(""), 401, "")
+	w.want(list("vac_live_"+strings.Repeat("a", 32)), 401, "no key of this host")
+	w.want(list("short"), 401, "expected Bearer and a key")
+	w.want(list(w.keyOf("acme", billing.KeyOptions{})), 403, "the key lacks the scope vacants")
+	w.want(list(w.keyOf("acme", billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeVacants}, Test: true})), 403, "a test key manages no vacants")
+	a, err := w.billing.Find(t.Context(), "acme")
+	if err == nil {
+		_, err = w.billing.Suspend(t.Context(), a.ID, true, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.want(list(w.key), 200, "of-acme")
+	w.want(w.by(w.key, "POST", "/v1/admin/vacants/of-acme/pause", ""), 403, "account_suspended")
+	r := httptest.NewRequest("GET", "http://host.example/v1/admin/vacants", nil)
+	r.Header.Set("Authorization", "Bearer "+w.key)
+	r.Header.Set("Origin", "https://somebody.example")
+	answer := httptest.NewRecorder()
+	w.tenants.ServeHTTP(answer, r)
+	w.want(answer, 403, "browser")
+	if strings.Contains(w.log.String(), w.key) {
+		t.Error("the log has a key")
+	}
+}
