@@ -134,6 +134,12 @@ func (o *outsiders) a2a(id identity.ID) (requests []request) {
 		requests = append(requests, request{method: "POST", target: "/a2a/v1", body: []byte(body), header: key}, request{method: "POST", target: "/a2a/v1", body: []byte(body)})
 	}
 	requests = append(requests, request{method: "GET", target: "/v1/bookings?venue=" + id.String(), header: key})
+	// A tenant's key opens the admin routes of its own vacants, of which this is none.
+	requests = append(requests, request{method: "GET", target: "/v1/admin/vacants?all=true", header: key})
+	for _, part := range []string{"", "/manifest", "/graduation", "/children", "/plan", "/agent", "/logbook", "/export"} {
+		requests = append(requests, request{method: "GET", target: "/v1/admin/vacants/" + id.String() + part, header: key}, request{method: "GET", target: "/v1/admin/vacants/" + id.String()[:12] + part, header: key},
+			request{method: "POST", target: "/v1/admin/vacants/" + id.String() + part, body: []byte(`{"path":"D2","name":"kid","capability":"helps"}`), header: key})
+	}
 	for _, target := range []string{
 		base + "/.well-known/agent.json", base + "/.well-known/jwks.json", base + "/jwks.json", base + "/extendedAgentCard", base + "/tasks", base + "/tasks/x", base + "/tenant/tasks/x",
 		base + "/tasks/x:subscribe", base + "/tasks/x/pushNotificationConfigs", base + "/tasks/x/pushNotificationConfigs/y",

@@ -119,7 +119,7 @@ func open(t *testing.T, k keys, extra ...vacants.Spec) *host {
 		_, _, err = h.Billing.Credit(t.Context(), account.ID, 1_000_000, "first", "")
 	}
 	if err == nil {
-		_, h.key, err = h.Billing.MakeKey(t.Context(), account.ID, billing.KeyOptions{Tier: billing.Enterprise})
+		_, h.key, err = h.Billing.MakeKey(t.Context(), account.ID, billing.KeyOptions{Tier: billing.Enterprise, Scopes: []billing.Scope{billing.ScopeAGP, billing.ScopeRead, billing.ScopeVacants}})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -369,6 +369,30 @@ func (lost) Send(context.Context, string) (func(context.Context, bool), error) {
 	return func(context.Context, bool) {}, nil
 }
 
+// A tenant manages its own vacants at admin, by a key of its account: with the operator's key
+// the function has other routes.
+func TestATenantManagesItsVacantsAtAdmin(t *testing.T) {
+	s := newShop(t)
+	key := s.must(s.admin, "POST", "/v1/admin/accounts/acme/keys", sampleOperator, `{"scopes":["vacants"]}`)["secret"].(string)
+	made := s.must(s.admin, "POST", "/v1/admin/vacants", key, `{"name":"clerk","capability":"answers letters"}`)
+	if made["tenant"] != "acme" {
+		t.Errorf("the vacant of a tenant's key is of %v", made["tenant"])
+	}
+	if all := s.must(s.admin, "GET", "/v1/admin/vacants", key, "")["vacants"].([]any); len(all) != 1 {
+		t.Errorf("a tenant lists %d vacants, want its own", len(all))
+	}
+	for path, want := range map[string]int{"/v1/admin/vacants/clerk": 200, "/v1/admin/vacants/seller": 404, "/v1/admin/vacants/clerk/export": 403, "/v1/admin/accounts": 403, "/v1/admin/host": 403} {
+		if status, answer := s.ask(s.admin, "GET", path, key, ""); status != want {
+			t.Errorf("GET %s = %d %v, want %d", path, status, answer, want)
+		}
+	}
+	for path, of := range map[string]string{"/v1/admin/vacants": s.key, "/v1/admin/vacants/clerk": s.key} {
+		if status, answer := s.ask(s.admin, "GET", path, of, ""); status != 403 || answer["code"] != "scope_required" {
+			t.Errorf("GET %s without the scope = %d %v", path, status, answer)
+		}
+	}
+}
+
 // Payments by card: both keys are set by admin, and gateway alone opens them. The request to
 // Stripe goes by the safe client, which reaches nothing of this machine.
 func TestAPaymentByCardIsCredited(t *testing.T) {

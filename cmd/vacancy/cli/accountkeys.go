@@ -32,8 +32,9 @@ the vacants of its own tenant only, and nothing is charged.
 
 Scopes: call (call vacants), read (the account), manage (keys and links), by default; agp
 (send AGP envelopes) and read by default for a key with --tier: free (ping, search, list, 100
-requests a day), pro (also bookings, 10,000) or enterprise (any number). Tenants make keys of
-tier free themselves; the operator makes the others.`,
+requests a day), pro (also bookings, 10,000) or enterprise (any number); vacants (create and
+change the tenant's own, by --host URL). Tenants make keys of tier free themselves; the
+operator makes the others, and those with the scope vacants.`,
 		Example: "  vacancy keys create acme\n  vacancy keys create acme --scope call --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +59,7 @@ tier free themselves; the operator makes the others.`,
 		},
 	}
 	cmd.Flags().BoolVar(&o.Test, "test", false, "a test key")
-	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants")
 	cmd.Flags().StringVar(&tier, "tier", "", "for AGP: `free`, pro or enterprise")
 	cmd.Flags().Int64Var(&o.Quota, "quota", 0, "requests by AGP of a UTC day (default that of the tier)")
 	cmd.Flags().StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")
