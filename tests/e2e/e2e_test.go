@@ -55,7 +55,7 @@ func TestStories(t *testing.T) {
 			"substrate": startSubstrate,
 			"keyedhost": startKeyed,
 			"stripe":    startStripe,
-			"notice":    writeNotice,
+			"webhook":   writeWebhook,
 		},
 	})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // startStripe is the command: stripe starts Stripe's mock, sets STRIPE to its HOST:PORT, and
-// writes a key of its API to key.txt and one of notices to signing.txt.
+// writes a key of its API to key.txt and one of webhooks to signing.txt.
 func startStripe(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: stripe")
@@ -25,12 +25,12 @@ func startStripe(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("signing.txt"), []byte(stripemock.Signing+"\n"), 0o600))
 }
 
-// writeNotice is the command: notice paid PAYMENT CENTS [KEY] [AGE], or refunded, or disputed.
-// It writes a notice of Stripe to notice.json and its signature to notice.header. The payment
+// writeWebhook is the command: webhook paid PAYMENT CENTS [KEY] [AGE], or refunded, or disputed.
+// It writes a webhook of Stripe to webhook.json and its signature to webhook.header. The payment
 // is to ACCOUNT at HOSTID. KEY signs instead of the right one, AGE seconds ago.
-func writeNotice(ts *testscript.TestScript, neg bool, args []string) {
+func writeWebhook(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 5 {
-		ts.Fatalf("usage: notice paid|refunded|disputed PAYMENT CENTS [KEY] [AGE]")
+		ts.Fatalf("usage: webhook paid|refunded|disputed PAYMENT CENTS [KEY] [AGE]")
 	}
 	cents, err := strconv.Atoi(args[2])
 	ts.Check(err)
@@ -51,9 +51,9 @@ func writeNotice(ts *testscript.TestScript, neg bool, args []string) {
 	case "disputed":
 		body = stripemock.Disputed(args[1], "dp_1", "needs_response", cents)
 	default:
-		ts.Fatalf("notice: unknown kind %q", args[0])
+		ts.Fatalf("webhook: unknown kind %q", args[0])
 	}
 	header := "Stripe-Signature: " + stripemock.Sign(body, key, time.Now().Add(-time.Duration(age)*time.Second))
-	ts.Check(os.WriteFile(ts.MkAbs("notice.json"), []byte(body), 0o600))
-	ts.Check(os.WriteFile(ts.MkAbs("notice.header"), []byte(header), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs("webhook.json"), []byte(body), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs("webhook.header"), []byte(header), 0o600))
 }

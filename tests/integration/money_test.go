@@ -275,7 +275,7 @@ func (s *deployed) charged(t *testing.T) {
 	}
 }
 
-// paidByCard sends the notices of a payment that is refunded, as Stripe does. Nothing here
+// paidByCard sends the webhooks of a payment that is refunded, as Stripe does. Nothing here
 // reaches Stripe itself.
 func (a *tenant) paidByCard() {
 	a.t.Helper()

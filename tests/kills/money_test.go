@@ -143,31 +143,31 @@ func isPaid(s *stage, p process) {
 	}
 }
 
-func aPayment(s *stage) request { return notice(s, s.paid) }
+func aPayment(s *stage) request { return webhookOf(s, s.paid) }
 
-func aRefund(s *stage) request { return notice(s, stripemock.Refunded("pi_1", 500)) }
+func aRefund(s *stage) request { return webhookOf(s, stripemock.Refunded("pi_1", 500)) }
 
-func notice(s *stage, body string) request {
+func webhookOf(s *stage, body string) request {
 	return request{path: account.StripePath, body: []byte(body),
 		header: http.Header{paykeys.SignatureHeader: {stripemock.Sign(body, stripemock.Signing, s.target.now())}}}
 }
 
 func paidAgain(s *stage, p process, r request, _ *response, _ fate) {
 	s.t.Helper()
-	noticeAgain(s, p, r, funds+25*money.Dollar)
+	webhookAgain(s, p, r, funds+25*money.Dollar)
 }
 
 func refundAgain(s *stage, p process, r request, _ *response, _ fate) {
 	s.t.Helper()
-	noticeAgain(s, p, r, funds+20*money.Dollar)
+	webhookAgain(s, p, r, funds+20*money.Dollar)
 }
 
-// noticeAgain sends a notice until all of it is done, as Stripe does, and once more.
-func noticeAgain(s *stage, p process, r request, want money.Amount) {
+// webhookAgain sends a webhook until all of it is done, as Stripe does, and once more.
+func webhookAgain(s *stage, p process, r request, want money.Amount) {
 	s.t.Helper()
 	for range 2 {
 		if got, err := p.do(r); err != nil || got.status != http.StatusOK {
-			s.t.Fatalf("the notice again = %d %s, %v", got.status, got.body, err)
+			s.t.Fatalf("the webhook again = %d %s, %v", got.status, got.body, err)
 		}
 	}
 	p.stop()

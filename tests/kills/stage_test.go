@@ -78,7 +78,7 @@ type stage struct {
 	before *envelope.Envelope // accepted before, answered or not; in scenarios that need one
 	body   []byte             // of the request, in scenarios that prepare one
 	// account is the id of the account of acme, claim what links the caller to it, paid the
-	// notice of a payment to it, key one of its keys, booking one of its bookings, in
+	// webhook of a payment to it, key one of its keys, booking one of its bookings, in
 	// scenarios of money.
 	account, claim, paid, key, booking string
 }

@@ -756,7 +756,7 @@ var table = []scenario{
 		},
 	},
 	{
-		request: "the notice of a payment", in: inDev,
+		request: "the webhook of a payment", in: inDev,
 		prepare: rich, warm: takesPayments, make: aPayment, again: paidAgain,
 		points: []point{
 			{before, "Doc paykey", fresh, inDev},
@@ -773,7 +773,7 @@ var table = []scenario{
 		},
 	},
 	{
-		request: "the notice of a refund", in: inDev,
+		request: "the webhook of a refund", in: inDev,
 		prepare: rich, warm: isPaid, make: aRefund, again: refundAgain,
 		points: []point{
 			{before, "Doc pay", fresh, inDev},

@@ -33,6 +33,7 @@ import (
 	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/sqslocal"
+	"github.com/vacancy-host/vacancy/tests/stripemock"
 )
 
 var update = flag.Bool("update", false, "write the sample events again")
@@ -329,7 +330,10 @@ func gatewayEvents() map[string]any {
 		return e
 	}
 	ping := []byte(`{"from":"sample:agent","intent":"network.ping","payload":{}}`)
+	webhook := NewEvent("/v1/account/stripe", []byte(stripemock.Refunded("pi_1", 500)))
+	webhook.Headers["stripe-signature"] = stripemock.Sign(webhook.Body, stripemock.Signing, signedAt)
 	return map[string]any{
+		"gateway-stripe.json":    webhook,
 		"gateway-status.json":    NewEvent("/a2a/v1/status", nil),
 		"gateway-ping.json":      keyed("/a2a/v1", "agnt_live_0000000000000000000000000000000000000000000", ping),
 		"gateway-no-key.json":    NewEvent("/a2a/v1", ping),

@@ -398,24 +398,24 @@ func TestATenantManagesItsVacantsAtAdmin(t *testing.T) {
 func TestAPaymentByCardIsCredited(t *testing.T) {
 	s := newShop(t)
 	self := fmt.Sprint(s.must(s.gateway, "GET", "/v1/account/host", "", "")["host_id"])
-	notice := func(body, key string) (int, object) {
+	webhook := func(body, key string) (int, object) {
 		return s.ask(s.gateway, "POST", "/v1/account/stripe", "", body, "stripe-signature", stripemock.Sign(body, key, time.Now()))
 	}
 	paid := stripemock.Paid("pi_1", self, s.account, 2500)
-	if status, answer := notice(paid, stripemock.Signing); status != 404 {
-		t.Errorf("a notice before there are keys = %d %v, want 404", status, answer)
+	if status, answer := webhook(paid, stripemock.Signing); status != 404 {
+		t.Errorf("a webhook before there are keys = %d %v, want 404", status, answer)
 	}
 	s.must(s.admin, "PUT", "/v1/admin/payments/stripe", sampleOperator, fmt.Sprintf(`{"value":%q,"hosts":["127.0.0.1:1"]}`, stripemock.Key))
 	s.must(s.admin, "PUT", "/v1/admin/payments/stripe-webhook", sampleOperator, fmt.Sprintf(`{"value":%q}`, stripemock.Signing))
 	for key, want := range map[string]int{"whsec_of_somebody": 400, stripemock.Signing: 200} {
-		if status, answer := notice(paid, key); status != want {
-			t.Errorf("a notice signed by %s = %d %v, want %d", key, status, answer, want)
+		if status, answer := webhook(paid, key); status != want {
+			t.Errorf("a webhook signed by %s = %d %v, want %d", key, status, answer, want)
 		}
 	}
-	if status, _ := notice(paid, stripemock.Signing); status != 200 || s.balance() != 35_000_000 {
+	if status, _ := webhook(paid, stripemock.Signing); status != 200 || s.balance() != 35_000_000 {
 		t.Errorf("the same again = %d, balance %v", status, s.balance())
 	}
-	if status, _ := notice(stripemock.Refunded("pi_1", 500), stripemock.Signing); status != 200 || s.balance() != 30_000_000 {
+	if status, _ := webhook(stripemock.Refunded("pi_1", 500), stripemock.Signing); status != 200 || s.balance() != 30_000_000 {
 		t.Errorf("a refund = %d, balance %v", status, s.balance())
 	}
 	if status, answer := s.ask(s.gateway, "POST", "/v1/account/checkout", s.key, `{"amount":25000000}`); status != 403 || answer["code"] != "forbidden" {

@@ -19,7 +19,7 @@ func (a *app) paymentsCommand() *cobra.Command {
 		Use:   "payments",
 		Short: "Manage the keys by which a host takes payments by card",
 		Long: `Manage the keys by which a host takes payments by card. Tenants pay on a page of Stripe
-("vacancy account pay"), whose notices credit their accounts, and take back what is refunded
+("vacancy account pay"), whose webhooks credit their accounts, and take back what is refunded
 or disputed. A host needs both keys:
 
   stripe          a secret key, or a restricted one that may write Checkout Sessions
@@ -78,7 +78,7 @@ func (a *app) paymentsDeleteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete stripe|stripe-webhook",
 		Short: "Delete a key of payments",
-		Long: `Delete a key of payments. Without it the host takes no payments, and no notices of payments
+		Long: `Delete a key of payments. Without it the host takes no payments, and no webhooks of payments
 that were made.`,
 		Example: "  vacancy payments delete stripe",
 		Args:    arguments(1, 1),

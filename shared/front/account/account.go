@@ -152,7 +152,7 @@ func Operator(b *billing.Billing, receipts *Receipts) map[string]httpapi.Methods
 //	DELETE /v1/account/links/{caller}
 //	POST /v1/account/checkout         scope manage; {"amount"}, with Idempotency-Key if the same is to make one page  201
 //	GET  /v1/account/checkout         where a payer returns to; for anybody
-//	POST /v1/account/stripe           notices of Stripe, by their signature
+//	POST /v1/account/stripe           webhooks of Stripe, by their signature
 //
 // Without keys of Stripe, both POSTs of payments are answered with 404.
 func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, log *slog.Logger, now func() time.Time) http.Handler {

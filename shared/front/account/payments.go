@@ -13,10 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// StripePath is where Stripe sends its notices.
+// StripePath is where Stripe sends its webhooks.
 const StripePath = TenantPath + "/stripe"
 
-// maxEvent bounds a notice in bytes.
+// maxEvent bounds a webhook in bytes.
 const maxEvent = 256 << 10
 
 // checkout answers with a page where the tenant pays.
@@ -56,7 +56,7 @@ func (d *api) returned(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// stripe takes a notice. Stripe repeats it for days unless it is answered with 200, so it
+// stripe takes a webhook. Stripe repeats it for days unless it is answered with 200, so it
 // is answered when all of it is stored.
 func (d *api) stripe(w http.ResponseWriter, r *http.Request) error {
 	body, err := httpapi.Body(w, r, maxEvent)

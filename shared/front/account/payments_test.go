@@ -47,8 +47,8 @@ func paying(t *testing.T, at string) *fixture {
 	return f
 }
 
-// notice sends a notice with a signature by a key at a time.
-func (f *fixture) notice(body, key string, at time.Time, status int, text string) {
+// webhook sends a webhook with a signature by a key at a time.
+func (f *fixture) webhook(body, key string, at time.Time, status int, text string) {
 	f.Helper()
 	r := httptest.NewRequest(http.MethodPost, account.StripePath, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json; charset=utf-8")
@@ -56,7 +56,7 @@ func (f *fixture) notice(body, key string, at time.Time, status int, text string
 	w := httptest.NewRecorder()
 	f.handler.ServeHTTP(w, r)
 	if w.Code != status || !strings.Contains(w.Body.String(), text) {
-		f.Errorf("notice = %d %s, want %d with %q", w.Code, w.Body, status, text)
+		f.Errorf("webhook = %d %s, want %d with %q", w.Code, w.Body, status, text)
 	}
 }
 
@@ -76,26 +76,26 @@ func TestATenantPaysByCard(t *testing.T) {
 	}
 	now := time.Now()
 	body := stripemock.Paid("pi_1", hostID.String(), f.account.ID, 2500)
-	f.notice(body, "whsec_of_somebody", now, 400, paykeys.SignatureHeader)
-	f.notice(body, stripemock.Signing, now.Add(-6*time.Minute), 400, "within 300 s")
-	f.notice(body, stripemock.Signing, now.Add(6*time.Minute), 400, "within 300 s")
+	f.webhook(body, "whsec_of_somebody", now, 400, paykeys.SignatureHeader)
+	f.webhook(body, stripemock.Signing, now.Add(-6*time.Minute), 400, "within 300 s")
+	f.webhook(body, stripemock.Signing, now.Add(6*time.Minute), 400, "within 300 s")
 	f.do("GET", "/v1/account", "", key, 200, `"balance":0`)
 	for range 3 {
-		f.notice(body, stripemock.Signing, now, 200, `{"received":true}`)
+		f.webhook(body, stripemock.Signing, now, 200, `{"received":true}`)
 	}
 	f.do("GET", "/v1/account", "", key, 200, `"balance":25000000`)
-	f.notice(stripemock.Refunded("pi_1", 500), stripemock.Signing, now, 200, "received")
+	f.webhook(stripemock.Refunded("pi_1", 500), stripemock.Signing, now, 200, "received")
 	f.do("GET", "/v1/account/statement", "", key, 200, `"credited":20000000`)
 	if _, _, err := f.billing.Adjust(t.Context(), f.account.ID, -15*money.Dollar, "k", "spent"); err != nil {
 		t.Fatal(err)
 	}
-	f.notice(stripemock.Disputed("pi_1", "dp_1", "needs_response", 2000), stripemock.Signing, now, 200, "received")
+	f.webhook(stripemock.Disputed("pi_1", "dp_1", "needs_response", 2000), stripemock.Signing, now, 200, "received")
 	f.do("GET", "/v1/account", "", key, 200, `"suspended":true,"owed":15000000`)
 	f.do("GET", "/v1/account/statement", "", key, 200, `"owed":15000000`)
 	f.do("GET", "/v1/account/changes?from=4", "", key, 200, `"kind":"clawback","amount":-5000000,"payment":"pi_1"`)
 	f.do("POST", billing.CheckoutPath, `{"amount":15000000}`, key, 201, `"url"`) // to pay what is owed
-	f.notice("canary", stripemock.Signing, now, 400, "not an event")
-	f.notice(strings.Repeat(" ", 300<<10), stripemock.Signing, now, 413, "body")
+	f.webhook("canary", stripemock.Signing, now, 400, "not an event")
+	f.webhook(strings.Repeat(" ", 300<<10), stripemock.Signing, now, 413, "body")
 	for _, secret := range []string{key, stripemock.Signing, stripemock.Key} {
 		if strings.Contains(f.log.String(), secret) {
 			t.Error("the log has a secret")
@@ -106,5 +106,5 @@ func TestATenantPaysByCard(t *testing.T) {
 func TestAHostWithoutKeysTakesNoPayments(t *testing.T) {
 	f := newFixture(t)
 	f.do("POST", billing.CheckoutPath, `{"amount":25000000}`, f.key(), 404, "")
-	f.notice(`{}`, stripemock.Signing, time.Now(), 404, "")
+	f.webhook(`{}`, stripemock.Signing, time.Now(), 404, "")
 }

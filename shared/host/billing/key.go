@@ -83,7 +83,7 @@ var quotas = map[Tier]int64{NoTier: 0, Free: 100, Pro: 10_000, Enterprise: 0}
 // KeyOptions are what a new key may do.
 type KeyOptions struct {
 	Test   bool
-	Scopes []Scope // none: all of them; with a tier, agp and read
+	Scopes []Scope // none: call, read and manage; with a tier, agp and read
 	Cap    money.Amount
 	Tier   Tier
 	// Quota is the requests by AGP of a UTC day; 0: that of the tier.

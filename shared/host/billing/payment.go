@@ -25,8 +25,8 @@ type Payments interface {
 	// Checkout makes a page where somebody pays an amount to an account. A repeated key makes
 	// no second page; "" is no key.
 	Checkout(ctx context.Context, account string, amount money.Amount, key string) (Checkout, error)
-	// Event verifies a notice of the provider by its signature, and reads what it says of a
-	// payment. The zero Event is of something else. The error is Malformed for a notice that
+	// Event verifies a webhook of the provider by its signature, and reads what it says of a
+	// payment. The zero Event is of something else. The error is Malformed for a webhook that
 	// the provider has not signed in the last five minutes.
 	Event(ctx context.Context, signature string, body []byte) (Event, error)
 }

@@ -152,8 +152,8 @@ func TestPaymentsThatContradictAreRefused(t *testing.T) {
 	w.wantAccount(b.ID, 0, 0, false)
 }
 
-// Whatever the order in which notices come, and however often, the account ends alike.
-func TestNoticesMayComeInAnyOrder(t *testing.T) {
+// Whatever the order in which webhooks come, and however often, the account ends alike.
+func TestWebhooksMayComeInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(t)
 		a := w.account("acme", rapid.SampledFrom([]int{1, 4, 16}).Draw(r, "shards"), 0)
@@ -180,7 +180,7 @@ func TestNoticesMayComeInAnyOrder(t *testing.T) {
 }
 
 // Of many instances that are told at once, one credits and one takes back.
-func TestNoticesAtOnceMoveMoneyOnce(t *testing.T) {
+func TestWebhooksAtOnceMoveMoneyOnce(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 4, 0)
 	var all sync.WaitGroup
@@ -192,7 +192,7 @@ func TestNoticesAtOnceMoveMoneyOnce(t *testing.T) {
 						return
 					}
 				}
-				t.Error("a notice is not taken")
+				t.Error("a webhook is not taken")
 			})
 		}
 	}
@@ -200,7 +200,7 @@ func TestNoticesAtOnceMoveMoneyOnce(t *testing.T) {
 	w.wantAccount(a.ID, 7*money.Dollar, 0, false)
 }
 
-func TestANoticeThatDiesIsCompletedByTheNext(t *testing.T) {
+func TestAWebhookThatDiesIsCompletedByTheNext(t *testing.T) {
 	for name, events := range map[string]func(a billing.Account) []billing.Event{
 		"paid":     func(a billing.Account) []billing.Event { return []billing.Event{paid(a, ten)} },
 		"refunded": func(a billing.Account) []billing.Event { return []billing.Event{paid(a, ten), refunded(ten)} },

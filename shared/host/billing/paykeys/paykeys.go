@@ -1,5 +1,5 @@
 // Package paykeys is the keys of the provider of payments: the one that the host calls it
-// with, and the one by which it signs its notices. They are sealed for a context of their
+// with, and the one by which it signs its webhooks. They are sealed for a context of their
 // own, so that no other part of a host opens them.
 package paykeys
 
@@ -22,10 +22,10 @@ import (
 // The names of the keys.
 const (
 	Stripe        = "stripe"         // of its API: secret or restricted
-	StripeWebhook = "stripe-webhook" // signs its notices
+	StripeWebhook = "stripe-webhook" // signs its webhooks
 )
 
-// SignatureHeader is the header of a notice's signature: t=SECONDS,v1=HEX.
+// SignatureHeader is the header of a webhook's signature: t=SECONDS,v1=HEX.
 const SignatureHeader = "Stripe-Signature"
 
 // stripeHost is where the key of Stripe's API is sent, unless its setting names another

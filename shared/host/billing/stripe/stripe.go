@@ -1,7 +1,7 @@
-// Package stripe takes payments by Stripe: pages of its Checkout, and its notices of what
+// Package stripe takes payments by Stripe: pages of its Checkout, and its webhooks of what
 // became of payments.
 //
-// The invariants: an account is credited by a notice alone, which Stripe signed with the
+// The invariants: an account is credited by a webhook alone, which Stripe signed with the
 // host's own key, and which names this host. Keys are sent to the host that they are bound
 // to, and nowhere else. What Stripe says of a failure is for the log, not for the payer.
 package stripe
@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	// tolerance is how old or early the signature of a notice may be.
+	// tolerance is how old or early the signature of a webhook may be.
 	tolerance = 300 * time.Second
 	// timeout bounds a request to Stripe.
 	timeout  = 15 * time.Second
@@ -47,8 +47,8 @@ type Payments struct{ paykeys.Config }
 // New returns the Payments of a host.
 func New(c paykeys.Config) billing.Payments { return &Payments{c} }
 
-// keys returns the key of the API and that of notices. One without the other is none:
-// nobody is to pay what no notice credits.
+// keys returns the key of the API and that of webhooks. One without the other is none:
+// nobody is to pay what no webhook credits.
 func (p *Payments) keys(ctx context.Context) (key, signs string, err error) {
 	signs, err = p.Keys.Use(ctx, "", paykeys.StripeWebhook)
 	if err == nil {

@@ -91,7 +91,7 @@ func TestACheckoutIsAsStripeDescribesIt(t *testing.T) {
 	}
 }
 
-// The request has what the notice is recognized by, and nothing of this machine.
+// The request has what the webhook is recognized by, and nothing of this machine.
 func TestTheRequestOfACheckout(t *testing.T) {
 	var got map[string][]string
 	var header http.Header
@@ -224,8 +224,8 @@ func TestKeysAreWhatTheirNamesSay(t *testing.T) {
 
 type object = map[string]any
 
-// notice is an event of Stripe, as it is sent.
-func notice(kind string, of object) object {
+// eventOf is an event of Stripe, as it is sent.
+func eventOf(kind string, of object) object {
 	return object{"id": "evt_1", "object": "event", "api_version": "2019-01-01", "livemode": false, "type": kind, "data": object{"object": of}}
 }
 
@@ -261,7 +261,7 @@ func dispute(status string) object {
 	return object{"id": "dp_1", "object": "dispute", "payment_intent": "pi_1", "currency": "usd", "amount": 1000, "status": status}
 }
 
-func TestNotices(t *testing.T) {
+func TestWebhooks(t *testing.T) {
 	const completed = "checkout.session.completed"
 	charge := object{"id": "ch_1", "object": "charge", "payment_intent": "pi_1", "currency": "usd", "amount": 2500, "amount_refunded": 700}
 	paid := billing.Event{Payment: "pi_1", Account: account, Paid: 25 * money.Dollar}
@@ -275,33 +275,33 @@ func TestNotices(t *testing.T) {
 		want  billing.Event
 		field string // that is refused
 	}{
-		"paid":                    {notice(completed, session()), paid, ""},
-		"paid later":              {notice("checkout.session.async_payment_succeeded", session()), paid, ""},
-		"expanded":                {notice(completed, with(session(), "payment_intent", object{"id": "pi_1", "object": "payment_intent"})), paid, ""},
-		"not yet paid":            {notice(completed, with(session(), "payment_status", "unpaid")), billing.Event{}, ""},
-		"of another host":         {notice(completed, with(session(), "metadata", object{"vacancy_host": identity.ID{8}.String(), "vacancy_account": account})), billing.Event{}, ""},
-		"of another business":     {notice(completed, with(session(), "metadata", nil)), billing.Event{}, ""},
-		"without an account":      {notice(completed, with(session(), "metadata", object{"vacancy_host": self.String()})), billing.Event{}, "data.object.metadata.vacancy_account"},
-		"without a payment":       {notice(completed, with(session(), "payment_intent", nil)), billing.Event{}, "data.object.payment_intent"},
-		"in euros":                {notice(completed, with(session(), "currency", "eur")), billing.Event{}, "data.object.amount_total"},
-		"a negative amount":       {notice(completed, with(session(), "amount_total", -1)), billing.Event{}, "data.object.amount_total"},
-		"an overflow":             {notice(completed, with(session(), "amount_total", int64(1)<<62)), billing.Event{}, "data.object.amount_total"},
-		"a fraction":              {notice(completed, with(session(), "amount_total", 1.5)), billing.Event{}, "data.object"},
-		"no session":              {notice(completed, with(session(), "metadata", "none")), billing.Event{}, "data.object"},
-		"refunded":                {notice("charge.refunded", charge), billing.Event{Payment: "pi_1", Refunded: 7 * money.Dollar}, ""},
-		"refunded in euros":       {notice("charge.refunded", with(charge, "currency", "eur")), billing.Event{}, ""},
-		"refunded, no payment":    {notice("charge.refunded", with(charge, "payment_intent", nil)), billing.Event{}, ""},
-		"a refund below 0":        {notice("charge.refunded", with(charge, "amount_refunded", -1)), billing.Event{}, "data.object.amount_refunded"},
-		"disputed":                {notice("charge.dispute.created", dispute("needs_response")), disputed(billing.DisputeOpen), ""},
-		"under review":            {notice("charge.dispute.updated", dispute("under_review")), disputed(billing.DisputeOpen), ""},
-		"withdrawn":               {notice("charge.dispute.funds_withdrawn", dispute("needs_response")), disputed(billing.DisputeOpen), ""},
-		"lost":                    {notice("charge.dispute.closed", dispute("lost")), disputed(billing.DisputeLost), ""},
-		"won":                     {notice("charge.dispute.funds_reinstated", dispute("won")), disputed(billing.DisputeWon), ""},
-		"an inquiry":              {notice("charge.dispute.created", dispute("warning_needs_response")), billing.Event{}, ""},
-		"a dispute without an id": {notice("charge.dispute.created", with(dispute("lost"), "id", nil)), billing.Event{}, "data.object.id"},
-		"something else":          {notice("customer.created", object{"id": "cus_1"}), billing.Event{}, ""},
-		"of real money":           {with(notice(completed, session()), "livemode", true), billing.Event{}, "livemode"},
-		"without data":            {with(notice(completed, session()), "data", nil), billing.Event{}, "data"},
+		"paid":                    {eventOf(completed, session()), paid, ""},
+		"paid later":              {eventOf("checkout.session.async_payment_succeeded", session()), paid, ""},
+		"expanded":                {eventOf(completed, with(session(), "payment_intent", object{"id": "pi_1", "object": "payment_intent"})), paid, ""},
+		"not yet paid":            {eventOf(completed, with(session(), "payment_status", "unpaid")), billing.Event{}, ""},
+		"of another host":         {eventOf(completed, with(session(), "metadata", object{"vacancy_host": identity.ID{8}.String(), "vacancy_account": account})), billing.Event{}, ""},
+		"of another business":     {eventOf(completed, with(session(), "metadata", nil)), billing.Event{}, ""},
+		"without an account":      {eventOf(completed, with(session(), "metadata", object{"vacancy_host": self.String()})), billing.Event{}, "data.object.metadata.vacancy_account"},
+		"without a payment":       {eventOf(completed, with(session(), "payment_intent", nil)), billing.Event{}, "data.object.payment_intent"},
+		"in euros":                {eventOf(completed, with(session(), "currency", "eur")), billing.Event{}, "data.object.amount_total"},
+		"a negative amount":       {eventOf(completed, with(session(), "amount_total", -1)), billing.Event{}, "data.object.amount_total"},
+		"an overflow":             {eventOf(completed, with(session(), "amount_total", int64(1)<<62)), billing.Event{}, "data.object.amount_total"},
+		"a fraction":              {eventOf(completed, with(session(), "amount_total", 1.5)), billing.Event{}, "data.object"},
+		"no session":              {eventOf(completed, with(session(), "metadata", "none")), billing.Event{}, "data.object"},
+		"refunded":                {eventOf("charge.refunded", charge), billing.Event{Payment: "pi_1", Refunded: 7 * money.Dollar}, ""},
+		"refunded in euros":       {eventOf("charge.refunded", with(charge, "currency", "eur")), billing.Event{}, ""},
+		"refunded, no payment":    {eventOf("charge.refunded", with(charge, "payment_intent", nil)), billing.Event{}, ""},
+		"a refund below 0":        {eventOf("charge.refunded", with(charge, "amount_refunded", -1)), billing.Event{}, "data.object.amount_refunded"},
+		"disputed":                {eventOf("charge.dispute.created", dispute("needs_response")), disputed(billing.DisputeOpen), ""},
+		"under review":            {eventOf("charge.dispute.updated", dispute("under_review")), disputed(billing.DisputeOpen), ""},
+		"withdrawn":               {eventOf("charge.dispute.funds_withdrawn", dispute("needs_response")), disputed(billing.DisputeOpen), ""},
+		"lost":                    {eventOf("charge.dispute.closed", dispute("lost")), disputed(billing.DisputeLost), ""},
+		"won":                     {eventOf("charge.dispute.funds_reinstated", dispute("won")), disputed(billing.DisputeWon), ""},
+		"an inquiry":              {eventOf("charge.dispute.created", dispute("warning_needs_response")), billing.Event{}, ""},
+		"a dispute without an id": {eventOf("charge.dispute.created", with(dispute("lost"), "id", nil)), billing.Event{}, "data.object.id"},
+		"something else":          {eventOf("customer.created", object{"id": "cus_1"}), billing.Event{}, ""},
+		"of real money":           {with(eventOf(completed, session()), "livemode", true), billing.Event{}, "livemode"},
+		"without data":            {with(eventOf(completed, session()), "data", nil), billing.Event{}, "data"},
 		"no event":                {object{"object": "charge"}, billing.Event{}, "body"},
 		"no JSON":                 {[]byte("canary"), billing.Event{}, "body"},
 		"an array":                {[]byte("[]"), billing.Event{}, "body"},
@@ -320,10 +320,10 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-func TestNoticesThatStripeDidNotSignAreRefused(t *testing.T) {
+func TestWebhooksThatStripeDidNotSignAreRefused(t *testing.T) {
 	w := newWorld(t, true)
 	w.set("")
-	event := notice("checkout.session.completed", session())
+	event := eventOf("checkout.session.completed", session())
 	header, body := w.sign(event, w.now, signing)
 	other, _ := w.sign(event, w.now, "whsec_of_somebody")
 	old, _ := w.sign(event, w.now.Add(-301*time.Second), signing)
@@ -355,7 +355,7 @@ func TestNoticesThatStripeDidNotSignAreRefused(t *testing.T) {
 	}
 }
 
-func FuzzNotices(f *testing.F) {
+func FuzzWebhooks(f *testing.F) {
 	vault, err := local.FromHex(strings.Repeat("0f", 32), rand.Reader)
 	if err != nil {
 		f.Fatal(err)
@@ -370,7 +370,7 @@ func FuzzNotices(f *testing.F) {
 	payments := stripe.New(paykeys.Config{Keys: keys, Now: now, Self: func(context.Context) (identity.ID, error) { return self, nil }})
 	for _, kind := range []string{"checkout.session.completed", "charge.refunded", "charge.dispute.closed"} {
 		for _, of := range []object{session(), dispute("lost")} {
-			body, err := json.Marshal(notice(kind, of))
+			body, err := json.Marshal(eventOf(kind, of))
 			if err != nil {
 				f.Fatal(err)
 			}
