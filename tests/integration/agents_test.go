@@ -247,7 +247,7 @@ func TestAQueueAtSQSKeepsTheContract(t *testing.T) {
 			}
 		})
 		own := sqs.New(sqs.Config{Client: sqs.NewClient(operator(s)), URL: q.url, Log: slog.New(slog.DiscardHandler), Now: time.Now, Patience: 2 * time.Second})
-		return queuetest.Subject{Queue: own, Patience: own.Patience, Late: 20 * time.Second, Run: func(ctx context.Context, handle func(context.Context, string) error) {
+		return queuetest.Subject{Queue: own, Patience: own.Patience, Late: 90 * time.Second, Run: func(ctx context.Context, handle func(context.Context, string) error) {
 			q.receive(ctx, t, own, handle)
 		}}
 	})

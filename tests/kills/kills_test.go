@@ -117,7 +117,7 @@ func isBeside(name string, sc scenario) bool {
 		}
 	}
 	switch name {
-	case "Doc textkey", "Commit textkey", "Doc v 6": // the last is the owner of calls whose usage is folded
+	case "Doc textkey", "Commit textkey", "Rows req", "Doc v 6": // the last are requests that usage is folded of, and their owner
 		return !slices.ContainsFunc(sc.points, func(p point) bool { return p.call == name })
 	}
 	return false
