@@ -3,7 +3,6 @@ package standalone_test
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,7 +29,7 @@ func BenchmarkStart(b *testing.B) {
 			dir := filepath.Join(b.TempDir(), "host")
 			start(b, dir)
 			appendRows(b, filepath.Join(dir, standalone.DataFile), n)
-			fold(b, dir)
+			fold(b, dir, n)
 			for b.Loop() {
 				start(b, dir)
 			}
@@ -38,7 +37,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// open opens a host that has not run over its directory yet, or has.
+// open opens the host of a directory.
 func open(b *testing.B, dir string) *standalone.Host {
 	b.Helper()
 	host, err := standalone.Open(standalone.Config{Dir: dir, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader})
@@ -48,13 +47,13 @@ func open(b *testing.B, dir string) *standalone.Host {
 	return host
 }
 
-// fold folds all rows.
-func fold(b *testing.B, dir string) {
+// fold folds all rows, n at least.
+func fold(b *testing.B, dir string, n int) {
 	b.Helper()
 	host := open(b, dir)
-	_, err := host.Meter().Fold(b.Context())
-	if err = join(err, host.Close()); err != nil {
-		b.Fatal(err)
+	folded, err := host.Meter().Fold(b.Context())
+	if err = join(err, host.Close()); err != nil || folded.Rows < n {
+		b.Fatalf("%d rows folded, %v; want %d", folded.Rows, err, n)
 	}
 }
 
@@ -80,7 +79,7 @@ func start(b *testing.B, dir string) {
 // appendRows appends rows that are of no call.
 func appendRows(b *testing.B, file string, n int) {
 	b.Helper()
-	const writers, inStream = 64, 1000
+	const writers, perPosition = 64, 64 * store.MaxWrites // each writer has streams of its own
 	data, err := bolt.Open(file, bolt.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -89,18 +88,15 @@ func appendRows(b *testing.B, file string, n int) {
 	var all sync.WaitGroup
 	for w := range writers {
 		all.Go(func() {
-			for s := w; s*inStream < n; s += writers {
-				var id identity.ID
-				binary.BigEndian.PutUint64(id[:], uint64(s)+1)
-				for at := uint64(1); at <= inStream; at += store.MaxWrites {
-					var writes []store.Write
-					for p := at; p < at+store.MaxWrites && p <= inStream; p++ {
-						writes = append(writes, store.Append{Stream: store.StreamOf("bench", id), Position: p, WriteID: store.WriteID{byte(p), byte(p >> 8), 1}, Data: make([]byte, 300)})
-					}
-					if err := data.Commit(b.Context(), writes...); err != nil {
-						b.Error(err)
-						return
-					}
+			for p := 1; (p-1)*perPosition < n; p++ {
+				var writes []store.Write
+				for i := range store.MaxWrites {
+					id := identity.ID{byte(w + 1), byte(i)}
+					writes = append(writes, store.Append{Stream: store.StreamOf("bench", id), Position: uint64(p), WriteID: store.WriteID{byte(p), byte(p >> 8), 1}, Data: make([]byte, 300)})
+				}
+				if err := data.Commit(b.Context(), writes...); err != nil {
+					b.Error(err)
+					return
 				}
 			}
 		})
