@@ -40,18 +40,7 @@ kept for ever; the vacant's listing and card tell the price.`,
 		Args: arguments(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				for _, name := range []string{"in", "out", "most", "free", "free-address", "free-all"} {
-					if cmd.Flags().Changed(name) {
-						return withHint(problem.New(problem.Usage, "--%s goes with DOLLARS", name), "vacancy price %s 0 --%s …", args[0], name)
-					}
-				}
-				return a.withAdmin(w, false, func(c *adminAPI) error {
-					p, err := c.Price(cmd.Context(), args[0])
-					if err != nil {
-						return err
-					}
-					return a.show(priceResult{Vacant: args[0], Price: p})
-				})
+				return a.showPrice(cmd, w, args[0])
 			}
 			for _, one := range []struct {
 				flag, text string
@@ -91,6 +80,22 @@ kept for ever; the vacant's listing and card tell the price.`,
 	fs.Int64Var(&p.FreeAll, "free-all", 0, "free calls a UTC day altogether (default no bound)")
 	hostFlags(fs, &w)
 	return cmd
+}
+
+// showPrice shows what a call of a vacant costs.
+func (a *app) showPrice(cmd *cobra.Command, w where, vacant string) error {
+	for _, name := range []string{"in", "out", "most", "free", "free-address", "free-all"} {
+		if cmd.Flags().Changed(name) {
+			return withHint(problem.New(problem.Usage, "--%s goes with DOLLARS", name), "vacancy price %s 0 --%s …", vacant, name)
+		}
+	}
+	return a.withAdmin(w, false, func(c *adminAPI) error {
+		p, err := c.Price(cmd.Context(), vacant)
+		if err != nil {
+			return err
+		}
+		return a.show(priceResult{Vacant: vacant, Price: p})
+	})
 }
 
 // priceResult is the result of price.

@@ -56,33 +56,7 @@ substrates and agents are for the operator. The start of the parent's id is appe
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.Path, s.Reach, s.Outbound = composite.BirthPath(strings.ToUpper(path)), composite.Reachability(reach), composite.Outbound(outbound)
 			s.Tools = once(s.Tools)
-			if missing := spawnMissing(&s); missing != "" {
-				return withHint(problem.New(problem.Usage, "%s", missing), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, args[0])
-			}
-			if signed && agent.from != "" {
-				return problem.New(problem.Usage, "--signed and --from do not go together: an agent of its own is for the operator")
-			}
-			file, err := agent.read(s.Substrate)
-			if err != nil {
-				return err
-			}
-			if file.Name != "" {
-				s.Agent, s.Substrate, s.Capability = file.Agent.Blob(), "", cmp.Or(s.Capability, file.Agent.Description)
-			}
-			if signed {
-				made, err := a.spawnSigned(cmd.Context(), w, s, args[0])
-				if err != nil {
-					return spawnHint(err, &s, args[0])
-				}
-				return a.showBirth(&made, args[0], nil)
-			}
-			return a.withAdmin(w, false, func(c *adminAPI) error {
-				err := a.spawnByOperator(cmd.Context(), c, s, args[0], noCheck)
-				if err == nil {
-					a.warnOf(s.Name, file.Agent.Warnings)
-				}
-				return err
-			})
+			return a.spawn(cmd.Context(), w, s, args[0], &agent, signed, noCheck)
 		},
 	}
 	fs := cmd.Flags()
@@ -100,6 +74,37 @@ substrates and agents are for the operator. The start of the parent's id is appe
 	noCheckFlag(fs, &noCheck)
 	hostFlags(fs, &w)
 	return cmd
+}
+
+// spawn creates a child as the flags say.
+func (a *app) spawn(ctx context.Context, w where, s admin.Spawning, parent string, agent *agentFlags, signed, noCheck bool) error {
+	if missing := spawnMissing(&s); missing != "" {
+		return withHint(problem.New(problem.Usage, "%s", missing), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, parent)
+	}
+	if signed && agent.from != "" {
+		return problem.New(problem.Usage, "--signed and --from do not go together: an agent of its own is for the operator")
+	}
+	file, err := agent.read(s.Substrate)
+	if err != nil {
+		return err
+	}
+	if file.Name != "" {
+		s.Agent, s.Substrate, s.Capability = file.Agent.Blob(), "", cmp.Or(s.Capability, file.Agent.Description)
+	}
+	if signed {
+		made, err := a.spawnSigned(ctx, w, s, parent)
+		if err != nil {
+			return spawnHint(err, &s, parent)
+		}
+		return a.showBirth(&made, parent, nil)
+	}
+	return a.withAdmin(w, false, func(c *adminAPI) error {
+		err := a.spawnByOperator(ctx, c, s, parent, noCheck)
+		if err == nil {
+			a.warnOf(s.Name, file.Agent.Warnings)
+		}
+		return err
+	})
 }
 
 // spawnByOperator creates a child of a hosted vacant.

@@ -1,5 +1,6 @@
 // Package account is the API of accounts: for operators below /v1/admin/accounts, and for
-// tenants, by a key of their account, at /v1/account and /v1/keys.
+// tenants, by a key of their account, at /v1/account and /v1/keys. It receives the webhooks of
+// the provider of payments.
 //
 // The invariants: a tenant's request reads and changes the account of its key alone. A
 // secret is in the one answer that makes it, and nowhere else.

@@ -17,6 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/storetest"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/stripemock"
 )
@@ -101,6 +103,24 @@ func TestATenantPaysByCard(t *testing.T) {
 			t.Error("the log has a secret")
 		}
 	}
+}
+
+// Stripe repeats what is answered with 503, and the account has it then.
+func TestAWebhookThatMeetsAStorageFaultIsTakenLater(t *testing.T) {
+	f := paying(t, "")
+	whole, now := f.billing.Store, time.Now()
+	for fate, status := range map[storetest.Fate]int{storetest.Lost: 503, storetest.Unheard: 503} {
+		f.billing.Store = &storetest.Lossy{Store: whole, Decide: func(op string, _ []store.Write) storetest.Fate {
+			if op == "Commit" {
+				return fate
+			}
+			return storetest.Fine
+		}}
+		f.webhook(stripemock.Paid("pi_1", hostID.String(), f.account.ID, 2500), stripemock.Signing, now, status, "unavailable")
+	}
+	f.billing.Store = whole
+	f.webhook(stripemock.Paid("pi_1", hostID.String(), f.account.ID, 2500), stripemock.Signing, now, 200, "received")
+	f.do("GET", "/v1/account", "", f.key(billing.ScopeRead), 200, `"balance":25000000`)
 }
 
 func TestAHostWithoutKeysTakesNoPayments(t *testing.T) {

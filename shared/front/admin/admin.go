@@ -4,9 +4,11 @@
 //
 // The host decides who may reach it. On one machine it is a Unix socket that
 // only its owner can open, never the public listener. On AWS it is a public URL
-// behind RequireKey, which admits the operator's key only. One route has a
-// second handler, SignedChildren: a parent requests children by its own
-// signature. The invariants: a page in a browser gets nothing. A body is strict
+// behind RequireKey, which admits the operator's key only. Some routes have a
+// second handler: SignedChildren, where a parent requests children by its own
+// signature, and Tenants, where a tenant manages its own vacants by a key of its
+// account. The invariants: a page in a browser gets nothing. A tenant learns
+// nothing of vacants of others. A body is strict
 // JSON or refused. An imported seed is shown nowhere, and a seed leaves the
 // host by export only.
 package admin
@@ -59,7 +61,7 @@ type Config struct {
 	Graduations http.Handler
 	// Billing has the accounts of tenants; nil: this host has none, and no prices.
 	Billing *billing.Billing
-	// PaymentKeys are the keys of the provider of payments; nil: this host has no accounts.
+	// PaymentKeys are the keys of the provider of payments; unused if Billing is nil.
 	PaymentKeys *secrets.Secrets
 	Receipts    *account.Receipts
 	// More are the routes of other packages (agp.Operator).

@@ -121,10 +121,9 @@ type Server struct {
 	Message  http.Handler     // for Public
 	Billing  *billing.Billing // nil: this host has no accounts
 
-	config Config
-	guests *guests.Keys
-	// paymentKeys are those of the provider of payments; nil: this host has no accounts.
-	paymentKeys *secrets.Secrets
+	config      Config
+	guests      *guests.Keys
+	paymentKeys *secrets.Secrets           // of the provider of payments
 	pushes      *outbound.Client           // of push notifications
 	more        map[string]httpapi.Methods // of the admin API
 }
@@ -194,11 +193,9 @@ func (h Config) Open() (*Server, error) {
 	}
 	server := &Server{
 		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, pushes: pushes,
-		guests:  guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
-		Message: message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
-	}
-	if h.Charges {
-		server.paymentKeys = paykeys.New(h.Store, h.Vault, h.Now, h.Rand)
+		paymentKeys: paykeys.New(h.Store, h.Vault, h.Now, h.Rand),
+		guests:      guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
+		Message:     message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
 	}
 	server.Gate = h.newGate(server)
 	return server, nil

@@ -1,9 +1,9 @@
-// Package billing is the money of a host: accounts, their keys and links, the ledger of
-// calls that have a price, and the sweeper of its reminders.
+// Package billing is the money of a host: accounts, their keys, links and payments, the
+// ledger of calls that have a price, and the sweeper of its reminders.
 //
 // The invariants: money is integers of micro-dollars. A balance changes only in the commit
-// of the row that says why: a row of the account (credit, line, adjustment), or a row of a
-// call. It never falls below 0, and nothing is charged or refunded twice, because one
+// of the row that says why: a row of the account (credit, line, adjustment, clawback), or
+// a row of a call. It never falls below 0, and nothing is charged or refunded twice, because one
 // conditional write of a position decides.
 //
 // # The life of a priced call

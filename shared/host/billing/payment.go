@@ -70,21 +70,21 @@ type Dispute struct {
 // DisputeState is the state of a dispute.
 type DisputeState string
 
-// The states of disputes. The provider takes the money of those that are open or lost.
+// The states of disputes. The provider withdraws the amount of an open or lost dispute.
 const (
 	DisputeOpen DisputeState = "open"
 	DisputeLost DisputeState = "lost"
 	DisputeWon  DisputeState = "won"
 )
 
-// Payment is what is known of a payment. Nobody gets less or more by it than Paid, less what
-// the provider took back: Taken follows that.
+// Payment is the state of a payment. Its account has received Paid, less Taken, which equals
+// the refunds and disputes once SettlePayment has returned.
 type Payment struct {
 	Account  string             `json:"account,omitempty"` // "": not paid yet, or to somebody else than a host
 	Paid     money.Amount       `json:"paid,omitempty"`
 	Refunded money.Amount       `json:"refunded,omitempty"`
 	Disputes map[string]Dispute `json:"disputes,omitempty"`
-	Taken    money.Amount       `json:"taken,omitempty"` // from the account; what it owes is included
+	Taken    money.Amount       `json:"taken,omitempty"` // from the account, including what it owes
 }
 
 type storedPayment struct {
@@ -105,8 +105,8 @@ func DecodePayment(d store.Doc) (Payment, error) {
 	return s.Payment, err
 }
 
-// due is what the provider took back of a payment.
-func (p *Payment) due() money.Amount {
+// refunds is the sum of refunds and of disputes that are open or lost, at most Paid.
+func (p *Payment) refunds() money.Amount {
 	total := p.Refunded
 	for _, d := range p.Disputes {
 		if d.State != DisputeWon {
@@ -116,14 +116,14 @@ func (p *Payment) due() money.Amount {
 	return min(total, p.Paid)
 }
 
-// learn adds what an event says to what is known. A decided dispute stays decided.
-func (p *Payment) learn(e *Event) (news bool) {
+// merge adds an event and reports whether it changed p. A decided dispute stays decided.
+func (p *Payment) merge(e *Event) (changed bool) {
 	if e.Refunded > p.Refunded {
-		p.Refunded, news = e.Refunded, true
+		p.Refunded, changed = e.Refunded, true
 	}
 	before, known := p.Disputes[e.Dispute]
 	if e.Dispute == "" || before == e.Disputed || known && before.State != DisputeOpen {
-		return news
+		return changed
 	}
 	if p.Disputes == nil {
 		p.Disputes = map[string]Dispute{}
@@ -132,28 +132,28 @@ func (p *Payment) learn(e *Event) (news bool) {
 	return true
 }
 
-// unpaidFor is how long an event of a payment that no host knows is kept: it may precede
-// the payment's own, which the provider repeats for three days, or be of another business.
+// unpaidFor is how long refunds and disputes of an unknown payment are kept. Their events may
+// arrive before that of the payment, which the provider retries for three days, or belong to
+// another business.
 const unpaidFor = 30 * 24 * time.Hour
 
-// SettlePayment makes accounts follow an event of a provider: the payment is credited once, and
-// what the provider took back is taken from the balance. What the balance does not have is
-// owed, and suspends the account. A repeated event changes nothing, and completes what a
-// crash left.
+// SettlePayment applies an event of a provider to the account: it credits a payment once, and
+// takes refunds and disputes from the balance. What the balance does not have is owed, and
+// suspends the account. A repeated event changes nothing, and completes what a crash left.
 func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 	account := e.Account
 	switch {
 	case e.Payment == "": // something else
 		return nil
 	case account == "":
-		account, err = b.noteReturn(ctx, &e)
+		account, err = b.recordRefund(ctx, &e)
 	default:
 		err = b.creditPayment(ctx, &e)
 	}
 	if err != nil || account == "" {
 		return err
 	}
-	return b.followReturns(ctx, account, e.Payment)
+	return b.applyRefunds(ctx, account, e.Payment)
 }
 
 // payment reads a payment in a transaction. put writes what p is then.
@@ -195,16 +195,16 @@ func (b *Billing) creditPayment(ctx context.Context, e *Event) error {
 	return err
 }
 
-// noteReturn keeps what an event says was taken back, and returns the account of the
-// payment, "" if there is none.
-func (b *Billing) noteReturn(ctx context.Context, e *Event) (account string, err error) {
+// recordRefund stores a refund or dispute, and returns the account of the payment, "" if the
+// payment is unknown.
+func (b *Billing) recordRefund(ctx context.Context, e *Event) (account string, err error) {
 	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		p, put, err := b.payment(ctx, tx, e.Payment)
 		if err != nil {
 			return err
 		}
 		account = p.Account
-		if p.learn(e) {
+		if p.merge(e) {
 			put()
 		}
 		return nil
@@ -212,15 +212,15 @@ func (b *Billing) noteReturn(ctx context.Context, e *Event) (account string, err
 	return account, store.Problem(err)
 }
 
-// followReturns takes from an account what the provider took back of a payment, or returns
-// what it returned.
-func (b *Billing) followReturns(ctx context.Context, account, id string) error {
+// applyRefunds takes the refunds of a payment from its account, or returns the amount of a
+// dispute that was won.
+func (b *Billing) applyRefunds(ctx context.Context, account, id string) error {
 	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		p, put, err := b.payment(ctx, tx, id)
 		if err != nil {
 			return Change{}, err
 		}
-		more := p.due() - p.Taken
+		more := p.refunds() - p.Taken
 		if more == 0 {
 			return Change{}, nil
 		}

@@ -2,8 +2,8 @@
 // API keys of model providers, and those of other kinds, each with its own partitions and
 // its own context of sealing.
 //
-// The invariants: only Use returns a value, and only for URLs whose hosts the secret is
-// bound to, within the secret's own tenant. A value is sealed at rest for its tenant and
+// The invariants: only Use returns a value, within the secret's own tenant, and for requests
+// only to the hosts that the secret is bound to. A value is sealed at rest for its tenant and
 // name. A replaced or deleted value is not used for longer than Fresh.
 package secrets
 
@@ -230,7 +230,8 @@ func (s *Secrets) Check(ctx context.Context, tenant, name string, urls ...string
 	return permitted(name, one.Hosts, urls)
 }
 
-// Use returns the value of a secret for requests to URLs. The errors are those of Check.
+// Use returns the value of a secret for requests to URLs; none for a value that is not sent.
+// The errors are those of Check.
 func (s *Secrets) Use(ctx context.Context, tenant, name string, urls ...string) (string, error) {
 	key := s.keyOf(tenant, name)
 	o, ok := s.cache.Get(key)
