@@ -227,6 +227,7 @@ func (q queue) receive(ctx context.Context, t *testing.T, to *sqs.Queue, handle 
 }
 
 func TestAQueueAtSQSKeepsTheContract(t *testing.T) {
+	const patience = 6 * time.Second // a message is refused twice within it, also while stages are deployed beside
 	s := local(t)
 	client, n := awssqs.NewFromConfig(operator(s)), 0
 	alone := func(t *testing.T, test func(*testing.T)) { t.Parallel(); test(t) }
@@ -246,8 +247,8 @@ func TestAQueueAtSQSKeepsTheContract(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		own := sqs.New(sqs.Config{Client: sqs.NewClient(operator(s)), URL: q.url, Log: slog.New(slog.DiscardHandler), Now: time.Now, Patience: 2 * time.Second})
-		return queuetest.Subject{Queue: own, Patience: own.Patience, Late: 90 * time.Second, Run: func(ctx context.Context, handle func(context.Context, string) error) {
+		own := sqs.New(sqs.Config{Client: sqs.NewClient(operator(s)), URL: q.url, Log: slog.New(slog.DiscardHandler), Now: time.Now, Patience: patience})
+		return queuetest.Subject{Queue: own, Patience: patience, Late: 10 * patience, Run: func(ctx context.Context, handle func(context.Context, string) error) {
 			q.receive(ctx, t, own, handle)
 		}}
 	})
