@@ -152,6 +152,7 @@ const (
 	dueCalls     = "due#*"
 	prices       = "price#*"
 	usages       = "use#*"
+	spentDays    = "use#spent#*"
 	folded       = "meter"
 	exported     = "export"
 	tenants      = "tenant"
@@ -440,6 +441,7 @@ func jobs(s settings.Settings) []function {
 		environment: []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_ROWS_STREAM", "VACANCY_BLOBS"},
 		grants: grants{rows: []string{"Query"}, folds: true, exports: true, docs: []access{
 			{"Usage", []string{"PutItem"}, []string{usages, folded, exported}},
+			{"Spent", []string{"UpdateItem"}, []string{spentDays}},
 			{"Lists", []string{"Query"}, []string{folded, tenants, usages, bookingEvents}},
 			{"Docs", []string{"GetItem"}, []string{usages, folded, exported, records, prices, accounts}}}},
 	}, {

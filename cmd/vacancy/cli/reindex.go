@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
@@ -150,16 +151,23 @@ func (a *app) reindexStage(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	function := stage.Whole(name, "indexer")
-	answer, err := c.Invoke(ctx, function, []byte(reindexEvent))
-	if problem.Is(err, problem.NotFound) {
-		return withHint(problem.Wrap(problem.NotFound, err, "there is no function %s in Region %s", function, c.Region()), "vacancy deploy --stage %s", name)
-	}
-	if err != nil {
+	if err := invokeStage(ctx, c, name, "indexer", reindexEvent); err != nil {
 		return err
 	}
-	if answer.Error != "" {
-		return withHint(problem.New(problem.Unavailable, "%s failed: %s", function, printable(answer.Error)), "vacancy tail indexer --stage %s", name)
-	}
 	return a.show(reindexResult{Stage: name})
+}
+
+// invokeStage invokes a function of a stage and waits for its end.
+func invokeStage(ctx context.Context, c cloud.Cloud, stageName, function, event string) error {
+	whole := stage.Whole(stageName, function)
+	answer, err := c.Invoke(ctx, whole, []byte(event))
+	switch {
+	case problem.Is(err, problem.NotFound):
+		return withHint(problem.Wrap(problem.NotFound, err, "there is no function %s in Region %s", whole, c.Region()), "vacancy deploy --stage %s", stageName)
+	case err != nil:
+		return err
+	case answer.Error != "":
+		return withHint(problem.New(problem.Unavailable, "%s failed: %s", whole, printable(answer.Error)), "vacancy tail %s --stage %s", function, stageName)
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -10,10 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // usageResult is the usage of an account, or of the operator's vacants.
@@ -74,15 +77,28 @@ func (r usageResult) text(w io.Writer) {
 }
 
 // recountResult is the result of usage --recount.
-type recountResult admin.Recounted
+type recountResult usage.Recounted
 
 func (r recountResult) text(w io.Writer) {
 	fmt.Fprintf(w, "all rows counted again: %d documents of usage corrected\n", r.Corrected)
+	if r.Changed > 0 {
+		fmt.Fprintf(w, "%d changed meanwhile and are as they were: recount again\n", r.Changed)
+	}
 }
 
-func (a *app) recountUsage(ctx context.Context, w where, args []string) error {
+func (a *app) recountUsage(ctx context.Context, w where, read readFlags, args []string) error {
 	if len(args) > 0 {
 		return problem.New(problem.Usage, "--recount goes without TENANT: it is of all usage")
+	}
+	at, err := a.find(w)
+	if err == nil {
+		err = read.check(at)
+	}
+	switch {
+	case err != nil:
+		return err
+	case at != nil && at.aws:
+		return a.recountStage(ctx, at.stage, read)
 	}
 	return a.withAdmin(w, false, func(c *adminAPI) error {
 		r, err := c.RecountUsage(ctx)
@@ -93,27 +109,62 @@ func (a *app) recountUsage(ctx context.Context, w where, args []string) error {
 	})
 }
 
+// recountStage recounts the usage of a stage over its tables. The stage's meter folds.
+func (a *app) recountStage(ctx context.Context, name string, read readFlags) (err error) {
+	_, c, err := a.openStage(ctx, name)
+	if err != nil {
+		return err
+	}
+	tables, err := c.Tables(ctx, name, read.units, a.now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tables.Close()) }()
+	r := usage.Recounter{
+		Meter: &usage.Meter{Store: tables, Now: a.now, Rand: a.rand, Owner: func(ctx context.Context, id identity.ID) (string, error) {
+			return vacants.TenantOf(ctx, tables, id)
+		}},
+		Rows: tables,
+		Fold: func(ctx context.Context) error { return invokeStage(ctx, c, name, "meter", `{}`) },
+	}
+	done, err := r.Recount(ctx)
+	if err != nil {
+		return err
+	}
+	return a.show(recountResult(done))
+}
+
 func (a *app) usageCommand() *cobra.Command {
 	var w where
 	var by, from, until string
 	var asCSV, recount bool
+	var read readFlags
 	cmd := &cobra.Command{
 		Use:   "usage [TENANT]",
 		Short: "Show what an account has paid, and what its vacants have earned",
 		Long: `Show what the account of TENANT has paid for calls, and what the vacants of that tenant have
 earned, by default in the UTC month of now. Without TENANT it is the account of the key in
-$VACANCY_KEY, or else what the operator's own vacants have earned. It is a second behind.`,
+$VACANCY_KEY, or else what the operator's own vacants have earned. It is a second behind, on
+AWS up to two minutes.
+
+With --recount it reads all rows and corrects usage that says something else, of hours and
+days that ended ten minutes ago or more. With --host aws it does so over the stage's tables
+with your AWS credentials, at --read-units a second.`,
 		Example: `  vacancy usage acme
   vacancy usage acme --by day --from 2026-11-01 --until 2026-12-01 --csv > november.csv
   vacancy usage
-  vacancy usage --recount`,
+  vacancy usage --recount
+  vacancy usage --recount --host aws --stage prod --read-units 200`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asCSV && a.json {
 				return problem.New(problem.Usage, "--csv and --json do not go together")
 			}
 			if recount {
-				return a.recountUsage(cmd.Context(), w, args)
+				return a.recountUsage(cmd.Context(), w, read, args)
+			}
+			if read != (readFlags{}) {
+				return problem.New(problem.Usage, "--read-units goes with --recount")
 			}
 			show := func(c account.Client, operator bool) error {
 				u, err := c.Usage(cmd.Context(), from, until, by, operator)
@@ -136,6 +187,7 @@ $VACANCY_KEY, or else what the operator's own vacants have earned. It is a secon
 	fs.BoolVar(&recount, "recount", false, "count all rows again, and correct usage that says something else")
 	fs.BoolVar(&asCSV, "csv", false, "print comma-separated values, money in micro-dollars")
 	hostFlags(fs, &w)
+	readUnits(fs, &read)
 	return cmd
 }
 

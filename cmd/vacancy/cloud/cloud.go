@@ -9,7 +9,6 @@ package cloud
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
@@ -145,19 +144,17 @@ type Tail interface {
 	Next(ctx context.Context, show func(Line) error) error
 }
 
-// Tables are a stage's tables, read with the person's credentials, for checks
-// and transcripts.
+// Tables are a stage's tables, with the person's credentials: for checks and
+// transcripts, which only read, and to correct usage.
 type Tables struct {
-	Reader
+	Store
 	Vault custody.Vault // opens boxes under the stage's sealing key
 }
 
-// Reader reads the tables.
-type Reader interface {
+// Store is a stage's tables.
+type Store interface {
 	store.Walker
-	io.Closer
-	Doc(ctx context.Context, k store.Key) (store.Doc, error)
-	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
+	store.Store
 }
 
 // Wait waits between two polls. An error means that the person interrupted.

@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -40,10 +41,13 @@ func IsPath(path string) bool {
 	return path == TenantPath || strings.HasPrefix(path, TenantPath+"/") || path == KeysPath || path == UsagePath || strings.HasPrefix(path, KeysPath+"/")
 }
 
-// Account is the JSON of an account. Balance is what it can spend, its line included.
+// Account is the JSON of an account. Balance is what it can spend, its line included. Held is
+// what undecided calls hold of it, and what decided ones cost that usage does not count yet;
+// lists do not have it.
 type Account struct {
 	billing.Account
 	Balance money.Amount   `json:"balance"`
+	Held    *money.Amount  `json:"held,omitempty"`
 	Host    identity.ID    `json:"host_id"` // which claims name
 	Links   []billing.Link `json:"links,omitempty"`
 }
@@ -305,6 +309,9 @@ func (d *api) answer(w http.ResponseWriter, r *http.Request, status int, a *bill
 	if err != nil {
 		return err
 	}
+	if view.Held, err = d.held(r.Context(), a, view.Balance); err != nil {
+		return err
+	}
 	if view.Links, err = d.Billing.Links(r.Context(), a.ID); err != nil {
 		return err
 	}
@@ -318,6 +325,21 @@ func (d *api) view(ctx context.Context, a *billing.Account) (Account, error) {
 	}
 	self, err := d.Self(ctx)
 	return Account{Account: *a, Balance: balance, Host: self}, err
+}
+
+// held is what is neither in the balance nor in usage.
+func (d *api) held(ctx context.Context, a *billing.Account, balance money.Amount) (*money.Amount, error) {
+	held, err := d.Added(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	err = usage.Spent(ctx, d.Store, a.ID, func(_ time.Time, spent money.Amount) error {
+		held -= spent
+		return nil
+	})
+	// They are not read at one moment: a call that is decided in between may count twice.
+	held = max(held-balance, 0)
+	return &held, err
 }
 
 func (d *api) open(w http.ResponseWriter, r *http.Request) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -31,11 +32,13 @@ type fixture struct {
 
 var hostID = identity.ID{0xaa}
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture { return newFixtureOver(t, memory.New()) }
+
+func newFixtureOver(t *testing.T, s store.Store) *fixture {
 	t.Helper()
 	f := &fixture{T: t}
 	f.billing = billing.New(billing.Config{
-		Store: memory.New(), Now: time.Now, Rand: rand.Reader,
+		Store: s, Now: time.Now, Rand: rand.Reader,
 		MAC:  func(_ context.Context, b []byte) ([32]byte, error) { return sha256.Sum256(b), nil },
 		Self: func(context.Context) (identity.ID, error) { return hostID, nil },
 	})

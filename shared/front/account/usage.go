@@ -145,8 +145,9 @@ func (l *lines) add(h usage.Hour) error {
 func (l *lines) sorted() []Line {
 	all := make([]Line, 0, len(l.m))
 	for key, c := range l.m {
-		key.Counts = *c
-		all = append(all, key)
+		if key.Counts = *c; *c != (usage.Counts{}) { // which a correction leaves
+			all = append(all, key)
+		}
 	}
 	slices.SortFunc(all, func(a, b Line) int {
 		return cmp.Or(strings.Compare(a.Hour+a.Day, b.Hour+b.Day), cmp.Compare(b.Charge, a.Charge), strings.Compare(a.Vacant+a.Caller, b.Vacant+b.Caller))

@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -66,9 +67,8 @@ type Config struct {
 	Receipts    *account.Receipts
 	// More are the routes of other packages (agp.Operator).
 	More map[string]httpapi.Methods
-	// Recount corrects usage by the rows, and returns how many documents it did; nil: no
-	// such route.
-	Recount func(ctx context.Context) (int, error)
+	// Recount corrects usage by the rows; nil: no such route.
+	Recount func(ctx context.Context) (usage.Recounted, error)
 	// Gate reads graduations and the gate's policy; nil: no such routes.
 	Gate Gate
 	// ChildReport returns a page of a vacant's children, with figures of its

@@ -7,6 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
@@ -83,23 +84,18 @@ func (c *Client) SetPrice(ctx context.Context, vacant string, p price.Price) (v 
 	return v, c.put(ctx, http.MethodPut, pathOf(vacant)+"/price", body, &v)
 }
 
-// Recounted is how many documents of usage said something else than the rows.
-type Recounted struct {
-	Corrected int `json:"corrected"`
-}
-
 func (d *api) recount(w http.ResponseWriter, r *http.Request) error {
 	if err := noBody(r); err != nil {
 		return err
 	}
-	n, err := d.Recount(r.Context())
+	done, err := d.Recount(r.Context())
 	if err != nil {
 		return err
 	}
-	return httpapi.Answer(w, http.StatusOK, Recounted{n})
+	return httpapi.Answer(w, http.StatusOK, done)
 }
 
 // RecountUsage corrects usage by the rows.
-func (c *Client) RecountUsage(ctx context.Context) (r Recounted, err error) {
+func (c *Client) RecountUsage(ctx context.Context) (r usage.Recounted, err error) {
 	return r, c.do(ctx, http.MethodPost, "/v1/admin/usage/recount", nil, &r)
 }

@@ -2,14 +2,19 @@ package agp_test
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	hostbooking "github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
@@ -58,6 +63,49 @@ func (n *network) findings(s fsck.Source) (found []string) {
 	}})
 	n.must(err)
 	return found
+}
+
+// What a confirm costs is held until usage counts it, and what a cancellation gives back is
+// in neither.
+func TestBookingsAreHeldUntilUsageCountsThem(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, func(v *listing.Venue) { v.Capacity = 9 })
+	held := func() money.Amount {
+		t.Helper()
+		acme, err := n.server.Billing.Account(t.Context(), n.acme.ID)
+		n.must(err)
+		balance, err := n.server.Billing.Balance(t.Context(), &acme)
+		n.must(err)
+		added, err := n.server.Billing.Added(t.Context(), &acme)
+		n.must(err)
+		n.must(usage.Spent(t.Context(), n.store, n.acme.ID, func(_ time.Time, spent money.Amount) error {
+			added -= spent
+			return nil
+		}))
+		return added - balance
+	}
+	n.confirmed(n.pro, `{"venue_slug":"warung","starts_at":"2026-12-24T19:00:00Z"}`)
+	n.said = func(string) (string, error) { return "", errDown }
+	n.venue("down", substrate.KindMock, nil)
+	n.confirmed(n.pro, `{"venue_slug":"down"}`)
+	for range 45 { // until the second is given up
+		n.sweep()
+	}
+	if got := held(); got != 250_000 {
+		t.Errorf("held %s, want a booking of $0.25", got)
+	}
+	n.clock.pass(48 * time.Hour)
+	r := usage.Recounter{Meter: &usage.Meter{Store: n.store, Now: n.clock.now, Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }},
+		Rows: n.store, Fold: func(context.Context) error { return nil }}
+	if done, err := r.Recount(t.Context()); err != nil || done.Corrected == 0 {
+		t.Fatalf("Recount() = %+v, %v, want days that usage did not have", done, err)
+	}
+	if got := held(); got != 0 {
+		t.Errorf("held %s after usage counts it, want nothing", got)
+	}
+	if found := n.findings(n.store); len(found) > 0 {
+		t.Errorf("verify: %v", found)
+	}
 }
 
 func TestVerifyRecountsBookings(t *testing.T) {

@@ -233,7 +233,8 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	page := DocsPage{Docs: make([]Doc, len(docs)), Next: next}
 	_, isSpend := spend.ParseVacantDays(list)
 	_, isUsage := usage.ParsePaidRange(list)
-	keysOnly := list != vacants.Names() && !isSpend && !isUsage
+	_, isSpent := usage.ParseSpentRange(list)
+	keysOnly := list != vacants.Names() && !isSpend && !isUsage && !isSpent
 	for i := range docs {
 		if page.Docs[i] = docOf(&docs[i]); keysOnly {
 			// A registration may be large, so each document is read by itself.
@@ -342,7 +343,7 @@ func (q query) number(name string, missing, most uint64) (uint64, error) {
 // list parses which documents are requested.
 func (q query) list() (store.Range, error) {
 	name := q["list"]
-	if of := map[string]func(identity.ID) store.Range{ListChildren: registry.Edges, ListSpend: spend.VacantDays, ListUsage: usage.PaidRange}[name]; of != nil {
+	if of := map[string]func(identity.ID) store.Range{ListChildren: registry.Edges, ListSpend: spend.VacantDays, ListUsage: usage.PaidRange, ListSpent: usage.SpentRange}[name]; of != nil {
 		id, err := identity.ParseID(q["of"])
 		if err != nil {
 			return store.Range{}, problem.Invalid("of", "the id of a vacant, or of an account", clip(q["of"]))
@@ -350,7 +351,7 @@ func (q query) list() (store.Range, error) {
 		return of(id), nil
 	}
 	if q["of"] != "" {
-		return store.Range{}, problem.Invalid("of", "none but with list="+strings.Join([]string{ListChildren, ListSpend, ListUsage}, ", "), clip(q["of"]))
+		return store.Range{}, problem.Invalid("of", "none but with list="+strings.Join([]string{ListChildren, ListSpend, ListUsage, ListSpent}, ", "), clip(q["of"]))
 	}
 	switch name {
 	case "", ListNames:
@@ -360,7 +361,7 @@ func (q query) list() (store.Range, error) {
 	case ListRevoked:
 		return registry.RevocationList(), nil
 	default:
-		return store.Range{}, problem.Invalid("list", strings.Join([]string{ListNames, ListRegistry, ListRevoked, ListChildren, ListSpend, ListUsage}, ", "), clip(name))
+		return store.Range{}, problem.Invalid("list", strings.Join([]string{ListNames, ListRegistry, ListRevoked, ListChildren, ListSpend, ListUsage, ListSpent}, ", "), clip(name))
 	}
 }
 

@@ -62,6 +62,7 @@ const (
 	ListChildren = "children" // keys of the edges from the parent in of
 	ListSpend    = "spend"    // daily totals of the vacant in of
 	ListUsage    = "usage"    // what the account in of has paid, by the hour
+	ListSpent    = "spent"    // what the account in of has spent, by the day
 )
 
 // DocPage is a document, or a description of its damage.

@@ -87,6 +87,8 @@ type Config struct {
 	Verify, Chain, Backup, Status, Reindex http.Handler
 	// Feed lists the rows that usage is folded from; nil: this host folds none.
 	Feed store.Feed
+	// Rows lists all rows, to recount usage; nil: this host does not recount.
+	Rows store.Walker
 	// Charges gives the host accounts: calls may have prices, and A2A takes keys.
 	Charges bool
 	// BookingPrice is what a booking by AGP costs; 0: booking.DefaultPrice.
@@ -205,9 +207,7 @@ func (h Config) Open() (*Server, error) {
 // an Operator for any listener.
 func (h *Server) Admin() http.Handler {
 	c, api := &h.config, h.adminConfig()
-	if c.Feed != nil {
-		api.Recount = func(ctx context.Context) (int, error) { return h.Meter().Recount(ctx) }
-	}
+	api.Recount = h.recount()
 	if c.SealsLog {
 		api.Seal = SealHandler(func() (*translog.Log, error) { return h.OpenLog(nil) })
 	}

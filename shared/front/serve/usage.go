@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
-	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -20,13 +20,23 @@ func (h *Server) Meter() *usage.Meter {
 	return &usage.Meter{Store: c.Store, Feed: c.Feed, Now: c.Now, Rand: c.Rand, Owner: h.owner}
 }
 
-// owner is the tenant of a vacant, "" for the operator's and for one that is unknown.
 func (h *Server) owner(ctx context.Context, id identity.ID) (string, error) {
-	r, _, err := h.Vacants.Show(ctx, id)
-	if problem.Is(err, problem.Damaged) {
-		return "", nil // verify reports it
+	return vacants.TenantOf(ctx, h.config.Store, id)
+}
+
+// recount corrects usage by all rows; nil if the host cannot list them.
+func (h *Server) recount() func(context.Context) (usage.Recounted, error) {
+	if h.config.Rows == nil {
+		return nil
 	}
-	return r.Tenant, err
+	return func(ctx context.Context) (usage.Recounted, error) {
+		m := h.Meter()
+		r := usage.Recounter{Meter: m, Rows: h.config.Rows, Fold: func(ctx context.Context) error {
+			_, err := m.Fold(ctx)
+			return err
+		}}
+		return r.Recount(ctx)
+	}
 }
 
 // MeterEvery folds usage at once and then at intervals, until ctx ends. Failures are logged

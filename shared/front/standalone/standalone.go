@@ -159,7 +159,7 @@ func Open(c Config) (*Host, error) {
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
 		Reindex:   http.HandlerFunc(host.reindex),
-		Elsewhere: true, SealsLog: true, Causes: true, Charges: true, Fee: c.Fee, BookingPrice: c.BookingPrice, KeyPrefix: c.KeyPrefix, AGPKeyPrefix: c.AGPKeyPrefix, Feed: file,
+		Elsewhere: true, SealsLog: true, Causes: true, Charges: true, Fee: c.Fee, BookingPrice: c.BookingPrice, KeyPrefix: c.KeyPrefix, AGPKeyPrefix: c.AGPKeyPrefix, Feed: file, Rows: file,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

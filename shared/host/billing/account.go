@@ -224,6 +224,25 @@ func (b *Billing) Accounts(ctx context.Context, cursor string, n int) (all []Acc
 	return all, next, nil
 }
 
+// Added is what all changes of an account have added to its balance, its line included. What
+// is not there any more was spent on calls and bookings, or is held by calls.
+func (b *Billing) Added(ctx context.Context, a *Account) (total money.Amount, err error) {
+	for at := uint64(1); at <= a.Changes; {
+		changes, err := b.Changes(ctx, a.ID, at, int(min(a.Changes-at+1, store.MaxPage)))
+		if err != nil {
+			return 0, err
+		}
+		if len(changes) == 0 {
+			return 0, problem.New(problem.Damaged, "account %s lacks its change %d", a.ID, at)
+		}
+		for _, c := range changes {
+			total += c.Amount
+		}
+		at += uint64(len(changes))
+	}
+	return total, nil
+}
+
 // Balance is what an account can spend, its line included.
 func (b *Billing) Balance(ctx context.Context, a *Account) (money.Amount, error) {
 	shards, err := b.shards(ctx, a)

@@ -95,6 +95,7 @@ func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64,
 	} else {
 		l.back -= one.Amount
 	}
+	r.ledgerOf([32]byte(raw)).spend(one.At, one.Amount)
 	e := hostbooking.Event{ID: one.Event, Account: one.Account, At: one.At}
 	d, err := r.document(ctx, hostbooking.EventKey(&e))
 	if err != nil {

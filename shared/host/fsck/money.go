@@ -28,6 +28,7 @@ type ledger struct {
 	held    money.Amount               // by requests
 	back    money.Amount               // by answers and voids
 	hours   map[time.Time]usage.Counts // of decisions
+	days    map[time.Time]money.Amount // of what calls and bookings cost
 	account *billing.Account
 	damaged bool // a row of it is unreadable, which is reported
 }
@@ -36,7 +37,7 @@ type ledger struct {
 func (r *run) ledgerOf(id [32]byte) *ledger {
 	l := r.money[id]
 	if l == nil {
-		l = &ledger{}
+		l = &ledger{hours: map[time.Time]usage.Counts{}, days: map[time.Time]money.Amount{}}
 		r.money[id] = l
 	}
 	return l
@@ -58,12 +59,17 @@ func paidBy(q *call.RequestRow) paid {
 // count adds a decision to the hour that usage counts it in.
 func (l *ledger) count(p paid, r *call.ResponseRow) {
 	c, at := usage.CountsOf(p.due, r)
-	if l.hours == nil {
-		l.hours = map[time.Time]usage.Counts{}
-	}
 	sum := l.hours[at.Truncate(time.Hour)]
 	sum.Add(c)
 	l.hours[at.Truncate(time.Hour)] = sum
+	l.spend(at, c.Charge)
+}
+
+// spend adds what a call or a booking cost to the day that usage counts it in.
+func (l *ledger) spend(at time.Time, amount money.Amount) {
+	if amount != 0 {
+		l.days[at.UTC().Truncate(24*time.Hour)] += amount
+	}
 }
 
 // hold counts what a request holds, and checks that its price is there.
@@ -257,12 +263,12 @@ func (r *run) recount(ctx context.Context) error {
 		if err := r.usage(ctx, l); err != nil {
 			return err
 		}
+		if err := r.spent(ctx, l); err != nil {
+			return err
+		}
 	}
 	return nil
 }
-
-// notFolded is how long rows may be before usage has them.
-const notFolded = 10 * time.Minute
 
 // usage compares what is folded of an account with its rows, by the hour. A host that folds
 // nothing yet has no usage. Of the last hour rows may be missing, and of hours since the
@@ -283,7 +289,7 @@ func (r *run) usage(ctx context.Context, l *ledger) error {
 	if err != nil || len(folded) == 0 || l.damaged {
 		return err
 	}
-	settled := r.Now().Add(-notFolded).Truncate(time.Hour)
+	settled := usage.Complete(r.Now()).Truncate(time.Hour)
 	for _, hour := range slices.SortedFunc(maps.Keys(l.hours), time.Time.Compare) {
 		if want, got := l.hours[hour], folded[hour]; hour.Before(settled) && got != want {
 			r.found(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("usage in the hour from %s: %+v, by its rows", hour.Format(time.RFC3339), want), fmt.Sprintf("%+v", got)))
@@ -291,8 +297,35 @@ func (r *run) usage(ctx context.Context, l *ledger) error {
 		delete(folded, hour)
 	}
 	for hour, got := range folded {
-		if hour.Before(settled) {
+		if hour.Before(settled) && got != (usage.Counts{}) { // which a correction leaves
 			r.found(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("no usage in the hour from %s, by its rows", hour.Format(time.RFC3339)), fmt.Sprintf("%+v", got)))
+		}
+	}
+	return nil
+}
+
+// spent compares what is folded of what an account has spent with its rows, by the day.
+func (r *run) spent(ctx context.Context, l *ledger) error {
+	key := billing.AccountKey(l.account.ID)
+	folded := map[time.Time]money.Amount{}
+	err := usage.Spent(ctx, r.Source, l.account.ID, func(day time.Time, amount money.Amount) error {
+		folded[day] = amount
+		return nil
+	})
+	if damaged(err) {
+		r.found(inDocument(key, Money, "days of usage that can be read", problem.Of(err).Error()))
+		return nil
+	}
+	if err != nil || len(folded) == 0 || l.damaged {
+		return err
+	}
+	over := usage.Complete(r.Now()).Truncate(24 * time.Hour)
+	for day := range l.days {
+		folded[day] += 0 // a day that usage does not have
+	}
+	for _, day := range slices.SortedFunc(maps.Keys(folded), time.Time.Compare) {
+		if want, got := l.days[day], folded[day]; day.Before(over) && got != want {
+			r.found(inDocument(key, Money, fmt.Sprintf("%s spent on %s, by its rows", want, day.Format(time.DateOnly)), got.String()))
 		}
 	}
 	return nil

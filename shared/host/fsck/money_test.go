@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,10 +170,30 @@ func TestUsageIsRecounted(t *testing.T) {
 			t.Errorf("with %s: found %v, want the account", data, found)
 		}
 	}
-	if n, err := meter.Recount(c.Ctx); n != 1 || err != nil {
-		t.Errorf("Recount() = %d, %v", n, err)
+	recounter := usage.Recounter{Meter: &meter, Rows: file, Fold: func(ctx context.Context) error {
+		_, err := meter.Fold(ctx)
+		return err
+	}}
+	recount := func() {
+		t.Helper()
+		if done, err := recounter.Recount(c.Ctx); err != nil || done != (usage.Recounted{Corrected: 1}) {
+			t.Errorf("Recount() = %+v, %v, want 1 corrected", done, err)
+		}
+		whole("recounted")
 	}
-	whole("recounted")
+	recount()
+
+	c.Time = c.Time.Add(24 * time.Hour)
+	docs, _, err = file.Docs(c.Ctx, usage.SpentRange(idOf(t, a.ID)), 10, "")
+	c.Must(err)
+	if len(docs) != 1 || docs[0].Number == 0 {
+		t.Fatalf("spent by day: %v, want one day", docs)
+	}
+	c.Must(file.Commit(c.Ctx, store.Put{Key: docs[0].Key, If: docs[0].Version, WriteID: store.WriteID{9}, Number: docs[0].Number + 1}))
+	if _, found := c.check(file); len(found) != 1 || found[0].Check != fsck.Money || !strings.Contains(found[0].Want, " spent on ") {
+		t.Errorf("with a day of more: found %v, want the account", found)
+	}
+	recount()
 }
 
 func idOf(t *testing.T, account string) identity.ID {

@@ -209,6 +209,22 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 	}, nil
 }
 
+// TenantOf is the tenant of a vacant, by its record or what deletion left of it. It is "" for
+// the operator's, and for one whose record is missing or not readable, which verify reports.
+func TenantOf(ctx context.Context, docs interface {
+	Doc(ctx context.Context, k store.Key) (store.Doc, error)
+}, id identity.ID) (string, error) {
+	d, err := docs.Doc(ctx, RecordKey(id))
+	if err != nil {
+		return "", store.Problem(err)
+	}
+	r, err := DecodeRecord(id, d)
+	if err != nil {
+		return "", nil
+	}
+	return r.Tenant, nil
+}
+
 func checkFormat(what string, got int) error {
 	if got == format {
 		return nil

@@ -31,12 +31,12 @@ func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now
 	}
 	client := dynamo.NewClient(c.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }, dynamo.Pace(units, now, cloud.Wait))
 	return &cloud.Tables{
-		Reader: tables{dynamo.New(client, dynamo.Tables{Rows: s.Outputs["Rows"], Docs: s.Outputs["Docs"]})},
-		Vault:  kms.New(kms.NewClient(c.cfg), s.Outputs["SealKey"]),
+		Store: tables{dynamo.New(client, dynamo.Tables{Rows: s.Outputs["Rows"], Docs: s.Outputs["Docs"]})},
+		Vault: kms.New(kms.NewClient(c.cfg), s.Outputs["SealKey"]),
 	}, nil
 }
 
-// tables is a store that reports AWS's refusals of reads like Problem does.
+// tables is a store that reports AWS's refusals like Problem does.
 type tables struct{ *dynamo.Store }
 
 // Walk implements store.Walker.
@@ -56,6 +56,11 @@ func (t tables) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 	return docs, next, explained(err)
 }
 
+// Commit implements store.Store.
+func (t tables) Commit(ctx context.Context, writes ...store.Write) error {
+	return explained(t.Store.Commit(ctx, writes...))
+}
+
 type tablesView struct{ view store.View }
 
 func (v tablesView) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
@@ -73,7 +78,7 @@ func (v tablesView) Streams(ctx context.Context, prefix store.Stream, n int, cur
 	return names, next, explained(err)
 }
 
-// explained gives AWS's error of a read its kind; the store only knows that it
+// explained gives AWS's error its kind; the store only knows that it
 // is unavailable.
 func explained(err error) error {
 	if !errors.Is(err, store.ErrUnavailable) {

@@ -38,7 +38,7 @@ func keep(t *testing.T) *kept {
 	names := dynamolocal.Tables(t, endpoint)
 	client := dynamolocal.Client(endpoint, dynamo.Pace(1e6, time.Now, cloud.Wait))
 	a := hosttest.Story(t, dynamo.New(client, names))
-	return &kept{a, client, names, &cloud.Tables{Reader: tables{dynamo.New(client, names)}, Vault: a.Vault}}
+	return &kept{a, client, names, &cloud.Tables{Store: tables{dynamo.New(client, names)}, Vault: a.Vault}}
 }
 
 func (k *kept) key(s store.Stream, position string) map[string]types.AttributeValue {

@@ -112,6 +112,10 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 		q.Set("list", export.ListUsage)
 		q.Set("of", id.String())
 	}
+	if id, ok := usage.ParseSpentRange(r); ok {
+		q.Set("list", export.ListSpent)
+		q.Set("of", id.String())
+	}
 	switch r {
 	case registry.Feed():
 		q.Set("list", export.ListRegistry)

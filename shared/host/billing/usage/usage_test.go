@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -41,7 +42,21 @@ func (*ledger) Explain(_ context.Context, _ call.Query, c *call.Charge, err erro
 	return *c, err
 }
 
-func account(caller identity.ID) [32]byte { return [32]byte{1 + caller[0]%3} }
+// accounts is how many accounts pay.
+const accounts = 10
+
+func account(caller identity.ID) [32]byte { return [32]byte{1 + caller[1]%accounts} }
+
+// payer is an account that has paid, or would have.
+func (w *world) payer() string {
+	for whose := range w.want {
+		if whose != "owned" {
+			return whose
+		}
+	}
+	w.Fatal("no account has paid")
+	return ""
+}
 
 // world is a data file with calls, and what they cost by their outcomes.
 type world struct {
@@ -102,7 +117,11 @@ func (w *world) must(err error) {
 // calls makes n calls of a new caller, every third of which fails, and sends each again.
 func (w *world) calls(n int) {
 	w.Helper()
-	k := newKey(w)
+	w.callsOf(newKey(w), n)
+}
+
+func (w *world) callsOf(k *identity.Key, n int) {
+	w.Helper()
 	var before *envelope.Envelope
 	for i := range n {
 		text := "hi"
@@ -159,7 +178,7 @@ func (w *world) check() {
 	got := map[string]usage.Counts{}
 	add := func(whose string) func(usage.Hour) error {
 		return func(h usage.Hour) error {
-			if h.Vacant != w.vacant.ID() {
+			if h.Vacant != w.vacant.ID() && h.Counts != (usage.Counts{}) {
 				w.Errorf("usage of %s", h.Vacant)
 			}
 			sum := got[whose]
@@ -170,9 +189,17 @@ func (w *world) check() {
 	}
 	ctx := context.Background()
 	w.must(usage.Owned(ctx, w.file, "acme", time.Time{}, time.Time{}, add("owned")))
-	for n := range byte(3) {
+	for n := range byte(accounts) {
 		id := hex.EncodeToString(firstOf([32]byte{1 + n}))
 		w.must(usage.Paid(ctx, w.file, id, time.Time{}, time.Time{}, add(id)))
+		var spent money.Amount
+		w.must(usage.Spent(ctx, w.file, id, func(_ time.Time, amount money.Amount) error {
+			spent += amount
+			return nil
+		}))
+		if want := w.want[id].Charge; spent != want {
+			w.Errorf("account %.4s… spent %s, want %s", id, spent, want)
+		}
 	}
 	if diff := cmp.Diff(w.want, got); diff != "" {
 		w.Errorf("usage (-want +got):\n%s", diff)
@@ -247,36 +274,154 @@ func TestRivalMetersAndFaultsChangeNothing(t *testing.T) {
 	w.check()
 }
 
+// recount counts all rows again.
+func (w *world) recount(s store.Store, fold func(context.Context) error) (usage.Recounted, error) {
+	r := usage.Recounter{Meter: w.meter(s), Rows: w.file, Fold: fold}
+	return r.Recount(context.Background())
+}
+
+// folding is the Fold of a Recounter over this file.
+func (w *world) folding(context.Context) error {
+	w.fold(w.meter(w.file))
+	return nil
+}
+
+// damage writes something else into each document of a partition, and returns how many
+// there are.
+func (w *world) damage(partition, data string, number int64) int {
+	w.Helper()
+	docs, _, err := w.file.Docs(context.Background(), store.Range{Partition: partition}, store.MaxPage, "")
+	w.must(err)
+	for _, d := range docs {
+		id, err := store.Updater{Store: w.file, Rand: rand.Reader}.NewWriteID()
+		w.must(err)
+		w.must(w.file.Commit(context.Background(), store.Put{Key: d.Key, If: d.Version, WriteID: id, Data: []byte(data), Number: number}))
+	}
+	return len(docs)
+}
+
+const wrong = `{"format":1,"answers":7}`
+
 func TestRecountCorrectsWhatRowsDoNotSay(t *testing.T) {
 	w := newWorld(t)
 	for range 40 {
 		w.calls(3)
 	}
-	m := w.meter(w.file)
-	w.fold(m)
-	w.calls(3) // after the fold: not of the recount
-	if n, err := m.Recount(t.Context()); n != 0 || err != nil {
-		t.Fatalf("Recount() of whole usage = %d, %v", n, err)
+	w.fold(w.meter(w.file))
+	w.clock.Advance(36 * time.Hour)
+	w.calls(3) // of an hour that is not over, and not folded
+	nothing := func(when string) {
+		t.Helper()
+		if got, err := w.recount(w.file, w.folding); err != nil || got != (usage.Recounted{}) {
+			t.Fatalf("Recount() %s = %+v, %v, want nothing to do", when, got, err)
+		}
+		w.check()
 	}
-	docs, _, err := w.file.Docs(t.Context(), store.Range{Partition: "use#owned#acme"}, 10, "")
-	w.must(err)
-	for i, data := range []string{`{"format":1,"answers":7}`, "garbage"} {
-		d, err := w.file.Doc(t.Context(), docs[0].Key)
-		w.must(err)
-		w.must(w.file.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{byte(i + 9)}, Data: []byte(data)}))
-		if n, err := m.Recount(t.Context()); n != 1 || err != nil {
-			t.Fatalf("Recount() = %d, %v, want 1 corrected", n, err)
+	nothing("of whole usage")
+	one := w.payer()
+	for _, of := range []struct{ partition, data string }{{"use#owned#acme", wrong}, {"use#owned#acme", "garbage"}, {"use#paid#" + one, wrong}, {"use#spent#" + one, ""}} {
+		// Documents of now are left as they are, so all of today is put right by hand.
+		n := w.damage(of.partition, of.data, 9)
+		got, err := w.recount(w.file, w.folding)
+		if err != nil || got.Corrected == 0 || got.Corrected > n || got.Changed > 0 {
+			t.Fatalf("Recount() with wrong %s = %+v, %v, want up to %d corrected", of.partition, got, err, n)
+		}
+		w.clock.Advance(36 * time.Hour)
+		if _, err = w.recount(w.file, w.folding); err != nil {
+			t.Fatal(err)
+		}
+		nothing("after a correction of " + of.partition)
+	}
+}
+
+// What no row says is gone.
+func TestRecountEmptiesWhatHasNoRows(t *testing.T) {
+	w := newWorld(t)
+	w.calls(3)
+	w.fold(w.meter(w.file))
+	w.clock.Advance(36 * time.Hour)
+	extra := store.Key{Partition: "use#owned#acme", Sort: "2026-05-01T10#" + newKey(t).ID().String()}
+	w.must(w.file.Commit(t.Context(), store.Put{Key: extra, WriteID: store.WriteID{7}, Data: []byte(wrong)}))
+	if got, err := w.recount(w.file, w.folding); err != nil || got.Corrected != 1 {
+		t.Fatalf("Recount() = %+v, %v, want 1 corrected", got, err)
+	}
+	w.check()
+}
+
+// A document that a meter changes after it was read is left, because the rows that were read
+// may not be those that it counts.
+func TestRecountLeavesWhatIsFoldedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	w.calls(6)
+	w.fold(w.meter(w.file))
+	w.calls(3)
+	w.clock.Advance(36 * time.Hour)
+	w.damage("use#owned#acme", wrong, 9)
+	got, err := w.recount(w.file, w.folding) // which folds the last calls
+	if err != nil || got.Changed == 0 {
+		t.Fatalf("Recount() = %+v, %v, want documents that changed", got, err)
+	}
+	if _, err := w.recount(w.file, w.folding); err != nil {
+		t.Fatal(err)
+	}
+	w.check()
+}
+
+// A recount that dies is completed by the next, also beside meters.
+func TestRecountsThatFailChangeNothingElse(t *testing.T) {
+	w := newWorld(t)
+	for range 10 {
+		w.calls(6)
+	}
+	w.fold(w.meter(w.file))
+	w.clock.Advance(36 * time.Hour)
+	w.damage("use#owned#acme", wrong, 9)
+	w.damage("use#paid#"+w.payer(), "", 0)
+	w.calls(4)
+	for commits := 0; ; commits++ {
+		if commits == 100 {
+			t.Fatal("Recount() is never done")
+		}
+		ctx, die := context.WithCancel(t.Context())
+		r := usage.Recounter{Meter: w.meter(&dying{Store: w.file, left: commits, die: die}), Rows: w.file, Fold: w.folding}
+		_, err := r.Recount(ctx)
+		die()
+		if commits == 0 && err == nil {
+			t.Fatal("Recount() = nil with a store that dies")
+		}
+		if err == nil {
+			break
 		}
 	}
-	w.fold(m)
 	w.check()
+}
+
+// dying is a store that ends its user after some commits.
+type dying struct {
+	store.Store
+	left int
+	die  func()
+}
+
+func (s *dying) Commit(ctx context.Context, writes ...store.Write) error {
+	if s.left == 0 {
+		s.die()
+		return store.NotApplied(context.Canceled)
+	}
+	s.left--
+	return s.Store.Commit(ctx, writes...)
 }
 
 // The figure: a thousand rows of ten accounts take at most 0.1 write units a row.
 func TestAFoldTakesFewWriteUnits(t *testing.T) {
 	w := newWorld(t)
-	for range 10 {
-		w.calls(50)
+	paying := map[[32]byte]bool{}
+	for len(paying) < accounts {
+		k := newKey(t)
+		if payer := account(k.ID()); k.ID()[0]%4 != 0 && !paying[payer] {
+			paying[payer] = true
+			w.callsOf(k, 50)
+		}
 	}
 	counting := &counted{Store: w.file}
 	m := w.meter(counting)

@@ -1,0 +1,411 @@
+package usage
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Meter folds a feed. One Meter is for one goroutine; several may fold one store.
+type Meter struct {
+	Store store.Store
+	Feed  store.Feed
+	Now   func() time.Time
+	Rand  io.Reader
+	// Owner returns the tenant of a vacant, "" for the operator's and for one that is not
+	// known any more.
+	Owner func(ctx context.Context, id identity.ID) (string, error)
+
+	prices map[priceID]price.Price
+	owners map[identity.ID]string
+}
+
+type priceID struct {
+	vacant  identity.ID
+	version uint64
+}
+
+func (m *Meter) updater() store.Updater { return store.Updater{Store: m.Store, Rand: m.Rand} }
+
+// Limits of one commit: of documents beside the offset, and of rows.
+const (
+	maxDocs = store.MaxWrites - 1
+	maxRows = store.MaxPage
+)
+
+// offsets is the partition of the documents of how far partitions of the feed are folded.
+const offsets = "meter"
+
+// offsetKey is the document with the folded offset of a partition. Its number is 1 once the
+// partition has ended and is folded completely.
+func offsetKey(partition string) store.Key { return store.Key{Partition: offsets, Sort: partition} }
+
+// endedFor is how long the offset of an ended partition is kept: longer than a feed lists
+// the partition.
+const endedFor = 7 * 24 * time.Hour
+
+// Folded is what a Fold did.
+type Folded struct {
+	Rows    int       // that were folded
+	Commits int       // that it took
+	Latest  time.Time // of the last decision; zero if there was none
+
+	lost error // store.ErrTrimmed
+}
+
+// Fold folds all rows that the feed has now. If the feed dropped rows before they were folded,
+// Fold still folds the remaining rows and returns store.ErrTrimmed, once for each loss;
+// verify then reports the hours without those rows.
+func (m *Meter) Fold(ctx context.Context) (f Folded, err error) {
+	partitions, err := m.Feed.Partitions(ctx)
+	if err != nil {
+		return f, err
+	}
+	before, err := m.left(ctx)
+	if err != nil {
+		return f, err
+	}
+	for _, p := range partitions {
+		ended := before[p.ID].Number == 1
+		delete(before, p.ID)
+		for more := !ended; more; {
+			if more, err = m.step(ctx, p.ID, &f); err != nil {
+				return f, err
+			}
+		}
+	}
+	for _, gone := range before {
+		if gone.Number == 1 {
+			continue
+		}
+		f.lost = fmt.Errorf("%w: partition %s was not at its end", store.ErrTrimmed, gone.Key.Sort)
+		if err := m.end(ctx, gone); err != nil {
+			return f, err
+		}
+	}
+	return f, f.lost
+}
+
+// left returns the offsets by their partitions.
+func (m *Meter) left(ctx context.Context) (map[string]store.Doc, error) {
+	all := map[string]store.Doc{}
+	for cursor := ""; ; {
+		docs, next, err := m.Store.Docs(ctx, store.Range{Partition: offsets}, store.MaxPage, cursor)
+		if err != nil {
+			return nil, store.Problem(err)
+		}
+		for _, d := range docs {
+			all[d.Key.Sort] = d
+		}
+		if cursor = next; cursor == "" {
+			return all, nil
+		}
+	}
+}
+
+// end marks a partition as ended.
+func (m *Meter) end(ctx context.Context, at store.Doc) error {
+	return m.set(ctx, store.Put{Key: at.Key, If: at.Version, Data: at.Data, Number: 1, Expires: m.Now().Add(endedFor).UTC().Truncate(time.Second)})
+}
+
+// set writes an offset, unless another meter has.
+func (m *Meter) set(ctx context.Context, p store.Put) (err error) {
+	if p.WriteID, err = m.updater().NewWriteID(); err == nil {
+		err = m.updater().Commit(ctx, p)
+	}
+	if store.IsConflict(err) {
+		return nil // the other meter has written a newer offset
+	}
+	return store.Problem(err)
+}
+
+// step folds one page of a partition. more is false at its end.
+func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more bool, err error) {
+	at, err := m.Store.Doc(ctx, offsetKey(partition))
+	if err != nil {
+		return false, store.Problem(err)
+	}
+	rows, next, ended, err := m.Feed.After(ctx, partition, string(at.Data), maxRows)
+	if errors.Is(err, store.ErrTrimmed) && len(at.Data) > 0 {
+		f.lost = err
+		return true, m.set(ctx, store.Put{Key: at.Key, If: at.Version}) // restart from the oldest remaining row
+	}
+	if err != nil {
+		return false, err
+	}
+	if len(rows) == 0 {
+		if ended {
+			err = m.end(ctx, at)
+		}
+		return false, err
+	}
+	total := sums{}
+	find := m.finder(rows)
+	taken := 0
+	for _, row := range rows {
+		adds, decided, err := m.counts(ctx, row, find)
+		if err != nil {
+			return false, err
+		}
+		if total.with(adds) > maxDocs {
+			break
+		}
+		total.add(adds)
+		if decided.After(f.Latest) {
+			f.Latest = decided
+		}
+		taken++
+	}
+	if taken < len(rows) {
+		// The offset after fewer rows is asked for again.
+		if rows, next, _, err = m.Feed.After(ctx, partition, string(at.Data), taken); err != nil {
+			return false, err
+		}
+		if len(rows) != taken {
+			return true, nil // a page may be short: the next step takes it
+		}
+	}
+	err = m.commit(ctx, at, next, total)
+	if store.IsConflict(err) {
+		return true, nil // another meter was faster
+	}
+	if err != nil {
+		return false, store.Problem(err)
+	}
+	f.Rows += taken
+	f.Commits++
+	return true, nil
+}
+
+// maxSpent bounds what an account has spent in a day, so that a wrong sum stops no fold. It
+// is below 0 on a day when only credits of earlier bookings are given.
+const maxSpent = math.MaxInt64 / 16
+
+// commit writes the offset and what the rows before it add, at their versions.
+func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sums) error {
+	id, err := m.updater().NewWriteID()
+	if err != nil {
+		return err
+	}
+	writes := []store.Write{store.Put{Key: at.Key, If: at.Version, WriteID: id, Data: []byte(next)}}
+	for _, k := range total.keys() {
+		if isSpent(k) {
+			writes = append(writes, store.Add{Key: k, Delta: int64(total[k].Charge), Min: -maxSpent, Max: maxSpent})
+			continue
+		}
+		d, err := m.Store.Doc(ctx, k)
+		if err != nil {
+			return err
+		}
+		var before Counts
+		if d.Version > 0 {
+			h, err := Decode(d)
+			if err != nil {
+				return err
+			}
+			before = h.Counts
+		}
+		before.Add(*total[k])
+		writes = append(writes, put(k, d.Version, id, before))
+	}
+	return m.updater().Commit(ctx, writes...)
+}
+
+// put sets a document of usage that is at a version.
+func put(k store.Key, version uint64, id store.WriteID, c Counts) store.Put {
+	p := store.Put{Key: k, If: version, WriteID: id, Number: int64(c.Charge)}
+	if !isSpent(k) {
+		p.Data = encode(c)
+	}
+	return p
+}
+
+// addition is what a row adds to a document. Of what an account has spent it is the charge
+// alone.
+type addition struct {
+	key store.Key
+	Counts
+}
+
+// sums is what rows add up to, by document.
+type sums map[store.Key]*Counts
+
+// with is how many documents there are with those of more.
+func (s sums) with(more []addition) int {
+	n := len(s)
+	for _, a := range more {
+		if s[a.key] == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (s sums) add(more []addition) {
+	for _, a := range more {
+		if s[a.key] == nil {
+			s[a.key] = &Counts{}
+		}
+		s[a.key].Add(a.Counts)
+	}
+}
+
+func (s sums) keys() []store.Key {
+	return slices.SortedFunc(maps.Keys(s), func(a, b store.Key) int {
+		return cmp.Or(strings.Compare(a.Partition, b.Partition), strings.Compare(a.Sort, b.Sort))
+	})
+}
+
+// finder returns the request of a decision; nil if it is damaged, which verify reports.
+type finder func(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error)
+
+// finder finds requests among the rows of a page, which has those of most of its decisions,
+// and else in the store.
+func (m *Meter) finder(page []store.FeedRow) finder {
+	type at struct {
+		stream   store.Stream
+		position uint64
+	}
+	known := map[at]*call.RequestRow{}
+	for _, row := range page {
+		if row.Stream.Kind() == store.KindRequest {
+			known[at{row.Stream, row.Position}] = requestOf(row.Row)
+		}
+	}
+	return func(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error) {
+		if q, there := known[at{pair.Requests(), position}]; there {
+			return q, nil
+		}
+		return m.request(ctx, pair, position)
+	}
+}
+
+// requestOf is the request of a call without its text; nil for another row.
+func requestOf(row store.Row) *call.RequestRow {
+	r, err := call.DecodeRequest(row)
+	if err != nil || r.Kind != call.RowCall {
+		return nil
+	}
+	r.Text.Box = nil
+	return &r
+}
+
+// counts returns what a row adds, and when the call was decided. Only decisions of calls
+// and rows of bookings add something. Damage adds nothing: verify reports it, and metering
+// goes on.
+func (m *Meter) counts(ctx context.Context, row store.FeedRow, find finder) (adds []addition, decided time.Time, err error) {
+	switch ids := row.Stream.IDs(); {
+	case row.Stream.Kind() == store.KindResponse && len(ids) == 2:
+		r, err := call.DecodeResponse(row.Row)
+		if err != nil {
+			return nil, decided, nil
+		}
+		pair := call.Pair{Caller: ids[0], Vacant: ids[1]}
+		q, err := find(ctx, pair, r.Request)
+		if err != nil || q == nil {
+			return nil, decided, err
+		}
+		return m.additions(ctx, pair, q, &r)
+	case row.Stream.Kind() == booking.KindBooking:
+		r, err := booking.DecodeRow(row.Row)
+		if err == nil && r.Amount != 0 {
+			adds = append(adds, addition{spentKey(r.Account, r.At), Counts{Charge: r.Amount}})
+		}
+	}
+	return adds, decided, nil
+}
+
+// request reads the request of a decision from the store.
+func (m *Meter) request(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error) {
+	rows, err := m.Store.Rows(ctx, pair.Requests(), position, 1, store.Ascending)
+	if err != nil {
+		return nil, store.Problem(err)
+	}
+	if len(rows) == 0 || rows[0].Position != position {
+		return nil, nil
+	}
+	return requestOf(rows[0]), nil
+}
+
+func (m *Meter) additions(ctx context.Context, pair call.Pair, q *call.RequestRow, r *call.ResponseRow) (adds []addition, decided time.Time, err error) {
+	c, decided := CountsOf(q.Due, r)
+	if c.Charge > 0 {
+		p, err := m.price(ctx, pair.Vacant, q.PriceVersion)
+		if err != nil {
+			return nil, decided, err
+		}
+		c.Fee = p.HostFee(c.Charge)
+	}
+	owner, known := m.owners[pair.Vacant]
+	if !known {
+		if owner, err = m.Owner(ctx, pair.Vacant); err != nil {
+			return nil, decided, err
+		}
+		if m.owners == nil || len(m.owners) >= maxCached {
+			m.owners = map[identity.ID]string{}
+		}
+		m.owners[pair.Vacant] = owner
+	}
+	hour := decided.Truncate(time.Hour)
+	adds = append(adds, addition{ownedKey(owner, hour, pair.Vacant), c})
+	if q.PaidBy == call.PaidByAccount {
+		account := hex.EncodeToString(q.Payer[:])
+		adds = append(adds, addition{paidKey(account, hour, pair.Vacant, pair.Caller), c})
+		if c.Charge > 0 {
+			adds = append(adds, addition{spentKey(account, decided), Counts{Charge: c.Charge}})
+		}
+	}
+	return adds, decided, nil
+}
+
+// CountsOf is what a decision counts, without the fee, and when it was made. A void has no
+// time: it counts when its call was due, so that every fold finds the same hour.
+func CountsOf(due time.Time, r *call.ResponseRow) (c Counts, decided time.Time) {
+	if r.Usage != nil {
+		c.In, c.Out = r.Usage.In, r.Usage.Out
+	}
+	if r.Kind != call.RowAnswer {
+		c.Voids = 1
+		return c, due.UTC()
+	}
+	c.Answers, c.Charge = 1, money.Amount(r.Charge)
+	return c, r.Time.UTC()
+}
+
+// maxCached bounds what a meter remembers.
+const maxCached = 4096
+
+func (m *Meter) price(ctx context.Context, vacant identity.ID, version uint64) (price.Price, error) {
+	id := priceID{vacant, version}
+	if p, ok := m.prices[id]; ok {
+		return p, nil
+	}
+	d, err := m.Store.Doc(ctx, price.Key(vacant, version))
+	if err != nil {
+		return price.Price{}, store.Problem(err)
+	}
+	p, err := price.Decode(vacant, version, d)
+	if err != nil {
+		return p, err
+	}
+	if m.prices == nil || len(m.prices) >= maxCached {
+		m.prices = map[priceID]price.Price{}
+	}
+	m.prices[id] = p
+	return p, nil
+}
