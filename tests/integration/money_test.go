@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/localstack/server"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
@@ -329,5 +331,30 @@ func TestCallsAreChargedAndRecountedOnTheStage(t *testing.T) {
 	s := shared(t)
 	s.charged(t)
 	s.invoke(t, "meter-schedule")
+	s.recount(t)
 	s.whole(t)
+}
+
+// recount corrects usage that no row of the stage says, over its tables.
+func (s *deployed) recount(t *testing.T) {
+	t.Helper()
+	_, docs := s.tables(t)
+	extra := store.Key{Partition: "use#owned#", Sort: "2026-01-02T03#" + s.vacant(t).String()}
+	id, err := store.Updater{Store: docs, Rand: rand.Reader}.NewWriteID()
+	if err == nil {
+		err = docs.Commit(t.Context(), store.Put{Key: extra, WriteID: id, Data: []byte(`{"format":1,"answers":7,"charge":9}`), Number: 9})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []usage.Recounted{{Corrected: 1}, {}} {
+		var got usage.Recounted
+		out, exit := s.vacancy(t, "usage", "--recount", "--host", "aws", "--json")
+		if err := json.Unmarshal(out, &got); err != nil || exit != 0 || got != want {
+			t.Fatalf("usage --recount: exit %d, %v, %s, want %+v", exit, err, out, want)
+		}
+	}
+	if d, err := docs.Doc(t.Context(), extra); err != nil || d.Version != 2 || d.Number != 0 {
+		t.Errorf("corrected to %+v, %v, want nothing of the hour", d, err)
+	}
 }

@@ -102,6 +102,9 @@ func (a *app) recountUsage(ctx context.Context, w where, read readFlags, args []
 	}
 	return a.withAdmin(w, false, func(c *adminAPI) error {
 		r, err := c.RecountUsage(ctx)
+		if at != nil && problem.Is(err, problem.NotFound) {
+			return withHint(err, "vacancy usage --recount --host aws, for a host on AWS")
+		}
 		if err != nil {
 			return err
 		}
