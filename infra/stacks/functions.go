@@ -116,7 +116,7 @@ func (f functions) environment(in Input, d data, spec function) *map[string]*str
 		"VACANCY_RATE":     str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate), "VACANCY_READS": str(reads(in.Settings)),
 		"VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, spec.name)),
 		"VACANCY_TASKS": f.queues[tasksQueue].QueueUrl(), "VACANCY_PUSHES": f.queues[pushesQueue].QueueUrl(),
-		"VACANCY_URL": f.publicURL(in), "VACANCY_GATE": gateARN(f.stack, in),
+		"VACANCY_URL": f.publicURL(in), "VACANCY_GATEWAY_URL": f.gatewayURL(in), "VACANCY_GATE": gateARN(f.stack, in),
 		"VACANCY_THINK": functionARN(f.stack, in, "think"), "VACANCY_SEARCH": functionARN(f.stack, in, "search"), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
 		"VACANCY_BOOKING_PRICE": str(in.Settings.BookingPrice), "VACANCY_KEY_PREFIX": str(in.Settings.KeyPrefix), "VACANCY_AGP_KEY_PREFIX": str(in.Settings.AGPKeyPrefix), "VACANCY_MODEL_BUDGET": str(in.Settings.ModelBudget), "VACANCY_TENANT_FUNCTIONS": str(in.Settings.TenantFunctions),
 	}
@@ -156,6 +156,16 @@ func (f functions) publicURL(in Input) *string {
 	default:
 		return agent.Url()
 	}
+}
+
+// gatewayURL is that of accounts and AGP; nil where publicURL is theirs too, and for the
+// gateway itself, which has none while it is made.
+func (f functions) gatewayURL(in Input) *string {
+	gateway := f.urls["gateway"]
+	if in.Settings.Domain != "" || in.Settings.Edge || gateway == nil {
+		return nil
+	}
+	return gateway.Url()
 }
 
 func architecture(arch string) awslambda.Architecture {

@@ -146,7 +146,7 @@ func TestTheHostsKeySignsForFourFunctions(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]string{"vacancy-dev-worker-us-east-1", "vacancy-dev-admin-us-east-1", "vacancy-dev-gateway-us-east-1", "vacancy-dev-checkpointer-us-east-1"}, signers); diff != "" {
+	if diff := cmp.Diff([]string{"vacancy-dev-admin-us-east-1", "vacancy-dev-gateway-us-east-1", "vacancy-dev-worker-us-east-1", "vacancy-dev-checkpointer-us-east-1"}, signers); diff != "" {
 		t.Errorf("who signs as the host (-want +got):\n%s", diff)
 	}
 }
@@ -307,10 +307,17 @@ func TestWithoutAnEdgeThereIsNoSecret(t *testing.T) {
 			}
 		}
 	}
-	for function, want := range map[string]any{"Admin": "functions.agentFunctionUrl711729A2.FunctionUrl", "Agent": nil} { // a function cannot be told its own
-		env := at(a.template(t, "functions").Resources[function].Properties, "Environment", "Variables", "VACANCY_URL")
-		if got := readable(env); got != want {
-			t.Errorf("VACANCY_URL of %s = %v, want %v, the Function URL of agent", function, got, want)
+	const agent, gateway = "functions.agentFunctionUrl711729A2.FunctionUrl", "functions.gatewayFunctionUrl26B1C7DC.FunctionUrl"
+	for _, tt := range []struct {
+		function, variable string
+		want               any
+	}{
+		{"Admin", "VACANCY_URL", agent}, {"Agent", "VACANCY_URL", nil}, // a function cannot be told its own
+		{"Worker", "VACANCY_URL", agent}, {"Worker", "VACANCY_GATEWAY_URL", gateway}, {"Gateway", "VACANCY_GATEWAY_URL", nil},
+	} {
+		env := at(a.template(t, "functions").Resources[tt.function].Properties, "Environment", "Variables", tt.variable)
+		if got := readable(env); got != tt.want {
+			t.Errorf("%s of %s = %v, want %v", tt.variable, tt.function, got, tt.want)
 		}
 	}
 }

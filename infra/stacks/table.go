@@ -183,7 +183,8 @@ func charging() access {
 	return access{"Charges", []string{"UpdateItem"}, []string{balances, quotas}}
 }
 
-// table lists the functions.
+// table lists the functions: agent first and worker after gateway, because others are told
+// their URLs.
 //
 // Memory determines the share of a core: 256 MB are a seventh. A call needs
 // about two milliseconds of it between its waits for DynamoDB, and the programs
@@ -201,7 +202,8 @@ func charging() access {
 // and message also create a software identity, if strangers come before the operator. registry writes the registry's documents and accepts cosignatures,
 // but writes nothing of the log; search writes nothing.
 func table(s settings.Settings) []function {
-	return slices.Concat(agents(s), urlFunctions(s), []function{think(s)}, jobs(s), steps())
+	agents := agents(s)
+	return slices.Concat(agents[:1], urlFunctions(s), agents[1:], []function{think(s)}, jobs(s), steps())
 }
 
 // appends are all operations that rows allow.
@@ -350,7 +352,7 @@ func agents(s settings.Settings) []function {
 	}, {
 		name: "worker", description: "runs turns in the background, and pushes the events of tasks",
 		memory: 256, timeout: longTimeout,
-		environment: append([]string{"VACANCY_HOST_KEY", "VACANCY_URL"}, both...),
+		environment: append([]string{"VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATEWAY_URL"}, both...),
 		grants: grants{rows: appends(), docs: []access{
 			{"Calls", []string{"PutItem"}, []string{textKeyPartition, observed, tasks, guest, dueCalls}},
 			{"Tasks", []string{"Query"}, []string{tasks}},

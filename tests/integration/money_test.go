@@ -240,6 +240,9 @@ func (s *deployed) charged(t *testing.T) {
 	confirmed := a.agp("booking.confirm", fmt.Sprintf(`{"venue_slug":%q,"starts_at":%q,"party_size":2}`, venue, at), "Idempotency-Key", "once"+venue)
 	one := fmt.Sprint(confirmed["booking_id"])
 	a.must("GET", "/v1/bookings", "")
+	if want := strings.TrimSuffix(a.GatewayURL, "/") + "/v1/bookings/" + one; confirmed["status_url"] != want {
+		t.Errorf("status_url = %v, want %s", confirmed["status_url"], want)
+	}
 	a.must("GET", "/v1/bookings/"+one, "")
 	if cost := before - a.balance(); cost != 250_000 {
 		t.Errorf("a booking cost %v", cost)

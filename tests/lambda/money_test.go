@@ -310,6 +310,9 @@ func TestAVenueIsFoundAndBookedThroughTheGateway(t *testing.T) {
 	before := s.balance()
 	made := s.must(s.gateway, "POST", "/a2a/v1", s.key, envelope("booking.confirm", `{"venue_slug":"bistro","party_size":2}`), "prefer", "respond-async")
 	id := made["booking_id"].(string)
+	if want := "https://" + domain + "/v1/bookings/" + id; made["status_url"] != want { // gateway's own: there is no edge
+		t.Errorf("status_url = %v, want %s", made["status_url"], want)
+	}
 	if got := before - s.balance(); got != 250_000 {
 		t.Errorf("a booking cost %v, want 0.25", got)
 	}

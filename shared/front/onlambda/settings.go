@@ -66,6 +66,7 @@ type Settings struct {
 	SealKey        string            // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
 	HostKey        string            // VACANCY_HOST_KEY: the ARN of a KMS key; "": a software identity
 	URL            string            // VACANCY_URL; "": the URL in the store
+	GatewayURL     string            // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "": URL
 	Secrets        []string          // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
 	Rate, PairRate edge.Rate         // VACANCY_RATE, VACANCY_PAIR_RATE; zero: no limit
 	Reads          edge.Rate         // VACANCY_READS: read units of an instance; zero: no limit
@@ -135,7 +136,7 @@ func (f Function) variables() []variable {
 	case Agent:
 		all = append(all, needed(rows), needed(docs), needed(sealKey), needed(tasks), needed(pushes), hostKey, publicURL, retention, pageReads, largeBodies, thinkARN, needed(modelBudget), mockOn)
 	case Worker:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), needed(tasks), needed(pushes), retention, thinkARN, needed(modelBudget), mockOn, hostKey, publicURL)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), needed(tasks), needed(pushes), retention, thinkARN, needed(modelBudget), mockOn, hostKey, publicURL, gatewayURL)
 	case Think:
 		all = append(all, needed(docs), needed(sealKey), needed(modelBudget), mockOn, tenantFunctions)
 	case Admin:
@@ -191,6 +192,8 @@ var (
 		set: func(s *Settings, v string) bool { s.HostKey = v; return isKMS(v) }}
 	publicURL = variable{name: "VACANCY_URL", want: "http://HOST or https://HOST, with a path at most, or nothing to read it from the store",
 		set: func(s *Settings, v string) bool { s.URL = v; return isBase(v) }}
+	gatewayURL = variable{name: "VACANCY_GATEWAY_URL", want: "as VACANCY_URL, or nothing where that is the URL of accounts and AGP too",
+		set: func(s *Settings, v string) bool { s.GatewayURL = v; return isBase(v) }}
 	edgeSecret = variable{name: "VACANCY_EDGE_SECRET", want: "at least 32 printable characters without comma and blank, or nothing where there is no edge", secret: true,
 		set: func(s *Settings, v string) bool { s.Secrets = []string{v}; return isSecret(v) }}
 	edgeSecretBefore = variable{name: "VACANCY_EDGE_SECRET_BEFORE", want: "as VACANCY_EDGE_SECRET", secret: true,

@@ -23,7 +23,7 @@ func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http
 	if c := &h.config; open != nil {
 		payments = open(paykeys.Config{
 			Keys: h.paymentKeys, Client: outbound.New(outbound.Options{AllowLoopback: c.AllowLoopback}),
-			Self: h.Vacants.SelfID, Base: h.Vacants.Base, Now: c.Now,
+			Self: h.Vacants.SelfID, Base: h.gatewayURL, Now: c.Now,
 		})
 	}
 	return account.Handler(h.Billing, h.receipts(), payments, h.config.Log, h.config.Now)

@@ -42,7 +42,7 @@ func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
 func (h *Server) OpenBookings(queue task.Queue, find Find) *booking.Service {
 	c := &h.config
 	return booking.New(booking.Config{
-		Store: c.Store, Billing: h.Billing, Registry: h.Registry, Calls: h.Calls, Guests: h.guests, Signer: h.Vacants.Self, URL: h.Vacants.Base,
+		Store: c.Store, Billing: h.Billing, Registry: h.Registry, Calls: h.Calls, Guests: h.guests, Signer: h.Vacants.Self, URL: h.gatewayURL,
 		ByShort:  func(ctx context.Context, short string) (identity.ID, error) { return byShort(ctx, find, short) },
 		Outbound: outbound.New(outbound.Options{AllowLoopback: c.AllowLoopback}),
 		Queue:    queue, Price: c.BookingPrice, Log: c.Log, Now: c.Now, Rand: c.Rand,

@@ -74,6 +74,8 @@ type Config struct {
 	// Operator checks the operator's key in requests to Admin, under any Host.
 	// nil: the listener of Admin admits only the operator.
 	Operator admin.Checker
+	// GatewayURL returns the base URL of accounts and AGP, if it is not the host's; nil: it is.
+	GatewayURL func(context.Context) (string, error)
 	// Work bounds the answer to a call; 0: call.DefaultWork.
 	Work      time.Duration
 	Stage     string        // reported by GET /v1/admin/host; "" outside a stage
@@ -217,6 +219,14 @@ func (h *Server) Admin() http.Handler {
 		return admin.Handler(api)
 	}
 	return c.requireOperatorKey(admin.Handler(api), h.ChildrenHandler(), h.TenantsHandler())
+}
+
+// gatewayURL returns the base URL of accounts and AGP.
+func (h *Server) gatewayURL(ctx context.Context) (string, error) {
+	if h.config.GatewayURL != nil {
+		return h.config.GatewayURL(ctx)
+	}
+	return h.Vacants.Base(ctx)
 }
 
 // adminConfig is what the operator's API and that of tenants' vacants have in common.

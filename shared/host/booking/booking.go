@@ -86,7 +86,7 @@ type Config struct {
 	Guests   *guests.Keys
 	// Signer returns the host's identity, which signs the claims of bookings.
 	Signer func(context.Context) (identity.Signer, error)
-	// URL returns the host's base URL.
+	// URL returns the base URL of the host's AGP.
 	URL func(context.Context) (string, error)
 	// ByShort returns the listed vacant with the first 12 digits of an id; the zero id if
 	// there is none.

@@ -3,6 +3,7 @@
 package cloudgateway
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
 	"github.com/vacancy-host/vacancy/shared/host/call/queue/sqs"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Serve serves both behind a Function URL. It does not return.
@@ -20,9 +22,35 @@ func Serve() {
 	onlambda.Serve(onlambda.Gateway, func(env *onlambda.Env) http.Handler {
 		find := finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
 		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.Tasks, Log: env.Log, Now: time.Now})
-		return serve.Handlers{
+		return atOwnURL(serve.Handlers{
 			Message: serve.NotFound, Account: env.Server.AccountHandler(stripe.New),
 			AGP: env.Server.AGPHandler(env.Server.OpenBookings(tasks, find), find, false),
-		}.Public()
+		}.Public())
+	}, func(env *onlambda.Env, c *serve.Config) {
+		if env.Secrets == nil { // there is no edge, which would have one URL for all functions
+			c.GatewayURL = ownURL
+		}
 	})
+}
+
+// baseKey is the context key of the function's own URL. Its environment cannot have that, but
+// Lambda chooses a function by the host of a request, so no sender can name another.
+type baseKey struct{}
+
+func atOwnURL(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme := "https"
+		if r.Header.Get("X-Forwarded-Proto") == "http" { // not on AWS
+			scheme = "http"
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), baseKey{}, scheme+"://"+r.Host)))
+	})
+}
+
+func ownURL(ctx context.Context) (string, error) {
+	base, _ := ctx.Value(baseKey{}).(string)
+	if base == "" {
+		return "", problem.New(problem.Internal, "no request has the function's URL")
+	}
+	return base, nil
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -38,7 +39,14 @@ func Work() {
 		w := open(env)
 		w.agents.Bookings = env.Server.OpenBookings(w.tasks, nil)
 		return w.receive, w.agents.Tasks.Wait
-	}, thinkclient.Part)
+	}, thinkclient.Part, callbacks)
+}
+
+// callbacks names the URL at which venues answer bookings.
+func callbacks(env *onlambda.Env, c *serve.Config) {
+	if url := strings.TrimSuffix(env.GatewayURL, "/"); url != "" {
+		c.GatewayURL = func(context.Context) (string, error) { return url, nil }
+	}
 }
 
 // work is A2A with its queues.
