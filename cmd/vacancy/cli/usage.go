@@ -67,7 +67,7 @@ func (r usageResult) text(w io.Writer) {
 		fmt.Fprintf(w, "%d bookings, %s\n", made, money.Amount(cents)*booking.Cent)
 	}
 	if len(r.Paid)+len(r.Earned) == 0 {
-		fmt.Fprintln(w, "no calls")
+		fmt.Fprintln(w, "no calls yet; one is counted a second after its answer")
 		return
 	}
 	fmt.Fprintf(w, "%-7s %-64s %9s %7s %12s %12s\n", "", "", "answers", "failed", "charge", "fee")

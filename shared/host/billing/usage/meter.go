@@ -17,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -159,7 +160,7 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 	taken := 0
 	for _, row := range rows {
 		adds, decided, err := m.counts(ctx, row, find)
-		if err != nil {
+		if err != nil && !errors.Is(err, errUnreadable) { // verify reports those
 			return false, err
 		}
 		if total.with(adds) > maxDocs {
@@ -271,7 +272,14 @@ func (s sums) keys() []store.Key {
 	})
 }
 
-// finder returns the request of a decision; nil if it is damaged, which verify reports.
+// errUnreadable is the error for a row that is damaged or missing.
+var errUnreadable = errors.New("a row is not readable")
+
+func unreadable(s store.Stream, position uint64, cause error) error {
+	return problem.Wrap(problem.Damaged, errors.Join(errUnreadable, cause), "row %d of %s is not readable", position, s)
+}
+
+// finder returns the request of a decision, or errUnreadable.
 type finder func(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error)
 
 // finder finds requests among the rows of a page, which has those of most of its decisions,
@@ -283,19 +291,19 @@ func (m *Meter) finder(page []store.FeedRow) finder {
 	}
 	known := map[at]*call.RequestRow{}
 	for _, row := range page {
-		if row.Stream.Kind() == store.KindRequest {
-			known[at{row.Stream, row.Position}] = requestOf(row.Row)
+		if q := requestOf(row.Row); row.Stream.Kind() == store.KindRequest && q != nil {
+			known[at{row.Stream, row.Position}] = q
 		}
 	}
 	return func(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error) {
-		if q, there := known[at{pair.Requests(), position}]; there {
+		if q := known[at{pair.Requests(), position}]; q != nil {
 			return q, nil
 		}
 		return m.request(ctx, pair, position)
 	}
 }
 
-// requestOf is the request of a call without its text; nil for another row.
+// requestOf is the request of a call without its text; nil for a row that is none.
 func requestOf(row store.Row) *call.RequestRow {
 	r, err := call.DecodeRequest(row)
 	if err != nil || r.Kind != call.RowCall {
@@ -306,24 +314,26 @@ func requestOf(row store.Row) *call.RequestRow {
 }
 
 // counts returns what a row adds, and when the call was decided. Only decisions of calls
-// and rows of bookings add something. Damage adds nothing: verify reports it, and metering
-// goes on.
+// and rows of bookings add something. The error is errUnreadable for a damaged row.
 func (m *Meter) counts(ctx context.Context, row store.FeedRow, find finder) (adds []addition, decided time.Time, err error) {
 	switch ids := row.Stream.IDs(); {
 	case row.Stream.Kind() == store.KindResponse && len(ids) == 2:
 		r, err := call.DecodeResponse(row.Row)
 		if err != nil {
-			return nil, decided, nil
+			return nil, decided, unreadable(row.Stream, row.Position, err)
 		}
 		pair := call.Pair{Caller: ids[0], Vacant: ids[1]}
 		q, err := find(ctx, pair, r.Request)
-		if err != nil || q == nil {
+		if err != nil {
 			return nil, decided, err
 		}
 		return m.additions(ctx, pair, q, &r)
 	case row.Stream.Kind() == booking.KindBooking:
 		r, err := booking.DecodeRow(row.Row)
-		if err == nil && r.Amount != 0 {
+		if err != nil {
+			return nil, decided, unreadable(row.Stream, row.Position, err)
+		}
+		if r.Amount != 0 {
 			adds = append(adds, addition{spentKey(r.Account, r.At), Counts{Charge: r.Amount}})
 		}
 	}
@@ -336,10 +346,12 @@ func (m *Meter) request(ctx context.Context, pair call.Pair, position uint64) (*
 	if err != nil {
 		return nil, store.Problem(err)
 	}
-	if len(rows) == 0 || rows[0].Position != position {
-		return nil, nil
+	if len(rows) > 0 && rows[0].Position == position {
+		if q := requestOf(rows[0]); q != nil {
+			return q, nil
+		}
 	}
-	return requestOf(rows[0]), nil
+	return nil, unreadable(pair.Requests(), position, nil)
 }
 
 func (m *Meter) additions(ctx context.Context, pair call.Pair, q *call.RequestRow, r *call.ResponseRow) (adds []addition, decided time.Time, err error) {

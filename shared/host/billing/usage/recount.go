@@ -2,6 +2,7 @@ package usage
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -24,7 +26,8 @@ type Recounted struct {
 // The invariant: a document whose version is the same before the rows are read and after
 // they are folded counts just these rows; so what they say is written at that version. Of
 // hours and days that are not over, and not complete, it corrects nothing: the stream of a
-// table may show a row later than a read of the table.
+// table may show a row later than a read of the table. With a row that cannot be read it
+// corrects nothing at all, because usage may be all that is left of it.
 type Recounter struct {
 	Meter *Meter // its Feed is for Fold alone
 	Rows  store.Walker
@@ -177,6 +180,9 @@ func (r *Recounter) countStream(ctx context.Context, v store.View, s store.Strea
 		}
 		for _, row := range page {
 			adds, _, err := r.Meter.counts(ctx, store.FeedRow{Stream: s, Row: row}, ahead.find)
+			if errors.Is(err, errUnreadable) {
+				return problem.Wrap(problem.Damaged, err, "%s: nothing is corrected; verify names all that is damaged", problem.Of(err).Text())
+			}
 			if err != nil {
 				return err
 			}
@@ -196,14 +202,20 @@ type ahead struct {
 func (a *ahead) find(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error) {
 	for a.next <= position {
 		page, err := a.view.Rows(ctx, pair.Requests(), a.next, store.MaxPage, store.Ascending)
-		if err != nil || len(page) == 0 {
+		if err != nil {
 			return nil, store.Problem(err)
+		}
+		if len(page) == 0 {
+			break
 		}
 		for _, row := range page {
 			a.open[row.Position], a.next = requestOf(row), row.Position+1
 		}
 	}
 	q := a.open[position]
+	if q == nil {
+		return nil, unreadable(pair.Requests(), position, nil)
+	}
 	delete(a.open, position)
 	return q, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	mathrand "math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -365,6 +367,32 @@ func TestRecountLeavesWhatIsFoldedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.check()
+}
+
+// Of a call whose row is damaged usage may be all that is left.
+func TestRecountStopsAtARowThatIsDamaged(t *testing.T) {
+	for _, request := range []bool{true, false} {
+		w := newWorld(t)
+		k := newKey(t)
+		w.callsOf(k, 3)
+		pair := call.Pair{Caller: k.ID(), Vacant: w.vacant.ID()}
+		last, err := w.file.Tip(t.Context(), pair.Responses())
+		w.must(err)
+		add := store.Append{Stream: pair.Responses(), Position: 4, WriteID: store.WriteID{4}, Data: []byte("garbage")}
+		if request { // a decision of a request that is not there
+			pair.Caller = newKey(t).ID()
+			add = store.Append{Stream: pair.Responses(), Position: 1, WriteID: store.WriteID{4}, Data: last.Data}
+		}
+		w.must(w.file.Commit(t.Context(), add))
+		w.fold(w.meter(w.file)) // metering goes on
+		w.check()
+		w.clock.Advance(36 * time.Hour)
+		w.damage("use#owned#acme", wrong, 9)
+		got, err := w.recount(w.file, w.folding)
+		if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), " is not readable: nothing is corrected") || got != (usage.Recounted{}) {
+			t.Errorf("Recount() = %+v, %v, want that a row is not readable", got, err)
+		}
+	}
 }
 
 // A recount that dies is completed by the next, also beside meters.
