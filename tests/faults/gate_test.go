@@ -243,6 +243,10 @@ func TestFaultInOneRequestOfAGraduation(t *testing.T) {
 				if number++; !storetest.Sampled(number) {
 					continue
 				}
+				if graduated == graduation.MaxOfParent { // in a day
+					f.wantWhole(t, clean, parent, graduated)
+					parent, graduated = f.vacant(t), 0
+				}
 				t.Run(fmt.Sprintf("%s %d, %v", operation, nth, fault), func(t *testing.T) {
 					child := f.children(t, parent, 1)[0]
 					sub := f.request(t, parent, child)

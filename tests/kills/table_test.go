@@ -734,6 +734,8 @@ var table = []scenario{
 			{after, "Commit acct", done, inDev},
 			{before, "Doc bal 2", done, inDev},
 			{before, "Doc host", done, inDev},
+			{before, "Rows acct", done, inDev},
+			{before, "Docs use", done, inDev},
 			{before, "Docs acct", done, inDev},
 			{before, "Write", done, inDev},
 			{after, "Write", done, inDev},
