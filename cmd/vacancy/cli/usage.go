@@ -151,8 +151,9 @@ $VACANCY_KEY, or else what the operator's own vacants have earned. It is a secon
 AWS up to two minutes.
 
 With --recount it reads all rows and corrects usage that says something else, of hours and
-days that ended ten minutes ago or more. With --host aws it does so over the stage's tables
-with your AWS credentials, at --read-units a second.`,
+days that ended ten minutes ago or more. Files of days that were exported stay as they are.
+With --host aws it does so over the stage's tables with your AWS credentials, at --read-units
+a second.`,
 		Example: `  vacancy usage acme
   vacancy usage acme --by day --from 2026-11-01 --until 2026-12-01 --csv > november.csv
   vacancy usage
