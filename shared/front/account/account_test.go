@@ -32,17 +32,17 @@ type fixture struct {
 
 var hostID = identity.ID{0xaa}
 
-func newFixture(t *testing.T) *fixture { return newFixtureOver(t, memory.New()) }
+func newFixture(t *testing.T) *fixture { return newFixtureOver(t, memory.New(), time.Now) }
 
-func newFixtureOver(t *testing.T, s store.Store) *fixture {
+func newFixtureOver(t *testing.T, s store.Store, now func() time.Time) *fixture {
 	t.Helper()
 	f := &fixture{T: t}
 	f.billing = billing.New(billing.Config{
-		Store: s, Now: time.Now, Rand: rand.Reader,
+		Store: s, Now: now, Rand: rand.Reader,
 		MAC:  func(_ context.Context, b []byte) ([32]byte, error) { return sha256.Sum256(b), nil },
 		Self: func(context.Context) (identity.ID, error) { return hostID, nil },
 	})
-	f.handler = account.Handler(f.billing, nil, nil, slog.New(slog.NewTextHandler(&f.log, nil)), time.Now)
+	f.handler = account.Handler(f.billing, nil, nil, slog.New(slog.NewTextHandler(&f.log, nil)), now)
 	var err error
 	if f.account, err = f.billing.OpenAccount(t.Context(), "acme", 1); err != nil {
 		t.Fatal(err)
