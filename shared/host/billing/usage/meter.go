@@ -34,6 +34,7 @@ type Meter struct {
 
 	prices map[priceID]price.Price
 	owners map[identity.ID]string
+	page   int // the most rows that the next step reads; 0: maxRows
 }
 
 type priceID struct {
@@ -48,6 +49,9 @@ const (
 	maxDocs = store.MaxWrites - 1
 	maxRows = store.MaxPage
 )
+
+// leastRows is the shortest page.
+const leastRows = 32
 
 // offsets is the partition of the documents of how far partitions of the feed are folded.
 const offsets = "meter"
@@ -141,7 +145,8 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 	if err != nil {
 		return false, store.Problem(err)
 	}
-	rows, next, ended, err := m.Feed.After(ctx, partition, string(at.Data), maxRows)
+	page := cmp.Or(m.page, maxRows)
+	rows, next, ended, err := m.Feed.After(ctx, partition, string(at.Data), page)
 	if errors.Is(err, store.ErrTrimmed) && len(at.Data) > 0 {
 		f.lost = err
 		return true, m.set(ctx, store.Put{Key: at.Key, If: at.Version}) // restart from the oldest remaining row
@@ -172,7 +177,12 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 		}
 		taken++
 	}
+	// Rows of many accounts fill a commit early, and what was read beyond it is read again.
+	if m.page = min(2*page, maxRows); len(rows) < page {
+		m.page = maxRows // the next rows may be of few accounts
+	}
 	if taken < len(rows) {
+		m.page = max(taken+taken/2, leastRows)
 		// The offset after fewer rows is asked for again.
 		if rows, next, _, err = m.Feed.After(ctx, partition, string(at.Data), taken); err != nil {
 			return false, err
