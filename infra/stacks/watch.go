@@ -172,7 +172,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --function sweeper.", scheduled("sweeper"), 10, 1},
 		{"usage-late", "Usage lags ten minutes: the meter fails. After 24 hours rows would be missing. Run vacancy tail --function meter.",
 			scheduled("meter"), 10, 1},
-		{"usage-lost", "The stream dropped rows before they were folded into usage. Run vacancy verify: it names the hours that lack them.",
+		{"usage-lost", "The stream dropped rows before they were folded into usage. Run vacancy verify, which names the hours that lack them, and vacancy usage --recount, which corrects them.",
 			counted(in, "meter", "trimmed", "Sum", 5), 1, 1},
 		{"checkpointer-fails", "Publications and revocations are not sealed in the log.", scheduled("checkpointer"), 2, 1},
 		{"prober-fails", "Vacants that run elsewhere are not listed.", lambda(in, "prober", "Errors", "Sum", 60), 10, 1},
