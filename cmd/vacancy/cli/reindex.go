@@ -167,7 +167,7 @@ func invokeStage(ctx context.Context, c cloud.Cloud, stageName, function, event 
 	case err != nil:
 		return err
 	case answer.Error != "":
-		return withHint(problem.New(problem.Unavailable, "%s failed: %s", whole, printable(answer.Error)), "vacancy tail %s --stage %s", function, stageName)
+		return withHint(problem.New(problem.Unavailable, "%s failed: %s", whole, printable(answer.Error)), "vacancy tail --function %s --stage %s", function, stageName)
 	}
 	return nil
 }

@@ -327,9 +327,9 @@ func (d *api) view(ctx context.Context, a *billing.Account) (Account, error) {
 	return Account{Account: *a, Balance: balance, Host: self}, err
 }
 
-// held is what is neither in the balance nor in usage.
+// held is what was added to an account, less its balance and what usage says that it spent.
 func (d *api) held(ctx context.Context, a *billing.Account, balance money.Amount) (*money.Amount, error) {
-	held, err := d.Added(ctx, a)
+	held, err := d.Sum(ctx, a, func(c billing.Change) money.Amount { return c.Amount })
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +337,8 @@ func (d *api) held(ctx context.Context, a *billing.Account, balance money.Amount
 		held -= spent
 		return nil
 	})
-	// They are not read at one moment: a call that is decided in between may count twice.
+	// The three are read one after another, so a credit or a fold in between may make the
+	// difference negative.
 	held = max(held-balance, 0)
 	return &held, err
 }

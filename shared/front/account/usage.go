@@ -233,7 +233,12 @@ func (d *api) statement(w http.ResponseWriter, r *http.Request) error {
 		})
 	}
 	if err == nil {
-		s.Credited, err = d.credited(r.Context(), a.ID, from, until)
+		s.Credited, err = d.Sum(r.Context(), &a, func(c billing.Change) money.Amount {
+			if c.Kind == billing.LineSet || c.At.Before(from) || !c.At.Before(until) {
+				return 0
+			}
+			return c.Amount - c.Owed
+		})
 	}
 	if err == nil {
 		s.Balance, err = d.Balance(r.Context(), &a)
@@ -243,22 +248,6 @@ func (d *api) statement(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.Net, s.Owed = s.Gross-s.Fee, max(a.Line-s.Balance, 0)+a.Owed
 	return httpapi.Answer(w, http.StatusOK, s)
-}
-
-// credited is what credits and adjustments added in a time.
-func (d *api) credited(ctx context.Context, account string, from, until time.Time) (total money.Amount, err error) {
-	for at := uint64(1); ; {
-		changes, err := d.Changes(ctx, account, at, maxPage)
-		if err != nil || len(changes) == 0 {
-			return total, err
-		}
-		for _, c := range changes {
-			if c.Kind != billing.LineSet && !c.At.Before(from) && c.At.Before(until) {
-				total += c.Amount - c.Owed
-			}
-		}
-		at += uint64(len(changes))
-	}
 }
 
 // Usage returns the usage of the account; without one, and for an operator, that of the

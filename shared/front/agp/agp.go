@@ -54,7 +54,7 @@ type Config struct {
 	Bookings *bookings.Service
 	// Search finds venues.
 	Search func(ctx context.Context, r search.Request) (search.Page, error)
-	// Owner returns the tenant of a vacant, "" for the operator's.
+	// Owner returns the tenant of a vacant, "" for the operator's and for an unknown one.
 	Owner   func(ctx context.Context, id identity.ID) (string, error)
 	Callers caller.Verifier
 	// Metrics serves MetricsPath to anybody, and lets the test clock be set.

@@ -134,9 +134,6 @@ func (d *api) owns(ctx context.Context, k *billing.Key, venue identity.ID) (bool
 		return false, nil
 	}
 	owner, err := d.Owner(ctx, venue)
-	if problem.Is(err, problem.NotFound) {
-		return false, nil
-	}
 	return owner != "" && owner == k.Tenant, err
 }
 

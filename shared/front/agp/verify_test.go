@@ -76,7 +76,7 @@ func TestBookingsAreHeldUntilUsageCountsThem(t *testing.T) {
 		n.must(err)
 		balance, err := n.server.Billing.Balance(t.Context(), &acme)
 		n.must(err)
-		added, err := n.server.Billing.Added(t.Context(), &acme)
+		added, err := n.server.Billing.Sum(t.Context(), &acme, func(c billing.Change) money.Amount { return c.Amount })
 		n.must(err)
 		n.must(usage.Spent(t.Context(), n.store, n.acme.ID, func(_ time.Time, spent money.Amount) error {
 			added -= spent

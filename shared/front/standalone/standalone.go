@@ -4,8 +4,8 @@
 // it.
 //
 // The invariants: one process at a time has a data directory. The public listener
-// serves no admin route but those of package serve's exceptions. After Run returns, every accepted call is decided or
-// will be by the next start.
+// serves no admin routes but those that package serve names. After Run returns, every
+// accepted call is decided or will be by the next start.
 package standalone
 
 import (

@@ -224,9 +224,8 @@ func (b *Billing) Accounts(ctx context.Context, cursor string, n int) (all []Acc
 	return all, next, nil
 }
 
-// Added is what all changes of an account have added to its balance, its line included. What
-// is not there any more was spent on calls and bookings, or is held by calls.
-func (b *Billing) Added(ctx context.Context, a *Account) (total money.Amount, err error) {
+// Sum adds up what amount returns of each change of an account.
+func (b *Billing) Sum(ctx context.Context, a *Account, amount func(Change) money.Amount) (total money.Amount, err error) {
 	for at := uint64(1); at <= a.Changes; {
 		changes, err := b.Changes(ctx, a.ID, at, int(min(a.Changes-at+1, store.MaxPage)))
 		if err != nil {
@@ -236,7 +235,7 @@ func (b *Billing) Added(ctx context.Context, a *Account) (total money.Amount, er
 			return 0, problem.New(problem.Damaged, "account %s lacks its change %d", a.ID, at)
 		}
 		for _, c := range changes {
-			total += c.Amount
+			total += amount(c)
 		}
 		at += uint64(len(changes))
 	}

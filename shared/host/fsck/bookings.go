@@ -90,12 +90,13 @@ func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64,
 		r.found(inStream(s, position, Money, "the account of an amount", fmt.Sprintf("%.80q", one.Account)))
 		return nil
 	}
-	if l := r.ledgerOf([32]byte(raw)); one.Amount > 0 {
+	l := r.ledgerOf([32]byte(raw))
+	if one.Amount > 0 {
 		l.held += one.Amount
 	} else {
 		l.back -= one.Amount
 	}
-	r.ledgerOf([32]byte(raw)).spend(one.At, one.Amount)
+	l.spend(one.At, one.Amount)
 	e := hostbooking.Event{ID: one.Event, Account: one.Account, At: one.At}
 	d, err := r.document(ctx, hostbooking.EventKey(&e))
 	if err != nil {

@@ -209,8 +209,8 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 	}, nil
 }
 
-// TenantOf is the tenant of a vacant, by its record or what deletion left of it. It is "" for
-// the operator's, and for one whose record is missing or not readable, which verify reports.
+// TenantOf returns the tenant of a vacant from its record or tombstone: "" for a vacant of the
+// operator, and where the record is missing or damaged, which verify reports.
 func TenantOf(ctx context.Context, docs interface {
 	Doc(ctx context.Context, k store.Key) (store.Doc, error)
 }, id identity.ID) (string, error) {

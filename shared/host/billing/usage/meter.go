@@ -373,15 +373,9 @@ func (m *Meter) additions(ctx context.Context, pair call.Pair, q *call.RequestRo
 		}
 		c.Fee = p.HostFee(c.Charge)
 	}
-	owner, known := m.owners[pair.Vacant]
-	if !known {
-		if owner, err = m.Owner(ctx, pair.Vacant); err != nil {
-			return nil, decided, err
-		}
-		if m.owners == nil || len(m.owners) >= maxCached {
-			m.owners = map[identity.ID]string{}
-		}
-		m.owners[pair.Vacant] = owner
+	owner, err := m.owner(ctx, pair.Vacant)
+	if err != nil {
+		return nil, decided, err
 	}
 	hour := decided.Truncate(time.Hour)
 	adds = append(adds, addition{ownedKey(owner, hour, pair.Vacant), c})
@@ -393,6 +387,23 @@ func (m *Meter) additions(ctx context.Context, pair call.Pair, q *call.RequestRo
 		}
 	}
 	return adds, decided, nil
+}
+
+// owner is Owner with a cache.
+func (m *Meter) owner(ctx context.Context, vacant identity.ID) (string, error) {
+	owner, known := m.owners[vacant]
+	if known {
+		return owner, nil
+	}
+	owner, err := m.Owner(ctx, vacant)
+	if err != nil {
+		return "", err
+	}
+	if m.owners == nil || len(m.owners) >= maxCached {
+		m.owners = map[identity.ID]string{}
+	}
+	m.owners[vacant] = owner
+	return owner, nil
 }
 
 // CountsOf is what a decision counts, without the fee, and when it was made. A void has no

@@ -3,8 +3,6 @@ package usage
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -23,11 +21,11 @@ type Recounted struct {
 // Recounter corrects usage by all rows that a host has, also those that its feed does not
 // have any more.
 //
-// The invariant: a document whose version is the same before the rows are read and after
-// they are folded counts just these rows; so what they say is written at that version. Of
-// hours and days that are not over, and not complete, it corrects nothing: the stream of a
-// table may show a row later than a read of the table. With a row that cannot be read it
-// corrects nothing at all, because usage may be all that is left of it.
+// The invariant: a document whose version is the same before its rows are read and after all
+// rows are folded counts exactly these rows; so their sum is written at that version. Hours
+// and days that ended less than ten minutes ago are not corrected, because the stream of a
+// table may show a row later than a read of the table. If a row cannot be read, nothing is
+// corrected: usage may be the only record of it.
 type Recounter struct {
 	Meter *Meter // its Feed is for Fold alone
 	Rows  store.Walker
@@ -35,50 +33,82 @@ type Recounter struct {
 	Fold func(ctx context.Context) error
 }
 
-// Recount reads all rows, folds what is not folded, and corrects.
+// Recount counts all rows, folds those that are not in usage yet, and then corrects the
+// documents that differ.
 func (r *Recounter) Recount(ctx context.Context) (done Recounted, err error) {
-	complete := Complete(r.Meter.Now())
-	partitions, err := r.partitions(ctx)
-	if err != nil {
+	c := &recount{Recounter: r, complete: Complete(r.Meter.Now()), read: map[string]bool{}, before: map[store.Key]store.Doc{}, rows: sums{}}
+	if err := c.readAccounts(ctx); err != nil {
 		return done, err
 	}
-	var before map[store.Key]store.Doc
-	var rows sums
-	for unread := true; unread; {
-		if before, err = r.documents(ctx, partitions); err != nil {
-			return done, err
-		}
-		if rows, err = r.count(ctx); err != nil {
-			return done, err
-		}
-		// The vacants of a tenant without an account are met in the rows alone.
-		unread = false
-		for k := range rows {
-			if !partitions[k.Partition] {
-				partitions[k.Partition], unread = true, true
-			}
-		}
+	if err := r.Rows.Walk(ctx, func(v store.View) error { return c.count(ctx, v) }); err != nil {
+		return done, err
 	}
 	if err := r.Fold(ctx); err != nil {
 		return done, err
 	}
-	for k := range before {
-		if rows[k] == nil {
-			rows[k] = &Counts{}
+	return c.correct(ctx)
+}
+
+// recount is one Recount.
+type recount struct {
+	*Recounter
+	complete time.Time               // until when usage has all rows
+	read     map[string]bool         // partitions whose documents are in before
+	before   map[store.Key]store.Doc // before any row was read that counts in their partition
+	rows     sums                    // what the rows say
+}
+
+// readAccounts reads the documents of all accounts, and those of their tenants' vacants.
+func (c *recount) readAccounts(ctx context.Context) error {
+	accounts := billing.New(billing.Config{Store: c.Meter.Store, Now: c.Meter.Now})
+	partitions := []string{ownedPartition("")}
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := accounts.Accounts(ctx, cursor, store.MaxPage)
+		if err != nil {
+			return err
+		}
+		for _, a := range page {
+			partitions = append(partitions, paidPartition(a.ID), spentPrefix+a.ID, ownedPartition(a.Tenant))
+		}
+		cursor = next
+	}
+	for _, p := range partitions {
+		if err := c.readDocuments(ctx, p); err != nil {
+			return err
 		}
 	}
-	for _, k := range rows.keys() {
+	return nil
+}
+
+// readDocuments reads the documents of a partition, once.
+func (c *recount) readDocuments(ctx context.Context, partition string) error {
+	if c.read[partition] {
+		return nil
+	}
+	c.read[partition] = true
+	return documents(ctx, c.Meter.Store, store.Range{Partition: partition}, func(d store.Doc) error {
+		c.before[d.Key] = d
+		return nil
+	})
+}
+
+// correct writes the documents that differ from the rows. It leaves those of an account that
+// is not there, which verify reports.
+func (c *recount) correct(ctx context.Context) (done Recounted, err error) {
+	for k := range c.before {
+		if c.rows[k] == nil {
+			c.rows[k] = &Counts{}
+		}
+	}
+	for _, k := range c.rows.keys() {
 		ends, ok := endOf(k)
-		if !ok || ends.After(complete) {
+		d, want := c.before[k], *c.rows[k]
+		if !ok || ends.After(c.complete) || !c.read[k.Partition] || says(d, want) {
 			continue
 		}
-		d, want := before[k], *rows[k]
-		if says(d, want) {
-			continue
-		}
-		id, err := r.Meter.updater().NewWriteID()
+		id, err := c.Meter.updater().NewWriteID()
 		if err == nil {
-			err = r.Meter.updater().Commit(ctx, put(k, d.Version, id, want))
+			err = c.Meter.updater().Commit(ctx, put(k, d.Version, id, want))
 		}
 		switch {
 		case store.IsConflict(err):
@@ -114,94 +144,69 @@ func says(d store.Doc, want Counts) bool {
 	return err == nil && h.Counts == want && d.Number == int64(want.Charge)
 }
 
-// partitions are those of the accounts and of their tenants' vacants.
-func (r *Recounter) partitions(ctx context.Context) (map[string]bool, error) {
-	all := map[string]bool{ownedPartition(""): true}
-	accounts := billing.New(billing.Config{Store: r.Meter.Store, Now: r.Meter.Now})
-	for cursor := ""; ; {
-		page, next, err := accounts.Accounts(ctx, cursor, store.MaxPage)
+// count adds up all rows.
+func (c *recount) count(ctx context.Context, v store.View) error {
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := v.Streams(ctx, "", store.MaxPage, cursor)
 		if err != nil {
-			return nil, err
+			return store.Problem(err)
 		}
-		for _, a := range page {
-			all[paidPartition(a.ID)], all[spentPrefix+a.ID], all[ownedPartition(a.Tenant)] = true, true, true
+		for _, s := range page {
+			if err := c.countStream(ctx, v, s); err != nil {
+				return err
+			}
 		}
-		if cursor = next; cursor == "" {
-			return all, nil
-		}
+		cursor = next
 	}
+	return nil
 }
 
-// documents reads all documents of partitions.
-func (r *Recounter) documents(ctx context.Context, partitions map[string]bool) (map[store.Key]store.Doc, error) {
-	all := map[store.Key]store.Doc{}
-	for _, p := range slices.Sorted(maps.Keys(partitions)) {
-		err := documents(ctx, r.Meter.Store, store.Range{Partition: p}, func(d store.Doc) error {
-			all[d.Key] = d
-			return nil
-		})
+func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream) error {
+	switch ids := s.IDs(); {
+	case s.Kind() == booking.KindBooking:
+	case s.Kind() == store.KindResponse && len(ids) == 2:
+		// The tenant of the vacant may have no account.
+		owner, err := c.Meter.owner(ctx, ids[1])
+		if err == nil {
+			err = c.readDocuments(ctx, ownedPartition(owner))
+		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-	}
-	return all, nil
-}
-
-// count is what all rows add up to.
-func (r *Recounter) count(ctx context.Context) (sums, error) {
-	all := sums{}
-	err := r.Rows.Walk(ctx, func(v store.View) error {
-		for cursor, more := "", true; more; more = cursor != "" {
-			page, next, err := v.Streams(ctx, "", store.MaxPage, cursor)
-			if err != nil {
-				return store.Problem(err)
-			}
-			for _, s := range page {
-				if k := s.Kind(); k != store.KindResponse && k != booking.KindBooking {
-					continue
-				}
-				if err := r.countStream(ctx, v, s, all); err != nil {
-					return err
-				}
-			}
-			cursor = next
-		}
+	default:
 		return nil
-	})
-	return all, err
-}
-
-func (r *Recounter) countStream(ctx context.Context, v store.View, s store.Stream, all sums) error {
-	ahead := &ahead{view: v, next: 1, open: map[uint64]*call.RequestRow{}}
+	}
+	requests := &requestReader{view: v, next: 1, undecided: map[uint64]*call.RequestRow{}}
 	for from := uint64(1); ; {
 		page, err := v.Rows(ctx, s, from, store.MaxPage, store.Ascending)
 		if err != nil || len(page) == 0 {
 			return store.Problem(err)
 		}
 		for _, row := range page {
-			adds, _, err := r.Meter.counts(ctx, store.FeedRow{Stream: s, Row: row}, ahead.find)
+			adds, _, err := c.Meter.counts(ctx, store.FeedRow{Stream: s, Row: row}, requests.find)
 			if errors.Is(err, errUnreadable) {
 				return problem.Wrap(problem.Damaged, err, "%s: nothing is corrected; verify names all that is damaged", problem.Of(err).Text())
 			}
 			if err != nil {
 				return err
 			}
-			all.add(adds)
+			c.rows.add(adds)
 		}
 		from = page[len(page)-1].Position + 1
 	}
 }
 
-// ahead reads the requests of a pair before their decisions, and keeps those that are open.
-type ahead struct {
-	view store.View
-	next uint64
-	open map[uint64]*call.RequestRow
+// requestReader reads the requests of a pair in order, up to the one that is asked for, and
+// keeps the others until they are asked for.
+type requestReader struct {
+	view      store.View
+	next      uint64
+	undecided map[uint64]*call.RequestRow
 }
 
-func (a *ahead) find(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error) {
-	for a.next <= position {
-		page, err := a.view.Rows(ctx, pair.Requests(), a.next, store.MaxPage, store.Ascending)
+func (r *requestReader) find(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error) {
+	for r.next <= position {
+		page, err := r.view.Rows(ctx, pair.Requests(), r.next, store.MaxPage, store.Ascending)
 		if err != nil {
 			return nil, store.Problem(err)
 		}
@@ -209,13 +214,13 @@ func (a *ahead) find(ctx context.Context, pair call.Pair, position uint64) (*cal
 			break
 		}
 		for _, row := range page {
-			a.open[row.Position], a.next = requestOf(row), row.Position+1
+			r.undecided[row.Position], r.next = requestOf(row), row.Position+1
 		}
 	}
-	q := a.open[position]
+	q := r.undecided[position]
 	if q == nil {
 		return nil, unreadable(pair.Requests(), position, nil)
 	}
-	delete(a.open, position)
+	delete(r.undecided, position)
 	return q, nil
 }

@@ -1,10 +1,13 @@
 package usage_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
 	mathrand "math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
@@ -276,6 +280,19 @@ func TestRivalMetersAndFaultsChangeNothing(t *testing.T) {
 	w.check()
 }
 
+// newPayingWorld is a world in which the accounts are there, as a recount expects.
+func newPayingWorld(t testing.TB) *world {
+	t.Helper()
+	w := newWorld(t)
+	for n := range accounts {
+		id := [32]byte{byte(1 + n)}
+		one := billing.New(billing.Config{Store: w.file, Now: w.clock.Now(0), Rand: io.MultiReader(bytes.NewReader(id[:]), rand.Reader)})
+		_, err := one.OpenAccount(t.Context(), fmt.Sprint("payer", n), 1)
+		w.must(err)
+	}
+	return w
+}
+
 // recount counts all rows again.
 func (w *world) recount(s store.Store, fold func(context.Context) error) (usage.Recounted, error) {
 	r := usage.Recounter{Meter: w.meter(s), Rows: w.file, Fold: fold}
@@ -305,7 +322,7 @@ func (w *world) damage(partition, data string, number int64) int {
 const wrong = `{"format":1,"answers":7}`
 
 func TestRecountCorrectsWhatRowsDoNotSay(t *testing.T) {
-	w := newWorld(t)
+	w := newPayingWorld(t)
 	for range 40 {
 		w.calls(3)
 	}
@@ -338,7 +355,7 @@ func TestRecountCorrectsWhatRowsDoNotSay(t *testing.T) {
 
 // What no row says is gone.
 func TestRecountEmptiesWhatHasNoRows(t *testing.T) {
-	w := newWorld(t)
+	w := newPayingWorld(t)
 	w.calls(3)
 	w.fold(w.meter(w.file))
 	w.clock.Advance(36 * time.Hour)
@@ -353,7 +370,7 @@ func TestRecountEmptiesWhatHasNoRows(t *testing.T) {
 // A document that a meter changes after it was read is left, because the rows that were read
 // may not be those that it counts.
 func TestRecountLeavesWhatIsFoldedMeanwhile(t *testing.T) {
-	w := newWorld(t)
+	w := newPayingWorld(t)
 	w.calls(6)
 	w.fold(w.meter(w.file))
 	w.calls(3)
@@ -372,7 +389,7 @@ func TestRecountLeavesWhatIsFoldedMeanwhile(t *testing.T) {
 // Of a call whose row is damaged usage may be all that is left.
 func TestRecountStopsAtARowThatIsDamaged(t *testing.T) {
 	for _, request := range []bool{true, false} {
-		w := newWorld(t)
+		w := newPayingWorld(t)
 		k := newKey(t)
 		w.callsOf(k, 3)
 		pair := call.Pair{Caller: k.ID(), Vacant: w.vacant.ID()}
@@ -397,7 +414,7 @@ func TestRecountStopsAtARowThatIsDamaged(t *testing.T) {
 
 // A recount that dies is completed by the next, also beside meters.
 func TestRecountsThatFailChangeNothingElse(t *testing.T) {
-	w := newWorld(t)
+	w := newPayingWorld(t)
 	for range 10 {
 		w.calls(6)
 	}
