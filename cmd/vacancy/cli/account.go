@@ -114,7 +114,7 @@ type accountResult account.Account
 func (r accountResult) text(w io.Writer) {
 	fmt.Fprintf(w, "%s\n  account     %s\n  balance     %s\n", printable(r.Tenant), printable(r.ID), r.Balance)
 	if r.Held != nil && *r.Held > 0 {
-		fmt.Fprintf(w, "  held        %s by calls that are not in usage yet\n", *r.Held)
+		fmt.Fprintf(w, "  held        %s by calls and bookings that usage does not count yet\n", *r.Held)
 	}
 	if r.Line > 0 {
 		fmt.Fprintf(w, "  line        %s\n", r.Line)

@@ -42,7 +42,7 @@ func IsPath(path string) bool {
 }
 
 // Account is the JSON of an account. Balance is what it can spend, its line included. Held is
-// what undecided calls hold of it, and what decided ones cost that usage does not count yet;
+// what undecided calls hold of it, and what calls and bookings cost that usage does not count yet;
 // lists do not have it.
 type Account struct {
 	billing.Account
