@@ -169,6 +169,9 @@ func (r *confirmResult) text(w io.Writer) {
 	if r.Metered != nil {
 		fmt.Fprintf(w, "  cost    $%s\n", printable(r.Metered.Amount))
 	}
+	if r.VenuePrice != "" {
+		fmt.Fprintf(w, "  venue   up to $%s\n", printable(r.VenuePrice))
+	}
 	if len(r.Result) > 0 {
 		fmt.Fprintf(w, "  result  %s\n", printable(string(r.Result)))
 	}
@@ -182,7 +185,8 @@ func (a *app) agpConfirmCommand() *cobra.Command {
 		Use:   "confirm VENUE",
 		Short: "Book a venue",
 		Long: `Book a venue, named by its slug or id. The booking costs money once it is made, whatever the
-venue answers; what never reaches the venue is given back. With --input it is a job for an
+venue answers; what never reaches the venue is given back. A venue with a price charges for
+its answer, too: the most that it charges is held until then. With --input it is a job for an
 agent, whose answer is the result. Give --once a word of your own to be sure that a repeated
 command makes one booking.`,
 		Example: `  vacancy agp confirm warung-sunset --at 2026-12-24T19:00:00+08:00 --party 2 --guest "A. Guest"
@@ -215,7 +219,7 @@ command makes one booking.`,
 	fs.StringVar(&notes, "notes", "", "what the venue should know")
 	fs.StringVar(&input, "input", "", "a job, in `JSON`")
 	fs.StringVar(&once, "once", "", "an idempotency `KEY`")
-	fs.StringVar(&most, "max-price", "", "the most `DOLLARS` that the booking may cost")
+	fs.StringVar(&most, "max-price", "", "the most `DOLLARS` that the booking and its venue may cost")
 	agpFlags(cmd, &w, &from)
 	return cmd
 }

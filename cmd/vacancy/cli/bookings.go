@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/agp"
+	hostbooking "github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
 )
 
@@ -102,7 +103,7 @@ type bookingResult agp.Booking
 func (r bookingResult) text(w io.Writer) {
 	bookingsResult{[]agp.Booking{agp.Booking(r)}}.text(w)
 	for _, one := range []struct{ what, text string }{
-		{"reason", r.Reason}, {"guest", string(r.Guest)}, {"notes", r.Notes}, {"input", string(r.Input)}, {"result", string(r.Result)}, {"given back", r.Credited},
+		{"reason", r.Reason}, {"guest", string(r.Guest)}, {"notes", r.Notes}, {"input", string(r.Input)}, {"result", string(r.Result)}, {"venue's price", r.VenuePrice}, {"given back", r.Credited},
 	} {
 		if one.text != "" {
 			fmt.Fprintf(w, "  %-11s %s\n", one.what, printable(one.text))
@@ -113,7 +114,11 @@ func (r bookingResult) text(w io.Writer) {
 		if h.Reason != "" {
 			why = ": " + h.Reason
 		}
-		fmt.Fprintf(w, "  %s  %-15s by %s%s\n", h.At.Format("2006-01-02T15:04:05Z07:00"), printable(string(h.To)), printable(h.Actor), printable(why))
+		what := string(h.To)
+		if h.Kind == hostbooking.RowPaid {
+			what = "venue paid"
+		}
+		fmt.Fprintf(w, "  %s  %-15s by %s%s\n", h.At.Format("2006-01-02T15:04:05Z07:00"), printable(what), printable(h.Actor), printable(why))
 	}
 }
 

@@ -25,26 +25,28 @@ const (
 
 // Booking is a booking as its parties see it.
 type Booking struct {
-	ID       string          `json:"booking_id"`
-	Status   booking.Status  `json:"status"`
-	Envelope booking.State   `json:"envelope_status"`
-	Reason   string          `json:"cancel_reason,omitempty"`
-	From     string          `json:"from"` // as the key claims
-	Venue    identity.ID     `json:"venue_id"`
-	Slug     string          `json:"venue_slug"`
-	Name     string          `json:"venue_name"`
-	Starts   time.Time       `json:"starts_at,omitzero"`
-	Party    int64           `json:"party_size"`
-	Price    string          `json:"price_usd"`
-	Credited string          `json:"credited_usd,omitempty"`
-	Test     bool            `json:"test,omitempty"`
-	Guest    json.RawMessage `json:"guest,omitempty"`
-	Notes    string          `json:"notes,omitempty"`
-	Input    json.RawMessage `json:"input,omitempty"`
-	Result   json.RawMessage `json:"result,omitempty"`
-	Created  time.Time       `json:"created_at"`
-	Changed  time.Time       `json:"changed_at"`
-	History  []Change        `json:"history,omitempty"`
+	ID       string         `json:"booking_id"`
+	Status   booking.Status `json:"status"`
+	Envelope booking.State  `json:"envelope_status"`
+	Reason   string         `json:"cancel_reason,omitempty"`
+	From     string         `json:"from"` // as the key claims
+	Venue    identity.ID    `json:"venue_id"`
+	Slug     string         `json:"venue_slug"`
+	Name     string         `json:"venue_name"`
+	Starts   time.Time      `json:"starts_at,omitzero"`
+	Party    int64          `json:"party_size"`
+	Price    string         `json:"price_usd"`
+	// VenuePrice is the most that the venue charges for its call; absent if it is free.
+	VenuePrice string          `json:"venue_price_usd,omitempty"`
+	Credited   string          `json:"credited_usd,omitempty"`
+	Test       bool            `json:"test,omitempty"`
+	Guest      json.RawMessage `json:"guest,omitempty"`
+	Notes      string          `json:"notes,omitempty"`
+	Input      json.RawMessage `json:"input,omitempty"`
+	Result     json.RawMessage `json:"result,omitempty"`
+	Created    time.Time       `json:"created_at"`
+	Changed    time.Time       `json:"changed_at"`
+	History    []Change        `json:"history,omitempty"`
 }
 
 // Change is a row of a booking's history.
@@ -69,6 +71,9 @@ func bookingOf(b *bookings.Booking) Booking {
 	out := Booking{
 		ID: b.ID, Status: b.Status(), Envelope: b.State, Reason: b.Reason, From: b.From, Venue: b.Venue, Slug: b.Slug, Name: b.Name,
 		Starts: b.Starts, Party: b.Party, Price: dollars(b.Price), Test: b.Test, Created: b.Created, Changed: b.Changed,
+	}
+	if b.VenuePrice > 0 {
+		out.VenuePrice = dollars(b.VenuePrice)
 	}
 	if b.Credited > 0 {
 		out.Credited = dollars(b.Credited)

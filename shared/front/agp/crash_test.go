@@ -10,7 +10,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
@@ -46,32 +46,42 @@ func (d *dying) decide(op string, _ []store.Write) storetest.Fate {
 // TestAHostThatDiesLosesNoBookingAndNoMoney kills the host at each store call of a confirm
 // and its dispatch. The sweeper completes what was begun, and whoever asks again finds it.
 func TestAHostThatDiesLosesNoBookingAndNoMoney(t *testing.T) {
-	const calls = 60 // more than a confirm has
+	const calls = 70 // more than a confirm has
 	var lived atomic.Int64
 	t.Run("calls", func(t *testing.T) {
 		for at := int64(1); at <= calls; at++ {
 			for _, late := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%d applied %t", at, late), func(t *testing.T) {
-					t.Parallel()
-					if !dies(t, at, late) {
-						lived.Add(1)
-					}
-				})
+				for what, venue := range venuePrices {
+					t.Run(fmt.Sprintf("%d applied %t, %s", at, late, what), func(t *testing.T) {
+						t.Parallel()
+						if !dies(t, at, late, venue) {
+							lived.Add(1)
+						}
+					})
+				}
 			}
 		}
 	})
-	if n := lived.Load(); n == 0 || n > calls {
-		t.Errorf("in %d of %d runs the host lived: the calls are too few, or it never died", n, 2*calls)
+	if n := lived.Load(); n == 0 || n > 3*calls {
+		t.Errorf("in %d of %d runs the host lived: the calls are too few, or it never died", n, 6*calls)
 	}
 }
 
+// venuePrices are prices of the venue: what it charges for its answer of 7 tokens in and 3 out.
+var venuePrices = map[string]price.Price{
+	"free":      {},
+	"flat":      {Flat: 2 * money.Dollar},
+	"by tokens": {In: money.Dollar, Out: money.Dollar, Most: 3 * money.Dollar},
+}
+
 // dies kills the host at a store call, and reports whether it came to that.
-func dies(t *testing.T, at int64, late bool) (dead bool) {
+func dies(t *testing.T, at int64, late bool, venue price.Price) (dead bool) {
 	d := &dying{late: late}
 	d.left.Store(-1)
-	lossy := &storetest.Lossy{Store: memory.New(), Decide: d.decide}
+	whole := memory.New()
+	lossy := &storetest.Lossy{Store: whole, Decide: d.decide}
 	n := open(t, true, func(c *serve.Config) { c.Store = lossy })
-	n.venue("warung", substrate.KindMock, nil)
+	n.priced("warung", venue)
 	before := n.balance()
 	d.left.Store(at)
 	const payload = `{"venue_slug":"warung","idempotency_key":"one"}`
@@ -95,8 +105,11 @@ func dies(t *testing.T, at int64, late bool) (dead bool) {
 	page, _, err := n.agp.Bookings.OfAccount(t.Context(), n.acme.ID, "", 100)
 	n.must(err)
 	events, spent := n.events(n.pro), before-n.balance()
-	if len(page) != 1 || fmt.Sprint(events) != "[25]" || spent != money.Dollar/4 {
+	if len(page) != 1 || fmt.Sprint(events) != "[25]" || spent != money.Dollar/4+venue.Charge(7, 3) {
 		t.Errorf("%d bookings, events %v, %s spent", len(page), events, spent)
+	}
+	if found := n.findings(whole); len(found) > 0 {
+		t.Errorf("verify: %v", found)
 	}
 	// An answer that was not stored is void, and the booking is dispatched once more.
 	if n.asked.Load() > 2 {

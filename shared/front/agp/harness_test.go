@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
@@ -71,6 +73,21 @@ type network struct {
 	stop  func()
 }
 
+// scripted says what n.said says, and that it used 7 tokens in and 3 out.
+type scripted struct{ n *network }
+
+func (s scripted) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		s.n.asked.Add(1)
+		text, err := s.n.said(r.Text())
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		_ = (text == "" || yield(substrate.Text(text), nil)) && yield(substrate.Usage{In: 7, Out: 3}, nil) && yield(substrate.Stop, nil)
+	}
+}
+
 func (n *network) must(err error) {
 	n.Helper()
 	if err != nil {
@@ -89,10 +106,7 @@ func open(t testing.TB, works bool, changes ...func(*serve.Config)) *network {
 		Store: n.store, Vault: vault, AllowLoopback: true, OwnMachine: true, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler),
 		Now: n.clock.now, Rand: rand.Reader, Charges: true, Elsewhere: true,
 		Substrates: substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) {
-			return substrate.Func(func(_ context.Context, r substrate.Request) (string, error) {
-				n.asked.Add(1)
-				return n.said(r.Text())
-			}), nil
+			return scripted{n}, nil
 		}},
 	}
 	n.said = func(string) (string, error) { return `{"decision":"accept"}`, nil }
@@ -155,6 +169,15 @@ func (n *network) venue(name, kind string, change func(*listing.Venue)) vacants.
 		}
 		return nil
 	}, Listing: &vacants.ListingOptions{Summary: "sunset dinner"}})
+	n.must(err)
+	return r
+}
+
+// priced publishes a scripted vacant with a price as a venue.
+func (n *network) priced(name string, p price.Price) vacants.Record {
+	n.Helper()
+	r := n.venue(name, substrate.KindMock, nil)
+	r, err := n.server.Vacants.SetPrice(n.Context(), r.ID, p)
 	n.must(err)
 	return r
 }

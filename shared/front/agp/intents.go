@@ -290,16 +290,18 @@ func (c *call) venue(ctx context.Context, ref string) (bookings.Venue, error) {
 
 // Confirm is the answer to booking.confirm.
 type Confirm struct {
-	Booking  string          `json:"booking_id"`
-	Status   string          `json:"status"` // pending, confirmed or rejected; completed with a result
-	Envelope booking.State   `json:"envelope_status"`
-	Venue    Venue           `json:"venue"`
-	Price    string          `json:"price_usd"`
-	Metered  *Metered        `json:"metered"` // null: a test key
-	FeePct   int             `json:"fee_pct"`
-	Created  string          `json:"created_at"`
-	URL      string          `json:"status_url"`
-	Result   json.RawMessage `json:"result,omitempty"`
+	Booking  string        `json:"booking_id"`
+	Status   string        `json:"status"` // pending, confirmed or rejected; completed with a result
+	Envelope booking.State `json:"envelope_status"`
+	Venue    Venue         `json:"venue"`
+	Price    string        `json:"price_usd"`
+	// VenuePrice is the most that the venue charges for its call; absent if it is free.
+	VenuePrice string          `json:"venue_price_usd,omitempty"`
+	Metered    *Metered        `json:"metered"` // null: a test key
+	FeePct     int             `json:"fee_pct"`
+	Created    string          `json:"created_at"`
+	URL        string          `json:"status_url"`
+	Result     json.RawMessage `json:"result,omitempty"`
 }
 
 // Metered is the usage event of a booking.
@@ -311,12 +313,9 @@ type Metered struct {
 }
 
 func (c *call) confirm(ctx context.Context) (any, error) {
-	q, most, err := c.request()
+	q, err := c.request()
 	if err != nil {
 		return nil, err
-	}
-	if price := c.Bookings.Price; most != nil && *most < price && !c.key.Test {
-		return nil, problem.New(problem.PriceAboveMax, "a booking costs %s, more than the %s that the request allows", price, *most)
 	}
 	if !c.key.Test {
 		q.Writes = append(q.Writes, c.requests("ok"), bookings.Counter("a2a_metered_events_total", 1, "intent", c.env.Intent, "tier", string(c.key.Tier)))
@@ -339,6 +338,9 @@ func (c *call) confirm(ctx context.Context) (any, error) {
 		Booking: done.ID, Status: string(done.Status()), Envelope: done.State, Venue: venueOf(&done.Venue), Price: dollars(done.Price),
 		FeePct: feePct, Created: done.Created.Format(time.RFC3339Nano), URL: base + BookingsPath + "/" + done.ID, Result: done.Result,
 	}
+	if done.VenuePrice > 0 {
+		out.VenuePrice = dollars(done.VenuePrice)
+	}
 	if done.State == booking.Rejected {
 		out.Status = string(booking.Rejected)
 	}
@@ -352,7 +354,7 @@ func (c *call) confirm(ctx context.Context) (any, error) {
 const maxOnce = 128
 
 // request reads the payload of a confirm.
-func (c *call) request() (q bookings.Request, most *money.Amount, err error) {
+func (c *call) request() (q bookings.Request, err error) {
 	e := &c.env
 	f := fields{of: e.Payload}
 	q = bookings.Request{From: e.From, Agent: c.agent(), Starts: f.start(), Party: f.number("party_size", 1, 1, listing.MaxCapacity)}
@@ -384,7 +386,7 @@ func (c *call) request() (q bookings.Request, most *money.Amount, err error) {
 		if !ok {
 			f.fail("max_price_usd", "dollars, 0 or more", "decimal_parsing")
 		}
-		most = &n
+		q.Most = &n
 	}
 	once := f.text("idempotency_key", maxOnce)
 	if h := c.r.Header.Get("Idempotency-Key"); h != "" {
@@ -393,12 +395,12 @@ func (c *call) request() (q bookings.Request, most *money.Amount, err error) {
 		}
 	}
 	if err := f.err(); err != nil {
-		return q, nil, err
+		return q, err
 	}
 	delete(e.Payload, "idempotency_key")
 	canonical, err := json.Marshal([]any{e.Intent, e.To, e.From, e.Payload}) // of a map: sorted by name
 	if err != nil {
-		return q, nil, invalid{mistyped("JSON", "json_invalid", "payload")}
+		return q, invalid{mistyped("JSON", "json_invalid", "payload")}
 	}
 	sum := identity.Sum(canonical)
 	q.Hash = hex.EncodeToString(sum[:])
@@ -414,7 +416,7 @@ func (c *call) request() (q bookings.Request, most *money.Amount, err error) {
 			q.Wait = min(q.Wait, time.Until(deadline)-2*time.Second)
 		}
 	}
-	return q, most, nil
+	return q, nil
 }
 
 // start reads when a booking is to start: starts_at, or date and time in a timezone.

@@ -109,6 +109,12 @@ func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Cha
 		return c, err
 	}
 	p := &plan{account: a, day: b.day()}
+	if held := q.Held; held != nil {
+		if held.Amount != q.Price.Hold() {
+			return c, problem.New(problem.Internal, "a hold of %s was taken for a call that holds %s", held.Amount, q.Price.Hold())
+		}
+		return call.Charge{Kind: call.PaidByAccount, Payer: [32]byte(raw), Hold: held.Amount, Shard: held.Shard, Version: q.Price.Version, Plan: p}, nil
+	}
 	hold := int64(q.Price.Hold())
 	p.holds = []store.Add{{Key: BalanceKey(a.ID, shard), Delta: -hold, Max: math.MaxInt64}}
 	for _, one := range append(caps, capOf{"account#" + a.ID, a.Cap}) {

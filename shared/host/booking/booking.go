@@ -8,16 +8,22 @@
 //
 // # The life of a booking
 //
-//  1. Confirm commits row 1, the booking, its event, the debit, and a reminder. Then it
+//  1. Confirm commits row 1, the booking, its event, the debit, and a reminder. The debit is
+//     the price of a booking and the most that the venue charges for a call. Then Confirm
 //     sends the booking to the queue, and waits a little for the venue.
 //  2. Work dispatches it: the state is dispatched before the venue hears of it. A guest of
-//     its own signs the envelope, so bookings of one venue run in parallel.
+//     its own signs the envelope, so bookings of one venue run in parallel. The commit that
+//     accepts the call passes what is held for the venue to the call's request row, which
+//     names the account as payer: from then on the call is charged, or refunded, as any
+//     other. A later dispatch holds the same price again.
 //  3. The venue's answer moves it to accepted, rejected or, with a result, completed.
 //  4. Sweep follows the reminders: it dispatches again, expires and completes.
 //
 // # Crashes
 //
-// A crash before 1 leaves nothing but details that expire. After 1 the reminder dispatches
+// Money that is held for a venue whose call was not accepted is given back by the step that
+// ends the wait for the venue. A crash before 1 leaves nothing but details that expire.
+// After 1 the reminder dispatches
 // the booking. After 2 the reminder sends the same bytes again, which a venue of this host
 // answers as before; to one elsewhere it is a dispatch that failed.
 package booking
@@ -136,6 +142,12 @@ type Booking struct {
 	Party   int64        `json:"party_size"`
 	Price   money.Amount `json:"price"` // micro-dollars
 	Event   string       `json:"event_id,omitempty"`
+	// VenuePrice is the most that the venue charges for its call, by version VenueVersion of
+	// its price when the booking was made. Held is the part of it that is held for a call
+	// that the venue has not accepted yet.
+	VenuePrice   money.Amount `json:"venue_price,omitempty"`
+	VenueVersion uint64       `json:"venue_price_version,omitempty"`
+	Held         money.Amount `json:"held,omitempty"`
 	// Credited is what was given back.
 	Credited money.Amount  `json:"credited,omitempty"`
 	State    booking.State `json:"envelope_status"`
@@ -164,14 +176,21 @@ func (b *Booking) settling() bool {
 	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.Accepted && b.Answered && b.Starts.IsZero()
 }
 
+// awaitsVenue reports whether the venue's call may still be accepted.
+func (b *Booking) awaitsVenue() bool {
+	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.DispatchFailed
+}
+
 // stored is the document of a booking.
 type stored struct {
 	Format int `json:"format"`
 	Booking
-	Shard  int       `json:"shard"`
-	Slot   bool      `json:"slot,omitempty"` // it has a place in the slot of its start
-	Due    time.Time `json:"due,omitzero"`   // of its reminder
-	Events []string  `json:"events,omitempty"`
+	Shard int `json:"shard"`
+	// Cap is the daily cap of the key that made the booking. It bounds later dispatches.
+	Cap    money.Amount `json:"cap,omitempty"`
+	Slot   bool         `json:"slot,omitempty"` // it has a place in the slot of its start
+	Due    time.Time    `json:"due,omitzero"`   // of its reminder
+	Events []string     `json:"events,omitempty"`
 }
 
 // RowKind is what a row of a booking says.
@@ -182,10 +201,13 @@ const (
 	RowCreated    RowKind = "created"
 	RowTransition RowKind = "transition"
 	RowCancelled  RowKind = "cancelled"
+	// RowPaid says that the venue accepted the call, which pays with the held money.
+	RowPaid RowKind = "paid"
 )
 
 // Row is a row of a booking. Amount is what the row takes from the account, or gives back
-// if it is negative.
+// if it is negative. Held is what the row holds for the venue's call, or no longer holds if
+// it is negative.
 type Row struct {
 	Kind    RowKind       `json:"kind"`
 	From    booking.State `json:"from,omitempty"`
@@ -193,8 +215,9 @@ type Row struct {
 	Actor   string        `json:"actor"`
 	Reason  string        `json:"reason,omitempty"`
 	EventID string        `json:"event_id,omitempty"`
-	Account string        `json:"account,omitempty"` // whose money Amount is
+	Account string        `json:"account,omitempty"` // whose money Amount and Held are
 	Amount  money.Amount  `json:"amount,omitempty"`
+	Held    money.Amount  `json:"held,omitempty"`
 	Event   string        `json:"usage_event,omitempty"` // beside the row
 	At      time.Time     `json:"at"`
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
@@ -25,6 +26,8 @@ type Request struct {
 	Details Details
 	// Once is the idempotency key, Hash that of the request; "": it may be made again.
 	Once, Hash string
+	// Most refuses a booking that may cost more, with the venue's price; nil: any price.
+	Most *money.Amount
 	// Wait is for how long the venue is waited for; 0: not at all.
 	Wait time.Duration
 	// Writes join the commit of the booking.
@@ -82,8 +85,8 @@ func (s *Service) made(ctx context.Context, from interface {
 // repeated confirm returns the booking that it made, and costs nothing.
 //
 // The refusals are NotFound for the venue, Conflict with ErrNotBookable or ErrSlotTaken,
-// Idempotency, Schema for a start out of bounds, those of billing.Purchase, and a
-// *billing.QuotaError. None of them leaves a booking.
+// Idempotency, Schema for a start out of bounds, PriceAboveMax, those of billing.Purchase,
+// and a *billing.QuotaError. None of them leaves a booking.
 func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Confirmed, err error) {
 	id, err := s.made(ctx, s.Store, k.ID, &r)
 	if err != nil {
@@ -168,17 +171,17 @@ func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venu
 	if err != nil {
 		return "", left, err
 	}
-	var bought *billing.Purchase
-	if !k.Test {
-		if bought, err = s.Billing.Purchase(ctx, k, s.Price); err != nil {
-			return "", left, err
-		}
-	}
 	now := s.now()
 	b := stored{Format: format, Booking: Booking{
 		ID: id, Account: k.Account, Key: k.ID, Tier: k.Tier, Test: k.Test, From: r.From, Venue: v.ID, Slug: v.Slug, Name: v.Name,
 		Starts: r.Starts.UTC(), Party: r.Party, State: booking.Pending, Rows: 1, Created: now, Changed: now,
-	}, Due: now.Add(time.Minute)}
+	}, Due: now.Add(time.Minute), Cap: k.Cap}
+	var bought *billing.Purchase
+	if !k.Test {
+		if bought, err = s.purchase(ctx, k, v, r, &b); err != nil {
+			return "", left, err
+		}
+	}
 	if err := s.keepDetails(ctx, &b, r, k); err != nil {
 		return "", left, err
 	}
@@ -213,6 +216,30 @@ func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venu
 	}
 }
 
+// purchase plans the debit of a booking: its price, and what the venue's call may cost.
+func (s *Service) purchase(ctx context.Context, k *billing.Key, v *Venue, r *Request, b *stored) (*billing.Purchase, error) {
+	b.Price = s.Price
+	if v.hosted {
+		venue, ok, err := s.Calls.Directory.Vacant(ctx, v.ID, true)
+		switch {
+		case err != nil:
+			return nil, store.Problem(err)
+		case !ok:
+			return nil, problem.Wrap(problem.Conflict, ErrNotBookable, "venue %s takes no bookings now", v.Slug)
+		case !venue.Price.IsFree():
+			b.VenuePrice, b.VenueVersion, b.Held = venue.Price.Hold(), venue.Price.Version, venue.Price.Hold()
+		}
+	}
+	if most := r.Most; most != nil && b.Price+b.VenuePrice > *most {
+		cost := b.Price.String()
+		if b.VenuePrice > 0 {
+			cost += " and its venue up to " + b.VenuePrice.String()
+		}
+		return nil, problem.New(problem.PriceAboveMax, "a booking costs %s, more than the %s that the request allows", cost, *most)
+	}
+	return s.Billing.Purchase(ctx, k, b.Price+b.Held)
+}
+
 // keepDetails stores the details before the booking: if that fails they are nobody's, and
 // expire.
 func (s *Service) keepDetails(ctx context.Context, b *stored, r *Request, k *billing.Key) error {
@@ -245,9 +272,9 @@ func (s *Service) dropDetails(ctx context.Context, id string) {
 func (s *Service) add(tx *store.Tx, stream store.Stream, b *stored, v *Venue, r *Request, bought *billing.Purchase) {
 	row := Row{Kind: RowCreated, To: booking.Pending, Actor: "key " + b.Key, At: b.Created}
 	if bought != nil {
-		e := Event{ID: b.ID[:32], Account: b.Account, Key: b.Key, Intent: IntentConfirm, Amount: s.Price, Booking: b.ID, Tier: b.Tier, Version: 1, At: b.Created}
-		b.Price, b.Event, b.Shard = s.Price, e.ID, bought.Shard()
-		row.Account, row.Amount, row.Event = b.Account, s.Price, e.ID
+		e := Event{ID: b.ID[:32], Account: b.Account, Key: b.Key, Intent: IntentConfirm, Amount: b.Price, Booking: b.ID, Tier: b.Tier, Version: 1, At: b.Created}
+		b.Event, b.Shard = e.ID, bought.Shard()
+		row.Account, row.Amount, row.Held, row.Event = b.Account, b.Price, b.Held, e.ID
 		tx.Put(store.Doc{Key: EventKey(&e), Data: encode(storedEvent{format, e})})
 		tx.Add(bought.Writes()...)
 		tx.Add(r.Writes...)

@@ -169,7 +169,7 @@ func (s *Service) failed(ctx context.Context, b *Booking, reason string) error {
 	if _, err := s.host(ctx, b, booking.DispatchFailed, reason); err != nil {
 		return unlessMoved(err)
 	}
-	if b.Test {
+	if b.Test || b.Cancelled { // a cancelled dispatch says nothing about the venue
 		return nil
 	}
 	return s.tell(ctx, b.Venue, false)
@@ -230,9 +230,19 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		return unlessMoved(err)
 	}
 	text, reason, err := s.ask(ctx, b)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	// The call's row moved money of the booking, and the guest may have cancelled it.
+	now, err := s.Get(ctx, b.ID)
+	if err != nil {
+		return err
+	}
+	if now.State != b.State || now.Attempts != b.Attempts {
+		return nil // another process had the answer first
+	}
+	b = &now
+	switch {
 	case reason != "":
 		return s.failed(ctx, b, reason)
 	}
@@ -299,14 +309,41 @@ func (s *Service) askHere(ctx context.Context, b *Booking, key *identity.Key, ms
 	if _, err := e.Sign(ctx, key); err != nil {
 		return "", "", err
 	}
-	out := s.Calls.SendWith(ctx, b.Venue, e, call.Options{Guest: true, Host: true, Work: work})
+	agreed, by, err := s.payment(ctx, b)
+	if err != nil {
+		return "", "", err
+	}
+	out := s.Calls.SendWith(ctx, b.Venue, e, call.Options{
+		Guest: true, Work: work, Agreed: agreed, Credential: by,
+		Accepted: func(*call.RequestRow) ([]store.Write, error) { return s.pass(ctx, b) },
+	})
 	switch {
 	case out.Reply != nil:
 		return out.Reply.Payload.Text(), "", nil
-	case out.Problem.Kind == problem.Unavailable, out.State == call.Pending:
+	case out.Problem.Kind == problem.Unavailable, errors.Is(out.Problem, errMoved), out.State == call.Pending:
 		return "", "", errMoved // another process has it, or will
 	}
 	return "", out.Problem.Kind.String(), nil
+}
+
+// payment is how the venue's call is paid for: by the account, at the price of the confirm.
+func (s *Service) payment(ctx context.Context, b *Booking) (*call.Agreement, call.Credential, error) {
+	at, err := s.stored(ctx, b.ID)
+	if err != nil {
+		return nil, call.Credential{}, err
+	}
+	agreed := &call.Agreement{}
+	if at.VenueVersion > 0 {
+		p, err := s.Billing.PriceVersion(ctx, b.Venue, at.VenueVersion)
+		if err != nil {
+			return nil, call.Credential{}, err
+		}
+		agreed.Price = &p
+	}
+	if at.Held > 0 {
+		agreed.Held = &call.Held{Amount: at.Held, Shard: uint8(at.Shard)}
+	}
+	return agreed, call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.Key, Cap: at.Cap}}, nil
 }
 
 // askElsewhere calls a vacant of another host.

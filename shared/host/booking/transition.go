@@ -119,41 +119,90 @@ func (s *Service) apply(tx *store.Tx, b *stored, one *step) (Row, error) {
 		}
 	}
 	b.Rows, b.Changed = b.Rows+1, now
+	ended := b.State == booking.Rejected || b.State == booking.Expired
+	if row.Kind == RowCancelled || ended && !b.Cancelled { // who ends it first says why
+		b.Reason = one.Reason
+	}
 	if one.EventID != "" && len(b.Events) < maxEvents {
 		b.Events = append(b.Events, one.EventID)
 	}
 	if b.State == booking.Dispatched {
 		b.Attempts, b.Sent = b.Attempts+1, now
 	}
-	if b.Cancelled || b.State == booking.Rejected || b.State == booking.Expired {
-		b.Reason = one.Reason
-		if b.Slot {
-			b.Slot = false
-			tx.Add(store.Add{Key: slotKey(b.Venue, b.Starts), Delta: -b.Party, Max: math.MaxInt64})
-		}
+	if b.Slot && (b.Cancelled || ended) {
+		b.Slot = false
+		tx.Add(store.Add{Key: slotKey(b.Venue, b.Starts), Delta: -b.Party, Max: math.MaxInt64})
 	}
-	if undelivered := b.State == booking.Expired || b.State == booking.Rejected && one.Reason == reasonUnreachable; undelivered && b.Price > b.Credited {
-		if err := s.credit(tx, b, &row); err != nil {
-			return row, err
-		}
+	undelivered := b.State == booking.Expired || b.State == booking.Rejected && one.Reason == reasonUnreachable
+	if err := s.giveBack(tx, b, &row, undelivered); err != nil {
+		return row, err
 	}
 	b.Due = s.dueAfter(b)
 	return row, nil
 }
 
-// credit gives back what a booking cost that never reached its venue.
-func (s *Service) credit(tx *store.Tx, b *stored, row *Row) error {
+// giveBack gives back the price of a booking that never reached its venue, and what is held
+// for the venue's call once the booking waits for it no more. Both are one write, because a
+// commit may change a balance once.
+func (s *Service) giveBack(tx *store.Tx, b *stored, row *Row, undelivered bool) error {
+	if undelivered && b.Price > b.Credited {
+		row.Amount = b.Credited - b.Price
+		b.Credited = b.Price
+		e := Event{ID: b.ID[:24] + "-credit", Account: b.Account, Key: b.Key, Intent: IntentConfirm, Amount: row.Amount, Booking: b.ID, Tier: b.Tier, Version: 1, At: row.At}
+		row.Event = e.ID
+		tx.Put(store.Doc{Key: EventKey(&e), Data: encode(storedEvent{format, e})})
+	}
+	if b.Cancelled || !b.awaitsVenue() {
+		row.Held, b.Held = -b.Held, 0
+	}
+	back := -row.Amount - row.Held
+	if back == 0 {
+		return nil
+	}
 	account, err := accountID(b.Account)
 	if err != nil {
 		return err
 	}
-	amount := b.Price - b.Credited
-	b.Credited = b.Price
-	e := Event{ID: b.ID[:24] + "-credit", Account: b.Account, Key: b.Key, Intent: IntentConfirm, Amount: -amount, Booking: b.ID, Tier: b.Tier, Version: 1, At: row.At}
-	row.Account, row.Amount, row.Event = b.Account, -amount, e.ID
-	tx.Add(billing.GiveBack(account, b.Shard, amount))
-	tx.Put(store.Doc{Key: EventKey(&e), Data: encode(storedEvent{format, e})})
+	row.Account = b.Account
+	tx.Add(billing.GiveBack(account, b.Shard, back))
 	return nil
+}
+
+// pass is the step by which the venue's call pays with what the booking holds. Its writes
+// join the commit that accepts the call. A booking that was cancelled or moved meanwhile
+// refuses the call.
+func (s *Service) pass(ctx context.Context, at *Booking) ([]store.Write, error) {
+	stream, err := Stream(at.ID)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.Store.Doc(ctx, Key(at.ID))
+	if err != nil {
+		return nil, store.Problem(err)
+	}
+	b, err := decodeStored(d)
+	switch {
+	case err != nil:
+		return nil, err
+	case b.Cancelled:
+		return nil, problem.New(problem.Conflict, "the guest has cancelled the booking")
+	case b.State != booking.Dispatched || b.Attempts != at.Attempts || b.Held != at.Held:
+		return nil, errMoved
+	case b.Held == 0:
+		return nil, nil
+	}
+	id, err := s.updater().NewWriteID()
+	if err != nil {
+		return nil, err
+	}
+	b.Rows++
+	row := Row{Kind: RowPaid, From: b.State, To: b.State, Actor: actorHost, Account: b.Account, Held: -b.Held, At: s.now()}
+	b.Held, b.Changed = 0, row.At
+	changed := s.document(&b)
+	return []store.Write{
+		store.Append{Stream: stream, Position: b.Rows, WriteID: id, Data: encode(storedRow{format, row})},
+		store.Put{Key: changed.Key, If: d.Version, WriteID: id, Data: changed.Data, Index: changed.Index},
+	}, nil
 }
 
 // dueAfter is when a booking is to be looked at again; zero: never.

@@ -348,6 +348,9 @@ func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool
 		_, err := h.related(ctx, r.pair, &r.env.To)
 		return false, err
 	}
+	if agreed := r.opts.Agreed; agreed != nil {
+		r.vacant.Price = agreed.Price
+	}
 	r.signerErr = nil
 	if err := h.checkRelated(ctx, r); err != nil {
 		return false, err

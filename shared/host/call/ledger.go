@@ -46,6 +46,7 @@ type Query struct {
 	Price  *price.Price // of the vacant; nil: calls are free
 	Guest  bool         // the host made the caller's key
 	Reset  bool         // a reset: it runs nothing
+	Held   *Held        // debited before for this call; nil: nothing
 	Credential
 }
 
@@ -159,7 +160,11 @@ func (h *Host) quote(ctx context.Context, r *request) (err error) {
 }
 
 func (r *request) query() Query {
-	return Query{Pair: r.pair, Tenant: r.vacant.Tenant, Price: r.vacant.Price, Guest: r.opts.Guest, Reset: r.reset, Credential: r.opts.Credential}
+	q := Query{Pair: r.pair, Tenant: r.vacant.Tenant, Price: r.vacant.Price, Guest: r.opts.Guest, Reset: r.reset, Credential: r.opts.Credential}
+	if agreed := r.opts.Agreed; agreed != nil {
+		q.Held = agreed.Held
+	}
+	return q
 }
 
 // refusePayment keeps a refusal of the ledger for decide, and returns other errors.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -22,8 +24,9 @@ type Options struct {
 	// signed: the signature is not verified here again. Calls of guests are no evidence
 	// of anybody's interest in the vacant.
 	Guest bool
-	// Host marks a call of the host itself, by a key of its making: it costs nothing.
-	Host bool
+	// Agreed is the price that was agreed on before the call, as by a booking; nil: the
+	// vacant's price now.
+	Agreed *Agreement
 	Credential
 	// Reply completes the message before it is signed: its ids. nil: it has none.
 	Reply func(*envelope.Message)
@@ -34,6 +37,21 @@ type Options struct {
 	// nil: none. It is called again after another writer changed one of their
 	// documents.
 	Decided func(context.Context, Decision) ([]store.Write, error)
+}
+
+// Agreement is the price of a call that was agreed on before. It stays the price if the
+// vacant's price changes meanwhile.
+type Agreement struct {
+	Price *price.Price // nil: the call is free
+	// Held is what the payer's account paid for the call before; nil: nothing.
+	Held *Held
+}
+
+// Held is a hold that was debited before the call's request row. Whoever debited it adds to
+// Options.Accepted the writes that pass it to the row.
+type Held struct {
+	Amount money.Amount
+	Shard  uint8 // of the balance, that a refund goes to
 }
 
 // Decision is the outcome that is about to be written.

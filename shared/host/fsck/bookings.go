@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	hostbooking "github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -18,6 +19,7 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 	rows := r.reader(s)
 	var state booking.State
 	var last uint64
+	var held money.Amount // for the venue's call
 	whole := true
 	for {
 		row, more, err := rows.next(ctx)
@@ -42,7 +44,8 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 			r.found(inStream(s, row.Position, Row, fmt.Sprintf("what may follow %q", state), fmt.Sprintf("%s to %s", one.Kind, one.To)))
 		}
 		state = one.To
-		if one.Amount != 0 {
+		held += one.Held
+		if one.Amount != 0 || one.Held != 0 {
 			if err := r.bookingMoney(ctx, s, row.Position, &one); err != nil {
 				return err
 			}
@@ -63,6 +66,8 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 		r.found(inDocument(key, Document, "a booking", problem.Of(err).Text()))
 	case whole && b.Rows == last && b.State != state:
 		r.found(inDocument(key, Document, "state "+string(state)+", as its rows say", string(b.State)))
+	case whole && b.Rows == last && b.Held != held:
+		r.found(inDocument(key, Money, fmt.Sprintf("%s held for the venue, as its rows say", held), b.Held.String()))
 	case b.Rows < last:
 		r.found(inDocument(key, Document, fmt.Sprintf("%d rows", last), fmt.Sprint(b.Rows)))
 	}
@@ -76,6 +81,8 @@ func follows(one *hostbooking.Row, state booking.State, position uint64) bool {
 		return position == 1 && one.To == booking.Pending
 	case hostbooking.RowTransition:
 		return position > 1 && one.From == state && booking.Transition(state, one.To) == nil
+	case hostbooking.RowPaid:
+		return position > 1 && state == booking.Dispatched && one.From == state && one.To == state
 	case hostbooking.RowCancelled:
 		return position > 1 && one.From == state && (one.To == state || booking.Transition(state, one.To) == nil)
 	}
@@ -91,12 +98,12 @@ func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64,
 		return nil
 	}
 	l := r.ledgerOf([32]byte(raw))
-	if one.Amount > 0 {
-		l.held += one.Amount
-	} else {
-		l.back -= one.Amount
-	}
+	l.held += max(one.Amount, 0) + max(one.Held, 0)
+	l.back -= min(one.Amount, 0) + min(one.Held, 0)
 	l.spend(one.At, one.Amount)
+	if one.Amount == 0 {
+		return nil // held money has no event until the venue's call is charged
+	}
 	e := hostbooking.Event{ID: one.Event, Account: one.Account, At: one.At}
 	d, err := r.document(ctx, hostbooking.EventKey(&e))
 	if err != nil {
