@@ -156,10 +156,20 @@ func TestAVenueDecidesLater(t *testing.T) {
 	path := "/v1/bookings/" + id + "/transition"
 	_, owner := n.account("owner", 0, billing.KeyOptions{})
 	reader := n.key(n.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeRead}})
+	ofOwner := func(o billing.KeyOptions) string {
+		a, err := n.server.Billing.Find(t.Context(), "owner")
+		n.must(err)
+		return n.key(a, o)
+	}
+	all := []billing.Scope{billing.ScopeAGP, billing.ScopeRead, billing.ScopeCall, billing.ScopeManage}
 	for what, c := range map[string]struct {
 		key, to string
 		status  int
-	}{"the guest": {n.pro, "accepted", 404}, "a reader": {reader, "accepted", 404}, "a state of the host's": {owner, "dispatch_failed", 403}} {
+	}{
+		"the guest": {n.pro, "accepted", 404}, "a reader": {reader, "accepted", 404}, "a state of the host's": {owner, "dispatch_failed", 403},
+		"a key of the owner's that does not manage": {ofOwner(billing.KeyOptions{Tier: billing.Pro, Scopes: all[:3]}), "accepted", 404},
+		"a test key of the owner's":                 {ofOwner(billing.KeyOptions{Tier: billing.Pro, Scopes: all, Test: true}), "accepted", 404},
+	} {
 		if got := n.do("POST", path, c.key, fmt.Sprintf(`{"to":%q}`, c.to)); got.status != c.status {
 			t.Errorf("%s: %s = %d %s, want %d", what, c.to, got.status, got.body, c.status)
 		}

@@ -1,0 +1,335 @@
+package booking_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	states "github.com/vacancy-host/vacancy/shared/vacant/booking"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// world is a host with a venue for two guests at a time, at $2 a call, and a buyer with $100.
+// Nothing is dispatched unless a test sweeps.
+type world struct {
+	testing.TB
+	*booking.Service
+	mu    sync.Mutex
+	now   time.Time
+	store *memory.Store
+	vault custody.Vault
+	buyer billing.Account
+	key   billing.Key
+}
+
+const (
+	fee        = booking.DefaultPrice
+	venuePrice = 2 * money.Dollar
+	credit     = 100 * money.Dollar
+)
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{TB: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), store: memory.New()}
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	w.must(err)
+	w.vault = vault
+	c := serve.Config{
+		Store: serve.NewChangeNotifier(w.store), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler),
+		Now: w.clock, Rand: rand.Reader, Charges: true, Elsewhere: true,
+	}
+	host, err := c.Open()
+	w.must(err)
+	w.Service = host.OpenBookings(quiet{}, nil)
+	venue, err := host.Vacants.Create(t.Context(), vacants.Spec{Name: "warung", Capability: "serves", Substrate: "echo"})
+	w.must(err)
+	_, _, err = host.Vacants.Publish(t.Context(), venue.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+		v.Slug, v.Capacity = "warung", 2
+		return nil
+	}})
+	w.must(err)
+	_, err = host.Vacants.SetPrice(t.Context(), venue.ID, price.Price{Flat: venuePrice})
+	w.must(err)
+	w.buyer, err = host.Billing.OpenAccount(t.Context(), "buyer", 0)
+	w.must(err)
+	_, _, err = host.Billing.Credit(t.Context(), w.buyer.ID, credit, "first", "")
+	w.must(err)
+	w.key, _, err = host.Billing.MakeKey(t.Context(), w.buyer.ID, billing.KeyOptions{Tier: billing.Pro})
+	w.must(err)
+	return w
+}
+
+// quiet is a queue that loses all messages: the reminders dispatch.
+type quiet struct{}
+
+func (quiet) Send(context.Context, string) (func(context.Context, bool), error) {
+	return func(context.Context, bool) {}, nil
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *world) balance() money.Amount {
+	w.Helper()
+	b, err := w.Billing.Balance(w.Context(), &w.buyer)
+	w.must(err)
+	return b
+}
+
+// start is when bookings start: the table is for two.
+var start = time.Date(2026, 12, 24, 19, 0, 0, 0, time.UTC)
+
+func (w *world) confirm(party int64) (booking.Booking, error) {
+	c, err := w.Confirm(w.Context(), &w.key, booking.Request{From: "guest", Agent: "guest", Venue: "warung", Party: party, Starts: start, Details: booking.Details{Notes: "n"}})
+	return c.Booking, err
+}
+
+func (w *world) confirmed(party int64) booking.Booking {
+	w.Helper()
+	b, err := w.confirm(party)
+	w.must(err)
+	return b
+}
+
+// taken reports whether the slot has no room for a guest more.
+func (w *world) taken() bool {
+	w.Helper()
+	b, err := w.confirm(1)
+	if errors.Is(err, booking.ErrSlotTaken) {
+		return true
+	}
+	w.must(err)
+	_, err = w.Cancel(w.Context(), b.ID, "test") // which gives back all of it
+	w.must(err)
+	return false
+}
+
+// move makes a transition as the operator.
+func (w *world) move(id string, to states.State) booking.Booking {
+	w.Helper()
+	b, err := w.Transition(w.Context(), id, booking.Change{To: to, Actor: "operator", Any: true})
+	w.must(err)
+	return b
+}
+
+// paths lead from pending to each state.
+var paths = map[states.State][]states.State{
+	states.Pending: nil, states.Dispatched: {states.Dispatched}, states.DispatchFailed: {states.Dispatched, states.DispatchFailed},
+	states.Accepted: {states.Dispatched, states.Accepted}, states.Rejected: {states.Dispatched, states.Rejected},
+	states.Completed: {states.Dispatched, states.Accepted, states.Completed}, states.NoShow: {states.Dispatched, states.Accepted, states.NoShow},
+	states.Expired: {states.Expired},
+}
+
+func (w *world) whole() {
+	w.Helper()
+	_, err := fsck.Run(w.Context(), fsck.Config{Source: w.store, Vault: w.vault, Now: w.clock, Found: func(f fsck.Finding) error {
+		w.Errorf("verify: %s", f)
+		return nil
+	}})
+	w.must(err)
+}
+
+// Every pair of states, and a cancel in each: what a booking costs afterwards, and whether it
+// keeps its place. No venue was called, so none earns anything.
+func TestEachStepMovesStateMoneyAndSlot(t *testing.T) {
+	waits := map[states.State]bool{states.Pending: true, states.Dispatched: true, states.DispatchFailed: true}
+	freed := map[states.State]bool{states.Rejected: true, states.Expired: true}
+	costs := func(s states.State, cancelled bool) money.Amount {
+		switch {
+		case s == states.Expired:
+			return 0
+		case waits[s] && !cancelled:
+			return fee + venuePrice
+		}
+		return fee
+	}
+	for _, from := range states.States() {
+		for _, to := range append(states.States(), "cancel") {
+			t.Run(fmt.Sprint(from, " to ", to), func(t *testing.T) {
+				w := newWorld(t)
+				b := w.confirmed(2)
+				for _, s := range paths[from] {
+					b = w.move(b.ID, s)
+				}
+				var after booking.Booking
+				var err error
+				want, legal := to, states.Transition(from, to) == nil
+				if to == "cancel" {
+					after, err = w.Cancel(t.Context(), b.ID, "guest")
+					want, legal = from, !from.Terminal()
+					if from == states.Pending {
+						want = states.Expired
+					}
+				} else {
+					after, err = w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "operator", Any: true})
+				}
+				cancelled := to == "cancel" && legal
+				if !legal {
+					if want = from; !problem.Is(err, problem.Conflict) {
+						t.Errorf("error %v, want a conflict", err)
+					}
+					after, err = w.Get(t.Context(), b.ID)
+				}
+				w.must(err)
+				if after.State != want || after.Cancelled != cancelled || credit-w.balance() != costs(want, cancelled) {
+					t.Errorf("%s, cancelled %t, %s spent, want %s, %t, %s", after.State, after.Cancelled, credit-w.balance(), want, cancelled, costs(want, cancelled))
+				}
+				if taken := w.taken(); taken == (cancelled || freed[want]) {
+					t.Errorf("the slot is taken: %t", taken)
+				}
+				if rows, err := w.History(t.Context(), b.ID); err != nil || uint64(len(rows)) != after.Rows || legal == (len(rows) == len(paths[from])+1) {
+					t.Errorf("%d rows, the booking says %d, %v", len(rows), after.Rows, err)
+				}
+				w.whole()
+			})
+		}
+	}
+}
+
+// A place is given back once: not again when the venue accepts what its guest has cancelled.
+func TestAPlaceIsGivenBackOnce(t *testing.T) {
+	w := newWorld(t)
+	first := w.confirmed(2)
+	w.move(first.ID, states.Dispatched)
+	_, err := w.Cancel(t.Context(), first.ID, "guest")
+	w.must(err)
+	w.confirmed(2)
+	w.move(first.ID, states.Accepted)
+	if _, err := w.confirm(1); !errors.Is(err, booking.ErrSlotTaken) {
+		t.Errorf("a third guest at a table for two = %v, want %v", err, booking.ErrSlotTaken)
+	}
+}
+
+// Why a booking ended is said by the step that ended it for its guest.
+func TestTheFirstReasonStays(t *testing.T) {
+	for _, to := range []states.State{states.Accepted, states.Rejected} {
+		w := newWorld(t)
+		b := w.confirmed(1)
+		w.move(b.ID, states.Dispatched)
+		_, err := w.Cancel(t.Context(), b.ID, "guest")
+		w.must(err)
+		after, err := w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "venue", Reason: "full"})
+		w.must(err)
+		if after.Reason != "guest" || !after.Cancelled {
+			t.Errorf("after %s the reason is %q, want guest", to, after.Reason)
+		}
+	}
+	w := newWorld(t)
+	b := w.confirmed(1)
+	w.move(b.ID, states.Dispatched)
+	if after, err := w.Transition(t.Context(), b.ID, booking.Change{To: states.Rejected, Actor: "venue", Reason: "full"}); err != nil || after.Reason != "full" {
+		t.Errorf("a rejection = %q, %v, want full", after.Reason, err)
+	}
+}
+
+// Details are kept until 30 days after the start, or after a confirm without one.
+func TestDetailsAreKeptForThirtyDays(t *testing.T) {
+	const days = 24 * time.Hour
+	w := newWorld(t)
+	at := w.confirmed(1)
+	c, err := w.Confirm(t.Context(), &w.key, booking.Request{From: "guest", Agent: "guest", Venue: "warung", Party: 1, Details: booking.Details{Notes: "n"}})
+	w.must(err)
+	for id, from := range map[string]time.Time{at.ID: start, c.ID: w.now} {
+		d, err := w.store.Doc(t.Context(), store.Key{Partition: "bkg#" + id, Sort: "details"})
+		w.must(err)
+		if want := from.Add(30 * days).Truncate(time.Second); !d.Expires.Equal(want) {
+			t.Errorf("details expire %s, want %s", d.Expires, want)
+		}
+	}
+	w.pass(29 * days)
+	if all, err := w.Details(t.Context(), c.ID); err != nil || all.Notes != "n" {
+		t.Errorf("after 29 days = %+v, %v", all, err)
+	}
+	w.pass(2 * days)
+	if all, err := w.Details(t.Context(), c.ID); err != nil || all.Notes != "" {
+		t.Errorf("after 31 days = %+v, %v", all, err)
+	}
+}
+
+// An event id makes one change, however often it comes.
+func TestAChangeIsMadeOnce(t *testing.T) {
+	w := newWorld(t)
+	b := w.confirmed(1)
+	w.move(b.ID, states.Dispatched)
+	for range 3 {
+		if after, err := w.Transition(t.Context(), b.ID, booking.Change{To: states.Accepted, Actor: "venue", EventID: "e"}); err != nil || after.Rows != 3 {
+			t.Errorf("%d rows, %v, want 3", after.Rows, err)
+		}
+	}
+	if _, err := w.Transition(t.Context(), b.ID, booking.Change{To: states.Expired, Actor: "venue"}); !problem.Is(err, problem.Conflict) {
+		t.Errorf("an illegal state = %v", err)
+	}
+	other := w.confirmed(1)
+	if _, err := w.Transition(t.Context(), other.ID, booking.Change{To: states.Dispatched, Actor: "venue"}); !problem.Is(err, problem.Forbidden) {
+		t.Errorf("a state of the host's by a venue = %v", err)
+	}
+}
+
+// A guest who cancels while the venue is called: either the call was accepted, and is paid
+// for, or it never is.
+func TestACancelMeetsADispatch(t *testing.T) {
+	for _, at := range []string{"before the call is accepted", "after"} {
+		t.Run(at, func(t *testing.T) {
+			w := newWorld(t)
+			b := w.confirmed(1)
+			if at == "after" {
+				w.pass(3 * time.Minute)
+				_, err := w.Sweep(t.Context())
+				w.must(err)
+			} else {
+				w.move(b.ID, states.Dispatched)
+			}
+			_, err := w.Cancel(t.Context(), b.ID, "guest")
+			w.must(err)
+			for range 5 {
+				w.pass(3 * time.Minute)
+				_, err := w.Sweep(t.Context())
+				w.must(err)
+			}
+			after, err := w.Get(t.Context(), b.ID)
+			w.must(err)
+			want, spent := states.Rejected, money.Amount(0)
+			if at == "after" {
+				want, spent = states.Accepted, fee+venuePrice
+			}
+			if after.State != want || after.Reason != "guest" || credit-w.balance() != spent {
+				t.Errorf("%s for %q, %s spent, want %s, guest, %s", after.State, after.Reason, credit-w.balance(), want, spent)
+			}
+			w.whole()
+		})
+	}
+}
