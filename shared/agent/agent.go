@@ -17,7 +17,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -53,9 +52,6 @@ type Options struct {
 	// Ready, if set, is called with the vacant's URL once it answers.
 	Ready func(url string)
 }
-
-// Limits of an address, as `vacancy serve` has them by default.
-var limits = edge.Config{Rate: edge.Rate{PerSecond: 20, Burst: 40}, PairRate: edge.Rate{PerSecond: 1, Burst: 20}, Now: time.Now}
 
 // kind is the substrate of the agent's vacant.
 const kind = "agent"
@@ -95,7 +91,9 @@ func Serve(ctx context.Context, a Agent, o Options) error {
 		return err
 	}
 	defer host.Close()
-	guard := func(next http.Handler) http.Handler { return standalone.Guard(base, limits, next) }
+	guard := func(next http.Handler) http.Handler {
+		return standalone.Guard(base, standalone.DefaultLimits(time.Now), next)
+	}
 	return host.Run(ctx, standalone.Running{Public: l, Wrap: guard}, func(ctx context.Context) error {
 		v, err := keep(ctx, host.Vacants, a)
 		if err == nil && o.Ready != nil {

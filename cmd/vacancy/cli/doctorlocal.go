@@ -27,7 +27,8 @@ func (a *app) localFacts(ctx context.Context, data string) (doctor.Local, error)
 	if !l.Here {
 		return l, nil
 	}
-	l.Open, l.Free = openFiles(dir), freeSpace(dir)
+	free, size := standalone.Disk(dir)
+	l.Open, l.Free, l.MinFree = openFiles(dir), free, standalone.MinFree(size)
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
 		return l, nil

@@ -26,7 +26,7 @@ type serveOptions struct {
 	devOptions
 	publicURL, cert, key, domain, authority string
 	proxies                                 []string
-	rate, pairRate                          string
+	rate, pairRate, bytes                   string
 	loopbackAgents                          bool
 }
 
@@ -45,9 +45,11 @@ TLS: with --tls-domain NAME the certificate comes from Let's Encrypt, with --tls
 plain http to a proxy in front of it: --trusted-proxy says whose X-Forwarded-For and
 X-Forwarded-Proto it believes.
 
-One address gets --rate requests, and --pair-rate first calls and resets; each is
-tokens-per-second:burst, and "off" is no limit. GET /health answers while the process
-serves, GET /ready while its store and keys answer. Agents of vacants on this machine
+One address gets --rate requests, --pair-rate first calls and resets, and --bytes KB of
+large requests; each is tokens-per-second:burst, and "off" is no limit. Below 1 GiB of free
+disk (5 % of a small disk) the host takes nothing to write from others, with 429. GET
+/health answers while the process serves, GET /ready while its store and keys answer and
+the disk has room. Agents of vacants on this machine
 need --allow-loopback-agents. Administration goes through a socket in the data directory.
 
 The first interrupt refuses new calls and lets those under way end.`,
@@ -67,8 +69,10 @@ The first interrupt refuses new calls and lets those under way end.`,
 	fs.StringVar(&o.domain, "tls-domain", "", "get a certificate for this name from an ACME authority")
 	fs.StringVar(&o.authority, "acme-url", "", "the directory of another ACME authority than Let's Encrypt")
 	fs.StringArrayVar(&o.proxies, "trusted-proxy", nil, "the addresses of a proxy in front, as `CIDR`; may be repeated")
-	fs.StringVar(&o.rate, "rate", "20:40", "requests of an address")
-	fs.StringVar(&o.pairRate, "pair-rate", "1:20", "first calls and resets of an address")
+	limits := standalone.DefaultLimits(nil)
+	fs.StringVar(&o.rate, "rate", limits.Rate.String(), "requests of an address")
+	fs.StringVar(&o.pairRate, "pair-rate", limits.PairRate.String(), "first calls and resets of an address")
+	fs.StringVar(&o.bytes, "bytes", limits.Bytes.String(), "KB of an address, beyond the first of each request")
 	fs.BoolVar(&o.loopbackAgents, "allow-loopback-agents", false, "let vacants reach agents on this machine")
 	clusterFlag(fs, &o.cluster)
 	witnessFlag(fs, &o.witnesses)
@@ -167,7 +171,7 @@ func (o *serveOptions) limits(now func() time.Time) (c edge.Config, err error) {
 	for _, r := range []struct {
 		flag, value string
 		to          *edge.Rate
-	}{{"--rate", o.rate, &c.Rate}, {"--pair-rate", o.pairRate, &c.PairRate}} {
+	}{{"--rate", o.rate, &c.Rate}, {"--pair-rate", o.pairRate, &c.PairRate}, {"--bytes", o.bytes, &c.Bytes}} {
 		if r.value == "off" {
 			continue
 		}

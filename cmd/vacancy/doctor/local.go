@@ -13,8 +13,9 @@ type Local struct {
 	Here bool   // there is a host's data in it
 	// Open lists files whose owner alone may read them, and that others can read.
 	Open []string
-	// Free is the space of the disk in bytes; negative if it is unknown.
-	Free int64
+	// Free is the space of the disk in bytes; negative if it is unknown. Below MinFree a
+	// public host refuses what others want to write.
+	Free, MinFree int64
 
 	Running bool
 	Err     error  // why a running host does not answer
@@ -91,6 +92,8 @@ func (l Local) disk() Check {
 		return none("the free space is not known on this system")
 	case l.Free < leastFree:
 		return fail(fix, "%d MB are free: a host that cannot write refuses calls", l.Free>>20)
+	case l.Free < l.MinFree:
+		return warn(fix, "%d MB are free: below %d MB vacancy serve refuses what others want to write (429)", l.Free>>20, l.MinFree>>20)
 	case l.Free < someFree:
 		return warn(fix, "%d MB are free", l.Free>>20)
 	}

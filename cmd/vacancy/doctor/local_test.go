@@ -35,6 +35,7 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 		{"file modes", doctor.Fail, "seal.key", "chmod -R go= /srv/v", func(l *doctor.Local) { l.Open = []string{"seal.key"} }},
 		{"disk", doctor.Fail, "50 MB", "make room", func(l *doctor.Local) { l.Free = 50 << 20 }},
 		{"disk", doctor.Warn, "500 MB", "make room", func(l *doctor.Local) { l.Free = 500 << 20 }},
+		{"disk", doctor.Warn, "below 800 MB vacancy serve refuses", "make room", func(l *doctor.Local) { l.Free, l.MinFree = 500<<20, 800<<20 }},
 		{"disk", doctor.NotApplicable, "not known", "", func(l *doctor.Local) { l.Free = -1 }},
 		{"host", doctor.Warn, "no host is running", "vacancy dev --data /srv/v", func(l *doctor.Local) { l.Running = false }},
 		{"agents", doctor.NotApplicable, "needs a running host", "", func(l *doctor.Local) { l.Running = false }},

@@ -36,6 +36,11 @@ func ParseRate(s string) (Rate, bool) {
 	return Rate{PerSecond: tokens, Burst: n}, true
 }
 
+// String is r as ParseRate reads it.
+func (r Rate) String() string {
+	return strconv.FormatFloat(r.PerSecond, 'f', -1, 64) + ":" + strconv.Itoa(r.Burst)
+}
+
 // quarter is a quarter of r, with a burst of one token at least.
 func (r Rate) quarter() Rate { return Rate{PerSecond: r.PerSecond / 4, Burst: max(1, r.Burst/4)} }
 

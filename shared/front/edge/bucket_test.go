@@ -11,5 +11,8 @@ func FuzzParseRate(f *testing.F) {
 		if ok && !(r.PerSecond >= 0.001 && r.PerSecond <= 1e6 && r.Burst >= 1 && r.Burst <= 1e6) {
 			t.Errorf("ParseRate(%q) = %+v", s, r)
 		}
+		if again, same := ParseRate(r.String()); ok && (!same || again != r) {
+			t.Errorf("ParseRate(%q) = %+v, %t, want %+v", r.String(), again, same, r)
+		}
 	})
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/host/fsck/canary"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -96,7 +97,7 @@ func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 
 // revokes reports whether r revokes a key, which no flood may delay.
 func revokes(r *http.Request) bool {
-	return r.Method == http.MethodPost && r.URL.Path == "/v1/revoke_halo"
+	return r.Method == http.MethodPost && r.URL.Path == registryapi.RevokePath
 }
 
 // answered sends the header if the handler wrote nothing, like net/http; the

@@ -39,6 +39,9 @@ type Config struct {
 	Logger      *slog.Logger
 }
 
+// RevokePath is where revocations go. Limits let them pass.
+const RevokePath = "/v1/revoke_halo"
+
 // Registry returns the handler of everything but search:
 //
 //	POST /v1/halo                      publish
@@ -56,7 +59,7 @@ func Registry(c Config) http.Handler {
 	d := &api{Config: c, caller: caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Registry.IsRevoked, Now: c.Now}}
 	routes := map[string]httpapi.Methods{
 		"/v1/halo":                 {http.MethodPost: d.publish},
-		"/v1/revoke_halo":          {http.MethodPost: d.revoke},
+		RevokePath:                 {http.MethodPost: d.revoke},
 		"/v1/listing/{id}":         {http.MethodPut: d.listing},
 		"/v1/manifests":            {http.MethodPost: d.manifest},
 		"/v1/capability_card/{id}": {http.MethodGet: d.card},

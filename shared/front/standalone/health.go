@@ -28,7 +28,7 @@ type status struct {
 // checked adds to a public handler
 //
 //	GET /health   200 while the process serves
-//	GET /ready    200 if the store and the keys answer, else 503
+//	GET /ready    200 if the store and the keys answer and the disk has room, else 503
 //
 // A host of one vacant answers /health as the reference does, with that vacant's
 // name and state (PROTOCOL §6.1).
@@ -59,8 +59,8 @@ func (h *Host) checked(next http.Handler) http.Handler {
 	})
 }
 
-// Ready reports whether the store and the keys answer. It opens the host's own
-// identity, which needs both.
+// Ready reports whether the store and the keys answer, and whether the disk has room for
+// the public's writes. It opens the host's own identity, which needs both.
 func (h *Host) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
@@ -70,7 +70,7 @@ func (h *Host) Ready(ctx context.Context) error {
 	if _, err := h.Vacants.Self(ctx); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the keys do not open")
 	}
-	return nil
+	return h.room.check()
 }
 
 // answer keeps an answer.

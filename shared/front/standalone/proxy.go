@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
@@ -71,6 +72,12 @@ func ParseBase(s string) (base *url.URL, ok bool) {
 		return nil, false
 	}
 	return u, u.Scheme == "https" || u.Scheme == "http" && outbound.IsThisMachine(u.Hostname())
+}
+
+// DefaultLimits bound what one address may do at a host for everybody: 20 requests a second,
+// a first call of a pair a second, and 10 KB a second of large bodies, each after a burst.
+func DefaultLimits(now func() time.Time) edge.Config {
+	return edge.Config{Rate: edge.Rate{PerSecond: 20, Burst: 40}, PairRate: edge.Rate{PerSecond: 1, Burst: 20}, Bytes: edge.Rate{PerSecond: 10, Burst: 600}, Now: now}
 }
 
 // Guard limits the requests of an address and refuses those to another Host than

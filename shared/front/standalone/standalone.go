@@ -94,6 +94,8 @@ type Config struct {
 	BookingPrice money.Amount
 	// KeyPrefix and AGPKeyPrefix are the words that new keys begin with; "": the defaults.
 	KeyPrefix, AGPKeyPrefix string
+	// Disk returns the free space and the size of a directory's disk; nil: package Disk.
+	Disk func(dir string) (free, size int64)
 	// TestClock lets requests set the clock of the host, by ClockHeader.
 	TestClock bool
 	Version   string // of Vacancy, for GET /v1/admin/host
@@ -114,6 +116,7 @@ type Host struct {
 	started time.Time
 
 	backingUp sync.Mutex
+	room      *room
 	searching searching
 }
 
@@ -153,7 +156,11 @@ func Open(c Config) (*Host, error) {
 	all := export.Config{Source: file, Vault: vault, Now: c.Now}
 	counted := &counts{Handler: c.Log.Handler()}
 	c.Log = slog.New(counted)
-	host := &Host{Store: file, clock: clock, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second)}
+	disk := c.Disk
+	if disk == nil {
+		disk = Disk
+	}
+	host := &Host{room: &room{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now}, Store: file, clock: clock, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second)}
 	server, err := serve.Config{
 		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers, ModelBudget: c.ModelBudget,
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
@@ -322,6 +329,9 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 		Message: h.Message, A2A: agents, Registry: h.RegistryHandler(log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New), Tenants: h.TenantsHandler(),
 	}.Public())
+	if !h.config.OwnMachine {
+		public = h.room.spare(public)
+	}
 	if h.clock != nil {
 		public = h.clock.obey(public)
 	}
