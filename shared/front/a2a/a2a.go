@@ -66,12 +66,13 @@ func Handler(c Config) http.Handler {
 	if c.Follow == 0 {
 		c.Follow = 120 * time.Second
 	}
-	return &api{Config: c, cards: newCardCache()}
+	return &api{Config: c, cards: newCardCache(), held: held{open: map[any]int{}}}
 }
 
 type api struct {
 	Config
 	cards *cardCache
+	held  held
 }
 
 // request is a request to one vacant.

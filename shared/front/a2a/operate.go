@@ -30,7 +30,7 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 	case a2awire.Send:
 		err = d.sendMessage(r, params)
 	case a2awire.Stream:
-		err = d.streamMessage(r, params)
+		err = d.hold(r, func() error { return d.streamMessage(r, params) })
 	case a2awire.GetTask:
 		err = d.getTask(r, params)
 	case a2awire.ListTasks:
@@ -38,7 +38,7 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 	case a2awire.CancelTask:
 		err = d.cancelTask(r, params)
 	case a2awire.Subscribe:
-		err = d.subscribe(r, params)
+		err = d.hold(r, func() error { return d.subscribe(r, params) })
 	case a2awire.ExtendedCard:
 		err = d.extendedCard(r)
 	default:

@@ -19,6 +19,10 @@ import (
 // answer.
 const localChunk = 50 * time.Millisecond
 
+// followQueued bounds a stream that only follows a task, in a process that serves one
+// request at a time. The client resumes it by Last-Event-ID.
+const followQueued = 60 * time.Second
+
 // A2A serves vacants to A2A clients.
 type A2A struct {
 	http.Handler
@@ -67,8 +71,12 @@ func (h *Server) openA2A(t task.Config, later func(context.Context, string, time
 	if h.Billing != nil {
 		identify = h.Billing.Identify
 	}
+	follow := time.Duration(0)
+	if t.Notices != nil {
+		follow = followQueued
+	}
 	return &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, server: h, Handler: a2a.Handler(a2a.Config{
-		Tasks: tasks, Push: pusher, Identify: identify, Guests: h.guests, Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now,
+		Tasks: tasks, Push: pusher, Identify: identify, Guests: h.guests, Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now, Follow: follow,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	})}
 }

@@ -1,0 +1,95 @@
+package a2a_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+)
+
+// One sender holds 16 streams and one vacant 64, whoever asks; others are served beside, and
+// a stream that ends makes room.
+func TestStreamsAreSharedOut(t *testing.T) {
+	release := make(chan struct{})
+	w := openWorld(t, true, func(c *serve.Config) {
+		c.Substrates["slow"] = func(string) (substrate.Substrate, error) {
+			return substrate.Func(func(ctx context.Context, r substrate.Request) (string, error) {
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
+				return "done", nil
+			}), nil
+		}
+	}).runs()
+	w.create("slow", "slow:a")
+	w.create("other", "slow:b")
+	inner := w.http.Config.Handler
+	w.serveAs(func(s *http.Server) {
+		s.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			r.RemoteAddr = r.Header.Get("Test-Address") + ":1"
+			inner.ServeHTTP(rw, r)
+		})
+	})
+	var open []*http.Response
+	// stream begins a stream, which is held once its first event is there.
+	stream := func(vacant string, address int) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), "POST", w.http.URL+"/v/"+vacant+"/message:stream", strings.NewReader(message("hi", "")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Test-Address", fmt.Sprintf("10.0.0.%d", address))
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode == http.StatusOK {
+			if _, err := bufio.NewReaderSize(resp.Body, 16).ReadByte(); err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, resp)
+		}
+		return resp
+	}
+	refused := func(what string, resp *http.Response, because string) {
+		t.Helper()
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" || !strings.Contains(string(body), because) {
+			t.Errorf("%s = %d, Retry-After %q, %s", what, resp.StatusCode, resp.Header.Get("Retry-After"), body)
+		}
+	}
+	for address := range 4 {
+		for n := range 16 {
+			if resp := stream("slow", address); resp.StatusCode != http.StatusOK {
+				t.Fatalf("stream %d of address %d = %d", n, address, resp.StatusCode)
+			}
+		}
+		refused("the 17th stream of an address", stream("slow", address), "you have 16 streams open")
+		refused("its stream of another vacant", stream("other", address), "you have 16 streams open")
+	}
+	refused("the 65th stream of a vacant", stream("slow", 9), "the agent has 64 streams open")
+	if resp := stream("other", 9); resp.StatusCode != http.StatusOK {
+		t.Errorf("a stream of another vacant = %d", resp.StatusCode)
+	}
+	close(release)
+	for _, resp := range open {
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Error(err)
+		}
+		resp.Body.Close()
+	}
+	if resp := stream("slow", 1); resp.StatusCode != http.StatusOK {
+		t.Errorf("a stream after the others ended = %d", resp.StatusCode)
+	} else {
+		resp.Body.Close()
+	}
+}
