@@ -52,7 +52,8 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 		if q.Tenant == "" || q.Tenant != p.Tenant {
 			return c, problem.New(problem.TestKey, "a test key calls the vacants of its own tenant, %s, only", p.Tenant)
 		}
-		return c, nil
+		_, err := b.active(ctx, p.Account)
+		return c, err
 	}
 	if q.Price.IsFree() {
 		return c, nil
@@ -64,17 +65,23 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 	if account == "" {
 		return b.quoteFree(ctx, &q)
 	}
-	a, err := b.Account(ctx, account)
+	a, err := b.active(ctx, account)
 	if err != nil {
 		return c, err
-	}
-	if a.Suspended {
-		return c, problem.New(problem.AccountSuspended, "the account of %s is suspended", a.Tenant)
 	}
 	if q.Reset {
 		return c, nil // it runs nothing, and strangers have no account
 	}
 	return b.quotePaid(&q, &a, caps)
+}
+
+// active returns an account that is not suspended.
+func (b *Billing) active(ctx context.Context, id string) (Account, error) {
+	a, err := b.Account(ctx, id)
+	if err == nil && a.Suspended {
+		err = problem.New(problem.AccountSuspended, "the account of %s is suspended", a.Tenant)
+	}
+	return a, err
 }
 
 // capOf is a cap of a UTC day, and whose it is.

@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -24,12 +23,9 @@ type Purchase struct {
 // Purchase plans that the account of a key pays an amount. The refusals are
 // AccountSuspended, PaymentRequired and SpendCap; the last two may come from Again only.
 func (b *Billing) Purchase(ctx context.Context, k *Key, amount money.Amount) (*Purchase, error) {
-	a, err := b.Account(ctx, k.Account)
+	a, err := b.active(ctx, k.Account)
 	if err != nil {
 		return nil, err
-	}
-	if a.Suspended {
-		return nil, problem.New(problem.AccountSuspended, "the account of %s is suspended", a.Tenant)
 	}
 	c, err := b.quotePaid(&call.Query{Price: &price.Price{Flat: amount}}, &a, []capOf{{"key#" + k.ID, k.Cap}})
 	if err != nil {

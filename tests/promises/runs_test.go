@@ -1,0 +1,476 @@
+package promises
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/claim"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// A behaviour runs in one of these ways, and each column is what stands between the sender
+// and the work. A cell says what happens: the work is paid for, free for a reason that the
+// price names, or refused, and then nothing runs and nothing is charged. None is worth an
+// empty cell: a way in which a column cannot come about says none.
+type outcome string
+
+const (
+	paid    outcome = "paid"
+	free    outcome = "free"    // by the quota, to the vacant's own tree, or with a test key
+	refused outcome = "refused" // nothing ran, nothing is charged
+	stored  outcome = "stored"  // the answer of before: nothing ran, nothing is charged
+	none    outcome = "none"    // the column does not apply
+)
+
+// columns are the states of the shop, which is asked, and of who asks it.
+var columns = []string{"priced", "quota", "capped", "suspended", "closed", "another tenant's"}
+
+// way is one way in which a behaviour runs.
+type way struct {
+	ask  func(*runs)
+	want [6]outcome // by column
+	// code are the functions of the source by which the pipeline is entered.
+	code []string
+}
+
+var ways = map[string]way{
+	"signed":  {(*runs).signed, [6]outcome{paid, free, refused, refused, refused, paid}, []string{"shared/front/message send"}},
+	"resend":  {(*runs).resend, [6]outcome{stored, stored, refused, refused, refused, stored}, nil},
+	"restore": {(*runs).restored, [6]outcome{refused, refused, refused, refused, refused, refused}, nil},
+	// Nobody pays for a guest, so only the free quota lets one in.
+	"plain":      {(*runs).plain, [6]outcome{refused, free, none, none, refused, refused}, []string{"shared/host/call/task Run"}},
+	"account":    {(*runs).account, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"task":       {(*runs).task, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"stream":     {(*runs).stream, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/call/task Begin"}},
+	"background": {(*runs).background, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/call/task Start", "shared/host/call/task Work"}},
+	"test key":   {(*runs).testKey, [6]outcome{free, none, free, refused, refused, refused}, nil},
+	"booking":    {(*runs).booking, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/booking askHere"}},
+	// A composite's children answer it for nothing: the composite is what its callers pay.
+	"delegation": {(*runs).delegation, [6]outcome{free, free, none, none, free, refused}, []string{"shared/host/family/delegation send"}},
+	"tool":       {(*runs).tool, [6]outcome{refused, free, refused, refused, refused, refused}, nil},
+}
+
+const (
+	shopPrice = 2 * money.Dollar
+	bookFee   = money.Dollar / 4
+)
+
+// runs is a host with a shop at $2 a call, and who asks it.
+type runs struct {
+	testing.TB
+	server *serve.Server
+	store  *memory.Store
+	vault  custody.Vault
+	web    http.Handler
+	now    atomic.Int64
+	column string
+
+	ran   atomic.Int64 // answers of the shop's behaviour
+	shop  vacants.Record
+	buyer billing.Account
+	// Keys of the buyer: for calls, for AGP, and for tests.
+	key, agp, test string
+	who   *identity.Key
+	last  string // the last signed body
+	seq   int64
+	prev  identity.Hash
+}
+
+func (w *runs) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// Infer is the shop's answer, or that of an agent that asks the shop first.
+func (w *runs) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		if len(r.Tools) > 0 && r.Turns[len(r.Turns)-1].Role == substrate.Caller {
+			_ = yield(substrate.ToolCall{ID: "1", Name: r.Tools[0].Name, Arguments: `{"message":"hi"}`}, nil) && yield(substrate.Called, nil)
+			return
+		}
+		if r.Vacant == w.shop.ID {
+			w.ran.Add(1)
+		}
+		_ = yield(substrate.Text("done"), nil) && yield(substrate.Stop, nil)
+	}
+}
+
+func openRuns(t testing.TB, column string) *runs {
+	t.Helper()
+	w := &runs{TB: t, store: memory.New(), column: column}
+	w.now.Store(time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC).UnixMicro())
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	w.must(err)
+	w.vault = vault
+	c := serve.Config{
+		Store: serve.NewChangeNotifier(w.store), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: w.clock, Rand: rand.Reader,
+		Charges: true, Elsewhere: true, OwnMachine: true, ModelBudget: money.Dollar,
+		Substrates: substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return w, nil }},
+	}
+	w.server, err = c.Open()
+	w.must(err)
+	index, err := bleve.Open(t.TempDir())
+	w.must(err)
+	t.Cleanup(func() { index.Close() })
+	found := w.server.OpenSearch(index)
+	agents := w.server.OpenA2A()
+	network := w.server.OpenAGP(agents, found.Find, false)
+	w.web = serve.Handlers{Message: w.server.Message, A2A: agents, AGP: network, Account: w.server.AccountHandler(nil)}.Public()
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan bool)
+	go func() { defer close(ended); agents.Run(ctx) }()
+	t.Cleanup(func() { end(); <-ended })
+
+	w.who, err = identity.NewKey(rand.Reader)
+	w.must(err)
+	w.makeBuyer()
+	w.makeShop()
+	return w
+}
+
+func (w *runs) clock() time.Time { return time.UnixMicro(w.now.Load()).UTC() }
+
+func (w *runs) pass(d time.Duration) { w.now.Add(d.Microseconds()) }
+
+// makeBuyer opens the account that pays, unless the column is the quota.
+func (w *runs) makeBuyer() {
+	var most money.Amount
+	if w.column == "capped" {
+		most = shopPrice - 1
+	}
+	ctx := w.Context()
+	var err error
+	w.buyer, err = w.server.Billing.OpenAccount(ctx, "buyer", 0)
+	w.must(err)
+	_, _, err = w.server.Billing.Credit(ctx, w.buyer.ID, 100*money.Dollar, "first", "")
+	w.must(err)
+	_, w.key, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{Cap: most})
+	w.must(err)
+	_, w.agp, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{Tier: billing.Pro, Cap: most})
+	w.must(err)
+	_, w.test, err = w.server.Billing.MakeKey(ctx, w.buyer.ID, billing.KeyOptions{Test: true})
+	w.must(err)
+	if w.column != "quota" {
+		self, err := w.server.Vacants.Self(ctx)
+		w.must(err)
+		one := claim.Claim{Host: self.ID(), Account: w.buyer.ID, Cap: int64(most)}
+		w.must(one.Sign(ctx, w.who, w.clock()))
+		_, err = w.server.Billing.Link(ctx, w.buyer.ID, one.String())
+		w.must(err)
+	}
+	if w.column == "suspended" {
+		_, err = w.server.Billing.Suspend(ctx, w.buyer.ID, true, "")
+		w.must(err)
+	}
+}
+
+// makeShop makes the vacant that is asked: of the buyer's tenant, so that its test keys
+// reach it, unless the column says otherwise.
+func (w *runs) makeShop() {
+	ctx := w.Context()
+	tenant := "buyer"
+	if w.column == "another tenant's" {
+		tenant = "seller"
+	}
+	agent := &definition.Agent{Provider: substrate.KindMock}
+	var err error
+	if w.column == "closed" {
+		boss, err := w.server.Vacants.Create(ctx, vacants.Spec{Name: "boss", Capability: "leads", Agent: agent, Tenant: tenant})
+		w.must(err)
+		w.shop, _, err = w.server.Vacants.Spawn(ctx, vacants.SpawnSpec{Parent: boss.ID, Path: "D2", Name: "shop", Capability: "sells", Agent: agent})
+		w.must(err)
+		return
+	}
+	w.shop, err = w.server.Vacants.Create(ctx, vacants.Spec{Name: "shop", Capability: "sells", Agent: agent, Tenant: tenant})
+	w.must(err)
+	p := price.Price{Flat: shopPrice}
+	if w.column == "quota" {
+		p.Free, p.FreeAddress = 9, 9
+	}
+	w.shop, err = w.server.Vacants.SetPrice(ctx, w.shop.ID, p)
+	w.must(err)
+	_, _, err = w.server.Vacants.Publish(ctx, w.shop.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+		v.Slug = "shop"
+		return nil
+	}})
+	w.must(err)
+	w.pass(2 * time.Second) // records are cached for a second
+}
+
+func (w *runs) post(path, key, body string) string {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("A2A-Version", "1.0")
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	rec := httptest.NewRecorder()
+	w.web.ServeHTTP(rec, r)
+	w.Logf("POST %s = %d %.300s", path, rec.Code, rec.Body.String())
+	return rec.Body.String()
+}
+
+func (w *runs) at() string { return "/v/" + w.shop.ID.String() }
+
+func say(more string) string {
+	return `{"message":{"role":"ROLE_USER","messageId":"m1","parts":[{"text":"hi"}]}` + more + `}`
+}
+
+func (w *runs) signed() {
+	id := "m1"
+	e := &envelope.Envelope{
+		From: w.who.ID(), To: w.shop.ID, Seq: w.seq + 1, Prev: w.prev, Time: w.clock(), IdempotencyKey: "k",
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}, MessageID: &id},
+	}
+	_, err := e.Sign(w.Context(), w.who)
+	w.must(err)
+	w.last = string(envelope.AppendRequest(nil, json.RawMessage(`1`), e))
+	w.post("/a2a/message/send", "", w.last)
+}
+
+func (w *runs) resend() {
+	w.signed()
+	w.counted(func() { w.post("/a2a/message/send", "", w.last) })
+}
+
+// restored is a resend to a host whose data came back from a backup of before it: the
+// operator says so, and what was signed before is refused.
+func (w *runs) restored() {
+	w.pass(time.Minute)
+	_, err := w.server.Vacants.Restored(w.Context())
+	w.must(err)
+	w.pass(-30 * time.Second)
+	w.signed()
+}
+
+func (w *runs) plain()   { w.post(w.at()+"/message:send", "", say("")) }
+func (w *runs) account() { w.post(w.at()+"/message:send", w.key, say("")) }
+func (w *runs) stream()  { w.post(w.at()+"/message:stream", w.key, say("")) }
+func (w *runs) testKey() { w.post(w.at()+"/message:send", w.test, say("")) }
+
+// task is the same by JSON-RPC of 0.3.
+func (w *runs) task() {
+	w.post(w.at(), w.key, `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"kind":"message","messageId":"m1","role":"user","parts":[{"kind":"text","text":"hi"}]}}}`)
+}
+
+func (w *runs) background() {
+	body := w.post(w.at()+"/message:send", w.key, say(`,"configuration":{"returnImmediately":true}`))
+	var got struct {
+		Task struct{ ID string }
+	}
+	if json.Unmarshal([]byte(body), &got) != nil || got.Task.ID == "" {
+		return
+	}
+	for w.ran.Load() == 0 { // until the worker has it; only the test's own limit ends this
+		time.Sleep(time.Millisecond)
+	}
+	for {
+		r := httptest.NewRequest(http.MethodGet, w.at()+"/tasks/"+got.Task.ID, nil)
+		r.Header.Set("Authorization", "Bearer "+w.key)
+		rec := httptest.NewRecorder()
+		w.web.ServeHTTP(rec, r)
+		if strings.Contains(rec.Body.String(), "TASK_STATE_COMPLETED") {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (w *runs) booking() {
+	w.post("/a2a/v1", w.agp, `{"from":"eve","intent":"booking.confirm","ttl_ms":9000,"payload":{"venue_id":"`+w.shop.ID.String()+`"}}`)
+}
+
+// delegation has a composite ask the shop by its plan. In the column of another tenant the
+// composite is a stranger's, who has no such child.
+func (w *runs) delegation() {
+	ctx := w.Context()
+	name := "boss"
+	if w.column != "closed" {
+		name = "firm"
+		firm, err := w.server.Vacants.Create(ctx, vacants.Spec{Name: name, Capability: "leads", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: "buyer"})
+		w.must(err)
+		if w.column != "another tenant's" {
+			child, _, err := w.server.Vacants.Spawn(ctx, vacants.SpawnSpec{Parent: firm.ID, Path: "D3", Name: "hand", Capability: "helps", Reach: composite.PublicA2A, Agent: &definition.Agent{Provider: substrate.KindMock}})
+			w.must(err)
+			w.shop, err = w.server.Vacants.SetPrice(ctx, child.ID, *w.shop.Price)
+			w.must(err)
+		}
+	}
+	boss, err := w.server.Vacants.ByName(ctx, name)
+	w.must(err)
+	p, err := plan.Parse([]byte(`{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"` + w.shop.ID.String() + `"}]}`))
+	w.must(err)
+	if _, _, err = w.server.Vacants.SetPlan(ctx, boss.ID, p); err != nil {
+		w.Logf("SetPlan() = %v", err)
+		return
+	}
+	w.pass(2 * time.Second)
+	w.post("/v/"+boss.ID.String()+"/message:send", "", say(""))
+}
+
+// tool has an agent, whom no account pays for, ask the shop by a tool of its model.
+func (w *runs) tool() {
+	ctx := w.Context()
+	asker, err := w.server.Vacants.Create(ctx, vacants.Spec{Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.shop.ID.String()}}})
+	if err != nil {
+		w.Logf("Create() = %v", err)
+		return
+	}
+	w.post("/v/"+asker.ID.String()+"/message:send", "", say(""))
+}
+
+// counted is what an ask adds to the shop's work and to what the buyer has spent.
+func (w *runs) counted(ask func()) (ran int64, spent money.Amount) {
+	w.Helper()
+	before, err := w.server.Billing.Balance(w.Context(), &w.buyer)
+	w.must(err)
+	did := w.ran.Load()
+	ask()
+	after, err := w.server.Billing.Balance(w.Context(), &w.buyer)
+	w.must(err)
+	return w.ran.Load() - did, before - after
+}
+
+func TestEveryWayToRunIsPaidFreeOrRefused(t *testing.T) {
+	for name, way := range ways {
+		for i, column := range columns {
+			want := way.want[i]
+			if want == none {
+				continue
+			}
+			t.Run(name+" "+column, func(t *testing.T) {
+				t.Parallel()
+				w := openRuns(t, column)
+				ask := func() { way.ask(w) }
+				if name == "resend" {
+					w.signed()
+					ask = func() { w.post("/a2a/message/send", "", w.last) }
+				}
+				ran, spent := w.counted(ask)
+				charge := shopPrice
+				if name == "booking" {
+					charge += bookFee
+				}
+				got := outcome(fmt.Sprintf("%d runs for %s", ran, spent))
+				switch {
+				case ran == 1 && spent == charge:
+					got = paid
+				case ran == 1 && spent == 0:
+					got = free
+				case ran == 0 && spent == 0 && name == "resend" && w.ran.Load() == 1:
+					got = stored
+				case ran == 0 && spent == 0:
+					got = refused
+				}
+				if got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+				_, err := fsck.Run(t.Context(), fsck.Config{Source: w.store, Vault: w.vault, Now: w.clock, Found: func(f fsck.Finding) error {
+					t.Errorf("verify: %s", f)
+					return nil
+				}})
+				w.must(err)
+			})
+		}
+	}
+}
+
+// entries are the methods of call.Host that begin or run a call.
+var entries = []string{"Send", "SendWith", "Begin", "Accept", "Resume"}
+
+// Every function that enters the pipeline belongs to a way of the table.
+func TestEveryWayToRunHasItsRow(t *testing.T) {
+	var listed []string
+	for _, way := range ways {
+		listed = append(listed, way.code...)
+	}
+	var found []string
+	root := filepath.Join("..", "..")
+	for _, top := range []string{"shared", "functions", "cmd"} {
+		w := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			dir, err := filepath.Rel(root, filepath.Dir(path))
+			if err != nil || dir == "shared/host/call" || strings.HasSuffix(dir, "test") { // the pipeline itself, and harnesses
+				return err
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			for _, decl := range f.Decls {
+				fn, ok := decl.(*ast.FuncDecl)
+				if !ok {
+					continue
+				}
+				ast.Inspect(fn, func(n ast.Node) bool {
+					c, ok := n.(*ast.CallExpr)
+					if !ok {
+						return true
+					}
+					s, ok := c.Fun.(*ast.SelectorExpr)
+					if ok && slices.Contains(entries, s.Sel.Name) && isPipeline(s.X) {
+						found = append(found, filepath.ToSlash(dir)+" "+fn.Name.Name)
+					}
+					return true
+				})
+			}
+			return nil
+		})
+		if w != nil {
+			t.Fatal(w)
+		}
+	}
+	slices.Sort(found)
+	found = slices.Compact(found)
+	slices.Sort(listed)
+	if !slices.Equal(found, listed) {
+		t.Errorf("the pipeline is entered by\n  %s\nthe table lists\n  %s", strings.Join(found, "\n  "), strings.Join(listed, "\n  "))
+	}
+}
+
+// isPipeline reports whether an expression names a call.Host, as this project names one.
+func isPipeline(x ast.Expr) bool {
+	switch x := x.(type) {
+	case *ast.SelectorExpr:
+		return slices.Contains([]string{"Calls", "calls", "Host"}, x.Sel.Name)
+	case *ast.Ident:
+		return x.Name == "calls"
+	}
+	return false
+}
