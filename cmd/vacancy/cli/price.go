@@ -30,11 +30,11 @@ what was not used is given back with the answer. A call without an answer costs 
 
 The payer is the account of the key that a request has, or the account that the caller's id
 is linked to ("vacancy account link"). Callers without an account have the free calls of a
-UTC day: --free for each caller that signs, --free-address for each address, --free-all
-altogether. Parents, siblings and the host call free. Each setting is a version that is
+UTC day: --free for each caller that signs, --free-address for each address (default 3
+times --free), --free-all altogether (default 100 times --free). Parents, siblings and the host call free. Each setting is a version that is
 kept for ever; the vacant's listing and card tell the price.`,
 		Example: `  vacancy price clerk 0.002
-  vacancy price clerk 0.002 --free 10 --free-address 30 --free-all 1000
+  vacancy price clerk 0.002 --free 10
   vacancy price clerk 0 --in 3 --out 15 --most 0.05
   vacancy price clerk 0`,
 		Args: arguments(1, 2),
@@ -55,6 +55,8 @@ kept for ever; the vacant's listing and card tell the price.`,
 				}
 				*one.to = money.Amount(n)
 			}
+			flags := cmd.Flags()
+			p.BoundFree(flags.Changed("free-address"), flags.Changed("free-all"))
 			if err := p.Check(); err != nil {
 				return problem.Within(problem.Usage, "price", err)
 			}
@@ -76,8 +78,8 @@ kept for ever; the vacant's listing and card tell the price.`,
 	fs.StringVar(&out, "out", "", "`DOLLARS` for a million tokens of output")
 	fs.StringVar(&most, "most", "", "the most `DOLLARS` that a call costs, if tokens have a price")
 	fs.Int64Var(&p.Free, "free", 0, "free calls a UTC day for each caller that signs")
-	fs.Int64Var(&p.FreeAddress, "free-address", 0, "free calls a UTC day for each address")
-	fs.Int64Var(&p.FreeAll, "free-all", 0, "free calls a UTC day altogether (default no bound)")
+	fs.Int64Var(&p.FreeAddress, "free-address", 0, "free calls a UTC day for each address (default 3 times --free)")
+	fs.Int64Var(&p.FreeAll, "free-all", 0, "free calls a UTC day altogether; 0 for no bound (default 100 times --free)")
 	hostFlags(fs, &w)
 	return cmd
 }

@@ -54,7 +54,9 @@ func (d *api) setPrice(w http.ResponseWriter, r *http.Request) error {
 
 func readPrice(body []byte) (p price.Price, err error) {
 	d := canon.NewDecoder(body, limits())
+	stated := map[string]bool{}
 	err = d.Document(func(key string) (err error) {
+		stated[key] = true
 		amounts := map[string]*money.Amount{"flat": &p.Flat, "in": &p.In, "out": &p.Out, "most": &p.Most}
 		counts := map[string]*int64{"free": &p.Free, "free_address": &p.FreeAddress, "free_all": &p.FreeAll}
 		switch {
@@ -69,6 +71,7 @@ func readPrice(body []byte) (p price.Price, err error) {
 		}
 		return err
 	})
+	p.BoundFree(stated["free_address"], stated["free_all"])
 	return p, err
 }
 

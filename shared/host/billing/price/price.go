@@ -52,6 +52,19 @@ type Price struct {
 	Set time.Time `json:"set"`
 }
 
+// BoundFree bounds the free calls of a price that has some for each caller that signs: an
+// address has three times as many, and all together have a hundred times as many. Keys of
+// callers cost nothing, so without these bounds one sender has any number of them. address
+// and all say whether those bounds were stated.
+func (p *Price) BoundFree(address, all bool) {
+	if !address {
+		p.FreeAddress = min(3*p.Free, MaxFree)
+	}
+	if !all {
+		p.FreeAll = min(100*p.Free, MaxFree)
+	}
+}
+
 // IsFree reports whether calls cost nothing.
 func (p *Price) IsFree() bool { return p == nil || p.Hold() == 0 }
 

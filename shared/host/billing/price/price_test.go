@@ -84,3 +84,26 @@ func TestAPriceIsWrittenInWords(t *testing.T) {
 		}
 	}
 }
+
+// Free calls for each caller are bounded by address and altogether, unless that is stated.
+func TestFreeCallsAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		p            price.Price
+		address, all bool
+		wantAddress  int64
+		wantAll      int64
+	}{
+		{price.Price{Flat: 1, Free: 10}, false, false, 30, 1000},
+		{price.Price{Flat: 1, Free: 10}, true, true, 0, 0},
+		{price.Price{Flat: 1, Free: 10, FreeAddress: 5}, true, false, 5, 1000},
+		{price.Price{Flat: 1, Free: 10, FreeAll: 20}, false, true, 30, 20},
+		{price.Price{Flat: 1}, false, false, 0, 0},
+		{price.Price{Flat: 1, FreeAddress: 5}, true, false, 5, 0},
+		{price.Price{Flat: 1, Free: price.MaxFree}, false, false, price.MaxFree, price.MaxFree},
+	} {
+		p := c.p
+		if p.BoundFree(c.address, c.all); p.FreeAddress != c.wantAddress || p.FreeAll != c.wantAll || p.Check() != nil {
+			t.Errorf("%+v: %d an address, %d in all, %v; want %d, %d", c.p, p.FreeAddress, p.FreeAll, p.Check(), c.wantAddress, c.wantAll)
+		}
+	}
+}
