@@ -30,9 +30,13 @@ func (a *app) makeKeyCommand() *cobra.Command {
 		Long: `Make a key of an account, and show it once: the host keeps its hash alone. A test key calls
 the vacants of its own tenant only, and nothing is charged.
 
+A key makes no key that may do more than itself: no scope, cap, end or test mode beyond its
+own. A key with a cap makes none that spends, and links no callers; nor does a key with an
+end or for tests. These keys have the scope manage only if --scope says so.
+
 Scopes: call (call vacants), read (the account), manage (keys and links), by default; agp
 (send AGP envelopes) and read by default for a key with --tier: free (ping, search, list, 100
-requests a day), pro (also bookings, 10,000) or enterprise (any number); vacants (create and
+requests a day of all such keys of the account), pro (also bookings, 10,000) or enterprise (any number); vacants (create and
 change the tenant's own, by --host URL). Tenants make keys of tier free themselves; the
 operator makes the others, and those with the scope vacants.`,
 		Example: "  vacancy keys create acme\n  vacancy keys create acme --scope call --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",

@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,7 +92,7 @@ type api struct {
 	receipts *Receipts        // nil: there are none
 	payments billing.Payments // nil: there are none
 	operator bool
-	find     func(r *http.Request, scope billing.Scope) (billing.Account, error)
+	find     func(r *http.Request, scope billing.Scope) (billing.Account, *billing.Key, error)
 }
 
 // Operator returns the routes of the operator, for whom the host decides. They are nil
@@ -117,8 +116,9 @@ func Operator(b *billing.Billing, receipts *Receipts) map[string]httpapi.Methods
 	if b == nil {
 		return nil
 	}
-	d := &api{b, receipts, nil, true, func(r *http.Request, _ billing.Scope) (billing.Account, error) {
-		return b.Find(r.Context(), r.PathValue("account"))
+	d := &api{b, receipts, nil, true, func(r *http.Request, _ billing.Scope) (billing.Account, *billing.Key, error) {
+		a, err := b.Find(r.Context(), r.PathValue("account"))
+		return a, nil, err
 	}}
 	one := OperatorPath + "/{account}"
 	return map[string]httpapi.Methods{
@@ -161,22 +161,23 @@ func Operator(b *billing.Billing, receipts *Receipts) map[string]httpapi.Methods
 //
 // Without keys of Stripe, both POSTs of payments are answered with 404.
 func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, log *slog.Logger, now func() time.Time) http.Handler {
-	d := &api{b, receipts, payments, false, func(r *http.Request, scope billing.Scope) (a billing.Account, err error) {
+	d := &api{b, receipts, payments, false, func(r *http.Request, scope billing.Scope) (a billing.Account, by *billing.Key, err error) {
 		secret, err := billing.Bearer(r)
 		if err == nil && secret == "" {
 			err = problem.New(problem.Unauthorized, "a key of an account is required: Authorization: Bearer KEY")
 		}
 		if err != nil {
-			return a, err
+			return a, nil, err
 		}
 		k, err := b.Authenticate(r.Context(), secret)
 		switch {
 		case err != nil:
-			return a, err
+			return a, nil, err
 		case !k.Has(scope):
-			return a, billing.NeedsScope(scope)
+			return a, nil, billing.NeedsScope(scope)
 		}
-		return b.Account(r.Context(), k.Account)
+		a, err = b.Account(r.Context(), k.Account)
+		return a, &k, err
 	}}
 	all := map[string]httpapi.Methods{
 		TenantPath:                         {http.MethodGet: d.show},
@@ -377,7 +378,7 @@ func (d *api) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) show(w http.ResponseWriter, r *http.Request) error {
-	a, err := d.find(r, billing.ScopeRead)
+	a, _, err := d.find(r, billing.ScopeRead)
 	if err != nil {
 		return err
 	}
@@ -394,7 +395,7 @@ func (d *api) move(change func(ctx context.Context, id string, amount money.Amou
 		if err != nil {
 			return err
 		}
-		a, err := d.find(r, billing.ScopeManage)
+		a, _, err := d.find(r, billing.ScopeManage)
 		if err != nil {
 			return err
 		}
@@ -414,7 +415,7 @@ func (d *api) line(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := d.find(r, billing.ScopeManage)
+	a, _, err := d.find(r, billing.ScopeManage)
 	if err == nil {
 		a, err = d.SetLine(r.Context(), a.ID, money.Amount(b.amount), b.note)
 	}
@@ -429,7 +430,7 @@ func (d *api) cap(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := d.find(r, billing.ScopeManage)
+	a, _, err := d.find(r, billing.ScopeManage)
 	if err == nil {
 		a, err = d.SetCap(r.Context(), a.ID, money.Amount(b.amount))
 	}
@@ -445,7 +446,7 @@ func (d *api) suspend(suspended bool) httpapi.Handler {
 		if err != nil {
 			return err
 		}
-		a, err := d.find(r, billing.ScopeManage)
+		a, _, err := d.find(r, billing.ScopeManage)
 		if err == nil {
 			a, err = d.Suspend(r.Context(), a.ID, suspended, b.note)
 		}
@@ -465,7 +466,7 @@ func (d *api) changes(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := d.find(r, billing.ScopeRead)
+	a, _, err := d.find(r, billing.ScopeRead)
 	if err != nil {
 		return err
 	}
@@ -481,7 +482,7 @@ func (d *api) changes(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) keys(w http.ResponseWriter, r *http.Request) error {
-	a, err := d.find(r, billing.ScopeManage)
+	a, _, err := d.find(r, billing.ScopeManage)
 	if err != nil {
 		return err
 	}
@@ -497,18 +498,12 @@ func (d *api) makeKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := d.find(r, billing.ScopeManage)
+	a, by, err := d.find(r, billing.ScopeManage)
 	if err != nil {
 		return err
 	}
-	if !d.operator && (b.key.Tier == billing.Pro || b.key.Tier == billing.Enterprise || b.key.Quota != 0) {
-		return problem.New(problem.Forbidden, "tier: the operator makes keys of tier %s, or with a quota; a tenant makes those of tier free", httpapi.Clip(string(b.key.Tier)))
-	}
-	if !d.operator && slices.Contains(b.key.Scopes, billing.ScopeVacants) {
-		return problem.New(problem.Forbidden, "scopes: the operator makes keys with the scope %s", billing.ScopeVacants)
-	}
 	b.key.Cap = money.Amount(b.amount)
-	k, secret, err := d.MakeKey(r.Context(), a.ID, b.key)
+	k, secret, err := d.MakeKeyBy(r.Context(), by, a.ID, b.key)
 	if err != nil {
 		return err
 	}
@@ -516,11 +511,11 @@ func (d *api) makeKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) revokeKey(w http.ResponseWriter, r *http.Request) error {
-	a, err := d.find(r, billing.ScopeManage)
+	a, by, err := d.find(r, billing.ScopeManage)
 	if err != nil {
 		return err
 	}
-	k, err := d.RevokeKey(r.Context(), a.ID, r.PathValue("key"))
+	k, err := d.RevokeKey(r.Context(), by, a.ID, r.PathValue("key"))
 	if err != nil {
 		return err
 	}
@@ -540,7 +535,10 @@ func (d *api) link(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	a, err := d.find(r, billing.ScopeManage)
+	a, by, err := d.find(r, billing.ScopeManage)
+	if err == nil {
+		err = by.MayLink()
+	}
 	if err != nil {
 		return err
 	}
@@ -569,7 +567,10 @@ func (d *api) unlink(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return problem.Invalid("caller", "an id of 64 hex digits", httpapi.Clip(r.PathValue("caller")))
 	}
-	a, err := d.find(r, billing.ScopeManage)
+	a, by, err := d.find(r, billing.ScopeManage)
+	if err == nil {
+		err = by.MayLink()
+	}
 	if err == nil {
 		err = d.Unlink(r.Context(), a.ID, caller)
 	}

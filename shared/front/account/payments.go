@@ -33,7 +33,7 @@ func (d *api) checkout(w http.ResponseWriter, r *http.Request) error {
 	if len(key) > 255 {
 		return problem.Invalid(IdempotencyKey, "at most 255 bytes", "more")
 	}
-	a, err := d.find(r, billing.ScopeManage)
+	a, _, err := d.find(r, billing.ScopeManage)
 	if err != nil {
 		return err
 	}

@@ -161,7 +161,7 @@ func (d *api) usage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := d.find(r, billing.ScopeRead)
+	a, _, err := d.find(r, billing.ScopeRead)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (d *api) statement(w http.ResponseWriter, r *http.Request) error {
 	}
 	from = time.Date(from.Year(), from.Month(), 1, 0, 0, 0, 0, time.UTC)
 	until := from.AddDate(0, 1, 0)
-	a, err := d.find(r, billing.ScopeRead)
+	a, _, err := d.find(r, billing.ScopeRead)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func TestAKeyIsNeededAndARevokedOneFails(t *testing.T) {
 	keys, err := n.server.Billing.Keys(t.Context(), n.acme.ID)
 	n.must(err)
 	for _, k := range keys {
-		_, err := n.server.Billing.RevokeKey(t.Context(), n.acme.ID, k.ID)
+		_, err := n.server.Billing.RevokeKey(t.Context(), nil, n.acme.ID, k.ID)
 		n.must(err)
 	}
 	n.want("a revoked key", n.send(n.free, "network.ping", ""), http.StatusUnauthorized, "revoked_key")

@@ -130,7 +130,7 @@ func TestAKeyIsShownOnceAndFailsOnceRevoked(t *testing.T) {
 	s := &recording{Store: newWorld(t).store}
 	w := newWorldOver(t, s)
 	a, b := w.account("acme", 1, 0), w.account("other", 1, 0)
-	k, secret, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: 7})
+	k, secret, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: 7, Scopes: []billing.Scope{billing.ScopeManage}})
 	w.must(err)
 	if len(secret) != len("vac_live_")+32 || !strings.HasPrefix(secret, "vac_live_") || !strings.HasPrefix(secret, k.Prefix) || len(k.Prefix) > 16 {
 		t.Errorf("MakeKey() = %q, shown as %q", secret, k.Prefix)
@@ -142,10 +142,10 @@ func TestAKeyIsShownOnceAndFailsOnceRevoked(t *testing.T) {
 	if bytes.Contains(s.written.Bytes(), []byte(secret)) {
 		t.Error("the store has the secret")
 	}
-	_, err = w.billing.RevokeKey(t.Context(), b.ID, k.ID)
+	_, err = w.billing.RevokeKey(t.Context(), nil, b.ID, k.ID)
 	w.wantRefusal("RevokeKey() by another account", err, problem.NotFound)
 	for range 2 {
-		_, err = w.billing.RevokeKey(t.Context(), a.ID, k.ID)
+		_, err = w.billing.RevokeKey(t.Context(), nil, a.ID, k.ID)
 		w.must(err)
 	}
 	_, err = w.billing.Authenticate(t.Context(), secret)

@@ -82,8 +82,10 @@ var quotas = map[Tier]int64{NoTier: 0, Free: 100, Pro: 10_000, Enterprise: 0}
 
 // KeyOptions are what a new key may do.
 type KeyOptions struct {
-	Test   bool
-	Scopes []Scope // none: call, read and manage; with a tier, agp and read
+	Test bool
+	// Scopes default to call, read and manage; with a tier to agp and read; without manage
+	// for a key for tests, with a cap or with an end.
+	Scopes []Scope
 	Cap    money.Amount
 	Tier   Tier
 	// Quota is the requests by AGP of a UTC day; 0: that of the tier.
@@ -111,6 +113,8 @@ func (o *KeyOptions) check(now time.Time) error {
 	case len(o.Scopes) > 0:
 	case o.Tier != NoTier:
 		o.Scopes = []Scope{ScopeAGP, ScopeRead}
+	case o.Test || o.Cap > 0 || !o.Expires.IsZero():
+		o.Scopes = []Scope{ScopeCall, ScopeRead}
 	default:
 		o.Scopes = []Scope{ScopeCall, ScopeRead, ScopeManage}
 	}
@@ -202,9 +206,19 @@ func hashOf(secret string) string {
 // maxKeys bounds the keys of an account, revoked ones included.
 const maxKeys = 1000
 
-// MakeKey makes a key of an account, and returns its secret, which nobody can read again.
+// MakeKey makes a key of an account for the operator, and returns its secret, which nobody
+// can read again.
 func (b *Billing) MakeKey(ctx context.Context, account string, o KeyOptions) (k Key, secret string, err error) {
+	return b.MakeKeyBy(ctx, nil, account, o)
+}
+
+// MakeKeyBy is MakeKey for the holder of a key of the account, or for the operator if it is
+// nil. The error is Forbidden for a key that may do more than its maker.
+func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o KeyOptions) (k Key, secret string, err error) {
 	if err := o.check(b.Now()); err != nil {
+		return k, "", err
+	}
+	if err := maker.mayMake(&o); err != nil {
 		return k, "", err
 	}
 	prefix := b.prefix(&o)
@@ -225,6 +239,9 @@ func (b *Billing) MakeKey(ctx context.Context, account string, o KeyOptions) (k 
 		return k, "", err
 	}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+		if err := b.stillGood(ctx, tx, maker); err != nil {
+			return Change{}, err
+		}
 		k.Tenant = a.Tenant
 		tx.Put(store.Doc{Key: secretKey(hashOf(secret)), Data: encode(storedKey{Format: format, Key: k})})
 		tx.Put(store.Doc{Key: listedKey(account, id), Data: encode(storedKey{Format: format, Hash: hashOf(secret), Key: k})})
@@ -290,9 +307,9 @@ func (b *Billing) each(ctx context.Context, account, prefix string, fn func(stor
 	}
 }
 
-// RevokeKey revokes a key of an account: the next request with it is refused. Revoking it
-// again has no effect.
-func (b *Billing) RevokeKey(ctx context.Context, account, id string) (k Key, err error) {
+// RevokeKey revokes a key of an account, for a key or, if it is nil, the operator: the next
+// request with it is refused. Revoking it again has no effect.
+func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (k Key, err error) {
 	if id == "" || strings.Trim(id, letters) != "" || len(id) > 64 {
 		return k, problem.New(problem.NotFound, "no such key")
 	}
@@ -310,6 +327,9 @@ func (b *Billing) RevokeKey(ctx context.Context, account, id string) (k Key, err
 		}
 		if k = s.Key; !k.Revoked.IsZero() {
 			return Change{}, nil
+		}
+		if err := by.mayRevoke(&k); err != nil {
+			return Change{}, err
 		}
 		if _, err := tx.Doc(ctx, secretKey(s.Hash)); err != nil {
 			return Change{}, err

@@ -41,6 +41,15 @@ func mark(agent string) string {
 
 func useKey(id string) store.Key { return store.Key{Partition: "keyuse#" + id, Sort: "use"} }
 
+// freeUseKey counts the requests of a UTC day of all keys of tier free of an account, or
+// each further key would bring a quota of its own.
+func freeUseKey(account string) store.Key {
+	return store.Key{Partition: "keyuse#" + account, Sort: "free"}
+}
+
+// sharesQuota reports whether the quota of k is that of all keys of tier free of its account.
+func (k *Key) sharesQuota() bool { return k.Tier == Free && k.Quota == 0 }
+
 type docReader interface {
 	Doc(ctx context.Context, k store.Key) (store.Doc, error)
 }
@@ -51,6 +60,17 @@ func (b *Billing) use(ctx context.Context, from docReader, key string) (u use, e
 		return u, err
 	}
 	return u, decode("the use of key "+key, d.Data, &u)
+}
+
+// ofKey is the use of a key. Its Count is that of the account if the key shares its quota.
+func (b *Billing) ofKey(ctx context.Context, from docReader, k *Key) (use, error) {
+	u, err := b.use(ctx, from, k.ID)
+	if err != nil || !k.sharesQuota() {
+		return u, err
+	}
+	d, err := from.Doc(ctx, freeUseKey(k.Account))
+	u.Day, u.Count = string(d.Data), d.Number
+	return u, err
 }
 
 // Allowance is what is left of a key's requests.
@@ -74,7 +94,7 @@ func (e *QuotaError) Unwrap() error { return e.problem() }
 
 func (e *QuotaError) problem() *problem.Error {
 	if e.day {
-		return problem.New(problem.TooMany, "the key may send %d requests a day; try again after 00:00 UTC", e.Limit)
+		return problem.New(problem.TooMany, "a key may send %d requests a day, with tier free all keys of an account together; try again after 00:00 UTC", e.Limit)
 	}
 	return problem.New(problem.TooMany, "a key may send %d requests a second", rate)
 }
@@ -82,7 +102,7 @@ func (e *QuotaError) problem() *problem.Error {
 // CheckUse reports what is left of a key's requests, without counting one. The error is a
 // *QuotaError if nothing is.
 func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {
-	u, err := b.use(ctx, b.Store, k.ID)
+	u, err := b.ofKey(ctx, b.Store, k)
 	if err != nil {
 		return Allowance{}, store.Problem(err)
 	}
@@ -93,7 +113,7 @@ func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {
 // whether it is the agent's first of the minute. The error is a *QuotaError if others were
 // answered meanwhile and nothing is left.
 func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent string) (left Allowance, fresh bool, err error) {
-	u, err := b.use(ctx, tx, k.ID)
+	u, err := b.ofKey(ctx, tx, k)
 	if err != nil {
 		return left, false, err
 	}
@@ -103,6 +123,9 @@ func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent stri
 		return left, false, err
 	}
 	tx.Put(store.Doc{Key: useKey(k.ID), Data: encode(u)})
+	if k.sharesQuota() {
+		tx.Put(store.Doc{Key: freeUseKey(k.Account), Data: []byte(u.Day), Number: u.Count})
+	}
 	return left, !sameMinute || !slices.Contains(seen, mark(agent)), nil
 }
 

@@ -1,0 +1,101 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// A key makes no key that may do more than itself. The operator, a nil maker, makes any.
+//
+// A cap bounds what its key spends in a day, so keys of a capped key must spend nothing:
+// each would have a cap of its own beside it. A link has neither test nor end, and its cap
+// comes beside the key's, so only keys without these limits link callers.
+
+// bounded reports whether a key has limits that a link or an unlimited key would escape.
+func (k *Key) bounded() bool { return k.Test || k.Cap > 0 || !k.Expires.IsZero() }
+
+// mayMake refuses what a new key may do beyond its maker. The scopes of o are set.
+func (k *Key) mayMake(o *KeyOptions) error {
+	if k == nil {
+		return nil
+	}
+	above := func(field, want, got string) error {
+		return &problem.Error{Kind: problem.Forbidden, Field: field, Want: want + ", because a key makes no key that may do more than itself", Got: got}
+	}
+	for _, s := range o.Scopes {
+		switch {
+		case s == ScopeVacants:
+			return problem.New(problem.Forbidden, "scopes: the operator makes keys with the scope %s", ScopeVacants)
+		case s == ScopeAGP && !k.Has(s) && o.Tier == Free: // it searches, and books nothing
+		case !k.Has(s):
+			return above("scopes", fmt.Sprintf("some of %v", k.Scopes), string(s))
+		case k.Cap > 0 && (s == ScopeCall || s == ScopeAGP):
+			return above("scopes", "none that spends, because this key has a cap", string(s))
+		}
+	}
+	switch {
+	case o.Tier == Pro || o.Tier == Enterprise || o.Quota != 0:
+		return problem.New(problem.Forbidden, "tier: the operator makes keys of tier %s, or with a quota; a tenant makes those of tier free", o.Tier)
+	case k.Test && !o.Test:
+		return above("test", "true", "false")
+	case k.Cap > 0 && (o.Cap == 0 || o.Cap > k.Cap):
+		return above("cap", fmt.Sprintf("1 to %d micro-dollars", int64(k.Cap)), fmt.Sprint(int64(o.Cap)))
+	case !k.Expires.IsZero() && (o.Expires.IsZero() || o.Expires.After(k.Expires)):
+		got := "none"
+		if !o.Expires.IsZero() {
+			got = o.Expires.Format(time.RFC3339)
+		}
+		return above("expires", "a time until "+k.Expires.Format(time.RFC3339), got)
+	}
+	if len(k.Agents) > 0 && slices.Contains(o.Scopes, ScopeAGP) {
+		outside := slices.ContainsFunc(o.Agents, func(a string) bool { return !slices.Contains(k.Agents, a) })
+		if len(o.Agents) == 0 || outside {
+			return above("agent_ids", fmt.Sprintf("some of %q", k.Agents), fmt.Sprintf("%q", o.Agents))
+		}
+	}
+	return nil
+}
+
+// mayRevoke refuses the end of a key that is for more than tests by one that is for tests.
+func (k *Key) mayRevoke(other *Key) error {
+	if k != nil && k.Test && !other.Test {
+		return problem.New(problem.TestKey, "a test key revokes test keys only")
+	}
+	return nil
+}
+
+// MayLink refuses changes of links by a key with limits.
+func (k *Key) MayLink() error {
+	if k == nil || !k.bounded() {
+		return nil
+	}
+	return problem.New(problem.Forbidden, "a key for tests, with a cap or with an end changes no links; use one without these limits")
+}
+
+// stillGood refuses a change by a key that was revoked or has expired since its request was
+// authenticated. tx changes the account of the key, as a revocation does, so one of them
+// sees the other.
+func (b *Billing) stillGood(ctx context.Context, tx *store.Tx, k *Key) error {
+	if k == nil {
+		return nil
+	}
+	d, err := tx.Doc(ctx, listedKey(k.Account, k.ID))
+	if err != nil {
+		return err
+	}
+	var s storedKey
+	if d.Version > 0 {
+		if err := decode("a key of account "+k.Account, d.Data, &s); err != nil {
+			return err
+		}
+	}
+	if d.Version == 0 || !s.Revoked.IsZero() {
+		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked", k.Prefix)
+	}
+	return nil
+}
