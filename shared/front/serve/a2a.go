@@ -81,15 +81,47 @@ func (h *Server) openA2A(t task.Config, later func(context.Context, string, time
 	})}
 }
 
-// maxTurns is how many turns run in the background at once.
-const maxTurns = 64
+// Turns that run in the background of a process at once: in all, of a vacant, of a tenant,
+// of an account, and of all callers without one, who cost their sender nothing. Bookings have
+// a share of their own.
+const (
+	maxTurns     = 64
+	maxOfVacant  = 16
+	maxOfTenant  = 32
+	maxOfAccount = 16
+	maxOfOthers  = 32
+	maxBookings  = 16
+)
+
+// shares are those of a message of the queue.
+func (a *A2A) shares(ctx context.Context, message string) []local.Share {
+	if booking.IsMessage(message) {
+		return []local.Share{{Key: "bookings", Max: maxBookings}}
+	}
+	all := []local.Share{{Key: "turns", Max: maxTurns}}
+	ref, err := task.ParseMessage(message)
+	if err != nil {
+		return all // Work says so
+	}
+	all = append(all, local.Share{Key: "vacant " + ref.Vacant.String(), Max: maxOfVacant})
+	if account, ok := ref.Account(); ok {
+		all = append(all, local.Share{Key: "account " + account, Max: maxOfAccount})
+	} else {
+		all = append(all, local.Share{Key: "others", Max: maxOfOthers})
+	}
+	// A tenant that cannot be read now has no share of its own.
+	if v, ok, err := a.server.Vacants.Vacant(ctx, ref.Vacant, false); err == nil && ok && v.Tenant != "" {
+		all = append(all, local.Share{Key: "tenant " + v.Tenant, Max: maxOfTenant})
+	}
+	return all
+}
 
 // Run runs turns in the background until ctx ends, and then until they have ended.
 func (a *A2A) Run(ctx context.Context) {
 	pushed := make(chan struct{})
 	go func() { defer close(pushed); a.Push.Run(ctx) }()
 	defer func() { <-pushed }()
-	a.queue.Run(ctx, maxTurns, a.server.config.Log, a.Work)
+	a.queue.Run(ctx, a.server.config.Log, a.shares, a.Work)
 	a.Tasks.Wait()
 }
 

@@ -74,7 +74,8 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 // message names a task in the queue.
 func (r Ref) message() string { return r.Vacant.String() + "#" + r.Owner + "#" + r.ID }
 
-func parseMessage(s string) (r Ref, err error) {
+// ParseMessage returns the task that a message of the queue names.
+func ParseMessage(s string) (r Ref, err error) {
 	parts := strings.Split(s, "#")
 	if len(parts) != 3 || !isID(parts[2]) {
 		return r, problem.New(problem.Damaged, "a message of the queue names no task: %.20q", s)
@@ -87,7 +88,7 @@ func parseMessage(s string) (r Ref, err error) {
 // Work runs the turn that a message of the queue names, unless it ran before. The
 // error is ErrAgain or one of the store if the message is to be delivered again.
 func (e *Engine) Work(ctx context.Context, message string) error {
-	ref, err := parseMessage(message)
+	ref, err := ParseMessage(message)
 	if err != nil {
 		e.Log.ErrorContext(ctx, "queue", "cause", err.Error())
 		return nil

@@ -33,7 +33,7 @@ func ParseNotice(s string) (n Notice, err error) {
 	if len(parts) != 6 {
 		return n, wrong
 	}
-	if n.Task, err = parseMessage(strings.Join(parts[:3], "#")); err != nil {
+	if n.Task, err = ParseMessage(strings.Join(parts[:3], "#")); err != nil {
 		return n, err
 	}
 	for i, to := range []*int{&n.Slot, &n.Idle, &n.Events} {

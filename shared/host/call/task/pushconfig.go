@@ -225,7 +225,7 @@ func (e *Engine) OpenPushes(ctx context.Context, cursor string) (all []Push, nex
 		if d.Expired(e.Now()) {
 			continue
 		}
-		r, err := parseMessage(strings.TrimPrefix(d.Key.Partition, "task#"))
+		r, err := ParseMessage(strings.TrimPrefix(d.Key.Partition, "task#"))
 		if err != nil {
 			return nil, "", err
 		}

@@ -327,6 +327,9 @@ func (r Ref) isGuest() bool {
 
 const accountPrefix = "account-"
 
+// Account returns the account that owns the task; ok is false if none does.
+func (r Ref) Account() (account string, ok bool) { return strings.CutPrefix(r.Owner, accountPrefix) }
+
 // AccountOwner owns the tasks of an account.
 func AccountOwner(account string) string {
 	sum := sha256.Sum256([]byte("vacancy account v1\x1f" + account))
@@ -371,7 +374,7 @@ func withName(ctx context.Context, r Ref) context.Context {
 func Watch(ctx context.Context, s store.Store, name string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() { cancel(context.Canceled) }
-	r, err := parseMessage(name)
+	r, err := ParseMessage(name)
 	if err != nil {
 		return ctx, stop
 	}

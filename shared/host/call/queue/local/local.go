@@ -65,10 +65,17 @@ func (q *Queue) wake() {
 	}
 }
 
-// Run passes messages to handle, at most most at once, until ctx ends. It returns once
-// all handlers have returned.
-func (q *Queue) Run(ctx context.Context, most int, log *slog.Logger, handle func(context.Context, string) error) {
-	w := &worker{queue: q, log: log, handle: handle, free: make(chan struct{}, most), busy: map[string]bool{}}
+// Share is a part of what a queue handles at once: of messages with the same Key at most
+// Max are handled, and the others wait without keeping later messages waiting.
+type Share struct {
+	Key string
+	Max int
+}
+
+// Run passes messages to handle until ctx ends. It returns once all handlers have returned.
+// A message is handled while each of its shares has room.
+func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(context.Context, string) []Share, handle func(context.Context, string) error) {
+	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, used: map[string]int{}}
 	defer w.running.Wait()
 	for {
 		if err := w.deliver(ctx); err != nil && ctx.Err() == nil {
@@ -86,15 +93,17 @@ func (q *Queue) Run(ctx context.Context, most int, log *slog.Logger, handle func
 type worker struct {
 	queue   *Queue
 	log     *slog.Logger
+	shares  func(context.Context, string) []Share
 	handle  func(context.Context, string) error
-	free    chan struct{}
 	running sync.WaitGroup
 
 	mu   sync.Mutex
 	busy map[string]bool // sorts of messages that are handled now
+	used map[string]int  // how many of them, by share
 }
 
-// deliver starts the handlers of messages that none handles.
+// deliver starts the handlers of messages that none handles and whose shares have room. The
+// end of a handler wakes Run for those that had none.
 func (w *worker) deliver(ctx context.Context) error {
 	for cursor := ""; ; {
 		page, next, err := w.queue.updater().Store.Docs(ctx, store.Range{Partition: partition}, store.MaxPage, cursor)
@@ -102,19 +111,14 @@ func (w *worker) deliver(ctx context.Context) error {
 			return err
 		}
 		for _, d := range page {
-			if !w.take(d.Key.Sort) {
-				continue
-			}
-			select {
-			case w.free <- struct{}{}:
-			case <-ctx.Done():
-				w.give(d.Key.Sort)
+			if ctx.Err() != nil {
 				return nil
 			}
-			w.running.Go(func() {
-				defer func() { <-w.free }()
-				w.one(context.WithoutCancel(ctx), d)
-			})
+			shares := w.shares(ctx, string(d.Data))
+			if !w.take(d.Key.Sort, shares) {
+				continue
+			}
+			w.running.Go(func() { w.one(context.WithoutCancel(ctx), d, shares) })
 		}
 		if cursor = next; cursor == "" {
 			return nil
@@ -123,7 +127,7 @@ func (w *worker) deliver(ctx context.Context) error {
 }
 
 // one handles a message and deletes it if it is done with.
-func (w *worker) one(ctx context.Context, d store.Doc) {
+func (w *worker) one(ctx context.Context, d store.Doc, shares []Share) {
 	err := w.handle(ctx, string(d.Data))
 	if err != nil && w.queue.now().Sub(sentAt(d)) > queue.Patience {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
@@ -132,7 +136,9 @@ func (w *worker) one(ctx context.Context, d store.Doc) {
 	if err == nil {
 		err = w.queue.updater().Commit(ctx, store.Delete{Key: d.Key, If: d.Version})
 	}
-	w.give(d.Key.Sort)
+	if waited := w.give(d.Key.Sort, shares); waited {
+		w.queue.wake()
+	}
 	if err != nil {
 		time.AfterFunc(again, w.queue.wake)
 	}
@@ -147,18 +153,34 @@ func sentAt(d store.Doc) time.Time {
 	return at
 }
 
-func (w *worker) take(sort string) bool {
+func (w *worker) take(sort string, shares []Share) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.busy[sort] {
 		return false
 	}
+	for _, s := range shares {
+		if w.used[s.Key] >= s.Max {
+			return false
+		}
+	}
 	w.busy[sort] = true
+	for _, s := range shares {
+		w.used[s.Key]++
+	}
 	return true
 }
 
-func (w *worker) give(sort string) {
+// give gives the shares of a message back. full reports whether one of them had no room.
+func (w *worker) give(sort string, shares []Share) (full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.busy, sort)
+	for _, s := range shares {
+		full = full || w.used[s.Key] == s.Max
+		if w.used[s.Key]--; w.used[s.Key] == 0 {
+			delete(w.used, s.Key)
+		}
+	}
+	return full
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,11 +22,73 @@ func queueOver(s store.Store) *local.Queue {
 	return local.New(store.Updater{Store: s, Rand: rand.Reader}, time.Now)
 }
 
+func atOnce(n int) func(context.Context, string) []local.Share {
+	return func(context.Context, string) []local.Share { return []local.Share{{Key: "all", Max: n}} }
+}
+
+// A share that is used up keeps messages of other shares waiting for nothing, and goes on
+// once one of its messages is done.
+func TestSharesKeepNobodyElseWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queueOver(memory.New())
+		for i := range 20 {
+			for _, who := range []string{"greedy", "other"} {
+				if who == "other" && i > 0 {
+					continue // its message comes after all of the first ones
+				}
+				settle, err := q.Send(t.Context(), fmt.Sprint(who, " ", i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				settle(t.Context(), true)
+			}
+			time.Sleep(time.Millisecond) // the order of sending
+		}
+		release, done := make(chan bool), make(chan string, 100)
+		var mu sync.Mutex
+		running, most := map[string]int{}, map[string]int{}
+		count := func(who string, n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			running[who] += n
+			most[who] = max(most[who], running[who])
+		}
+		share := func(_ context.Context, m string) []local.Share {
+			who, _, _ := strings.Cut(m, " ")
+			return []local.Share{{Key: "all", Max: 8}, {Key: who, Max: 3}}
+		}
+		ctx, end := context.WithCancel(t.Context())
+		go q.Run(ctx, slog.New(slog.DiscardHandler), share, func(_ context.Context, m string) error {
+			who, _, _ := strings.Cut(m, " ")
+			count(who, 1)
+			defer count(who, -1)
+			if who == "greedy" {
+				<-release
+			}
+			done <- m
+			return nil
+		})
+		synctest.Wait()
+		if got := <-done; got != "other 0" {
+			t.Errorf("first done is %q, want the other's, although three of the greedy run", got)
+		}
+		for range 20 {
+			release <- true
+			synctest.Wait()
+		}
+		end()
+		synctest.Wait()
+		if len(done) != 20 || most["greedy"] != 3 || running["greedy"] != 0 {
+			t.Errorf("%d of 20 done, at most %d at once, %d left", len(done), most["greedy"], running["greedy"])
+		}
+	})
+}
+
 func TestContract(t *testing.T) {
 	queuetest.Contract(t, synctest.Test, func(*testing.T) queuetest.Subject {
 		q := queueOver(memory.New())
 		return queuetest.Subject{Queue: q, Patience: queue.Patience, Late: time.Minute, Run: func(ctx context.Context, handle func(context.Context, string) error) {
-			q.Run(ctx, 4, slog.New(slog.DiscardHandler), handle)
+			q.Run(ctx, slog.New(slog.DiscardHandler), atOnce(4), handle)
 		}}
 	})
 }
@@ -41,7 +105,7 @@ func TestMessagesOutliveTheProcess(t *testing.T) {
 		got := make(chan string, 10)
 		for range 2 { // the second start finds nothing
 			ctx, end := context.WithCancel(t.Context())
-			go queueOver(s).Run(ctx, 2, slog.New(slog.DiscardHandler), func(_ context.Context, m string) error { got <- m; return nil })
+			go queueOver(s).Run(ctx, slog.New(slog.DiscardHandler), atOnce(2), func(_ context.Context, m string) error { got <- m; return nil })
 			time.Sleep(time.Minute)
 			end()
 			synctest.Wait()
