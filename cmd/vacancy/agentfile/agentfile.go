@@ -248,7 +248,7 @@ func (r *reader) tier(a members, key string, value json.RawMessage) error {
 func (r *reader) dropBudgets(m members) {
 	var a definition.Agent
 	b, err := json.Marshal(m)
-	if err != nil || json.Unmarshal(b, &a) != nil || a.Tier != "" || a.Costs() {
+	if err != nil || json.Unmarshal(b, &a) != nil || a.Tier != "" || a.Costs("") {
 		return // definition.Parse reports errors
 	}
 	for _, key := range []string{"budget", "daily_budget"} {

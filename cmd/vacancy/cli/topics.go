@@ -133,7 +133,9 @@ what its model is told.
     budget            the budget of a call in dollars, for a paid model
     daily_budget      the budget of a UTC day in dollars, for a paid model (default 1)
     price             dollars per million tokens as IN/OUT or IN/OUT/CACHED (default: as in
-                      "vacancy models"); 0 for a free server that requires a secret
+                      "vacancy models"); 0 for a free server that requires a secret. The
+                      operator pays for a tenant's model at Bedrock or with a secret: there
+                      the price counts only above the one in "vacancy models"
     max_tokens        how much the model may say in a turn; 1 to 1048576 (default: the server's,
                       for a paid model 8192)
     max_turns         how often the model is asked in a call; 1 to 64, 16 if there is none

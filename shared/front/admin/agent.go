@@ -46,7 +46,7 @@ func (d *api) showAgent(w http.ResponseWriter, r *http.Request, rec *vacants.Rec
 	if version == 0 {
 		version = rec.Agent
 	}
-	return httpapi.Answer(w, http.StatusOK, Agent{vacantOf(rec), version, a.Blob(), a.Settings()})
+	return httpapi.Answer(w, http.StatusOK, Agent{vacantOf(rec), version, a.Blob(), a.Settings(rec.Tenant)})
 }
 
 // setAgent makes the next version of a vacant's agent, unless there is another than

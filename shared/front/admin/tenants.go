@@ -24,7 +24,8 @@ type tenantKey struct{}
 
 // Tenants serves the routes of vacants to tenants, by a key of their account that has the
 // scope vacants: they create vacants of the tenant, and see and change those. Another's is
-// not found. All other routes are forbidden.
+// not found. All other routes are forbidden. Those of secrets must be, because
+// definition.Agent.Prices counts every secret as the operator's.
 func Tenants(c Config) http.Handler {
 	d := &api{c}
 	own := d.http().Mux(d.tenantRoutes())

@@ -289,7 +289,7 @@ func (t *agentSubstrate) Infer(ctx context.Context, r substrate.Request) iter.Se
 // prepare sets what a call needs of the host: the secret and the budgets. spent is what
 // the call has cost before. A check of a paid model gets a short answer.
 func (t *agentSubstrate) prepare(ctx context.Context, c *loop.Config, vacant identity.ID, check bool, spent money.Amount) (err error) {
-	if check && c.Agent.Costs() {
+	if check && c.Agent.Costs(t.tenant) {
 		c.Agent.MaxTokens = checkTokens
 	}
 	if err := t.vacants.checkFunction(t.tenant, &c.Agent); err != nil {

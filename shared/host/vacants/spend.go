@@ -13,8 +13,7 @@ import (
 )
 
 // checkPaid checks that r's agent may be the function that it names, and that the host has
-// its secret and its price. a is nil for
-// the default agent of r's substrate.
+// its secret and its price. a is nil for the default agent of r's substrate.
 func (v *Directory) checkPaid(ctx context.Context, r *Record, a *definition.Agent) error {
 	if a == nil {
 		spec, err := substrate.Parse(r.Substrate)
@@ -33,45 +32,28 @@ func (v *Directory) checkPaid(ctx context.Context, r *Record, a *definition.Agen
 	if err := v.checkSecret(ctx, r, a); err != nil {
 		return err
 	}
-	_, err := v.prices(ctx, a)
+	_, err := v.prices(ctx, r.Tenant, a)
 	return err
 }
 
-// prices returns the prices of an agent, zero for a free agent. The error names the field
-// price.
-func (v *Directory) prices(ctx context.Context, a *definition.Agent) (p spend.Prices, err error) {
+// prices returns the prices of an agent of a tenant's vacant, zero for a free agent. The
+// errors name the fields of definition.Agent.Prices.
+func (v *Directory) prices(ctx context.Context, tenant string, a *definition.Agent) (p spend.Prices, err error) {
 	switch {
-	case !a.Costs():
+	case !a.Costs(tenant):
 		return p, nil
 	case v.Spend == nil:
 		return p, problem.Invalid("price", "a free model, because this host has no budgets", "a paid one")
-	case a.Price != nil:
-		return spend.Prices{Model: *a.Price, Fallback: *a.Price}, nil
 	}
-	table, err := v.Models.Current(ctx)
-	if err != nil {
-		return p, err
+	var table models.Table
+	if a.UsesTable(tenant) {
+		if table, err = v.Models.Current(ctx); err != nil {
+			return p, err
+		}
 	}
 	p.Version = table.Version
-	spec, err := a.Spec()
-	if err != nil {
-		return p, err
-	}
-	if p.Model, err = priceIn(&table, spec); err != nil {
-		return p, err
-	}
-	if other, ok := a.Fallback(); ok {
-		p.Fallback, err = priceIn(&table, other)
-	}
+	p.Model, p.Fallback, err = a.Prices(tenant, &table)
 	return p, err
-}
-
-func priceIn(t *models.Table, s substrate.Spec) (models.Price, error) {
-	m, ok := t.Find(s)
-	if !ok {
-		return models.Price{}, problem.Invalid("price", "a price, because the host's table of models has none for "+s.String()+": set price: IN/OUT in the agent, or run vacancy models set FILE", "none")
-	}
-	return m.Price, nil
 }
 
 // payer returns the vacant and the budgets that a call is charged to.
@@ -92,10 +74,10 @@ func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 // beginSpending begins the spending of a call that has cost something before; nil if the
 // agent is free.
 func (v *Directory) beginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before money.Amount) (*spend.Call, error) {
-	if !a.Costs() {
+	if !a.Costs(tenant) {
 		return nil, nil
 	}
-	prices, err := v.prices(ctx, a)
+	prices, err := v.prices(ctx, tenant, a)
 	switch {
 	case problem.Is(err, problem.Unavailable):
 		return nil, problem.Within(problem.SubstrateUnavailable, "read the price", err)
@@ -115,10 +97,10 @@ func (v *Directory) checkBudget(ctx context.Context, r *Record) error {
 		return nil
 	}
 	a, err := v.currentAgent(ctx, r.ID, r.Substrate, r.Agent)
-	if err != nil || !a.Costs() {
+	if err != nil || !a.Costs(r.Tenant) {
 		return nil
 	}
-	prices, err := v.prices(ctx, &a)
+	prices, err := v.prices(ctx, r.Tenant, &a)
 	if err != nil {
 		return nil
 	}

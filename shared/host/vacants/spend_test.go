@@ -9,6 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -136,5 +137,157 @@ func TestABudgetOfNothingSendsNothing(t *testing.T) {
 		if err := asked(t, v, &r); !problem.Is(err, tt.want) || len(*told) > 0 {
 			t.Errorf("%s: %v, %q was sent", name, err, *told)
 		}
+	}
+}
+
+// free returns agents that the operator pays and that state a price of nothing.
+func free() map[string]*definition.Agent {
+	return map[string]*definition.Agent{
+		"Bedrock":  {Provider: substrate.KindBedrock, Model: "amazon.nova-pro-v1:0", Price: &models.Price{}},
+		"a secret": {Provider: substrate.KindAnthropic, Model: "claude-opus-4-6", Price: &models.Price{}},
+		"a secret at a server": {
+			Provider: substrate.KindOpenAI, BaseURL: "https://models.example/v1", Model: "gpt-4.1", Secret: "ours",
+			Price: &models.Price{In: 1, Out: 1}, FallbackModel: "gpt-4.1-mini",
+		},
+	}
+}
+
+// However an agent gets into a vacant of a tenant, its price of nothing spends the budgets
+// by the host's table, in this process and in the function that asks models. The same agent
+// of the operator's is free.
+func TestATenantsPriceDoesNotFreeWhatTheOperatorPays(t *testing.T) {
+	for whose, agent := range free() {
+		for _, tenant := range []string{"", "acme"} {
+			v, told := paid(t)
+			keep(t, v, tenant, "anthropic", "key")
+			keep(t, v, tenant, "ours", "key", "models.example")
+			created, err := v.Create(t.Context(), vacants.Spec{Name: "created", Capability: "knows", Tenant: tenant, Agent: agent})
+			if err != nil {
+				t.Fatal(err)
+			}
+			updated, err := v.Create(t.Context(), vacants.Spec{Name: "updated", Capability: "knows", Tenant: tenant, Substrate: "echo"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if updated, err = v.Update(t.Context(), updated.ID, vacants.Changes{Agent: agent}); err != nil {
+				t.Fatal(err)
+			}
+			all := []vacants.Record{created, updated}
+			for _, s := range []vacants.SpawnSpec{
+				{Parent: created.ID, Path: "D2", Name: "inherits"},
+				{Parent: updated.ID, Path: "D3", Name: "has-its-own", Capability: "knows more", Agent: agent},
+			} {
+				child, _, err := v.Spawn(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, child)
+			}
+			spent := money.Amount(0)
+			counts := func(what string) {
+				t.Helper()
+				b, err := v.Spend.Budget(t.Context(), tenant)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if more := b.Spent - spent; (more > 100) != (tenant != "") {
+					t.Errorf("%s of %q by %s: %s is spent", what, tenant, whose, more)
+				}
+				spent = b.Spent
+			}
+			for _, r := range all {
+				if err := asked(t, v, &r); err != nil {
+					t.Fatal(err)
+				}
+				counts(r.Name)
+				if err := v.CheckAgent(t.Context(), r.ID); err != nil {
+					t.Fatal(err)
+				}
+				counts("a check of " + r.Name)
+				turn := think.Turn{Agent: think.Agent{Vacant: r.ID, Version: r.Agent}, Request: substrate.Ask(r.ID, r.ID, "hi")}
+				if _, err := substrate.Fold(v.Thinking().Turn(t.Context(), turn)); err != nil {
+					t.Fatal(err)
+				}
+				counts("a turn elsewhere of " + r.Name)
+			}
+			if len(*told) != 3*len(all) {
+				t.Errorf("%d turns were sent, want %d", len(*told), 3*len(all))
+			}
+			if tenant == "" {
+				continue
+			}
+			if _, err := v.Spend.SetBudget(t.Context(), tenant, 0); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range all {
+				if err := asked(t, v, &r); !problem.Is(err, problem.BudgetSpent) {
+					t.Errorf("a call of %s by %s without a budget = %v", r.Name, whose, err)
+				}
+			}
+		}
+	}
+}
+
+// A model of a tenant's that the operator pays needs a row of the table when the agent is
+// stored, and when it is called: the row may be gone since.
+func TestATenantsModelWithoutARowIsRefused(t *testing.T) {
+	const want = "expected a model in the host's table of models, because the operator pays for it: the operator adds it with vacancy models set FILE, got "
+	v, told := paid(t)
+	keep(t, v, "acme", "openai", "key")
+	keep(t, v, "", "openai", "key")
+	agent := &definition.Agent{Provider: substrate.KindOpenAI, Model: "gpt-99", Price: &models.Price{In: money.Dollar, Out: money.Dollar}}
+	refused := func(what, field, model string, err error) {
+		t.Helper()
+		if p := problem.Of(err); !problem.Is(err, problem.Malformed) || p.Field != field || p.Text() != field+": "+want+model {
+			t.Errorf("%s = %v, want the field %s", what, err, field)
+		}
+	}
+	_, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Tenant: "acme", Agent: agent})
+	refused("Create()", "model", "openai:gpt-99", err)
+	_, err = v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Tenant: "acme", Substrate: "bedrock:amazon.unknown-v1:0"})
+	refused("Create(a substrate)", "model", "bedrock:amazon.unknown-v1:0", err)
+	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Tenant: "acme", Substrate: "openai:gpt-5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Update(t.Context(), r.ID, vacants.Changes{Agent: agent})
+	refused("Update()", "model", "openai:gpt-99", err)
+	_, err = v.Update(t.Context(), r.ID, vacants.Changes{Substrate: new("openai:gpt-99")})
+	refused("Update(a substrate)", "model", "openai:gpt-99", err)
+	_, err = v.Update(t.Context(), r.ID, vacants.Changes{Agent: &definition.Agent{Provider: substrate.KindOpenAI, Model: "gpt-5", FallbackModel: "gpt-99"}})
+	refused("Update(a fallback)", "fallback_model", "openai:gpt-99", err)
+	_, _, err = v.Spawn(t.Context(), vacants.SpawnSpec{Parent: r.ID, Path: "D2", Name: "pupil", Agent: agent})
+	refused("Spawn()", "model", "openai:gpt-99", err)
+	own, err := v.Create(t.Context(), vacants.Spec{Name: "ours", Capability: "knows", Agent: agent})
+	if err != nil {
+		t.Errorf("Create(the operator's) = %v", err)
+	}
+
+	table, err := models.Parse([]byte(`{"models":[{"provider":"openai","model":"gpt-99","input":1000000,"output":2000000}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, err := range []error{asked(t, v, &r), asked(t, v, &own)} {
+		if err != nil {
+			t.Errorf("call %d = %v", i, err)
+		}
+	}
+	sent := len(*told)
+	if _, err := v.Models.Set(t.Context(), table); err != nil {
+		t.Fatal(err)
+	}
+	err = asked(t, v, &r)
+	wantKind(t, "a call without a row", err, problem.SubstrateMisconfigured)
+	if !strings.Contains(err.Error(), "model: "+want+"openai:gpt-5") {
+		t.Errorf("a call without a row = %v, want what is missing", err)
+	}
+	if len(*told) != sent {
+		t.Errorf("%d turns were sent without a price", len(*told)-sent)
+	}
+	if _, _, err = v.Spawn(t.Context(), vacants.SpawnSpec{Parent: r.ID, Path: "D2", Name: "pupil"}); problem.Of(err).Field != "model" {
+		t.Errorf("Spawn() of a parent without a row = %v, want the field model", err)
+	}
+	if _, err = v.Update(t.Context(), r.ID, vacants.Changes{Agent: agent}); err != nil {
+		t.Errorf("Update() to the model of the table = %v", err)
 	}
 }

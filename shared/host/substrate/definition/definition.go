@@ -4,6 +4,14 @@
 //
 // The invariants: an Agent has one JSON form that parses back to it. A member that
 // is absent has its default, which a later release may change.
+//
+// The operator pays for a model at Bedrock, which AWS bills, and for a model that is asked
+// with a secret: only the operator sets secrets, also those of tenants (front/admin). In
+// the vacants of tenants the operator's table of models prices both. Price in such an agent
+// only raises the table's price, each component by itself, and a model without a row is
+// refused. Agents do not record their authors, and a tenant's key can write every agent of
+// the tenant, so an operator prices a tenant's model in the table. Agents of vacants
+// without a tenant may state any price. Prices is the only implementation of this rule.
 package definition
 
 import (
@@ -41,8 +49,8 @@ type Agent struct {
 	// Secret is the name of the secret for the server; see SecretName for the default.
 	Secret string `json:"secret,omitempty"`
 	// Budget limits the cost of a call, DailyBudget of a UTC day. The defaults are no
-	// limit and one dollar. Price is the price of the models; the default is the host's
-	// table of models.
+	// limit and one dollar. Price is the price of the models, see Prices; the default is
+	// the host's table of models.
 	Budget      *money.Amount `json:"budget,omitempty"`
 	DailyBudget *money.Amount `json:"daily_budget,omitempty"`
 	Price       *models.Price `json:"price,omitempty"`
@@ -257,7 +265,7 @@ func (a *Agent) checkMoney(spec substrate.Spec) error {
 		case one.is == nil:
 		case *one.is < 0 || *one.is > models.MaxBudget:
 			return problem.Invalid(one.field, fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), strconv.FormatInt(int64(*one.is), 10))
-		case !a.Costs():
+		case !a.Costs(""):
 			return problem.Invalid(one.field, "none, because "+spec.Kind+" is free", one.is.String())
 		}
 	}
@@ -400,19 +408,6 @@ func (a *Agent) Endpoints() []string {
 		all = append(all, s.URL)
 	}
 	return all
-}
-
-// Costs reports whether the model is paid: its price is not zero, or no price is stated
-// and the model is a provider's or needs a secret.
-func (a *Agent) Costs() bool {
-	spec, err := a.Spec()
-	if err != nil || !spec.IsModel() {
-		return false
-	}
-	if a.Price != nil {
-		return !a.Price.IsFree()
-	}
-	return spec.IsPaid() || a.SecretName() != ""
 }
 
 // SecretEndpoints returns the URLs that the agent sends its secret to.
@@ -582,8 +577,8 @@ type Setting struct {
 	Origin string `json:"origin"` // Set or Default
 }
 
-// Settings are what is in force, but for the texts.
-func (a *Agent) Settings() []Setting {
+// Settings are what is in force in a vacant of tenant, but for the texts.
+func (a *Agent) Settings(tenant string) []Setting {
 	spec, _ := a.Spec()
 	var all []Setting
 	add := func(name, value, missing string, set bool) {
@@ -601,13 +596,13 @@ func (a *Agent) Settings() []Setting {
 		add("model", a.Model, "none", a.Model != "")
 		add("fallback_model", a.FallbackModel, "none", a.FallbackModel != "")
 		most := "the server's"
-		if a.Costs() {
+		if a.Costs(tenant) {
 			most = strconv.Itoa(PaidTokens)
 		}
 		add("max_tokens", strconv.Itoa(a.MaxTokens), most, a.MaxTokens > 0)
 		add("effort", string(a.Effort), "the model's", a.Effort != "")
 	}
-	if a.Costs() {
+	if a.Costs(tenant) {
 		shown := func(m *money.Amount) string {
 			if m == nil {
 				return ""
@@ -617,6 +612,9 @@ func (a *Agent) Settings() []Setting {
 		price := ""
 		if a.Price != nil {
 			price = a.Price.String() + " per million tokens in/out/cached"
+			if a.UsesTable(tenant) {
+				price = "the host's table of models, at least " + a.Price.String()
+			}
 		}
 		add("price", price, "the host's table of models", price != "")
 		add("budget", shown(a.Budget), "none", a.Budget != nil)

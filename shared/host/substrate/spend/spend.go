@@ -220,7 +220,7 @@ func (s *Spend) Ready(ctx context.Context, p Payer, price models.Price) error {
 }
 
 // Prices are the prices of an agent's models. Version is the version of the table of
-// models, or 0 if the agent states the price.
+// models, or 0 if only the agent states the price.
 type Prices struct {
 	Model, Fallback models.Price
 	Version         int

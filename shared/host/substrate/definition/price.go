@@ -1,0 +1,60 @@
+package definition
+
+import (
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// operatorPays reports whether the operator pays for the models: AWS bills Bedrock to the
+// operator, and a provider bills a secret, which only the operator sets.
+func (a *Agent) operatorPays() bool {
+	spec, err := a.Spec()
+	return err == nil && spec.IsModel() && (spec.IsPaid() || a.SecretName() != "")
+}
+
+// Costs reports whether the agent's turns count in budgets, in a vacant of tenant; "" is
+// the operator.
+func (a *Agent) Costs(tenant string) bool {
+	return a.UsesTable(tenant) || a.Price != nil && !a.Price.IsFree()
+}
+
+// UsesTable reports whether Prices needs the host's table of models.
+func (a *Agent) UsesTable(tenant string) bool {
+	return a.operatorPays() && (tenant != "" || a.Price == nil)
+}
+
+// Prices returns the prices of Model and FallbackModel in a vacant of tenant; "" is the
+// operator. t is only read if UsesTable. The error says which model has no price, in the
+// fields model and fallback_model of a tenant's agent, and price of the operator's.
+func (a *Agent) Prices(tenant string, t *models.Table) (model, fallback models.Price, err error) {
+	spec, err := a.Spec()
+	if err != nil {
+		return model, fallback, err
+	}
+	if model, err = a.priceOf(tenant, t, "model", spec); err != nil {
+		return model, fallback, err
+	}
+	if other, ok := a.Fallback(); ok {
+		fallback, err = a.priceOf(tenant, t, "fallback_model", other)
+	}
+	return model, fallback, err
+}
+
+// priceOf returns the price of a model that a field names.
+func (a *Agent) priceOf(tenant string, t *models.Table, field string, s substrate.Spec) (p models.Price, err error) {
+	if a.Price != nil {
+		p = *a.Price
+	}
+	if !a.UsesTable(tenant) {
+		return p, nil
+	}
+	row, ok := t.Find(s)
+	switch {
+	case ok:
+		return models.Price{In: max(p.In, row.In), Out: max(p.Out, row.Out), Cached: max(p.Cached, row.Cached)}, nil
+	case tenant == "":
+		return p, problem.Invalid("price", "a price, because the host's table of models has none for "+s.String()+": set price: IN/OUT in the agent, or run vacancy models set FILE", "none")
+	}
+	return p, problem.Invalid(field, "a model in the host's table of models, because the operator pays for it: the operator adds it with vacancy models set FILE", s.String())
+}
