@@ -221,6 +221,9 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"an agent without its secret", "models", doctor.Fail, "vacancy secret set anthropic --host aws --stage dev --tenant acme", func(f *doctor.Facts) {
 			f.Models.Agents = []doctor.ModelAgent{{Name: "well"}, {Name: "sage", Tenant: "acme", Missing: "anthropic"}}
 		}},
+		{"a model without a price", "models", doctor.Fail, "vacancy models set FILE --host aws --stage dev", func(f *doctor.Facts) {
+			f.Models.Agents = []doctor.ModelAgent{{Name: "sage", Tenant: "acme", Unpriced: "model: expected a model in the table"}}
+		}},
 		{"a model without a grant", "models", doctor.Fail, "--context bedrockModels=amazon.nova-lite-v1:0,amazon.nova-pro-v1:0", func(f *doctor.Facts) {
 			f.Models.Granted, f.Models.Agents = []string{"amazon.nova-pro-v1:0"}, []doctor.ModelAgent{{Name: "rock", Bedrock: []string{"amazon.nova-lite-v1:0"}}}
 		}},

@@ -9,6 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Models are the agents of a stage that need a secret or a grant.
@@ -27,6 +29,7 @@ type Models struct {
 type ModelAgent struct {
 	Name, Tenant string
 	Missing      string   // the secret that it names and that is not there
+	Unpriced     string   // why the table of models has no price for it
 	Bedrock      []string // models
 	Mock         bool
 }
@@ -37,7 +40,7 @@ const maxModelAgents = 200
 // LookModels reads the agents of a stage's vacants. The caller adds what the stage's
 // context says.
 func LookModels(ctx context.Context, c *admin.Client) (m Models) {
-	secrets := map[string][]string{} // names, by tenant
+	known := knownToHost{secrets: map[string][]string{}}
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, err := c.List(ctx, cursor, false)
 		if err != nil {
@@ -52,7 +55,7 @@ func LookModels(ctx context.Context, c *admin.Client) (m Models) {
 			if m.More = len(m.Agents) == maxModelAgents; m.More {
 				return m
 			}
-			one, err := look(ctx, c, &v, secrets)
+			one, err := look(ctx, c, &v, &known)
 			if err != nil {
 				m.Err = err
 				return m
@@ -64,8 +67,14 @@ func LookModels(ctx context.Context, c *admin.Client) (m Models) {
 	return m
 }
 
-// look reads the agent of a vacant. known caches the names of secrets.
-func look(ctx context.Context, c *admin.Client, v *admin.Vacant, known map[string][]string) (one ModelAgent, err error) {
+// knownToHost caches the names of secrets, by tenant, and the table of models.
+type knownToHost struct {
+	secrets map[string][]string
+	table   *models.Table
+}
+
+// look reads the agent of a vacant.
+func look(ctx context.Context, c *admin.Client, v *admin.Vacant, known *knownToHost) (one ModelAgent, err error) {
 	one = ModelAgent{Name: v.Name, Tenant: v.Tenant}
 	got, err := c.Agent(ctx, v.ID.String(), 0)
 	if err != nil {
@@ -86,21 +95,33 @@ func look(ctx context.Context, c *admin.Client, v *admin.Vacant, known map[strin
 		}
 	}
 	one.Mock = spec.Kind == substrate.KindMock
+	if a.UsesTable(v.Tenant) {
+		if known.table == nil {
+			t, err := c.Models(ctx)
+			if err != nil {
+				return one, err
+			}
+			known.table = &t
+		}
+		if _, _, err := a.Prices(v.Tenant, known.table); err != nil {
+			one.Unpriced = problem.Of(err).Text()
+		}
+	}
 	name := a.SecretName()
 	if name == "" {
 		return one, nil
 	}
-	if _, read := known[v.Tenant]; !read {
+	if _, read := known.secrets[v.Tenant]; !read {
 		all, err := c.Secrets(ctx, admin.SecretsPath, v.Tenant)
 		if err != nil {
 			return one, err
 		}
-		known[v.Tenant] = []string{}
+		known.secrets[v.Tenant] = []string{}
 		for _, s := range all.Secrets {
-			known[v.Tenant] = append(known[v.Tenant], s.Name)
+			known.secrets[v.Tenant] = append(known.secrets[v.Tenant], s.Name)
 		}
 	}
-	if !slices.Contains(known[v.Tenant], name) {
+	if !slices.Contains(known.secrets[v.Tenant], name) {
 		one.Missing = name
 	}
 	return one, nil
@@ -122,6 +143,9 @@ func (f Facts) models() Check {
 				fix += " --tenant " + a.Tenant
 			}
 			return fail(fix, "vacant %s has no secret %s: its calls fail", a.Name, a.Missing)
+		}
+		if a.Unpriced != "" {
+			return fail("vacancy models set FILE --host aws --stage "+f.Stage, "vacant %s: its calls fail: %s", a.Name, a.Unpriced)
 		}
 		for _, id := range a.Bedrock {
 			if !m.Unknown && !slices.Contains(m.Granted, id) {

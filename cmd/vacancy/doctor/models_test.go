@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -49,6 +51,7 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 		"rock":   {Provider: "bedrock", Model: "amazon.nova-pro-v1:0", FallbackModel: "amazon.nova-lite-v1:0"},
 		"signed": {Provider: "http", BaseURL: "https://agents.example/", Secret: "signs"},
 		"trial":  {Provider: "mock"},
+		"unsold": {Provider: "anthropic", Model: "claude-haiku-4-5", Price: &models.Price{}},
 	} {
 		if _, err := host.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "answers", Tenant: "acme", Agent: &a}); err != nil {
 			t.Fatal(err)
@@ -57,11 +60,17 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 	if err := host.Vacants.Secrets.Delete(t.Context(), "acme", "signs"); err != nil {
 		t.Fatal(err)
 	}
+	table := models.Known()
+	table.Models = slices.DeleteFunc(table.Models, func(m models.Model) bool { return m.Name == "claude-haiku-4-5" })
+	if _, err := host.Vacants.Models.Set(t.Context(), table); err != nil {
+		t.Fatal(err)
+	}
 	client, base := serve.InProcess(host.Admin())
 	got := doctor.LookModels(t.Context(), &admin.Client{HTTP: client, URL: base})
 	want := doctor.Models{Agents: []doctor.ModelAgent{
 		{Name: "paid", Tenant: "acme"}, {Name: "plain", Tenant: "acme"}, {Name: "rock", Tenant: "acme", Bedrock: []string{"amazon.nova-pro-v1:0", "amazon.nova-lite-v1:0"}},
 		{Name: "signed", Tenant: "acme", Missing: "signs"}, {Name: "trial", Tenant: "acme", Mock: true},
+		{Name: "unsold", Tenant: "acme", Unpriced: "model: expected a model in the host's table of models, because the operator pays for it: the operator adds it with vacancy models set FILE, got anthropic:claude-haiku-4-5"},
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateErrors()); diff != "" {
 		t.Errorf("LookModels() (-want +got):\n%s", diff)
