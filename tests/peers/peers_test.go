@@ -258,7 +258,7 @@ func TestToolsOfOtherSDKsServersAreUsed(t *testing.T) {
 			url = strings.TrimSpace(url)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			tools, done, err := mcp.Servers(client())(ctx, identity.ID{2}, []definition.Server{{Name: "trial", URL: url}})
+			tools, done, err := mcp.Servers(client())(ctx, identity.ID{2}, outbound.Operator, []definition.Server{{Name: "trial", URL: url}})
 			if err != nil {
 				t.Fatal(err)
 			}

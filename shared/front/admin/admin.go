@@ -251,6 +251,7 @@ func (d *api) create(w http.ResponseWriter, r *http.Request) error {
 	if err := d.choose(r.Context(), spec.Agent); err != nil {
 		return err
 	}
+	spec.By = chooser(r.Context())
 	made, err := d.Vacants.Create(r.Context(), spec)
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	spec := vacants.SpawnSpec{
-		Parent: parent.ID, Path: spawnRequest.Path, Name: spawnRequest.Name, Capability: spawnRequest.Capability, Substrate: spawnRequest.Substrate, Agent: agent,
+		By: chooser(r.Context()), Parent: parent.ID, Path: spawnRequest.Path, Name: spawnRequest.Name, Capability: spawnRequest.Capability, Substrate: spawnRequest.Substrate, Agent: agent,
 		Tools: spawnRequest.Tools, Rule: spawnRequest.Rule, Reach: spawnRequest.Reach, Outbound: spawnRequest.Outbound,
 	}
 	if spawnRequest.With != "" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -96,6 +97,14 @@ func tenantOf(ctx context.Context) (tenant string, ok bool) {
 func isTenant(ctx context.Context) bool {
 	_, ok := tenantOf(ctx)
 	return ok
+}
+
+// chooser is who a request of the operator's or of a tenant's is of.
+func chooser(ctx context.Context) outbound.Chooser {
+	if isTenant(ctx) {
+		return outbound.Tenant
+	}
+	return outbound.Operator
 }
 
 // ownTenant is the tenant of a new vacant: the one named, for a tenant its own.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -35,6 +36,7 @@ func (d *api) update(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	changes.By = chooser(r.Context())
 	if rec, err = d.Vacants.Update(r.Context(), rec.ID, changes); err != nil {
 		return err
 	}
@@ -93,7 +95,12 @@ func (d *api) check(w http.ResponseWriter, r *http.Request) error {
 		return httpapi.Answer(w, http.StatusOK, Check{OK: true})
 	}
 	if kind := problem.Of(err).Kind; kind.IsFailure() || kind == problem.Deadline {
-		return httpapi.Answer(w, http.StatusOK, Check{Failure: call.CauseOf(err, time.Since(began))})
+		failure := call.CauseOf(err, time.Since(began))
+		if isTenant(r.Context()) { // the cause may contain addresses inside
+			d.Log.LogAttrs(r.Context(), slog.LevelInfo, "a tenant's agent fails its check", slog.String("vacant", rec.Name), slog.String("cause", failure.String()))
+			failure.Text = problem.Of(err).Text()
+		}
+		return httpapi.Answer(w, http.StatusOK, Check{Failure: failure})
 	}
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -34,7 +33,7 @@ func Seal() {
 // does not return.
 func Reach() {
 	Run(Prober, func(h *Env) Work {
-		probe := registry.Prober(outbound.New(outbound.Options{}))
+		probe := registry.Prober(h.Outbound)
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			reached, err := h.Server.Registry.Reach(ctx, probe)
 			return []slog.Attr{slog.Int("listed", reached.Listed), slog.Int("silent", reached.Silent), slog.Bool("more", reached.More)}, err

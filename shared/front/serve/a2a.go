@@ -66,7 +66,7 @@ func (h *Server) openA2A(t task.Config, later func(context.Context, string, time
 	c := &h.config
 	t.Store, t.Calls, t.Texts, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Now, c.Rand
 	tasks := task.New(t)
-	pusher := push.New(push.Config{Tasks: tasks, Client: h.pushes, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Later: later})
+	pusher := push.New(push.Config{Tasks: tasks, Client: h.Outbound, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Later: later})
 	var identify func(context.Context, *http.Request) (*call.Payer, error)
 	if h.Billing != nil {
 		identify = h.Billing.Identify

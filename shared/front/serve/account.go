@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
 // AccountHandler is the public handler of tenants; nil if the host has no accounts. open
@@ -22,7 +21,7 @@ func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http
 	var payments billing.Payments
 	if c := &h.config; open != nil {
 		payments = open(paykeys.Config{
-			Keys: h.paymentKeys, Client: outbound.New(outbound.Options{AllowLoopback: c.AllowLoopback}),
+			Keys: h.paymentKeys, Client: h.Outbound,
 			Self: h.Vacants.SelfID, Base: h.gatewayURL, Now: c.Now,
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -44,7 +43,7 @@ func (h *Server) OpenBookings(queue task.Queue, find Find) *booking.Service {
 	return booking.New(booking.Config{
 		Store: c.Store, Billing: h.Billing, Registry: h.Registry, Calls: h.Calls, Guests: h.guests, Signer: h.Vacants.Self, URL: h.gatewayURL,
 		ByShort:  func(ctx context.Context, short string) (identity.ID, error) { return byShort(ctx, find, short) },
-		Outbound: outbound.New(outbound.Options{AllowLoopback: c.AllowLoopback}),
+		Outbound: h.Outbound,
 		Queue:    queue, Price: c.BookingPrice, Log: c.Log, Now: c.Now, Rand: c.Rand,
 	})
 }

@@ -109,7 +109,7 @@ func TestAClosedChildFollowsNoRedirectOutOfItsTree(t *testing.T) {
 func TestAClosedChildReachesNoOtherSubstrate(t *testing.T) {
 	f := newFamily(t, http.NotFound)
 	for who, id := range map[string]identity.ID{"thinker": f.thinker.ID, "closed": f.closed.ID} {
-		_, err := f.client.Do(t.Context(), outbound.Vacant(id), outbound.Request{Method: http.MethodPost, URL: f.outside + "/answer"})
+		_, err := f.client.Do(t.Context(), outbound.Vacant(id, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: f.outside + "/answer"})
 		if !problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.Of(err).Text(), "outbound_policy") {
 			t.Errorf("Do() as %s = %v, want a refusal that names the policy", who, err)
 		}
@@ -117,7 +117,7 @@ func TestAClosedChildReachesNoOtherSubstrate(t *testing.T) {
 	if n := f.reached.Load(); n > 0 {
 		t.Errorf("%d requests came to the outside, want none", n)
 	}
-	if _, err := f.client.Do(t.Context(), outbound.Vacant(f.parent.ID), outbound.Request{Method: http.MethodPost, URL: f.outside}); err != nil {
+	if _, err := f.client.Do(t.Context(), outbound.Vacant(f.parent.ID, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: f.outside}); err != nil {
 		t.Errorf("Do() as the parent, which is nobody's child = %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestAClosedChildCallsNoStrangerByItsCard(t *testing.T) {
 		"the stranger's address as a parent": {&tricked, "another endpoint"},
 	} {
 		before := f.reached.Load()
-		way := dispatch.Guarded{Client: f.client.As(outbound.Vacant(f.closed.ID).Calling(tt.callee))}
+		way := dispatch.Guarded{Client: f.client.As(outbound.Vacant(f.closed.ID, outbound.Stranger).Calling(tt.callee))}
 		_, _, err := way.Post(t.Context(), theirs.Endpoint, []byte("{}"))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || f.reached.Load() > before {
 			t.Errorf("%s: Post() = %v with %d requests out, want %q and none", name, err, f.reached.Load()-before, tt.want)
@@ -158,7 +158,7 @@ func TestAClosedChildCallsNoStrangerByItsCard(t *testing.T) {
 	if _, err := discovery.Hosts(f.client, f.closed.ID)("https://registry.example", &theirs); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("a route to an endpoint in clear = %v, want it refused", err)
 	}
-	open := dispatch.Guarded{Client: f.client.As(outbound.Vacant(f.parent.ID).Calling(&theirs))}
+	open := dispatch.Guarded{Client: f.client.As(outbound.Vacant(f.parent.ID, outbound.Stranger).Calling(&theirs))}
 	if status, _, err := open.Post(context.Background(), theirs.Endpoint, []byte("{}")); status != http.StatusOK || err != nil {
 		t.Errorf("Post() by the parent = %d, %v, want 200", status, err)
 	}

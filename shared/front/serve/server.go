@@ -43,13 +43,17 @@ import (
 type Config struct {
 	Store store.Store
 	Vault custody.Vault
-	// AllowLoopback lets vacants reach endpoints on loopback, where a developer's
-	// own agents run, and the registry list vacants whose hosts are there.
+	// AllowLoopback lets requests reach loopback at URLs that the operator chose, such
+	// as those of the operator's own agents.
 	AllowLoopback bool
-	// OwnMachine lets callers have notifications pushed to loopback, by http: all callers
-	// are on this machine, too. With others it would let them reach what only this
-	// machine can.
+	// OwnMachine says that all callers are on this machine. Their URLs may lead to
+	// loopback, too, also by http: those of notifications, and of vacants that they
+	// publish. With other callers it would let them reach what only this machine can.
 	OwnMachine bool
+	// Resolver and Dial are those of all requests that the host sends; nil means the
+	// system's.
+	Resolver outbound.Resolver
+	Dial     outbound.Dial
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
 	// Models returns the substrates that send requests as their vacants. If it and Thinker
@@ -122,13 +126,13 @@ type Server struct {
 	// that a function that does not serve them does not link what they need.
 	Registry *registry.Registry
 	Gate     *graduation.Service
+	Outbound *outbound.Client // sends all requests of the host and of its vacants
 	Message  http.Handler     // for Public
 	Billing  *billing.Billing // nil: this host has no accounts
 
 	config      Config
 	guests      *guests.Keys
 	paymentKeys *secrets.Secrets           // of the provider of payments
-	pushes      *outbound.Client           // of push notifications
 	more        map[string]httpapi.Methods // of the admin API
 }
 
@@ -139,10 +143,12 @@ func (h Config) Open() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, Elsewhere: h.Elsewhere, Neighbours: h.AllowLoopback, Endpoints: records})
+	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, Elsewhere: h.Elsewhere, Neighbours: h.OwnMachine, Endpoints: records})
 	guard := egress.Guard{Vacants: records, Manifests: reg}.Permit
-	pushes := outbound.New(outbound.Options{AllowLoopback: h.OwnMachine, Guard: guard})
-	client := outbound.New(outbound.Options{AllowLoopback: h.AllowLoopback, Timeout: max(h.Work, outbound.DefaultTimeout), Guard: guard})
+	client := outbound.New(outbound.Options{
+		AllowLoopback: h.OwnMachine, OperatorLoopback: h.AllowLoopback, Resolver: h.Resolver, Dial: h.Dial,
+		Timeout: max(h.Work, outbound.DefaultTimeout), Guard: guard,
+	})
 	kinds := substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpagent.New(client)}
 	maps.Copy(kinds, h.Substrates)
 	if h.Models != nil {
@@ -196,7 +202,7 @@ func (h Config) Open() (*Server, error) {
 		}
 	}
 	server := &Server{
-		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, pushes: pushes,
+		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, Outbound: client,
 		paymentKeys: paykeys.New(h.Store, h.Vault, h.Now, h.Rand),
 		guests:      guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
 		Message:     message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
@@ -239,10 +245,9 @@ func (h *Server) adminConfig() admin.Config {
 }
 
 // TenantsHandler has the admin routes of vacants for tenants, by their keys; nil if the host
-// has no accounts. A host whose vacants reach this machine, and whose callers are elsewhere,
-// must not serve it: a tenant's agent would reach this machine, too.
+// has no accounts.
 func (h *Server) TenantsHandler() http.Handler {
-	if h.Billing == nil || h.config.AllowLoopback && !h.config.OwnMachine {
+	if h.Billing == nil {
 		return nil
 	}
 	return admin.Tenants(h.adminConfig())

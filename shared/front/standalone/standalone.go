@@ -71,11 +71,8 @@ const DefaultURL = "http://127.0.0.1:8080"
 type Config struct {
 	Dir string // created if it is missing
 	URL string // base URL, as callers reach the host; "": that of the last run
-	// AllowLoopback lets vacants reach endpoints on loopback, where their owner's
-	// agents run.
-	AllowLoopback bool
-	// OwnMachine: all callers are on this machine, too (serve.Config).
-	OwnMachine bool
+	// AllowLoopback and OwnMachine say whose URLs may lead to loopback (serve.Config).
+	AllowLoopback, OwnMachine bool
 	// Substrates are offered besides echo and http.
 	Substrates substrate.Kinds
 	// New takes a directory whose data file is missing or empty for a new host,
@@ -374,7 +371,7 @@ func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, 
 	all.Go(func() { h.exportEvery(ctx, exportEvery) })
 	all.Go(func() { h.MaintainEvery(ctx, sweepEvery, h.config.Log) })
 	all.Go(func() {
-		h.ReachEvery(ctx, reachEvery, registry.Prober(outbound.New(outbound.Options{AllowLoopback: h.config.AllowLoopback})), h.config.Log)
+		h.ReachEvery(ctx, reachEvery, registry.Prober(h.Outbound), h.config.Log)
 	})
 	all.Go(func() { h.keep(ctx, found, log) })
 	all.Go(func() { h.expireEvery(ctx, sweepEvery) })

@@ -355,7 +355,7 @@ func (s *Service) askElsewhere(ctx context.Context, blob []byte, key *identity.K
 	ctx, cancel := context.WithTimeout(ctx, work)
 	defer cancel()
 	caller := &dispatch.Caller{
-		Signer: key, Book: &memorybook.Book{}, Transport: dispatch.Guarded{Client: s.Outbound.As(outbound.Itself().Calling(&c))},
+		Signer: key, Book: &memorybook.Book{}, Transport: dispatch.Guarded{Client: s.Outbound.As(outbound.Itself(outbound.Stranger).Calling(&c))},
 		Now: s.Now, Rand: s.Rand, Wait: s.Wait, Tries: 2, Patience: work / 2,
 	}
 	result, err := caller.Call(ctx, dispatch.FromCard(&c), msg)

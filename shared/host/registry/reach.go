@@ -37,10 +37,10 @@ var waits = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.H
 // Probe checks that an endpoint answers: nil for any HTTP status below 500.
 type Probe func(ctx context.Context, endpoint string) error
 
-// Prober is a Probe through c, which reaches public addresses only.
+// Prober is a Probe through c.
 func Prober(c *outbound.Client) Probe {
 	return func(ctx context.Context, endpoint string) error {
-		reply, err := c.Do(ctx, outbound.Itself(), outbound.Request{Method: http.MethodGet, URL: endpoint, MaxReply: probeReply})
+		reply, err := c.Do(ctx, outbound.Itself(outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: endpoint, MaxReply: probeReply})
 		if problem.Is(err, problem.TooLarge) {
 			return nil // a long reply is a reply
 		}

@@ -16,7 +16,8 @@ import (
 
 // Unreached gives the error of a request without an answer, by package outbound,
 // its kind: a deadline and a cancellation stay, a refusal of the host's or a
-// certificate is SubstrateMisconfigured, and the rest SubstrateUnavailable.
+// certificate is SubstrateMisconfigured, and the rest SubstrateUnavailable. The cause
+// is kept for the log.
 func Unreached(err error) error {
 	kind := problem.SubstrateUnavailable
 	switch problem.Of(err).Kind {
@@ -27,7 +28,7 @@ func Unreached(err error) error {
 	case problem.Forbidden, problem.Untrusted, problem.Malformed, problem.TreeOnly:
 		kind = problem.SubstrateMisconfigured
 	}
-	return problem.New(kind, "the agent gave no answer: %v", err)
+	return problem.Wrap(kind, err, "the agent gave no answer: %s", problem.Of(err).Text())
 }
 
 // BadStatus is the error of an answer with another HTTP status than 200.

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -27,9 +28,10 @@ const MaxText = 300 << 10
 // Request asks for the next turn of a conversation.
 type Request struct {
 	Caller    identity.ID
-	Vacant    identity.ID // the vacant that is asked
-	ContextID *string     // the caller's thread; nil if it named none
-	Turns     []Turn      // oldest first; the last is the caller's, and not empty, or results of its tools
+	Vacant    identity.ID      // the vacant that is asked
+	By        outbound.Chooser // who chose the URLs of the substrate and of the agent's servers
+	ContextID *string          // the caller's thread; nil if it named none
+	Turns     []Turn           // oldest first; the last is the caller's, and not empty, or results of its tools
 
 	// What its owner wants of a model. Substrates that are none ignore it.
 	System    string // what the model is told before the conversation; "" for nothing

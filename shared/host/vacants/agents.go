@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
@@ -211,8 +212,14 @@ func textOf(a *definition.Agent) (string, error) {
 // nil for a check of the agent, which offers no tools.
 func (v *Directory) openAgent(ctx context.Context, r *Record, calls *call.Host) (s substrate.Substrate, memory bool, err error) {
 	spec, s, err := v.openSubstrate(r.Substrate, calls)
-	if err != nil || spec.Kind == plan.Kind || r.Agent == 0 && !spec.IsModel() {
-		return s, false, err
+	switch {
+	case err != nil:
+		return nil, false, err
+	case spec.Kind == plan.Kind:
+		// By is of the record. A plan is read after it, and may be a later one of the tenant's.
+		return chosen{s, chooser(r.Tenant, outbound.Tenant)}, false, nil
+	case r.Agent == 0 && !spec.IsModel():
+		return chosen{s, r.By}, false, nil
 	}
 	a, err := v.currentAgent(ctx, r.ID, r.Substrate, r.Agent)
 	if err != nil {
@@ -233,13 +240,29 @@ func (v *Directory) openAgent(ctx context.Context, r *Record, calls *call.Host) 
 	return t, a.Memory, nil
 }
 
-// openVersion opens a version of r's agent.
+// chosen is a substrate whose URL by chose.
+type chosen struct {
+	substrate.Substrate
+	by outbound.Chooser
+}
+
+// Infer tells the substrate who chose its URL.
+func (c chosen) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	r.By = c.by
+	return c.Substrate.Infer(ctx, r)
+}
+
+// openVersion opens a version of r's agent. r.By set only the current one.
 func (v *Directory) openVersion(r *Record, version int, a *definition.Agent) (*agentSubstrate, error) {
 	spec, err := a.Spec()
 	if err != nil {
 		return nil, err
 	}
-	t := &agentSubstrate{vacants: v, version: version, tenant: r.Tenant, spec: spec, config: loop.Config{Agent: *a, Once: !spec.IsModel(), Wait: v.Wait}}
+	by := r.By
+	if version != r.Agent {
+		by = chooser(r.Tenant, outbound.Tenant)
+	}
+	t := &agentSubstrate{vacants: v, version: version, tenant: r.Tenant, by: by, spec: spec, config: loop.Config{Agent: *a, Once: !spec.IsModel(), Wait: v.Wait}}
 	if t.config.Model, err = v.Substrates.Open(spec); err != nil {
 		return nil, err
 	}
@@ -262,6 +285,7 @@ type agentSubstrate struct {
 	asked   []identity.ID
 	version int
 	tenant  string
+	by      outbound.Chooser
 	spec    substrate.Spec
 }
 
@@ -274,6 +298,7 @@ func (t *agentSubstrate) Infer(ctx context.Context, r substrate.Request) iter.Se
 			return
 		}
 		defer done()
+		r.By = t.by
 		c := t.config
 		c.Tools = tools
 		if t.elsewhere() {
@@ -323,7 +348,7 @@ func (t *agentSubstrate) tools(ctx context.Context, vacant identity.ID) (_ conte
 			return ctx, nil, nil, problem.New(problem.SubstrateMisconfigured, "this host reaches no MCP servers")
 		}
 		var more []loop.Tool
-		if more, done, err = t.vacants.Servers(ctx, vacant, servers); err != nil {
+		if more, done, err = t.vacants.Servers(ctx, vacant, t.by, servers); err != nil {
 			return ctx, nil, nil, err
 		}
 		all = append(all, more...)

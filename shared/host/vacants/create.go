@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
@@ -25,7 +26,8 @@ import (
 type Spec struct {
 	Name       string
 	Capability string
-	Substrate  string // a substrate.Spec in its text form; "" if there is an Agent
+	Substrate  string           // a substrate.Spec in its text form; "" if there is an Agent
+	By         outbound.Chooser // who chose Substrate and Agent
 	// Agent is the first version of the agent, whose Vacants may be names; nil: one of
 	// defaults with Substrate.
 	Agent  *definition.Agent
@@ -179,7 +181,7 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	}
 	r = Record{
 		Name: s.Name, State: lifecycle.Local, Capability: s.Capability, Substrate: spec.String(),
-		Tenant: s.Tenant, Created: v.now(),
+		Tenant: s.Tenant, By: chooser(s.Tenant, s.By), Created: v.now(),
 	}
 	if s.Key != nil {
 		r.Floor = v.floor() // another host may have answered what callers signed before

@@ -126,6 +126,10 @@ func (v *Directory) planChild(b *newChild) (allowed []string, err error) {
 		ID: b.key.ID(), Name: s.Name, State: state, Capability: capability, Substrate: spec.String(),
 		Tenant: orElse(s.Tenant, b.parent.Tenant), Created: v.now(), seed: b.box,
 	}
+	b.child.By = chooser(b.child.Tenant, s.By)
+	if s.Agent == nil && b.child.Substrate == b.parent.Substrate {
+		b.child.By = chooser(b.child.Tenant, b.parent.By)
+	}
 	b.child.Changed, b.child.next = b.child.Created, b.agent
 	b.child.bind(&b.manifest)
 	return cardWords(spec, b.agent), nil

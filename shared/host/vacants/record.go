@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -24,7 +25,8 @@ type Record struct {
 	Name       string
 	State      lifecycle.State
 	Capability string
-	Substrate  string // a substrate.Spec in its text form
+	Substrate  string           // a substrate.Spec in its text form
+	By         outbound.Chooser // who set Substrate and Agent
 	// Agent is the version of the definition.Agent that answers by Substrate; 0: one
 	// of defaults. It is not in force while the vacant answers by a plan.
 	Agent   int
@@ -144,7 +146,11 @@ type stored struct {
 	Outbound composite.Outbound     `json:"outbound,omitempty"`
 	Kin      bool                   `json:"kin,omitempty"`
 	Plain    Plain                  `json:"plain,omitempty"`
-	Price    *price.Price           `json:"price,omitempty"`
+	// ByOperator is of vacants with a tenant. An earlier version of this program drops it;
+	// then the tenant counts as the chooser, who may reach less.
+	ByOperator bool `json:"by_operator,omitempty"`
+
+	Price *price.Price `json:"price,omitempty"`
 }
 
 // encode returns the stored form of r. For a deleted vacant that is only the
@@ -158,6 +164,7 @@ func (r *Record) encode() ([]byte, error) {
 	if !r.IsDeleted() {
 		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed, s.Floor = r.Capability, r.Substrate, r.Agent, r.Card, r.seed, r.Floor
 		s.Plain, s.Price = r.Plain, r.Price
+		s.ByOperator = r.Tenant != "" && r.By == outbound.Operator
 		switch {
 		case s.Price != nil:
 			s.Format = pricedFormat
@@ -201,12 +208,25 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 	if s.Closed && s.Parent == nil || s.Parent != nil && !s.Kin {
 		return Record{}, problem.New(problem.Damaged, "record of vacant %s has kin and none", id.Short())
 	}
+	by := outbound.Tenant
+	if s.ByOperator {
+		by = outbound.Operator
+	}
 	return Record{
-		ID: s.ID, Name: s.Name, State: state, Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
+		ID: s.ID, Name: s.Name, State: state, By: chooser(s.Tenant, by), Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted,
 		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price,
 		seed: s.Seed, version: d.Version, listed: d.Index != store.Key{},
 	}, nil
+}
+
+// chooser is who counts as the chooser of what answers for a vacant: of one without a
+// tenant the operator, whose key alone makes and changes it.
+func chooser(tenant string, by outbound.Chooser) outbound.Chooser {
+	if tenant == "" {
+		return outbound.Operator
+	}
+	return by
 }
 
 // TenantOf returns the tenant of a vacant from its record or tombstone: "" for a vacant of the

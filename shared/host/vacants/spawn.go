@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
@@ -29,7 +30,8 @@ type SpawnSpec struct {
 	// Agent is the child's own, whose Vacants may be names. Without one and without a
 	// Substrate it has its parent's.
 	Agent  *definition.Agent
-	Tenant string // defaults to the parent's
+	By     outbound.Chooser // who chose Substrate and Agent; of the parent's, who did for the parent
+	Tenant string           // defaults to the parent's
 	// Tools of a D2 child are all tools that it may use, a subset of the
 	// parent's if the parent has a manifest. For the other paths they are added
 	// to the inherited tools.

@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
@@ -140,12 +141,14 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 	}
 	t.Request.Vacant = r.ID
 	if kindOf(r.Substrate) == plan.Kind {
+		t.Request.By = chooser(r.Tenant, outbound.Tenant)
 		return v.combine(ctx, &r, t.Request)
 	}
 	one, err := v.version(ctx, &r, t.Agent.Version)
 	if err != nil {
 		return nil, err
 	}
+	t.Request.By = one.by
 	c := one.config
 	if t.Fallback && c.Fallback == nil {
 		return nil, problem.New(problem.SubstrateMisconfigured, "the agent has no fallback model")
@@ -262,5 +265,5 @@ func (v thinking) mcpTools(ctx context.Context, of think.Agent, name string) (to
 	if v.Servers == nil {
 		return nil, nil, problem.New(problem.SubstrateMisconfigured, "this process reaches no MCP servers")
 	}
-	return v.Servers(ctx, r.ID, servers)
+	return v.Servers(ctx, r.ID, one.by, servers)
 }

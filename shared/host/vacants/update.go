@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
@@ -16,7 +17,8 @@ import (
 // Changes are what Update changes of a vacant. Nil fields are left unchanged.
 type Changes struct {
 	Name, Capability *string
-	Substrate        *string // a substrate.Spec in its text form, for an agent of defaults
+	Substrate        *string          // a substrate.Spec in its text form, for an agent of defaults
+	By               outbound.Chooser // who chose Substrate and Agent
 	// Agent is the next version of the agent, whose Vacants may be names. It goes
 	// with no Substrate.
 	Agent *definition.Agent
@@ -100,7 +102,8 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 		return r, err
 	}
 	next, err := v.nextAgent(ctx, &r, c)
-	if err != nil || c.done(&r) && next == nil {
+	by := c.chosenBy(&r, next)
+	if err != nil || c.done(&r) && next == nil && by == r.By {
 		return r, err
 	}
 	if err := c.overtaken(&r); err != nil {
@@ -112,6 +115,7 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	if c.Plain != nil {
 		r.Plain = *c.Plain
 	}
+	r.By = by
 	allowed, err := r.setSubstrate(c.Substrate, next)
 	if err == nil && (c.Substrate != nil || next != nil) {
 		err = v.checkPaid(ctx, &r, next)
@@ -166,6 +170,17 @@ func (c *Changes) overtaken(r *Record) error {
 		return problem.New(problem.Conflict, "vacant %s is %s; it cannot be updated", r.Name, r.State)
 	}
 	return nil
+}
+
+// chosenBy is who counts as the chooser of what answers for r after c. A tenant that
+// sets again what is there chooses nothing; the operator makes it the operator's.
+func (c *Changes) chosenBy(r *Record, next *definition.Agent) outbound.Chooser {
+	set := c.Substrate != nil || c.Agent != nil
+	same := next == nil && (c.Substrate == nil || *c.Substrate == r.Substrate)
+	if !set || same && c.By != outbound.Operator {
+		return r.By
+	}
+	return chooser(r.Tenant, c.By)
 }
 
 // setSubstrate sets what answers for r: the next version of its agent, if there is one,

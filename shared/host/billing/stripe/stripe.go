@@ -100,7 +100,7 @@ func (p *Payments) client(key, host string) *api.Client {
 		u.Scheme = "http"
 	}
 	return api.NewClient(key, api.WithBackends(&api.Backends{API: api.GetBackendWithConfig(api.APIBackend, &api.BackendConfig{
-		HTTPClient: p.Client.As(outbound.Itself()).HTTPClient(), URL: api.String(u.String()),
+		HTTPClient: p.Client.As(outbound.Itself(outbound.Operator)).HTTPClient(), URL: api.String(u.String()),
 		LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull},
 		MaxNetworkRetries: api.Int64(0), // its waits do not heed the context; payers try again
 		EnableTelemetry:   api.Bool(false),

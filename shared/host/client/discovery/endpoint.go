@@ -22,7 +22,7 @@ type Route func(registry string, callee *card.Card) (dispatch.Transport, error)
 // it, and one with the registry's scheme, host and port like the registry.
 func Personal(timeout time.Duration) Route {
 	near := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout})
-	far := dispatch.Guarded{Client: outbound.New(outbound.Options{Timeout: timeout}).As(outbound.Itself())}
+	far := dispatch.Guarded{Client: outbound.New(outbound.Options{Timeout: timeout}).As(outbound.Itself(outbound.Stranger))}
 	return func(registry string, callee *card.Card) (dispatch.Transport, error) {
 		r, err := dispatch.ParseURL(registry)
 		if err != nil {
@@ -49,7 +49,7 @@ func Hosts(c *outbound.Client, caller identity.ID) Route {
 		if err != nil {
 			return nil, err
 		}
-		return dispatch.Guarded{Client: c.As(outbound.Vacant(caller).Calling(callee))}, overTLS(e)
+		return dispatch.Guarded{Client: c.As(outbound.Vacant(caller, outbound.Stranger).Calling(callee))}, overTLS(e)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestANameThatLeadsInsideIsNotCalled(t *testing.T) {
 }
 
 func TestGuardedTellsWhatWasNotSent(t *testing.T) {
-	g := dispatch.Guarded{Client: outbound.New(outbound.Options{AllowLoopback: true}).As(outbound.Itself())}
+	g := dispatch.Guarded{Client: outbound.New(outbound.Options{AllowLoopback: true}).As(outbound.Itself(outbound.Stranger))}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/cut":

@@ -84,7 +84,7 @@ func (r *run) bySubstrate(ctx context.Context, results []result) (string, error)
 		dst = append(canon.AppendString(append(dst, `,"text":`...), res.text), '}')
 	}
 	a, err := substrate.Fold(s.Infer(ctx, substrate.Request{
-		Caller: q.Caller, Vacant: q.Vacant, ContextID: q.ContextID, Turns: []substrate.Turn{{Role: substrate.Caller, Text: string(append(dst, "]}"...))}},
+		Caller: q.Caller, Vacant: q.Vacant, By: q.By, ContextID: q.ContextID, Turns: []substrate.Turn{{Role: substrate.Caller, Text: string(append(dst, "]}"...))}},
 	}))
 	if err == nil && a.Why == substrate.Called {
 		err = problem.New(problem.SubstrateMisconfigured, "the combiner's model calls a tool, and there is none")

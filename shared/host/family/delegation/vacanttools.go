@@ -93,7 +93,7 @@ func (r *run) askVacant(ctx context.Context, id identity.ID, message string) (st
 		if err != nil {
 			return "", err
 		}
-		if err := r.Guard(ctx, outbound.Vacant(r.question.Vacant).Calling(&c), c.Endpoint); err != nil {
+		if err := r.Guard(ctx, outbound.Vacant(r.question.Vacant, outbound.Stranger).Calling(&c), c.Endpoint); err != nil {
 			return "", err
 		}
 	}

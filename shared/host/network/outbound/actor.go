@@ -8,22 +8,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
+// Chooser is the origin of a URL. Only the operator's URLs may lead to this
+// machine if others call the host: another's would reach what listens on loopback
+// because it trusts this machine. The zero Chooser is Stranger.
+type Chooser uint8
+
+// The choosers.
+const (
+	Stranger Chooser = iota // of a card, a registration or a push configuration
+	Tenant                  // by a key of its account
+	Operator                // of the host, or the person on their own machine
+)
+
 // Actor is the origin of an outbound request: the host itself or one of its
-// vacants. The zero Actor may reach nothing, so that a forgotten actor is
-// refused.
+// vacants, and who chose the URL. The zero Actor may reach nothing, so that a
+// forgotten actor is refused.
 type Actor struct {
 	host   bool
 	vacant identity.ID
+	by     Chooser
 	callee *card.Card
 }
 
 // Itself is the host, for its own probes and searches, or the person on their
-// own machine. No guard is asked.
-func Itself() Actor { return Actor{host: true} }
+// own machine, at a URL that by chose. No guard is asked.
+func Itself(by Chooser) Actor { return Actor{host: true, by: by} }
 
-// Vacant is a hosted vacant that calls an endpoint other than a vacant's, such
-// as its substrate's.
-func Vacant(id identity.ID) Actor { return Actor{vacant: id} }
+// Vacant is a hosted vacant that calls an endpoint, such as its substrate's, at a
+// URL that by chose.
+func Vacant(id identity.ID, by Chooser) Actor { return Actor{vacant: id, by: by} }
 
 // Calling is a with the vacant that it calls, by the callee's card.
 func (a Actor) Calling(callee *card.Card) Actor {

@@ -20,15 +20,22 @@ type Resolver interface {
 // leaves time for the next.
 const attemptTime = 5 * time.Second
 
+// Dial opens a connection to an address that was checked, as IP:PORT;
+// (*net.Dialer).DialContext is one.
+type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
 // dialer resolves, checks and dials.
 type dialer struct {
 	resolver      Resolver
+	connect       Dial
 	allowLoopback bool
 }
 
 // dial connects to addr, host:port. One refused address refuses the name: a
 // name that resolves to inside and outside addresses is an attack or a mistake,
-// and using the public address would hide it.
+// and using the public address would hide it. The refusal's text does not contain
+// the address, which would tell a tenant how the network inside is built; its cause,
+// for the log, does.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -40,12 +47,12 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	}
 	for _, a := range candidates {
 		if reason := check(a, d.allowLoopback); reason != "" {
-			return nil, problem.New(problem.Forbidden, "%s: address %s is %s", host, a, reason)
+			return nil, problem.Wrap(problem.Forbidden, fmt.Errorf("address %s is %s", a, reason), "%s: expected a public address", host)
 		}
 	}
 	var last error
 	for i, a := range candidates {
-		c, err := connect(ctx, network, net.JoinHostPort(a.String(), port), len(candidates)-i)
+		c, err := d.attempt(ctx, network, net.JoinHostPort(a.String(), port), len(candidates)-i)
 		if err == nil {
 			return c, nil
 		}
@@ -77,17 +84,16 @@ func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return found, nil
 }
 
-// connect dials an address within its share of the time that ctx leaves for it
+// attempt dials an address within its share of the time that ctx leaves for it
 // and the remaining addresses.
-func connect(ctx context.Context, network, addr string, left int) (net.Conn, error) {
+func (d *dialer) attempt(ctx context.Context, network, addr string, left int) (net.Conn, error) {
 	limit := attemptTime
 	if deadline, ok := ctx.Deadline(); ok && left > 1 {
 		limit = min(limit, time.Until(deadline)/time.Duration(left))
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var d net.Dialer
-	return d.DialContext(ctx, network, addr)
+	return d.connect(ctx, network, addr)
 }
 
 // quote quotes the first bytes of foreign text.

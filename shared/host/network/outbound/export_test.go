@@ -1,4 +1,7 @@
 package outbound
 
 // CloseIdle closes idle connections, so that the next request dials.
-func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
+func (c *Client) CloseIdle() {
+	c.operators.CloseIdleConnections()
+	c.others.CloseIdleConnections()
+}

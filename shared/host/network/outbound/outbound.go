@@ -5,7 +5,8 @@
 // The invariants: every request has an actor, and a vacant reaches only what
 // its Guard permits. No connection is opened to an address inside the host's
 // network (loopback, private, link-local, metadata, and every other notation of
-// them), whatever a name resolves to. Names are resolved here, every address is
+// them), whatever a name resolves to. Loopback may be reached where Options allow
+// it, on a host that others call by URLs of the operator only. Names are resolved here, every address is
 // checked, and the checked address itself is dialled. Redirects are not
 // followed and no proxy is used, because either would move the request past the
 // check.
@@ -40,11 +41,15 @@ const (
 
 // Options of a Client. The zero Options allow public addresses only.
 type Options struct {
-	// AllowLoopback allows 127.0.0.0/8 and ::1, for a host on a person's own
-	// machine. Nothing allows the other ranges.
+	// AllowLoopback allows 127.0.0.0/8 and ::1 whoever chose the URL, for a host
+	// whose callers are all on this machine. Nothing allows the other ranges.
 	AllowLoopback bool
+	// OperatorLoopback allows them in URLs that the operator chose.
+	OperatorLoopback bool
 	// Resolver resolves names; nil means the system's.
 	Resolver Resolver
+	// Dial opens connections; nil means the system's.
+	Dial Dial
 	// MaxReply bounds a reply's body in bytes; 0 is DefaultMaxReply.
 	MaxReply int64
 	// Timeout bounds a request in addition to its context; 0 is DefaultTimeout.
@@ -56,7 +61,10 @@ type Options struct {
 // Client sends requests. It is safe for concurrent use and keeps connections
 // open.
 type Client struct {
-	http     *http.Client
+	// The two have connections of their own: a request at a stranger's URL must not
+	// find one to loopback that the operator's has left open.
+	operators, others *http.Client
+
 	guard    Guard
 	maxReply int64
 	timeout  time.Duration
@@ -73,28 +81,43 @@ func New(o Options) *Client {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}
-	d := &dialer{resolver: o.Resolver, allowLoopback: o.AllowLoopback}
-	return &Client{
-		guard:    o.Guard,
-		maxReply: o.MaxReply,
-		timeout:  o.Timeout,
-		http: &http.Client{
-			Transport: &http.Transport{
-				Proxy:                  nil, // a proxy would resolve and dial
-				DialContext:            d.dial,
-				ForceAttemptHTTP2:      true,
-				DisableCompression:     true, // so that the limit counts bytes on the network
-				MaxResponseHeaderBytes: maxHeader,
-				MaxIdleConns:           maxIdle,
-				MaxIdleConnsPerHost:    maxIdlePerHost,
-				IdleConnTimeout:        idleTimeout,
-				TLSHandshakeTimeout:    10 * time.Second,
-			},
-			// A redirect is an answer like any other; callers refuse its
-			// status.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+	if o.Dial == nil {
+		o.Dial = new(net.Dialer).DialContext
 	}
+	c := &Client{guard: o.Guard, maxReply: o.MaxReply, timeout: o.Timeout, others: o.client(o.AllowLoopback)}
+	if c.operators = c.others; o.OperatorLoopback && !o.AllowLoopback {
+		c.operators = o.client(true)
+	}
+	return c
+}
+
+// client is an HTTP client that checks each address it connects to.
+func (o *Options) client(allowLoopback bool) *http.Client {
+	d := &dialer{resolver: o.Resolver, connect: o.Dial, allowLoopback: allowLoopback}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  nil, // a proxy would resolve and dial
+			DialContext:            d.dial,
+			ForceAttemptHTTP2:      true,
+			DisableCompression:     true, // so that the limit counts bytes on the network
+			MaxResponseHeaderBytes: maxHeader,
+			MaxIdleConns:           maxIdle,
+			MaxIdleConnsPerHost:    maxIdlePerHost,
+			IdleConnTimeout:        idleTimeout,
+			TLSHandshakeTimeout:    10 * time.Second,
+		},
+		// A redirect is an answer like any other; callers refuse its
+		// status.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// sender is the HTTP client for URLs of the actor's chooser.
+func (c *Client) sender(as Actor) *http.Client {
+	if as.by == Operator {
+		return c.operators
+	}
+	return c.others
 }
 
 // Request is one request. Header may be nil; MaxReply lowers the client's
@@ -117,7 +140,7 @@ type Reply struct {
 // Do sends r for an actor and reads the whole reply. The errors are problems:
 // Malformed for a URL that is not absolute http or https without user and
 // password, the Guard's refusals, Forbidden for an address that may not be
-// reached (naming host and reason), Deadline for a timeout, Canceled when ctx
+// reached (naming the host; the cause names address and reason), Deadline for a timeout, Canceled when ctx
 // was cancelled, Untrusted for an invalid certificate, TooLarge for a reply
 // above the limit, Unavailable for all other network errors.
 func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
@@ -143,7 +166,7 @@ func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	if trace := obs.UsageOf(ctx).Trace(); trace != "" {
 		req.Header.Set(obs.TraceHeader, "Root="+trace)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.sender(as).Do(req)
 	if err != nil {
 		return Reply{}, failure(ctx, u.Host, err)
 	}

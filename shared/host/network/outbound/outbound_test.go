@@ -57,7 +57,7 @@ func named(s *httptest.Server) string {
 }
 
 func get(c *outbound.Client, url string) (outbound.Reply, error) {
-	return c.Do(context.Background(), outbound.Itself(), outbound.Request{Method: http.MethodGet, URL: url})
+	return c.Do(context.Background(), outbound.Itself(outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: url})
 }
 
 func wantKind(t *testing.T, err error, want problem.Kind) {
@@ -221,7 +221,7 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		time.AfterFunc(10*time.Millisecond, cancel)
-		_, err := patient.Do(ctx, outbound.Itself(), outbound.Request{Method: http.MethodGet, URL: slow.URL})
+		_, err := patient.Do(ctx, outbound.Itself(outbound.Stranger), outbound.Request{Method: http.MethodGet, URL: slow.URL})
 		wantKind(t, err, problem.Canceled)
 	})
 	t.Run("resolver fails", func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestPostSendsJSON(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 		io.WriteString(w, r.Method+" "+r.Header.Get("Content-Type")+" "+string(b))
 	})
-	status, reply, err := outbound.New(outbound.Options{AllowLoopback: true}).Post(context.Background(), outbound.Itself(), s.URL, []byte(`{"a":1}`))
+	status, reply, err := outbound.New(outbound.Options{AllowLoopback: true}).Post(context.Background(), outbound.Itself(outbound.Stranger), s.URL, []byte(`{"a":1}`))
 	if err != nil || status != http.StatusAccepted {
 		t.Fatalf("Post() = %d, %v", status, err)
 	}
@@ -263,7 +263,7 @@ func TestTheTraceGoesOnAndNothingElseOfTheInvocation(t *testing.T) {
 	traced, _ := obs.With(t.Context(), obs.Call{Request: "request-1", Trace: trace, Now: time.Now})
 	bare, _ := obs.With(t.Context(), obs.Call{Request: "request-1", Now: time.Now})
 	for _, ctx := range []context.Context{traced, bare, t.Context()} {
-		if _, _, err := c.Post(ctx, outbound.Itself(), s.URL, nil); err != nil {
+		if _, _, err := c.Post(ctx, outbound.Itself(outbound.Stranger), s.URL, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

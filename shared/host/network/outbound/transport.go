@@ -52,7 +52,7 @@ func (t transport) send(req *http.Request, target string) (*http.Response, error
 	if trace := obs.UsageOf(req.Context()).Trace(); trace != "" {
 		req.Header.Set(obs.TraceHeader, "Root="+trace)
 	}
-	reply, err := t.client.http.Transport.RoundTrip(req)
+	reply, err := t.client.sender(t.as).Transport.RoundTrip(req)
 	if err != nil {
 		return nil, failure(req.Context(), req.URL.Host, err)
 	}

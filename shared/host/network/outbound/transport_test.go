@@ -54,7 +54,7 @@ func TestAnHTTPClientChecksAsTheClientDoes(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	near, me := outbound.Options{AllowLoopback: true, Guard: guard}, outbound.Vacant(identity.ID{1})
+	near, me := outbound.Options{AllowLoopback: true, Guard: guard}, outbound.Vacant(identity.ID{1}, outbound.Stranger)
 	if got, err := fetch(t, near, me, s.URL+"/near?a=b"); got != "ask vacancy" || err != nil || asked != s.URL+"/near?a=b" {
 		t.Errorf("fetch() = %q, %v; the guard was asked for %q", got, err, asked)
 	}

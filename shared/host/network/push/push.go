@@ -104,7 +104,7 @@ func (p *Pusher) Check(ctx context.Context, vacant identity.ID, c *task.PushConf
 	if strings.Contains(c.Scheme, " ") || c.Scheme == "" && c.Credentials != "" {
 		return problem.Invalid("authentication.scheme", "one word", "another")
 	}
-	return p.Client.Permit(ctx, outbound.Vacant(vacant), c.URL)
+	return p.Client.Permit(ctx, outbound.Vacant(vacant, outbound.Stranger), c.URL)
 }
 
 // Run delivers until ctx ends, and returns when the deliveries under way have ended. It
@@ -260,7 +260,7 @@ func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media st
 		return err
 	}
 	header.Set(SignatureHeader, signature)
-	reply, err := p.Client.Do(ctx, outbound.Vacant(one.Task.Vacant), outbound.Request{Method: http.MethodPost, URL: c.URL, Header: header, Body: body, MaxReply: maxReply})
+	reply, err := p.Client.Do(ctx, outbound.Vacant(one.Task.Vacant, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: c.URL, Header: header, Body: body, MaxReply: maxReply})
 	switch {
 	case problem.Is(err, problem.TooLarge): // its status was good; nobody reads the rest
 		return nil

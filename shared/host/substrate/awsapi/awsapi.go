@@ -52,7 +52,7 @@ func (l limited) Do(r *http.Request) (*http.Response, error) {
 
 // Permitted asks the guard of the vacant for the URL of its substrate.
 func Permitted(ctx context.Context, client *outbound.Client, r *substrate.Request, s substrate.Spec) error {
-	if err := client.Permit(ctx, outbound.Vacant(r.Vacant), s.Endpoint()); err != nil {
+	if err := client.Permit(ctx, outbound.Vacant(r.Vacant, r.By), s.Endpoint()); err != nil {
 		return substrate.Unreached(err)
 	}
 	return nil

@@ -88,7 +88,7 @@ func (s *agent) ask(ctx context.Context, q substrate.Request) ([]substrate.Event
 		if !q.Secret.IsZero() {
 			header.Set(signatureHeader, signature(q.Secret, time.Now(), body))
 		}
-		return s.client.Do(ctx, outbound.Vacant(q.Vacant), outbound.Request{Method: http.MethodPost, URL: s.url, Body: body, Header: header})
+		return s.client.Do(ctx, outbound.Vacant(q.Vacant, q.By), outbound.Request{Method: http.MethodPost, URL: s.url, Body: body, Header: header})
 	})
 	if err != nil {
 		return nil, substrate.Unreached(err)

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
@@ -65,7 +66,7 @@ func Name(name string) string {
 
 // Servers opens the MCP servers of a vacant's agent for one call, and returns their
 // tools. done ends what was opened.
-type Servers func(ctx context.Context, vacant identity.ID, servers []definition.Server) (tools []Tool, done func(), err error)
+type Servers func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (tools []Tool, done func(), err error)
 
 // Config is an agent that is ready to answer. Fallback, Tools and Wait may be nil.
 type Config struct {

@@ -44,7 +44,7 @@ const (
 // may not be, is an error of the kinds of substrate.Unreached: without its tools the
 // agent would do something else.
 func Servers(client *outbound.Client) loop.Servers {
-	return func(ctx context.Context, vacant identity.ID, servers []definition.Server) (tools []loop.Tool, done func(), err error) {
+	return func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (tools []loop.Tool, done func(), err error) {
 		offered := make([][]loop.Tool, len(servers))
 		var mu sync.Mutex
 		var sessions []*session
@@ -59,7 +59,7 @@ func Servers(client *outbound.Client) loop.Servers {
 		for i, server := range servers {
 			g.Go(func() error {
 				// A session lives as long as the call, not as the opening of all.
-				s, err := open(ctx, client, vacant, server.URL)
+				s, err := open(ctx, client, outbound.Vacant(vacant, by), server.URL)
 				if err != nil {
 					return within(server.Name, err)
 				}
@@ -94,8 +94,8 @@ type session struct {
 }
 
 // open begins a session. It ends with ctx at the latest.
-func open(ctx context.Context, client *outbound.Client, vacant identity.ID, url string) (*session, error) {
-	sent := &recorder{next: client.As(outbound.Vacant(vacant)).HTTPClient().Transport}
+func open(ctx context.Context, client *outbound.Client, as outbound.Actor, url string) (*session, error) {
+	sent := &recorder{next: client.As(as).HTTPClient().Transport}
 	c := sdk.NewClient(&sdk.Implementation{Name: "vacancy", Version: "1"}, &sdk.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler), Capabilities: &sdk.ClientCapabilities{},
 	})
@@ -281,9 +281,9 @@ type arguments struct {
 
 func (a *answering) answer(ctx context.Context, r substrate.Request) (string, error) {
 	asked := arguments{System: r.System, User: r.Text(), Tools: []string{}, Metadata: map[string]string{}}
-	s, err := open(ctx, a.client, r.Vacant, a.url)
+	s, err := open(ctx, a.client, outbound.Vacant(r.Vacant, r.By), a.url)
 	if agent := new(call.AgentError); problem.Is(err, problem.SubstrateMisconfigured) && (!errors.As(err, &agent) || agent.Status < 500) && ctx.Err() == nil {
-		if text, bare := a.bare(ctx, r.Vacant, asked); bare == nil {
+		if text, bare := a.bare(ctx, outbound.Vacant(r.Vacant, r.By), asked); bare == nil {
 			return text, nil
 		}
 	}
@@ -295,14 +295,14 @@ func (a *answering) answer(ctx context.Context, r substrate.Request) (string, er
 }
 
 // bare calls the tool without a session.
-func (a *answering) bare(ctx context.Context, vacant identity.ID, asked arguments) (string, error) {
+func (a *answering) bare(ctx context.Context, as outbound.Actor, asked arguments) (string, error) {
 	body, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": "mcp-call", "method": "tools/call", "params": map[string]any{"name": a.tool, "arguments": asked},
 	})
 	if err != nil {
 		return "", problem.Wrap(problem.Internal, err, "")
 	}
-	status, reply, err := a.client.Post(ctx, outbound.Vacant(vacant), a.url, body)
+	status, reply, err := a.client.Post(ctx, as, a.url, body)
 	if err != nil {
 		return "", substrate.Unreached(err)
 	}

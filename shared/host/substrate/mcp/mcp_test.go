@@ -90,7 +90,7 @@ func TestToolsOfServersAreToolsOfTheAgent(t *testing.T) {
 	for what, o := range map[string]*sdk.StreamableHTTPOptions{"sessions": nil, "no sessions": {Stateless: true}, "answers in JSON": {JSONResponse: true}} {
 		t.Run(what, func(t *testing.T) {
 			s, other := newServer(t, o), newServer(t, o)
-			tools, done, err := mcp.Servers(client(nil))(t.Context(), vacant, []definition.Server{{Name: "one", URL: s.URL}, {Name: "two", URL: other.URL}})
+			tools, done, err := mcp.Servers(client(nil))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}, {Name: "two", URL: other.URL}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestServersThatAreNone(t *testing.T) {
 		}, problem.SubstrateMisconfigured},
 		{"metadata", "http://169.254.169.254/latest", nil, problem.SubstrateMisconfigured},
 	} {
-		_, _, err := mcp.Servers(client(tt.guard))(t.Context(), vacant, []definition.Server{{Name: "one", URL: tt.url}})
+		_, _, err := mcp.Servers(client(tt.guard))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: tt.url}})
 		if !problem.Is(err, tt.want) || !strings.HasPrefix(problem.Of(err).Text(), "mcp server one: ") || strings.Contains(err.Error(), "sk-live") {
 			t.Errorf("%s: %v (%s), want %s that names the server", tt.what, err, problem.Of(err).Kind, tt.want)
 		}
@@ -176,7 +176,7 @@ func TestServersThatAreNone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, _, err := mcp.Servers(client(nil))(ctx, vacant, []definition.Server{{Name: "one", URL: hanging.URL}}); !problem.Is(err, problem.Deadline) || time.Since(began) > 4*time.Second {
+	if _, _, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: hanging.URL}}); !problem.Is(err, problem.Deadline) || time.Since(began) > 4*time.Second {
 		t.Errorf("a server that hangs: %v after %v, want Deadline", err, time.Since(began))
 	}
 }
@@ -185,7 +185,7 @@ func TestAToolEndsWithItsCall(t *testing.T) {
 	s := newServer(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	tools, done, err := mcp.Servers(client(nil))(ctx, vacant, []definition.Server{{Name: "one", URL: s.URL}})
+	tools, done, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func post(ctx context.Context, client *outbound.Client, r *substrate.Request, q 
 		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "text/event-stream")
-		return client.As(outbound.Vacant(r.Vacant)).HTTPClient().Do(req)
+		return client.As(outbound.Vacant(r.Vacant, r.By)).HTTPClient().Do(req)
 	})
 	if err != nil {
 		return nil, failure(err)
