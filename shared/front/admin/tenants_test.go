@@ -3,15 +3,21 @@ package admin_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -193,5 +199,69 @@ func TestWhatATenantsKeyDoesNotOpen(t *testing.T) {
 	w.want(answer, 403, "browser")
 	if strings.Contains(w.log.String(), w.key) {
 		t.Error("the log has a key")
+	}
+}
+
+// Only what the operator set may reach the operator's machine, so the host knows who set it.
+func TestTheHostKnowsWhoSetAnAgent(t *testing.T) {
+	w := newTenants(t)
+	w.config.Vacants.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return nil, nil }
+	n := 0
+	url := func() string { n++; return fmt.Sprintf("http://127.0.0.1:9000/%d", n) }
+	for by, ask := range map[outbound.Chooser]func(method, path, body string) *httptest.ResponseRecorder{
+		outbound.Tenant:   func(method, path, body string) *httptest.ResponseRecorder { return w.by(w.key, method, path, body) },
+		outbound.Operator: func(method, path, body string) *httptest.ResponseRecorder { return w.ask(method, path, body) },
+	} {
+		name := fmt.Sprintf("by-%d", by)
+		for _, tt := range []struct{ method, path, body, made string }{
+			{"POST", "", `{"name":"NAME","capability":"c","substrate":"URL","tenant":"acme"}`, name},
+			{"PATCH", "/of-acme", `{"substrate":"URL"}`, "of-acme"},
+			{"PUT", "/of-acme/agent", `{"provider":"http","base_url":"URL"}`, "of-acme"},
+			{"POST", "/of-acme/children", `{"path":"D2","name":"NAME-kid","capability":"c","substrate":"URL"}`, name + "-kid"},
+			{"POST", "/of-acme/children", `{"path":"D2","name":"NAME-heir","capability":"c","agent":{"provider":"http","base_url":"URL"}}`, name + "-heir"},
+		} {
+			answer := ask(tt.method, "/v1/admin/vacants"+tt.path, strings.NewReplacer("NAME", name, "URL", url()).Replace(tt.body))
+			if r, err := w.config.Vacants.ByName(t.Context(), tt.made); answer.Code >= 300 || err != nil || r.By != by {
+				t.Errorf("%s %s: %d %s, %v: it is of %d, want %d", tt.method, tt.path, answer.Code, answer.Body, err, r.By, by)
+			}
+		}
+	}
+}
+
+// inner resolves each name to an address inside.
+type inner struct{ err error }
+
+func (i inner) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("10.0.0.7")}, i.err
+}
+
+type public struct{}
+
+func (public) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, nil
+}
+
+// What a tenant learns of a check is for guessing how the operator's network is built.
+func TestACheckTellsAddressesToTheOperatorAlone(t *testing.T) {
+	anybody := func(context.Context, outbound.Actor, string) error { return nil }
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 443}, Err: errors.New("no route to host")}
+	}
+	for what, o := range map[string]outbound.Options{
+		"a name that leads inside":    {Guard: anybody, Resolver: inner{}},
+		"a resolver that is named":    {Guard: anybody, Resolver: inner{&net.DNSError{Err: "server misbehaving", Name: "agent.example", Server: "10.0.0.7:53"}}},
+		"a connection that is broken": {Guard: anybody, Resolver: public{}, Dial: dial},
+	} {
+		w := newTenants(t)
+		w.config.Vacants.Substrates[substrate.KindHTTP] = httpagent.New(outbound.New(o))
+		w.want(w.by(w.key, "PATCH", "/v1/admin/vacants/of-acme", `{"substrate":"https://agent.example/"}`), 200, "")
+		told := w.by(w.key, "POST", "/v1/admin/vacants/of-acme/check", "")
+		if body := told.Body.String(); !strings.Contains(body, `"ok":false`) || !strings.Contains(body, "agent.example") || strings.Contains(body, "10.0.0.7") {
+			t.Errorf("%s: the tenant is told %s, want the name of its agent, and no address", what, body)
+		}
+		if log := w.log.String(); !strings.Contains(log, "10.0.0.7") {
+			t.Errorf("%s: the log says %s, want the address", what, log)
+		}
+		w.want(w.ask("POST", "/v1/admin/vacants/of-acme/check", ""), 200, "10.0.0.7")
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -456,34 +456,43 @@ func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
 	}
 }
 
-func TestOnlyDevReachesLoopback(t *testing.T) {
+func TestAgentsReachLoopbackIfTheOperatorChoseThem(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		io.WriteString(w, "thought")
 	}))
 	defer target.Close()
-	for _, dev := range []bool{true, false} {
+	for _, tt := range []struct {
+		loopback, own bool
+		tenant        string
+		by            outbound.Chooser
+		want          bool
+	}{
+		{false, false, "", outbound.Operator, false},
+		{true, false, "", outbound.Operator, true},
+		{true, false, "", outbound.Stranger, true}, // only the operator makes vacants without a tenant
+		{true, false, "acme", outbound.Operator, true},
+		{true, false, "acme", outbound.Tenant, false},
+		{true, false, "acme", outbound.Stranger, false},
+		{true, true, "acme", outbound.Tenant, true},
+	} {
 		vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
 		h, err := serve.Config{
-			Store: memory.New(), Vault: vault, AllowLoopback: dev, URL: "http://127.0.0.1:1", Log: quiet, Now: time.Now, Rand: rand.Reader,
+			Store: memory.New(), Vault: vault, AllowLoopback: tt.loopback, OwnMachine: tt.own, URL: "http://127.0.0.1:1", Log: quiet, Now: time.Now, Rand: rand.Reader,
 		}.Open()
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "thinks", Substrate: "http:" + target.URL})
+		asked, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "thinks", Substrate: "http:" + target.URL, Tenant: tt.tenant, By: tt.by})
 		if err != nil {
 			t.Fatal(err)
 		}
-		sub, err := h.Vacants.Substrates["http"](target.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := substrate.Fold(sub.Infer(t.Context(), substrate.Ask(asked.ID, asked.ID, "")))
-		if dev && (err != nil || got.Text != "thought") || !dev && !problem.Is(err, problem.SubstrateMisconfigured) {
-			t.Errorf("an endpoint on loopback, dev %t: %q, %v", dev, got.Text, err)
+		err = h.Vacants.CheckAgent(t.Context(), asked.ID)
+		if tt.want && err != nil || !tt.want && !problem.Is(err, problem.SubstrateMisconfigured) {
+			t.Errorf("%+v: CheckAgent() = %v", tt, err)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func Unreached(err error) error {
 	case problem.Forbidden, problem.Untrusted, problem.Malformed, problem.TreeOnly:
 		kind = problem.SubstrateMisconfigured
 	}
-	return problem.Wrap(kind, err, "the agent gave no answer: %s", problem.Of(err).Text())
+	return problem.Within(kind, "the agent gave no answer", err)
 }
 
 // BadStatus is the error of an answer with another HTTP status than 200.

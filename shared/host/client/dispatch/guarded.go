@@ -26,7 +26,9 @@ func (g Guarded) Post(ctx context.Context, url string, body []byte) (int, []byte
 	case err == nil && r.Status >= 300 && r.Status < 400:
 		return 0, nil, problem.New(problem.Usage, "%.80q redirects to %.200q; redirects are not followed", url, r.Header.Get("Location"))
 	case problem.Is(err, problem.Forbidden), problem.Is(err, problem.TreeOnly), problem.Is(err, problem.Malformed):
-		return 0, nil, problem.New(problem.Usage, "%s", problem.Of(err).Text())
+		refused := *problem.Of(err)
+		refused.Kind = problem.Usage
+		return 0, nil, &refused
 	case problem.Is(err, problem.Unavailable), problem.Is(err, problem.Deadline), problem.Is(err, problem.Untrusted):
 		return 0, nil, undialled(err)
 	}

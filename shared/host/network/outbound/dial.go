@@ -47,7 +47,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	}
 	for _, a := range candidates {
 		if reason := check(a, d.allowLoopback); reason != "" {
-			return nil, problem.Wrap(problem.Forbidden, fmt.Errorf("address %s is %s", a, reason), "%s: expected a public address", host)
+			return nil, problem.Wrap(problem.Forbidden, fmt.Errorf("address %s is %s", a, reason), "%s: expected a public address, got one inside a network or of this machine", host)
 		}
 	}
 	var last error

@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // names answers each lookup with the next of its lists, and all later ones with
@@ -80,8 +81,8 @@ func TestNothingReachesAServerOnLoopbackUnlessAllowed(t *testing.T) {
 	}
 	_, err := get(closed, s.URL)
 	wantKind(t, err, problem.Forbidden)
-	if text := problem.Of(err).Text(); !strings.Contains(text, "127.0.0.1") || !strings.Contains(text, "loopback (RFC 1122") {
-		t.Errorf("refusal = %q, want the host and the reason", text)
+	if log := err.Error(); !strings.Contains(log, "127.0.0.1") || !strings.Contains(log, "loopback (RFC 1122") {
+		t.Errorf("refusal = %q, want the host and the reason", log)
 	}
 	if hits.Load() != 0 {
 		t.Fatalf("the server saw %d requests, want 0", hits.Load())
@@ -103,8 +104,51 @@ func TestNameIsRefusedIfOneCandidateIs(t *testing.T) {
 		c := outbound.New(outbound.Options{AllowLoopback: true, Resolver: &names{lists: [][]netip.Addr{list}}})
 		_, err := get(c, named(s))
 		wantKind(t, err, problem.Forbidden)
-		if text := problem.Of(err).Text(); !strings.HasPrefix(text, "example.test: address ") {
-			t.Errorf("refusal = %q, want the name and the address", text)
+		inside := list[len(list)-1].Unmap().String()
+		if text := problem.Of(err).Text(); !strings.HasPrefix(text, "example.test: expected a public address") || strings.Contains(text, inside) {
+			t.Errorf("refusal = %q, want the name, and not the address", text)
+		}
+		if log := err.Error(); !strings.Contains(log, "address "+inside+" is ") {
+			t.Errorf("cause = %q, want the address %s, for the log", log, inside)
+		}
+	}
+}
+
+// Systems' resolvers return A records in v4-mapped form. A name with one is reached like
+// the address; the mapped form in a URL is refused.
+func TestV4MappedAnswersOfTheResolverAreAddresses(t *testing.T) {
+	s := server(t, func(http.ResponseWriter, *http.Request) {})
+	mapped := &names{lists: [][]netip.Addr{addrs("::ffff:127.0.0.1")}}
+	if _, err := get(outbound.New(outbound.Options{AllowLoopback: true, Resolver: mapped}), named(s)); err != nil {
+		t.Errorf("Do() where loopback may be reached = %v, want an answer", err)
+	}
+	_, err := get(outbound.New(outbound.Options{Resolver: mapped}), named(s))
+	wantKind(t, err, problem.Forbidden)
+	if !strings.Contains(err.Error(), "address 127.0.0.1 is loopback") {
+		t.Errorf("Do() where it may not = %v, want the address refused as loopback", err)
+	}
+	_, err = get(outbound.New(outbound.Options{AllowLoopback: true}), strings.Replace(s.URL, "127.0.0.1", "[::ffff:127.0.0.1]", 1))
+	wantKind(t, err, problem.Forbidden)
+}
+
+// A stranger's request does not find a connection that the operator's has left open.
+func TestOnlyURLsOfTheOperatorReachLoopback(t *testing.T) {
+	s, reached := counted(t, func(http.ResponseWriter, *http.Request) {})
+	c := outbound.New(outbound.Options{OperatorLoopback: true, Guard: func(context.Context, outbound.Actor, string) error { return nil }})
+	for _, tt := range []struct {
+		by   outbound.Chooser
+		want bool
+	}{{outbound.Operator, true}, {outbound.Tenant, false}, {outbound.Stranger, false}, {outbound.Operator, true}} {
+		for _, as := range []outbound.Actor{outbound.Itself(tt.by), outbound.Vacant(identity.ID{1}, tt.by)} {
+			reached.Store(0)
+			_, err := c.Do(t.Context(), as, outbound.Request{Method: http.MethodGet, URL: s.URL})
+			reply, raw := c.As(as).HTTPClient().Get(s.URL)
+			if raw == nil {
+				reply.Body.Close()
+			}
+			if (err == nil) != tt.want || (raw == nil) != tt.want || (reached.Load() == 2) != tt.want {
+				t.Errorf("chooser %d: %v, %v with %d requests, want them sent: %t", tt.by, err, raw, reached.Load(), tt.want)
+			}
 		}
 	}
 }

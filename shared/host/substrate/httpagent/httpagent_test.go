@@ -252,7 +252,7 @@ func TestAnAddressInsideIsRefusedOutsideDev(t *testing.T) {
 		if err != nil {
 			t.Fatalf("New(%s) = %v", url, err)
 		}
-		if _, err := answer(t.Context(), s); !problem.Is(err, problem.SubstrateMisconfigured) || !strings.Contains(problem.Of(err).Text(), "address ") {
+		if _, err := answer(t.Context(), s); !problem.Is(err, problem.SubstrateMisconfigured) || !strings.Contains(err.Error(), "expected a public address") {
 			t.Errorf("Answer() from %s = %v, want a refused address", url, err)
 		}
 	}

@@ -1,0 +1,185 @@
+package vacants_test
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// choosing is a host whose agents note who chose their URLs.
+type choosing struct {
+	*testing.T
+	*vacants.Directory
+	by []outbound.Chooser
+}
+
+func newChoosing(t *testing.T) *choosing {
+	c := &choosing{T: t, Directory: composing(t, memory.New(), vault(t), "https://host.example")}
+	c.Directory.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return c, nil }
+	c.Directory.Servers = func(_ context.Context, _ identity.ID, by outbound.Chooser, _ []definition.Server) ([]loop.Tool, func(), error) {
+		c.by = append(c.by, by)
+		return nil, func() {}, nil
+	}
+	return c
+}
+
+func (c *choosing) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	c.by = append(c.by, r.By)
+	return func(yield func(substrate.Event, error) bool) { yield(substrate.Stop, nil) }
+}
+
+// wants asks a vacant's agent in every way: it must be told who chose it.
+func (c *choosing) wants(when string, id identity.ID, want outbound.Chooser) {
+	c.Helper()
+	c.by = nil
+	r, err := c.Get(c.Context(), id)
+	if err == nil {
+		err = c.CheckAgent(c.Context(), id)
+	}
+	thinks := c.Thinking()
+	if err == nil {
+		_, err = substrate.Fold(thinks.Turn(c.Context(), think.Turn{Agent: think.Agent{Vacant: id, Version: r.Agent}, Request: substrate.Ask(id, id, "hi")}))
+	}
+	if err == nil {
+		_, err = thinks.MCPTools(c.Context(), think.Agent{Vacant: id, Version: r.Agent})
+	}
+	if err != nil || len(c.by) != 3 || c.by[0] != want || c.by[1] != want || c.by[2] != want || r.By != want {
+		c.Errorf("%s: %v: the record says %d, the agent, its turn and its servers are told %d, want %d", when, err, r.By, c.by, want)
+	}
+}
+
+func TestAnAgentIsOfWhoSetItLast(t *testing.T) {
+	c := newChoosing(t)
+	agent := func(system string) *definition.Agent {
+		return &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9001/", System: system}
+	}
+	r, err := c.Create(t.Context(), vacants.Spec{Name: "clerk", Capability: "writes", Substrate: "http:http://127.0.0.1:9000/", Tenant: "acme", By: outbound.Tenant})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.wants("made by the tenant", r.ID, outbound.Tenant)
+	for _, tt := range []struct {
+		when string
+		vacants.Changes
+		want outbound.Chooser
+	}{
+		{"the operator sets the same", vacants.Changes{By: outbound.Operator, Substrate: &r.Substrate}, outbound.Operator},
+		{"the tenant sets the same", vacants.Changes{By: outbound.Tenant, Substrate: &r.Substrate}, outbound.Operator},
+		{"the tenant renames it", vacants.Changes{By: outbound.Tenant, Name: pointer("scribe")}, outbound.Operator},
+		{"the tenant sets another", vacants.Changes{By: outbound.Tenant, Substrate: pointer("http:http://127.0.0.1:9001/")}, outbound.Tenant},
+		{"the operator renames it", vacants.Changes{By: outbound.Operator, Name: pointer("clerk")}, outbound.Tenant},
+		{"the operator sets an agent", vacants.Changes{By: outbound.Operator, Agent: agent("one")}, outbound.Operator},
+		{"the tenant sets the same agent", vacants.Changes{By: outbound.Tenant, Agent: agent("one")}, outbound.Operator},
+		{"the tenant sets another agent", vacants.Changes{By: outbound.Tenant, Agent: agent("two")}, outbound.Tenant},
+		{"the operator sets that agent", vacants.Changes{By: outbound.Operator, Agent: agent("two")}, outbound.Operator},
+		{"nobody says who sets one", vacants.Changes{Agent: agent("three")}, outbound.Stranger},
+	} {
+		if _, err := c.Update(t.Context(), r.ID, tt.Changes); err != nil {
+			t.Fatalf("%s: %v", tt.when, err)
+		}
+		want := tt.want
+		if want == outbound.Stranger {
+			want = outbound.Tenant // as it is stored: of a vacant with a tenant
+		}
+		c.wants(tt.when, r.ID, want)
+	}
+}
+
+func TestAChildIsOfWhoChoseItsSubstrate(t *testing.T) {
+	c := newChoosing(t)
+	url := "http:http://127.0.0.1:9000/"
+	for _, parent := range []outbound.Chooser{outbound.Operator, outbound.Tenant} {
+		name := map[outbound.Chooser]string{outbound.Operator: "ours", outbound.Tenant: "theirs"}[parent]
+		r, err := c.Create(t.Context(), vacants.Spec{Name: name, Capability: "leads", Substrate: url, Tenant: "acme", By: parent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kid, tt := range map[string]struct {
+			vacants.SpawnSpec
+			want outbound.Chooser
+		}{
+			"-heir":     {vacants.SpawnSpec{By: outbound.Tenant}, parent},
+			"-signed":   {vacants.SpawnSpec{}, parent},
+			"-same":     {vacants.SpawnSpec{By: outbound.Tenant, Substrate: url}, parent},
+			"-other":    {vacants.SpawnSpec{By: outbound.Tenant, Substrate: "http:http://127.0.0.1:9001/"}, outbound.Tenant},
+			"-agent":    {vacants.SpawnSpec{By: outbound.Tenant, Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9000/", System: "x"}}, outbound.Tenant},
+			"-operator": {vacants.SpawnSpec{By: outbound.Operator, Substrate: "http:http://127.0.0.1:9001/"}, outbound.Operator},
+		} {
+			tt.Parent, tt.Path, tt.Name = r.ID, "D2", name+kid
+			made, _, err := c.Spawn(t.Context(), tt.SpawnSpec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.wants(tt.Name, made.ID, tt.want)
+		}
+	}
+}
+
+// A plan is read after the record, so the record cannot say who set that one.
+func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
+	for tenant, want := range map[string]outbound.Chooser{"": outbound.Operator, "acme": outbound.Tenant} {
+		c := newChoosing(t)
+		c.Directory.Composites = func(_ context.Context, _ *vacants.Directory, _ *call.Host, q substrate.Request) (string, error) {
+			c.by = append(c.by, q.By)
+			return "answer", nil
+		}
+		r, err := c.Create(t.Context(), vacants.Spec{Name: "lead", Capability: "leads", Substrate: "echo", Tenant: tenant, By: outbound.Operator})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err = c.Spawn(t.Context(), vacants.SpawnSpec{Parent: r.ID, Path: "D2", Name: "kid", Substrate: "echo"}); err != nil {
+			t.Fatal(err)
+		}
+		p := asking("kid")
+		p.Aggregate = plan.Aggregate{How: plan.BySubstrate, Substrate: "http:http://127.0.0.1:9000/"}
+		if _, _, err = c.SetPlan(t.Context(), r.ID, p); err != nil {
+			t.Fatal(err)
+		}
+		lead, _, err := c.Vacant(t.Context(), r.ID, true)
+		if err == nil {
+			_, err = lead.Behaviour(t.Context(), nil, envelope.Envelope{From: r.ID, To: r.ID, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}})
+		}
+		if err == nil {
+			_, err = substrate.Fold(c.Thinking().Turn(t.Context(), think.Turn{Agent: think.Agent{Vacant: r.ID}, Request: substrate.Ask(r.ID, r.ID, "hi")}))
+		}
+		if err != nil || len(c.by) != 2 || c.by[0] != want || c.by[1] != want {
+			t.Errorf("of tenant %q: %v: the combiner is told %d, here and in another process, want %d", tenant, err, c.by, want)
+		}
+	}
+}
+
+// Records of earlier versions of this program do not say who set the agent.
+func TestARecordThatDoesNotSaySoIsTheTenants(t *testing.T) {
+	c := newChoosing(t)
+	for tenant, want := range map[string]outbound.Chooser{"": outbound.Operator, "acme": outbound.Tenant} {
+		r, err := c.Create(t.Context(), vacants.Spec{Name: "of-" + tenant, Capability: "c", Substrate: "echo", Tenant: tenant, By: outbound.Operator})
+		if err != nil || r.By != outbound.Operator {
+			t.Fatalf("Create() = %d, %v", r.By, err)
+		}
+		d, err := c.Store.Doc(t.Context(), vacants.RecordKey(r.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := strings.Replace(string(d.Data), `,"by_operator":true`, "", 1)
+		if (old != string(d.Data)) != (tenant != "") {
+			t.Errorf("record of tenant %q: %s", tenant, d.Data)
+		}
+		if r, err = vacants.DecodeRecord(r.ID, store.Doc{Key: d.Key, Version: d.Version, Data: []byte(old)}); err != nil || r.By != want {
+			t.Errorf("of tenant %q = %d, %v, want %d", tenant, r.By, err, want)
+		}
+	}
+}
