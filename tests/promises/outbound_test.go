@@ -1,0 +1,410 @@
+package promises
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
+	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/tests/stripemock"
+)
+
+// Whose URLs lead where, by how the host is run: "all", "operator" or "none". A new range of
+// addresses is a row.
+var reached = []struct {
+	where, address     string
+	dev, loopback, not string // `vacancy dev`, `vacancy serve --allow-loopback-agents`, and without it, or on AWS
+}{
+	{"public", "8.8.8.8", "all", "all", "all"},
+	{"public-v6", "2606:4700::1111", "all", "all", "all"},
+	{"host", "8.8.4.4", "all", "all", "all"}, // the host's own public address
+	{"loopback", "127.0.0.1", "all", "operator", "none"},
+	{"loopback-other", "127.9.9.9", "all", "operator", "none"},
+	{"loopback-v6", "::1", "all", "operator", "none"},
+	{"loopback-mapped", "::ffff:127.0.0.1", "all", "operator", "none"},
+	{"unspecified", "0.0.0.0", "none", "none", "none"},
+	{"private", "10.0.0.5", "none", "none", "none"},
+	{"private-v6", "fd12:3456::1", "none", "none", "none"},
+	{"metadata", "169.254.169.254", "none", "none", "none"},
+	{"metadata-v6", "fd00:ec2::254", "none", "none", "none"},
+	{"metadata-mapped", "::ffff:169.254.169.254", "none", "none", "none"},
+}
+
+const ownURL = "https://host.example"
+
+// senders are the places that send requests out of a host, or ask whether one may be sent,
+// by what they say of who chose the URL. A new one needs a row.
+var senders = map[string]struct {
+	by   string // the argument of outbound.Itself or outbound.Vacant
+	send func(h *reaching, by outbound.Chooser, url string)
+	why  string // there is no send
+}{
+	"shared/host/substrate/httpagent/httpagent.go ask": {by: "q.By", send: agent("http:%s")},
+	"shared/host/substrate/remote/remote.go post":      {by: "r.By", send: agent("openai:%s/v1#m")},
+	"shared/host/substrate/mcp/mcp.go answer":          {by: "r.By", send: agent("mcp:%s/mcp#tool")},
+	"shared/host/substrate/mcp/mcp.go Servers":         {by: "by", send: servers},
+	"shared/host/network/push/push.go send":            {by: "outbound.Stranger", send: pushes},
+	"shared/host/registry/reach.go Prober":             {by: "outbound.Stranger", send: probes},
+	"shared/host/booking/dispatch.go askElsewhere":     {by: "outbound.Stranger", send: books},
+	"shared/host/client/discovery/endpoint.go Hosts":   {by: "outbound.Stranger", send: calls},
+	"shared/host/billing/stripe/stripe.go client":      {by: "outbound.Operator", send: pays},
+
+	"shared/host/network/push/push.go Check":                 {by: "outbound.Stranger", why: "it asks the guard"},
+	"shared/host/family/delegation/vacanttools.go askVacant": {by: "outbound.Stranger", why: "it asks the guard; the vacant is called by the pipeline"},
+	"shared/host/substrate/awsapi/awsapi.go Permitted":       {by: "r.By", why: "it asks the guard; the request goes to AWS"},
+	"shared/host/client/discovery/endpoint.go Personal":      {by: "outbound.Stranger", why: "a person's own machine, which outbound lets reach public addresses only"},
+}
+
+// makers are the places that make a client, and what it may reach.
+var makers = map[string]string{
+	"shared/front/serve/server.go Open":                 "the client of a host, which is tested here",
+	"shared/host/client/discovery/endpoint.go Personal": "public addresses only",
+	"cmd/vacancy/cli/agents.go agentsCheckCommand":      "a person's own machine: the URL is an argument of the command",
+}
+
+func TestOnlyTheOperatorsURLsReachThisMachine(t *testing.T) {
+	for mode, config := range map[string]serve.Config{
+		"dev":                           {AllowLoopback: true, OwnMachine: true},
+		"serve --allow-loopback-agents": {AllowLoopback: true},
+		"serve, AWS":                    {},
+	} {
+		for at, s := range senders {
+			if s.send == nil {
+				continue
+			}
+			choosers := map[string]outbound.Chooser{"operator": outbound.Operator, "tenant": outbound.Tenant, "stranger": outbound.Stranger}
+			if name, static := strings.CutPrefix(s.by, "outbound."); static {
+				maps.DeleteFunc(choosers, func(k string, _ outbound.Chooser) bool { return k != strings.ToLower(name) })
+			}
+			for who, by := range choosers {
+				t.Run(mode+"/"+at+"/"+who, func(t *testing.T) {
+					t.Parallel()
+					h := open(t, config)
+					for _, r := range reached {
+						want := map[string]string{"dev": r.dev, "serve --allow-loopback-agents": r.loopback, "serve, AWS": r.not}[mode]
+						addr := netip.MustParseAddr(r.address)
+						h.lead(r.where+".example", addr)
+						s.send(h, by, "https://"+r.where+".example")
+						lookups, dialled := h.took()
+						if lookups == 0 {
+							t.Errorf("%s: no name was looked up, so the client sent nothing: this proves nothing", r.where)
+						}
+						for _, to := range dialled {
+							if got, _, err := net.SplitHostPort(to); err != nil || got != addr.Unmap().String() {
+								t.Errorf("%s: dialled %s, want no address but %s", r.where, to, addr.Unmap())
+							}
+						}
+						if may := want == "all" || want == who; may != (len(dialled) > 0) {
+							t.Errorf("%s, %s: %d connections, want URLs of %s to lead there", r.where, r.address, len(dialled), want)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestEachPlaceThatSendsRequestsSaysWhoChoseTheURL(t *testing.T) {
+	sent, made := map[string]string{}, map[string]string{}
+	for _, top := range []string{"shared", "functions", "cmd"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", top), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(filepath.Dir(path), "test") {
+				return err
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			for _, im := range f.Imports {
+				if im.Name != nil && strings.HasSuffix(im.Path.Value, `/host/network/outbound"`) {
+					t.Errorf("%s imports %s as %s, under which this test does not find it", path, im.Path.Value, im.Name.Name)
+				}
+			}
+			for _, decl := range f.Decls {
+				name := "declaration"
+				if fn, ok := decl.(*ast.FuncDecl); ok {
+					name = fn.Name.Name
+				}
+				at := strings.TrimPrefix(filepath.ToSlash(path), "../../") + " " + name
+				ast.Inspect(decl, func(n ast.Node) bool {
+					call, ok := n.(*ast.CallExpr)
+					if !ok {
+						return true
+					}
+					switch types.ExprString(call.Fun) {
+					case "outbound.Itself", "outbound.Vacant":
+						by := types.ExprString(call.Args[len(call.Args)-1])
+						if before, ok := sent[at]; ok && before != by {
+							by = before + " and " + by
+						}
+						sent[at] = by
+					case "outbound.New":
+						made[at] = ""
+					}
+					return true
+				})
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := map[string]string{}
+	for at, s := range senders {
+		rows[at] = s.by
+		if (s.send == nil) == (s.why == "") {
+			t.Errorf("%s: a row has what sends a request, or why there is nothing", at)
+		}
+	}
+	if diff := cmp.Diff(rows, sent); diff != "" {
+		t.Errorf("who chose the URLs, by the rows and by the code (-rows +code):\n%s", diff)
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(makers)), slices.Sorted(maps.Keys(made))); diff != "" {
+		t.Errorf("what makes clients (-rows +code):\n%s", diff)
+	}
+}
+
+// reaching is a host without a network: names lead where the test says, and connections are
+// counted and refused.
+type reaching struct {
+	*testing.T
+	*serve.Server
+	config serve.Config
+
+	mu      sync.Mutex
+	names   map[string]netip.Addr
+	lookups int
+	dialled []string
+	dials   func() // called for each
+	n       int    // of what was made
+}
+
+var errRefused = errors.New("nobody is there")
+
+func open(t *testing.T, c serve.Config) *reaching {
+	h := &reaching{T: t, names: map[string]netip.Addr{}, dials: func() {}}
+	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
+	h.must(err)
+	c.Store, c.Vault, c.URL, c.Log, c.Now, c.Rand = serve.NewChangeNotifier(memory.New()), vault, ownURL, slog.New(slog.DiscardHandler), time.Now, rand.Reader
+	c.Charges, c.Elsewhere, c.Servers, c.Resolver, c.Dial = true, true, mcp.Servers, h, h.dial
+	c.Models = func(client *outbound.Client) substrate.Kinds {
+		kinds := mcp.Kinds(client)
+		maps.Copy(kinds, openai.Kinds(client))
+		return kinds
+	}
+	h.config = c
+	h.Server, err = c.Open()
+	h.must(err)
+	return h
+}
+
+func (h *reaching) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+// LookupNetIP implements outbound.Resolver.
+func (h *reaching) LookupNetIP(_ context.Context, _, name string) ([]netip.Addr, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lookups++
+	a, ok := h.names[name]
+	if !ok {
+		return nil, fmt.Errorf("a look-up of %s", name)
+	}
+	return []netip.Addr{a}, nil
+}
+
+func (h *reaching) dial(_ context.Context, _, addr string) (net.Conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dialled = append(h.dialled, addr)
+	h.dials()
+	return nil, &net.OpError{Op: "dial", Err: errRefused}
+}
+
+func (h *reaching) lead(name string, to netip.Addr) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.names[name] = to
+	h.n++
+}
+
+// took returns what was looked up and dialled since.
+func (h *reaching) took() (lookups int, dialled []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lookups, dialled = h.lookups, h.dialled
+	h.lookups, h.dialled = 0, nil
+	return lookups, dialled
+}
+
+// untilDialled is a context that ends with the first connection: what is tried again after
+// that is the same.
+func (h *reaching) untilDialled() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(h.Context())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dials = cancel
+	return ctx, cancel
+}
+
+func (h *reaching) name() string { return fmt.Sprintf("v%d", h.n) }
+
+// agent checks an agent of a tenant's vacant that by set.
+func agent(form string) func(*reaching, outbound.Chooser, string) {
+	return func(h *reaching, by outbound.Chooser, url string) {
+		r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Substrate: fmt.Sprintf(form, url), Tenant: "acme", By: by})
+		h.must(err)
+		if err := h.Vacants.CheckAgent(h.Context(), r.ID); err == nil {
+			h.Error("an agent answers, and there is no network")
+		}
+	}
+}
+
+func servers(h *reaching, by outbound.Chooser, url string) {
+	a := &definition.Agent{Provider: substrate.KindOpenAI, BaseURL: url + "/v1", Model: "m", MCPServers: []definition.Server{{Name: "notes", URL: url + "/mcp"}}}
+	r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Agent: a, Tenant: "acme", By: by})
+	h.must(err)
+	if _, err := h.Vacants.Thinking().MCPTools(h.Context(), think.Agent{Vacant: r.ID, Version: r.Agent}); err == nil {
+		h.Error("a server answers, and there is no network")
+	}
+}
+
+// queue keeps the messages that are sent to it.
+type queue struct{ messages []string }
+
+func (q *queue) Send(_ context.Context, m string) (func(context.Context, bool), error) {
+	q.messages = append(q.messages, m)
+	return func(context.Context, bool) {}, nil
+}
+
+func pushes(h *reaching, _ outbound.Chooser, url string) {
+	_, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "echoes", Substrate: "echo"})
+	h.must(err)
+	notices := &queue{}
+	later := func(context.Context, string, time.Duration) error { return nil }
+	a := h.OpenQueuedA2A(serve.Queues{Tasks: &queue{}, Notices: notices, Later: later})
+	r := httptest.NewRequest(http.MethodPost, ownURL+"/v/"+h.name()+"/message:send", strings.NewReader(fmt.Sprintf(
+		`{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"taskPushNotificationConfig":{"url":%q}}}`, url)))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("A2A-Version", "1.0")
+	w := httptest.NewRecorder()
+	serve.Handlers{Message: h.Message, A2A: a}.Public().ServeHTTP(w, r)
+	if w.Code != http.StatusOK || len(notices.messages) == 0 {
+		h.Fatalf("a message = %d %s, with %d notices", w.Code, w.Body, len(notices.messages))
+	}
+	for _, m := range notices.messages {
+		h.must(a.Push.Handle(h.Context(), m))
+	}
+}
+
+// elsewhere publishes a vacant of another host at a URL.
+func elsewhere(h *reaching, url string, with func(*registry.Publication)) registry.Receipt {
+	receipt, err := h.Registry.Publish(h.Context(), registrytest.Publication(h, registrytest.Key(h.n), registrytest.Draft{Endpoint: url + "/a2a/message/send", At: time.Now(), With: with}))
+	h.must(err)
+	return receipt
+}
+
+func probes(h *reaching, _ outbound.Chooser, url string) {
+	elsewhere(h, url, nil)
+	got, err := h.Registry.Reach(h.Context(), registry.Prober(h.Outbound))
+	if err != nil || got.Listed > 0 || got.Silent != 1 {
+		h.Errorf("Reach() = %+v, %v, want one that does not answer", got, err)
+	}
+}
+
+func books(h *reaching, _ outbound.Chooser, url string) {
+	ctx, cancel := h.untilDialled()
+	defer cancel()
+	key := registrytest.Key(h.n)
+	elsewhere(h, url, func(p *registry.Publication) {
+		l := registrytest.Listing(h, key, 1, func(l *listing.Listing) { v := listing.DefaultVenue(); l.Venue = &v })
+		p.Listing = &l
+	})
+	registrytest.Reach(h, h.Registry) // it was at another address then
+	messages := &queue{}
+	bookings := h.OpenBookings(messages, nil)
+	a, err := h.Billing.OpenAccount(h.Context(), h.name(), 0)
+	h.must(err)
+	_, _, err = h.Billing.Credit(h.Context(), a.ID, money.Dollar, "first", "")
+	h.must(err)
+	k, _, err := h.Billing.MakeKey(h.Context(), a.ID, billing.KeyOptions{Tier: billing.Pro})
+	h.must(err)
+	_, err = bookings.Confirm(h.Context(), &k, booking.Request{From: "guest", Agent: "guest", Venue: key.ID().String(), Party: 1})
+	h.must(err)
+	for _, m := range messages.messages {
+		_ = bookings.Work(ctx, m)
+	}
+}
+
+func calls(h *reaching, _ outbound.Chooser, url string) {
+	r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "calls", Substrate: "echo"})
+	h.must(err)
+	key := registrytest.Key(h.n)
+	c, err := card.New(key.ID(), "is elsewhere", []string{"echo"}, url+"/a2a/message/send")
+	h.must(err)
+	h.must(c.Sign(h.Context(), key))
+	to, err := discovery.Hosts(h.Outbound, r.ID)(ownURL, &c)
+	h.must(err)
+	if _, _, err := to.Post(h.Context(), c.Endpoint, nil); err == nil {
+		h.Error("a vacant elsewhere answers, and there is no network")
+	}
+}
+
+func pays(h *reaching, _ outbound.Chooser, url string) {
+	keys := paykeys.New(h.config.Store, h.config.Vault, time.Now, rand.Reader)
+	for name, value := range map[string]string{paykeys.Stripe: stripemock.Key, paykeys.StripeWebhook: stripemock.Signing} {
+		_, err := keys.Set(h.Context(), "", name, []string{strings.TrimPrefix(url, "https://")}, []byte(value))
+		h.must(err)
+	}
+	payments := stripe.New(paykeys.Config{
+		Keys: keys, Client: h.Outbound, Self: h.Vacants.SelfID, Now: time.Now,
+		Base: func(context.Context) (string, error) { return ownURL, nil },
+	})
+	if _, err := payments.Checkout(h.Context(), "acme", 25*money.Dollar, ""); err == nil {
+		h.Error("a provider answers, and there is no network")
+	}
+}
