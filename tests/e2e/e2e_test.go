@@ -53,6 +53,7 @@ func TestStories(t *testing.T) {
 			"example":   example,
 			"mode":      mode,
 			"substrate": startSubstrate,
+			"inner":     startInner,
 			"keyedhost": startKeyed,
 			"stripe":    startStripe,
 			"webhook":   writeWebhook,
