@@ -49,8 +49,11 @@ One address gets --rate requests, --pair-rate first calls and resets, and --byte
 large requests; each is tokens-per-second:burst, and "off" is no limit. Below 1 GiB of free
 disk (5 % of a small disk) the host takes nothing to write from others, with 429. GET
 /health answers while the process serves, GET /ready while its store and keys answer and
-the disk has room. Agents of vacants on this machine
-need --allow-loopback-agents. Administration goes through a socket in the data directory.
+the disk has room.
+
+Agents on this machine need --allow-loopback-agents, and that the operator set them: no URL
+of a caller, of a tenant or of another host leads to this machine. Administration goes
+through a socket in the data directory.
 
 The first interrupt refuses new calls and lets those under way end.`,
 		Example: `  vacancy serve --tls-domain agents.example.org
@@ -73,7 +76,7 @@ The first interrupt refuses new calls and lets those under way end.`,
 	fs.StringVar(&o.rate, "rate", limits.Rate.String(), "requests of an address")
 	fs.StringVar(&o.pairRate, "pair-rate", limits.PairRate.String(), "first calls and resets of an address")
 	fs.StringVar(&o.bytes, "bytes", limits.Bytes.String(), "KB of an address, beyond the first of each request")
-	fs.BoolVar(&o.loopbackAgents, "allow-loopback-agents", false, "let vacants reach agents on this machine")
+	fs.BoolVar(&o.loopbackAgents, "allow-loopback-agents", false, "let agents that the operator set be on this machine")
 	clusterFlag(fs, &o.cluster)
 	witnessFlag(fs, &o.witnesses)
 	logFlag(fs, &o.log)
