@@ -20,7 +20,8 @@ import (
 // backup says it, too, and other models do not exist. The last request's body is in
 // the file prompt.json, and what its sender is known by in known.txt. For the texts "busy" and "refuse" it does so, for "slow" it
 // answers late, for "overload" sage answers 503, for "ask TOOL TEXT" it calls the
-// tool, and then says "I heard RESULT", and for "write" it says what is no JSON, but
+// tool, and then says "I heard RESULT", for "endless" it says its words and never ends, for
+// "silent" it says none, and for "write" it says what is no JSON, but
 // once it is asked again. $CLAUDE and $GEMINI are sage at servers that speak as
 // Anthropic's and Google's do: they say "I know TEXT" alone.
 func startModel(ts *testscript.TestScript, neg bool, args []string) {
@@ -57,6 +58,9 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		case text == "slow":
 			time.Sleep(slowness)
+		case text == "silent":
+			<-r.Context().Done()
+			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		say := func(delta map[string]any, finish any) {
@@ -82,6 +86,10 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 			say(map[string]any{"reasoning": "they ask " + text}, nil)
 			for _, word := range strings.SplitAfter(answer, " ") {
 				say(map[string]any{"content": word}, nil)
+			}
+			if text == "endless" {
+				<-r.Context().Done()
+				return
 			}
 			say(map[string]any{}, "stop")
 		}

@@ -145,7 +145,11 @@ func (e chainEntry) outcome() string {
 	switch {
 	case e.Fate == transcript.Answered && e.Decision != nil && e.Decision.Answer != nil:
 		d := e.Decision.Answer
-		return fmt.Sprintf("answer %-4s %s  (%d ms%s)", e.number(d.Seq), said(d.Said), d.TookMS, used(e.Decision.Usage))
+		cut := ""
+		if d.Cut != "" {
+			cut = ", cut: " + printable(string(d.Cut))
+		}
+		return fmt.Sprintf("answer %-4s %s  (%d ms%s%s)", e.number(d.Seq), said(d.Said), d.TookMS, cut, used(e.Decision.Usage))
 	case e.Fate == transcript.Void && e.Decision != nil && e.Decision.Cause != nil:
 		return "never answered: " + printable(clip(e.Decision.Cause.String(), maxShownCause)) + used(e.Decision.Usage)
 	case e.Fate == transcript.Void:

@@ -74,6 +74,9 @@ func (r receiptResult) text(w io.Writer) {
 	if one.In+one.Out > 0 {
 		fmt.Fprintf(w, "  tokens      %d in, %d out\n", one.In, one.Out)
 	}
+	if one.Cut != "" {
+		fmt.Fprintf(w, "  answer cut  %s\n", printable(one.Cut))
+	}
 	fmt.Fprintf(w, "  request     %s\n  answer      %s\n  signed by   host %s: verified\n", one.Request, one.Reply, one.Host)
 }
 

@@ -107,7 +107,7 @@ func (d *api) receiptOf(ctx context.Context, pair call.Pair, q *call.RequestRow,
 	}
 	r := receipt.Receipt{
 		Caller: pair.Caller, Vacant: pair.Vacant, Position: int64(q.Position), Request: q.Hash, Reply: a.Hash, Time: canon.FormatTime(a.Time),
-		Version: int64(q.PriceVersion), Price: p.String(), Hold: int64(q.Price), Charge: int64(money.Amount(a.Charge)),
+		Version: int64(q.PriceVersion), Price: p.String(), Hold: int64(q.Price), Charge: int64(money.Amount(a.Charge)), Cut: string(a.Cut),
 	}
 	if a.Usage != nil {
 		r.In, r.Out = int64(a.Usage.In), int64(a.Usage.Out)

@@ -50,7 +50,8 @@ type Answer struct {
 	Time string        `json:"time"`
 	Hash identity.Hash `json:"hash"`
 	Said
-	TookMS int64 `json:"took_ms"` // from acceptance to answer
+	TookMS int64    `json:"took_ms"`       // from acceptance to answer
+	Cut    call.Cut `json:"cut,omitempty"` // why it ends before its end
 }
 
 // End is the last line of a history.
@@ -79,7 +80,7 @@ func entryOf(e *transcript.Entry) *Entry {
 		out.Decision = &Decision{Position: d.Position, Cause: d.Cause, Usage: d.Usage}
 	case transcript.Answered:
 		out.Decision = &Decision{Position: d.Position, Usage: d.Usage, Answer: &Answer{
-			Seq: d.Seq, Time: canon.FormatTime(d.Time), Hash: d.Hash, Said: saidOf(d.Text), TookMS: d.Took.Milliseconds(),
+			Seq: d.Seq, Time: canon.FormatTime(d.Time), Hash: d.Hash, Said: saidOf(d.Text), TookMS: d.Took.Milliseconds(), Cut: d.Cut,
 		}}
 	}
 	return out

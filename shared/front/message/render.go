@@ -89,6 +89,9 @@ func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 		ways, _ := json.Marshal(o.Pay)
 		m.raw("pay", ways)
 	}
+	if o.Cut != "" {
+		m.text("cut", string(o.Cut))
+	}
 	if o.TooOld {
 		m.raw("too_old", []byte("true"))
 	}

@@ -51,8 +51,15 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	case err != nil:
 		return r.out.refuse(err)
 	case d == decidedAnswer:
-		// Only this executor can answer this request, and it has not.
-		return r.out.refuse(problem.New(problem.Damaged, "request %d is answered, yet its behaviour failed", row.Position))
+		// Only this executor can answer this request, and it has not; others can cut it.
+		if err := h.outcomeOf(ctx, r, row); err != nil {
+			return r.out.refuse(err)
+		}
+		if r.out.Cut == "" {
+			return r.out.refuse(problem.New(problem.Damaged, "request %d is answered, yet its behaviour failed", row.Position))
+		}
+		r.out.State, r.out.Cause = "", nil
+		return r.out
 	}
 	r.out.State = Unanswered
 	return r.out.refuse(failed)
@@ -139,7 +146,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
 			// The epoch is over: this answer would follow one of a newer epoch.
 			d, err := h.void(ctx, r.pair, row, closing{used: r.out.Usage, opts: &r.opts, ran: true, final: true})
-			if err == nil && d == decidedAnswer {
+			if err == nil && d == decidedAnswer && r.cut == "" {
 				err = problem.New(problem.Damaged, "request %d is answered by another", row.Position)
 			}
 			return nil, true, err
@@ -150,10 +157,10 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		}
 		ans.WriteID, ans.Took = writeID, took().Truncate(time.Millisecond)
 		ans.Charged, ans.Charge = row.PaidBy != PaidByNobody, uint64(paid.Charge)
-		if first {
+		if first && r.cut == "" { // a part says little of the vacant
 			observed = h.observe(ctx, r, ans)
 		}
-		beside, err := r.opts.decisionWrites(ctx, Decision{Reply: reply})
+		beside, err := r.opts.decisionWrites(ctx, Decision{Reply: reply, Cut: r.cut})
 		if err != nil {
 			return nil, false, err
 		}
@@ -186,8 +193,9 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if d != nil && d.Kind == RowVoid {
 			return nil, true, nil
 		}
-		if d != nil && h.late(row) {
-			// A resend or the sweeper has answered with the answer that was kept.
+		if d != nil && (h.late(row) || d.Cut != "" || r.cut != "") {
+			// A resend or the sweeper has answered with the answer that was kept, or the
+			// executor and a writer that cuts its answer have met.
 			err := h.replay(ctx, r, d)
 			r.out.State, r.out.Charge = "", money.Amount(d.Charge)
 			return r.out.Reply, false, err
@@ -218,7 +226,7 @@ func (h *Host) compose(ctx context.Context, r *request, row *RequestRow, tip Res
 	ans := &ResponseRow{
 		Position: tip.Position + 1, Kind: RowAnswer,
 		Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
-		Epoch: row.Epoch, Seq: e.Seq, Hash: hash, Prev: e.Prev, Time: e.Time, Signature: e.Signature, Usage: r.out.Usage,
+		Epoch: row.Epoch, Seq: e.Seq, Hash: hash, Prev: e.Prev, Time: e.Time, Signature: e.Signature, Usage: r.out.Usage, Cut: r.cut,
 	}
 	ans.Text, err = h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), hash), encodePayload(&msg, ""))
 	if err != nil {
@@ -402,6 +410,7 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 // replay fills in the stored answer d. If the text key is gone, it fills in the
 // sequence number and hash only.
 func (h *Host) replay(ctx context.Context, r *request, d *ResponseRow) error {
+	r.out.Cut = d.Cut
 	sealed, bound := d.Sealed(r.pair)
 	plain, err := h.Texts.Open(ctx, bound, sealed)
 	switch {
@@ -447,12 +456,10 @@ func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope)
 // undecided, or asks again for the settlement that its kept answer waits for. The
 // sweeper calls it for priced calls. It reports whether the request is decided.
 func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (bool, error) {
-	row, ok, err := h.request(ctx, pair, position)
+	row, err := h.callAt(ctx, pair, position)
 	switch {
 	case err != nil:
 		return false, err
-	case !ok || row.Kind != RowCall:
-		return false, problem.New(problem.NotFound, "no call at position %d of %s", position, pair.Requests())
 	case !h.Now().After(row.Due):
 		d, tip, err := h.decided(ctx, pair, &row)
 		return d != nil || closedBy(tip, &row), err

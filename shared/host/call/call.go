@@ -194,6 +194,7 @@ type Outcome struct {
 	State     State
 	ReplySeq  int64         // with Answered and a destroyed text key
 	ReplyHash identity.Hash // with Answered and a destroyed text key
+	Cut       Cut           // why the answer ends before its end; "": it is whole
 	TooOld    bool          // with Unknown: older epochs were not searched
 	ResetAt   time.Time     // of a successful Reset
 
@@ -243,6 +244,7 @@ type request struct {
 	pays        bool // the call or reset is to be accepted, so somebody pays
 	reset       bool
 	queued      time.Duration // how long the call may wait before it runs
+	cut         Cut           // why its answer ends before its end; "": it is whole
 	facts
 	out Outcome
 }

@@ -23,6 +23,7 @@
 //  8. The answer is bound to the request, signed and appended to the response stream (answer). A failure appends a void (void).
 //     Answers of vacants with kin are recorded as evidence for the gate (observe).
 //  9. Then the reply is sent: Outcome, rendered by front/message.
+//     A caller that cancels while it can read pieces of the answer has them for its answer (Cut): signed, charged, and marked.
 //  10. A resend of the same bytes finds its row (lookup) and its outcome (outcomeOf): the stored answer, pending, or unanswered.
 //
 // # Crashes

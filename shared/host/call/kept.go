@@ -88,6 +88,12 @@ func keptKey(p Pair, position uint64) store.Key {
 // keptFormat is the first byte of a kept answer.
 const keptFormat = 1
 
+// Flags of a kept answer: what it has beside its text.
+const (
+	keptUsage = 1 << iota
+	keptCut
+)
+
 // keptVoid is how long the mark of a voided call stays: longer than its behaviour can.
 const keptVoid = 48 * time.Hour
 
@@ -104,10 +110,19 @@ func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envel
 		return 0, h.unavailable(err)
 	}
 	b := binary.AppendUvarint([]byte{keptFormat}, uint64(min(max(took.Milliseconds(), 0), math.MaxInt32)))
-	if r.out.Usage == nil {
-		b = append(b, 0)
-	} else {
-		b = appendUsage(append(b, 1), r.out.Usage)
+	flags := byte(0)
+	if r.out.Usage != nil {
+		flags |= keptUsage
+	}
+	if r.cut != "" {
+		flags |= keptCut
+	}
+	b = append(b, flags)
+	if r.out.Usage != nil {
+		b = appendUsage(b, r.out.Usage)
+	}
+	if r.cut != "" {
+		b = append(b, r.cut.code())
 	}
 	err = h.commit(ctx, store.Put{Key: key, WriteID: writeID, Data: appendText(b, text)})
 	switch {
@@ -148,14 +163,15 @@ func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (deci
 	if err != nil || len(doc.Data) == 0 {
 		return undecided, h.unavailable(err)
 	}
-	msg, took, used, err := h.openKept(ctx, pair, row, doc)
+	kept, err := h.openKept(ctx, pair, row, doc)
+	used, took := kept.used, kept.took
 	switch {
 	case errors.Is(err, textkeys.ErrGone):
 		return h.void(ctx, pair, row, closing{used: used, ran: true, final: true})
 	case err != nil:
 		return undecided, err
 	}
-	r := &request{pair: pair, hash: row.Hash}
+	r := &request{pair: pair, hash: row.Hash, cut: kept.cut}
 	r.out.Usage = used
 	var hosted bool
 	if r.vacant, hosted, err = h.Directory.Vacant(ctx, pair.Vacant, false); err != nil {
@@ -184,7 +200,7 @@ func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (deci
 	case d != nil:
 		return d.decision(), nil
 	}
-	_, closed, err := h.answer(ctx, r, row, tip, msg, func() time.Duration { return took }, paid)
+	_, closed, err := h.answer(ctx, r, row, tip, kept.msg, func() time.Duration { return took }, paid)
 	switch {
 	case err != nil:
 		// Another process may have answered with the same settlement.
@@ -198,24 +214,37 @@ func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (deci
 	return decidedAnswer, nil
 }
 
-func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc store.Doc) (msg envelope.Message, took time.Duration, used *Usage, err error) {
+// keptAnswer is an answer that waits for its settlement.
+type keptAnswer struct {
+	msg  envelope.Message
+	took time.Duration
+	used *Usage
+	cut  Cut
+}
+
+// openKept opens a kept answer. With textkeys.ErrGone it returns all but the message.
+func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc store.Doc) (k keptAnswer, err error) {
 	d := &reader{b: doc.Data}
 	format := d.byte()
-	took = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
-	if d.byte() == 1 {
-		used = d.usage()
+	k.took = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
+	flags := d.byte()
+	if flags&keptUsage != 0 {
+		k.used = d.usage()
+	}
+	if flags&keptCut != 0 {
+		k.cut = d.cut()
 	}
 	text := d.text()
-	if d.bad || format != keptFormat {
-		return msg, 0, nil, h.damaged(pair.Responses(), fmt.Errorf("%w: the kept answer to request %d", errRow, row.Position))
+	if d.bad || format != keptFormat || flags > keptUsage|keptCut {
+		return k, h.damaged(pair.Responses(), fmt.Errorf("%w: the kept answer to request %d", errRow, row.Position))
 	}
 	plain, err := h.Texts.Open(ctx, sealedTo(pair.Responses(), row.Hash), text)
 	switch {
 	case errors.Is(err, textkeys.ErrGone):
-		return msg, took, used, err
+		return k, err
 	case err != nil:
-		return msg, 0, nil, h.unavailable(err)
+		return k, h.unavailable(err)
 	}
-	msg, _, err = parsePayload(plain)
-	return msg, took, used, h.damaged(pair.Responses(), err)
+	k.msg, _, err = parsePayload(plain)
+	return k, h.damaged(pair.Responses(), err)
 }

@@ -25,7 +25,10 @@ const (
 )
 
 // Exchange is a call of a thread and its answer.
-type Exchange struct{ Asked, Answered string }
+type Exchange struct {
+	Asked, Answered string
+	Cut             Cut // why the answer ends before its end; "": it is whole
+}
 
 // Remember returns the last exchanges of e's thread before e, the oldest first, from
 // the pair's rows: at most MaxExchanges and MaxRemembered bytes, of e's epoch alone,
@@ -156,7 +159,7 @@ func (m *memory) exchange(ctx context.Context, req *RequestRow, rsp *ResponseRow
 	}
 	sealed, bound = rsp.Sealed(m.pair)
 	answered, ok, err := m.open(ctx, sealed, bound)
-	return Exchange{asked.Text(), answered.Text()}, ok, err
+	return Exchange{asked.Text(), answered.Text(), rsp.Cut}, ok, err
 }
 
 func (m *memory) open(ctx context.Context, s textkeys.Sealed, bound []byte) (p envelope.Message, ok bool, err error) {

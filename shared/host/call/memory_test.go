@@ -130,3 +130,20 @@ func TestMemoryDiesWithTheKeysOfItsDay(t *testing.T) {
 		t.Errorf("after it (-want +got):\n%s", diff)
 	}
 }
+
+func TestAThreadRemembersThatAnAnswerWasCut(t *testing.T) {
+	c := hosttest.New(t, memory.New()).Caller()
+	thread := "one"
+	c.Thread = &thread
+	c.Call("a")
+	c.Crash("b")
+	part := call.Partial{Text: "only the", Began: c.Time}
+	if state, err := c.Host.Cut(c.Ctx, c.Pair(), 2, call.CutCanceled, part, call.Options{}); state != call.Answered || err != nil {
+		t.Fatalf("Cut() = %q, %v", state, err)
+	}
+	c.Call("c")
+	all, err := c.Host.Remember(c.Ctx, c.Last(), time.Time{})
+	if err != nil || len(all) != 2 || all[0].Cut != "" || all[1] != (call.Exchange{Asked: "b", Answered: "only the", Cut: call.CutCanceled}) {
+		t.Errorf("Remember() = %+v, %v", all, err)
+	}
+}

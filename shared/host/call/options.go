@@ -20,6 +20,8 @@ type Options struct {
 	Work time.Duration
 	// Stop ends the behaviour when it is closed; nil: never.
 	Stop <-chan struct{}
+	// Shown marks a call whose answer can be read while it comes.
+	Shown bool
 	// Guest marks a caller whose key the host made, and with which the host has just
 	// signed: the signature is not verified here again. Calls of guests are no evidence
 	// of anybody's interest in the vacant.
@@ -57,6 +59,7 @@ type Held struct {
 // Decision is the outcome that is about to be written.
 type Decision struct {
 	Reply   *envelope.Envelope // nil: the call is voided
+	Cut     Cut                // why Reply ends before its end; "": it is whole
 	Failure error              // why; nil if nobody knows
 }
 
@@ -130,10 +133,7 @@ func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
 	r := &request{pair: pair, needsSigner: true, opts: o}
-	row, ok, err := h.request(ctx, pair, position)
-	if err == nil && (!ok || row.Kind != RowCall) {
-		err = problem.New(problem.NotFound, "no call at position %d of %s", position, pair.Requests())
-	}
+	row, err := h.callAt(ctx, pair, position)
 	if err != nil {
 		return r.out.refuse(err)
 	}
@@ -193,21 +193,36 @@ func (h *Host) fetchForResume(ctx context.Context, r *request) error {
 // Void decides an accepted call without an answer, if it is undecided. State is how it
 // was decided: Unanswered, or Answered if the answer was earlier.
 func (h *Host) Void(ctx context.Context, pair Pair, position uint64, failure error, o Options) (State, error) {
-	row, ok, err := h.request(ctx, pair, position)
-	if err == nil && (!ok || row.Kind != RowCall) {
-		err = problem.New(problem.NotFound, "no call at position %d of %s", position, pair.Requests())
-	}
+	row, err := h.callAt(ctx, pair, position)
 	if err != nil {
 		return Unknown, err
 	}
-	d, err := h.void(ctx, pair, &row, closing{cause: CauseOf(failure, 0), failure: failure, opts: &o, ran: true})
+	return h.voidFor(ctx, pair, &row, closing{cause: CauseOf(failure, 0), failure: failure, opts: &o, ran: true})
+}
+
+// voidFor is void for callers that are not the executor.
+func (h *Host) voidFor(ctx context.Context, pair Pair, row *RequestRow, c closing) (State, error) {
+	d, err := h.void(ctx, pair, row, c)
 	switch {
 	case errors.Is(err, ErrUncertain):
-		return Pending, problem.Wrap(problem.Deadline, err, "the answer waits for its payment")
+		return Pending, waitsForPayment(err)
 	case err == nil && d == decidedAnswer:
 		return Answered, nil
 	}
 	return Unanswered, err
+}
+
+func waitsForPayment(err error) error {
+	return problem.Wrap(problem.Deadline, err, "the answer waits for its payment")
+}
+
+// callAt reads the row of an accepted call.
+func (h *Host) callAt(ctx context.Context, pair Pair, position uint64) (RequestRow, error) {
+	row, ok, err := h.request(ctx, pair, position)
+	if err == nil && (!ok || row.Kind != RowCall) {
+		err = problem.New(problem.NotFound, "no call at position %d of %s", position, pair.Requests())
+	}
+	return row, err
 }
 
 // Next is what the next envelope of a pair must have, as far as this host knows: a

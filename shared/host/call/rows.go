@@ -71,6 +71,8 @@ type RequestRow struct {
 	PriceVersion uint64
 	Price        uint64 // micro-dollars debited with the accept
 	Shard        uint8  // of the balance, that a refund goes to
+	// Shown says that the answer can be read while it comes, and is paid for.
+	Shown bool
 }
 
 // ResponseRow decides a request: an answer or a void. A request has at most
@@ -95,6 +97,9 @@ type ResponseRow struct {
 
 	// Usage is what the vacant's agent used; nil if it does not say.
 	Usage *Usage
+
+	// Cut is why an answer ends before its end; "" for a whole answer and a void.
+	Cut Cut
 
 	// Charge is what an answer cost its payer, in micro-dollars, if its request has a
 	// price; Charged says so.
@@ -125,6 +130,9 @@ func (r *RequestRow) encode() []byte {
 	if r.PaidBy != PaidByNobody {
 		kind |= paidBit
 	}
+	if r.Shown {
+		kind |= shownBit
+	}
 	b = append(b, RowFormat, byte(kind))
 	b = append(b, r.Hash[:]...)
 	b = append(b, r.Prev[:]...)
@@ -153,12 +161,13 @@ func (r *RequestRow) encode() []byte {
 // DecodeRequest decodes a row of a request stream.
 func DecodeRequest(row store.Row) (RequestRow, error) {
 	r := RequestRow{Position: row.Position, WriteID: row.WriteID}
-	d, err := newReader(row, RowCall, RowReset, RowCall|paidBit)
+	d, err := newReader(row, RowCall, RowReset, RowCall|paidBit, RowCall|paidBit|shownBit)
 	if err != nil {
 		return r, err
 	}
-	r.Kind = d.kind &^ paidBit
+	r.Kind = d.kind &^ (paidBit | shownBit)
 	paid := d.kind&paidBit != 0
+	r.Shown = d.kind&shownBit != 0
 	d.fixed(r.Hash[:])
 	d.fixed(r.Prev[:])
 	r.Signature = d.bytes(identity.SignatureSize)
@@ -196,6 +205,9 @@ func (r *ResponseRow) encode() []byte {
 	if r.Charged {
 		kind |= paidBit
 	}
+	if r.Cut != "" {
+		kind |= cutBit
+	}
 	b = append(b, RowFormat, byte(kind))
 	b = append(b, r.RequestHash[:]...)
 	b = append(b, r.Hash[:]...)
@@ -223,18 +235,23 @@ func (r *ResponseRow) encode() []byte {
 	if r.Charged {
 		b = binary.AppendUvarint(b, r.Charge)
 	}
+	if r.Cut != "" {
+		b = append(b, r.Cut.code())
+	}
 	return appendText(b, r.Text)
 }
 
 // DecodeResponse decodes a row of a response stream.
 func DecodeResponse(row store.Row) (ResponseRow, error) {
 	r := ResponseRow{Position: row.Position, WriteID: row.WriteID}
-	d, err := newReader(row, RowAnswer, RowVoid, RowAnswer|usedBit, RowVoid|usedBit, RowAnswer|paidBit, RowAnswer|usedBit|paidBit)
+	d, err := newReader(row, RowVoid, RowVoid|usedBit,
+		RowAnswer, RowAnswer|usedBit, RowAnswer|paidBit, RowAnswer|usedBit|paidBit,
+		RowAnswer|cutBit, RowAnswer|usedBit|cutBit, RowAnswer|paidBit|cutBit, RowAnswer|usedBit|paidBit|cutBit)
 	if err != nil {
 		return r, err
 	}
-	r.Kind = d.kind &^ (usedBit | paidBit)
-	used := d.kind&usedBit != 0
+	r.Kind = d.kind &^ (usedBit | paidBit | cutBit)
+	used, cut := d.kind&usedBit != 0, d.kind&cutBit != 0
 	r.Charged = d.kind&paidBit != 0
 	d.fixed(r.RequestHash[:])
 	d.fixed(r.Hash[:])
@@ -260,6 +277,9 @@ func DecodeResponse(row store.Row) (ResponseRow, error) {
 	}
 	if r.Charged {
 		r.Charge = d.uvarint(math.MaxInt64)
+	}
+	if cut {
+		r.Cut = d.cut()
 	}
 	r.Text = d.text()
 	return r, d.end(row)

@@ -55,6 +55,7 @@ func drawRequest(t *rapid.T) RequestRow {
 		r.Payer = [32]byte(drawHash(t, "payer"))
 		r.PriceVersion = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "price version")
 		r.Price = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "price")
+		r.Shown = rapid.Bool().Draw(t, "shown")
 	}
 	return r
 }
@@ -88,6 +89,7 @@ func drawResponse(t *rapid.T) ResponseRow {
 	if r.Charged = rapid.Bool().Draw(t, "charged"); r.Charged {
 		r.Charge = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "charge")
 	}
+	r.Cut = rapid.SampledFrom(cuts).Draw(t, "cut")
 	return r
 }
 
@@ -152,6 +154,31 @@ func TestUsageIsBesideTheRow(t *testing.T) {
 	}
 	if _, err := DecodeRequest(store.Row{Position: 1, Data: append([]byte{RowFormat, 0x81}, plain[2:]...)}); err == nil {
 		t.Error("a request row with usage is read")
+	}
+}
+
+// A whole answer has the bytes that it always had; a cut one has its reason before its text,
+// and one of a later version is refused.
+func TestACutIsBesideTheRow(t *testing.T) {
+	a := ResponseRow{Position: 1, Kind: RowAnswer, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0).UTC(), Text: textkeys.Sealed{Day: 7, Box: []byte("box")}}
+	plain := a.encode()
+	a.Cut = CutCanceled
+	cut := a.encode()
+	want := append(append(bytes.Clone(plain[:len(plain)-7]), 1), plain[len(plain)-7:]...)
+	want[1] = 0x23
+	if diff := cmp.Diff(want, cut); diff != "" {
+		t.Errorf("a cut answer (-want +got):\n%s", diff)
+	}
+	for _, reason := range []byte{0, byte(len(cuts))} {
+		cut[len(cut)-8] = reason
+		if got, err := DecodeResponse(store.Row{Position: 1, Data: cut}); err == nil {
+			t.Errorf("reason %d reads as %q", reason, got.Cut)
+		}
+	}
+	for _, kind := range []RowKind{RowVoid | cutBit, RowVoid | cutBit | usedBit} {
+		if _, err := DecodeResponse(store.Row{Position: 1, Data: append([]byte{RowFormat, byte(kind)}, plain[2:]...)}); err == nil {
+			t.Errorf("a row of kind %#x is read", byte(kind))
+		}
 	}
 }
 
@@ -225,8 +252,10 @@ func FuzzRows(f *testing.F) {
 	answer := ResponseRow{Position: 7, Kind: RowAnswer, Request: 7, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Text: textkeys.Sealed{Day: 1, Box: []byte("box")}}
 	charged := answer
 	charged.Charged, charged.Charge = true, 9
+	cut := charged
+	cut.Cut = CutCanceled
 	void := ResponseRow{Position: 7, Kind: RowVoid, Request: 7, Epoch: 1, Seq: 4}
-	for _, b := range [][]byte{call.encode(), paid.encode(), charged.encode(), reset.encode(), answer.encode(), void.encode(), nil} {
+	for _, b := range [][]byte{call.encode(), paid.encode(), charged.encode(), cut.encode(), reset.encode(), answer.encode(), void.encode(), nil} {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

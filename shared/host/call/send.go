@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -191,6 +194,7 @@ func (h *Host) appendPaid(ctx context.Context, r *request, row *RequestRow) (deb
 	}
 	c := &r.charge
 	row.Payer, row.PaidBy, row.Price, row.Shard, row.PriceVersion = c.Payer, c.Kind, uint64(c.Hold), c.Shard, c.Version
+	row.Shown = r.opts.Shown && row.Price > 0
 	writes := []store.Write{store.Append{Stream: r.pair.Requests(), Position: row.Position, WriteID: row.WriteID, Data: row.encode()}}
 	if row.PaidBy != PaidByNobody {
 		debit = h.Ledger.Debit(r.pair, c, row)
@@ -291,6 +295,15 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 			out.Pay = h.waysToPay(&r)
 			return out.refuse(r.paymentRefusal)
 		}
+		if !r.vacant.Price.IsFree() {
+			busy, err := h.shownAtWork(ctx, r.pair, tip)
+			if err != nil {
+				return out.refuse(err)
+			}
+			if busy > 0 {
+				return out.refuse(problem.New(problem.Pending, "the answer to call %d is read while it comes, and is paid for: wait for its end, or cancel its task, before a reset", busy))
+			}
+		}
 		done, err := h.appendReset(ctx, &r, tip)
 		if err != nil {
 			return out.refuse(err)
@@ -301,6 +314,55 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 			return r.out
 		}
 	}
+}
+
+// longestCall is more than the time from a call's accept until it is due.
+const longestCall = time.Hour
+
+// shownAtWork returns the position of a call of tip's epoch whose pieces can be read, and which
+// is neither decided nor overdue; 0 if there is none. An answer of the next epoch would void
+// and refund such a call, whatever its caller has read.
+func (h *Host) shownAtWork(ctx context.Context, pair Pair, tip RequestRow) (uint64, error) {
+	now, open, seen := h.Now(), map[uint64]bool{}, uint64(math.MaxInt64)
+	recent := true
+	for from := tip.Position; recent && from > tip.EpochStart; {
+		rows, err := h.Store.Rows(ctx, pair.Requests(), from, store.MaxPage, store.Descending)
+		if err != nil {
+			return 0, h.unavailable(err)
+		}
+		for _, row := range rows {
+			q, err := DecodeRequest(row)
+			if err != nil {
+				return 0, h.damaged(pair.Requests(), err)
+			}
+			if recent = q.Kind == RowCall && now.Sub(q.Due) < longestCall; !recent {
+				break
+			}
+			if q.Shown && !now.After(q.Due) {
+				open[q.Position], seen = true, min(seen, q.ResponseTip)
+			}
+			from = q.Position - 1
+		}
+		recent = recent && len(rows) > 0
+	}
+	for next := seen + 1; len(open) > 0; {
+		rows, err := h.Store.Rows(ctx, pair.Responses(), next, store.MaxPage, store.Ascending)
+		if err != nil {
+			return 0, h.unavailable(err)
+		}
+		if len(rows) == 0 {
+			return slices.Min(slices.Collect(maps.Keys(open))), nil
+		}
+		for _, row := range rows {
+			d, err := DecodeResponse(row)
+			if err != nil {
+				return 0, h.damaged(pair.Responses(), err)
+			}
+			delete(open, d.Request)
+			next = d.Position + 1
+		}
+	}
+	return 0, nil
 }
 
 // refuseReset adds the chain state to the refusal of a signed reset, if the key

@@ -26,6 +26,12 @@ type Usage struct {
 	Prices uint64 `json:"price_version"`
 }
 
+// bytesPerToken is the estimate for texts that no provider has counted.
+const bytesPerToken = 4
+
+// EstimatedTokens estimates the tokens of a text of so many bytes, rounded up.
+func EstimatedTokens(bytes int) uint64 { return uint64((bytes + bytesPerToken - 1) / bytesPerToken) }
+
 // meter collects the usage of one call.
 type meter struct {
 	mu    sync.Mutex
@@ -60,6 +66,14 @@ const usedBit RowKind = 0x80
 // paidBit, in the kind of a call or an answer, says that the call has a price. Rows of
 // other calls have the bytes that they always had.
 const paidBit RowKind = 0x40
+
+// shownBit, in the kind of a call with a price, says that its answer can be read while it
+// comes.
+const shownBit RowKind = 0x20
+
+// cutBit, in the kind of an answer, says that the row has the reason of a Cut. Rows of whole
+// answers have the bytes that they always had.
+const cutBit RowKind = 0x20
 
 // numbers are the fields in their order in a row. Later versions append to them.
 func (u *Usage) numbers() []*uint64 {

@@ -100,7 +100,7 @@ func (a *responses) step(ctx context.Context) (more bool, err error) {
 		a.known = false
 		return true, nil
 	}
-	if r.Kind == call.RowAnswer && r.Usage != nil && r.Usage.Turns > 0 {
+	if r.Kind == call.RowAnswer && r.Cut == "" && r.Usage != nil && r.Usage.Turns > 0 {
 		a.kin.of(a.pair.Vacant).answers++
 	}
 	if r.Usage != nil {

@@ -35,6 +35,9 @@ type Receipt struct {
 	In       int64         `json:"tokens_in"`
 	Out      int64         `json:"tokens_out"`
 	Payment  string        `json:"payment"` // account, free or voucher
+	// Cut is why the answer ends before its end, such as canceled; "" for a whole answer, whose
+	// receipt has no such member.
+	Cut string `json:"cut,omitempty"`
 
 	Signature string `json:"signature"` // hex
 }
@@ -56,12 +59,16 @@ func (r *Receipt) Verify() bool {
 func (r *Receipt) signed() []byte {
 	text := func(key, value string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(value)} }
 	number := func(key string, value int64) canon.Member { return canon.Member{Key: key, Value: canon.NewInt(value)} }
-	return canon.NewObject(
+	members := []canon.Member{
 		text("host_id", r.Host.String()), text("caller_id", r.Caller.String()), text("vacant_id", r.Vacant.String()),
 		number("position", r.Position), text("request_hash", r.Request.String()), text("reply_hash", r.Reply.String()), text("time", r.Time),
 		number("price_version", r.Version), text("price", r.Price), number("hold", r.Hold), number("charge", r.Charge),
 		number("tokens_in", r.In), number("tokens_out", r.Out), text("payment", r.Payment),
-	).AppendCJ([]byte(domain))
+	}
+	if r.Cut != "" {
+		members = append(members, text("cut", r.Cut))
+	}
+	return canon.NewObject(members...).AppendCJ([]byte(domain))
 }
 
 // maxReceipt bounds a receipt in bytes.
@@ -80,7 +87,7 @@ func Parse(b []byte) (r Receipt, err error) {
 		return wrong(err)
 	}
 	known := map[string]bool{}
-	shape, err := json.Marshal(Receipt{})
+	shape, err := json.Marshal(Receipt{Cut: "any"})
 	if err != nil {
 		return wrong(err)
 	}

@@ -38,6 +38,9 @@ func TestAReceiptVerifiesAsItWasSigned(t *testing.T) {
 	if err != nil || back != r || !back.Verify() || back.At().Year() != 2026 {
 		t.Fatalf("Parse() = %+v, %v; verifies %t", back, err, back.Verify())
 	}
+	if strings.Contains(string(b), "cut") {
+		t.Errorf("the receipt of a whole answer is %s", b)
+	}
 	of := reflect.TypeFor[receipt.Receipt]()
 	for i := range of.NumField() {
 		changed := r
@@ -52,6 +55,32 @@ func TestAReceiptVerifiesAsItWasSigned(t *testing.T) {
 		if changed.Verify() {
 			t.Errorf("a receipt with another %s verifies", of.Field(i).Name)
 		}
+	}
+}
+
+// The receipt of a cut answer says so: taken away, it does not verify.
+func TestAReceiptOfACutAnswerSaysSo(t *testing.T) {
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := signed(t)
+	r.Cut = "canceled"
+	if r.Verify() {
+		t.Error("a receipt verifies with a cut that was added")
+	}
+	if err := r.Sign(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := receipt.Parse(b); err != nil || !back.Verify() || back.Cut != "canceled" {
+		t.Errorf("Parse() = %+v, %v", back, err)
+	}
+	if back, err := receipt.Parse([]byte(strings.Replace(string(b), `"cut":"canceled",`, "", 1))); err != nil || back.Cut != "" || back.Verify() {
+		t.Errorf("without its cut, Parse() = %+v, %v", back, err)
 	}
 }
 

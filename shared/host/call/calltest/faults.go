@@ -160,6 +160,18 @@ var scenarios = []scenario{
 			return s.reset()
 		},
 	},
+	{
+		name:  "a reset with a price",
+		calls: []string{"Commit req", "Doc balance", "Doc revoked", "Doc v", "Rows req", "Tip req"},
+		prepare: func(s *scene) *envelope.Envelope {
+			s.charge(100)
+			s.keyed()
+			first := s.call(nil, "first")
+			s.ok(s.send(s.a, first), first)
+			s.clock.Advance(time.Second)
+			return s.reset()
+		},
+	},
 }
 
 // fault is one way in which a store call fails.

@@ -35,6 +35,7 @@ func run(t *testing.T, open func(t *testing.T) store.Store, covers func(n int) b
 		{"behaviours", behaviours},
 		{"races", races},
 		{"vouchers", vouchers},
+		{"cuts", cuts},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, f := range group.facts {

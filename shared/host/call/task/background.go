@@ -32,7 +32,7 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	var settle func(context.Context, bool)
 	task := t.begun(began)
 	o := e.options(&t)
-	o.Work = MaxWork
+	o.Work, o.Shown = MaxWork, true
 	o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
 		if settle == nil {
 			var err error

@@ -28,10 +28,20 @@ func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (int, error) {
 	}
 }
 
-// ends returns the writes that end a task with a status: its head, the last event, and
-// the turn's place among those in the background. runner is whose lease must hold; ""
-// for anybody's. answer is the text that the status may repeat.
-func (e *Engine) ends(ctx context.Context, r Ref, runner string, status func(*head) Status, answer string) ([]store.Write, error) {
+// end is how a turn ends a task.
+type end struct {
+	status Status
+	void   bool   // without an answer: the turn's artifacts are withdrawn
+	runner string // whose lease must hold; "": anybody's
+	events int    // how many events the task must have; 0: any number
+}
+
+// errMore means that a task has events which its end does not know of.
+var errMore = problem.New(problem.Conflict, "the task has new events")
+
+// ends returns the writes that end a task: its head, the last event, and the turn's place
+// among those in the background. t is the task before.
+func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Write, error) {
 	d, err := e.Store.Doc(ctx, r.headKey())
 	if err != nil {
 		return nil, store.Problem(err)
@@ -43,19 +53,22 @@ func (e *Engine) ends(ctx context.Context, r Ref, runner string, status func(*he
 	if err != nil {
 		return nil, err
 	}
-	if h.State.Terminal() || runner != "" && h.Runner != runner {
+	if h.State.Terminal() || end.runner != "" && h.Runner != end.runner {
 		return nil, errEnded
 	}
-	n, err := e.lastEvent(ctx, r, h.Events)
+	n, err := e.lastEvent(ctx, r, max(h.Events, end.events))
 	if err != nil {
 		return nil, err
 	}
+	if end.events > 0 && n != end.events {
+		return nil, errMore
+	}
 	// A turn with a runner has had a notice, whose worker looks again; its answer is not
 	// lost for another.
-	if err := e.notifyOf(ctx, r, n+1); err != nil && runner == "" {
+	if err := e.notifyOf(ctx, r, n+1); err != nil && end.runner == "" {
 		return nil, err
 	}
-	s := status(&h)
+	s := end.status
 	counted := h.Background
 	h.State, h.Changed, h.Lease, h.Runner, h.Background, h.Events = s.State, s.Time, time.Time{}, "", false, n+1
 	id, err := e.updater().NewWriteID()
@@ -66,7 +79,11 @@ func (e *Engine) ends(ctx context.Context, r Ref, runner string, status func(*he
 	if err != nil {
 		return nil, err
 	}
-	event, err := e.eventPut(ctx, r, n+1, compact(Event{Status: &s}, answer), h.expires(), id)
+	last := storedEvent{Event: Event{Status: &s}, Void: end.void}
+	if !end.void {
+		last = compact(last.Event, t.answer())
+	}
+	event, err := e.eventPut(ctx, r, n+1, last, h.expires(), id)
 	if err != nil {
 		return nil, err
 	}
@@ -82,22 +99,34 @@ func backgroundKey(r Ref) store.Key {
 	return store.Key{Partition: "turns#" + r.Vacant.String(), Sort: "background"}
 }
 
-// Cancel ends a task that has not ended, on whatever instance its turn runs.
+// maxCancels bounds how often a cancel begins again because another piece of the answer came.
+const maxCancels = 20
+
+// Cancel ends a task that has not ended, on whatever instance its turn runs. Once a piece of
+// the turn's answer can be read, what came is the answer, and is charged; before, the turn
+// is voided.
 func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
-	l, err := e.current(ctx, r)
-	if err != nil {
-		return Task{}, err
+	for try := 1; ; try++ {
+		l, err := e.current(ctx, r)
+		if err != nil {
+			return Task{}, err
+		}
+		if l.head.State.Terminal() {
+			return Task{}, ErrNotCancelable
+		}
+		err = e.cancel(ctx, l)
+		if errors.Is(err, errMore) && try < maxCancels {
+			continue
+		}
+		if errors.Is(err, errMore) {
+			err = problem.New(problem.Unavailable, "the answer comes too fast to be canceled; the same request may be sent again")
+		}
+		if err != nil {
+			return Task{}, err
+		}
+		break
 	}
-	if l.head.State.Terminal() {
-		return Task{}, ErrNotCancelable
-	}
-	canceled := problem.New(problem.Canceled, "the caller canceled the task")
-	if err := e.finish(ctx, l, canceled, func() Status {
-		return Status{State: Canceled, Message: l.task.notice("canceled by the caller"), Time: e.Now().UTC().Truncate(time.Microsecond)}
-	}); err != nil {
-		return Task{}, err
-	}
-	l, err = e.load(ctx, r)
+	l, err := e.load(ctx, r)
 	if err != nil {
 		return Task{}, err
 	}
@@ -107,36 +136,65 @@ func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 	return l.task, nil
 }
 
-// abandon fails a task whose turn nobody runs.
-func (e *Engine) abandon(ctx context.Context, l *loaded) error {
-	lost := problem.New(problem.Deadline, "the process that ran the turn ended")
-	return e.finish(ctx, l, lost, func() Status {
-		return Status{State: Failed, Message: l.task.notice("the turn was interrupted; send the message again"), Time: e.Now().UTC().Truncate(time.Microsecond)}
+// cancel ends the task as it was read, with the pieces that it had. The error is errMore if
+// it has changed since.
+func (e *Engine) cancel(ctx context.Context, l *loaded) error {
+	decide := func(o call.Options) (call.State, error) {
+		if l.turn.said == "" {
+			canceled := problem.New(problem.Canceled, "the caller canceled the task")
+			return e.Calls.Void(ctx, l.pair(), l.head.Position, canceled, o)
+		}
+		o.Reply = replyIDs(l.ref.ID, l.task.Context)
+		part := call.Partial{Text: l.turn.said, Usage: l.turn.used, Began: l.task.Status.Time}
+		return e.Calls.Cut(ctx, l.pair(), l.head.Position, call.CutCanceled, part, o)
+	}
+	return e.finish(ctx, l, decide, func(d *call.Decision) end {
+		s := Status{State: Canceled, Message: l.task.notice("canceled by the caller"), Time: e.Now().UTC().Truncate(time.Microsecond)}
+		if d.Reply != nil {
+			s.Message = answerMessage(&l.task, d)
+		}
+		return end{status: s, events: len(l.events)}
 	})
 }
 
-// finish voids the turn of a task and ends the task with a status, in one commit. If
-// the turn is decided already, the task alone is ended, unless that came with it.
-func (e *Engine) finish(ctx context.Context, l *loaded, why error, status func() Status) error {
-	ends := func(ctx context.Context) ([]store.Write, error) {
-		return e.ends(ctx, l.ref, "", func(*head) Status { return status() }, l.task.answer())
+// abandon fails a task whose turn nobody runs.
+func (e *Engine) abandon(ctx context.Context, l *loaded) error {
+	lost := problem.New(problem.Deadline, "the process that ran the turn ended")
+	decide := func(o call.Options) (call.State, error) {
+		return e.Calls.Void(ctx, l.pair(), l.head.Position, lost, o)
 	}
-	wrote := false
+	return e.finish(ctx, l, decide, func(*call.Decision) end {
+		return end{status: Status{State: Failed, Message: l.task.notice("the turn was interrupted; send the message again"), Time: e.Now().UTC().Truncate(time.Microsecond)}}
+	})
+}
+
+// finish decides the turn of a task and ends the task, in one commit. If the turn is decided
+// already, the task alone is ended, unless that came with it.
+func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options) (call.State, error), how func(*call.Decision) end) error {
+	ends := func(ctx context.Context, d call.Decision, void bool) ([]store.Write, error) {
+		end := how(&d)
+		end.void = void
+		return e.ends(ctx, l.ref, &l.task, end)
+	}
+	wrote, state := false, call.Answered
 	var err error
-	if l.head.Position > 0 { // a task that was stored with its answer has no turn to void
-		_, err = e.Calls.Void(ctx, l.pair(), l.head.Position, why, call.Options{
-			Decided: func(ctx context.Context, _ call.Decision) ([]store.Write, error) {
+	if l.head.Position > 0 { // a task that was stored with its answer has no turn to decide
+		state, err = decide(call.Options{
+			Decided: func(ctx context.Context, d call.Decision) ([]store.Write, error) {
 				wrote = true
-				return ends(ctx)
+				return ends(ctx, d, d.Reply == nil)
 			},
 		})
+	}
+	if err != nil && !errors.Is(err, errEnded) {
+		return err // the turn goes on: stopped now, it would fail and cost nothing
 	}
 	if running, ok := e.hub.runners.Load(l.ref.partition()); ok {
 		running.(*runner).cancel()
 	}
 	if err == nil && !wrote {
 		err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			writes, err := ends(ctx)
+			writes, err := ends(ctx, call.Decision{}, state != call.Answered)
 			tx.Add(writes...)
 			return err
 		})

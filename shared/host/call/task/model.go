@@ -2,8 +2,11 @@ package task
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
 // State is the state of a task.
@@ -72,6 +75,7 @@ type Message struct {
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
 	Extensions []string        `json:"extensions,omitempty"`
 	References []string        `json:"references,omitempty"` // ids of other tasks
+	Cut        call.Cut        `json:"cut,omitempty"`        // why the answer that it is ends before its end
 }
 
 // Artifact is a result of a task.
@@ -101,7 +105,8 @@ type Task struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 }
 
-// Event is a change of a task. Exactly one of Task, Status and Artifact is set.
+// Event is a change of a task. Exactly one of Task, Status and Artifact is set, or none if
+// the event was a piece of an answer that was never given.
 type Event struct {
 	Task     *Task   `json:"task,omitempty"` // the first: what the task was when it began
 	Status   *Status `json:"status,omitempty"`
@@ -109,6 +114,9 @@ type Event struct {
 	// Asked, beside a Status, is the message that begins another turn.
 	Asked *Message `json:"asked,omitempty"`
 }
+
+// IsWithdrawn reports whether e was a piece of an answer that was never given.
+func (e Event) IsWithdrawn() bool { return e == Event{} }
 
 // Ending is how an agent wants its turn to end, if not as Completed with its text as
 // an artifact. It is the Detail of a call.Provisional, as a Chunk is.
@@ -211,13 +219,26 @@ func (e Event) View(history *int, envelopes bool) Event {
 	return e
 }
 
-// view is the message with its envelope, or without if it is the agent's.
+// CutMember is the member of a message's metadata that says why an answer ends before its end.
+const CutMember = "urn:vacant:cut:v1"
+
+// view is the message with its envelope, or without if it is the agent's, and with the mark of
+// a cut answer.
 func (m *Message) view(envelopes bool) *Message {
-	if m == nil || envelopes || m.Role != Agent {
+	if m == nil || m.Role != Agent || envelopes && m.Cut == "" {
 		return m
 	}
 	v := *m
-	v.Metadata = nil
+	if !envelopes {
+		v.Metadata = nil
+	}
+	if m.Cut != "" {
+		open := []byte("{")
+		if v.Metadata != nil { // the object of the envelope
+			open = append(slices.Clone(v.Metadata[:len(v.Metadata)-1]), ',')
+		}
+		v.Metadata = fmt.Appendf(open, "%q:%q}", CutMember, m.Cut)
+	}
 	return &v
 }
 

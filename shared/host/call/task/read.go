@@ -33,6 +33,41 @@ type loaded struct {
 	task    Task
 	events  []Numbered
 	size    int // bytes of the events
+	turn    turn
+}
+
+// turn is the last turn of a task, as far as its events say.
+type turn struct {
+	from    int        // number of the event that began it
+	earlier []Artifact // of the turns before
+	said    string     // the pieces of its answer
+	used    *call.Usage
+}
+
+// note takes what s says of the turn, before s is applied to t.
+func (u *turn) note(t *Task, n int, s *storedEvent) {
+	switch {
+	case s.Task != nil, s.Asked != nil:
+		*u = turn{from: n, earlier: t.Artifacts}
+	case s.Artifact != nil && s.Artifact.Artifact.ID == ResponseArtifact:
+		if !s.Artifact.Append {
+			u.said = ""
+		}
+		for _, p := range s.Artifact.Artifact.Parts {
+			u.said += p.Text
+		}
+		u.used = s.Used
+	}
+}
+
+// withdraw takes back the artifacts of the last turn.
+func (l *loaded) withdraw() {
+	l.task.Artifacts = l.turn.earlier
+	for i := l.turn.from; i < len(l.events); i++ {
+		if l.events[i].Artifact != nil {
+			l.events[i].Event = Event{}
+		}
+	}
 }
 
 // load reads a task with all its events.
@@ -108,6 +143,10 @@ func (e *Engine) take(ctx context.Context, l *loaded, d store.Doc) error {
 	}
 	if err != nil {
 		return err
+	}
+	l.turn.note(&l.task, n, &s)
+	if s.Void {
+		l.withdraw()
 	}
 	l.task.Apply(s.Event)
 	expand(&l.task, &s)
@@ -243,7 +282,7 @@ func (e *Engine) Follow(ctx context.Context, r Ref, after int, emit func(Numbere
 		changed, done := e.hub.wait(r.partition())
 		err := e.follow(ctx, l)
 		for _, event := range l.events[min(after, len(l.events)):] {
-			if err == nil && !emit(event) {
+			if err == nil && !event.IsWithdrawn() && !emit(event) {
 				done()
 				return nil
 			}

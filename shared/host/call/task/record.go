@@ -133,6 +133,11 @@ func decodeHead(r Ref, d store.Doc) (head, error) {
 type storedEvent struct {
 	Event
 	Repeats bool `json:"repeats,omitempty"`
+	// Void, beside a Status, says that the turn ended without an answer: the artifacts of the
+	// turn are withdrawn.
+	Void bool `json:"void,omitempty"`
+	// Used, beside a piece of the answer, is what the turn has used up to it.
+	Used *call.Usage `json:"used,omitempty"`
 }
 
 // seal returns the stored form of a text of a task: format, day of the key, box.

@@ -27,9 +27,10 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err e
 	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	r := e.newRunner(t.Ref, began)
+	r.quiet = t.quiet
 	o := e.options(&t)
 	r.join(&o)
-	o.Work = MaxWork
+	o.Work, o.Shown = MaxWork, !t.quiet
 	if t.Work > 0 {
 		o.Work = t.Work
 	}
@@ -146,6 +147,7 @@ type runner struct {
 	id     string
 	began  time.Time
 	stop   chan struct{} // closed to end the behaviour
+	quiet  bool          // pieces are stored at the end
 
 	mu      sync.Mutex
 	stopped bool
@@ -157,6 +159,10 @@ type runner struct {
 	flushed time.Time
 	broken  bool // pieces are lost: the answer replaces the artifact
 	ending  *Ending
+
+	came     int         // bytes of the answer that came
+	reported *call.Usage // the last one
+	counted  int         // bytes that had come by then
 }
 
 func (e *Engine) newRunner(r Ref, began time.Time) *runner {
@@ -186,28 +192,47 @@ func (r *runner) cancel() {
 // them, by size, or by tend.
 func (r *runner) take(p call.Progress) {
 	piece, ok := p.(call.Provisional)
-	if !ok || piece.Text == "" && piece.Detail == nil {
+	if !ok || piece.Text == "" && piece.Detail == nil && piece.Usage == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if piece.Usage != nil {
+		r.reported, r.counted = piece.Usage, r.came
+	}
 	switch d := piece.Detail.(type) {
 	case Chunk:
 		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 		defer cancel()
-		_ = r.put(ctx, Event{Artifact: &d})
+		_ = r.put(ctx, storedEvent{Event: Event{Artifact: &d}})
 	case Ending:
 		r.ending = &d
 	}
 	if _, artifact := r.ending.of(); piece.Text == "" || !artifact {
 		return // the text is the message of the status alone
 	}
-	r.heard = append(r.heard, piece.Text...)
-	if now := r.engine.Now(); r.flushed.IsZero() || len(r.heard) >= maxChunk || now.Sub(r.flushed) >= r.engine.Chunk {
+	r.heard, r.came = append(r.heard, piece.Text...), r.came+len(piece.Text)
+	if now := r.engine.Now(); !r.quiet && (r.flushed.IsZero() || len(r.heard) >= maxChunk || now.Sub(r.flushed) >= r.engine.Chunk) {
 		ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 		defer cancel()
 		_ = r.flush(ctx, false) // the answer has it too
 	}
+}
+
+// used is what the turn has used so far: what the agent reported, and for the text after its
+// report an estimate. Without a report, the request is estimated, too.
+func (r *runner) used() *call.Usage {
+	var u call.Usage
+	if r.reported != nil {
+		u = *r.reported
+	} else if asked := r.task.asked(); asked != nil {
+		u.In = call.EstimatedTokens(partsSize(asked.Parts))
+	}
+	if rest := r.came - r.counted; rest > 0 {
+		u.Out += call.EstimatedTokens(rest)
+		u.Unreported++
+	}
+	return &u
 }
 
 // flushTime bounds how long a piece may hold up the turn: less than a call waits for
@@ -220,7 +245,7 @@ func (r *runner) flush(ctx context.Context, last bool) error {
 		return nil
 	}
 	c := &Chunk{Artifact: textArtifact(string(r.heard)), Append: r.said != "", Last: last}
-	if err := r.put(ctx, Event{Artifact: c}); err != nil {
+	if err := r.put(ctx, storedEvent{Event: Event{Artifact: c}, Used: r.used()}); err != nil {
 		// Whether it is stored is not known. The answer replaces the artifact.
 		r.broken = true
 		return err
@@ -231,14 +256,14 @@ func (r *runner) flush(ctx context.Context, last bool) error {
 }
 
 // put stores the next event. r.mu is held.
-func (r *runner) put(ctx context.Context, event Event) error {
+func (r *runner) put(ctx context.Context, event storedEvent) error {
 	e := r.engine
 	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
 	h := head{Began: r.began}
-	w, err := e.eventPut(ctx, r.ref, r.next, storedEvent{Event: event}, h.expires(), id)
+	w, err := e.eventPut(ctx, r.ref, r.next, event, h.expires(), id)
 	if err != nil {
 		return err
 	}
@@ -247,7 +272,7 @@ func (r *runner) put(ctx context.Context, event Event) error {
 	}
 	r.next++
 	r.stored += len(w.Data)
-	r.task.Apply(event)
+	r.task.Apply(event.Event)
 	e.hub.wake(r.ref.partition())
 	return nil
 }
@@ -263,7 +288,8 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 			return nil, err
 		}
 	}
-	return e.ends(ctx, r.ref, r.id, func(*head) Status { return e.ending(&r.task, d, r.ending) }, r.task.answer())
+	end := end{status: e.ending(&r.task, d, r.ending), void: d.Reply == nil, runner: r.id}
+	return e.ends(ctx, r.ref, &r.task, end)
 }
 
 // complete makes the stored artifact the answer's text. r.mu is held.
@@ -282,7 +308,7 @@ func (r *runner) complete(ctx context.Context, answer string) error {
 		return err
 	}
 	r.next, r.heard = n+1, nil
-	return r.put(ctx, Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}})
+	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}}, Used: r.used()})
 }
 
 // tend stores pieces that came long ago, renews the lease and looks whether another
@@ -299,7 +325,7 @@ func (r *runner) tend(finished <-chan struct{}) {
 			return
 		case <-chunk.C:
 			r.mu.Lock()
-			if r.engine.Now().Sub(r.flushed) >= r.engine.Chunk {
+			if !r.quiet && r.engine.Now().Sub(r.flushed) >= r.engine.Chunk {
 				ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 				_ = r.flush(ctx, false)
 				cancel()

@@ -5,8 +5,9 @@
 // The invariants: a task is the fold of its events, which are numbered 1, 2, 3 … and
 // never change. A change of state is one commit of the task's head, its event and, at
 // the end of a turn, the row that decides the call; so task and rows never disagree
-// on an answer. A turn runs at most once: a turn whose runner died fails. Who is not
-// the owner of a task does not find it.
+// on an answer: once a caller can read a piece of an answer, a cancel makes what came the
+// answer, and a turn without an answer takes its pieces back. A turn runs at most once: a
+// turn whose runner died fails. Who is not the owner of a task does not find it.
 //
 // A turn is one request of package call. Run writes a task once, with its answer.
 // Begin writes it before the turn runs, so that others can follow it. Start leaves the
@@ -119,6 +120,8 @@ type Turn struct {
 	Caller identity.ID
 	// Work bounds the turn; 0: what the host allows.
 	Work time.Duration
+	// quiet stores the pieces of the answer with it, not as they come.
+	quiet bool
 	// Continue makes the message the next one of a task that waits for it.
 	Continue bool
 	// Once marks a message whose id is its owner's own, and a task whose id follows from
@@ -189,7 +192,9 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	o.Accepted = func(*call.RequestRow) ([]store.Write, error) { return nil, e.notifyFirst(ctx, &t) }
 	o.Decided = func(ctx context.Context, d call.Decision) ([]store.Write, error) {
 		task = t.begun(began)
-		said.addTo(&task)
+		if d.Reply != nil {
+			said.addTo(&task)
+		}
 		e.decide(&task, d, said.end())
 		h := t.head(began)
 		h.State, h.Changed = task.Status.State, task.Status.Time
@@ -219,6 +224,9 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 // runStored runs a turn to its end that is stored before it runs: the next one of a task,
 // or one that must be found while it runs.
 func (e *Engine) runStored(ctx context.Context, t Turn) (Task, error) {
+	// Such a turn has little time. Its caller could read pieces on another connection, and
+	// pay nothing once the time is up.
+	t.quiet = true
 	done, err := e.Begin(ctx, t)
 	if err != nil {
 		return Task{}, err
@@ -436,7 +444,7 @@ func (e *Engine) ending(t *Task, d call.Decision, end *Ending) Status {
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {
 		s.State, _ = end.of()
-		s.Message = answerMessage(t, d.Reply)
+		s.Message = answerMessage(t, &d)
 		return s
 	}
 	s.State = Failed
@@ -453,9 +461,10 @@ func (t *Task) notice(text string) *Message {
 	return &Message{ID: "st-" + t.ID, Context: t.Context, Task: t.ID, Role: Agent, Parts: []Part{{Kind: Text, Text: text}}}
 }
 
-// answerMessage is the signed reply as a message of a task.
-func answerMessage(t *Task, reply *envelope.Envelope) *Message {
-	m := &Message{Context: t.Context, Task: t.ID, Role: Agent, Metadata: envelope.AppendMetadata(nil, reply)}
+// answerMessage is the signed reply of a decision as a message of a task.
+func answerMessage(t *Task, d *call.Decision) *Message {
+	reply := d.Reply
+	m := &Message{Context: t.Context, Task: t.ID, Role: Agent, Metadata: envelope.AppendMetadata(nil, reply), Cut: d.Cut}
 	if reply.Payload.MessageID != nil {
 		m.ID = *reply.Payload.MessageID
 	}

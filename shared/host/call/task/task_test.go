@@ -240,7 +240,7 @@ func TestAFailingTurnIsAFailedTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-done
-	if want := `failed response="half" says "the vacant failed to answer: its agent has too much to do"`; summary(w.get(w.b, turn.Ref)) != want {
+	if want := `failed says "the vacant failed to answer: its agent has too much to do"`; summary(w.get(w.b, turn.Ref)) != want {
 		t.Errorf("Begin() = %s, want %s", summary(w.get(w.b, turn.Ref)), want)
 	}
 }
@@ -348,7 +348,7 @@ func TestCancelStopsTheTurnOnAnotherInstance(t *testing.T) {
 		<-started
 		began := time.Now()
 		got, err := canceller.Cancel(t.Context(), turn.Ref)
-		if want := `canceled response="working on it" says "canceled by the caller"`; err != nil || summary(got) != want {
+		if want := `canceled response="working on it" says "working on it"`; err != nil || summary(got) != want {
 			t.Errorf("%s: Cancel() = %s, %v, want %s", name, summary(got), err, want)
 		}
 		if took := (<-stopped).Sub(began); took > 2*time.Second {
@@ -385,7 +385,7 @@ func TestATurnWhoseRunnerDiedFailsOnce(t *testing.T) {
 		t.Fatalf("the task is %s", summary(got))
 	}
 	w.clock.advance(90 * time.Second)
-	want := `failed response="half" says "the turn was interrupted; send the message again"`
+	want := `failed says "the turn was interrupted; send the message again"`
 	if got := w.get(w.b, turn.Ref); summary(got) != want {
 		t.Fatalf("the task is %s, want %s", summary(got), want)
 	}
@@ -614,13 +614,13 @@ func (w *world) agrees(what string, turn task.Turn, answer string) {
 	if rowsErr != nil {
 		w.t.Fatal(rowsErr)
 	}
-	answered := false
+	answered, cut := false, call.Cut("")
 	for _, row := range rows {
 		r, err := call.DecodeResponse(row)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		answered = answered || r.Kind == call.RowAnswer
+		answered, cut = answered || r.Kind == call.RowAnswer, cut+r.Cut
 	}
 	switch {
 	case errors.Is(err, task.ErrNotFound):
@@ -629,10 +629,26 @@ func (w *world) agrees(what string, turn task.Turn, answer string) {
 		}
 	case err != nil:
 		w.t.Errorf("%s: Get() = %v", what, err)
-	case !got.Status.State.Terminal() || answered != (got.Status.State == task.Completed):
+	case !got.Status.State.Terminal() || (answered && cut == "") != (got.Status.State == task.Completed):
 		w.t.Errorf("%s: the task is %s, answered %v", what, summary(got), answered)
-	case answered && textOf(got.Artifacts[0].Parts) != answer:
+	case answered != (len(got.Artifacts) > 0) || got.Status.Message.Cut != cut:
+		w.t.Errorf("%s: the task is %s, answered %v, cut %q", what, summary(got), answered, cut)
+	case cut != "" && (got.Status.State != task.Canceled || !strings.HasPrefix(answer, textOf(got.Artifacts[0].Parts))):
+		w.t.Errorf("%s: the task is %s, cut %q", what, summary(got), cut)
+	case answered && cut == "" && textOf(got.Artifacts[0].Parts) != answer, answered && textOf(got.Artifacts[0].Parts) != textOf(got.Status.Message.Parts):
 		w.t.Errorf("%s: the task is %s", what, summary(got))
+	}
+	if err == nil {
+		pieces := 0
+		followed := w.b.Follow(ctx, turn.Ref, 0, func(n task.Numbered) bool {
+			if n.Artifact != nil {
+				pieces++
+			}
+			return true
+		})
+		if followed != nil || !answered && pieces > 0 {
+			w.t.Errorf("%s: a follower of the task without an answer reads %d pieces, %v", what, pieces, followed)
+		}
 	}
 	d, err := w.store.Store.Doc(ctx, store.Key{Partition: "turns#" + turn.Vacant.String(), Sort: "background"})
 	if err != nil || d.Number != 0 {
@@ -688,5 +704,108 @@ func TestMessagesOfOneCallerAtOnceAllRun(t *testing.T) {
 	all.Wait()
 	if w.ran.Load() != 4 {
 		t.Errorf("%d turns ran, want 4", w.ran.Load())
+	}
+}
+
+// events is a substrate with these events; the functions among them are called.
+type events []any
+
+func (e events) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		for _, one := range e {
+			switch one := one.(type) {
+			case func():
+				one()
+			case substrate.Event:
+				if !yield(one, nil) {
+					return
+				}
+			}
+		}
+		yield(substrate.Stop, nil)
+	}
+}
+
+// What a cut answer has used is what the agent reported, and an estimate of what it did not:
+// a token for every four bytes, rounded up.
+func TestACutAnswerUsesWhatWasReportedAndAnEstimateOfTheRest(t *testing.T) {
+	text := substrate.Text(strings.Repeat("x", 9))
+	report := substrate.Usage{In: 1000, Out: 50, Turns: 1, Cost: 7}
+	for name, tt := range map[string]struct {
+		events []any
+		want   *call.Usage // nil: the call is void
+	}{
+		"nothing came":        {[]any{}, nil},
+		"a report alone":      {[]any{report}, nil},
+		"text alone":          {[]any{text}, &call.Usage{In: 2, Out: 3, Unreported: 1}},
+		"more text":           {[]any{text, text}, &call.Usage{In: 2, Out: 5, Unreported: 1}},
+		"a report, then text": {[]any{report, text}, &call.Usage{In: 1000, Out: 53, Turns: 1, Unreported: 1, Cost: 7}},
+		"text after a report of text": {[]any{text, report, text, text},
+			&call.Usage{In: 1000, Out: 55, Turns: 1, Unreported: 1, Cost: 7}},
+		"a report of all text that is stored": {[]any{text, text, report}, &call.Usage{In: 2, Out: 5, Unreported: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w *world
+			var turn task.Turn
+			all := []any{}
+			for _, one := range tt.events {
+				// Every piece is stored at once.
+				all = append(all, func() { w.clock.advance(time.Second) }, one)
+			}
+			all = append(all, func() {
+				if _, err := w.b.Cancel(t.Context(), turn.Ref); err != nil {
+					t.Errorf("Cancel() = %v", err)
+				}
+			})
+			w = newWorld(t, events(all))
+			turn = w.turn("ask me!") // seven bytes
+			done, err := w.a.Begin(t.Context(), turn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-done
+			rows := must(w.store.Store.Rows(t.Context(), call.Pair{Caller: turn.Caller, Vacant: turn.Vacant}.Responses(), 0, 10, store.Ascending))
+			row := must(call.DecodeResponse(rows[0]))
+			if len(rows) != 1 || (row.Kind == call.RowAnswer) != (tt.want != nil) || (row.Cut == call.CutCanceled) != (tt.want != nil) {
+				t.Fatalf("%d rows, the first is a %v, cut %q", len(rows), row.Kind, row.Cut)
+			}
+			if diff := cmp.Diff(tt.want, row.Usage); tt.want != nil && diff != "" {
+				t.Errorf("usage (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The cut of a task's second turn is of this turn alone; what came before stays.
+func TestACancelOfALaterTurnCutsThatTurn(t *testing.T) {
+	var w *world
+	var turn task.Turn
+	w = newWorld(t, agent(func(ctx context.Context, say func(string) bool) error {
+		if strings.HasPrefix(textOf(task.MessageOf(ctx).Parts), "more") {
+			say("second")
+			if _, err := w.b.Cancel(t.Context(), turn.Ref); err != nil {
+				t.Errorf("Cancel() = %v", err)
+			}
+			return nil
+		}
+		call.Report(ctx, call.Provisional{Detail: task.Chunk{Artifact: task.Artifact{ID: "file", Parts: []task.Part{{Kind: task.Text, Text: "kept"}}}}})
+		call.Report(ctx, call.Provisional{Detail: task.Ending{State: task.InputRequired}})
+		say("what else?")
+		return nil
+	}))
+	turn = w.turn("hi")
+	done, err := w.a.Begin(t.Context(), turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	next := w.turn("more")
+	next.Ref, next.Continue = turn.Ref, true
+	if done, err = w.a.Begin(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if got, want := summary(w.get(w.b, turn.Ref)), `canceled file="kept" response="second" says "second"`; got != want {
+		t.Errorf("the task is %s, want %s", got, want)
 	}
 }

@@ -61,6 +61,7 @@ type Decision struct {
 	Text     Text
 	Took     time.Duration // whole milliseconds
 	Usage    *call.Usage   // what was used; nil if the agent does not say
+	Cut      call.Cut      // why the answer ends before its end; "": it is whole
 	// Cause is why a call is void; nil if it is not known, or not readable any more.
 	Cause *call.Cause
 }
@@ -172,7 +173,7 @@ func (r *reader) told(ctx context.Context, e *Entry, at uint64) error {
 		return err
 	}
 	e.Fate = Answered
-	e.Decision = Decision{Position: at, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Took: a.Took, Usage: a.Usage}
+	e.Decision = Decision{Position: at, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Took: a.Took, Usage: a.Usage, Cut: a.Cut}
 	text, bound := a.Sealed(r.pair)
 	e.Decision.Text, err = r.text(ctx, text, bound, func(plain []byte) (envelope.Envelope, error) { return a.Envelope(r.pair, plain) })
 	return err

@@ -117,7 +117,7 @@ func (p *Pusher) deliverAll(ctx context.Context, one *task.Push, events []task.N
 	var now task.Task
 	for _, n := range events {
 		now.Apply(n.Event)
-		if n.N <= one.Delivered {
+		if n.N <= one.Delivered || n.IsWithdrawn() {
 			continue
 		}
 		if one.Delivered >= MaxDeliveries {

@@ -1,0 +1,226 @@
+package calltest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// cuts are facts of answers that end before their end.
+var cuts = []fact{
+	{"a cut is the answer, of its executor too", cutWins},
+	{"a cut after the answer changes nothing", cutAfterAnswer},
+	{"a cut after a void changes nothing", cutAfterVoid},
+	{"a cut that loses its position to the answer changes nothing", cutLosesToAnswer},
+	{"an answer that loses its position to a cut is the cut", answerLosesToCut},
+	{"a behaviour that fails after a cut voids nothing", failureAfterCut},
+	{"a text that cannot be signed is void", cutUnsignable},
+	{"a cut whose settlement fails is void", cutUnsettled},
+	{"a cut that waits for its settlement stays cut", cutWaits},
+	{"a cut does not pass an answer that waits for its settlement", cutMeetsKept},
+	{"a reset waits for an answer that is read while it comes", resetOfShown},
+}
+
+// part is what came of an answer.
+func (s *scene) part() call.Partial {
+	return call.Partial{Text: "re s", Usage: &call.Usage{In: 1, Out: 1, Unreported: 1}, Began: s.clock.Now(0)()}
+}
+
+// cut cuts call 1 at host b, and requires how it is decided.
+func (s *scene) cut(want call.State) {
+	s.t.Helper()
+	if got, err := s.b.Cut(s.ctx, s.pair, 1, call.CutCanceled, s.part(), call.Options{}); got != want || err != nil {
+		s.t.Fatalf("Cut() = %q, %v, want %q", got, err, want)
+	}
+}
+
+// isCut requires that an outcome is the cut answer to e.
+func (s *scene) isCut(out call.Outcome, e *envelope.Envelope) {
+	s.t.Helper()
+	if out.Reply == nil || out.Cut != call.CutCanceled || out.Reply.Payload.Text() != "re s" {
+		s.t.Fatalf("the outcome is %+v, want the cut answer", out)
+	}
+	s.bound(out.Reply, e)
+}
+
+func cutWins(s *scene) {
+	s.charge(30)
+	e := s.call(nil, "slow")
+	x := s.start(s.a, e)
+	s.cut(call.Answered)
+	s.isCut(s.ask(s.b, e), e)
+	s.isCut(x.finish(), e)
+	s.isCut(s.send(s.a, e), e)
+	s.cut(call.Answered) // again
+	s.rows("call | answer 1")
+	s.balance(30 - costs)
+	row, err := ReadStreams(s.ctx, s.store, s.pair)
+	s.must(err)
+	if d := row.Decision(1); d.Cut != call.CutCanceled || !d.Charged || d.Charge != costs || d.Usage.Unreported != 1 {
+		s.t.Fatalf("the row is %+v", d)
+	}
+	next := s.call(e, "next")
+	if reply := s.ok(s.send(s.a, next), next); reply.Seq != 2 {
+		s.t.Fatalf("the next answer has seq %d, want 2", reply.Seq)
+	}
+}
+
+func cutAfterAnswer(s *scene) {
+	e := s.call(nil, "hi")
+	reply := s.ok(s.send(s.a, e), e)
+	s.cut(call.Answered)
+	out := s.ask(s.b, e)
+	s.told(out, call.Answered, reply)
+	if out.Cut != "" {
+		s.t.Fatalf("the whole answer is cut: %q", out.Cut)
+	}
+	s.rows("call | answer 1")
+}
+
+func cutAfterVoid(s *scene) {
+	s.charge(30)
+	s.act("hi", failing)
+	e := s.call(nil, "hi")
+	s.refused(s.send(s.a, e), problem.BehaviourFailed, call.Unanswered)
+	s.cut(call.Unanswered)
+	s.rows("call | void 1")
+	s.balance(30)
+}
+
+func cutLosesToAnswer(s *scene) {
+	s.charge(30)
+	e := s.call(nil, "slow")
+	x := s.start(s.a, e)
+	var out call.Outcome
+	s.store.Next("Commit rsp", After(func() { out = x.finish() }))
+	s.cut(call.Answered)
+	s.told(s.ask(s.b, e), call.Answered, s.ok(out, e))
+	s.rows("call | answer 1")
+	s.balance(30 - costs)
+}
+
+func answerLosesToCut(s *scene) {
+	s.charge(30)
+	e := s.call(nil, "slow")
+	x := s.start(s.a, e)
+	s.store.Next("Commit rsp", After(func() { s.cut(call.Answered) }))
+	s.isCut(x.finish(), e)
+	s.rows("call | answer 1")
+	s.balance(30 - costs)
+}
+
+func failureAfterCut(s *scene) {
+	s.charge(30)
+	e := s.call(nil, "slow")
+	s.act("slow", failing)
+	x := s.start(s.a, e)
+	s.cut(call.Answered)
+	s.isCut(x.finish(), e)
+	s.rows("call | answer 1")
+	s.balance(30 - costs)
+}
+
+func cutUnsignable(s *scene) {
+	s.charge(30)
+	x := s.start(s.a, s.call(nil, "slow"))
+	p := s.part()
+	p.Text = "\xff"
+	if got, err := s.b.Cut(s.ctx, s.pair, 1, call.CutCanceled, p, call.Options{}); got != call.Unanswered || err != nil {
+		s.t.Fatalf("Cut() = %q, %v", got, err)
+	}
+	s.refused(x.finish(), problem.Deadline, call.Unanswered)
+	s.rows("call | void 1")
+	s.balance(30)
+}
+
+// startPaid starts a call that a voucher pays for.
+func (s *scene) startPaid(e *envelope.Envelope) *sending {
+	x := &sending{s.hold(e.Payload.Text()), make(chan call.Outcome, 1)}
+	go func() {
+		x.out <- s.a.SendWith(s.ctx, identity.ID{}, e, call.Options{Credential: call.Credential{Voucher: []byte("v1")}})
+	}()
+	<-x.gate.entered
+	return x
+}
+
+func cutUnsettled(s *scene) {
+	l := s.withVouchers()
+	l.answers(func(bool) error { return errBank })
+	x := s.startPaid(s.call(nil, "slow"))
+	s.cut(call.Unanswered)
+	s.refused(x.finish(), problem.PaymentRequired, call.Unanswered)
+	l.wantCashed(s, 0)
+	s.rows("call | void 1")
+}
+
+func cutWaits(s *scene) {
+	l := s.withVouchers()
+	l.answers(uncertain)
+	e := s.call(nil, "slow")
+	x := s.startPaid(e)
+	if got, err := s.b.Cut(s.ctx, s.pair, 1, call.CutCanceled, s.part(), call.Options{}); got != call.Pending || !errors.Is(err, call.ErrUncertain) {
+		s.t.Fatalf("Cut() = %q, %v, want a call that waits", got, err)
+	}
+	s.rows("call | none")
+	_ = x.finish() // its answer comes too late
+	l.answers(nil)
+	s.isCut(s.ask(s.a, e), e)
+	l.wantCashed(s, 1)
+	s.rows("call | answer 1")
+}
+
+func cutMeetsKept(s *scene) {
+	l := s.withVouchers()
+	l.answers(uncertain)
+	e := s.call(nil, "slow")
+	s.refused(s.startPaid(e).finish(), problem.Deadline, call.Pending)
+	if got, err := s.b.Cut(s.ctx, s.pair, 1, call.CutCanceled, s.part(), call.Options{}); got != call.Pending || !errors.Is(err, call.ErrUncertain) {
+		s.t.Fatalf("Cut() = %q, %v, want a call that waits", got, err)
+	}
+	l.answers(nil)
+	out := s.ask(s.b, e)
+	s.told(out, call.Answered, out.Reply)
+	if out.Cut != "" || out.Reply.Payload.Text() != "re slow" {
+		s.t.Fatalf("the answer is %q, cut %q", out.Reply.Payload.Text(), out.Cut)
+	}
+	s.rows("call | answer 1")
+}
+
+func resetOfShown(s *scene) {
+	s.charge(1000)
+	e := s.call(nil, "slow")
+	x := &sending{s.hold("slow"), make(chan call.Outcome, 1)}
+	go func() { x.out <- s.a.SendWith(s.ctx, identity.ID{}, e, call.Options{Shown: true}) }()
+	<-x.gate.entered
+	s.clock.Advance(time.Second)
+	later := s.call(e, "later")
+	s.ok(s.send(s.b, later), later)
+	s.clock.Advance(time.Second)
+	r := s.reset()
+	s.refused(s.resetAt(s.b, r), problem.Pending, "")
+	s.ok(x.finish(), e)
+	s.ok(s.resetAt(s.b, r), r)
+	s.rows("call, call, reset | answer 2, answer 1")
+
+	// A call that nobody will answer is in the way until it is due.
+	s.clock.Advance(time.Second)
+	lost := s.call(nil, "lost")
+	if a, out := s.a.Begin(s.ctx, identity.ID{}, lost, call.Options{Shown: true}); a == nil {
+		s.t.Fatal(out.Problem)
+	}
+	s.clock.Advance(due)
+	r = s.reset()
+	s.refused(s.resetAt(s.b, r), problem.Pending, "")
+	s.clock.Advance(time.Second)
+	r = s.reset()
+	s.ok(s.resetAt(s.b, r), r)
+	s.clock.Advance(time.Second)
+	if decided, err := s.b.ResolveOverdue(s.ctx, s.pair, 4); !decided || err != nil {
+		s.t.Fatalf("ResolveOverdue() = %t, %v", decided, err)
+	}
+	s.rows("call, call, reset, call, reset | answer 2, answer 1, void 4")
+}
