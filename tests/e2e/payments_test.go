@@ -25,12 +25,12 @@ func startStripe(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("signing.txt"), []byte(stripemock.Signing+"\n"), 0o600))
 }
 
-// writeWebhook is the command: webhook paid PAYMENT CENTS [KEY] [AGE], or refunded, or disputed.
-// It writes a webhook of Stripe to webhook.json and its signature to webhook.header. The payment
+// writeWebhook is the command: webhook KIND PAYMENT CENTS [KEY] [AGE]. A kind is paid, refunded
+// (the total of a charge), refund or refund-failed (of one refund), or disputed. It writes a webhook of Stripe to webhook.json and its signature to webhook.header. The payment
 // is to ACCOUNT at HOSTID. KEY signs instead of the right one, AGE seconds ago.
 func writeWebhook(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 5 {
-		ts.Fatalf("usage: webhook paid|refunded|disputed PAYMENT CENTS [KEY] [AGE]")
+		ts.Fatalf("usage: webhook paid|refunded|refund|refund-failed|disputed PAYMENT CENTS [KEY] [AGE]")
 	}
 	cents, err := strconv.Atoi(args[2])
 	ts.Check(err)
@@ -48,6 +48,10 @@ func writeWebhook(ts *testscript.TestScript, neg bool, args []string) {
 		body = stripemock.Paid(args[1], ts.Getenv("HOSTID"), ts.Getenv("ACCOUNT"), cents)
 	case "refunded":
 		body = stripemock.Refunded(args[1], cents)
+	case "refund":
+		body = stripemock.Refund("created", args[1], "re_"+args[1], "pending", cents)
+	case "refund-failed":
+		body = stripemock.Refund("failed", args[1], "re_"+args[1], "failed", cents)
 	case "disputed":
 		body = stripemock.Disputed(args[1], "dp_1", "needs_response", cents)
 	default:

@@ -147,6 +147,19 @@ func aPayment(s *stage) request { return webhookOf(s, s.paid) }
 
 func aRefund(s *stage) request { return webhookOf(s, stripemock.Refunded("pi_1", 500)) }
 
+// isRefunded has a part of the payment refunded before.
+func isRefunded(s *stage, p process) {
+	s.t.Helper()
+	isPaid(s, p)
+	if got, err := p.do(aRefund(s)); err != nil || got.status != http.StatusOK {
+		s.t.Fatalf("the refund = %d %s, %v", got.status, got.body, err)
+	}
+}
+
+func aFailedRefund(s *stage) request {
+	return webhookOf(s, stripemock.Refund("failed", "pi_1", "re_1", "failed", 500))
+}
+
 func webhookOf(s *stage, body string) request {
 	return request{path: account.StripePath, body: []byte(body),
 		header: http.Header{paykeys.SignatureHeader: {stripemock.Sign(body, stripemock.Signing, s.target.now())}}}

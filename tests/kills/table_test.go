@@ -791,6 +791,22 @@ var table = []scenario{
 		},
 	},
 	{
+		request: "the webhook of a refund that fails", in: inDev,
+		prepare: rich, warm: isRefunded, make: aFailedRefund, again: paidAgain,
+		points: []point{
+			{before, "Doc pay", fresh, inDev},
+			{before, "Commit pay", fresh, inDev},
+			{after, "Commit pay", fresh, inDev},
+			{before, "Doc acct", fresh, inDev},
+			{before, "Doc pay 2", fresh, inDev},
+			{before, "Doc bal", fresh, inDev},
+			{before, "Commit pay 2", fresh, inDev},
+			{after, "Commit pay 2", done, inDev},
+			{before, "Write", done, inDev},
+			{after, "Write", done, inDev},
+		},
+	},
+	{
 		request: "a booking", in: inDev,
 		prepare: rich, warm: hires, make: confirm, again: confirmAgain, until: "Commit queue",
 		points: []point{

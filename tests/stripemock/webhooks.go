@@ -29,6 +29,11 @@ func Refunded(payment string, cents int) string {
 	return eventOf("charge.refunded", fmt.Sprintf(`"object":"charge","payment_intent":%q,"currency":"usd","amount_refunded":%d`, payment, cents))
 }
 
+// Refund is the webhook of a refund of a payment: kind is created, updated or failed.
+func Refund(kind, payment, refund, status string, cents int) string {
+	return eventOf("refund."+kind, fmt.Sprintf(`"object":"refund","id":%q,"payment_intent":%q,"currency":"usd","amount":%d,"status":%q`, refund, payment, cents, status))
+}
+
 // Disputed is the webhook of a dispute about a payment.
 func Disputed(payment, dispute, status string, cents int) string {
 	return eventOf("charge.dispute.created", fmt.Sprintf(`"object":"dispute","id":%q,"payment_intent":%q,"currency":"usd","amount":%d,"status":%q`, dispute, payment, cents, status))

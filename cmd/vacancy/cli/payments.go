@@ -19,15 +19,16 @@ func (a *app) paymentsCommand() *cobra.Command {
 		Use:   "payments",
 		Short: "Manage the keys by which a host takes payments by card",
 		Long: `Manage the keys by which a host takes payments by card. Tenants pay on a page of Stripe
-("vacancy account pay"), whose webhooks credit their accounts, and take back what is refunded
-or disputed. A host needs both keys:
+("vacancy account pay"), whose webhooks credit their accounts, take back what is refunded or
+disputed, and return what a failed refund took. A host needs both keys:
 
   stripe          a secret key, or a restricted one that may write Checkout Sessions
   stripe-webhook  the signing secret of an endpoint at Stripe
 
 The endpoint is the host's URL with /v1/account/stripe. It needs the events
 checkout.session.completed, checkout.session.async_payment_succeeded, charge.refunded,
-charge.dispute.created, charge.dispute.updated and charge.dispute.closed.`,
+charge.refund.updated, refund.created, refund.updated, refund.failed, charge.dispute.created,
+charge.dispute.updated and charge.dispute.closed.`,
 		Example: `  vacancy payments set stripe < key.txt
   vacancy payments set stripe-webhook < signing-secret.txt
   vacancy payments list`,

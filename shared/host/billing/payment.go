@@ -53,12 +53,21 @@ func CheckPayment(amount money.Amount) error {
 // Event is what a provider says of a payment. Events come repeatedly, late and in any
 // order.
 type Event struct {
-	Payment  string       // the provider's id of the payment
-	Account  string       // who gets it, of a payment that was made
-	Paid     money.Amount // of a payment that was made
-	Refunded money.Amount // until now, altogether
-	Dispute  string       // the id of a dispute
-	Disputed Dispute
+	Payment       string       // the provider's id of the payment
+	Account       string       // who gets it, of a payment that was made
+	Paid          money.Amount // of a payment that was made
+	RefundedTotal money.Amount // until now, without refunds that had failed by then
+	Refund        string       // the id of a refund
+	Refunded      Refund
+	Dispute       string // the id of a dispute
+	Disputed      Dispute
+}
+
+// Refund is one refund of a payment. The provider withdraws its amount when the refund is
+// made, and returns the amount if the refund fails or is canceled.
+type Refund struct {
+	Amount money.Amount `json:"amount"`
+	Failed bool         `json:"failed,omitempty"` // or canceled; for good
 }
 
 // Dispute is what a payer says was paid wrongly.
@@ -80,9 +89,11 @@ const (
 // Payment is the state of a payment. Its account has received Paid, less Taken, which equals
 // the refunds and disputes once SettlePayment has returned.
 type Payment struct {
-	Account  string             `json:"account,omitempty"` // "": not paid yet, or to somebody else than a host
-	Paid     money.Amount       `json:"paid,omitempty"`
+	Account string       `json:"account,omitempty"` // "": not paid yet, or to somebody else than a host
+	Paid    money.Amount `json:"paid,omitempty"`
+	// Refunded is the highest RefundedTotal of all events.
 	Refunded money.Amount       `json:"refunded,omitempty"`
+	Refunds  map[string]Refund  `json:"refunds,omitempty"`
 	Disputes map[string]Dispute `json:"disputes,omitempty"`
 	Taken    money.Amount       `json:"taken,omitempty"` // from the account, including what it owes
 }
@@ -105,9 +116,19 @@ func DecodePayment(d store.Doc) (Payment, error) {
 	return s.Payment, err
 }
 
-// refunds is the sum of refunds and of disputes that are open or lost, at most Paid.
+// refunds is the sum of refunds that have not failed and of disputes that are open or lost, at
+// most Paid. A total may include refunds without an event of their own, because an endpoint
+// at the provider chooses its events. What exceeds the known refunds is theirs: no total
+// exceeds the sum of all refunds, so none counts twice.
 func (p *Payment) refunds() money.Amount {
-	total := p.Refunded
+	var total, known money.Amount
+	for _, r := range p.Refunds {
+		known += r.Amount
+		if !r.Failed {
+			total += r.Amount
+		}
+	}
+	total += max(p.Refunded-known, 0)
 	for _, d := range p.Disputes {
 		if d.State != DisputeWon {
 			total += d.Amount
@@ -116,10 +137,17 @@ func (p *Payment) refunds() money.Amount {
 	return min(total, p.Paid)
 }
 
-// merge adds an event and reports whether it changed p. A decided dispute stays decided.
+// merge adds an event and reports whether it changed p. No member of an event tells which of
+// two events is newer, so the states do: a refund that failed and a decided dispute stay so.
 func (p *Payment) merge(e *Event) (changed bool) {
-	if e.Refunded > p.Refunded {
-		p.Refunded, changed = e.Refunded, true
+	if e.RefundedTotal > p.Refunded {
+		p.Refunded, changed = e.RefundedTotal, true
+	}
+	if r := p.Refunds[e.Refund]; e.Refund != "" && r != e.Refunded && !r.Failed {
+		if p.Refunds == nil {
+			p.Refunds = map[string]Refund{}
+		}
+		p.Refunds[e.Refund], changed = e.Refunded, true
 	}
 	before, known := p.Disputes[e.Dispute]
 	if e.Dispute == "" || before == e.Disputed || known && before.State != DisputeOpen {
@@ -213,7 +241,7 @@ func (b *Billing) recordRefund(ctx context.Context, e *Event) (account string, e
 }
 
 // applyRefunds takes the refunds of a payment from its account, or returns the amount of a
-// dispute that was won.
+// refund that failed or of a dispute that was won.
 func (b *Billing) applyRefunds(ctx context.Context, account, id string) error {
 	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		p, put, err := b.payment(ctx, tx, id)

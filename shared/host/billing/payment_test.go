@@ -2,6 +2,7 @@ package billing_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,8 +21,12 @@ func paid(a billing.Account, amount money.Amount) billing.Event {
 	return billing.Event{Payment: "pi_1", Account: a.ID, Paid: amount}
 }
 
-func refunded(amount money.Amount) billing.Event {
-	return billing.Event{Payment: "pi_1", Refunded: amount}
+func refunded(total money.Amount) billing.Event {
+	return billing.Event{Payment: "pi_1", RefundedTotal: total}
+}
+
+func refund(id string, amount money.Amount, failed bool) billing.Event {
+	return billing.Event{Payment: "pi_1", Refund: id, Refunded: billing.Refund{Amount: amount, Failed: failed}}
 }
 
 func disputed(id string, amount money.Amount, s billing.DisputeState) billing.Event {
@@ -66,8 +71,30 @@ func TestAnAccountFollowsItsPayments(t *testing.T) {
 				{refunded(ten / 2), 0, ten / 2, 0, false}, {refunded(ten / 5), 0, ten / 2, 0, false}, // the first comes late
 			},
 			"refunded before it is told to be paid": {{refunded(ten / 5), 0, 0, 0, false}, {paid(a, ten), 0, ten * 4 / 5, 0, false}},
-			"more than it was":                      {{paid(a, ten), 0, ten, 0, false}, {refunded(3 * ten), 0, 0, 0, false}},
-			"refunded and spent":                    {{paid(a, ten), 0, ten, 0, false}, {refunded(ten), ten * 3 / 4, 0, ten * 3 / 4, true}},
+			"refunded, as two events tell": {
+				{paid(a, ten), 0, ten, 0, false}, {refunded(ten / 5), 0, ten * 4 / 5, 0, false}, {refund("re_1", ten/5, false), 0, ten * 4 / 5, 0, false},
+				{refund("re_2", ten/5, false), 0, ten * 3 / 5, 0, false}, {refunded(ten * 2 / 5), 0, ten * 3 / 5, 0, false},
+			},
+			"a refund fails": {
+				{paid(a, ten), 0, ten, 0, false}, {refunded(ten / 2), 0, ten / 2, 0, false}, {refund("re_1", ten/2, true), 0, ten, 0, false},
+				{refunded(ten / 2), 0, ten, 0, false}, {refund("re_1", ten/2, false), 0, ten, 0, false}, {refund("re_1", ten/2, true), 0, ten, 0, false}, // each late or again
+				{refunded(ten / 2), 0, ten, 0, false}, {refund("re_2", ten/2, false), 0, ten / 2, 0, false}, // and another is made
+			},
+			"a refund fails before anything else is told": {{refund("re_1", ten, true), 0, 0, 0, false}, {refund("re_1", ten, false), 0, 0, 0, false}, {paid(a, ten), 0, ten, 0, false}},
+			"a refund fails that was spent": {
+				{paid(a, ten), 0, ten, 0, false}, {refund("re_1", ten, false), ten / 2, 0, ten / 2, true},
+				{refund("re_1", ten, true), 0, ten / 2, 0, true}, // the operator resumes
+			},
+			"one of three refunds fails": {
+				{paid(a, ten), 0, ten, 0, false}, {refund("re_1", ten/5, false), 0, ten * 4 / 5, 0, false}, {refund("re_2", ten/2, false), 0, ten * 3 / 10, 0, false},
+				{refund("re_2", ten/2, true), 0, ten * 4 / 5, 0, false}, {refund("re_3", ten/10, false), 0, ten * 7 / 10, 0, false},
+			},
+			"a pending refund fails because of a dispute": {
+				{paid(a, ten), 0, ten, 0, false}, {refund("re_1", ten, false), 0, 0, 0, false},
+				{disputed("dp_1", ten, billing.DisputeOpen), 0, 0, 0, false}, {refund("re_1", ten, true), 0, 0, 0, false}, {disputed("dp_1", ten, billing.DisputeWon), 0, ten, 0, false},
+			},
+			"more than it was":   {{paid(a, ten), 0, ten, 0, false}, {refunded(3 * ten), 0, 0, 0, false}},
+			"refunded and spent": {{paid(a, ten), 0, ten, 0, false}, {refunded(ten), ten * 3 / 4, 0, ten * 3 / 4, true}},
 			"disputed, won": {
 				{paid(a, ten), 0, ten, 0, false}, {disputed("dp_1", ten, billing.DisputeOpen), 0, 0, 0, false},
 				{disputed("dp_1", ten, billing.DisputeWon), 0, ten, 0, false}, {disputed("dp_1", ten, billing.DisputeOpen), 0, ten, 0, false},
@@ -129,6 +156,25 @@ func TestCreditsPayWhatIsOwed(t *testing.T) {
 	w.wantAccount(a.ID, 3*money.Dollar, 0, false)
 }
 
+// Only the operator resumes an account, whatever becomes of its payments meanwhile.
+func TestPaymentsLiftNoSuspension(t *testing.T) {
+	w := newWorld(t)
+	a := w.account("acme", 4, 0)
+	w.must(w.billing.SettlePayment(t.Context(), paid(a, ten)))
+	_, err := w.billing.Suspend(t.Context(), a.ID, true, "abuse")
+	w.must(err)
+	for _, e := range []billing.Event{
+		refunded(ten / 5), refund("re_1", ten/5, false), refund("re_2", ten/5, false), refund("re_2", ten/5, true),
+		disputed("dp_1", ten/5, billing.DisputeOpen), disputed("dp_1", ten/5, billing.DisputeWon), {Payment: "pi_2", Account: a.ID, Paid: ten},
+	} {
+		w.must(w.billing.SettlePayment(t.Context(), e))
+		if now, err := w.billing.Account(t.Context(), a.ID); err != nil || !now.Suspended {
+			t.Errorf("after %+v the account is not suspended, %v", e, err)
+		}
+	}
+	w.wantAccount(a.ID, ten*9/5, 0, true)
+}
+
 func TestPaymentsThatContradictAreRefused(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.account("acme", 4, 0), w.account("other", 4, 0)
@@ -152,30 +198,81 @@ func TestPaymentsThatContradictAreRefused(t *testing.T) {
 	w.wantAccount(b.ID, 0, 0, false)
 }
 
-// Whatever the order in which webhooks come, and however often, the account ends alike.
+// told is what a provider tells of a payment of ten, and what refunds and disputes take in the end.
+func told(r *rapid.T, a billing.Account) (events []billing.Event, taken money.Amount) {
+	events = append(events, paid(a, ten))
+	// Refunds begin and fail one by one. A total is of those that have not failed by then.
+	var total money.Amount
+	open := map[string]money.Amount{}
+	for i := range rapid.IntRange(0, 8).Draw(r, "steps") {
+		ids := slices.Sorted(maps.Keys(open))
+		if len(ids) > 0 && rapid.Bool().Draw(r, "one fails") {
+			id := rapid.SampledFrom(ids).Draw(r, "failed")
+			events = append(events, refund(id, open[id], true))
+			total -= open[id]
+			delete(open, id)
+			continue
+		}
+		id, amount := fmt.Sprint("re_", i), money.Amount(rapid.IntRange(1, 4).Draw(r, "amount"))*money.Dollar
+		if total+amount > ten {
+			continue // as the provider refuses it
+		}
+		open[id] = amount
+		total += amount
+		events = append(events, refund(id, amount, false), refunded(total))
+	}
+	taken = total
+	for i := range rapid.IntRange(0, 3).Draw(r, "disputes") {
+		id, amount := fmt.Sprint("dp_", i), money.Amount(rapid.IntRange(1, 4).Draw(r, "amount"))*money.Dollar
+		events = append(events, disputed(id, amount, billing.DisputeOpen))
+		end := rapid.SampledFrom([]billing.DisputeState{billing.DisputeOpen, billing.DisputeLost, billing.DisputeWon}).Draw(r, "end")
+		if events = append(events, disputed(id, amount, end)); end != billing.DisputeWon {
+			taken += amount
+		}
+	}
+	return events, min(taken, ten)
+}
+
+// Whatever the order in which webhooks come, however often, and one by one or by many
+// instances at once: the account ends as the last states say.
 func TestWebhooksMayComeInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(t)
 		a := w.account("acme", rapid.SampledFrom([]int{1, 4, 16}).Draw(r, "shards"), 0)
-		events := []billing.Event{paid(a, ten)}
-		back := money.Amount(0)
-		for i := range rapid.IntRange(0, 3).Draw(r, "refunds") {
-			back = money.Amount(i+1) * money.Dollar
-			events = append(events, refunded(back))
-		}
-		for i := range rapid.IntRange(0, 3).Draw(r, "disputes") {
-			id, amount := fmt.Sprint("dp_", i), money.Amount(rapid.IntRange(1, 4).Draw(r, "amount"))*money.Dollar
-			events = append(events, disputed(id, amount, billing.DisputeOpen))
-			end := rapid.SampledFrom([]billing.DisputeState{billing.DisputeOpen, billing.DisputeLost, billing.DisputeWon}).Draw(r, "end")
-			if events = append(events, disputed(id, amount, end)); end != billing.DisputeWon {
-				back += amount
+		events, taken := told(r, a)
+		again := rapid.Permutation(slices.Concat(events, events)).Draw(r, "told")
+		at := rapid.IntRange(0, len(again)).Draw(r, "spent at")
+		spent := money.Amount(0)
+		all, atOnce := sync.WaitGroup{}, rapid.Bool().Draw(r, "at once")
+		for i, e := range again {
+			if i == at {
+				all.Wait()
+				if _, _, err := w.billing.Adjust(t.Context(), a.ID, -ten/2, "spend", "spent"); err == nil {
+					spent = ten / 2
+				}
 			}
+			if !atOnce {
+				w.must(w.billing.SettlePayment(t.Context(), e))
+				continue
+			}
+			all.Go(func() {
+				one := w.instance(w.store)
+				for range 500 { // as a provider repeats it
+					if one.SettlePayment(t.Context(), e) == nil {
+						return
+					}
+				}
+				t.Error("a webhook is not taken")
+			})
 		}
-		told := rapid.Permutation(slices.Concat(events, events)).Draw(r, "told")
-		for _, e := range told {
-			w.must(w.billing.SettlePayment(t.Context(), e))
+		all.Wait()
+		now, err := w.billing.Account(t.Context(), a.ID)
+		w.must(err)
+		owed := max(taken+spent-ten, 0)
+		w.wantAccount(a.ID, max(ten-taken-spent, 0), owed, now.Suspended)
+		if owed > 0 && !now.Suspended {
+			t.Errorf("%s is owed, and the account is not suspended", owed)
 		}
-		w.wantAccount(a.ID, max(ten-back, 0), 0, false)
 	})
 }
 
@@ -185,7 +282,10 @@ func TestWebhooksAtOnceMoveMoneyOnce(t *testing.T) {
 	a := w.account("acme", 4, 0)
 	var all sync.WaitGroup
 	for range 8 {
-		for _, e := range []billing.Event{paid(a, ten), refunded(2 * money.Dollar), disputed("dp_1", money.Dollar, billing.DisputeOpen)} {
+		for _, e := range []billing.Event{
+			paid(a, ten), refunded(2 * money.Dollar), disputed("dp_1", money.Dollar, billing.DisputeOpen),
+			refund("re_1", 2*money.Dollar, false), refund("re_2", money.Dollar, false), refund("re_2", money.Dollar, true),
+		} {
 			all.Go(func() {
 				for range 50 { // as a provider repeats it
 					if err := w.instance(w.store).SettlePayment(t.Context(), e); err == nil {
@@ -205,6 +305,9 @@ func TestAWebhookThatDiesIsCompletedByTheNext(t *testing.T) {
 		"paid":     func(a billing.Account) []billing.Event { return []billing.Event{paid(a, ten)} },
 		"refunded": func(a billing.Account) []billing.Event { return []billing.Event{paid(a, ten), refunded(ten)} },
 		"early":    func(a billing.Account) []billing.Event { return []billing.Event{refunded(ten), paid(a, ten)} },
+		"failed": func(a billing.Account) []billing.Event {
+			return []billing.Event{paid(a, ten), refund("re_1", ten, false), refund("re_1", ten, true)}
+		},
 		"won": func(a billing.Account) []billing.Event {
 			return []billing.Event{paid(a, ten), disputed("dp_1", ten, billing.DisputeOpen), disputed("dp_1", ten, billing.DisputeWon)}
 		},
@@ -220,7 +323,7 @@ func TestAWebhookThatDiesIsCompletedByTheNext(t *testing.T) {
 				last := all[len(all)-1]
 				died := w.instance(s).SettlePayment(t.Context(), last) != nil
 				w.must(w.billing.SettlePayment(t.Context(), last))
-				w.wantAccount(a.ID, map[string]money.Amount{"paid": ten, "won": ten}[name], 0, false)
+				w.wantAccount(a.ID, map[string]money.Amount{"paid": ten, "failed": ten, "won": ten}[name], 0, false)
 				return !died
 			})
 		})

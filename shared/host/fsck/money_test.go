@@ -34,12 +34,16 @@ func paying(t *testing.T, s hosttest.Store) (*caller, billing.Account) {
 	c.Must(err)
 	_, err = b.SetLine(c.Ctx, a.ID, 500, "")
 	c.Must(err)
-	for _, e := range []billing.Event{{Payment: "pi_1", Account: a.ID, Paid: 1000}, {Payment: "pi_1", Refunded: 1000}, {Payment: "pi_2", Account: a.ID, Paid: 1000}} {
+	for _, e := range []billing.Event{
+		{Payment: "pi_1", Account: a.ID, Paid: 1000}, {Payment: "pi_1", RefundedTotal: 1000}, {Payment: "pi_2", Account: a.ID, Paid: 1000},
+		{Payment: "pi_3", Account: a.ID, Paid: 1000}, {Payment: "pi_3", Refund: "re_1", Refunded: billing.Refund{Amount: 1000}},
+		{Payment: "pi_3", Refund: "re_1", Refunded: billing.Refund{Amount: 1000, Failed: true}}, {Payment: "pi_3", Refund: "re_2", Refunded: billing.Refund{Amount: 1000}},
+	} {
 		c.Must(b.SettlePayment(c.Ctx, e))
 	}
 	_, _, err = b.Adjust(c.Ctx, a.ID, -51_400, "nearly all", "for a test")
 	c.Must(err)
-	c.Must(b.SettlePayment(c.Ctx, billing.Event{Payment: "pi_2", Refunded: 1000}))
+	c.Must(b.SettlePayment(c.Ctx, billing.Event{Payment: "pi_2", RefundedTotal: 1000}))
 	_, _, err = b.Credit(c.Ctx, a.ID, 50_900, "second", "") // 900 of it are owed
 	c.Must(err)
 	_, err = b.Suspend(c.Ctx, a.ID, false, "")

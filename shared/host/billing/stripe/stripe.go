@@ -174,6 +174,8 @@ func (p *Payments) Event(ctx context.Context, signature string, body []byte) (ou
 	case api.EventTypeCheckoutSessionCompleted, api.EventTypeCheckoutSessionAsyncPaymentSucceeded:
 		return p.paid(ctx, e.Data.Raw)
 	case api.EventTypeChargeRefunded:
+		return refundedTotal(e.Data.Raw)
+	case api.EventTypeRefundCreated, api.EventTypeRefundUpdated, api.EventTypeRefundFailed, api.EventTypeChargeRefundUpdated:
 		return refunded(e.Data.Raw)
 	case api.EventTypeChargeDisputeCreated, api.EventTypeChargeDisputeUpdated, api.EventTypeChargeDisputeClosed,
 		api.EventTypeChargeDisputeFundsWithdrawn, api.EventTypeChargeDisputeFundsReinstated:
@@ -236,14 +238,29 @@ func (p *Payments) paid(ctx context.Context, raw json.RawMessage) (out billing.E
 	return billing.Event{Payment: s.PaymentIntent.ID, Account: s.Metadata[metaAccount], Paid: amount}, err
 }
 
-// refunded reads a charge of which something was refunded.
-func refunded(raw json.RawMessage) (out billing.Event, err error) {
+// refundedTotal reads a charge of which something was refunded.
+func refundedTotal(raw json.RawMessage) (out billing.Event, err error) {
 	var c api.Charge
 	if err := object("charge", raw, &c); err != nil || c.PaymentIntent == nil || cmp.Or(c.Currency, currency) != currency {
 		return out, err // in another currency it is of another business
 	}
 	amount, err := cents("amount_refunded", c.Currency, c.AmountRefunded)
-	return billing.Event{Payment: c.PaymentIntent.ID, Refunded: amount}, err
+	return billing.Event{Payment: c.PaymentIntent.ID, RefundedTotal: amount}, err
+}
+
+// refunded reads a refund. A refund may fail after it succeeded, and none leaves the states
+// failed and canceled. In every other state the payer has the money or is to get it.
+func refunded(raw json.RawMessage) (out billing.Event, err error) {
+	var r api.Refund
+	if err := object("refund", raw, &r); err != nil || r.PaymentIntent == nil || cmp.Or(r.Currency, currency) != currency {
+		return out, err
+	}
+	if r.ID == "" {
+		return out, problem.Invalid("data.object.id", "an id", "none")
+	}
+	failed := r.Status == api.RefundStatusFailed || r.Status == api.RefundStatusCanceled
+	amount, err := cents("amount", r.Currency, r.Amount)
+	return billing.Event{Payment: r.PaymentIntent.ID, Refund: r.ID, Refunded: billing.Refund{Amount: amount, Failed: failed}}, err
 }
 
 // disputed reads a dispute. A mere inquiry moves no money.

@@ -257,6 +257,10 @@ func session() object {
 	}
 }
 
+func refund(status string) object {
+	return object{"id": "re_1", "object": "refund", "charge": "ch_1", "payment_intent": "pi_1", "currency": "usd", "amount": 700, "status": status}
+}
+
 func dispute(status string) object {
 	return object{"id": "dp_1", "object": "dispute", "payment_intent": "pi_1", "currency": "usd", "amount": 1000, "status": status}
 }
@@ -268,6 +272,9 @@ func TestWebhooks(t *testing.T) {
 	disputed := func(s billing.DisputeState) billing.Event {
 		return billing.Event{Payment: "pi_1", Dispute: "dp_1", Disputed: billing.Dispute{Amount: 10 * money.Dollar, State: s}}
 	}
+	refunded := func(failed bool) billing.Event {
+		return billing.Event{Payment: "pi_1", Refund: "re_1", Refunded: billing.Refund{Amount: 7 * money.Dollar, Failed: failed}}
+	}
 	w := newWorld(t, true)
 	w.set("")
 	for name, tt := range map[string]struct {
@@ -275,36 +282,46 @@ func TestWebhooks(t *testing.T) {
 		want  billing.Event
 		field string // that is refused
 	}{
-		"paid":                    {eventOf(completed, session()), paid, ""},
-		"paid later":              {eventOf("checkout.session.async_payment_succeeded", session()), paid, ""},
-		"expanded":                {eventOf(completed, with(session(), "payment_intent", object{"id": "pi_1", "object": "payment_intent"})), paid, ""},
-		"not yet paid":            {eventOf(completed, with(session(), "payment_status", "unpaid")), billing.Event{}, ""},
-		"of another host":         {eventOf(completed, with(session(), "metadata", object{"vacancy_host": identity.ID{8}.String(), "vacancy_account": account})), billing.Event{}, ""},
-		"of another business":     {eventOf(completed, with(session(), "metadata", nil)), billing.Event{}, ""},
-		"without an account":      {eventOf(completed, with(session(), "metadata", object{"vacancy_host": self.String()})), billing.Event{}, "data.object.metadata.vacancy_account"},
-		"without a payment":       {eventOf(completed, with(session(), "payment_intent", nil)), billing.Event{}, "data.object.payment_intent"},
-		"in euros":                {eventOf(completed, with(session(), "currency", "eur")), billing.Event{}, "data.object.amount_total"},
-		"a negative amount":       {eventOf(completed, with(session(), "amount_total", -1)), billing.Event{}, "data.object.amount_total"},
-		"an overflow":             {eventOf(completed, with(session(), "amount_total", int64(1)<<62)), billing.Event{}, "data.object.amount_total"},
-		"a fraction":              {eventOf(completed, with(session(), "amount_total", 1.5)), billing.Event{}, "data.object"},
-		"no session":              {eventOf(completed, with(session(), "metadata", "none")), billing.Event{}, "data.object"},
-		"refunded":                {eventOf("charge.refunded", charge), billing.Event{Payment: "pi_1", Refunded: 7 * money.Dollar}, ""},
-		"refunded in euros":       {eventOf("charge.refunded", with(charge, "currency", "eur")), billing.Event{}, ""},
-		"refunded, no payment":    {eventOf("charge.refunded", with(charge, "payment_intent", nil)), billing.Event{}, ""},
-		"a refund below 0":        {eventOf("charge.refunded", with(charge, "amount_refunded", -1)), billing.Event{}, "data.object.amount_refunded"},
-		"disputed":                {eventOf("charge.dispute.created", dispute("needs_response")), disputed(billing.DisputeOpen), ""},
-		"under review":            {eventOf("charge.dispute.updated", dispute("under_review")), disputed(billing.DisputeOpen), ""},
-		"withdrawn":               {eventOf("charge.dispute.funds_withdrawn", dispute("needs_response")), disputed(billing.DisputeOpen), ""},
-		"lost":                    {eventOf("charge.dispute.closed", dispute("lost")), disputed(billing.DisputeLost), ""},
-		"won":                     {eventOf("charge.dispute.funds_reinstated", dispute("won")), disputed(billing.DisputeWon), ""},
-		"an inquiry":              {eventOf("charge.dispute.created", dispute("warning_needs_response")), billing.Event{}, ""},
-		"a dispute without an id": {eventOf("charge.dispute.created", with(dispute("lost"), "id", nil)), billing.Event{}, "data.object.id"},
-		"something else":          {eventOf("customer.created", object{"id": "cus_1"}), billing.Event{}, ""},
-		"of real money":           {with(eventOf(completed, session()), "livemode", true), billing.Event{}, "livemode"},
-		"without data":            {with(eventOf(completed, session()), "data", nil), billing.Event{}, "data"},
-		"no event":                {object{"object": "charge"}, billing.Event{}, "body"},
-		"no JSON":                 {[]byte("canary"), billing.Event{}, "body"},
-		"an array":                {[]byte("[]"), billing.Event{}, "body"},
+		"paid":                     {eventOf(completed, session()), paid, ""},
+		"paid later":               {eventOf("checkout.session.async_payment_succeeded", session()), paid, ""},
+		"expanded":                 {eventOf(completed, with(session(), "payment_intent", object{"id": "pi_1", "object": "payment_intent"})), paid, ""},
+		"not yet paid":             {eventOf(completed, with(session(), "payment_status", "unpaid")), billing.Event{}, ""},
+		"of another host":          {eventOf(completed, with(session(), "metadata", object{"vacancy_host": identity.ID{8}.String(), "vacancy_account": account})), billing.Event{}, ""},
+		"of another business":      {eventOf(completed, with(session(), "metadata", nil)), billing.Event{}, ""},
+		"without an account":       {eventOf(completed, with(session(), "metadata", object{"vacancy_host": self.String()})), billing.Event{}, "data.object.metadata.vacancy_account"},
+		"without a payment":        {eventOf(completed, with(session(), "payment_intent", nil)), billing.Event{}, "data.object.payment_intent"},
+		"in euros":                 {eventOf(completed, with(session(), "currency", "eur")), billing.Event{}, "data.object.amount_total"},
+		"a negative amount":        {eventOf(completed, with(session(), "amount_total", -1)), billing.Event{}, "data.object.amount_total"},
+		"an overflow":              {eventOf(completed, with(session(), "amount_total", int64(1)<<62)), billing.Event{}, "data.object.amount_total"},
+		"a fraction":               {eventOf(completed, with(session(), "amount_total", 1.5)), billing.Event{}, "data.object"},
+		"no session":               {eventOf(completed, with(session(), "metadata", "none")), billing.Event{}, "data.object"},
+		"refunded":                 {eventOf("charge.refunded", charge), billing.Event{Payment: "pi_1", RefundedTotal: 7 * money.Dollar}, ""},
+		"refunded in euros":        {eventOf("charge.refunded", with(charge, "currency", "eur")), billing.Event{}, ""},
+		"refunded, no payment":     {eventOf("charge.refunded", with(charge, "payment_intent", nil)), billing.Event{}, ""},
+		"a refund below 0":         {eventOf("charge.refunded", with(charge, "amount_refunded", -1)), billing.Event{}, "data.object.amount_refunded"},
+		"a refund":                 {eventOf("refund.created", refund("pending")), refunded(false), ""},
+		"a refund with a question": {eventOf("refund.updated", refund("requires_action")), refunded(false), ""},
+		"a refund that succeeds":   {eventOf("refund.updated", refund("succeeded")), refunded(false), ""},
+		"a refund that fails":      {eventOf("refund.failed", refund("failed")), refunded(true), ""},
+		"a refund, canceled":       {eventOf("refund.updated", refund("canceled")), refunded(true), ""},
+		"a refund, by old name":    {eventOf("charge.refund.updated", refund("failed")), refunded(true), ""},
+		"a refund in euros":        {eventOf("refund.failed", with(refund("failed"), "currency", "eur")), billing.Event{}, ""},
+		"a refund of no payment":   {eventOf("refund.failed", with(refund("failed"), "payment_intent", nil)), billing.Event{}, ""},
+		"a refund without an id":   {eventOf("refund.failed", with(refund("failed"), "id", nil)), billing.Event{}, "data.object.id"},
+		"a negative refund":        {eventOf("refund.failed", with(refund("failed"), "amount", -1)), billing.Event{}, "data.object.amount"},
+		"disputed":                 {eventOf("charge.dispute.created", dispute("needs_response")), disputed(billing.DisputeOpen), ""},
+		"under review":             {eventOf("charge.dispute.updated", dispute("under_review")), disputed(billing.DisputeOpen), ""},
+		"withdrawn":                {eventOf("charge.dispute.funds_withdrawn", dispute("needs_response")), disputed(billing.DisputeOpen), ""},
+		"lost":                     {eventOf("charge.dispute.closed", dispute("lost")), disputed(billing.DisputeLost), ""},
+		"won":                      {eventOf("charge.dispute.funds_reinstated", dispute("won")), disputed(billing.DisputeWon), ""},
+		"an inquiry":               {eventOf("charge.dispute.created", dispute("warning_needs_response")), billing.Event{}, ""},
+		"a dispute without an id":  {eventOf("charge.dispute.created", with(dispute("lost"), "id", nil)), billing.Event{}, "data.object.id"},
+		"something else":           {eventOf("customer.created", object{"id": "cus_1"}), billing.Event{}, ""},
+		"of real money":            {with(eventOf(completed, session()), "livemode", true), billing.Event{}, "livemode"},
+		"without data":             {with(eventOf(completed, session()), "data", nil), billing.Event{}, "data"},
+		"no event":                 {object{"object": "charge"}, billing.Event{}, "body"},
+		"no JSON":                  {[]byte("canary"), billing.Event{}, "body"},
+		"an array":                 {[]byte("[]"), billing.Event{}, "body"},
 	} {
 		header, body := w.sign(tt.event, w.now, signing)
 		got, err := w.Event(t.Context(), header, body)
@@ -368,8 +385,8 @@ func FuzzWebhooks(f *testing.F) {
 		}
 	}
 	payments := stripe.New(paykeys.Config{Keys: keys, Now: now, Self: func(context.Context) (identity.ID, error) { return self, nil }})
-	for _, kind := range []string{"checkout.session.completed", "charge.refunded", "charge.dispute.closed"} {
-		for _, of := range []object{session(), dispute("lost")} {
+	for _, kind := range []string{"checkout.session.completed", "charge.refunded", "refund.failed", "charge.dispute.closed"} {
+		for _, of := range []object{session(), refund("failed"), dispute("lost")} {
 			body, err := json.Marshal(eventOf(kind, of))
 			if err != nil {
 				f.Fatal(err)
@@ -383,7 +400,7 @@ func FuzzWebhooks(f *testing.F) {
 		if err != nil && !problem.Is(err, problem.Malformed) {
 			t.Errorf("Event() = %v, want Malformed", err)
 		}
-		if e.Paid < 0 || e.Refunded < 0 || e.Disputed.Amount < 0 || err != nil && e.Paid > 0 {
+		if e.Paid < 0 || e.RefundedTotal < 0 || e.Refunded.Amount < 0 || e.Disputed.Amount < 0 || err != nil && e.Paid > 0 {
 			t.Errorf("Event() = %+v, %v", e, err)
 		}
 	})
