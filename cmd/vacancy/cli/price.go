@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
@@ -27,6 +28,7 @@ func (a *app) priceCommand() *cobra.Command {
 DOLLARS are for a call. --in and --out are for a million tokens that the vacant's agent
 reports; then --most is the most that a call costs. It is held when a call is accepted, and
 what was not used is given back with the answer. A call without an answer costs nothing.
+Tokens that the agent does not report cost nothing either; "unreported" counts such answers.
 
 The payer is the account of the key that a request has, or the account that the caller's id
 is linked to ("vacancy account link"). Callers without an account have the free calls of a
@@ -96,14 +98,14 @@ func (a *app) showPrice(cmd *cobra.Command, w where, vacant string) error {
 		if err != nil {
 			return err
 		}
-		return a.show(priceResult{Vacant: vacant, Price: p})
+		return a.show(priceResult{Vacant: vacant, CurrentPrice: p})
 	})
 }
 
 // priceResult is the result of price.
 type priceResult struct {
 	Vacant string `json:"vacant"`
-	price.Price
+	admin.CurrentPrice
 
 	set bool
 }
@@ -129,6 +131,9 @@ func (r priceResult) text(w io.Writer) {
 	}
 	if len(free) > 0 && !r.Price.IsFree() {
 		fmt.Fprintf(w, "free calls a day: %s\n", strings.Join(free, ", "))
+	}
+	if r.Unreported > 0 {
+		fmt.Fprintf(w, "unreported: %d answers of the last seven days, whose tokens the agent did not report\n", r.Unreported)
 	}
 	if r.Fee > 0 {
 		fmt.Fprintf(w, "the host's fee: %g %%\n", float64(r.Fee)/100)

@@ -48,10 +48,10 @@ func of(l *account.Line) string {
 func (r usageResult) text(w io.Writer) {
 	if r.csv {
 		out := csv.NewWriter(w)
-		_ = out.Write([]string{"side", "of", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out"})
+		_ = out.Write([]string{"side", "of", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out", "unreported"})
 		r.rows(func(side string, l *account.Line) {
 			n := func(v uint64) string { return strconv.FormatUint(v, 10) }
-			_ = out.Write([]string{side, of(l), n(l.Answers), n(l.Voids), strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), n(l.In), n(l.Out)})
+			_ = out.Write([]string{side, of(l), n(l.Answers), n(l.Voids), strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), n(l.In), n(l.Out), n(l.Unreported)})
 		})
 		out.Flush() // an error of standard output is found when it is closed
 		return
@@ -74,6 +74,11 @@ func (r usageResult) text(w io.Writer) {
 	r.rows(func(side string, l *account.Line) {
 		fmt.Fprintf(w, "%-7s %-64s %9d %7d %12s %12s\n", side, printable(of(l)), l.Answers, l.Voids, l.Charge, l.Fee)
 	})
+	for i := range r.Earned {
+		if l := &r.Earned[i]; l.Unreported > 0 {
+			fmt.Fprintf(w, "unreported: %d answers of %s, whose price is by tokens that the agent did not report\n", l.Unreported, printable(of(l)))
+		}
+	}
 }
 
 // recountResult is the result of usage --recount.
@@ -148,7 +153,8 @@ func (a *app) usageCommand() *cobra.Command {
 		Long: `Show what the account of TENANT has paid for calls, and what the vacants of that tenant have
 earned, by default in the UTC month of now. Without TENANT it is the account of the key in
 $VACANCY_KEY, or else what the operator's own vacants have earned. It is a second behind, on
-AWS up to two minutes.
+AWS up to two minutes. "unreported" counts answers whose price is by tokens that the agent
+did not report; those tokens cost nothing.
 
 With --recount it reads all rows and corrects usage that says something else, of hours and
 days that ended ten minutes ago or more. Files of days that were exported stay as they are.

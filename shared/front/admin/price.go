@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
@@ -10,6 +11,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
+
+// CurrentPrice is a vacant's price, and how many answers in the last seven days lacked a report of
+// the tokens that it is by.
+type CurrentPrice struct {
+	price.Price
+	Unreported uint64 `json:"unreported,omitempty"`
+}
+
+// unreportedFor is how far back answers count in CurrentPrice.
+const unreportedFor = 7 * 24 * time.Hour
 
 // price answers with a vacant's price, or a version of it.
 func (d *api) price(w http.ResponseWriter, r *http.Request) error {
@@ -21,12 +32,25 @@ func (d *api) price(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := price.Price{}
-	if rec.Price != nil {
-		p = *rec.Price
-	}
 	if version > 0 {
-		if p, err = d.Billing.PriceVersion(r.Context(), rec.ID, version); err != nil {
+		p, err := d.Billing.PriceVersion(r.Context(), rec.ID, version)
+		if err != nil {
+			return err
+		}
+		return httpapi.Answer(w, http.StatusOK, p)
+	}
+	var p CurrentPrice
+	if rec.Price != nil {
+		p.Price = *rec.Price
+	}
+	if p.ByTokens() {
+		err = usage.Owned(r.Context(), d.Billing.Store, rec.Tenant, d.Billing.Now().Add(-unreportedFor), time.Time{}, func(h usage.Hour) error {
+			if h.Vacant == rec.ID {
+				p.Unreported += h.Unreported
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -76,7 +100,7 @@ func readPrice(body []byte) (p price.Price, err error) {
 }
 
 // Price returns a vacant's price.
-func (c *Client) Price(ctx context.Context, vacant string) (p price.Price, err error) {
+func (c *Client) Price(ctx context.Context, vacant string) (p CurrentPrice, err error) {
 	return p, c.do(ctx, http.MethodGet, pathOf(vacant)+"/price", nil, &p)
 }
 

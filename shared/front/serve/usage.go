@@ -50,7 +50,8 @@ func (h *Server) MeterEvery(ctx context.Context, every time.Duration, log *slog.
 	defer tick.Stop()
 	var last error
 	for {
-		_, err := m.Fold(ctx)
+		f, err := m.Fold(ctx)
+		LogUnreported(ctx, f, log)
 		if err != nil && ctx.Err() == nil && (last == nil || !errors.Is(err, last) && err.Error() != last.Error()) {
 			log.LogAttrs(ctx, slog.LevelError, "usage is not folded", slog.String("cause", err.Error()))
 		}
@@ -60,5 +61,14 @@ func (h *Server) MeterEvery(ctx context.Context, every time.Duration, log *slog.
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// LogUnreported warns of vacants whose answers have a price by tokens that their agents do not
+// report, once an hour each. The tokens cost nothing then.
+func LogUnreported(ctx context.Context, f usage.Folded, log *slog.Logger) {
+	for _, h := range f.Unreported {
+		log.LogAttrs(ctx, slog.LevelWarn, "the agent does not report all tokens, so a price by tokens does not charge for them",
+			slog.String("vacant", h.Vacant.String()), slog.Time("hour", h.Start), slog.Uint64("answers", h.Unreported))
 	}
 }

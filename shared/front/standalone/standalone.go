@@ -385,7 +385,9 @@ func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, 
 func (h *Host) foldRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), foldTime)
 	defer cancel()
-	if _, err := h.Meter().Fold(ctx); err != nil {
+	folded, err := h.Meter().Fold(ctx)
+	serve.LogUnreported(ctx, folded, h.config.Log)
+	if err != nil {
 		h.config.Log.WarnContext(ctx, "usage is folded by the next start", "cause", err.Error())
 	}
 }

@@ -277,7 +277,7 @@ func (r *run) usage(ctx context.Context, l *ledger) error {
 	folded := map[time.Time]usage.Counts{}
 	err := usage.Paid(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {
 		sum := folded[h.Start]
-		h.Fee = 0 // by the price of each call, which usage alone sums up
+		h.Fee, h.Unreported = 0, 0 // by the price of each call, which usage alone sums up
 		sum.Add(h.Counts)
 		folded[h.Start] = sum
 		return nil

@@ -30,6 +30,7 @@ func Run() {
 		exporter := &exports.Exporter{Billing: env.Server.Billing, Blobs: s3.New(s3.NewClient(env.AWS), env.Blobs, rand.Reader)}
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			folded, err := meter.Fold(ctx)
+			serve.LogUnreported(ctx, folded, env.Log)
 			if errors.Is(err, store.ErrTrimmed) {
 				// Fold has folded the remaining rows. The alarm usage-lost counts these lines.
 				env.Log.LogAttrs(ctx, slog.LevelError, "the stream dropped rows before they were folded into usage", slog.String("cause", err.Error()),

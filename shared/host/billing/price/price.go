@@ -70,11 +70,14 @@ func (p *Price) IsFree() bool { return p == nil || p.Hold() == 0 }
 
 // Hold is the most that a call can cost. It is debited when the call is accepted.
 func (p *Price) Hold() money.Amount {
-	if p.In > 0 || p.Out > 0 {
+	if p.ByTokens() {
 		return p.Most
 	}
 	return p.Flat
 }
+
+// ByTokens reports whether tokens have a price.
+func (p *Price) ByTokens() bool { return p != nil && (p.In > 0 || p.Out > 0) }
 
 // Charge is what a call costs whose agent reports so many tokens, rounded up to a
 // micro-dollar, and never above Hold.
@@ -116,7 +119,7 @@ func (p *Price) Check() error {
 			return problem.Invalid(one.field, fmt.Sprintf("0 to %d %s", one.most, one.unit), strconv.FormatInt(one.is, 10))
 		}
 	}
-	tokens := p.In > 0 || p.Out > 0
+	tokens := p.ByTokens()
 	switch {
 	case tokens && p.Most == 0:
 		return problem.Invalid("most", "the most that a call may cost, because tokens have a price", "none")
@@ -135,7 +138,7 @@ func (p *Price) String() string {
 	if p.IsFree() {
 		return "free"
 	}
-	if p.In == 0 && p.Out == 0 {
+	if !p.ByTokens() {
 		return p.Flat.String() + " a call"
 	}
 	flat := ""

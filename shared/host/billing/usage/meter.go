@@ -69,6 +69,8 @@ type Folded struct {
 	Rows    int       // that were folded
 	Commits int       // that it took
 	Latest  time.Time // of the last decision; zero if there was none
+	// Unreported are the hours of vacants that have unreported answers, and had none before.
+	Unreported []Hour
 
 	lost error // store.ErrTrimmed
 }
@@ -191,7 +193,7 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 			return true, nil // a page may be short: the next step takes it
 		}
 	}
-	err = m.commit(ctx, at, next, total)
+	unreported, err := m.commit(ctx, at, next, total)
 	if store.IsConflict(err) {
 		return true, nil // another meter was faster
 	}
@@ -200,6 +202,7 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 	}
 	f.Rows += taken
 	f.Commits++
+	f.Unreported = append(f.Unreported, unreported...)
 	return true, nil
 }
 
@@ -207,11 +210,12 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 // is below 0 on a day when only credits of earlier bookings are given.
 const maxSpent = math.MaxInt64 / 16
 
-// commit writes the offset and what the rows before it add, at their versions.
-func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sums) error {
+// commit writes the offset and what the rows before it add, at their versions. It returns
+// the hours of vacants that have unreported answers now, and had none before.
+func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sums) (unreported []Hour, err error) {
 	id, err := m.updater().NewWriteID()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	writes := []store.Write{store.Put{Key: at.Key, If: at.Version, WriteID: id, Data: []byte(next)}}
 	for _, k := range total.keys() {
@@ -221,20 +225,23 @@ func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sum
 		}
 		d, err := m.Store.Doc(ctx, k)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		var before Counts
+		h, err := hourOf(k)
 		if d.Version > 0 {
-			h, err := Decode(d)
-			if err != nil {
-				return err
-			}
-			before = h.Counts
+			h, err = Decode(d)
 		}
-		before.Add(*total[k])
-		writes = append(writes, put(k, d.Version, id, before))
+		if err != nil {
+			return nil, err
+		}
+		known := h.Unreported > 0
+		h.Add(*total[k])
+		writes = append(writes, put(k, d.Version, id, h.Counts))
+		if isOwned(k) && h.Unreported > 0 && !known {
+			unreported = append(unreported, h)
+		}
 	}
-	return m.updater().Commit(ctx, writes...)
+	return unreported, m.updater().Commit(ctx, writes...)
 }
 
 // put sets a document of usage that is at a version.
@@ -366,12 +373,17 @@ func (m *Meter) request(ctx context.Context, pair call.Pair, position uint64) (*
 
 func (m *Meter) additions(ctx context.Context, pair call.Pair, q *call.RequestRow, r *call.ResponseRow) (adds []addition, decided time.Time, err error) {
 	c, decided := CountsOf(q.Due, r)
-	if c.Charge > 0 {
+	paid := q.PaidBy == call.PaidByAccount || q.PaidBy == call.PaidByVoucher
+	unreported := paid && c.Answers > 0 && (r.Usage == nil || r.Usage.Unreported > 0)
+	if c.Charge > 0 || unreported {
 		p, err := m.price(ctx, pair.Vacant, q.PriceVersion)
 		if err != nil {
 			return nil, decided, err
 		}
 		c.Fee = p.HostFee(c.Charge)
+		if unreported && p.ByTokens() {
+			c.Unreported = 1
+		}
 	}
 	owner, err := m.owner(ctx, pair.Vacant)
 	if err != nil {
@@ -406,8 +418,9 @@ func (m *Meter) owner(ctx context.Context, vacant identity.ID) (string, error) {
 	return owner, nil
 }
 
-// CountsOf is what a decision counts, without the fee, and when it was made. A void has no
-// time: it counts when its call was due, so that every fold finds the same hour.
+// CountsOf is what a decision counts, and when it was made, without Fee and Unreported, which
+// take its price. A void has no time: it counts when its call was due, so that every fold
+// finds the same hour.
 func CountsOf(due time.Time, r *call.ResponseRow) (c Counts, decided time.Time) {
 	if r.Usage != nil {
 		c.In, c.Out = r.Usage.In, r.Usage.Out

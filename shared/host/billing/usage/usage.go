@@ -28,6 +28,9 @@ type Counts struct {
 	Fee     money.Amount `json:"fee"` // the host's part of Charge
 	In      uint64       `json:"in"`  // tokens
 	Out     uint64       `json:"out"`
+	// Unreported answers have a price by tokens, and their agents did not report all tokens.
+	// Nobody paid for those tokens.
+	Unreported uint64 `json:"unreported,omitempty"`
 }
 
 // Add adds other to c.
@@ -38,6 +41,7 @@ func (c *Counts) Add(other Counts) {
 	c.Fee += other.Fee
 	c.In += other.In
 	c.Out += other.Out
+	c.Unreported += other.Unreported
 }
 
 // Hour is the counts of a UTC hour: of an account, a vacant and a caller, or of an owner
@@ -74,6 +78,8 @@ func spentKey(account string, at time.Time) store.Key {
 	return store.Key{Partition: spentPrefix + account, Sort: at.UTC().Format(time.DateOnly)}
 }
 
+func isOwned(k store.Key) bool { return strings.HasPrefix(k.Partition, ownedPrefix) }
+
 func isSpent(k store.Key) bool { return strings.HasPrefix(k.Partition, spentPrefix) }
 
 func paidKey(account string, hour time.Time, vacant, caller identity.ID) store.Key {
@@ -86,15 +92,23 @@ func ownedKey(tenant string, hour time.Time, vacant identity.ID) store.Key {
 
 // Decode reads a document of usage.
 func Decode(d store.Doc) (h Hour, err error) {
-	wrong := func(err error) (Hour, error) {
-		return h, problem.Wrap(problem.Damaged, err, "usage %s is not readable", d.Key)
-	}
 	var s stored
 	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format {
-		return wrong(err)
+		return h, notReadable(d.Key, err)
 	}
+	h, err = hourOf(d.Key)
 	h.Counts = s.Counts
-	parts := strings.Split(d.Key.Sort, "#")
+	return h, err
+}
+
+func notReadable(k store.Key, err error) error {
+	return problem.Wrap(problem.Damaged, err, "usage %s is not readable", k)
+}
+
+// hourOf reads the key of a document of usage, and counts nothing.
+func hourOf(k store.Key) (h Hour, err error) {
+	wrong := func(err error) (Hour, error) { return h, notReadable(k, err) }
+	parts := strings.Split(k.Sort, "#")
 	if len(parts) != 2 && len(parts) != 3 {
 		return wrong(errors.New("its key is none"))
 	}
@@ -166,7 +180,7 @@ func Spent(ctx context.Context, s Reader, account string, fn func(day time.Time,
 	return documents(ctx, s, store.Range{Partition: spentPrefix + account}, func(d store.Doc) error {
 		day, err := time.Parse(time.DateOnly, d.Key.Sort)
 		if err != nil {
-			return problem.Wrap(problem.Damaged, err, "usage %s is not readable", d.Key)
+			return notReadable(d.Key, err)
 		}
 		return fn(day, money.Amount(d.Number))
 	})

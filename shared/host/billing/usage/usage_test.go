@@ -37,9 +37,17 @@ type ledger struct{ calltest.Ledger }
 
 func (*ledger) Quote(_ context.Context, q call.Query) (call.Charge, error) {
 	if q.Pair.Caller[0]%4 == 0 {
-		return call.Charge{Kind: call.FreeOfDay, Version: 1}, nil
+		return call.Charge{Kind: call.FreeOfDay, Version: q.Price.Version}, nil
 	}
-	return call.Charge{Kind: call.PaidByAccount, Payer: account(q.Pair.Caller), Hold: 2000, Version: 1}, nil
+	return call.Charge{Kind: call.PaidByAccount, Payer: account(q.Pair.Caller), Hold: 2000, Version: q.Price.Version}, nil
+}
+
+func (*ledger) Settle(_ context.Context, s call.Settlement) (call.Settled, error) {
+	var used call.Usage
+	if s.Usage != nil {
+		used = *s.Usage
+	}
+	return call.Settled{Charge: min(s.Price.Charge(used.In, used.Out), money.Amount(s.Row.Price))}, nil
 }
 
 func (*ledger) Debit(call.Pair, *call.Charge, *call.RequestRow) []store.Write { return nil }
@@ -86,22 +94,29 @@ func newWorld(t testing.TB) *world {
 	}
 	t.Cleanup(func() { file.Close() })
 	w := &world{TB: t, file: file, clock: calltest.NewClock(noon), vacant: newKey(t), want: map[string]usage.Counts{}}
-	p := &price.Price{Version: 1, Flat: 2000, Fee: 1000}
+	w.sell(&price.Price{Version: 1, Flat: 2000, Fee: 1000}, &call.Usage{In: 3, Out: 2})
+	return w
+}
+
+// sell sets a version of the vacant's price, and what the agent reports from now on.
+func (w *world) sell(p *price.Price, used *call.Usage) {
+	w.Helper()
 	data, err := p.Encode()
 	w.must(err)
-	w.must(file.Commit(t.Context(), store.Put{Key: price.Key(w.vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
+	w.must(w.file.Commit(context.Background(), store.Put{Key: price.Key(w.vacant.ID(), p.Version), WriteID: store.WriteID{1}, Data: data}))
 	w.host = call.New(call.Config{
-		Store: file, Texts: &calltest.Texts{}, Now: w.clock.Now(0), Rand: rand.Reader, Ledger: &ledger{},
+		Store: w.file, Texts: &calltest.Texts{}, Now: w.clock.Now(0), Rand: rand.Reader, Ledger: &ledger{},
 		Directory: call.Single{ID: w.vacant.ID(), State: lifecycle.Active, Signer: w.vacant, Price: p, Tenant: "acme",
 			Behaviour: func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
-				call.Note(ctx, call.Usage{In: 3, Out: 2})
+				if used != nil {
+					call.Note(ctx, *used)
+				}
 				if e.Payload.Text() == "fail" {
 					return envelope.Message{}, errors.New("it fails")
 				}
 				return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"yes"}}, nil
 			}},
 	})
-	return w
 }
 
 func newKey(t testing.TB) *identity.Key {
@@ -230,6 +245,84 @@ func TestUsageIsWhatCallsCost(t *testing.T) {
 	w.calls(5)
 	w.fold(w.meter(w.file)) // another process goes on where the first stopped
 	w.check()
+}
+
+// payingKey is a caller that pays for its calls.
+func payingKey(t testing.TB) *identity.Key {
+	for {
+		if k := newKey(t); k.ID()[0]%4 != 0 {
+			return k
+		}
+	}
+}
+
+func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
+	flat, tokens := price.Price{Flat: 2000}, price.Price{Flat: 1, In: 1_000_000, Most: 2000}
+	w := newPayingWorld(t)
+	m := w.meter(w.file)
+	for i, tt := range []struct {
+		name       string
+		price      price.Price
+		used       *call.Usage
+		unreported uint64 // of two answers
+	}{
+		{"all reported", tokens, &call.Usage{In: 3, Out: 2, Turns: 1}, 0},
+		{"nothing reported", tokens, nil, 2},
+		{"no turn reported", tokens, &call.Usage{Turns: 1, Unreported: 1}, 2},
+		{"one of two turns reported", tokens, &call.Usage{In: 3, Out: 2, Turns: 2, Unreported: 1}, 2},
+		{"nothing used", tokens, &call.Usage{Turns: 1}, 0},
+		{"nothing reported, flat", flat, nil, 0},
+		{"no turn reported, flat", flat, &call.Usage{Turns: 1, Unreported: 1}, 0},
+	} {
+		w.clock.Advance(time.Hour)
+		hour := w.clock.Now(0)().Truncate(time.Hour)
+		tt.price.Version = uint64(i + 2)
+		w.sell(&tt.price, tt.used)
+		k, free := payingKey(t), newKey(t)
+		for free.ID()[0]%4 != 0 {
+			free = newKey(t)
+		}
+		w.callsOf(k, 3) // the last of them fails
+		w.callsOf(free, 1)
+		f, err := m.Fold(t.Context())
+		w.must(err)
+		w.callsOf(payingKey(t), 1)
+		again, err := m.Fold(t.Context())
+		w.must(err)
+		var told []usage.Hour
+		if tt.unreported > 0 {
+			told = []usage.Hour{{Start: hour, Vacant: w.vacant.ID()}}
+		}
+		for i := range f.Unreported {
+			if f.Unreported[i].Unreported != tt.unreported {
+				t.Errorf("%s: the fold tells of %d unreported answers, want %d", tt.name, f.Unreported[i].Unreported, tt.unreported)
+			}
+			f.Unreported[i].Counts = usage.Counts{}
+		}
+		if diff := cmp.Diff(told, f.Unreported); diff != "" || len(again.Unreported) > 0 {
+			t.Errorf("%s: the next fold tells of %v, the first (-want +got):\n%s", tt.name, again.Unreported, diff)
+		}
+		want := tt.unreported * 3 / 2
+		check := func(when string) {
+			var owned, paid uint64
+			w.must(usage.Owned(t.Context(), w.file, "acme", hour, hour.Add(time.Hour), func(h usage.Hour) error { owned += h.Unreported; return nil }))
+			for n := range byte(accounts) {
+				id := hex.EncodeToString(firstOf([32]byte{1 + n}))
+				w.must(usage.Paid(t.Context(), w.file, id, hour, hour.Add(time.Hour), func(h usage.Hour) error { paid += h.Unreported; return nil }))
+			}
+			if owned != want || paid != want {
+				t.Errorf("%s: %d owned and %d paid answers are unreported %s, want %d", tt.name, owned, paid, when, want)
+			}
+		}
+		check("after a fold")
+		// Usage that was folded before anything counted these has none of them.
+		w.clock.Advance(36 * time.Hour)
+		n := w.damage("use#owned#acme", wrong, 9)
+		if got, err := w.recount(w.file, w.folding); err != nil || got.Corrected < n {
+			t.Fatalf("Recount() = %+v, %v, want %d corrected", got, err, n)
+		}
+		check("after a recount")
+	}
 }
 
 // unsure is a store whose commits fail at random: before, or after they were applied.
