@@ -190,7 +190,14 @@ func TestWhatATenantsKeyDoesNotOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want(list(w.key), 200, "of-acme")
-	w.want(w.by(w.key, "POST", "/v1/admin/vacants/of-acme/pause", ""), 403, "account_suspended")
+	for path, methods := range admin.TenantRoutes(w.config) {
+		for method := range methods {
+			answer := w.by(w.key, method, strings.Replace(path, "{vacant}", "of-acme", 1), "")
+			if refused := strings.Contains(answer.Body.String(), "account_suspended"); refused != (method != "GET") || refused && answer.Code != 403 {
+				t.Errorf("%s %s of a suspended account = %d %s", method, path, answer.Code, answer.Body)
+			}
+		}
+	}
 	r := httptest.NewRequest("GET", "http://host.example/v1/admin/vacants", nil)
 	r.Header.Set("Authorization", "Bearer "+w.key)
 	r.Header.Set("Origin", "https://somebody.example")

@@ -1,10 +1,13 @@
 package standalone_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
@@ -56,4 +59,74 @@ func TestASecondBackupIsRefusedAndTheFirstStaysWhole(t *testing.T) {
 		t.Fatalf("a backup after the first = %v", err)
 	}
 	again.Close()
+}
+
+// Unpack takes the four files of a backup in their order, and nothing before, between or after.
+func TestOnlyAWholeBackupIsUnpacked(t *testing.T) {
+	h := run(t, filepath.Join(t.TempDir(), "host"))
+	client, base, err := serve.DialAdmin(h.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := (&admin.Client{HTTP: client, URL: base}).Backup(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	type file struct {
+		tar.Header
+		data []byte
+	}
+	var whole []file
+	for r := tar.NewReader(made); ; {
+		header, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole = append(whole, file{*header, data})
+	}
+	unpack := func(files ...file) error {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for _, f := range files {
+			if err := w.WriteHeader(&f.Header); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Write(f.data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := standalone.Unpack(&b, t.TempDir())
+		return err
+	}
+	if err := unpack(whole...); err != nil || len(whole) != 4 {
+		t.Fatalf("Unpack() of %d files = %v", len(whole), err)
+	}
+	extra := file{Header: tar.Header{Name: "extra", Mode: 0o600, Typeflag: tar.TypeReg}}
+	link := whole[2]
+	link.Typeflag, link.Linkname, link.Size, link.data = tar.TypeSymlink, "/etc/passwd", 0, nil
+	for name, files := range map[string][]file{
+		"nothing":              {},
+		"no end":               whole[:3],
+		"another order":        {whole[0], whole[2], whole[1], whole[3]},
+		"one file twice":       {whole[0], whole[1], whole[1], whole[2], whole[3]},
+		"a file before":        append([]file{extra}, whole...),
+		"a file after its end": append(slices.Clip(whole), extra),
+		"its end twice":        append(slices.Clip(whole), whole[3]),
+		"a link":               {whole[0], whole[1], link, whole[3]},
+	} {
+		if err := unpack(files...); !problem.Is(err, problem.Untrusted) {
+			t.Errorf("Unpack() of a backup with %s = %v, want untrusted", name, err)
+		}
+	}
 }

@@ -144,6 +144,30 @@ func TestASilentEndpointIsProbedAgainLater(t *testing.T) {
 	}
 }
 
+// A key that is revoked while its endpoint waits is neither probed nor listed, and its
+// registration stays as the revocation left it.
+func TestARevokedVacantIsNotReached(t *testing.T) {
+	inner, p := memory.New(), prober{}
+	r, k := open(inner, newClock()), key(1)
+	if receipt, err := r.Publish(t.Context(), publication(t, k, draft{Endpoint: "https://one.example/"})); err != nil || !receipt.Unreached {
+		t.Fatalf("Publish() = %+v, %v, want one that waits to be reached", receipt, err)
+	}
+	if _, err := registrytest.Revoke(t.Context(), r, revocation(t, k, 2, "stolen", event.RevokePayload)); err != nil {
+		t.Fatal(err)
+	}
+	before := get(t, r, k.ID())
+	if got, err := r.Reach(t.Context(), p.probe); got != (registry.Reached{}) || err != nil || len(p.probed) > 0 {
+		t.Errorf("Reach() = %+v, %v, and probed %v; want nothing", got, err, p.probed)
+	}
+	if after := get(t, r, k.ID()); after.DocVersion != before.DocVersion || after.Status != registry.StatusRevoked {
+		t.Errorf("the registration is %s in version %d, want revoked in %d", after.Status, after.DocVersion, before.DocVersion)
+	}
+	if n := waiting(t, inner); n != 0 {
+		t.Errorf("%d entries wait still", n)
+	}
+	wantWhole(t, inner)
+}
+
 // What hangs takes no request's time, and what waits behind it is probed by the
 // same run or the next.
 func TestEndpointsThatHangHoldUpNobody(t *testing.T) {

@@ -2,6 +2,7 @@ package price_test
 
 import (
 	"math"
+	"math/big"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -45,10 +46,26 @@ func TestAChargeIsWithinTheHold(t *testing.T) {
 		if c < 0 || c > p.Hold() {
 			t.Fatalf("(%+v).Charge() = %d, want 0 to %d", p, c, p.Hold())
 		}
-		if f := p.HostFee(c); f < 0 || f > c {
-			t.Fatalf("(%+v).HostFee(%d) = %d", p, c, f)
+		want := new(big.Int).Mul(big.NewInt(int64(c)), big.NewInt(p.Fee))
+		if want.Quo(want, big.NewInt(10_000)); big.NewInt(int64(p.HostFee(c))).Cmp(want) != 0 {
+			t.Fatalf("(%+v).HostFee(%d) = %d, want %v", p, c, p.HostFee(c), want)
 		}
 	})
+}
+
+func TestTheHostsFeeIsRoundedDown(t *testing.T) {
+	for _, tt := range []struct {
+		charge money.Amount
+		fee    int64
+		want   money.Amount
+	}{
+		{charge: 0, fee: 10_000, want: 0}, {charge: 1, fee: 9999, want: 0}, {charge: 1, fee: 10_000, want: 1}, {charge: 9999, fee: 1, want: 0}, {charge: 10_000, fee: 1, want: 1},
+		{charge: 19_999, fee: 9999, want: 19_997}, {charge: 20_001, fee: 0, want: 0}, {charge: price.Max, fee: 10_000, want: price.Max},
+	} {
+		if p := (price.Price{Fee: tt.fee}); p.HostFee(tt.charge) != tt.want {
+			t.Errorf("HostFee(%d) at %d basis points = %d, want %d", tt.charge, tt.fee, p.HostFee(tt.charge), tt.want)
+		}
+	}
 }
 
 func TestWrongPricesAreRefusedByField(t *testing.T) {

@@ -337,6 +337,24 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
+// Money of tests is none, and a host with a key of tests has no real money.
+func TestWebhooksOfTheOtherModeAreRefused(t *testing.T) {
+	for key, live := range map[string]bool{"sk_live_canary": true, "rk_live_canary": true, "sk_test_canary": false, "rk_test_canary": false} {
+		w := newWorld(t, true)
+		w.set("")
+		if _, err := w.keys.Set(t.Context(), "", paykeys.Stripe, nil, []byte(key)); err != nil {
+			t.Fatal(err)
+		}
+		for _, mode := range []bool{true, false} {
+			header, body := w.sign(with(eventOf("checkout.session.completed", session()), "livemode", mode), w.now, signing)
+			got, err := w.Event(t.Context(), header, body)
+			if mode == live && (err != nil || got.Payment != "pi_1") || mode != live && (!problem.Is(err, problem.Malformed) || problem.Of(err).Field != "livemode" || got != billing.Event{}) {
+				t.Errorf("an event with livemode %t at a host with %s: %+v, %v", mode, key[:8], got, err)
+			}
+		}
+	}
+}
+
 func TestWebhooksThatStripeDidNotSignAreRefused(t *testing.T) {
 	w := newWorld(t, true)
 	w.set("")

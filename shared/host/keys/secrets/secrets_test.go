@@ -115,16 +115,20 @@ func TestASecretIsItsTenantsAlone(t *testing.T) {
 			t.Errorf("Delete by tenant %q = %v, want not found", tenant, err)
 		}
 	}
-	// A box that is moved to another tenant does not open there.
+	// A box that is moved to another tenant or name does not open there.
 	d, err := b.store.Doc(t.Context(), store.Key{Partition: "secret#acme", Sort: "key"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.store.Commit(t.Context(), store.Put{Key: store.Key{Partition: "secret#other", Sort: "key"}, Data: d.Data, WriteID: store.WriteID{1}}); err != nil {
-		t.Fatal(err)
-	}
-	if value, err := b.Use(t.Context(), "other", "key", api); err == nil {
-		t.Errorf("Use(another tenant's box) = %q, want an error", value)
+	for _, to := range []struct{ tenant, name string }{{"other", "key"}, {"acme", "other"}, {"", "key"}} {
+		data := strings.Replace(string(d.Data), `"name":"key"`, fmt.Sprintf(`"name":%q`, to.name), 1)
+		moved := store.Put{Key: store.Key{Partition: "secret#" + to.tenant, Sort: to.name}, Data: []byte(data), WriteID: store.WriteID{1}}
+		if err := b.store.Commit(t.Context(), moved); err != nil {
+			t.Fatal(err)
+		}
+		if value, err := b.Use(t.Context(), to.tenant, to.name, api); err == nil || !strings.Contains(err.Error(), "does not open") {
+			t.Errorf("Use(a box moved to %+v) = %q, %v; want that its box does not open", to, value, err)
+		}
 	}
 }
 

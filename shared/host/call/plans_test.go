@@ -1,0 +1,92 @@
+package call_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// payers is a ledger with two payers: the second pays if the first falls short.
+type payers struct {
+	calltest.Ledger
+}
+
+func purse(payer [32]byte) store.Key {
+	return store.Key{Partition: fmt.Sprintf("payer#%d", payer[0]), Sort: "0"}
+}
+
+func paidBy(payer byte) call.Charge {
+	return call.Charge{Kind: call.PaidByAccount, Payer: [32]byte{payer}, Hold: 10, Version: 3}
+}
+
+func (*payers) Quote(context.Context, call.Query) (call.Charge, error) { return paidBy(1), nil }
+
+func (*payers) Explain(context.Context, call.Query, *call.Charge, error) (call.Charge, error) {
+	return paidBy(2), nil
+}
+
+func (*payers) Debit(_ call.Pair, c *call.Charge, _ *call.RequestRow) []store.Write {
+	return []store.Write{store.Add{Key: purse(c.Payer), Delta: -int64(c.Hold), Max: math.MaxInt64}}
+}
+
+func (*payers) Settle(_ context.Context, s call.Settlement) (call.Settled, error) {
+	return call.Settled{Charge: money.Amount(s.Row.Price)}, nil
+}
+
+// The commit of the first payer is delayed, its repetition finds that the payer falls short,
+// and it arrives before that of the second, whose row is another.
+func TestAPlanThatArrivesLateIsNotTakenForTheNext(t *testing.T) {
+	vacant, caller := newKey(t), newKey(t)
+	pair := call.Pair{Caller: caller.ID(), Vacant: vacant.ID()}
+	inner := memory.New()
+	add := func(payer byte, amount int64) {
+		t.Helper()
+		why := store.Put{Key: store.Key{Partition: "credit", Sort: fmt.Sprint(payer)}, WriteID: store.WriteID{payer}}
+		if err := inner.Commit(t.Context(), why, store.Add{Key: purse([32]byte{payer}), Delta: amount, Max: math.MaxInt64}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(2, 10)
+	var delayed func(context.Context) error
+	commits := 0
+	s := &calltest.Intercept{Store: inner, Around: func(ctx context.Context, op calltest.Op, do func(context.Context) error) error {
+		if op.Name != "Commit req" {
+			return do(ctx)
+		}
+		switch commits++; commits {
+		case 1:
+			delayed = func(ctx context.Context) error { return inner.Commit(ctx, op.Writes...) }
+			return store.ErrUnavailable
+		case 3:
+			add(1, 10)
+			if err := delayed(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		return do(ctx)
+	}}
+	out := hostOf(t, s, vacant, &payers{}).Send(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hello"))
+	if commits != 3 || out.State != call.Pending {
+		t.Errorf("Send() after %d commits = %+v, want one that is pending, because the row is of another commit, after 3", commits, out)
+	}
+	row, err := inner.Tip(t.Context(), pair.Requests())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := call.DecodeRequest(row); err != nil || r.Payer != [32]byte{1} {
+		t.Errorf("the row is paid by %d, %v, want 1", r.Payer[0], err)
+	}
+	for payer, want := range map[byte]int64{1: 0, 2: 10} {
+		if d, err := inner.Doc(t.Context(), purse([32]byte{payer})); err != nil || d.Number != want {
+			t.Errorf("payer %d has %d, %v, want %d", payer, d.Number, err, want)
+		}
+	}
+}
