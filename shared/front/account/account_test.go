@@ -200,3 +200,26 @@ func FuzzBodies(f *testing.F) {
 		}
 	})
 }
+
+// A key of one scope opens the routes of its scope, and no other.
+func TestEachRouteWantsItsScope(t *testing.T) {
+	f := paying(t, "")
+	link := "/v1/account/links/" + f.newKey().ID().String()
+	for route, want := range map[string]billing.Scope{
+		"GET /v1/account": billing.ScopeRead, "GET /v1/account/changes": billing.ScopeRead, "GET /v1/usage": billing.ScopeRead, "GET /v1/account/statement": billing.ScopeRead,
+		"POST /v1/account/links": billing.ScopeManage, "DELETE " + link: billing.ScopeManage, "POST " + billing.CheckoutPath: billing.ScopeManage,
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		body := map[string]string{"POST /v1/account/links": `{"claim":"` + f.claim(f.newKey(), f.account.ID) + `"}`, "POST " + billing.CheckoutPath: `{"amount":25000000}`}[route]
+		for _, scope := range []billing.Scope{billing.ScopeCall, billing.ScopeRead, billing.ScopeManage, billing.ScopeVacants} {
+			r := httptest.NewRequest(method, path, strings.NewReader(body))
+			r.Header.Set("Authorization", "Bearer "+f.key(scope))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			f.handler.ServeHTTP(w, r)
+			if refused := strings.Contains(w.Body.String(), "the key lacks the scope "+string(want)); refused == (scope == want) || refused && w.Code != http.StatusForbidden {
+				t.Errorf("%s with scope %s = %d %s, want the scope %s", route, scope, w.Code, w.Body, want)
+			}
+		}
+	}
+}

@@ -123,6 +123,21 @@ func TestAWebhookThatMeetsAStorageFaultIsTakenLater(t *testing.T) {
 	f.do("GET", "/v1/account", "", f.key(billing.ScopeRead), 200, `"balance":25000000`)
 }
 
+func TestAnIdempotencyKeyOfACheckoutIsBounded(t *testing.T) {
+	f := paying(t, "127.0.0.1:1")
+	for n, status := range map[int]int{255: http.StatusServiceUnavailable, 256: http.StatusBadRequest} { // nobody answers there
+		r := httptest.NewRequest(http.MethodPost, billing.CheckoutPath, strings.NewReader(`{"amount":25000000}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+f.key())
+		r.Header.Set(account.IdempotencyKey, strings.Repeat("k", n))
+		w := httptest.NewRecorder()
+		f.handler.ServeHTTP(w, r)
+		if w.Code != status {
+			t.Errorf("a key of %d bytes = %d %s, want %d", n, w.Code, w.Body, status)
+		}
+	}
+}
+
 func TestAHostWithoutKeysTakesNoPayments(t *testing.T) {
 	f := newFixture(t)
 	f.do("POST", billing.CheckoutPath, `{"amount":25000000}`, f.key(), 404, "")

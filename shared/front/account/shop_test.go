@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -151,4 +152,39 @@ func newKey(t *testing.T) *identity.Key {
 	k, err := identity.NewKey(rand.Reader)
 	must(t, err)
 	return k
+}
+
+// A statement has what was paid in and what paid a debt, and no line. What is owed is never
+// below zero.
+func TestAStatementCountsWhatWasPaidIn(t *testing.T) {
+	clock := calltest.NewClock(time.Date(2026, 12, 31, 23, 59, 59, 0, time.UTC))
+	s := openShop(t, clock) // with a credit of 10000
+	statement := func(month, want string) {
+		t.Helper()
+		s.do("GET", account.TenantPath+"/statement?month="+month, "", s.key, 200, want)
+	}
+	_, err := s.billing.SetLine(t.Context(), s.account.ID, 5000, "")
+	must(t, err)
+	statement("2026-12", `"credited":10000,`)
+	statement("2026-12", `"balance":15000,"owed":0}`)
+	clock.Advance(time.Second)
+	// A payment that is taken back after it was spent is owed, and the next credit pays it.
+	must(t, s.billing.SettlePayment(t.Context(), billing.Event{Payment: "pi_1", Account: s.account.ID, Paid: 6000}))
+	_, _, err = s.billing.Adjust(t.Context(), s.account.ID, -18_000, "spend", "spent")
+	must(t, err)
+	must(t, s.billing.SettlePayment(t.Context(), billing.Event{Payment: "pi_1", RefundedTotal: 6000}))
+	statement("2027-01", `"credited":-18000,`)
+	statement("2027-01", `"balance":0,"owed":8000}`) // 5000 of the line, 3000 of the payment
+	_, _, err = s.billing.Credit(t.Context(), s.account.ID, 4000, "second", "")
+	must(t, err)
+	statement("2027-01", `"credited":-14000,`)
+	statement("2027-01", `"balance":1000,"owed":4000}`)
+	statement("2026-12", `"credited":10000,`)
+}
+
+func TestUsageSpansAtMost400Days(t *testing.T) {
+	s := openShop(t, calltest.NewClock(time.Now()))
+	s.do("GET", account.UsagePath+"?from=2025-01-01&until=2026-02-05", "", s.key, 200, `"paid":[]`)
+	s.do("GET", account.UsagePath+"?from=2025-01-01&until=2026-02-06", "", s.key, 400, "at most 400 days after from")
+	s.do("GET", account.UsagePath+"?from=2025-01-01&until=2025-01-01", "", s.key, 400, "a time after from")
 }

@@ -55,6 +55,8 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 			payer = a.ID
 			_, _, err = s.Billing.Credit(ctx, a.ID, 10_000, "first", "")
 			must(err)
+			_, keys["payer, to call"], err = s.Billing.MakeKey(ctx, a.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall}})
+			must(err)
 		}
 	}
 	who, err := identity.NewKey(rand.Reader)
@@ -93,6 +95,7 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 		status     int
 	}{
 		{"the caller", path, proof(who, path), 200}, {"the caller's last", last, proof(who, last), 200}, {"the payer", path, key("payer"), 200}, {"the owner", path, key("owner"), 200},
+		{"the payer, by a key to call", path, key("payer, to call"), 403},
 		{"another tenant", path, key("other"), 404}, {"a stranger", path, proof(stranger, path), 404}, {"nobody", path, nil, 404},
 		{"a call that is not there", path + "0", key("payer"), 404}, {"no position", strings.TrimSuffix(path, "1") + "01", key("payer"), 404},
 		{"no caller", "/v1/account/receipts/x/" + r.ID.String() + "/1", key("payer"), 404},
@@ -109,7 +112,7 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 			continue
 		}
 		if tt.status != 200 {
-			if !strings.Contains(out.Body.String(), "no such receipt") {
+			if want := map[int]string{403: "the key lacks the scope read", 404: "no such receipt"}[tt.status]; !strings.Contains(out.Body.String(), want) {
 				t.Errorf("%s: %s", tt.name, out.Body)
 			}
 			continue

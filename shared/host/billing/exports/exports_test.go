@@ -140,3 +140,17 @@ func TestAnExportThatBreaksOffIsCompleted(t *testing.T) {
 		t.Error("a file is missing")
 	}
 }
+
+// After a pause of any length, one run makes up for a month at most.
+func TestALongPauseIsMadeUpForByAMonth(t *testing.T) {
+	w := open(t)
+	w.run(0)
+	day := w.now.Truncate(24 * time.Hour)
+	for n := range 40 {
+		w.now = day.Add(time.Duration(n)*24*time.Hour + time.Hour)
+		w.event("of a day", 25)
+	}
+	w.now = day.Add(40*24*time.Hour + time.Hour)
+	w.run(2 * 31)
+	w.run(0)
+}

@@ -68,3 +68,41 @@ func TestASweepLooksAtAMinuteTwice(t *testing.T) {
 		t.Errorf("followed %v", got)
 	}
 }
+
+// What waits is followed by every sweep until it is done with, however late that is.
+func TestAReminderThatWaitsIsFollowedUntilItIsDone(t *testing.T) {
+	now := time.Date(2026, 5, 6, 12, 0, 30, 0, time.UTC)
+	s := memory.New()
+	r := reminders.Reminders{Kind: "due", With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
+	followed, done := 0, false
+	sweep := func() (swept reminders.Swept) {
+		t.Helper()
+		swept, err := r.Sweep(t.Context(), func(context.Context, store.Doc) (bool, error) {
+			followed++
+			return done, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return swept
+	}
+	sweep()
+	if err := s.Commit(t.Context(), store.Put{Key: r.Key(now, "waits"), WriteID: store.WriteID{1}}); err != nil {
+		t.Fatal(err)
+	}
+	const minutes = 60
+	for range minutes {
+		now = now.Add(time.Minute)
+		sweep()
+	}
+	if followed < minutes-1 {
+		t.Errorf("a reminder that waits is followed %d times in %d minutes", followed, minutes)
+	}
+	done = true
+	if got := sweep(); got != (reminders.Swept{Decided: 1}) {
+		t.Errorf("Sweep() = %+v, want one that is done with", got)
+	}
+	if got := sweep(); got != (reminders.Swept{}) {
+		t.Errorf("Sweep() afterwards = %+v, want nothing", got)
+	}
+}

@@ -92,7 +92,7 @@ func TestAFaultOfTheStoreIsNoRefusal(t *testing.T) {
 }
 
 func TestADamagedDocumentIsNoRefusalEither(t *testing.T) {
-	for _, data := range []string{``, `{`, `{"format":2,"sha256":"00"}`, `{"format":1,"sha256":"00"}`, `{"format":1,"sha256":"` + strings.Repeat("g", 64) + `"}`} {
+	for _, data := range []string{``, `{`, `{"format":2,"sha256":"00"}`, `{"format":2,"sha256":"` + strings.Repeat("00", 32) + `"}`, `{"format":1,"sha256":"00"}`, `{"format":1,"sha256":"` + strings.Repeat("g", 64) + `"}`} {
 		s := memory.New()
 		if err := s.Commit(t.Context(), store.Put{Key: operator.Key(), WriteID: store.WriteID{1}, Data: []byte(data)}); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,9 @@ package textkeys
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -835,4 +837,18 @@ func TestTheNextDaysKeyIsMadeAhead(t *testing.T) {
 	w.store.onCommit = func(func() error) error { return store.ErrUnavailable }
 	c.set(midnight)
 	w.warm(k)
+}
+
+// The key of MACs is not that of texts: it is derived under a label of its own.
+func TestTheKeyOfMACsIsDerivedUnderItsLabel(t *testing.T) {
+	key := bytes.Repeat([]byte{7}, keySize)
+	day, err := newDayKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := hmac.New(sha256.New, key)
+	want.Write([]byte("vacancy:day-mac:v1"))
+	if !bytes.Equal(day.mac, want.Sum(nil)) {
+		t.Errorf("the key of MACs is %x, want that of the label", day.mac)
+	}
 }
