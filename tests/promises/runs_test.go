@@ -102,10 +102,10 @@ type runs struct {
 	buyer billing.Account
 	// Keys of the buyer: for calls, for AGP, and for tests.
 	key, agp, test string
-	who   *identity.Key
-	last  string // the last signed body
-	seq   int64
-	prev  identity.Hash
+	who            *identity.Key
+	last           string // the last signed body
+	seq            int64
+	prev           identity.Hash
 }
 
 func (w *runs) must(err error) {

@@ -19,7 +19,7 @@ type payers struct {
 	calltest.Ledger
 }
 
-func purse(payer [32]byte) store.Key {
+func balanceOf(payer [32]byte) store.Key {
 	return store.Key{Partition: fmt.Sprintf("payer#%d", payer[0]), Sort: "0"}
 }
 
@@ -34,7 +34,7 @@ func (*payers) Explain(context.Context, call.Query, *call.Charge, error) (call.C
 }
 
 func (*payers) Debit(_ call.Pair, c *call.Charge, _ *call.RequestRow) []store.Write {
-	return []store.Write{store.Add{Key: purse(c.Payer), Delta: -int64(c.Hold), Max: math.MaxInt64}}
+	return []store.Write{store.Add{Key: balanceOf(c.Payer), Delta: -int64(c.Hold), Max: math.MaxInt64}}
 }
 
 func (*payers) Settle(_ context.Context, s call.Settlement) (call.Settled, error) {
@@ -50,7 +50,7 @@ func TestAPlanThatArrivesLateIsNotTakenForTheNext(t *testing.T) {
 	add := func(payer byte, amount int64) {
 		t.Helper()
 		why := store.Put{Key: store.Key{Partition: "credit", Sort: fmt.Sprint(payer)}, WriteID: store.WriteID{payer}}
-		if err := inner.Commit(t.Context(), why, store.Add{Key: purse([32]byte{payer}), Delta: amount, Max: math.MaxInt64}); err != nil {
+		if err := inner.Commit(t.Context(), why, store.Add{Key: balanceOf([32]byte{payer}), Delta: amount, Max: math.MaxInt64}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestAPlanThatArrivesLateIsNotTakenForTheNext(t *testing.T) {
 		t.Errorf("the row is paid by %d, %v, want 1", r.Payer[0], err)
 	}
 	for payer, want := range map[byte]int64{1: 0, 2: 10} {
-		if d, err := inner.Doc(t.Context(), purse([32]byte{payer})); err != nil || d.Number != want {
+		if d, err := inner.Doc(t.Context(), balanceOf([32]byte{payer})); err != nil || d.Number != want {
 			t.Errorf("payer %d has %d, %v, want %d", payer, d.Number, err, want)
 		}
 	}
