@@ -99,7 +99,7 @@ func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	for _, part := range []struct {
 		sid, of string
 		granted bool
-	}{{"Listed", inIndex, g.listed}, {"ChildrenIndex", readChildrenIndex, g.childrenIndexes}, {"OpenIndex", readOpenIndex, g.openIndex}, {"TaskIndexes", readTaskIndex, g.taskIndexes}, {"BookingIndexes", readBookingIndex, g.bookingIndexes}} {
+	}{{"Listed", inIndex, g.listed}, {"ChildrenIndex", readChildrenIndex, g.childrenIndexes}, {"OpenIndex", readOpenIndex, g.openIndex}, {"TaskIndexes", readTaskIndex, g.taskIndexes}, {"BookingIndexes", readBookingIndex, g.bookingIndexes}, {"TenantIndexes", readTenantIndex, g.tenantIndexes}} {
 		if part.granted {
 			index := awscdk.Fn_Join(str(""), &[]*string{docs, str("/index/" + docsIndex)})
 			out = append(out, statement(part.sid, awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly([]string{part.of})))

@@ -34,6 +34,7 @@ type grants struct {
 	openIndex       bool     // Query of the index of open vacants
 	taskIndexes     bool     // Query of the index of owners' tasks
 	bookingIndexes  bool     // Query of the index of venues' bookings
+	tenantIndexes   bool     // Query of the index of tenants' vacants
 	snapshots       []string // operations on the bucket's objects of the search index
 	exports         bool     // writing usage of days to the bucket
 	seals           bool     // Encrypt under the sealing key
@@ -175,6 +176,8 @@ const (
 	counters      = "metric#*"
 	// readBookingIndex are the index partitions of venues' bookings.
 	readBookingIndex = "bookings#*"
+	// readTenantIndex are the index partitions of tenants' vacants.
+	readTenantIndex = "vacants#*"
 )
 
 // charging is the access of a function that charges calls: debits and refunds update
@@ -265,7 +268,7 @@ func urlFunctions(s settings.Settings) []function {
 		name: "admin", description: "the admin API, for the operator's key",
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS", "VACANCY_FEE", "VACANCY_KEY_PREFIX", "VACANCY_AGP_KEY_PREFIX"),
-		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), bookingIndexes: true, seals: true, opens: true,
+		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), bookingIndexes: true, tenantIndexes: true, seals: true, opens: true,
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
 	}, {
 		name: "export", description: "the paged export that verify reads, for the operator's key",

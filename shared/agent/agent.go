@@ -120,7 +120,7 @@ func baseOf(at net.Addr, public string) (*url.URL, error) {
 
 // keep makes the agent's vacant, or brings it up to date.
 func keep(ctx context.Context, v *vacants.Directory, a Agent) (vacants.Record, error) {
-	r, err := v.ByName(ctx, a.Name)
+	r, err := v.ByName(ctx, vacants.Operator(), a.Name)
 	made := problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted()
 	switch {
 	case made:

@@ -226,7 +226,7 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := firm.Vacants.SetPlan(t.Context(), k.firm.ID(), p); err != nil {
+	if _, _, err := firm.Vacants.SetPlan(t.Context(), vacants.Operator(), k.firm.ID(), p); err != nil {
 		t.Fatal(err)
 	}
 	o := outside(t, k, alone, firm)

@@ -31,7 +31,7 @@ func (h *fixture) composed(children int) *fixture {
 	}
 	p, err := plan.Parse([]byte(`{"version":1,"parallel":true,"aggregate":{"how":"first"},"delegate":[` + strings.Join(delegate, ",") + `]}`))
 	must(h.t, err)
-	_, _, err = v.SetPlan(h.t.Context(), parent.ID, p)
+	_, _, err = v.SetPlan(h.t.Context(), vacants.Operator(), parent.ID, p)
 	must(h.t, err)
 	return &fixture{Host: h.Host, t: h.t, vacant: parent.ID, caller: caller.New(h.t, parent.ID), asked: h.asked}
 }

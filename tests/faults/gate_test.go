@@ -152,7 +152,7 @@ func (f *family) wantWhole(tb testing.TB, s store.Store, parent identity.ID, wan
 	open := 0
 	for cursor, more := "", true; more; more = cursor != "" {
 		var page []vacants.Record
-		page, cursor, err = f.server.Vacants.Children(tb.Context(), parent, cursor, vacants.MaxPage)
+		page, cursor, err = f.server.Vacants.Children(tb.Context(), vacants.Operator(), parent, cursor, vacants.MaxPage)
 		must(tb, err)
 		for _, r := range page {
 			m, _, err := f.server.Vacants.Manifest(tb.Context(), r.ID)

@@ -164,7 +164,7 @@ func composed(s *stage) {
 	s.must(err)
 	p, err := plan.Parse([]byte(`{"version":1,"delegate":[{"child":"clerk","kind":"answer"}],"aggregate":{"how":"first"}}`))
 	s.must(err)
-	_, _, err = server.Vacants.SetPlan(s.ctx, parent.ID, p)
+	_, _, err = server.Vacants.SetPlan(s.ctx, vacants.Operator(), parent.ID, p)
 	s.must(err)
 	s.caller.To = parent.ID
 }

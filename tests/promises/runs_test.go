@@ -330,11 +330,11 @@ func (w *runs) delegation() {
 			w.must(err)
 		}
 	}
-	boss, err := w.server.Vacants.ByName(ctx, name)
+	boss, err := w.server.Vacants.ByName(ctx, vacants.Operator(), name)
 	w.must(err)
 	p, err := plan.Parse([]byte(`{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"` + w.shop.ID.String() + `"}]}`))
 	w.must(err)
-	if _, _, err = w.server.Vacants.SetPlan(ctx, boss.ID, p); err != nil {
+	if _, _, err = w.server.Vacants.SetPlan(ctx, vacants.Operator(), boss.ID, p); err != nil {
 		w.Logf("SetPlan() = %v", err)
 		return
 	}

@@ -60,7 +60,7 @@ func (a *app) tryDemo(ctx context.Context, host *standalone.Host, dir, url strin
 // demoVacant returns the demo, and creates it if it never existed. A demo that the
 // person sank or removed is not made again.
 func demoVacant(ctx context.Context, host *standalone.Host) (vacants.Record, error) {
-	demo, err := host.Vacants.ByName(ctx, demoName)
+	demo, err := host.Vacants.ByName(ctx, vacants.Operator(), demoName)
 	if problem.Is(err, problem.NotFound) {
 		return host.Vacants.Create(ctx, vacants.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
 	}

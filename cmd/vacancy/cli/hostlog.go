@@ -224,7 +224,7 @@ func (k *knownNames) look() (own, hosted map[string]string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := k.vacants.List(ctx, cursor, vacants.MaxPage)
+		page, next, err := k.vacants.List(ctx, vacants.Operator(), cursor, vacants.MaxPage)
 		if err != nil {
 			return own, hosted // the log shows short ids
 		}

@@ -73,7 +73,7 @@ type Config struct {
 	Gate Gate
 	// ChildReport returns a page of a vacant's children, with figures of its
 	// calls to them; nil: no such route.
-	ChildReport func(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
+	ChildReport func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
 	// GET /v1/admin/host reports KeyService (whether a key service holds the
 	// host's identity), Stage and Version.
 	KeyService     bool
@@ -129,7 +129,10 @@ type Config struct {
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".
 func Handler(c Config) http.Handler {
 	d := &api{c}
-	return d.guard(d.http().Mux(d.routes()))
+	routes := d.http().Mux(d.routes())
+	return d.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		routes.ServeHTTP(w, r.WithContext(withAsker(r.Context(), vacants.Operator())))
+	}))
 }
 
 // routes are all routes.
@@ -251,7 +254,7 @@ func (d *api) create(w http.ResponseWriter, r *http.Request) error {
 	if err := d.choose(r.Context(), spec.Agent); err != nil {
 		return err
 	}
-	spec.By = chooser(r.Context())
+	spec.By = askerOf(r.Context())
 	made, err := d.Vacants.Create(r.Context(), spec)
 	if err != nil {
 		return err
@@ -272,15 +275,13 @@ func (d *api) list(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return problem.Invalid("all", "true or false", httpapi.Clip(all))
 	}
-	records, next, err := list(r.Context(), r.URL.Query().Get("cursor"), int(limit))
+	records, next, err := list(r.Context(), askerOf(r.Context()), r.URL.Query().Get("cursor"), int(limit))
 	if err != nil {
 		return err
 	}
 	page := Page{Vacants: make([]Vacant, 0, len(records)), Next: next}
 	for i := range records {
-		if visible(r.Context(), &records[i]) {
-			page.Vacants = append(page.Vacants, vacantOf(&records[i]))
-		}
+		page.Vacants = append(page.Vacants, vacantOf(&records[i]))
 	}
 	return httpapi.Answer(w, http.StatusOK, page)
 }

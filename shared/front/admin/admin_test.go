@@ -425,7 +425,7 @@ func TestTheClientSpeaksToTheHandler(t *testing.T) {
 		t.Errorf("Create() of an export = %v, %v", v, err)
 	}
 	_, err = c.Create(ctx, admin.Creation{Name: "demo", Capability: "c"})
-	want := &problem.Error{Kind: problem.Conflict, Detail: "the name demo belongs to vacant " + made.ID.Short()}
+	want := &problem.Error{Kind: problem.Conflict, Field: "name", Detail: "the name demo is in use or reserved on this host; choose another"}
 	if diff := cmp.Diff(want, problem.Of(err)); diff != "" {
 		t.Errorf("Create() of a taken name (-want +got):\n%s", diff)
 	}

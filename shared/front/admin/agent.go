@@ -71,7 +71,7 @@ func (d *api) setAgent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := vacants.Changes{Agent: &a, By: chooser(r.Context())}
+	c := vacants.Changes{By: askerOf(r.Context()), Agent: &a}
 	if after >= 0 {
 		c.After = &after
 	}

@@ -38,7 +38,7 @@ func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	spec := vacants.SpawnSpec{
-		By: chooser(r.Context()), Parent: parent.ID, Path: spawnRequest.Path, Name: spawnRequest.Name, Capability: spawnRequest.Capability, Substrate: spawnRequest.Substrate, Agent: agent,
+		By: askerOf(r.Context()), Parent: parent.ID, Path: spawnRequest.Path, Name: spawnRequest.Name, Capability: spawnRequest.Capability, Substrate: spawnRequest.Substrate, Agent: agent,
 		Tools: spawnRequest.Tools, Rule: spawnRequest.Rule, Reach: spawnRequest.Reach, Outbound: spawnRequest.Outbound,
 	}
 	if spawnRequest.With != "" {
@@ -50,7 +50,7 @@ func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
 		}
 		spec.With = &with.ID
 	}
-	had, err := d.Vacants.ByName(r.Context(), spec.Name)
+	had, err := d.Vacants.ByName(r.Context(), askerOf(r.Context()), spec.Name)
 	if err != nil && !problem.Is(err, problem.NotFound) {
 		return err
 	}
@@ -103,7 +103,7 @@ func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string,
 		}
 		return nil, nil // opening it reports what is wrong
 	default:
-		parent, err := d.Vacants.Get(ctx, spec.Parent)
+		parent, err := d.Vacants.Get(ctx, vacants.Operator(), spec.Parent) // it was found
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +165,7 @@ func (d *api) children(w http.ResponseWriter, r *http.Request) error {
 	if d.ChildReport == nil {
 		return problem.New(problem.NotFound, "this host does not serve %s", r.URL.Path)
 	}
-	all, next, err := d.ChildReport(r.Context(), parent.ID, r.URL.Query().Get("cursor"), int(limit))
+	all, next, err := d.ChildReport(r.Context(), askerOf(r.Context()), parent.ID, r.URL.Query().Get("cursor"), int(limit))
 	if err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (d *api) setPlan(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, p, err = d.Vacants.SetPlan(r.Context(), rec.ID, p)
+	rec, p, err = d.Vacants.SetPlan(r.Context(), askerOf(r.Context()), rec.ID, p)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -128,7 +129,7 @@ func (d *api) graduation(w http.ResponseWriter, r *http.Request) error {
 // childOf is the child that the path names; for the operator by id also one that runs
 // elsewhere.
 func (d *api) childOf(r *http.Request) (identity.ID, error) {
-	if id, err := identity.ParseID(r.PathValue("vacant")); err == nil && !isTenant(r.Context()) {
+	if id, err := identity.ParseID(r.PathValue("vacant")); err == nil && askerOf(r.Context()) == vacants.Operator() {
 		return id, nil
 	}
 	rec, err := d.find(r.Context(), r.PathValue("vacant"))

@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -26,12 +27,15 @@ import (
 // newFamilyServer is a handler of a host with children.
 func newFamilyServer(t *testing.T, more ...func(*admin.Config)) *testServer {
 	t.Helper()
-	return newTestServer(t, append(more, func(c *admin.Config) {
-		v := c.Vacants
-		c.ChildReport = func(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
-			return delegation.Report(ctx, v, v.Store, parent, cursor, n)
-		}
-	})...)
+	return newTestServer(t, append(more, report)...)
+}
+
+// report gives a handler the children of its vacants.
+func report(c *admin.Config) {
+	v := c.Vacants
+	c.ChildReport = func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
+		return delegation.Report(ctx, by, v, v.Store, parent, cursor, n)
+	}
 }
 
 func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {

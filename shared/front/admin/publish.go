@@ -151,7 +151,7 @@ func (d *api) setListing(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, err := d.Vacants.Get(r.Context(), id)
+	rec, err := d.Vacants.Get(r.Context(), askerOf(r.Context()), id)
 	switch {
 	case err == nil && !rec.IsDeleted():
 		if wishes.Price, err = rec.ListedPrice(wishes.Price); err != nil {

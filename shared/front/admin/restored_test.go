@@ -63,7 +63,7 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 		t.Errorf("Restored() = %d, %v, want %d", n, err, count)
 	}
 	// A vacant that fails does not keep the others from their floor.
-	r, err := v.ByName(t.Context(), "v007")
+	r, err := v.ByName(t.Context(), vacants.Operator(), "v007")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (d *api) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawnin
 		// This host would sign for the second parent, which has not been asked.
 		return problem.New(problem.Forbidden, "with: only the operator may create a child of two parents, because one parent does not sign for the other")
 	}
-	parent, err := d.Vacants.Get(r.Context(), q.ParentID)
+	parent, err := d.Vacants.Get(r.Context(), vacants.Operator(), q.ParentID) // it has signed for itself
 	if err != nil {
 		return err
 	}
@@ -72,17 +72,10 @@ func (d *api) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawnin
 	if err := asked.Take(r.Context(), &q, d.conflictOr(q.ParentID)); err != nil {
 		return err
 	}
-	err = d.result(w, r, vacants.SpawnSpec{
+	return d.result(w, r, vacants.SpawnSpec{
 		Parent: q.ParentID, Path: q.Path, Name: name, Capability: q.Capability, Substrate: q.Substrate,
 		Tools: q.Tools, Rule: q.Rule, With: q.SecondaryID, Reach: q.Reach, Outbound: q.Outbound,
 	})
-	if problem.Is(err, problem.Conflict) || problem.Is(err, problem.Gone) {
-		if had, found := d.Vacants.ByName(r.Context(), name); found == nil && (had.Parent == nil || *had.Parent != q.ParentID) {
-			// Only the operator may learn whose name it is or was.
-			return problem.New(problem.Conflict, "the name %s is taken", name)
-		}
-	}
-	return err
 }
 
 // thinks refuses another substrate than the parent's. The host would call it
@@ -124,7 +117,7 @@ func (d *api) conflictOr(parent identity.ID) spawning.Gone {
 		if err != nil {
 			return false, err
 		}
-		r, err := d.Vacants.ByName(ctx, name)
+		r, err := d.Vacants.ByName(ctx, vacants.Operator(), name)
 		if problem.Is(err, problem.NotFound) {
 			return true, nil
 		}

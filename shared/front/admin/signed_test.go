@@ -223,7 +223,7 @@ func TestAParentAsksForAHundredChildren(t *testing.T) {
 	if w := more(200); w.Code != http.StatusTooManyRequests {
 		t.Errorf("POST of one too many = %d %s, want 429", w.Code, w.Body)
 	}
-	gone, err := f.vacants.ByName(t.Context(), "child7-"+f.key.ID().Short())
+	gone, err := f.vacants.ByName(t.Context(), vacants.Operator(), "child7-"+f.key.ID().Short())
 	if err != nil {
 		t.Fatal(err)
 	}

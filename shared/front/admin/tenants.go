@@ -7,10 +7,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // vacantsPath begins the routes of vacants.
@@ -20,8 +18,16 @@ const vacantsPath = "/v1/admin/vacants"
 // private key of a vacant, which a stolen key could take for good.
 const exportPath = vacantsPath + "/{vacant}/export"
 
-// tenantKey is where the context of a request has the tenant that it is of.
-type tenantKey struct{}
+// askerKey is where the context of a request has the Asker that it is by.
+type askerKey struct{}
+
+func withAsker(ctx context.Context, by vacants.Asker) context.Context {
+	return context.WithValue(ctx, askerKey{}, by)
+}
+
+// askerOf is who a request is by. A route without an Asker is a mistake, and panics
+// before it answers anything.
+func askerOf(ctx context.Context) vacants.Asker { return ctx.Value(askerKey{}).(vacants.Asker) }
 
 // Tenants serves the routes of vacants to tenants, by a key of their account that has the
 // scope vacants: they create vacants of the tenant, and see and change those. Another's is
@@ -36,7 +42,7 @@ func Tenants(c Config) http.Handler {
 			err = problem.New(problem.Forbidden, "a key of an account manages the vacants of its tenant; this is the operator's")
 		}
 		if err == nil {
-			own.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tenantKey{}, tenant)))
+			own.ServeHTTP(w, r.WithContext(withAsker(r.Context(), vacants.Tenant(tenant))))
 			return
 		}
 		if problem.Is(err, problem.Unauthorized) {
@@ -88,28 +94,9 @@ func (d *api) authenticate(r *http.Request) (tenant string, err error) {
 	return a.Tenant, err
 }
 
-// tenantOf is the tenant that a request is of; ok is false for the operator's.
-func tenantOf(ctx context.Context) (tenant string, ok bool) {
-	tenant, ok = ctx.Value(tenantKey{}).(string)
-	return tenant, ok
-}
-
-func isTenant(ctx context.Context) bool {
-	_, ok := tenantOf(ctx)
-	return ok
-}
-
-// chooser is who a request of the operator's or of a tenant's is of.
-func chooser(ctx context.Context) outbound.Chooser {
-	if isTenant(ctx) {
-		return outbound.Tenant
-	}
-	return outbound.Operator
-}
-
 // ownTenant is the tenant of a new vacant: the one named, for a tenant its own.
 func ownTenant(ctx context.Context, named string) (string, error) {
-	tenant, ok := tenantOf(ctx)
+	tenant, ok := askerOf(ctx).OfTenant()
 	if !ok || named == tenant {
 		return named, nil
 	}
@@ -119,26 +106,8 @@ func ownTenant(ctx context.Context, named string) (string, error) {
 	return tenant, nil
 }
 
-// visible reports whether a request may be about a vacant.
-func visible(ctx context.Context, rec *vacants.Record) bool {
-	tenant, ok := tenantOf(ctx)
-	return !ok || rec.Tenant == tenant
-}
-
-// find finds a vacant by name, id or the beginning of one. A tenant finds its own, and not
-// by a beginning: an ambiguous one would tell of others'.
-func (d *api) find(ctx context.Context, what string) (rec vacants.Record, err error) {
-	tenant, ok := tenantOf(ctx)
-	if !ok {
-		return d.Vacants.Find(ctx, what)
-	}
-	if id, wrong := identity.ParseID(what); wrong == nil {
-		rec, err = d.Vacants.Get(ctx, id)
-	} else {
-		rec, err = d.Vacants.ByName(ctx, what)
-	}
-	if problem.Is(err, problem.NotFound) || problem.Is(err, problem.Malformed) || err == nil && rec.Tenant != tenant {
-		return vacants.Record{}, problem.New(problem.NotFound, "%s has no vacant %s here", tenant, clip(what))
-	}
-	return rec, err
+// find finds a vacant that the request's Asker knows, by name, id or the beginning of
+// one.
+func (d *api) find(ctx context.Context, what string) (vacants.Record, error) {
+	return d.Vacants.Find(ctx, askerOf(ctx), what)
 }

@@ -36,7 +36,7 @@ func (d *api) update(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	changes.By = chooser(r.Context())
+	changes.By = askerOf(r.Context())
 	if rec, err = d.Vacants.Update(r.Context(), rec.ID, changes); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (d *api) check(w http.ResponseWriter, r *http.Request) error {
 	}
 	if kind := problem.Of(err).Kind; kind.IsFailure() || kind == problem.Deadline {
 		failure := call.CauseOf(err, time.Since(began))
-		if isTenant(r.Context()) { // the cause may contain addresses inside
+		if askerOf(r.Context()) != vacants.Operator() { // the cause may contain addresses inside
 			d.Log.LogAttrs(r.Context(), slog.LevelInfo, "a tenant's agent fails its check", slog.String("vacant", rec.Name), slog.String("cause", failure.String()))
 			failure.Text = problem.Of(err).Text()
 		}

@@ -475,7 +475,7 @@ func TestAJobForAVacant(t *testing.T) {
 	if !strings.Contains(told, self.String()) || n.asked.Load() != 1 {
 		t.Errorf("the host is not named, or asked %d times", n.asked.Load())
 	}
-	if r, err := n.server.Vacants.Get(t.Context(), venue.ID); err != nil || r.ID != venue.ID {
+	if r, err := n.server.Vacants.Get(t.Context(), vacants.Operator(), venue.ID); err != nil || r.ID != venue.ID {
 		t.Errorf("Get() = %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -192,7 +193,7 @@ func TestWhatAVenueDidNotEarnIsGivenBack(t *testing.T) {
 			}
 		}, 0, "rejected"},
 		{"its venue has gone", func(n *network, _ string) {
-			r, err := n.server.Vacants.Find(n.Context(), "warung")
+			r, err := n.server.Vacants.Find(n.Context(), vacants.Operator(), "warung")
 			n.must(err)
 			_, err = n.server.Vacants.Sink(n.Context(), r.ID)
 			n.must(err)

@@ -34,7 +34,7 @@ func TestAServerAnswersByThePlanOfAComposite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := h.Vacants.SetPlan(t.Context(), parent.ID, p); err != nil {
+	if _, _, err := h.Vacants.SetPlan(t.Context(), vacants.Operator(), parent.ID, p); err != nil {
 		t.Fatal(err)
 	}
 	key, err := identity.NewKey(rand.Reader)

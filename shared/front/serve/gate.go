@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/family/spawning"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -54,8 +55,8 @@ func (h *Server) ChildrenHandler() http.Handler {
 }
 
 // report returns the children for the admin socket.
-func (h *Server) report(ctx context.Context, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
-	return delegation.Report(ctx, h.Vacants, h.config.Store, parent, cursor, n)
+func (h *Server) report(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
+	return delegation.Report(ctx, by, h.Vacants, h.config.Store, parent, cursor, n)
 }
 
 // requireOperatorKey admits holders of the operator's key to all routes, parents to the one

@@ -22,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -465,16 +464,16 @@ func TestAgentsReachLoopbackIfTheOperatorChoseThem(t *testing.T) {
 	for _, tt := range []struct {
 		loopback, own bool
 		tenant        string
-		by            outbound.Chooser
+		by            vacants.Asker
 		want          bool
 	}{
-		{false, false, "", outbound.Operator, false},
-		{true, false, "", outbound.Operator, true},
-		{true, false, "", outbound.Stranger, true}, // only the operator makes vacants without a tenant
-		{true, false, "acme", outbound.Operator, true},
-		{true, false, "acme", outbound.Tenant, false},
-		{true, false, "acme", outbound.Stranger, false},
-		{true, true, "acme", outbound.Tenant, true},
+		{false, false, "", vacants.Operator(), false},
+		{true, false, "", vacants.Operator(), true},
+		{true, false, "", vacants.Asker{}, true}, // only the operator makes vacants without a tenant
+		{true, false, "acme", vacants.Operator(), true},
+		{true, false, "acme", vacants.Tenant("acme"), false},
+		{true, false, "acme", vacants.Asker{}, false},
+		{true, true, "acme", vacants.Tenant("acme"), true},
 	} {
 		vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -64,7 +65,7 @@ func (h *Host) checked(next http.Handler) http.Handler {
 func (h *Host) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
-	if _, _, err := h.Vacants.List(ctx, "", 1); err != nil {
+	if _, _, err := h.Vacants.List(ctx, vacants.Operator(), "", 1); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the store does not answer")
 	}
 	if _, err := h.Vacants.Self(ctx); err != nil {

@@ -51,7 +51,7 @@ func (h *Host) Status(ctx context.Context) (Status, error) {
 		JournalBytes: sizeOf(filepath.Join(h.config.Dir, journalDir)),
 	}
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := h.Vacants.List(ctx, cursor, vacants.MaxPage)
+		page, next, err := h.Vacants.List(ctx, vacants.Operator(), cursor, vacants.MaxPage)
 		if err != nil {
 			return s, err
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// treeOnly reports whether only the parent and siblings of v may call it.
-func (v *Vacant) treeOnly() bool {
+// TreeOnly reports whether only the parent and siblings of v may call it.
+func (v *Vacant) TreeOnly() bool {
 	return v.Closed || v.Parent != nil && v.Reach != "" && v.Reach != composite.PublicA2A
 }
 
@@ -18,7 +18,7 @@ func (v *Vacant) treeOnly() bool {
 // caller is outside it. The caller's signature was verified before.
 func (h *Host) checkRelated(ctx context.Context, r *request) (err error) {
 	r.notRelated = false
-	if v := &r.vacant; v.treeOnly() {
+	if v := &r.vacant; v.TreeOnly() {
 		var related bool
 		related, err = h.related(ctx, r.pair, v.Parent)
 		r.notRelated = !related

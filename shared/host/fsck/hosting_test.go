@@ -53,7 +53,7 @@ func damagedBase64(v any) any {
 // oldCard is a card that the demo vacant signed once, with another endpoint.
 func oldCard(c *caller) []byte {
 	c.Helper()
-	r, err := c.Vacants.Get(c.Ctx, c.Demo.ID)
+	r, err := c.Vacants.Get(c.Ctx, vacants.Operator(), c.Demo.ID)
 	c.Must(err)
 	if bytes.Equal(r.Card, c.Demo.Card) {
 		c.Fatal("the card was not signed again")
@@ -82,7 +82,7 @@ func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
 	a := story(t, memory.New())
 	log := store.StreamOf(store.KindLogbook, a.Demo.ID)
 	record, name := vacants.RecordKey(a.Demo.ID), vacants.NameKey("demo")
-	other, err := a.Vacants.ByName(a.Ctx, "other")
+	other, err := a.Vacants.ByName(a.Ctx, vacants.Operator(), "other")
 	a.Must(err)
 	stranger, err := identity.NewKey(rand.Reader)
 	a.Must(err)

@@ -74,7 +74,7 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 	f.junior = f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D2", Name: "junior"})
 	f.apprentice = f.spawn(vacants.SpawnSpec{Parent: f.clerk, Path: "D2", Name: "apprentice"})
 	f.partner = f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D4", Name: "partner", With: &f.Demo.ID})
-	_, _, err = v.SetPlan(f.Ctx, f.parent, plan.Plan{
+	_, _, err = v.SetPlan(f.Ctx, vacants.Operator(), f.parent, plan.Plan{
 		Delegate:  []plan.Delegation{{Child: "clerk", Task: "{input}"}, {Child: "junior", Kind: "review", Task: "{input}"}},
 		OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.List},
 	})

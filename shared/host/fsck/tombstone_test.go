@@ -44,7 +44,7 @@ func TestDeletedVacantPassesTheCheck(t *testing.T) {
 func TestEachDamageOfADeletedVacantIsNamed(t *testing.T) {
 	a, before := ended(t)
 	record, log := vacants.RecordKey(a.Demo.ID), store.StreamOf(store.KindLogbook, a.Demo.ID)
-	other, err := a.Vacants.ByName(a.Ctx, "other")
+	other, err := a.Vacants.ByName(a.Ctx, vacants.Operator(), "other")
 	a.Must(err)
 	type docs = map[store.Key]func(store.Doc) store.Doc
 	type rows = map[store.Stream]func([]store.Row) []store.Row

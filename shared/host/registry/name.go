@@ -32,6 +32,14 @@ func CheckName(name string) error {
 // vacant, and words that commands take instead of a name.
 var reserved = []string{"a2a", "acp", "agp", "all", "aws", "card", "health", "local", "mcp", "none", "self"}
 
+// NameTaken is the refusal of a name that is in use or reserved. Its text is the same
+// for both, and tells nothing of the vacant that has the name: names are addresses of
+// the host, /v/NAME, so a hidden vacant of another tenant cannot share its name, and
+// whoever guesses the name finds it unavailable. That is all that the refusal tells.
+func NameTaken(name string) error {
+	return &problem.Error{Kind: problem.Conflict, Field: "name", Detail: "the name " + name + " is in use or reserved on this host; choose another"}
+}
+
 // CheckNewName is CheckName for a name that a vacant is to get. It also refuses
 // reserved words and what could be taken for a short id.
 func CheckNewName(name string) error {
@@ -40,7 +48,7 @@ func CheckNewName(name string) error {
 	}
 	switch {
 	case slices.Contains(reserved, strings.ToLower(name)):
-		return problem.Invalid("name", "another word than "+strings.Join(reserved, ", "), clip(name))
+		return NameTaken(name)
 	case identity.IsShort(strings.ToLower(name)):
 		return problem.Invalid("name", "a name that is not the beginning of an id", clip(name))
 	}

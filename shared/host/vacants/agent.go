@@ -19,7 +19,7 @@ const checkTime = 10 * time.Second
 // asked itself. The error says why a call would fail now (substrate.Substrate).
 // Vacants without such an agent pass.
 func (v *Directory) CheckAgent(ctx context.Context, id identity.ID) error {
-	r, err := v.Get(ctx, id)
+	r, err := v.get(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 	switch {
 	case c.Agent != nil:
 		var err error
-		if next, err = v.resolved(ctx, r.ID, *c.Agent); err != nil {
+		if next, err = v.resolved(ctx, c.By, r, *c.Agent); err != nil {
 			return nil, err
 		}
 	case c.Substrate != nil && *c.Substrate != r.Substrate && r.Agent > 0:
@@ -178,21 +178,20 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 	return &next, nil
 }
 
-// resolved replaces the names of a's vacants by ids. They must be hosted here, and
-// be another than id.
-func (v *Directory) resolved(ctx context.Context, id identity.ID, a definition.Agent) (definition.Agent, error) {
+// resolved replaces the names of a's vacants by ids, for an agent of self, of which
+// id, tenant and parent are set. by must know the vacants, or they are public, and
+// self may ask each of them.
+func (v *Directory) resolved(ctx context.Context, by Asker, self *Record, a definition.Agent) (definition.Agent, error) {
 	a.Vacants = slices.Clone(a.Vacants)
 	for i, what := range a.Vacants {
 		field := fmt.Sprintf("vacants[%d]", i)
-		r, err := v.Find(ctx, what)
+		r, err := v.toolOf(ctx, by, self, what)
 		switch {
 		case err != nil:
 			e := problem.Within(problem.Of(err).Kind, field, err)
 			e.Field = field
 			return a, e
-		case r.IsDeleted():
-			return a, deleted(&r)
-		case r.ID == id:
+		case r.ID == self.ID:
 			return a, problem.Invalid(field, "another vacant", "the agent's own")
 		case slices.Contains(a.Vacants[:i], r.ID.String()):
 			return a, problem.Invalid(field, "each vacant once", clip(what))
@@ -200,6 +199,76 @@ func (v *Directory) resolved(ctx context.Context, id identity.ID, a definition.A
 		a.Vacants[i] = r.ID.String()
 	}
 	return a, a.Check()
+}
+
+// toolOf returns the vacant that is to be a tool of self's agent.
+func (v *Directory) toolOf(ctx context.Context, by Asker, self *Record, what string) (Record, error) {
+	r, err := v.Find(ctx, by, what)
+	if tenant, ok := by.OfTenant(); ok && problem.Is(err, problem.NotFound) {
+		return v.foreignTool(ctx, tenant, self, what)
+	}
+	if err == nil && r.IsDeleted() {
+		err = deleted(&r)
+	}
+	if err != nil || r.ID == self.ID {
+		return r, err
+	}
+	may, err := v.mayAsk(ctx, self, &r)
+	if err == nil && !may {
+		err = problem.New(problem.Malformed, "the agent may not ask %s: it asks those of its own tenant and public ones, and of closed children its own and its siblings", r.Name)
+	}
+	return r, err
+}
+
+// foreignTool is toolOf for a tenant's request and a vacant that is not the tenant's:
+// one that self may not ask now is as if it did not exist.
+func (v *Directory) foreignTool(ctx context.Context, tenant string, self *Record, what string) (Record, error) {
+	r, err := v.exactly(ctx, Operator(), what)
+	missing := problem.Is(err, problem.NotFound) || problem.Is(err, problem.Malformed)
+	if err == nil {
+		var may bool
+		may, err = v.mayAsk(ctx, self, &r)
+		missing = err == nil && !(may && r.State.CanBeCalled())
+	}
+	if missing {
+		return Record{}, problem.New(problem.NotFound, "expected a vacant of %s, or a public one of this host, got %s", tenant, clip(what))
+	}
+	return r, err
+}
+
+// Askable returns the record of a vacant that the agent of asker may ask now; ok is
+// false for one that cannot be called, or not by asker.
+func (v *Directory) Askable(ctx context.Context, asker, id identity.ID) (r Record, ok bool, err error) {
+	self, ok, err := v.Show(ctx, asker)
+	if err != nil || !ok {
+		return Record{}, false, err
+	}
+	r, ok, err = v.Show(ctx, id)
+	if err == nil && ok && r.State.CanBeCalled() {
+		ok, err = v.mayAsk(ctx, &self, &r)
+		return r, ok, err
+	}
+	return Record{}, false, err
+}
+
+// mayAsk reports whether the agent of self may ask r: its parent and siblings, and of
+// vacants that admit others those of its tenant and public ones. The vacants of the
+// operator may ask those of all tenants.
+func (v *Directory) mayAsk(ctx context.Context, self, r *Record) (bool, error) {
+	if r.Parent != nil && (*r.Parent == self.ID || self.Parent != nil && *self.Parent == *r.Parent) {
+		return true, nil
+	}
+	admits := call.Vacant{Parent: r.Parent, Closed: r.Closed, Reach: r.Reach}
+	switch {
+	case admits.TreeOnly():
+		return false, nil
+	case self.Tenant == "", self.Tenant == r.Tenant, self.Parent != nil && *self.Parent == r.ID:
+		return true, nil
+	case v.Registry == nil:
+		return false, nil
+	}
+	g, ok, err := v.Registry.Get(ctx, r.ID)
+	return ok && g.Listed(), err
 }
 
 // textOf is the substrate of an agent in the form in which records have it.

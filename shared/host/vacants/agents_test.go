@@ -114,8 +114,8 @@ func TestAnAgentIsRefused(t *testing.T) {
 		"a kind that is not there": {vacants.Changes{Agent: &definition.Agent{Model: "m"}}, problem.Malformed, "substrate"},
 		"a plan":                   {vacants.Changes{Agent: &definition.Agent{Provider: "composite"}}, problem.Malformed, "provider"},
 		"a member that is wrong":   {vacants.Changes{Agent: &definition.Agent{Provider: "echo", Model: "m"}}, problem.Malformed, "model"},
-		"a vacant of nobody":       {vacants.Changes{Agent: &definition.Agent{Provider: "mock", Vacants: []string{"nobody"}}}, problem.NotFound, "vacants[0]"},
-		"itself":                   {vacants.Changes{Agent: &definition.Agent{Provider: "mock", Vacants: []string{"demo"}}}, problem.Malformed, "vacants[0]"},
+		"a vacant of nobody":       {vacants.Changes{By: vacants.Operator(), Agent: &definition.Agent{Provider: "mock", Vacants: []string{"nobody"}}}, problem.NotFound, "vacants[0]"},
+		"itself":                   {vacants.Changes{By: vacants.Operator(), Agent: &definition.Agent{Provider: "mock", Vacants: []string{"demo"}}}, problem.Malformed, "vacants[0]"},
 		"another version":          {vacants.Changes{Agent: played(""), After: pointer(3)}, problem.Conflict, ""},
 	} {
 		_, err := v.Update(t.Context(), r.ID, tt.c)
@@ -125,10 +125,10 @@ func TestAnAgentIsRefused(t *testing.T) {
 	}
 	other := create(t, v, "other")
 	twice := &definition.Agent{Provider: "mock", Vacants: []string{"other", other.ID.String()}}
-	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{Agent: twice}); problem.Of(err).Field != "vacants[1]" {
+	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{By: vacants.Operator(), Agent: twice}); problem.Of(err).Field != "vacants[1]" {
 		t.Errorf("one vacant twice: %v", err)
 	}
-	if after, err := v.Get(t.Context(), r.ID); err != nil || after.Agent != 0 {
+	if after, err := v.Get(t.Context(), vacants.Operator(), r.ID); err != nil || after.Agent != 0 {
 		t.Errorf("after the refusals there is version %d, %v", after.Agent, err)
 	}
 }

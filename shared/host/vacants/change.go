@@ -2,6 +2,7 @@ package vacants
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -96,7 +97,7 @@ func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string,
 // callers sign later than it, or wait. It returns the number of vacants. After a
 // failure it can be repeated; the floor is then later.
 func (v *Directory) Restored(ctx context.Context) (int, error) {
-	return v.each(ctx, func(n named) (bool, error) { return v.restored(ctx, n) })
+	return v.each(ctx, Operator(), func(n named) (bool, error) { return v.restored(ctx, n) })
 }
 
 // RestoredPage is Restored for one page of at most n vacants in the order of
@@ -104,7 +105,7 @@ func (v *Directory) Restored(ctx context.Context) (int, error) {
 // page. A failure does not stop the rest of the page; failures are returned
 // beside the cursor.
 func (v *Directory) RestoredPage(ctx context.Context, cursor string, n int) (count int, next string, failed []error, err error) {
-	page, next, err := v.names(ctx, cursor, n)
+	page, next, err := v.ids(ctx, Operator().names(), cursor, n)
 	if err != nil {
 		return 0, "", nil, err
 	}
@@ -260,7 +261,7 @@ func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
 
 // Rebase signs again every card that names another URL than this host's, each
 // with a logbook entry, and returns their number. A host calls it when it
-// starts. Terminal vacants keep their cards. Errors of single vacants are
+// starts: it also gives the names of an earlier release their place in the index. Terminal vacants keep their cards. Errors of single vacants are
 // joined and do not stop the others. A card that the vacant did not sign, or
 // whose capability is not the record's, is Damaged: signing it again would make
 // a forged text the vacant's own.
@@ -269,9 +270,20 @@ func (v *Directory) Rebase(ctx context.Context) (signed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return v.each(ctx, func(n named) (bool, error) {
-		return v.rebase(ctx, n.id, base)
+	signed, err = v.each(ctx, Operator(), func(n named) (changed bool, err error) {
+		changed, err = v.rebase(ctx, n.id, base)
+		if err == nil && !n.listed {
+			err = v.relistName(ctx, NameKey(n.name), n.id)
+		}
+		return changed, err
 	})
+	_, former := v.eachIn(ctx, store.Range{Partition: formerPartition}, func(n named) (bool, error) {
+		if n.listed {
+			return false, nil
+		}
+		return false, v.relistName(ctx, FormerKey(n.id), n.id)
+	})
+	return signed, errors.Join(err, former)
 }
 
 // rebase signs id's card again if it names another URL than base, and publishes

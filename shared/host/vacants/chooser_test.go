@@ -46,7 +46,7 @@ func (c *choosing) Infer(_ context.Context, r substrate.Request) iter.Seq2[subst
 func (c *choosing) wants(when string, id identity.ID, want outbound.Chooser) {
 	c.Helper()
 	c.by = nil
-	r, err := c.Get(c.Context(), id)
+	r, err := c.Get(c.Context(), vacants.Operator(), id)
 	if err == nil {
 		err = c.CheckAgent(c.Context(), id)
 	}
@@ -67,7 +67,7 @@ func TestAnAgentIsOfWhoSetItLast(t *testing.T) {
 	agent := func(system string) *definition.Agent {
 		return &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9001/", System: system}
 	}
-	r, err := c.Create(t.Context(), vacants.Spec{Name: "clerk", Capability: "writes", Substrate: "http:http://127.0.0.1:9000/", Tenant: "acme", By: outbound.Tenant})
+	r, err := c.Create(t.Context(), vacants.Spec{Name: "clerk", Capability: "writes", Substrate: "http:http://127.0.0.1:9000/", Tenant: "acme", By: vacants.Tenant("acme")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,15 +77,15 @@ func TestAnAgentIsOfWhoSetItLast(t *testing.T) {
 		vacants.Changes
 		want outbound.Chooser
 	}{
-		{"the operator sets the same", vacants.Changes{By: outbound.Operator, Substrate: &r.Substrate}, outbound.Operator},
-		{"the tenant sets the same", vacants.Changes{By: outbound.Tenant, Substrate: &r.Substrate}, outbound.Operator},
-		{"the tenant renames it", vacants.Changes{By: outbound.Tenant, Name: pointer("scribe")}, outbound.Operator},
-		{"the tenant sets another", vacants.Changes{By: outbound.Tenant, Substrate: pointer("http:http://127.0.0.1:9001/")}, outbound.Tenant},
-		{"the operator renames it", vacants.Changes{By: outbound.Operator, Name: pointer("clerk")}, outbound.Tenant},
-		{"the operator sets an agent", vacants.Changes{By: outbound.Operator, Agent: agent("one")}, outbound.Operator},
-		{"the tenant sets the same agent", vacants.Changes{By: outbound.Tenant, Agent: agent("one")}, outbound.Operator},
-		{"the tenant sets another agent", vacants.Changes{By: outbound.Tenant, Agent: agent("two")}, outbound.Tenant},
-		{"the operator sets that agent", vacants.Changes{By: outbound.Operator, Agent: agent("two")}, outbound.Operator},
+		{"the operator sets the same", vacants.Changes{By: vacants.Operator(), Substrate: &r.Substrate}, outbound.Operator},
+		{"the tenant sets the same", vacants.Changes{By: vacants.Tenant("acme"), Substrate: &r.Substrate}, outbound.Operator},
+		{"the tenant renames it", vacants.Changes{By: vacants.Tenant("acme"), Name: pointer("scribe")}, outbound.Operator},
+		{"the tenant sets another", vacants.Changes{By: vacants.Tenant("acme"), Substrate: pointer("http:http://127.0.0.1:9001/")}, outbound.Tenant},
+		{"the operator renames it", vacants.Changes{By: vacants.Operator(), Name: pointer("clerk")}, outbound.Tenant},
+		{"the operator sets an agent", vacants.Changes{By: vacants.Operator(), Agent: agent("one")}, outbound.Operator},
+		{"the tenant sets the same agent", vacants.Changes{By: vacants.Tenant("acme"), Agent: agent("one")}, outbound.Operator},
+		{"the tenant sets another agent", vacants.Changes{By: vacants.Tenant("acme"), Agent: agent("two")}, outbound.Tenant},
+		{"the operator sets that agent", vacants.Changes{By: vacants.Operator(), Agent: agent("two")}, outbound.Operator},
 		{"nobody says who sets one", vacants.Changes{Agent: agent("three")}, outbound.Stranger},
 	} {
 		if _, err := c.Update(t.Context(), r.ID, tt.Changes); err != nil {
@@ -102,9 +102,9 @@ func TestAnAgentIsOfWhoSetItLast(t *testing.T) {
 func TestAChildIsOfWhoChoseItsSubstrate(t *testing.T) {
 	c := newChoosing(t)
 	url := "http:http://127.0.0.1:9000/"
-	for _, parent := range []outbound.Chooser{outbound.Operator, outbound.Tenant} {
+	for by, parent := range map[vacants.Asker]outbound.Chooser{vacants.Operator(): outbound.Operator, vacants.Tenant("acme"): outbound.Tenant} {
 		name := map[outbound.Chooser]string{outbound.Operator: "ours", outbound.Tenant: "theirs"}[parent]
-		r, err := c.Create(t.Context(), vacants.Spec{Name: name, Capability: "leads", Substrate: url, Tenant: "acme", By: parent})
+		r, err := c.Create(t.Context(), vacants.Spec{Name: name, Capability: "leads", Substrate: url, Tenant: "acme", By: by})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,12 +112,12 @@ func TestAChildIsOfWhoChoseItsSubstrate(t *testing.T) {
 			vacants.SpawnSpec
 			want outbound.Chooser
 		}{
-			"-heir":     {vacants.SpawnSpec{By: outbound.Tenant}, parent},
+			"-heir":     {vacants.SpawnSpec{By: vacants.Tenant("acme")}, parent},
 			"-signed":   {vacants.SpawnSpec{}, parent},
-			"-same":     {vacants.SpawnSpec{By: outbound.Tenant, Substrate: url}, parent},
-			"-other":    {vacants.SpawnSpec{By: outbound.Tenant, Substrate: "http:http://127.0.0.1:9001/"}, outbound.Tenant},
-			"-agent":    {vacants.SpawnSpec{By: outbound.Tenant, Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9000/", System: "x"}}, outbound.Tenant},
-			"-operator": {vacants.SpawnSpec{By: outbound.Operator, Substrate: "http:http://127.0.0.1:9001/"}, outbound.Operator},
+			"-same":     {vacants.SpawnSpec{By: vacants.Tenant("acme"), Substrate: url}, parent},
+			"-other":    {vacants.SpawnSpec{By: vacants.Tenant("acme"), Substrate: "http:http://127.0.0.1:9001/"}, outbound.Tenant},
+			"-agent":    {vacants.SpawnSpec{By: vacants.Tenant("acme"), Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9000/", System: "x"}}, outbound.Tenant},
+			"-operator": {vacants.SpawnSpec{By: vacants.Operator(), Substrate: "http:http://127.0.0.1:9001/"}, outbound.Operator},
 		} {
 			tt.Parent, tt.Path, tt.Name = r.ID, "D2", name+kid
 			made, _, err := c.Spawn(t.Context(), tt.SpawnSpec)
@@ -137,7 +137,7 @@ func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 			c.by = append(c.by, q.By)
 			return "answer", nil
 		}
-		r, err := c.Create(t.Context(), vacants.Spec{Name: "lead", Capability: "leads", Substrate: "echo", Tenant: tenant, By: outbound.Operator})
+		r, err := c.Create(t.Context(), vacants.Spec{Name: "lead", Capability: "leads", Substrate: "echo", Tenant: tenant, By: vacants.Operator()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 		}
 		p := asking("kid")
 		p.Aggregate = plan.Aggregate{How: plan.BySubstrate, Substrate: "http:http://127.0.0.1:9000/"}
-		if _, _, err = c.SetPlan(t.Context(), r.ID, p); err != nil {
+		if _, _, err = c.SetPlan(t.Context(), vacants.Operator(), r.ID, p); err != nil {
 			t.Fatal(err)
 		}
 		lead, _, err := c.Vacant(t.Context(), r.ID, true)
@@ -166,7 +166,7 @@ func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 func TestARecordThatDoesNotSaySoIsTheTenants(t *testing.T) {
 	c := newChoosing(t)
 	for tenant, want := range map[string]outbound.Chooser{"": outbound.Operator, "acme": outbound.Tenant} {
-		r, err := c.Create(t.Context(), vacants.Spec{Name: "of-" + tenant, Capability: "c", Substrate: "echo", Tenant: tenant, By: outbound.Operator})
+		r, err := c.Create(t.Context(), vacants.Spec{Name: "of-" + tenant, Capability: "c", Substrate: "echo", Tenant: tenant, By: vacants.Operator()})
 		if err != nil || r.By != outbound.Operator {
 			t.Fatalf("Create() = %d, %v", r.By, err)
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
@@ -24,10 +23,12 @@ import (
 // lived elsewhere: its logbook is continued, and its chains as a caller are
 // kept.
 type Spec struct {
+	// By creates the vacant, and so chose Substrate and Agent. The Vacants of the agent
+	// are some that By knows, or public ones.
+	By         Asker
 	Name       string
 	Capability string
-	Substrate  string           // a substrate.Spec in its text form; "" if there is an Agent
-	By         outbound.Chooser // who chose Substrate and Agent
+	Substrate  string // a substrate.Spec in its text form; "" if there is an Agent
 	// Agent is the first version of the agent, whose Vacants may be names; nil: one of
 	// defaults with Substrate.
 	Agent  *definition.Agent
@@ -67,11 +68,11 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	}
 	key := s.Key
 	if s.Agent != nil {
-		of := identity.ID{} // nobody's, for a new key: it is named nowhere yet
-		if key != nil {
-			of = key.ID()
+		self, err := v.importing(ctx, &s)
+		if err != nil {
+			return Record{}, err
 		}
-		next, err := v.resolved(ctx, of, *s.Agent)
+		next, err := v.resolved(ctx, s.By, &self, *s.Agent)
 		if err != nil {
 			return Record{}, err
 		}
@@ -121,6 +122,26 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	return v.currentCard(ctx, r, base)
 }
 
+// importing is what is known of the vacant of s before it has a record: its tenant,
+// and, if it has a key already, its id and its parent.
+func (v *Directory) importing(ctx context.Context, s *Spec) (self Record, err error) {
+	self.Tenant = s.Tenant
+	if s.Key == nil {
+		return self, nil
+	}
+	self.ID = s.Key.ID()
+	m := s.Manifest
+	if m == nil {
+		d, ok, err := v.Manifest(ctx, self.ID)
+		if err != nil || !ok {
+			return self, err
+		}
+		m = &d.Manifest
+	}
+	self.Parent = &m.ParentID
+	return self, nil
+}
+
 // currentCard signs r's card again if the host's URL changed while r was
 // created: SetURL stores the URL before it looks for cards and may have missed
 // r. After a crash here, a repeated SetURL finds the card.
@@ -132,7 +153,7 @@ func (v *Directory) currentCard(ctx context.Context, r Record, signed string) (R
 	if _, err := v.rebase(ctx, r.ID, base); err != nil {
 		return Record{}, err
 	}
-	return v.Get(ctx, r.ID)
+	return v.get(ctx, r.ID)
 }
 
 // plan makes the checks that need no store.
@@ -181,7 +202,7 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	}
 	r = Record{
 		Name: s.Name, State: lifecycle.Local, Capability: s.Capability, Substrate: spec.String(),
-		Tenant: s.Tenant, By: chooser(s.Tenant, s.By), Created: v.now(),
+		Tenant: s.Tenant, By: chooser(s.Tenant, s.By.chooser()), Created: v.now(),
 	}
 	if s.Key != nil {
 		r.Floor = v.floor() // another host may have answered what callers signed before
@@ -191,7 +212,8 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 
 // present looks for what prevents r: nothing (nil), the requested vacant itself
 // (returned, if the key was given: a repeated command), another vacant or
-// another's child (Conflict).
+// another's child (Conflict). A vacant of another tenant is refused without a word
+// about it, though who asks holds its key.
 func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, error) {
 	named, err := v.Store.Doc(ctx, NameKey(r.Name))
 	if err != nil {
@@ -202,6 +224,8 @@ func (v *Directory) present(ctx context.Context, r *Record, s *Spec) (*Record, e
 		return nil, err
 	}
 	switch {
+	case ok && there.Tenant != r.Tenant:
+		return nil, problem.New(problem.Conflict, "vacant %s is or was hosted here for another tenant", r.ID.Short())
 	case ok && there.IsDeleted():
 		return nil, deleted(&there)
 	case ok && s.Key != nil && there.Name == r.Name && there.Capability == r.Capability && there.Substrate == r.Substrate:
@@ -234,7 +258,7 @@ func (v *Directory) found(ctx context.Context, r Record, first *entry, s *Spec) 
 		if err := v.addChange(ctx, tx, &made, first); err != nil {
 			return err
 		}
-		return v.claimFree(ctx, tx, made.Name, made.ID)
+		return v.claimFree(ctx, tx, made.Name, &made)
 	})
 	switch {
 	case err != nil:

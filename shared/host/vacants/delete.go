@@ -26,7 +26,7 @@ import (
 // here, because they could never graduate. Other instances drop the key from
 // memory within KeyTime.
 func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) {
-	r, err := v.Get(ctx, id)
+	r, err := v.get(ctx, id)
 	if err == nil && !r.IsDeleted() {
 		err = deletable(&r)
 	}
@@ -59,7 +59,7 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 		return Record{}, err
 	}
 	v.signers.Forget(id)
-	return v.Get(ctx, id)
+	return v.get(ctx, id)
 }
 
 func deletable(r *Record) error {
@@ -75,9 +75,9 @@ func (v *Directory) childless(ctx context.Context, r *Record) error {
 	if !r.Kin {
 		return nil
 	}
-	names, all, err := v.someChildren(ctx, r.ID, v.byEdge(r.ID), maxEdges)
+	names, all, err := v.someChildren(ctx, r, v.byEdge(r.ID), maxEdges)
 	if err == nil && !all && len(names) == 0 {
-		names, _, err = v.someChildren(ctx, r.ID, v.byName, math.MaxInt)
+		names, _, err = v.someChildren(ctx, r, v.byName, math.MaxInt)
 	}
 	if err != nil || len(names) == 0 {
 		return err
@@ -108,7 +108,7 @@ func (v *Directory) byEdge(parent identity.ID) pages {
 }
 
 func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, string, error) {
-	page, next, err := v.names(ctx, cursor, MaxPage)
+	page, next, err := v.ids(ctx, Operator().names(), cursor, MaxPage)
 	ids := make([]identity.ID, len(page))
 	for i, n := range page {
 		ids[i] = n.id
@@ -117,8 +117,9 @@ func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, s
 }
 
 // someChildren returns the names of at most most children of parent, among
-// listed ids. all reports whether every child was seen.
-func (v *Directory) someChildren(ctx context.Context, parent identity.ID, list pages, most int) (names []string, all bool, err error) {
+// listed ids; those of another tenant are not named. all reports whether every child
+// was seen.
+func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages, most int) (names []string, all bool, err error) {
 	if v.Registry == nil {
 		return nil, true, nil
 	}
@@ -141,8 +142,8 @@ func (v *Directory) someChildren(ctx context.Context, parent identity.ID, list p
 			return nil, false, err
 		}
 		for _, r := range records {
-			if r.Parent != nil && *r.Parent == parent && !r.IsDeleted() {
-				names = append(names, r.Name)
+			if r.Parent != nil && *r.Parent == parent.ID && !r.IsDeleted() {
+				names = append(names, r.nameFor(parent))
 			}
 		}
 		seen += len(ids)

@@ -30,7 +30,7 @@ func TestOnlyAnArchivedVacantCanBeDeleted(t *testing.T) {
 		before := len(log(t, v, id))
 		_, err := v.Delete(t.Context(), id)
 		wantKind(t, "Delete() of one that is "+string(s), err, problem.Conflict)
-		if r, err := v.Get(t.Context(), id); err != nil || r.IsDeleted() || r.State != s || len(log(t, v, id)) != before {
+		if r, err := v.Get(t.Context(), vacants.Operator(), id); err != nil || r.IsDeleted() || r.State != s || len(log(t, v, id)) != before {
 			t.Errorf("afterwards it is %s, %v, deleted %t", r.State, err, r.IsDeleted())
 		}
 	}
@@ -47,7 +47,7 @@ func archived(t *testing.T, v *vacants.Directory, key *identity.Key) vacants.Rec
 			t.Fatalf("%s = %v", command, err)
 		}
 	}
-	r, err := v.ByName(t.Context(), "demo")
+	r, err := v.ByName(t.Context(), vacants.Operator(), "demo")
 	if err != nil {
 		t.Fatal(err)
 	}

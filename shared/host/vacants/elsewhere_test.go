@@ -34,7 +34,7 @@ func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
 	if _, err := handler.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 2, Key: "r", Signature: e.Signature}); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := v.Get(t.Context(), id); err != nil || r.State != lifecycle.Active {
+	if r, err := v.Get(t.Context(), vacants.Operator(), id); err != nil || r.State != lifecycle.Active {
 		t.Fatalf("the record is %s, %v, want ACTIVE as before", r.State, err)
 	}
 	if gone, err := v.Registry.AnyRevoked(t.Context(), id); err != nil || !gone[0] {

@@ -19,7 +19,7 @@ import (
 // is part of the bundle, so no key leaves without a trace. An export that fails
 // later leaves that entry. The vacant itself does not change.
 func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record, error) {
-	r, err := v.Get(ctx, id)
+	r, err := v.get(ctx, id)
 	if err != nil {
 		return nil, r, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
@@ -53,7 +52,7 @@ func (c *faultCase) called() string {
 func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCase {
 	onDemo := func(command string) func(context.Context, *vacants.Directory) error {
 		return func(ctx context.Context, v *vacants.Directory) error {
-			r, err := v.ByName(ctx, "demo")
+			r, err := v.ByName(ctx, vacants.Operator(), "demo")
 			if err != nil {
 				return err
 			}
@@ -63,9 +62,9 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 	}
 	update := func(c vacants.Changes) func(context.Context, *vacants.Directory) error {
 		return func(ctx context.Context, v *vacants.Directory) error {
-			r, err := v.ByName(ctx, "demo")
+			r, err := v.ByName(ctx, vacants.Operator(), "demo")
 			if problem.Is(err, problem.NotFound) {
-				r, err = v.ByName(ctx, "scribe")
+				r, err = v.ByName(ctx, vacants.Operator(), "scribe")
 			}
 			if err != nil {
 				return err
@@ -94,7 +93,7 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 		"delete": {prepare: []string{"import", "sink", "archive"}, run: onDemo("delete"),
 			story: []string{genesis, moved, signed, moved, moved, logbook.KindDeleted}, state: lifecycle.Archived, gone: true},
 		"export": {prepare: []string{"import"}, run: func(ctx context.Context, v *vacants.Directory) error {
-			r, err := v.ByName(ctx, "demo")
+			r, err := v.ByName(ctx, vacants.Operator(), "demo")
 			if err != nil {
 				return err
 			}
@@ -155,7 +154,7 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 		"delete what has agents": {prepare: []string{"create", "set an agent", "forget", "sink", "archive"}, run: onDemo("delete"),
 			story: []string{genesis, logbook.KindUpdated, moved, moved, logbook.KindDeleted}, state: lifecycle.Archived, gone: true},
 		"forget": {prepare: []string{"create"}, run: func(ctx context.Context, v *vacants.Directory) error {
-			r, err := v.ByName(ctx, "demo")
+			r, err := v.ByName(ctx, vacants.Operator(), "demo")
 			if err != nil {
 				return err
 			}
@@ -255,7 +254,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 		t.Error("created twice under one name")
 	}
 	wantWhole(t, inner, clean, imported.ID())
-	r, err := again.ByName(t.Context(), c.called())
+	r, err := again.ByName(t.Context(), vacants.Operator(), c.called())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +292,7 @@ func prepare(t *testing.T, v *vacants.Directory, command string, key *identity.K
 		_, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Agent: &definition.Agent{Provider: "echo", System: "one"}})
 		return err
 	}
-	r, err := v.ByName(t.Context(), "demo")
+	r, err := v.ByName(t.Context(), vacants.Operator(), "demo")
 	switch {
 	case err != nil:
 	case command == "set an agent":
@@ -375,7 +374,7 @@ func wantWhole(t *testing.T, inner *memory.Store, v *vacants.Directory, imported
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Get(t.Context(), imported); err == nil && named[imported].ID != imported {
+	if _, err := v.Get(t.Context(), vacants.Operator(), imported); err == nil && named[imported].ID != imported {
 		t.Error("record of the import without a name")
 	}
 }
@@ -490,8 +489,8 @@ func TestOfManyCreatorsOfANameOneWins(t *testing.T) {
 			defer mu.Unlock()
 			if err == nil {
 				won++
-			} else if !problem.Is(err, problem.Conflict) || !strings.HasPrefix(problem.Of(err).Text(), "the name demo belongs to vacant ") {
-				t.Errorf("Create() = %v, want who has the name", err)
+			} else if !problem.Is(err, problem.Conflict) || problem.Of(err).Field != "name" {
+				t.Errorf("Create() = %v, want a conflict of the name", err)
 			}
 		})
 	}
@@ -526,7 +525,7 @@ func everyRecord(t *testing.T, v *vacants.Directory) (all []vacants.Record, err 
 	t.Helper()
 	for cursor, more := "", true; more; more = cursor != "" {
 		var page []vacants.Record
-		if page, cursor, err = v.ListAll(t.Context(), cursor, vacants.MaxPage); err != nil {
+		if page, cursor, err = v.ListAll(t.Context(), vacants.Operator(), cursor, vacants.MaxPage); err != nil {
 			return nil, err
 		}
 		all = append(all, page...)

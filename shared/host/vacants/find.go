@@ -16,12 +16,12 @@ import (
 // MaxPage is the longest page of List and Logbook.
 const MaxPage = 100
 
-// Get returns the record of id, read from the store; a problem of kind
-// NotFound if id is not hosted here.
-func (v *Directory) Get(ctx context.Context, id identity.ID) (Record, error) {
+// Get returns the record of id, read from the store; a problem of kind NotFound if
+// id is not hosted here, or by does not know it.
+func (v *Directory) Get(ctx context.Context, by Asker, id identity.ID) (Record, error) {
 	r, ok, err := v.read(ctx, id)
-	if err == nil && !ok {
-		err = notHosted(id)
+	if err == nil && (!ok || !by.Knows(&r)) {
+		return Record{}, by.unknown(id.String(), notHosted(id))
 	}
 	return r, err
 }
@@ -30,8 +30,13 @@ func notHosted(id identity.ID) error {
 	return problem.New(problem.NotFound, "vacant %s is not hosted here", id.Short())
 }
 
+// get is Get for a vacant that the caller has found.
+func (v *Directory) get(ctx context.Context, id identity.ID) (Record, error) {
+	return v.Get(ctx, Operator(), id)
+}
+
 // ByName returns the record of the vacant with a name.
-func (v *Directory) ByName(ctx context.Context, name string) (Record, error) {
+func (v *Directory) ByName(ctx context.Context, by Asker, name string) (Record, error) {
 	if err := registry.CheckName(name); err != nil {
 		return Record{}, err
 	}
@@ -39,14 +44,19 @@ func (v *Directory) ByName(ctx context.Context, name string) (Record, error) {
 	if err != nil {
 		return Record{}, store.Problem(err)
 	}
+	missing := by.unknown(name, problem.New(problem.NotFound, "no vacant named %s is hosted here", name))
 	if d.Version == 0 {
-		return Record{}, problem.New(problem.NotFound, "no vacant named %s is hosted here", name)
+		return Record{}, missing
 	}
 	id, err := DecodeName(d)
 	if err != nil {
 		return Record{}, err
 	}
-	return v.Get(ctx, id)
+	r, err := v.Get(ctx, by, id)
+	if problem.Is(err, problem.NotFound) {
+		err = missing
+	}
+	return r, err
 }
 
 // minPrefix is the shortest prefix of an id, in hex digits, that Find accepts.
@@ -54,17 +64,17 @@ const minPrefix = 4
 
 // Find returns the record for what a person typed: a name, an id, or a prefix
 // of an id, tried in this order. A prefix of several ids is refused and the
-// refusal names the vacants.
-func (v *Directory) Find(ctx context.Context, what string) (Record, error) {
-	if id, err := identity.ParseID(what); err == nil {
-		return v.Get(ctx, id)
+// refusal names the vacants. The prefix is one among the vacants that by knows.
+func (v *Directory) Find(ctx context.Context, by Asker, what string) (Record, error) {
+	r, err := v.exactly(ctx, by, what)
+	if _, ok := by.OfTenant(); ok && problem.Is(err, problem.Malformed) {
+		err = by.unknown(what, err)
 	}
-	r, err := v.ByName(ctx, what)
 	if !problem.Is(err, problem.NotFound) || len(what) < minPrefix || len(what) >= 2*identity.Size || strings.Trim(what, "0123456789abcdef") != "" {
 		return r, err
 	}
 	var found []named
-	_, listed := v.each(ctx, func(n named) (bool, error) {
+	_, listed := v.each(ctx, by, func(n named) (bool, error) {
 		if strings.HasPrefix(n.id.String(), what) {
 			found = append(found, n)
 		}
@@ -76,7 +86,10 @@ func (v *Directory) Find(ctx context.Context, what string) (Record, error) {
 	case len(found) == 0:
 		return Record{}, err
 	case len(found) == 1:
-		return v.Get(ctx, found[0].id)
+		if r, err := v.Get(ctx, by, found[0].id); !problem.Is(err, problem.NotFound) {
+			return r, err
+		}
+		return Record{}, err // the index lists what has left the tenant
 	}
 	names := make([]string, len(found))
 	for i, n := range found {
@@ -85,41 +98,55 @@ func (v *Directory) Find(ctx context.Context, what string) (Record, error) {
 	return Record{}, problem.Invalid("vacant", "the beginning of one id", fmt.Sprintf("%s, which fits %s", what, strings.Join(names, ", ")))
 }
 
-// List returns a page of the records of vacants that are not deleted, by name,
-// and the cursor of the next page, "" after the last. A page may be short or
-// empty although more pages follow.
-func (v *Directory) List(ctx context.Context, cursor string, n int) ([]Record, string, error) {
-	return v.list(ctx, namePartition, cursor, n, func(r *Record) bool { return !r.IsDeleted() })
+// exactly returns the record for a name or an id.
+func (v *Directory) exactly(ctx context.Context, by Asker, what string) (Record, error) {
+	if id, err := identity.ParseID(what); err == nil {
+		return v.Get(ctx, by, id)
+	}
+	return v.ByName(ctx, by, what)
+}
+
+// List returns a page of the records of vacants that by knows and that are not
+// deleted, by name, and the cursor of the next page, "" after the last. A page may
+// be short or empty although more pages follow. A tenant's page may lack for a
+// second what was made just now.
+func (v *Directory) List(ctx context.Context, by Asker, cursor string, n int) ([]Record, string, error) {
+	return v.list(ctx, by, by.names(), cursor, n, func(r *Record) bool { return !r.IsDeleted() })
 }
 
 // ListAll is List with tombstones: at last those whose names belong to others by
 // now, by id.
-func (v *Directory) ListAll(ctx context.Context, cursor string, n int) ([]Record, string, error) {
+func (v *Directory) ListAll(ctx context.Context, by Asker, cursor string, n int) ([]Record, string, error) {
 	all := func(*Record) bool { return true }
+	within := by.names()
+	if within.Index {
+		within.Last = "" // tombstones without a name are in the same partition
+		return v.list(ctx, by, within, cursor, n, all)
+	}
 	at, err := store.ParseCursor(cursor)
 	if err == nil && at.Key.Partition == formerPartition {
-		return v.list(ctx, formerPartition, cursor, n, all)
+		return v.list(ctx, by, store.Range{Partition: formerPartition}, cursor, n, all)
 	}
-	records, next, err := v.list(ctx, namePartition, cursor, n, all)
+	records, next, err := v.list(ctx, by, within, cursor, n, all)
 	if err == nil && next == "" {
 		next = store.Cursor{Key: store.Key{Partition: formerPartition, Sort: beforeIDs}}.String()
 	}
 	return records, next, err
 }
 
-// list is a page of the records in a partition that have keep.
-func (v *Directory) list(ctx context.Context, partition, cursor string, n int, keep func(*Record) bool) ([]Record, string, error) {
-	ids, next, err := v.ids(ctx, partition, cursor, n)
+// list is a page of the records in a range that by knows and that have keep.
+func (v *Directory) list(ctx context.Context, by Asker, within store.Range, cursor string, n int, keep func(*Record) bool) ([]Record, string, error) {
+	ids, next, err := v.ids(ctx, within, cursor, n)
 	if err != nil {
 		return nil, "", err
 	}
 	records := make([]Record, 0, len(ids))
 	for _, n := range ids {
-		r, err := v.Get(ctx, n.id)
+		r, err := v.get(ctx, n.id)
 		if err != nil {
 			return nil, "", err
 		}
-		if keep(&r) {
+		if by.Knows(&r) && keep(&r) {
 			records = append(records, r)
 		}
 	}
@@ -154,21 +181,20 @@ func (v *Directory) Logbook(ctx context.Context, id identity.ID, from uint64, n 
 
 // named is a name and the id of its vacant.
 type named struct {
-	name string
-	id   identity.ID
+	name   string
+	id     identity.ID
+	listed bool // the list of its tenant has it
 }
 
-// names returns a page of all names, strongly consistent.
-func (v *Directory) names(ctx context.Context, cursor string, n int) ([]named, string, error) {
-	return v.ids(ctx, namePartition, cursor, n)
-}
-
-// ids is names for a partition of documents with ids.
-func (v *Directory) ids(ctx context.Context, partition, cursor string, n int) ([]named, string, error) {
+// ids returns a page of a range of documents with ids.
+func (v *Directory) ids(ctx context.Context, within store.Range, cursor string, n int) ([]named, string, error) {
 	if err := checkPage(cursor, n); err != nil {
 		return nil, "", err
 	}
-	docs, next, err := v.Store.Docs(ctx, store.Range{Partition: partition}, n, cursor)
+	if within.Partition == "" {
+		return nil, "", nil // nobody knows any
+	}
+	docs, next, err := v.Store.Docs(ctx, within, n, cursor)
 	if err != nil {
 		return nil, "", store.Problem(err)
 	}
@@ -178,7 +204,7 @@ func (v *Directory) ids(ctx context.Context, partition, cursor string, n int) ([
 		if err != nil {
 			return nil, "", err
 		}
-		page[i] = named{d.Key.Sort, id}
+		page[i] = named{d.Key.Sort, id, d.Index != store.Key{}}
 	}
 	return page, next, nil
 }
@@ -193,13 +219,18 @@ func checkPage(cursor string, n int) error {
 	return nil
 }
 
-// each calls fn for every vacant in the order of names and counts those for
-// which fn returns true. It continues after errors of fn and returns them
+// each calls fn for every vacant that by knows, in the order of names, and counts
+// those for which fn returns true. It continues after errors of fn and returns them
 // joined.
-func (v *Directory) each(ctx context.Context, fn func(named) (bool, error)) (count int, err error) {
+func (v *Directory) each(ctx context.Context, by Asker, fn func(named) (bool, error)) (count int, err error) {
+	return v.eachIn(ctx, by.names(), fn)
+}
+
+// eachIn is each for a range of documents with ids.
+func (v *Directory) eachIn(ctx context.Context, within store.Range, fn func(named) (bool, error)) (count int, err error) {
 	var failed []error
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := v.names(ctx, cursor, MaxPage)
+		page, next, err := v.ids(ctx, within, cursor, MaxPage)
 		if err != nil {
 			return count, errors.Join(append(failed, err)...)
 		}

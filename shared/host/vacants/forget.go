@@ -45,7 +45,7 @@ type mark struct {
 // caller, in a thread, or to everybody and in every thread if they are nil. The texts
 // stay until their days' keys are destroyed. Repeating it is harmless.
 func (v *Directory) ForgetThread(ctx context.Context, id identity.ID, caller *identity.ID, thread *string) (Record, error) {
-	r, err := v.Get(ctx, id)
+	r, err := v.get(ctx, id)
 	if err == nil && r.IsDeleted() {
 		err = deleted(&r)
 	}

@@ -114,9 +114,9 @@ func TestCreateMakesARecordANameACardAndAGenesis(t *testing.T) {
 	v := fresh(t)
 	made := create(t, v, "demo")
 	for what, get := range map[string]func() (vacants.Record, error){
-		"Get":    func() (vacants.Record, error) { return v.Get(t.Context(), made.ID) },
-		"ByName": func() (vacants.Record, error) { return v.ByName(t.Context(), "demo") },
-		"Find":   func() (vacants.Record, error) { return v.Find(t.Context(), made.ID.String()) },
+		"Get":    func() (vacants.Record, error) { return v.Get(t.Context(), vacants.Operator(), made.ID) },
+		"ByName": func() (vacants.Record, error) { return v.ByName(t.Context(), vacants.Operator(), "demo") },
+		"Find":   func() (vacants.Record, error) { return v.Find(t.Context(), vacants.Operator(), made.ID.String()) },
 	} {
 		r, err := get()
 		if err != nil {
@@ -180,7 +180,7 @@ func TestEachCommandMovesTheStatesItMayAndNoOthers(t *testing.T) {
 				if err == nil && r.State != want || len(entries) != before {
 					t.Errorf("%s() = %s, %d entries, want %s, %d", command, r.State, len(entries), want, before)
 				}
-				if kept, err := v.Get(t.Context(), id); err != nil || kept.State != want {
+				if kept, err := v.Get(t.Context(), vacants.Operator(), id); err != nil || kept.State != want {
 					t.Errorf("state kept = %s, %v, want %s", kept.State, err, want)
 				}
 			})
@@ -278,7 +278,7 @@ func TestCreateRefusals(t *testing.T) {
 		"a name not ASCII":       {func(s *vacants.Spec) { s.Name = "démo" }, problem.Malformed, "name"},
 		"dots":                   {func(s *vacants.Spec) { s.Name = ".." }, problem.Malformed, "name"},
 		"an id as a name":        {func(s *vacants.Spec) { s.Name = strings.Repeat("aB", 32) }, problem.Malformed, "name"},
-		"a name that is taken":   {func(s *vacants.Spec) { s.Name = "taken" }, problem.Conflict, ""},
+		"a name that is taken":   {func(s *vacants.Spec) { s.Name = "taken" }, problem.Conflict, "name"},
 		"no capability":          {func(s *vacants.Spec) { s.Capability = " \t" }, problem.Malformed, "capability"},
 		"a long capability":      {func(s *vacants.Spec) { s.Capability = strings.Repeat("x", 16<<10+1) }, problem.Malformed, "capability"},
 		"a capability with 0x1f": {func(s *vacants.Spec) { s.Capability = "a\x1fb" }, problem.Malformed, "capability_text"},
@@ -304,7 +304,7 @@ func TestCreateRefusals(t *testing.T) {
 			}
 		})
 	}
-	if list, _, err := v.List(t.Context(), "", 100); err != nil || len(list) != 1 {
+	if list, _, err := v.List(t.Context(), vacants.Operator(), "", 100); err != nil || len(list) != 1 {
 		t.Errorf("List() = %v, %v, want the first vacant alone", list, err)
 	}
 	if _, err := v.Create(t.Context(), good); err != nil {
@@ -393,7 +393,7 @@ func TestCardsFollowTheHostsURL(t *testing.T) {
 			t.Errorf("Rebase() = %d, %v, want %d", n, err, want)
 		}
 	}
-	r, err := moved.Get(t.Context(), open.ID)
+	r, err := moved.Get(t.Context(), vacants.Operator(), open.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +405,7 @@ func TestCardsFollowTheHostsURL(t *testing.T) {
 	if want := `CARD_SIGNED {"card_hash":"` + c.Hash().String() + `","endpoint":"` + c.Endpoint + `"}`; len(entries) != 2 || entries[1] != want {
 		t.Errorf("logbook = %q, want it to end with %s", entries, want)
 	}
-	if r, _ := moved.Get(t.Context(), closed.ID); string(r.Card) != string(closed.Card) && len(log(t, moved, closed.ID)) != 2 {
+	if r, _ := moved.Get(t.Context(), vacants.Operator(), closed.ID); string(r.Card) != string(closed.Card) && len(log(t, moved, closed.ID)) != 2 {
 		t.Errorf("a closed vacant's card was signed again")
 	}
 }
@@ -456,19 +456,19 @@ func TestFindTakesNamesIDsAndBeginnings(t *testing.T) {
 	}
 	hex := all[0].ID.String()
 	for _, what := range []string{"v0", hex, strings.ToUpper(hex), hex[:12], hex[:63]} {
-		if r, err := v.Find(t.Context(), what); err != nil || r.ID != all[0].ID {
+		if r, err := v.Find(t.Context(), vacants.Operator(), what); err != nil || r.ID != all[0].ID {
 			t.Errorf("Find(%s) = %v, %v, want v0", what, r, err)
 		}
 	}
 	short := create(t, v, hex[:8]) // a name has priority over the beginning of an id
-	if r, err := v.Find(t.Context(), hex[:8]); err != nil || r.ID != short.ID {
+	if r, err := v.Find(t.Context(), vacants.Operator(), hex[:8]); err != nil || r.ID != short.ID {
 		t.Errorf("Find(%s) = %v, %v, want the vacant of that name", hex[:8], r, err)
 	}
 	for _, what := range []string{"v9", "00ff00ff00ff", hex[:3], strings.Repeat("0", 63) + "1"} {
-		_, err := v.Find(t.Context(), what)
+		_, err := v.Find(t.Context(), vacants.Operator(), what)
 		wantKind(t, "Find("+what+")", err, problem.NotFound)
 	}
-	_, err := v.Find(t.Context(), "no name")
+	_, err := v.Find(t.Context(), vacants.Operator(), "no name")
 	wantKind(t, "Find(no name)", err, problem.Malformed)
 }
 
@@ -479,7 +479,7 @@ func TestABeginningThatFitsSeveralIsRefusedAndTheyAreNamed(t *testing.T) {
 		name := fmt.Sprintf("n%d", i)
 		prefix := create(t, v, name).ID.String()[:4]
 		if other, ok := seen[prefix]; ok {
-			_, err := v.Find(t.Context(), prefix)
+			_, err := v.Find(t.Context(), vacants.Operator(), prefix)
 			wantKind(t, "Find()", err, problem.Malformed)
 			if text := problem.Of(err).Text(); !strings.Contains(text, name+" (") || !strings.Contains(text, other+" (") {
 				t.Errorf("Find() = %q, want %s and %s named", text, name, other)
@@ -500,7 +500,7 @@ func TestListGoesThroughAllByName(t *testing.T) {
 	}
 	got := []string{}
 	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
-		page, next, err := v.List(t.Context(), cursor, 3)
+		page, next, err := v.List(t.Context(), vacants.Operator(), cursor, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -513,10 +513,10 @@ func TestListGoesThroughAllByName(t *testing.T) {
 		t.Errorf("List() (-want +got):\n%s", diff)
 	}
 	for _, n := range []int{0, -1, vacants.MaxPage + 1} {
-		_, _, err := v.List(t.Context(), "", n)
+		_, _, err := v.List(t.Context(), vacants.Operator(), "", n)
 		wantKind(t, fmt.Sprintf("List(%d)", n), err, problem.Malformed)
 	}
-	_, _, err := v.List(t.Context(), "nonsense", 1)
+	_, _, err := v.List(t.Context(), vacants.Operator(), "nonsense", 1)
 	wantKind(t, "List() at no cursor", err, problem.Malformed)
 }
 

@@ -20,10 +20,11 @@ func (v *Directory) Manifest(ctx context.Context, child identity.ID) (registry.M
 }
 
 // Children returns a page of the records of parent's children that are hosted
-// here, ordered by id, and the cursor of the next page, "" after the last. A
-// page may be short or empty although more pages follow: an edge may lead to a
-// child elsewhere, or come from a replaced manifest.
-func (v *Directory) Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]Record, string, error) {
+// here and that by knows, ordered by id, and the cursor of the next page, "" after
+// the last. A page may be short or empty although more pages follow: an edge may
+// lead to a child elsewhere, or come from a replaced manifest. The cursor is an id
+// in a manifest that the parent has signed.
+func (v *Directory) Children(ctx context.Context, by Asker, parent identity.ID, cursor string, n int) ([]Record, string, error) {
 	if v.Registry == nil {
 		return nil, "", nil
 	}
@@ -40,7 +41,7 @@ func (v *Directory) Children(ctx context.Context, parent identity.ID, cursor str
 		if err != nil {
 			return nil, "", err
 		}
-		if ok && r.Parent != nil && *r.Parent == parent {
+		if ok && by.Knows(&r) && r.Parent != nil && *r.Parent == parent {
 			children = append(children, r)
 		}
 	}
@@ -53,7 +54,7 @@ func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) err
 	if v.Registry == nil {
 		return problem.New(problem.Conflict, "this host keeps no registry")
 	}
-	r, err := v.Get(ctx, m.ChildID)
+	r, err := v.get(ctx, m.ChildID)
 	if err != nil {
 		return err
 	}

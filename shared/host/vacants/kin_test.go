@@ -31,7 +31,7 @@ import (
 
 // kid is the child that the command "spawn" makes.
 func kid(ctx context.Context, v *vacants.Directory) (vacants.Record, error) {
-	return v.ByName(ctx, "kid")
+	return v.ByName(ctx, vacants.Operator(), "kid")
 }
 
 // request is a graduation request of hosted vacants, signed by both.
@@ -72,7 +72,7 @@ func graduateKid(ctx context.Context, v *vacants.Directory, parent identity.ID) 
 		}
 		return child, err
 	}
-	return v.Get(ctx, child.ID)
+	return v.Get(ctx, vacants.Operator(), child.ID)
 }
 
 func delegateToKid(ctx context.Context, v *vacants.Directory, parent identity.ID) (vacants.Record, error) {
@@ -112,7 +112,7 @@ func importVacant(ctx context.Context, v *vacants.Directory, id identity.ID) (va
 	if err := v.StoreManifest(ctx, m); err != nil {
 		return vacants.Record{}, err
 	}
-	return v.Get(ctx, id)
+	return v.Get(ctx, vacants.Operator(), id)
 }
 
 // family is a host with a vacant named demo and its closed child.
@@ -198,7 +198,7 @@ func TestEachBirthPathMakesItsChild(t *testing.T) {
 		})
 	}
 	wantWhole(t, s, v, identity.ID{})
-	children, next, err := v.Children(t.Context(), parent.ID, "", vacants.MaxPage)
+	children, next, err := v.Children(t.Context(), vacants.Operator(), parent.ID, "", vacants.MaxPage)
 	if len(children) != 7 || next != "" || err != nil {
 		t.Errorf("Children() = %v, %q, %v, want all 7", children, next, err)
 	}
@@ -244,9 +244,9 @@ func TestSpawnRefusals(t *testing.T) {
 		"as its parent, who has a plan": {vacants.SpawnSpec{Path: "D2", Parent: planner.ID}, problem.Malformed, "substrate"},
 		"no path":                       {vacants.SpawnSpec{Path: "A"}, problem.Malformed, "path"},
 		"no name":                       {vacants.SpawnSpec{Path: "D2", Name: "-/-"}, problem.Malformed, "name"},
-		"a name that is taken":          {vacants.SpawnSpec{Path: "D2", Name: "asleep"}, problem.Conflict, "belongs to vacant"},
-		"another child of the name":     {vacants.SpawnSpec{Path: "D2", Name: "kid", Tools: []string{"c"}}, problem.Conflict, "belongs to vacant"},
-		"a child of fewer tools":        {vacants.SpawnSpec{Path: "D2", Name: "kid", Tools: []string{"a"}}, problem.Conflict, "belongs to vacant"},
+		"a name that is taken":          {vacants.SpawnSpec{Path: "D2", Name: "asleep"}, problem.Conflict, "in use or reserved"},
+		"another child of the name":     {vacants.SpawnSpec{Path: "D2", Name: "kid", Tools: []string{"c"}}, problem.Conflict, "in use or reserved"},
+		"a child of fewer tools":        {vacants.SpawnSpec{Path: "D2", Name: "kid", Tools: []string{"a"}}, problem.Conflict, "in use or reserved"},
 		"D1 without a rule":             {vacants.SpawnSpec{Path: "D1"}, problem.Malformed, "rule"},
 		"D2 with a rule":                {vacants.SpawnSpec{Path: "D2", Rule: "be kind"}, problem.Malformed, "rule"},
 		"D2 that is public":             {vacants.SpawnSpec{Path: "D2", Reach: composite.PublicA2A}, problem.Malformed, "endpoint_reachability"},
@@ -281,7 +281,7 @@ func TestSpawnRefusals(t *testing.T) {
 			t.Errorf("%s: Spawn() = %v, %v, want %v that speaks of %s", name, r, err, c.want, c.says)
 		}
 	}
-	if _, err := v.ByName(t.Context(), "newborn"); !problem.Is(err, problem.NotFound) {
+	if _, err := v.ByName(t.Context(), vacants.Operator(), "newborn"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("ByName() of what was refused = %v, want not found", err)
 	}
 	grand, m, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: child.ID, Path: "D2", Name: "grandkid", Tools: []string{"b"}})
@@ -305,7 +305,7 @@ func TestAVacantThatGraduatesIsPublicWithItsKeyItsLogAndItsChains(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, after := child, second1(v.Get(t.Context(), child.ID))
+	before, after := child, second1(v.Get(t.Context(), vacants.Operator(), child.ID))
 	if after.ID != before.ID || after.State != lifecycle.Active || after.Closed || after.Capability != "reviews contracts" ||
 		after.Reach != composite.PublicA2A || after.Outbound != before.Outbound || *after.Parent != parent.ID {
 		t.Errorf("the child is %s, closed %t, %q, %s, %s", after.State, after.Closed, after.Capability, after.Reach, after.Outbound)
@@ -360,7 +360,7 @@ func TestOncePublicChildGraduatesWithItsLogbook(t *testing.T) {
 		must(t, v.StoreManifest(t.Context(), m))
 		wantWhole(t, s, v, identity.ID{})
 	}
-	if r := second1(v.Get(t.Context(), parent.ID)); !r.Kin {
+	if r := second1(v.Get(t.Context(), vacants.Operator(), parent.ID)); !r.Kin {
 		t.Error("the parent has no kin")
 	}
 	if _, err := graduate(t.Context(), v, vacants.Graduation{Request: signedBy(t, v, parent.ID, child.ID), When: v.Now()}); err != nil {
@@ -423,7 +423,7 @@ func TestGraduateRefusals(t *testing.T) {
 			lines := len(log(t, v, child.ID))
 			_, err := graduate(t.Context(), v, g)
 			wantKind(t, "graduating", err, c.want)
-			if r := second1(v.Get(t.Context(), child.ID)); !r.Closed || len(log(t, v, child.ID)) != lines {
+			if r := second1(v.Get(t.Context(), vacants.Operator(), child.ID)); !r.Closed || len(log(t, v, child.ID)) != lines {
 				t.Errorf("it is open: %t, with %d more entries", !r.Closed, len(log(t, v, child.ID))-lines)
 			}
 			wantWhole(t, s, v, identity.ID{})
@@ -550,7 +550,7 @@ func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
 	if _, err := moved.Rebase(t.Context()); err != nil {
 		t.Errorf("Rebase() = %v", err)
 	}
-	r := second1(moved.Get(t.Context(), child.ID))
+	r := second1(moved.Get(t.Context(), vacants.Operator(), child.ID))
 	g, _, err := moved.Registry.Get(t.Context(), child.ID)
 	if err != nil || r.State != lifecycle.Local || !r.Closed || g.Visibility != lifecycle.Hidden || !g.Closed {
 		t.Errorf("in the end it is %s, closed %t, %s, %v", r.State, r.Closed, g.Visibility, err)
@@ -611,7 +611,7 @@ func TestAParentIsDeletedAfterItsChildren(t *testing.T) {
 	}
 	must(t, gone(child.ID))
 	must(t, second(v.Delete(t.Context(), parent.ID)))
-	if r := second1(v.Get(t.Context(), child.ID)); !r.Closed || !r.IsDeleted() || *r.Parent != parent.ID {
+	if r := second1(v.Get(t.Context(), vacants.Operator(), child.ID)); !r.Closed || !r.IsDeleted() || *r.Parent != parent.ID {
 		t.Errorf("the tombstone of the child is closed: %t", r.Closed)
 	}
 	wantWhole(t, s, v, identity.ID{})
@@ -680,14 +680,14 @@ func TestAChildThatMovesStaysWhoseChildItIs(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if r := second1(first.Get(t.Context(), parent.ID)); !r.Kin {
+			if r := second1(first.Get(t.Context(), vacants.Operator(), parent.ID)); !r.Kin {
 				t.Error("the parent that was there has no kin")
 			}
 			wantWhole(t, before, first, identity.ID{})
 			if _, err := there.Create(t.Context(), moved(t, v, parent.ID)); err != nil {
 				t.Errorf("Create() of the parent = %v", err)
 			}
-			if r := second1(there.Get(t.Context(), parent.ID)); !r.Kin {
+			if r := second1(there.Get(t.Context(), vacants.Operator(), parent.ID)); !r.Kin {
 				t.Error("the parent that follows has no kin there")
 			}
 			wantWhole(t, inner, there, identity.ID{})
@@ -775,7 +775,7 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 			}
 		})
 		wg.Wait()
-		if r := second1(v.Get(t.Context(), key.ID())); !r.Closed {
+		if r := second1(v.Get(t.Context(), vacants.Operator(), key.ID())); !r.Closed {
 			t.Error("the record is open")
 		}
 		wantWhole(t, s, v, identity.ID{})

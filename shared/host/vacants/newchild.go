@@ -82,7 +82,7 @@ func (v *Directory) readParent(ctx context.Context, b *newChild) (err error) {
 
 // canSpawn reads the record of a vacant and checks that it may have children.
 func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error) {
-	r, err := v.Get(ctx, id)
+	r, err := v.get(ctx, id)
 	switch {
 	case err != nil:
 		return r, err
@@ -126,7 +126,7 @@ func (v *Directory) planChild(b *newChild) (allowed []string, err error) {
 		ID: b.key.ID(), Name: s.Name, State: state, Capability: capability, Substrate: spec.String(),
 		Tenant: orElse(s.Tenant, b.parent.Tenant), Created: v.now(), seed: b.box,
 	}
-	b.child.By = chooser(b.child.Tenant, s.By)
+	b.child.By = chooser(b.child.Tenant, s.By.chooser())
 	if s.Agent == nil && b.child.Substrate == b.parent.Substrate {
 		b.child.By = chooser(b.child.Tenant, b.parent.By)
 	}
@@ -297,7 +297,7 @@ func (v *Directory) addBirth(ctx context.Context, tx *store.Tx, b *newChild) err
 	if err := v.addEntry(ctx, tx, b.key, &entry{logbook.KindBirth, b.payload().Payload()}); err != nil {
 		return err
 	}
-	if err := v.claimFree(ctx, tx, b.child.Name, b.child.ID); err != nil {
+	if err := v.claimFree(ctx, tx, b.child.Name, &b.child); err != nil {
 		return err
 	}
 	return b.child.put(tx)

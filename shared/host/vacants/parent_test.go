@@ -30,7 +30,7 @@ func TestAChildIsNobodyElsesByAManifestThatItHasSigned(t *testing.T) {
 	spec.Manifest = &m
 	_, err = s.Create(t.Context(), spec)
 	wantKind(t, "Create() of it again with another parent", err, problem.Conflict)
-	kept, err := s.Get(t.Context(), kid.ID)
+	kept, err := s.Get(t.Context(), vacants.Operator(), kid.ID)
 	if err != nil || *kept.Parent != demo.ID || kept.Closed || kept.Reach != composite.ParentOnly || kept.Outbound != composite.NoExternal {
 		t.Errorf("the child is of %v, closed %t, %s, %s, %v, want as it was born", kept.Parent, kept.Closed, kept.Reach, kept.Outbound, err)
 	}

@@ -50,12 +50,12 @@ func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok b
 }
 
 // SetPlan makes id a composite that answers by p, and returns p with the ids of
-// its children. The children must have a manifest with id, be hosted here and
+// its children. By must know the children, which must have a manifest with id, be hosted here and
 // not be terminal. Together with the plans of children and of composites above
 // id, the plan must be free of cycles and within plan.MaxDepth and
 // plan.MaxCalls. Plan, record and logbook entry are one commit. id's card does
 // not change. Setting the same plan again has no effect.
-func (v *Directory) SetPlan(ctx context.Context, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
+func (v *Directory) SetPlan(ctx context.Context, by Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	if err := v.offered(&p); err != nil {
 		return Record{}, p, err
 	}
@@ -69,7 +69,7 @@ func (v *Directory) SetPlan(ctx context.Context, id identity.ID, p plan.Plan) (R
 	var r Record
 	var set plan.Plan
 	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		r, set, err = v.setPlan(ctx, tx, id, p)
+		r, set, err = v.setPlan(ctx, tx, by, id, p)
 		return err
 	})
 	if err != nil {
@@ -110,8 +110,8 @@ func checkCombiner(s substrate.Spec) error {
 }
 
 // setPlan is one attempt of SetPlan.
-func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
-	r, err := v.Get(ctx, id)
+func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
+	r, err := v.get(ctx, id)
 	if err == nil && r.IsDeleted() {
 		err = deleted(&r)
 	}
@@ -125,7 +125,7 @@ func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, id identity.ID, p
 	if err != nil {
 		return r, p, store.Problem(err)
 	}
-	if p, err = v.importVacant(ctx, &r, p); err != nil {
+	if p, err = v.importVacant(ctx, by, &r, p); err != nil {
 		return r, p, err
 	}
 	if r.Substrate == plan.Kind && old.Version > 0 && bytes.Equal(old.Data, p.Blob()) {
@@ -141,14 +141,14 @@ func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, id identity.ID, p
 
 // importVacant replaces names by ids and refuses vacants that are not r's
 // children.
-func (v *Directory) importVacant(ctx context.Context, r *Record, p plan.Plan) (plan.Plan, error) {
+func (v *Directory) importVacant(ctx context.Context, by Asker, r *Record, p plan.Plan) (plan.Plan, error) {
 	p.Delegate = slices.Clone(p.Delegate)
 	known := map[string]identity.ID{}
 	for i := range p.Delegate {
 		d := &p.Delegate[i]
 		id, ok := known[d.Child]
 		if !ok {
-			child, err := v.own(ctx, r, d.Child)
+			child, err := v.own(ctx, by, r, d.Child)
 			if err != nil {
 				field := fmt.Sprintf("delegate[%d].child", i)
 				e := problem.Within(problem.Of(err).Kind, field, err)
@@ -163,9 +163,9 @@ func (v *Directory) importVacant(ctx context.Context, r *Record, p plan.Plan) (p
 	return p, nil
 }
 
-// own returns the record of a child of r, found by name or id.
-func (v *Directory) own(ctx context.Context, r *Record, what string) (Record, error) {
-	child, err := v.Find(ctx, what)
+// own returns the record of a child of r that by knows, found by name or id.
+func (v *Directory) own(ctx context.Context, by Asker, r *Record, what string) (Record, error) {
+	child, err := v.Find(ctx, by, what)
 	if err != nil {
 		return child, err
 	}
@@ -185,7 +185,7 @@ func (v *Directory) own(ctx context.Context, r *Record, what string) (Record, er
 // fits checks the tree of plans below r with p, and the trees of the composites
 // above r.
 func (v *Directory) fits(ctx context.Context, r *Record, p *plan.Plan) error {
-	t := tree{vacants: v, id: r.ID, plan: p}
+	t := tree{vacants: v, of: r, plan: p}
 	top := *r
 	for range plan.MaxDepth + 1 { // a composite further up would be too far above r in any case
 		if err := t.check(ctx, &top); err != nil {
@@ -207,7 +207,7 @@ func (v *Directory) fits(ctx context.Context, r *Record, p *plan.Plan) error {
 // tree is the plans below a composite, one of them replaced by a new plan.
 type tree struct {
 	vacants *Directory
-	id      identity.ID
+	of      *Record // whose plan is new
 	plan    *plan.Plan
 	calls   int
 }
@@ -220,7 +220,7 @@ func (t *tree) check(ctx context.Context, top *Record) error {
 // walk visits r and its delegates. path are the composites above r.
 func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 	if slices.ContainsFunc(path, func(above *Record) bool { return above.ID == r.ID }) {
-		return problem.New(problem.Malformed, "plan: it would ask itself: %s", names(append(path, r)))
+		return problem.New(problem.Malformed, "plan: it would ask itself: %s", t.names(append(path, r)))
 	}
 	p, ok, err := t.planOf(ctx, r)
 	if err != nil || !ok {
@@ -228,11 +228,11 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 	}
 	path = append(slices.Clone(path), r)
 	if len(path) > plan.MaxDepth {
-		return problem.New(problem.Malformed, "plan: expected at most %d plans above each other, got %s", plan.MaxDepth, names(path))
+		return problem.New(problem.Malformed, "plan: expected at most %d plans above each other, got %s", plan.MaxDepth, t.names(path))
 	}
 	for i := range p.Delegate {
 		if t.calls++; t.calls > plan.MaxCalls {
-			return problem.New(problem.Malformed, "plan: expected at most %d delegations in all, got more from %s on", plan.MaxCalls, path[0].Name)
+			return problem.New(problem.Malformed, "plan: expected at most %d delegations in all, got more from %s on", plan.MaxCalls, path[0].nameFor(t.of))
 		}
 		id, err := identity.ParseID(p.Delegate[i].Child)
 		if err != nil {
@@ -254,7 +254,7 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 
 // planOf is r's plan, or the new plan if r is the changed vacant.
 func (t *tree) planOf(ctx context.Context, r *Record) (plan.Plan, bool, error) {
-	if r.ID == t.id {
+	if r.ID == t.of.ID {
 		return *t.plan, true, nil
 	}
 	if r.Substrate != plan.Kind {
@@ -264,10 +264,10 @@ func (t *tree) planOf(ctx context.Context, r *Record) (plan.Plan, bool, error) {
 }
 
 // names joins the names of a path, from the top.
-func names(path []*Record) string {
+func (t *tree) names(path []*Record) string {
 	all := make([]string, len(path))
 	for i, r := range path {
-		all[i] = r.Name
+		all[i] = r.nameFor(t.of)
 	}
 	return strings.Join(all, " -> ")
 }

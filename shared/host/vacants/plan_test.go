@@ -40,7 +40,7 @@ func composing(t testing.TB, s store.Store, va custody.Vault, url string) *vacan
 // spawned makes closed children, each a child of the one before it in path.
 func spawned(t testing.TB, v *vacants.Directory, path ...string) (last vacants.Record) {
 	t.Helper()
-	last, err := v.ByName(t.Context(), path[0])
+	last, err := v.ByName(t.Context(), vacants.Operator(), path[0])
 	if err != nil {
 		last = create(t, v, path[0])
 	}
@@ -64,11 +64,11 @@ func asking(children ...string) plan.Plan {
 
 func setPlan(t testing.TB, v *vacants.Directory, name string, p plan.Plan) error {
 	t.Helper()
-	r, err := v.ByName(t.Context(), name)
+	r, err := v.ByName(t.Context(), vacants.Operator(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = v.SetPlan(t.Context(), r.ID, p)
+	_, _, err = v.SetPlan(t.Context(), vacants.Operator(), r.ID, p)
 	return err
 }
 
@@ -76,11 +76,11 @@ func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := composing(t, s, va, hostURL)
 	a, b := spawned(t, v, "demo", "a"), spawned(t, v, "demo", "b")
-	before, err := v.ByName(t.Context(), "demo")
+	before, err := v.ByName(t.Context(), vacants.Operator(), "demo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, set, err := v.SetPlan(t.Context(), before.ID, asking("a", b.ID.String(), "a"))
+	r, set, err := v.SetPlan(t.Context(), vacants.Operator(), before.ID, asking("a", b.ID.String(), "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 	if got := lines[len(lines)-1]; got != entry {
 		t.Errorf("its last entry is %s, want %s", got, entry)
 	}
-	if _, _, err := v.SetPlan(t.Context(), r.ID, want); err != nil || len(story(t, v, r.ID)) != len(lines) {
+	if _, _, err := v.SetPlan(t.Context(), vacants.Operator(), r.ID, want); err != nil || len(story(t, v, r.ID)) != len(lines) {
 		t.Errorf("SetPlan() of the same = %v, with an entry more: %t, want nothing", err, len(story(t, v, r.ID)) != len(lines))
 	}
 	// A card that is signed again keeps its text.
@@ -108,7 +108,7 @@ func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 	if _, err := moved.Rebase(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r, err = moved.Get(t.Context(), r.ID); err != nil {
+	if r, err = moved.Get(t.Context(), vacants.Operator(), r.ID); err != nil {
 		t.Fatal(err)
 	}
 	c, err := card.Parse(r.Card)
@@ -169,7 +169,7 @@ func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := host(t, memory.New(), vault(t), newClock().now, hostURL).SetPlan(t.Context(), identity.ID{1}, asking("a")); !problem.Is(err, problem.Malformed) {
+	if _, _, err := host(t, memory.New(), vault(t), newClock().now, hostURL).SetPlan(t.Context(), vacants.Operator(), identity.ID{1}, asking("a")); !problem.Is(err, problem.Malformed) {
 		t.Errorf("SetPlan() at a host without composites = %v, want a refusal", err)
 	}
 }
@@ -177,7 +177,7 @@ func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
 func TestAPlanThatWouldAskItselfIsRefusedWithItsPath(t *testing.T) {
 	v := composing(t, memory.New(), vault(t), hostURL)
 	c := spawned(t, v, "a", "b", "c")
-	a, err := v.ByName(t.Context(), "a")
+	a, err := v.ByName(t.Context(), vacants.Operator(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,17 +280,17 @@ func planBrokenOff(t *testing.T, va custody.Vault, at int, fate storetest.Fate, 
 		}
 		return storetest.Fine
 	}}
-	r, err := clean.ByName(t.Context(), "demo")
+	r, err := clean.ByName(t.Context(), vacants.Operator(), "demo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := composing(t, lossy, va, hostURL).SetPlan(t.Context(), r.ID, asking("a")); err != nil && !problem.Is(err, problem.Unavailable) {
+	if _, _, err := composing(t, lossy, va, hostURL).SetPlan(t.Context(), vacants.Operator(), r.ID, asking("a")); err != nil && !problem.Is(err, problem.Unavailable) {
 		t.Errorf("SetPlan() = %v, want nothing or unavailable", err)
 	}
 	lossy.AwaitPending(t.Context())
 	wantPlanWhole(t, composing(t, s, va, hostURL), r.ID)
 	again := composing(t, s, va, hostURL)
-	if _, _, err := again.SetPlan(t.Context(), r.ID, asking("a")); err != nil {
+	if _, _, err := again.SetPlan(t.Context(), vacants.Operator(), r.ID, asking("a")); err != nil {
 		t.Errorf("SetPlan() again = %v", err)
 	}
 	wantPlanWhole(t, again, r.ID)
@@ -309,7 +309,7 @@ func planBrokenOff(t *testing.T, va custody.Vault, at int, fate storetest.Fate, 
 // wantPlanWhole compares record, plan and logbook.
 func wantPlanWhole(t *testing.T, v *vacants.Directory, id identity.ID) {
 	t.Helper()
-	r, err := v.Get(t.Context(), id)
+	r, err := v.Get(t.Context(), vacants.Operator(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (v *Directory) SetPrice(ctx context.Context, id identity.ID, p price.Price)
 }
 
 func (v *Directory) setPriceOnce(ctx context.Context, tx *store.Tx, id identity.ID, p price.Price) (Record, error) {
-	r, err := v.Get(ctx, id)
+	r, err := v.get(ctx, id)
 	switch {
 	case err != nil:
 		return r, err

@@ -90,7 +90,7 @@ func TestPricesSetAtOnceAreVersionsOfTheirOwn(t *testing.T) {
 		})
 	}
 	all.Wait()
-	r, err := v.Get(t.Context(), id)
+	r, err := v.Get(t.Context(), vacants.Operator(), id)
 	if err != nil || r.Price.Version != 8 {
 		t.Errorf("Get() = version %d, %v; want 8", r.Price.Version, err)
 	}

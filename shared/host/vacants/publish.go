@@ -84,7 +84,7 @@ func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool
 		return PublishOptions{Visibility: &as}, nil
 	})
 	if problem.Is(err, problem.Conflict) {
-		if r, readErr := v.Get(ctx, id); readErr == nil && r.State.Closed() {
+		if r, readErr := v.get(ctx, id); readErr == nil && r.State.Closed() {
 			return false, nil // terminal since: the vacant keeps its card
 		}
 	}
@@ -135,7 +135,7 @@ func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w 
 	}
 	defer done()
 	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		if r, err = v.Get(ctx, id); err == nil {
+		if r, err = v.get(ctx, id); err == nil {
 			r, receipt, err = v.publishOnce(ctx, tx, r, verb, w)
 		}
 		return err
@@ -165,7 +165,7 @@ func (v *Directory) late(ctx context.Context, id identity.ID, seq int64, err err
 // ready opens id's key before the registry's turn is taken, because opening may
 // be slow.
 func (v *Directory) ready(ctx context.Context, id identity.ID) error {
-	r, err := v.Get(ctx, id)
+	r, err := v.get(ctx, id)
 	if err == nil && r.IsDeleted() {
 		err = deleted(&r)
 	}

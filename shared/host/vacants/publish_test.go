@@ -234,7 +234,7 @@ func TestANewURLIsPublishedWhereTheOldOneWas(t *testing.T) {
 			t.Errorf("%s is registered as %s in %s, moved %t; want %+v", name, g.Visibility, g.State, moved, want)
 		}
 	}
-	r, err := v.ByName(t.Context(), "unlisted")
+	r, err := v.ByName(t.Context(), vacants.Operator(), "unlisted")
 	if _, listed, _ := v.Registry.Get(t.Context(), r.ID); err != nil || listed || !strings.Contains(string(r.Card), elsewhere) {
 		t.Errorf("the unlisted one is registered: %t, its card %s (%v); want moved and not registered", listed, r.Card, err)
 	}

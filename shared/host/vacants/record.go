@@ -74,6 +74,14 @@ func (r Record) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "vacant "+r.Name+" ("+r.ID.Short()+")")
 }
 
+// nameFor is r's name for the tenant of other.
+func (r *Record) nameFor(other *Record) string {
+	if r.Tenant != other.Tenant {
+		return "one of another tenant"
+	}
+	return r.Name
+}
+
 // IsDeleted reports whether r is a tombstone.
 func (r *Record) IsDeleted() bool { return !r.Deleted.IsZero() }
 

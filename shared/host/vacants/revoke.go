@@ -36,7 +36,7 @@ func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (
 		return Record{}, none, store.Problem(err)
 	}
 	// Without a Vault the revocation did not update the record.
-	r, err := v.Get(ctx, id)
+	r, err := v.get(ctx, id)
 	if err == nil && !r.State.Closed() {
 		r, err = v.Sink(ctx, id)
 	}
@@ -52,7 +52,7 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 		g, _, err := v.Registry.Get(ctx, id)
 		return registry.Receipt{ID: id, Visibility: g.Visibility, Seq: g.LastSeq, CardHash: g.CardHash, Replayed: true}, err
 	}
-	r, err := v.Get(ctx, id)
+	r, err := v.get(ctx, id)
 	if err != nil {
 		return registry.Receipt{}, err
 	}

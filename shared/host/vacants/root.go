@@ -21,7 +21,7 @@ type storedRoot struct {
 // SetRoot makes a vacant the one at the host's own address; nil: no vacant is there.
 func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 	if id != nil {
-		switch r, err := v.Get(ctx, *id); {
+		switch r, err := v.get(ctx, *id); {
 		case err != nil:
 			return err
 		case !r.isOpen() || r.IsDeleted():

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
@@ -20,6 +19,9 @@ import (
 
 // SpawnSpec describes a child to create.
 type SpawnSpec struct {
+	// By makes the child, and so chose Substrate and Agent, unless they are the
+	// parent's. The Vacants of the agent are some that By knows, or public ones.
+	By     Asker
 	Parent identity.ID // hosted here
 	Path   composite.BirthPath
 	Name   string
@@ -30,8 +32,7 @@ type SpawnSpec struct {
 	// Agent is the child's own, whose Vacants may be names. Without one and without a
 	// Substrate it has its parent's.
 	Agent  *definition.Agent
-	By     outbound.Chooser // who chose Substrate and Agent; of the parent's, who did for the parent
-	Tenant string           // defaults to the parent's
+	Tenant string // defaults to the parent's
 	// Tools of a D2 child are all tools that it may use, a subset of the
 	// parent's if the parent has a manifest. For the other paths they are added
 	// to the inherited tools.
@@ -69,7 +70,12 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.M
 		return Record{}, none, err
 	}
 	if s.Agent != nil {
-		next, err := v.resolved(ctx, identity.ID{}, *s.Agent)
+		parent, err := v.get(ctx, s.Parent)
+		if err != nil {
+			return Record{}, none, err
+		}
+		self := Record{Tenant: orElse(s.Tenant, parent.Tenant), Parent: &s.Parent}
+		next, err := v.resolved(ctx, s.By, &self, *s.Agent)
 		if err != nil {
 			return Record{}, none, err
 		}
@@ -173,7 +179,7 @@ func (s *SpawnSpec) check() error {
 // Record if its name is free.
 func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
 	none := composite.Manifest{}
-	r, err := v.ByName(ctx, s.Name)
+	r, err := v.ByName(ctx, Operator(), s.Name)
 	if problem.Is(err, problem.NotFound) {
 		return Record{}, none, nil
 	}
@@ -185,7 +191,7 @@ func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, compo
 	case err != nil:
 		return Record{}, none, err
 	case !same:
-		return Record{}, none, problem.New(problem.Conflict, "the name %s belongs to vacant %s", r.Name, r.ID.Short())
+		return Record{}, none, registry.NameTaken(r.Name)
 	}
 	return r, m, nil
 }
@@ -195,6 +201,9 @@ func (v *Directory) birthEntry(ctx context.Context, s *SpawnSpec) (Record, compo
 func (v *Directory) isThat(ctx context.Context, r *Record, s *SpawnSpec) (same bool, m composite.Manifest, err error) {
 	if r.Parent == nil || *r.Parent != s.Parent {
 		return false, m, nil
+	}
+	if parent, err := v.get(ctx, s.Parent); err != nil || r.Tenant != orElse(s.Tenant, parent.Tenant) {
+		return false, m, err
 	}
 	d, ok, err := v.Registry.Manifest(ctx, r.ID)
 	if err != nil || !ok {

@@ -170,7 +170,7 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 
 // thinker reads the record of a vacant that is asked. Its errors are those of substrates.
 func (v thinking) thinker(ctx context.Context, id identity.ID) (Record, error) {
-	r, err := v.Get(ctx, id)
+	r, err := v.get(ctx, id)
 	if err == nil && r.IsDeleted() {
 		err = deleted(&r)
 	}

@@ -299,7 +299,7 @@ func TestTheCombinerOfAPlanIsAskedThroughBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = p.front.SetPlan(t.Context(), r.ID, pl)
+		_, _, err = p.front.SetPlan(t.Context(), vacants.Operator(), r.ID, pl)
 		return err
 	}
 	for _, combiner := range []string{"bedrock:amazon.nova-lite-v1:0", "anthropic:claude-opus-4-6", "lambda:" + own} {

@@ -16,9 +16,11 @@ import (
 
 // Changes are what Update changes of a vacant. Nil fields are left unchanged.
 type Changes struct {
+	// By changes the vacant, and so chose Substrate and Agent. The Vacants of the agent
+	// are some that By knows, or public ones.
+	By               Asker
 	Name, Capability *string
-	Substrate        *string          // a substrate.Spec in its text form, for an agent of defaults
-	By               outbound.Chooser // who chose Substrate and Agent
+	Substrate        *string // a substrate.Spec in its text form, for an agent of defaults
 	// Agent is the next version of the agent, whose Vacants may be names. It goes
 	// with no Substrate.
 	Agent *definition.Agent
@@ -94,7 +96,7 @@ func (v *Directory) checkChanges(c *Changes) error {
 }
 
 func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID, c *Changes) (Record, error) {
-	r, err := v.Get(ctx, id)
+	r, err := v.get(ctx, id)
 	if err == nil && r.IsDeleted() {
 		err = deleted(&r)
 	}
@@ -177,10 +179,10 @@ func (c *Changes) overtaken(r *Record) error {
 func (c *Changes) chosenBy(r *Record, next *definition.Agent) outbound.Chooser {
 	set := c.Substrate != nil || c.Agent != nil
 	same := next == nil && (c.Substrate == nil || *c.Substrate == r.Substrate)
-	if !set || same && c.By != outbound.Operator {
+	if !set || same && c.By != Operator() {
 		return r.By
 	}
-	return chooser(r.Tenant, c.By)
+	return chooser(r.Tenant, c.By.chooser())
 }
 
 // setSubstrate sets what answers for r: the next version of its agent, if there is one,
@@ -212,7 +214,7 @@ func (v *Directory) rename(ctx context.Context, tx *store.Tx, r *Record, name *s
 	if err != nil {
 		return err
 	}
-	if err := v.claim(ctx, tx, *name, r.ID); err != nil {
+	if err := v.claim(ctx, tx, *name, r); err != nil {
 		return err
 	}
 	tx.Delete(old.Key)

@@ -39,7 +39,7 @@ func TestAnUpdateChangesNameCardAndRegistrationTogether(t *testing.T) {
 	if again, err := v.Update(t.Context(), id, vacants.Changes{Name: pointer("scribe"), Capability: pointer("sings"), Seen: time.Unix(1, 0)}); err != nil || !again.Changed.Equal(r.Changed) {
 		t.Errorf("the same again = %v, changed %v; want nothing done", err, again.Changed)
 	}
-	if _, err := v.ByName(t.Context(), "demo"); !problem.Is(err, problem.NotFound) {
+	if _, err := v.ByName(t.Context(), vacants.Operator(), "demo"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("ByName() of the old name = %v, want not found", err)
 	}
 	if other := create(t, v, "demo"); other.ID == id {
@@ -101,13 +101,13 @@ func TestUpdatesAreRefused(t *testing.T) {
 		says    string
 	}{
 		"nothing":                 {r, vacants.Changes{}, problem.Malformed, "changes: expected name, capability, substrate, agent or plain"},
-		"a taken name":            {r, vacants.Changes{Name: pointer("other")}, problem.Conflict, "the name other belongs to"},
+		"a taken name":            {r, vacants.Changes{Name: pointer("other")}, problem.Conflict, "the name other is in use or reserved"},
 		"a name with a slash":     {r, vacants.Changes{Name: pointer("a/b")}, problem.Malformed, "name"},
 		"dots":                    {r, vacants.Changes{Name: pointer("..")}, problem.Malformed, "name"},
 		"a twin in other letters": {r, vacants.Changes{Name: pointer("d\u0435mo")}, problem.Malformed, "name"},
 		"an id":                   {r, vacants.Changes{Name: pointer(strings.Repeat("1a", 32))}, problem.Malformed, "name"},
 		"the beginning of an id":  {r, vacants.Changes{Name: pointer("0123456789ab")}, problem.Malformed, "beginning of an id"},
-		"a reserved word":         {r, vacants.Changes{Name: pointer("Health")}, problem.Malformed, "another word"},
+		"a reserved word":         {r, vacants.Changes{Name: pointer("Health")}, problem.Conflict, "the name Health is in use or reserved"},
 		"a long name":             {r, vacants.Changes{Name: pointer(strings.Repeat("n", 65))}, problem.Malformed, "name"},
 		"an empty capability":     {r, vacants.Changes{Capability: pointer(" ")}, problem.Malformed, "capability"},
 		"no substrate":            {r, vacants.Changes{Substrate: pointer("nothing")}, problem.Malformed, "substrate"},
@@ -119,7 +119,7 @@ func TestUpdatesAreRefused(t *testing.T) {
 			t.Errorf("Update() of %s = %v, want %s that says %q", name, err, tt.kind, tt.says)
 		}
 	}
-	if after, err := v.Get(t.Context(), r.ID); err != nil || !after.Changed.Equal(r.Changed) || after.Name != "demo" {
+	if after, err := v.Get(t.Context(), vacants.Operator(), r.ID); err != nil || !after.Changed.Equal(r.Changed) || after.Name != "demo" {
 		t.Errorf("after the refusals the vacant is %v, %v", after, err)
 	}
 }
@@ -157,11 +157,11 @@ func TestTheNameOfADeletedVacantIsFree(t *testing.T) {
 	if _, err := v.Delete(t.Context(), archived(t, v, key).ID); err != nil {
 		t.Fatal(err)
 	}
-	if list, _, err := v.List(t.Context(), "", 10); err != nil || len(list) != 0 {
+	if list, _, err := v.List(t.Context(), vacants.Operator(), "", 10); err != nil || len(list) != 0 {
 		t.Errorf("List() = %v, %v; want no tombstone", list, err)
 	}
 	r := create(t, v, "demo")
-	if found, err := v.ByName(t.Context(), "demo"); err != nil || found.ID != r.ID || found.State != lifecycle.Local {
+	if found, err := v.ByName(t.Context(), vacants.Operator(), "demo"); err != nil || found.ID != r.ID || found.State != lifecycle.Local {
 		t.Errorf("ByName() = %v, %v; want the new vacant", found, err)
 	}
 	all, err := everyRecord(t, v)

@@ -56,11 +56,11 @@ func (v *metersPlans) Plan(ctx context.Context, id identity.ID) (plan.Plan, bool
 	return p, ok, err
 }
 
-func (v *metersPlans) Get(ctx context.Context, id identity.ID) (vacants.Record, error) {
+func (v *metersPlans) Get(ctx context.Context, by vacants.Asker, id identity.ID) (vacants.Record, error) {
 	v.m.mu.Lock()
 	defer v.m.mu.Unlock()
 	v.gets++
-	return v.Directory.Get(ctx, id)
+	return v.Directory.Get(ctx, by, id)
 }
 
 // everywhere collects over stores that end pages differently, and fails if the

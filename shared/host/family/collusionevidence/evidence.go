@@ -49,7 +49,7 @@ const (
 // Vacants reads records and plans of hosted vacants; *vacants.Directory
 // implements it.
 type Vacants interface {
-	Get(ctx context.Context, id identity.ID) (vacants.Record, error)
+	Get(ctx context.Context, by vacants.Asker, id identity.ID) (vacants.Record, error)
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
 	Agent(ctx context.Context, r *vacants.Record, version int) (definition.Agent, error)
 }
@@ -180,7 +180,7 @@ func (c *Collector) owners(ctx context.Context, all []subject) error {
 // observe reads the documents of one vacant.
 func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, error) {
 	o := gate.Observation{ID: s.id, Owner: s.owner, Closed: s.closed, Why: map[gate.Name]string{}}
-	r, err := c.Vacants.Get(ctx, s.id)
+	r, err := c.Vacants.Get(ctx, vacants.Operator(), s.id)
 	switch {
 	case problem.Is(err, problem.NotFound):
 		return without(o, "it is not hosted here"), nil

@@ -195,7 +195,7 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 		t.lacks("who answers for it is " + large)
 		return nil
 	}
-	r, err := t.collector.Vacants.Get(ctx, id)
+	r, err := t.collector.Vacants.Get(ctx, vacants.Operator(), id)
 	t.readBudget.spend(recordBytes(&r))
 	switch {
 	case problem.Is(err, problem.NotFound):

@@ -29,7 +29,7 @@ func (h *fixture) plans(id identity.ID, combiner string, children ...identity.ID
 	for _, child := range children {
 		p.Delegate = append(p.Delegate, plan.Delegation{Child: child.String(), Task: "{input}"})
 	}
-	_, _, err := h.vacants.SetPlan(h.Context(), id, p)
+	_, _, err := h.vacants.SetPlan(h.Context(), vacants.Operator(), id, p)
 	must(h, err)
 }
 
@@ -175,11 +175,11 @@ func TestCostOfATreeIsBounded(t *testing.T) {
 				y := h.spawn(x, "D2", fmt.Sprint(name, "-", i, "-", j), answers)
 				q.Delegate = append(q.Delegate, plan.Delegation{Child: y.String(), Task: task})
 			}
-			_, _, err := h.vacants.SetPlan(h.Context(), x, q)
+			_, _, err := h.vacants.SetPlan(h.Context(), vacants.Operator(), x, q)
 			must(t, err)
 			p.Delegate = append(p.Delegate, plan.Delegation{Child: x.String(), Task: "{input}"})
 		}
-		_, _, err := h.vacants.SetPlan(h.Context(), id, p)
+		_, _, err := h.vacants.SetPlan(h.Context(), vacants.Operator(), id, p)
 		must(t, err)
 		return id
 	}

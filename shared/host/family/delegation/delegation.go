@@ -47,6 +47,9 @@ type Vacants interface {
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
 	// Show returns id's record, at most a second old.
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
+	// Askable is Show for a vacant that the agent of asker may ask; ok is false for
+	// every other.
+	Askable(ctx context.Context, asker, id identity.ID) (r vacants.Record, ok bool, err error)
 	// Entries writes one entry into each of two logbooks, or into the first alone
 	// if the second is zero, in one commit.
 	Entries(ctx context.Context, first, second vacants.LogEntry, beside ...store.Write) error

@@ -340,7 +340,7 @@ func TestPlansBelowEachOtherAnswerTogether(t *testing.T) {
 		at = h.spawn(at, name)[0].ID
 	}
 	for _, one := range [][2]string{{"l4", "l5"}, {"l3", "l4"}, {"l2", "l3"}, {"l1", "l2"}} {
-		r, err := h.vacants.ByName(t.Context(), one[0])
+		r, err := h.vacants.ByName(t.Context(), vacants.Operator(), one[0])
 		h.must(err)
 		h.set(r.ID, `{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"`+one[1]+`","task":"`+one[0]+` {input}"}]}`)
 	}
@@ -374,7 +374,7 @@ func TestACallGoesNoDeeperAndMakesNoMoreCallsThanItMay(t *testing.T) {
 	}
 	wantRefused := func(id identity.ID, text string) {
 		t.Helper()
-		if _, _, err := h.vacants.SetPlan(t.Context(), id, parse(t, text)); !problem.Is(err, problem.Malformed) {
+		if _, _, err := h.vacants.SetPlan(t.Context(), vacants.Operator(), id, parse(t, text)); !problem.Is(err, problem.Malformed) {
 			t.Errorf("SetPlan() = %v, want a refusal", err)
 		}
 	}
@@ -428,7 +428,7 @@ func TestAReportCountsCallsFailuresAndTheirTime(t *testing.T) {
 	}
 	got := map[string]delegation.Child{}
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := delegation.Report(t.Context(), h.vacants, s, parent.ID, cursor, 2)
+		page, next, err := delegation.Report(t.Context(), vacants.Operator(), h.vacants, s, parent.ID, cursor, 2)
 		h.must(err)
 		for _, c := range page {
 			got[c.Record.Name] = c

@@ -106,7 +106,7 @@ func (a asking) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrat
 func (h *fixture) agent(name string, times int, asks ...string) vacants.Record {
 	h.Helper()
 	a := definition.Agent{Provider: substrate.KindMock, Model: strings.Repeat("+", times), Vacants: asks}
-	r, err := h.vacants.Create(h.Context(), vacants.Spec{Name: name, Capability: "asks", Agent: &a})
+	r, err := h.vacants.Create(h.Context(), vacants.Spec{By: vacants.Operator(), Name: name, Capability: "asks", Agent: &a})
 	h.must(err)
 	return r
 }
@@ -215,7 +215,7 @@ func parse(t testing.TB, text string) plan.Plan {
 
 func (h *fixture) set(id identity.ID, text string) plan.Plan {
 	h.Helper()
-	_, p, err := h.vacants.SetPlan(h.Context(), id, parse(h, text))
+	_, p, err := h.vacants.SetPlan(h.Context(), vacants.Operator(), id, parse(h, text))
 	h.must(err)
 	return p
 }

@@ -33,13 +33,13 @@ type Child struct {
 
 // Kin lists the hosted children of a parent; *vacants.Directory implements it.
 type Kin interface {
-	Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]vacants.Record, string, error)
+	Children(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]vacants.Record, string, error)
 }
 
-// Report returns a page of parent's children that are hosted here, and the
+// Report returns a page of parent's children that by knows, and the
 // cursor of the next page. It reads two tips and one page of rows of each.
-func Report(ctx context.Context, k Kin, s store.Store, parent identity.ID, cursor string, n int) ([]Child, string, error) {
-	records, next, err := k.Children(ctx, parent, cursor, n)
+func Report(ctx context.Context, by vacants.Asker, k Kin, s store.Store, parent identity.ID, cursor string, n int) ([]Child, string, error) {
+	records, next, err := k.Children(ctx, by, parent, cursor, n)
 	if err != nil {
 		return nil, "", err
 	}

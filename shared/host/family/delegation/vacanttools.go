@@ -3,10 +3,12 @@ package delegation
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -20,13 +22,12 @@ const toolPrefix = "vacant__"
 const schema = `{"type":"object","properties":{"message":{"type":"string","description":"what to ask or tell it"}},"required":["message"],"additionalProperties":false}`
 
 // VacantTools makes a tool of each vacant of this host that the agent of asker may
-// ask: one that is gone or cannot be called is left out. It returns the context in
-// which one call uses them: the calls that it makes, and those that they make, are
+// ask now: others are left out, whatever they were when the agent was set. It returns
+// the context in which one call uses them: the calls that it makes, and those that they make, are
 // counted as the delegations of plans are.
 //
 // The asker signs each question on its own chain with the vacant, which answers by
-// its own rules: a closed child only its kin. What the asker itself may reach decides
-// Config.Guard.
+// its own rules. Config.Guard decides what the asker itself may reach.
 func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
 	ctx, w, err := deeper(ctx, asker)
 	if err != nil {
@@ -35,11 +36,17 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 	one := &run{Runner: r, host: host{v, c}, walk: w, question: substrate.Request{Vacant: asker}}
 	var tools []loop.Tool
 	for _, id := range asked {
-		is, ok, err := v.Show(ctx, id)
+		is, ok, err := v.Askable(ctx, asker, id)
 		if err != nil {
 			return ctx, nil, err
 		}
-		if !ok || !is.State.CanBeCalled() {
+		if !ok {
+			continue
+		}
+		if err := one.reach(ctx, &is); err != nil {
+			if problem.Of(err).Kind.Row().Status >= http.StatusInternalServerError { // not a refusal
+				return ctx, nil, err
+			}
 			continue
 		}
 		tools = append(tools, loop.Tool{
@@ -88,14 +95,20 @@ func (r *run) askVacant(ctx context.Context, id identity.ID, message string) (st
 	if err != nil {
 		return "", err
 	}
-	if r.Guard != nil && (is.Parent == nil || *is.Parent != r.question.Vacant) {
-		c, err := card.Parse(is.Card)
-		if err != nil {
-			return "", err
-		}
-		if err := r.Guard(ctx, outbound.Vacant(r.question.Vacant, outbound.Stranger).Calling(&c), c.Endpoint); err != nil {
-			return "", err
-		}
+	if err := r.reach(ctx, &is); err != nil {
+		return "", err
 	}
 	return r.ask(ctx, id, message)
+}
+
+// reach refuses a vacant that the asker may not reach. A parent reaches its children.
+func (r *run) reach(ctx context.Context, is *vacants.Record) error {
+	if r.Guard == nil || is.Parent != nil && *is.Parent == r.question.Vacant {
+		return nil
+	}
+	c, err := card.Parse(is.Card)
+	if err != nil {
+		return err
+	}
+	return r.Guard(ctx, outbound.Vacant(r.question.Vacant, outbound.Stranger).Calling(&c), c.Endpoint)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -44,7 +45,7 @@ func TestWhatAnAgentMayNotAskIsTold(t *testing.T) {
 	h.minds.set("broken", func(context.Context, substrate.Request) (string, error) { return "", errBroken })
 	child := func(name string, asks string) vacants.Record {
 		a := definition.Agent{Provider: substrate.KindMock, Model: "+", Vacants: []string{asks}}
-		r, _, err := h.vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: name, Capability: "asks", Agent: &a, Outbound: composite.ParentPermitted})
+		r, _, err := h.vacants.Spawn(t.Context(), vacants.SpawnSpec{By: vacants.Operator(), Parent: parent.ID, Path: "D2", Name: name, Capability: "asks", Agent: &a, Outbound: composite.ParentPermitted})
 		h.must(err)
 		return r
 	}
@@ -54,13 +55,12 @@ func TestWhatAnAgentMayNotAskIsTold(t *testing.T) {
 		as    identity.ID // who calls the asker; zero: anybody
 		want  string
 	}{
-		{"a closed child of another", h.agent("nosy", 1, "closed"), identity.ID{}, "heard: closed: envelope addressed to"},
 		{"one that fails", h.agent("trusting", 1, "broken"), identity.ID{}, "heard: broken: the vacant failed to answer"},
 		{"one that asks itself by way of another", h.agent("vain", 1, "asleep"), identity.ID{}, "heard: "},
 	} {
 		if tt.what == "one that asks itself by way of another" {
 			a := definition.Agent{Provider: substrate.KindMock, Model: "+", Vacants: []string{"vain"}}
-			_, err := h.vacants.Update(t.Context(), asleep.ID, vacants.Changes{Agent: &a})
+			_, err := h.vacants.Update(t.Context(), asleep.ID, vacants.Changes{By: vacants.Operator(), Agent: &a})
 			h.must(err)
 		}
 		got, failed := h.ask(tt.asker.ID, "hi")
@@ -69,7 +69,8 @@ func TestWhatAnAgentMayNotAskIsTold(t *testing.T) {
 		}
 	}
 
-	// Closed children reach their tree alone, though the other side would answer.
+	// Closed children reach their tree alone, though the other side would answer: other
+	// vacants are no tools of theirs.
 	askBy := func(child vacants.Record) string {
 		t.Helper()
 		h.set(parent.ID, `{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"`+child.Name+`"}]}`)
@@ -79,8 +80,8 @@ func TestWhatAnAgentMayNotAskIsTold(t *testing.T) {
 		}
 		return got
 	}
-	if got := askBy(child("escapes", "outside")); !strings.Contains(got, "not parent / not sibling") {
-		t.Errorf("a closed child that asks outside of its tree hears %q, want the rule", got)
+	if got, want := askBy(child("escapes", "outside")), "heard: "; got != want {
+		t.Errorf("a closed child that asks outside of its tree hears %q, want %q", got, want)
 	}
 	if got, want := askBy(child("helps", "closed")), "heard: closed(hi)"; got != want {
 		t.Errorf("a closed child that asks its sibling hears %q, want %q", got, want)
@@ -99,7 +100,7 @@ func TestVacantToolsAreBoundLikePlans(t *testing.T) {
 	}
 	asked := uint64(0)
 	for _, asker := range []string{"one"} {
-		r, err := h.vacants.ByName(t.Context(), asker)
+		r, err := h.vacants.ByName(t.Context(), vacants.Operator(), asker)
 		h.must(err)
 		tip, err := s.Tip(t.Context(), call.Pair{Caller: r.ID, Vacant: leaf.ID}.Requests())
 		h.must(err)
@@ -113,9 +114,9 @@ func TestVacantToolsAreBoundLikePlans(t *testing.T) {
 	for i, name := range []string{"d", "c", "b", "a", "z"} {
 		h.agent(name, 1, []string{"e", "d", "c", "b", "a"}[i])
 	}
-	z, err := h.vacants.ByName(t.Context(), "z")
+	z, err := h.vacants.ByName(t.Context(), vacants.Operator(), "z")
 	h.must(err)
-	a, err := h.vacants.ByName(t.Context(), "a")
+	a, err := h.vacants.ByName(t.Context(), vacants.Operator(), "a")
 	h.must(err)
 	if got, failed := h.ask(a.ID, "hi"); failed != nil || got != "heard: heard: heard: heard: e(hi)" {
 		t.Errorf("four below each other say %q, %v", got, failed)
@@ -124,4 +125,68 @@ func TestVacantToolsAreBoundLikePlans(t *testing.T) {
 		t.Errorf("five below each other say %q, %v; want the fifth told that it is too deep", got, failed)
 	}
 	wantClean(t, h, s)
+}
+
+// A tenant's agent is given, and offered, the vacants of its tenant and the public ones
+// of others. What others hide is refused as what does not exist.
+func TestAnAgentIsOfferedWhatItMayAsk(t *testing.T) {
+	h := open(t, newStore())
+	create := func(tenant, name string) vacants.Record {
+		r, err := h.vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "answers", Substrate: "test:" + name, Tenant: tenant})
+		h.must(err)
+		return r
+	}
+	own, shown, hidden, clerk := create("acme", "own"), create("other", "shown"), create("other", "hidden"), create("acme", "clerk")
+	closed := h.spawn(shown.ID, "closed")[0]
+	h.spawn(own.ID, "inside")
+	_, _, err := h.vacants.Publish(t.Context(), shown.ID, vacants.PublishOptions{})
+	h.must(err)
+	give := func(by vacants.Asker, what ...string) error {
+		_, err := h.vacants.Update(t.Context(), clerk.ID, vacants.Changes{By: by, Agent: &definition.Agent{Provider: substrate.KindMock, Model: "+", Vacants: what}})
+		return err
+	}
+	hears := func(want string) {
+		t.Helper()
+		if got, failed := h.ask(clerk.ID, "hi"); failed != nil || got != want {
+			t.Errorf("the clerk says %q, %v, want %q", got, failed, want)
+		}
+	}
+	acme := vacants.Tenant("acme")
+	for _, other := range []vacants.Record{hidden, closed} {
+		for what, nobody := range map[string]string{
+			other.Name: "nobody", other.ID.String(): identity.ID{9}.String(), other.ID.Short(): identity.ID{9}.Short(),
+		} {
+			err, missing := give(acme, what), give(acme, nobody)
+			if !problem.Is(missing, problem.NotFound) || err == nil || strings.ReplaceAll(err.Error(), what, nobody) != missing.Error() {
+				t.Errorf("%s = %v, want as of nobody: %v", what, err, missing)
+			}
+		}
+		if err := give(vacants.Operator(), other.Name); !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "vacants[0]" {
+			t.Errorf("%s, by the operator = %v, want the rule", other.Name, err)
+		}
+	}
+	if err := give(acme, "inside"); !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "vacants[0]" {
+		t.Errorf("a closed child of another vacant of the tenant = %v, want the rule", err)
+	}
+	h.must(give(acme, own.Name))
+	hears("heard: own(hi)")
+	h.must(give(acme, shown.ID.String()))
+	hears("heard: shown(hi)")
+	for _, step := range []struct {
+		does func() error
+		want string
+	}{
+		{func() error { _, _, err := h.vacants.Unpublish(t.Context(), shown.ID); return err }, "heard: "},
+		{func() error {
+			_, _, err := h.vacants.Publish(t.Context(), shown.ID, vacants.PublishOptions{})
+			return err
+		}, "heard: shown(hi)"},
+		{func() error { _, err := h.vacants.Pause(t.Context(), shown.ID); return err }, "heard: "},
+	} {
+		h.must(step.does())
+		hears(step.want)
+	}
+	if err := give(acme, "shown"); !problem.Is(err, problem.NotFound) {
+		t.Errorf("one that another has paused = %v, want not found", err)
+	}
 }

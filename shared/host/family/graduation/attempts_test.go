@@ -227,7 +227,7 @@ func TestACompositeGraduatesAfterItHasAPlan(t *testing.T) {
 	clerk := h.child(t, child, "echo")
 	p, err := plan.Parse([]byte(`{"version":1,"delegate":[{"child":"` + clerk.String() + `","kind":"answer"}],"aggregate":{"how":"first"}}`))
 	must(t, err)
-	_, _, err = h.vacants.SetPlan(t.Context(), child, p)
+	_, _, err = h.vacants.SetPlan(t.Context(), vacants.Operator(), child, p)
 	must(t, err)
 	h.wantAcceptedInTheEnd(t, sub)
 }

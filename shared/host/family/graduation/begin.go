@@ -68,7 +68,7 @@ func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts
 		id   identity.ID
 		here *bool
 	}{{m.ChildID, &h.child}, {m.ParentID, &h.parent}} {
-		r, err := s.Vacants.Get(ctx, party.id)
+		r, err := s.Vacants.Get(ctx, vacants.Operator(), party.id)
 		switch {
 		case problem.Is(err, problem.NotFound):
 			continue

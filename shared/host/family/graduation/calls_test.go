@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -85,7 +86,7 @@ func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 	if out := stranger.call(t); out.Problem != nil {
 		t.Errorf("Send() by a stranger after = %v, want an answer", out.Problem)
 	}
-	r, err := h.vacants.Get(t.Context(), child)
+	r, err := h.vacants.Get(t.Context(), vacants.Operator(), child)
 	if err != nil || r.ID != child || r.State != lifecycle.Active {
 		t.Errorf("Get() = %s %s, %v, want it ACTIVE", r.ID.Short(), r.State, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
@@ -58,7 +59,7 @@ func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 	if err != nil || !ok {
 		t.Fatalf("Manifest() = %v, %v", ok, err)
 	}
-	r, err := h.vacants.Get(ctx, child)
+	r, err := h.vacants.Get(ctx, vacants.Operator(), child)
 	must(t, err)
 	doc, err := h.sound.Doc(ctx, registry.RegistrationKey(child))
 	must(t, err)

@@ -1,0 +1,86 @@
+package vacants
+
+import (
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Asker is the party for which vacants are looked up. Every lookup by name, by id
+// or by page takes an Asker, and answers about a vacant that the Asker does not know
+// exactly as about one that does not exist. The zero Asker knows no vacant.
+type Asker struct {
+	who    who
+	tenant string
+}
+
+type who byte
+
+const (
+	nobody who = iota
+	operator
+	ofTenant
+)
+
+// Operator returns the Asker that knows every vacant: the operator, or the host
+// itself.
+func Operator() Asker { return Asker{who: operator} }
+
+// Tenant returns the Asker that knows the vacants of a tenant.
+func Tenant(name string) Asker { return Asker{ofTenant, name} }
+
+// OfTenant returns the tenant that a is; ok is false if a is none.
+func (a Asker) OfTenant() (tenant string, ok bool) { return a.tenant, a.who == ofTenant }
+
+// Knows reports whether a may learn that r exists.
+func (a Asker) Knows(r *Record) bool {
+	return a.who == operator || a.who == ofTenant && r.Tenant == a.tenant
+}
+
+// chooser is a as the origin of the URLs that it sets.
+func (a Asker) chooser() outbound.Chooser {
+	switch a.who {
+	case operator:
+		return outbound.Operator
+	case ofTenant:
+		return outbound.Tenant
+	}
+	return outbound.Stranger
+}
+
+// unknown refuses what, for which nothing was found that a knows. A tenant's
+// refusal depends on nothing else, not even on the form of what. Others get err.
+func (a Asker) unknown(what string, err error) error {
+	if a.who == ofTenant {
+		return problem.New(problem.NotFound, "%s has no vacant %s here", a.tenant, clip(what))
+	}
+	return err
+}
+
+// Every document of a name has a place in the sparse index, in a partition of its
+// tenant, and so has that of a tombstone without a name, behind the names: '~' sorts
+// after every letter of a name. A page of a tenant's vacants therefore costs what it
+// shows, and its cursor contains nothing but the last document of the page, which is
+// the tenant's own. So cursors need no key of the host: a forged one is another
+// position among the same vacants.
+const (
+	tenantPrefix = "vacants#" // and the tenant
+	afterNames   = "~"
+)
+
+// indexed returns the place of a document in the list of r's tenant.
+func indexed(r *Record, sort string) store.Key {
+	return store.Key{Partition: tenantPrefix + r.Tenant, Sort: sort}
+}
+
+// names returns the range of the documents of the names that a knows. A tenant's
+// is in the sparse index, which may lag.
+func (a Asker) names() store.Range {
+	switch a.who {
+	case operator:
+		return store.Range{Partition: namePartition}
+	case ofTenant:
+		return store.Range{Partition: tenantPrefix + a.tenant, Last: afterNames, Index: true}
+	}
+	return store.Range{}
+}

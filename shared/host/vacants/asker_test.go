@@ -1,0 +1,195 @@
+package vacants_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// listed are the names that by is shown, page by page, and what the cursors say.
+func listed(t *testing.T, v *vacants.Directory, by vacants.Asker, n int) (names, cursors string) {
+	t.Helper()
+	var all []string
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, next, err := v.ListAll(t.Context(), by, cursor, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page {
+			all = append(all, r.Name)
+		}
+		at, err := store.ParseCursor(next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cursors += fmt.Sprint(at)
+		cursor = next
+	}
+	return strings.Join(all, " "), cursors
+}
+
+// deleteNamed deletes a vacant by its name.
+func deleteNamed(t *testing.T, v *vacants.Directory, name string) {
+	t.Helper()
+	r, err := v.ByName(t.Context(), vacants.Operator(), name)
+	for _, step := range []func() error{
+		func() error { _, err := v.Sink(t.Context(), r.ID); return err },
+		func() error { _, err := v.Archive(t.Context(), r.ID); return err },
+		func() error { _, err := v.Delete(t.Context(), r.ID); return err },
+	} {
+		if err == nil {
+			err = step()
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
+	s, va, at := memory.New(), vault(t), newClock()
+	v := host(t, s, va, at.now, hostURL)
+	add := func(tenant, name string) vacants.Record {
+		t.Helper()
+		r, err := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "c", Substrate: "echo", Tenant: tenant})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	first := add("acme", "b")
+	add("acme", "d")
+	add("acme", "f")
+	acme := vacants.Tenant("acme")
+	alone, cursors := listed(t, v, acme, 1)
+	for _, name := range []string{"a", "c", "e", "g"} {
+		add("other", name)
+	}
+	add("", "h")
+	with, with1 := listed(t, v, acme, 1)
+	if want := "b d f"; alone != want || with != want || cursors != with1 {
+		t.Errorf("alone %q with cursors %s, with others %q with %s; want %q both times, and the same cursors", alone, cursors, with, with1, want)
+	}
+	// The name of a deleted vacant is free, and goes to another tenant.
+	deleteNamed(t, v, "d")
+	add("other", "d")
+	renamed, err := v.Update(t.Context(), first.ID, vacants.Changes{Name: pointer("z")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for by, want := range map[vacants.Asker]string{acme: "f z d", vacants.Tenant("other"): "a c d e g", vacants.Tenant(""): "h", {}: "", vacants.Operator(): "a c d e f g h z d"} {
+		if got, _ := listed(t, v, by, 2); got != want {
+			t.Errorf("%v lists %q, want %q", by, got, want)
+		}
+	}
+	if r, err := v.Find(t.Context(), acme, renamed.ID.String()[:6]); err != nil || r.ID != renamed.ID {
+		t.Errorf("Find() of the beginning of an id = %v, %v", r, err)
+	}
+
+	// As an earlier release wrote them: without a place in the index.
+	for _, k := range []store.Key{vacants.NameKey("f"), vacants.NameKey("z"), vacants.FormerKey(mustFormer(t, s))} {
+		d, err := s.Doc(t.Context(), k)
+		if err == nil {
+			err = s.Commit(t.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: d.Data})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _ := listed(t, v, acme, 2); got != "" {
+		t.Errorf("of an earlier release are listed %q", got)
+	}
+	if n, err := host(t, s, va, at.now, hostURL).Rebase(t.Context()); n != 0 || err != nil {
+		t.Errorf("Rebase() = %d, %v, want no card signed", n, err)
+	}
+	if got, _ := listed(t, v, acme, 2); got != "f z d" {
+		t.Errorf("after a start are listed %q", got)
+	}
+}
+
+// mustFormer is the id of the only tombstone without a name.
+func mustFormer(t *testing.T, s store.Store) identity.ID {
+	t.Helper()
+	docs, _, err := s.Docs(t.Context(), store.Range{Partition: "former"}, 2, "")
+	if err != nil || len(docs) != 1 {
+		t.Fatalf("%d tombstones, %v", len(docs), err)
+	}
+	id, err := vacants.DecodeName(docs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestWhatAnAskerDoesNotKnowIsRefusedAsWhatDoesNotExist(t *testing.T) {
+	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
+	r, err := v.Create(t.Context(), vacants.Spec{Name: "theirs", Capability: "c", Substrate: "echo", Tenant: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := identity.ID{9}
+	for _, by := range []vacants.Asker{{}, vacants.Tenant("acme"), vacants.Tenant("")} {
+		for what, none := range map[string]string{"theirs": "nobody", r.ID.String(): missing.String(), r.ID.Short(): missing.Short(), r.ID.String()[:5]: missing.String()[:5]} {
+			_, err := v.Find(t.Context(), by, what)
+			_, want := v.Find(t.Context(), by, none)
+			got := strings.ReplaceAll(strings.ReplaceAll(fmt.Sprint(err), what, none), r.ID.Short(), missing.Short())
+			if !problem.Is(err, problem.NotFound) || got != want.Error() {
+				t.Errorf("Find(%s) by %v = %v, want %v", what, by, err, want)
+			}
+		}
+	}
+	for what, by := range map[string]vacants.Asker{"its tenant": vacants.Tenant("other"), "the operator": vacants.Operator()} {
+		if got, err := v.Find(t.Context(), by, "theirs"); err != nil || got.ID != r.ID {
+			t.Errorf("Find() by %s = %v, %v", what, got, err)
+		}
+	}
+}
+
+// A name is taken for everybody; the refusal is the same for every vacant that has it,
+// and for a reserved word.
+func TestTheRefusalOfANameTellsNothingOfItsVacant(t *testing.T) {
+	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
+	parent := create(t, v, "parent")
+	if _, _, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "closed"}); err != nil {
+		t.Fatal(err)
+	}
+	mine := create(t, v, "mine")
+	refusals := map[string]bool{}
+	for _, name := range []string{"parent", "closed", "health"} {
+		_, created := v.Create(t.Context(), vacants.Spec{Name: name, Capability: "c", Substrate: "echo", Tenant: "acme"})
+		_, updated := v.Update(t.Context(), mine.ID, vacants.Changes{Name: &name})
+		_, _, spawned := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: mine.ID, Path: "D2", Name: name})
+		for _, err := range []error{created, updated, spawned} {
+			refusals[strings.ReplaceAll(fmt.Sprintf("%s %v", problem.Of(err).Kind, err), name, "NAME")] = true
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"conflict the name NAME is in use or reserved on this host; choose another": true}, refusals); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+}
+
+// Who has the key of another tenant's vacant may not have it shown, nor its name.
+func TestAnImportOfAnotherTenantsVacantTellsNothing(t *testing.T) {
+	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
+	key := newKey(t)
+	spec := vacants.Spec{Name: "theirs", Capability: "c", Substrate: "echo", Key: key, Tenant: "other"}
+	if _, err := v.Create(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Create(t.Context(), spec); err != nil {
+		t.Errorf("the same import again = %v", err)
+	}
+	spec.Tenant = "acme"
+	r, err := v.Create(t.Context(), spec)
+	if !problem.Is(err, problem.Conflict) || !r.ID.IsZero() || strings.Contains(err.Error(), "theirs") {
+		t.Errorf("Create() = %v, %v, want a conflict that does not name it", r, err)
+	}
+}
