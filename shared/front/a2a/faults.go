@@ -65,14 +65,14 @@ func faultOf(err error) *fault {
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.Is(err, task.ErrNotFound): // also as a refusal, of a message to a task
+		return faultf(taskNotFound, task.ErrNotFound.Text())
 	case errors.As(err, &refusal):
 		f := faultOfKind(refusal.Problem)
 		if f != nil {
 			f.members = membersOf(&refusal.Outcome)
 		}
 		return f
-	case errors.Is(err, task.ErrNotFound):
-		return faultf(taskNotFound, task.ErrNotFound.Text())
 	case errors.Is(err, task.ErrNotCancelable):
 		return faultf(taskNotCancelable, task.ErrNotCancelable.Text())
 	}

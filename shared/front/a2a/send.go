@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
@@ -85,7 +85,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	var o *task.Turn
 	if e != nil {
 		r.extension = true
-		o, err = d.signedTurn(r, &q, e)
+		o = d.signedTurn(r, &q, e)
 	} else {
 		o, err = d.plainTurn(r, &q)
 	}
@@ -140,30 +140,30 @@ func acceptsText(modes []string) bool {
 }
 
 // signedTurn is the turn of a message with an envelope. The id of its task follows from
-// the envelope, so that the same bytes find the same task.
-func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelope) (*task.Turn, error) {
-	hash, ok := e.Verify()
+// the envelope, so that the same bytes find the same task. The task that the message names
+// is not read before the envelope is accepted as new: the signature does not cover the
+// name, and whoever holds an old envelope could try names.
+func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelope) *task.Turn {
 	m := q.Message
 	t := task.Turn{
-		Ref:  task.Ref{Vacant: r.vacant.ID, Owner: e.From.String(), ID: hash.String()[:32]},
+		Ref:  task.Ref{Vacant: r.vacant.ID, Owner: e.From.String(), ID: task.EnvelopeTask(e.Hash())},
 		List: e.From.String(), Signed: true, Opens: e.Seq == 1, Caller: e.From,
 		Envelope: func(context.Context, call.Next) (*envelope.Envelope, error) { return e, nil },
+		Carries: func(m *task.Message) bool {
+			other, err := a2awire.Signed(m)
+			return err == nil && other != nil && bytes.Equal(other.Signature, e.Signature)
+		},
 	}
-	if ok && m.Task != "" {
+	if m.Task != "" {
 		t.ID, t.Continue = m.Task, true
-		var err error
-		if m.Context, err = d.conversation(r, &t, m.Context); err != nil {
-			return nil, err
-		}
-	}
-	if m.Context == "" {
+	} else if m.Context == "" {
 		m.Context = "c-" + t.ID
 	}
 	if m.ID == "" {
 		m.ID = "m-" + t.ID
 	}
 	t.Message = m
-	return &t, nil
+	return &t
 }
 
 // plainTurn is the turn of a message without an envelope, for which the host signs.
@@ -282,11 +282,8 @@ func (d *api) signFor(r *request, t *task.Turn, who string, m task.Message) erro
 // same or none.
 func (d *api) conversation(r *request, turn *task.Turn, named string) (string, error) {
 	t, err := d.Tasks.Get(r.Context(), turn.Ref)
-	switch {
-	case err != nil:
-		return "", err
-	case named != "" && named != t.Context:
-		return "", problem.Invalid("contextId", "that of the task, or none", httpapi.Clip(named))
+	if err == nil {
+		err = t.CheckContext(named)
 	}
-	return t.Context, nil
+	return t.Context, err
 }

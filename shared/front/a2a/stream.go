@@ -26,20 +26,20 @@ func (d *api) streamMessage(r *request, params []byte) error {
 	if r.wantsBare(&q.Message) {
 		return d.streamBare(r, turn)
 	}
-	done, err := d.Tasks.Begin(r.Context(), *turn)
+	ref, done, err := d.Tasks.Begin(r.Context(), *turn)
 	if err != nil {
 		return d.busy(r, turn, err)
 	}
 	// A turn goes on without its client. The handler waits for it, because after the
 	// handler nothing may run.
 	defer func() { <-done }()
-	s := &sse{r: r, ref: turn.Ref, history: q.HistoryLength}
+	s := &sse{r: r, ref: ref, history: q.HistoryLength}
 	if !turn.Continue {
 		return d.stream(s, 0)
 	}
 	// A stream begins with the task, also if that is older. The turn may have ended
 	// already.
-	t, last, err := d.Tasks.TurnSnapshot(r.Context(), turn.Ref)
+	t, last, err := d.Tasks.TurnSnapshot(r.Context(), ref)
 	if err != nil {
 		return err
 	}

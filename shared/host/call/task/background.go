@@ -34,22 +34,26 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 	o := e.options(&t)
 	o.Work, o.Shown = MaxWork, true
 	o.Accepted = func(row *call.RequestRow) ([]store.Write, error) {
+		ctx := context.WithoutCancel(ctx)
+		var writes []store.Write
+		var err error
+		if t.Continue {
+			writes, err = e.continued(ctx, &t, nil, row.Position)
+		} else if err = e.notifyFirst(ctx, &t); err == nil {
+			h := t.head(began)
+			h.Position, h.Background = row.Position, true
+			writes, err = e.newTask(ctx, &t, h, &task)
+			writes = append(writes, store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: MaxBackground})
+		}
+		if err != nil {
+			return nil, err
+		}
 		if settle == nil {
-			var err error
-			if settle, err = e.Queue.Send(context.WithoutCancel(ctx), t.message()); err != nil {
+			if settle, err = e.Queue.Send(ctx, t.message()); err != nil {
 				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
 			}
 		}
-		if t.Continue {
-			return e.continued(context.WithoutCancel(ctx), &t, nil, row.Position)
-		}
-		h := t.head(began)
-		h.Position, h.Background = row.Position, true
-		if err := e.notifyFirst(ctx, &t); err != nil {
-			return nil, err
-		}
-		writes, err := e.newTask(context.WithoutCancel(ctx), &t, h, &task)
-		return append(writes, store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: MaxBackground}), err
+		return writes, nil
 	}
 	if _, err := e.accept(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
 		out := e.Calls.Accept(ctx, t.Vacant, env, o)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // State is the state of a task.
@@ -103,6 +104,14 @@ type Task struct {
 	Artifacts []Artifact      `json:"artifacts,omitempty"`
 	History   []Message       `json:"history,omitempty"`
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
+}
+
+// CheckContext refuses a message to the task that names another context. It may name none.
+func (t *Task) CheckContext(named string) error {
+	if named != "" && named != t.Context {
+		return problem.Invalid("contextId", "that of the task, or none", clip(named))
+	}
+	return nil
 }
 
 // Event is a change of a task. Exactly one of Task, Status and Artifact is set, or none if

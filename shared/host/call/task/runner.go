@@ -17,13 +17,13 @@ var errEnded = problem.New(problem.Canceled, "the task has ended")
 
 // Begin stores a task and runs its turn in this process. It returns once the task can
 // be followed; done is closed when the turn has ended. The error is a *Refusal if the
-// call was not accepted; for a message that came before it is nil, and the task is that of
-// then.
-func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err error) {
+// call was not accepted; for a message that came before it is nil, and ref names the task
+// of then.
+func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct{}, err error) {
 	ended := make(chan struct{})
 	if _, ok, err := e.before(ctx, &t); ok || err != nil {
 		close(ended)
-		return ended, err
+		return t.Ref, ended, err
 	}
 	began := e.Now().UTC().Truncate(time.Microsecond)
 	r := e.newRunner(t.Ref, began)
@@ -54,8 +54,9 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err e
 	})
 	if err != nil {
 		close(ended)
-		_, err = e.resent(ctx, &t, err)
-		return ended, err
+		found, err := e.resent(ctx, &t, err)
+		t.ID = found.ID
+		return t.Ref, ended, err
 	}
 	e.announce(&t)
 	if !t.Continue {
@@ -66,7 +67,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err e
 		defer close(ended)
 		e.Calls.Run(ctx, a)
 	})
-	return ended, nil
+	return t.Ref, ended, nil
 }
 
 // ErrBusy means that a task does not wait for a message: its turn runs, or it has
@@ -74,13 +75,17 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (done <-chan struct{}, err e
 var ErrBusy = problem.New(problem.Conflict, "the task is at work on the message before")
 
 // continued returns the writes that begin the next turn of a task: its head, at the
-// version that was read, and the message with the new status. r runs the turn; nil: a
-// worker does.
+// version that was read, and the message with the new status. It puts the message into
+// the context of the task. r runs the turn; nil: a worker does.
 func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, position uint64) ([]store.Write, error) {
 	l, err := e.load(ctx, t.Ref)
 	if err != nil {
 		return nil, err
 	}
+	if err := l.task.CheckContext(t.Message.Context); err != nil {
+		return nil, err
+	}
+	t.Message.Context = l.task.Context
 	h := l.head
 	if h.State != InputRequired && h.State != AuthRequired {
 		return nil, ErrBusy

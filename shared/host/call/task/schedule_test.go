@@ -98,7 +98,7 @@ func (w *world) does(way string, turn task.Turn) {
 	case "run":
 		_, _ = w.a.Run(ctx, turn)
 	case "begin":
-		if done, err := w.a.Begin(ctx, turn); err == nil {
+		if _, done, err := w.a.Begin(ctx, turn); err == nil {
 			<-done
 		}
 	case "start":

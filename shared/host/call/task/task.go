@@ -114,6 +114,8 @@ type Turn struct {
 	Envelope func(context.Context, call.Next) (*envelope.Envelope, error)
 	// Signed marks an envelope that the caller signed: it is taken or refused as it is.
 	Signed bool
+	// Carries reports whether a message carries the envelope of a Signed turn.
+	Carries func(*Message) bool
 	// Opens says that the pair has no call yet, as far as the handler knows.
 	Opens bool
 	// Caller is who signs.
@@ -227,12 +229,12 @@ func (e *Engine) runStored(ctx context.Context, t Turn) (Task, error) {
 	// Such a turn has little time. Its caller could read pieces on another connection, and
 	// pay nothing once the time is up.
 	t.quiet = true
-	done, err := e.Begin(ctx, t)
+	ref, done, err := e.Begin(ctx, t)
 	if err != nil {
 		return Task{}, err
 	}
 	<-done
-	return e.Get(ctx, t.Ref)
+	return e.Get(ctx, ref)
 }
 
 // before finds the task of a message of Once that came before.
@@ -299,7 +301,9 @@ func (e *Engine) announce(t *Turn) {
 	}
 }
 
-// resent finds the task of a signed message that came before.
+// resent finds the task of a signed message that came before: the task that the message
+// began, or the named task if the message was a turn of it. The signature does not cover
+// the name, so another task of the signer is answered like one that does not exist.
 func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 	refusal, ok := err.(*Refusal)
 	if ok && t.Once && refusal.Problem.Kind == problem.Conflict {
@@ -310,8 +314,19 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 	if !ok || !t.Signed || refusal.State == "" || refusal.State == call.Unknown {
 		return Task{}, err
 	}
-	found, getErr := e.Get(ctx, t.Ref)
-	if getErr != nil {
+	began := t.Ref
+	began.ID = EnvelopeTask(refusal.Hash)
+	found, getErr := e.Get(ctx, began)
+	if t.Continue && errors.Is(getErr, ErrNotFound) {
+		found, getErr = e.Get(ctx, t.Ref)
+		if getErr == nil && !slices.ContainsFunc(found.History, func(m Message) bool { return t.Carries(&m) }) {
+			getErr = ErrNotFound
+		}
+	}
+	switch {
+	case problem.Is(getErr, problem.Unavailable):
+		return Task{}, getErr
+	case getErr != nil:
 		return Task{}, err
 	}
 	return found, nil
@@ -319,7 +334,9 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 
 // options are those of every turn.
 func (e *Engine) options(t *Turn) call.Options {
-	return call.Options{Guest: t.isGuest(), Credential: t.Credential, Reply: replyIDs(t.ID, t.Message.Context)}
+	return call.Options{Guest: t.isGuest(), Credential: t.Credential, Reply: func(m *envelope.Message) {
+		replyIDs(t.ID, t.Message.Context)(m) // the context of a task that goes on is read when the call is accepted
+	}}
 }
 
 // The owners of tasks that no key owns. Whoever knows the id of a task of GuestOwner has
@@ -349,6 +366,10 @@ func MessageTask(vacant identity.ID, owner, message string) string {
 	sum := sha256.Sum256([]byte("vacancy message v1\x1f" + vacant.String() + "\x1f" + owner + "\x1f" + message))
 	return hex.EncodeToString(sum[:16])
 }
+
+// EnvelopeTask is the id of the task that a signed message begins, by the hash of its
+// envelope.
+func EnvelopeTask(hash identity.Hash) string { return hash.String()[:32] }
 
 // MessageOf returns the message of the turn that ctx belongs to, with the parts that no
 // signature covers; nil outside of turns.

@@ -207,7 +207,7 @@ func TestAnswersOfAnySizeAreStored(t *testing.T) {
 		w := newWorld(t, says(answer))
 		for name, run := range map[string]func(task.Turn) error{
 			"run":   func(turn task.Turn) error { _, err := w.a.Run(t.Context(), turn); return err },
-			"begin": func(turn task.Turn) error { done, err := w.a.Begin(t.Context(), turn); <-done; return err },
+			"begin": func(turn task.Turn) error { _, done, err := w.a.Begin(t.Context(), turn); <-done; return err },
 		} {
 			turn := w.turn(strings.Repeat("y", 200<<10))
 			if err := run(turn); err != nil {
@@ -235,7 +235,7 @@ func TestAFailingTurnIsAFailedTask(t *testing.T) {
 		t.Errorf("another instance reads (-want +got):\n%s", diff)
 	}
 	turn = w.turn("hi")
-	done, err := w.a.Begin(t.Context(), turn)
+	_, done, err := w.a.Begin(t.Context(), turn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestFollowersOnAnyInstanceSeeTheSameEvents(t *testing.T) {
 		return nil
 	}))
 	turn := w.turn("hi")
-	done, err := w.a.Begin(t.Context(), turn)
+	_, done, err := w.a.Begin(t.Context(), turn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestAnAnswerReplacesPiecesThatWereLost(t *testing.T) {
 		return nil
 	}))
 	turn := w.turn("hi")
-	done, err := w.a.Begin(t.Context(), turn)
+	_, done, err := w.a.Begin(t.Context(), turn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func TestCancelStopsTheTurnOnAnotherInstance(t *testing.T) {
 	}))
 	for name, canceller := range map[string]*task.Engine{"the same": w.a, "another": w.b} {
 		turn := w.turn("hi")
-		done, err := w.a.Begin(t.Context(), turn)
+		_, done, err := w.a.Begin(t.Context(), turn)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,7 +368,7 @@ func TestATurnWhoseRunnerDiedFailsOnce(t *testing.T) {
 	block := make(chan bool)
 	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error { say("half"); <-block; say(" more"); return nil }))
 	turn := w.turn("hi")
-	done, err := w.a.Begin(t.Context(), turn)
+	_, done, err := w.a.Begin(t.Context(), turn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -526,7 +526,7 @@ func TestACrashAtAnyCommitLeavesTaskAndRowsThatAgree(t *testing.T) {
 	ways := map[string]func(*world, task.Turn){
 		"run": func(w *world, turn task.Turn) { _, _ = w.a.Run(context.Background(), turn) },
 		"begin": func(w *world, turn task.Turn) {
-			done, _ := w.a.Begin(context.Background(), turn)
+			_, done, _ := w.a.Begin(context.Background(), turn)
 			<-done
 		},
 		"background": func(w *world, turn task.Turn) {
