@@ -31,14 +31,16 @@ func (a *app) makeKeyCommand() *cobra.Command {
 the vacants of its own tenant only, and nothing is charged.
 
 A key makes no key that may do more than itself: no scope, cap, end or test mode beyond its
-own. A key with a cap makes none that spends, and links no callers; nor does a key with an
-end or for tests. These keys have the scope manage only if --scope says so.
+own. A key with a cap makes none that spends. A link spends without a key, so only a key
+with the scope call, and without a cap and an end, links callers. A test key revokes test
+keys only, and changes no links. Keys with a cap, an end or for tests have the scope manage
+only if --scope says so.
 
 Scopes: call (call vacants), read (the account), manage (keys and links), by default; agp
 (send AGP envelopes) and read by default for a key with --tier: free (ping, search, list, 100
-requests a day of all such keys of the account), pro (also bookings, 10,000) or enterprise (any number); vacants (create and
-change the tenant's own, by --host URL). Tenants make keys of tier free themselves; the
-operator makes the others, and those with the scope vacants.`,
+requests a day of all such keys of the account), pro (also bookings, 10,000) or enterprise
+(any number); vacants (create and change the tenant's own, by --host URL). Tenants make keys
+of tier free themselves; the operator makes the others, and those with the scope vacants.`,
 		Example: "  vacancy keys create acme\n  vacancy keys create acme --scope call --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

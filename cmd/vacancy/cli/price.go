@@ -33,8 +33,9 @@ Tokens that the agent does not report cost nothing either; "unreported" counts s
 The payer is the account of the key that a request has, or the account that the caller's id
 is linked to ("vacancy account link"). Callers without an account have the free calls of a
 UTC day: --free for each caller that signs, --free-address for each address (default 3
-times --free), --free-all altogether (default 100 times --free). Parents, siblings and the host call free. Each setting is a version that is
-kept for ever; the vacant's listing and card tell the price.`,
+times --free), --free-all altogether (default 100 times --free). Parents, siblings and the
+host call free. Each setting is a version that is kept for ever; the vacant's listing and
+card tell the price.`,
 		Example: `  vacancy price clerk 0.002
   vacancy price clerk 0.002 --free 10
   vacancy price clerk 0 --in 3 --out 15 --most 0.05

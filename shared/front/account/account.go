@@ -2,7 +2,8 @@
 // tenants, by a key of their account, at /v1/account and /v1/keys. It receives the webhooks of
 // the provider of payments.
 //
-// The invariants: a tenant's request reads and changes the account of its key alone. A
+// The invariants: a tenant's request reads and changes only the account of its key, and the
+// key gains nothing by that: no key that it makes, and no link, may do more than itself. A
 // secret is in the one answer that makes it, and nowhere else.
 package account
 
@@ -536,13 +537,10 @@ func (d *api) link(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	a, by, err := d.find(r, billing.ScopeManage)
-	if err == nil {
-		err = by.MayLink()
-	}
 	if err != nil {
 		return err
 	}
-	l, err := d.Link(r.Context(), a.ID, b.claim)
+	l, err := d.LinkBy(r.Context(), by, a.ID, b.claim)
 	if err != nil {
 		return err
 	}
@@ -569,7 +567,7 @@ func (d *api) unlink(w http.ResponseWriter, r *http.Request) error {
 	}
 	a, by, err := d.find(r, billing.ScopeManage)
 	if err == nil {
-		err = by.MayLink()
+		err = by.CheckLive()
 	}
 	if err == nil {
 		err = d.Unlink(r.Context(), a.ID, caller)

@@ -33,7 +33,10 @@ func (d *api) checkout(w http.ResponseWriter, r *http.Request) error {
 	if len(key) > 255 {
 		return problem.Invalid(IdempotencyKey, "at most 255 bytes", "more")
 	}
-	a, _, err := d.find(r, billing.ScopeManage)
+	a, by, err := d.find(r, billing.ScopeManage)
+	if err == nil {
+		err = by.CheckLive()
+	}
 	if err != nil {
 		return err
 	}

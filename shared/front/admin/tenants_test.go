@@ -111,6 +111,24 @@ func (w *tenants) want(answer *httptest.ResponseRecorder, status int, text strin
 	}
 }
 
+// Free calls for each caller are bounded for each address and altogether, unless the request
+// says otherwise.
+func TestAPriceBoundsItsFreeCalls(t *testing.T) {
+	w := newTenants(t)
+	w.want(w.by(w.key, "POST", "/v1/admin/vacants", `{"name":"clerk","capability":"answers"}`), 201, "clerk")
+	for body, want := range map[string]string{
+		`{"flat":2000,"free":10}`:                              `"free":10,"free_address":30,"free_all":1000,`,
+		`{"flat":2000,"free":10,"free_address":5}`:             `"free":10,"free_address":5,"free_all":1000,`,
+		`{"free_all":7,"flat":2000,"free":10}`:                 `"free":10,"free_address":30,"free_all":7,`,
+		`{"flat":2000,"free":9,"free_address":0,"free_all":0}`: `"free":9,"set":`,
+		`{"flat":2000,"free_address":5}`:                       `"flat":2000,"free_address":5,"set":`,
+		`{"flat":2000,"free":1000000000,"free_address":4}`:     `"free_address":4,"free_all":1000000000,`,
+	} {
+		w.want(w.by(w.key, "PUT", "/v1/admin/vacants/clerk/price", body), 200, want)
+	}
+	w.want(w.by(w.key, "PUT", "/v1/admin/vacants/clerk/price", `{"flat":2000,"free":-1}`), 400, `"field":"free"`)
+}
+
 func TestATenantManagesItsVacants(t *testing.T) {
 	w := newTenants(t)
 	w.want(w.by(w.key, "POST", "/v1/admin/vacants", `{"name":"clerk","capability":"answers"}`), 201, `"tenant":"acme"`)

@@ -121,16 +121,21 @@ func (d *api) find(ctx context.Context, id string, p *party) (bookings.Booking, 
 	if p.vacant != nil {
 		p.venue = *p.vacant == b.Venue && !b.Test
 	} else {
-		k := p.key
-		if k.Account == b.Account && (k.ID == b.Key || k.Has(billing.ScopeManage)) && k.Test == b.Test {
+		if mayManage(p.key, &b) {
 			return b, nil
 		}
-		p.venue, err = d.owns(ctx, k, b.Venue)
+		p.venue, err = d.owns(ctx, p.key, b.Venue)
 	}
 	if err == nil && (!p.venue || b.Test) {
 		err = problem.New(problem.NotFound, "no such booking")
 	}
 	return b, err
+}
+
+// mayManage reports whether a key made a booking, or manages those of the account that made
+// it. Test keys see test bookings only, and live keys live ones.
+func mayManage(k *billing.Key, b *bookings.Booking) bool {
+	return k.Account == b.Account && (k.ID == b.Key || k.Has(billing.ScopeManage)) && k.Test == b.Test
 }
 
 // owns reports whether a key manages the vacants of a vacant's owner.
@@ -220,9 +225,7 @@ func (d *api) listTo(w http.ResponseWriter, r *http.Request, p *party) error {
 		if all, next, err = d.Bookings.OfAccount(ctx, p.key.Account, q.Get("cursor"), maxPage); err != nil {
 			return err
 		}
-		if !p.key.Has(billing.ScopeManage) {
-			all = slices.DeleteFunc(all, func(b bookings.Booking) bool { return b.Key != p.key.ID })
-		}
+		all = slices.DeleteFunc(all, func(b bookings.Booking) bool { return !mayManage(p.key, &b) })
 	}
 	page := Bookings{Bookings: make([]Booking, len(all)), Next: next}
 	for i := range all {

@@ -404,6 +404,69 @@ func TestAQuotaOfTheDayAndOfTheSecond(t *testing.T) {
 	}
 }
 
+// More keys are not more requests.
+func TestTheKeysOfATierShareItsQuota(t *testing.T) {
+	n := open(t, false)
+	keys := []string{n.free}
+	for range 4 {
+		keys = append(keys, n.key(n.acme, billing.KeyOptions{Tier: billing.Free}))
+	}
+	for i := range 100 {
+		got := n.send(keys[i%len(keys)], "network.ping", "")
+		if n.clock.pass(time.Second); got.status != http.StatusOK || got.header.Get("X-RateLimit-Remaining") != strconv.Itoa(99-i) {
+			t.Fatalf("call %d = %d %v %s", i+1, got.status, got.header, got.body)
+		}
+	}
+	for _, key := range keys {
+		got := n.send(key, "network.ping", "")
+		n.want("the 101st call", got, http.StatusTooManyRequests, "quota_exceeded")
+		if !strings.Contains(got.body, "with tier free all keys of an account together") {
+			t.Errorf("the refusal says %s", got.body)
+		}
+	}
+	n.want("another tier", n.send(n.pro, "network.ping", ""), http.StatusOK, "")
+	_, other := n.account("other", 0, billing.KeyOptions{Tier: billing.Free})
+	n.want("another account", n.send(other, "network.ping", ""), http.StatusOK, "")
+}
+
+// The bookings of an account, by each kind of its keys: whoever manages them sees and cancels
+// those of other keys, and a test key only test bookings.
+func TestWhichKeysManageBookings(t *testing.T) {
+	n := open(t, true)
+	n.venue("warung", substrate.KindMock, nil)
+	tomorrow := n.clock.now().Add(24 * time.Hour)
+	when := fmt.Sprintf(`,"starts_at":%q}`, tomorrow.Format(time.RFC3339))
+	scopes := func(all ...billing.Scope) []billing.Scope { return all }
+	for kind, tt := range map[string]struct {
+		o            billing.KeyOptions
+		sees, cancel bool
+	}{
+		"pro":              {billing.KeyOptions{Tier: billing.Pro}, false, false},
+		"pro manager":      {billing.KeyOptions{Tier: billing.Pro, Scopes: scopes("agp", "read", "manage")}, true, true},
+		"capped manager":   {billing.KeyOptions{Tier: billing.Pro, Cap: 1, Scopes: scopes("agp", "read", "manage")}, true, true},
+		"expiring manager": {billing.KeyOptions{Tier: billing.Pro, Expires: tomorrow, Scopes: scopes("agp", "read", "manage")}, true, true},
+		"test manager":     {billing.KeyOptions{Tier: billing.Pro, Test: true, Scopes: scopes("agp", "read", "manage")}, false, false},
+		"live":             {billing.KeyOptions{}, true, false},
+		"manager":          {billing.KeyOptions{Scopes: scopes("manage")}, false, false},
+		"reader":           {billing.KeyOptions{Scopes: scopes("read")}, false, false},
+		"vacants":          {billing.KeyOptions{Scopes: scopes("vacants")}, false, false},
+		"test":             {billing.KeyOptions{Test: true}, false, false},
+	} {
+		_, pro := n.account("tenant-of-"+strings.ReplaceAll(kind, " ", "-"), money.Dollar, billing.KeyOptions{Tier: billing.Pro})
+		a, err := n.server.Billing.Find(t.Context(), "tenant-of-"+strings.ReplaceAll(kind, " ", "-"))
+		n.must(err)
+		id, _ := n.confirmed(pro, `{"venue_slug":"warung"`+when)
+		key := n.key(a, tt.o)
+		list, one := n.do("GET", "/v1/bookings", key, ""), n.do("GET", "/v1/bookings/"+id, key, "")
+		if sees := strings.Contains(list.body, id); sees != tt.sees || (one.status == http.StatusOK) != tt.sees {
+			t.Errorf("a key of kind %s sees a booking in its list: %t, by its id: %d; want %t", kind, sees, one.status, tt.sees)
+		}
+		if got := n.do("POST", "/v1/bookings/"+id+"/cancel", key, ""); (got.status == http.StatusOK) != tt.cancel {
+			t.Errorf("a key of kind %s cancels = %d %s, want that it may: %t", kind, got.status, got.body, tt.cancel)
+		}
+	}
+}
+
 func TestARepeatedConfirmIsOneBooking(t *testing.T) {
 	n := open(t, true)
 	n.venue("warung", substrate.KindMock, nil)

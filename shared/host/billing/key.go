@@ -359,16 +359,21 @@ func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err e
 	if err := decode("a key", d.Data, &s); err != nil {
 		return k, err
 	}
-	switch k = s.Key; {
-	case !k.Revoked.IsZero():
-		return k, problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked", k.Prefix)
-	case !k.Expires.IsZero() && !b.Now().Before(k.Expires):
-		return k, problem.Wrap(problem.Unauthorized, ErrExpiredKey, "Authorization: the key %s… expired at %s", k.Prefix, k.Expires.Format(time.RFC3339))
-	}
-	return k, nil
+	return s.Key, b.checkAlive(&s.Key)
 }
 
-// In the chain of Authenticate's refusals.
+// checkAlive refuses a key that was revoked or has expired.
+func (b *Billing) checkAlive(k *Key) error {
+	switch {
+	case !k.Revoked.IsZero():
+		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked", k.Prefix)
+	case !k.Expires.IsZero() && !b.Now().Before(k.Expires):
+		return problem.Wrap(problem.Unauthorized, ErrExpiredKey, "Authorization: the key %s… expired at %s", k.Prefix, k.Expires.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// In the chain of checkAlive's refusals.
 var (
 	ErrRevokedKey = errors.New("revoked key")
 	ErrExpiredKey = errors.New("expired key")

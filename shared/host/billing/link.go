@@ -38,10 +38,18 @@ func listedLink(account string, caller identity.ID) store.Key {
 	return store.Key{Partition: accountPartition(account), Sort: linkPrefix + caller.String()}
 }
 
-// Link links a caller to the account that a claim of the caller names. Claims of a caller
-// count in the order of their times. The error is Conflict if another account pays for
-// the caller.
+// Link links a caller to the account that a claim of the caller names, for the operator.
+// Claims of a caller count in the order of their times. The error is Conflict if another
+// account pays for the caller.
 func (b *Billing) Link(ctx context.Context, account, text string) (l Link, err error) {
+	return b.LinkBy(ctx, nil, account, text)
+}
+
+// LinkBy is Link for the holder of a key of the account, or for the operator if it is nil.
+func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l Link, err error) {
+	if err := by.mayLink(); err != nil {
+		return l, err
+	}
 	c, err := b.verify(ctx, text)
 	if err != nil {
 		return l, err
@@ -54,6 +62,9 @@ func (b *Billing) Link(ctx context.Context, account, text string) (l Link, err e
 	}
 	l = Link{Caller: c.Vacant, Account: account, Cap: money.Amount(c.Cap), Made: b.now()}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
+		if err := b.stillGood(ctx, tx, by); err != nil {
+			return Change{}, err
+		}
 		s, err := b.newer(ctx, tx, &c, text)
 		if err != nil {
 			return Change{}, err

@@ -13,11 +13,13 @@ import (
 // A key makes no key that may do more than itself. The operator, a nil maker, makes any.
 //
 // A cap bounds what its key spends in a day, so keys of a capped key must spend nothing:
-// each would have a cap of its own beside it. A link has neither test nor end, and its cap
-// comes beside the key's, so only keys without these limits link callers.
-
-// bounded reports whether a key has limits that a link or an unlimited key would escape.
-func (k *Key) bounded() bool { return k.Test || k.Cap > 0 || !k.Expires.IsZero() }
+// each would have a cap of its own beside it. A link spends without the key that made it,
+// with neither test nor end, and its cap comes beside the key's. So only a key that calls
+// vacants itself, without these limits, links callers.
+//
+// A test key changes nothing that live keys use. Every other key with the scope manage
+// revokes any key and ends any link: that takes power and gives none, and a leaked key must
+// end soon.
 
 // mayMake refuses what a new key may do beyond its maker. The scopes of o are set.
 func (k *Key) mayMake(o *KeyOptions) error {
@@ -69,12 +71,30 @@ func (k *Key) mayRevoke(other *Key) error {
 	return nil
 }
 
-// MayLink refuses changes of links by a key with limits.
-func (k *Key) MayLink() error {
-	if k == nil || !k.bounded() {
+// mayLink refuses a link that could spend what the key could not.
+func (k *Key) mayLink() error {
+	const spends = "a link spends the account's balance without a key: expected a key %s, got one %s"
+	switch {
+	case k == nil:
 		return nil
+	case k.Test:
+		return k.CheckLive()
+	case !k.Has(ScopeCall):
+		return problem.New(problem.Scope, spends, "with the scope call", fmt.Sprintf("with %v", k.Scopes))
+	case k.Cap > 0:
+		return problem.New(problem.Forbidden, spends, "without a cap", "with a cap of "+k.Cap.String()+" a day")
+	case !k.Expires.IsZero():
+		return problem.New(problem.Forbidden, spends, "without an end", "that ends at "+k.Expires.Format(time.RFC3339))
 	}
-	return problem.New(problem.Forbidden, "a key for tests, with a cap or with an end changes no links; use one without these limits")
+	return nil
+}
+
+// CheckLive refuses changes by a test key of what live keys use.
+func (k *Key) CheckLive() error {
+	if k != nil && k.Test {
+		return problem.New(problem.TestKey, "a test key neither makes nor ends links, nor starts payments: expected a live key, got %s…", k.Prefix)
+	}
+	return nil
 }
 
 // stillGood refuses a change by a key that was revoked or has expired since its request was
@@ -89,13 +109,8 @@ func (b *Billing) stillGood(ctx context.Context, tx *store.Tx, k *Key) error {
 		return err
 	}
 	var s storedKey
-	if d.Version > 0 {
-		if err := decode("a key of account "+k.Account, d.Data, &s); err != nil {
-			return err
-		}
+	if err := decode("a key of account "+k.Account, d.Data, &s); err != nil {
+		return err
 	}
-	if d.Version == 0 || !s.Revoked.IsZero() {
-		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked", k.Prefix)
-	}
-	return nil
+	return b.checkAlive(&s.Key)
 }

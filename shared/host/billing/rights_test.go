@@ -3,11 +3,15 @@ package billing_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
@@ -93,25 +97,24 @@ func TestKeysWithLimitsDoNotManageByDefault(t *testing.T) {
 	for what, c := range map[string]struct {
 		o      billing.KeyOptions
 		manage bool
-		link   bool
 	}{
-		"a key":                  {billing.KeyOptions{}, true, true},
-		"a test key":             {billing.KeyOptions{Test: true}, false, false},
-		"a capped key":           {billing.KeyOptions{Cap: 1}, false, false},
-		"an expiring key":        {billing.KeyOptions{Expires: w.clock.Now(0)().Add(time.Hour)}, false, false},
-		"one that is asked to":   {billing.KeyOptions{Cap: 1, Scopes: []billing.Scope{billing.ScopeManage}}, true, false},
-		"one of AGP":             {billing.KeyOptions{Tier: billing.Free}, false, true},
-		"a test key for all":     {billing.KeyOptions{Test: true, Scopes: []billing.Scope{billing.ScopeManage}}, true, false},
-		"a key that manages":     {billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeManage}}, true, true},
-		"a key that only calls":  {billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall}}, false, true},
-		"a capped key of AGP":    {billing.KeyOptions{Tier: billing.Pro, Cap: 1}, false, false},
-		"an expiring test key":   {billing.KeyOptions{Test: true, Expires: w.clock.Now(0)().Add(time.Hour)}, false, false},
-		"a capped, expiring key": {billing.KeyOptions{Cap: 1, Expires: w.clock.Now(0)().Add(time.Hour)}, false, false},
+		"a key":                  {billing.KeyOptions{}, true},
+		"a test key":             {billing.KeyOptions{Test: true}, false},
+		"a capped key":           {billing.KeyOptions{Cap: 1}, false},
+		"an expiring key":        {billing.KeyOptions{Expires: w.clock.Now(0)().Add(time.Hour)}, false},
+		"one that is asked to":   {billing.KeyOptions{Cap: 1, Scopes: []billing.Scope{billing.ScopeManage}}, true},
+		"one of AGP":             {billing.KeyOptions{Tier: billing.Free}, false},
+		"a test key for all":     {billing.KeyOptions{Test: true, Scopes: []billing.Scope{billing.ScopeManage}}, true},
+		"a key that manages":     {billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeManage}}, true},
+		"a key that only calls":  {billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall}}, false},
+		"a capped key of AGP":    {billing.KeyOptions{Tier: billing.Pro, Cap: 1}, false},
+		"an expiring test key":   {billing.KeyOptions{Test: true, Expires: w.clock.Now(0)().Add(time.Hour)}, false},
+		"a capped, expiring key": {billing.KeyOptions{Cap: 1, Expires: w.clock.Now(0)().Add(time.Hour)}, false},
 	} {
 		k, _, err := w.billing.MakeKey(t.Context(), a.ID, c.o)
 		w.must(err)
-		if k.Has(billing.ScopeManage) != c.manage || (k.MayLink() == nil) != c.link {
-			t.Errorf("%s: scopes %v, MayLink() = %v", what, k.Scopes, k.MayLink())
+		if k.Has(billing.ScopeManage) != c.manage {
+			t.Errorf("%s: scopes %v", what, k.Scopes)
 		}
 	}
 }
@@ -170,6 +173,158 @@ func TestAKeyThatIsRevokedMakesNoKey(t *testing.T) {
 	w.must(err)
 	_, _, err = w.billing.MakeKeyBy(t.Context(), &maker, a.ID, billing.KeyOptions{})
 	w.wantRefusal("a revoked key makes a key", err, problem.Unauthorized)
+	end := w.clock.Now(0)().Add(time.Hour)
+	maker, _, err = w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Expires: end, Test: true, Scopes: []billing.Scope{billing.ScopeManage}})
+	w.must(err)
+	w.clock.Advance(time.Hour - time.Nanosecond) // the new key would end with its maker
+	late := billing.New(w.billing.Config)
+	late.Store = &interrupted{Store: w.store, read: func() { w.clock.Advance(time.Nanosecond) }}
+	_, _, err = late.MakeKeyBy(t.Context(), &maker, a.ID, billing.KeyOptions{Expires: end, Test: true, Scopes: []billing.Scope{billing.ScopeManage}})
+	if !errors.Is(err, billing.ErrExpiredKey) {
+		t.Errorf("an expired key makes a key: %v, want %v", err, billing.ErrExpiredKey)
+	}
+}
+
+// interrupted calls read before the first read of an account, and commit before the first
+// commit.
+type interrupted struct {
+	store.Store
+	reads, commits sync.Once
+	read, commit   func()
+}
+
+func (s *interrupted) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	if k.Sort == "account" && s.read != nil {
+		s.reads.Do(s.read)
+	}
+	return s.Store.Doc(ctx, k)
+}
+
+func (s *interrupted) Commit(ctx context.Context, writes ...store.Write) error {
+	if s.commit != nil {
+		s.commits.Do(s.commit)
+	}
+	return s.Store.Commit(ctx, writes...)
+}
+
+// Of a revocation and a change that the revoked key asks for, one commits first, and the
+// other one sees it.
+func TestAKeyThatIsRevokedGainsNothing(t *testing.T) {
+	for what, change := range map[string]func(w *world, b *billing.Billing, a billing.Account, by *billing.Key) error{
+		"a key": func(_ *world, b *billing.Billing, a billing.Account, by *billing.Key) error {
+			_, _, err := b.MakeKeyBy(context.Background(), by, a.ID, billing.KeyOptions{})
+			return err
+		},
+		"a link": func(w *world, b *billing.Billing, a billing.Account, by *billing.Key) error {
+			_, err := b.LinkBy(context.Background(), by, a.ID, w.caller().claim(a.ID, 0))
+			return err
+		},
+	} {
+		w := newWorld(t)
+		a := w.account("acme", 1, 0)
+		all := func() (keys []billing.Key, n int) {
+			keys, err := w.billing.Keys(t.Context(), a.ID)
+			w.must(err)
+			links, err := w.billing.Links(t.Context(), a.ID)
+			w.must(err)
+			return keys, len(keys) + len(links)
+		}
+		maker, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{})
+		w.must(err)
+		revoke := func(b *billing.Billing) {
+			_, err := b.RevokeKey(context.Background(), nil, a.ID, maker.ID)
+			w.must(err)
+		}
+		err = change(w, w.instance(&interrupted{Store: w.store, commit: func() { revoke(w.billing) }}), a, &maker)
+		if _, n := all(); !errors.Is(err, billing.ErrRevokedKey) || n != 1 {
+			t.Errorf("%s by a key that is revoked meanwhile: %v, %d keys and links, want a refusal", what, err, n)
+		}
+		maker, _, err = w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{})
+		w.must(err)
+		revoke(w.instance(&interrupted{Store: w.store, commit: func() { w.must(change(w, w.billing, a, &maker)) }}))
+		keys, n := all()
+		if i := slices.IndexFunc(keys, func(k billing.Key) bool { return k.ID == maker.ID }); n != 3 || keys[i].Revoked.IsZero() {
+			t.Errorf("a key that is revoked while it makes %s: %d keys and links, %+v", what, n, keys[i])
+		}
+		w.wantRefusal(what+" afterwards", change(w, w.billing, a, &maker), problem.Unauthorized)
+	}
+}
+
+// A link spends without the key that made it, so the key must be one that may spend as much.
+func TestALinkSpendsNoMoreThanItsMaker(t *testing.T) {
+	w := newWorld(t)
+	a := w.account("acme", 1, 0)
+	call, manage := billing.ScopeCall, billing.ScopeManage
+	for what, c := range map[string]struct {
+		o    billing.KeyOptions
+		want problem.Kind
+	}{
+		"a key":            {billing.KeyOptions{}, 0},
+		"a test key":       {billing.KeyOptions{Test: true, Scopes: []billing.Scope{call, manage}}, problem.TestKey},
+		"one that manages": {billing.KeyOptions{Scopes: []billing.Scope{manage}}, problem.Scope},
+		"one of AGP":       {billing.KeyOptions{Tier: billing.Pro, Scopes: []billing.Scope{billing.ScopeAGP, manage}}, problem.Scope},
+		"a capped one":     {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Cap: 10}, problem.Forbidden},
+		"an expiring one":  {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Expires: w.clock.Now(0)().Add(time.Hour)}, problem.Forbidden},
+	} {
+		k, _, err := w.billing.MakeKey(t.Context(), a.ID, c.o)
+		w.must(err)
+		// A cap in the claim helps nobody: a key makes any number of links.
+		_, err = w.billing.LinkBy(t.Context(), &k, a.ID, w.caller().claim(a.ID, 5))
+		if c.want == 0 {
+			w.must(err)
+			continue
+		}
+		w.wantRefusal("a link by "+what, err, c.want)
+	}
+	links, err := w.billing.Links(t.Context(), a.ID)
+	w.must(err)
+	if len(links) != 1 {
+		t.Errorf("%d links, want 1", len(links))
+	}
+}
+
+// Whatever a key makes is within it, and so is what that makes.
+func TestKeysOfKeysAreWithinTheFirst(test *testing.T) {
+	rapid.Check(test, func(t *rapid.T) {
+		w := newWorld(test)
+		a := w.account("acme", 1, 0)
+		draw := func(by *billing.Key) (billing.Key, error) {
+			o := billing.KeyOptions{
+				Test: rapid.Bool().Draw(t, "test"), Cap: rapid.SampledFrom([]money.Amount{0, 0, 5, 10}).Draw(t, "cap"),
+				Tier:   rapid.SampledFrom([]billing.Tier{billing.NoTier, billing.Free, billing.Pro}).Draw(t, "tier"),
+				Agents: rapid.SampledFrom([][]string{nil, nil, {"a"}, {"b"}}).Draw(t, "agents"),
+			}
+			if hours := rapid.IntRange(0, 3).Draw(t, "hours"); hours > 0 {
+				o.Expires = w.clock.Now(0)().Add(time.Duration(hours) * time.Hour)
+			}
+			for _, s := range billing.Scopes() {
+				if rapid.Bool().Draw(t, string(s)) {
+					o.Scopes = append(o.Scopes, s)
+				}
+			}
+			k, _, err := w.billing.MakeKeyBy(context.Background(), by, a.ID, o)
+			return k, err
+		}
+		first, err := draw(nil)
+		if err != nil {
+			t.Skip("no key")
+		}
+		by := first
+		for range 3 {
+			k, err := draw(&by)
+			if err != nil {
+				continue
+			}
+			books := k.Has(billing.ScopeAGP) && k.Tier != billing.Free
+			switch f := first; {
+			case slices.ContainsFunc(k.Scopes, func(s billing.Scope) bool { return !f.Has(s) && s != billing.ScopeAGP }), books && !f.Has(billing.ScopeAGP),
+				f.Test && !k.Test, f.Cap > 0 && (k.Has(billing.ScopeCall) || books),
+				!f.Expires.IsZero() && (k.Expires.IsZero() || k.Expires.After(f.Expires)):
+				t.Fatalf("%+v led to %+v, which may do more", f, k)
+			}
+			by = k
+		}
+	})
 }
 
 // A key ends at its instant, not after it.
@@ -220,6 +375,7 @@ func TestFreeKeysShareTheQuotaOfTheirAccount(t *testing.T) {
 		"another account":          {b, free},
 		"a key of tier pro":        {a, billing.KeyOptions{Tier: billing.Pro}},
 		"a key with its own quota": {a, billing.KeyOptions{Tier: billing.Free, Quota: 5}},
+		"a test key":               {a, billing.KeyOptions{Tier: billing.Free, Test: true}},
 	} {
 		if err := use(c.account, c.o); err != nil {
 			t.Errorf("%s: %v", what, err)

@@ -42,9 +42,13 @@ func mark(agent string) string {
 func useKey(id string) store.Key { return store.Key{Partition: "keyuse#" + id, Sort: "use"} }
 
 // freeUseKey counts the requests of a UTC day of all keys of tier free of an account, or
-// each further key would bring a quota of its own.
-func freeUseKey(account string) store.Key {
-	return store.Key{Partition: "keyuse#" + account, Sort: "free"}
+// each further key would bring a quota of its own. Test keys take nothing from live ones.
+func freeUseKey(k *Key) store.Key {
+	sort := "free"
+	if k.Test {
+		sort += test
+	}
+	return store.Key{Partition: "keyuse#" + k.Account, Sort: sort}
 }
 
 // sharesQuota reports whether the quota of k is that of all keys of tier free of its account.
@@ -68,7 +72,7 @@ func (b *Billing) ofKey(ctx context.Context, from docReader, k *Key) (use, error
 	if err != nil || !k.sharesQuota() {
 		return u, err
 	}
-	d, err := from.Doc(ctx, freeUseKey(k.Account))
+	d, err := from.Doc(ctx, freeUseKey(k))
 	u.Day, u.Count = string(d.Data), d.Number
 	return u, err
 }
@@ -124,7 +128,7 @@ func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent stri
 	}
 	tx.Put(store.Doc{Key: useKey(k.ID), Data: encode(u)})
 	if k.sharesQuota() {
-		tx.Put(store.Doc{Key: freeUseKey(k.Account), Data: []byte(u.Day), Number: u.Count})
+		tx.Put(store.Doc{Key: freeUseKey(k), Data: []byte(u.Day), Number: u.Count})
 	}
 	return left, !sameMinute || !slices.Contains(seen, mark(agent)), nil
 }
