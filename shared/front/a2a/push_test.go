@@ -210,6 +210,52 @@ func TestPushConfigsAreKeptByTask(t *testing.T) {
 	}
 }
 
+// A configuration on a task that has ended brings its end once. Set again and again, under
+// other ids or after its removal, it is kept and brings nothing.
+func TestAnEndedTaskIsToldOnce(t *testing.T) {
+	w := newWorld(t)
+	r := newReceiver(t, ok)
+	sent := w.do("POST", "/v/echo/message:send", message("hi", ""))
+	id := at(t, sent.body, "task", "id")
+	configs := "/v/echo/tasks/" + id + "/pushNotificationConfigs"
+	set := func(name string) {
+		t.Helper()
+		if got := w.do("POST", configs, fmt.Sprintf(`{"id":%q,"url":"%s/%s"}`, name, r.URL, name)); got.status != http.StatusOK {
+			t.Fatalf("set %s = %d %s", name, got.status, got.body)
+		}
+	}
+	set("a")
+	if got := r.wait(t, 1); !strings.Contains(got[0].body, "TASK_STATE_COMPLETED") {
+		t.Errorf("the end = %s", got[0].body)
+	}
+	for n := range 20 {
+		set(string(rune('a' + n%4)))
+		if n%5 == 4 {
+			if got := w.do("DELETE", configs+"/a", ""); got.status/100 != 2 {
+				t.Fatalf("removal = %d %s", got.status, got.body)
+			}
+		}
+	}
+	if got := w.do("GET", configs, ""); strings.Count(got.body, `"url"`) < 3 {
+		t.Errorf("configurations that are kept: %s", got.body)
+	}
+	// What comes later is delivered: a delivery of another task ends the wait.
+	w.do("POST", "/v/echo/message:send", strings.TrimSuffix(message("marker", ""), "}")+`,"configuration":{"taskPushNotificationConfig":{"url":"`+r.URL+`"}}}`)
+	if got := r.wait(t, 2); len(got) != 2 || !strings.Contains(got[1].body, "marker") {
+		t.Errorf("%d deliveries, the last %s", len(got), got[len(got)-1].body)
+	}
+}
+
+// Credentials are sent under the scheme that the client names.
+func TestANotificationHasTheSchemeOfItsClient(t *testing.T) {
+	w := newWorld(t)
+	r := newReceiver(t, ok)
+	w.do("POST", "/v/echo/message:send", strings.TrimSuffix(message("hi", ""), "}")+`,"configuration":{"taskPushNotificationConfig":{"url":"`+r.URL+`","authentication":{"scheme":"Basic","credentials":"dXNlcjpwYXNz"}}}}`)
+	if got := r.wait(t, 1)[0].header.Get("Authorization"); got != "Basic dXNlcjpwYXNz" {
+		t.Errorf("Authorization = %q", got)
+	}
+}
+
 func TestAReplayedEnvelopeBringsNoPushURL(t *testing.T) {
 	w := newWorld(t)
 	s := w.signer()

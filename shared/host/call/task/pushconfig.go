@@ -69,7 +69,9 @@ func (e *Engine) readPush(ctx context.Context, d store.Doc) (c storedPush, err e
 	return c, nil
 }
 
-// AddPush adds a configuration to a task, or replaces the one with its id.
+// AddPush adds a configuration to a task, or replaces the one with its id. On a task that has
+// ended, the first one gets the last event, and later ones are kept and get nothing: each
+// would cost its sender a small request, and the host all deliveries once more.
 func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, error) {
 	l, err := e.current(ctx, r)
 	if err != nil {
@@ -85,8 +87,26 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 			return err
 		}
 		w, err := e.pushPut(ctx, &l.head, slot, &c, tx.ID)
+		if err != nil {
+			return err
+		}
+		if l.head.State.Terminal() {
+			h, err := e.readHead(ctx, tx, r)
+			if err != nil {
+				return err
+			}
+			w.Number = int64(len(l.events) - 1)
+			if h.EndTold {
+				w.Number, w.Index = int64(len(l.events)), store.Key{}
+			} else {
+				h.EndTold = true
+				if err := r.putHead(tx, h); err != nil {
+					return err
+				}
+			}
+		}
 		tx.Add(w)
-		return err
+		return nil
 	})
 	if err != nil {
 		return c, store.Problem(err)

@@ -68,6 +68,7 @@ type head struct {
 	Runner     string    `json:"runner,omitempty"`
 	Background bool      `json:"background,omitempty"` // counted among the vacant's turns
 	Events     int       `json:"events"`               // at least so many events exist
+	EndTold    bool      `json:"end_told,omitempty"`   // a push configuration was set after the end
 	Context    string    `json:"context"`              // hash of the context id, for filters
 	List       string    `json:"list,omitempty"`       // owner in the index of tasks; "": not listed
 }

@@ -117,11 +117,8 @@ func (p *Pusher) deliverAll(ctx context.Context, one *task.Push, events []task.N
 	var now task.Task
 	for _, n := range events {
 		now.Apply(n.Event)
-		if n.N <= one.Delivered || n.IsWithdrawn() {
+		if n.N <= one.Delivered || n.IsWithdrawn() || skips(n) {
 			continue
-		}
-		if one.Delivered >= MaxDeliveries {
-			return end(problem.New(problem.TooMany, "%d deliveries are all that a configuration has", MaxDeliveries))
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < 2*timeout {
 			return wait(0)
