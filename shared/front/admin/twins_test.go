@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// dice are random bytes that begin anew, so that two hosts make the same keys.
+// dice are random bytes that begin again, so that two hosts make the same keys.
 type dice struct {
 	mu sync.Mutex
 	r  *mathrand.ChaCha8

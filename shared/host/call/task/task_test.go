@@ -759,7 +759,7 @@ func TestACutAnswerUsesWhatWasReportedAndAnEstimateOfTheRest(t *testing.T) {
 			})
 			w = newWorld(t, events(all))
 			turn = w.turn("ask me!") // seven bytes
-			done, err := w.a.Begin(t.Context(), turn)
+			_, done, err := w.a.Begin(t.Context(), turn)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -794,14 +794,14 @@ func TestACancelOfALaterTurnCutsThatTurn(t *testing.T) {
 		return nil
 	}))
 	turn = w.turn("hi")
-	done, err := w.a.Begin(t.Context(), turn)
+	_, done, err := w.a.Begin(t.Context(), turn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-done
 	next := w.turn("more")
 	next.Ref, next.Continue = turn.Ref, true
-	if done, err = w.a.Begin(t.Context(), next); err != nil {
+	if _, done, err = w.a.Begin(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
 	<-done
