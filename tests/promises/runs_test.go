@@ -345,7 +345,7 @@ func (w *runs) delegation() {
 // tool has an agent, whom no account pays for, ask the shop by a tool of its model.
 func (w *runs) tool() {
 	ctx := w.Context()
-	asker, err := w.server.Vacants.Create(ctx, vacants.Spec{Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.shop.ID.String()}}})
+	asker, err := w.server.Vacants.Create(ctx, vacants.Spec{By: vacants.Operator(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.shop.ID.String()}}})
 	if err != nil {
 		w.Logf("Create() = %v", err)
 		return

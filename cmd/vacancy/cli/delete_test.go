@@ -211,12 +211,15 @@ func TestUpdateTakesSettings(t *testing.T) {
 		"update clerk name=a name=b":     "name: expected once, got it twice",
 		"update clerk":                   "expected settings KEY=VALUE",
 		"update clerk model":             `or settings of its agent, got "model"`,
-		"update clerk name=health":       "another word",
 		"update clerk substrate=nowhere": "substrate",
 		"update clerk name=0123456789ab": "beginning of an id",
 	} {
 		if code, out, errs := s.run("", strings.Fields(args)...); code != problem.ExitUsage || out != "" || !strings.Contains(errs, want) {
 			t.Errorf("vacancy %s = exit %d, %q, %q; want a usage error that says %q", args, code, out, errs, want)
 		}
+	}
+	// One refusal for reserved names and for those of others, whoever asks.
+	if code, _, errs := s.run("", "update", "clerk", "name=health"); code != problem.ExitConflict || !strings.Contains(errs, "the name health is in use or reserved on this host") {
+		t.Errorf("vacancy update clerk name=health = exit %d, %q", code, errs)
 	}
 }

@@ -75,7 +75,7 @@ type Share struct {
 // Run passes messages to handle until ctx ends. It returns once all handlers have returned.
 // A message is handled while each of its shares has room.
 func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(context.Context, string) []Share, handle func(context.Context, string) error) {
-	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, used: map[string]int{}}
+	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, used: map[string]int{}, past: map[string]bool{}}
 	defer w.running.Wait()
 	for {
 		if err := w.deliver(ctx); err != nil && ctx.Err() == nil {
@@ -100,12 +100,16 @@ type worker struct {
 	mu   sync.Mutex
 	busy map[string]bool // sorts of messages that are handled now
 	used map[string]int  // how many of them, by share
+	// past are the sorts of messages whose handlers returned since the page under way was
+	// read. The page may still have them, although they were deleted.
+	past map[string]bool
 }
 
 // deliver starts the handlers of messages that none handles and whose shares have room. The
 // end of a handler wakes Run for those that had none.
 func (w *worker) deliver(ctx context.Context) error {
 	for cursor := ""; ; {
+		w.forget()
 		page, next, err := w.queue.updater().Store.Docs(ctx, store.Range{Partition: partition}, store.MaxPage, cursor)
 		if err != nil {
 			return err
@@ -153,10 +157,16 @@ func sentAt(d store.Doc) time.Time {
 	return at
 }
 
+func (w *worker) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.past)
+}
+
 func (w *worker) take(sort string, shares []Share) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.busy[sort] {
+	if w.busy[sort] || w.past[sort] {
 		return false
 	}
 	for _, s := range shares {
@@ -176,6 +186,7 @@ func (w *worker) give(sort string, shares []Share) (full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.busy, sort)
+	w.past[sort] = true
 	for _, s := range shares {
 		full = full || w.used[s.Key] == s.Max
 		if w.used[s.Key]--; w.used[s.Key] == 0 {
