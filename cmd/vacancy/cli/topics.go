@@ -144,7 +144,8 @@ what its model is told.
     output_format     text or json: an answer that is no JSON document is asked for once more
     memory            on or off: whether it is told the last 20 exchanges of the caller's
                       thread (context id)
-    vacants           vacants of this host that it may ask, each a tool vacant__NAME
+    vacants           vacants of its tenant, or public ones of this host, that it may ask, each a
+                      tool vacant__NAME for as long as it may
     mcp_servers       MCP servers, as NAME: URL, whose tools it is offered: mcp__NAME__TOOL
     tools             the only tools that it may use; allowed_tools means the same
     disallowed_tools  tools that it may not use in any case

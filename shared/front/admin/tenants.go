@@ -31,7 +31,9 @@ func askerOf(ctx context.Context) vacants.Asker { return ctx.Value(askerKey{}).(
 
 // Tenants serves the routes of vacants to tenants, by a key of their account that has the
 // scope vacants: they create vacants of the tenant, and see and change those. Another's is
-// not found. All other routes are forbidden. Those of secrets must be, because
+// not found, in the same bytes as one that does not exist, with two exceptions: nobody gets
+// a name or slug that is taken, though the refusal tells nothing else of who has it, and an
+// agent may be given public vacants to ask. All other routes are forbidden. Those of secrets must be, because
 // definition.Agent.Prices counts every secret as the operator's.
 func Tenants(c Config) http.Handler {
 	d := &api{c}

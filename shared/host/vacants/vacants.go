@@ -7,7 +7,8 @@
 // and graduating a child is one commit with its manifest and its hosted
 // parent's entry. A name belongs to one vacant at a time; that of a deleted vacant
 // is free. No seed appears in a record, an error or a log line, and none is kept
-// of a deleted vacant.
+// of a deleted vacant. Nobody finds a vacant here without an Asker; only Show and
+// ShowNamed, of the handlers that conceal what strangers may not know, have none.
 package vacants
 
 import (
@@ -81,7 +82,7 @@ const defaultKeyTime = 10 * time.Minute
 // v through calls.
 type Composites func(ctx context.Context, v *Directory, calls *call.Host, q substrate.Request) (string, error)
 
-// VacantTools makes a tool of each vacant that the agent of asker may ask, through
+// VacantTools makes a tool of each of asked that the agent of asker may ask now, through
 // calls, and returns the context in which they are used for one call.
 type VacantTools func(ctx context.Context, v *Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error)
 

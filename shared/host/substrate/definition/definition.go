@@ -69,8 +69,8 @@ type Agent struct {
 	// DisallowedTools are none of them.
 	AllowedTools    []string `json:"allowed_tools,omitempty"`
 	DisallowedTools []string `json:"disallowed_tools,omitempty"`
-	// Vacants are those of this host that it may ask, by id; by name until the
-	// agent is set.
+	// Vacants are those of its tenant, and public ones of this host, that it may ask,
+	// by id; by name until the agent is set.
 	Vacants []string `json:"vacants,omitempty"`
 	// MCPServers are those whose tools it is offered.
 	MCPServers []Server `json:"mcp_servers,omitempty"`
