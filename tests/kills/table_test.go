@@ -313,6 +313,7 @@ var table = []scenario{
 		again: startAgain,
 		points: []point{
 			{before, "Docs name", fresh, inDev},
+			{before, "Docs former", fresh, inDev},
 			{before, "Docs host", fresh, inDev},
 			{before, "Docs textkey", fresh, inDev},
 			{before, "Docs unreached", fresh, inDev},
@@ -346,6 +347,7 @@ var table = []scenario{
 		prepare: started, again: startAgain,
 		points: []point{
 			{before, "Docs name", fresh, inDev},
+			{before, "Docs former", fresh, inDev},
 			{before, "Docs host", fresh, inDev},
 			{before, "Doc v", fresh, inDev},
 			{before, "Doc reg", fresh, inDev},
@@ -817,6 +819,7 @@ var table = []scenario{
 			{before, "Doc reg", fresh, inDev},
 			{before, "Doc breaker", fresh, inDev},
 			{before, "Doc reg 2", fresh, inDev},
+			{before, "Doc v", fresh, inDev},
 			{before, "Doc acct", fresh, inDev},
 			{before, "Commit bkg", fresh, inDev},
 			{after, "Commit bkg", fresh, inDev},
