@@ -40,7 +40,7 @@ func (s *deployed) tenant(t *testing.T, name string) *tenant {
 	var made struct{ Secret string }
 	a.read(&opened, "account", "open", name, "--json")
 	a.read(nil, "credit", name, "10", "--key", "first", "--json")
-	a.read(&made, "keys", "create", name, "--tier", "pro", "--scope", "call,agp,read,manage", "--json")
+	a.read(&made, "keys", "create", name, "--tier", "pro", "--scope", "call,agp,read,manage,vacants", "--json")
 	if a.account, a.key = opened.Account, made.Secret; a.account == "" || a.key == "" {
 		t.Fatalf("account %q, key of %d characters", a.account, len(a.key))
 	}
@@ -66,7 +66,13 @@ func (a *tenant) read(into any, args ...string) {
 // ask sends a request to gateway.
 func (a *tenant) ask(method, path, body string, headers ...string) (status int, answer object) {
 	a.t.Helper()
-	r, err := http.NewRequestWithContext(a.t.Context(), method, a.GatewayURL+path, bytes.NewReader([]byte(body)))
+	return a.askAt(a.GatewayURL, method, path, body, headers...)
+}
+
+// askAt sends a request to a function by its URL.
+func (a *tenant) askAt(base, method, path, body string, headers ...string) (status int, answer object) {
+	a.t.Helper()
+	r, err := http.NewRequestWithContext(a.t.Context(), method, base+path, bytes.NewReader([]byte(body)))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -228,6 +234,9 @@ func (s *deployed) charged(t *testing.T) {
 		t.Fatal(err)
 	}
 	booked := hired.ID
+	if status, own := a.askAt(a.AdminURL, "GET", "/v1/admin/vacants", ""); status != http.StatusOK || !strings.Contains(fmt.Sprint(own), booked.String()) || strings.Contains(fmt.Sprint(own), id.String()) {
+		t.Errorf("the account's own vacants = %d %v, want %s only", status, own, booked)
+	}
 	a.read(nil, "publish", venue)
 	a.read(nil, "listing", "set", venue, "--slug", venue, "--name", "The "+venue, "--category", "office", "--location", "zurich", "--capacity", "9")
 	if ping := a.agp("network.ping", "{}"); ping["status"] != "connected" {

@@ -133,7 +133,7 @@ func (p *published) halo(t *testing.T, v lifecycle.Visibility) registryclient.Ha
 func (s *deployed) invoke(t *testing.T, event string) {
 	t.Helper()
 	function, _, _ := strings.Cut(event, "-")
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(300 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(300 * time.Millisecond) {
 		out, errs, exit := s.try(t, root(t), "invoke", function, root(t)+"/events/"+event+".json")
 		if exit == 0 {
 			return
