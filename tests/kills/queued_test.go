@@ -171,7 +171,7 @@ func (q *queued) recovers(want task.State) {
 	}
 	// A turn whose worker died is over when its lease is.
 	hash, _ := q.sent.Verify()
-	ref := task.Ref{Vacant: q.caller.To, Owner: q.sent.From.String(), ID: hash.String()[:32]}
+	ref := task.Ref{Vacant: q.caller.To, Owner: call.KeyOwner(q.sent.From), ID: task.EnvelopeTask(hash)}
 	later := func() time.Time { return time.Now().Add(3 * time.Minute) }
 	server := q.Open(q.t, q.Store(q.Endpoint), later, nil)
 	got, err := server.OpenQueuedA2A(serve.Queues{}).Tasks.Get(q.t.Context(), ref)

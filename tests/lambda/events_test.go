@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
@@ -300,7 +301,7 @@ func agentEvents() map[string]any {
 	rest.Headers["content-type"], rest.Headers["a2a-version"] = "application/a2a+json", "1.0"
 	keyed := rpc("SendMessage", object{"message": message}, "authorization", "Bearer of-nobody")
 	first, _, _ := signedSamples()
-	absent := task.Ref{Vacant: sampleVacant.ID(), Owner: task.GuestOwner, ID: "00000000000000000000000000000000"}
+	absent := task.Ref{Vacant: sampleVacant.ID(), Owner: call.GuestOwner, ID: "00000000000000000000000000000000"}
 	queued := func(queue, body string) object {
 		m := sqslocal.Message{ID: "059f36b4-87a3-44ab-83d2-661975830a7d", Body: body, Sent: time.UnixMilli(signedAt.UnixMilli()), Count: 1}
 		return object{"Records": []any{sqslocal.Record(queue, m)}}
@@ -316,7 +317,7 @@ func agentEvents() map[string]any {
 		"agent-stream.json":      rpc("SendStreamingMessage", object{"message": message}),
 		"agent-credentials.json": keyed,
 		"agent-admin.json":       NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`)),
-		"worker-turn.json":       queued("tasks", absent.Vacant.String()+"#"+absent.Owner+"#"+absent.ID),
+		"worker-turn.json":       queued("tasks", absent.Vacant.String()+"#"+absent.Owner.String()+"#"+absent.ID),
 		"worker-notice.json":     queued("pushes", task.Notice{Task: absent, Slot: 1, Events: 1}.String()),
 		"worker-other.json":      queued("others", "hello"),
 	}

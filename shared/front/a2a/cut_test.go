@@ -204,7 +204,7 @@ func (c *cutting) process(s store.Store) *serve.A2A {
 func (c *cutting) next() (id string, r task.Ref) {
 	c.ids++
 	id = fmt.Sprintf("m%d", c.ids)
-	owner := task.AccountOwner(c.account.ID)
+	owner := call.AccountOwner(c.account.ID, "")
 	return id, task.Ref{Vacant: c.vacant, Owner: owner, ID: task.MessageTask(c.vacant, owner, id)}
 }
 
@@ -579,7 +579,7 @@ func TestAResendSaysThatItsAnswerWasCut(t *testing.T) {
 	c := newCutting(t, price.Price{})
 	s, runner := c.signer(), c.process(c.store.Store)
 	e := s.envelope(c.vacant, 1, identity.Hash{}, "count to three", "m", "")
-	r := task.Ref{Vacant: c.vacant, Owner: s.key.ID().String(), ID: e.Hash().String()[:32]}
+	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(s.key.ID()), ID: task.EnvelopeTask(e.Hash())}
 	c.set(func(piece int) {
 		if piece == 2 {
 			_, err := runner.Tasks.Cancel(context.Background(), r)

@@ -85,21 +85,21 @@ func (d *api) extendedCard(r *request) error {
 
 // owner returns who the sender of a request without a message is: the vacant that
 // proved it, or a plain caller.
-func (d *api) owner(r *request) (owner string, err error) {
+func (d *api) owner(r *request) (owner call.Owner, err error) {
 	id, err := d.Callers.Of(r.Request, r.body)
 	switch {
 	case err != nil:
-		return "", err
+		return owner, err
 	case id != nil:
-		return id.String(), nil
-	case r.payer != nil && r.plain() != vacants.PlainOff:
-		return task.AccountOwner(r.payer.Account), nil
+		return call.KeyOwner(*id), nil
 	case r.plain() == vacants.PlainOff:
-		return "", plainOff()
+		return owner, plainOff()
+	case r.payer != nil:
+		return r.payer.Owner(), nil
 	case r.plain() == vacants.PlainShared:
-		return task.SharedOwner, nil
+		return call.SharedOwner, nil
 	}
-	return task.GuestOwner, nil
+	return call.GuestOwner, nil
 }
 
 // plain is what plain callers may do. Those of an agent under test share their tasks.
@@ -163,23 +163,23 @@ func (d *api) listTasks(r *request, params []byte) error {
 		return err
 	}
 	list := task.ListRequest{Ref: ref, List: ref.Owner, Context: q.Context, State: q.State, Since: q.Since, Size: q.Size, Token: q.Token}
-	if ref.Owner == task.GuestOwner {
+	if ref.Owner == call.GuestOwner {
 		// Who knows a context that the host made is one of its conversation.
 		own, err := d.Guests.Own(r.Context(), r.vacant.ID, q.Context)
 		if err != nil {
 			return err
 		}
-		list.List = ""
+		list.List = call.Owner{}
 		if own {
-			key, err := d.Guests.Key(r.Context(), r.vacant.ID, q.Context)
+			key, err := d.guest(r, ref.Owner, q.Context)
 			if err != nil {
 				return err
 			}
-			list.List = key.ID().String()
+			list.List = call.KeyOwner(key.ID())
 		}
 	}
 	var page task.Page
-	if list.List != "" {
+	if !list.List.IsZero() {
 		if page, err = d.Tasks.List(r.Context(), list); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/network/push"
 )
@@ -276,7 +277,7 @@ func TestWhatIsNotAcceptedIsNotQueued(t *testing.T) {
 // A notice for a task that is not stored yet comes again; one that is damaged does not.
 func TestANoticeWaitsForItsTask(t *testing.T) {
 	q := newQueued(t)
-	of := task.Notice{Task: task.Ref{Vacant: q.echo.ID, Owner: task.GuestOwner, ID: strings.Repeat("ab", 16)}, Events: 1}
+	of := task.Notice{Task: task.Ref{Vacant: q.echo.ID, Owner: call.GuestOwner, ID: strings.Repeat("ab", 16)}, Events: 1}
 	if err := q.agents.Push.Handle(t.Context(), of.String()); !errors.Is(err, task.ErrAgain) {
 		t.Errorf("Handle() of a task that is not there = %v, want ErrAgain", err)
 	}
@@ -289,7 +290,7 @@ func TestANoticeWaitsForItsTask(t *testing.T) {
 }
 
 func FuzzNotice(f *testing.F) {
-	f.Add(task.Notice{Task: task.Ref{Owner: task.GuestOwner, ID: strings.Repeat("ab", 16)}, Slot: 4, Idle: 2, Events: 1}.String())
+	f.Add(task.Notice{Task: task.Ref{Owner: call.GuestOwner, ID: strings.Repeat("ab", 16)}, Slot: 4, Idle: 2, Events: 1}.String())
 	f.Fuzz(func(t *testing.T, s string) {
 		n, err := task.ParseNotice(s)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 func (d *api) sendMessage(r *request, params []byte) error {
@@ -145,9 +146,10 @@ func acceptsText(modes []string) bool {
 // name, and whoever holds an old envelope could try names.
 func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelope) *task.Turn {
 	m := q.Message
+	owner := call.KeyOwner(e.From)
 	t := task.Turn{
-		Ref:  task.Ref{Vacant: r.vacant.ID, Owner: e.From.String(), ID: task.EnvelopeTask(e.Hash())},
-		List: e.From.String(), Signed: true, Opens: e.Seq == 1, Caller: e.From,
+		Ref:  task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: task.EnvelopeTask(e.Hash())},
+		List: owner, Signed: true, Opens: e.Seq == 1, Caller: e.From,
 		Envelope: func(context.Context, call.Next) (*envelope.Envelope, error) { return e, nil },
 		Carries: func(m *task.Message) bool {
 			other, err := a2awire.Signed(m)
@@ -177,7 +179,7 @@ func (d *api) plainTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) 
 // accountTurn is the turn of a message of an account. Its contexts are its own, whatever
 // they are called, and so are the ids of its messages: the same one is the same task.
 func (d *api) accountTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
-	owner, m := task.AccountOwner(r.payer.Account), q.Message
+	owner, m := r.payer.Owner(), q.Message
 	t := &task.Turn{Ref: task.Ref{Vacant: r.vacant.ID, Owner: owner, ID: task.MessageTask(r.vacant.ID, owner, m.ID)}, List: owner, Once: m.ID != "", Opens: m.Context == ""}
 	var err error
 	switch {
@@ -196,7 +198,7 @@ func (d *api) accountTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error
 	if m.ID == "" {
 		m.ID = "m-" + t.ID
 	}
-	return t, d.signFor(r, t, owner+"\x1f"+m.Context, m)
+	return t, d.signFor(r, t, m.Context, m)
 }
 
 // guestTurn is the turn of a message of nobody. A context that the host made has a guest
@@ -204,12 +206,12 @@ func (d *api) accountTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error
 // strangers, so each of its tasks has a new guest.
 func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
 	ctx, vacant, m := r.Context(), r.vacant.ID, q.Message
-	owner := task.GuestOwner
+	owner := call.GuestOwner
 	switch r.plain() {
 	case vacants.PlainOff:
 		return nil, plainOff()
 	case vacants.PlainShared:
-		owner = task.SharedOwner
+		owner = call.SharedOwner
 	}
 	id, err := d.Tasks.NewID()
 	if err != nil {
@@ -222,40 +224,44 @@ func (d *api) guestTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) 
 			return nil, err
 		}
 	}
-	who, own := "", true
+	own := true
 	if m.Context == "" {
 		m.Context, err = d.Guests.NewContext(ctx, vacant)
 	} else {
 		own, err = d.Guests.Own(ctx, vacant, m.Context)
-		t.Opens = !own && !t.Continue && owner != task.SharedOwner
+		t.Opens = !own && !t.Continue && owner != call.SharedOwner
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case owner == task.SharedOwner:
-		who = "shared\x1f" + m.Context
-	case own:
-		who = m.Context
-	default:
-		who = "task\x1f" + id
+	}
+	conversation := m.Context
+	if owner == call.GuestOwner && !own {
+		conversation = "task\x1f" + id
 	}
 	if m.ID == "" {
 		m.ID = "m-" + id
 	}
-	if err := d.signFor(r, t, who, m); err != nil {
+	if err := d.signFor(r, t, conversation, m); err != nil {
 		return nil, err
 	}
-	if owner == task.SharedOwner {
-		t.List = task.SharedOwner
+	if owner == call.SharedOwner {
+		t.List = owner
 	} else if own {
-		t.List = t.Caller.String()
+		t.List = call.KeyOwner(t.Caller)
 	}
 	return t, nil
 }
 
-// signFor makes m the turn's message, which the host signs with the guest key of who.
-func (d *api) signFor(r *request, t *task.Turn, who string, m task.Message) error {
-	key, err := d.Guests.Key(r.Context(), t.Vacant, who)
+// guest returns the key with which the host signs in a conversation of an owner that does
+// not sign.
+func (d *api) guest(r *request, owner call.Owner, conversation string) (*identity.Key, error) {
+	return d.Guests.Key(r.Context(), r.vacant.ID, owner.String()+"\x1f"+conversation)
+}
+
+// signFor makes m the turn's message, which the host signs with the key of the owner's
+// conversation.
+func (d *api) signFor(r *request, t *task.Turn, conversation string, m task.Message) error {
+	key, err := d.guest(r, t.Owner, conversation)
 	if err != nil {
 		return err
 	}

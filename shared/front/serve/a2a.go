@@ -104,8 +104,8 @@ func (a *A2A) shares(ctx context.Context, message string) []local.Share {
 		return all // Work says so
 	}
 	all = append(all, local.Share{Key: "vacant " + ref.Vacant.String(), Max: maxOfVacant})
-	if account, ok := ref.Account(); ok {
-		all = append(all, local.Share{Key: "account " + account, Max: maxOfAccount})
+	if account, ok := ref.Owner.Account(); ok {
+		all = append(all, local.Share{Key: account.String(), Max: maxOfAccount})
 	} else {
 		all = append(all, local.Share{Key: "others", Max: maxOfOthers})
 	}

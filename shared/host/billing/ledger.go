@@ -138,8 +138,9 @@ func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Cha
 // quoteFree plans one of the free calls of the day. Those of callers that sign are counted
 // by caller and by address, those of guests by address.
 func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, err error) {
-	price := q.Price
-	if q.Guest && price.FreeAddress == 0 || !q.Guest && price.Free == 0 {
+	price, owner := q.Price, q.Owner()
+	isGuest := owner == call.GuestOwner
+	if isGuest && price.FreeAddress == 0 || !isGuest && price.Free == 0 {
 		return c, unpaid(price)
 	}
 	p := &plan{day: b.day()}
@@ -150,8 +151,8 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 			full: problem.New(problem.PaymentRequired, "the free calls of today of this %s are used up; the price is %s", of, price.String()),
 		})
 	}
-	if !q.Guest {
-		count("caller#"+q.Pair.Caller.String(), price.Free, "caller")
+	if !isGuest {
+		count("caller#"+owner.String(), price.Free, "caller")
 	}
 	if price.FreeAddress > 0 {
 		mac, err := b.MAC(ctx, []byte(q.Address))

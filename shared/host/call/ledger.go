@@ -50,6 +50,17 @@ type Query struct {
 	Credential
 }
 
+// Owner returns the owner of the call: of the free calls that it draws on.
+func (q *Query) Owner() Owner {
+	switch {
+	case q.Payer != nil:
+		return q.Payer.Owner()
+	case q.Guest:
+		return GuestOwner
+	}
+	return KeyOwner(q.Pair.Caller)
+}
+
 // Credential is what a request brings to pay with.
 type Credential struct {
 	// Payer is an account that the handler knows by its key; nil: none. It pays for the
@@ -63,9 +74,10 @@ type Credential struct {
 	Voucher []byte
 }
 
-// Payer is an account, and the key that it was known by.
+// Payer is an account, and how it was known.
 type Payer struct {
 	Account string       // its id in hex
+	Subject string       // who of the account sends the request; "" for a key of the account
 	Tenant  string       // its name
 	Key     string       // id of the key
 	Cap     money.Amount // of a UTC day, of the key; 0: none

@@ -76,7 +76,7 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 }
 
 // message names a task in the queue.
-func (r Ref) message() string { return r.Vacant.String() + "#" + r.Owner + "#" + r.ID }
+func (r Ref) message() string { return r.Vacant.String() + "#" + r.Owner.String() + "#" + r.ID }
 
 // ParseMessage returns the task that a message of the queue names.
 func ParseMessage(s string) (r Ref, err error) {
@@ -84,7 +84,10 @@ func ParseMessage(s string) (r Ref, err error) {
 	if len(parts) != 3 || !isID(parts[2]) {
 		return r, problem.New(problem.Damaged, "a message of the queue names no task: %.20q", s)
 	}
-	r.Owner, r.ID = parts[1], parts[2]
+	r.ID = parts[2]
+	if r.Owner, err = call.ParseOwner(parts[1]); err != nil {
+		return r, err
+	}
 	r.Vacant, err = identity.ParseID(parts[0])
 	return r, err
 }
@@ -107,7 +110,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case l == nil:
 		return nil
 	}
-	o := call.Options{Work: MaxWork, Guest: ref.isGuest(), Reply: replyIDs(ref.ID, l.task.Context)}
+	o := call.Options{Work: MaxWork, Guest: !ref.Owner.Signs(), Reply: replyIDs(ref.ID, l.task.Context)}
 	r.join(&o)
 	ended := make(chan struct{})
 	e.run(r, func() {

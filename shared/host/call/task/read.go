@@ -175,8 +175,8 @@ func (e *Engine) current(ctx context.Context, r Ref) (*loaded, error) {
 
 // ListRequest selects tasks of an owner. Zero fields select all.
 type ListRequest struct {
-	Ref     Ref    // its ID is not used
-	List    string // Turn.List
+	Ref     Ref        // its ID is not used
+	List    call.Owner // Turn.List
 	Context string
 	State   State
 	Since   time.Time // of the status

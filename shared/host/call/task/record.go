@@ -23,11 +23,11 @@ import (
 // Ref names a task. Owner is who may see it; others do not find it.
 type Ref struct {
 	Vacant identity.ID
-	Owner  string
+	Owner  call.Owner
 	ID     string
 }
 
-func (r Ref) partition() string { return "task#" + r.Vacant.String() + "#" + r.Owner + "#" + r.ID }
+func (r Ref) partition() string { return "task#" + r.message() }
 
 // Sorts of a task's partition.
 const (
@@ -42,8 +42,8 @@ func (r Ref) eventKey(n int) store.Key {
 }
 
 // listPartition lists the tasks of an owner in the sparse index.
-func listPartition(vacant identity.ID, owner string) string {
-	return "tasks#" + vacant.String() + "#" + owner
+func listPartition(vacant identity.ID, owner call.Owner) string {
+	return "tasks#" + vacant.String() + "#" + owner.String()
 }
 
 // listSort sorts by the time of the status, newest first.
@@ -64,13 +64,13 @@ type head struct {
 	Position uint64      `json:"position"` // of the turn's request row
 	// Lease ends when the turn's runner is taken for dead; zero: the turn waits for a
 	// worker.
-	Lease      time.Time `json:"lease,omitzero"`
-	Runner     string    `json:"runner,omitempty"`
-	Background bool      `json:"background,omitempty"` // counted among the vacant's turns
-	Events     int       `json:"events"`               // at least so many events exist
-	EndTold    bool      `json:"end_told,omitempty"`   // a push configuration was set after the end
-	Context    string    `json:"context"`              // hash of the context id, for filters
-	List       string    `json:"list,omitempty"`       // owner in the index of tasks; "": not listed
+	Lease      time.Time  `json:"lease,omitzero"`
+	Runner     string     `json:"runner,omitempty"`
+	Background bool       `json:"background,omitempty"` // counted among the vacant's turns
+	Events     int        `json:"events"`               // at least so many events exist
+	EndTold    bool       `json:"end_told,omitempty"`   // a push configuration was set after the end
+	Context    string     `json:"context"`              // hash of the context id, for filters
+	List       call.Owner `json:"list,omitzero"`        // owner in the index of tasks; zero: not listed
 }
 
 // contextHash hides the context id, which is a caller's text.
@@ -86,7 +86,7 @@ func (h *head) put(r Ref, v uint64, id store.WriteID) (store.Put, error) {
 		return store.Put{}, problem.Wrap(problem.Internal, err, "task %s", r.ID)
 	}
 	p := store.Put{Key: r.headKey(), If: v, WriteID: id, Data: b, Expires: h.expires()}
-	if h.List != "" {
+	if !h.List.IsZero() {
 		p.Index = store.Key{Partition: listPartition(r.Vacant, h.List), Sort: listSort(h.Changed, r.ID)}
 	}
 	return p, nil

@@ -24,7 +24,6 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -107,7 +106,7 @@ func (e *Engine) NewID() (string, error) {
 // Turn is a message to a vacant that begins a task.
 type Turn struct {
 	Ref
-	List    string // owner under which the task is listed; "": it is not
+	List    call.Owner // under whom the task is listed; zero: it is not
 	Message Message
 	// Envelope signs the message as the next of its pair. It is called again if
 	// another message was quicker, unless Signed.
@@ -334,36 +333,14 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 
 // options are those of every turn.
 func (e *Engine) options(t *Turn) call.Options {
-	return call.Options{Guest: t.isGuest(), Credential: t.Credential, Reply: func(m *envelope.Message) {
+	return call.Options{Guest: !t.Owner.Signs(), Credential: t.Credential, Reply: func(m *envelope.Message) {
 		replyIDs(t.ID, t.Message.Context)(m) // the context of a task that goes on is read when the call is accepted
 	}}
 }
 
-// The owners of tasks that no key owns. Whoever knows the id of a task of GuestOwner has
-// it; all callers without a key are SharedOwner together.
-const (
-	GuestOwner  = "guest"
-	SharedOwner = "shared"
-)
-
-func (r Ref) isGuest() bool {
-	return r.Owner == GuestOwner || r.Owner == SharedOwner || strings.HasPrefix(r.Owner, accountPrefix)
-}
-
-const accountPrefix = "account-"
-
-// Account returns the account that owns the task; ok is false if none does.
-func (r Ref) Account() (account string, ok bool) { return strings.CutPrefix(r.Owner, accountPrefix) }
-
-// AccountOwner owns the tasks of an account.
-func AccountOwner(account string) string {
-	sum := sha256.Sum256([]byte("vacancy account v1\x1f" + account))
-	return accountPrefix + hex.EncodeToString(sum[:16])
-}
-
 // MessageTask is the id of the task that a message of Once begins.
-func MessageTask(vacant identity.ID, owner, message string) string {
-	sum := sha256.Sum256([]byte("vacancy message v1\x1f" + vacant.String() + "\x1f" + owner + "\x1f" + message))
+func MessageTask(vacant identity.ID, owner call.Owner, message string) string {
+	sum := sha256.Sum256([]byte("vacancy message v1\x1f" + vacant.String() + "\x1f" + owner.String() + "\x1f" + message))
 	return hex.EncodeToString(sum[:16])
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -137,7 +138,7 @@ func (w *world) turn(text string) task.Turn {
 	caller := keyOf(w.t)
 	id := must(w.a.NewID())
 	t := task.Turn{
-		Ref: task.Ref{Vacant: w.vacant.ID(), Owner: task.GuestOwner, ID: id}, List: "list", Caller: caller.ID(),
+		Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner, ID: id}, List: call.SharedOwner, Caller: caller.ID(),
 		Message: task.Message{ID: "m1", Context: "c1", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}},
 	}
 	t.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
@@ -461,7 +462,7 @@ func TestListIsNewestFirstAndFiltered(t *testing.T) {
 		turn := w.turn("hi")
 		turn.Message.Context = fmt.Sprintf("c%d", i%2)
 		if i == 4 {
-			turn.List = "other"
+			turn.List = call.KeyOwner(keyOf(t).ID())
 		}
 		w.clock.advance(time.Second)
 		if _, err := w.a.Run(t.Context(), turn); err != nil {
@@ -470,7 +471,7 @@ func TestListIsNewestFirstAndFiltered(t *testing.T) {
 		ids = append([]string{turn.ID}, ids...)
 	}
 	ids = ids[1:]
-	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: task.GuestOwner}, List: "list", Size: 3}
+	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, List: call.SharedOwner, Size: 3}
 	page, err := w.b.List(t.Context(), q)
 	if err != nil || page.Total != 4 || len(page.Tasks) != 3 || page.Next == "" {
 		t.Fatalf("List() = %d of %d, next %q, %v", len(page.Tasks), page.Total, page.Next, err)
@@ -490,7 +491,7 @@ func TestListIsNewestFirstAndFiltered(t *testing.T) {
 	for what, q := range map[string]task.ListRequest{
 		"a context": {Context: "c1"}, "a state": {State: task.Failed}, "a time": {Since: w.clock.now().Add(-2500 * time.Millisecond)},
 	} {
-		q.Ref, q.List, q.Size = task.Ref{Vacant: w.vacant.ID(), Owner: task.GuestOwner}, "list", 10
+		q.Ref, q.List, q.Size = task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, call.SharedOwner, 10
 		page, err := w.b.List(t.Context(), q)
 		if want := map[string]int{"a context": 2, "a state": 0, "a time": 2}[what]; err != nil || page.Total != want {
 			t.Errorf("with %s: %d, %v, want %d", what, page.Total, err, want)
@@ -514,7 +515,7 @@ func TestATaskIsGoneADayAfterItsEnd(t *testing.T) {
 	if _, err := w.b.Get(t.Context(), turn.Ref); !errors.Is(err, task.ErrNotFound) {
 		t.Errorf("Get() = %v", err)
 	}
-	page, err := w.b.List(t.Context(), task.ListRequest{Ref: turn.Ref, List: "list", Size: 10})
+	page, err := w.b.List(t.Context(), task.ListRequest{Ref: turn.Ref, List: call.SharedOwner, Size: 10})
 	if err != nil || page.Total != 0 {
 		t.Errorf("List() = %d, %v", page.Total, err)
 	}
@@ -659,27 +660,71 @@ func (w *world) agrees(what string, turn task.Turn, answer string) {
 func TestATextThatIsNoIDFindsNoTask(t *testing.T) {
 	w := newWorld(t, says("done"))
 	for _, id := range []string{"", "x", strings.Repeat("0", 31), strings.Repeat("0", 33), strings.Repeat("g", 32), strings.Repeat("x", 512), "a#b"} {
-		if _, err := w.a.Get(t.Context(), task.Ref{Vacant: w.vacant.ID(), Owner: task.GuestOwner, ID: id}); !errors.Is(err, task.ErrNotFound) {
+		if _, err := w.a.Get(t.Context(), task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner, ID: id}); !errors.Is(err, task.ErrNotFound) {
 			t.Errorf("Get(%q) = %v", id, err)
 		}
 	}
 }
 
-func TestStrangersDoNotFindATask(t *testing.T) {
-	w := newWorld(t, says("done"))
-	turn := w.turn("hi")
-	if _, err := w.a.Run(t.Context(), turn); err != nil {
-		t.Fatal(err)
+// owners are owners of all kinds, each of which differs from all others.
+func owners(t *testing.T) map[string]call.Owner {
+	return map[string]call.Owner{
+		"account A": call.AccountOwner("aa", ""), "x of A": call.AccountOwner("aa", "x"), "y of A": call.AccountOwner("aa", "y"),
+		"account B": call.AccountOwner("bb", ""), "x of B": call.AccountOwner("bb", "x"),
+		"guests": call.GuestOwner, "shared": call.SharedOwner, "a signer": call.KeyOwner(keyOf(t).ID()), "another signer": call.KeyOwner(keyOf(t).ID()),
 	}
-	stranger := turn.Ref
-	stranger.Owner = "0123"
-	for name, try := range map[string]func() error{
-		"get":    func() error { _, err := w.a.Get(t.Context(), stranger); return err },
-		"cancel": func() error { _, err := w.a.Cancel(t.Context(), stranger); return err },
-		"follow": func() error { return w.a.Follow(t.Context(), stranger, 0, func(task.Numbered) bool { return true }) },
-	} {
-		if err := try(); !errors.Is(err, task.ErrNotFound) {
-			t.Errorf("%s = %v", name, err)
+}
+
+func TestATaskIsFoundByItsOwnerOnly(t *testing.T) {
+	w := newWorld(t, says("done"))
+	ctx, all := t.Context(), owners(t)
+	for whose, owner := range all {
+		turn := w.turn("hi")
+		turn.Owner, turn.List, turn.Once = owner, owner, true
+		turn.ID = task.MessageTask(turn.Vacant, owner, turn.Message.ID)
+		if _, err := w.a.Run(ctx, turn); err != nil {
+			t.Fatal(err)
+		}
+		ran := w.ran.Load()
+		for whom, asker := range all {
+			ref := turn.Ref
+			ref.Owner = asker
+			again := turn
+			again.Owner, again.ID = asker, task.MessageTask(turn.Vacant, asker, turn.Message.ID)
+			more := w.turn("more")
+			more.Ref, more.Continue = ref, true
+			push := task.PushConfig{ID: "p", URL: "https://example.com"}
+			for name, try := range map[string]struct {
+				err  func() error
+				want error // to the owner
+			}{
+				"get":           {func() error { _, err := w.a.Get(ctx, ref); return err }, nil},
+				"snapshot":      {func() error { _, _, err := w.a.Snapshot(ctx, ref); return err }, nil},
+				"follow":        {func() error { return w.a.Follow(ctx, ref, 0, func(task.Numbered) bool { return true }) }, nil},
+				"cancel":        {func() error { _, err := w.a.Cancel(ctx, ref); return err }, task.ErrNotCancelable},
+				"continue":      {func() error { _, err := w.a.Run(ctx, more); return err }, task.ErrBusy},
+				"push configs":  {func() error { _, err := w.a.Pushes(ctx, ref); return err }, nil},
+				"add a push":    {func() error { _, err := w.a.AddPush(ctx, ref, push); return err }, nil},
+				"remove a push": {func() error { return w.a.RemovePush(ctx, ref, push.ID) }, nil},
+			} {
+				want := try.want
+				if asker != owner {
+					want = task.ErrNotFound
+				}
+				if err := try.err(); !errors.Is(err, want) {
+					t.Errorf("%s of a task of %s by %s = %v, want %v", name, whose, whom, err, want)
+				}
+			}
+			if same := again.ID == turn.ID; same != (asker == owner) {
+				t.Errorf("message ids of %s and %s name one task: %t", whose, whom, same)
+			}
+			page, err := w.a.List(ctx, task.ListRequest{Ref: ref, List: asker, Size: 10})
+			if found := slices.ContainsFunc(page.Tasks, func(one task.Task) bool { return one.ID == turn.ID }); err != nil || found != (asker == owner) {
+				t.Errorf("the list of %s has the task of %s: %t, %v", whom, whose, found, err)
+			}
+		}
+		if _, err := w.a.Run(ctx, turn); err != nil || w.ran.Load() != ran {
+			t.Errorf("the message of %s again: %v, %d turns, want %d", whose, err, w.ran.Load(), ran)
 		}
 	}
 }

@@ -1,0 +1,107 @@
+package call
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Owner is who owns a task, a context, a message id or a free call: a subject of an
+// account, the holder of a key, or callers with neither. Owners compare with ==. The zero
+// Owner is nobody.
+type Owner struct{ name string }
+
+// GuestOwner and SharedOwner own what callers without account and key make. A task of
+// GuestOwner belongs to whoever knows its id. All callers of SharedOwner are one.
+var (
+	GuestOwner  = Owner{"guest"}
+	SharedOwner = Owner{"shared"}
+)
+
+// The name of an account is a prefix and a digest, that of a subject has one more.
+const (
+	accountPrefix = "account-"
+	digestSize    = 16
+)
+
+// AccountOwner returns the owner for a subject of an account; "" for the account itself.
+func AccountOwner(account, subject string) Owner {
+	o := Owner{accountPrefix + digest("account", account)}
+	if subject != "" {
+		o.name += "-" + digest("subject", account, subject)
+	}
+	return o
+}
+
+func digest(what string, of ...string) string {
+	b := []byte("vacancy owner v1\x1f" + what)
+	for _, s := range of {
+		b = append(strconv.AppendInt(append(b, '\x1f'), int64(len(s)), 10), "\x1f"+s...)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:digestSize])
+}
+
+func isDigest(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == digestSize && hex.EncodeToString(b) == s
+}
+
+// KeyOwner returns the owner for the holder of a key.
+func KeyOwner(id identity.ID) Owner { return Owner{id.String()} }
+
+// Owner returns the owner for a request with p's credential. The keys of an account are
+// one owner.
+func (p *Payer) Owner() Owner { return AccountOwner(p.Account, p.Subject) }
+
+// String returns the form in keys of the store and in messages of queues: letters, digits
+// and '-', at most 73 bytes.
+func (o Owner) String() string { return o.name }
+
+// ParseOwner parses what String returns.
+func ParseOwner(s string) (Owner, error) {
+	o := Owner{s}
+	if o == GuestOwner || o == SharedOwner {
+		return o, nil
+	}
+	if id, err := identity.ParseID(s); err == nil && id.String() == s {
+		return o, nil
+	}
+	digests, ok := strings.CutPrefix(s, accountPrefix)
+	account, subject, has := strings.Cut(digests, "-")
+	if !ok || !isDigest(account) || has && !isDigest(subject) {
+		return Owner{}, problem.New(problem.Damaged, "expected an owner, got %.80q", s)
+	}
+	return o, nil
+}
+
+// IsZero reports whether o is nobody.
+func (o Owner) IsZero() bool { return o == Owner{} }
+
+// Account returns the account that o is, or is a subject of; ok is false if there is none.
+func (o Owner) Account() (account Owner, ok bool) {
+	const size = len(accountPrefix) + 2*digestSize
+	if !strings.HasPrefix(o.name, accountPrefix) {
+		return Owner{}, false
+	}
+	return Owner{o.name[:size]}, true
+}
+
+// Signs reports whether o signs its own messages. The host signs those of all others.
+func (o Owner) Signs() bool {
+	_, isAccount := o.Account()
+	return !o.IsZero() && o != GuestOwner && o != SharedOwner && !isAccount
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (o Owner) MarshalText() ([]byte, error) { return []byte(o.name), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (o *Owner) UnmarshalText(b []byte) (err error) {
+	*o, err = ParseOwner(string(b))
+	return err
+}

@@ -1,0 +1,91 @@
+package call_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func TestOwnersAreToldApart(t *testing.T) {
+	hex := strings.Repeat("ab", 32)
+	all := map[string]call.Owner{
+		"account ab":      call.AccountOwner("ab", ""),
+		"c of ab":         call.AccountOwner("ab", "c"),
+		"bc of a":         call.AccountOwner("a", "bc"),
+		"account abc":     call.AccountOwner("abc", ""),
+		"abc of none":     call.AccountOwner("", "abc"),
+		"guest of ab":     call.AccountOwner("ab", "guest"),
+		"account of hex":  call.AccountOwner(hex, ""),
+		"# of ab":         call.AccountOwner("ab", "#"),
+		"the 1 of ab":     call.AccountOwner("ab", "\x1f1"),
+		"guests":          call.GuestOwner,
+		"shared":          call.SharedOwner,
+		"key of the same": call.KeyOwner(identity.ID([]byte(strings.Repeat("\xab", 32)))),
+		"another key":     call.KeyOwner(identity.ID{1}),
+	}
+	names := map[string]string{}
+	for whose, o := range all {
+		name := o.String()
+		if other, taken := names[name]; taken {
+			t.Errorf("%s and %s are %s", whose, other, name)
+		}
+		names[name] = whose
+		if len(name) > 73 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			t.Errorf("%s is %q in keys", whose, name)
+		}
+		if parsed, err := call.ParseOwner(name); err != nil || parsed != o {
+			t.Errorf("ParseOwner(%q) = %v, %v", name, parsed, err)
+		}
+		b, err := json.Marshal(o)
+		var read call.Owner
+		if err != nil || json.Unmarshal(b, &read) != nil || read != o {
+			t.Errorf("%s through JSON: %s, %v, %v", whose, b, read, err)
+		}
+	}
+	account := call.AccountOwner("ab", "").String()
+	for _, text := range []string{"", "nobody", "Guest", "guest ", "account-", account[:len(account)-1], account + "0", account + "-", account + "-" + account[8:39], account + account[7:] + account[7:], strings.ToUpper(account), "account-" + strings.Repeat("g", 32), "account-" + strings.ToUpper(account[8:]), hex[:62], hex + "00", strings.ToUpper(hex), " " + hex, "a#b"} {
+		if o, err := call.ParseOwner(text); err == nil {
+			t.Errorf("ParseOwner(%q) = %v", text, o)
+		}
+	}
+}
+
+func TestTheKeysOfAnAccountAreOneOwner(t *testing.T) {
+	one, other := call.Payer{Account: "ab", Tenant: "acme", Key: "k1", Cap: 1}, call.Payer{Account: "ab", Tenant: "acme", Key: "k2", Test: true}
+	person := call.Payer{Account: "ab", Subject: "x", Key: "k1"}
+	if one.Owner() != other.Owner() || one.Owner() == person.Owner() {
+		t.Errorf("keys are %v and %v, a person is %v", one.Owner(), other.Owner(), person.Owner())
+	}
+	for _, o := range []call.Owner{one.Owner(), person.Owner()} {
+		if account, ok := o.Account(); !ok || account != call.AccountOwner("ab", "") {
+			t.Errorf("the account of %v is %v, %t", o, account, ok)
+		}
+	}
+	for _, o := range []call.Owner{{}, call.GuestOwner, call.SharedOwner, call.KeyOwner(identity.ID{1})} {
+		if account, ok := o.Account(); ok {
+			t.Errorf("the account of %v is %v", o, account)
+		}
+	}
+	caller := identity.ID{1}
+	for whose, tt := range map[string]struct {
+		query call.Query
+		want  call.Owner
+		signs bool
+	}{
+		"an account":             {call.Query{Pair: call.Pair{Caller: caller}, Guest: true, Credential: call.Credential{Payer: &one}}, one.Owner(), false},
+		"a person":               {call.Query{Pair: call.Pair{Caller: caller}, Guest: true, Credential: call.Credential{Payer: &person}}, person.Owner(), false},
+		"a guest":                {call.Query{Pair: call.Pair{Caller: caller}, Guest: true}, call.GuestOwner, false},
+		"a signer":               {call.Query{Pair: call.Pair{Caller: caller}}, call.KeyOwner(caller), true},
+		"a signer of an account": {call.Query{Pair: call.Pair{Caller: caller}, Credential: call.Credential{Payer: &one}}, one.Owner(), false},
+	} {
+		if got := tt.query.Owner(); got != tt.want || got.Signs() != tt.signs {
+			t.Errorf("%s: %v, signs %t, want %v", whose, got, got.Signs(), tt.want)
+		}
+	}
+	if (call.Owner{}).Signs() || call.SharedOwner.Signs() {
+		t.Error("nobody signs")
+	}
+}
