@@ -213,6 +213,51 @@ func TestFreeCallsOfADayAreCounted(t *testing.T) {
 	w.wantOutcome("the next day", c.say(h, "c", from(1)), 0)
 }
 
+// Free calls are for owners without an account: each signer has its own, and guests of an
+// address share theirs. Whoever of an account sends a request, the account pays.
+func TestFreeCallsAreCountedByOwner(t *testing.T) {
+	w := newWorld(t)
+	w.price = &price.Price{Version: 1, Flat: 2000, Free: 1, FreeAddress: 3}
+	acme, other := w.account("acme", 1, 100_000), w.account("other", 1, 100_000)
+	nobody := call.Credential{Address: "192.0.2.1/32"}
+	of := func(a billing.Account, subject, key string) call.Credential {
+		return call.Credential{Address: nobody.Address, Payer: &call.Payer{Account: a.ID, Subject: subject, Key: key}}
+	}
+	h := w.host()
+	const paid, free, refused = call.PaidByAccount, call.FreeOfDay, call.PaidByNobody
+	for _, tt := range []struct {
+		who   string
+		guest bool
+		by    [2]call.Credential // of two calls
+		want  [2]call.PayerKind
+	}{
+		{"two keys of acme", true, [2]call.Credential{of(acme, "", "k1"), of(acme, "", "k2")}, [2]call.PayerKind{paid, paid}},
+		{"x and y of acme", true, [2]call.Credential{of(acme, "x", "kx"), of(acme, "y", "ky")}, [2]call.PayerKind{paid, paid}},
+		{"a key and x of other", true, [2]call.Credential{of(other, "", "k1"), of(other, "x", "kx")}, [2]call.PayerKind{paid, paid}},
+		{"a signer", false, [2]call.Credential{nobody, nobody}, [2]call.PayerKind{free, refused}},
+		{"another signer", false, [2]call.Credential{nobody, nobody}, [2]call.PayerKind{free, refused}},
+		{"a guest, the third of the address", true, [2]call.Credential{nobody, nobody}, [2]call.PayerKind{free, refused}},
+		{"another guest of the address", true, [2]call.Credential{nobody, nobody}, [2]call.PayerKind{refused, refused}},
+	} {
+		c := w.caller()
+		for i, want := range tt.want {
+			e := c.next("hi")
+			out := h.SendWith(t.Context(), identity.ID{}, e, call.Options{Guest: tt.guest, Credential: tt.by[i]})
+			if want == refused {
+				w.wantOutcome(tt.who, out, problem.PaymentRequired)
+				continue
+			}
+			w.wantOutcome(tt.who, out, 0)
+			c.last = e
+			if got := c.row(uint64(e.Seq)).PaidBy; got != want {
+				t.Errorf("call %d of %s is paid by %d, want %d", i, tt.who, got, want)
+			}
+		}
+	}
+	w.wantBalance(acme, 100_000-4*2000)
+	w.wantBalance(other, 100_000-2*2000)
+}
+
 func TestFreeCallsOfAllAreCountedInParts(t *testing.T) {
 	w := newWorld(t)
 	w.price = &price.Price{Version: 1, Flat: 2000, Free: 1, FreeAll: 37}
