@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -428,6 +430,50 @@ func TestASignedMessageIsOneTaskHoweverOftenItComes(t *testing.T) {
 	}
 	if got := w.do("GET", "/v/mind/tasks", "", readproof.Header+": "+s.proof("GET", "/v/mind/tasks", "")); at(t, got.body, "totalSize") != "1" {
 		t.Errorf("its tasks: %s", got.body)
+	}
+}
+
+func TestPagesOfBigTasksAddUp(t *testing.T) {
+	w := newWorld(t)
+	text, conversation := strings.Repeat("x", 200<<10), ""
+	want := map[string]int{}
+	for range 8 {
+		more := ""
+		if conversation != "" {
+			more = fmt.Sprintf(`,"contextId":%q`, conversation)
+		}
+		got := w.rpc("/v/echo", "SendMessage", message(text, more))
+		conversation = at(t, got.body, "result", "task", "contextId")
+		want[at(t, got.body, "result", "task", "id")] = 1
+	}
+	rpc := func(method string) func(token string) string {
+		return func(token string) string {
+			got := w.rpc("/v/echo", method, fmt.Sprintf(`{"contextId":%q,"pageSize":100,"includeArtifacts":true,"pageToken":%q}`, conversation, token))
+			return at(t, got.body, "result")
+		}
+	}
+	for name, list := range map[string]func(token string) string{
+		"ListTasks of 1.0":  rpc("ListTasks"),
+		"tasks/list of 0.3": rpc("tasks/list"),
+		"GET tasks": func(token string) string {
+			return w.do("GET", "/v/echo/tasks?pageSize=100&includeArtifacts=true&contextId="+conversation+"&pageToken="+token, "").body
+		},
+	} {
+		seen := map[string]int{}
+		pages := 0
+		for token := ""; pages == 0 || token != ""; pages++ {
+			page := list(token)
+			if at(t, page, "totalSize") != "8" || at(t, page, "tasks", 0, "id") == "" {
+				t.Fatalf("%s: page %d is %.300s", name, pages, page)
+			}
+			for i := 0; at(t, page, "tasks", i) != ""; i++ {
+				seen[at(t, page, "tasks", i, "id")]++
+			}
+			token = at(t, page, "nextPageToken")
+		}
+		if diff := cmp.Diff(want, seen); diff != "" || pages != 4 {
+			t.Errorf("%s: %d pages, want 4 of two tasks; how often each task is listed (-want +got):\n%s", name, pages, diff)
+		}
 	}
 }
 

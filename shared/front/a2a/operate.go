@@ -178,17 +178,17 @@ func (d *api) listTasks(r *request, params []byte) error {
 			list.List = call.KeyOwner(key.ID())
 		}
 	}
-	var page task.Page
-	if !list.List.IsZero() {
-		if page, err = d.Tasks.List(r.Context(), list); err != nil {
-			return err
+	answer := func(page *task.Page) {
+		for i := range page.Tasks {
+			page.Tasks[i] = *r.view(&page.Tasks[i], q.HistoryLength)
 		}
+		d.answerWithin(r, writeTimeout, a2awire.ListResult(r.dialect, page, q.Size, q.Artifacts))
 	}
-	for i := range page.Tasks {
-		page.Tasks[i] = *r.view(&page.Tasks[i], q.HistoryLength)
+	if list.List.IsZero() {
+		answer(&task.Page{})
+		return nil
 	}
-	d.answer(r, a2awire.ListResult(r.dialect, &page, q.Size, q.Artifacts))
-	return nil
+	return d.Tasks.List(r.Context(), list, answer)
 }
 
 // view is a task as the client is to see it.

@@ -223,6 +223,16 @@ func (d *api) answer(r *request, result []byte) {
 	d.log(r, "ok", http.StatusOK, nil)
 }
 
+// answerWithin is answer for a result that others wait for the memory of: the client has so
+// long to read it.
+func (d *api) answerWithin(r *request, timeout time.Duration, result []byte) {
+	c := http.NewResponseController(r.ResponseWriter)
+	_ = c.SetWriteDeadline(time.Now().Add(timeout))
+	d.answer(r, result)
+	_ = c.Flush()
+	_ = c.SetWriteDeadline(time.Time{}) // the connection is used again
+}
+
 // send writes a whole answer. A notification gets none.
 func (r *request) send(status int, media string, body []byte) {
 	h := r.ResponseWriter.Header()

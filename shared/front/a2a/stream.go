@@ -15,7 +15,7 @@ import (
 // Limits of a stream.
 const (
 	keepAlive    = 15 * time.Second
-	writeTimeout = 20 * time.Second // of one event to a slow client
+	writeTimeout = 20 * time.Second // of one event or a page of tasks to a slow client
 )
 
 func (d *api) streamMessage(r *request, params []byte) error {

@@ -168,6 +168,7 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 		if err != nil {
 			return err
 		}
+		h.Bytes += len(w.Data)
 		tx.Add(w)
 		return r.ref.putHead(tx, h)
 	})

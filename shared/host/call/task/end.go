@@ -13,17 +13,21 @@ import (
 // ErrNotCancelable means that the task has ended.
 var ErrNotCancelable = problem.New(problem.Conflict, "the task has ended and cannot be canceled")
 
-// lastEvent returns the number of the last event of a task that has at least n.
-func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (int, error) {
+// lastEvent returns the number of the last event of a task that has at least n, and the
+// stored size of those after n.
+func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (last, size int, err error) {
 	rest := store.Range{Partition: r.partition(), First: r.eventKey(n + 1).Sort, Last: headSort}
 	for cursor := ""; ; {
 		page, next, err := e.Store.Docs(ctx, rest, store.MaxPage, cursor)
 		if err != nil {
-			return 0, store.Problem(err)
+			return 0, 0, store.Problem(err)
 		}
 		n += len(page)
+		for i := range page {
+			size += len(page[i].Data)
+		}
 		if cursor = next; cursor == "" {
-			return n, nil
+			return n, size, nil
 		}
 	}
 }
@@ -56,7 +60,7 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	if h.State.Terminal() || end.runner != "" && h.Runner != end.runner {
 		return nil, errEnded
 	}
-	n, err := e.lastEvent(ctx, r, max(h.Events, end.events))
+	n, more, err := e.lastEvent(ctx, r, h.Events)
 	if err != nil {
 		return nil, err
 	}
@@ -75,15 +79,16 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	if err != nil {
 		return nil, err
 	}
-	put, err := h.put(r, d.Version, id)
-	if err != nil {
-		return nil, err
-	}
 	last := storedEvent{Event: Event{Status: &s}, Void: end.void}
 	if !end.void {
 		last = compact(last.Event, t.answer())
 	}
 	event, err := e.eventPut(ctx, r, n+1, last, h.expires(), id)
+	if err != nil {
+		return nil, err
+	}
+	h.Bytes += more + len(event.Data)
+	put, err := h.put(r, d.Version, id)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -184,58 +185,97 @@ type ListRequest struct {
 	Token   string    // Page.Next of the page before
 }
 
-// Page is a page of tasks, newest status first. Total counts all, up to MaxListed.
+// Page is a page of tasks, newest status first. It ends early at MaxPageBytes. Total
+// counts all, up to MaxListed.
 type Page struct {
 	Tasks []Task
 	Next  string // "": the last page
 	Total int
 }
 
-// List returns a page of tasks.
-func (e *Engine) List(ctx context.Context, q ListRequest) (Page, error) {
+// List passes a page of tasks to use. The page counts toward MaxListing until use returns.
+// A request that finds no room waits until its context ends, then the error is of kind
+// TooMany.
+func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error {
 	after, err := base64.RawURLEncoding.DecodeString(q.Token)
 	if err != nil {
-		return Page{}, problem.Invalid("pageToken", "nextPageToken of an earlier answer", clip(q.Token))
+		return problem.Invalid("pageToken", "nextPageToken of an earlier answer", clip(q.Token))
 	}
-	docs, total, err := e.listed(ctx, &q, string(after))
+	heads, total, err := e.listed(ctx, &q, string(after))
 	if err != nil {
-		return Page{}, err
+		return err
 	}
-	p := Page{Total: total}
-	if len(docs) > q.Size {
-		docs = docs[:q.Size]
-		p.Next = base64.RawURLEncoding.EncodeToString([]byte(docs[q.Size-1].Index.Sort))
+	// Tasks of a known size are read at once. A task that grows is as large as MaxBytes at
+	// most, so there is room for one, and tasks are read one by one.
+	n, room, parallel := 0, 0, 8
+	for ; n < min(len(heads), q.Size) && (n == 0 || room+heads[n].Bytes <= MaxPageBytes); n++ {
+		room += heads[n].Bytes
+		if heads[n].grows() {
+			parallel = 1
+		}
 	}
-	tasks := make([]*Task, len(docs))
+	if parallel == 1 {
+		room = max(room, MaxPageBytes) + MaxBytes
+	}
+	room = min(room, MaxListing)
+	if err := e.listing.Acquire(ctx, int64(room)); err != nil {
+		return problem.Wrap(problem.TooMany, err, "the host lists as many tasks as it has memory for; send the request again")
+	}
+	defer e.listing.Release(int64(room))
+	tasks := make([]*loaded, n)
+	var read atomic.Int64
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(8)
-	for i := range docs {
+	g.SetLimit(parallel)
+	for i := range tasks {
 		r := q.Ref
-		r.ID = idOf(docs[i].Index.Sort)
+		r.ID = idOf(heads[i].sort)
 		g.Go(func() error {
-			t, err := e.Get(gctx, r)
+			if parallel == 1 && read.Load() > MaxPageBytes {
+				return nil // the page ends before
+			}
+			l, err := e.current(gctx, r)
 			if errors.Is(err, ErrNotFound) { // the index may lag behind
 				return nil
 			}
-			tasks[i] = &t
+			read.Add(int64(l.size))
+			tasks[i] = l
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return Page{}, err
+		return err
 	}
-	for _, t := range tasks {
-		if t != nil {
-			p.Tasks = append(p.Tasks, *t)
+	p := Page{Total: total}
+	size := 0
+	for i, l := range tasks {
+		if size > MaxPageBytes || l != nil && len(p.Tasks) > 0 && size+l.size > MaxPageBytes {
+			n = i
+			break
+		}
+		if l != nil {
+			size += l.size
+			p.Tasks = append(p.Tasks, l.task)
 		}
 	}
-	return p, nil
+	if n < len(heads) {
+		p.Next = base64.RawURLEncoding.EncodeToString([]byte(heads[n-1].sort))
+	}
+	use(&p)
+	return nil
+}
+
+// listedHead is a head with its sort in the index.
+type listedHead struct {
+	head
+	sort string
 }
 
 // listed reads the index: the heads after a sort that fit, at most one more than a
-// page, and how many fit in all.
-func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit []store.Doc, total int, err error) {
+// page, and how many fit in all. The count ends at MaxListed, the search for the page does
+// not.
+func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit []listedHead, total int, err error) {
 	r := store.Range{Partition: listPartition(q.Ref.Vacant, q.List), Index: true}
+	last := ""
 	for cursor := ""; ; {
 		page, next, err := e.Store.Docs(ctx, r, store.MaxPage, cursor)
 		if err != nil {
@@ -246,16 +286,21 @@ func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit 
 			if err != nil {
 				return nil, 0, err
 			}
+			last = d.Index.Sort
 			if d.Expired(e.Now()) || !q.fits(&h) {
 				continue
 			}
 			total++
-			if d.Index.Sort > after && len(fit) <= q.Size {
-				fit = append(fit, d)
+			if last > after && len(fit) <= q.Size {
+				fit = append(fit, listedHead{h, last})
 			}
 		}
-		if cursor = next; cursor == "" || total >= MaxListed {
+		counted := total >= MaxListed
+		switch cursor = next; {
+		case cursor == "" || counted && len(fit) > q.Size:
 			return fit, min(total, MaxListed), nil
+		case counted && last < after: // the rest needs no count
+			r.First, cursor, last = after, "", after
 		}
 	}
 }

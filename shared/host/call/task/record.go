@@ -69,6 +69,7 @@ type head struct {
 	Background bool       `json:"background,omitempty"` // counted among the vacant's turns
 	Events     int        `json:"events"`               // at least so many events exist
 	EndTold    bool       `json:"end_told,omitempty"`   // a push configuration was set after the end
+	Bytes      int        `json:"bytes,omitempty"`      // stored size of so many events; 0: not known
 	Context    string     `json:"context"`              // hash of the context id, for filters
 	List       call.Owner `json:"list,omitzero"`        // owner in the index of tasks; zero: not listed
 }
@@ -107,6 +108,10 @@ func (h *head) expires() time.Time {
 	}
 	return end.Add(Kept).UTC().Truncate(time.Second)
 }
+
+// grows reports whether the events may be larger than Bytes: the runner adds to them, or the
+// head was written before heads had Bytes.
+func (h *head) grows() bool { return h.State == Working || h.Bytes == 0 }
 
 // abandoned reports whether nobody runs or will run the turn.
 func (h *head) abandoned(now time.Time) bool {

@@ -106,6 +106,11 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, position uin
 	if err != nil {
 		return nil, err
 	}
+	w, err := e.eventPut(ctx, t.Ref, n, storedEvent{Event: event}, h.expires(), id)
+	if err != nil {
+		return nil, err
+	}
+	h.Bytes = l.size + len(w.Data)
 	put, err := h.put(t.Ref, l.version, id)
 	if err != nil {
 		return nil, err
@@ -115,13 +120,12 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, position uin
 		return nil, err
 	}
 	more = append(more, pushes...)
-	w, err := e.eventPut(ctx, t.Ref, n, storedEvent{Event: event}, h.expires(), id)
 	if r != nil {
 		r.began, r.task, r.next = h.Began, l.task, n+1
 		r.task.Apply(event)
 		r.said = r.task.answer()
 	}
-	return append(more, put, w), err
+	return append(more, put, w), nil
 }
 
 // run runs a turn whose lease r holds, in a goroutine that Wait waits for.
@@ -308,7 +312,7 @@ func (r *runner) complete(ctx context.Context, answer string) error {
 		}
 	}
 	// Pieces were lost, or the agent did not stream.
-	n, err := r.engine.lastEvent(ctx, r.ref, r.next-1)
+	n, _, err := r.engine.lastEvent(ctx, r.ref, r.next-1)
 	if err != nil {
 		return err
 	}

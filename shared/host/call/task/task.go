@@ -27,6 +27,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -44,6 +46,12 @@ const (
 	MaxWork = 14 * time.Minute
 	// MaxListed is up to which number the tasks of an owner are counted.
 	MaxListed = 1000
+	// MaxPageBytes ends a page of tasks early, by their stored size.
+	MaxPageBytes = 1 << 20
+	// MaxListing is the stored size of the tasks that are listed at once by an Engine. It
+	// takes 64 MiB of memory, because a task is in memory as it was stored, as a value and
+	// as an answer.
+	MaxListing = 16 << 20
 	// lease is how long a runner may be silent.
 	lease = 60 * time.Second
 	// maxChunk ends a chunk early, in bytes.
@@ -84,12 +92,13 @@ type Engine struct {
 	Config
 	hub     hub
 	running sync.WaitGroup
+	listing *semaphore.Weighted // bytes of MaxListing
 }
 
 // New returns an Engine.
 func New(c Config) *Engine {
 	c.Chunk = cmp.Or(c.Chunk, 500*time.Millisecond)
-	return &Engine{Config: c}
+	return &Engine{Config: c, listing: semaphore.NewWeighted(MaxListing)}
 }
 
 func (e *Engine) updater() store.Updater { return store.Updater{Store: e.Store, Rand: e.Rand} }
@@ -493,6 +502,15 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 	if err != nil {
 		return nil, err
 	}
+	var puts []store.Write
+	for i, event := range events {
+		w, err := e.eventPut(ctx, t.Ref, i+1, event, h.expires(), id)
+		if err != nil {
+			return nil, err
+		}
+		h.Bytes += len(w.Data)
+		puts = append(puts, w)
+	}
 	put, err := h.put(t.Ref, 0, id)
 	if err != nil {
 		return nil, err
@@ -505,14 +523,7 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 		}
 		writes = append(writes, w)
 	}
-	for i, event := range events {
-		w, err := e.eventPut(ctx, t.Ref, i+1, event, h.expires(), id)
-		if err != nil {
-			return nil, err
-		}
-		writes = append(writes, w)
-	}
-	return writes, nil
+	return append(writes, puts...), nil
 }
 
 // eventPut is the write of event n, which must not exist.

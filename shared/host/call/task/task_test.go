@@ -455,6 +455,11 @@ func TestACanceledTaskDoesNotRun(t *testing.T) {
 	}
 }
 
+func list(ctx context.Context, e *task.Engine, q task.ListRequest) (page task.Page, err error) {
+	err = e.List(ctx, q, func(p *task.Page) { page = *p })
+	return page, err
+}
+
 func TestListIsNewestFirstAndFiltered(t *testing.T) {
 	w := newWorld(t, says("done"))
 	var ids []string
@@ -472,12 +477,12 @@ func TestListIsNewestFirstAndFiltered(t *testing.T) {
 	}
 	ids = ids[1:]
 	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, List: call.SharedOwner, Size: 3}
-	page, err := w.b.List(t.Context(), q)
+	page, err := list(t.Context(), w.b, q)
 	if err != nil || page.Total != 4 || len(page.Tasks) != 3 || page.Next == "" {
 		t.Fatalf("List() = %d of %d, next %q, %v", len(page.Tasks), page.Total, page.Next, err)
 	}
 	q.Token = page.Next
-	rest, err := w.b.List(t.Context(), q)
+	rest, err := list(t.Context(), w.b, q)
 	if err != nil || rest.Total != 4 || len(rest.Tasks) != 1 || rest.Next != "" {
 		t.Fatalf("List(next) = %d of %d, next %q, %v", len(rest.Tasks), rest.Total, rest.Next, err)
 	}
@@ -492,13 +497,13 @@ func TestListIsNewestFirstAndFiltered(t *testing.T) {
 		"a context": {Context: "c1"}, "a state": {State: task.Failed}, "a time": {Since: w.clock.now().Add(-2500 * time.Millisecond)},
 	} {
 		q.Ref, q.List, q.Size = task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, call.SharedOwner, 10
-		page, err := w.b.List(t.Context(), q)
+		page, err := list(t.Context(), w.b, q)
 		if want := map[string]int{"a context": 2, "a state": 0, "a time": 2}[what]; err != nil || page.Total != want {
 			t.Errorf("with %s: %d, %v, want %d", what, page.Total, err, want)
 		}
 	}
 	q.Token = "!"
-	if _, err := w.b.List(t.Context(), q); !problem.Is(err, problem.Malformed) && !problem.Is(err, problem.Usage) {
+	if _, err := list(t.Context(), w.b, q); !problem.Is(err, problem.Malformed) && !problem.Is(err, problem.Usage) {
 		t.Errorf("List(wrong token) = %v", err)
 	}
 }
@@ -515,7 +520,7 @@ func TestATaskIsGoneADayAfterItsEnd(t *testing.T) {
 	if _, err := w.b.Get(t.Context(), turn.Ref); !errors.Is(err, task.ErrNotFound) {
 		t.Errorf("Get() = %v", err)
 	}
-	page, err := w.b.List(t.Context(), task.ListRequest{Ref: turn.Ref, List: call.SharedOwner, Size: 10})
+	page, err := list(t.Context(), w.b, task.ListRequest{Ref: turn.Ref, List: call.SharedOwner, Size: 10})
 	if err != nil || page.Total != 0 {
 		t.Errorf("List() = %d, %v", page.Total, err)
 	}
@@ -718,7 +723,7 @@ func TestATaskIsFoundByItsOwnerOnly(t *testing.T) {
 			if same := again.ID == turn.ID; same != (asker == owner) {
 				t.Errorf("message ids of %s and %s name one task: %t", whose, whom, same)
 			}
-			page, err := w.a.List(ctx, task.ListRequest{Ref: ref, List: asker, Size: 10})
+			page, err := list(ctx, w.a, task.ListRequest{Ref: ref, List: asker, Size: 10})
 			if found := slices.ContainsFunc(page.Tasks, func(one task.Task) bool { return one.ID == turn.ID }); err != nil || found != (asker == owner) {
 				t.Errorf("the list of %s has the task of %s: %t, %v", whom, whose, found, err)
 			}
