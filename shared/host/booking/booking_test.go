@@ -1,12 +1,14 @@
 package booking_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -296,6 +299,63 @@ func TestAChangeIsMadeOnce(t *testing.T) {
 	other := w.confirmed(1)
 	if _, err := w.Transition(t.Context(), other.ID, booking.Change{To: states.Dispatched, Actor: "venue"}); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("a state of the host's by a venue = %v", err)
+	}
+}
+
+// reminded returns when a booking is looked at again, in minutes from now; nil: never. A
+// booking has one reminder at most.
+func (w *world) reminded(id string) (minutes []int64) {
+	w.Helper()
+	of := reminders.Reminders{Kind: "bookdue"}
+	for minute := int64(-120); minute <= 120; minute++ {
+		d, err := w.store.Doc(w.Context(), of.Key(w.clock().Add(time.Duration(minute)*time.Minute), id))
+		w.must(err)
+		if d.Version != 0 {
+			minutes = append(minutes, minute)
+		}
+	}
+	return minutes
+}
+
+// A dispatch that failed is tried three times more, 1, 5 and 25 minutes later, and then
+// given up. The reminder of the step before is gone.
+func TestABookingHasTheReminderOfItsLastStep(t *testing.T) {
+	w := newWorld(t)
+	b := w.confirmed(1)
+	reminded := func(want ...int64) {
+		t.Helper()
+		if got := w.reminded(b.ID); !slices.Equal(got, want) {
+			t.Errorf("%s after %d dispatches is looked at in %v minutes, want %v", b.State, b.Attempts, got, want)
+		}
+	}
+	reminded(1)
+	for _, wait := range []int64{1, 5, 25, 0} {
+		w.pass(10 * time.Minute)
+		b = w.move(b.ID, states.Dispatched)
+		reminded(2)
+		w.pass(10 * time.Minute)
+		b = w.move(b.ID, states.DispatchFailed)
+		reminded(wait)
+	}
+	b = w.move(b.ID, states.Dispatched)
+	b = w.move(b.ID, states.Rejected)
+	reminded()
+}
+
+// The size of a booking is bounded, however often its state is changed.
+func TestABookingRemembersFewEvents(t *testing.T) {
+	w := newWorld(t)
+	b := w.confirmed(1)
+	const changes = 100
+	for i := range changes {
+		to := []states.State{states.Dispatched, states.DispatchFailed}[i%2]
+		_, err := w.Transition(t.Context(), b.ID, booking.Change{To: to, Actor: "operator", EventID: fmt.Sprintf("event-%064d", i), Any: true})
+		w.must(err)
+	}
+	d, err := w.store.Doc(t.Context(), booking.Key(b.ID))
+	w.must(err)
+	if n := bytes.Count(d.Data, []byte("event-")); n != 32 {
+		t.Errorf("the booking remembers %d events of %d, want 32", n, changes)
 	}
 }
 
