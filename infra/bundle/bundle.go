@@ -40,6 +40,18 @@ func Top(dir string) (string, error) {
 	}
 }
 
+// Compile compiles all functions of the checkout top for Linux on arch into the build cache,
+// so that Functions only links them.
+func Compile(ctx context.Context, top, arch string, environ []string) error {
+	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}"}, compiling()...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./functions/...")...)
+	cmd.Dir, cmd.Env = top, environment(environ, arch)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("compiling the functions: %w\n%s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
 // Functions builds the named directories of functions/ in the checkout top for
 // Linux on arch (arm64 or amd64) and writes NAME.zip for each into dir, which
 // must exist. environ is the environment of the go command (os.Environ).
@@ -50,14 +62,12 @@ func Functions(ctx context.Context, top, arch string, names []string, dir string
 	}
 	defer os.RemoveAll(binaries)
 	// One go command builds all: they share most packages and link in parallel.
-	args := append(flags(), "-o", binaries+string(filepath.Separator))
+	var programs []string
 	for _, name := range names {
-		args = append(args, "./functions/"+name)
+		programs = append(programs, "./functions/"+name)
 	}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env = top, environment(environ, arch)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the functions: %w\n%s", err, strings.TrimSpace(string(out)))
+	if err := Programs(ctx, top, arch, binaries+string(filepath.Separator), environ, programs...); err != nil {
+		return fmt.Errorf("building the functions: %w", err)
 	}
 	for _, name := range names {
 		if err := pack(filepath.Join(binaries, name), filepath.Join(dir, name+".zip")); err != nil {
@@ -67,11 +77,23 @@ func Functions(ctx context.Context, top, arch string, names []string, dir string
 	return nil
 }
 
-// flags omits Lambda's old RPC entry point and everything that differs between
-// machines: paths, the state of the repository, build ids.
-func flags() []string {
-	return []string{"build", "-tags", "lambda.norpc", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid="}
+// Programs builds packages of the checkout top as they are deployed, into a file, or with a
+// separator at its end into a directory.
+func Programs(ctx context.Context, top, arch, out string, environ []string, packages ...string) error {
+	args := append([]string{"build"}, compiling()...)
+	args = append(args, "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", out)
+	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
+	cmd.Dir, cmd.Env = top, environment(environ, arch)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }
+
+// compiling are the flags of a compilation. With those of the link they omit Lambda's old
+// RPC entry point and everything that differs between machines: paths, the state of the
+// repository, build ids.
+func compiling() []string { return []string{"-tags", "lambda.norpc", "-trimpath"} }
 
 // environment returns environ without variables that could change the binary,
 // and with the target system.

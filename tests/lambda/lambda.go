@@ -15,11 +15,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vacancy-host/vacancy/infra/bundle"
 )
 
 // Build compiles a function as for deployment, into dir, and returns the path
@@ -29,10 +32,8 @@ func Build(dir, pkg string) (string, error) {
 		return "", err
 	}
 	out := filepath.Join(dir, "bootstrap")
-	cmd := exec.Command("go", "build", "-tags", "lambda.norpc", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", out, pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, b)
+	if err := bundle.Programs(context.Background(), "", runtime.GOARCH, out, os.Environ(), pkg); err != nil {
+		return "", fmt.Errorf("go build %s: %w", pkg, err)
 	}
 	return out, nil
 }

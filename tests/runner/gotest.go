@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 )
 
 // counts is the number of tests by result, over all stages.
@@ -38,10 +39,14 @@ type event struct {
 	Elapsed                       float64
 }
 
+// hanging ends a package whose tests hang, several times what the longest takes one busy core.
+// Each wait within it has await.Limit.
+const hanging = 2 * time.Hour
+
 // goTest runs go test, prints a line per package and the whole output of
 // failures, and counts every test and subtest.
 func goTest(ctx context.Context, c *counts, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-timeout=" + hanging.String()}, args...)...)
 	cmd.Stderr = os.Stderr
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {

@@ -61,6 +61,7 @@ var stages = []stage{
 	{name: "format", about: "gofmt changes nothing", run: format},
 	{name: "vet", about: "go vet, and the command compiles for other systems", run: vet},
 	{name: "lint", about: "staticcheck is silent", needs: []string{"staticcheck"}, run: lint},
+	{name: "zips", about: "the functions and the stacks compile, within no test's limit", run: deployable},
 	{name: "unit", about: "unit tests with the race detector", run: unit, beside: true},
 	{name: "e2e", about: "stories and attacks through the real command, and clients and servers of others", run: e2e, beside: true},
 	{name: "interop", about: "stock A2A clients of Go, JavaScript and Python against a host", run: interop, beside: true},
@@ -68,8 +69,8 @@ var stages = []stage{
 	{name: "search", about: "the search contract on a real OpenSearch node", needs: []string{"opensearch"}, run: searchContract, beside: true},
 	{name: "faults", about: "faults, kills and random schedules", needs: []string{"dynamodb-local"}, run: faults, beside: true},
 	{name: "fuzz", about: "10 s for each parser of untrusted input", run: fuzz, beside: true, deepOnly: true},
-	{name: "infra", about: "the stacks against their golden templates and policies", needs: []string{"staticcheck", "cdk-build"}, run: infra, beside: true},
-	{name: deployed, about: "the deployed host, on LocalStack", needs: []string{"cdk", "localstack", "cdk-build"}, run: aws},
+	{name: "infra", about: "the stacks against their golden templates and policies", needs: []string{"staticcheck"}, run: infra, beside: true},
+	{name: deployed, about: "the deployed host, on LocalStack", needs: []string{"cdk", "localstack"}, run: aws},
 }
 
 func main() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,7 @@ func names(stages []stage) (names []string) {
 }
 
 func TestStagesRunInTheirOrderAndAreChosenByName(t *testing.T) {
-	want := []string{"format", "vet", "lint", "unit", "e2e", "interop", "store", "search", "faults", "fuzz", "infra", "aws"}
+	want := []string{"format", "vet", "lint", "zips", "unit", "e2e", "interop", "store", "search", "faults", "fuzz", "infra", "aws"}
 	all, err := choose(deep, nil)
 	if got := names(all); err != nil || !slices.Equal(got, want) {
 		t.Errorf("choose(deep) = %v, %v, want %v", got, err, want)
@@ -104,5 +105,16 @@ func TestAMissingToolFailsBeforeAnyWork(t *testing.T) {
 	}
 	if strings.Contains(out, "== format") || !strings.Contains(out, "curl") || !strings.Contains(out, "missing") {
 		t.Errorf("run() printed\n%s\nwant the table with what is missing, and no stage begun", out)
+	}
+}
+
+// What does not compile on another system is found on this one.
+func TestTypesAreCheckedForOtherSystems(t *testing.T) {
+	for system, want := range map[string]string{"linux": "", "windows": "cannot use system"} {
+		env := []string{"GOOS=" + system, "GOARCH=amd64", "CGO_ENABLED=0"}
+		err := checkTypes(t.Context(), env, "amd64", []string{"./testdata/otherwise"})
+		if got := fmt.Sprint(err); (err != nil) != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %v, want %q", system, err, want)
+		}
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/infra/bundle"
 	"github.com/vacancy-host/vacancy/localstack/server"
 )
 
@@ -22,23 +24,22 @@ func format(ctx context.Context, c *counts, _ depth) error {
 	return c.one(err)
 }
 
-// targets are the systems the command must compile for, beside the machine's
-// own. A default run compiles for the first only; the files that differ between
-// systems (file locks, sockets) differ most on Windows.
-var targets = []string{"windows/amd64", "darwin/arm64", "linux/arm64"}
-
 func vet(ctx context.Context, c *counts, d depth) error {
 	errs := []error{c.one(command(ctx, nil, "go", append([]string{"vet"}, packages...)...))}
-	for i, target := range targets {
-		if i > 0 && d != deep {
-			break
-		}
-		system, arch, _ := strings.Cut(target, "/")
-		fmt.Println("   build", target)
-		env := []string{"GOOS=" + system, "GOARCH=" + arch, "CGO_ENABLED=0"}
-		errs = append(errs, c.one(command(ctx, env, "go", "build", "-o", os.DevNull, "./cmd/vacancy", "./cmd/vacancy-aws")))
+	for _, target := range targets {
+		fmt.Println("   compiles for", target)
+		errs = append(errs, c.one(compiles(ctx, target, d)))
 	}
 	return errors.Join(errs...)
+}
+
+// deployable compiles the CDK and the functions, so that no stage does it within the limit
+// of a deployment. Without a cache the CDK takes a core for more than a minute.
+func deployable(ctx context.Context, c *counts, _ depth) error {
+	return errors.Join(
+		c.one(command(ctx, nil, "go", "build", "-o", os.DevNull, "./infra")),
+		c.one(bundle.Compile(ctx, ".", runtime.GOARCH, os.Environ())),
+	)
 }
 
 func lint(ctx context.Context, c *counts, _ depth) error {
@@ -103,7 +104,7 @@ func searchContract(ctx context.Context, c *counts, d depth) error {
 }
 
 func faults(ctx context.Context, c *counts, d depth) error {
-	return goTest(ctx, c, d.args("-count=1", "-p=1", "-timeout=30m", "./tests/lambda/...", "./tests/faults/...", "./tests/kills/...", "./tests/simulation/...")...)
+	return goTest(ctx, c, d.args("-count=1", "-p=1", "./tests/lambda/...", "./tests/faults/...", "./tests/kills/...", "./tests/simulation/...")...)
 }
 
 var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
@@ -199,7 +200,7 @@ const (
 func aws(ctx context.Context, c *counts, d depth) error {
 	return errors.Join(
 		adaptersOnAWS(ctx, c, d),
-		goTest(ctx, c, d.args("-count=1", "-p=1", "-timeout=40m", "./tests/localstack/...", "./tests/integration/...")...),
+		goTest(ctx, c, d.args("-count=1", "-p=1", "./tests/localstack/...", "./tests/integration/...")...),
 	)
 }
 

@@ -226,8 +226,6 @@ func fetch(ctx context.Context, name string) error {
 	case "cdk":
 		_, err := cdk.Install(ctx, cacheDir(), io.Discard)
 		return err
-	case "cdk-build": // without a cache it takes a core for more than a minute
-		return command(ctx, nil, "go", "build", "-o", os.DevNull, "./infra")
 	case "localstack":
 		_, err := server.Install(ctx, cacheDir(), io.Discard)
 		return err

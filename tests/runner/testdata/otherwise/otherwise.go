@@ -1,0 +1,4 @@
+// Package otherwise compiles on Linux and not on Windows.
+package otherwise
+
+var name string = system

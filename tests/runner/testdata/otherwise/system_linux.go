@@ -1,0 +1,3 @@
+package otherwise
+
+const system = "linux"
