@@ -7,10 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -47,19 +49,13 @@ func stray(t *testing.T, path string, file ...string) *exec.Cmd {
 // returns before the kernel has set the new program's arguments.
 func awaitListed(t *testing.T, pid int, path string) {
 	t.Helper()
-	for range 1000 {
+	await.Until(t, fmt.Sprintf("process %d is listed as %s", pid, path), func() bool {
 		all, err := processes()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range all {
-			if p.pid == pid && len(p.args) > 0 && p.args[0] == path {
-				return
-			}
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("process %d is not listed as %s", pid, path)
+		return slices.ContainsFunc(all, func(p process) bool { return p.pid == pid && len(p.args) > 0 && p.args[0] == path })
+	})
 }
 
 // ended reports whether cmd ends by itself, and waits for it.

@@ -11,13 +11,13 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 	"github.com/vacancy-host/vacancy/tests/javaserver"
 )
@@ -30,7 +30,7 @@ var server = sync.OnceValues(func() (*javaserver.Server, error) {
 		return nil, err
 	}
 	// The limit includes the download of a first run.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	return StartProcess(ctx, dir)
 })

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
@@ -94,14 +95,13 @@ func TestServerEndsWithTheProcessThatStartedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	child.Wait()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	await.Until(t, "nobody listens after the starter was killed", func() bool {
 		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			return // refused: nobody listens any more
+		if err == nil {
+			conn.Close()
 		}
-		conn.Close()
-	}
-	t.Error("the server still listens after its starter was killed")
+		return err != nil
+	})
 }
 
 func TestStopEndsTheServer(t *testing.T) {

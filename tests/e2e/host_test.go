@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/vacancy-host/vacancy/shared/await"
 )
 
 // host is the `vacancy dev` or `vacancy serve` of a story, if one runs.
@@ -23,9 +25,6 @@ type host struct {
 
 // hostKey finds the story's *host among the values of its script.
 type hostKey struct{}
-
-// A host that is not ready, or not ended, by then has failed the story.
-const patience = 30 * time.Second
 
 // startDev starts `vacancy dev --json --listen 127.0.0.1:0 ARGS...` and returns
 // when it serves: $URL is its address, $DEMO the demo vacant's id. It ends with
@@ -93,8 +92,8 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	select {
 	case line := <-ready:
 		h.announce(ts, line)
-	case <-time.After(patience):
-		ts.Fatalf("dev was not ready after %s", patience)
+	case <-time.After(await.Limit):
+		ts.Fatalf("dev was not ready after %s", await.Limit)
 	}
 }
 
@@ -130,8 +129,8 @@ func stopDev(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(h.cmd.Process.Signal(os.Interrupt))
 	select {
 	case <-h.read:
-	case <-time.After(patience):
-		ts.Fatalf("dev did not end %s after the interrupt", patience)
+	case <-time.After(await.Limit):
+		ts.Fatalf("dev did not end %s after the interrupt", await.Limit)
 	}
 	err := h.cmd.Wait()
 	h.cmd = nil

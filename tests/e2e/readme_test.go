@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/vacancy-host/vacancy/shared/await"
 )
 
 // Addresses that the README uses; a story has free ports.
@@ -76,7 +78,7 @@ func listening(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func awaitListening(ts *testscript.TestScript, address string) {
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(await.Limit); ; {
 		c, err := net.DialTimeout("tcp", address, time.Second)
 		if err == nil {
 			c.Close()

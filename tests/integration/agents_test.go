@@ -20,6 +20,7 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/call/queue/queuetest"
 	"github.com/vacancy-host/vacancy/shared/host/call/queue/sqs"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -70,13 +71,11 @@ func stateOf(t *testing.T, o object) (id, state string) {
 // ended waits until a task has ended.
 func (s *deployed) ended(t *testing.T, vacant identity.ID, id string) (state string) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if _, state = stateOf(t, s.rpc(t, vacant, "GetTask", fmt.Sprintf(`{"id":%q}`, id))); state != "TASK_STATE_SUBMITTED" && state != "TASK_STATE_WORKING" {
-			return state
-		}
-	}
-	t.Fatalf("task %s is still %s", id, state)
-	return ""
+	await.Until(t, "task "+id+" has ended", func() bool {
+		_, state = stateOf(t, s.rpc(t, vacant, "GetTask", fmt.Sprintf(`{"id":%q}`, id)))
+		return state != "TASK_STATE_SUBMITTED" && state != "TASK_STATE_WORKING"
+	})
+	return state
 }
 
 // tasked makes agent and worker do all that they ever do.

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
@@ -98,22 +99,12 @@ func (s *deployed) lines(t *testing.T, function string, since time.Time, enough 
 	t.Helper()
 	client := cloudwatchlogs.NewFromConfig(operator(s.aws))
 	group := "/vacancy/" + s.Stage + "/" + function
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
-		all := read(t, client, group, since)
-		if enough(all) {
-			return all
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s has no such line among %d since %v: %s", group, len(all), since, last(all))
-		}
-	}
-}
-
-func last(all []line) string {
-	if len(all) == 0 {
-		return "none"
-	}
-	return all[len(all)-1].raw
+	var all []line
+	await.Until(t, "the lines of "+group, func() bool {
+		all = read(t, client, group, since)
+		return enough(all)
+	})
+	return all
 }
 
 func read(t *testing.T, client *cloudwatchlogs.Client, group string, since time.Time) (all []line) {
@@ -121,9 +112,7 @@ func read(t *testing.T, client *cloudwatchlogs.Client, group string, since time.
 	from := since.UnixMilli()
 	pages := cloudwatchlogs.NewFilterLogEventsPaginator(client, &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, StartTime: &from})
 	for pages.HasMorePages() {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		page, err := pages.NextPage(ctx)
-		cancel()
+		page, err := pages.NextPage(t.Context())
 		if err != nil {
 			t.Fatalf("%s: %v", group, err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation/gatetest"
@@ -125,21 +126,18 @@ func (s *deployed) decided(t *testing.T, view graduation.View) (graduation.View,
 	t.Helper()
 	api := s.admin(t)
 	var shown []gate.StepName
-	for end := time.Now().Add(graduation.DueAfter + 10*time.Second); ; time.Sleep(50 * time.Millisecond) {
-		got, err := api.Graduation(t.Context(), view.Child.String(), view.Position)
-		if err != nil {
+	var got graduation.View
+	await.Until(t, "graduation "+view.ID+" is decided", func() bool {
+		var err error
+		if got, err = api.Graduation(t.Context(), view.Child.String(), view.Position); err != nil {
 			t.Fatal(err)
 		}
-		if got.State != graduation.Open {
-			return got, shown
-		}
-		if !slices.Contains(shown, got.Step) && got.Step != "" {
+		if got.State == graduation.Open && !slices.Contains(shown, got.Step) && got.Step != "" {
 			shown = append(shown, got.Step)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("graduation %s is open still, at %q", got.ID, got.Step)
-		}
-	}
+		return got.State != graduation.Open
+	})
+	return got, shown
 }
 
 // history is what an execution of the gate has done.
@@ -156,15 +154,14 @@ func (s *deployed) run(t *testing.T, view *graduation.View) (h history) {
 	client := sfn.NewFromConfig(operator(s.aws))
 	name := view.Request.String()[:32] + view.ID[len(view.Child.String()):]
 	arn := "arn:aws:states:" + server.Region + ":" + server.Account + ":execution:" + s.function("gate") + ":" + name
-	for end := time.Now().Add(20 * time.Second); h.Status == "" || h.Status == types.ExecutionStatusRunning; time.Sleep(50 * time.Millisecond) {
+	await.Until(t, "execution "+name+" has ended", func() bool {
 		got, err := client.DescribeExecution(t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &arn})
 		if err != nil {
 			t.Fatalf("execution %s: %v", name, err)
 		}
-		if h.Status = got.Status; time.Now().After(end) {
-			t.Fatalf("execution %s has not ended", name)
-		}
-	}
+		h.Status = got.Status
+		return h.Status != types.ExecutionStatusRunning
+	})
 	pages := sfn.NewGetExecutionHistoryPaginator(client, &sfn.GetExecutionHistoryInput{ExecutionArn: &arn})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(t.Context())

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/await"
 )
 
 // neighbourStage is a stage beside the main one: it keeps its data and has the
@@ -33,7 +34,7 @@ var neighbourStage = sync.OnceValues(func() (*deployed, error) {
 	if _, err := bootstrapped(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	top, err := snapshot()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
 	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/await"
 )
 
 // asCommand makes a process of this test binary the vacancy command: it is
@@ -65,13 +66,10 @@ func run(m *testing.M) int {
 // end.
 var started *server.Server
 
-// patience bounds waits without a bound of their own.
-const patience = 5 * time.Minute
-
 // aws is the local AWS of this run. Functions are frozen between invocations,
 // as on AWS: all tests run under that condition.
 var aws = sync.OnceValues(func() (*server.Server, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	cache, err := cache.Dir(os.Getenv)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/billing/usage"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -180,9 +181,10 @@ func (s *deployed) charged(t *testing.T) {
 	for i, configuration := range []string{"", `"returnImmediately":true`} {
 		answer := a.rpcWith(id, "SendMessage", another(i, message("by key", configuration)))
 		task, state := stateOf(t, answer)
-		for end := time.Now().Add(30 * time.Second); state != "TASK_STATE_COMPLETED" && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		await.Until(t, "a paid task ends", func() bool {
 			_, state = stateOf(t, a.rpcWith(id, "GetTask", fmt.Sprintf(`{"id":%q}`, task)))
-		}
+			return state != "TASK_STATE_SUBMITTED" && state != "TASK_STATE_WORKING"
+		})
 		if state != "TASK_STATE_COMPLETED" {
 			t.Errorf("a paid task is %s", state)
 		}
@@ -199,11 +201,7 @@ func (s *deployed) charged(t *testing.T) {
 	for i, configuration := range []string{"", `"returnImmediately":true`} {
 		a.rpcWith(failing, "SendMessage", another(i, message("and fails", configuration)))
 	}
-	for end := time.Now().Add(30 * time.Second); a.balance() != before && time.Now().Before(end); time.Sleep(300 * time.Millisecond) { // the worker has it
-	}
-	if got := a.balance(); got != before {
-		t.Errorf("failed calls cost %v", before-got)
-	}
+	await.Until(t, "failed calls cost nothing", func() bool { return a.balance() == before }) // the worker has one
 
 	// Tenants' routes.
 	made := a.must("POST", "/v1/keys", `{"scopes":["read"]}`)
@@ -256,11 +254,10 @@ func (s *deployed) charged(t *testing.T) {
 	if cost := before - a.balance(); cost != 250_000 {
 		t.Errorf("a booking cost %v", cost)
 	}
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
-		if shown := a.must("GET", "/v1/bookings/"+one, ""); shown["envelope_status"] == "accepted" || shown["envelope_status"] == "completed" {
-			break
-		}
-	}
+	await.Until(t, "the venue accepts the booking", func() bool {
+		shown := a.must("GET", "/v1/bookings/"+one, "")
+		return shown["envelope_status"] == "accepted" || shown["envelope_status"] == "completed"
+	})
 	a.read(nil, "bookings", "list", "--venue", booked.String(), "--json")
 	a.read(nil, "bookings", "show", one, "--json")
 	a.must("GET", "/v1/bookings?venue="+booked.String(), "")
@@ -273,9 +270,10 @@ func (s *deployed) charged(t *testing.T) {
 	// The sweep, once the lost call is due.
 	before = a.balance()
 	time.Sleep(time.Until(due) + time.Second)
-	for end := time.Now().Add(30 * time.Second); a.balance() == before && time.Now().Before(end); time.Sleep(time.Second) {
+	await.Until(t, "the sweeper gives the lost call back", func() bool {
 		s.invoke(t, "sweeper-schedule")
-	}
+		return a.balance() != before
+	})
 	if got := a.balance() - before; got != 2000 {
 		t.Errorf("%v given back for the call that was lost, want 2000", got)
 	}

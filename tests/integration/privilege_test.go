@@ -24,7 +24,6 @@ import (
 	"github.com/vacancy-host/vacancy/localstack/server"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/integration/policy"
@@ -302,11 +301,7 @@ func TestEverySampleEventIsReplayedByInvoke(t *testing.T) {
 		function, _, _ := strings.Cut(filepath.Base(file), "-")
 		function = strings.TrimSuffix(function, ".json")
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			out, errs, exit := s.try(t, root(t), "invoke", function, file, "--json")
-			// A function with one instance may be at work by its schedule.
-			for end := time.Now().Add(patience); exit == problem.ExitUnavailable && time.Now().Before(end); time.Sleep(time.Second) {
-				out, errs, exit = s.try(t, root(t), "invoke", function, file, "--json")
-			}
+			out, errs, _ := s.invoked(t, function, file, "--json")
 			var r struct {
 				Status int
 				Error  string

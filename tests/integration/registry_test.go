@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	indexes "github.com/vacancy-host/vacancy/shared/host/registry/search/snapshot"
@@ -128,19 +129,24 @@ func (p *published) halo(t *testing.T, v lifecycle.Visibility) registryclient.Ha
 	return h
 }
 
-// invoke runs a function with a sample event. There is one instance of each
-// function: its own trigger may have run before.
+// invoked runs a function with an event. There is one instance of each function: its own
+// trigger may have run before.
+func (s *deployed) invoked(t *testing.T, function, file string, more ...string) (stdout, stderr []byte, exit int) {
+	t.Helper()
+	await.Until(t, "an instance of "+function+" is free", func() bool {
+		stdout, stderr, exit = s.try(t, root(t), append([]string{"invoke", function, file}, more...)...)
+		return exit != problem.ExitUnavailable
+	})
+	return stdout, stderr, exit
+}
+
+// invoke runs a function with a sample event.
 func (s *deployed) invoke(t *testing.T, event string) {
 	t.Helper()
 	function, _, _ := strings.Cut(event, "-")
-	for end := time.Now().Add(patience); ; time.Sleep(300 * time.Millisecond) {
-		out, errs, exit := s.try(t, root(t), "invoke", function, root(t)+"/events/"+event+".json")
-		if exit == 0 {
-			return
-		}
-		if exit != problem.ExitUnavailable || time.Now().After(end) {
-			t.Fatalf("invoke %s: exit %d\n%s%s", function, exit, out, errs)
-		}
+	out, errs, exit := s.invoked(t, function, root(t)+"/events/"+event+".json")
+	if exit != 0 {
+		t.Fatalf("invoke %s: exit %d\n%s%s", function, exit, out, errs)
 	}
 }
 
@@ -203,15 +209,8 @@ func found(t *testing.T, r *registryclient.Client, query string) (ids []identity
 func soon(t *testing.T, r *registryclient.Client, query string, want identity.ID) time.Duration {
 	t.Helper()
 	began := time.Now()
-	for {
-		if slices.Equal(found(t, r, query), []identity.ID{want}) {
-			return time.Since(began)
-		}
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("%q is not found within 20 s", query)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	await.Until(t, "a search finds "+query, func() bool { return slices.Equal(found(t, r, query), []identity.ID{want}) })
+	return time.Since(began)
 }
 
 // A publication by plain HTTP is found within seconds, on every search route,
@@ -333,11 +332,10 @@ func TestAnIndexIsPublishedAndLoadedByAFreshSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := before
-	for end := time.Now().Add(time.Minute); m.Archive == before.Archive; time.Sleep(500 * time.Millisecond) {
-		if m = s.manifest(t); time.Now().After(end) {
-			t.Fatal("no index was published within a minute")
-		}
-	}
+	await.Until(t, "an index is published", func() bool {
+		m = s.manifest(t)
+		return m.Archive != before.Archive
+	})
 	t.Logf("the index has %d entries in %d bytes", m.Entries, m.Size)
 	s.kill(t, "search")
 	since := time.Now()

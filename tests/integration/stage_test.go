@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -61,7 +62,7 @@ func (s *deployed) vacancy(t *testing.T, args ...string) (stdout []byte, exit in
 func (s *deployed) try(t *testing.T, checkout string, args ...string) (stdout, stderr []byte, exit int) {
 	t.Helper()
 	// Commands about a long load's calls take longer by these.
-	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Duration(*calls)*100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit+time.Duration(*calls)*100*time.Millisecond)
 	defer cancel()
 	cmd, err := command(ctx, s.aws, checkout, s.dataHome, args...)
 	if err != nil {
@@ -95,7 +96,7 @@ var bootstrapped = sync.OnceValues(func() (*cdk.CLI, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	tool, err := cdk.Install(ctx, cache, os.Stderr)
 	if err != nil {
@@ -147,7 +148,7 @@ var mainStage = sync.OnceValues(func() (*deployed, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	top, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/await"
 )
 
 // left counts what still exists of a stage.
@@ -109,7 +110,7 @@ func TestAStageThatKeepsNothingLeavesNothing(t *testing.T) {
 		t.Skip("needs a second stage: tests/run deep")
 	}
 	s := &deployed{Record: stage.Record{Stage: "gone"}, dataHome: t.TempDir(), aws: local(t)}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	if _, err := plainly(ctx, s.aws, root(t), s.Stage, []string{"vacancy-gone-data"}, chosen()...); err != nil {
 		t.Fatal(err)

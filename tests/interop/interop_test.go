@@ -24,6 +24,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2acompat/a2av0"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
@@ -378,14 +379,12 @@ func (g goClient) immediately(t *testing.T, c *a2aclient.Client) string {
 	if !ok {
 		return fmt.Sprintf("%T %v", sent, err)
 	}
-	for range 100 {
-		read, err := c.GetTask(t.Context(), &a2a.GetTaskRequest{ID: first.ID})
-		if err != nil || read.Status.State.Terminal() {
-			return state(first.Status.State) + ", then " + result(read, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return "never ended"
+	var read *a2a.Task
+	await.Until(t, "the task has ended", func() bool {
+		read, err = c.GetTask(t.Context(), &a2a.GetTaskRequest{ID: first.ID})
+		return err != nil || read.Status.State.Terminal()
+	})
+	return state(first.Status.State) + ", then " + result(read, err)
 }
 
 func (g goClient) cancel(t *testing.T, c *a2aclient.Client) string {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 )
 
@@ -132,7 +133,7 @@ func (v *dev) do(r request) (response, error) {
 			return response{}, err
 		}
 	}
-	client.Timeout = patience
+	client.Timeout = await.Limit
 	method := r.method
 	switch {
 	case method != "":
@@ -159,15 +160,12 @@ func (v *dev) do(r request) (response, error) {
 	return response{resp.StatusCode, body}, err
 }
 
-// patience is for one request to a process that will die or answer.
-const patience = 30 * time.Second
-
 // killed waits until the process is dead, and requires that it killed itself.
 func (v *dev) killed() error {
 	select {
 	case <-v.ended:
-	case <-time.After(patience):
-		return fmt.Errorf("dev lives %v after its place to die: it never came there", patience)
+	case <-time.After(await.Limit):
+		return fmt.Errorf("dev lives %v after its place to die: it never came there", await.Limit)
 	}
 	if status, ok := v.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
 		return fmt.Errorf("dev ended with %v, want SIGKILL\n%s", v.cmd.ProcessState, v.errs.String())

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -148,7 +149,7 @@ func (p *function) killed() error {
 	select {
 	case <-p.f.Died():
 		return nil
-	case <-time.After(patience):
-		return fmt.Errorf("the function lives %v after its place to die: it never came there", patience)
+	case <-time.After(await.Limit):
+		return fmt.Errorf("the function lives %v after its place to die: it never came there", await.Limit)
 	}
 }

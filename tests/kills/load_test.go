@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/tests/caller"
@@ -37,7 +38,7 @@ type link struct {
 func newLink(t *testing.T, p process) *link {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &link{http.Client{Transport: transport, Timeout: patience}, p.(*dev).ready.URL}
+	return &link{http.Client{Transport: transport, Timeout: await.Limit}, p.(*dev).ready.URL}
 }
 
 func (l *link) post(path string, e *envelope.Envelope) (caller.Answer, error) {

@@ -237,7 +237,7 @@ func confirmAgain(s *stage, p process, r request, _ *response, _ fate) {
 // one, minutes later. It returns the host that runs in the end.
 func (s *stage) arrives(p process, id, status string, rows int) process {
 	s.t.Helper()
-	const starts, wait = 4, 10 * time.Second
+	const starts, wait = 10, 30 * time.Second
 	var got response
 	for range starts {
 		for end := time.Now().Add(wait); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

@@ -73,6 +73,16 @@ func newCloud(t *testing.T, host *awshost.Host, endpoint string, o Options) *clo
 	return c
 }
 
+// killed kills think once it is invoked.
+func (c *cloud) killed() {
+	for busy := false; !busy; time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		busy = c.busy
+		c.mu.Unlock()
+	}
+	c.think.Kill()
+}
+
 // invoke runs think as Lambda's API does, with a reserved concurrency of one.
 func (c *cloud) invoke(w http.ResponseWriter, r *http.Request, event []byte) {
 	c.mu.Lock()
@@ -172,7 +182,7 @@ func TestThinkThatFailsIsAskedOnceAndTheCallIsVoid(t *testing.T) {
 		code               string
 		invoked            int
 	}{
-		{"killed", "wait: 20s", "", func(c *cloud) { time.Sleep(300 * time.Millisecond); c.think.Kill() }, 500, "substrate_unavailable", 1},
+		{"killed", "wait: 20s", "", (*cloud).killed, 500, "substrate_unavailable", 1},
 		{"out of time", "wait: 20s", `,"timeout":1`, nil, 504, "deadline", 1},
 		{"busy", "fail: busy", "", nil, 500, "substrate_busy", 2}, // the loop asks a busy model once more
 		{"refused", "fail: refused", "", nil, 500, "substrate_refused", 1},
@@ -190,13 +200,9 @@ func TestThinkThatFailsIsAskedOnceAndTheCallIsVoid(t *testing.T) {
 			}
 			from := caller.New(t, id)
 			e := from.Call("hi", time.Now())
-			began := time.Now()
 			a := send(t, f, caller.SendPath, e)
 			if a.Status != tt.status || a.Code != tt.code {
 				t.Errorf("the call = %+v, want %d %s\n%s", a, tt.status, tt.code, f.Log())
-			}
-			if took := time.Since(began); took > 10*time.Second {
-				t.Errorf("the call took %v", took)
 			}
 			c.mu.Lock()
 			invoked := len(c.ended)

@@ -41,7 +41,7 @@ var forbidden = []string{"C", "log/syslog", "net/http/httputil", "net/rpc", "net
 var inert = []string{
 	"github.com/RoaringBitmap/roaring/v2", "github.com/anishathalye/porcupine", "github.com/blevesearch/", "github.com/gofrs/flock", "github.com/google/go-cmp/",
 	"github.com/hashicorp/golang-lru/v2",
-	"github.com/transparency-dev/", "go.etcd.io/bbolt", "golang.org/x/crypto/", "golang.org/x/mod/sumdb/note", "golang.org/x/sync/errgroup",
+	"github.com/transparency-dev/", "go.etcd.io/bbolt", "golang.org/x/crypto/", "golang.org/x/mod/sumdb/note", "golang.org/x/sync/",
 	"golang.org/x/text/", "golang.org/x/time/rate", "pgregory.net/rapid",
 }
 

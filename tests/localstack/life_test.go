@@ -4,19 +4,21 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/await"
 )
 
 // startAndWait makes this test binary a process that starts a server, prints
@@ -78,18 +80,7 @@ func second(t *testing.T) (owner *exec.Cmd, s *server.Server, processes []int) {
 
 func gone(t *testing.T, processes []int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		left := 0
-		for _, pid := range processes {
-			if lives(pid) {
-				left++
-			}
-		}
-		if left == 0 {
-			return
-		}
-	}
-	t.Errorf("of the processes %v some live", processes)
+	await.Until(t, fmt.Sprintf("none of the processes %v lives", processes), func() bool { return !slices.ContainsFunc(processes, lives) })
 }
 
 func TestServerEndsWithTheProcessThatStartedIt(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	logtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	dynamotypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
@@ -28,6 +30,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/localstack/server"
+	"github.com/vacancy-host/vacancy/shared/await"
 )
 
 // cloud is what the tests share: one server, one build of the probe, one key.
@@ -51,7 +54,7 @@ func TestMain(m *testing.M) {
 }
 
 func serve(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	fail := func(err error) int {
 		fmt.Fprintln(os.Stderr, err)
@@ -255,19 +258,12 @@ func (p probe) has(t *testing.T, key string) bool {
 
 // logged waits until the log group contains a matching line. LocalStack stores
 // lines a moment after the answer.
-func logged(t *testing.T, group string, pleases func(line string) bool) bool {
+func logged(t *testing.T, group string, pleases func(line string) bool) {
 	t.Helper()
 	client := cloudwatchlogs.NewFromConfig(shared.config)
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	await.Until(t, "a line of "+group, func() bool {
+		// The group is made with the first line; until then this fails.
 		out, err := client.FilterLogEvents(t.Context(), &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group})
-		if err != nil {
-			continue // the group is made with the first line
-		}
-		for _, e := range out.Events {
-			if pleases(*e.Message) {
-				return true
-			}
-		}
-	}
-	return false
+		return err == nil && slices.ContainsFunc(out.Events, func(e logtypes.FilteredLogEvent) bool { return pleases(*e.Message) })
+	})
 }

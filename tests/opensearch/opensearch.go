@@ -12,9 +12,9 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/tests/javaserver"
 )
 
@@ -62,7 +62,7 @@ var server = sync.OnceValues(func() (*javaserver.Server, error) {
 		return nil, err
 	}
 	// The limit includes the download of a first run.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	return StartProcess(ctx, dir, "512m")
 })

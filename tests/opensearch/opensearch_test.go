@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/tests/opensearch"
 )
 
@@ -98,15 +99,13 @@ func TestTheNodeAndItsFilesEndWithTheProcessThatStartedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = child.Wait() // it was killed
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	await.Until(t, "nobody listens and no files are left after the starter was killed", func() bool {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			conn.Close()
-			continue
+			return false
 		}
-		if left, err := filepath.Glob(filepath.Join(files, "opensearch-*")); err == nil && len(left) == 0 {
-			return // nobody listens, and nothing is left
-		}
-	}
-	t.Error("the node still listens, or left its files, after its starter was killed")
+		left, err := filepath.Glob(filepath.Join(files, "opensearch-*"))
+		return err == nil && len(left) == 0
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+	"github.com/vacancy-host/vacancy/shared/await"
 )
 
 const version = "v0.203.0"
@@ -71,7 +72,7 @@ func Run(ctx context.Context) (at string, stop func(), err error) {
 	}()
 	select {
 	case at = <-found:
-	case <-time.After(time.Minute):
+	case <-time.After(await.Limit):
 	}
 	if at == "" {
 		stop()
@@ -82,7 +83,7 @@ func Run(ctx context.Context) (at string, stop func(), err error) {
 
 // build builds the mock by its own go.mod.
 func build(folder string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "install", "github.com/stripe/stripe-mock@"+version)
 	cmd.Env = append(os.Environ(), "GOBIN="+folder, "CGO_ENABLED=0", "GOFLAGS=")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -711,12 +712,10 @@ func TestAClientThatLeavesOrDoesNotReadStopsNothing(t *testing.T) {
 		}
 		defer got.Body.Close()
 		state := ""
-		for range 500 {
-			if state = at(t, w.do("GET", "/v/sut/tasks/"+id, "").body, "status", "state"); state != "TASK_STATE_WORKING" {
-				break
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+		await.Until(t, "the task has ended", func() bool {
+			state = at(t, w.do("GET", "/v/sut/tasks/"+id, "").body, "status", "state")
+			return state != "TASK_STATE_WORKING"
+		})
 		if state != "TASK_STATE_COMPLETED" {
 			t.Errorf("leaves %v: the task %q is %q", leaves, id, state)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/agp"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
@@ -28,14 +29,10 @@ import (
 // eventually waits until a booking is in a state.
 func (n *network) eventually(id, want string) {
 	n.Helper()
-	for range 200 {
-		if got, _ := n.state(id); got == want {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	got, _ := n.state(id)
-	n.Fatalf("booking is %s, want %s", got, want)
+	await.Until(n, "the booking is "+want, func() bool {
+		got, _ := n.state(id)
+		return got == want
+	})
 }
 
 func TestAFailedDispatchIsTriedAgain(t *testing.T) {

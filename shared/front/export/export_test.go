@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
@@ -150,7 +151,7 @@ func TestAReaderThatGoesEndsTheTransaction(t *testing.T) {
 	select {
 	case err := <-closed:
 		a.Must(err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(await.Limit):
 		t.Fatal("the store waits for a reader that has gone")
 	}
 }

@@ -1,7 +1,6 @@
 package standalone_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -87,28 +87,26 @@ func TestAJournalIsFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
 	var got []string
-	await := func(n int) {
+	follow := func(n int) {
 		t.Helper()
-		for len(got) < n && ctx.Err() == nil {
+		await.Until(t, fmt.Sprint("line ", n, " is read"), func() bool {
 			got = append(got, lines(t, r)...)
-			time.Sleep(time.Millisecond)
-		}
+			return len(got) >= n
+		})
 	}
 	fmt.Fprintln(j, "one")
-	await(1)
+	follow(1)
 	fmt.Fprint(j, "tw")
 	time.Sleep(100 * time.Millisecond)
 	if more := lines(t, r); len(more) > 0 {
 		t.Errorf("half a line is read as %q", more)
 	}
 	fmt.Fprintln(j, "o")
-	await(2)
+	follow(2)
 	c.add(24 * time.Hour)
 	fmt.Fprintln(j, "three")
-	await(3)
+	follow(3)
 	if want := []string{"one", "two", "three"}; !slices.Equal(got, want) {
 		t.Errorf("followed %q, want %q", got, want)
 	}

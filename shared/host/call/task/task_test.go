@@ -331,12 +331,12 @@ func TestAnAnswerReplacesPiecesThatWereLost(t *testing.T) {
 }
 
 func TestCancelStopsTheTurnOnAnotherInstance(t *testing.T) {
-	started, stopped := make(chan bool), make(chan time.Time, 1)
+	started, stopped := make(chan bool), make(chan bool)
 	w := newWorld(t, agent(func(ctx context.Context, say func(string) bool) error {
 		say("working on it")
 		started <- true
 		<-ctx.Done()
-		stopped <- time.Now()
+		stopped <- true
 		say("too late")
 		return nil
 	}))
@@ -347,14 +347,11 @@ func TestCancelStopsTheTurnOnAnotherInstance(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-started
-		began := time.Now()
 		got, err := canceller.Cancel(t.Context(), turn.Ref)
 		if want := `canceled response="working on it" says "working on it"`; err != nil || summary(got) != want {
 			t.Errorf("%s: Cancel() = %s, %v, want %s", name, summary(got), err, want)
 		}
-		if took := (<-stopped).Sub(began); took > 2*time.Second {
-			t.Errorf("%s: the substrate stopped after %v", name, took)
-		}
+		<-stopped
 		<-done
 		if diff := cmp.Diff(got, w.get(w.b, turn.Ref)); diff != "" {
 			t.Errorf("%s: afterwards (-want +got):\n%s", name, diff)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -292,7 +293,7 @@ func TestACallerWhoLeavesEndsTheStream(t *testing.T) {
 	}
 	select {
 	case <-left:
-	case <-time.After(5 * time.Second):
+	case <-time.After(await.Limit):
 		t.Error("the stream goes on")
 	}
 }

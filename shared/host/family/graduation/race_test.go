@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -78,11 +79,13 @@ func TestABusyLogbookKeepsNobodyFromGraduating(t *testing.T) {
 	sub := h.family(t)
 	parent, child := sub.Request.ParentID, sub.Request.ChildID
 	said := logbook.Delegation{Parent: parent, Child: child, Kind: "str"}
+	patient, done := context.WithTimeout(t.Context(), await.Limit)
+	defer done()
 	ctx, cancel := context.WithCancel(t.Context())
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for ctx.Err() == nil {
-			err := other.vacants.Entries(t.Context(),
+			err := other.vacants.Entries(patient,
 				vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: said.Delegate()},
 				vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: said.Execute()})
 			if err != nil {
@@ -91,7 +94,7 @@ func TestABusyLogbookKeepsNobodyFromGraduating(t *testing.T) {
 			}
 		}
 	})
-	st, err := h.gate.Submit(t.Context(), sub)
+	st, err := h.gate.Submit(patient, sub)
 	cancel()
 	writer.Wait()
 	if err != nil || st.Phase != graduation.Accepted {

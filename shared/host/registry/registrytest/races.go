@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -26,7 +26,6 @@ func Run(t *testing.T, open func(testing.TB) store.Store) {
 const (
 	crowd     = 200
 	processes = 4
-	enough    = 2 * time.Minute // for all goroutines, however slow the store is
 	children  = 12
 )
 
@@ -47,7 +46,7 @@ func atOnce(t *testing.T, s store.Store, of func(i int) registry.Publication) ([
 		registries[i] = Open(s, NewClock())
 	}
 	receipts, errs := make([]registry.Receipt, crowd), make([]error, crowd)
-	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	var wg sync.WaitGroup
 	begin := make(chan struct{})
@@ -109,7 +108,7 @@ func allEnd(t *testing.T, s store.Store) {
 // publication of the child concurrently to different processes: one closed
 // manifest is stored and the child is hidden, in any order.
 func closes(t *testing.T, s store.Store) {
-	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	opener, parents := Key(1), []*identity.Key{Key(2), Key(3)}
 	for n := range children {

@@ -385,10 +385,9 @@ func TestAConversationHasAnEnd(t *testing.T) {
 func TestTimeEndsToolsAndModel(t *testing.T) {
 	m := &model{turns: [][]any{uses("wait {}"), says("late")}}
 	wait := tool("wait", func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() })
-	began := time.Now()
 	s := loop.New(loop.Config{Agent: agent(t, `,"timeout":1`), Model: m, Tools: []loop.Tool{wait}})
-	if _, err := substrate.Fold(s.Infer(t.Context(), question())); !problem.Is(err, problem.Deadline) || time.Since(began) > 5*time.Second {
-		t.Errorf("Fold() = %v after %v, want Deadline after a second", err, time.Since(began))
+	if _, err := substrate.Fold(s.Infer(t.Context(), question())); !problem.Is(err, problem.Deadline) {
+		t.Errorf("Fold() = %v, want Deadline", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -169,27 +170,26 @@ func TestServersThatAreNone(t *testing.T) {
 		_, _ = io.ReadAll(r.Body)
 		select {
 		case <-r.Context().Done():
-		case <-time.After(5 * time.Second):
+		case <-time.After(await.Limit):
 		}
 	}))
 	defer hanging.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	began := time.Now()
-	if _, _, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: hanging.URL}}); !problem.Is(err, problem.Deadline) || time.Since(began) > 4*time.Second {
-		t.Errorf("a server that hangs: %v after %v, want Deadline", err, time.Since(began))
+	if _, _, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: hanging.URL}}); !problem.Is(err, problem.Deadline) {
+		t.Errorf("a server that hangs: %v, want Deadline", err)
 	}
 }
 
 func TestAToolEndsWithItsCall(t *testing.T) {
 	s := newServer(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	tools, done, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}})
+	tools, done, err := mcp.Servers(client(nil))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer done()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
 	for _, tool := range tools {
 		if tool.Name == "mcp__one__slow" {
 			if _, err := tool.Run(ctx, nil, json.RawMessage(`{}`)); !problem.Is(err, problem.Deadline) {

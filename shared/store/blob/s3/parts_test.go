@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 )
@@ -129,11 +130,7 @@ func TestABodyThatIsClosedOrOutlivesItsContextFetchesNoMore(t *testing.T) {
 				}
 				_ = o.Body.Close()
 			}
-			for end := time.Now().Add(10 * time.Second); c.underway.Load() > 0; time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("%d requests are still under way", c.underway.Load())
-				}
-			}
+			await.Until(t, "no request is under way", func() bool { return c.underway.Load() == 0 })
 		})
 	}
 }
