@@ -109,7 +109,7 @@ func TestEveryCallHasItsRow(t *testing.T) {
 }
 
 // isBeside reports whether a call is none of the request: dev folds usage, sweeps calls
-// with a price and bookings at its own times (they are killed in their own tests), and in
+// with a price, bookings and keys of old days at its own times (they are killed in their own tests), and in
 // the evening a function makes the next day's key. A fold that met the request also reads
 // requests, prices and the owners of vacants.
 func isBeside(name string, sc scenario, folded bool) bool {
@@ -119,7 +119,7 @@ func isBeside(name string, sc scenario, folded bool) bool {
 		}
 	}
 	reads := strings.HasPrefix(name, "Rows req") || strings.HasPrefix(name, "Doc price") || strings.HasPrefix(name, "Doc v")
-	if name == "Doc textkey" || name == "Commit textkey" || folded && reads {
+	if name == "Doc textkey" || name == "Docs textkey" || name == "Commit textkey" || folded && reads {
 		return !slices.ContainsFunc(sc.points, func(p point) bool { return p.call == name })
 	}
 	return false
