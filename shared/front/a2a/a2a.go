@@ -8,6 +8,7 @@
 package a2a
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -85,6 +86,8 @@ type request struct {
 
 	// Set while the request is read.
 	what      string // for the log
+	op        a2awire.Operation
+	a2a       bool   // the request is one of A2A, whatever it asks for
 	pair      string // of a message, for the log
 	dialect   a2awire.Dialect
 	bare      bool // frames of streams and results without JSON-RPC
@@ -206,7 +209,7 @@ func (d *api) failHTTP(r *request, err error) {
 	if status == http.StatusUnauthorized {
 		r.ResponseWriter.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)
 	}
-	httpapi.Fail(r.ResponseWriter, p)
+	httpapi.Fail(r.ResponseWriter, r.alsoA2A(p))
 	d.log(r, p.Kind.String(), status, p)
 }
 
@@ -266,13 +269,15 @@ const (
 	version03 = "0.3"
 )
 
+// asked is the version that a client asks for; "" if it asks for none.
+func (r *request) asked() string {
+	return strings.TrimSpace(cmp.Or(strings.TrimSpace(r.Request.Header.Get("A2A-Version")), r.URL.Query().Get("A2A-Version")))
+}
+
 // version returns the major and minor version that a client asks for; "" if it asks
 // for none.
 func (r *request) version() (string, *fault) {
-	v := strings.TrimSpace(r.Request.Header.Get("A2A-Version"))
-	if v == "" {
-		v = r.URL.Query().Get("A2A-Version")
-	}
+	v := r.asked()
 	parts := strings.SplitN(v, ".", 3)
 	if v == "" {
 		return "", nil

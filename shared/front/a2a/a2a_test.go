@@ -31,8 +31,7 @@ var refusals = []struct {
 	{"no version", `{"id":1,"method":"GetTask"}`, "-32600", `jsonrpc: expected "2.0"`},
 	{"version 1.0", `{"jsonrpc":"1.0","id":1,"method":"GetTask"}`, "-32600", `jsonrpc: expected "2.0"`},
 	{"a number as version", `{"jsonrpc":2.0,"id":1,"method":"GetTask"}`, "-32600", `jsonrpc: expected "2.0"`},
-	{"an object as id", `{"jsonrpc":"2.0","id":{},"method":"GetTask"}`, "-32600", "expected a string or an integer"},
-	{"a fraction as id", `{"jsonrpc":"2.0","id":1.5,"method":"GetTask"}`, "-32600", "expected a string or an integer"},
+	{"an object as id", `{"jsonrpc":"2.0","id":{},"method":"GetTask"}`, "-32600", "expected a string or a number"},
 	{"a member twice", `{"jsonrpc":"2.0","id":1,"method":"GetTask","method":"GetTask"}`, "-32700", "method: expected the key once"},
 	{"no method", `{"jsonrpc":"2.0","id":1}`, "-32600", "method: expected a string"},
 	{"a number as method", `{"jsonrpc":"2.0","id":1,"method":7}`, "-32601", "method: expected a string"},
@@ -65,6 +64,7 @@ var refusals = []struct {
 	{"a push URL", send(`{"message":{"role":"ROLE_USER","parts":[{"text":"a"}]},"configuration":{"taskPushNotificationConfig":{"url":"http://example.com/"}}}`), "-32602", "url: expected an https URL"},
 	{"an envelope that is none", send(`{"message":{"role":"ROLE_USER","parts":[{"text":"a"}],"metadata":{"urn:vacant:v1":5}}}`), "-32602", "urn:vacant:v1"},
 	{"a role of 1.0 in 0.3", send03(`{"message":{"role":"ROLE_USER","parts":[{"kind":"text","text":"a"}]}}`), "-32602", "role: expected user or agent"},
+	{"no id of the message in 0.3", send03(`{"message":{"role":"user","parts":[{"kind":"text","text":"a"}]}}`), "-32602", "messageId: expected an id that the client makes"},
 	{"a part of 1.0 in 0.3", send03(`{"message":{"role":"user","parts":[{"text":"a"}]}}`), "-32602", "kind"},
 	{"an unknown kind in 0.3", send03(`{"message":{"role":"user","parts":[{"kind":"video","text":"a"}]}}`), "-32602", "kind"},
 	{"a file with two contents in 0.3", send03(`{"message":{"role":"user","parts":[{"kind":"file","file":{"bytes":"YQ==","uri":"a"}}]}}`), "-32602", "kind"},
@@ -165,7 +165,7 @@ func TestAMessageThatOpensAPairTakesAToken(t *testing.T) {
 		}
 	}
 	w.rpc("/v/echo", "SendMessage", message("hi", `,"contextId":"chosen"`))
-	for name, got := range map[string]answer{"new": w.rpc("/v/echo", "SendMessage", message("hi", "")), "chosen": w.rpc("/v/echo", "message/send", `{"message":{"role":"user","contextId":"chosen","parts":[{"kind":"text","text":"hi"}]}}`)} {
+	for name, got := range map[string]answer{"new": w.rpc("/v/echo", "SendMessage", message("hi", "")), "chosen": w.rpc("/v/echo", "message/send", `{"message":{"messageId":"m","role":"user","contextId":"chosen","parts":[{"kind":"text","text":"hi"}]}}`)} {
 		if got.status != 429 || got.header.Get("Retry-After") == "" || at(t, got.body, "code") != "too_many" {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
@@ -368,7 +368,7 @@ func TestAStreamIsTheLog(t *testing.T) {
 		t.Fatalf("%d %s %s", got.status, ct, got.body)
 	}
 	all := frames(got.body)
-	if len(all) != 3 || !strings.HasPrefix(all[0], `1 {"jsonrpc":"2.0","id":1,"result":{"task":`) || !strings.HasPrefix(all[2], `3 {"jsonrpc":"2.0","id":1,"result":{"statusUpdate":`) {
+	if len(all) != 4 || !strings.HasPrefix(all[0], `1 {"jsonrpc":"2.0","id":1,"result":{"task":`) || !strings.Contains(all[2], `"lastChunk":true`) || !strings.HasPrefix(all[3], `4 {"jsonrpc":"2.0","id":1,"result":{"statusUpdate":`) {
 		t.Fatalf("frames:\n%s", strings.Join(all, "\n"))
 	}
 	id := at(t, strings.TrimPrefix(all[0], "1 "), "result", "task", "id")
@@ -380,12 +380,12 @@ func TestAStreamIsTheLog(t *testing.T) {
 	if strings.Join(again, "\n") != strings.Join(all[1:], "\n") {
 		t.Errorf("after event 1:\n%s\nwant\n%s", strings.Join(again, "\n"), strings.Join(all[1:], "\n"))
 	}
-	for _, wrong := range []string{"4", "-1", "x"} {
+	for _, wrong := range []string{"5", "-1", "x"} {
 		if got := w.rpc("/v/echo", "SubscribeToTask", ended, "Last-Event-ID: "+wrong); at(t, got.body, "error", "code") != "-32602" {
 			t.Errorf("Last-Event-ID %s: %s", wrong, got.body)
 		}
 	}
-	if got := w.do("POST", "/v/echo/message:stream", message("hi", "")); len(frames(got.body)) != 3 || !strings.HasPrefix(frames(got.body)[0], `1 {"task":`) {
+	if got := w.do("POST", "/v/echo/message:stream", message("hi", "")); len(frames(got.body)) != 4 || !strings.HasPrefix(frames(got.body)[0], `1 {"task":`) {
 		t.Errorf("by REST: %s", got.body)
 	}
 }
@@ -590,7 +590,7 @@ func TestHarborsDialect(t *testing.T) {
 		t.Errorf("not found: %s", got.body)
 	}
 	stream := frames(w.rpc("/v/echo", "message/stream", `{"message":{"message_id":"m1","role":"ROLE_USER","parts":[{"text":"hi"}]}}`, agent).body)
-	if len(stream) != 3 || !strings.HasPrefix(stream[2], `3 {"status_update":{"task_id":`) {
+	if len(stream) != 4 || !strings.HasPrefix(stream[3], `4 {"status_update":{"task_id":`) {
 		t.Errorf("stream:\n%s", strings.Join(stream, "\n"))
 	}
 }
@@ -649,8 +649,8 @@ func TestOthersTasksAreNotFoundByAnyMethod(t *testing.T) {
 		rpc("tasks/get", `{"id":"ID"}`), rpc("tasks/cancel", `{"id":"ID"}`), rpc("tasks/resubscribe", `{"id":"ID"}`),
 		rpc("tasks/pushNotificationConfig/set", `{"taskId":"ID","pushNotificationConfig":{"url":"`+hook+`"}}`), rpc("tasks/pushNotificationConfig/get", `{"id":"ID"}`),
 		rpc("tasks/pushNotificationConfig/list", `{"id":"ID"}`), rpc("tasks/pushNotificationConfig/delete", `{"id":"ID","pushNotificationConfigId":"c"}`),
-		rpc("message/send", `{"message":{"role":"user","taskId":"ID","parts":[{"kind":"text","text":"more"}]}}`),
-		rpc("message/stream", `{"message":{"role":"user","taskId":"ID","parts":[{"kind":"text","text":"more"}]}}`),
+		rpc("message/send", `{"message":{"messageId":"m","role":"user","taskId":"ID","parts":[{"kind":"text","text":"more"}]}}`),
+		rpc("message/stream", `{"message":{"messageId":"m","role":"user","taskId":"ID","parts":[{"kind":"text","text":"more"}]}}`),
 		{"GET", "/v/echo/tasks/ID", ""}, {"POST", "/v/echo/tasks/ID:cancel", "{}"}, {"GET", "/v/echo/tasks/ID:subscribe", ""},
 		{"POST", "/v/echo/tasks/ID/pushNotificationConfigs", `{"url":"` + hook + `"}`}, {"GET", "/v/echo/tasks/ID/pushNotificationConfigs", ""},
 		{"GET", "/v/echo/tasks/ID/pushNotificationConfigs/c", ""}, {"DELETE", "/v/echo/tasks/ID/pushNotificationConfigs/c", ""},

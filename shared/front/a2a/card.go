@@ -32,7 +32,7 @@ const (
 // profile picks the form for a client. The kit of 1.0 refuses members of 0.3 and says no
 // version.
 func (r *request) profile() profile {
-	v := r.Request.Header.Get("A2A-Version")
+	v := r.asked()
 	test, of03 := conformance.Is(r.vacant.Substrate)
 	switch {
 	case strings.HasPrefix(r.UserAgent(), "harbor-a2a/"):

@@ -265,7 +265,7 @@ func (c *cutting) settles(what string, r task.Ref, balance money.Amount) task.St
 		return ""
 	}
 	c.must(err)
-	text, read := "", ""
+	text, read, last := "", "", false
 	for _, a := range got.Artifacts {
 		text += a.Parts[0].Text
 	}
@@ -275,6 +275,7 @@ func (c *cutting) settles(what string, r task.Ref, balance money.Amount) task.St
 		}
 		if n.Artifact != nil {
 			read += n.Artifact.Artifact.Parts[0].Text
+			last = n.Artifact.Last
 		}
 		return true
 	}))
@@ -284,7 +285,9 @@ func (c *cutting) settles(what string, r task.Ref, balance money.Amount) task.St
 	case got.Status.State == task.Completed && text == all:
 		want = c.price.Charge(1000, 40)
 	case got.Status.State == task.Canceled && text != "" && strings.HasPrefix(all, text):
-		want, cut = c.estimated(text), call.CutCanceled
+		if want, cut = c.estimated(text), call.CutCanceled; last { // the agent has reported
+			want = c.price.Charge(1000, 40)
+		}
 	case (got.Status.State == task.Canceled || got.Status.State == task.Failed) && text == "":
 	default:
 		c.t.Errorf("%s: the task is %s with %q", what, got.Status.State, text)

@@ -1,12 +1,14 @@
 package a2a
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -129,18 +131,100 @@ func membersOf(o *call.Outcome) map[string]string {
 	return m
 }
 
+// alsoA2A is an error of HTTP with what A2A clients read beside: the member error of their
+// binding.
+func (r *request) alsoA2A(p *problem.Error) error {
+	if !r.a2a {
+		return p
+	}
+	status := p.Kind.Row().Status
+	info := details(strings.ToUpper(p.Kind.String()), nil)
+	if r.isREST() {
+		return withMembers{p, map[string]any{"error": restError{status, statusName(status), p.Text(), info}}}
+	}
+	m := rpcRefusal{Version: "2.0", ID: json.RawMessage("null"), Error: rpcProblem{serverError, p.Text(), info}}
+	if r.id != nil {
+		m.ID = r.id
+	}
+	switch {
+	case status == http.StatusInternalServerError || status == http.StatusGatewayTimeout:
+		m.Error.Code = internalError.code
+	case status == http.StatusBadRequest || status == http.StatusMethodNotAllowed || status == http.StatusRequestEntityTooLarge || status == http.StatusUnsupportedMediaType:
+		m.Error.Code = invalidRequest.code
+	}
+	return withMembers{p, m}
+}
+
+// serverError is JSON-RPC's code for what neither it nor A2A has a code for.
+const serverError = -32000
+
+// withMembers adds members to the body of an error of HTTP.
+type withMembers struct {
+	error
+	members any
+}
+
+func (e withMembers) Members() any  { return e.members }
+func (e withMembers) Unwrap() error { return e.error }
+
+type restError struct {
+	Code    int         `json:"code"`
+	Status  string      `json:"status"`
+	Message string      `json:"message"`
+	Details []errorInfo `json:"details"`
+}
+
+type rpcRefusal struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Error   rpcProblem      `json:"error"`
+}
+
+type rpcProblem struct {
+	Code    int         `json:"code"`
+	Message string      `json:"message"`
+	Data    []errorInfo `json:"data"`
+}
+
+// statusName is gRPC's name for a status of HTTP.
+func statusName(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "UNAUTHENTICATED"
+	case http.StatusForbidden:
+		return "PERMISSION_DENIED"
+	case http.StatusNotFound:
+		return "NOT_FOUND"
+	case http.StatusMethodNotAllowed:
+		return "UNIMPLEMENTED"
+	case http.StatusConflict:
+		return "ABORTED"
+	case http.StatusTooManyRequests:
+		return "RESOURCE_EXHAUSTED"
+	case http.StatusInternalServerError:
+		return "INTERNAL"
+	case http.StatusServiceUnavailable:
+		return "UNAVAILABLE"
+	case http.StatusGatewayTimeout:
+		return "DEADLINE_EXCEEDED"
+	}
+	return "INVALID_ARGUMENT"
+}
+
+// errorInfo is the detail of an error.
+type errorInfo struct {
+	Type     string            `json:"@type"`
+	Reason   string            `json:"reason"`
+	Domain   string            `json:"domain"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+func details(reason string, metadata map[string]string) []errorInfo {
+	return []errorInfo{{"type.googleapis.com/google.rpc.ErrorInfo", reason, "a2a-protocol.org", metadata}}
+}
+
 // appendInfo appends the details of an error: one ErrorInfo.
 func (f *fault) appendInfo(b []byte) []byte {
-	b = append(b, `[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":`...)
-	b = canon.AppendString(b, f.kind.reason)
-	b = append(b, `,"domain":"a2a-protocol.org"`...)
-	if len(f.members) > 0 {
-		b = append(b, `,"metadata":`...)
-		var members []canon.Member
-		for k, v := range f.members {
-			members = append(members, canon.Member{Key: k, Value: canon.NewString(v)})
-		}
-		b = canon.NewObject(members...).AppendCJ(b)
-	}
-	return append(b, `}]`...)
+	info, _ := httpapi.Encode(details(f.kind.reason, f.members)) // texts encode
+	return append(b, bytes.TrimSpace(info)...)
 }

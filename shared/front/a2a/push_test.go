@@ -85,12 +85,12 @@ func TestNotificationsOfAMessage(t *testing.T) {
 			func(c string) string {
 				return `{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{` + c + `}}`
 			},
-			"application/a2a+json", []string{`{"task":{"id":`, `{"statusUpdate":`, `{"artifactUpdate":`, `{"statusUpdate":`}},
+			"application/a2a+json", []string{`{"task":{"id":`, `{"statusUpdate":`, `{"artifactUpdate":`, `{"artifactUpdate":`, `{"statusUpdate":`}},
 		{"0.3", "message/send", `"blocking":false,"pushNotificationConfig":{"url":"%s","token":"tok","authentication":{"schemes":["Bearer"],"credentials":"cred"}}`,
 			func(c string) string {
-				return `{"message":{"role":"user","parts":[{"kind":"text","text":"hi"}]},"configuration":{` + c + `}}`
+				return `{"message":{"messageId":"m","role":"user","parts":[{"kind":"text","text":"hi"}]},"configuration":{` + c + `}}`
 			},
-			"application/json", []string{`{"kind":"task"`, `{"kind":"task"`, `{"kind":"task"`, `{"kind":"task"`}},
+			"application/json", []string{`{"kind":"task"`, `{"kind":"task"`, `{"kind":"task"`, `{"kind":"task"`, `{"kind":"task"`}},
 	} {
 		r := newReceiver(t, ok)
 		if sent := w.rpc("/v/echo", tt.method, tt.params(fmt.Sprintf(tt.config, r.URL+"/hook"))); sent.status != 200 || at(t, sent.body, "error") != "" {

@@ -82,11 +82,12 @@ func (d *api) rest(r *request) (handled bool, err error) {
 	if !ok {
 		return false, nil
 	}
+	r.a2a = true
 	if !slices.Contains(route.methods, r.Method) {
 		return true, notAllowed(r, strings.Join(route.methods, ", "))
 	}
 	route.op = route.operation(r.Method)
-	r.bare, r.what = true, restName(route.op)
+	r.bare, r.what, r.op = true, restName(route.op), route.op
 	r.listsExtension()
 	v, f := r.version()
 	if f == nil && v == version03 {

@@ -72,6 +72,7 @@ type rpcCall struct {
 
 // rpc serves JSON-RPC.
 func (d *api) rpc(r *request) error {
+	r.a2a = true
 	if err := r.read(); err != nil {
 		return err
 	}
@@ -117,10 +118,10 @@ func (r *request) parse() (q rpcCall, f *fault) {
 		case "id":
 			seen = true
 			switch d.Kind() {
-			case canon.String, canon.Int, canon.Null:
+			case canon.String, canon.Int, canon.Float, canon.Null:
 				r.id, err = d.Raw()
 			default:
-				err = d.Mismatch("a string or an integer")
+				err = d.Mismatch("a string or a number")
 			}
 		case "method":
 			if methodIsText = d.Kind() == canon.String; !methodIsText {
@@ -157,14 +158,22 @@ func (r *request) operation(method string) (a2awire.Operation, *fault) {
 	if !ok {
 		return op, faultf(methodNotFound, "method "+httpapi.Clip(method)+" does not exist")
 	}
-	r.what = method
+	r.what, r.op = method, op
 	return op, nil
 }
 
 // fail answers with an A2A error.
 func (d *api) fail(r *request, f *fault) {
 	if !r.isREST() {
-		r.send(http.StatusOK, mediaJSON, r.rpcError(f))
+		// A request that is not valid is no notification.
+		r.noAnswer = r.noAnswer && f.kind != invalidRequest && f.kind != methodNotFound && f.kind != invalidParams
+		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && r.dialect == a2awire.V03 && !r.noAnswer {
+			// Clients of 0.3 read nothing else from a stream, and would lose code and text.
+			s := &sse{r: r}
+			s.end(f)
+		} else {
+			r.send(http.StatusOK, mediaJSON, r.rpcError(f))
+		}
 		d.log(r, f.kind.reason, http.StatusOK, f)
 		return
 	}
@@ -215,12 +224,27 @@ func (r *request) isREST() bool { return r.rest != "" }
 // answer sends the result of an operation.
 func (d *api) answer(r *request, result []byte) {
 	if r.isREST() {
-		r.send(http.StatusOK, mediaA2A, result)
+		r.send(http.StatusOK, r.media(), result)
 	} else {
 		b := append(r.appendID(make([]byte, 0, len(result)+80)), `,"result":`...)
 		r.send(http.StatusOK, mediaJSON, append(append(b, result...), '}'))
 	}
 	d.log(r, "ok", http.StatusOK, nil)
+}
+
+// media is the media type of an answer of the REST binding: that which the client accepts,
+// else that of its body, else that of A2A.
+func (r *request) media() string {
+	for _, header := range []string{"Accept", "Content-Type"} {
+		value := strings.ToLower(strings.Join(r.Request.Header.Values(header), ","))
+		switch {
+		case strings.Contains(value, mediaA2A):
+			return mediaA2A
+		case strings.Contains(value, mediaJSON):
+			return mediaJSON
+		}
+	}
+	return mediaA2A
 }
 
 // answerWithin is answer for a result that others wait for the memory of: the client has so

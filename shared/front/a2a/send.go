@@ -76,7 +76,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	if q, err = a2awire.DecodeSend(r.dialect, params); err != nil {
 		return q, nil, err
 	}
-	if err = checkSend(&q, r.isTest()); err != nil {
+	if err = checkSend(r.dialect, &q, r.isTest()); err != nil {
 		return q, nil, err
 	}
 	e, err := a2awire.Signed(&q.Message)
@@ -111,9 +111,11 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 
 // checkSend refuses what no vacant can answer. An agent under test takes parts of all
 // kinds.
-func checkSend(q *a2awire.SendRequest, test bool) error {
+func checkSend(d a2awire.Dialect, q *a2awire.SendRequest, test bool) error {
 	m := &q.Message
 	switch {
+	case d == a2awire.V03 && m.ID == "": // 1.0 requires it, too, but its clients leave it out
+		return problem.Invalid("messageId", "an id that the client makes", "none")
 	case m.Role != task.User:
 		return problem.Invalid("role", "that of a user", string(m.Role))
 	case test:
@@ -132,7 +134,7 @@ func checkSend(q *a2awire.SendRequest, test bool) error {
 func acceptsText(modes []string) bool {
 	for _, m := range modes {
 		media, _, _ := strings.Cut(m, ";")
-		switch strings.TrimSpace(media) {
+		switch strings.ToLower(strings.TrimSpace(media)) {
 		case "text", "text/plain", "text/*", "*/*", "*":
 			return true
 		}

@@ -35,7 +35,7 @@ func (d *api) streamMessage(r *request, params []byte) error {
 	defer func() { <-done }()
 	s := &sse{r: r, ref: ref, history: q.HistoryLength}
 	if !turn.Continue {
-		return d.stream(s, 0)
+		return d.stream(s, 0, d.Tasks.FollowTurn)
 	}
 	// A stream begins with the task, also if that is older. The turn may have ended
 	// already.
@@ -45,7 +45,7 @@ func (d *api) streamMessage(r *request, params []byte) error {
 	}
 	s.context = t.Context
 	s.event(task.Numbered{N: last, Event: task.Event{Task: &t}})
-	return d.stream(s, last)
+	return d.stream(s, last, d.Tasks.FollowTurn)
 }
 
 // streamBare answers with a stream of one message.
@@ -87,11 +87,11 @@ func (d *api) subscribe(r *request, params []byte) error {
 		s.event(task.Numbered{N: last, Event: task.Event{Task: &t}})
 		after = last
 	}
-	return d.stream(s, after)
+	return d.stream(s, after, d.Tasks.Follow)
 }
 
-// stream sends the events of a task after a number until it ends or the request does.
-func (d *api) stream(s *sse, after int) error {
+// stream sends the events of a task after a number until follow or the request ends.
+func (d *api) stream(s *sse, after int, follow func(context.Context, task.Ref, int, func(task.Numbered) bool) error) error {
 	r := s.r
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -99,7 +99,7 @@ func (d *api) stream(s *sse, after int) error {
 	failed := make(chan error, 1)
 	go func() {
 		defer close(events)
-		failed <- d.Tasks.Follow(ctx, s.ref, after, func(n task.Numbered) bool {
+		failed <- follow(ctx, s.ref, after, func(n task.Numbered) bool {
 			select {
 			case events <- n:
 				return true

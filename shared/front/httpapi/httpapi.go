@@ -168,8 +168,8 @@ func kindOf(code string) problem.Kind {
 	return problem.Internal
 }
 
-// members is implemented by errors that add members to their body.
-type members interface{ Members() map[string]string }
+// members is implemented by errors that add the members of an object to their body.
+type members interface{ Members() any }
 
 // Fail renders an error: the status of its kind, and a Refusal with the members
 // that the error adds. It sets Retry-After unless the caller did.

@@ -21,8 +21,8 @@ func ok(w http.ResponseWriter, _ *http.Request) error {
 // extended is an error with a member of its own.
 type extended struct{ error }
 
-func (e extended) Unwrap() error              { return e.error }
-func (e extended) Members() map[string]string { return map[string]string{"more": "yes"} }
+func (e extended) Unwrap() error { return e.error }
+func (e extended) Members() any  { return map[string]string{"more": "yes"} }
 
 func TestRoutesAndErrors(t *testing.T) {
 	var log bytes.Buffer

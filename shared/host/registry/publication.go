@@ -75,7 +75,7 @@ type EquivocationError struct {
 func (e *EquivocationError) Error() string { return e.problem.Error() }
 
 // Members are both card hashes, for the body of the error.
-func (e *EquivocationError) Members() map[string]string {
+func (e *EquivocationError) Members() any {
 	return map[string]string{"card_hash_known": e.Known.String(), "card_hash_sent": e.Sent.String()}
 }
 

@@ -319,9 +319,17 @@ func idOf(sort string) string {
 func clip(s string) string { return s[:min(len(s), 80)] }
 
 // Follow passes the events of a task after number `after` to emit, and then new ones
-// as they come, until the task has ended, the turn is interrupted, ctx ends or emit
-// returns false.
+// as they come, until the task has ended, ctx ends or emit returns false.
 func (e *Engine) Follow(ctx context.Context, r Ref, after int, emit func(Numbered) bool) error {
+	return e.followUntil(ctx, r, after, State.Terminal, emit)
+}
+
+// FollowTurn is Follow that also ends when the task waits for its next message.
+func (e *Engine) FollowTurn(ctx context.Context, r Ref, after int, emit func(Numbered) bool) error {
+	return e.followUntil(ctx, r, after, func(s State) bool { return s.Terminal() || s == InputRequired || s == AuthRequired }, emit)
+}
+
+func (e *Engine) followUntil(ctx context.Context, r Ref, after int, over func(State) bool, emit func(Numbered) bool) error {
 	l := &loaded{ref: r}
 	for idle := 0; ; idle++ {
 		changed, done := e.hub.wait(r.partition())
@@ -333,7 +341,7 @@ func (e *Engine) Follow(ctx context.Context, r Ref, after int, emit func(Numbere
 			}
 			after, idle = event.N, 0
 		}
-		if state := l.task.Status.State; err != nil || state.Terminal() || state == InputRequired || state == AuthRequired {
+		if err != nil || over(l.task.Status.State) {
 			done()
 			return err
 		}

@@ -167,6 +167,7 @@ type runner struct {
 	stored  int    // bytes of the events
 	flushed time.Time
 	broken  bool // pieces are lost: the answer replaces the artifact
+	closed  bool // the last piece of the answer is stored
 	ending  *Ending
 
 	came     int         // bytes of the answer that came
@@ -281,6 +282,9 @@ func (r *runner) put(ctx context.Context, event storedEvent) error {
 	}
 	r.next++
 	r.stored += len(w.Data)
+	if c := event.Artifact; c != nil && c.Artifact.ID == ResponseArtifact && c.Last {
+		r.closed = true
+	}
 	r.task.Apply(event.Event)
 	e.hub.wake(r.ref.partition())
 	return nil
@@ -297,14 +301,18 @@ func (r *runner) decided(ctx context.Context, d call.Decision) ([]store.Write, e
 			return nil, err
 		}
 	}
-	end := end{status: e.ending(&r.task, d, r.ending), void: d.Reply == nil, runner: r.id}
+	end := end{status: e.ending(&r.task, d, r.ending, r.quiet), void: d.Reply == nil, runner: r.id}
 	return e.ends(ctx, r.ref, &r.task, end)
 }
 
 // complete makes the stored artifact the answer's text. r.mu is held.
 func (r *runner) complete(ctx context.Context, answer string) error {
 	if r.task.answer() == answer && len(r.heard) == 0 {
-		return nil
+		if r.said == "" || r.closed {
+			return nil
+		}
+		// All pieces were stored before the agent said that it was done.
+		return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Used: r.used()})
 	}
 	if r.said+string(r.heard) == answer && !r.broken {
 		if err := r.flush(ctx, true); err == nil && len(r.heard) == 0 {

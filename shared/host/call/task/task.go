@@ -20,6 +20,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"reflect"
@@ -438,16 +439,16 @@ func (t *Turn) head(began time.Time) head {
 	}
 }
 
-// decide changes a task by the decision of its turn.
+// decide changes a task by the decision of its turn, which a message waited for.
 func (e *Engine) decide(t *Task, d call.Decision, end *Ending) {
 	if _, artifact := end.of(); d.Reply != nil && artifact {
 		t.add(&Chunk{Artifact: textArtifact(d.Reply.Payload.Text())})
 	}
-	t.Status = e.ending(t, d, end)
+	t.Status = e.ending(t, d, end, true)
 }
 
-// ending is the status at the end of a turn.
-func (e *Engine) ending(t *Task, d call.Decision, end *Ending) Status {
+// ending is the status at the end of a turn. waited: a message that blocks waits for it.
+func (e *Engine) ending(t *Task, d call.Decision, end *Ending, waited bool) Status {
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {
 		s.State, _ = end.of()
@@ -458,6 +459,9 @@ func (e *Engine) ending(t *Task, d call.Decision, end *Ending) Status {
 	text := "the call was closed before it was answered"
 	if d.Failure != nil {
 		text = problem.Of(d.Failure).Text()
+	}
+	if waited && problem.Is(d.Failure, problem.Deadline) {
+		text += fmt.Sprintf("; as a stream, or with returnImmediately, it has %.0f minutes", MaxWork.Minutes())
 	}
 	s.Message = t.notice(text)
 	return s

@@ -3,6 +3,7 @@ package a2awire
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -63,8 +64,9 @@ func newReader(d Dialect, params []byte) *reader {
 	return &reader{canon.NewDecoder(params, canon.DefaultLimits()), d}
 }
 
-// object reads an object, member by member. null counts as absent.
-func (r *reader) object(known fields) error {
+// object reads an object, member by member. null counts as absent, but for the members
+// whose value it may be.
+func (r *reader) object(known fields, nullable ...string) error {
 	seen := make(map[string]bool, len(known))
 	return r.Object(func(key string) error {
 		name := camel(key)
@@ -76,7 +78,7 @@ func (r *reader) object(known fields) error {
 			return problem.Invalid(name, "one spelling of the member", "both")
 		}
 		seen[name] = true
-		if r.Kind() == canon.Null {
+		if r.Kind() == canon.Null && !slices.Contains(nullable, name) {
 			return r.Null()
 		}
 		return read()
@@ -350,7 +352,7 @@ func (r *reader) part(field string) (p task.Part, err error) {
 		"raw":      content(task.Raw, r.bytes(field+".raw", &p.Raw)),
 		"data":     content(task.Data, r.any((*[]byte)(&p.Data))),
 		"filename": r.text(&p.Filename), "mediaType": r.text(&p.MediaType), "metadata": r.raw(field+".metadata", (*[]byte)(&p.Metadata)),
-	})
+	}, "data")
 	if err == nil && set != 1 {
 		err = problem.Invalid(field, "exactly one of text, raw, url, data", fmt.Sprint(set))
 	}

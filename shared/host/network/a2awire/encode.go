@@ -134,14 +134,14 @@ func PartText(p *task.Part) string {
 // Task returns a task, the answer to GetTask and CancelTask.
 func Task(d Dialect, t *task.Task) []byte {
 	w := &writer{d: d}
-	w.task(t, true)
+	w.task(t, someArtifacts)
 	return w.b
 }
 
 // StreamResult returns an event of t as an element of a stream.
 func StreamResult(d Dialect, t *task.Task, e task.Event) []byte {
 	w := &writer{d: d}
-	write, name := func() { w.task(e.Task, true) }, "task"
+	write, name := func() { w.task(e.Task, someArtifacts) }, "task"
 	switch {
 	case e.Status != nil:
 		write, name = func() { w.statusUpdate(t, e.Status) }, "statusUpdate"
@@ -159,11 +159,16 @@ func StreamResult(d Dialect, t *task.Task, e task.Event) []byte {
 	return w.b
 }
 
-// ListResult returns the answer to ListTasks. Without artifacts, the tasks have none.
+// ListResult returns the answer to ListTasks. With artifacts, each task has the member, which
+// may be empty; without, none has.
 func ListResult(d Dialect, p *task.Page, size int, artifacts bool) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
-		w.list("tasks", len(p.Tasks), func(i int) { w.task(&p.Tasks[i], artifacts) })
+		show := noArtifacts
+		if artifacts {
+			show = allArtifacts
+		}
+		w.list("tasks", len(p.Tasks), func(i int) { w.task(&p.Tasks[i], show) })
 		w.text("nextPageToken", p.Next)
 		w.number("pageSize", size)
 		w.number("totalSize", p.Total)
@@ -177,14 +182,23 @@ func (w *writer) kind(kind string) {
 	}
 }
 
-func (w *writer) task(t *task.Task, artifacts bool) {
+// shown is whether a task has the member for its artifacts.
+type shown byte
+
+const (
+	noArtifacts   shown = iota
+	someArtifacts       // if it has any
+	allArtifacts
+)
+
+func (w *writer) task(t *task.Task, artifacts shown) {
 	w.object("", func() {
 		w.kind("task")
 		w.text("id", t.ID)
 		w.text("contextId", t.Context)
 		w.key("status")
 		w.status(&t.Status)
-		if artifacts && len(t.Artifacts) > 0 {
+		if artifacts == allArtifacts || artifacts == someArtifacts && len(t.Artifacts) > 0 {
 			w.list("artifacts", len(t.Artifacts), func(i int) { w.artifact(&t.Artifacts[i]) })
 		}
 		if len(t.History) > 0 {

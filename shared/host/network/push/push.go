@@ -187,7 +187,7 @@ func (p *Pusher) give(name string) {
 func (p *Pusher) serve(ctx context.Context, one *task.Push) (ended bool) {
 	var now task.Task
 	var failed error
-	err := p.Tasks.Follow(ctx, one.Task, 0, func(n task.Numbered) bool {
+	err := p.Tasks.FollowTurn(ctx, one.Task, 0, func(n task.Numbered) bool {
 		now.Apply(n.Event)
 		if n.N <= one.Delivered || skips(n) {
 			return true
