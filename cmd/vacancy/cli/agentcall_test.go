@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // foreign is an agent that is no vacant: its card, and one answer to every message.
@@ -47,6 +50,29 @@ func TestAnAgentThatIsNoVacantIsCalledByItsURL(t *testing.T) {
 	}
 }
 
+func TestAURLIsAskedForAsItWasGiven(t *testing.T) {
+	const path = "/runtimes/arn%3Aaws%3Aagent%2Fmine/invocations/"
+	var posted []string
+	server := httptest.NewServer(nil)
+	t.Cleanup(server.Close)
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.RequestURI == path+".well-known/agent-card.json":
+			fmt.Fprintf(w, `{"name":"other","version":"2","url":"%s%s","protocolVersion":"0.3.0"}`, server.URL, path)
+		case r.Method == http.MethodPost:
+			posted = append(posted, r.RequestURI)
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"hello"}]}}`)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	s := newShell(t)
+	code, out, errs := s.run("", "call", server.URL+path, "hi")
+	if code != 0 || out != "hello\n" || len(posted) != 1 || posted[0] != path {
+		t.Errorf("exit %d, %q, %q, after requests for %q", code, out, errs, posted)
+	}
+}
+
 func TestTextOfStandardInputReachesAnAgent(t *testing.T) {
 	s := newShell(t)
 	url := foreign(t, fmt.Sprintf(foreignCard, ""), `{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"hello"}]}`)
@@ -73,5 +99,22 @@ func TestACardWithAWrongSignatureIsUntrusted(t *testing.T) {
 	code, out, errs := s.run("", "card", url)
 	if code != problem.ExitUntrusted || !strings.Contains(out, "NOT VERIFIED") || !strings.Contains(errs, "does not verify") {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+}
+
+func TestThePriceOfAURLWithAQueryIsChecked(t *testing.T) {
+	id := identity.ID{7}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.RequestURI != "/.well-known/agent-card.json?vacant=demo" {
+			t.Errorf("a request for %s", r.RequestURI)
+		}
+		fmt.Fprintf(w, `{"name":"a","version":"1","url":"http://127.0.0.1","capabilities":{"extensions":[{"uri":%q,"params":{"vacant_id":%q,"price":"5"}}]}}`, a2awire.Extension, id)
+	}))
+	t.Cleanup(s.Close)
+	target := dispatch.Target{ID: id, URL: s.URL + "/a2a/message/send?vacant=demo"}
+	for most, dear := range map[int64]bool{4: true, 5: false} {
+		if err := checkPrice(t.Context(), dispatch.NewHTTP(dispatch.HTTPOptions{}), target, most); problem.Is(err, problem.PriceAboveMax) != dear {
+			t.Errorf("checkPrice() with at most %d = %v", most, err)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -144,8 +145,11 @@ func (r priceResult) text(w io.Writer) {
 // checkPrice refuses a call of a target whose card says that it may cost more. A target
 // without a card of A2A is left to its host.
 func checkPrice(ctx context.Context, web *dispatch.HTTP, t dispatch.Target, most int64) error {
-	at := strings.TrimSuffix(t.URL, "/a2a/message/send")
-	c, err := agents.FetchCard(ctx, web, at)
+	u, err := dispatch.ParseURL(t.URL)
+	if err != nil {
+		return err
+	}
+	c, err := agents.FetchCard(ctx, web, outbound.ReplaceSuffix(u, "/a2a/message/send", "").String())
 	if err != nil || c.VacantID != t.ID || c.Price <= most {
 		return nil
 	}

@@ -59,12 +59,12 @@ func Find(ctx context.Context, given string, id identity.ID, own bool) (Target, 
 // named makes the target of an id, at its own route if the URL names none.
 func (t Target) named() (Target, error) {
 	const handler = "/a2a/message/send"
-	base := strings.TrimSuffix(t.URL.Path, handler)
-	before, route, ok := strings.Cut(base, "/v/")
+	base := outbound.ReplaceSuffix(t.URL, handler, "")
+	_, route, ok := strings.Cut(base.EscapedPath(), "/v/")
 	if ok && route != t.ID.String() {
 		return t, problem.New(problem.Usage, "the URL names the vacant %.80q, --vacant %s", route, t.ID)
 	}
-	t.URL.Path = before + "/v/" + t.ID.String() + handler
+	t.URL = outbound.ReplaceSuffix(base, "/v/"+t.ID.String(), "/v/"+t.ID.String()+handler)
 	return t, t.ID.Check()
 }
 

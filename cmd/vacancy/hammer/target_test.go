@@ -31,8 +31,9 @@ func TestAURLIsUnderstood(t *testing.T) {
 	send := "/v/" + h.Demo.ID.String() + "/a2a/message/send"
 	for given, want := range map[string]string{
 		url: send, url + "/": send, url + "/v/" + h.Demo.ID.String(): send, url + send: send,
+		url + "/arn%3Aa%2Fb/run/?q=1": "/arn%3Aa%2Fb/run" + send + "?q=1", url + "/arn%3Aa%2Fb" + send: "/arn%3Aa%2Fb" + send,
 	} {
-		if got, err := Find(t.Context(), given, h.Demo.ID, false); err != nil || got.URL.Path != want {
+		if got, err := Find(t.Context(), given, h.Demo.ID, false); err != nil || got.URL.RequestURI() != want {
 			t.Errorf("Find(%s, id) = %v, %v, want %s", given, got.URL, err, want)
 		}
 	}

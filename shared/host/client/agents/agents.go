@@ -75,9 +75,7 @@ func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, host := *u, *u
-	own.Path, own.RawQuery = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), cardPath)+cardPath, ""
-	host.Path, host.RawQuery = cardPath, ""
+	own, host := outbound.ReplaceSuffix(u, cardPath, cardPath), &url.URL{Scheme: u.Scheme, Host: u.Host, Path: cardPath}
 	var failed error
 	for i, try := range []string{own.String(), host.String()} {
 		r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: try, MaxReply: maxCard})
@@ -86,7 +84,7 @@ func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
 			return nil, err
 		case r.Status == http.StatusOK:
 			c, err := ParseCard(try, r.Body)
-			if err != nil || i == 0 || c.names(at) {
+			if err != nil || i == 0 || c.names(u) {
 				return c, err
 			}
 			return nil, failed
@@ -99,9 +97,15 @@ func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
 }
 
 // names reports whether an interface of the card is at a URL.
-func (c *Card) names(at string) bool {
-	return slices.ContainsFunc(c.Interfaces, func(i Interface) bool { return strings.TrimRight(i.URL, "/") == strings.TrimRight(at, "/") })
+func (c *Card) names(at *url.URL) bool {
+	return slices.ContainsFunc(c.Interfaces, func(i Interface) bool {
+		u, err := CheckURL(i.URL)
+		return err == nil && normal(u) == normal(at)
+	})
 }
+
+// normal is an agent's URL without slashes at the end of its path, for comparing.
+func normal(u *url.URL) string { return outbound.ReplaceSuffix(u, "", "").String() }
 
 // FetchKeys fetches a key set, for Card.Signatures.
 func FetchKeys(ctx context.Context, h HTTP) func(url string) ([]byte, error) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
@@ -220,6 +221,36 @@ func TestACardIsTheURLsOwnOrNamesIt(t *testing.T) {
 		}
 		if err != nil || c.Name != want {
 			t.Errorf("%s: %v, %v, want %s", path, c, err, want)
+		}
+	}
+}
+
+func TestRequestsKeepEscapesAndQueryOfAURL(t *testing.T) {
+	var asked []string
+	var s *httptest.Server
+	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.RequestURI)
+		if r.Method == http.MethodGet {
+			fmt.Fprintf(w, `{"name":"a","version":"1","url":"%s/arn%%3Aa%%2Fb/run/?q=%%2F"}`, s.URL)
+			return
+		}
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"kind":"task","id":"t","status":{"state":"working"}}}`)
+	}))
+	t.Cleanup(s.Close)
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
+	for _, given := range []string{"/arn%3Aa%2Fb/run/?q=%2F", "/arn%3Aa%2Fb/run/.well-known/agent-card.json?q=%2F"} {
+		asked = nil
+		c, err := FetchCard(t.Context(), web, s.URL+given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := Open(web, c)
+		if err == nil {
+			_, err = a.Get(t.Context(), "t")
+		}
+		want := []string{"/arn%3Aa%2Fb/run/.well-known/agent-card.json?q=%2F", "/arn%3Aa%2Fb/run/?q=%2F"}
+		if diff := cmp.Diff(want, asked); diff != "" || err != nil {
+			t.Errorf("%s: %v; requests (-want +got):\n%s", given, err, diff)
 		}
 	}
 }

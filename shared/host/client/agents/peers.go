@@ -3,8 +3,8 @@ package agents
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -35,7 +35,7 @@ func (p Peer) check() (Peer, error) {
 	if err != nil {
 		return p, err
 	}
-	p.URL = strings.TrimRight(u.String(), "/")
+	p.URL = normal(u)
 	switch {
 	case p.Trust < MinTrust || p.Trust > MaxTrust:
 		return p, problem.Invalid("trust", fmt.Sprintf("%d to %d", MinTrust, MaxTrust), fmt.Sprint(p.Trust))
@@ -99,12 +99,14 @@ func (p *Peers) Add(one Peer) error {
 }
 
 // Remove removes a peer, and reports whether there was one.
-func (p *Peers) Remove(url string) bool {
-	url = strings.TrimRight(url, "/")
+func (p *Peers) Remove(at string) bool {
+	if u, err := url.Parse(at); err == nil {
+		at = normal(u)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.all[url]
-	delete(p.all, url)
+	_, ok := p.all[at]
+	delete(p.all, at)
 	return ok
 }
 

@@ -43,6 +43,9 @@ func TestPeersAreResolvedByTrustSpeedAndFit(t *testing.T) {
 			t.Errorf("Resolve(%q) = %s, want %s", capability, got, want)
 		}
 	}
+	if err := p.Add(Peer{URL: "https://fast.example/arn%3Aa%2Fb//?q=/", Trust: 1}); err != nil || !p.Remove("https://fast.example/arn%3Aa%2Fb?q=/") {
+		t.Errorf("a peer with an escaped path and a query is not found again: %v, %v", p.All(), err)
+	}
 	if !p.Remove("https://fast.example/") || p.Remove("https://fast.example") {
 		t.Error("a peer is not removed once")
 	}

@@ -92,6 +92,7 @@ func TestSendURL(t *testing.T) {
 		"https://h/a2a/message/send":    "https://h/a2a/message/send",
 		"https://h/p/a2a/message/send/": "https://h/p/a2a/message/send",
 		"https://h/?vacant=demo":        "https://h/a2a/message/send?vacant=demo",
+		"https://h/arn%3Aa%2Fb/run/?q":  "https://h/arn%3Aa%2Fb/run/a2a/message/send?q",
 		"ftp://h":                       "",
 		"h:8080":                        "",
 		"":                              "",
@@ -114,6 +115,7 @@ func TestCardsEndpointIsPostedToAsItIs(t *testing.T) {
 		"https://h/v/x/a2a/message/send": {"https://h/v/x/a2a/message/send", "https://h/v/x/a2a/chain/reset", "https://h/v/x/a2a/message/ask"},
 		"https://h/":                     {"https://h/", "https://h/a2a/chain/reset", "https://h/a2a/message/ask"},
 		"https://h/p?q=1":                {"https://h/p?q=1", "https://h/p/a2a/chain/reset?q=1", "https://h/p/a2a/message/ask?q=1"},
+		"https://h/arn%3Aa%2Fb/run/":     {"https://h/arn%3Aa%2Fb/run/", "https://h/arn%3Aa%2Fb/run/a2a/chain/reset", "https://h/arn%3Aa%2Fb/run/a2a/message/ask"},
 	} {
 		w := newWorld(t)
 		c := newCard(t, w.host.Key, endpoint)
@@ -153,8 +155,9 @@ func TestFetchTarget(t *testing.T) {
 		b, _ := json.Marshal(map[string]any{"vacant_id": id, "capability_text": "echo", "endpoint": nil, "halo_version": 1, "capability_card_blob_hex": hex.EncodeToString(blob)})
 		return string(b)
 	}
-	body, status := "", 200
+	body, status, asked := "", 200, ""
 	s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = r.RequestURI
 		if !strings.HasSuffix(r.URL.Path, "/card") || r.Method != http.MethodGet {
 			t.Errorf("%s %s", r.Method, r.URL)
 		}
@@ -169,6 +172,9 @@ func TestFetchTarget(t *testing.T) {
 		if err != nil || got.ID != k.ID() || got.URL != s.URL+"/a2a/message/send" || got.Card == nil || got.Name != given {
 			t.Errorf("FetchTarget(%s) = %+v, %v", given, got, err)
 		}
+	}
+	if got, err := dispatch.FetchTarget(t.Context(), h, s.URL+"/arn%3Aa%2Fb/run/?q=%2F"); err != nil || asked != "/arn%3Aa%2Fb/run/card?q=%2F" || got.URL != s.URL+"/arn%3Aa%2Fb/run/a2a/message/send?q=%2F" {
+		t.Errorf("FetchTarget() of an escaped path = %s after a request for %s, %v", got.URL, asked, err)
 	}
 	if _, err := dispatch.FetchTarget(t.Context(), h, s.URL+"/v/"+k.ID().String()); err != nil {
 		t.Errorf("FetchTarget() by id = %v", err)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
@@ -80,12 +81,7 @@ func callURLsOf(send string) (callURLs, error) {
 	if err != nil {
 		return callURLs{}, err
 	}
-	base := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), sendPath)
-	at := func(path string) string {
-		v := *u
-		v.Path, v.RawPath = strings.TrimRight(base, "/")+path, ""
-		return v.String()
-	}
+	at := func(path string) string { return outbound.ReplaceSuffix(u, sendPath, path).String() }
 	return callURLs{send: send, ask: at(askPath), reset: at(resetPath)}, nil
 }
 
@@ -96,8 +92,7 @@ func SendURL(given string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	u.Path, u.RawPath = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), sendPath)+sendPath, ""
-	return u.String(), nil
+	return outbound.ReplaceSuffix(u, sendPath, sendPath).String(), nil
 }
 
 // EndpointURLs lists the URLs at which a card's endpoint may take calls,
@@ -115,7 +110,7 @@ func EndpointURLs(endpoint string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := strings.TrimRight(u.Path, "/")
+	path := strings.TrimRight(u.EscapedPath(), "/")
 	_, vacant := IDInPath(path)
 	switch {
 	case strings.HasSuffix(path, sendPath):
@@ -154,12 +149,11 @@ type Getter interface {
 // another endpoint the typed URL wins: the person may reach the host by another
 // way, and answers are signed in any case.
 func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
-	send, err := SendURL(given)
+	typed, err := ParseURL(given)
 	if err != nil {
 		return Target{}, err
 	}
-	u, _ := url.Parse(send)
-	u.Path = strings.TrimSuffix(u.Path, sendPath) + "/card"
+	u := outbound.ReplaceSuffix(typed, sendPath, "/card")
 	status, body, err := g.Get(ctx, u.String())
 	if err != nil {
 		return Target{}, err
@@ -175,6 +169,7 @@ func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
 	if id, ok := IDInPath(u.Path); ok && id != c.VacantID {
 		return Target{}, problem.New(problem.Untrusted, "GET %s: the card is of %s", u, c.VacantID.Short())
 	}
+	send := outbound.ReplaceSuffix(typed, sendPath, sendPath).String()
 	return Target{ID: c.VacantID, URL: send, Card: &c, Name: given}, nil
 }
 

@@ -126,12 +126,10 @@ func base(s string) (string, error) {
 	if err != nil {
 		return "", problem.Invalid("url", "a URL", "something else")
 	}
-	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
 	for _, handler := range callPaths() {
-		if rest, ok := strings.CutSuffix(u.Path, handler); ok {
-			u.Path = strings.TrimRight(rest, "/")
-			break
+		if strings.HasSuffix(strings.TrimRight(u.EscapedPath(), "/"), handler) {
+			return outbound.ReplaceSuffix(u, handler, "").String(), nil
 		}
 	}
-	return u.String(), nil
+	return outbound.ReplaceSuffix(u, "", "").String(), nil
 }

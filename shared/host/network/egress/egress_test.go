@@ -187,6 +187,7 @@ func TestAVacantIsCalledAtTheEndpointOfItsOwnCardAlone(t *testing.T) {
 	forged.Endpoint = "https://evil.example/a2a/message/send"
 	whole := cardOf(t, parent, "https://a.example/a2a/message/send")
 	odd := cardOf(t, parent, "https://a.example/agents/7?key=x")
+	runtime := cardOf(t, parent, "https://a.example/arn%3Aa%2Fb/run/")
 	for name, tt := range map[string]struct {
 		callee *card.Card
 		url    string
@@ -209,6 +210,9 @@ func TestAVacantIsCalledAtTheEndpointOfItsOwnCardAlone(t *testing.T) {
 		"another handler":                      {own, own.Endpoint + "/card", false},
 		"up and out":                           {own, own.Endpoint + "/../../secret/a2a/message/send", false},
 		"an encoded way out":                   {own, own.Endpoint + "/%2e%2e/x", false},
+		"encoded slashes":                      {own, own.Endpoint + "%2Fa2a%2Fmessage%2Fsend", false},
+		"an endpoint with encoded slashes":     {runtime, runtime.Endpoint + "a2a/message/send", true},
+		"that with plain slashes":              {runtime, "https://a.example/arn:a/b/run/a2a/message/send", false},
 		"with a query":                         {own, own.Endpoint + "?to=evil.example", false},
 		"another spelling of the host":         {own, strings.Replace(own.Endpoint, "a.example", "A.EXAMPLE", 1), false},
 		"under a name and a password":          {own, strings.Replace(own.Endpoint, "a.example", "a.example@evil.example", 1), false},

@@ -21,6 +21,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/obs"
@@ -213,6 +214,17 @@ func ParseURL(s string) (*url.URL, error) {
 		return nil, problem.Invalid("url", "no user and password", "some")
 	}
 	return u, nil
+}
+
+// ReplaceSuffix returns u with the last segments of its path replaced: without slashes at
+// its end, without old if the path ends in old, and with new after it. The rest of the
+// path stays escaped as it was given, and the query is kept. old and new are escaped.
+func ReplaceSuffix(u *url.URL, old, new string) *url.URL {
+	v := *u
+	path := strings.TrimSuffix(strings.TrimRight(u.EscapedPath(), "/"), old)
+	v.RawPath = strings.TrimRight(path, "/") + new
+	v.Path, _ = url.PathUnescape(v.RawPath) // an escaped path has no bad escapes
+	return &v
 }
 
 // failure gives a transport error a kind. The cause is kept for the log,
