@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -66,7 +67,7 @@ func (r agentResult) text(w io.Writer) {
 		fmt.Fprintf(w, "(and %d parts that are no text: see --json)\n", r.Parts)
 	}
 	if r.Text == "" || r.State != task.Completed && r.Task != "" {
-		fmt.Fprintf(w, "task %s is %s\n", printable(r.Task), r.State)
+		fmt.Fprintf(w, "task %s is %s\n", printable(r.Task), printable(string(r.State)))
 	}
 }
 
@@ -200,6 +201,7 @@ func (a *app) stream(ctx context.Context, agent *agents.Agent, q a2awire.SendReq
 			return true
 		}
 		t.Apply(answer.Event)
+		t.ID = cmp.Or(t.ID, answer.TaskID) // a stream may begin without the task itself
 		if answer.Artifact != nil && !a.json {
 			for _, p := range answer.Artifact.Artifact.Parts {
 				printed = printed || p.Text != ""
@@ -208,7 +210,7 @@ func (a *app) stream(ctx context.Context, agent *agents.Agent, q a2awire.SendReq
 		}
 		return true
 	})
-	if err == nil && bare == nil && t.ID == "" {
+	if err == nil && bare == nil && t.Status.State == "" {
 		err = problem.New(problem.Untrusted, "the agent's stream has no task and no message")
 	}
 	return t, bare, printed, err
@@ -216,7 +218,12 @@ func (a *app) stream(ctx context.Context, agent *agents.Agent, q a2awire.SendReq
 
 func (a *app) streamAgent(ctx context.Context, agent *agents.Agent, at string, q a2awire.SendRequest) error {
 	t, bare, printed, err := a.stream(ctx, agent, q)
+	if err != nil && printed {
+		fmt.Fprintln(a.out)
+	}
 	switch {
+	case errors.Is(err, agents.ErrStreamCutOff) && t.ID != "":
+		return withHint(err, "vacancy call %s --task %s", at, shellWord(printable(t.ID)))
 	case err != nil:
 		return err
 	case bare != nil:

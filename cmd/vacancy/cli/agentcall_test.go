@@ -118,3 +118,26 @@ func TestThePriceOfAURLWithAQueryIsChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestAStreamThatIsCutOffIsNoAnswer(t *testing.T) {
+	s := newShell(t)
+	server := httptest.NewServer(nil)
+	t.Cleanup(server.Close)
+	end := ""
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprintf(w, `{"name":"other","version":"2","url":"%s/","protocolVersion":"0.3.0"}`, server.URL)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {\"kind\":\"artifact-update\",\"taskId\":\"t7\",\"artifact\":{\"parts\":[{\"kind\":\"text\",\"text\":\"half\"}]}}\n\n"+end)
+	})
+	code, out, errs := s.run("", "call", server.URL, "hi", "--stream")
+	if code != problem.ExitUnavailable || out != "half\n" || !strings.Contains(errs, "ends before its answer") || !strings.Contains(errs, "--task t7") {
+		t.Errorf("without an end: exit %d, %q, %q", code, out, errs)
+	}
+	end = "data: {\"kind\":\"status-update\",\"taskId\":\"t7\",\"status\":{\"state\":\"\\u001b[31mpaused\"}}\n\ndata: {\"kind\":\"status-update\",\"taskId\":\"t7\",\"status\":{\"state\":\"completed\"}}\n\n"
+	if code, out, errs := s.run("", "call", server.URL, "hi", "--stream"); code != 0 || out != "half\n" {
+		t.Errorf("with an end: exit %d, %q, %q", code, out, errs)
+	}
+}

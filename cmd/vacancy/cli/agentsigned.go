@@ -74,11 +74,11 @@ func (a *app) streamSigned(ctx context.Context, f callFlags, agent *agents.Agent
 	case reply != nil:
 		res, err = caller.Accept(ctx, target, envelope.AppendResponse(nil, nil, reply))
 	case bare == nil && !t.Status.State.Terminal():
-		return keptCall(at, problem.New(problem.Unavailable, "it ended while task %s was %s", printable(t.ID), t.Status.State))
+		return keptCall(at, problem.New(problem.Unavailable, "it ended while task %s was %s", printable(t.ID), printable(string(t.Status.State))))
 	default:
 		// The signed path tells what became of a call without a signed answer.
 		if res, err = caller.Ask(ctx, target); err == nil {
-			err = problem.New(problem.BehaviourFailed, "task %s is %s without a signed answer", printable(t.ID), t.Status.State)
+			err = problem.New(problem.BehaviourFailed, "task %s is %s without a signed answer", printable(t.ID), printable(string(t.Status.State)))
 		}
 	}
 	switch {

@@ -2,7 +2,8 @@
 //
 // The invariants: a card is fetched from the host that a person named, and everything
 // that follows goes to that host, by TLS unless it is this machine; nothing that an
-// agent sends is trusted for its size, its form or its author.
+// agent sends is trusted for its size, its form or its author. What decides an answer is
+// read strictly; what does not is never worth an answer; what was cut off is none.
 package agents
 
 import (
@@ -35,6 +36,7 @@ var (
 	ErrNoJSONRPCInterface     = errors.New("no interface for JSON-RPC")
 	ErrAgentCardSchemaInvalid = errors.New("the agent's card is none")
 	ErrSSEStreamMalformed     = errors.New("the agent's stream is malformed")
+	ErrStreamCutOff           = errors.New("the agent's stream ends before its answer")
 	ErrSSELineTooLong         = errors.New("the agent's stream has an event that is too long")
 )
 
@@ -251,51 +253,80 @@ func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte,
 	}
 	defer r.Body.Close()
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "text/event-stream" {
-		body, err := io.ReadAll(io.LimitReader(r.Body, 64<<10))
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxEvent))
 		if err != nil {
-			return problem.Wrap(problem.Unavailable, err, "the agent's answer breaks off")
+			return problem.Wrap(problem.Deadline, err, "the agent's answer breaks off")
 		}
 		result, err := a2awire.ReadResponse(body, id)
+		var answer a2awire.Answer
+		if err == nil { // an agent that does not stream
+			answer, err = a2awire.ReadAnswer(a.dialect, result)
+		}
 		if err == nil {
-			err = problem.New(problem.Untrusted, "expected a stream, got %.200q", result)
+			take(answer)
 		}
 		return answerError(r.StatusCode, body, err)
 	}
 	events := newEvents(r.Body)
-	for {
+	for ended := op == a2awire.Subscribe; ; { // servers bound how long a task is followed
 		data, err := events.next()
+		if errors.Is(err, io.EOF) && !ended {
+			return problem.Wrap(problem.Deadline, ErrStreamCutOff, "the agent's stream ends before its answer")
+		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		answer, err := a.element(data, id)
+		answer, known, err := a.element(data, id)
 		if err != nil {
 			return err
 		}
+		if !known {
+			continue
+		}
+		ended = ended || ends(&answer)
 		if !take(answer) {
 			return nil
 		}
 	}
 }
 
+// ends reports whether nothing needs to follow in a stream: a message, or a task that
+// has ended or waits for the caller.
+func ends(a *a2awire.Answer) bool {
+	state := task.State("")
+	switch {
+	case a.Message != nil:
+		return true
+	case a.Task != nil:
+		state = a.Task.Status.State
+	case a.Status != nil:
+		state = a.Status.State
+	}
+	return state.Terminal() || state == task.InputRequired || state == task.AuthRequired
+}
+
 // element reads an element of a stream: a response of JSON-RPC, or, as some agents send,
-// the result alone.
-func (a *Agent) element(data []byte, id string) (a2awire.Answer, error) {
+// the result alone. A response of a kind that this client does not know is not an error.
+func (a *Agent) element(data []byte, id string) (answer a2awire.Answer, known bool, err error) {
 	result, err := a2awire.ReadResponse(data, id)
 	var fault *a2awire.RPCError
 	if errors.As(err, &fault) {
-		return a2awire.Answer{}, answerError(http.StatusOK, data, err)
+		return answer, false, answerError(http.StatusOK, data, err)
 	}
 	if err != nil {
 		result = data
 	}
 	answer, bad := a2awire.ReadAnswer(a.dialect, result)
-	if bad != nil {
-		return answer, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrSSEStreamMalformed, errors.Join(bad, err)), "an event of the agent's stream is none: %s", problem.Of(bad).Text())
+	if err == nil && errors.Is(bad, a2awire.ErrUnknownAnswer) {
+		return answer, false, nil
 	}
-	return answer, nil
+	if bad != nil {
+		return answer, false, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrSSEStreamMalformed, errors.Join(bad, err)), "an event of the agent's stream is none: %s", problem.Of(bad).Text())
+	}
+	return answer, true, nil
 }
 
 // events reads server-sent events.
@@ -314,10 +345,10 @@ func (e *events) next() ([]byte, error) {
 		}
 		size += len(line)
 		switch name, value, _ := bytes.Cut(line, []byte(":")); {
-		case len(line) == 0 && some:
+		case len(line) == 0 && len(data) > 0:
 			return data, nil
 		case len(line) == 0:
-			size = 0
+			some, size = false, 0
 		case string(name) == "data":
 			if some {
 				data = append(data, '\n')
@@ -336,7 +367,7 @@ func (e *events) line(most int) ([]byte, error) {
 		case errors.Is(err, io.EOF):
 			return nil, io.EOF
 		case err != nil:
-			return nil, problem.Wrap(problem.Unavailable, err, "the agent's stream breaks off")
+			return nil, problem.Wrap(problem.Deadline, err, "the agent's stream breaks off")
 		case c == '\n':
 			return line, nil
 		case c == '\r':

@@ -133,7 +133,8 @@ func TestServerSentEvents(t *testing.T) {
 		"data:a\r\ndata: b\r\n\r\n":                         "a\nb",
 		"data: a\rdata:  b\r\r":                             "a\n b",
 		": comment\nid: 7\nevent: x\ndata: a\nretry: 1\n\n": "a",
-		"\n\n\ndata\n\n":                                    "",
+		"\n\n\ndata\n\ndata:\n\ndata: a\n\n":                "a",
+		"data:\n\n":                                         "none",
 		"data: a\n\ndata: cut":                              "a",
 		"data: a\n":                                         "none",
 		"":                                                  "none",
@@ -292,6 +293,9 @@ func TestStreamsThatAreNone(t *testing.T) {
 		"wrapped":        {"text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":" + working + "}\n\n", 1, nil, 0},
 		"bare":           {"text/event-stream; charset=utf-8", "data: " + working + "\n\n", 1, nil, 0},
 		"an error in it": {"text/event-stream", "data: " + working + "\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32603,\"message\":\"no\"}}\n\n", 1, nil, problem.BehaviourFailed},
+		"a later event":  {"text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"progressUpdate\":{}}}\n\ndata: " + working + "\n\n", 1, nil, 0},
+		"a whole answer": {"application/json", `{"jsonrpc":"2.0","id":1,"result":` + working + `}`, 1, nil, 0},
+		"another id":     {"text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":" + working + "}\n\n", 0, ErrSSEStreamMalformed, problem.Untrusted},
 		"rubbish":        {"text/event-stream", "data: {\"a\":1}\n\n", 0, ErrSSEStreamMalformed, problem.Untrusted},
 		"no stream":      {"application/json", `{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"no"}}`, 0, nil, problem.Forbidden},
 		"a result":       {"application/json", `{"jsonrpc":"2.0","id":1,"result":{}}`, 0, nil, problem.Untrusted},
@@ -304,6 +308,27 @@ func TestStreamsThatAreNone(t *testing.T) {
 		err := a.Subscribe(t.Context(), "t", func(a2awire.Answer) bool { n++; return true })
 		if n != tt.events || tt.err != nil && !errors.Is(err, tt.err) || (err == nil) != (tt.kind == 0) || tt.kind != 0 && !problem.Is(err, tt.kind) {
 			t.Errorf("%s: %d events, %v", name, n, err)
+		}
+	}
+}
+
+func TestAStreamWithoutAnEndIsCutOff(t *testing.T) {
+	const began = "data: {\"artifactUpdate\":{\"taskId\":\"t\",\"artifact\":{\"parts\":[{\"text\":\"x\"}]}}}\n\n"
+	for end, want := range map[string]error{
+		"": ErrStreamCutOff,
+		"data: {\"statusUpdate\":{\"taskId\":\"t\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}\n\n":        ErrStreamCutOff,
+		"data: {\"statusUpdate\":{\"taskId\":\"t\",\"status\":{\"state\":\"TASK_STATE_COMPLETED\"}}}\n":        ErrStreamCutOff,
+		"data: {\"statusUpdate\":{\"taskId\":\"t\",\"status\":{\"state\":\"TASK_STATE_COMPLETED\"}}}\n\n":      nil,
+		"data: {\"statusUpdate\":{\"taskId\":\"t\",\"status\":{\"state\":\"TASK_STATE_INPUT_REQUIRED\"}}}\n\n": nil,
+		"data: {\"message\":{\"parts\":[{\"text\":\"x\"}]}}\n\n":                                               nil,
+	} {
+		a := agentOf(t, "1.0", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, began+end)
+		})
+		err := a.Stream(t.Context(), a2awire.SendRequest{}, func(a2awire.Answer) bool { return true })
+		if !errors.Is(err, want) || err != nil && problem.Is(err, problem.Unavailable) {
+			t.Errorf("%q: %v, want %v, and no reason to call another agent", end, err, want)
 		}
 	}
 }

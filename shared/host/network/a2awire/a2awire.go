@@ -5,7 +5,8 @@
 // The invariants: metadata and data stay the bytes that came, so that no number loses
 // digits; readers of 1.0 take both spellings of a member, ignore unknown ones and
 // treat null as absent, as ProtoJSON does; a member in both spellings, or twice, is
-// refused; nothing that one version cannot say is read as something else.
+// refused; nothing that one version cannot say is read as something else. Answers of
+// agents are read as package client/agents says.
 package a2awire
 
 import (
@@ -76,10 +77,11 @@ var states = map[task.State]string{
 }
 
 func (d Dialect) state(s task.State) string {
-	if d == V03 {
+	name, ok := states[s]
+	if d == V03 || !ok { // a state that an agent made up
 		return string(s)
 	}
-	return states[s]
+	return name
 }
 
 func (d Dialect) parseState(text string) (task.State, bool) {

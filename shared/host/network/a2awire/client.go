@@ -2,7 +2,9 @@ package a2awire
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
@@ -94,11 +96,22 @@ type Answer struct {
 	TaskID, Context string
 }
 
-func newAnswerReader(d Dialect, raw []byte) *reader {
-	return &reader{canon.NewDecoder(raw, canon.AnswerLimits()), d}
+// ErrUnknownAnswer is an answer of a kind that this client does not know.
+var ErrUnknownAnswer = errors.New("an answer of an unknown kind")
+
+// answerLimits bound answers of agents by their size; side data may be deep and wide.
+func answerLimits() canon.Limits {
+	l := canon.AnswerLimits()
+	l.Depth, l.Keys = 256, l.Bytes
+	return l
 }
 
-// ReadAnswer reads the result of Send, or an element of a stream.
+func newAnswerReader(d Dialect, raw []byte) *reader {
+	return &reader{canon.NewDecoder(raw, answerLimits()), d, true}
+}
+
+// ReadAnswer reads the result of Send, or an element of a stream. The error is
+// ErrUnknownAnswer if the result is an object of another kind.
 func ReadAnswer(d Dialect, raw []byte) (a Answer, err error) {
 	r := newAnswerReader(d, raw)
 	if r.Kind() != canon.Object {
@@ -114,33 +127,57 @@ func ReadAnswer(d Dialect, raw []byte) (a Answer, err error) {
 		"artifactUpdate": func() error { return r.artifactUpdate(&a) },
 	})
 	if err == nil {
-		err = a.check(r)
+		err = r.End()
 	}
-	return a, err
-}
-
-func (a *Answer) check(r *reader) error {
+	if err != nil {
+		return a, err
+	}
 	n := 0
 	for _, set := range []bool{a.Task != nil, a.Message != nil, a.Status != nil, a.Artifact != nil} {
 		if set {
 			n++
 		}
 	}
-	if n != 1 {
-		return problem.Invalid("result", "one of task, message, statusUpdate, artifactUpdate", fmt.Sprint(n))
+	switch n {
+	case 0:
+		return a, problem.Wrap(problem.Malformed, ErrUnknownAnswer, "result: expected one of task, message, statusUpdate, artifactUpdate, got none")
+	case 1:
+		return a, nil
 	}
-	return r.End()
+	return a, problem.Invalid("result", "one of task, message, statusUpdate, artifactUpdate", fmt.Sprint(n))
 }
 
-// readAnswer03 reads a result of 0.3, whose kind may come after its members.
+// readAnswer03 reads a result of 0.3. Its kind may come after its members, or be missing.
 func readAnswer03(raw []byte) (a Answer, err error) {
-	v, err := canon.Parse(raw, canon.AnswerLimits())
+	kind, has := "", map[string]bool{}
+	r := newAnswerReader(V03, raw)
+	err = r.Object(func(key string) error {
+		has[camel(key)] = true
+		if key == "kind" {
+			return r.text(&kind)()
+		}
+		return r.Skip()
+	})
+	if err == nil {
+		err = r.End()
+	}
 	if err != nil {
 		return a, err
 	}
-	kind, _ := v.Get("kind")
-	r := newAnswerReader(V03, raw)
-	switch kind.Text() {
+	if kind == "" {
+		switch {
+		case has["artifact"]:
+			kind = "artifact-update"
+		case has["status"] && has["taskId"]:
+			kind = "status-update"
+		case has["status"]:
+			kind = "task"
+		case has["parts"]:
+			kind = "message"
+		}
+	}
+	r = newAnswerReader(V03, raw)
+	switch kind {
 	case "task":
 		a.Task, err = r.task()
 	case "message":
@@ -150,7 +187,7 @@ func readAnswer03(raw []byte) (a Answer, err error) {
 	case "artifact-update":
 		err = r.artifactUpdate(&a)
 	default:
-		return a, problem.Invalid("kind", "task, message, status-update or artifact-update", clip(kind.Text()))
+		err = problem.Wrap(problem.Malformed, ErrUnknownAnswer, "kind: expected task, message, status-update or artifact-update, got %s", clip(kind))
 	}
 	return a, err
 }
@@ -181,8 +218,11 @@ func ReadList(d Dialect, raw []byte) (p task.Page, err error) {
 				return err
 			})
 		},
-		"nextPageToken": r.text(&p.Next),
+		"nextPageToken": func() (err error) { p.Next, err = r.String(); return err },
 		"totalSize": func() error {
+			if r.skips(canon.Int) {
+				return r.Skip()
+			}
 			n, err := r.Int64()
 			p.Total = int(n)
 			return err
@@ -193,20 +233,35 @@ func ReadList(d Dialect, raw []byte) (p task.Page, err error) {
 
 func (r *reader) statusUpdate(a *Answer) error {
 	a.Status = &task.Status{}
-	return r.object(fields{
+	err := r.object(fields{
 		"taskId": r.text(&a.TaskID), "contextId": r.text(&a.Context), "status": func() error { return r.status(a.Status) },
 	})
+	return stateIsThere(err, a.Status)
+}
+
+// stateIsThere refuses a status without a state.
+func stateIsThere(err error, s *task.Status) error {
+	if err == nil && s.State == "" {
+		err = problem.Invalid("status.state", "a state", "none")
+	}
+	return err
 }
 
 func (r *reader) artifactUpdate(a *Answer) error {
 	a.Artifact = &task.Chunk{}
-	return r.object(fields{
-		"taskId": r.text(&a.TaskID), "contextId": r.text(&a.Context), "append": r.flag(&a.Artifact.Append), "lastChunk": r.flag(&a.Artifact.Last),
-		"artifact": func() (err error) { a.Artifact.Artifact, err = r.artifact(); return err },
+	there := false
+	err := r.object(fields{
+		"taskId": r.text(&a.TaskID), "contextId": r.text(&a.Context), "lastChunk": r.flag(&a.Artifact.Last),
+		"append":   func() (err error) { a.Artifact.Append, err = r.Bool(); return err },
+		"artifact": func() (err error) { there = true; a.Artifact.Artifact, err = r.artifact(); return err },
 	})
+	if err == nil && !there {
+		err = problem.Invalid("artifact", "an artifact", "none")
+	}
+	return err
 }
 
-// task reads a task of an agent.
+// task reads a task of an agent. Its id is needed while there is more to come.
 func (r *reader) task() (*task.Task, error) {
 	t := &task.Task{}
 	if r.Kind() != canon.Object {
@@ -222,50 +277,73 @@ func (r *reader) task() (*task.Task, error) {
 			})
 		},
 		"history": func() error {
+			if r.skips(canon.Array) {
+				return r.Skip()
+			}
 			return r.Array(func(int) error {
-				m, err := r.message()
-				t.History = append(t.History, m)
-				return err
+				return r.aside(func(one *reader) error {
+					m, err := one.message()
+					if err == nil {
+						t.History = append(t.History, m)
+					}
+					return err
+				})
 			})
 		},
 		"metadata": r.raw("metadata", (*[]byte)(&t.Metadata)),
 	})
-	switch {
-	case err != nil:
-	case t.ID == "":
-		err = problem.Invalid("task.id", "an id", "none")
-	case t.Status.State == "":
-		err = problem.Invalid("task.status.state", "a state", "none")
+	if err = stateIsThere(err, &t.Status); err == nil && t.ID == "" && !t.Status.State.Terminal() {
+		err = problem.Invalid("task.id", "the id of a task that goes on", "none")
 	}
 	return t, err
 }
 
+// aside reads a value that decides nothing: a value that cannot be read counts as absent.
+func (r *reader) aside(read func(one *reader) error) error {
+	raw, err := r.Raw()
+	if err == nil {
+		_ = read(newAnswerReader(r.d, raw))
+	}
+	return err
+}
+
 func (r *reader) status(s *task.Status) error {
-	return r.object(fields{
+	timestamp := ""
+	err := r.object(fields{
 		"state": func() error {
 			text, err := r.String()
-			if err != nil {
-				return err
-			}
-			state, ok := r.d.parseState(text)
-			if !ok {
-				return problem.Invalid("status.state", "a state of a task", clip(text))
-			}
-			s.State = state
-			return nil
+			s.State = parseAnswerState(text)
+			return err
 		},
-		"message": func() (err error) { s.Message, err = r.answerMessage(); return err },
-		"timestamp": func() error {
-			text, err := r.String()
-			if err != nil {
+		"message": func() error {
+			return r.aside(func(one *reader) error {
+				m, err := one.message()
+				if err == nil {
+					s.Message = &m
+				}
 				return err
-			}
-			if s.Time, err = time.Parse(time.RFC3339Nano, text); err != nil {
-				return problem.Invalid("status.timestamp", "a time", clip(text))
-			}
-			return nil
+			})
 		},
+		"timestamp": r.text(&timestamp),
 	})
+	// Times without a zone are taken for UTC.
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05"} {
+		if at, err := time.Parse(layout, timestamp); err == nil {
+			s.Time = at
+		}
+	}
+	return err
+}
+
+// parseAnswerState takes the spelling of either version. A state of neither is kept: it
+// is not an end.
+func parseAnswerState(text string) task.State {
+	for _, d := range []Dialect{V1, V03} {
+		if s, ok := d.parseState(text); ok {
+			return s
+		}
+	}
+	return task.State(text)
 }
 
 func (r *reader) answerMessage() (*task.Message, error) {
@@ -291,6 +369,26 @@ func (r *reader) artifact() (a task.Artifact, err error) {
 	return a, err
 }
 
+// answerPart reads a part of an agent. A part that is not A2A's is its text, or else data:
+// the other parts are an answer, too.
+func (r *reader) answerPart(field string) (p task.Part, err error) {
+	raw, err := r.Raw()
+	if err != nil {
+		return p, err
+	}
+	strict := newAnswerReader(r.d, raw)
+	strict.lenient = false
+	if p, err = strict.part(field); err == nil {
+		return p, nil
+	}
+	said := ""
+	one := newAnswerReader(r.d, raw)
+	if err := one.object(fields{"text": one.text(&said)}); err == nil && said != "" {
+		return task.Part{Kind: task.Text, Text: said}, nil
+	}
+	return task.Part{Kind: task.Data, Data: raw}, nil
+}
+
 // RPCError is an error that an agent answers with.
 type RPCError struct {
 	Code    int64
@@ -302,42 +400,26 @@ func (e *RPCError) Error() string {
 	return fmt.Sprintf("the agent answered error %d: %.200q", e.Code, e.Message)
 }
 
-// ReadResponse reads a JSON-RPC response with an id. The error is a *RPCError if the
-// agent answered with one.
+// ReadResponse reads a JSON-RPC response with an id, a number. The error is a *RPCError
+// if the agent answered with one.
 func ReadResponse(raw []byte, id string) (result []byte, err error) {
-	d := canon.NewDecoder(raw, canon.AnswerLimits())
+	r := newAnswerReader(V1, raw)
 	var fault *RPCError
 	got := ""
-	err = d.Document(func(key string) error {
+	err = r.Document(func(key string) (err error) {
 		switch key {
 		case "id":
-			b, err := d.Raw()
-			got = string(b)
+			b, err := r.Raw()
+			got = strings.TrimSuffix(strings.Trim(string(b), `"`), ".0") // some send 7 back as "7" or 7.0
 			return err
 		case "result":
-			b, err := d.Raw()
-			result = b
+			result, err = r.Raw()
 			return err
 		case "error":
-			if d.Kind() == canon.Null {
-				return d.Null()
-			}
-			fault = &RPCError{}
-			return d.Object(func(key string) (err error) {
-				switch key {
-				case "code":
-					fault.Code, err = d.Int64()
-				case "message":
-					fault.Message, err = d.String()
-				case "data":
-					fault.Data, err = d.Raw()
-				default:
-					err = d.Skip()
-				}
-				return err
-			})
+			fault, err = r.fault()
+			return err
 		}
-		return d.Skip()
+		return r.Skip()
 	})
 	switch {
 	case err != nil:
@@ -350,4 +432,29 @@ func ReadResponse(raw []byte, id string) (result []byte, err error) {
 		return nil, problem.Invalid("result", "a result or an error", "neither")
 	}
 	return result, nil
+}
+
+// fault reads an error of an agent, of any form; nil if it is null.
+func (r *reader) fault() (*RPCError, error) {
+	raw, err := r.Raw()
+	if err != nil || string(raw) == "null" {
+		return nil, err
+	}
+	fault := &RPCError{}
+	one := newAnswerReader(r.d, raw)
+	err = one.object(fields{
+		"code": func() error {
+			if k := one.Kind(); k != canon.Int && k != canon.Float {
+				return one.Skip()
+			}
+			code, err := one.Float64()
+			fault.Code = int64(code)
+			return err
+		},
+		"message": one.text(&fault.Message), "data": one.any((*[]byte)(&fault.Data)),
+	})
+	if err != nil || fault.Message == "" {
+		fault.Message = string(raw)
+	}
+	return fault, nil
 }

@@ -58,10 +58,13 @@ type fields map[string]func() error
 type reader struct {
 	*canon.Decoder
 	d Dialect
+	// lenient readers take answers of agents: a member that decides nothing is skipped
+	// if its value is of another form.
+	lenient bool
 }
 
 func newReader(d Dialect, params []byte) *reader {
-	return &reader{canon.NewDecoder(params, canon.DefaultLimits()), d}
+	return &reader{Decoder: canon.NewDecoder(params, canon.DefaultLimits()), d: d}
 }
 
 // object reads an object, member by member. null counts as absent, but for the members
@@ -72,6 +75,9 @@ func (r *reader) object(known fields, nullable ...string) error {
 		name := camel(key)
 		read, ok := known[name]
 		if !ok {
+			return r.Skip()
+		}
+		if seen[name] && r.lenient {
 			return r.Skip()
 		}
 		if seen[name] {
@@ -106,8 +112,15 @@ func camel(key string) string {
 	return b.String()
 }
 
+// skips reports whether the next value, which decides nothing, is skipped because it is
+// not of a kind.
+func (r *reader) skips(k canon.Kind) bool { return r.lenient && r.Kind() != k }
+
 func (r *reader) text(into *string) func() error {
 	return func() (err error) {
+		if r.skips(canon.String) {
+			return r.Skip()
+		}
 		*into, err = r.String()
 		return err
 	}
@@ -115,6 +128,9 @@ func (r *reader) text(into *string) func() error {
 
 // id reads an identifier of bounded length.
 func (r *reader) id(field string, into *string) func() error {
+	if r.lenient {
+		return r.text(into)
+	}
 	return func() (err error) {
 		if *into, err = r.String(); err == nil && len(*into) > envelope.MaxIDBytes {
 			err = problem.Invalid(field, fmt.Sprintf("at most %d bytes", envelope.MaxIDBytes), fmt.Sprint(len(*into)))
@@ -125,6 +141,9 @@ func (r *reader) id(field string, into *string) func() error {
 
 func (r *reader) flag(into *bool) func() error {
 	return func() (err error) {
+		if r.skips(canon.Bool) {
+			return r.Skip()
+		}
 		*into, err = r.Bool()
 		return err
 	}
@@ -149,6 +168,9 @@ func (r *reader) length(into **int) func() error {
 // raw keeps an object as it came.
 func (r *reader) raw(field string, into *[]byte) func() error {
 	return func() (err error) {
+		if r.skips(canon.Object) {
+			return r.Skip()
+		}
 		if r.Kind() != canon.Object {
 			return r.Mismatch("an object for " + field)
 		}
@@ -159,8 +181,14 @@ func (r *reader) raw(field string, into *[]byte) func() error {
 
 func (r *reader) texts(field string, into *[]string) func() error {
 	return func() error {
+		if r.skips(canon.Array) {
+			return r.Skip()
+		}
 		return r.Array(func(i int) error {
-			if i == envelope.MaxParts {
+			if r.skips(canon.String) {
+				return r.Skip()
+			}
+			if i == envelope.MaxParts && !r.lenient {
 				return problem.Invalid(field, fmt.Sprintf("at most %d", envelope.MaxParts), "more")
 			}
 			s, err := r.String()
@@ -297,7 +325,7 @@ func (r *reader) message() (m task.Message, err error) {
 		"extensions": r.texts("extensions", &m.Extensions), "referenceTaskIds": r.texts("referenceTaskIds", &m.References),
 		"parts": func() error {
 			return r.Array(func(i int) error {
-				if i == envelope.MaxParts {
+				if i == envelope.MaxParts && !r.lenient {
 					return problem.Invalid("parts", fmt.Sprintf("at most %d", envelope.MaxParts), "more")
 				}
 				p, err := r.part(fmt.Sprintf("parts[%d]", i))
@@ -320,12 +348,15 @@ func (r *reader) message() (m task.Message, err error) {
 			m.Role = one
 		}
 	}
+	if r.lenient && m.Role == "" {
+		m.Role = task.Agent // whatever the agent calls itself
+	}
 	switch {
 	case m.Role == "":
 		return m, problem.Invalid("role", r.d.role(task.User)+" or "+r.d.role(task.Agent), clip(role))
 	case len(m.Parts) == 0:
 		return m, problem.Invalid("parts", "at least one part", "none")
-	case kind != "" && kind != "message":
+	case kind != "" && kind != "message" && !r.lenient:
 		return m, problem.Invalid("kind", "message", clip(kind))
 	}
 	return m, nil
@@ -333,6 +364,9 @@ func (r *reader) message() (m task.Message, err error) {
 
 // part reads a part of a message or artifact.
 func (r *reader) part(field string) (p task.Part, err error) {
+	if r.lenient {
+		return r.answerPart(field)
+	}
 	if r.Kind() != canon.Object {
 		return p, r.Mismatch("an object for " + field)
 	}
