@@ -241,13 +241,23 @@ func (a *app) callVacantOrAgent(ctx context.Context, f callFlags, what string, w
 	}
 	err := a.call(ctx, f, what, words, threaded)
 	var not notVacantError
-	if _, vacant := dispatch.IDInPath(what); vacant || !errors.As(err, &not) || !problem.Is(err, problem.NotFound) && !problem.Is(err, problem.Untrusted) {
+	if _, vacant := dispatch.IDInPath(what); vacant || !errors.As(err, &not) || !noCard(problem.Of(err).Kind) {
 		return err
 	}
-	if instead := a.callAgent(ctx, f, what, words); !errors.Is(instead, agents.ErrAgentCardSchemaInvalid) && !errors.Is(instead, agents.ErrInsecureScheme) {
-		return instead
+	if _, refused := agents.CheckURL(what); refused != nil {
+		return err
 	}
-	return err
+	instead := a.callAgent(ctx, f, what, words)
+	if errors.Is(instead, agents.ErrAgentCardSchemaInvalid) && problem.Is(instead, problem.NotFound) {
+		return err // there is no agent, either
+	}
+	return instead
+}
+
+// noCard reports whether an answer to the request for a vacant's card says that the URL
+// has none.
+func noCard(k problem.Kind) bool {
+	return k == problem.NotFound || k == problem.Untrusted || k == problem.Forbidden || k == problem.Unauthorized
 }
 
 func (a *app) cardCommand() *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -139,5 +140,42 @@ func TestAStreamThatIsCutOffIsNoAnswer(t *testing.T) {
 	end = "data: {\"kind\":\"status-update\",\"taskId\":\"t7\",\"status\":{\"state\":\"\\u001b[31mpaused\"}}\n\ndata: {\"kind\":\"status-update\",\"taskId\":\"t7\",\"status\":{\"state\":\"completed\"}}\n\n"
 	if code, out, errs := s.run("", "call", server.URL, "hi", "--stream"); code != 0 || out != "half\n" {
 		t.Errorf("with an end: exit %d, %q, %q", code, out, errs)
+	}
+}
+
+// Of the two tries, a signed call and an agent's, the error is of the one that says more.
+func TestTheErrorOfACallIsTheMoreTelling(t *testing.T) {
+	s := newShell(t)
+	for name, tt := range map[string]struct {
+		card, want string
+		status     int // of the vacant's own card
+		code       int
+	}{
+		"a card for all addresses": {`{"name":"a","version":"1","url":"http://0.0.0.0:9999/"}`, "names an address at .0.0.0.0:9999.", 404, problem.ExitUntrusted},
+		"a later version":          {`{"name":"a","version":"1","supportedInterfaces":[{"url":"URL/","protocolBinding":"JSONRPC","protocolVersion":"2.0"}]}`, "speaks version .2.0.", 404, problem.ExitUntrusted},
+		"a card without a name":    {`{"version":"1","url":"URL/"}`, "card has no name", 404, problem.ExitUntrusted},
+		"neither":                  {"", "/card: 404", 404, problem.ExitNotFound},
+		"refused, neither":         {"", "/card: 403", 403, problem.ExitRefused},
+		"refused, an agent":        {`{"name":"a","version":"1","url":"URL/"}`, "", 403, 0},
+		"away":                     {`{"name":"a","version":"1","url":"URL/"}`, "/card: 503", 503, problem.ExitUnavailable},
+	} {
+		server := httptest.NewServer(nil)
+		t.Cleanup(server.Close)
+		server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Method == http.MethodPost:
+				fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"kind":"message","parts":[{"kind":"text","text":"hello"}]}}`)
+			case r.URL.Path == "/card":
+				w.WriteHeader(tt.status)
+			case tt.card == "":
+				http.NotFound(w, r)
+			default:
+				fmt.Fprint(w, strings.ReplaceAll(tt.card, "URL", server.URL))
+			}
+		})
+		code, out, errs := s.run("", "call", server.URL, "hi")
+		if code != tt.code || (out == "hello\n") != (code == 0) || !regexp.MustCompile(tt.want).MatchString(errs) {
+			t.Errorf("%s: exit %d, %q, %q", name, code, out, errs)
+		}
 	}
 }

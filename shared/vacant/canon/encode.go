@@ -65,6 +65,23 @@ func appendUnicode(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
+// appendECMA appends f as ECMAScript's Number::toString formats it: without a point if it
+// is whole, in exponent form below 1e-6 and from 1e21 on, zero without a sign.
+func appendECMA(dst []byte, f float64) []byte {
+	a := math.Abs(f)
+	switch {
+	case a == 0:
+		return append(dst, '0')
+	case a >= 1e-6 && a < 1e21:
+		return strconv.AppendFloat(dst, f, 'f', -1, 64)
+	}
+	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
+	if n := len(dst); dst[n-4] == 'e' && dst[n-2] == '0' { // an exponent of one digit
+		dst = append(dst[:n-2], dst[n-1])
+	}
+	return dst
+}
+
 // AppendFloat appends f as Python's repr formats it: the shortest digits that
 // parse to f, always with a point or an exponent, in exponent form below 1e-4
 // and from 1e16 on (PROTOCOL §2). f must be finite, because JSON has no other

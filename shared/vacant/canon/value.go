@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"unicode/utf16"
 )
 
 // Value is any JSON value, for free-form parts: log payloads, the policy of a
@@ -133,6 +134,40 @@ func (v Value) AppendCJ(dst []byte) []byte { return v.append(dst, AppendString) 
 
 // AppendCJA appends v in the ASCII form CJ-A.
 func (v Value) AppendCJA(dst []byte) []byte { return v.append(dst, AppendStringA) }
+
+// AppendJCS appends v in the canonical form of RFC 8785, which others sign: numbers as
+// ECMAScript writes them, keys in the order of their UTF-16.
+func (v Value) AppendJCS(dst []byte) []byte {
+	switch v.kind {
+	case Object:
+		members := slices.Clone(v.members)
+		slices.SortFunc(members, func(a, b Member) int {
+			return slices.Compare(utf16.Encode([]rune(a.Key)), utf16.Encode([]rune(b.Key)))
+		})
+		dst = append(dst, '{')
+		for i, m := range members {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = m.Value.AppendJCS(append(AppendString(dst, m.Key), ':'))
+		}
+		return append(dst, '}')
+	case Array:
+		dst = append(dst, '[')
+		for i, e := range v.items {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = e.AppendJCS(dst)
+		}
+		return append(dst, ']')
+	case Int, Float:
+		if f, err := strconv.ParseFloat(v.text, 64); err == nil {
+			return appendECMA(dst, f)
+		}
+	}
+	return v.AppendCJ(dst)
+}
 
 func (v Value) append(dst []byte, str func([]byte, string) []byte) []byte {
 	switch v.kind {

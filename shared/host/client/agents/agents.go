@@ -77,23 +77,27 @@ func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, host := outbound.ReplaceSuffix(u, cardPath, cardPath), &url.URL{Scheme: u.Scheme, Host: u.Host, Path: cardPath}
-	var failed error
-	for i, try := range []string{own.String(), host.String()} {
-		r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: try, MaxReply: maxCard})
+	fetch := func(from string) (*Card, error) {
+		r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: from, MaxReply: maxCard})
 		switch {
 		case err != nil:
 			return nil, err
-		case r.Status == http.StatusOK:
-			c, err := ParseCard(try, r.Body)
-			if err != nil || i == 0 || c.names(u) {
-				return c, err
-			}
-			return nil, failed
-		case i > 0:
-			return nil, failed
+		case r.Status != http.StatusOK:
+			return nil, problem.Wrap(problem.NotFound, ErrAgentCardSchemaInvalid, "%s answers %d: %.200q", from, r.Status, r.Body)
 		}
-		failed = problem.Wrap(problem.NotFound, ErrAgentCardSchemaInvalid, "%s answers %d: %.200q", try, r.Status, r.Body)
+		return ParseCard(from, r.Body)
+	}
+	own, host := outbound.ReplaceSuffix(u, cardPath, cardPath).String(), (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: cardPath}).String()
+	c, failed := fetch(own)
+	if failed == nil || own == host || !errors.Is(failed, ErrAgentCardSchemaInvalid) {
+		return c, failed
+	}
+	c, err = fetch(host)
+	switch {
+	case err == nil && c.names(u):
+		return c, nil
+	case err != nil && !errors.Is(err, ErrAgentCardSchemaInvalid):
+		return nil, err
 	}
 	return nil, failed
 }

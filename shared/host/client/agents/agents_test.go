@@ -7,11 +7,15 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +41,11 @@ func TestURLsOfAgents(t *testing.T) {
 
 const card1 = `{"name":"a","version":"1","supportedInterfaces":[{"url":"https://x.example/g","protocolBinding":"GRPC","protocolVersion":"1.0"},{"url":"https://x.example/j","protocolBinding":"JSONRPC","protocolVersion":"%s"}],"skills":[{"id":"s","name":"n","tags":["t"]}],"capabilities":{"streaming":true}}`
 
+// two is a card with two addresses for JSON-RPC. The second is https://x.example/j.
+func two(version, url, second string) string {
+	return fmt.Sprintf(`{"name":"a","version":"1","supportedInterfaces":[{"url":%q,"protocolBinding":"JSONRPC","protocolVersion":%q},{"url":"https://x.example/j","protocolBinding":"JSONRPC","protocolVersion":%q}]}`, url, version, second)
+}
+
 func TestCardsOfEachVersionAndSpelling(t *testing.T) {
 	snake := strings.NewReplacer("supportedInterfaces", "supported_interfaces", "protocolBinding", "protocol_binding", "protocolVersion", "protocol_version").Replace(card1)
 	for name, tt := range map[string]struct {
@@ -44,18 +53,28 @@ func TestCardsOfEachVersionAndSpelling(t *testing.T) {
 		d         a2awire.Dialect
 		err       error
 	}{
-		"1.0":          {fmt.Sprintf(card1, "1.0"), "https://x.example/j", a2awire.V1, nil},
-		"1.0 in snake": {fmt.Sprintf(snake, "1.0"), "https://x.example/j", a2awire.V1, nil},
-		"0.3 beside":   {fmt.Sprintf(card1, "0.3"), "https://x.example/j", a2awire.V03, nil},
-		"no version":   {fmt.Sprintf(card1, ""), "https://x.example/j", a2awire.V03, nil},
-		"0.3":          {`{"name":"a","version":"1","url":"https://x.example/old"}`, "https://x.example/old", a2awire.V03, nil},
-		"another host": {`{"name":"a","version":"1","url":"https://y.example/old"}`, "", a2awire.V03, ErrPeerNotAllowed},
-		"down to http": {`{"name":"a","version":"1","url":"http://x.example/old"}`, "", a2awire.V03, ErrInsecureScheme},
-		"no JSON-RPC":  {`{"name":"a","version":"1","url":"https://x.example","preferredTransport":"GRPC"}`, "", a2awire.V1, ErrNoJSONRPCInterface},
-		"no name":      {`{"version":"1","url":"https://x.example"}`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
-		"no interface": {`{"name":"a","version":"1"}`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
-		"a list":       {`[]`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
-		"no JSON":      {`<html>`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
+		"1.0":             {fmt.Sprintf(card1, "1.0"), "https://x.example/j", a2awire.V1, nil},
+		"1.0 in snake":    {fmt.Sprintf(snake, "1.0"), "https://x.example/j", a2awire.V1, nil},
+		"0.3 beside":      {fmt.Sprintf(card1, "0.3"), "https://x.example/j", a2awire.V03, nil},
+		"no version":      {fmt.Sprintf(card1, ""), "https://x.example/j", a2awire.V03, nil},
+		"0.3":             {`{"name":"a","version":"1","url":"https://x.example/old"}`, "https://x.example/old", a2awire.V03, nil},
+		"another host":    {`{"name":"a","version":"1","url":"https://y.example/old"}`, "", a2awire.V03, ErrPeerNotAllowed},
+		"down to http":    {`{"name":"a","version":"1","url":"http://x.example/old"}`, "", a2awire.V03, ErrInsecureScheme},
+		"no JSON-RPC":     {`{"name":"a","version":"1","url":"https://x.example","preferredTransport":"GRPC"}`, "", a2awire.V1, ErrNoJSONRPCInterface},
+		"2.0 first":       {two("2.0", "https://x.example/two", "1.0"), "https://x.example/j", a2awire.V1, nil},
+		"1.1 first":       {two("1.1", "https://x.example/two", "0.3"), "https://x.example/two", a2awire.V1, nil},
+		"0.2.5 first":     {two("0.2.5", "https://x.example/two", "1.0"), "https://x.example/two", a2awire.V03, nil},
+		"elsewhere first": {two("1.0", "https://y.example/two", "0.3"), "https://x.example/j", a2awire.V03, nil},
+		"another port":    {two("1.0", "https://x.example:8443/two", "1.0"), "https://x.example/j", a2awire.V1, nil},
+		"in clear first":  {two("1.0", "http://x.example/two", "1.0"), "https://x.example/j", a2awire.V1, nil},
+		"no URL first":    {two("1.0", "", "1.0"), "https://x.example/j", a2awire.V1, nil},
+		"2.0 alone":       {two("2.0", "https://x.example/two", "3.0"), "", a2awire.V1, ErrNoJSONRPCInterface},
+		"elsewhere alone": {two("1.0", "https://y.example/two", "2.0"), "", a2awire.V1, ErrPeerNotAllowed},
+		"0.0.0.0":         {`{"name":"a","version":"1","url":"http://0.0.0.0:9999/"}`, "", a2awire.V03, ErrPeerNotAllowed},
+		"no name":         {`{"version":"1","url":"https://x.example"}`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
+		"no interface":    {`{"name":"a","version":"1"}`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
+		"a list":          {`[]`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
+		"no JSON":         {`<html>`, "", a2awire.V1, ErrAgentCardSchemaInvalid},
 	} {
 		c, err := ParseCard("https://x.example/.well-known/agent-card.json", []byte(tt.card))
 		url, d := "", tt.d
@@ -123,6 +142,35 @@ func TestACardsSignatureByAKeySetIsChecked(t *testing.T) {
 		})
 		if len(got) != 1 || got[0].Verified != tt.verified || !strings.Contains(got[0].Reason, tt.reason) || got[0].Vacant {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// The cards of testdata are signed by stock SDKs, with ES256.
+func TestSignaturesOfStockSDKsFit(t *testing.T) {
+	files, err := filepath.Glob("testdata/card-*.json")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d cards, %v", len(files), err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		var signed struct{ Card, Keys json.RawMessage }
+		if err == nil {
+			err = json.Unmarshal(b, &signed)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, want := range map[string]bool{"7": true, "8": false} {
+			changed := regexp.MustCompile(`"n": 7`).ReplaceAll(signed.Card, []byte(`"n": `+n))
+			c, err := ParseCard("https://x.example/c", changed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := c.Signatures(func(string) ([]byte, error) { return signed.Keys, nil })
+			if len(got) != 1 || got[0].Verified != want {
+				t.Errorf("%s with n of %s: %+v", file, n, got)
+			}
 		}
 	}
 }
@@ -204,6 +252,8 @@ func TestACardIsTheURLsOwnOrNamesIt(t *testing.T) {
 		switch r.URL.Path {
 		case "/own/.well-known/agent-card.json":
 			fmt.Fprint(w, `{"name":"own","version":"1","url":"https://x.example"}`)
+		case "/page/.well-known/agent-card.json":
+			fmt.Fprint(w, "<html>")
 		case "/.well-known/agent-card.json":
 			fmt.Fprintf(w, `{"name":"host","version":"1","url":"%s/named"}`, s.URL)
 		default:
@@ -212,8 +262,14 @@ func TestACardIsTheURLsOwnOrNamesIt(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
-	for path, want := range map[string]string{"/own": "own", "/own/": "own", "/own/.well-known/agent-card.json": "own", "/named": "host", "/named/": "host", "": "host", "/": "host", "/other": ""} {
+	for path, want := range map[string]string{"/own": "own", "/own/": "own", "/own/.well-known/agent-card.json": "own", "/named": "host", "/named/": "host", "": "host", "/": "host", "/other": "", "/page": "none"} {
 		c, err := FetchCard(t.Context(), web, s.URL+path)
+		if want == "none" {
+			if !problem.Is(err, problem.Untrusted) {
+				t.Errorf("%s: %v, want what is wrong with its own card", path, err)
+			}
+			continue
+		}
 		if want == "" {
 			if !problem.Is(err, problem.NotFound) {
 				t.Errorf("%s: %v, want none", path, err)

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -122,28 +123,46 @@ func interfaces03(v canon.Value) []Interface {
 	return all
 }
 
-// choose picks the first address that this client speaks to, JSON-RPC of 1.0 or 0.3. It
-// must be of the host that the card came from, and by TLS unless that is this machine.
+// choose picks the first address that this client may use and speaks to, JSON-RPC of 1.x
+// or 0.x. It must be of the host that the card came from, and by TLS unless that is this
+// machine. The error is of the first address for JSON-RPC.
 func (c *Card) choose() (at string, d a2awire.Dialect, err error) {
+	var failed error
 	for _, i := range c.Interfaces {
 		if i.Binding != "JSONRPC" {
 			continue
 		}
-		d = a2awire.V1
-		if i.Version == "" || strings.HasPrefix(i.Version, "0.") {
-			d = a2awire.V03
+		at, d, err := c.use(i)
+		if err == nil {
+			return at, d, nil
 		}
-		u, err := CheckURL(i.URL)
-		if err != nil {
-			return "", d, err
-		}
-		from, err := url.Parse(c.url)
-		if err != nil || u.Host != from.Host {
-			return "", d, problem.Wrap(problem.Untrusted, ErrPeerNotAllowed, "the card from %s names an address at %s", from.Host, u.Host)
-		}
-		return u.String(), d, nil
+		failed = cmp.Or(failed, err)
 	}
-	return "", d, problem.Wrap(problem.Untrusted, ErrNoJSONRPCInterface, "the agent has no address for JSON-RPC")
+	if failed == nil {
+		failed = problem.Wrap(problem.Untrusted, ErrNoJSONRPCInterface, "the agent has no address for JSON-RPC")
+	}
+	return "", d, failed
+}
+
+// use returns how an address for JSON-RPC is used, or why it is not.
+func (c *Card) use(i Interface) (at string, d a2awire.Dialect, err error) {
+	switch major, _, _ := strings.Cut(i.Version, "."); major {
+	case "", "0":
+		d = a2awire.V03
+	case "1":
+		d = a2awire.V1
+	default:
+		return "", d, problem.Wrap(problem.Untrusted, ErrNoJSONRPCInterface, "the agent speaks version %.20q of A2A at %.80q: expected 1.0 or 0.3", i.Version, i.URL)
+	}
+	from, fromErr := url.Parse(c.url)
+	if u, err := url.Parse(i.URL); err == nil && (fromErr != nil || u.Host != from.Host) {
+		return "", d, problem.Wrap(problem.Untrusted, ErrPeerNotAllowed, "the card from %s names an address at %.80q: expected one at its own host; the agent's operator sets the URL of its card", from.Host, u.Host)
+	}
+	u, err := CheckURL(i.URL)
+	if err != nil {
+		return "", d, err
+	}
+	return u.String(), d, nil
 }
 
 // Signature is what a signature of a card is worth.
@@ -156,8 +175,9 @@ type Signature struct {
 	Reason string `json:"reason,omitempty"` // why it is not verified
 }
 
-// payloads are the ways in which cards are signed: the JSON as it is, the members of
-// 1.0 and those of 0.3 without empty ones, each without signatures.
+// payloads are the ways in which cards are signed, each without signatures: the JSON as
+// it is, the JSON without empty members, and the members of 1.0, by RFC 8785; the members
+// of 1.0 and of 0.3 as Python's json.dumps writes them, which its SDKs signed before.
 func (c *Card) payloads() [][]byte {
 	var whole, of1, of03 []canon.Member
 	old := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
@@ -178,8 +198,8 @@ func (c *Card) payloads() [][]byte {
 		of1 = append(of1, m)
 	}
 	return [][]byte{
-		canon.NewObject(whole...).AppendCJ(nil), clean(canon.NewObject(whole...)).AppendCJ(nil),
-		clean(canon.NewObject(of1...)).AppendCJ(nil), clean(canon.NewObject(of03...)).AppendCJA(nil),
+		canon.NewObject(whole...).AppendJCS(nil), clean(canon.NewObject(whole...)).AppendJCS(nil),
+		clean(canon.NewObject(of1...)).AppendJCS(nil), clean(canon.NewObject(of1...)).AppendCJA(nil), clean(canon.NewObject(of03...)).AppendCJA(nil),
 	}
 }
 
