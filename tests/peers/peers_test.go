@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -256,7 +257,7 @@ func TestToolsOfOtherSDKsServersAreUsed(t *testing.T) {
 			}
 			url = strings.TrimSpace(url)
 			ctx := t.Context()
-			tools, done, err := mcp.Servers(client())(ctx, identity.ID{2}, outbound.Operator, []definition.Server{{Name: "trial", URL: url}})
+			tools, done, err := mcp.Servers(client(), slog.New(slog.DiscardHandler))(ctx, identity.ID{2}, outbound.Operator, []definition.Server{{Name: "trial", URL: url}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -146,7 +146,8 @@ what its model is told.
                       thread (context id)
     vacants           vacants of its tenant, or public ones of this host, that it may ask, each a
                       tool vacant__NAME for as long as it may
-    mcp_servers       MCP servers, as NAME: URL, whose tools it is offered: mcp__NAME__TOOL
+    mcp_servers       MCP servers, as NAME: URL, whose tools it is offered: mcp__NAME__TOOL; the
+                      host leaves out tools whose schema models refuse, and logs them
     tools             the only tools that it may use; allowed_tools means the same
     disallowed_tools  tools that it may not use in any case
     allow             all substrates that may ever answer, each KIND or KIND:MODEL, for the card:

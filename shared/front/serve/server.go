@@ -68,7 +68,7 @@ type Config struct {
 	// ModelBudget is the daily budget for the models of vacants without a tenant.
 	ModelBudget money.Amount
 	// Servers opens the MCP servers of agents; nil: this host reaches none.
-	Servers func(*outbound.Client) loop.Servers
+	Servers func(*outbound.Client, *slog.Logger) loop.Servers
 	// URL is the base URL, as callers reach the host; "" means the URL that PUT
 	// /v1/admin/host stores.
 	URL string
@@ -167,7 +167,7 @@ func (h Config) Open() (*Server, error) {
 	}
 	var servers loop.Servers
 	if h.Servers != nil {
-		servers = h.Servers(client)
+		servers = h.Servers(client, h.Log)
 	}
 	composites := delegation.New(delegation.Config{Store: h.Store, Substrates: kinds, Now: h.Now, Rand: h.Rand, Guard: guard})
 	directory := vacants.New(vacants.Config{

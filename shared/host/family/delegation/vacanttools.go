@@ -50,7 +50,7 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 			continue
 		}
 		tools = append(tools, loop.Tool{
-			Tool: substrate.Tool{Name: loop.Name(toolPrefix + is.Name), Description: "Asks the agent " + is.Name + ": " + is.Capability, Schema: json.RawMessage(schema)},
+			Tool: substrate.Tool{Name: toolPrefix + is.Name, Description: "Asks the agent " + is.Name + ": " + is.Capability, Schema: json.RawMessage(schema)},
 			Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 				message, err := messageOf(arguments)
 				if err != nil {
@@ -64,6 +64,7 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 			},
 		})
 	}
+	loop.NameApart(tools)
 	return ctx, tools, nil
 }
 

@@ -28,7 +28,7 @@ var fileArgument = map[string]string{"Write": "file_path", "Edit": "file_path", 
 func (l *loop) refusal(name string, tool *Tool, arguments map[string]json.RawMessage) string {
 	a := &l.Agent
 	switch {
-	case slices.Contains(a.DisallowedTools, name):
+	case slices.ContainsFunc(a.DisallowedTools, func(no string) bool { return disallows(no, name) }):
 		return fmt.Sprintf("tool %.80q is denied: its agent disallows it", name)
 	case len(a.AllowedTools) > 0 && !slices.Contains(a.AllowedTools, name):
 		return fmt.Sprintf("tool %.80q is denied: its agent allows %s", name, strings.Join(a.AllowedTools, ", "))
@@ -48,6 +48,19 @@ func (l *loop) refusal(name string, tool *Tool, arguments map[string]json.RawMes
 		return fmt.Sprintf("tool %.80q is denied in mode read-only: it may change something", name)
 	}
 	return ""
+}
+
+// disallows reports whether a name on an agent's list of disallowed tools is a tool's, or
+// would be if no other tool had it, too (NameApart).
+func disallows(no, name string) bool {
+	if no == name {
+		return true
+	}
+	end := len(name) - apart
+	if end < 0 || name[end] != '_' || strings.Trim(name[end+1:], "0123456789abcdef") != "" {
+		return false
+	}
+	return no[:min(len(no), maxName-apart)] == name[:end]
 }
 
 // inVault reports whether a file of the workspace is in the vault. A workspace has

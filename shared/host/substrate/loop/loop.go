@@ -9,6 +9,8 @@ package loop
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,6 +64,32 @@ func Name(name string) string {
 		return '_'
 	}, name)
 	return name[:min(len(name), maxName)]
+}
+
+// apart ends names that would be the same: "_" and so many hex digits of a hash.
+const apart = 1 + 8
+
+// NameApart gives tools, which have their whole names, the Name of each. Where several
+// would have one name, each gets an end of its own, but the tool whose whole name it is.
+// The result does not depend on the order, so other processes name the same tools alike.
+func NameApart(tools []Tool) {
+	of := map[string]map[string]bool{} // the whole names with a name
+	for _, t := range tools {
+		name := Name(t.Name)
+		if of[name] == nil {
+			of[name] = map[string]bool{}
+		}
+		of[name][t.Name] = true
+	}
+	for i := range tools {
+		whole := tools[i].Name
+		name := Name(whole)
+		if len(of[name]) > 1 && name != whole {
+			sum := sha256.Sum256([]byte(whole))
+			name = name[:min(len(name), maxName-apart)] + "_" + hex.EncodeToString(sum[:])[:apart-1]
+		}
+		tools[i].Name = name
+	}
 }
 
 // Servers opens the MCP servers of a vacant's agent for one call, and returns their

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -430,6 +431,54 @@ func TestToolsHaveNamesThatModelsTake(t *testing.T) {
 	}
 	if got := m.asked[1].Turns[2].Results[0].Text; got != "first" || len(m.asked[0].Tools) != 1 {
 		t.Errorf("of two tools with one name %d are offered, and %q answers", len(m.asked[0].Tools), got)
+	}
+}
+
+func TestToolsWithOneNameStayApart(t *testing.T) {
+	long := strings.Repeat("n", 64)
+	whole := []string{long + "_read", long + "_write", "a.b", "a_b", "a/b", "c.d", long[:60] + "more", "a.b"}
+	named := func(whole []string) map[string]string {
+		tools := make([]loop.Tool, len(whole))
+		for i, name := range whole {
+			tools[i].Name = name
+		}
+		loop.NameApart(tools)
+		names := map[string]string{}
+		for i, name := range whole {
+			names[name] = tools[i].Name
+		}
+		return names
+	}
+	names := named(whole)
+	seen := map[string]string{}
+	for name, got := range names {
+		if other, twice := seen[got]; twice || len(got) > 64 || got != loop.Name(got) {
+			t.Errorf("%q is named %q, as %q is", name, got, other)
+		}
+		seen[got] = name
+	}
+	if names["a_b"] != "a_b" || names["c.d"] != "c_d" || !strings.HasPrefix(names["a.b"], "a_b_") || !strings.HasPrefix(names[long+"_read"], long[:55]+"_") || names[long[:60]+"more"] != long[:60]+"more" {
+		t.Errorf("names: %v", names)
+	}
+	slices.Reverse(whole)
+	if diff := cmp.Diff(names, named(whole)); diff != "" {
+		t.Errorf("names depend on the order (-want +got):\n%s", diff)
+	}
+	// An owner who disallows a name means each tool that would have it.
+	for no, want := range map[string]string{long: "", "a_b": "", "a_c": "answered"} {
+		for _, name := range []string{names[long+"_read"], names["a.b"], names["a/b"]} {
+			if want == "" && strings.HasPrefix(no, "a") != strings.HasPrefix(name, "a") {
+				continue
+			}
+			m := &model{turns: [][]any{uses(name + " {}"), says("")}}
+			answers := tool(name, func(context.Context, string) (string, error) { return "answered", nil })
+			if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, fmt.Sprintf(`,"disallowed_tools":[%q]`, no)), Model: m, Tools: []loop.Tool{answers}}).Infer(t.Context(), question())); err != nil {
+				t.Fatal(err)
+			}
+			if got := m.asked[1].Turns[2].Results[0]; (got.Text == "answered") != (want != "") || (len(m.asked[0].Tools) == 1) != (want != "") {
+				t.Errorf("%s with %s disallowed: %+v", name, no, got)
+			}
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -35,6 +36,7 @@ import (
 // Limits of what servers offer.
 const (
 	maxTools       = 128      // of all servers of an agent
+	maxPages       = 32       // of the list of a server
 	maxDescription = 4 << 10  // bytes; more is cut
 	maxSchema      = 32 << 10 // bytes; a tool with a larger one is left out
 )
@@ -42,10 +44,11 @@ const (
 // Servers opens the servers of a vacant's agent for one call and returns their tools,
 // named mcp__SERVER__TOOL. done ends the sessions. A server that cannot be reached, or
 // may not be, is an error of the kinds of substrate.Unreached: without its tools the
-// agent would do something else.
-func Servers(client *outbound.Client) loop.Servers {
+// agent would do something else. A tool that no model would take is left out, and
+// logged.
+func Servers(client *outbound.Client, log *slog.Logger) loop.Servers {
 	return func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (tools []loop.Tool, done func(), err error) {
-		offered := make([][]loop.Tool, len(servers))
+		offered := make([][]loop.Tool, len(servers)) // by their whole names
 		var mu sync.Mutex
 		var sessions []*session
 		done = func() {
@@ -66,7 +69,7 @@ func Servers(client *outbound.Client) loop.Servers {
 				mu.Lock()
 				sessions = append(sessions, s)
 				mu.Unlock()
-				offered[i], err = s.tools(gctx, server.Name)
+				offered[i], err = s.tools(gctx, server.Name, log.With(slog.String("server", server.Name), slog.String("vacant", vacant.Short())))
 				return within(server.Name, err)
 			})
 		}
@@ -75,6 +78,7 @@ func Servers(client *outbound.Client) loop.Servers {
 			return nil, nil, err
 		}
 		tools = slices.Concat(offered...)
+		loop.NameApart(tools)
 		return tools[:min(len(tools), maxTools)], done, nil
 	}
 }
@@ -188,28 +192,72 @@ func (r *recorder) failure(ctx context.Context, err error) error {
 	return problem.New(problem.SubstrateMisconfigured, "it does not speak MCP: %s", substrate.Excerpt([]byte(err.Error())))
 }
 
-// tools are the tools that a server offers.
-func (s *session) tools(ctx context.Context, server string) (all []loop.Tool, err error) {
-	for t, err := range s.Tools(ctx, nil) {
+// tools are the tools that a server offers, by their whole names. What is wrong with the
+// list costs what is wrong, and is logged.
+func (s *session) tools(ctx context.Context, server string, log *slog.Logger) (all []loop.Tool, err error) {
+	seen := map[string]bool{"": true} // cursors
+	for q := (&sdk.ListToolsParams{}); ; {
+		page, err := s.ListTools(ctx, q)
 		if err != nil {
 			return nil, s.sent.failure(ctx, err)
 		}
-		if len(all) == maxTools {
-			break
+		for _, t := range page.Tools {
+			schema, err := inputSchema(t.InputSchema)
+			if err != nil {
+				log.LogAttrs(ctx, slog.LevelWarn, "a tool of an MCP server is left out", slog.String("tool", substrate.Excerpt([]byte(t.Name))), slog.String("cause", err.Error()))
+				continue
+			}
+			if len(all) == maxTools {
+				return all, nil
+			}
+			all = append(all, loop.Tool{
+				Tool:   substrate.Tool{Name: "mcp__" + server + "__" + t.Name, Description: substrate.Cut(t.Description, maxDescription), Schema: schema},
+				Writes: t.Annotations == nil || !t.Annotations.ReadOnlyHint,
+				Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
+					return s.use(ctx, t.Name, arguments)
+				},
+			})
 		}
-		schema, err := json.Marshal(t.InputSchema)
-		if err != nil || len(schema) > maxSchema || schema[0] != '{' {
-			continue
+		switch q.Cursor = page.NextCursor; {
+		case q.Cursor == "":
+			return all, nil
+		case seen[q.Cursor]:
+			log.LogAttrs(ctx, slog.LevelWarn, "the list of an MCP server's tools has no end", slog.String("cause", "a cursor came twice"))
+			return all, nil
+		case len(seen) == maxPages:
+			log.LogAttrs(ctx, slog.LevelWarn, "the list of an MCP server's tools has no end", slog.String("cause", fmt.Sprintf("expected at most %d pages, got more", maxPages)))
+			return all, nil
 		}
-		all = append(all, loop.Tool{
-			Tool:   substrate.Tool{Name: loop.Name("mcp__" + server + "__" + t.Name), Description: substrate.Cut(t.Description, maxDescription), Schema: schema},
-			Writes: t.Annotations == nil || !t.Annotations.ReadOnlyHint,
-			Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
-				return s.use(ctx, t.Name, arguments)
-			},
-		})
+		seen[q.Cursor] = true
 	}
-	return all, nil
+}
+
+// inputSchema returns the schema of a tool's arguments. Providers refuse a whole request
+// for one that does not begin like an object's.
+func inputSchema(of any) (json.RawMessage, error) {
+	object, ok := of.(map[string]any)
+	if !ok {
+		return nil, problem.Invalid("inputSchema", "an object", fmt.Sprintf("%T", of))
+	}
+	if object["type"] == nil {
+		object["type"] = "object"
+	}
+	if object["type"] != "object" {
+		return nil, problem.Invalid("inputSchema.type", "object", fmt.Sprintf("%.80q", fmt.Sprint(object["type"])))
+	}
+	for _, name := range []string{"oneOf", "anyOf", "allOf", "enum", "not"} {
+		if object[name] != nil {
+			return nil, problem.Invalid("inputSchema", "no "+name+" beside its type", "one")
+		}
+	}
+	if properties, ok := object["properties"].(map[string]any); !ok && object["properties"] != nil {
+		return nil, problem.Invalid("inputSchema.properties", "an object", fmt.Sprintf("%T", properties))
+	}
+	schema, err := json.Marshal(object)
+	if err == nil && len(schema) > maxSchema {
+		err = problem.Invalid("inputSchema", fmt.Sprintf("at most %d bytes", maxSchema), fmt.Sprint(len(schema)))
+	}
+	return schema, err
 }
 
 // use calls a tool and returns its text. A tool's own error is one with that text.

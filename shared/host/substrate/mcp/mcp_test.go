@@ -1,15 +1,18 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,7 +94,7 @@ func TestToolsOfServersAreToolsOfTheAgent(t *testing.T) {
 	for what, o := range map[string]*sdk.StreamableHTTPOptions{"sessions": nil, "no sessions": {Stateless: true}, "answers in JSON": {JSONResponse: true}} {
 		t.Run(what, func(t *testing.T) {
 			s, other := newServer(t, o), newServer(t, o)
-			tools, done, err := mcp.Servers(client(nil))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}, {Name: "two", URL: other.URL}})
+			tools, done, err := mcp.Servers(client(nil), slog.New(slog.DiscardHandler))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}, {Name: "two", URL: other.URL}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +164,7 @@ func TestServersThatAreNone(t *testing.T) {
 		}, problem.SubstrateMisconfigured},
 		{"metadata", "http://169.254.169.254/latest", nil, problem.SubstrateMisconfigured},
 	} {
-		_, _, err := mcp.Servers(client(tt.guard))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: tt.url}})
+		_, _, err := mcp.Servers(client(tt.guard), slog.New(slog.DiscardHandler))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: tt.url}})
 		if !problem.Is(err, tt.want) || !strings.HasPrefix(problem.Of(err).Text(), "mcp server one: ") || strings.Contains(err.Error(), "sk-live") {
 			t.Errorf("%s: %v (%s), want %s that names the server", tt.what, err, problem.Of(err).Kind, tt.want)
 		}
@@ -176,14 +179,14 @@ func TestServersThatAreNone(t *testing.T) {
 	defer hanging.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, _, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: hanging.URL}}); !problem.Is(err, problem.Deadline) {
+	if _, _, err := mcp.Servers(client(nil), slog.New(slog.DiscardHandler))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: hanging.URL}}); !problem.Is(err, problem.Deadline) {
 		t.Errorf("a server that hangs: %v, want Deadline", err)
 	}
 }
 
 func TestAToolEndsWithItsCall(t *testing.T) {
 	s := newServer(t, nil)
-	tools, done, err := mcp.Servers(client(nil))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}})
+	tools, done, err := mcp.Servers(client(nil), slog.New(slog.DiscardHandler))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,6 +272,147 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 		_, err := mcp.Kinds(client(nil)).Open(substrate.Spec{Kind: "mcp", Argument: argument})
 		if !problem.Is(err, problem.Malformed) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v, want a refusal", argument, err)
+		}
+	}
+}
+
+// listing is an MCP server that answers tools/list as a test wants, and counts.
+func listing(t testing.TB, list func(cursor string) string) (url string, listed *atomic.Int32) {
+	t.Helper()
+	listed = new(atomic.Int32)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			ID     json.RawMessage
+			Method string
+			Params struct{ Cursor, Name string }
+		}
+		b, _ := io.ReadAll(r.Body)
+		if r.Method != http.MethodPost || json.Unmarshal(b, &q) != nil || q.ID == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		result := `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"trial","version":"1"}}`
+		switch q.Method {
+		case "tools/list":
+			listed.Add(1)
+			result = list(q.Params.Cursor)
+		case "tools/call":
+			result = fmt.Sprintf(`{"content":[{"type":"text","text":"%s answers"}]}`, q.Params.Name)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, result)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, listed
+}
+
+// offered opens a server named trial and returns its tools, and what is logged.
+func offered(t testing.TB, url string) (tools []loop.Tool, names []string, logged string) {
+	t.Helper()
+	var log bytes.Buffer
+	tools, done, err := mcp.Servers(client(nil), slog.New(slog.NewTextHandler(&log, nil)))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "trial", URL: url}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(done)
+	for _, one := range tools {
+		names = append(names, strings.TrimPrefix(one.Name, "mcp__trial__"))
+	}
+	return tools, names, log.String()
+}
+
+const object = `"inputSchema":{"type":"object"}`
+
+func TestAListOfToolsHasAnEnd(t *testing.T) {
+	n := 0
+	for name, tt := range map[string]struct {
+		list   func(cursor string) string
+		pages  int32
+		tools  int
+		logged string
+	}{
+		"pages": {func(cursor string) string {
+			return fmt.Sprintf(`{"tools":[{"name":"t%s",%s}]%s}`, cursor, object, map[string]string{"": `,"nextCursor":"2"`, "2": `,"nextCursor":"3"`}[cursor])
+		}, 3, 3, ""},
+		"one cursor again and again": {func(string) string { return `{"tools":[{"name":"t",` + object + `}],"nextCursor":"again"}` }, 2, 2, "a cursor came twice"},
+		"new cursors for ever":       {func(string) string { n++; return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, n) }, 32, 0, "at most 32 pages"},
+		"tools for ever": {func(string) string {
+			n++
+			return fmt.Sprintf(`{"tools":[%s{"name":"t",%s}],"nextCursor":"%d"}`, strings.Repeat(`{"name":"t",`+object+`},`, 99), object, n)
+		}, 2, 128, ""},
+	} {
+		url, listed := listing(t, tt.list)
+		tools, _, logged := offered(t, url)
+		if listed.Load() != tt.pages || len(tools) != tt.tools || !strings.Contains(logged, tt.logged) || (logged != "") != (tt.logged != "") || logged != "" && !strings.Contains(logged, "server=trial") {
+			t.Errorf("%s: %d pages, %d tools, logged %q", name, listed.Load(), len(tools), logged)
+		}
+	}
+}
+
+func TestAToolThatProvidersRefuseIsLeftOut(t *testing.T) {
+	for schema, refused := range map[string]string{
+		`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`: "",
+		`{"properties":{"a":{}}}`:           "",
+		`{}`:                                "",
+		`{"type":"string"}`:                 "expected object, got",
+		`{"type":["object","null"]}`:        "inputSchema.type",
+		`{"type":"object","anyOf":[]}`:      "anyOf",
+		`{"type":"object","properties":[]}`: "inputSchema.properties",
+		`"text"`:                            "expected an object, got string",
+		`null`:                              "expected an object",
+		`{"type":"object","description":"` + strings.Repeat("x", 40<<10) + `"}`: "at most 32768 bytes",
+	} {
+		url, _ := listing(t, func(string) string {
+			return `{"tools":[{"name":"bad","inputSchema":` + schema + `},{"name":"good",` + object + `}]}`
+		})
+		tools, names, logged := offered(t, url)
+		if want := map[bool]string{true: "bad good", false: "good"}[refused == ""]; strings.Join(names, " ") != want {
+			t.Errorf("%.80s: %q is offered, want %q", schema, names, want)
+		}
+		if !strings.Contains(logged, refused) || (logged == "") != (refused == "") || refused != "" && !(strings.Contains(logged, "tool=bad") && strings.Contains(logged, "server=trial")) {
+			t.Errorf("%.80s: logged %q", schema, logged)
+		}
+		for _, one := range tools {
+			if !strings.Contains(string(one.Schema), `"type":"object"`) {
+				t.Errorf("%.80s is offered as %s", schema, one.Schema)
+			}
+		}
+	}
+}
+
+func TestToolsWhoseNamesAreCutStayApart(t *testing.T) {
+	long := strings.Repeat("n", 60)
+	url, _ := listing(t, func(string) string {
+		return fmt.Sprintf(`{"tools":[{"name":"%s_read",%s},{"name":"%s_write",%s}]}`, long, object, long, object)
+	})
+	tools, names, _ := offered(t, url)
+	if len(tools) != 2 || names[0] == names[1] {
+		t.Fatalf("tools %q", names)
+	}
+	for i, want := range []string{long + "_read answers", long + "_write answers"} {
+		if got, err := tools[i].Run(t.Context(), nil, json.RawMessage(`{}`)); err != nil || got != want {
+			t.Errorf("%s: %q, %v", tools[i].Name, got, err)
+		}
+	}
+}
+
+// A call has the tools that the server offers when the call begins.
+func TestAServerChangesItsToolsBetweenTwoCalls(t *testing.T) {
+	var list atomic.Value
+	list.Store(`{"tools":[{"name":"a.b",` + object + `},{"name":"c",` + object + `}]}`)
+	url, listed := listing(t, func(string) string { return list.Load().(string) })
+	before, names, _ := offered(t, url)
+	if strings.Join(names, " ") != "a_b c" {
+		t.Errorf("first call: %q", names)
+	}
+	list.Store(`{"tools":[{"name":"a_b",` + object + `},{"name":"d",` + object + `}]}`)
+	after, names, _ := offered(t, url)
+	if strings.Join(names, " ") != "a_b d" || listed.Load() != 2 {
+		t.Errorf("second call: %q after %d lists", names, listed.Load())
+	}
+	for want, one := range map[string]loop.Tool{"a.b answers": before[0], "a_b answers": after[0]} {
+		if got, err := one.Run(t.Context(), nil, json.RawMessage(`{}`)); err != nil || got != want {
+			t.Errorf("Run() = %q, %v, want %q", got, err, want)
 		}
 	}
 }
