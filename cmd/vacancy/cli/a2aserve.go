@@ -59,16 +59,16 @@ expect of an agent under test.`,
 	fs.StringVar(&o.capability, "capability", "", "what it can do, for its card")
 	fs.IntVar(&o.port, "port", a2aPort, "the port on 127.0.0.1; 0 picks a free one")
 	o.agent.add(fs)
-	logFlag(fs, &o.log)
+	a.logFlag(fs)
 	modelBudgetFlag(fs, &o.budget)
 	return cmd
 }
 
 type a2aServeOptions struct {
-	substrate, name, capability, log string
-	port                             int
-	agent                            agentFlags
-	budget                           money.Amount
+	substrate, name, capability string
+	port                        int
+	agent                       agentFlags
+	budget                      money.Amount
 }
 
 // spec is the vacant of the agent.
@@ -111,7 +111,7 @@ func (a *app) a2aServe(ctx context.Context, o a2aServeOptions) error {
 		return err
 	}
 	url := "http://" + listener.Addr().String() + "/"
-	shown, _, err := a.logOn(o.log)
+	shown, _, err := a.logOn()
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

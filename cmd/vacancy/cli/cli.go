@@ -44,6 +44,9 @@ type app struct {
 	rand    io.Reader
 	piped   bool // standard input is a file or a pipe
 	json    bool // --json: results and errors as one object each
+	// logForm is how a host logs on standard error: logHuman or logJSON, or "" in a
+	// command without --log. With logJSON every line there is JSON.
+	logForm string
 
 	seams Seams
 }
@@ -192,11 +195,19 @@ func (a *app) knownCommand(cmd *cobra.Command, args []string) error {
 	return withHint(err, "vacancy --help")
 }
 
-// flagError refuses flags and suggests one that is near an unknown one.
+// flagError refuses flags and suggests one that is near an unknown one, or -- before a
+// text that looks like a flag.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	refused := problem.Wrap(problem.Usage, nil, "%s", err)
 	if errors.As(err, &unknown) {
+		text := "--" + unknown.GetSpecifiedName()
+		if short := unknown.GetSpecifiedShortnames(); short != "" {
+			text = "-" + short
+		}
+		if strings.Contains(cmd.Use, "TEXT") && (strings.Contains(text, " ") || !strings.HasPrefix(text, "--")) {
+			return withHint(refused, "%s TARGET -- %s    # what follows -- is no flag", cmd.CommandPath(), shellWord(text))
+		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := nearest(unknown.GetSpecifiedName(), names); near != "" {

@@ -254,3 +254,12 @@ func TestAnErrorIsOneObjectForWhoAsksForJSON(t *testing.T) {
 		golden(t, name, errs)
 	}
 }
+
+func TestATextThatLooksLikeAFlagHintsAtItsSeparator(t *testing.T) {
+	s := newShell(t)
+	for text, want := range map[string]string{"-1 + 2": "vacancy call TARGET -- '-1 + 2'", "--help me": "vacancy call TARGET -- '--help me'", "--thread-nonsense": "vacancy call --help"} {
+		if code, _, errs := s.run("", "call", "demo", text); code != problem.ExitUsage || !strings.Contains(errs, "try: "+want) {
+			t.Errorf("%s: exit %d, %q, want the hint %q", text, code, errs, want)
+		}
+	}
+}

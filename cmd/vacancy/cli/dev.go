@@ -52,7 +52,7 @@ $VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 	cmd.Flags().StringVar(&o.listen, "listen", defaultListen, "a loopback address and port; port 0 picks a free one")
 	clusterFlag(cmd.Flags(), &o.cluster)
 	witnessFlag(cmd.Flags(), &o.witnesses)
-	logFlag(cmd.Flags(), &o.log)
+	a.logFlag(cmd.Flags())
 	newFlag(cmd.Flags(), &o.fresh)
 	workFlag(cmd.Flags(), &o.work)
 	modelBudgetFlag(cmd.Flags(), &o.modelBudget)
@@ -69,7 +69,6 @@ type devOptions struct {
 	listen    string
 	cluster   string // URL of the search index; "" for one in the data directory
 	witnesses []string
-	log       string
 	fresh     bool // --new
 	work      time.Duration
 
@@ -121,7 +120,7 @@ func (a *app) devHost(o devOptions) (hostRun, string, error) {
 	}
 	url := "http://" + public.Addr().String()
 	return hostRun{
-		cluster: o.cluster, log: o.log,
+		cluster: o.cluster,
 		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work, ModelBudget: o.modelBudget, Fee: o.fee, BookingPrice: o.booking, KeyPrefix: o.prefixes.keys, AGPKeyPrefix: o.prefixes.agp, TestClock: o.testClock},
 		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
 	}, url, nil

@@ -21,8 +21,8 @@ const (
 	logJSON  = "json"
 )
 
-func logFlag(fs *pflag.FlagSet, form *string) {
-	fs.StringVar(form, "log", logHuman, "the log on standard error: human or json")
+func (a *app) logFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&a.logForm, "log", logHuman, "the log on standard error: human or json")
 }
 
 // hostLog is the log of a local host: on standard error, and in the journal of its
@@ -35,11 +35,13 @@ type hostLog struct {
 }
 
 // logOn is the handler of a log on standard error; lines is nil if it is JSON.
-func (a *app) logOn(form string) (shown slog.Handler, lines *humanLog, err error) {
-	if form != logHuman && form != logJSON {
-		return nil, nil, &problem.Error{Kind: problem.Usage, Field: "--log", Want: "human or json", Got: form}
+func (a *app) logOn() (shown slog.Handler, lines *humanLog, err error) {
+	switch a.logForm {
+	case "", logHuman, logJSON:
+	default:
+		return nil, nil, &problem.Error{Kind: problem.Usage, Field: "--log", Want: "human or json", Got: a.logForm}
 	}
-	if form == logHuman && !a.json {
+	if a.logForm != logJSON && !a.json {
 		lines = &humanLog{out: a.err, colour: a.colours()}
 		return lines, lines, nil
 	}
@@ -47,8 +49,8 @@ func (a *app) logOn(form string) (shown slog.Handler, lines *humanLog, err error
 }
 
 // hostLog opens the log of the host over a data directory.
-func (a *app) hostLog(dir, form string) (*hostLog, error) {
-	shown, lines, err := a.logOn(form)
+func (a *app) hostLog(dir string) (*hostLog, error) {
+	shown, lines, err := a.logOn()
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +78,7 @@ func (l *hostLog) Close() error {
 
 // plainLog is a log on standard error alone.
 func (a *app) plainLog() *slog.Logger {
-	if a.json {
+	if a.json || a.logForm == logJSON {
 		return slog.New(slog.NewJSONHandler(a.err, nil))
 	}
 	return slog.New(&humanLog{out: a.err, colour: a.colours()})

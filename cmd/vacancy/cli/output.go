@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 	"unicode"
@@ -34,7 +35,11 @@ func (a *app) show(r result) error {
 // note prints a remark for people on standard error. It is suppressed with
 // --json, so a program must find the same fact in the result.
 func (a *app) note(format string, args ...any) {
-	if a.json {
+	switch {
+	case a.json:
+		return
+	case a.logForm == logJSON:
+		a.plainLog().Info(fmt.Sprintf(format, args...))
 		return
 	}
 	fmt.Fprintf(a.err, format+"\n", args...)
@@ -95,6 +100,10 @@ func (a *app) fail(cmd *cobra.Command, err error) int {
 			report.Call = &c.result
 		}
 		_ = writeJSON(a.err, report)
+		return exit
+	}
+	if a.logForm == logJSON {
+		a.plainLog().Error(cmd.CommandPath()+" ends", slog.String("cause", o.Detail), slog.String("code", o.Code), slog.String("hint", o.Hint), slog.Int("exit", exit))
 		return exit
 	}
 	fmt.Fprintf(a.err, "%s: %s\n", cmd.CommandPath(), printable(o.Detail))

@@ -44,7 +44,8 @@ address. An identity that takes no calls and only signs is published restricted.
 
 Without --capability the card stays; another capability makes a new card. --tag,
 --skill, --summary, --family, --owner and --price form the listing: giving any of
-them replaces the whole listing. A price above 0 is refused until there are accounts.`,
+them replaces the whole listing. The listing always has the price of a hosted vacant,
+which "vacancy price" sets; another --price is refused.`,
 		Example: `  vacancy publish demo --tag echo
   vacancy publish scribe --capability "translates ZH to EN" --tag translate --family claude
   vacancy publish demo --visibility restricted
@@ -64,7 +65,7 @@ them replaces the whole listing. A price above 0 is refused until there are acco
 	fs.StringVar(&f.summary, "summary", "", "a few sentences about it")
 	fs.StringVar(&f.family, "family", "", "the family of its model")
 	fs.StringVar(&f.org, "owner", "", "the owner of the vacant")
-	fs.StringVar(&f.price, "price", "", "US dollars a call; only 0 so far")
+	fs.StringVar(&f.price, "price", "", "US dollars a call; of a hosted vacant the price that it has")
 	fs.StringVar(&f.endpoint, "endpoint", "", "with --registry: the URL where it takes calls (default: as its card says)")
 	ownFlag(fs, &f.registry)
 	hostFlags(fs, &f.where)

@@ -14,9 +14,9 @@ import (
 
 // hostRun is one run of a local host.
 type hostRun struct {
-	data, cluster, log string // flags
-	config             standalone.Config
-	running            standalone.Running
+	data, cluster string // flags
+	config        standalone.Config
+	running       standalone.Running
 }
 
 // runHost runs the host of a data directory until ctx ends. ready is called once
@@ -31,7 +31,7 @@ func (a *app) runHost(ctx context.Context, h hostRun, ready func(context.Context
 		return problem.New(problem.Conflict, "a host is running over %s already", dir)
 	}
 	a.note("Starting a host over %s …", dir) // a large index may take seconds to open
-	log, err := a.hostLog(dir, h.log)
+	log, err := a.hostLog(dir)
 	if err != nil {
 		return err
 	}

@@ -48,8 +48,8 @@ X-Forwarded-Proto it believes.
 One address gets --rate requests, --pair-rate first calls and resets, and --bytes KB of
 large requests; each is tokens-per-second:burst, and "off" is no limit. Below 1 GiB of free
 disk (5 % of a small disk) the host takes nothing to write from others, with 429. GET
-/health answers while the process serves, GET /ready while its store and keys answer and
-the disk has room.
+/health answers while the process serves, GET /ready while its store takes writes, its
+keys open and the disk has room.
 
 Agents on this machine need --allow-loopback-agents, and that the operator set them: no URL
 of a caller, of a tenant or of another host leads to this machine. Administration goes
@@ -79,7 +79,7 @@ The first interrupt refuses new calls and lets those under way end.`,
 	fs.BoolVar(&o.loopbackAgents, "allow-loopback-agents", false, "let agents that the operator set be on this machine")
 	clusterFlag(fs, &o.cluster)
 	witnessFlag(fs, &o.witnesses)
-	logFlag(fs, &o.log)
+	a.logFlag(fs)
 	newFlag(fs, &o.fresh)
 	workFlag(fs, &o.work)
 	modelBudgetFlag(fs, &o.modelBudget)
@@ -125,7 +125,7 @@ func (a *app) serve(ctx context.Context, data string, o serveOptions) error {
 	}
 	https := base.Scheme == "https"
 	h := hostRun{
-		data: data, cluster: o.cluster, log: o.log,
+		data: data, cluster: o.cluster,
 		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh, Work: o.work, ModelBudget: o.modelBudget, Fee: o.fee, BookingPrice: o.booking, KeyPrefix: o.prefixes.keys, AGPKeyPrefix: o.prefixes.agp},
 		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
 			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, limits, next))

@@ -167,7 +167,7 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.data, h.log = w.data, logHuman
+	h.data = w.data
 	ready := make(chan struct{})
 	go func() {
 		defer close(done)

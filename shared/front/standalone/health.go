@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 // HealthPath and ReadyPath are for who watches the host. They are answered under
@@ -29,7 +31,7 @@ type status struct {
 // checked adds to a public handler
 //
 //	GET /health   200 while the process serves
-//	GET /ready    200 if the store and the keys answer and the disk has room, else 503
+//	GET /ready    200 if the store takes writes, the disk has room and the keys open, else 503
 //
 // A host of one vacant answers /health as the reference does, with that vacant's
 // name and state (PROTOCOL §6.1).
@@ -60,18 +62,62 @@ func (h *Host) checked(next http.Handler) http.Handler {
 	})
 }
 
-// Ready reports whether the store and the keys answer, and whether the disk has room for
-// the public's writes. It opens the host's own identity, which needs both.
+// Ready reports whether the store answers and takes writes, whether the disk has room for
+// the public's writes, and whether the keys open: those of the host's own identity, which
+// a new host makes here.
 func (h *Host) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
 	if _, _, err := h.Vacants.List(ctx, vacants.Operator(), "", 1); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the store does not answer")
 	}
+	if err := h.room.check(); err != nil {
+		return err
+	}
+	if err := h.writes.check(ctx); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the store takes no writes")
+	}
+	if _, err := h.Vacants.SelfID(ctx); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the host's identity is not there")
+	}
 	if _, err := h.Vacants.Self(ctx); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the keys do not open")
 	}
-	return h.room.check()
+	return nil
+}
+
+// writeCheck is how long the outcome of a write counts. Anybody may ask for ReadyPath.
+const writeCheck = 10 * time.Second
+
+// writes tries whether the store takes a write.
+type writes struct {
+	store.Updater
+	now func() time.Time
+
+	mu      sync.Mutex
+	checked time.Time
+	failed  error
+}
+
+// check writes one document, always the same.
+func (w *writes) check(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	if !w.checked.IsZero() && now.Sub(w.checked).Abs() < writeCheck {
+		return w.failed
+	}
+	// A client that leaves does not decide for others.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTime)
+	defer cancel()
+	w.failed = w.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, store.Key{Partition: "host", Sort: "ready"})
+		d.Data = now.AppendFormat(nil, time.RFC3339)
+		tx.Put(d)
+		return err
+	})
+	w.checked = now
+	return w.failed
 }
 
 // answer keeps an answer.

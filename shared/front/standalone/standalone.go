@@ -114,6 +114,7 @@ type Host struct {
 
 	backingUp sync.Mutex
 	room      *room
+	writes    *writes
 	searching searching
 }
 
@@ -157,7 +158,11 @@ func Open(c Config) (*Host, error) {
 	if disk == nil {
 		disk = Disk
 	}
-	host := &Host{room: &room{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now}, Store: file, clock: clock, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second)}
+	host := &Host{
+		room:   &room{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now},
+		writes: &writes{Updater: store.Updater{Store: data, Rand: c.Rand}, now: c.Now},
+		Store:  file, clock: clock, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second),
+	}
 	server, err := serve.Config{
 		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers, ModelBudget: c.ModelBudget,
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,

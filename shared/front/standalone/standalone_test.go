@@ -135,6 +135,55 @@ func TestHealthIsOfTheProcessAndReadyOfWhatItNeeds(t *testing.T) {
 	want("/ready", 200, "ready")
 }
 
+// A new host has no identity yet. What is wrong is told, and others who ask do not cost
+// another write.
+func TestReadyTellsWhatIsWrong(t *testing.T) {
+	var full atomic.Bool
+	var free, tries, skipped atomic.Int64
+	free.Store(1 << 40)
+	h := run(t, filepath.Join(t.TempDir(), "host"), func(c *standalone.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(skipped.Load())) }
+		c.Disk = func(string) (int64, int64) { return free.Load(), 1 << 40 }
+		c.WrapStore = func(s store.Store) store.Store {
+			return &storetest.Lossy{Store: s, Decide: func(_ string, writes []store.Write) storetest.Fate {
+				for _, w := range writes {
+					if p, ok := w.(store.Put); ok && p.Key.Sort == "ready" {
+						tries.Add(1)
+					}
+				}
+				if full.Load() && writes != nil {
+					return storetest.Lost
+				}
+				return storetest.Fine
+			}}
+		}
+	})
+	want := func(status int, body string) {
+		t.Helper()
+		if got, b := h.get("/ready"); got != status || !strings.Contains(b, body) {
+			t.Errorf("GET /ready = %d %s, want %d with %s", got, b, status, body)
+		}
+	}
+	full.Store(true)
+	want(503, "the store takes no writes")
+	full.Store(false)
+	before := tries.Load()
+	want(503, "the store takes no writes")
+	skipped.Add(int64(10 * time.Second))
+	for range 3 {
+		want(200, "ready")
+	}
+	if n := tries.Load() - before; n != 1 {
+		t.Errorf("%d writes by four requests, want 1", n)
+	}
+	free.Store(1 << 20)
+	skipped.Add(int64(10 * time.Second))
+	want(503, "has only 1 MB left")
+	if n := tries.Load() - before; n != 1 {
+		t.Errorf("%d writes on a full disk, want none more", n-1)
+	}
+}
+
 func TestADirectoryHasOneHostAndRemembersItsURL(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "host")
 	h := run(t, dir)
