@@ -9,6 +9,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -61,23 +63,55 @@ func TestAKeyOfNobodyIsRefused(t *testing.T) {
 	}
 }
 
-func TestAccountsHaveAnExtendedCard(t *testing.T) {
+func TestCardsDeclareKeys(t *testing.T) {
 	w := known(t)
-	// Clients that see it declared ask for it without a key.
-	if public := w.do("GET", "/v/echo", ""); strings.Contains(strings.ToLower(public.body), "extendedagentcard") || strings.Contains(public.body, "ExtendedCard") {
-		t.Errorf("the public card declares it: %s", public.body)
-	}
-	if got := w.rpc("/v/echo", "GetExtendedAgentCard", "{}"); at(t, got.body, "error", "code") != "-32007" {
-		t.Errorf("without a key: %s", got.body)
+	w.create("sut", "conformance")
+	for version, want := range map[string][]string{
+		"1.0": {`"extendedAgentCard":true`, `"securitySchemes":{"bearer":{"httpAuthSecurityScheme":{"scheme":"bearer"}}}`},
+		"": {`"extendedAgentCard":true`, `"stateTransitionHistory":true`, `"securitySchemes":{"bearer":{"httpAuthSecurityScheme":{"scheme":"bearer"},"scheme":"bearer","type":"http"}}`,
+			`"security":[{"bearer":[]},{}]`, `"supportsAuthenticatedExtendedCard":true`},
+	} {
+		vacant := map[string]string{"1.0": "sut", "": "echo"}[version] // only the agent under test has a card of 1.0 alone
+		got := w.do("GET", "/v/"+vacant, "", "A2A-Version: "+version)
+		for _, part := range want {
+			if !strings.Contains(got.body, part) {
+				t.Errorf("the card of version %q lacks %s: %s", version, part, got.body)
+			}
+		}
 	}
 	for method, member := range map[string]string{"GetExtendedAgentCard": "supportedInterfaces", "agent/getAuthenticatedExtendedCard": "preferredTransport"} {
-		got := w.rpc("/v/echo", method, "{}", w.acme)
-		if at(t, got.body, "result", "name") != "echo" || at(t, got.body, "result", member) == "" || at(t, got.body, "result", "signatures", 0, "signature") == "" {
-			t.Errorf("%s: %d %s", method, got.status, got.body)
+		for who, headers := range map[string][]string{"acme": {w.acme}, "a guest": nil} {
+			got := w.rpc("/v/echo", method, "{}", headers...)
+			if at(t, got.body, "result", "name") != "echo" || at(t, got.body, "result", member) == "" || at(t, got.body, "result", "signatures", 0, "signature") == "" {
+				t.Errorf("%s by %s: %d %s", method, who, got.status, got.body)
+			}
 		}
 	}
 	if got := w.do("GET", "/v/echo/extendedAgentCard", "", w.acme); got.status != 200 || at(t, got.body, "name") != "echo" {
 		t.Errorf("by REST: %d %s", got.status, got.body)
+	}
+	// Who has to pay needs a key.
+	if _, err := w.server.Vacants.SetPrice(t.Context(), w.echo.ID, price.Price{Flat: money.Dollar}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.do("GET", "/v/echo", ""); !strings.Contains(got.body, `"security":[{"bearer":[]}]`) {
+		t.Errorf("the card of a vacant with a price: %s", got.body)
+	}
+	if got := w.rpc("/v/echo", "GetExtendedAgentCard", "{}"); got.status != http.StatusUnauthorized || got.header.Get("WWW-Authenticate") == "" {
+		t.Errorf("its extended card for a guest: %d %s", got.status, got.body)
+	}
+	// A vacant that takes none.
+	off := vacants.PlainOff
+	if _, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: &off}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.do("GET", "/v/echo", ""); strings.Contains(got.body, "ecurity") || strings.Contains(strings.ToLower(got.body), "extendedagentcard") {
+		t.Errorf("the card of a vacant without keys: %s", got.body)
+	}
+	for method, code := range map[string]string{"GetExtendedAgentCard": "-32004", "agent/getAuthenticatedExtendedCard": "-32007"} {
+		if got := w.rpc("/v/echo", method, "{}"); at(t, got.body, "error", "code") != code {
+			t.Errorf("%s of a vacant without keys: %s", method, got.body)
+		}
 	}
 }
 

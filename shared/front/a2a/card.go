@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -162,18 +163,24 @@ func texts(all ...string) canon.Value {
 // signedCard builds a card and signs it, once for each way in which readers rebuild
 // the signed bytes: from the JSON as it is served, from the members of 1.0, and from
 // those of 0.3 that have no default, in ASCII. The card has no member with a default
-// value, because typed readers drop them.
+// value, because typed readers drop them. They drop what is empty, too, which only security
+// of 0.3 is.
 func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, p profile) ([]byte, error) {
 	halo, err := card.Parse(v.Card)
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", v.ID.Short())
 	}
-	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil}
+	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil, keys: d.takesKeys(v)}
 	one := canon.NewObject(b.members1()...)
 	whole, payloads := one, [][]byte{one.AppendCJ(nil)}
+	if b.keys { // whose scheme the JavaScript SDK of 1.0 loses when it reads a card
+		schemeless := slices.DeleteFunc(slices.Clone(one.Members()), func(m canon.Member) bool { return m.Key == "securitySchemes" })
+		payloads = append(payloads, canon.NewObject(schemeless...).AppendCJ(nil))
+	}
 	if p == union {
 		whole = canon.NewObject(b.union()...)
-		payloads = append(payloads, whole.AppendCJ(nil), canon.NewObject(b.members03()...).AppendCJA(nil))
+		typed, _ := withoutEmpty(canon.NewObject(b.members03()...))
+		payloads = append(payloads, whole.AppendCJ(nil), typed.AppendCJA(nil))
 	}
 	var signatures []canon.Value
 	err = d.Directory.Sign(ctx, v.ID, func(s identity.Signer) error {
@@ -194,6 +201,29 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, p 
 		whole = snakeCase(whole)
 	}
 	return whole.AppendCJ(nil), nil
+}
+
+// withoutEmpty returns v without empty objects and arrays; ok is false if v is one.
+func withoutEmpty(v canon.Value) (whole canon.Value, ok bool) {
+	switch v.Kind() {
+	case canon.Object:
+		var members []canon.Member
+		for _, m := range v.Members() {
+			if value, ok := withoutEmpty(m.Value); ok {
+				members = append(members, member(m.Key, value))
+			}
+		}
+		return canon.NewObject(members...), len(members) > 0
+	case canon.Array:
+		var items []canon.Value
+		for _, item := range v.Items() {
+			if value, ok := withoutEmpty(item); ok {
+				items = append(items, value)
+			}
+		}
+		return canon.NewArray(items...), len(items) > 0
+	}
+	return v, true
 }
 
 // snakeCase spells the members of a card in snake case. The parameters of extensions
@@ -226,7 +256,41 @@ type cardBuilder struct {
 	halo   *card.Card
 	url    string
 	push   bool
+	keys   bool // the vacant takes keys of accounts
 }
+
+// takesKeys reports whether a vacant answers keys of accounts.
+func (d *api) takesKeys(v *vacants.Record) bool {
+	return d.Identify != nil && v.Plain != vacants.PlainOff
+}
+
+// takesGuests reports whether a vacant answers callers without a key.
+func takesGuests(v *vacants.Record) bool {
+	return v.Plain != vacants.PlainOff && (v.Price.IsFree() || v.Price.Free > 0)
+}
+
+// bearer is the name of the scheme of keys.
+const bearer = "bearer"
+
+// security has the ways to authenticate: with a key, and where guests are taken without.
+func (b *cardBuilder) security() canon.Value {
+	all := []canon.Value{canon.NewObject(member(bearer, canon.NewArray()))}
+	if takesGuests(b.record) {
+		all = append(all, canon.NewObject())
+	}
+	return canon.NewArray(all...)
+}
+
+// schemes has the scheme of keys, as it is described by some members.
+func schemes(described ...canon.Member) canon.Member {
+	return member("securitySchemes", canon.NewObject(member(bearer, canon.NewObject(described...))))
+}
+
+// scheme1 describes keys for 1.0, scheme03 for 0.3 but for the type, which is a default.
+var (
+	scheme1  = member("httpAuthSecurityScheme", canon.NewObject(scheme03))
+	scheme03 = text("scheme", bearer)
+)
 
 // version is that of the vacant's agent.
 func (b *cardBuilder) version() string { return fmt.Sprintf("1.%d.0", b.record.Agent) }
@@ -272,24 +336,52 @@ func (b *cardBuilder) members1() []canon.Member {
 	at := func(binding, version string) canon.Value {
 		return canon.NewObject(text("url", b.url), text("protocolBinding", binding), text("protocolVersion", version))
 	}
-	return append(b.common(), member("supportedInterfaces", canon.NewArray(at("JSONRPC", version1), at("HTTP+JSON", version1), at("JSONRPC", version03))))
+	interfaces := member("supportedInterfaces", canon.NewArray(at("JSONRPC", version1), at("HTTP+JSON", version1), at("JSONRPC", version03)))
+	if !b.keys {
+		return append(b.common(), interfaces)
+	}
+	// Without securityRequirements: the Go SDK (v2.4.0) reads no card that has them in the form
+	// of the specification.
+	return append(b.common(member("extendedAgentCard", canon.NewBool(true))), interfaces, schemes(scheme1))
 }
 
 // members03 is the card of 0.3 without the members whose values are defaults.
 func (b *cardBuilder) members03() []canon.Member {
-	return append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
+	all := append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
 		member("additionalInterfaces", canon.NewArray(canon.NewObject(text("url", b.url), text("transport", "JSONRPC")))))
+	if b.keys {
+		all = append(all, schemes(scheme03), member("supportsAuthenticatedExtendedCard", canon.NewBool(true)),
+			member("security", b.security()))
+	}
+	return all
 }
 
 // union is the card for readers of both versions.
 func (b *cardBuilder) union() []canon.Member {
 	all := append(b.members03(), text("protocolVersion", "0.3.0"), text("preferredTransport", "JSONRPC"))
 	for _, m := range b.members1() {
-		if m.Key == "supportedInterfaces" {
+		at := slices.IndexFunc(all, func(o canon.Member) bool { return o.Key == m.Key })
+		switch {
+		case at < 0:
 			all = append(all, m)
+		case m.Key == "capabilities":
+			all[at].Value = merged(m.Value, all[at].Value)
+		case m.Key == "securitySchemes":
+			all[at] = schemes(scheme03, text("type", "http"), scheme1)
 		}
 	}
 	return all
+}
+
+// merged has the members of two objects.
+func merged(a, b canon.Value) canon.Value {
+	members := a.Members()
+	for _, m := range b.Members() {
+		if _, ok := a.Get(m.Key); !ok {
+			members = append(members, m)
+		}
+	}
+	return canon.NewObject(members...)
 }
 
 // sign returns a JWS over a payload, without the payload.

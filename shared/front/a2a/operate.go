@@ -62,11 +62,18 @@ func (d *api) identify(r *request) (err error) {
 	return err
 }
 
-// extendedCard is the card again, for accounts: it has nothing that others may not see. No
-// card declares it, because some clients then ask for it without a key, and fail.
+// extendedCard is the card again, which has nothing that others may not see. So it is for all
+// whom the card's security lets in: some clients ask for it by themselves, also without a key.
 func (d *api) extendedCard(r *request) error {
-	if r.payer == nil {
+	switch {
+	case d.takesKeys(&r.vacant):
+		if r.payer == nil && !takesGuests(&r.vacant) {
+			return problem.New(problem.Unauthorized, "Authorization: this agent's extended card is for keys of accounts")
+		}
+	case r.dialect == a2awire.V03:
 		return faultf(noExtendedCard, "the agent has no extended card; its card is public")
+	default:
+		return faultf(unsupported, "the agent has no extended card; its card is public")
 	}
 	base, err := d.base(r)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -176,8 +177,9 @@ type Signature struct {
 }
 
 // payloads are the ways in which cards are signed, each without signatures: the JSON as
-// it is, the JSON without empty members, and the members of 1.0, by RFC 8785; the members
-// of 1.0 and of 0.3 as Python's json.dumps writes them, which its SDKs signed before.
+// it is, the JSON without empty members, and the members of 1.0, with and without the
+// security schemes, which the JavaScript SDK loses, by RFC 8785; the members of 1.0 and of
+// 0.3 as Python's json.dumps writes them, which its SDKs signed before.
 func (c *Card) payloads() [][]byte {
 	var whole, of1, of03 []canon.Member
 	old := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
@@ -186,8 +188,14 @@ func (c *Card) payloads() [][]byte {
 			continue
 		}
 		whole = append(whole, m)
-		if m.Key != "supportedInterfaces" && !(m.Key == "protocolVersion" && m.Value.Text() == "0.3.0") && !(m.Key == "preferredTransport" && m.Value.Text() == "JSONRPC") {
-			of03 = append(of03, m)
+		if old := m; m.Key != "supportedInterfaces" && !(m.Key == "protocolVersion" && m.Value.Text() == "0.3.0") && !(m.Key == "preferredTransport" && m.Value.Text() == "JSONRPC") {
+			switch m.Key {
+			case "capabilities":
+				old.Value = without(m.Value, "extendedAgentCard")
+			case "securitySchemes":
+				old.Value = ofSchemes(m.Value, func(name string) bool { return name != "type" && !strings.HasSuffix(name, "SecurityScheme") })
+			}
+			of03 = append(of03, old)
 		}
 		if old[m.Key] {
 			continue
@@ -195,12 +203,27 @@ func (c *Card) payloads() [][]byte {
 		if m.Key == "capabilities" { // a capability of 0.3 alone
 			m.Value = without(m.Value, "stateTransitionHistory")
 		}
+		if m.Key == "securitySchemes" {
+			m.Value = ofSchemes(m.Value, func(name string) bool { return strings.HasSuffix(name, "SecurityScheme") })
+		}
 		of1 = append(of1, m)
 	}
+	one := clean(canon.NewObject(of1...))
 	return [][]byte{
 		canon.NewObject(whole...).AppendJCS(nil), clean(canon.NewObject(whole...)).AppendJCS(nil),
-		clean(canon.NewObject(of1...)).AppendJCS(nil), clean(canon.NewObject(of1...)).AppendCJA(nil), clean(canon.NewObject(of03...)).AppendCJA(nil),
+		one.AppendJCS(nil), one.AppendCJA(nil), clean(canon.NewObject(of03...)).AppendCJA(nil),
+		without(one, "securitySchemes").AppendJCS(nil),
 	}
+}
+
+// ofSchemes are security schemes with the members that keep.
+func ofSchemes(v canon.Value, keep func(name string) bool) canon.Value {
+	var all []canon.Member
+	for _, scheme := range v.Members() {
+		members := slices.DeleteFunc(slices.Clone(scheme.Value.Members()), func(m canon.Member) bool { return !keep(m.Key) })
+		all = append(all, canon.Member{Key: scheme.Key, Value: canon.NewObject(members...)})
+	}
+	return canon.NewObject(all...)
 }
 
 func without(v canon.Value, name string) canon.Value {

@@ -9,13 +9,13 @@ let keys = 0;
 const verify = verifyAgentCardSignature(async (kid, jku) => {
   const jwk = (await (await fetch(jku)).json()).keys[0];
   if (jwk.kid !== kid) throw new Error(`key ${jwk.kid} for ${kid}`);
-  keys++;
   return importJWK(jwk, 'EdDSA');
 });
 const factory = new ClientFactory(ClientFactoryOptions.createFrom(ClientFactoryOptions.default, { preferredTransports: [binding] }));
 const client = async (name) => {
   const c = await factory.createFromUrl(`${url}/v/${name}/`);
   await verify(await c.getAgentCard());
+  keys++;
   return c;
 };
 const say = (text, more = {}, configuration) =>
