@@ -17,19 +17,19 @@ import (
 // call to the same echo over a memory store.
 func BenchmarkSend(b *testing.B) {
 	w := newWorld(b)
-	serve := func(b *testing.B, path, body string) {
+	serve := func(b *testing.B, path, body, want string) {
 		q := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 		q.Header.Set("Content-Type", "application/json")
 		out := httptest.NewRecorder()
 		w.http.Config.Handler.ServeHTTP(out, q)
-		if out.Code != http.StatusOK {
+		if out.Code != http.StatusOK || !strings.Contains(out.Body.String(), want) { // an error of JSON-RPC has status 200
 			b.Fatalf("%d %s", out.Code, out.Body)
 		}
 	}
 	b.Run("plain", func(b *testing.B) {
 		body := send(message("hello", ""))
 		for b.Loop() {
-			serve(b, "/v/echo", body)
+			serve(b, "/v/echo", body, "TASK_STATE_COMPLETED")
 		}
 	})
 	b.Run("signed", func(b *testing.B) {
@@ -44,7 +44,7 @@ func BenchmarkSend(b *testing.B) {
 			prev = e.Hash()
 			bodies = append(bodies[:0], string(envelope.AppendRequest(nil, nil, e)))
 			b.StartTimer()
-			serve(b, "/a2a/message/send", bodies[0])
+			serve(b, "/a2a/message/send", bodies[0], `"result"`)
 		}
 	})
 }
@@ -61,6 +61,10 @@ func BenchmarkStreams(b *testing.B) {
 			q.Header.Set("Content-Type", "application/json")
 			out := httptest.NewRecorder()
 			w.http.Config.Handler.ServeHTTP(out, q)
+			if !strings.Contains(out.Body.String(), "TASK_STATE_COMPLETED") {
+				b.Errorf("%d %s", out.Code, out.Body)
+				return
+			}
 			n.Add(int64(strings.Count(out.Body.String(), "\ndata: ")))
 		}
 	})

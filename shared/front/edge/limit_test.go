@@ -317,6 +317,9 @@ func BenchmarkLimit(b *testing.B) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		f.ServeHTTP(nil, r)
 	}
+	if f.reached != b.N {
+		b.Fatalf("%d of %d requests passed", f.reached, b.N)
+	}
 }
 
 // What a body makes the host write is paid for: a large one is a debt.

@@ -28,8 +28,8 @@ func Benchmark(b *testing.B, h Adapter, lengths ...int) {
 		fillLarge(b, s, name, 100)
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := s.Tip(b.Context(), name); err != nil {
-				b.Fatal(err)
+			if tip, err := s.Tip(b.Context(), name); err != nil || tip.Position != 100 {
+				b.Fatal(tip.Position, err)
 			}
 		}
 	})
@@ -38,8 +38,8 @@ func Benchmark(b *testing.B, h Adapter, lengths ...int) {
 		fillLarge(b, s, name, 100)
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := s.Rows(b.Context(), name, 40, 10, store.Ascending); err != nil {
-				b.Fatal(err)
+			if rows, err := s.Rows(b.Context(), name, 40, 10, store.Ascending); err != nil || len(rows) != 10 {
+				b.Fatal(len(rows), err)
 			}
 		}
 	})

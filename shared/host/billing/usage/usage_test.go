@@ -595,6 +595,8 @@ func BenchmarkFold(b *testing.B) {
 			w.must(w.file.Commit(b.Context(), store.Delete{Key: d.Key, If: d.Version}))
 		}
 		b.StartTimer()
-		w.fold(w.meter(w.file))
+		if f, err := w.meter(w.file).Fold(b.Context()); err != nil || f.Rows == 0 {
+			b.Fatalf("%d rows are folded, %v", f.Rows, err)
+		}
 	}
 }
