@@ -24,6 +24,13 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`()[A-Za-z0-9+/_=-]{32,}`),
 }
 
+// A counter of tokens, such as "prompt_tokens": 12, stands where a secret could. Its value is
+// a number, or holds more counters.
+var (
+	counters = regexp.MustCompile(`(?i)tokens|token_?count`)
+	counted  = regexp.MustCompile(`^(?:-?[0-9][0-9.]*|[{\[]+|null)$`)
+)
+
 // Cut is the beginning of a text, at most so many bytes of UTF-8.
 func Cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
@@ -36,7 +43,13 @@ func Excerpt(body []byte) string {
 	s := strings.ToValidUTF8(string(body[:min(len(body), 2*MaxExcerpt)]), "\uFFFD")
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }), " ")
 	for _, re := range secrets {
-		s = re.ReplaceAllString(s, "${1}"+redacted)
+		s = re.ReplaceAllStringFunc(s, func(found string) string {
+			before := re.FindStringSubmatch(found)[1]
+			if counters.MatchString(before) && counted.MatchString(found[len(before):]) {
+				return found
+			}
+			return before + redacted
+		})
 	}
 	if len(s) <= MaxExcerpt {
 		return s

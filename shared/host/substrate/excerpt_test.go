@@ -23,8 +23,12 @@ func TestAnExcerptShowsWhatIsWrongAndNoSecret(t *testing.T) {
 		"the secret is hunter2.":                       "the secret is [redacted]",
 		"postgres://user:hunter2@db.internal/x":        "postgres://[redacted]db.internal/x",
 		"key AKIAIOSFODNN7EXAMPLE is wrong":            "key [redacted] is wrong",
-		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln":    "[redacted]",
-		"seed " + strings.Repeat("0a", 32):             "seed [redacted]",
+		`{"usage":{"prompt_tokens":12,"total_tokens": 19.0,"prompt_tokens_details":{"cached_tokens":4}}}`: `{"usage":{"prompt_tokens":12,"total_tokens": 19.0,"prompt_tokens_details":{"cached_tokens":4}}}`,
+		`{"usageMetadata":{"candidatesTokenCount": 12}}`:                                                  `{"usageMetadata":{"candidatesTokenCount": 12}}`,
+		`max_tokens=500 is too much`:                                                                      `max_tokens=500 is too much`,
+		`{"access_tokens":"hunter2","token":123456}`:                                                      `{"access_tokens":"[redacted]","token":[redacted]}`,
+		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln":                                                       "[redacted]",
+		"seed " + strings.Repeat("0a", 32):                                                                "seed [redacted]",
 	} {
 		got := substrate.Excerpt([]byte(in))
 		if in == "Authorization: Bearer abc.def" {

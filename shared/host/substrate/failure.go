@@ -31,16 +31,20 @@ func Unreached(err error) error {
 	return problem.Within(kind, "the agent gave no answer", err)
 }
 
-// BadStatus is the error of an answer with another HTTP status than 200.
-func BadStatus(status int) error {
-	kind := problem.SubstrateMisconfigured
+// KindOfStatus returns the kind of a failure with an HTTP status.
+func KindOfStatus(status int) problem.Kind {
 	switch {
 	case status == http.StatusTooManyRequests:
-		kind = problem.SubstrateBusy
+		return problem.SubstrateBusy
 	case status >= 500, status == http.StatusRequestTimeout:
-		kind = problem.SubstrateUnavailable
+		return problem.SubstrateUnavailable
 	}
-	return &problem.Error{Kind: kind, Field: "answer of the agent: status", Want: "200", Got: fmt.Sprint(status)}
+	return problem.SubstrateMisconfigured
+}
+
+// BadStatus is the error of an answer with another HTTP status than 200.
+func BadStatus(status int) error {
+	return &problem.Error{Kind: KindOfStatus(status), Field: "answer of the agent: status", Want: "200", Got: fmt.Sprint(status)}
 }
 
 // Ended is the error of what did not end before ctx did: of kind Canceled or Deadline.

@@ -4,6 +4,21 @@
 //
 // The invariant: a substrate sees the conversation and both ids, never an
 // envelope, a signature or a key, so it cannot act as the vacant.
+//
+// # What others send
+//
+// Every adapter reads what its agent or provider sends by one rule: what decides an answer is
+// read strictly; what does not is never worth an answer; what was cut off is none.
+//
+//   - Texts, calls of tools, refusals and errors decide. In another form than documented they
+//     fail the answer.
+//   - Usage, thoughts, ids, indices, noise of the transport and unknown events do not decide. In
+//     another form they are as if absent. The words of others may grow: after an unknown reason
+//     to end, the text that came is the answer. Nothing that follows the end costs the answer.
+//   - A stream without an end is no answer, and a call of a tool that was cut off is none: a call
+//     counts only in an answer that says why it ends, other than by its length.
+//
+// Models pass substratetest.Wire.Oddities, which has an example of each.
 package substrate
 
 import (

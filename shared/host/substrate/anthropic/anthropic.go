@@ -7,7 +7,6 @@
 package anthropic
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -19,7 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
-	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 const (
@@ -149,43 +147,29 @@ func blocksOf(t *substrate.Turn) (all []block) {
 	return all
 }
 
-// event is one of a stream, as far as it matters.
+// event is one of a stream, as far as it matters. Read reads its other members by its type,
+// because types that are unknown here may have any.
 type event struct {
-	Type    string
-	Index   int
-	Message struct {
-		Usage usage
-	}
-	Block struct {
-		Type, ID, Name string
-		Text, Thinking string
-		Input          json.RawMessage
-	} `json:"content_block"`
-	Delta struct {
-		Type           string
-		Text, Thinking string
-		PartialJSON    string `json:"partial_json"`
-		StopReason     string `json:"stop_reason"`
-	}
-	Usage *usage
-	Error struct{ Type string }
+	Type  string
+	Error json.RawMessage
+	Usage remote.Lax[usage]
 }
 
 // usage is what a server reports. Numbers that are absent are as before.
 type usage struct {
-	In      *int `json:"input_tokens"` // apart from those of the cache
-	Out     *int `json:"output_tokens"`
-	Written *int `json:"cache_creation_input_tokens"`
-	Cached  *int `json:"cache_read_input_tokens"`
+	In      remote.Count `json:"input_tokens"` // apart from those of the cache
+	Out     remote.Count `json:"output_tokens"`
+	Written remote.Count `json:"cache_creation_input_tokens"`
+	Cached  remote.Count `json:"cache_read_input_tokens"`
 }
 
 // answer reads an answer.
 type answer struct {
+	remote.Ending
 	told                  bool // what the question used
-	calls                 []substrate.ToolCall
+	counted               bool // a number was reported
 	calling               bool // the open block is a call
 	in, out, wrote, cache int
-	end                   substrate.Done
 }
 
 // Read implements remote.Answer.
@@ -198,110 +182,151 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	case "message_start":
 		// It is told with what follows: a server that fails right after it may be
 		// asked again, as if it had said nothing.
-		a.count(&e.Message.Usage)
-	case "content_block_start", "content_block_delta":
-		if !a.told {
-			events, a.told = append(events, a.usage()), true
+		var is struct {
+			Message remote.Lax[struct{ Usage remote.Lax[usage] }]
 		}
-		said, err := a.piece(&e)
-		return append(events, said...), err
+		_ = json.Unmarshal(data, &is) // it takes any value
+		a.count(&is.Message.Value.Usage.Value)
+	case "content_block_start":
+		var is struct {
+			Block json.RawMessage `json:"content_block"`
+		}
+		if json.Unmarshal(data, &is) != nil {
+			return nil, remote.Unreadable()
+		}
+		events, err = a.begin(is.Block)
+		return append(a.tell(false), events...), err
+	case "content_block_delta":
+		var is struct{ Delta json.RawMessage }
+		if json.Unmarshal(data, &is) != nil {
+			return nil, remote.Unreadable()
+		}
+		events, err = a.goOn(is.Delta)
+		return append(a.tell(false), events...), err
 	case "content_block_stop":
 		a.calling = false
 	case "message_delta":
-		if e.Usage != nil {
-			a.count(e.Usage)
-			events, a.told = append(events, a.usage()), true
+		var is struct {
+			Delta struct {
+				Why remote.Reason `json:"stop_reason"`
+			}
 		}
-		return events, a.ends(e.Delta.StopReason)
+		if json.Unmarshal(data, &is) != nil {
+			return nil, remote.Unreadable()
+		}
+		a.count(&e.Usage.Value)
+		return a.tell(true), a.Because(is.Delta.Why)
 	case "message_stop":
 		return nil, io.EOF
-	case "error":
-		switch e.Error.Type {
-		case "rate_limit_error":
-			return nil, problem.New(problem.SubstrateBusy, "the model's server takes no more requests for now")
-		case "invalid_request_error", "authentication_error", "permission_error", "not_found_error", "billing_error":
-			return nil, problem.New(problem.SubstrateMisconfigured, "the model's server refuses the request: %s", e.Error.Type)
+	case "message": // a whole answer
+		var is struct {
+			Content []json.RawMessage
+			Why     remote.Reason `json:"stop_reason"`
 		}
-		return nil, remote.Failed()
+		if json.Unmarshal(data, &is) != nil {
+			return nil, remote.Unreadable()
+		}
+		for _, block := range is.Content {
+			said, err := a.begin(block)
+			if events = append(events, said...); err != nil {
+				return events, err
+			}
+		}
+		a.count(&e.Usage.Value)
+		return append(events, a.tell(true)...), a.Because(is.Why)
+	case "error":
+		return nil, remote.Failed(e.Error)
+	case "":
+		if e.Error != nil {
+			return nil, remote.Failed(e.Error)
+		}
 	}
 	return nil, nil // ping, and what later versions add
 }
 
 // count keeps the numbers of u.
 func (a *answer) count(u *usage) {
-	for to, n := range map[*int]*int{&a.in: u.In, &a.out: u.Out, &a.wrote: u.Written, &a.cache: u.Cached} {
-		if n != nil {
-			*to = *n
-		}
+	for to, n := range map[*int]remote.Count{&a.in: u.In, &a.out: u.Out, &a.wrote: u.Written, &a.cache: u.Cached} {
+		n.Keep(to)
+		a.counted = a.counted || n.IsGiven()
 	}
 }
 
-func (a *answer) usage() substrate.Usage {
-	return substrate.Usage{In: max(a.in, 0) + max(a.wrote, 0) + max(a.cache, 0), Out: a.out, Cached: a.cache}
+// tell returns the event of what was used so far, if there are numbers: once before the text,
+// and again at each report.
+func (a *answer) tell(again bool) []substrate.Event {
+	if !a.counted || a.told && !again {
+		return nil
+	}
+	a.told = true
+	return []substrate.Event{substrate.Usage{In: a.in + a.wrote + a.cache, Out: a.out, Cached: a.cache}}
 }
 
-// maxCalls bounds the calls of one answer.
-const maxCalls = 128
-
-// piece reads the beginning of a block, or more of it.
-func (a *answer) piece(e *event) (events []substrate.Event, err error) {
-	if e.Type == "content_block_start" {
-		if a.calling = e.Block.Type == "tool_use"; a.calling {
-			if len(a.calls) == maxCalls {
-				return nil, &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: tool_use", Want: fmt.Sprintf("at most %d", maxCalls), Got: "more"}
-			}
-			call := substrate.ToolCall{ID: e.Block.ID, Name: e.Block.Name}
-			if input := bytes.TrimSpace(e.Block.Input); !bytes.Equal(input, []byte("{}")) && !bytes.Equal(input, []byte("null")) {
-				call.Arguments = string(input)
-			}
-			a.calls = append(a.calls, call)
+// begin reads the beginning of a block, or a whole one.
+func (a *answer) begin(block []byte) ([]substrate.Event, error) {
+	var is remote.Lax[struct{ Type string }]
+	_ = json.Unmarshal(block, &is) // it takes any value
+	a.calling = false
+	switch is.Value.Type {
+	case "text", "thinking", "":
+		return a.said(block)
+	case "tool_use":
+		var use struct {
+			ID    remote.Lax[string]
+			Name  string
+			Input json.RawMessage
 		}
-	}
-	if thought := e.Block.Thinking + e.Delta.Thinking; thought != "" {
-		events = append(events, substrate.Thought(thought))
-	}
-	if text := e.Block.Text + e.Delta.Text; text != "" {
-		events = append(events, substrate.Text(text))
-	}
-	if e.Delta.PartialJSON != "" {
-		if !a.calling {
+		if json.Unmarshal(block, &use) != nil {
 			return nil, remote.Unreadable()
 		}
-		a.calls[len(a.calls)-1].Arguments += e.Delta.PartialJSON
+		a.calling = true
+		arguments := remote.Arguments(use.Input)
+		if arguments == "{}" { // its pieces may follow
+			arguments = ""
+		}
+		return nil, a.Begin(substrate.ToolCall{ID: cmp.Or(use.ID.Value, fmt.Sprintf("call_%d", len(a.Calls))), Name: use.Name, Arguments: arguments})
 	}
-	return events, nil
+	return nil, nil // what later versions add
 }
 
-// ends keeps why the answer ends; "" says nothing.
-func (a *answer) ends(why string) error {
-	switch why {
-	case "":
-	case "end_turn", "stop_sequence":
-		a.end = substrate.Stop
-	case "max_tokens", "model_context_window_exceeded":
-		a.end = substrate.Length
-	case "tool_use":
-		a.end = substrate.Called
-	case "refusal":
-		return remote.Refused("its provider's rules stopped the answer")
+// goOn reads more of a block.
+func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
+	var is struct {
+		Type  remote.Lax[string]
+		Piece json.RawMessage `json:"partial_json"`
+	}
+	_ = json.Unmarshal(delta, &is) // a delta of another form has neither
+	switch is.Type.Value {
+	case "text_delta", "thinking_delta", "":
+		if is.Piece == nil {
+			return a.said(delta)
+		}
+	case "input_json_delta":
 	default:
-		return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: stop_reason", Want: "end_turn, stop_sequence, max_tokens, tool_use or refusal", Got: fmt.Sprintf("%.40q", why)}
+		return nil, nil // a signature, and what later versions add
 	}
-	return nil
+	more := remote.Arguments(is.Piece)
+	switch {
+	case more == "":
+	case !a.calling:
+		return nil, remote.Unreadable()
+	default:
+		a.Calls[len(a.Calls)-1].Arguments += more
+	}
+	return nil, nil
 }
 
-// End implements remote.Answer.
-func (a *answer) End() (events []substrate.Event, err error) {
-	switch {
-	case a.end == "":
-		return nil, remote.CutOff()
-	case a.end != substrate.Called:
-		return []substrate.Event{a.end}, nil // a call that is cut off is none
-	case len(a.calls) == 0:
-		return nil, remote.NoCall()
+// said reads the text and the thoughts of a block or of a delta.
+func (a *answer) said(data []byte) (events []substrate.Event, err error) {
+	var is struct {
+		Text     string
+		Thinking remote.Lax[string]
 	}
-	for _, c := range a.calls {
-		events = append(events, c)
+	if data != nil && json.Unmarshal(data, &is) != nil {
+		return nil, remote.Unreadable()
 	}
-	return append(events, a.end), nil
+	if is.Thinking.Value != "" {
+		events = append(events, substrate.Thought(is.Thinking.Value))
+	}
+	return append(events, a.Say(is.Text)...), nil
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/awsapi"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
-	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Kinds is the kind of this package. client's guard may refuse a model.
@@ -74,27 +73,18 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 				}
 			}
 			if err != nil {
-				yield(nil, err)
+				remote.GiveEnd(&a, false, err)(yield)
 				return
 			}
 		}
-		if err := stream.Err(); err != nil {
-			yield(nil, awsapi.Failure(ctx, err))
-			return
+		err = stream.Err()
+		switch {
+		case err != nil:
+			err = awsapi.Failure(ctx, err)
+		case ctx.Err() != nil: // the SDK ends the stream without an error
+			err = substrate.Ended(ctx, "the model")
 		}
-		if ctx.Err() != nil { // the SDK ends the stream without an error
-			yield(nil, substrate.Ended(ctx, "the model"))
-			return
-		}
-		events, err := a.end()
-		for _, e := range events {
-			if !yield(e, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(nil, err)
-		}
+		remote.GiveEnd(&a, false, err)(yield)
 	}
 }
 
@@ -175,14 +165,10 @@ func blocksOf(t *substrate.Turn) (all []types.ContentBlock) {
 	return all
 }
 
-// maxCalls bounds the calls of one answer.
-const maxCalls = 128
-
 // modelAnswer reads an answer.
 type modelAnswer struct {
-	calls   []substrate.ToolCall
+	remote.Ending
 	calling bool // the open block is a call
-	why     substrate.Done
 }
 
 func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, error) {
@@ -190,17 +176,15 @@ func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, err
 	case *types.ConverseStreamOutputMemberContentBlockStart:
 		use, ok := e.Value.Start.(*types.ContentBlockStartMemberToolUse)
 		if a.calling = ok; ok {
-			if len(a.calls) == maxCalls {
-				return nil, &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: toolUse", Want: fmt.Sprintf("at most %d", maxCalls), Got: "more"}
-			}
-			a.calls = append(a.calls, substrate.ToolCall{ID: aws.ToString(use.Value.ToolUseId), Name: aws.ToString(use.Value.Name)})
+			id := cmp.Or(aws.ToString(use.Value.ToolUseId), fmt.Sprintf("call_%d", len(a.Calls)))
+			return nil, a.Begin(substrate.ToolCall{ID: id, Name: aws.ToString(use.Value.Name)})
 		}
 	case *types.ConverseStreamOutputMemberContentBlockDelta:
 		return a.piece(e.Value.Delta)
 	case *types.ConverseStreamOutputMemberContentBlockStop:
 		a.calling = false
 	case *types.ConverseStreamOutputMemberMessageStop:
-		return nil, a.stopped(e.Value.StopReason)
+		return nil, a.Because(remote.Reason(e.Value.StopReason))
 	case *types.ConverseStreamOutputMemberMetadata:
 		if u := e.Value.Usage; u != nil {
 			n := func(p *int32) int { return max(int(aws.ToInt32(p)), 0) }
@@ -215,9 +199,7 @@ func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, err
 func (a *modelAnswer) piece(d types.ContentBlockDelta) ([]substrate.Event, error) {
 	switch d := d.(type) {
 	case *types.ContentBlockDeltaMemberText:
-		if d.Value != "" {
-			return []substrate.Event{substrate.Text(d.Value)}, nil
-		}
+		return a.Say(d.Value), nil
 	case *types.ContentBlockDeltaMemberReasoningContent:
 		if thought, ok := d.Value.(*types.ReasoningContentBlockDeltaMemberText); ok && thought.Value != "" {
 			return []substrate.Event{substrate.Thought(thought.Value)}, nil
@@ -226,40 +208,7 @@ func (a *modelAnswer) piece(d types.ContentBlockDelta) ([]substrate.Event, error
 		if !a.calling {
 			return nil, remote.Unreadable()
 		}
-		a.calls[len(a.calls)-1].Arguments += aws.ToString(d.Value.Input)
+		a.Calls[len(a.Calls)-1].Arguments += aws.ToString(d.Value.Input)
 	}
 	return nil, nil
-}
-
-// stopped keeps why the answer ends.
-func (a *modelAnswer) stopped(why types.StopReason) error {
-	switch why {
-	case types.StopReasonEndTurn, types.StopReasonStopSequence:
-		a.why = substrate.Stop
-	case types.StopReasonMaxTokens, types.StopReasonModelContextWindowExceeded:
-		a.why = substrate.Length
-	case types.StopReasonToolUse:
-		a.why = substrate.Called
-	case types.StopReasonGuardrailIntervened, types.StopReasonContentFiltered:
-		return remote.Refused("a filter stopped the answer")
-	default:
-		return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: stopReason", Want: "end_turn, stop_sequence, max_tokens, tool_use or a refusal", Got: fmt.Sprintf("%.40q", why)}
-	}
-	return nil
-}
-
-// end is what is left of the answer when the stream has ended.
-func (a *modelAnswer) end() (events []substrate.Event, err error) {
-	switch {
-	case a.why == "":
-		return nil, remote.CutOff()
-	case a.why != substrate.Called:
-		return []substrate.Event{a.why}, nil // a call that is cut off is none
-	case len(a.calls) == 0:
-		return nil, remote.NoCall()
-	}
-	for _, c := range a.calls {
-		events = append(events, c)
-	}
-	return append(events, a.why), nil
 }

@@ -3,6 +3,7 @@ package bedrock_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -154,6 +155,58 @@ func TestContract(t *testing.T) {
 	})
 }
 
+// The SDK reads the JSON of events, so a member of another type costs the answer.
+func TestOddities(t *testing.T) {
+	substratetest.Wire{
+		Begin: begin, Text: text,
+		Usage: func(n string) string {
+			return event("metadata", map[string]any{"usage": map[string]any{"inputTokens": json.Number(n), "outputTokens": 1, "totalTokens": 1}})
+		},
+		Ends: func(why string) string {
+			if why == "" {
+				return stop
+			}
+			return stop + event("messageStop", map[string]any{"stopReason": why})
+		},
+		Call: func(at int, id, name string, arguments ...string) string {
+			all := event("contentBlockStart", map[string]any{"contentBlockIndex": at, "start": map[string]any{"toolUse": map[string]any{"toolUseId": id, "name": name}}})
+			for _, more := range arguments {
+				all += input(at, more)
+			}
+			return all
+		},
+		Stop: "end_turn", Length: "max_tokens", Called: "tool_use",
+		Decides: []string{"start", "toolUse", "name", "delta", "text", "input", "stopReason"},
+		Split:   split,
+		Edit: func(e string, f func(any) any) string {
+			m, err := eventstream.NewDecoder().Decode(strings.NewReader(e), nil)
+			if err != nil {
+				panic(err)
+			}
+			var v any
+			if err := json.Unmarshal(m.Payload, &v); err != nil {
+				panic(err)
+			}
+			v = f(v)
+			return event(m.Headers.Get(":event-type").String(), v.(map[string]any))
+		},
+	}.Oddities(t, func(t testing.TB, h http.HandlerFunc) substrate.Substrate {
+		return serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/vnd.amazon.eventstream")
+			h(w, r)
+		})
+	})
+}
+
+// split is the frames of a stream.
+func split(stream string) (all []string) {
+	for len(stream) > 0 {
+		n := binary.BigEndian.Uint32([]byte(stream[:4]))
+		all, stream = append(all, stream[:n]), stream[n:]
+	}
+	return all
+}
+
 func TestRequestsAreAsWritten(t *testing.T) {
 	substratetest.Requests(t, stream(begin, text("back"), ended("end_turn")), func(h http.HandlerFunc) substrate.Substrate { return serve(t, h) })
 }
@@ -291,7 +344,9 @@ func FuzzStream(f *testing.F) {
 	f.Cleanup(server.Close)
 	s := open(f, config(server.URL), anybody)
 	f.Add([]byte(begin + text("x") + ended("end_turn")))
-	f.Add([]byte(begin + use(0, "t") + input(0, "{") + ended("tool_use")))
+	for _, why := range []string{"tool_use", "max_tokens", "eos"} {
+		f.Add([]byte(begin + text("x") + use(0, "t") + input(0, "{") + ended(why)))
+	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		body = in
 		ends := 0

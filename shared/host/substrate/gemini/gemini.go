@@ -18,7 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
-	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Kinds are the kinds of this package. Requests go through client as the vacant,
@@ -193,29 +192,35 @@ func partsOf(t *substrate.Turn, calls []substrate.ToolCall) (all []part) {
 // chunk is a piece of a stream, as far as it matters.
 type chunk struct {
 	Candidates []struct {
-		Index        int
-		Content      content
-		FinishReason string
+		Index        remote.Lax[int]
+		Content      struct{ Parts []said }
+		FinishReason remote.Reason
 	}
-	PromptFeedback struct{ BlockReason string }
-	UsageMetadata  *struct {
-		PromptTokenCount        int
-		ToolUsePromptTokenCount int
-		CandidatesTokenCount    int
-		ThoughtsTokenCount      int
-		CachedContentTokenCount int
+	PromptFeedback remote.Lax[struct{ BlockReason string }]
+	UsageMetadata  remote.Lax[struct {
+		PromptTokenCount        remote.Count
+		ToolUsePromptTokenCount remote.Count
+		CandidatesTokenCount    remote.Count
+		ThoughtsTokenCount      remote.Count
+		CachedContentTokenCount remote.Count
+	}]
+	Error json.RawMessage
+}
+
+// said is a part of an answer.
+type said struct {
+	Text         string
+	Thought      remote.Lax[bool]
+	FunctionCall *struct {
+		ID   remote.Lax[string]
+		Name string
+		Args json.RawMessage
 	}
-	Error *struct{ Status string }
+	ThoughtSignature remote.Lax[string]
 }
 
 // answer reads an answer.
-type answer struct {
-	calls []substrate.ToolCall
-	end   substrate.Done
-}
-
-// maxCalls bounds the calls of one answer.
-const maxCalls = 128
+type answer struct{ remote.Ending }
 
 // Read implements remote.Answer.
 func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
@@ -223,74 +228,42 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	if json.Unmarshal(data, &c) != nil {
 		return nil, remote.Unreadable()
 	}
-	switch {
-	case c.Error != nil && c.Error.Status == "RESOURCE_EXHAUSTED":
-		return nil, problem.New(problem.SubstrateBusy, "the model's server takes no more requests for now")
-	case c.Error != nil:
-		return nil, remote.Failed()
-	case c.PromptFeedback.BlockReason != "":
-		return nil, remote.Refused("its provider's rules blocked the question: " + c.PromptFeedback.BlockReason)
+	switch why := c.PromptFeedback.Value.BlockReason; {
+	case c.Error != nil && string(c.Error) != "null":
+		return nil, remote.Failed(c.Error)
+	case why != "":
+		return nil, remote.Refused("its provider's rules blocked the question: " + why)
 	}
 	for _, one := range c.Candidates {
-		if one.Index != 0 {
+		if one.Index.Value != 0 {
 			continue // one answer was asked for
 		}
 		for _, p := range one.Content.Parts {
 			switch {
 			case p.FunctionCall != nil:
-				if len(a.calls) == maxCalls {
-					return events, &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: functionCall", Want: fmt.Sprintf("at most %d", maxCalls), Got: "more"}
+				call := substrate.ToolCall{
+					ID:   cmp.Or(p.FunctionCall.ID.Value, fmt.Sprintf("call_%d", len(a.Calls))),
+					Name: p.FunctionCall.Name, Arguments: remote.Arguments(p.FunctionCall.Args), Opaque: p.ThoughtSignature.Value,
 				}
-				a.calls = append(a.calls, substrate.ToolCall{
-					ID:   cmp.Or(p.FunctionCall.ID, fmt.Sprintf("call_%d", len(a.calls))),
-					Name: p.FunctionCall.Name, Arguments: string(p.FunctionCall.Args), Opaque: p.ThoughtSignature,
-				})
-			case p.Text != "" && p.Thought:
+				if err := a.Begin(call); err != nil {
+					return events, err
+				}
+			case p.Text != "" && p.Thought.Value:
 				events = append(events, substrate.Thought(p.Text))
-			case p.Text != "":
-				events = append(events, substrate.Text(p.Text))
+			default:
+				events = append(events, a.Say(p.Text)...)
 			}
 		}
-		if err := a.ends(one.FinishReason); err != nil {
+		if err := a.Because(one.FinishReason); err != nil {
 			return events, err
 		}
 	}
-	if u := c.UsageMetadata; u != nil {
+	if u := &c.UsageMetadata.Value; u.PromptTokenCount.IsGiven() || u.CandidatesTokenCount.IsGiven() {
 		events = append(events, substrate.Usage{
-			In:     max(u.PromptTokenCount, 0) + max(u.ToolUsePromptTokenCount, 0),
-			Out:    max(u.CandidatesTokenCount, 0) + max(u.ThoughtsTokenCount, 0),
-			Cached: u.CachedContentTokenCount,
+			In:     u.PromptTokenCount.Int() + u.ToolUsePromptTokenCount.Int(),
+			Out:    u.CandidatesTokenCount.Int() + u.ThoughtsTokenCount.Int(),
+			Cached: u.CachedContentTokenCount.Int(),
 		})
 	}
 	return events, nil
-}
-
-// ends keeps why the answer ends; "" says nothing.
-func (a *answer) ends(why string) error {
-	switch why {
-	case "", "FINISH_REASON_UNSPECIFIED":
-	case "STOP":
-		a.end = substrate.Stop
-	case "MAX_TOKENS":
-		a.end = substrate.Length
-	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII":
-		return remote.Refused("its provider's rules stopped the answer: " + why)
-	default: // MALFORMED_FUNCTION_CALL, OTHER and what later versions add
-		return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: finishReason", Want: "STOP or MAX_TOKENS", Got: fmt.Sprintf("%.40q", why)}
-	}
-	return nil
-}
-
-// End implements remote.Answer.
-func (a *answer) End() (events []substrate.Event, err error) {
-	switch {
-	case a.end == "":
-		return nil, remote.CutOff()
-	case a.end == substrate.Length || len(a.calls) == 0:
-		return []substrate.Event{a.end}, nil
-	}
-	for _, c := range a.calls {
-		events = append(events, c)
-	}
-	return append(events, substrate.Called), nil
 }

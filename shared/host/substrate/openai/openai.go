@@ -11,14 +11,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
-	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Kinds are the kinds of this package. Requests go through client as the vacant,
@@ -66,69 +64,99 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 
 // answer reads an answer.
 type answer struct {
-	calls []substrate.ToolCall // which come in pieces
-	end   substrate.Done
+	remote.Ending
+	places []place // of the calls, which come in pieces
+}
+
+// place is what tells a call from others: its index and its id, if the server gives them.
+type place struct {
+	index *int
+	id    string
 }
 
 // Read implements remote.Answer.
-func (a *answer) Read(data []byte) ([]substrate.Event, error) {
-	if string(data) == "[DONE]" {
-		return nil, io.EOF
+func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
+	var c chunk
+	if json.Unmarshal(data, &c) != nil {
+		return nil, remote.Unreadable()
 	}
-	c, err := parse(data)
-	if err != nil {
-		return nil, err
+	if c.Error != nil && string(c.Error) != "null" {
+		return nil, remote.Failed(c.Error)
 	}
-	events, why, err := c.events()
-	if err == nil {
-		err = a.add(&c)
+	if u := c.Usage.Value; u.Prompt.IsGiven() || u.Completion.IsGiven() {
+		events = append(events, substrate.Usage{In: u.Prompt.Int(), Out: u.Completion.Int(), Cached: u.Details.Value.Cached.Int()})
 	}
-	if why != "" {
-		a.end = why
-	}
-	return events, err
-}
-
-// End implements remote.Answer.
-func (a *answer) End() (events []substrate.Event, err error) {
-	end := a.end
-	if end != "" && len(a.calls) > 0 {
-		end = substrate.Called // some servers say "stop"
-	}
-	switch {
-	case end == "":
-		return nil, remote.CutOff()
-	case end == substrate.Called && len(a.calls) == 0:
-		return nil, remote.NoCall()
-	}
-	for _, c := range a.calls {
-		events = append(events, c)
-	}
-	return append(events, end), nil
-}
-
-// maxCalls bounds the calls of one answer.
-const maxCalls = 128
-
-// add adds the pieces of calls in a chunk. The error is of kind SubstrateMisconfigured.
-func (a *answer) add(c *chunk) error {
 	for _, choice := range c.Choices {
-		if choice.Index != 0 {
+		if n := choice.Index.Value; n != 0 {
+			continue // one answer was asked for
+		}
+		for _, said := range []*said{&choice.Delta, &choice.Message} {
+			more, err := a.hear(said)
+			if events = append(events, more...); err != nil {
+				return events, err
+			}
+		}
+		if err := a.Because(choice.FinishReason); err != nil {
+			return events, err
+		}
+	}
+	return events, nil
+}
+
+// hear reads what a choice says.
+func (a *answer) hear(s *said) (events []substrate.Event, err error) {
+	if why := s.Refusal.Value; why != "" {
+		return nil, remote.Refused(why)
+	}
+	if thought := cmp.Or(s.ReasoningContent.Value, s.Reasoning.Value, s.Content.thought); thought != "" {
+		events = append(events, substrate.Thought(thought))
+	}
+	events = append(events, a.Say(s.Content.text)...)
+	for i := range s.ToolCalls {
+		if err := a.add(&s.ToolCalls[i]); err != nil {
+			return events, err
+		}
+	}
+	return events, nil
+}
+
+// add adds a piece of a call.
+func (a *answer) add(p *piece) error {
+	at := a.find(p)
+	if at < 0 {
+		at = len(a.Calls)
+		if err := a.Begin(substrate.ToolCall{ID: cmp.Or(p.ID.Value, fmt.Sprintf("call_%d", at))}); err != nil {
+			return err
+		}
+		a.places = append(a.places, place{p.Index.Value, p.ID.Value})
+	}
+	call := &a.Calls[at]
+	if p.Function.Name != call.Name { // some servers repeat it
+		call.Name += p.Function.Name
+	}
+	call.Arguments += remote.Arguments(p.Function.Arguments)
+	return nil
+}
+
+// find returns the call that a piece continues, -1 if it begins one. Servers leave out indices
+// and ids, or have the same for all calls. A piece without a name begins no call if there is
+// one at its index; a piece with a name begins one unless it has the id of that call, or no id
+// while the arguments of that call are not whole.
+func (a *answer) find(p *piece) int {
+	last := -1
+	for i, is := range a.places {
+		if p.Index.Value != nil && is.index != nil && *p.Index.Value != *is.index {
 			continue
 		}
-		for _, piece := range choice.Delta.ToolCalls {
-			if piece.Index < 0 || piece.Index > len(a.calls) || piece.Index == maxCalls {
-				return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: tool_calls: index", Want: fmt.Sprintf("0 to %d, in order", maxCalls-1), Got: fmt.Sprint(piece.Index)}
-			}
-			if piece.Index == len(a.calls) {
-				a.calls = append(a.calls, substrate.ToolCall{ID: cmp.Or(piece.ID, fmt.Sprintf("call_%d", piece.Index))})
-			}
-			call := &a.calls[piece.Index]
-			call.Name += piece.Function.Name
-			call.Arguments += piece.Function.Arguments
+		if last = i; is.id != "" && is.id == p.ID.Value {
+			return i
 		}
 	}
-	return nil
+	another := p.ID.Value != "" || last >= 0 && remote.IsObject(a.Calls[last].Arguments) && len(p.Function.Arguments) > 0
+	if p.Function.Name != "" && another {
+		return -1
+	}
+	return last
 }
 
 // request is the body of a request.
@@ -230,45 +258,42 @@ func messages(t *substrate.Turn) []message {
 	return []message{{Role: "user", Content: t.Text}}
 }
 
-// chunk is a piece of a stream, as far as it matters.
+// chunk is a piece of a stream, or a whole answer, as far as it matters.
 type chunk struct {
 	Choices []struct {
-		Index int
-		Delta struct {
-			Content content
-			Refusal string
-			// What the model thought, for which OpenAI has no member and servers have
-			// two.
-			Reasoning        string
-			ReasoningContent string `json:"reasoning_content"`
-			ToolCalls        []struct {
-				Index    int
-				ID       string
-				Function function
-			} `json:"tool_calls"`
-		}
-		FinishReason string `json:"finish_reason"`
+		Index        remote.Lax[int]
+		Delta        said
+		Message      said          // of a whole answer
+		FinishReason remote.Reason `json:"finish_reason"`
 	}
-	Usage *struct {
-		PromptTokens     int `json:"prompt_tokens"`
-		CompletionTokens int `json:"completion_tokens"`
-		Details          struct {
-			CachedTokens int `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-	}
+	Usage remote.Lax[struct {
+		Prompt     remote.Count `json:"prompt_tokens"`
+		Completion remote.Count `json:"completion_tokens"`
+		Details    remote.Lax[struct {
+			Cached remote.Count `json:"cached_tokens"`
+		}] `json:"prompt_tokens_details"`
+	}]
 	Error json.RawMessage
 }
 
-// parse reads the data of an event.
-func parse(data []byte) (c chunk, err error) {
-	err = json.Unmarshal(data, &c)
-	switch {
-	case err != nil:
-		err = remote.Unreadable()
-	case c.Error != nil && string(c.Error) != "null":
-		err = remote.Failed()
+// said is what a model says.
+type said struct {
+	Content content
+	Refusal remote.Lax[string]
+	// What the model thought, for which OpenAI has no member and servers have two.
+	Reasoning        remote.Lax[string]
+	ReasoningContent remote.Lax[string] `json:"reasoning_content"`
+	ToolCalls        []piece            `json:"tool_calls"`
+}
+
+// piece is a piece of a call.
+type piece struct {
+	Index    remote.Lax[*int]
+	ID       remote.Lax[string]
+	Function struct {
+		Name      string
+		Arguments json.RawMessage
 	}
-	return c, err
 }
 
 // content is what a model says: a text, or a list of parts, of which some are what it
@@ -281,51 +306,22 @@ func (c *content) UnmarshalJSON(data []byte) error {
 		return json.Unmarshal(data, &c.text)
 	}
 	var parts []struct {
-		Text     string
-		Thinking []struct{ Text string }
+		Type     remote.Lax[string]
+		Text     json.RawMessage
+		Thinking remote.Lax[[]struct{ Text string }]
 	}
 	err := json.Unmarshal(data, &parts)
 	for _, p := range parts {
-		c.text += p.Text
-		for _, t := range p.Thinking {
+		var text string
+		if p.Type.Value == "text" || p.Type.Value == "" { // other parts are not of the answer
+			if p.Text != nil && json.Unmarshal(p.Text, &text) != nil {
+				return remote.Unreadable()
+			}
+		}
+		c.text += text
+		for _, t := range p.Thinking.Value {
 			c.thought += t.Text
 		}
 	}
 	return err
-}
-
-// events are the events of a chunk, and why the answer ends if it says so.
-func (c *chunk) events() (events []substrate.Event, why substrate.Done, err error) {
-	if u := c.Usage; u != nil {
-		events = append(events, substrate.Usage{In: u.PromptTokens, Out: u.CompletionTokens, Cached: u.Details.CachedTokens})
-	}
-	for _, choice := range c.Choices {
-		if choice.Index != 0 {
-			continue // one answer was asked for
-		}
-		d := &choice.Delta
-		if d.Refusal != "" {
-			return nil, "", remote.Refused(d.Refusal)
-		}
-		if thought := cmp.Or(d.ReasoningContent, d.Reasoning, d.Content.thought); thought != "" {
-			events = append(events, substrate.Thought(thought))
-		}
-		if d.Content.text != "" {
-			events = append(events, substrate.Text(d.Content.text))
-		}
-		switch choice.FinishReason {
-		case "":
-		case "stop":
-			why = substrate.Stop
-		case "length", "model_length":
-			why = substrate.Length
-		case "tool_calls":
-			why = substrate.Called
-		case "content_filter":
-			return nil, "", remote.Refused("its filter stopped the answer")
-		default:
-			return nil, "", &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: finish_reason", Want: "stop, length, tool_calls or content_filter", Got: fmt.Sprintf("%.40q", choice.FinishReason)}
-		}
-	}
-	return events, why, nil
 }

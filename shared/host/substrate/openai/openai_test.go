@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,11 +18,28 @@ import (
 
 // model is the adapter as the suite sees it.
 func model() substratetest.Model {
-	return substratetest.Model{
-		Kinds: openai.Kinds, Kind: "openai",
-		Piece: func(text string) string { return chunk(map[string]any{"content": text}, nil) },
-		End:   chunk(map[string]any{}, "stop") + usage + done,
-	}
+	return substratetest.Model{Kinds: openai.Kinds, Kind: "openai", Wire: substratetest.Wire{
+		Text:  func(text string) string { return chunk(map[string]any{"content": text}, nil) },
+		Usage: func(n string) string { return tokens(n) },
+		Ends: func(why string) string {
+			if why == "" {
+				return usage + done
+			}
+			return chunk(map[string]any{}, why) + usage + done
+		},
+		Call: func(at int, id, name string, arguments ...string) string {
+			all := piece(at, id, name, "")
+			for _, more := range arguments {
+				all += piece(at, "", "", more)
+			}
+			return all
+		},
+		Stop: "stop", Length: "length", Called: "tool_calls", Marked: true,
+		Decides: []string{"choices", "delta", "content", "tool_calls", "function", "name", "arguments", "finish_reason"},
+		Whole: func(text, why string) string {
+			return fmt.Sprintf(`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":%q}],"usage":{"prompt_tokens":12}}`, text, why)
+		},
+	}}
 }
 
 func TestContract(t *testing.T) { model().Run(t) }
@@ -36,10 +54,14 @@ func chunk(delta map[string]any, finish any) string {
 	return "data: " + string(b) + "\n\n"
 }
 
-const (
-	usage = "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":12,\"completion_tokens\":7,\"total_tokens\":19,\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n"
-	done  = "data: [DONE]\n\n"
-)
+// tokens is a line with a usage of n tokens, as in a JSON value, of the question.
+func tokens(n string) string {
+	return "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":" + n + ",\"completion_tokens\":7,\"total_tokens\":19,\"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n"
+}
+
+var usage = tokens("12")
+
+const done = "data: [DONE]\n\n"
 
 func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 	for _, member := range []string{"reasoning", "reasoning_content"} {
@@ -79,6 +101,59 @@ func TestToolCallsComeInPieces(t *testing.T) {
 	}
 }
 
+// Servers differ in how they tell the pieces of calls apart.
+func TestPiecesOfCallsFindTheirCall(t *testing.T) {
+	const whole = `"arguments":"{\"for\":\"a\"}"`
+	look := func(id string) substrate.ToolCall {
+		return substrate.ToolCall{ID: id, Name: "look", Arguments: `{"for":"a"}`}
+	}
+	list := func(id string) substrate.ToolCall {
+		return substrate.ToolCall{ID: id, Name: "list", Arguments: `{"for":"a"}`}
+	}
+	for what, tt := range map[string]struct {
+		pieces []string // of tool_calls, each in an event of its own
+		want   []substrate.ToolCall
+	}{
+		"arguments as an object": {[]string{`{"index":0,"id":"a","function":{"name":"look","arguments":{"for":"a"}}}`}, []substrate.ToolCall{look("a")}},
+		"arguments of null":      {[]string{`{"index":0,"id":"a","function":{"name":"look","arguments":null}}`}, []substrate.ToolCall{{ID: "a", Name: "look"}}},
+		"arguments that are a list": {[]string{`{"index":0,"id":"a","function":{"name":"look","arguments":["a"]}}`},
+			[]substrate.ToolCall{{ID: "a", Name: "look", Arguments: `["a"]`}}},
+		"neither index nor id": {[]string{`{"function":{"name":"look",` + whole + `}}`}, []substrate.ToolCall{look("call_0")}},
+		"neither index nor id, two of one name": {[]string{`{"function":{"name":"look",` + whole + `}}`, `{"function":{"name":"look",` + whole + `}}`},
+			[]substrate.ToolCall{look("call_0"), look("call_1")}},
+		"neither index nor id, in pieces": {[]string{`{"function":{"name":"look","arguments":"{\"for\":"}}`, `{"function":{"arguments":"\"a\"}"}}`, `{"function":{"name":"list",` + whole + `}}`},
+			[]substrate.ToolCall{look("call_0"), list("call_1")}},
+		"one index and no ids": {[]string{`{"index":0,"function":{"name":"look",` + whole + `}}`, `{"index":0,"function":{"name":"list",` + whole + `}}`},
+			[]substrate.ToolCall{look("call_0"), list("call_1")}},
+		"one index and two ids": {[]string{`{"index":0,"id":"a","function":{"name":"look",` + whole + `}}`, `{"index":0,"id":"b","function":{"name":"list",` + whole + `}}`},
+			[]substrate.ToolCall{look("a"), list("b")}},
+		"two ids without an index": {[]string{`{"id":"a","function":{"name":"look","arguments":""}}`, `{"id":"b","function":{"name":"list","arguments":""}}`, `{"id":"a","function":{` + whole + `}}`, `{"id":"b","function":{` + whole + `}}`},
+			[]substrate.ToolCall{look("a"), list("b")}},
+		"one id at two indices": {[]string{`{"index":0,"id":"a","function":{"name":"look",` + whole + `}}`, `{"index":1,"id":"a","function":{"name":"list",` + whole + `}}`},
+			[]substrate.ToolCall{look("a"), list("a")}},
+		"another id for each piece": {[]string{`{"index":0,"id":"a","function":{"name":"look","arguments":"{\"for\":"}}`, `{"index":0,"id":"b","function":{"arguments":"\"a\"}"}}`},
+			[]substrate.ToolCall{look("a")}},
+		"a name and an id that are repeated": {[]string{`{"index":0,"id":"a","function":{"name":"look","arguments":"{\"for\":"}}`, `{"index":0,"id":"a","function":{"name":"look","arguments":"\"a\"}"}}`},
+			[]substrate.ToolCall{look("a")}},
+		"a name that is repeated": {[]string{`{"index":0,"function":{"name":"look","arguments":"{\"for\":"}}`, `{"index":0,"function":{"name":"look","arguments":"\"a\"}"}}`},
+			[]substrate.ToolCall{look("call_0")}},
+		"a name in pieces": {[]string{`{"index":0,"id":"a","function":{"name":"lo"}}`, `{"index":0,"function":{"name":"ok"}}`, `{"index":0,"function":{` + whole + `}}`},
+			[]substrate.ToolCall{look("a")}},
+		"two calls by turns": {[]string{`{"index":0,"id":"a","function":{"name":"look","arguments":"{\"for\":"}},{"index":1,"id":"b","function":{"name":"list","arguments":"{\"for\":"}}`, `{"index":0,"function":{"arguments":"\"a\"}"}},{"index":1,"function":{"arguments":"\"a\"}"}}`},
+			[]substrate.ToolCall{look("a"), list("b")}},
+		"an index that is none": {[]string{`{"index":"first","id":7,"function":{"name":"look",` + whole + `}}`}, []substrate.ToolCall{look("call_0")}},
+	} {
+		var lines []string
+		for _, p := range tt.pieces {
+			lines = append(lines, "data: {\"choices\":[{\"delta\":{\"tool_calls\":["+p+"]}}]}\n\n")
+		}
+		got, err := substrate.Fold(model().Serve(t, substratetest.Stream(append(lines, chunk(map[string]any{}, "tool_calls"), done)...)).Infer(t.Context(), substratetest.Question()))
+		if diff := cmp.Diff(substrate.Answer{Why: substrate.Called, Calls: tt.want}, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
+		}
+	}
+}
+
 func TestStreamsThatAreNoAnswer(t *testing.T) {
 	text := chunk(map[string]any{"content": "x"}, nil)
 	for _, tt := range []struct {
@@ -89,13 +164,10 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		{"a refusal", []string{chunk(map[string]any{"refusal": "I will not"}, nil), done}, problem.SubstrateRefused},
 		{"a filter", []string{text, chunk(map[string]any{}, "content_filter"), done}, problem.SubstrateRefused},
 		{"a call of no tool", []string{chunk(map[string]any{}, "tool_calls"), done}, problem.SubstrateMisconfigured},
-		{"a call that begins in the middle", []string{piece(1, "c", "x", "{}"), done}, problem.SubstrateMisconfigured},
-		{"a call before the first", []string{piece(-1, "c", "x", "{}"), done}, problem.SubstrateMisconfigured},
 		{"an error in the middle", []string{text, "data: {\"error\":{\"message\":\"out of memory\"}}\n\n"}, problem.SubstrateUnavailable},
 		{"no JSON", []string{text, "data: {\n\n"}, problem.SubstrateMisconfigured},
 		{"another form", []string{"data: {\"choices\":7}\n\n", done}, problem.SubstrateMisconfigured},
-		{"no stream at all", []string{`{"choices":[{"message":{"content":"whole"}}]}`}, problem.SubstrateUnavailable},
-		{"no reason to end", []string{text, done}, problem.SubstrateUnavailable},
+		{"more calls than an answer has", slices.Repeat([]string{piece(0, "", "look", "{}")}, 129), problem.SubstrateMisconfigured},
 		{"50 MB of thoughts", slices.Repeat([]string{chunk(map[string]any{"reasoning": strings.Repeat("x", 1<<10)}, nil)}, 50<<10), problem.SubstrateTooLarge},
 	} {
 		t.Run(tt.what, func(t *testing.T) {

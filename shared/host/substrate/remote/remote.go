@@ -6,13 +6,17 @@
 package remote
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"iter"
 	"net/http"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -29,15 +33,18 @@ type Request struct {
 
 // Answer reads one answer in the form of a provider.
 type Answer interface {
-	// Read reads the data of an event. With io.EOF it was the last.
+	// Read reads the data of an event, or an answer in one piece. With io.EOF it was the
+	// last.
 	Read(data []byte) ([]substrate.Event, error)
-	// End is what is left of the answer when the stream has ended: the last event is
-	// Done.
-	End() ([]substrate.Event, error)
+	// End returns the rest of the answer once nothing follows: the last event is Done.
+	// closed says that the server marked the end of the stream. The error is CutOff if
+	// the answer has no end.
+	End(closed bool) ([]substrate.Event, error)
 }
 
 // Infer sends a request for r through client, whose guard may refuse it, and yields
-// the events that a makes of the answer.
+// the events that a makes of the answer: a stream, or one JSON document. A failure after
+// the end of the answer, such as that of a connection, does not cost the answer.
 //
 // The kinds of its errors are SubstrateUnavailable if the server cannot be reached or
 // is out of order, SubstrateBusy for 429, SubstrateTooLarge for a long stream,
@@ -45,40 +52,75 @@ type Answer interface {
 // server answered as a call.AgentError.
 func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, a Answer) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		give := func(events []substrate.Event, err error) bool {
+		give := func(events []substrate.Event) bool {
 			for _, e := range events {
 				if !yield(e, nil) {
 					return false
 				}
 			}
-			return err == nil || yield(nil, err) && false
+			return true
 		}
-		for data, err := range ask(ctx, client, r, q) {
-			if err != nil {
-				yield(nil, err)
+		closed := false
+		var document []byte
+		for data, err := range ask(ctx, client, r, q, &document) {
+			var events []substrate.Event
+			closed = err == nil && string(data) == done
+			if err == nil && !closed {
+				if events, err = a.Read(data); errors.Is(err, io.EOF) {
+					closed, err = true, nil
+				}
+				if err != nil {
+					err = substrate.Answered(http.StatusOK, nil, r.Secret.Hide(data), err)
+				}
+			}
+			switch {
+			case !give(events):
+				return
+			case err != nil:
+				GiveEnd(a, false, err)(yield)
 				return
 			}
-			events, err := a.Read(data)
-			last := errors.Is(err, io.EOF)
-			if last {
-				err = nil
-			}
-			if err != nil {
-				err = substrate.Answered(http.StatusOK, nil, r.Secret.Hide(data), err)
-			}
-			if !give(events, err) {
-				return
-			}
-			if last {
+			if closed {
 				break
 			}
 		}
-		give(a.End())
+		var err error
+		if document != nil {
+			err = substrate.Answered(http.StatusOK, nil, r.Secret.Hide(document), Unreadable())
+		}
+		GiveEnd(a, closed, err)(yield)
 	}
 }
 
-// ask sends the request, and yields the data of each event of the answer.
-func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request) iter.Seq2[[]byte, error] {
+// done is the data of the last event of many streams.
+const done = "[DONE]"
+
+// GiveEnd yields the end of an answer, if it has one. Otherwise it yields err, which says why
+// nothing follows, or for nil the error of the end. A refusal counts even after an end.
+func GiveEnd(a interface {
+	End(closed bool) ([]substrate.Event, error)
+}, closed bool, err error) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		events, unended := a.End(closed)
+		if unended != nil || problem.Is(err, problem.SubstrateRefused) {
+			if err == nil {
+				err = unended
+			}
+			yield(nil, err)
+			return
+		}
+		for _, e := range events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ask sends the request, and yields the data of each event of the answer. Events without data
+// are skipped. A JSON document in place of a stream is kept in document; it is one event, or an
+// event for each element of its array, and its end marks the end of the answer.
+func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, document *[]byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		reply, err := post(ctx, client, r, q)
 		if err != nil {
@@ -86,15 +128,91 @@ func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q R
 			return
 		}
 		defer reply.Body.Close()
-		for data, err := range sse.Data(reply.Body, outbound.MaxStream) {
-			if err != nil {
-				err = failure(err)
+		body := bufio.NewReader(reply.Body)
+		if first := firstByte(body); first == '{' || first == '[' {
+			if *document, err = io.ReadAll(body); err != nil {
+				yield(nil, failure(err))
+				return
 			}
-			if !yield(data, err) || err != nil {
+			eventsOf(*document, r)(yield)
+			return
+		}
+		began := &beginning{Reader: body}
+		some := false
+		for data, err := range sse.Data(began, outbound.MaxStream) {
+			if err != nil {
+				yield(nil, failure(err))
+				return
+			}
+			if data = bytes.TrimSpace(data); len(data) == 0 {
+				continue
+			}
+			some = true
+			if !yield(data, nil) {
 				return
 			}
 		}
+		if said := began.said; !some && len(said) > 0 && !isStream(said) {
+			yield(nil, substrate.Answered(http.StatusOK, nil, r.Secret.Hide(said), Unreadable()))
+		}
 	}
+}
+
+// isStream reports whether a body begins as a stream of events does.
+func isStream(said []byte) bool {
+	for _, field := range []string{":", "data", "event", "id", "retry"} {
+		if bytes.HasPrefix(said, []byte(field)) {
+			return true
+		}
+	}
+	return false
+}
+
+// firstByte returns the first byte that is no white space and no byte order mark, and
+// leaves it unread; 0 if there is none.
+func firstByte(r *bufio.Reader) byte {
+	for {
+		c, _, err := r.ReadRune()
+		switch {
+		case err != nil:
+			return 0
+		case c != '\uFEFF' && !unicode.IsSpace(c):
+			_ = r.UnreadRune() // one was just read
+			return byte(min(c, utf8.RuneSelf))
+		}
+	}
+}
+
+// eventsOf yields the events of a JSON document.
+func eventsOf(document []byte, r *substrate.Request) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var events []json.RawMessage
+		if json.Unmarshal(document, &events) != nil {
+			events = []json.RawMessage{document}
+		}
+		if !json.Valid(document) {
+			yield(nil, substrate.Answered(http.StatusOK, nil, r.Secret.Hide(document), Unreadable()))
+			return
+		}
+		for _, e := range events {
+			if !yield(bytes.TrimSpace(e), nil) {
+				return
+			}
+		}
+		yield([]byte(done), nil)
+	}
+}
+
+// beginning keeps the first bytes that were read.
+type beginning struct {
+	io.Reader
+	said []byte
+}
+
+func (b *beginning) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	b.said = append(b.said, p[:min(n, 2*substrate.MaxExcerpt-len(b.said))]...)
+	return n, err
 }
 
 // post sends the request. The reply has status 200.
@@ -171,19 +289,30 @@ func Unreadable() error {
 	return problem.New(problem.SubstrateMisconfigured, "the model's answer is not a stream of its provider's form")
 }
 
-// Failed is the error of an answer that its server ends with an error.
-func Failed() error {
-	return problem.New(problem.SubstrateUnavailable, "the model's answer ends with an error")
+// Failed is the error of an answer that its server ends with an error, a JSON value. Its kind
+// follows from the error's code, an HTTP status, or else from a word of Anthropic's or Google's.
+func Failed(said json.RawMessage) error {
+	var e struct {
+		Code         Count
+		Type, Status Lax[string]
+	}
+	_ = json.Unmarshal(said, &e) // an error of another form has none of them
+	code := e.Code.Int()
+	switch cmp.Or(e.Type.Value, e.Status.Value) {
+	case "rate_limit_error", "RESOURCE_EXHAUSTED":
+		code = http.StatusTooManyRequests
+	case "invalid_request_error", "authentication_error", "permission_error", "not_found_error", "billing_error":
+		code = http.StatusBadRequest
+	}
+	if code < http.StatusBadRequest || code > 599 {
+		return problem.New(problem.SubstrateUnavailable, "the model's answer ends with an error")
+	}
+	return problem.New(substrate.KindOfStatus(code), "the model's answer ends with an error")
 }
 
 // CutOff is the error of an answer without its end.
 func CutOff() error {
-	return problem.New(problem.SubstrateUnavailable, "the model's answer ends in the middle, or is no stream")
-}
-
-// NoCall is the error of a model that waits for a tool which it has not called.
-func NoCall() error {
-	return problem.New(problem.SubstrateMisconfigured, "the model calls a tool and names none")
+	return problem.New(problem.SubstrateUnavailable, "the model's answer ends in the middle")
 }
 
 // WithoutSecret is the error of a model whose server answers nobody without one.

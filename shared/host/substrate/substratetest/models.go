@@ -31,9 +31,7 @@ const secret = "secret-of-a-test-0123456789"
 type Model struct {
 	Kinds func(*outbound.Client) substrate.Kinds
 	Kind  string
-	Piece func(text string) string // an event of the provider's stream with some text
-	Begin string                   // the events before the text; may be ""
-	End   string                   // those after it
+	Wire
 }
 
 // Open opens the model m at a URL, with a secret.
@@ -76,7 +74,7 @@ func Stream(events ...string) http.HandlerFunc {
 // testdata/request.golden and testdata/agent.golden.
 func (m Model) Run(t *testing.T) {
 	Run(t, func(t testing.TB, s Script) substrate.Substrate { return m.Serve(t, m.play(s)) })
-	answers := Stream(m.Begin, m.Piece("back"), m.End)
+	answers := Stream(m.Begin, m.Text("back"), m.Ends(m.Stop))
 	t.Run("a server that is starting again", func(t *testing.T) {
 		StartingAgain(t, answers, func(url string) (substrate.Substrate, error) { return m.Open(t, url), nil })
 	})
@@ -87,8 +85,9 @@ func (m Model) Run(t *testing.T) {
 	t.Run("a server that repeats its secret", m.repeats)
 	t.Run("the guard", m.guarded)
 	t.Run("wrong arguments", m.arguments)
+	t.Run("oddities", func(t *testing.T) { m.Oddities(t, m.Serve) })
 	for what, events := range map[string][]string{
-		"a model that never ends": slices.Repeat([]string{m.Piece(strings.Repeat("x", 100))}, 60_000),
+		"a model that never ends": slices.Repeat([]string{m.Text(strings.Repeat("x", 100))}, 60_000),
 		"an event of 50 MB":       {"data: " + strings.Repeat("x", 50<<20)},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -118,10 +117,10 @@ func (m Model) play(s Script) http.HandlerFunc {
 		}
 		events := []string{m.Begin}
 		for part := range slices.Chunk([]rune(s.Text), 1000) {
-			events = append(events, m.Piece(string(part)))
+			events = append(events, m.Text(string(part)))
 		}
 		if !s.Cut {
-			events = append(events, m.End)
+			events = append(events, m.Ends(m.Stop))
 		}
 		Stream(events...)(w, r)
 	}
@@ -270,8 +269,11 @@ func (m Model) Stream(f *testing.F) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
 	f.Cleanup(server.Close)
 	s := m.Open(f, server.URL)
-	f.Add([]byte(m.Begin + m.Piece("x") + m.End))
+	f.Add([]byte(m.Begin + m.Text("x") + m.Ends(m.Stop)))
 	f.Add([]byte("data: {\"error\":7}\n\n"))
+	for _, o := range m.table() {
+		f.Add([]byte(o.body))
+	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		body = in
 		ends := 0

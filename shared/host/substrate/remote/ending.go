@@ -1,0 +1,108 @@
+package remote
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// maxCalls bounds the calls of one answer.
+const maxCalls = 128
+
+// Ending collects what decides how an answer ends. A reader embeds it and has its End.
+type Ending struct {
+	// Calls are the calls that began, whole or not. They count once the answer has ended.
+	Calls []substrate.ToolCall
+
+	spoke  bool
+	reason Reason
+	why    substrate.Done // "" for a reason that is unknown
+}
+
+// Say returns the event of a piece of the answer; none for an empty piece.
+func (e *Ending) Say(text string) []substrate.Event {
+	if text == "" {
+		return nil
+	}
+	e.spoke = true
+	return []substrate.Event{substrate.Text(text)}
+}
+
+// Begin adds a call.
+func (e *Ending) Begin(c substrate.ToolCall) error {
+	if len(e.Calls) == maxCalls {
+		return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: calls of tools", Want: fmt.Sprintf("at most %d", maxCalls), Got: "more"}
+	}
+	e.Calls = append(e.Calls, c)
+	return nil
+}
+
+// reasons are the words of all providers. Proxies mix them.
+var reasons = map[Reason]substrate.Done{
+	"stop": substrate.Stop, "end_turn": substrate.Stop, "stop_sequence": substrate.Stop,
+	"length": substrate.Length, "max_tokens": substrate.Length, "max_output_tokens": substrate.Length,
+	"model_length": substrate.Length, "model_context_window_exceeded": substrate.Length,
+	"tool_calls": substrate.Called, "tool_use": substrate.Called, "function_call": substrate.Called,
+}
+
+// Because notes why the answer ends. Providers may add words, and other servers have their
+// own. An answer that was cut off stays so, whatever is said after it. The error is a word
+// for a refusal or a failure.
+func (e *Ending) Because(r Reason) error {
+	switch r {
+	case "":
+		return nil
+	case "content_filter", "content_filtered", "guardrail_intervened", "refusal",
+		"safety", "recitation", "language", "blocklist", "prohibited_content", "spii":
+		return Refused("its provider's rules stopped the answer: " + string(r))
+	case "error":
+		return Failed(nil)
+	case "malformed_function_call", "malformed_tool_use", "malformed_model_output":
+		return problem.New(problem.SubstrateMisconfigured, "the model's answer is malformed: %s", r)
+	}
+	if e.why != substrate.Length {
+		e.reason, e.why = r, reasons[r]
+	}
+	return nil
+}
+
+// End implements Answer. A call that was cut off is none: no call counts in an answer that is
+// too long or does not say why it ends, and after a reason that is unknown only calls with
+// whole arguments count. Otherwise the text that came is the answer.
+func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
+	calls := len(e.Calls) > 0
+	switch {
+	case e.reason == "" && !(closed && e.spoke):
+		return nil, CutOff()
+	case e.why == substrate.Length:
+		return []substrate.Event{substrate.Length}, nil
+	case e.why != "" && calls, e.reason != "" && calls && e.wholeCalls(): // some servers say "stop"
+		for _, c := range e.Calls {
+			events = append(events, c)
+		}
+		return append(events, substrate.Called), nil
+	case e.why == substrate.Stop || e.spoke:
+		return []substrate.Event{substrate.Stop}, nil
+	case e.why == substrate.Called:
+		return nil, problem.New(problem.SubstrateMisconfigured, "the model calls a tool and names none")
+	}
+	return nil, &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: reason to end", Want: "a known one, or some text", Got: fmt.Sprintf("%.40q", string(e.reason))}
+}
+
+// wholeCalls reports whether the arguments of all calls are whole.
+func (e *Ending) wholeCalls() bool {
+	for _, c := range e.Calls {
+		if !IsObject(c.Arguments) {
+			return false
+		}
+	}
+	return true
+}
+
+// IsObject reports whether the arguments of a call are a JSON object.
+func IsObject(arguments string) bool {
+	return strings.HasPrefix(strings.TrimSpace(arguments), "{") && json.Valid([]byte(arguments))
+}

@@ -1,0 +1,337 @@
+package substratetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Wire is what a provider's server writes. Its functions return events.
+type Wire struct {
+	Begin string                  // the events before the answer; may be ""
+	Text  func(string) string     // a piece of the answer
+	Usage func(n string) string   // a report of n tokens of the question, where n is any JSON value
+	Ends  func(why string) string // the end of the answer and of its stream; "": without a reason
+	// Call is a call of a tool, at an index, with the pieces of its arguments.
+	Call func(at int, id, name string, arguments ...string) string
+
+	Stop, Length, Called string // reasons to end
+	// Marked: a mark ends the stream, not the reason alone.
+	Marked bool
+	// Decides are the members that an answer cannot do without.
+	Decides []string
+	// Whole is an answer as one JSON document, and the Error of a server as another; nil for
+	// a provider whose library reads streams alone.
+	Whole func(text, why string) string
+
+	// Split and Edit are for a provider without server-sent events: the events of a stream,
+	// and an event whose JSON value is changed by f.
+	Split func(stream string) []string
+	Edit  func(event string, f func(any) any) string
+}
+
+// odd is a stream, or another reply, and what is read of it.
+type odd struct {
+	what, body string
+	want       substrate.Answer // without usage
+	fails      problem.Kind     // the answer fails; 0: it does not
+	says       string           // what came, as the operator sees it
+}
+
+// look is a call that is whole.
+func look(id string) substrate.ToolCall {
+	return substrate.ToolCall{ID: id, Name: "look", Arguments: `{"for":"` + id + `"}`}
+}
+
+// table has the oddities that any provider may show.
+func (w Wire) table() []odd {
+	const half = `{"for":`
+	said := func(text string, why substrate.Done, calls ...substrate.ToolCall) substrate.Answer {
+		return substrate.Answer{Text: text, Why: why, Calls: calls}
+	}
+	hm := w.Begin + w.Text("hm")
+	whole := func(at int, id string) string { return w.Call(at, id, "look", half, `"`+id+`"}`) }
+	all := []odd{
+		{what: "a call without arguments that is cut off", body: w.Begin + w.Call(0, "a", "look") + w.Ends(w.Length), want: said("", substrate.Length)},
+		{what: "half a call that is cut off", body: hm + w.Call(0, "a", "look", half) + w.Ends(w.Length), want: said("hm", substrate.Length)},
+		{what: "a whole call before the answer is cut off", body: hm + whole(0, "a") + w.Ends(w.Length), want: said("hm", substrate.Length)},
+		{what: "a stream that ends within a call", body: hm + w.Call(0, "a", "look", half), fails: problem.SubstrateUnavailable},
+		{what: "a stream that ends after a call", body: hm + whole(0, "a"), fails: problem.SubstrateUnavailable},
+		{what: "a stream that ends after a text", body: hm, fails: problem.SubstrateUnavailable},
+		{what: "two calls", body: hm + whole(0, "a") + whole(1, "b") + w.Ends(w.Called), want: said("hm", substrate.Called, look("a"), look("b"))},
+		{what: "two calls at one index", body: w.Begin + whole(0, "a") + whole(0, "b") + w.Ends(w.Called), want: said("", substrate.Called, look("a"), look("b"))},
+		{what: "calls from index 7", body: w.Begin + whole(7, "a") + whole(3, "b") + w.Ends(w.Called), want: said("", substrate.Called, look("a"), look("b"))},
+		{what: "calls in an answer that stops", body: w.Begin + whole(0, "a") + w.Ends(w.Stop), want: said("", substrate.Called, look("a"))},
+		{what: "a text that is cut off", body: hm + w.Ends(w.Length), want: said("hm", substrate.Length)},
+		{what: "nothing that is cut off", body: w.Begin + w.Ends(w.Length), want: said("", substrate.Length)},
+		{what: "an unknown end", body: hm + w.Ends("eos"), want: said("hm", substrate.Stop)},
+		{what: "an unknown end without an answer", body: w.Begin + w.Ends("eos"), fails: problem.SubstrateMisconfigured},
+		{what: "an unknown end after a call", body: hm + whole(0, "a") + w.Ends("eos"), want: said("hm", substrate.Called, look("a"))},
+		{what: "an unknown end within a call", body: hm + w.Call(0, "a", "look", half) + w.Ends("eos"), want: said("hm", substrate.Stop)},
+		{what: "an unknown end within the second call", body: hm + whole(0, "a") + w.Call(1, "b", "look", half) + w.Ends("eos"), want: said("hm", substrate.Stop)},
+		{what: "an unknown end after a call without arguments", body: w.Begin + w.Call(0, "a", "look") + w.Ends("eos"), fails: problem.SubstrateMisconfigured},
+		{what: "a text that calls no tool", body: hm + w.Ends(w.Called), want: said("hm", substrate.Stop)},
+		{what: "a stream that breaks after the end", body: hm + w.Ends(w.Stop) + w.Text("x")[:1], want: said("hm", substrate.Stop)},
+	}
+	if w.Called != w.Stop {
+		all = append(all, odd{what: "a call of no tool", body: w.Begin + w.Ends(w.Called), fails: problem.SubstrateMisconfigured})
+	}
+	for _, unended := range []struct {
+		what, body string
+		marked     substrate.Answer
+	}{
+		{"a text without a reason to end", hm + w.Ends(""), said("hm", substrate.Stop)},
+		{"a call without a reason to end", hm + whole(0, "a") + w.Ends(""), said("hm", substrate.Stop)},
+		{"a call alone without a reason to end", w.Begin + whole(0, "a") + w.Ends(""), substrate.Answer{}},
+	} {
+		o := odd{what: unended.what, body: unended.body, want: unended.marked}
+		if !w.Marked || o.want.Why == "" {
+			o.want, o.fails = substrate.Answer{}, problem.SubstrateUnavailable
+		}
+		all = append(all, o)
+	}
+	if w.Edit != nil {
+		return all
+	}
+	sent := func(s string) string { return "data: " + s + "\n\n" }
+	return append(all,
+		odd{what: "no JSON in the middle", body: hm + sent("{") + w.Ends(w.Stop), fails: problem.SubstrateMisconfigured, says: "{"},
+		odd{what: "no JSON after the end", body: hm + strings.TrimSuffix(w.Ends(w.Stop), "data: [DONE]\n\n") + sent("{"), want: said("hm", substrate.Stop)},
+		odd{what: "an error in the middle", body: hm + sent(`{"type":"error","error":{"message":"out of memory"}}`), fails: problem.SubstrateUnavailable, says: "out of memory"},
+		odd{what: "an error with a status", body: w.Begin + sent(`{"type":"error","error":{"message":"too many","code":"429"}}`), fails: problem.SubstrateBusy, says: "too many"},
+		odd{what: "an error of another form", body: w.Begin + sent(`{"type":"error","error":"out of memory"}`), fails: problem.SubstrateUnavailable, says: "out of memory"},
+		odd{what: "nothing", body: "", fails: problem.SubstrateUnavailable},
+		odd{what: "comments alone", body: ": ping\n\n: ping\n\n", fails: problem.SubstrateUnavailable},
+		odd{what: "a byte order mark", body: "\uFEFF" + hm + w.Ends(w.Stop), want: said("hm", substrate.Stop)},
+		odd{what: "CRLF", body: strings.ReplaceAll(hm+w.Ends(w.Stop), "\n", "\r\n"), want: said("hm", substrate.Stop)},
+
+		odd{what: "a whole answer", body: w.Whole("forty-two", w.Stop), want: said("forty-two", substrate.Stop)},
+		odd{what: "a whole answer after white space", body: "\n  " + w.Whole("forty-two", w.Stop) + "\n", want: said("forty-two", substrate.Stop)},
+		odd{what: "a whole answer with another end", body: w.Whole("forty-two", "eos"), want: said("forty-two", substrate.Stop)},
+		odd{what: "a whole answer that is cut off", body: w.Whole("forty", w.Length), want: said("forty", substrate.Length)},
+		odd{what: "whole answers in an array", body: "[" + w.Whole("forty", "") + "," + w.Whole("-two", w.Stop) + "]", want: said("forty-two", substrate.Stop)},
+		odd{what: "half of a whole answer", body: w.Whole("forty-two", w.Stop)[:20], fails: problem.SubstrateMisconfigured, says: w.Whole("forty-two", w.Stop)[:20]},
+		odd{what: "an error in place of a stream", body: `{"error":{"message":"no such model"}}`, fails: problem.SubstrateUnavailable, says: "no such model"},
+		odd{what: "an error with a code in place of a stream", body: `{"error":{"message":"no such model","code":404}}`, fails: problem.SubstrateMisconfigured, says: "no such model"},
+		odd{what: "another document", body: `{"detail":"Not Found","total_tokens":12}`, fails: problem.SubstrateMisconfigured, says: `{"detail":"Not Found","total_tokens":12}`},
+		odd{what: "an empty array", body: `[]`, fails: problem.SubstrateMisconfigured, says: "[]"},
+		odd{what: "a page", body: "<html><body>Please log in</body></html>", fails: problem.SubstrateMisconfigured, says: "Please log in"},
+	)
+}
+
+// Oddities checks what an adapter reads of streams that are not as its provider documents them,
+// and the rules of the package doc of substrate.
+func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) substrate.Substrate) {
+	var chunks []string
+	s := serve(t, func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for _, c := range chunks {
+			_, _ = io.WriteString(rw, c)
+			_ = http.NewResponseController(rw).Flush()
+		}
+	})
+	read := func(pieces ...string) (substrate.Answer, error) {
+		chunks = pieces
+		a, err := substrate.Fold(s.Infer(t.Context(), Question()))
+		if err != nil {
+			return substrate.Answer{}, err
+		}
+		return a, nil
+	}
+	same := func(t *testing.T, what string, want substrate.Answer, pieces ...string) {
+		t.Helper()
+		got, err := read(pieces...)
+		got.Usage, want.Usage = nil, nil
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
+		}
+	}
+	for _, o := range w.table() {
+		t.Run(o.what, func(t *testing.T) {
+			got, err := read(o.body)
+			got.Usage = nil
+			if diff := cmp.Diff(o.want, got); !problem.Is(err, o.fails) && o.fails != 0 || o.fails == 0 && err != nil || diff != "" {
+				t.Errorf("Fold() = %v (%s), want %s (-want +got):\n%s", err, problem.Of(err).Kind, o.fails, diff)
+			}
+			if agent := new(call.AgentError); o.says != "" && (!errors.As(err, &agent) || !strings.Contains(agent.Body, o.says)) {
+				t.Errorf("the operator sees %q, want %q", agent.Body, o.says)
+			}
+		})
+	}
+	events := w.events(w.Begin + w.Text("forty") + w.Usage("10") + w.Text("-two") + w.Call(0, "a", "look", `{"for":`, `"a"}`) + w.Ends(w.Called))
+	want := substrate.Answer{Text: "forty-two", Why: substrate.Called, Calls: []substrate.ToolCall{look("a")}}
+	t.Run("usage", func(t *testing.T) {
+		for n, in := range map[string]int{"10": 10, "10.0": 10, "1e1": 10, `"10"`: 10, "10.9": 10, "-1": 0, "1e300": 1 << 40, "null": 0, `"many"`: 0, "[]": 0, "{}": 0, "true": 0} {
+			if w.Edit != nil && n != "10" {
+				continue // the library decides
+			}
+			chunks = []string{w.Begin + w.Text("x") + w.Usage(n) + w.Ends(w.Stop)}
+			told := in == 0
+			a, err := substrate.Fold(func(yield func(substrate.Event, error) bool) {
+				for e, err := range s.Infer(t.Context(), Question()) {
+					u, ok := e.(substrate.Usage)
+					if told = told || ok && u.In == in; !yield(e, err) {
+						return
+					}
+				}
+			})
+			if err != nil || a.Text != "x" || !told {
+				t.Errorf("%s tokens: %+v, %v, told: %t; want x and a report of %d", n, a, err, told, in)
+			}
+		}
+	})
+	t.Run("pieces", func(t *testing.T) {
+		stream := strings.Join(events, "")
+		same(t, "byte by byte", want, strings.Split(stream, "")...)
+		for at := 1; at < len(stream); at++ {
+			same(t, fmt.Sprintf("split at byte %d", at), want, stream[:at], stream[at:])
+		}
+	})
+	t.Run("beginnings", func(t *testing.T) {
+		stream := strings.Join(events, "")
+		for at := range len(stream) {
+			// Whatever is cut off is no answer; after the end of the answer nothing is cut off.
+			if got, err := read(stream[:at]); err == nil {
+				got.Usage = nil
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("the first %d bytes are an answer (-want +got):\n%s", at, diff)
+				}
+			}
+		}
+	})
+	t.Run("noise", func(t *testing.T) {
+		noise := []string{w.Usage("10")}
+		if w.Edit == nil {
+			noise = append(noise, ": PROCESSING\n\n", "data:\n\n", "data: \n\n", "data\n\n", "data:  \n\n", "data: null\n\n", "data: {}\n\n", "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+				"event: of_tomorrow\ndata: {\"type\":\"of_tomorrow\",\"delta\":7,\"message\":[],\"content_block\":\"x\",\"index\":\"y\"}\n\n", "id: 7\n\n", "retry: 5\n\n", "\n\n")
+		}
+		for at := range len(events) + 1 {
+			for _, n := range noise {
+				same(t, fmt.Sprintf("%q before event %d", n, at), want, strings.Join(slices.Insert(slices.Clone(events), at, n), ""))
+			}
+		}
+	})
+	t.Run("members", func(t *testing.T) { w.members(t, events, want, read) })
+}
+
+// events are the events of a stream.
+func (w Wire) events(stream string) []string {
+	if w.Split != nil {
+		return w.Split(stream)
+	}
+	return slices.DeleteFunc(strings.SplitAfter(stream, "\n\n"), func(e string) bool { return e == "" })
+}
+
+// edit changes the JSON value of an event.
+func (w Wire) edit(event string, f func(any) any) string {
+	if w.Edit != nil {
+		return w.Edit(event, f)
+	}
+	before, data, ok := strings.Cut(event, "data: ")
+	d := json.NewDecoder(strings.NewReader(data))
+	d.UseNumber()
+	var v any
+	if !ok || d.Decode(&v) != nil {
+		return event
+	}
+	b, err := json.Marshal(f(v))
+	if err != nil {
+		panic(err)
+	}
+	return before + "data: " + string(b) + "\n\n"
+}
+
+// members takes each member of each event away, adds one beside it, and gives a member that
+// does not decide the answer values of other types. None of that costs the answer, unless a
+// member decides it; then there is no other answer.
+func (w Wire) members(t *testing.T, events []string, want substrate.Answer, read func(...string) (substrate.Answer, error)) {
+	check := func(at int, path []string, how string, f func(object map[string]any, key string)) {
+		changed := slices.Clone(events)
+		changed[at] = w.edit(events[at], func(v any) any {
+			o, key := follow(v, path)
+			f(o, key)
+			return v
+		})
+		got, err := read(strings.Join(changed, ""))
+		decides := slices.Contains(w.Decides, path[len(path)-1])
+		got.Usage = nil
+		for i := range got.Calls {
+			if got.Calls[i].ID != "" {
+				got.Calls[i].ID = want.Calls[0].ID // any id will do
+			}
+		}
+		if diff := cmp.Diff(want, got); (err != nil || diff != "") && !decides {
+			t.Errorf("event %d, %s %s: %v (-want +got):\n%s", at, strings.Join(path, "."), how, err, diff)
+		}
+		runs := slices.DeleteFunc(slices.Clone(got.Calls), func(c substrate.ToolCall) bool {
+			return c.Name == "" || c.Arguments != "" && !json.Valid([]byte(c.Arguments))
+		})
+		if len(runs) > len(want.Calls) || !strings.Contains(want.Text, got.Text) {
+			t.Errorf("event %d, %s %s is another answer: %+v", at, strings.Join(path, "."), how, got)
+		}
+	}
+	for at, e := range events {
+		w.edit(e, func(v any) any {
+			for _, path := range paths(v) {
+				check(at, path, "taken away", func(o map[string]any, key string) { delete(o, key) })
+				check(at, path, "with another beside it", func(o map[string]any, _ string) { o["of_tomorrow"] = map[string]any{"x": []int{1}} })
+				if w.Edit != nil {
+					continue // the library decides
+				}
+				for _, odd := range []any{nil, "odd", json.Number("7.5"), true, []any{}, map[string]any{}} {
+					if !slices.Contains(w.Decides, path[len(path)-1]) {
+						check(at, path, fmt.Sprintf("as %#v", odd), func(o map[string]any, key string) { o[key] = odd })
+					}
+				}
+			}
+			return v
+		})
+	}
+}
+
+// paths are the members of a value, by the keys that lead there; elements have their index.
+func paths(v any) (all [][]string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			all = append(all, []string{key})
+			for _, rest := range paths(v[key]) {
+				all = append(all, append([]string{key}, rest...))
+			}
+		}
+	case []any:
+		for i := range v {
+			for _, rest := range paths(v[i]) {
+				all = append(all, append([]string{fmt.Sprint(i)}, rest...))
+			}
+		}
+	}
+	return all
+}
+
+// follow returns the object that has the last member of a path.
+func follow(v any, path []string) (map[string]any, string) {
+	for _, key := range path[:len(path)-1] {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[key]
+		case []any:
+			var i int
+			_, _ = fmt.Sscan(key, &i)
+			v = in[i]
+		}
+	}
+	return v.(map[string]any), path[len(path)-1]
+}
