@@ -16,10 +16,11 @@ const Namespace = "Vacancy"
 
 // Verdict is the attribute that marks the log line of a call; the first such
 // line carries the invocation's counts. Status is the attribute with its HTTP
-// status.
+// status, Cut the one that says why its answer ends before its end.
 const (
 	Verdict = "verdict"
 	Status  = "status"
+	Cut     = "cut"
 )
 
 // Config holds the attributes that every line of a process carries.

@@ -51,6 +51,7 @@ type agentResult struct {
 	State    task.State `json:"state,omitempty"`
 	Text     string     `json:"text"`
 	Parts    int        `json:"other_parts,omitempty"` // that are no text
+	Cut      string     `json:"cut,omitempty"`         // why the text is only a part of the answer
 	Verified bool       `json:"verified"`              // never: the answer is not signed for this caller
 
 	streamed bool // the text is printed already
@@ -161,7 +162,7 @@ func (a *app) showAgent(at string, answer a2awire.Answer) error {
 	if m := answer.Message; m != nil {
 		r.Context = m.Context
 		r.take(m.Parts)
-		return a.show(r)
+		return a.showPart(r, m)
 	}
 	return a.endAgent(r, answer.Task)
 }
@@ -178,6 +179,16 @@ func (a *app) endAgent(r agentResult, t *task.Task) error {
 	switch t.Status.State {
 	case task.Failed, task.Rejected:
 		return problem.New(problem.BehaviourFailed, "task %s is %s: %.300q", printable(t.ID), t.Status.State, r.Text)
+	}
+	return a.showPart(r, t.Status.Message)
+}
+
+// showPart prints an answer, and a remark if its message says that it is only a part.
+func (a *app) showPart(r agentResult, m *task.Message) error {
+	if m != nil {
+		if r.Cut = a2awire.Cut(m); r.Cut != "" {
+			a.note("%s", cutRemark(r.Cut))
+		}
 	}
 	return a.show(r)
 }

@@ -88,8 +88,8 @@ func (a *app) streamSigned(ctx context.Context, f callFlags, agent *agents.Agent
 	case printed && artifactText(&t) != res.Reply.Payload.Text():
 		err = problem.New(problem.Untrusted, "what came as a stream is not the answer that %s signed, which is: %s", target.ID.Short(), printable(res.Reply.Payload.Text()))
 	}
-	if err == nil && t.Status.State == task.Canceled {
-		a.note("task %s was canceled: this is the part of the answer that came before, signed and charged", printable(t.ID))
+	if answer != nil && res.Cut == "" {
+		res.Cut = a2awire.Cut(answer)
 	}
 	known := newCallResult(self, target, res)
 	return a.showCall(streamedResult{answerResult{known, a.answerText}, printed}, known, err)

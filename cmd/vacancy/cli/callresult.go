@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -27,6 +28,7 @@ type callResult struct {
 	Reply       json.RawMessage `json:"reply,omitempty"`
 	ReplyHash   *identity.Hash  `json:"reply_hash,omitempty"`
 	ReplySeq    int64           `json:"reply_seq,omitempty"`
+	Cut         string          `json:"cut,omitempty"` // why the text is only a part of the answer
 	Bound       bool            `json:"bound"`
 	Resumed     bool            `json:"resumed"`
 	Reset       bool            `json:"reset"`
@@ -58,13 +60,14 @@ type lateResult struct {
 	Reply       json.RawMessage `json:"reply,omitempty"`
 	ReplyHash   *identity.Hash  `json:"reply_hash,omitempty"`
 	ReplySeq    int64           `json:"reply_seq,omitempty"`
+	Cut         string          `json:"cut,omitempty"`
 
 	seq int64
 }
 
 func newCallResult(self signer, t dispatch.Target, res dispatch.Result) callResult {
 	r := callResult{
-		As: self.Name, Made: self.made, Target: t.ID, URL: t.URL, Fate: res.Fate, ReplySeq: res.ReplySeq, Bound: res.Bound,
+		As: self.Name, Made: self.made, Target: t.ID, URL: t.URL, Fate: res.Fate, ReplySeq: res.ReplySeq, Cut: res.Cut, Bound: res.Bound,
 		Resumed: res.Resumed, Reset: res.Reset, Status: res.Status, Unknown: res.Unknown,
 		Timing: timing{canon.FormatTime(res.Began), milliseconds(res.Took), milliseconds(res.Wire), res.Posts},
 	}
@@ -84,7 +87,7 @@ func newCallResult(self signer, t dispatch.Target, res dispatch.Result) callResu
 func newLateResult(l dispatch.Late) lateResult {
 	r := lateResult{
 		Fate: l.Fate, Asked: l.Request.Payload.Text(), Request: envelope.AppendMessage(nil, &l.Request),
-		RequestHash: l.Request.Hash(), ReplySeq: l.ReplySeq, seq: l.Request.Seq,
+		RequestHash: l.Request.Hash(), ReplySeq: l.ReplySeq, Cut: l.Cut, seq: l.Request.Seq,
 	}
 	r.Reply, r.Text = spoken(l.Reply)
 	if !l.ReplyHash.IsZero() {
@@ -108,6 +111,9 @@ func (l lateResult) text() string {
 	line := fmt.Sprintf("call %d (%s): ", l.seq, printable(clip(l.Asked, 40)))
 	switch l.Fate {
 	case dispatch.Answered:
+		if l.Cut != "" {
+			return line + printable(*l.Text) + " (" + cutRemark(l.Cut) + ")"
+		}
 		return line + printable(*l.Text)
 	case dispatch.TextGone:
 		return line + "answered; the host no longer keeps the text"
@@ -168,6 +174,9 @@ func (a *app) showCall(r result, known callResult, err error) error {
 	for _, u := range known.Unknown {
 		a.note("%s", printable(u))
 	}
+	if known.Cut != "" {
+		a.note("%s", cutRemark(known.Cut))
+	}
 	if known.Resumed && err == nil {
 		a.note("this call was under way already: its bytes were sent again")
 	}
@@ -175,6 +184,17 @@ func (a *app) showCall(r result, known callResult, err error) error {
 		return &callError{err, known}
 	}
 	return a.show(r)
+}
+
+// cutRemark says that a text is only a part of the answer.
+func cutRemark(cut string) string {
+	switch call.Cut(cut) {
+	case call.CutCanceled:
+		return "the answer is cut: this part of it came before the call was canceled"
+	case call.CutLength:
+		return "the answer is cut: the agent's model may say no more (max_tokens, or the length that it can read)"
+	}
+	return "the answer is cut: " + printable(clip(cut, 80))
 }
 
 // callError is the error of a call with its result.

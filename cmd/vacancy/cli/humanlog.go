@@ -138,6 +138,9 @@ func (e *logEvent) line(colour bool) string {
 	if why := e.why(); why != "" {
 		b.WriteString("  " + printable(why))
 	}
+	if cut := textOf(e.fields[obs.Cut]); cut != "" {
+		b.WriteString("  cut: " + printable(cut))
+	}
 	b.WriteString(used(e.usage()))
 	return b.String()
 }

@@ -87,8 +87,9 @@ type request struct {
 	// Set while the request is read.
 	what      string // for the log
 	op        a2awire.Operation
-	a2a       bool   // the request is one of A2A, whatever it asks for
-	pair      string // of a message, for the log
+	a2a       bool     // the request is one of A2A, whatever it asks for
+	pair      string   // of a message, for the log
+	cut       call.Cut // why the answer that is told ends before its end, for the log
 	dialect   a2awire.Dialect
 	bare      bool // frames of streams and results without JSON-RPC
 	id        []byte
@@ -239,6 +240,9 @@ func (d *api) log(r *request, verdict string, status int, cause error) {
 	}
 	if r.pair != "" {
 		attrs = append(attrs, slog.String("pair", r.pair))
+	}
+	if r.cut != "" {
+		attrs = append(attrs, slog.String(obs.Cut, string(r.cut)))
 	}
 	if status >= http.StatusInternalServerError {
 		level = slog.LevelError

@@ -33,6 +33,7 @@ func (d *api) sendMessage(r *request, params []byte) error {
 	if err != nil {
 		return d.busy(r, turn, err)
 	}
+	r.cut = t.Status.Cut()
 	if bare && t.Status.Message != nil {
 		d.answer(r, r.bareMessage(&t))
 		return nil

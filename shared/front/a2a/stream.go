@@ -55,6 +55,7 @@ func (d *api) streamBare(r *request, turn *task.Turn) error {
 		return d.busy(r, turn, err)
 	}
 	s := &sse{r: r, ref: turn.Ref}
+	r.cut = t.Status.Cut()
 	s.begin()
 	s.write(append(s.frame([]byte("data: "), r.bareMessage(&t)), "\n\n"...))
 	d.log(r, "ok", http.StatusOK, nil)
@@ -163,6 +164,10 @@ func (s *sse) event(n task.Numbered) {
 	s.begin()
 	if n.Task != nil {
 		s.context = n.Task.Context
+		s.r.cut = n.Task.Status.Cut()
+	}
+	if n.Status != nil {
+		s.r.cut = n.Status.Cut()
 	}
 	result := a2awire.StreamResult(s.r.dialect, &task.Task{ID: s.ref.ID, Context: s.context}, n.View(s.history, s.r.extension))
 	b := append(strconv.AppendInt([]byte("id: "), int64(n.N), 10), "\ndata: "...)

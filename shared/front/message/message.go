@@ -194,7 +194,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		if o.Price != nil {
 			w.Header().Set(caller.ReceiptHeader, caller.ReceiptPath(call.Pair{Caller: req.Envelope.From, Vacant: req.Envelope.To}, o.Position))
 		}
-		write(w, http.StatusOK, envelope.AppendResponse(nil, req.ID, o.Reply))
+		write(w, http.StatusOK, answer(req.ID, &o))
 	} else {
 		if o.Problem.Kind == problem.BudgetSpent {
 			w.Header().Set("Retry-After", strconv.Itoa(secondsUntilMidnightUTC(d.Now())))
@@ -348,6 +348,9 @@ func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Env
 	attrs := []slog.Attr{slog.String("pair", e.From.Short()+">"+e.To.Short()), slog.Int64(Seq, e.Seq)}
 	if o.State != "" {
 		attrs = append(attrs, slog.String("state", string(o.State)))
+	}
+	if o.Cut != "" {
+		attrs = append(attrs, slog.String(obs.Cut, string(o.Cut)))
 	}
 	if o.Usage != nil {
 		attrs = append(attrs, slog.Any("usage", o.Usage))

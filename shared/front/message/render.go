@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -50,6 +51,16 @@ func appendResetError(b []byte, p *problem.Error) []byte {
 
 func appendCode(b []byte, p *problem.Error) []byte {
 	return canon.AppendString(append(b, `,"code":`...), p.Kind.String())
+}
+
+// answer is the body of an answer. Reference callers read only the message of its result.
+func answer(id []byte, o *call.Outcome) []byte {
+	b := envelope.AppendResponse(nil, id, o.Reply)
+	if o.Cut == "" {
+		return b
+	}
+	b = append(bytes.TrimSuffix(b, []byte("}}")), `,"cut":`...)
+	return append(canon.AppendString(b, string(o.Cut)), "}}"...)
 }
 
 // outcome renders the pipeline's members beside a refusal, or the answer to an

@@ -22,7 +22,6 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	r.out = r.out.at(*row)
 	began := h.Now()
 	msg, used, failed := h.behave(ctx, r)
-	r.out.Usage = used
 	if failed == nil {
 		reply, closed, err := h.settleAndAnswer(ctx, r, row, rsp, msg, began)
 		var unsettled *unsettledError
@@ -67,15 +66,16 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 
 var errGoexit = errors.New("behaviour ended its goroutine")
 
-// behave runs the behaviour until it returns or its deadline passes, and returns what
-// it has used by then. The result of a behaviour that ignores its context is
-// discarded.
+// behave runs the behaviour until it returns or its deadline passes. It notes in r whether the
+// answer was cut off, and what was used by then, which it returns too. The result of a
+// behaviour that ignores its context is discarded.
 func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage, error) {
 	used := &meter{}
 	// Both are set even if nil: a nested call must not use those of the outer call.
 	ctx = context.WithValue(context.WithValue(ctx, meterKey{}, used), reporterKey{}, r.reporter)
 	msg, err := h.behaveWithin(ctx, r)
-	return msg, used.noted(), err
+	r.out.Usage, r.cut = used.noted()
+	return msg, r.out.Usage, err
 }
 
 func (h *Host) behaveWithin(ctx context.Context, r *request) (envelope.Message, error) {
@@ -168,7 +168,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		err = h.commit(ctx, append(writes, beside...)...)
 		if err == nil {
 			h.tipCache.learn(r.pair, tips{req: *row, rsp: *ans})
-			r.out.Charge = paid.Charge
+			r.out.Charge, r.out.Cut = paid.Charge, r.cut
 			return reply, false, nil
 		}
 		var taken *store.TakenError

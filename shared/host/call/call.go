@@ -194,7 +194,7 @@ type Outcome struct {
 	State     State
 	ReplySeq  int64         // with Answered and a destroyed text key
 	ReplyHash identity.Hash // with Answered and a destroyed text key
-	Cut       Cut           // why the answer ends before its end; "": it is whole
+	Cut       Cut           // with Reply or Answered: why the answer ends before its end; "": it is whole
 	TooOld    bool          // with Unknown: older epochs were not searched
 	ResetAt   time.Time     // of a successful Reset
 

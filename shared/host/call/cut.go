@@ -14,11 +14,24 @@ import (
 // it is signed, kept and charged.
 type Cut string
 
-// CutCanceled means that the caller canceled the call when it could read a part of the answer.
-const CutCanceled Cut = "canceled"
+const (
+	// CutCanceled means that the caller canceled the call when it could read a part of the answer.
+	CutCanceled Cut = "canceled"
+	// CutLength means that the vacant's model was not allowed to say more.
+	CutLength Cut = "length"
+)
 
 // cuts are the reasons; the index is the byte in a row. Later versions append to them.
-var cuts = []Cut{"", CutCanceled}
+var cuts = []Cut{"", CutCanceled, CutLength}
+
+// Remark returns the text of an answer for a model, which would otherwise take a part for the
+// whole.
+func (c Cut) Remark(text string) string {
+	if c == "" {
+		return text
+	}
+	return text + "\n[This answer was cut off here: " + string(c) + ".]"
+}
 
 func (c Cut) code() byte { return byte(max(slices.Index(cuts, c), 0)) }
 

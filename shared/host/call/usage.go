@@ -32,10 +32,11 @@ const bytesPerToken = 4
 // EstimatedTokens estimates the tokens of a text of so many bytes, rounded up.
 func EstimatedTokens(bytes int) uint64 { return uint64((bytes + bytesPerToken - 1) / bytesPerToken) }
 
-// meter collects the usage of one call.
+// meter collects the usage of one call, and whether its answer was cut off.
 type meter struct {
 	mu    sync.Mutex
 	usage *Usage
+	cut   Cut
 }
 
 type meterKey struct{}
@@ -43,20 +44,28 @@ type meterKey struct{}
 // Note keeps what the behaviour whose context this is has used so far, in place of
 // what was noted before. Elsewhere it does nothing.
 func Note(ctx context.Context, u Usage) {
-	m, ok := ctx.Value(meterKey{}).(*meter)
-	if !ok {
-		return
+	if m, ok := ctx.Value(meterKey{}).(*meter); ok {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.usage = &u
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.usage = &u
 }
 
-// noted is the last usage; nil if there is none.
-func (m *meter) noted() *Usage {
+// NoteCut marks the answer that the behaviour whose context this is returns next. Elsewhere it
+// does nothing.
+func NoteCut(ctx context.Context, why Cut) {
+	if m, ok := ctx.Value(meterKey{}).(*meter); ok {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.cut = why
+	}
+}
+
+// noted is the last usage, nil if there is none, and the mark of the answer.
+func (m *meter) noted() (*Usage, Cut) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.usage
+	return m.usage, m.cut
 }
 
 // usedBit, in the kind of a response row, says that the row has a Usage. A row without

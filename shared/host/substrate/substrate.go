@@ -210,7 +210,8 @@ type Answer struct {
 
 // Fold reads an answer to its end. With an error it returns the usage alone. More than MaxText bytes of text are an error
 // of kind SubstrateTooLarge, events that end without Done one of kind
-// SubstrateUnavailable.
+// SubstrateUnavailable, and an answer that was cut off before its first word one of kind
+// SubstrateMisconfigured.
 func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 	var a Answer
 	var text strings.Builder
@@ -232,7 +233,9 @@ func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 		case Usage:
 			a.Usage = &e
 		case Done:
-			a.Text, a.Why = text.String(), e
+			if a.Text, a.Why = text.String(), e; a.Why == Length && a.Text == "" {
+				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateMisconfigured, "the model's answer was cut off before its first word: it may say too little, its thoughts included (max_tokens)")
+			}
 			return a, nil
 		}
 	}
@@ -245,7 +248,7 @@ func TooLarge(n int) error {
 }
 
 // Behaviour makes s the behaviour of a vacant: one part, ROLE_AGENT. It is told what
-// was said before, and what it used is noted.
+// was said before. What it used is noted, and that its answer was cut off.
 func Behaviour(s Substrate, before ...Turn) call.Behaviour {
 	return func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		r := Ask(e.From, e.To, e.Payload.Text())
@@ -257,6 +260,9 @@ func Behaviour(s Substrate, before ...Turn) call.Behaviour {
 		}
 		if err != nil {
 			return envelope.Message{}, err
+		}
+		if a.Why == Length {
+			call.NoteCut(ctx, call.CutLength)
 		}
 		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{a.Text}}, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -105,10 +104,7 @@ func (v *Directory) remember(ctx context.Context, calls *call.Host, e *envelope.
 	}
 	all, err := calls.Remember(ctx, e, until)
 	for _, x := range all {
-		if x.Cut != "" { // or the model would take the part for all that it said
-			x.Answered += fmt.Sprintf("\n[This answer was cut off here: %s.]", x.Cut)
-		}
-		turns = append(turns, substrate.Turn{Role: substrate.Caller, Text: x.Asked}, substrate.Turn{Role: substrate.Agent, Text: x.Answered})
+		turns = append(turns, substrate.Turn{Role: substrate.Caller, Text: x.Asked}, substrate.Turn{Role: substrate.Agent, Text: x.Cut.Remark(x.Answered)})
 	}
 	return turns, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -118,6 +119,9 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		out := e.Calls.Resume(withName(withMessage(ctx, l.task.asked()), ref), l.pair(), l.head.Position, o)
 		if out.Problem != nil && out.Cause != nil {
 			e.Log.InfoContext(ctx, "task failed", "task", ref.ID, "verdict", out.Problem.Kind.String())
+		}
+		if out.Cut != "" {
+			e.Log.InfoContext(ctx, "task answered", "task", ref.ID, obs.Cut, string(out.Cut))
 		}
 	})
 	<-ended

@@ -96,6 +96,14 @@ type Status struct {
 	Time    time.Time `json:"time"`
 }
 
+// Cut returns why the answer in s ends before its end; "" for another status.
+func (s *Status) Cut() call.Cut {
+	if s.Message == nil {
+		return ""
+	}
+	return s.Message.Cut
+}
+
 // Task is a unit of work for a caller. History has the messages, oldest first.
 type Task struct {
 	ID        string          `json:"id"`

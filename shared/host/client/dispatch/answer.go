@@ -22,6 +22,7 @@ type answer struct {
 	object       bool // the body is one strict JSON object
 	result       bool // it has a result, so it claims to be an answer
 	detail, code string
+	cut          string // why the answer is only a part
 	state        string
 	tooOld       bool
 	ok           bool // of a reset
@@ -61,7 +62,17 @@ func readAnswer(status int, body []byte) answer {
 func (a *answer) member(d *canon.Decoder, key string) (err error) {
 	switch key {
 	case "result":
-		a.result, err = true, d.Skip()
+		if a.result = true; d.Kind() != canon.Object {
+			return d.Skip()
+		}
+		err = d.Object(func(key string) error {
+			if key != "cut" {
+				return d.Skip()
+			}
+			return a.member(d, key)
+		})
+	case "cut":
+		a.cut, err = lax(d, canon.String, d.String)
 	case "detail", "error":
 		var s string
 		if s, err = lax(d, canon.String, d.String); s != "" {

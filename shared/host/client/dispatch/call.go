@@ -251,7 +251,7 @@ func (r *run) act(ctx context.Context, h identity.Hash, a answer, v verdict, x *
 func (r *run) handOver() error {
 	l := *r.st.outcome()
 	h := r.hold(l.Request)
-	r.res.Fate, r.res.Reply, r.res.ReplySeq, r.res.ReplyHash = l.Fate, l.Reply, l.ReplySeq, l.ReplyHash
+	r.res.Fate, r.res.Reply, r.res.ReplySeq, r.res.ReplyHash, r.res.Cut = l.Fate, l.Reply, l.ReplySeq, l.ReplyHash, l.Cut
 	r.res.Bound = l.Reply != nil && envelope.IsReplyKey(l.Reply.IdempotencyKey)
 	r.st.Job = ""
 	r.st.Late = slices.DeleteFunc(slices.Clone(r.st.Late), func(x Late) bool { return x.Request.Hash() == h })

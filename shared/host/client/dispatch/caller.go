@@ -78,6 +78,7 @@ type Result struct {
 	Reply     *envelope.Envelope
 	ReplyHash identity.Hash
 	ReplySeq  int64
+	Cut       string // why Reply is only a part of the answer (Late.Cut)
 	// Bound: the signed answer names its request.
 	Bound bool
 	// Status is the HTTP status of the deciding reply, 0 if there was none.

@@ -67,7 +67,7 @@ func (r *run) answered(e envelope.Envelope, h identity.Hash, a answer) (verdict,
 	if err != nil {
 		return refused, nil, &problem.Error{Kind: problem.Untrusted, Detail: problem.Of(err).Text()}
 	}
-	return r.take(e, h, &reply, r.st.nextNamed(h) != nil)
+	return r.take(e, h, &reply, a.cut, r.st.nextNamed(h) != nil)
 }
 
 // stored handles the answer to an envelope that was accepted before.
@@ -78,7 +78,7 @@ func (r *run) stored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *
 		if err != nil {
 			return refused, nil, &problem.Error{Kind: problem.Untrusted, Detail: "stored answer: " + problem.Of(err).Text()}
 		}
-		return r.take(e, h, &reply, current)
+		return r.take(e, h, &reply, a.cut, current)
 	}
 	if a.replySeq < 1 || a.replySeq > envelope.MaxSeq || a.replyHash.IsZero() {
 		return refused, nil, problem.New(problem.Untrusted, "the host says that the call is answered and shows no answer")
@@ -92,13 +92,13 @@ func (r *run) stored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *
 	} else {
 		r.outside(h)
 	}
-	r.tell(Late{Request: e, Fate: TextGone, ReplySeq: a.replySeq, ReplyHash: a.replyHash})
+	r.tell(Late{Request: e, Fate: TextGone, ReplySeq: a.replySeq, ReplyHash: a.replyHash, Cut: a.cut})
 	return done, nil, nil
 }
 
 // take accepts or refuses an answer. An answer outside the chain is only kept:
 // others have moved the chain on.
-func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelope, current bool) (verdict, *envelope.Envelope, error) {
+func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelope, cut string, current bool) (verdict, *envelope.Envelope, error) {
 	p, err := r.st.verify(reply, h)
 	if err == nil && !p.bound && !current {
 		err = problem.New(problem.Untrusted, "the answer names no request and has no place in the chain")
@@ -119,7 +119,7 @@ func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelop
 	} else {
 		r.outside(h)
 	}
-	r.tell(Late{Request: e, Fate: Answered, Reply: reply, ReplySeq: reply.Seq, ReplyHash: p.at.Hash})
+	r.tell(Late{Request: e, Fate: Answered, Reply: reply, ReplySeq: reply.Seq, ReplyHash: p.at.Hash, Cut: cut})
 	return done, nil, nil
 }
 

@@ -72,6 +72,9 @@ type Late struct {
 	Reply     *envelope.Envelope // with Answered
 	ReplySeq  int64              // with Answered and TextGone
 	ReplyHash identity.Hash      // with Answered and TextGone
+	// Cut is the host's word for why Reply is only a part of the answer; "" for a whole one.
+	// It is not signed.
+	Cut string
 }
 
 // MaxListed bounds the envelopes listed for one sequence number. At the bound,

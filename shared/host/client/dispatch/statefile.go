@@ -47,6 +47,9 @@ func (s *State) AppendJSON(dst []byte) []byte {
 		if l.Code != "" {
 			dst = canon.AppendString(append(dst, ", \"code\": "...), l.Code)
 		}
+		if l.Cut != "" {
+			dst = canon.AppendString(append(dst, ", \"cut\": "...), l.Cut)
+		}
 		dst = appendEnvelope(append(dst, ", \"reply\": "...), l.Reply)
 		dst = fmt.Appendf(dst, ", \"reply_seq\": %d, \"reply_hash\": %q}", l.ReplySeq, l.ReplyHash)
 	}
@@ -268,6 +271,8 @@ func decodeLate(d *canon.Decoder) (l Late, err error) {
 			l.Detail, err = d.String()
 		case "code":
 			l.Code, err = d.String()
+		case "cut":
+			l.Cut, err = d.String()
 		case "reply":
 			l.Reply, err = decodeEnvelope(d)
 		case "reply_seq":

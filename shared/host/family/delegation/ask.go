@@ -14,18 +14,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ask calls a child with a task and returns the answer. If another call of the
+// ask calls a child with a task and returns the answer, and why it was cut off. If another call of the
 // same parent takes the position, it signs for the next one, until the
 // deadline.
-func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, error) {
+func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, call.Cut, error) {
 	pair := call.Pair{Caller: r.question.Vacant, Vacant: child}
 	tip, err := r.tip(ctx, pair)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	name, err := r.random()
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	e := envelope.Envelope{
 		From: pair.Caller, To: pair.Vacant, IdempotencyKey: name,
@@ -38,19 +38,19 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 			return err
 		})
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 		out := r.send(ctx, &e)
 		switch {
 		case out.Reply != nil: // now, or in reply to the same bytes before
-			return out.Reply.Payload.Text(), nil
+			return out.Reply.Payload.Text(), out.Cut, nil
 		case out.Problem == nil:
-			return "", problem.New(problem.Damaged, "it was answered with nothing")
+			return "", "", problem.New(problem.Damaged, "it was answered with nothing")
 		case !overtaken(&out):
-			return "", out.Problem
+			return "", "", out.Problem
 		}
 		if err := r.backOff(ctx, try); err != nil {
-			return "", problem.Wrap(problem.Deadline, err, "others kept calling it: %s", out.Problem.Text())
+			return "", "", problem.Wrap(problem.Deadline, err, "others kept calling it: %s", out.Problem.Text())
 		}
 		tip = chain.Tip{Seq: out.ExpectedSeq - 1, Hash: out.ChainTip, Floor: out.Floor}
 	}

@@ -6,30 +6,39 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// combine makes one answer of at least one result.
+// combine makes one answer of at least one result. An answer that repeats results is cut off if
+// one of them is.
 func (r *run) combine(ctx context.Context, results []result) (text string, err error) {
+	repeated := results
 	switch a := &r.plan.Aggregate; a.How {
 	case plan.List:
 		text = list(results)
 	case plan.Join:
 		text = strings.Join(texts(results), a.Separator)
 	case plan.First:
-		text = results[0].text
+		text, repeated = results[0].text, results[:1]
 	case plan.Vote:
 		text = vote(results)
 	case plan.BySubstrate:
 		text, err = r.bySubstrate(ctx, results)
+		repeated = nil
 	default:
 		err = problem.New(problem.Damaged, "the plan combines by %q", a.How)
 	}
 	if err == nil && len(text) > substrate.MaxText {
 		err = &problem.Error{Kind: problem.SubstrateTooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes of all children", substrate.MaxText), Got: strconv.Itoa(len(text))}
+	}
+	for _, res := range repeated {
+		if res.cut != "" {
+			call.NoteCut(ctx, res.cut)
+		}
 	}
 	return text, err
 }
@@ -81,13 +90,16 @@ func (r *run) bySubstrate(ctx context.Context, results []result) (string, error)
 			dst = append(dst, ',')
 		}
 		dst = canon.AppendString(append(dst, `{"kind":`...), res.kind)
-		dst = append(canon.AppendString(append(dst, `,"text":`...), res.text), '}')
+		dst = append(canon.AppendString(append(dst, `,"text":`...), res.cut.Remark(res.text)), '}')
 	}
 	a, err := substrate.Fold(s.Infer(ctx, substrate.Request{
 		Caller: q.Caller, Vacant: q.Vacant, By: q.By, ContextID: q.ContextID, Turns: []substrate.Turn{{Role: substrate.Caller, Text: string(append(dst, "]}"...))}},
 	}))
 	if err == nil && a.Why == substrate.Called {
 		err = problem.New(problem.SubstrateMisconfigured, "the combiner's model calls a tool, and there is none")
+	}
+	if a.Why == substrate.Length {
+		call.NoteCut(ctx, call.CutLength)
 	}
 	return a.Text, err
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -30,6 +31,7 @@ type run struct {
 type result struct {
 	child            identity.ID
 	kind, task, text string
+	cut              call.Cut
 }
 
 // delegateAll makes the delegations of the plan and returns the answers in the
@@ -122,7 +124,7 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 	if err != nil {
 		return res, about(child, err)
 	}
-	res.text, err = r.ask(ctx, child, task)
+	res.text, res.cut, err = r.ask(ctx, child, task)
 	return res, about(child, err)
 }
 

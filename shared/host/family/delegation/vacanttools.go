@@ -99,7 +99,8 @@ func (r *run) askVacant(ctx context.Context, id identity.ID, message string) (st
 	if err := r.reach(ctx, &is); err != nil {
 		return "", err
 	}
-	return r.ask(ctx, id, message)
+	text, cut, err := r.ask(ctx, id, message)
+	return cut.Remark(text), err
 }
 
 // reach refuses a vacant that the asker may not reach. A parent reaches its children.

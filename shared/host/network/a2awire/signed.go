@@ -2,6 +2,7 @@ package a2awire
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
@@ -72,6 +73,16 @@ func textOrNull(s string) []byte {
 		return []byte("null")
 	}
 	return canon.AppendString(nil, s)
+}
+
+// Cut returns why the answer in a message ends before its end, as its metadata says; "" if they
+// do not.
+func Cut(m *task.Message) (why string) {
+	member, err := metadataMember(m.Metadata, task.CutMember)
+	if err == nil && json.Unmarshal(member, &why) != nil {
+		return ""
+	}
+	return why
 }
 
 // metadataMember returns a member of a metadata object as it came; nil: it has none.

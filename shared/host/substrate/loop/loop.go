@@ -293,7 +293,14 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 	}
 	ctx, sent := traceSent(ctx)
 	var usage *substrate.Usage // of this turn
-	defer func() { r.settle(usage, size, sent.Load() || seen, err) }()
+	ended := false
+	defer func() {
+		failed := err
+		if ended { // its usage is complete, even if its answer is none
+			failed = nil
+		}
+		r.settle(usage, size, sent.Load() || seen, failed)
+	}()
 	a, err = substrate.Fold(func(fold func(substrate.Event, error) bool) {
 		for e, err := range model.Infer(ctx, request) {
 			if err != nil {
@@ -320,6 +327,8 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 				if !r.request.JSON || r.unchecked {
 					err = r.text(e)
 				}
+			case substrate.Done:
+				ended = true
 			}
 			if err != nil {
 				fold(nil, err)

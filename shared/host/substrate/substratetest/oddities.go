@@ -64,7 +64,7 @@ func (w Wire) table() []odd {
 	hm := w.Begin + w.Text("hm")
 	whole := func(at int, id string) string { return w.Call(at, id, "look", half, `"`+id+`"}`) }
 	all := []odd{
-		{what: "a call without arguments that is cut off", body: w.Begin + w.Call(0, "a", "look") + w.Ends(w.Length), want: said("", substrate.Length)},
+		{what: "a call without arguments that is cut off", body: w.Begin + w.Call(0, "a", "look") + w.Ends(w.Length), fails: problem.SubstrateMisconfigured},
 		{what: "half a call that is cut off", body: hm + w.Call(0, "a", "look", half) + w.Ends(w.Length), want: said("hm", substrate.Length)},
 		{what: "a whole call before the answer is cut off", body: hm + whole(0, "a") + w.Ends(w.Length), want: said("hm", substrate.Length)},
 		{what: "a stream that ends within a call", body: hm + w.Call(0, "a", "look", half), fails: problem.SubstrateUnavailable},
@@ -75,7 +75,7 @@ func (w Wire) table() []odd {
 		{what: "calls from index 7", body: w.Begin + whole(7, "a") + whole(3, "b") + w.Ends(w.Called), want: said("", substrate.Called, look("a"), look("b"))},
 		{what: "calls in an answer that stops", body: w.Begin + whole(0, "a") + w.Ends(w.Stop), want: said("", substrate.Called, look("a"))},
 		{what: "a text that is cut off", body: hm + w.Ends(w.Length), want: said("hm", substrate.Length)},
-		{what: "nothing that is cut off", body: w.Begin + w.Ends(w.Length), want: said("", substrate.Length)},
+		{what: "nothing that is cut off", body: w.Begin + w.Ends(w.Length), fails: problem.SubstrateMisconfigured},
 		{what: "an unknown end", body: hm + w.Ends("eos"), want: said("hm", substrate.Stop)},
 		{what: "an unknown end without an answer", body: w.Begin + w.Ends("eos"), fails: problem.SubstrateMisconfigured},
 		{what: "an unknown end after a call", body: hm + whole(0, "a") + w.Ends("eos"), want: said("hm", substrate.Called, look("a"))},
