@@ -73,7 +73,8 @@ The answer has status 200 and either
         "usage": {"input_tokens": 12, "output_tokens": 7, "cached_tokens": 0} is kept
     Content-Type: text/plain and the text itself, in UTF-8
     Content-Type: text/event-stream and events delta and thought with data {"text": "..."},
-        usage with data as above, and at the end done, or error: without done it failed
+        usage with data as above, and at the end done, or error: without done it failed;
+        callers that stream get each piece as it comes
 
 with at most 300 KB of text, within 25 s (23 s for you; --work gives more on a host of your
 own). Redirects are not followed, and no proxy is used.

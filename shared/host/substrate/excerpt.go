@@ -1,6 +1,7 @@
 package substrate
 
 import (
+	"io"
 	"regexp"
 	"strings"
 	"unicode"
@@ -8,6 +9,19 @@ import (
 
 // MaxExcerpt bounds an Excerpt in bytes.
 const MaxExcerpt = 500
+
+// Beginning is a Reader that keeps the first bytes, as many as an Excerpt needs.
+type Beginning struct {
+	io.Reader
+	Said []byte
+}
+
+// Read implements io.Reader.
+func (b *Beginning) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	b.Said = append(b.Said, p[:min(n, 2*MaxExcerpt-len(b.Said))]...)
+	return n, err
+}
 
 const redacted = "[redacted]"
 

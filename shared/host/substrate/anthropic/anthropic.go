@@ -17,6 +17,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/lax"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
 )
 
@@ -152,15 +153,15 @@ func blocksOf(t *substrate.Turn) (all []block) {
 type event struct {
 	Type  string
 	Error json.RawMessage
-	Usage remote.Lax[usage]
+	Usage lax.Of[usage]
 }
 
 // usage is what a server reports. Numbers that are absent are as before.
 type usage struct {
-	In      remote.Count `json:"input_tokens"` // apart from those of the cache
-	Out     remote.Count `json:"output_tokens"`
-	Written remote.Count `json:"cache_creation_input_tokens"`
-	Cached  remote.Count `json:"cache_read_input_tokens"`
+	In      lax.Count `json:"input_tokens"` // apart from those of the cache
+	Out     lax.Count `json:"output_tokens"`
+	Written lax.Count `json:"cache_creation_input_tokens"`
+	Cached  lax.Count `json:"cache_read_input_tokens"`
 }
 
 // answer reads an answer.
@@ -183,7 +184,7 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 		// It is told with what follows: a server that fails right after it may be
 		// asked again, as if it had said nothing.
 		var is struct {
-			Message remote.Lax[struct{ Usage remote.Lax[usage] }]
+			Message lax.Of[struct{ Usage lax.Of[usage] }]
 		}
 		_ = json.Unmarshal(data, &is) // it takes any value
 		a.count(&is.Message.Value.Usage.Value)
@@ -246,7 +247,7 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 
 // count keeps the numbers of u.
 func (a *answer) count(u *usage) {
-	for to, n := range map[*int]remote.Count{&a.in: u.In, &a.out: u.Out, &a.wrote: u.Written, &a.cache: u.Cached} {
+	for to, n := range map[*int]lax.Count{&a.in: u.In, &a.out: u.Out, &a.wrote: u.Written, &a.cache: u.Cached} {
 		n.Keep(to)
 		a.counted = a.counted || n.IsGiven()
 	}
@@ -264,7 +265,7 @@ func (a *answer) tell(again bool) []substrate.Event {
 
 // begin reads the beginning of a block, or a whole one.
 func (a *answer) begin(block []byte) ([]substrate.Event, error) {
-	var is remote.Lax[struct{ Type string }]
+	var is lax.Of[struct{ Type string }]
 	_ = json.Unmarshal(block, &is) // it takes any value
 	a.calling = false
 	switch is.Value.Type {
@@ -272,7 +273,7 @@ func (a *answer) begin(block []byte) ([]substrate.Event, error) {
 		return a.said(block)
 	case "tool_use":
 		var use struct {
-			ID    remote.Lax[string]
+			ID    lax.Of[string]
 			Name  string
 			Input json.RawMessage
 		}
@@ -292,7 +293,7 @@ func (a *answer) begin(block []byte) ([]substrate.Event, error) {
 // goOn reads more of a block.
 func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
 	var is struct {
-		Type  remote.Lax[string]
+		Type  lax.Of[string]
 		Piece json.RawMessage `json:"partial_json"`
 	}
 	_ = json.Unmarshal(delta, &is) // a delta of another form has neither
@@ -320,7 +321,7 @@ func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
 func (a *answer) said(data []byte) (events []substrate.Event, err error) {
 	var is struct {
 		Text     string
-		Thinking remote.Lax[string]
+		Thinking lax.Of[string]
 	}
 	if data != nil && json.Unmarshal(data, &is) != nil {
 		return nil, remote.Unreadable()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/lax"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
 )
 
@@ -192,17 +193,17 @@ func partsOf(t *substrate.Turn, calls []substrate.ToolCall) (all []part) {
 // chunk is a piece of a stream, as far as it matters.
 type chunk struct {
 	Candidates []struct {
-		Index        remote.Lax[int]
+		Index        lax.Of[int]
 		Content      struct{ Parts []said }
 		FinishReason remote.Reason
 	}
-	PromptFeedback remote.Lax[struct{ BlockReason string }]
-	UsageMetadata  remote.Lax[struct {
-		PromptTokenCount        remote.Count
-		ToolUsePromptTokenCount remote.Count
-		CandidatesTokenCount    remote.Count
-		ThoughtsTokenCount      remote.Count
-		CachedContentTokenCount remote.Count
+	PromptFeedback lax.Of[struct{ BlockReason string }]
+	UsageMetadata  lax.Of[struct {
+		PromptTokenCount        lax.Count
+		ToolUsePromptTokenCount lax.Count
+		CandidatesTokenCount    lax.Count
+		ThoughtsTokenCount      lax.Count
+		CachedContentTokenCount lax.Count
 	}]
 	Error json.RawMessage
 }
@@ -210,13 +211,13 @@ type chunk struct {
 // said is a part of an answer.
 type said struct {
 	Text         string
-	Thought      remote.Lax[bool]
+	Thought      lax.Of[bool]
 	FunctionCall *struct {
-		ID   remote.Lax[string]
+		ID   lax.Of[string]
 		Name string
 		Args json.RawMessage
 	}
-	ThoughtSignature remote.Lax[string]
+	ThoughtSignature lax.Of[string]
 }
 
 // answer reads an answer.

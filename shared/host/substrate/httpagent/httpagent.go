@@ -12,10 +12,14 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +27,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/lax"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/sse"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -57,9 +62,9 @@ func signature(s substrate.Secret, at time.Time, body []byte) string {
 	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Infer POSTs {message, caller, vacant, context_id, history, id, deadline_ms} and gives
+// Infer POSTs {message, caller, vacant, context_id, history, id, deadline_ms} and yields
 // the answer: members text and usage of a JSON object, a body of text/plain, or the
-// events of text/event-stream. A timeout is a problem of kind Deadline.
+// events of text/event-stream as they come. A timeout is a problem of kind Deadline.
 // SubstrateUnavailable means that the endpoint cannot be reached or is out of order
 // (5xx, 408, an event error, a stream without done), SubstrateBusy 429,
 // SubstrateMisconfigured that it may not be reached or answers something else,
@@ -67,7 +72,81 @@ func signature(s substrate.Secret, at time.Time, body []byte) string {
 // came, and have what it answered as a call.AgentError.
 func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		events, err := s.ask(ctx, q)
+		reply, err := substrate.WhileRefused(ctx, func() (*http.Response, error) { return s.post(ctx, &q) })
+		if err != nil {
+			yield(nil, unreached(err))
+			return
+		}
+		defer reply.Body.Close()
+		body := &substrate.Beginning{Reader: reply.Body}
+		size := 0
+		for e, err := range read(reply, body) {
+			if text, ok := e.(substrate.Text); ok {
+				if size += len(text); size > substrate.MaxText {
+					e, err = nil, substrate.TooLarge(size)
+				}
+			}
+			if err != nil {
+				err = substrate.Answered(reply.StatusCode, reply.Header, q.Secret.Hide(body.Said), err)
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// post sends the question.
+func (s *agent) post(ctx context.Context, q *substrate.Request) (*http.Response, error) {
+	body := AppendQuestion(ctx, nil, q)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/plain, text/event-stream")
+	if !q.Secret.IsZero() {
+		r.Header.Set(signatureHeader, signature(q.Secret, time.Now(), body))
+	}
+	return s.client.As(outbound.Vacant(q.Vacant, q.By)).HTTPClient().Do(r)
+}
+
+// unreached gives an error of package outbound, or of a body, its kind.
+func unreached(err error) error {
+	var known *problem.Error
+	if errors.As(err, &known) {
+		err = known
+	}
+	return substrate.Unreached(err)
+}
+
+// read yields the events of a reply by its media type.
+func read(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		media, err := mediaOf(reply)
+		switch {
+		case err != nil:
+			_, _ = io.CopyN(io.Discard, body, 2*substrate.MaxExcerpt) // what of it comes is shown
+			yield(nil, err)
+			return
+		case media == "text/event-stream":
+			stream(body)(yield)
+			return
+		}
+		all, err := io.ReadAll(body)
+		if err != nil {
+			yield(nil, unreached(err))
+			return
+		}
+		var events []substrate.Event
+		switch {
+		case media == "application/json":
+			events, err = object(all)
+		case utf8.Valid(all):
+			events = append(whole(string(all)), substrate.Stop)
+		default:
+			err = failed("body", "UTF-8", "other bytes")
+		}
 		for _, e := range events {
 			if !yield(e, nil) {
 				return
@@ -79,38 +158,16 @@ func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substr
 	}
 }
 
-// ask returns the whole answer. Nothing shows it before its end yet, so it is read at
-// once.
-func (s *agent) ask(ctx context.Context, q substrate.Request) ([]substrate.Event, error) {
-	r, err := substrate.WhileRefused(ctx, func() (outbound.Reply, error) {
-		body := AppendQuestion(ctx, nil, &q)
-		header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/plain, text/event-stream"}}
-		if !q.Secret.IsZero() {
-			header.Set(signatureHeader, signature(q.Secret, time.Now(), body))
-		}
-		return s.client.Do(ctx, outbound.Vacant(q.Vacant, q.By), outbound.Request{Method: http.MethodPost, URL: s.url, Body: body, Header: header})
-	})
-	if err != nil {
-		return nil, substrate.Unreached(err)
-	}
-	events, err := read(&r)
-	if err != nil {
-		err = substrate.Answered(r.Status, r.Header, q.Secret.Hide(r.Body), err)
-	}
-	return events, err
-}
-
-// read is the answer in a reply.
-func read(r *outbound.Reply) ([]substrate.Event, error) {
-	if r.Status != http.StatusOK {
-		return nil, substrate.BadStatus(r.Status)
-	}
-	return bounded(eventsOf(r))
-}
-
 // Parse returns the events of an answer that is a JSON object.
 func Parse(body []byte) ([]substrate.Event, error) {
-	return bounded(object(body))
+	events, err := object(body)
+	if err != nil {
+		return nil, err
+	}
+	if text, ok := events[0].(substrate.Text); ok && len(text) > substrate.MaxText {
+		return nil, substrate.TooLarge(len(text))
+	}
+	return events, nil
 }
 
 // object returns the events of a JSON object.
@@ -120,20 +177,6 @@ func object(body []byte) ([]substrate.Event, error) {
 		return nil, err
 	}
 	return append(whole(text), end...), nil
-}
-
-// bounded refuses an answer with more than substrate.MaxText bytes of text.
-func bounded(events []substrate.Event, err error) ([]substrate.Event, error) {
-	size := 0
-	for _, e := range events {
-		if text, ok := e.(substrate.Text); ok {
-			size += len(text)
-		}
-	}
-	if size > substrate.MaxText {
-		return nil, substrate.TooLarge(size)
-	}
-	return events, err
 }
 
 // AppendQuestion appends the request body. history is what was said before, if the
@@ -172,31 +215,21 @@ func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte 
 	return append(b, '}')
 }
 
-// eventsOf reads a reply by its media type.
-func eventsOf(r *outbound.Reply) ([]substrate.Event, error) {
+// mediaOf returns the media type of a reply that may be an answer.
+func mediaOf(reply *http.Response) (string, error) {
 	const want = "application/json, text/plain or text/event-stream in UTF-8"
-	header := r.Header.Get("Content-Type")
+	if reply.StatusCode != http.StatusOK {
+		return "", substrate.BadStatus(reply.StatusCode)
+	}
+	header := reply.Header.Get("Content-Type")
 	media, params, err := mime.ParseMediaType(header)
-	if err != nil {
-		return nil, failed("Content-Type", want, fmt.Sprintf("%.80q", header))
-	}
-	switch strings.ToLower(params["charset"]) {
-	case "", "utf-8", "utf8", "us-ascii":
-	default:
-		return nil, failed("Content-Type", want, fmt.Sprintf("%.80q", header))
-	}
-	switch media {
-	case "application/json":
-		return object(r.Body)
-	case "text/plain":
-		if !utf8.Valid(r.Body) {
-			return nil, failed("body", "UTF-8", "other bytes")
+	if err == nil && slices.Contains([]string{"application/json", "text/plain", "text/event-stream"}, media) {
+		switch strings.ToLower(params["charset"]) {
+		case "", "utf-8", "utf8", "us-ascii":
+			return media, nil
 		}
-		return append(whole(string(r.Body)), substrate.Stop), nil
-	case "text/event-stream":
-		return stream(r.Body)
 	}
-	return nil, failed("Content-Type", want, fmt.Sprintf("%.80q", header))
+	return "", failed("Content-Type", want, fmt.Sprintf("%.80q", header))
 }
 
 // whole is the event of a text; none if there is no text.
@@ -207,62 +240,62 @@ func whole(text string) []substrate.Event {
 	return []substrate.Event{substrate.Text(text)}
 }
 
-// stream reads events: delta and thought with {"text"}, usage, and at the end done, or
+// stream yields events: delta and thought with {"text"}, usage, and at the end done, or
 // error. Others are ignored.
-func stream(body []byte) (all []substrate.Event, err error) {
-	for e, err := range sse.Events(bytes.NewReader(body), len(body)) {
-		if err != nil {
-			return all, failed("stream", "server-sent events", "something else")
-		}
-		switch e.Name {
-		case "delta", "thought":
-			text, _, err := parse(e.Data)
+func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		for e, err := range sse.Events(body, outbound.MaxStream) {
+			switch {
+			case errors.Is(err, sse.ErrTooLong):
+				err = problem.Wrap(problem.SubstrateTooLarge, err, "the agent's answer: %v", err)
+			case err != nil:
+				err = unreached(err)
+			}
+			var event substrate.Event
 			switch {
 			case err != nil:
-				return all, err
-			case text == "":
-			case e.Name == "delta":
-				all = append(all, substrate.Text(text))
-			default:
-				all = append(all, substrate.Thought(text))
+			case e.Name == "delta", e.Name == "thought":
+				var text string
+				if text, _, err = parse(e.Data); err == nil && text != "" {
+					event = substrate.Text(text)
+					if e.Name == "thought" {
+						event = substrate.Thought(text)
+					}
+				}
+			case e.Name == "usage":
+				if u, ok := usage(e.Data); ok {
+					event = u
+				}
+			case e.Name == "error":
+				err = problem.New(problem.SubstrateUnavailable, "the agent's answer ends with an error")
+			case e.Name == "done":
+				event = substrate.Stop
 			}
-		case "usage":
-			u, err := usage(canon.NewDecoder(e.Data, canon.AnswerLimits()))
-			if err != nil {
-				return all, badUsage(err)
+			switch {
+			case err != nil:
+				yield(nil, err)
+				return
+			case event != nil && !yield(event, nil), e.Name == "done":
+				return
 			}
-			all = append(all, u)
-		case "error":
-			return all, problem.New(problem.SubstrateUnavailable, "the agent's answer ends with an error")
-		case "done":
-			return append(all, substrate.Stop), nil
 		}
+		yield(nil, problem.New(problem.SubstrateUnavailable, "the agent's answer ends without the event done"))
 	}
-	return all, problem.New(problem.SubstrateUnavailable, "the agent's answer ends without the event done")
 }
 
-// usage reads {"input_tokens", "output_tokens", "cached_tokens"}, each from 0.
-func usage(d *canon.Decoder) (u substrate.Usage, err error) {
-	err = d.Object(func(key string) error {
-		to := map[string]*int{"input_tokens": &u.In, "output_tokens": &u.Out, "cached_tokens": &u.Cached}[key]
-		if to == nil {
-			return d.Skip()
-		}
-		n, err := d.Int64()
-		if err == nil && (n < 0 || n > maxTokens) {
-			err = problem.Invalid(key, fmt.Sprintf("0 to %d", maxTokens), strconv.FormatInt(n, 10))
-		}
-		*to = int(n)
-		return err
-	})
-	return u, err
-}
-
-// maxTokens bounds what an agent reports.
-const maxTokens = 1 << 40
-
-func badUsage(err error) error {
-	return problem.Within(problem.SubstrateMisconfigured, "the agent's usage is not an object of numbers", err)
+// usage reads {"input_tokens", "output_tokens", "cached_tokens"}. ok is false if there is no
+// number.
+func usage(data []byte) (u substrate.Usage, ok bool) {
+	var is lax.Of[struct {
+		In     lax.Count `json:"input_tokens"`
+		Out    lax.Count `json:"output_tokens"`
+		Cached lax.Count `json:"cached_tokens"`
+	}]
+	if json.Unmarshal(data, &is) != nil {
+		return u, false
+	}
+	v := &is.Value
+	return substrate.Usage{In: v.In.Int(), Out: v.Out.Int(), Cached: v.Cached.Int()}, v.In.IsGiven() || v.Out.IsGiven()
 }
 
 // parse reads member text, and usage with the end of the answer, and ignores other
@@ -271,18 +304,17 @@ func parse(body []byte) (text string, end []substrate.Event, err error) {
 	d := canon.NewDecoder(body, canon.AnswerLimits())
 	found := false
 	err = d.Document(func(key string) (err error) {
-		switch {
-		case key == "text":
+		switch key {
+		case "text":
 			found = true
 			text, err = d.String()
 			return err
-		case key == "usage" && d.Kind() != canon.Null:
-			u, err := usage(d)
-			if err == nil {
+		case "usage":
+			raw, err := d.Raw()
+			if u, ok := usage(raw); ok {
 				end = append(end, u)
-				return nil
 			}
-			return badUsage(err)
+			return err
 		}
 		return d.Skip()
 	})

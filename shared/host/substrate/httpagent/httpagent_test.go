@@ -180,7 +180,7 @@ func TestAnswers(t *testing.T) {
 		"status 404":          {status: 404, media: "text/plain", body: "x", want: "expected 200, got 404", fails: problem.SubstrateMisconfigured},
 		"status 201":          {status: 201, media: "text/plain", body: "x", want: "expected 200, got 201", fails: problem.SubstrateMisconfigured},
 		"status 204, no text": {status: 204, want: "expected 200, got 204", fails: problem.SubstrateMisconfigured},
-		"redirect":            {status: 302, want: "expected 200, got 302", fails: problem.SubstrateMisconfigured},
+		"redirect":            {status: 302, want: "a redirect, status 302, which is not followed", fails: problem.SubstrateMisconfigured},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
@@ -207,7 +207,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("Answer() = %v, want %v that says %q", err, c.fails, c.want)
 			}
 			var agent *call.AgentError
-			if whole := name != "endless"; errors.As(err, &agent) != whole || whole && (agent.Status != max(c.status, 200) || len(agent.Body) > substrate.MaxExcerpt) {
+			if whole := name != "redirect"; errors.As(err, &agent) != whole || whole && (agent.Status != max(c.status, 200) || len(agent.Body) > substrate.MaxExcerpt) {
 				t.Errorf("Answer() = %+v in its chain, want what came", agent)
 			}
 		})
@@ -307,15 +307,18 @@ func TestAnAnswerMayTellItsThoughtsAndUsage(t *testing.T) {
 			[]substrate.Event{substrate.Thought("hm"), substrate.Text("a"), substrate.Text("b\n"), used, substrate.Stop}, 0},
 		{"a stream of nothing", "text/event-stream", sent("done", ""), []substrate.Event{substrate.Stop}, 0},
 
-		{"usage that is none", "application/json", `{"usage":7,"text":"a"}`, nil, problem.SubstrateMisconfigured},
-		{"usage below 0", "application/json", `{"usage":{"input_tokens":-1},"text":"a"}`, nil, problem.SubstrateMisconfigured},
-		{"absurd usage", "application/json", `{"usage":{"input_tokens":9e99},"text":"a"}`, nil, problem.SubstrateMisconfigured},
+		{"usage that is none", "application/json", `{"usage":7,"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Stop}, 0},
+		{"usage below 0", "application/json", `{"usage":{"input_tokens":-1},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Stop}, 0},
+		{"absurd usage", "application/json", `{"usage":{"input_tokens":9e99},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Usage{In: 1 << 40}, substrate.Stop}, 0},
+		{"usage in other forms", "application/json", `{"usage":{"input_tokens":12.0,"output_tokens":"7","cached_tokens":[]},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Usage{In: 12, Out: 7}, substrate.Stop}, 0},
+		{"streamed usage that is none", "text/event-stream", sent("usage", "[]") + sent("usage", "x") + sent("delta", `{"text":"a"}`) + sent("done", ""), []substrate.Event{substrate.Text("a"), substrate.Stop}, 0},
 		{"no done", "text/event-stream", sent("delta", `{"text":"a"}`), []substrate.Event{substrate.Text("a")}, problem.SubstrateUnavailable},
 		{"a cut event", "text/event-stream", sent("delta", `{"text":"a"}`) + "event: done\ndata: x", []substrate.Event{substrate.Text("a")}, problem.SubstrateUnavailable},
 		{"an error", "text/event-stream", sent("delta", `{"text":"a"}`) + sent("error", `{"message":"out of memory"}`) + sent("done", ""), []substrate.Event{substrate.Text("a")}, problem.SubstrateUnavailable},
 		{"a delta that is none", "text/event-stream", sent("delta", "a"), nil, problem.SubstrateMisconfigured},
-		{"streamed usage that is none", "text/event-stream", sent("usage", "[]"), nil, problem.SubstrateMisconfigured},
-		{"too much in all", "text/event-stream", strings.Repeat(sent("delta", `{"text":"`+strings.Repeat("x", 1<<10)+`"}`), 301) + sent("done", ""), nil, problem.SubstrateTooLarge},
+		{"too much in all", "text/event-stream", strings.Repeat(sent("delta", `{"text":"`+strings.Repeat("x", 100<<10)+`"}`), 4) + sent("done", ""),
+			slices.Repeat([]substrate.Event{substrate.Text(strings.Repeat("x", 100<<10))}, 3), problem.SubstrateTooLarge},
+		{"an event of 5 MB", "text/event-stream", sent("delta", `{"text":"`+strings.Repeat("x", 5<<20)+`"}`) + sent("done", ""), nil, problem.SubstrateTooLarge},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			s, _ := open(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -336,6 +339,37 @@ func TestAnAnswerMayTellItsThoughtsAndUsage(t *testing.T) {
 				t.Errorf("Infer() ends with %v, want %s and what came", failure, tt.fails)
 			}
 		})
+	}
+}
+
+// The agent sends a piece when the one before was passed on.
+func TestAnAgentThatStreamsIsPassedOnAsItSends(t *testing.T) {
+	heard := make(chan struct{})
+	s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, e := range []string{sent("thought", `{"text":"hm"}`), sent("delta", `{"text":"a"}`), sent("usage", `{"input_tokens":1}`), sent("delta", `{"text":"b"}`), sent("done", "")} {
+			_, _ = io.WriteString(w, e)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-heard:
+			case <-r.Context().Done():
+				t.Errorf("nobody heard %q", e)
+				return
+			}
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var got []substrate.Event
+	for e, err := range s.Infer(ctx, substratetest.Question()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e)
+		heard <- struct{}{}
+	}
+	if diff := cmp.Diff([]substrate.Event{substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{In: 1}, substrate.Text("b"), substrate.Stop}, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
@@ -391,6 +425,8 @@ func TestAnAgentIsToldTheHistory(t *testing.T) {
 // Whatever an agent streams, an answer ends with one event or one error.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(sent("thought", `{"text":"a"}`) + sent("usage", `{"input_tokens":1}`) + sent("done", "")))
+	f.Add([]byte(sent("delta", `{"text":"a"}`) + sent("usage", `{"input_tokens":1.0,"output_tokens":"x"}`) + sent("usage", "[]") + sent("done", "")))
+	f.Add([]byte(sent("delta", `{"text":"a"}`) + sent("error", "") + "event: done\ndata"))
 	var body []byte
 	s, _ := open(f, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/lax"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
 )
 
@@ -261,16 +262,16 @@ func messages(t *substrate.Turn) []message {
 // chunk is a piece of a stream, or a whole answer, as far as it matters.
 type chunk struct {
 	Choices []struct {
-		Index        remote.Lax[int]
+		Index        lax.Of[int]
 		Delta        said
 		Message      said          // of a whole answer
 		FinishReason remote.Reason `json:"finish_reason"`
 	}
-	Usage remote.Lax[struct {
-		Prompt     remote.Count `json:"prompt_tokens"`
-		Completion remote.Count `json:"completion_tokens"`
-		Details    remote.Lax[struct {
-			Cached remote.Count `json:"cached_tokens"`
+	Usage lax.Of[struct {
+		Prompt     lax.Count `json:"prompt_tokens"`
+		Completion lax.Count `json:"completion_tokens"`
+		Details    lax.Of[struct {
+			Cached lax.Count `json:"cached_tokens"`
 		}] `json:"prompt_tokens_details"`
 	}]
 	Error json.RawMessage
@@ -279,17 +280,17 @@ type chunk struct {
 // said is what a model says.
 type said struct {
 	Content content
-	Refusal remote.Lax[string]
+	Refusal lax.Of[string]
 	// What the model thought, for which OpenAI has no member and servers have two.
-	Reasoning        remote.Lax[string]
-	ReasoningContent remote.Lax[string] `json:"reasoning_content"`
-	ToolCalls        []piece            `json:"tool_calls"`
+	Reasoning        lax.Of[string]
+	ReasoningContent lax.Of[string] `json:"reasoning_content"`
+	ToolCalls        []piece        `json:"tool_calls"`
 }
 
 // piece is a piece of a call.
 type piece struct {
-	Index    remote.Lax[*int]
-	ID       remote.Lax[string]
+	Index    lax.Of[*int]
+	ID       lax.Of[string]
 	Function struct {
 		Name      string
 		Arguments json.RawMessage
@@ -306,9 +307,9 @@ func (c *content) UnmarshalJSON(data []byte) error {
 		return json.Unmarshal(data, &c.text)
 	}
 	var parts []struct {
-		Type     remote.Lax[string]
+		Type     lax.Of[string]
 		Text     json.RawMessage
-		Thinking remote.Lax[[]struct{ Text string }]
+		Thinking lax.Of[[]struct{ Text string }]
 	}
 	err := json.Unmarshal(data, &parts)
 	for _, p := range parts {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/lax"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/sse"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -137,7 +138,7 @@ func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q R
 			eventsOf(*document, r)(yield)
 			return
 		}
-		began := &beginning{Reader: body}
+		began := &substrate.Beginning{Reader: body}
 		some := false
 		for data, err := range sse.Data(began, outbound.MaxStream) {
 			if err != nil {
@@ -152,7 +153,7 @@ func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q R
 				return
 			}
 		}
-		if said := began.said; !some && len(said) > 0 && !isStream(said) {
+		if said := began.Said; !some && len(said) > 0 && !isStream(said) {
 			yield(nil, substrate.Answered(http.StatusOK, nil, r.Secret.Hide(said), Unreadable()))
 		}
 	}
@@ -201,18 +202,6 @@ func eventsOf(document []byte, r *substrate.Request) iter.Seq2[[]byte, error] {
 		}
 		yield([]byte(done), nil)
 	}
-}
-
-// beginning keeps the first bytes that were read.
-type beginning struct {
-	io.Reader
-	said []byte
-}
-
-func (b *beginning) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	b.said = append(b.said, p[:min(n, 2*substrate.MaxExcerpt-len(b.said))]...)
-	return n, err
 }
 
 // post sends the request. The reply has status 200.
@@ -293,8 +282,8 @@ func Unreadable() error {
 // follows from the error's code, an HTTP status, or else from a word of Anthropic's or Google's.
 func Failed(said json.RawMessage) error {
 	var e struct {
-		Code         Count
-		Type, Status Lax[string]
+		Code         lax.Count
+		Type, Status lax.Of[string]
 	}
 	_ = json.Unmarshal(said, &e) // an error of another form has none of them
 	code := e.Code.Int()
