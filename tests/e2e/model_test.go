@@ -21,8 +21,9 @@ import (
 // the file prompt.json, and what its sender is known by in known.txt. For the texts "busy" and "refuse" it does so, for "slow" it
 // answers late, for "overload" sage answers 503, for "ask TOOL TEXT" it calls the
 // tool, and then says "I heard RESULT", for "endless" it says its words and never ends, for
-// "silent" it says none, and for "write" it says what is no JSON, but
-// once it is asked again. $CLAUDE and $GEMINI are sage at servers that speak as
+// "silent" it says none, for "long" it may not say all, for "ponder" its thoughts leave no room
+// for words, for "begin TOOL" a call of the tool is cut off, for "eos" it ends in its own way, and
+// for "write" it says what is no JSON, but once it is asked again. $CLAUDE and $GEMINI are sage at servers that speak as
 // Anthropic's and Google's do: they say "I know TEXT" alone.
 func startModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
@@ -68,7 +69,7 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 			fmt.Fprintf(w, "data: %s\n\n", b)
 			_ = http.NewResponseController(w).Flush()
 		}
-		answer := "I know " + text
+		answer, end := "I know "+text, "stop"
 		switch tool, message, asks := strings.Cut(strings.TrimPrefix(text, "ask "), " "); {
 		case text == "refuse":
 			say(map[string]any{"refusal": "not that"}, nil)
@@ -77,6 +78,17 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 			arguments, _ := json.Marshal(map[string]string{"message": message})
 			say(map[string]any{"tool_calls": []any{map[string]any{"index": 0, "id": "c1", "function": map[string]any{"name": tool, "arguments": string(arguments)}}}}, "tool_calls")
 			answer = ""
+		case text == "ponder":
+			say(map[string]any{"reasoning": "hm"}, "length")
+			answer = ""
+		case strings.HasPrefix(text, "begin "):
+			say(map[string]any{"content": "Let me see."}, nil)
+			say(map[string]any{"tool_calls": []any{map[string]any{"index": 0, "id": "c1", "function": map[string]any{"name": strings.TrimPrefix(text, "begin "), "arguments": ""}}}}, "length")
+			answer = ""
+		case text == "long":
+			end = "length"
+		case text == "eos":
+			end = "eos"
 		case q.Messages[len(q.Messages)-1].Role == "tool":
 			answer = "I heard " + text
 		case strings.HasPrefix(text, "That was not a JSON document"):
@@ -91,7 +103,7 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 				<-r.Context().Done()
 				return
 			}
-			say(map[string]any{}, "stop")
+			say(map[string]any{}, end)
 		}
 		_, _ = io.WriteString(w, `data: {"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":4}}}`+"\n\ndata: [DONE]\n\n")
 	}))
