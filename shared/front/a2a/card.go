@@ -292,6 +292,16 @@ var (
 	scheme03 = text("scheme", bearer)
 )
 
+// modesOf are the media types that a vacant reads and writes: text. An agent under test takes
+// JSON, too, for the kits' messages with data.
+func modesOf(v *vacants.Record) []string {
+	modes := []string{"text/plain", "text"}
+	if test, _ := conformance.Is(v.Substrate); test {
+		modes = append(modes, "application/json")
+	}
+	return modes
+}
+
 // version is that of the vacant's agent.
 func (b *cardBuilder) version() string { return fmt.Sprintf("1.%d.0", b.record.Agent) }
 
@@ -320,7 +330,7 @@ func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 		capabilities = append(capabilities, member("pushNotifications", canon.NewBool(true)))
 	}
 	capabilities = append(capabilities, member("streaming", canon.NewBool(true)), member("extensions", canon.NewArray(canon.NewObject(extension...))))
-	modes := texts("text/plain", "text")
+	modes := texts(modesOf(b.record)...)
 	return []canon.Member{
 		text("name", b.record.Name), text("description", b.record.Capability), text("version", b.version()),
 		member("capabilities", canon.NewObject(capabilities...)),

@@ -57,6 +57,21 @@ func TestTheAgentUnderTestDoesWhatTheKitsExpect(t *testing.T) {
 			t.Errorf("%s: %s", part, got.body)
 		}
 	}
+	// Its card says what it takes.
+	for what, body := range map[string]string{
+		"a part of an unknown type": `{"message":{"messageId":"tck-complete-task-1","role":"ROLE_USER","parts":[{"raw":"YQ==","mediaType":"application/x-unsupported-tck-type"}]}}`,
+		"an unknown output mode":    `{"message":{"messageId":"tck-complete-task-1","role":"ROLE_USER","parts":[{"text":"x"}]},"configuration":{"acceptedOutputModes":["application/x-unsupported"]}}`,
+	} {
+		if got := w.rpc("/v/sut", "SendMessage", body); at(t, got.body, "error", "code") != "-32005" {
+			t.Errorf("%s: %s", what, got.body)
+		}
+	}
+	if got := w.rpc("/v/sut", "SendMessage", `{"message":{"messageId":"tck-artifact-data-1","role":"ROLE_USER","parts":[{"raw":"e30=","mediaType":"application/json"}]},"configuration":{"acceptedOutputModes":["application/json"]}}`); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" {
+		t.Errorf("JSON: %s", got.body)
+	}
+	if card := w.do("GET", "/v/sut", ""); at(t, card.body, "defaultInputModes") != `["text/plain","text","application/json"]` {
+		t.Errorf("its card says %s", at(t, card.body, "defaultInputModes"))
+	}
 	if card := w.do("GET", "/v/sut", ""); at(t, card.body, "protocolVersion") != "" {
 		t.Errorf("its card is not that of 1.0 alone: %s", card.body)
 	}
@@ -104,6 +119,18 @@ func TestATaskThatWaitsGoesOn(t *testing.T) {
 	if got := w.sends("sut", "tck-multi-turn-2", "two", more); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_INPUT_REQUIRED" {
 		t.Errorf("the second of several: %s", got.body)
 	}
+	if got := w.sends("sut", "m3", "three", more); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_INPUT_REQUIRED" {
+		t.Errorf("a message without a prefix in a conversation of several turns: %s", got.body)
+	}
+	// A prefix of its own decides.
+	again := w.sends("sut", "tck-input-required-7", "one", "")
+	again7 := fmt.Sprintf(`,"taskId":%q`, at(t, again.body, "result", "task", "id"))
+	if got := w.sends("sut", "tck-input-required-8", "done", again7); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_INPUT_REQUIRED" {
+		t.Errorf("the same prefix again: %s", got.body)
+	}
+	if got := w.sends("sut", "tck-artifact-text-9", "x", again7); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" || at(t, got.body, "result", "task", "artifacts", 0, "parts", 0, "text") != "Generated text content" {
+		t.Errorf("another prefix: %s", got.body)
+	}
 	stream := frames(w.rpc("/v/sut", "SendStreamingMessage", `{"message":{"messageId":"tck-multi-turn-3","role":"ROLE_USER","parts":[{"text":"done"}]`+more+`}}`).body)
 	if len(stream) < 2 || !strings.Contains(stream[0], `"task":{"id"`) || !strings.Contains(stream[0], "TASK_STATE_WORKING") || !strings.Contains(stream[len(stream)-1], "TASK_STATE_COMPLETED") {
 		t.Errorf("the last of several, as a stream:\n%s", strings.Join(stream, "\n"))
@@ -121,6 +148,15 @@ func TestATaskThatWaitsGoesOn(t *testing.T) {
 	}
 	if ended := frames(w.rpc("/v/sut", "SubscribeToTask", fmt.Sprintf(`{"id":%q}`, id)).body); len(ended) > 0 && !strings.Contains(ended[len(ended)-1], "TASK_STATE_COMPLETED") {
 		t.Errorf("it ends with %s", ended[len(ended)-1])
+	}
+}
+
+func TestALongTaskHasAnArtifactAtItsEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("sut", "conformance")
+	if got := w.sends("sut", "tck-long-running-1", "x", ""); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" || at(t, got.body, "result", "task", "artifacts", 0, "parts", 0, "text") == "" {
+		t.Errorf("a long task: %s", got.body)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,7 +78,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	if q, err = a2awire.DecodeSend(r.dialect, params); err != nil {
 		return q, nil, err
 	}
-	if err = checkSend(r.dialect, &q, r.isTest()); err != nil {
+	if err = checkSend(r.dialect, &q, modesOf(&r.vacant)); err != nil {
 		return q, nil, err
 	}
 	e, err := a2awire.Signed(&q.Message)
@@ -110,37 +111,46 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	return q, o, nil
 }
 
-// checkSend refuses what no vacant can answer. An agent under test takes parts of all
-// kinds.
-func checkSend(d a2awire.Dialect, q *a2awire.SendRequest, test bool) error {
+// checkSend refuses what the vacant cannot answer, whose card lists modes. An agent with text
+// alone reads no files, whatever they hold.
+func checkSend(d a2awire.Dialect, q *a2awire.SendRequest, modes []string) error {
 	m := &q.Message
 	switch {
 	case d == a2awire.V03 && m.ID == "": // 1.0 requires it, too, but its clients leave it out
 		return problem.Invalid("messageId", "an id that the client makes", "none")
 	case m.Role != task.User:
 		return problem.Invalid("role", "that of a user", string(m.Role))
-	case test:
-		return nil
-	case !acceptsText(q.OutputModes):
-		return faultf(contentType, fmt.Sprintf("acceptedOutputModes: this agent answers text/plain, got %.80q", strings.Join(q.OutputModes, ", ")))
+	case !accepts(q.OutputModes, modes):
+		return faultf(contentType, fmt.Sprintf("acceptedOutputModes: this agent answers %s, got %.80q", strings.Join(modes, ", "), strings.Join(q.OutputModes, ", ")))
 	}
+	onlyText := !slices.Contains(modes, mediaJSON)
 	for i, p := range m.Parts {
-		if p.Kind != task.Text {
+		switch {
+		case p.Kind == task.Text:
+		case onlyText:
 			return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads text, got %s", i, p.Kind))
+		case p.MediaType != "" && !slices.Contains(modes, mediaOf(p.MediaType)):
+			return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads %s, got %.80q", i, strings.Join(modes, ", "), p.MediaType))
 		}
 	}
 	return nil
 }
 
-func acceptsText(modes []string) bool {
-	for _, m := range modes {
-		media, _, _ := strings.Cut(m, ";")
-		switch strings.ToLower(strings.TrimSpace(media)) {
-		case "text", "text/plain", "text/*", "*/*", "*":
+// mediaOf is a media type without parameters.
+func mediaOf(s string) string {
+	media, _, _ := strings.Cut(s, ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}
+
+// accepts reports whether a client that accepts media types takes one of modes.
+func accepts(accepted, modes []string) bool {
+	for _, a := range accepted {
+		switch media := mediaOf(a); {
+		case slices.Contains(modes, media), media == "text/*", media == "*/*", media == "*":
 			return true
 		}
 	}
-	return len(modes) == 0
+	return len(accepted) == 0
 }
 
 // signedTurn is the turn of a message with an envelope. The id of its task follows from

@@ -62,7 +62,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	if !t.Continue {
 		r.task, r.next = t.begun(began), 2
 	}
-	ctx = withName(withMessage(ctx, &t.Message), t.Ref)
+	ctx = withName(withMessages(ctx, &t.Message, &r.task.History[0]), t.Ref)
 	e.run(r, func() {
 		defer close(ended)
 		e.Calls.Run(ctx, a)

@@ -221,7 +221,7 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	}
 	e.running.Add(1)
 	defer e.running.Done()
-	out := e.Calls.Run(withMessage(ctx, &t.Message), a)
+	out := e.Calls.Run(withMessages(ctx, &t.Message, &t.Message), a)
 	e.announce(&t)
 	if out.Reply == nil && out.State != call.Unanswered {
 		return Task{}, out.Problem
@@ -361,14 +361,23 @@ func EnvelopeTask(hash identity.Hash) string { return hash.String()[:32] }
 // MessageOf returns the message of the turn that ctx belongs to, with the parts that no
 // signature covers; nil outside of turns.
 func MessageOf(ctx context.Context) *Message {
-	m, _ := ctx.Value(messageKey{}).(*Message)
-	return m
+	m, _ := ctx.Value(messagesKey{}).(messages)
+	return m.turn
 }
 
-type messageKey struct{}
+// FirstMessageOf returns the message that began the task of the turn that ctx belongs to; nil
+// outside of turns.
+func FirstMessageOf(ctx context.Context) *Message {
+	m, _ := ctx.Value(messagesKey{}).(messages)
+	return m.first
+}
 
-func withMessage(ctx context.Context, m *Message) context.Context {
-	return context.WithValue(ctx, messageKey{}, m)
+type messages struct{ turn, first *Message }
+
+type messagesKey struct{}
+
+func withMessages(ctx context.Context, turn, first *Message) context.Context {
+	return context.WithValue(ctx, messagesKey{}, messages{turn, first})
 }
 
 // NameOf names the turn that ctx belongs to, for Watch; "" outside of turns that others

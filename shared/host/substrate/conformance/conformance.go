@@ -75,6 +75,9 @@ var (
 	}
 )
 
+// multiTurn is the prefix of a conversation of several turns.
+const multiTurn = "tck-multi-turn"
+
 // behaviours by prefix; of two that fit, the longer one counts.
 var behaviours = []behaviour{
 	{prefix: "tck-complete-task", says: "Hello from TCK"},
@@ -85,14 +88,14 @@ var behaviours = []behaviour{
 	{prefix: "tck-artifact-file-url", says: "done", chunks: artifact(fileURL)},
 	{prefix: "tck-input-required", says: "More input is needed", state: task.InputRequired},
 	{prefix: "tck-auth-required", says: "Authentication is needed", state: task.AuthRequired},
-	{prefix: "tck-multi-turn", says: "More input is needed", state: task.InputRequired},
+	{prefix: multiTurn, says: "More input is needed", state: task.InputRequired},
 	{prefix: "tck-reject-task", says: "Rejected", state: task.Rejected},
 	{prefix: "tck-stream", says: "done", takes: moment, chunks: artifact(text("Stream hello from TCK"))},
 	{prefix: "tck-stream-002", says: "done"},
 	{prefix: "tck-stream-artifact-file", says: "done", takes: moment, chunks: artifact(file)},
 	{prefix: "tck-stream-artifact-chunked", says: "done", takes: moment, chunks: chunked},
 	{prefix: "tck-stream-chunked", says: "done", takes: moment, chunks: chunked},
-	{prefix: "tck-long-running", says: "done", takes: long},
+	{prefix: "tck-long-running", says: "done", takes: long, chunks: artifact(text("Long running result"))},
 	{prefix: "tck-cancel", says: "done", takes: 4 * long},
 	{prefix: "tck-task-failure", failure: "the task failed as it was told to"},
 	{prefix: "test-resubscribe-message-id", says: "done", takes: long},
@@ -126,22 +129,32 @@ func behaviourOf(m *task.Message) behaviour {
 
 type agent struct{ parks bool }
 
+// behaviourOf decides by the prefix of each message. A message without one completes its task,
+// but a conversation of several turns goes on until it is told "done", and the kit of 0.3 wants
+// all its tasks to go on.
+func (a agent) behaviourOf(ctx context.Context, said string) behaviour {
+	m := task.MessageOf(ctx)
+	b := behaviourOf(m)
+	if b.prefix == "" && m != nil && m.Task != "" {
+		if begun := behaviourOf(task.FirstMessageOf(ctx)); begun.prefix == multiTurn {
+			b = begun
+		}
+	}
+	switch {
+	case b.prefix == multiTurn && m.Task != "" && !a.parks && strings.Contains(strings.ToLower(said), "done"):
+		return behaviour{says: "done"}
+	case b.prefix != "":
+		return b
+	case a.parks:
+		return behaviour{says: "done", takes: moment, state: task.InputRequired}
+	}
+	return behaviour{says: "done", takes: moment}
+}
+
 // Infer implements substrate.Substrate.
 func (a agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		m := task.MessageOf(ctx)
-		b := behaviourOf(m)
-		if b.prefix == "" {
-			b = behaviour{says: "done", takes: moment}
-			if a.parks {
-				b.state = task.InputRequired
-			}
-		}
-		// The next message of a task that waited ends it, but a conversation of several
-		// turns ends when it is told to, and the kit of 0.3 wants its tasks to go on.
-		if m != nil && m.Task != "" && !a.parks && (b.prefix != "tck-multi-turn" && b.state == task.InputRequired || strings.Contains(strings.ToLower(r.Text()), "done")) {
-			b.state, b.says = task.Completed, "done"
-		}
+		b := a.behaviourOf(ctx, r.Text())
 		if !wait(ctx, b.takes) {
 			yield(nil, ctx.Err())
 			return
