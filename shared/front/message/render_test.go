@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -59,6 +60,23 @@ func TestMembersOfAnOutcome(t *testing.T) {
 				t.Errorf("Retry-After = %q, want %q", got, tt.retry)
 			}
 		})
+	}
+}
+
+// Reference clients read result.message alone.
+func TestAnAnswerIsMarkedAsCut(t *testing.T) {
+	e := &envelope.Envelope{Seq: 1, Time: time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC), IdempotencyKey: "k",
+		Payload: envelope.Message{Role: envelope.RoleAgent, Parts: []string{"half"}}, Signature: make([]byte, identity.SignatureSize)}
+	whole := string(envelope.AppendResponse(nil, []byte("7"), e))
+	if got := string(answer([]byte("7"), &call.Outcome{Reply: e})); got != whole {
+		t.Errorf("a whole answer is %s, want %s", got, whole)
+	}
+	cut := answer([]byte("7"), &call.Outcome{Reply: e, Cut: call.CutLength})
+	if want := strings.TrimSuffix(whole, "}}") + `,"cut":"length"}}`; string(cut) != want || !json.Valid(cut) {
+		t.Errorf("a cut answer is %s, want %s", cut, want)
+	}
+	if back, err := envelope.DecodeResponse(cut); err != nil || back.Payload.Text() != "half" {
+		t.Errorf("DecodeResponse() = %+v, %v", back, err)
 	}
 }
 

@@ -125,6 +125,9 @@ func TestFoldTakesTheTextAndTheLastUsage(t *testing.T) {
 	if _, err := substrate.Fold(events(substrate.Text("a"))); !problem.Is(err, problem.SubstrateUnavailable) {
 		t.Errorf("Fold() without Done = %v, want SubstrateUnavailable", err)
 	}
+	if got, err := substrate.Fold(events(substrate.Usage{Out: 3}, substrate.Length)); !problem.Is(err, problem.SubstrateMisconfigured) || got.Usage == nil {
+		t.Errorf("Fold() of nothing that was cut off = %+v, %v, want SubstrateMisconfigured and the usage", got, err)
+	}
 	half := substrate.Text(strings.Repeat("x", substrate.MaxText/2+1))
 	if _, err := substrate.Fold(events(half, half, substrate.Stop)); !problem.Is(err, problem.SubstrateTooLarge) {
 		t.Errorf("Fold() of much = %v, want SubstrateTooLarge", err)

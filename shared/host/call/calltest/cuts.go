@@ -1,6 +1,7 @@
 package calltest
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -22,6 +23,8 @@ var cuts = []fact{
 	{"a cut whose settlement fails is void", cutUnsettled},
 	{"a cut that waits for its settlement stays cut", cutWaits},
 	{"a cut does not pass an answer that waits for its settlement", cutMeetsKept},
+	{"an answer that its model could not end is marked", cutByLength},
+	{"such an answer is marked after it waited for its settlement", cutByLengthWaits},
 	{"a reset waits for an answer that is read while it comes", resetOfShown},
 }
 
@@ -67,6 +70,48 @@ func cutWins(s *scene) {
 	if reply := s.ok(s.send(s.a, next), next); reply.Seq != 2 {
 		s.t.Fatalf("the next answer has seq %d, want 2", reply.Seq)
 	}
+}
+
+// shortened answers with what its model may say.
+func shortened(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
+	call.NoteCut(ctx, call.CutLength)
+	return envelope.Message{Parts: []string{"re s"}}, nil
+}
+
+func cutByLength(s *scene) {
+	s.charge(30)
+	s.act("long", shortened)
+	e := s.call(nil, "long")
+	out := s.send(s.a, e)
+	reply := s.ok(out, e)
+	again := s.ask(s.b, e)
+	s.told(again, call.Answered, reply)
+	s.balance(30 - costs)
+	row, err := ReadStreams(s.ctx, s.store, s.pair)
+	s.must(err)
+	if d := row.Decision(1); out.Cut != call.CutLength || again.Cut != call.CutLength || d.Cut != call.CutLength || d.Charge != costs {
+		s.t.Fatalf("the answer is cut %q, asked for it is %q, the row is %+v", out.Cut, again.Cut, d)
+	}
+	next := s.call(e, "next")
+	if out := s.send(s.a, next); s.ok(out, next).Seq != 2 || out.Cut != "" {
+		s.t.Fatalf("the next answer is %+v, want a whole one", out)
+	}
+}
+
+func cutByLengthWaits(s *scene) {
+	l := s.withVouchers()
+	l.answers(uncertain)
+	s.act("long", shortened)
+	e := s.call(nil, "long")
+	s.refused(s.startPaid(e).finish(), problem.Deadline, call.Pending)
+	l.answers(nil)
+	out := s.ask(s.b, e)
+	s.told(out, call.Answered, out.Reply)
+	if out.Cut != call.CutLength {
+		s.t.Fatalf("the answer is cut %q, want %q", out.Cut, call.CutLength)
+	}
+	l.wantCashed(s, 1)
+	s.rows("call | answer 1")
 }
 
 func cutAfterAnswer(s *scene) {

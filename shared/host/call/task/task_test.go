@@ -829,6 +829,9 @@ func TestACancelOfALaterTurnCutsThatTurn(t *testing.T) {
 	var turn task.Turn
 	w = newWorld(t, agent(func(ctx context.Context, say func(string) bool) error {
 		if strings.HasPrefix(textOf(task.MessageOf(ctx).Parts), "more") {
+			if began := textOf(task.FirstMessageOf(ctx).Parts); began != "hi" {
+				t.Errorf("the task began with %q", began)
+			}
 			say("second")
 			if _, err := w.b.Cancel(t.Context(), turn.Ref); err != nil {
 				t.Errorf("Cancel() = %v", err)

@@ -81,9 +81,24 @@ func fullState(t testing.TB) State {
 		Sent: []envelope.Envelope{env(5, tip, "a"), env(5, tip, "b")}, Live: []envelope.Envelope{env(1, identity.Hash{}, "c")},
 		Old: []envelope.Envelope{env(2, tip, "d")}, Reset: &reset, Job: "k", Signed: at, Ahead: -3 * time.Second, Bound: true, Lost: 2,
 		Late: []Late{
-			{Request: env(3, tip, "e"), Fate: Answered, Reply: &reply, ReplySeq: 9, ReplyHash: reply.Hash()},
+			{Request: env(3, tip, "e"), Fate: Answered, Reply: &reply, ReplySeq: 9, ReplyHash: reply.Hash(), Cut: "length"},
 			{Request: env(3, tip, "f"), Fate: Unanswered, Detail: "why"},
 		},
+	}
+}
+
+func TestAnAnswerSaysThatItIsCut(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":1,"result":{"message":{},"cut":"length"}}`: "length",
+		`{"jsonrpc":"2.0","id":1,"result":{"message":{"cut":"x"}}}`:       "",
+		`{"jsonrpc":"2.0","id":1,"result":{"message":{},"cut":7}}`:        "",
+		`{"jsonrpc":"2.0","id":1,"result":"cut"}`:                         "",
+		`{"detail":"d","state":"answered","reply":{},"cut":"canceled"}`:   "canceled",
+	} {
+		a := readAnswer(200, []byte(body))
+		if a.cut != want || !a.object || a.result != strings.Contains(body, "result") {
+			t.Errorf("%s: cut %q, want %q", body, a.cut, want)
+		}
 	}
 }
 

@@ -111,6 +111,36 @@ func never(ctx context.Context, _ substrate.Request) (string, error) {
 	return "", ctx.Err()
 }
 
+// An answer that repeats a part of an answer is a part, too.
+func TestACompositeSaysThatAnAnswerWasCut(t *testing.T) {
+	const two = `"delegate":[{"child":"a"},{"child":"b"}]`
+	cut := func(ctx context.Context, q substrate.Request) (string, error) {
+		call.NoteCut(ctx, call.CutLength)
+		return "half", nil
+	}
+	for plan, want := range map[string]struct {
+		text string
+		cut  call.Cut
+	}{
+		two: {`["half","b(hi)"]`, call.CutLength},
+		`"aggregate":{"how":"first"},"delegate":[{"child":"b"},{"child":"a"}]`: {"b(hi)", ""},
+		`"parallel":true,"aggregate":{"how":"join","separator":"|"},` + two:    {"half|b(hi)", call.CutLength},
+		`"aggregate":{"how":"substrate","substrate":"test:judge"},` + two:      {`judge({"input":"hi","results":[{"kind":"","text":"half\n[This answer was cut off here: length.]"},{"kind":"","text":"b(hi)"}]})`, ""},
+	} {
+		s := newStore()
+		h := open(t, s)
+		parent := h.create("parent")
+		h.spawn(parent.ID, "a", "b")
+		h.set(parent.ID, `{"version":1,`+plan+`}`)
+		h.minds.set("a", cut)
+		out := h.calls.Send(t.Context(), identity.ID{}, newCaller(t, parent.ID).sign(t, "hi"))
+		if out.Reply == nil || out.Reply.Payload.Text() != want.text || out.Cut != want.cut {
+			t.Errorf("%s: %+v, %v, cut %q; want %q, cut %q", plan, out.Reply, out.Problem, out.Cut, want.text, want.cut)
+		}
+		wantClean(t, h, s)
+	}
+}
+
 func TestBothLogbooksSayWhatWasAskedAndAnswered(t *testing.T) {
 	h, parent, children := firm(t, newStore(), `{"version":1,"delegate":[{"child":"drafter","kind":"draft","task":"draft {input}"},{"child":"reviewer","task":"check {previous}"}],
 		"aggregate":{"how":"join","separator":"; "}}`)

@@ -34,6 +34,19 @@ func TestAnAgentAsksVacantsByItsOwnChain(t *testing.T) {
 	wantClean(t, h, s)
 }
 
+func TestAnAgentIsToldThatAnAnswerWasCut(t *testing.T) {
+	h := open(t, newStore())
+	h.create("archive")
+	h.minds.set("archive", func(ctx context.Context, _ substrate.Request) (string, error) {
+		call.NoteCut(ctx, call.CutLength)
+		return "half", nil
+	})
+	got, failed := h.ask(h.agent("clerk", 1, "archive").ID, "find it")
+	if want := "heard: half\n[This answer was cut off here: length.]"; failed != nil || got != want {
+		t.Errorf("Send() = %q, %v, want %q", got, failed, want)
+	}
+}
+
 // A model that asks for what it may not have is told, and its call goes on.
 func TestWhatAnAgentMayNotAskIsTold(t *testing.T) {
 	h := open(t, newStore())

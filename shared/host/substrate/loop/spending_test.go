@@ -119,6 +119,7 @@ func TestCostOfFailedTurns(t *testing.T) {
 		"refused by both":                   {[][]any{{refused}}, [][]any{{refused}}, 2, 0},
 		"broken off after a first usage":    {[][]any{with(substrate.Usage{In: 10, Out: 1}, substrate.Text("so"), cut)}, [][]any{says("never")}, 1, 1032 + 1000},
 		"never sent":                        {[][]any{{cut}}, [][]any{says("never")}, 1, 0},
+		"cut off before its first word":     {[][]any{with(substrate.Usage{In: 10, Out: 5}, substrate.Thought("hm"), substrate.Length)}, [][]any{says("never")}, 1, 60},
 	} {
 		c, spent := paid(t, -1)
 		got, _ := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100,"fallback_model":"n"`), Model: &model{turns: tt.model}, Fallback: &model{turns: tt.fallback}, Spending: c})
