@@ -32,6 +32,7 @@ require (
 	github.com/blevesearch/bleve/v2 v2.5.7
 	github.com/blevesearch/bleve_index_api v1.2.11
 	github.com/blevesearch/scorch_segment_api/v2 v2.3.13
+	github.com/blevesearch/snowballstem v0.9.0
 	github.com/cdklabs/cdk-nag-go/cdknag/v2 v2.35.0
 	github.com/gofrs/flock v0.13.0
 	github.com/google/go-cmp v0.7.0

@@ -204,7 +204,9 @@ func TestOnlyGatewayContainsStripe(t *testing.T) {
 // engines are libraries that only one package imports, so that programs without
 // that package do not contain them.
 var engines = map[string]string{
-	"github.com/blevesearch/":          "shared/host/registry/search/bleve",
+	"github.com/blevesearch/bleve":     "shared/host/registry/search/bleve", // and bleve_index_api
+	"github.com/blevesearch/scorch":    "shared/host/registry/search/bleve",
+	"github.com/blevesearch/snowball":  "shared/host/registry/search",
 	"github.com/RoaringBitmap/":        "shared/host/registry/search/bleve",
 	"github.com/opensearch-project/":   "shared/host/registry/search/opensearch",
 	"github.com/transparency-dev/":     "shared/host/registry/translog",

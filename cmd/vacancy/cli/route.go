@@ -119,6 +119,7 @@ func (a *app) fits(ctx context.Context, client *discovery.Client, q discovery.Qu
 		if err != nil {
 			return nil, 0, err
 		}
+		found.DropPartial()
 		a.noteDropped(found.Dropped)
 		matches = append(matches, found.Matches...)
 		if found.Next == "" || found.Next == q.Cursor || len(matches) >= among || len(found.Matches) == 0 {

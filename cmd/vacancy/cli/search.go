@@ -95,7 +95,9 @@ func (a *app) searchCommand() *cobra.Command {
 		Use:   "search [WORDS...]",
 		Short: "Find vacants by what they can do",
 		Long: `Ask a registry for the vacants whose card, tags, skills or summary contain all of
-WORDS, best first; without WORDS for all vacants. A result is shown only if its signed
+WORDS or other forms of them, best first; without WORDS for all vacants. English words such
+as "a" and "to" need not be there. Where nothing has all words, those that have most of them
+are shown, with the words that they lack. A result is shown only if its signed
 card verifies here; omitted results are listed with the reason on standard error.
 
 The registry is --registry, else that of --host, $VACANCY_REGISTRY,
@@ -155,6 +157,7 @@ type matchResult struct {
 	Capability string              `json:"capability"`
 	State      lifecycle.State     `json:"state,omitempty"`
 	Rank       float64             `json:"rank"`
+	Missing    []string            `json:"missing_words,omitempty"` // where nothing has all words
 	Score      float64             `json:"score"`
 	Price      int64               `json:"price_micro_dollars"`
 	Tags       []string            `json:"tags,omitempty"`
@@ -171,7 +174,7 @@ type matchResult struct {
 
 func newMatchResult(m *discovery.Match) matchResult {
 	r := matchResult{
-		ID: m.ID, Name: m.Name, Link: linkOf(m), URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, Score: m.Score, Price: m.Price(),
+		ID: m.ID, Name: m.Name, Link: linkOf(m), URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, Missing: m.Missing, Score: m.Score, Price: m.Price(),
 		Signed: m.Signed, CardHash: m.CardHash, Freshness: m.Freshness, Registry: m.Registry, Reputation: m.Reputation,
 	}
 	if l := m.Listing; l != nil {
@@ -200,7 +203,11 @@ func (r matchResult) line(value float64) string {
 	if r.Name != "" {
 		name = r.Name + "  " + name
 	}
-	return fmt.Sprintf("%.2f  %s  %s, %s\n      %s\n      %s", value, name, dollars(r.Price), reviews, printable(clip(r.Capability, 100)), printable(r.Link))
+	lacks := ""
+	if len(r.Missing) > 0 {
+		lacks = ", without " + printable(clip(strings.Join(r.Missing, ", "), 100))
+	}
+	return fmt.Sprintf("%.2f  %s  %s, %s%s\n      %s\n      %s", value, name, dollars(r.Price), reviews, lacks, printable(clip(r.Capability, 100)), printable(r.Link))
 }
 
 // searchResult is a page of matches.
@@ -221,6 +228,9 @@ func newSearchResult(f discovery.Found) searchResult {
 func (r searchResult) text(w io.Writer) {
 	if len(r.Matches) == 0 {
 		fmt.Fprintln(w, "nothing found")
+	}
+	if len(r.Matches) > 0 && len(r.Matches[0].Missing) > 0 {
+		fmt.Fprintln(w, "nothing has all words; these have most of them:")
 	}
 	for _, m := range r.Matches {
 		fmt.Fprintln(w, m.line(m.Rank))

@@ -31,7 +31,8 @@ type SearchConfig struct {
 //	GET  /v1/search_capability?q=&limit=&include_local=
 //	POST /v1/query_capability?capability=&family=&limit=
 //
-// The first is an extension: words, filters by the listing, and a cursor. The
+// The first is an extension: words, filters by the listing, and a cursor. Where nothing
+// has all words, it finds what has most of them, each with its missing_words. The
 // others are the reference's: one substring of the declared capabilities, the
 // claimed family, by score, without further pages.
 func Search(c SearchConfig) http.Handler {
@@ -54,7 +55,7 @@ func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 	q := query{values: r.URL.Query()}
 	req := search.Request{
 		Query: q.values.Get("q"), Tag: q.values.Get("tag"), Family: q.values.Get("family"),
-		ShortID:       q.values.Get("id"),
+		ShortID: q.values.Get("id"), Most: true,
 		MinReputation: q.fraction("min_reputation"), Limit: s.limit(&q), Cursor: q.values.Get("cursor"),
 	}
 	if q.values.Has("max_price") {
@@ -126,7 +127,7 @@ func (s *searchAPI) shown(found []search.Match, ranked bool) []registryclient.Ha
 		matches[i] = matchOf(&found[i].Registration, now)
 		if ranked {
 			rank := found[i].Rank
-			matches[i].Rank = &rank
+			matches[i].Rank, matches[i].Missing = &rank, found[i].Missing
 		}
 	}
 	return matches

@@ -172,6 +172,7 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 	name := fmt.Sprintf("capability %q %q %q %d %g", q.Words, q.Tag, q.Family, price, q.MinReputation)
 	return c.put(ctx, name, msg, func() (Outcome, error) {
 		found, err := c.Search(ctx, q)
+		found.DropPartial()
 		if err == nil && len(found.Matches) == 0 {
 			err = nobody(q, found)
 		}

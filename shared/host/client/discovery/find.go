@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,6 +30,17 @@ type Found struct {
 	Dropped []Dropped // results that are not used
 	Failed  []error   // errors of registries
 	Next    string    // cursor of the next page, with one registry; "" after the last
+}
+
+// DropPartial drops matches that lack words of the query: whether they are good enough
+// for a call is for a person to judge.
+func (f *Found) DropPartial() {
+	f.Matches = slices.DeleteFunc(f.Matches, func(m Match) bool {
+		if len(m.Missing) > 0 {
+			f.Dropped = append(f.Dropped, Dropped{m.ID, m.Registry, fmt.Sprintf("it has nothing of %.80q", strings.Join(m.Missing, " "))})
+		}
+		return len(m.Missing) > 0
+	})
 }
 
 // Bounds of a search.
@@ -159,7 +171,9 @@ func merge(pages []page) Found {
 	if len(pages) == 1 {
 		found.Next = pages[0].next
 	} else {
-		slices.SortStableFunc(found.Matches, func(a, b Match) int { return cmp.Compare(b.Rank, a.Rank) })
+		slices.SortStableFunc(found.Matches, func(a, b Match) int {
+			return cmp.Or(min(len(a.Missing), 1)-min(len(b.Missing), 1), cmp.Compare(b.Rank, a.Rank))
+		})
 	}
 	return found
 }

@@ -30,6 +30,7 @@ type Match struct {
 	Score      float64           // 0 to 1, mean of three dimensions; 0: no reviews
 	Reputation *reputation.State // nil if not reported
 	Rank       float64           // 0 to 1, of the query
+	Missing    []string          // words of the query that it lacks, if nothing has all
 	Listing    *listing.Listing  // nil if there is none
 	Signed     bool              // Listing is signed by the vacant
 	Declared   []string          // unsigned claims of the publisher
@@ -81,6 +82,7 @@ func (c *Client) judge(from string, m *registryclient.HaloMatch) (Match, error) 
 	if m.Rank != nil {
 		out.Rank = min(max(*m.Rank, 0), 1)
 	}
+	out.Missing = m.Missing[:min(len(m.Missing), search.MaxWords)]
 	// A state that no reviews can have made is ignored.
 	if m.Reputation != nil && m.Reputation.Check() == nil {
 		out.Reputation = m.Reputation

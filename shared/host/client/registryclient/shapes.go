@@ -72,12 +72,14 @@ type HaloMatch struct {
 	// at GET /v1/search_capability.
 	CapabilityCard string `json:"capability_card,omitempty"`
 
-	Name       string            `json:"name,omitempty"` // at the registry's own host; not signed
-	State      lifecycle.State   `json:"state,omitempty"`
-	Since      string            `json:"since,omitempty"`     // of State, wire form
-	Status     string            `json:"status,omitempty"`    // active, revoked
-	Unreached  bool              `json:"unreached,omitempty"` // its endpoint has not answered yet, so it is not listed
-	Rank       *float64          `json:"rank,omitempty"`      // of GET /v1/search
+	Name      string          `json:"name,omitempty"` // at the registry's own host; not signed
+	State     lifecycle.State `json:"state,omitempty"`
+	Since     string          `json:"since,omitempty"`     // of State, wire form
+	Status    string          `json:"status,omitempty"`    // active, revoked
+	Unreached bool            `json:"unreached,omitempty"` // its endpoint has not answered yet, so it is not listed
+	Rank      *float64        `json:"rank,omitempty"`      // of GET /v1/search
+	// Missing are words of GET /v1/search that it lacks, where nothing has all.
+	Missing    []string          `json:"missing_words,omitempty"`
 	Joined     uint64            `json:"joined,omitempty"`
 	LastSeq    uint64            `json:"last_seq,omitempty"`
 	ActorSeq   int64             `json:"actor_seq,omitempty"`

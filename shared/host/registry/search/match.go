@@ -54,32 +54,62 @@ func (q *Query) passes(e *Entry, t *texts) bool {
 }
 
 // Points returns the summed value of q's words in the texts of an entry; ok is
-// false if one word has no value.
+// false if fewer words than q needs have a value.
 func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
+	lacking := len(q.Words) - q.Needed()
 	for _, w := range q.Words {
-		best := 0
-		for g, group := range texts {
-			if k, ok := kindIn(group, w); ok {
-				best = max(best, Points(Group(g), k))
-			}
+		points := newSought(w).points(&texts)
+		if points == 0 {
+			lacking--
 		}
-		if best == 0 {
+		if lacking < 0 {
 			return 0, false
 		}
-		sum += best
+		sum += points
 	}
 	return sum, true
 }
 
+// missing returns the words of q that have no value in the texts of an entry.
+func (q *Query) missing(texts *[Groups][]string) (words []string) {
+	for _, w := range q.Words {
+		if newSought(w).points(texts) == 0 {
+			words = append(words, w)
+		}
+	}
+	return words
+}
+
+// sought is a word of a query, and its form; "" if it has no other.
+type sought struct{ word, form string }
+
+func newSought(word string) sought {
+	form, ok := Form(word)
+	if !ok {
+		form = ""
+	}
+	return sought{word, form}
+}
+
+// points is the word's best value in the texts of an entry.
+func (w sought) points(texts *[Groups][]string) (best int) {
+	for g, group := range texts {
+		if k, ok := w.kindIn(group); ok {
+			best = max(best, Points(Group(g), k))
+		}
+	}
+	return best
+}
+
 // kindIn returns the best kind in which w matches a word of texts. It cuts only
-// texts that contain w into words.
-func kindIn(texts []string, w string) (best Kind, ok bool) {
+// texts that may contain one into words.
+func (w sought) kindIn(texts []string) (best Kind, ok bool) {
 	for _, t := range texts {
-		if !strings.Contains(t, w) {
+		if !strings.Contains(t, w.word) && (w.form == "" || !strings.Contains(t, beginning(w.form))) {
 			continue
 		}
 		for _, term := range Words(t) {
-			if k, is := Matches(w, term); is && (!ok || k < best) {
+			if k, is := w.matches(term); is && (!ok || k < best) {
 				best, ok = k, true
 			}
 		}
@@ -88,14 +118,26 @@ func kindIn(texts []string, w string) (best Kind, ok bool) {
 }
 
 // Matches returns how a word of a query matches a word of an entry.
-func Matches(word, term string) (Kind, bool) {
+func Matches(word, term string) (Kind, bool) { return newSought(word).matches(term) }
+
+func (w sought) matches(term string) (Kind, bool) {
+	word := w.word
 	switch {
 	case word == term:
 		return Exact, true
-	case strings.HasPrefix(term, word):
+	case strings.HasPrefix(term, word), w.isForm(term):
 		return Prefix, true
 	case utf8.RuneCountInString(word) >= Short(word) && strings.Contains(term, word):
 		return Inside, true
 	}
 	return 0, false
+}
+
+// isForm reports whether term is another form of the word.
+func (w sought) isForm(term string) bool {
+	if w.form == "" || !strings.HasPrefix(term, beginning(w.form)) {
+		return false
+	}
+	form, ok := Form(term)
+	return ok && form == w.form
 }

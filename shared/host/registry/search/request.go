@@ -36,12 +36,26 @@ func (r *Request) parse() (q Query, none bool, err error) {
 	}
 	if r.Cursor != "" {
 		place, err := q.parseCursor(r.Cursor)
+		if most, ok := q.most(); err != nil && r.Most && ok {
+			q = most
+			place, err = q.parseCursor(r.Cursor)
+		}
 		if err != nil {
 			return q, false, err
 		}
 		q.After = &place
 	}
 	return q, none, nil
+}
+
+// most is q for entries that have most of its words: more than half, or one of two. ok is
+// false if q has too few words for that.
+func (q Query) most() (_ Query, ok bool) {
+	n := len(q.Words)
+	if q.Least = n/2 + 1; n == 2 {
+		q.Least = 1
+	}
+	return q, n > 1
 }
 
 func (r *Request) filters(q *Query) error {
@@ -112,6 +126,9 @@ func (q *Query) check(place []byte) (c [checkSize]byte) {
 	b = binary.AppendVarint(b, price)
 	b = binary.AppendVarint(b, int64(ScoreStep(q.MinScore)))
 	b = strconv.AppendBool(strconv.AppendBool(b, q.ByScore), q.Bookable)
+	if q.Least > 0 {
+		b = binary.AppendUvarint(b, uint64(q.Least))
+	}
 	sum := identity.Sum(b)
 	copy(c[:], sum[:])
 	return c

@@ -15,14 +15,18 @@
 // Hangul, Thai, Lao, Khmer, Burmese) are cut from the others and kept in one
 // run.
 //
-// Every word of a query has to match an entry. It matches a word of the entry
-// if that is the same (Exact), begins with it (Prefix), or has it anywhere
-// (Inside: from three runes on, in scripts without spaces from one).
+// Every word of a query has to match an entry, but English words that say nothing
+// ("a", "to") unless there are no others. A word matches a word of the entry if that is
+// the same (Exact), begins with it or is another form of the same English word (Prefix),
+// or has it anywhere (Inside: from three runes on, in scripts without spaces from one).
+//
+// Where no entry has all words, a search may ask for those that have most of them
+// (Request.Most): more than half, and one of two.
 //
 // # Rank
 //
-// A word is worth the most that any match of it is worth (Points), by the
-// field's group and the kind of match:
+// A word is worth the most that any match of it is worth (Points), by the field's group
+// and the kind of match; a missing word is worth nothing:
 //
 //	                                     exact  prefix  inside
 //	name, capability of the card, tags,     16      12       8
@@ -86,8 +90,10 @@ type Batch struct {
 
 // Query selects and orders entries. The zero Query returns every entry by rank.
 type Query struct {
-	// Words are normalised, as ParseWords returns them. All must match.
+	// Words are normalised, as ParseWords returns them. Needed of them must match.
 	Words []string
+	// Least is how many Words must match; 0: all.
+	Least int
 	// Text is normalised and must be a substring of one normalised Declared
 	// text; "" matches every entry.
 	Text string
@@ -109,6 +115,14 @@ type Query struct {
 	After *Place
 	// Limit is the size of the page, 1 to MaxPage.
 	Limit int
+}
+
+// Needed is how many words of q must match.
+func (q *Query) Needed() int {
+	if q.Least <= 0 {
+		return len(q.Words)
+	}
+	return min(q.Least, len(q.Words))
 }
 
 // MaxPage bounds the hits of one query. It is more than a page of answers,

@@ -88,8 +88,10 @@ func New(c Config) *Service {
 // Request is a search. The zero Request returns everything that is listed, by
 // rank.
 type Request struct {
-	// Query contains words, all of which must match.
+	// Query contains words, all of which must match (ParseWords).
 	Query string
+	// Most: where nothing has all words, find what has most of them.
+	Most bool
 	// Text must be a substring of one declared text, after normalisation, like
 	// the reference's search.
 	Text string
@@ -117,6 +119,7 @@ type Match struct {
 	Card         card.Card // parsed and verified
 	Score        float64
 	Rank         float64
+	Missing      []string // words of the query that it lacks
 }
 
 // Page is a page of results. Next is the cursor of the next page; "" after the
@@ -136,7 +139,11 @@ func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	s.refresh(ctx)
-	return s.fill(ctx, q)
+	page, err := s.fill(ctx, q)
+	if most, ok := q.most(); err == nil && r.Most && ok && r.Cursor == "" && len(page.Matches) == 0 && page.Next == "" {
+		return s.fill(ctx, most)
+	}
+	return page, err
 }
 
 // refresh refreshes the index but leaves time to query it as it is: a flood of

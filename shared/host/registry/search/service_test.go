@@ -378,7 +378,7 @@ func TestARequestBeyondItsLimitsIsRefused(t *testing.T) {
 		"q: expected at most 256 bytes, got 257":              {Text: long},
 		"q: expected UTF-8, got other bytes":                  {Text: "\xff"},
 		"tag: expected UTF-8, got other bytes":                {Tag: "\xff"},
-		"q: expected at most 8 words, got 9":                  {Query: "a b c d e f g h i"},
+		"q: expected at most 8 words, got 9":                  {Query: "the b c d e f g h j k"},
 	} {
 		w := newTown(t, 0)
 		if _, err := w.service().Find(t.Context(), r); err == nil || err.Error() != want || !problem.Is(err, problem.Malformed) {
@@ -386,6 +386,51 @@ func TestARequestBeyondItsLimitsIsRefused(t *testing.T) {
 		}
 		if w.asks != 0 {
 			t.Errorf("Find(%+v) asked the index", r)
+		}
+	}
+}
+
+// Words that say nothing need no match. Where nothing has all others, a search that wants it
+// finds what has most of them, page by page, and says which it lacks.
+func TestWhatHasMostOfTheWordsFollows(t *testing.T) {
+	w := newTown(t, 6)
+	w.sign(5, "a painter")
+	for query, want := range map[string]struct {
+		most    int // found with Most
+		all     int // without
+		missing string
+	}{
+		"translate a contract for me": {5, 5, ""},
+		"translate contract English":  {5, 0, "english"},
+		"translate English":           {5, 0, "english"},
+		"translate French English":    {0, 0, ""},
+		"English":                     {0, 0, ""},
+		"to the":                      {0, 0, ""},
+		"a painter":                   {1, 1, ""},
+	} {
+		for _, most := range []bool{true, false} {
+			r, n := search.Request{Query: query, Most: most, Limit: 2}, 0
+			for {
+				page := w.find(w.service(), r)
+				for _, m := range page.Matches {
+					n++
+					if missing := strings.Join(m.Missing, " "); missing != want.missing {
+						t.Errorf("%q: a match lacks %q, want %q", query, missing, want.missing)
+					}
+				}
+				if page.Next == "" {
+					break
+				}
+				r.Cursor = page.Next
+				if other := (search.Request{Query: query, Most: !most, Cursor: page.Next}); want.missing != "" {
+					if _, err := w.service().Find(t.Context(), other); !problem.Is(err, problem.Malformed) {
+						t.Errorf("%q: a search for all words takes the cursor of one for most: %v", query, err)
+					}
+				}
+			}
+			if found := map[bool]int{true: want.most, false: want.all}[most]; n != found {
+				t.Errorf("%q, most %t: %d matches, want %d", query, most, n, found)
+			}
 		}
 	}
 }

@@ -120,7 +120,11 @@ func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int6
 		s.drop(ctx, h, "its card does not verify")
 		return nil, nil
 	}
-	return &Match{Registration: *g, Card: p.card, Score: p.entry.Score, Rank: rank}, nil
+	m := &Match{Registration: *g, Card: p.card, Score: p.entry.Score, Rank: rank}
+	if q.Needed() < len(q.Words) {
+		m.Missing = q.missing(&p.texts.groups)
+	}
+	return m, nil
 }
 
 // sizeOf estimates a registration's stored size in bytes.

@@ -2,10 +2,13 @@ package search
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/blevesearch/snowballstem"
+	"github.com/blevesearch/snowballstem/english"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
@@ -178,7 +181,37 @@ func goesOn(is, next class, tail bool) bool {
 	return next == is && is != alone && !tail
 }
 
-// ParseWords returns the words of a query. The error is of kind Malformed for a
+// stops are English words that say nothing of what a vacant can do, sorted.
+var stops = strings.Fields("a an and are as at be but by can do for from has have how i if in into is it me my no not of on or our " +
+	"such that the their then there these they this to was we what which who will with you your")
+
+func isStop(word string) bool {
+	_, ok := slices.BinarySearch(stops, word)
+	return ok
+}
+
+// Form returns what all forms of an English word share: its stem ("translat" of
+// translates and translation). ok is false for a word that is not English, is
+// short, or begins otherwise than its stem; then it has no other form.
+func Form(word string) (form string, ok bool) {
+	if len(word) < leastForm || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
+		return "", false
+	}
+	env := snowballstem.NewEnv(word)
+	english.Stem(env)
+	form = env.Current()
+	return form, len(form) >= leastForm && strings.HasPrefix(word, beginning(form))
+}
+
+// leastForm is the least length of a form and of its words.
+const leastForm = 3
+
+// beginning is how all words of a form begin: the last letter may change, as that of
+// happy and happiness does.
+func beginning(form string) string { return form[:len(form)-1] }
+
+// ParseWords returns the words of a query that have to match. English words such as
+// "a" and "to" do not, unless there are no others. The error is of kind Malformed for a
 // text beyond MaxQuery or MaxWords, or invalid UTF-8. A text may have no words:
 // "" and "%_*" have none.
 func ParseWords(q string) ([]string, error) {
@@ -187,6 +220,9 @@ func ParseWords(q string) ([]string, error) {
 		return nil, err
 	}
 	words := Words(text)
+	if telling := slices.DeleteFunc(slices.Clone(words), isStop); len(telling) > 0 {
+		words = telling
+	}
 	if len(words) > MaxWords {
 		return nil, problem.Invalid("q", fmt.Sprintf("at most %d words", MaxWords), fmt.Sprint(len(words)))
 	}

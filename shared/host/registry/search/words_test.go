@@ -62,7 +62,7 @@ func TestAQueryBeyondItsLimitsIsRefused(t *testing.T) {
 		{"a million characters", strings.Repeat("a", 1e6), "q: expected at most 256 bytes, got 1000000"},
 		{"257 bytes", strings.Repeat("a", 257), "q: expected at most 256 bytes, got 257"},
 		{"100 words", strings.Repeat("a ", 100), "q: expected at most 8 words, got 100"},
-		{"9 words in two scripts", "a 法 b 律 c 顾 d 问 e", "q: expected at most 8 words, got 9"},
+		{"9 words in two scripts", "x 法 b 律 c 顾 d 问 e", "q: expected at most 8 words, got 9"},
 		{"no UTF-8", "a\xff", "q: expected UTF-8, got other bytes"},
 	} {
 		words, err := search.ParseWords(c.q)
@@ -73,6 +73,52 @@ func TestAQueryBeyondItsLimitsIsRefused(t *testing.T) {
 	if words, err := search.ParseWords(strings.Repeat("a ", 8)); err != nil || len(words) != 8 {
 		t.Errorf("ParseWords(8 words) = %v, %v, want them", words, err)
 	}
+}
+
+func TestFormsOfAWordAreOne(t *testing.T) {
+	for _, same := range []string{"translate translates translated translation translator", "letter letters lettered", "fly flies", "city cities", "happy happiness", "invoice invoices invoicing", "write writes writing", "run running"} {
+		first, ok := search.Form(strings.Fields(same)[0])
+		for w := range strings.FieldsSeq(same) {
+			if got, is := search.Form(w); !ok || !is || got != first {
+				t.Errorf("Form(%q) = %q, %t, want %q", w, got, is, first)
+			}
+		}
+	}
+	for _, w := range []string{"", "a", "ai", "c++", "gpt4", "übersetzt", "翻訳", "Letters", "dying", "ios"} {
+		if got, ok := search.Form(w); ok {
+			t.Errorf("Form(%q) = %q, want none", w, got)
+		}
+	}
+	for _, apart := range [][2]string{{"letter", "lettuce"}, {"news", "new"}, {"law", "lawn"}, {"legal", "leg"}} {
+		a, _ := search.Form(apart[0])
+		if b, _ := search.Form(apart[1]); a == b {
+			t.Errorf("%q and %q have one form, %q", apart[0], apart[1], a)
+		}
+	}
+}
+
+func TestWordsThatSayNothingNeedNotMatch(t *testing.T) {
+	for q, want := range map[string]string{
+		"translate a letter to English": "translate letter english", "The the to": "the the to", "IT": "it", "IT support": "support", "什么 is a 法律": "什么 法律", "": "",
+		"can you translate this for me please": "translate please", "to be of in on at it is as an": "",
+	} {
+		words, err := search.ParseWords(q)
+		if got := strings.Join(words, " "); got != want || (err != nil) != (want == "" && q != "") {
+			t.Errorf("ParseWords(%q) = %q, %v, want %q", q, got, err, want)
+		}
+	}
+}
+
+func FuzzForm(f *testing.F) {
+	for _, s := range []string{"translations", "yyy", "ied", "aeiou", "skis", "eed", "\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, w string) {
+		form, ok := search.Form(w)
+		if ok && (len(form) < 3 || !strings.HasPrefix(w, form[:len(form)-1])) {
+			t.Errorf("Form(%q) = %q", w, form)
+		}
+	})
 }
 
 func TestALongTextIsIndexedInItsFirstPart(t *testing.T) {

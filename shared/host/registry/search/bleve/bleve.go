@@ -54,7 +54,7 @@ const (
 	store = "store"
 	// format changes with the terms. An index of another format is refused and
 	// must be rebuilt.
-	format = "4"
+	format = "5"
 	// workers cut documents into terms.
 	workers = 2
 )

@@ -46,8 +46,8 @@ func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *s
 			return nil, unavailable(err)
 		}
 		words[i] = r.tiers(w)
-		p.docs = roaring.And(p.docs, union(words[i]))
 	}
+	p.have(words, q.Needed())
 	if r.err != nil {
 		return nil, unavailable(r.err)
 	}
@@ -63,6 +63,29 @@ func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *s
 		p.add(tiers)
 	}
 	return p, nil
+}
+
+// have keeps the documents that may have at least so many of the words.
+func (p *part) have(words [][]tier, least int) {
+	if least == len(words) {
+		for _, tiers := range words {
+			p.docs = roaring.And(p.docs, union(tiers))
+		}
+		return
+	}
+	// some[i] are the documents with more than i of the words so far.
+	some := make([]*roaring.Bitmap, least)
+	for i := range some {
+		some[i] = roaring.New()
+	}
+	for _, tiers := range words {
+		in := roaring.And(p.docs, union(tiers))
+		for i := least - 1; i > 0; i-- {
+			some[i].Or(roaring.And(some[i-1], in))
+		}
+		some[0].Or(in)
+	}
+	p.docs = some[least-1]
 }
 
 // filter keeps the documents that pass the filters. It reports whether that is
@@ -153,6 +176,9 @@ func (r *reader) tiers(w string) []tier {
 	}
 	for _, l := range looks(w) {
 		add(&l, search.Exact, r.docs(l.word), true)
+		if l.form != "" {
+			add(&l, search.Prefix, r.docs(l.form), true)
+		}
 		begin := r.docs(l.edge)
 		if len(l.grams) > 0 {
 			inside := r.all(l.grams)

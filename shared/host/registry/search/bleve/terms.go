@@ -17,6 +17,7 @@ const (
 	word    = 'w' // a word
 	gram    = 'g' // three runes inside a word; in scripts without spaces also one and two
 	edge    = 'e' // the first one, two or three runes of a word
+	form    = 'f' // what the forms of a word share
 	letter  = 'l' // one rune of a declared text
 	tag     = 'T'
 	family  = 'F'
@@ -35,6 +36,9 @@ func terms(e *search.Entry) index.TokenFrequencies {
 	for g, group := range e.Terms() {
 		for _, w := range group {
 			t[wordTerm(word, g, w)] = there
+			if f, ok := search.Form(w); ok {
+				t[wordTerm(form, g, f)] = there
+			}
 			for k := 1; k <= edges; k++ {
 				if p := firstRunes(w, k); p != "" {
 					t[wordTerm(edge, g, p)] = there
@@ -95,6 +99,7 @@ func grams(s string, k int, fn func(string)) {
 type look struct {
 	group int
 	word  string
+	form  string // "" if the word has no other form
 	edge  string
 	grams []string // empty if the word is too short to match inside another
 	// begins and inside mean that one term is a certain match.
@@ -104,11 +109,15 @@ type look struct {
 // looks returns what to look up for a word, by group.
 func looks(w string) (all [search.Groups]look) {
 	runes := utf8.RuneCountInString(w)
+	f, hasForm := search.Form(w)
 	for g := range all {
 		l := look{
 			group: g, begins: runes <= edges, inside: runes <= n,
 			word: wordTerm(word, g, w),
 			edge: wordTerm(edge, g, firstRunes(w, min(runes, edges))),
+		}
+		if hasForm {
+			l.form = wordTerm(form, g, f)
 		}
 		if runes >= search.Short(w) {
 			grams(w, min(runes, n), func(s string) { l.grams = append(l.grams, wordTerm(gram, g, s)) })

@@ -36,13 +36,17 @@ func document(e *search.Entry) object {
 	terms := e.Terms()
 	for g, name := range groups() {
 		set(d, fieldWords+name, terms[g])
-		var runs []string
+		var runs, forms []string
 		for _, w := range terms[g] {
+			if form, ok := search.Form(w); ok {
+				forms = append(forms, form)
+			}
 			if first, _ := utf8.DecodeRuneInString(w); search.Unspaced(first) {
 				runs = append(runs, w)
 			}
 		}
 		set(d, fieldRuns+name, runs)
+		set(d, fieldForms+name, forms)
 	}
 	return d
 }

@@ -178,7 +178,7 @@ func TestAnIndexThatIsRemovedIsNeitherEmptyNorMadeByAWrite(t *testing.T) {
 	if err := x.Apply(t.Context(), search.Batch{Put: []search.Entry{entry(1, "one")}, Mark: "1"}); err != nil {
 		t.Fatal(err)
 	}
-	remove, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, node.Start(t)+"/"+name+"-3", nil)
+	remove, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, node.Start(t)+"/"+name+"-4", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ const (
 	fieldPrice   = "price"
 	fieldWeight  = "weight"  // ScoreSteps + the score's step: a factor of the rank
 	fieldWords   = "words"   // words0 …: keywords, and their trigrams below
+	fieldForms   = "forms"   // forms0 …: what the forms of the words share
 	fieldRuns    = "runs"    // runs0 …: the words of scripts without spaces
 	fieldTexts   = "texts"   // the declared texts, for substrings of any length
 	fieldTag     = "tag"     // exactly
@@ -39,6 +40,7 @@ func mapping(alias string, shards, replicas int) object {
 	}
 	for _, g := range groups() {
 		properties[fieldWords+g] = keyword(object{"g3": gram("g3")})
+		properties[fieldForms+g] = keyword(nil)
 		properties[fieldRuns+g] = gram("g1", "g2")
 	}
 	return object{

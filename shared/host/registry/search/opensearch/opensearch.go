@@ -57,7 +57,7 @@ const (
 	// format changes with the mapping and with the fields of documents. It is part
 	// of the index's real name, so a program finds an index of its own format or
 	// creates an empty one without a mark, which is then filled from the store.
-	format = "3"
+	format = "4"
 	// A try after a hanging request uses another node.
 	firstByte = 10 * time.Second
 	retries   = 2

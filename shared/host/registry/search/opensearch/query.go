@@ -135,7 +135,7 @@ func ask(q *search.Query) object {
 	return body
 }
 
-// words matches each word by its best kind.
+// words matches each word by its best kind, or as many as are needed.
 func words(q *search.Query) (must []any) {
 	for _, w := range q.Words {
 		var any []any
@@ -148,6 +148,9 @@ func words(q *search.Query) (must []any) {
 		}
 		must = append(must, object{"dis_max": object{"queries": any}})
 	}
+	if least := q.Needed(); least < len(must) {
+		return []any{object{"bool": object{"should": must, "minimum_should_match": least}}}
+	}
 	return must
 }
 
@@ -155,6 +158,9 @@ func words(q *search.Query) (must []any) {
 func matches(w, group string) (m [search.Kinds]object) {
 	m[search.Exact] = object{"term": object{fieldWords + group: w}}
 	m[search.Prefix] = object{"prefix": object{fieldWords + group: w}}
+	if form, ok := search.Form(w); ok {
+		m[search.Prefix] = object{"bool": object{"should": []any{m[search.Prefix], object{"term": object{fieldForms + group: form}}}}}
+	}
 	first, _ := utf8.DecodeRuneInString(w)
 	switch n := utf8.RuneCountInString(w); {
 	case n >= 3:

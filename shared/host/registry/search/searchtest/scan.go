@@ -45,7 +45,7 @@ func rankOf(e search.Entry, q search.Query) (float64, bool) {
 		return 0, false
 	}
 	groups := [3][]string{slices.Concat(e.Tags, e.Skills, e.VenueTexts, []string{e.Name, e.Capability}), {e.Summary}, e.Declared}
-	sum := 0.0
+	sum, missing := 0.0, 0
 	for _, w := range q.Words {
 		best := 0.0
 		for g, texts := range groups {
@@ -54,9 +54,12 @@ func rankOf(e search.Entry, q search.Query) (float64, bool) {
 			}
 		}
 		if best == 0 {
-			return 0, false
+			missing++
 		}
 		sum += best
+	}
+	if missing > 0 && (q.Least == 0 || len(q.Words)-missing < q.Least) {
+		return 0, false
 	}
 	switch {
 	case q.ByScore:
@@ -74,13 +77,19 @@ func bestIn(text, w string, worth [3]float64) (best float64) {
 		switch {
 		case t == w:
 			best = max(best, worth[0])
-		case strings.HasPrefix(t, w):
+		case strings.HasPrefix(t, w), sameForm(t, w):
 			best = max(best, worth[1])
 		case long && strings.Contains(t, w):
 			best = max(best, worth[2])
 		}
 	}
 	return best
+}
+
+func sameForm(a, b string) bool {
+	one, ok := search.Form(a)
+	other, also := search.Form(b)
+	return ok && also && one == other
 }
 
 func normal(texts []string) (all []string) {

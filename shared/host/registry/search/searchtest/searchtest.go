@@ -34,6 +34,8 @@ func Run(t *testing.T, open Open) {
 		{"an empty index finds nothing and has no mark", testEmpty},
 		{"it answers as a scan of all entries would", testScan},
 		{"words match exactly, as prefixes and inside", testKinds},
+		{"words match in their English forms", testForms},
+		{"some words are enough if the query says so", testLeast},
 		{"grams in another order are no match", testGrams},
 		{"texts of any script are found", testScripts},
 		{"an entry put again replaces itself", testReplace},
@@ -148,6 +150,7 @@ func (c *Corpus) queries(n int) []search.Query {
 		switch i % 5 {
 		case 0, 1:
 			q.Words = c.Query()
+			q.Least = c.rand.IntN(len(q.Words) + 1)
 		case 2:
 			q.Words = search.Words(c.Substring())
 		case 3:
@@ -209,6 +212,56 @@ func testKinds(t *testing.T, x search.Index) {
 	}
 	for _, words := range [][]string{{"d"}, {"da"}, {"dat"}, {"at"}, {"ata"}, {"pdat"}, {"update"}, {"data", "expert"}, {"data", "nothing"}} {
 		like(t, x, entries, search.Query{Words: words, Limit: 10})
+	}
+}
+
+func testForms(t *testing.T, x search.Index) {
+	entries := []search.Entry{
+		entry(1, func(e *search.Entry) { e.Capability = "Translates letters" }),
+		entry(2, func(e *search.Entry) { e.Tags = []string{"translation", "letter"} }),
+		entry(3, func(e *search.Entry) { e.Summary, e.Declared = "flies in cities", []string{"translated", "happiness"} }),
+		entry(4, func(e *search.Entry) { e.Capability = "letting übersetzt 翻訳する c++ lettering" }),
+		entry(5, func(e *search.Entry) { e.Capability, e.Score = "translator of the dying", 1 }),
+	}
+	apply(t, x, search.Batch{Put: entries})
+	want := []search.Hit{
+		{ID: identity.ID{5}, Place: search.Place{Rank: 0.75, Joined: 5}},  // 12, and the best score
+		{ID: identity.ID{1}, Place: search.Place{Rank: 0.375, Joined: 1}}, // 12: a prefix, too
+		{ID: identity.ID{2}, Place: search.Place{Rank: 0.375, Joined: 2}}, // 12: a form
+		{ID: identity.ID{3}, Place: search.Place{Rank: 0.1875, Joined: 3}},
+	}
+	if diff := cmp.Diff(want, ask(t, x, search.Query{Words: []string{"translate"}, Limit: 10}), ranks); diff != "" {
+		t.Errorf("Query(translate) (-want +got):\n%s", diff)
+	}
+	for _, words := range [][]string{{"translations"}, {"letters"}, {"lettered"}, {"translate", "letter"}, {"fly"}, {"city"}, {"happy"}, {"happier"}, {"die"}, {"let"}, {"翻訳"}, {"c++"}, {"übersetzen"}, {"translating", "cit"}} {
+		like(t, x, entries, search.Query{Words: words, Limit: 10})
+		like(t, x, entries, search.Query{Words: append(words, "ranslat"), Limit: 10, Least: 1})
+	}
+}
+
+func testLeast(t *testing.T, x search.Index) {
+	entries := []search.Entry{
+		entry(1, func(e *search.Entry) { e.Capability = "alpha beta gamma" }),
+		entry(2, func(e *search.Entry) { e.Capability = "alpha beta" }),
+		entry(3, func(e *search.Entry) { e.Declared = []string{"alpha gamma"} }),
+		entry(4, func(e *search.Entry) { e.Tags, e.Price = []string{"gamma"}, 5 }),
+		entry(5, func(e *search.Entry) { e.Capability, e.Score = "xalphabx", 1 }),
+	}
+	apply(t, x, search.Batch{Put: entries})
+	price := int64(0)
+	words := []string{"alpha", "beta", "gamma", "delta"}
+	for least, want := range map[int][]byte{0: nil, 1: {1, 2, 3, 4, 5}, 2: {1, 2, 3}, 3: {1}, 4: nil} {
+		var got []byte
+		for _, h := range ask(t, x, search.Query{Words: words, Least: least, Limit: 10}) {
+			got = append(got, h.ID[0])
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("at least %d of %v (-want +got):\n%s", least, words, diff)
+		}
+		for _, q := range []search.Query{{Limit: 2}, {Limit: 10, MaxPrice: &price}, {Limit: 10, ByScore: true}, {Limit: 10, After: &search.Place{Rank: 0.25, Joined: 2}}} {
+			q.Words, q.Least = words, least
+			like(t, x, entries, q)
+		}
 	}
 }
 
