@@ -102,7 +102,7 @@ func TestNotificationsOfAMessage(t *testing.T) {
 			if !strings.HasPrefix(d.body, shape) || d.header.Get("Content-Type") != tt.media {
 				t.Errorf("%s: delivery %d is %s of %s, want %s", tt.name, i, d.body, d.header.Get("Content-Type"), shape)
 			}
-			if d.header.Get("Authorization") != "Bearer cred" || d.header.Get("A2A-Notification-Token") != "tok" {
+			if d.header.Get("Authorization") != "Bearer cred" || d.header.Get("A2A-Notification-Token") != "tok" || d.header.Get("X-A2A-Notification-Token") != "tok" {
 				t.Errorf("%s: headers %v", tt.name, d.header)
 			}
 			w.verifies(d, r.URL+"/hook")
@@ -243,6 +243,16 @@ func TestAnEndedTaskIsToldOnce(t *testing.T) {
 	w.do("POST", "/v/echo/message:send", strings.TrimSuffix(message("marker", ""), "}")+`,"configuration":{"taskPushNotificationConfig":{"url":"`+r.URL+`"}}}`)
 	if got := r.wait(t, 2); len(got) != 2 || !strings.Contains(got[1].body, "marker") {
 		t.Errorf("%d deliveries, the last %s", len(got), got[len(got)-1].body)
+	}
+}
+
+// Without credentials a scheme says nothing.
+func TestASchemeWithoutCredentialsIsNotSent(t *testing.T) {
+	w := newWorld(t)
+	r := newReceiver(t, ok)
+	w.do("POST", "/v/echo/message:send", strings.TrimSuffix(message("hi", ""), "}")+`,"configuration":{"taskPushNotificationConfig":{"url":"`+r.URL+`","authentication":{"scheme":"Bearer"}}}}`)
+	if got, sent := r.wait(t, 1)[0].header["Authorization"]; sent {
+		t.Errorf("Authorization = %q", got)
 	}
 }
 

@@ -250,11 +250,12 @@ func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media st
 	defer cancel()
 	c := &one.Config
 	header := http.Header{"Content-Type": {media}}
-	if c.Scheme != "" {
-		header.Set("Authorization", strings.TrimSpace(c.Scheme+" "+c.Credentials))
+	if c.Credentials != "" {
+		header.Set("Authorization", c.Scheme+" "+c.Credentials)
 	}
 	if c.Token != "" {
 		header.Set("A2A-Notification-Token", c.Token)
+		header.Set("X-A2A-Notification-Token", c.Token) // its name in 0.3
 	}
 	signature, err := p.sign(ctx, one, body)
 	if err != nil {
