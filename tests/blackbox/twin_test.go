@@ -23,6 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
@@ -62,6 +63,11 @@ func (q *queue) Send(_ context.Context, m string) (func(context.Context, bool), 
 	defer q.mu.Unlock()
 	q.sent = append(q.sent, m)
 	return func(context.Context, bool) {}, nil
+}
+
+func (q *queue) SendAfter(ctx context.Context, m string, _ task.Sender, _ time.Duration) error {
+	_, err := q.Send(ctx, m)
+	return err
 }
 
 func (h *host) clock() time.Time {

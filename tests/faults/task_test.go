@@ -10,6 +10,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/tests/roundtrips"
 )
@@ -67,6 +68,11 @@ type messages []string
 func (m *messages) Send(_ context.Context, message string) (func(context.Context, bool), error) {
 	*m = append(*m, message)
 	return func(context.Context, bool) {}, nil
+}
+
+func (m *messages) SendAfter(_ context.Context, notice string, _ task.Sender, _ time.Duration) error {
+	*m = append(*m, notice)
+	return nil
 }
 
 // The estimate of a task in the background is what agent and worker take.

@@ -31,6 +31,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -326,12 +327,18 @@ func (q *queue) Send(_ context.Context, m string) (func(context.Context, bool), 
 	return func(context.Context, bool) {}, nil
 }
 
+func (q *queue) SendAfter(_ context.Context, notice string, _ task.Sender, after time.Duration) error {
+	if after == 0 {
+		q.messages = append(q.messages, notice)
+	}
+	return nil
+}
+
 func pushes(h *reaching, _ outbound.Chooser, url string) {
 	_, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "echoes", Substrate: "echo"})
 	h.must(err)
 	notices := &queue{}
-	later := func(context.Context, string, time.Duration) error { return nil }
-	a := h.OpenQueuedA2A(serve.Queues{Tasks: &queue{}, Notices: notices, Later: later})
+	a := h.OpenQueuedA2A(serve.Queues{Tasks: &queue{}, Notices: notices})
 	r := httptest.NewRequest(http.MethodPost, ownURL+"/v/"+h.name()+"/message:send", strings.NewReader(fmt.Sprintf(
 		`{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"taskPushNotificationConfig":{"url":%q}}}`, url)))
 	r.Header.Set("Content-Type", "application/json")

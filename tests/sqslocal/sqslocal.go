@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +23,8 @@ import (
 type Message struct {
 	ID, Body string
 	Sent     time.Time
-	Count    int // how often it was received
+	Count    int    // how often it was received
+	Group    string // of whom; "": it has none
 
 	visible time.Time
 }
@@ -69,6 +71,16 @@ func (s *Server) Waiting(queue string) (bodies []string) {
 		bodies = append(bodies, m.Body)
 	}
 	return bodies
+}
+
+// Groups returns the groups of a queue's messages.
+func (s *Server) Groups(queue string) (groups []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.queues[queue] {
+		groups = append(groups, m.Group)
+	}
+	return groups
 }
 
 // Receive hides the visible messages of a queue, at most n, and returns copies.
@@ -125,6 +137,7 @@ type request struct {
 	QueueUrl            string
 	MessageBody         string
 	DelaySeconds        int
+	MessageGroupId      string
 	ReceiptHandle       string
 	VisibilityTimeout   int
 	MaxNumberOfMessages int
@@ -157,14 +170,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
+// group is what a MessageGroupId may be.
+var group = regexp.MustCompile(`^[!-~]{0,128}$`)
+
 func (s *Server) do(operation, queue string, q *request) (any, error) {
 	switch operation {
 	case "SendMessage":
+		if !group.MatchString(q.MessageGroupId) {
+			return nil, fmt.Errorf("MessageGroupId: expected at most 128 letters, digits and punctuation, got %q", q.MessageGroupId)
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.last++
 		now := time.Now()
-		m := &Message{ID: fmt.Sprint("message-", s.last), Body: q.MessageBody, Sent: now, visible: now.Add(time.Duration(q.DelaySeconds) * time.Second)}
+		m := &Message{ID: fmt.Sprint("message-", s.last), Body: q.MessageBody, Sent: now, Group: q.MessageGroupId, visible: now.Add(time.Duration(q.DelaySeconds) * time.Second)}
 		s.queues[queue] = append(s.queues[queue], m)
 		return map[string]string{"MessageId": m.ID, "MD5OfMessageBody": sum(m.Body)}, nil
 	case "ChangeMessageVisibility":

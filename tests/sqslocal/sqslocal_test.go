@@ -10,9 +10,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/call/queue/queuetest"
 	"github.com/vacancy-host/vacancy/shared/host/call/queue/sqs"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/tests/sqslocal"
 )
@@ -51,7 +53,7 @@ func TestContractOfSQS(t *testing.T) {
 func TestAFaultIsNeverDropped(t *testing.T) {
 	s := sqslocal.Start(t)
 	q := open(s)
-	if err := q.SendAfter(t.Context(), "m", 0); err != nil {
+	if err := q.SendAfter(t.Context(), "m", "", 0); err != nil {
 		t.Fatal(err)
 	}
 	m := s.Receive("tasks", 1, time.Minute)[0]
@@ -74,5 +76,20 @@ func TestAQueueThatIsAwayRefusesTheTask(t *testing.T) {
 	s.Watch(func(string, string, bool) bool { tried.Add(1); return false })
 	if _, err := open(s).Send(t.Context(), "m"); !problem.Is(err, problem.Unavailable) || tried.Load() < 2 {
 		t.Errorf("Send() = %v after %d tries, want it unavailable after some", err, tried.Load())
+	}
+}
+
+// SQS shares a queue out by the senders of messages. A message without a sender has no group.
+func TestMessagesNameTheirSender(t *testing.T) {
+	s := sqslocal.Start(t)
+	q := open(s)
+	senders := []task.Sender{"address-1", "account-1", "address-1", ""}
+	for _, of := range senders {
+		if err := q.SendAfter(t.Context(), "m", of, 0); err != nil {
+			t.Fatalf("SendAfter() of %q = %v", of, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"address-1", "account-1", "address-1", ""}, s.Groups("tasks")); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
 	}
 }

@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 )
@@ -70,7 +71,7 @@ func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
 	if d.Push == nil {
 		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
 	}
-	c.Extension = r.extension
+	c.Extension, c.From = r.extension, caller.Origin(r.RemoteAddr).String()
 	if err := d.Push.Check(r.Context(), r.vacant.ID, c); err != nil {
 		return asParameter(err)
 	}

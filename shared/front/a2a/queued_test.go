@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +31,8 @@ type queued struct {
 	mu     sync.Mutex
 	tasks  []string
 	pushes []due
-	broken bool // the queue of notices takes none
+	groups []task.Sender // of the notices so far
+	broken bool          // the queue of notices takes none
 }
 
 type due struct {
@@ -49,8 +51,11 @@ func (t taskQueue) Send(_ context.Context, m string) (func(context.Context, bool
 
 type noticeQueue struct{ q *queued }
 
-func (n noticeQueue) Send(_ context.Context, m string) (func(context.Context, bool), error) {
-	return func(context.Context, bool) {}, n.q.add(m, 0)
+func (n noticeQueue) SendAfter(_ context.Context, m string, of task.Sender, after time.Duration) error {
+	n.q.mu.Lock()
+	n.q.groups = append(n.q.groups, of)
+	n.q.mu.Unlock()
+	return n.q.add(m, after)
 }
 
 func (q *queued) add(m string, after time.Duration) error {
@@ -66,9 +71,7 @@ func (q *queued) add(m string, after time.Duration) error {
 func newQueued(t *testing.T) *queued {
 	t.Helper()
 	q := &queued{world: openWorld(t, true)}
-	q.agents = q.server.OpenQueuedA2A(serve.Queues{Tasks: taskQueue{q}, Notices: noticeQueue{q}, Later: func(_ context.Context, m string, after time.Duration) error {
-		return q.add(m, after)
-	}})
+	q.agents = q.server.OpenQueuedA2A(serve.Queues{Tasks: taskQueue{q}, Notices: noticeQueue{q}})
 	q.http.Config.Handler = serve.Handlers{Message: q.server.Message, A2A: q.agents}.Public()
 	return q
 }
@@ -175,6 +178,38 @@ func TestAQueuedTurnRunsOnceAndIsPushedInOrder(t *testing.T) {
 		if got := q.do("GET", "/v/echo/tasks/"+id, ""); at(t, got.body, "status", "state") != "TASK_STATE_COMPLETED" {
 			t.Errorf("the task: %s", got.body)
 		}
+	}
+}
+
+// The queue is shared out by the address that sets a configuration, which it does not learn.
+// All notices of a task have the same sender.
+func TestNoticesNameTheirSender(t *testing.T) {
+	q := newQueued(t)
+	r := newReceiver(t, ok)
+	senders := func(address string) []task.Sender {
+		t.Helper()
+		q.mu.Lock()
+		q.groups = nil
+		q.mu.Unlock()
+		post := httptest.NewRequest("POST", "/v/echo/message:send", strings.NewReader(`{"message":{"role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true,`+config(r)+`}}`))
+		post.RemoteAddr = address
+		post.Header.Set("Content-Type", "application/json")
+		post.Header.Set("A2A-Version", "1.0")
+		got := httptest.NewRecorder()
+		q.http.Config.Handler.ServeHTTP(got, post)
+		if got.Code != http.StatusOK {
+			t.Fatalf("a message = %d %s", got.Code, got.Body)
+		}
+		q.work(1)
+		q.notify(1)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		slices.Sort(q.groups)
+		return slices.Compact(q.groups)
+	}
+	one, same, other := senders("203.0.113.7:1111"), senders("203.0.113.7:2222"), senders("203.0.113.8:1111")
+	if len(one) != 1 || !slices.Equal(one, same) || slices.Equal(one, other) || strings.Contains(string(one[0]), ".") {
+		t.Errorf("senders: %q, %q of the same address, %q of another", one, same, other)
 	}
 }
 

@@ -39,15 +39,14 @@ type A2A struct {
 
 // Queues carry the work of A2A to processes that run only while they handle a message.
 type Queues struct {
-	Tasks, Notices task.Queue
-	// Later sends a notice that is to come after a while.
-	Later func(ctx context.Context, notice string, after time.Duration) error
+	Tasks   task.Queue
+	Notices task.Notices
 }
 
 // OpenA2A makes the handler of A2A, and the worker of its tasks in this process: Run.
 func (h *Server) OpenA2A() *A2A {
 	queue := local.New(h.updater(), h.config.Now)
-	a := h.openA2A(task.Config{Queue: queue, Chunk: localChunk}, nil)
+	a := h.openA2A(task.Config{Queue: queue, Chunk: localChunk})
 	a.queue = queue
 	return a
 }
@@ -55,18 +54,18 @@ func (h *Server) OpenA2A() *A2A {
 // OpenQueuedA2A makes the handler of A2A, and what handles the messages of its queues:
 // Tasks.Work and Push.Handle.
 func (h *Server) OpenQueuedA2A(q Queues) *A2A {
-	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices}, q.Later)
+	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices})
 }
 
 func (h *Server) updater() store.Updater {
 	return store.Updater{Store: h.config.Store, Rand: h.config.Rand}
 }
 
-func (h *Server) openA2A(t task.Config, later func(context.Context, string, time.Duration) error) *A2A {
+func (h *Server) openA2A(t task.Config) *A2A {
 	c := &h.config
 	t.Store, t.Calls, t.Texts, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, c.Log, c.Now, c.Rand
 	tasks := task.New(t)
-	pusher := push.New(push.Config{Tasks: tasks, Client: h.Outbound, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Later: later})
+	pusher := push.New(push.Config{Tasks: tasks, Client: h.Outbound, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Notices: t.Notices})
 	var identify func(context.Context, *http.Request) (*call.Payer, error)
 	if h.Billing != nil {
 		identify = h.Billing.Identify

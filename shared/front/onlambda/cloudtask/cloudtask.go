@@ -61,7 +61,7 @@ func open(env *onlambda.Env) *work {
 		return sqs.New(sqs.Config{Client: client, URL: url, Log: env.Log, Now: time.Now})
 	}
 	w := &work{tasks: queue(env.Tasks), pushes: queue(env.Pushes)}
-	w.agents = env.Server.OpenQueuedA2A(serve.Queues{Tasks: w.tasks, Notices: w.pushes, Later: w.pushes.SendAfter})
+	w.agents = env.Server.OpenQueuedA2A(serve.Queues{Tasks: w.tasks, Notices: w.pushes})
 	return w
 }
 

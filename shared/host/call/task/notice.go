@@ -48,11 +48,11 @@ func ParseNotice(s string) (n Notice, err error) {
 
 // notify sends a notice. It comes before the commit of its events, so that no stored event
 // is without one.
-func (e *Engine) notify(ctx context.Context, n Notice) error {
+func (e *Engine) notify(ctx context.Context, n Notice, of Sender) error {
 	if e.Notices == nil {
 		return nil
 	}
-	if _, err := e.Notices.Send(ctx, n.String()); err != nil {
+	if err := e.Notices.SendAfter(ctx, n.String(), of, 0); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "notifications cannot be queued now; the same request may be sent again")
 	}
 	return nil
@@ -63,7 +63,7 @@ func (e *Engine) notifyFirst(ctx context.Context, t *Turn) error {
 	if t.Push == nil {
 		return nil
 	}
-	return e.notify(context.WithoutCancel(ctx), Notice{Task: t.Ref, Events: 1})
+	return e.notify(context.WithoutCancel(ctx), Notice{Task: t.Ref, Events: 1}, t.Push.sender(t.Ref))
 }
 
 // notifyOf sends a notice of event n, with which a turn begins or ends, if anything is
@@ -77,8 +77,8 @@ func (e *Engine) notifyOf(ctx context.Context, r Ref, n int) error {
 		return err
 	}
 	for _, d := range docs {
-		if d.Index != (store.Key{}) {
-			return e.notify(ctx, Notice{Task: r, Events: n})
+		if p, ok := e.openPush(ctx, d, r); ok && d.Index != (store.Key{}) {
+			return e.notify(ctx, Notice{Task: r, Events: n}, p.Sender())
 		}
 	}
 	return nil

@@ -2,6 +2,8 @@ package task
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -22,6 +24,7 @@ type PushConfig struct {
 	Credentials string `json:"credentials,omitempty"`
 	Dialect     uint8  `json:"dialect,omitempty"`   // in which deliveries are written
 	Extension   bool   `json:"extension,omitempty"` // the receiver knows envelopes
+	From        string `json:"from,omitempty"`      // address of the client that set it
 }
 
 // MaxPushConfigs is how many of them a task has.
@@ -114,7 +117,7 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 	e.hub.pushed()
 	// After the commit, because its worker must find the configuration. Without an answer
 	// the caller adds it again.
-	return c, e.notify(context.WithoutCancel(ctx), Notice{Task: r, Events: len(l.events)})
+	return c, e.notify(context.WithoutCancel(ctx), Notice{Task: r, Events: len(l.events)}, c.sender(r))
 }
 
 // pushSlot is the place of a configuration among those of its task.
@@ -169,7 +172,7 @@ func (e *Engine) pushOfNextTurn(ctx context.Context, t *Turn, h *head, n int, id
 		return nil, err
 	}
 	w.Number = int64(n - 1) // it asks for the events of its turn
-	return []store.Write{w}, e.notify(ctx, Notice{Task: t.Ref, Events: n})
+	return []store.Write{w}, e.notify(ctx, Notice{Task: t.Ref, Events: n}, t.Push.sender(t.Ref))
 }
 
 // Pushes returns the configurations of a task.
@@ -267,6 +270,22 @@ func (e *Engine) openPush(ctx context.Context, d store.Doc, r Ref) (p Push, ok b
 func (p *Push) Slot() int {
 	n, _ := strconv.Atoi(strings.TrimPrefix(p.doc.Key.Sort, pushPrefix))
 	return n
+}
+
+// Sender is who answers for deliveries: the account whose task it is, or else the address
+// that set the configuration. Keys cost nothing: a sender may have any number of them. It is
+// letters, digits and '-', and shows no address.
+type Sender string
+
+// Sender returns who answers for the deliveries.
+func (p *Push) Sender() Sender { return p.Config.sender(p.Task) }
+
+func (c *PushConfig) sender(r Ref) Sender {
+	if account, ok := r.Owner.Account(); ok {
+		return Sender(account.String())
+	}
+	sum := sha256.Sum256([]byte("vacancy sender v1\x1f" + c.From))
+	return Sender("address-" + hex.EncodeToString(sum[:16]))
 }
 
 // Name identifies a Push as long as it is not replaced.

@@ -68,7 +68,7 @@ type Config struct {
 	Queue Queue
 	// Notices takes notices of events that are to be pushed, for processes that run only
 	// while they answer; nil: Pushed tells of them.
-	Notices Queue
+	Notices Notices
 	// Chunk is for how long the pieces of a streamed answer are joined to one event;
 	// 0: 500 ms.
 	Chunk time.Duration
@@ -85,6 +85,13 @@ type Queue interface {
 	// Send stores a message. The sender calls settle with whether the message's task is
 	// stored; without that the message is delivered late, and dropped after a while.
 	Send(ctx context.Context, message string) (settle func(ctx context.Context, stored bool), err error)
+}
+
+// Notices carries notices to processes that push, at least once. It shares the processes out
+// by sender: the notices of a sender that keeps them busy come after those of others.
+type Notices interface {
+	// SendAfter stores a notice that is delivered after a while.
+	SendAfter(ctx context.Context, notice string, of Sender, after time.Duration) error
 }
 
 // Engine runs turns and keeps tasks. It is safe for concurrent use, and any number of

@@ -859,3 +859,32 @@ func TestACancelOfALaterTurnCutsThatTurn(t *testing.T) {
 		t.Errorf("the task is %s, want %s", got, want)
 	}
 }
+
+// The sender of a notification is an account, with all its subjects, or an address, whatever
+// key or context it uses.
+func TestTheSenderOfNotificationsIsAnAccountOrAnAddress(t *testing.T) {
+	w := newWorld(t, says("done"))
+	sender := func(owner call.Owner, from string) task.Sender {
+		t.Helper()
+		turn := w.turn("hi")
+		turn.Owner, turn.Push = owner, &task.PushConfig{ID: "p", URL: "https://a.example", From: from}
+		if _, err := w.a.Run(t.Context(), turn); err != nil {
+			t.Fatal(err)
+		}
+		return must(w.a.Backlog(t.Context(), task.Notice{Task: turn.Ref})).Open[0].Sender()
+	}
+	key := func() call.Owner { return call.KeyOwner(keyOf(t).ID()) }
+	here := sender(call.GuestOwner, "203.0.113.7/32")
+	for range 2 {
+		if sender(key(), "203.0.113.7/32") != here {
+			t.Error("keys tell senders apart")
+		}
+	}
+	if sender(call.GuestOwner, "2001:db8::/64") == here {
+		t.Error("addresses do not tell senders apart")
+	}
+	acme := sender(call.AccountOwner("acme", ""), "203.0.113.7/32")
+	if acme == here || sender(call.AccountOwner("acme", "alice"), "2001:db8::/64") != acme || sender(call.AccountOwner("other", ""), "203.0.113.7/32") == acme {
+		t.Error("accounts do not tell senders apart")
+	}
+}

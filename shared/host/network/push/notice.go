@@ -26,7 +26,7 @@ const (
 
 // Handle delivers the events that a notice tells of, for a process that runs only while
 // it handles a message. It neither waits for events nor sleeps between tries: it sends
-// itself another notice by Later. The error is task.ErrAgain or one of the store if the
+// itself another notice. The error is task.ErrAgain or one of the store if the
 // notice is to come again.
 func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	ctx, cancel := context.WithTimeout(ctx, handleTime)
@@ -51,7 +51,7 @@ func (p *Pusher) Handle(ctx context.Context, notice string) error {
 			err := p.catchUp(ctx, one, &b, next)
 			if store.IsConflict(err) {
 				// It was removed, or another process delivers.
-				return p.later(ctx, next, FirstLook)
+				return p.later(ctx, one, next, FirstLook)
 			}
 			return err
 		})
@@ -59,15 +59,15 @@ func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	return g.Wait()
 }
 
-func (p *Pusher) later(ctx context.Context, n task.Notice, after time.Duration) error {
-	return p.Later(ctx, n.String(), after)
+func (p *Pusher) later(ctx context.Context, one *task.Push, n task.Notice, after time.Duration) error {
+	return p.Notices.SendAfter(ctx, n.String(), one.Sender(), after)
 }
 
 // catchUp delivers what one configuration has not got.
 func (p *Pusher) catchUp(ctx context.Context, one *task.Push, b *task.Backlog, next task.Notice) error {
 	if one.Delivered < len(b.Events) {
 		if wait := one.Busy.Sub(p.Now()); wait > 0 {
-			return p.later(ctx, next, wait+time.Second)
+			return p.later(ctx, one, next, wait+time.Second)
 		}
 		next.Idle = 0
 		if handled, err := p.deliverAll(ctx, one, b.Events, next); err != nil || handled {
@@ -88,7 +88,7 @@ func (p *Pusher) catchUp(ctx context.Context, one *task.Push, b *task.Backlog, n
 	}
 	after := min(FirstLook<<min(next.Idle, 8), lastLook)
 	next.Idle++
-	return p.later(ctx, next, after)
+	return p.later(ctx, one, next, after)
 }
 
 // deliverAll sends the events after those that were delivered. handled reports that the
@@ -104,7 +104,7 @@ func (p *Pusher) deliverAll(ctx context.Context, one *task.Push, events []task.N
 		if err := p.Tasks.Keep(ctx, one); err != nil {
 			return true, err
 		}
-		return true, p.later(ctx, next, after)
+		return true, p.later(ctx, one, next, after)
 	}
 	// Before the first delivery, and with the count of each: a claim.
 	claim := func() error {

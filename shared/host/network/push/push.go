@@ -60,8 +60,8 @@ type Config struct {
 	Now           func() time.Time
 	// Wait sleeps between tries and ends early with ctx; nil: it sleeps.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Later sends a notice that Handle is to get after a while; nil: Run delivers.
-	Later func(ctx context.Context, notice string, after time.Duration) error
+	// Notices takes notices that Handle is to get after a while; nil: Run delivers.
+	Notices task.Notices
 }
 
 // Pusher delivers.

@@ -34,7 +34,7 @@ type Config struct {
 	Patience time.Duration
 }
 
-// Queue implements task.Queue. Its messages reach Handle by way of Lambda.
+// Queue implements task.Queue and task.Notices. Its messages reach Handle by way of Lambda.
 type Queue struct{ Config }
 
 // New returns a Queue.
@@ -66,15 +66,20 @@ func NewClient(cfg aws.Config) *sqs.Client {
 // Send implements task.Queue. A message whose task is never stored is refused by its
 // handler until it is dropped.
 func (q *Queue) Send(ctx context.Context, message string) (settle func(context.Context, bool), err error) {
-	return func(context.Context, bool) {}, q.SendAfter(ctx, message, 0)
+	return func(context.Context, bool) {}, q.SendAfter(ctx, message, "", 0)
 }
 
 // maxDelay is the longest delay of a message at SQS.
 const maxDelay = 15 * time.Minute
 
-// SendAfter stores a message that is delivered after a while, in whole seconds.
-func (q *Queue) SendAfter(ctx context.Context, message string, after time.Duration) error {
+// SendAfter stores a message that is delivered after a while, in whole seconds. The sender is
+// the message's group: SQS delivers the messages of senders that keep the consumers busy after
+// those of others. The sender "" has no group.
+func (q *Queue) SendAfter(ctx context.Context, message string, of task.Sender, after time.Duration) error {
 	in := &sqs.SendMessageInput{QueueUrl: &q.URL, MessageBody: &message, DelaySeconds: int32(min(after, maxDelay) / time.Second)}
+	if of != "" {
+		in.MessageGroupId = aws.String(string(of))
+	}
 	if _, err := q.Client.SendMessage(ctx, in); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the queue does not take messages now")
 	}
