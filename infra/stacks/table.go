@@ -134,9 +134,11 @@ const (
 	tries     = "gradtry#*"
 	successes = "gradwin#*"
 	observed  = "obs#*"
-	// Of A2A: tasks, counts of turns, the secret of guests, and the index of owners' tasks.
+	// Of A2A: tasks, counts of turns and of what is pushed, the secret of guests, and the index
+	// of owners' tasks.
 	tasks         = "task#*"
 	turns         = "turns#*"
+	pushed        = "pushed#*"
 	guest         = "guest"
 	readTaskIndex = "tasks#*"
 )
@@ -344,7 +346,7 @@ func sealed(s settings.Settings, contexts ...string) []string {
 func agents(s settings.Settings) []function {
 	both := []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_TASKS", "VACANCY_PUSHES", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK"}
 	agent := written(s, []string{"GetItem"}, textKeyPartition, observed, tasks, guest, dueCalls)
-	agent = append(agent, charging(), access{"Tasks", []string{"Query", "DeleteItem"}, []string{tasks}}, access{"Turns", []string{"UpdateItem"}, []string{turns}})
+	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, []string{tasks}}, access{"Turns", []string{"UpdateItem"}, []string{turns}})
 	return []function{{
 		name: "agent", description: "A2A: messages, tasks, streams and agent cards, and signed calls beside",
 		memory: 256, timeout: longTimeout, url: true, streams: true,
@@ -359,7 +361,7 @@ func agents(s settings.Settings) []function {
 		grants: grants{rows: appends(), docs: []access{
 			{"Calls", []string{"PutItem"}, []string{textKeyPartition, observed, tasks, guest, dueCalls}},
 			{"Tasks", []string{"Query"}, []string{tasks}},
-			{"Turns", []string{"UpdateItem"}, []string{turns}},
+			{"Turns", []string{"UpdateItem"}, []string{turns, pushed}},
 			charging(),
 			{"Bookings", []string{"PutItem"}, []string{bookings, dueBookings, bookingEvents, breakers}},
 			{"BookingsEnd", []string{"DeleteItem"}, []string{dueBookings, breakers}},

@@ -83,7 +83,7 @@ var senders = map[string]struct {
 	"shared/host/substrate/remote/remote.go post":      {by: "r.By", send: agent("openai:%s/v1#m")},
 	"shared/host/substrate/mcp/mcp.go answer":          {by: "r.By", send: agent("mcp:%s/mcp#tool")},
 	"shared/host/substrate/mcp/mcp.go Servers":         {by: "by", send: servers},
-	"shared/host/network/push/push.go send":            {by: "outbound.Stranger", send: pushes},
+	"shared/host/network/push/delivery.go send":        {by: "outbound.Stranger", send: pushes},
 	"shared/host/registry/reach.go Prober":             {by: "outbound.Stranger", send: probes},
 	"shared/host/booking/dispatch.go askElsewhere":     {by: "outbound.Stranger", send: books},
 	"shared/host/client/discovery/endpoint.go Hosts":   {by: "outbound.Stranger", send: calls},

@@ -35,6 +35,9 @@ func (s State) Terminal() bool {
 	return s == Completed || s == Canceled || s == Failed || s == Rejected
 }
 
+// Active reports whether a turn of the task runs or waits for a worker.
+func (s State) Active() bool { return s == Submitted || s == Working }
+
 // Role is the side that a message comes from.
 type Role string
 
@@ -156,6 +159,20 @@ type Chunk struct {
 	Append   bool     `json:"append,omitempty"` // its parts follow those before; otherwise they replace them
 	Last     bool     `json:"last,omitempty"`   // nothing follows
 }
+
+// Join appends the chunk that follows c. It changes no part that c had.
+func (c *Chunk) Join(next *Chunk) {
+	c.Last = next.Last
+	if !next.Append {
+		c.Artifact, c.Append = next.Artifact, false
+		return
+	}
+	c.Artifact.Parts = slices.Clone(c.Artifact.Parts)
+	c.Artifact.join(next.Artifact.Parts)
+}
+
+// Size is the size of the chunk's texts in bytes.
+func (c *Chunk) Size() int { return partsSize(c.Artifact.Parts) }
 
 // Apply changes t by an event.
 func (t *Task) Apply(e Event) {

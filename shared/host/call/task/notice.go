@@ -20,17 +20,22 @@ type Notice struct {
 	Idle int
 	// Events is how many events the task has at least, once the notice's commit is done.
 	Events int
+	// SetAt is that of the configuration; 0: whichever is there.
+	SetAt uint64
 }
 
 func (n Notice) String() string {
-	return fmt.Sprintf("%s#%d#%d#%d", n.Task.message(), n.Slot, n.Idle, n.Events)
+	return fmt.Sprintf("%s#%d#%d#%d#%d", n.Task.message(), n.Slot, n.Idle, n.Events, n.SetAt)
 }
 
 // ParseNotice parses what String returns.
 func ParseNotice(s string) (n Notice, err error) {
 	wrong := problem.New(problem.Damaged, "no notice of a task: %.20q", s)
 	parts := strings.Split(s, "#")
-	if len(parts) != 6 {
+	if len(parts) == 6 { // of a release without SetAt
+		parts = append(parts, "0")
+	}
+	if len(parts) != 7 {
 		return n, wrong
 	}
 	if n.Task, err = ParseMessage(strings.Join(parts[:3], "#")); err != nil {
@@ -42,6 +47,9 @@ func ParseNotice(s string) (n Notice, err error) {
 			return n, wrong
 		}
 		*to = v
+	}
+	if n.SetAt, err = strconv.ParseUint(parts[6], 10, 64); err != nil {
+		return n, wrong
 	}
 	return n, nil
 }
@@ -72,23 +80,28 @@ func (e *Engine) notifyOf(ctx context.Context, r Ref, n int) error {
 	if e.Notices == nil {
 		return nil
 	}
-	docs, err := e.pushDocs(ctx, r)
-	if err != nil {
+	open, err := e.OpenPushesOf(ctx, r, 0)
+	if err != nil || len(open) == 0 {
 		return err
 	}
-	for _, d := range docs {
-		if p, ok := e.openPush(ctx, d, r); ok && d.Index != (store.Key{}) {
-			return e.notify(ctx, Notice{Task: r, Events: n}, p.Sender())
-		}
-	}
-	return nil
+	return e.notify(ctx, Notice{Task: r, Events: n}, open[0].Sender())
 }
 
 // Backlog is a task as far as its notifications concern.
 type Backlog struct {
 	Events []Numbered
+	Size   int // bytes of the events as they are stored
 	State  State
 	Open   []Push // configurations whose deliveries have not ended
+}
+
+// At returns the task as it was after event n.
+func (b *Backlog) At(n int) *Task {
+	var t Task
+	for _, e := range b.Events[:n] {
+		t.Apply(e.Event)
+	}
+	return &t
 }
 
 // Backlog reads what a notice tells of. The error is ErrAgain if its commit is not done.
@@ -102,18 +115,25 @@ func (e *Engine) Backlog(ctx context.Context, n Notice) (b Backlog, err error) {
 	case len(l.events) < n.Events && !l.head.State.Terminal():
 		return b, ErrAgain
 	}
-	docs, err := e.pushDocs(ctx, n.Task)
+	b.Events, b.Size, b.State = l.events, l.size, l.head.State
+	b.Open, err = e.OpenPushesOf(ctx, n.Task, n.Slot)
+	return b, err
+}
+
+// OpenPushesOf returns the configurations of a task whose deliveries have not ended: the one
+// in a slot, or all for slot 0.
+func (e *Engine) OpenPushesOf(ctx context.Context, r Ref, slot int) (open []Push, err error) {
+	docs, err := e.pushDocs(ctx, r)
 	if err != nil {
-		return b, err
+		return nil, err
 	}
-	b.Events, b.State = l.events, l.head.State
 	for _, d := range docs {
-		if d.Index == (store.Key{}) || n.Slot > 0 && d.Key != n.Task.pushKey(n.Slot) {
+		if d.Index == (store.Key{}) || slot > 0 && d.Key != r.pushKey(slot) {
 			continue
 		}
-		if p, ok := e.openPush(ctx, d, n.Task); ok {
-			b.Open = append(b.Open, p)
+		if p, ok := e.openPush(ctx, d, r); ok {
+			open = append(open, p)
 		}
 	}
-	return b, nil
+	return open, nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -44,12 +45,27 @@ func (r Ref) pushKey(slot int) store.Key {
 	return store.Key{Partition: r.partition(), Sort: fmt.Sprintf("%s%d", pushPrefix, slot)}
 }
 
-// storedPush is a configuration in the store. Its document's number is that of the last
+// Progress is how far the deliveries of a configuration are, beside the number of the last
 // event that was delivered.
+type Progress struct {
+	// SetAt is the version of its document at which the configuration was set. It tells the
+	// configuration from those that had its place before.
+	SetAt   uint64    `json:"set_at,omitempty"`
+	Whole   bool      `json:"whole,omitempty"`   // the next delivery is the task as it is
+	Busy    time.Time `json:"busy,omitzero"`     // until then nobody else delivers
+	Try     int       `json:"try,omitempty"`     // how often the next delivery has failed
+	Through int       `json:"through,omitempty"` // last event of a delivery that was tried; 0: none
+	Count   int       `json:"count,omitempty"`   // deliveries so far
+	// Quiet skips all events before the end of the turn.
+	Quiet bool `json:"quiet,omitempty"`
+}
+
+// storedPush is a configuration in the store. Its document's number is that of the last
+// event that was delivered. A removed configuration leaves a document without data: versions
+// of a place never repeat, so a commit by an old version never succeeds.
 type storedPush struct {
 	PushConfig
-	Busy time.Time `json:"busy,omitzero"`
-	Try  int       `json:"try,omitempty"`
+	Progress
 }
 
 func (e *Engine) pushDoc(ctx context.Context, k store.Key, c storedPush) (store.Doc, error) {
@@ -72,14 +88,15 @@ func (e *Engine) readPush(ctx context.Context, d store.Doc) (c storedPush, err e
 	return c, nil
 }
 
-// AddPush adds a configuration to a task, or replaces the one with its id. On a task that has
-// ended, the first one gets the last event, and later ones are kept and get nothing: each
-// would cost its sender a small request, and the host all deliveries once more.
+// AddPush adds a configuration to a task, or replaces the one with its id. Its deliveries
+// begin with the task as it is. On a task that has ended, only the first one delivers; later
+// ones are kept: each would cost its sender a small request, and the host a whole task.
 func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, error) {
 	l, err := e.current(ctx, r)
 	if err != nil {
 		return c, err
 	}
+	of := Notice{Task: r, Events: len(l.events)}
 	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, err := e.pushDocs(ctx, r)
 		if err != nil {
@@ -89,18 +106,18 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 		if err != nil {
 			return err
 		}
-		w, err := e.pushPut(ctx, &l.head, slot, &c, tx.ID)
+		w, err := e.pushPut(ctx, &l.head, slot, storedPush{c, Progress{Whole: true}}, tx.ID)
 		if err != nil {
 			return err
 		}
+		of.Slot, of.SetAt = slotOf(w.Key), w.If+1
 		if l.head.State.Terminal() {
 			h, err := e.readHead(ctx, tx, r)
 			if err != nil {
 				return err
 			}
-			w.Number = int64(len(l.events) - 1)
 			if h.EndTold {
-				w.Number, w.Index = int64(len(l.events)), store.Key{}
+				w.Index = store.Key{}
 			} else {
 				h.EndTold = true
 				if err := r.putHead(tx, h); err != nil {
@@ -114,10 +131,10 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 	if err != nil {
 		return c, store.Problem(err)
 	}
-	e.hub.pushed()
+	e.pushed(r)
 	// After the commit, because its worker must find the configuration. Without an answer
 	// the caller adds it again.
-	return c, e.notify(context.WithoutCancel(ctx), Notice{Task: r, Events: len(l.events)}, c.sender(r))
+	return c, e.notify(context.WithoutCancel(ctx), of, c.sender(r))
 }
 
 // pushSlot is the place of a configuration among those of its task.
@@ -128,8 +145,11 @@ type pushSlot struct {
 
 // slotFor returns the place of the configuration with an id, or a free one.
 func (e *Engine) slotFor(ctx context.Context, r Ref, docs []store.Doc, id string) (pushSlot, error) {
-	taken := map[store.Key]bool{}
+	at, taken := map[store.Key]uint64{}, map[store.Key]bool{}
 	for _, d := range docs {
+		if at[d.Key] = d.Version; isRemoved(&d) {
+			continue
+		}
 		c, err := e.readPush(ctx, d)
 		if err != nil {
 			return pushSlot{}, err
@@ -141,15 +161,16 @@ func (e *Engine) slotFor(ctx context.Context, r Ref, docs []store.Doc, id string
 	}
 	for slot := 1; slot <= MaxPushConfigs; slot++ {
 		if k := r.pushKey(slot); !taken[k] {
-			return pushSlot{key: k}, nil
+			return pushSlot{k, at[k]}, nil
 		}
 	}
 	return pushSlot{}, problem.Invalid("pushNotificationConfig", fmt.Sprintf("at most %d for a task", MaxPushConfigs), "one more")
 }
 
 // pushPut is the write of a configuration.
-func (e *Engine) pushPut(ctx context.Context, h *head, at pushSlot, c *PushConfig, id store.WriteID) (store.Put, error) {
-	d, err := e.pushDoc(ctx, at.key, storedPush{PushConfig: *c})
+func (e *Engine) pushPut(ctx context.Context, h *head, at pushSlot, c storedPush, id store.WriteID) (store.Put, error) {
+	c.SetAt = at.version + 1
+	d, err := e.pushDoc(ctx, at.key, c)
 	return store.Put{Key: d.Key, If: at.version, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.Began.Add(MaxAge + Kept).UTC().Truncate(time.Second)}, err
 }
 
@@ -167,7 +188,7 @@ func (e *Engine) pushOfNextTurn(ctx context.Context, t *Turn, h *head, n int, id
 	if err != nil {
 		return nil, err
 	}
-	w, err := e.pushPut(ctx, h, slot, t.Push, id)
+	w, err := e.pushPut(ctx, h, slot, storedPush{PushConfig: *t.Push}, id)
 	if err != nil {
 		return nil, err
 	}
@@ -185,6 +206,9 @@ func (e *Engine) Pushes(ctx context.Context, r Ref) (all []PushConfig, err error
 		return nil, err
 	}
 	for _, d := range docs {
+		if isRemoved(&d) {
+			continue
+		}
 		c, err := e.readPush(ctx, d)
 		if err != nil {
 			return nil, err
@@ -199,6 +223,9 @@ func (e *Engine) pushDocs(ctx context.Context, r Ref) ([]store.Doc, error) {
 	return docs, store.Problem(err)
 }
 
+// isRemoved reports whether a place has no configuration any more.
+func isRemoved(d *store.Doc) bool { return len(d.Data) == 0 }
+
 // RemovePush removes a configuration of a task. An absent one is removed already.
 func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
 	if _, err := e.current(ctx, r); err != nil {
@@ -210,17 +237,16 @@ func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
 			return err
 		}
 		for _, d := range docs {
+			if isRemoved(&d) {
+				continue
+			}
 			c, err := e.readPush(ctx, d)
 			if err != nil {
 				return err
 			}
-			if c.ID != id {
-				continue
+			if c.ID == id {
+				tx.Add(store.Put{Key: d.Key, If: d.Version, WriteID: tx.ID, Expires: d.Expires})
 			}
-			if _, err := tx.Doc(ctx, d.Key); err != nil {
-				return err
-			}
-			tx.Delete(d.Key)
 		}
 		return nil
 	}))
@@ -230,9 +256,8 @@ func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
 type Push struct {
 	Task      Ref
 	Config    PushConfig
-	Delivered int       // number of the last event that was delivered
-	Busy      time.Time // until then nobody else delivers
-	Try       int       // how often the next delivery has failed
+	Delivered int // number of the last event that was delivered
+	Progress
 
 	doc store.Doc
 }
@@ -263,13 +288,23 @@ func (e *Engine) OpenPushes(ctx context.Context, cursor string) (all []Push, nex
 // be sent by it.
 func (e *Engine) openPush(ctx context.Context, d store.Doc, r Ref) (p Push, ok bool) {
 	c, err := e.readPush(ctx, d)
-	return Push{Task: r, Config: c.PushConfig, Delivered: int(d.Number), Busy: c.Busy, Try: c.Try, doc: d}, err == nil
+	return Push{Task: r, Config: c.PushConfig, Delivered: int(d.Number), Progress: c.Progress, doc: d}, err == nil
 }
 
 // Slot is the place of a configuration among those of its task.
-func (p *Push) Slot() int {
-	n, _ := strconv.Atoi(strings.TrimPrefix(p.doc.Key.Sort, pushPrefix))
+func (p *Push) Slot() int { return slotOf(p.doc.Key) }
+
+func slotOf(k store.Key) int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(k.Sort, pushPrefix))
 	return n
+}
+
+// Resume takes over from an earlier copy of p what was not kept yet, unless the
+// configuration has changed in between.
+func (p *Push) Resume(from *Push) {
+	if from != nil && from.doc.Key == p.doc.Key && from.doc.Version == p.doc.Version {
+		p.Delivered, p.Progress = from.Delivered, from.Progress
+	}
 }
 
 // Sender is who answers for deliveries: the account whose task it is, or else the address
@@ -288,40 +323,67 @@ func (c *PushConfig) sender(r Ref) Sender {
 	return Sender("address-" + hex.EncodeToString(sum[:16]))
 }
 
-// Name identifies a Push as long as it is not replaced.
-func (p *Push) Name() string { return p.doc.Key.String() + "#" + p.Config.ID + "#" + p.Config.URL }
-
-// Note keeps that all events up to n were delivered. last ends the deliveries. The error
-// is a conflict if the configuration was removed or replaced.
-func (e *Engine) Note(ctx context.Context, p *Push, n int, last bool) error {
-	id, err := e.updater().NewWriteID()
-	if err != nil {
-		return err
-	}
-	w := store.Put{Key: p.doc.Key, If: p.doc.Version, WriteID: id, Data: p.doc.Data, Number: int64(n), Index: p.doc.Index, Expires: p.doc.Expires}
-	if last {
-		w.Index = store.Key{}
-	}
-	if err := e.updater().Commit(ctx, w); err != nil {
-		return err
-	}
-	p.doc.Version, p.doc.Index, p.Delivered = p.doc.Version+1, w.Index, n
-	return nil
+// Spend is what a try takes of two bounds: the bytes of its task, over all configurations,
+// and the bytes that all tasks of its sender send in an hour.
+type Spend struct {
+	Bytes    int // 0: it takes nothing
+	OfTask   int // bytes that the task may send
+	OfSender int // bytes that the sender may send in an hour
 }
 
-// Keep keeps how far the deliveries are, for processes that take turns: p.Delivered,
-// p.Busy and p.Try. The error is a conflict if another process was quicker.
-func (e *Engine) Keep(ctx context.Context, p *Push) error {
-	d, err := e.pushDoc(ctx, p.doc.Key, storedPush{p.Config, p.Busy, p.Try})
+// ErrSpent means that a try exceeds a bound.
+var ErrSpent = errors.New("a bound of notifications is reached")
+
+// Keep keeps how far the deliveries are, and counts what the next try takes. The error is a
+// conflict if the configuration was removed or replaced, has ended, or if another process was
+// quicker; it is ErrSpent, and nothing is kept, if a bound is reached.
+func (e *Engine) Keep(ctx context.Context, p *Push, take Spend) error {
+	d, err := e.pushDoc(ctx, p.doc.Key, storedPush{p.Config, p.Progress})
 	if err != nil {
 		return err
 	}
 	p.doc.Data = d.Data
-	return e.Note(ctx, p, p.Delivered, false)
+	if take.Bytes == 0 {
+		return e.putPush(ctx, p, p.doc.Index)
+	}
+	const window = time.Hour
+	now := e.Now().UTC().Truncate(window)
+	err = e.putPush(ctx, p, p.doc.Index,
+		store.Add{Key: store.Key{Partition: "pushed#" + p.Task.partition(), Sort: "bytes"}, Delta: int64(take.Bytes), Max: int64(take.OfTask), Expires: p.doc.Expires},
+		store.Add{Key: store.Key{Partition: "pushed#" + string(p.Sender()), Sort: now.Format(time.RFC3339)},
+			Delta: int64(take.Bytes), Max: int64(take.OfSender), Expires: now.Add(2 * window)})
+	if errors.As(err, new(*store.BoundsError)) {
+		return ErrSpent
+	}
+	return err
 }
 
-// Pushed returns a channel that is closed when a configuration is added in this
-// process. The caller calls done once it no longer waits.
-func (e *Engine) Pushed() (added <-chan struct{}, done func()) { return e.hub.wait(pushPartition) }
+// EndPush ends the deliveries of a configuration. The error is a conflict if it was removed
+// or replaced.
+func (e *Engine) EndPush(ctx context.Context, p *Push) error {
+	return e.putPush(ctx, p, store.Key{})
+}
 
-func (h *hub) pushed() { h.wake(pushPartition) }
+// putPush writes the document of a configuration.
+func (e *Engine) putPush(ctx context.Context, p *Push, index store.Key, beside ...store.Write) error {
+	id, err := e.updater().NewWriteID()
+	if err != nil {
+		return err
+	}
+	w := store.Put{Key: p.doc.Key, If: p.doc.Version, WriteID: id, Data: p.doc.Data, Number: int64(p.Delivered), Index: index, Expires: p.doc.Expires}
+	if err := e.updater().Commit(ctx, append(beside, w)...); err != nil {
+		return err
+	}
+	p.doc.Version, p.doc.Index = p.doc.Version+1, index
+	return nil
+}
+
+// OnPush has fn called with each task that gets a configuration or another turn in this
+// process. It is set before the first request, and fn must not block.
+func (e *Engine) OnPush(fn func(Ref)) { e.onPush = fn }
+
+func (e *Engine) pushed(r Ref) {
+	if e.onPush != nil {
+		e.onPush(r)
+	}
+}

@@ -453,5 +453,21 @@ func (h *hub) wake(partition string) {
 	}
 }
 
+// Changes returns a channel that is closed with the next event of a task that this process
+// writes. The caller calls done once it no longer waits.
+func (e *Engine) Changes(r Ref) (changed <-chan struct{}, done func()) {
+	return e.hub.wait(r.partition())
+}
+
+// IsActive reports whether a turn of the task runs or waits for a worker.
+func (e *Engine) IsActive(ctx context.Context, r Ref) (bool, error) {
+	d, err := e.Store.Doc(ctx, r.headKey())
+	if err != nil || d.Version == 0 {
+		return false, store.Problem(err)
+	}
+	h, err := decodeHead(r, d)
+	return err == nil && h.State.Active(), err
+}
+
 // pair is the pair of a task's turn.
 func (l *loaded) pair() call.Pair { return call.Pair{Caller: l.head.Caller, Vacant: l.ref.Vacant} }

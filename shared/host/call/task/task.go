@@ -67,7 +67,7 @@ type Config struct {
 	// Queue takes the turns of Start to a Worker; nil: Start fails.
 	Queue Queue
 	// Notices takes notices of events that are to be pushed, for processes that run only
-	// while they answer; nil: Pushed tells of them.
+	// while they answer; nil: OnPush tells of them.
 	Notices Notices
 	// Chunk is for how long the pieces of a streamed answer are joined to one event;
 	// 0: 500 ms.
@@ -101,6 +101,7 @@ type Engine struct {
 	hub     hub
 	running sync.WaitGroup
 	listing *semaphore.Weighted // bytes of MaxListing
+	onPush  func(Ref)
 }
 
 // New returns an Engine.
@@ -313,7 +314,7 @@ func (s *details) end() *Ending {
 // announce tells this process that a turn was stored whose events may be pushed.
 func (e *Engine) announce(t *Turn) {
 	if t.Push != nil || t.Continue {
-		e.hub.pushed()
+		e.pushed(t.Ref)
 	}
 }
 
@@ -537,7 +538,7 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 	}
 	writes := []store.Write{put}
 	if t.Push != nil {
-		w, err := e.pushPut(ctx, &h, pushSlot{key: t.pushKey(1)}, t.Push, id)
+		w, err := e.pushPut(ctx, &h, pushSlot{key: t.pushKey(1)}, storedPush{PushConfig: *t.Push}, id)
 		if err != nil {
 			return nil, err
 		}

@@ -860,6 +860,47 @@ func TestACancelOfALaterTurnCutsThatTurn(t *testing.T) {
 	}
 }
 
+// A commit by what was read of a configuration fails once another configuration has its place,
+// whatever happened there in between. Nothing is sent without such a commit.
+func TestAConfigurationOfBeforeIsKeptNoMore(t *testing.T) {
+	for name, change := range map[string]func(w *world, r task.Ref) error{
+		"removed": func(w *world, r task.Ref) error { return w.a.RemovePush(w.t.Context(), r, "p") },
+		"replaced": func(w *world, r task.Ref) error {
+			_, err := w.a.AddPush(w.t.Context(), r, task.PushConfig{ID: "p", URL: "https://b.example"})
+			return err
+		},
+		"removed and set again": func(w *world, r task.Ref) error {
+			_, err := w.a.AddPush(w.t.Context(), r, task.PushConfig{ID: "q", URL: "https://b.example"})
+			return errors.Join(w.a.RemovePush(w.t.Context(), r, "p"), w.a.RemovePush(w.t.Context(), r, "q"), err,
+				errorOf(w.a.AddPush(w.t.Context(), r, task.PushConfig{ID: "p", URL: "https://c.example"})))
+		},
+		"ended": func(w *world, r task.Ref) error {
+			open := must(w.b.OpenPushesOf(w.t.Context(), r, 0))
+			return w.b.EndPush(w.t.Context(), &open[0])
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, says("done"))
+			turn := w.turn("hi")
+			turn.Push = &task.PushConfig{ID: "p", URL: "https://a.example"}
+			if _, err := w.a.Run(t.Context(), turn); err != nil {
+				t.Fatal(err)
+			}
+			old := must(w.a.OpenPushesOf(t.Context(), turn.Ref, 0))[0]
+			if err := change(w, turn.Ref); err != nil {
+				t.Fatal(err)
+			}
+			for _, take := range []task.Spend{{}, {Bytes: 1, OfTask: 1, OfSender: 1}} {
+				if err := w.a.Keep(t.Context(), &old, take); !store.IsConflict(err) {
+					t.Errorf("Keep(%+v) = %v, want a conflict", take, err)
+				}
+			}
+		})
+	}
+}
+
+func errorOf[T any](_ T, err error) error { return err }
+
 // The sender of a notification is an account, with all its subjects, or an address, whatever
 // key or context it uses.
 func TestTheSenderOfNotificationsIsAnAccountOrAnAddress(t *testing.T) {
@@ -871,7 +912,7 @@ func TestTheSenderOfNotificationsIsAnAccountOrAnAddress(t *testing.T) {
 		if _, err := w.a.Run(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
-		return must(w.a.Backlog(t.Context(), task.Notice{Task: turn.Ref})).Open[0].Sender()
+		return must(w.a.OpenPushesOf(t.Context(), turn.Ref, 0))[0].Sender()
 	}
 	key := func() call.Owner { return call.KeyOwner(keyOf(t).ID()) }
 	here := sender(call.GuestOwner, "203.0.113.7/32")

@@ -9,27 +9,28 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 const (
-	// handleTime bounds the work on one notice: what is left is done by the next one. Slow
-	// receivers keep no others waiting for longer.
-	handleTime = 45 * time.Second
+	// handleTime bounds the work on one notice: what is left is done by the next one. A
+	// receiver that is slow keeps others waiting for no more than this.
+	handleTime = 20 * time.Second
 	// A task whose turn runs is looked at again after FirstLook, and ever more seldom
 	// while nothing happens. The begin and the end of a turn bring notices of their own.
 	FirstLook, lastLook = 5 * time.Second, 30 * time.Second
-	// claimed is for how long one delivery keeps other processes away.
-	claimed = timeout + 5*time.Second
 )
+
+// lookAfter is the time before a task is looked at again of which nothing new was found so
+// often.
+func lookAfter(idle int) time.Duration { return min(FirstLook<<min(idle, 8), lastLook) }
 
 // Handle delivers the events that a notice tells of, for a process that runs only while
 // it handles a message. It neither waits for events nor sleeps between tries: it sends
 // itself another notice. The error is task.ErrAgain or one of the store if the
 // notice is to come again.
 func (p *Pusher) Handle(ctx context.Context, notice string) error {
-	ctx, cancel := context.WithTimeout(ctx, handleTime)
+	ctx, cancel := context.WithTimeout(ctx, handleTime+timeout)
 	defer cancel()
 	n, err := task.ParseNotice(notice)
 	if err != nil {
@@ -46,7 +47,10 @@ func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	var g errgroup.Group // what fails with one configuration stops no other
 	for i := range b.Open {
 		one := &b.Open[i]
-		next := task.Notice{Task: n.Task, Slot: one.Slot(), Idle: n.Idle}
+		if n.SetAt != 0 && n.SetAt != one.SetAt {
+			continue // the configuration was replaced, and has notices of its own
+		}
+		next := task.Notice{Task: n.Task, Slot: one.Slot(), Idle: n.Idle, SetAt: one.SetAt}
 		g.Go(func() error {
 			err := p.catchUp(ctx, one, &b, next)
 			if store.IsConflict(err) {
@@ -64,77 +68,48 @@ func (p *Pusher) later(ctx context.Context, one *task.Push, n task.Notice, after
 }
 
 // catchUp delivers what one configuration has not got.
-func (p *Pusher) catchUp(ctx context.Context, one *task.Push, b *task.Backlog, next task.Notice) error {
-	if one.Delivered < len(b.Events) {
-		if wait := one.Busy.Sub(p.Now()); wait > 0 {
-			return p.later(ctx, one, next, wait+time.Second)
+func (p *Pusher) catchUp(ctx context.Context, one *task.Push, b *task.Backlog, n task.Notice) error {
+	until := p.Now().Add(handleTime - timeout)
+	tried := !one.Busy.IsZero()
+	for {
+		d := next(one, b)
+		if d == nil {
+			break
 		}
-		next.Idle = 0
-		if handled, err := p.deliverAll(ctx, one, b.Events, next); err != nil || handled {
+		n.Idle = 0
+		if wait := one.Busy.Sub(p.Now()); wait > 0 {
+			return p.later(ctx, one, n, wait+time.Second)
+		}
+		if p.Now().After(until) {
+			if err := p.Tasks.Keep(ctx, one, task.Spend{}); err != nil {
+				return err
+			}
+			return p.later(ctx, one, n, 0)
+		}
+		tried = true
+		after, err := p.try(ctx, one, d)
+		switch {
+		case errors.Is(err, errGivenUp):
+			return p.Tasks.EndPush(ctx, one)
+		case err != nil:
 			return err
+		case after > 0:
+			return p.later(ctx, one, n, after)
 		}
 	}
 	if b.State.Terminal() {
-		return p.Tasks.Note(ctx, one, one.Delivered, true)
+		return p.Tasks.EndPush(ctx, one)
 	}
-	if !one.Busy.IsZero() {
+	if tried {
 		one.Busy = time.Time{}
-		if err := p.Tasks.Keep(ctx, one); err != nil {
+		if err := p.Tasks.Keep(ctx, one, task.Spend{}); err != nil {
 			return err
 		}
 	}
 	if b.State != task.Working {
 		return nil // the next turn brings a notice
 	}
-	after := min(FirstLook<<min(next.Idle, 8), lastLook)
-	next.Idle++
-	return p.later(ctx, one, next, after)
-}
-
-// deliverAll sends the events after those that were delivered. handled reports that the
-// rest is up to a later notice, or that the deliveries have ended.
-func (p *Pusher) deliverAll(ctx context.Context, one *task.Push, events []task.Numbered, next task.Notice) (handled bool, err error) {
-	end := func(why error) (bool, error) {
-		p.logEnd(ctx, one, why)
-		return true, p.Tasks.Note(ctx, one, one.Delivered, true)
-	}
-	// wait leaves the rest to a later notice. Nobody else delivers before it.
-	wait := func(after time.Duration) (bool, error) {
-		one.Busy = p.Now().Add(after)
-		if err := p.Tasks.Keep(ctx, one); err != nil {
-			return true, err
-		}
-		return true, p.later(ctx, one, next, after)
-	}
-	// Before the first delivery, and with the count of each: a claim.
-	claim := func() error {
-		one.Busy = p.Now().Add(claimed)
-		return p.Tasks.Keep(ctx, one)
-	}
-	if err := claim(); err != nil {
-		return true, err
-	}
-	var now task.Task
-	for _, n := range events {
-		now.Apply(n.Event)
-		if n.N <= one.Delivered || n.IsWithdrawn() || skips(n) {
-			continue
-		}
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < 2*timeout {
-			return wait(0)
-		}
-		body, media := render(&one.Config, n.Event, &now)
-		if err := p.send(ctx, one, body, media); err != nil {
-			if one.Try >= len(backoff) || problem.Is(err, problem.Forbidden) {
-				return end(err)
-			}
-			one.Try++
-			return wait(backoff[one.Try-1])
-		}
-		one.Try, one.Delivered = 0, n.N
-		if err := claim(); err != nil {
-			return true, err
-		}
-	}
-	return false, nil
+	after := lookAfter(n.Idle)
+	n.Idle++
+	return p.later(ctx, one, n, after)
 }

@@ -1,45 +1,57 @@
 // Package push delivers the events of tasks to the URLs that callers gave.
 //
-// The invariants: the events of a configuration are delivered in their order, each at
-// least once, the next after the one before; what a caller's URL does reaches nobody
-// else; a delivery goes where the vacant itself may go, and follows no redirect.
+// The invariants: the events of a configuration are delivered in their order, the next after
+// the one before, each at least once unless a bound is reached; the end of a task is always
+// told, if need be without its texts. No try begins after its configuration was removed or
+// replaced. What a caller's URL does delays nobody else's deliveries: waits between tries take no slot,
+// and slots are shared by sender, by owner of the task and by host of the URL. A delivery goes where the vacant
+// itself may go, and follows no redirect.
 package push
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
-	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/network/jws"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/retry"
-	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Limits of deliveries.
 const (
-	// MaxDeliveries is how many events of a task are delivered. Of later ones only those of
-	// its status are, so that a receiver hears of the end whatever came before.
+	// MaxDeliveries is how many a configuration has, beside those of statuses. The last one
+	// is kept for the end of the task.
 	MaxDeliveries = 100
-	timeout       = 10 * time.Second
-	maxReply      = 4 << 10
-	maxHeader     = 2 << 10 // bytes of token and credentials
-	maxURL        = 2 << 10
-	// maxAtOnce is how many configurations are served at once.
-	maxAtOnce = 256
-	// again is when a configuration that could not be served is looked at again.
-	again = time.Second
+	// maxLive is how many deliveries a configuration has while pieces of an artifact are
+	// delivered as they come; after that, pieces wait for the next status.
+	maxLive = MaxDeliveries / 2
+	// maxJoined ends a delivery of joined pieces, in bytes.
+	maxJoined = 256 << 10
+	// maxBody is the size of a delivery in bytes. A larger one is sent without its texts.
+	maxBody = 1 << 20
+
+	// What all deliveries of a task may send, tries that fail included: so many bytes, and so
+	// many times the size of its events. Half of it is kept for the end of the task.
+	taskBytes = 64 << 10
+	taskTimes = task.MaxPushConfigs
+	// What all tasks of a sender may send in an hour, in bytes.
+	addressBytes = 64 << 20
+	accountBytes = 1 << 30
+
+	timeout   = 10 * time.Second
+	maxReply  = 4 << 10
+	maxHeader = 2 << 10 // bytes of token and credentials
+	maxURL    = 2 << 10
 )
+
+// BytesOfTask is what the deliveries of a task may send, whose stored events have a size,
+// beside statuses without texts.
+func BytesOfTask(size int) int { return taskBytes + taskTimes*size }
 
 // backoff are the times before the tries after the first.
 var backoff = []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 125 * time.Second}
@@ -48,37 +60,39 @@ var backoff = []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 12
 // the body. Its protected header names the URL and the time.
 const SignatureHeader = "Vacancy-Notification"
 
+// Client sends requests: an *outbound.Client.
+type Client interface {
+	Permit(ctx context.Context, as outbound.Actor, url string) error
+	Do(ctx context.Context, as outbound.Actor, r outbound.Request) (outbound.Reply, error)
+}
+
 // Config holds the dependencies of a Pusher.
 type Config struct {
 	Tasks  *task.Engine
-	Client *outbound.Client
+	Client Client
 	// Sign calls fn with the signer of a vacant.
 	Sign func(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
 	// AllowLoopback allows http URLs of this machine.
 	AllowLoopback bool
 	Log           *slog.Logger
 	Now           func() time.Time
-	// Wait sleeps between tries and ends early with ctx; nil: it sleeps.
-	Wait func(ctx context.Context, d time.Duration) error
 	// Notices takes notices that Handle is to get after a while; nil: Run delivers.
 	Notices task.Notices
 }
 
-// Pusher delivers.
+// Pusher delivers, by Run or by Handle.
 type Pusher struct {
 	Config
-
-	mu     sync.Mutex
-	active map[string]bool // by Push.Name
-	again  chan struct{}
+	schedule
 }
 
-// New returns a Pusher.
+// New returns a Pusher. In a process that runs it, Tasks tells it of configurations.
 func New(c Config) *Pusher {
-	if c.Wait == nil {
-		c.Wait = retry.Sleep
+	p := &Pusher{Config: c, schedule: newSchedule()}
+	if c.Notices == nil {
+		c.Tasks.OnPush(p.look)
 	}
-	return &Pusher{Config: c, active: map[string]bool{}, again: make(chan struct{}, 1)}
+	return p
 }
 
 // Check returns why a configuration for a task of a vacant is refused.
@@ -109,171 +123,6 @@ func (p *Pusher) Check(ctx context.Context, vacant identity.ID, c *task.PushConf
 	return p.Client.Permit(ctx, outbound.Vacant(vacant, outbound.Stranger), c.URL)
 }
 
-// Run delivers until ctx ends, and returns when the deliveries under way have ended. It
-// serves the configurations in the store, and those that this process adds.
-func (p *Pusher) Run(ctx context.Context) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	for {
-		added, done := p.Tasks.Pushed()
-		if err := p.begin(ctx, &running); err != nil && ctx.Err() == nil {
-			p.Log.LogAttrs(ctx, slog.LevelError, "push notifications", slog.String("cause", err.Error()))
-			time.AfterFunc(again, p.wake)
-		}
-		select {
-		case <-added:
-		case <-p.again:
-		case <-ctx.Done():
-		}
-		done()
-		if ctx.Err() != nil {
-			return
-		}
-	}
-}
-
-// begin serves the configurations that nobody serves yet.
-func (p *Pusher) begin(ctx context.Context, running *sync.WaitGroup) error {
-	for cursor := ""; ; {
-		page, next, err := p.Tasks.OpenPushes(ctx, cursor)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			one := &page[i]
-			if !p.take(one.Name()) {
-				continue
-			}
-			running.Go(func() {
-				name := one.Name()
-				ended := p.serve(ctx, one)
-				p.give(name)
-				if !ended {
-					time.AfterFunc(again, p.wake)
-				}
-			})
-		}
-		if cursor = next; cursor == "" {
-			return nil
-		}
-	}
-}
-
-func (p *Pusher) wake() {
-	select {
-	case p.again <- struct{}{}:
-	default: // Run will look anyway
-	}
-}
-
-func (p *Pusher) take(name string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.active[name] || len(p.active) >= maxAtOnce {
-		return false
-	}
-	p.active[name] = true
-	return true
-}
-
-func (p *Pusher) give(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.active, name)
-}
-
-// serve delivers the events of one configuration until its task ends, it fails for
-// good or ctx ends. It reports whether there is nothing more to do.
-func (p *Pusher) serve(ctx context.Context, one *task.Push) (ended bool) {
-	var now task.Task
-	var failed error
-	err := p.Tasks.FollowTurn(ctx, one.Task, 0, func(n task.Numbered) bool {
-		now.Apply(n.Event)
-		if n.N <= one.Delivered || skips(n) {
-			return true
-		}
-		if failed = p.deliver(ctx, one, n, &now); failed == nil {
-			failed = p.Tasks.Note(ctx, one, n.N, false)
-		}
-		return failed == nil
-	})
-	switch {
-	case ctx.Err() != nil, errors.Is(failed, store.ErrUnavailable):
-		return false
-	case store.IsConflict(failed): // removed or replaced
-		return false
-	case err != nil && !errors.Is(err, task.ErrNotFound):
-		p.Log.LogAttrs(ctx, slog.LevelError, "push notifications", slog.String("cause", err.Error()))
-		return false
-	case failed != nil:
-		p.logEnd(ctx, one, failed)
-	case !now.Status.State.Terminal():
-		return true // until the next turn
-	}
-	return p.Tasks.Note(ctx, one, one.Delivered, true) == nil
-}
-
-// skips reports whether an event is a piece of an answer beyond MaxDeliveries.
-func skips(n task.Numbered) bool { return n.N > MaxDeliveries && n.Artifact != nil }
-
-// logEnd logs why the deliveries of a configuration end before its task.
-func (p *Pusher) logEnd(ctx context.Context, one *task.Push, why error) {
-	p.Log.LogAttrs(ctx, slog.LevelWarn, "push notifications end", slog.String("task", one.Task.ID), slog.String("cause", why.Error()))
-}
-
-// deliver sends one event, and tries again as backoff says.
-func (p *Pusher) deliver(ctx context.Context, one *task.Push, n task.Numbered, now *task.Task) error {
-	body, media := render(&one.Config, n.Event, now)
-	for try := 0; ; try++ {
-		err := p.send(ctx, one, body, media)
-		if err == nil || try == len(backoff) || problem.Is(err, problem.Forbidden) {
-			return err
-		}
-		if p.Wait(ctx, backoff[try]) != nil {
-			return err
-		}
-	}
-}
-
-// render returns the body of a delivery: in 0.3 the task, in 1.0 the event.
-func render(c *task.PushConfig, e task.Event, now *task.Task) (body []byte, media string) {
-	d := a2awire.Dialect(c.Dialect)
-	if d == a2awire.V03 {
-		shown := now.View(nil, c.Extension)
-		return a2awire.Task(d, &shown), "application/json"
-	}
-	return a2awire.StreamResult(d, now, e.View(nil, c.Extension)), "application/a2a+json"
-}
-
-func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media string) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	c := &one.Config
-	header := http.Header{"Content-Type": {media}}
-	if c.Credentials != "" {
-		header.Set("Authorization", c.Scheme+" "+c.Credentials)
-	}
-	if c.Token != "" {
-		header.Set("A2A-Notification-Token", c.Token)
-		header.Set("X-A2A-Notification-Token", c.Token) // its name in 0.3
-	}
-	signature, err := p.sign(ctx, one, body)
-	if err != nil {
-		return err
-	}
-	header.Set(SignatureHeader, signature)
-	reply, err := p.Client.Do(ctx, outbound.Vacant(one.Task.Vacant, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: c.URL, Header: header, Body: body, MaxReply: maxReply})
-	switch {
-	case problem.Is(err, problem.TooLarge): // its status was good; nobody reads the rest
-		return nil
-	case err != nil:
-		return err
-	case reply.Status < 200 || reply.Status > 299:
-		return problem.New(problem.Unavailable, "%s answered %d", host(c.URL), reply.Status)
-	}
-	return nil
-}
-
 // sign signs a delivery for its URL and the time.
 func (p *Pusher) sign(ctx context.Context, one *task.Push, body []byte) (detached string, err error) {
 	err = p.Sign(ctx, one.Task.Vacant, func(s identity.Signer) error {
@@ -283,13 +132,4 @@ func (p *Pusher) sign(ctx context.Context, one *task.Push, body []byte) (detache
 		return err
 	})
 	return detached, err
-}
-
-// host is what may be logged of a caller's URL.
-func host(target string) string {
-	u, err := url.Parse(target)
-	if err != nil {
-		return "the URL"
-	}
-	return u.Host
 }

@@ -1,0 +1,226 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// claimed is for how long one try keeps other processes away.
+const claimed = timeout + 5*time.Second
+
+// delivery is a request to a receiver. It holds nothing of the task but its own bodies.
+type delivery struct {
+	through int // number of the last event that it tells of
+	piece   bool
+	end     bool // it tells the end of the task
+	bytes   int  // that the task may send, this delivery included
+
+	media string
+	body  []byte // nil: it is larger than maxBody
+	bare  []byte // without texts
+}
+
+// next returns the next delivery of a configuration; nil while there is nothing to tell. A
+// delivery that is tried again has the same events.
+func next(one *task.Push, b *task.Backlog) *delivery {
+	if one.Through > 0 {
+		if d := within(one, b, b.Events[:min(one.Through, len(b.Events))]); d != nil {
+			return d
+		}
+		one.Through, one.Try = 0, 0 // its pieces were withdrawn
+	}
+	return within(one, b, b.Events)
+}
+
+// within returns the next delivery of some events of a task.
+func within(one *task.Push, b *task.Backlog, events []task.Numbered) *delivery {
+	if one.Whole {
+		return pack(one, b, task.Event{Task: b.At(len(events))}, len(events))
+	}
+	for i := one.Delivered; i < len(events); i++ {
+		e := events[i].Event
+		last := b.State.Terminal() && i == len(b.Events)-1
+		switch {
+		case last:
+		case e.IsWithdrawn(), one.Quiet && stateAt(e).Active(), e.Artifact != nil && one.Count >= MaxDeliveries-1:
+			continue
+		case e.Artifact != nil:
+			joined := *e.Artifact
+			for i+1 < len(events) && follows(&joined, events[i+1].Event) {
+				i++
+				joined.Join(events[i].Artifact)
+			}
+			if one.Count >= maxLive && one.Through == 0 && i == len(b.Events)-1 {
+				return nil // the rest of it comes with the next status
+			}
+			e = task.Event{Artifact: &joined}
+		}
+		return pack(one, b, e, i+1)
+	}
+	return nil
+}
+
+// stateAt is the state that an event tells; Working for a piece of an artifact.
+func stateAt(e task.Event) task.State {
+	switch {
+	case e.Task != nil:
+		return e.Task.Status.State
+	case e.Status != nil:
+		return e.Status.State
+	}
+	return task.Working
+}
+
+// follows reports whether an event is to be joined to the pieces before it.
+func follows(c *task.Chunk, e task.Event) bool {
+	return e.Artifact != nil && e.Artifact.Artifact.ID == c.Artifact.ID && c.Size()+e.Artifact.Size() <= maxJoined
+}
+
+// pack renders a delivery: in 0.3 the task, in 1.0 the event.
+func pack(one *task.Push, b *task.Backlog, e task.Event, through int) *delivery {
+	d := &delivery{through: through, piece: e.Artifact != nil, end: b.State.Terminal() && through == len(b.Events), bytes: BytesOfTask(b.Size)}
+	if !d.end {
+		d.bytes /= 2
+	}
+	c := &one.Config
+	if dialect := a2awire.Dialect(c.Dialect); dialect == a2awire.V03 {
+		d.media = "application/json"
+		now := b.At(through)
+		shown := now.View(nil, c.Extension)
+		d.body, d.bare = a2awire.Task(dialect, &shown), a2awire.Task(dialect, bare(now))
+	} else {
+		d.media = "application/a2a+json"
+		first := b.Events[0].Task // its ids are those of all events
+		d.body = a2awire.StreamResult(dialect, first, e.View(nil, c.Extension))
+		if e.Task != nil {
+			e.Task = bare(e.Task)
+		} else if e.Status != nil {
+			e.Status = &task.Status{State: e.Status.State, Time: e.Status.Time}
+		}
+		d.bare = a2awire.StreamResult(dialect, first, e)
+	}
+	if len(d.body) > maxBody {
+		d.body = nil // it is not kept while the delivery waits for its receiver
+	}
+	return d
+}
+
+// bare is a task without its texts.
+func bare(t *task.Task) *task.Task {
+	return &task.Task{ID: t.ID, Context: t.Context, Status: task.Status{State: t.Status.State, Time: t.Status.Time}}
+}
+
+// errGivenUp means that a configuration has no more deliveries.
+var errGivenUp = errors.New("the deliveries have ended")
+
+// try tries a delivery once, and keeps what came of it. after is the time before the next
+// try, if it failed. The error is errGivenUp or one of Keep.
+func (p *Pusher) try(ctx context.Context, one *task.Push, d *delivery) (after time.Duration, err error) {
+	one.Busy, one.Through = p.Now().Add(claimed), d.through
+	body, why := d.body, error(nil)
+	spend := task.Spend{Bytes: len(d.body), OfTask: d.bytes, OfSender: addressBytes}
+	if _, ok := one.Task.Owner.Account(); ok {
+		spend.OfSender = accountBytes
+	}
+	if d.body == nil {
+		why = problem.New(problem.TooLarge, "a delivery of more than %d bytes", maxBody)
+	} else if err := p.Tasks.Keep(ctx, one, spend); errors.Is(err, task.ErrSpent) {
+		why = err
+	} else if err != nil {
+		return 0, err
+	}
+	switch {
+	case why != nil && d.piece: // the artifact is read from the task
+		if errors.Is(why, task.ErrSpent) {
+			one.Count = max(one.Count, maxLive)
+		}
+		p.delivered(one, d)
+		return 0, p.Tasks.Keep(ctx, one, task.Spend{})
+	case why != nil:
+		body = d.bare
+		if err := p.Tasks.Keep(ctx, one, task.Spend{}); err != nil {
+			return 0, err
+		}
+	}
+	failed := p.send(ctx, one, body, d.media)
+	switch {
+	case failed == nil:
+		one.Count++
+		one.Quiet = false
+		p.delivered(one, d)
+		return 0, nil
+	case problem.Is(failed, problem.Forbidden):
+		p.logEnd(ctx, one, failed)
+		return 0, errGivenUp
+	case one.Try < len(backoff):
+		after = backoff[one.Try]
+		one.Try++
+		one.Busy = p.Now().Add(after)
+		return after, p.Tasks.Keep(ctx, one, task.Spend{})
+	}
+	p.logEnd(ctx, one, failed)
+	if d.end {
+		return 0, errGivenUp
+	}
+	one.Quiet = true
+	p.delivered(one, d)
+	return 0, p.Tasks.Keep(ctx, one, task.Spend{})
+}
+
+// delivered notes that a delivery is done with.
+func (p *Pusher) delivered(one *task.Push, d *delivery) {
+	one.Delivered, one.Through, one.Try, one.Whole, one.Busy = d.through, 0, 0, false, time.Time{}
+}
+
+// logEnd logs why events of a task are not delivered.
+func (p *Pusher) logEnd(ctx context.Context, one *task.Push, why error) {
+	p.Log.LogAttrs(ctx, slog.LevelWarn, "push notifications end", slog.String("task", one.Task.ID), slog.String("cause", why.Error()))
+}
+
+func (p *Pusher) send(ctx context.Context, one *task.Push, body []byte, media string) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c := &one.Config
+	header := http.Header{"Content-Type": {media}}
+	if c.Credentials != "" {
+		header.Set("Authorization", c.Scheme+" "+c.Credentials)
+	}
+	if c.Token != "" {
+		header.Set("A2A-Notification-Token", c.Token)
+		header.Set("X-A2A-Notification-Token", c.Token) // its name in 0.3
+	}
+	signature, err := p.sign(ctx, one, body)
+	if err != nil {
+		return err
+	}
+	header.Set(SignatureHeader, signature)
+	reply, err := p.Client.Do(ctx, outbound.Vacant(one.Task.Vacant, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: c.URL, Header: header, Body: body, MaxReply: maxReply})
+	switch {
+	case problem.Is(err, problem.TooLarge): // its status was good; nobody reads the rest
+		return nil
+	case err != nil:
+		return err
+	case reply.Status < 200 || reply.Status > 299:
+		return problem.New(problem.Unavailable, "%s answered %d", hostOf(c.URL), reply.Status)
+	}
+	return nil
+}
+
+// hostOf is the host of a caller's URL, without port.
+func hostOf(target string) string {
+	u, err := url.Parse(target)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+}

@@ -1,0 +1,365 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+const (
+	// again is when what failed at the store is done again.
+	again = time.Second
+	// pieceGap is the least time between two looks at a task whose answer comes in pieces.
+	pieceGap = time.Second
+	// maxLoaded is how many tasks are in memory at once. A delivery holds only its body.
+	maxLoaded = 4
+	// The configurations that Run knows. Others stay in the store until there is room.
+	maxEntries         = 16 << 10
+	maxEntriesOfSender = maxEntries / 16
+)
+
+// schedule is what Run knows of configurations whose deliveries have not ended.
+type schedule struct {
+	woken  chan struct{}
+	loaded chan struct{} // a token for each task in memory
+
+	mu      sync.Mutex
+	pending map[task.Ref]bool // tasks that may have new configurations
+	missed  bool              // the store may have configurations that are not known
+	entries map[place]*entry
+	slots   slots
+}
+
+func newSchedule() schedule {
+	return schedule{woken: make(chan struct{}, 1), loaded: make(chan struct{}, maxLoaded), pending: map[task.Ref]bool{}, missed: true,
+		entries: map[place]*entry{}, slots: newSlots()}
+}
+
+// place is where a configuration is stored.
+type place struct {
+	task task.Ref
+	slot int
+}
+
+// entry is a configuration that Run knows.
+type entry struct {
+	place
+	from  *sender
+	host  string
+	holds [5]bounded // while serving: what its slot counts for
+	state entryState
+	again bool       // while serving: the configuration or its task has changed
+	stop  func()     // while waiting: ends the wait
+	kept  *task.Push // progress that is not kept yet
+	idle  int        // how often nothing was there
+}
+
+type entryState uint8
+
+const (
+	waiting entryState = iota // for a time, or for an event of its task
+	ready                     // for a slot
+	serving
+)
+
+// look has Run look for configurations of a task.
+func (p *Pusher) look(r task.Ref) {
+	p.mu.Lock()
+	if len(p.pending) < maxEntries {
+		p.pending[r] = true
+	} else {
+		p.missed = true
+	}
+	p.mu.Unlock()
+	p.wake()
+}
+
+func (p *Pusher) wake() {
+	select {
+	case p.woken <- struct{}{}:
+	default: // Run will look anyway
+	}
+}
+
+// Run delivers until ctx ends, and returns when the tries under way have ended. It serves
+// the configurations in the store, and those that this process adds.
+func (p *Pusher) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for ctx.Err() == nil {
+		if err := p.collect(ctx); err != nil && ctx.Err() == nil {
+			p.logFault(ctx, err)
+			time.AfterFunc(again, p.wake)
+		}
+		p.dispatch(ctx, &running)
+		select {
+		case <-p.woken:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (p *Pusher) logFault(ctx context.Context, err error) {
+	p.Log.LogAttrs(ctx, slog.LevelError, "push notifications", slog.String("cause", err.Error()))
+}
+
+// collect reads the configurations that are not known yet.
+func (p *Pusher) collect(ctx context.Context) (err error) {
+	p.mu.Lock()
+	pending, missed := p.pending, p.missed
+	p.pending, p.missed = map[task.Ref]bool{}, false
+	p.mu.Unlock()
+	defer func() {
+		if err != nil {
+			p.mu.Lock()
+			p.missed = true
+			p.mu.Unlock()
+		}
+	}()
+	for r := range pending {
+		open, err := p.Tasks.OpenPushesOf(ctx, r, 0)
+		if err != nil {
+			return err
+		}
+		p.add(open)
+	}
+	for cursor := ""; missed; missed = cursor != "" {
+		var page []task.Push
+		if page, cursor, err = p.Tasks.OpenPushes(ctx, cursor); err != nil {
+			return err
+		}
+		p.add(page)
+	}
+	return nil
+}
+
+// add has configurations looked at, new ones and known ones.
+func (p *Pusher) add(open []task.Push) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range open {
+		one := &open[i]
+		at, host := place{one.Task, one.Slot()}, hostOf(one.Config.URL)
+		e := p.entries[at]
+		if e == nil {
+			from := p.slots.sender(one.Sender())
+			if len(p.entries) >= maxEntries || from.entries >= maxEntriesOfSender {
+				p.missed = true
+				p.slots.forget(from)
+				continue
+			}
+			from.entries++
+			e = &entry{place: at, from: from}
+			p.entries[at] = e
+		}
+		switch e.host = host; e.state {
+		case serving:
+			e.again = true
+		case waiting:
+			p.ready(e)
+		case ready:
+		}
+	}
+}
+
+// ready has a configuration wait for a slot. p.mu is held.
+func (p *Pusher) ready(e *entry) {
+	if e.stop != nil {
+		e.stop()
+		e.stop = nil
+	}
+	e.state = ready
+	p.slots.wait(e)
+}
+
+// rise ends a wait.
+func (p *Pusher) rise(e *entry) {
+	p.mu.Lock()
+	if e.state == waiting && p.entries[e.place] == e {
+		p.ready(e)
+	}
+	p.mu.Unlock()
+	p.wake()
+}
+
+// dispatch serves configurations while there are slots for them. Each slot that is given
+// back is given to the next one.
+func (p *Pusher) dispatch(ctx context.Context, running *sync.WaitGroup) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ctx.Err() == nil {
+		e := p.slots.take()
+		if e == nil {
+			return
+		}
+		e.state = serving
+		running.Go(func() {
+			next := p.serve(ctx, e)
+			p.mu.Lock()
+			p.slots.give(e)
+			p.settle(ctx, e, next, running)
+			p.mu.Unlock()
+			p.dispatch(ctx, running)
+		})
+	}
+}
+
+// outcome of a look at a configuration: Run forgets it, or looks again at once, after a time,
+// or when its task changes.
+type outcome struct {
+	known bool
+	after time.Duration
+	until func(ctx context.Context) // returns when the task is to be looked at
+}
+
+// settle does what an outcome says. p.mu is held.
+func (p *Pusher) settle(ctx context.Context, e *entry, next outcome, running *sync.WaitGroup) {
+	switch {
+	case e.again, next.known && next.after == 0 && next.until == nil:
+		e.again = false
+		p.ready(e)
+	case !next.known:
+		delete(p.entries, e.place)
+		e.from.entries--
+		if p.missed && (e.from.entries == maxEntriesOfSender/2 || len(p.entries) == maxEntries/2) {
+			p.wake()
+		}
+		p.slots.forget(e.from)
+	case next.until != nil:
+		e.state = waiting
+		wait, stop := context.WithCancel(ctx)
+		e.stop = stop
+		running.Go(func() {
+			next.until(wait)
+			if wait.Err() == nil {
+				p.rise(e)
+			}
+			stop()
+		})
+	default:
+		e.state = waiting
+		timer := time.AfterFunc(next.after, func() { p.rise(e) })
+		e.stop = func() { timer.Stop() }
+	}
+}
+
+// serve makes the next try of a configuration.
+func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
+	changed, done := p.Tasks.Changes(e.task) // before the task is read
+	follows := false
+	defer func() {
+		if !follows {
+			done()
+		}
+	}()
+	one, d, state, err := p.prepare(ctx, e)
+	switch {
+	case err != nil:
+		return p.fault(ctx, err)
+	case one == nil:
+		return outcome{}
+	case d != nil && one.Busy.After(p.Now()):
+		return outcome{known: true, after: one.Busy.Sub(p.Now())}
+	case d != nil:
+		e.idle = 0
+		after, err := p.try(ctx, one, d)
+		if errors.Is(err, errGivenUp) {
+			return p.end(ctx, one)
+		}
+		if err != nil {
+			return p.fault(ctx, err)
+		}
+		if e.kept = nil; after == 0 {
+			e.kept = one
+		}
+		return outcome{known: true, after: after}
+	case state.Terminal():
+		return p.end(ctx, one)
+	}
+	if e.kept != nil {
+		if err := p.Tasks.Keep(ctx, one, task.Spend{}); err != nil {
+			return p.fault(ctx, err)
+		}
+		e.kept = nil
+	}
+	if !state.Active() {
+		return outcome{} // until the next turn
+	}
+	follows = true
+	most := lookAfter(e.idle)
+	e.idle++
+	pieces := !one.Quiet && one.Count < maxLive
+	return outcome{known: true, until: func(ctx context.Context) { p.follow(ctx, e.task, changed, done, pieces, most) }}
+}
+
+// prepare reads a task and renders the next delivery. Both are nil if the configuration has
+// ended.
+func (p *Pusher) prepare(ctx context.Context, e *entry) (one *task.Push, d *delivery, state task.State, err error) {
+	select {
+	case p.loaded <- struct{}{}:
+		defer func() { <-p.loaded }()
+	case <-ctx.Done():
+		return nil, nil, "", ctx.Err()
+	}
+	b, err := p.Tasks.Backlog(ctx, task.Notice{Task: e.task, Slot: e.slot})
+	if errors.Is(err, task.ErrAgain) || err == nil && len(b.Open) == 0 {
+		return nil, nil, "", nil
+	}
+	if err != nil {
+		return nil, nil, "", err
+	}
+	read := b.Open[0]
+	read.Resume(e.kept)
+	return &read, next(&read, &b), b.State, nil
+}
+
+// fault is what follows an error of the store. A configuration that was removed or replaced
+// is read again.
+func (p *Pusher) fault(ctx context.Context, err error) outcome {
+	if store.IsConflict(err) {
+		return outcome{known: true}
+	}
+	if ctx.Err() == nil {
+		p.logFault(ctx, err)
+	}
+	return outcome{known: true, after: again}
+}
+
+// end ends the deliveries of a configuration.
+func (p *Pusher) end(ctx context.Context, one *task.Push) outcome {
+	if err := p.Tasks.EndPush(ctx, one); err != nil {
+		return p.fault(ctx, err)
+	}
+	return outcome{}
+}
+
+// follow returns when a task is to be looked at again: at once when no turn of it runs any
+// more, after pieceGap when another piece of its answer came, after most in any case.
+func (p *Pusher) follow(ctx context.Context, r task.Ref, changed <-chan struct{}, done func(), pieces bool, most time.Duration) {
+	defer func() { done() }()
+	began, look := time.Now(), time.NewTimer(most)
+	defer look.Stop()
+	for {
+		select {
+		case <-changed:
+		case <-look.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+		done()
+		changed, done = p.Tasks.Changes(r)
+		if active, err := p.Tasks.IsActive(ctx, r); err != nil || !active {
+			return
+		}
+		if pieces {
+			look.Reset(pieceGap - time.Since(began))
+			pieces = false
+		}
+	}
+}
