@@ -385,7 +385,7 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 		}
 		return out
 	}
-	want := map[string]any{"Agent": 2.0, "Message": 4.0, "Gateway": 2.0, "Meter": 1.0, "Worker": 4.0, "Admin": 1.0, "Export": 1.0, "Registry": 2.0, "Search": 1.0, "Graduate": 1.0,
+	want := map[string]any{"Agent": 2.0, "Message": 4.0, "Gateway": 1.0, "Meter": 1.0, "Worker": 4.0, "Admin": 1.0, "Export": 1.0, "Registry": 1.0, "Search": 1.0, "Graduate": 1.0,
 		"Think": 2.0, "Sweeper": 1.0, "Tamper": 1.0, "Indexer": 1.0, "Checkpointer": 1.0, "Prober": 1.0,
 		"Consent": nil, "Ratelimit": nil, "Collusion": nil, "Commit": nil, "Record": nil} // the gate bounds these
 	if diff := cmp.Diff(want, reserved(standard)); diff != "" {
@@ -410,8 +410,8 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 		context map[string]any
 		want    string
 	}{
-		{standard, "4.363:17"}, {bare, "4:16"}, {map[string]any{"worstDay": 10}, "0.461:1"},
-		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "1.043:4"},
+		{standard, "7.384:29"}, {bare, "3.692:14"}, {map[string]any{"worstDay": 11}, "1.538:6"},
+		{map[string]any{"limits": "registry:16,search:16,docsReads:200"}, "1.09:4"},
 		{map[string]any{"limits": "registry:400,docsReads:2,rowsReads:2"}, "0.001:1"},
 	} {
 		a, got := synth(t, test.context), map[string]any{}

@@ -12,7 +12,7 @@ import (
 // much less, whatever else was chosen.
 func TestTheWorstDayIsWhatTheTemplatesSumUpTo(t *testing.T) {
 	for _, context := range []map[string]any{
-		{"worstDay": 10}, standard, {"worstDay": 200},
+		{"worstDay": 11}, standard, {"worstDay": 200},
 		{"worstDay": 17, "edge": false}, {"worstDay": 50, "waf": true, "hostKey": "software", "arch": "amd64", "dashboard": false},
 		{"worstDay": 40, "domain": "vacants.example.org", "certificate": certificate, "email": "ops@example.org"},
 	} {

@@ -112,10 +112,13 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		"%d x %d MB x 86,400 s", *f.Reserved, f.MemoryMB))
 	switch {
 	case f.Queued:
-		n := messages(s)
+		tasks, notices := messages(s)
+		n := tasks + notices
 		const of = "%s messages a second x 86,400 s"
 		d.Lines = append(d.Lines, l.line(f.Name+": requests to its queues", QueueRequests, requestsOfMessage*n*aDay,
 			"each message is sent, received and deleted alone", "%d x "+of, requestsOfMessage, number(round(n))),
+			l.line(f.Name+": fair requests to its queue of notices", FairRequests, requestsOfMessage*notices*aDay,
+				"each notice names its sender", "%d x "+of, requestsOfMessage, number(round(notices))),
 			l.line(f.Name+": requests", LambdaRequests, n*aDay, "each message starts the function", of, number(round(n))))
 	case f.URL || f.Invoked:
 		d.Lines = append(d.Lines, l.line(f.Name+": requests", LambdaRequests, requests, "requests beyond this limit are refused and cost nothing", rate, *f.Reserved, perConcurrency))
@@ -153,23 +156,29 @@ const keysOfGateway = 3
 // requestsOfMessage are the requests to SQS for a message: sent, received, deleted.
 const requestsOfMessage = 3
 
+// pushedOfUnit is the most that notifications send for each unit of docs that is written, in
+// bytes: a task sends push.BytesOfTask, and writes its texts, and three documents in a
+// transaction for each try.
+const pushedOfUnit = 4200
+
 // messages are the messages a second of the queues at most. A turn in the background has
 // one, and it and each other turn that is pushed have a notice at their begin and end;
 // all write docs. While a turn runs, each of its configurations is looked at again and
 // again.
-func messages(s Shape) (n float64) {
-	const messagesOfTurn, docsOfTurn = 3, 6
+func messages(s Shape) (tasks, notices float64) {
+	const noticesOfTurn, docsOfTurn = 2, 6
 	for _, t := range s.Tables {
 		if t.Write != nil && !t.Index && !strings.EqualFold(t.Name, "rows") {
-			n += messagesOfTurn * float64(*t.Write) / docsOfTurn
+			tasks += float64(*t.Write) / docsOfTurn
+			notices += noticesOfTurn * float64(*t.Write) / docsOfTurn
 		}
 	}
 	for _, name := range []string{"agent", Worker} {
 		if f, ok := s.Function(name); ok && f.Reserved != nil {
-			n += float64(*f.Reserved) * task.MaxPushConfigs / push.FirstLook.Seconds()
+			notices += float64(*f.Reserved) * task.MaxPushConfigs / push.FirstLook.Seconds()
 		}
 	}
-	return n
+	return tasks, notices
 }
 
 // step is a function of the state machine: it runs once for each attempt that
@@ -214,7 +223,7 @@ func (d *Day) table(t Table, l List) {
 // that write, and of what is read and sent to the Internet.
 func (d *Day) grown(s Shape, l List, b Bounds) {
 	var written, read float64 // bytes a second
-	lines := 0.0
+	lines, docs := 0.0, 0.0
 	for _, t := range s.Tables {
 		if t.Index || t.Read == nil || t.Write == nil {
 			continue // reported as unbounded already
@@ -222,11 +231,14 @@ func (d *Day) grown(s Shape, l List, b Bounds) {
 		if strings.EqualFold(t.Name, "rows") {
 			lines += float64(*t.Write) / unitsOfCall
 		} else {
-			lines += float64(*t.Write)
+			docs = float64(*t.Write)
+			lines += docs
 		}
 		written += float64(*t.Write) * writeUnitBytes
 		read += float64(*t.Read) * readUnitBytes
 	}
+	d.Lines = append(d.Lines, l.line("notifications to the Internet", TransferOut, docs*pushedOfUnit*aDay/gib,
+		"every task sends as many notifications as it may", "%s units a second x %d bytes x 86,400 s / 2^30", number(docs), pushedOfUnit))
 	gb := written * aDay / gib
 	d.Lines = append(d.Lines,
 		l.line("log lines of requests that write", LogBytes, lines*aDay*(b.LineBytes+logOverhead)/gib, "a call writes two units of rows, another request one of docs",

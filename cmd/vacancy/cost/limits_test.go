@@ -3,12 +3,14 @@ package cost_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/host/network/push"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -20,7 +22,7 @@ func TestMoreMoneyBuysMore(t *testing.T) {
 			Edge: rapid.Bool().Draw(t, "edge"), WAF: rapid.Bool().Draw(t, "waf"), Dashboard: rapid.Bool().Draw(t, "dashboard"),
 			X86: rapid.Bool().Draw(t, "amd64"), SoftwareKey: rapid.Bool().Draw(t, "software"),
 		}
-		c.WorstDay = rapid.Float64Range(17, 5000).Draw(t, "day")
+		c.WorstDay = rapid.Float64Range(18, 5000).Draw(t, "day")
 		l, err := cost.Derive(c)
 		if err != nil {
 			t.Fatalf("Derive() = %v", err)
@@ -86,7 +88,7 @@ func TestThinkHasTwoInstancesLessThanMessage(t *testing.T) {
 		set  string
 		most int // of think; 0: refused
 	}{
-		{10, "", 1}, {20, "", 1000}, {500, "", 1000}, {20, "message:3", 1}, {20, "message:4,think:2", 2}, {20, "message:4,think:3", 0}, {20, "think:1", 1}, {20, "message:1,think:2", 0},
+		{11, "", 1}, {20, "", 1000}, {500, "", 1000}, {20, "message:3", 1}, {20, "message:4,think:2", 2}, {20, "message:4,think:3", 0}, {20, "think:1", 1}, {20, "message:1,think:2", 0},
 	} {
 		set, err := cost.ReadLimits(tt.set)
 		if err != nil {
@@ -143,6 +145,25 @@ func TestEachLimitSaysWhatItCosts(t *testing.T) {
 	for _, name := range []string{"message", "admin", "Rows: writes", "Docs/listed: reads"} {
 		if seen[name] == 0 {
 			t.Errorf("Buys() lacks %s: %v", name, seen)
+		}
+	}
+}
+
+// Whatever the size of its texts, a task sends no more in notifications for each unit that it
+// writes than the worst day says. A delivery has twice the size of what is stored, at most.
+func TestNotificationsSendNoMoreThanTheWorstDaySays(t *testing.T) {
+	docs := number(1)
+	day := cost.WorstDay(cost.Shape{Tables: []cost.Table{{Name: "Docs", Read: number(1), Write: docs}}}, cost.ListPrices(), cost.DefaultBounds())
+	at := slices.IndexFunc(day.Lines, func(l cost.Line) bool { return l.What == "notifications to the Internet" })
+	if at < 0 {
+		t.Fatal("the worst day has no notifications")
+	}
+	most := day.Lines[at].Units * (1 << 30) / 86_400
+	for size := 1 << 10; size < 16<<20; size += 1 << 10 {
+		const unitsOfTry = 6 // three documents in a transaction
+		sent := float64(push.BytesOfTask(size))
+		if got := sent / (float64(size)/1024 + unitsOfTry*sent/float64(2*size)); got > most {
+			t.Fatalf("a task of %d bytes sends %.0f bytes a unit, want at most %.0f", size, got, most)
 		}
 	}
 }

@@ -43,6 +43,7 @@ const (
 	WAFRequests       Item = "waf-requests"
 	Transitions       Item = "states-transitions"
 	QueueRequests     Item = "sqs-requests"
+	FairRequests      Item = "sqs-fair-requests" // beside QueueRequests
 )
 
 // Price is the price of Per units of an item.
@@ -100,6 +101,7 @@ func ListPrices() List {
 		WAFRequests:       {0.60, million, "requests"},
 		Transitions:       {25.00, million, "transitions"},
 		QueueRequests:     {0.40, million, "requests"},
+		FairRequests:      {0.10, million, "requests"},
 	}}
 }
 
