@@ -79,7 +79,7 @@ var senders = map[string]struct {
 	send func(h *reaching, by outbound.Chooser, url string)
 	why  string // there is no send
 }{
-	"shared/host/substrate/httpagent/httpagent.go ask": {by: "q.By", send: agent("http:%s")},
+	"shared/host/substrate/httpagent/httpagent.go post": {by: "q.By", send: agent("http:%s")},
 	"shared/host/substrate/remote/remote.go post":      {by: "r.By", send: agent("openai:%s/v1#m")},
 	"shared/host/substrate/mcp/mcp.go answer":          {by: "r.By", send: agent("mcp:%s/mcp#tool")},
 	"shared/host/substrate/mcp/mcp.go Servers":         {by: "by", send: servers},
