@@ -58,7 +58,7 @@ type queue struct {
 	sent []string
 }
 
-func (q *queue) Send(_ context.Context, m string) (func(context.Context, bool), error) {
+func (q *queue) Send(_ context.Context, m string, _ task.Sender) (func(context.Context, bool), error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.sent = append(q.sent, m)
@@ -66,7 +66,7 @@ func (q *queue) Send(_ context.Context, m string) (func(context.Context, bool), 
 }
 
 func (q *queue) SendAfter(ctx context.Context, m string, _ task.Sender, _ time.Duration) error {
-	_, err := q.Send(ctx, m)
+	_, err := q.Send(ctx, m, "")
 	return err
 }
 

@@ -65,7 +65,7 @@ func TestATaskConsumesFewWriteUnits(t *testing.T) {
 // messages is a queue in memory.
 type messages []string
 
-func (m *messages) Send(_ context.Context, message string) (func(context.Context, bool), error) {
+func (m *messages) Send(_ context.Context, message string, _ task.Sender) (func(context.Context, bool), error) {
 	*m = append(*m, message)
 	return func(context.Context, bool) {}, nil
 }

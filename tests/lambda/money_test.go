@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -368,7 +369,7 @@ func TestTheSweeperSendsWhatNobodyDispatched(t *testing.T) {
 // lost is a queue that loses its messages.
 type lost struct{}
 
-func (lost) Send(context.Context, string) (func(context.Context, bool), error) {
+func (lost) Send(context.Context, string, task.Sender) (func(context.Context, bool), error) {
 	return func(context.Context, bool) {}, nil
 }
 

@@ -80,14 +80,14 @@ var senders = map[string]struct {
 	why  string // there is no send
 }{
 	"shared/host/substrate/httpagent/httpagent.go post": {by: "q.By", send: agent("http:%s")},
-	"shared/host/substrate/remote/remote.go post":      {by: "r.By", send: agent("openai:%s/v1#m")},
-	"shared/host/substrate/mcp/mcp.go answer":          {by: "r.By", send: agent("mcp:%s/mcp#tool")},
-	"shared/host/substrate/mcp/mcp.go Servers":         {by: "by", send: servers},
-	"shared/host/network/push/delivery.go send":        {by: "outbound.Stranger", send: pushes},
-	"shared/host/registry/reach.go Prober":             {by: "outbound.Stranger", send: probes},
-	"shared/host/booking/dispatch.go askElsewhere":     {by: "outbound.Stranger", send: books},
-	"shared/host/client/discovery/endpoint.go Hosts":   {by: "outbound.Stranger", send: calls},
-	"shared/host/billing/stripe/stripe.go client":      {by: "outbound.Operator", send: pays},
+	"shared/host/substrate/remote/remote.go post":       {by: "r.By", send: agent("openai:%s/v1#m")},
+	"shared/host/substrate/mcp/mcp.go answer":           {by: "r.By", send: agent("mcp:%s/mcp#tool")},
+	"shared/host/substrate/mcp/mcp.go Servers":          {by: "by", send: servers},
+	"shared/host/network/push/delivery.go send":         {by: "outbound.Stranger", send: pushes},
+	"shared/host/registry/reach.go Prober":              {by: "outbound.Stranger", send: probes},
+	"shared/host/booking/dispatch.go askElsewhere":      {by: "outbound.Stranger", send: books},
+	"shared/host/client/discovery/endpoint.go Hosts":    {by: "outbound.Stranger", send: calls},
+	"shared/host/billing/stripe/stripe.go client":       {by: "outbound.Operator", send: pays},
 
 	"shared/host/network/push/push.go Check":             {by: "outbound.Stranger", why: "it asks the guard"},
 	"shared/host/family/delegation/vacanttools.go reach": {by: "outbound.Stranger", why: "it asks the guard; the vacant is called by the pipeline"},
@@ -322,7 +322,7 @@ func servers(h *reaching, by outbound.Chooser, url string) {
 // queue keeps the messages that are sent to it.
 type queue struct{ messages []string }
 
-func (q *queue) Send(_ context.Context, m string) (func(context.Context, bool), error) {
+func (q *queue) Send(_ context.Context, m string, _ task.Sender) (func(context.Context, bool), error) {
 	q.messages = append(q.messages, m)
 	return func(context.Context, bool) {}, nil
 }

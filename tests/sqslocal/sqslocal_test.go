@@ -74,7 +74,7 @@ func TestAQueueThatIsAwayRefusesTheTask(t *testing.T) {
 	s := sqslocal.Start(t)
 	var tried atomic.Int32
 	s.Watch(func(string, string, bool) bool { tried.Add(1); return false })
-	if _, err := open(s).Send(t.Context(), "m"); !problem.Is(err, problem.Unavailable) || tried.Load() < 2 {
+	if _, err := open(s).Send(t.Context(), "m", ""); !problem.Is(err, problem.Unavailable) || tried.Load() < 2 {
 		t.Errorf("Send() = %v after %d tries, want it unavailable after some", err, tried.Load())
 	}
 }
@@ -89,7 +89,10 @@ func TestMessagesNameTheirSender(t *testing.T) {
 			t.Fatalf("SendAfter() of %q = %v", of, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"address-1", "account-1", "address-1", ""}, s.Groups("tasks")); diff != "" {
+	if _, err := q.Send(t.Context(), "m", "address-2"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"address-1", "account-1", "address-1", "", "address-2"}, s.Groups("tasks")); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
 }

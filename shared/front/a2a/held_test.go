@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 )
@@ -92,4 +95,50 @@ func TestStreamsAreSharedOut(t *testing.T) {
 	} else {
 		resp.Body.Close()
 	}
+}
+
+// Turns of one address wait for one another before they keep those of another waiting, also
+// if they are of many vacants.
+func TestTurnsOfAnAddressAreShared(t *testing.T) {
+	release := make(chan struct{})
+	var inside atomic.Int32
+	w := openWorld(t, true, func(c *serve.Config) {
+		c.Substrates["slow"] = func(string) (substrate.Substrate, error) {
+			return substrate.Func(func(ctx context.Context, _ substrate.Request) (string, error) {
+				inside.Add(1)
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
+				return "done", nil
+			}), nil
+		}
+	}).runs()
+	begin := func(from, vacant string) (id string) {
+		q := httptest.NewRequest(http.MethodPost, "/v/"+vacant+"/message:send", strings.NewReader(strings.TrimSuffix(message("hi", ""), "}")+`,"configuration":{"returnImmediately":true}}`))
+		q.Header.Set("Content-Type", "application/json")
+		q.RemoteAddr = from
+		out := httptest.NewRecorder()
+		w.http.Config.Handler.ServeHTTP(out, q)
+		return at(t, out.Body.String(), "task", "id")
+	}
+	state := func(vacant, id string) string {
+		return at(t, w.do("GET", "/v/"+vacant+"/tasks/"+id, "").body, "status", "state")
+	}
+	last, name := "", ""
+	for i := range 5 {
+		name = fmt.Sprintf("slow-%d", i)
+		w.create(name, "slow:"+name)
+		for range 10 {
+			last = begin("192.0.2.1:1000", name)
+		}
+	}
+	await.Until(t, "the address has its share", func() bool { return inside.Load() == 16 })
+	id := begin("192.0.2.2:1000", "echo")
+	await.Until(t, "a turn of another address ends", func() bool { return state("echo", id) == "TASK_STATE_COMPLETED" })
+	if n := inside.Load(); n != 16 {
+		t.Errorf("%d turns of one address ran at once, want 16", n)
+	}
+	close(release)
+	await.Until(t, "the last turn ends", func() bool { return state(name, last) == "TASK_STATE_COMPLETED" })
 }

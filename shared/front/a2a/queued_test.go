@@ -42,7 +42,7 @@ type due struct {
 
 type taskQueue struct{ q *queued }
 
-func (t taskQueue) Send(_ context.Context, m string) (func(context.Context, bool), error) {
+func (t taskQueue) Send(_ context.Context, m string, _ task.Sender) (func(context.Context, bool), error) {
 	t.q.mu.Lock()
 	defer t.q.mu.Unlock()
 	t.q.tasks = append(t.q.tasks, m)

@@ -102,7 +102,7 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	if err != nil {
 		return q, nil, err
 	}
-	o.Push = q.Push
+	o.Push, o.From = q.Push, caller.Origin(r.RemoteAddr).String()
 	r.pair = o.Caller.Short() + ">" + o.Vacant.Short()
 	if o.Opens && message.NewPairRefused(r.ResponseWriter, r.Request) {
 		d.log(r, problem.TooMany.String(), problem.TooMany.Row().Status, nil)

@@ -81,19 +81,19 @@ func (h *Server) openA2A(t task.Config) *A2A {
 }
 
 // Turns that run in the background of a process at once: in all, of a vacant, of a tenant,
-// of an account, and of all callers without one, who cost their sender nothing. Bookings have
-// a share of their own.
+// of a sender (an account or an address), and of all callers without an account, who cost
+// their sender nothing. Bookings have a share of their own.
 const (
-	maxTurns     = 64
-	maxOfVacant  = 16
-	maxOfTenant  = 32
-	maxOfAccount = 16
-	maxOfOthers  = 32
-	maxBookings  = 16
+	maxTurns    = 64
+	maxOfVacant = 16
+	maxOfTenant = 32
+	maxOfSender = 16
+	maxOfOthers = 32
+	maxBookings = 16
 )
 
 // shares are those of a message of the queue.
-func (a *A2A) shares(ctx context.Context, message string) []local.Share {
+func (a *A2A) shares(ctx context.Context, message string, of task.Sender) []local.Share {
 	if booking.IsMessage(message) {
 		return []local.Share{{Key: "bookings", Max: maxBookings}}
 	}
@@ -102,10 +102,8 @@ func (a *A2A) shares(ctx context.Context, message string) []local.Share {
 	if err != nil {
 		return all // Work says so
 	}
-	all = append(all, local.Share{Key: "vacant " + ref.Vacant.String(), Max: maxOfVacant})
-	if account, ok := ref.Owner.Account(); ok {
-		all = append(all, local.Share{Key: account.String(), Max: maxOfAccount})
-	} else {
+	all = append(all, local.Share{Key: "vacant " + ref.Vacant.String(), Max: maxOfVacant}, local.Share{Key: "sender " + string(of), Max: maxOfSender})
+	if _, ok := ref.Owner.Account(); !ok {
 		all = append(all, local.Share{Key: "others", Max: maxOfOthers})
 	}
 	// A tenant that cannot be read now has no share of its own.

@@ -19,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/price"
 	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -83,7 +84,7 @@ func newWorld(t testing.TB) *world {
 // quiet is a queue that loses all messages: the reminders dispatch.
 type quiet struct{}
 
-func (quiet) Send(context.Context, string) (func(context.Context, bool), error) {
+func (quiet) Send(context.Context, string, task.Sender) (func(context.Context, bool), error) {
 	return func(context.Context, bool) {}, nil
 }
 

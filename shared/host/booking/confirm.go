@@ -10,6 +10,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
@@ -108,7 +110,7 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 		if err != nil {
 			return c, err
 		}
-		s.send(ctx, id)
+		s.send(ctx, id, k.Account)
 		s.await(ctx, id, r.Wait)
 	} else {
 		c.Replayed = true
@@ -312,9 +314,14 @@ func IsMessage(m string) bool {
 	return len(m) > len(messagePrefix) && m[:len(messagePrefix)] == messagePrefix
 }
 
+// queue sends a message about a booking, for which its account answers.
+func (s *Service) queue(ctx context.Context, message, account string) (settle func(context.Context, bool), err error) {
+	return s.Queue.Send(ctx, messagePrefix+message, task.SenderOf(call.AccountOwner(account, ""), ""))
+}
+
 // send has a worker dispatch a booking. If that fails, its reminder does.
-func (s *Service) send(ctx context.Context, id string) {
-	settle, err := s.Queue.Send(ctx, messagePrefix+id)
+func (s *Service) send(ctx context.Context, id, account string) {
+	settle, err := s.queue(ctx, id, account)
 	if err != nil {
 		s.Log.LogAttrs(ctx, slog.LevelWarn, "a booking is dispatched later", slog.String("booking", id), slog.String("cause", err.Error()))
 		return

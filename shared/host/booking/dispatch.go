@@ -40,7 +40,7 @@ func (s *Service) SendDue(ctx context.Context) (reminders.Swept, error) {
 		if err != nil || s.due().Key(b.Due, b.ID) != d.Key {
 			return err == nil, err
 		}
-		settle, err := s.Queue.Send(ctx, messagePrefix+dueMark+b.ID)
+		settle, err := s.queue(ctx, dueMark+b.ID, b.Account)
 		if err == nil {
 			settle(ctx, true)
 		}

@@ -50,7 +50,7 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 			return nil, err
 		}
 		if settle == nil {
-			if settle, err = e.Queue.Send(ctx, t.message()); err != nil {
+			if settle, err = e.Queue.Send(ctx, t.message(), SenderOf(t.Owner, t.From)); err != nil {
 				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; the same request may be sent again")
 			}
 		}
@@ -102,6 +102,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 		return nil
 	}
 	r := e.newRunner(ref, time.Time{})
+	r.flushed = e.Now() // nobody waits for the first piece: a short answer is one event
 	l, err := e.claim(ctx, r)
 	switch {
 	case errors.Is(err, ErrNotFound):

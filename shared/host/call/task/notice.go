@@ -71,7 +71,7 @@ func (e *Engine) notifyFirst(ctx context.Context, t *Turn) error {
 	if t.Push == nil {
 		return nil
 	}
-	return e.notify(context.WithoutCancel(ctx), Notice{Task: t.Ref, Events: 1}, t.Push.sender(t.Ref))
+	return e.notify(context.WithoutCancel(ctx), Notice{Task: t.Ref, Events: 1}, SenderOf(t.Owner, t.Push.From))
 }
 
 // notifyOf sends a notice of event n, with which a turn begins or ends, if anything is

@@ -2,8 +2,6 @@ package task
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,7 +132,7 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 	e.pushed(r)
 	// After the commit, because its worker must find the configuration. Without an answer
 	// the caller adds it again.
-	return c, e.notify(context.WithoutCancel(ctx), of, c.sender(r))
+	return c, e.notify(context.WithoutCancel(ctx), of, SenderOf(r.Owner, c.From))
 }
 
 // pushSlot is the place of a configuration among those of its task.
@@ -193,7 +191,7 @@ func (e *Engine) pushOfNextTurn(ctx context.Context, t *Turn, h *head, n int, id
 		return nil, err
 	}
 	w.Number = int64(n - 1) // it asks for the events of its turn
-	return []store.Write{w}, e.notify(ctx, Notice{Task: t.Ref, Events: n}, t.Push.sender(t.Ref))
+	return []store.Write{w}, e.notify(ctx, Notice{Task: t.Ref, Events: n}, SenderOf(t.Owner, t.Push.From))
 }
 
 // Pushes returns the configurations of a task.
@@ -307,21 +305,8 @@ func (p *Push) Resume(from *Push) {
 	}
 }
 
-// Sender is who answers for deliveries: the account whose task it is, or else the address
-// that set the configuration. Keys cost nothing: a sender may have any number of them. It is
-// letters, digits and '-', and shows no address.
-type Sender string
-
 // Sender returns who answers for the deliveries.
-func (p *Push) Sender() Sender { return p.Config.sender(p.Task) }
-
-func (c *PushConfig) sender(r Ref) Sender {
-	if account, ok := r.Owner.Account(); ok {
-		return Sender(account.String())
-	}
-	sum := sha256.Sum256([]byte("vacancy sender v1\x1f" + c.From))
-	return Sender("address-" + hex.EncodeToString(sum[:16]))
-}
+func (p *Push) Sender() Sender { return SenderOf(p.Task.Owner, p.Config.From) }
 
 // Spend is what a try takes of two bounds: the bytes of its task, over all configurations,
 // and the bytes that all tasks of its sender send in an hour.

@@ -84,7 +84,8 @@ type Config struct {
 type Queue interface {
 	// Send stores a message. The sender calls settle with whether the message's task is
 	// stored; without that the message is delivered late, and dropped after a while.
-	Send(ctx context.Context, message string) (settle func(ctx context.Context, stored bool), err error)
+	// The queue shares itself out by senders.
+	Send(ctx context.Context, message string, of Sender) (settle func(ctx context.Context, stored bool), err error)
 }
 
 // Notices carries notices to processes that push, at least once. It shares the processes out
@@ -137,6 +138,8 @@ type Turn struct {
 	Opens bool
 	// Caller is who signs.
 	Caller identity.ID
+	// From is the address of the client; "" if it is not known.
+	From string
 	// Work bounds the turn; 0: what the host allows.
 	Work time.Duration
 	// quiet stores the pieces of the answer with it, not as they come.

@@ -46,7 +46,7 @@ func must[T any](v T, err error) T {
 // queue hands messages to the test.
 type queue struct{ sent chan string }
 
-func (q queue) Send(_ context.Context, message string) (func(context.Context, bool), error) {
+func (q queue) Send(_ context.Context, message string, _ task.Sender) (func(context.Context, bool), error) {
 	q.sent <- message
 	return func(context.Context, bool) {}, nil
 }

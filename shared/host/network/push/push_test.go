@@ -455,7 +455,8 @@ func TestOwnersAndHostsShareTheSlotsOfASender(t *testing.T) {
 			turn.Owner = attacker
 			<-w.begins(turn)
 		}
-		for name, owner := range map[string]call.Owner{"own": attacker, "others": call.GuestOwner} {
+		for _, owner := range []call.Owner{attacker, call.GuestOwner} {
+			name := map[bool]string{true: "own", false: "others"}[owner == attacker]
 			for range 3 {
 				began := time.Now()
 				c := to(name+".example", "1")
@@ -469,6 +470,28 @@ func TestOwnersAndHostsShareTheSlotsOfASender(t *testing.T) {
 				if len(got) == 0 || got[0].at.Sub(began) > most {
 					t.Errorf("%s: %d deliveries in 15 s, want one within %v", name, len(got), most)
 				}
+			}
+		}
+	})
+}
+
+// A delivery that waits for its next try has no slot: not even its own sender's others wait.
+func TestAWaitTakesNoSlot(t *testing.T) {
+	bubble(t, running, echo, func(w *world) {
+		for i := range 64 {
+			host := fmt.Sprintf("%d.dead.example", i)
+			w.hosts[host] = fails
+			c := to(host, "1")
+			<-w.begins(w.turn("hi", &c))
+		}
+		for _, later := range []time.Duration{2 * time.Second, 6 * time.Second, 30 * time.Second} {
+			time.Sleep(later)
+			c := to(fmt.Sprintf("%d.example", later), "1")
+			began := time.Now()
+			<-w.begins(w.turn("hi", &c))
+			time.Sleep(time.Second)
+			if got := w.got(c.ID); len(got) == 0 || got[0].at.Sub(began) > 100*time.Millisecond {
+				t.Errorf("after %v: %d deliveries in a second", later, len(got))
 			}
 		}
 	})

@@ -9,15 +9,20 @@ package local
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call/queue"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 // again is the time between two tries.
 const again = 500 * time.Millisecond
+
+// ofSender is between a message and its sender.
+const ofSender = "\n"
 
 // partition holds the messages, in the order of sending.
 const partition = "queue#tasks"
@@ -38,14 +43,14 @@ func (q *Queue) updater() store.Updater { return q.with }
 
 // Send implements task.Queue: settle wakes Run, or deletes the message of a task that was
 // refused.
-func (q *Queue) Send(ctx context.Context, message string) (settle func(context.Context, bool), err error) {
+func (q *Queue) Send(ctx context.Context, message string, of task.Sender) (settle func(context.Context, bool), err error) {
 	id, err := q.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}
 	at := q.now().UTC().Format("20060102T150405.000000")
 	k := store.Key{Partition: partition, Sort: at + "#" + id.String()}
-	if err := q.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: []byte(message)}); err != nil {
+	if err := q.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: []byte(message + ofSender + string(of))}); err != nil {
 		return nil, store.Problem(err)
 	}
 	return func(ctx context.Context, stored bool) {
@@ -74,7 +79,7 @@ type Share struct {
 
 // Run passes messages to handle until ctx ends. It returns once all handlers have returned.
 // A message is handled while each of its shares has room.
-func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(context.Context, string) []Share, handle func(context.Context, string) error) {
+func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(context.Context, string, task.Sender) []Share, handle func(context.Context, string) error) {
 	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, used: map[string]int{}, past: map[string]bool{}}
 	defer w.running.Wait()
 	for {
@@ -93,7 +98,7 @@ func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(context.C
 type worker struct {
 	queue   *Queue
 	log     *slog.Logger
-	shares  func(context.Context, string) []Share
+	shares  func(context.Context, string, task.Sender) []Share
 	handle  func(context.Context, string) error
 	running sync.WaitGroup
 
@@ -118,11 +123,12 @@ func (w *worker) deliver(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			shares := w.shares(ctx, string(d.Data))
+			message, of, _ := strings.Cut(string(d.Data), ofSender) // a message of an earlier release has no sender
+			shares := w.shares(ctx, message, task.Sender(of))
 			if !w.take(d.Key.Sort, shares) {
 				continue
 			}
-			w.running.Go(func() { w.one(context.WithoutCancel(ctx), d, shares) })
+			w.running.Go(func() { w.one(context.WithoutCancel(ctx), d, message, shares) })
 		}
 		if cursor = next; cursor == "" {
 			return nil
@@ -131,8 +137,8 @@ func (w *worker) deliver(ctx context.Context) error {
 }
 
 // one handles a message and deletes it if it is done with.
-func (w *worker) one(ctx context.Context, d store.Doc, shares []Share) {
-	err := w.handle(ctx, string(d.Data))
+func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []Share) {
+	err := w.handle(ctx, message)
 	if err != nil && w.queue.now().Sub(sentAt(d)) > queue.Patience {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
 		err = nil

@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call/queue"
 	"github.com/vacancy-host/vacancy/shared/host/call/queue/local"
 	"github.com/vacancy-host/vacancy/shared/host/call/queue/queuetest"
+	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
@@ -22,8 +23,8 @@ func queueOver(s store.Store) *local.Queue {
 	return local.New(store.Updater{Store: s, Rand: rand.Reader}, time.Now)
 }
 
-func atOnce(n int) func(context.Context, string) []local.Share {
-	return func(context.Context, string) []local.Share { return []local.Share{{Key: "all", Max: n}} }
+func atOnce(n int) func(context.Context, string, task.Sender) []local.Share {
+	return func(context.Context, string, task.Sender) []local.Share { return []local.Share{{Key: "all", Max: n}} }
 }
 
 // A share that is used up keeps messages of other shares waiting for nothing, and goes on
@@ -36,7 +37,7 @@ func TestSharesKeepNobodyElseWaiting(t *testing.T) {
 				if who == "other" && i > 0 {
 					continue // its message comes after all of the first ones
 				}
-				settle, err := q.Send(t.Context(), fmt.Sprint(who, " ", i))
+				settle, err := q.Send(t.Context(), fmt.Sprint(who, " ", i), task.Sender(who))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -53,9 +54,8 @@ func TestSharesKeepNobodyElseWaiting(t *testing.T) {
 			running[who] += n
 			most[who] = max(most[who], running[who])
 		}
-		share := func(_ context.Context, m string) []local.Share {
-			who, _, _ := strings.Cut(m, " ")
-			return []local.Share{{Key: "all", Max: 8}, {Key: who, Max: 3}}
+		share := func(_ context.Context, _ string, of task.Sender) []local.Share {
+			return []local.Share{{Key: "all", Max: 8}, {Key: string(of), Max: 3}}
 		}
 		ctx, end := context.WithCancel(t.Context())
 		go q.Run(ctx, slog.New(slog.DiscardHandler), share, func(_ context.Context, m string) error {
@@ -98,7 +98,7 @@ func TestMessagesOutliveTheProcess(t *testing.T) {
 		s := memory.New()
 		first := queueOver(s)
 		for i := range 3 {
-			if _, err := first.Send(t.Context(), fmt.Sprint(i)); err != nil { // and the process ends
+			if _, err := first.Send(t.Context(), fmt.Sprint(i), ""); err != nil { // and the process ends
 				t.Fatal(err)
 			}
 		}
@@ -119,7 +119,7 @@ func TestMessagesOutliveTheProcess(t *testing.T) {
 func TestTheMessageOfARefusedTaskIsDeleted(t *testing.T) {
 	s := memory.New()
 	q := queueOver(s)
-	settle, err := q.Send(t.Context(), "refused")
+	settle, err := q.Send(t.Context(), "refused", "")
 	if err != nil {
 		t.Fatal(err)
 	}

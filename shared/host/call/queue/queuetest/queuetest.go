@@ -81,7 +81,7 @@ func (s *Subject) run(t *testing.T, handle func(context.Context, string) error) 
 
 func (s *Subject) send(t *testing.T, message string) {
 	t.Helper()
-	settle, err := s.Send(t.Context(), message)
+	settle, err := s.Send(t.Context(), message, "sender")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,8 +65,8 @@ func NewClient(cfg aws.Config) *sqs.Client {
 
 // Send implements task.Queue. A message whose task is never stored is refused by its
 // handler until it is dropped.
-func (q *Queue) Send(ctx context.Context, message string) (settle func(context.Context, bool), err error) {
-	return func(context.Context, bool) {}, q.SendAfter(ctx, message, "", 0)
+func (q *Queue) Send(ctx context.Context, message string, of task.Sender) (settle func(context.Context, bool), err error) {
+	return func(context.Context, bool) {}, q.SendAfter(ctx, message, of, 0)
 }
 
 // maxDelay is the longest delay of a message at SQS.
