@@ -198,6 +198,17 @@ func TestOddities(t *testing.T) {
 	})
 }
 
+// The SDK fails at such usage, but the answer has ended before it.
+func TestUsageInAnotherFormDoesNotCostTheAnswer(t *testing.T) {
+	for _, n := range []any{10.5, "ten", []int{1}, true} {
+		s := serve(t, stream(begin, text("x"), stop, event("messageStop", map[string]any{"stopReason": "end_turn"}), event("metadata", map[string]any{"usage": map[string]any{"inputTokens": n}})))
+		got, err := substrate.Fold(s.Infer(t.Context(), substratetest.Question()))
+		if err != nil || got.Text != "x" || got.Why != substrate.Stop {
+			t.Errorf("%v tokens: %+v, %v, want the answer", n, got, err)
+		}
+	}
+}
+
 // split is the frames of a stream.
 func split(stream string) (all []string) {
 	for len(stream) > 0 {

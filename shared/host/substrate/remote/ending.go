@@ -69,7 +69,7 @@ func (e *Ending) Because(r Reason) error {
 	return nil
 }
 
-// End implements Answer. A call that was cut off is none: no call counts in an answer that is
+// End implements Ender. A call that was cut off is none: no call counts in an answer that is
 // too long or does not say why it ends, and after a reason that is unknown only calls with
 // whole arguments count. Otherwise the text that came is the answer.
 func (e *Ending) End(closed bool) (events []substrate.Event, err error) {

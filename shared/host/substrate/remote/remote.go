@@ -37,6 +37,11 @@ type Answer interface {
 	// Read reads the data of an event, or an answer in one piece. With io.EOF it was the
 	// last.
 	Read(data []byte) ([]substrate.Event, error)
+	Ender
+}
+
+// Ender ends an answer, as Ending does.
+type Ender interface {
 	// End returns the rest of the answer once nothing follows: the last event is Done.
 	// closed says that the server marked the end of the stream. The error is CutOff if
 	// the answer has no end.
@@ -98,9 +103,7 @@ const done = "[DONE]"
 
 // GiveEnd yields the end of an answer, if it has one. Otherwise it yields err, which says why
 // nothing follows, or for nil the error of the end. A refusal counts even after an end.
-func GiveEnd(a interface {
-	End(closed bool) ([]substrate.Event, error)
-}, closed bool, err error) iter.Seq2[substrate.Event, error] {
+func GiveEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		events, unended := a.End(closed)
 		if unended != nil || problem.Is(err, problem.SubstrateRefused) {

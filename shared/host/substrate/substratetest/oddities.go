@@ -32,12 +32,12 @@ type Wire struct {
 	Marked bool
 	// Decides are the members that an answer cannot do without.
 	Decides []string
-	// Whole is an answer as one JSON document, and the Error of a server as another; nil for
-	// a provider whose library reads streams alone.
+	// Whole is an answer as one JSON document; nil for a provider whose library reads only
+	// streams.
 	Whole func(text, why string) string
 
-	// Split and Edit are for a provider without server-sent events: the events of a stream,
-	// and an event whose JSON value is changed by f.
+	// Split and Edit are set for a provider without server-sent events: they return the events
+	// of a stream, and an event whose JSON value is changed by f.
 	Split func(stream string) []string
 	Edit  func(event string, f func(any) any) string
 }
@@ -162,8 +162,8 @@ func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 		t.Run(o.what, func(t *testing.T) {
 			got, err := read(o.body)
 			got.Usage = nil
-			if diff := cmp.Diff(o.want, got); !problem.Is(err, o.fails) && o.fails != 0 || o.fails == 0 && err != nil || diff != "" {
-				t.Errorf("Fold() = %v (%s), want %s (-want +got):\n%s", err, problem.Of(err).Kind, o.fails, diff)
+			if diff := cmp.Diff(o.want, got); err == nil && o.fails != 0 || err != nil && !problem.Is(err, o.fails) || diff != "" {
+				t.Errorf("Fold() = %v, want a failure %s (-want +got):\n%s", err, o.fails, diff)
 			}
 			if agent := new(call.AgentError); o.says != "" && (!errors.As(err, &agent) || !strings.Contains(agent.Body, o.says)) {
 				t.Errorf("the operator sees %q, want %q", agent.Body, o.says)
