@@ -70,12 +70,19 @@ var at = flag.String("at", "", "base URL of a host with the vacants echo, slow, 
 // unary are the scenarios without a stream.
 var unary = []string{"send", "get", "get unknown", "cancel ended", "send to ended", "fail", "immediately", "list", "no text"}
 
-// host serves the vacants echo, slow, slower and failing, and returns the base URL.
+// host serves the vacants echo, slow, slower, failing and conformance, and returns the base
+// URL.
 func host(t *testing.T) string {
 	t.Helper()
 	if *at != "" {
 		return *at
 	}
+	return hostWith(t, nil)
+}
+
+// hostWith serves more vacants, by name and substrate.
+func hostWith(t *testing.T, more map[string]string) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -85,14 +92,16 @@ func host(t *testing.T) string {
 		return func(string) (substrate.Substrate, error) { return s, nil }
 	}
 	h, err := standalone.Open(standalone.Config{
-		Dir: filepath.Join(t.TempDir(), "host"), URL: url, New: true, AllowLoopback: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Dir: filepath.Join(t.TempDir(), "host"), URL: url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
 		Substrates: substrate.Kinds{"slow": open(slow{500 * time.Millisecond}), "slower": open(slow{20 * time.Second}), "failing": open(failing{})},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"echo", "slow", "slower", "failing"} {
-		if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: name}); err != nil {
+	all := map[string]string{"echo": "echo", "slow": "slow", "slower": "slower", "failing": "failing", "conformance": "conformance"}
+	maps.Copy(all, more)
+	for name, agent := range all {
+		if _, err := h.Vacants.Create(t.Context(), vacants.Spec{Name: name, Capability: "Answers übers \"Netz\" 🦊", Substrate: agent}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,6 +143,8 @@ var want = map[string]string{
 	"immediately":    "submitted, then completed wait done",
 	"cancel":         "working, then canceled",
 	"subscribe":      "working; artifact  done; artifact ; completed wait done",
+	"follow unknown": "task not found",
+	"waiting":        "input-required More input is needed; working; completed done",
 	"list":           "2 of 2",
 	"no text":        "content type not supported",
 }
@@ -290,6 +301,26 @@ func (o ownClient) run(t *testing.T) map[string]string {
 	}); err != nil {
 		t.Error(err)
 	}
+	got["follow unknown"] = code(echo.Subscribe(ctx, "none", func(a2awire.Answer) bool { return true }))
+	conformance, first := o.open(t, "conformance"), say("one")
+	first.Message.ID = "tck-input-required-own"
+	asked, err := conformance.Send(ctx, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, told := say("two"), false
+	second.Message.Task = asked.Task.ID
+	got["waiting"] = seen(func(take func(a2awire.Answer) bool) error {
+		return conformance.Subscribe(ctx, asked.Task.ID, func(a a2awire.Answer) bool {
+			if !told {
+				told = true
+				if _, err := conformance.Send(ctx, second); err != nil {
+					t.Error(err)
+				}
+			}
+			return take(a)
+		})
+	})
 	return got
 }
 
@@ -368,7 +399,43 @@ func (g goClient) run(t *testing.T) map[string]string {
 	got["stream of echo"] = events(echo.SendStreamingMessage(ctx, say("hi")))
 	got["cancel"] = g.cancel(t, slower)
 	got["subscribe"] = g.subscribe(t, slow)
+	for _, err := range echo.SubscribeToTask(ctx, &a2a.SubscribeToTaskRequest{ID: "none"}) {
+		got["follow unknown"] = failure(err)
+	}
+	got["waiting"] = g.waiting(t)
 	return got
+}
+
+// waiting follows a task that waits for a message, which comes later.
+func (g goClient) waiting(t *testing.T) string {
+	c, q := g.open(t, "conformance"), say("one")
+	q.Message.ID = "tck-input-required-" + q.Message.ID
+	sent, err := c.SendMessage(t.Context(), q)
+	first, ok := sent.(*a2a.Task)
+	if !ok {
+		return fmt.Sprintf("%T %v", sent, err)
+	}
+	var all []a2a.Event
+	for e, err := range c.SubscribeToTask(t.Context(), &a2a.SubscribeToTaskRequest{ID: first.ID}) {
+		if err != nil {
+			return err.Error()
+		}
+		if len(all) == 0 {
+			more := say("two")
+			more.Message.TaskID = first.ID
+			if _, err := c.SendMessage(t.Context(), more); err != nil {
+				return err.Error()
+			}
+		}
+		all = append(all, e)
+	}
+	return events(func(yield func(a2a.Event, error) bool) {
+		for _, e := range all {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	})
 }
 
 func (g goClient) immediately(t *testing.T, c *a2aclient.Client) string {

@@ -59,7 +59,7 @@ func TestPythonOf1(t *testing.T) {
 
 func TestPythonOf03(t *testing.T) {
 	dir := installed.Python(t, files, "python03")
-	runs(t, verified, []string{"list"}, filepath.Join(dir, "env", "bin", "python"), filepath.Join(dir, "client.py"), host(t))
+	runs(t, verified, []string{"list", "waiting"}, filepath.Join(dir, "env", "bin", "python"), filepath.Join(dir, "client.py"), host(t))
 }
 
 func TestNodeOf1(t *testing.T) {
@@ -69,5 +69,5 @@ func TestNodeOf1(t *testing.T) {
 
 func TestNodeOf03(t *testing.T) {
 	dir := installed.Node(t, files, "node03", "@a2a-js", "sdk")
-	runs(t, nil, []string{"list"}, "node", filepath.Join(dir, "client.mjs"), host(t))
+	runs(t, nil, []string{"list", "waiting"}, "node", filepath.Join(dir, "client.mjs"), host(t))
 }

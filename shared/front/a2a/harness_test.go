@@ -184,7 +184,17 @@ func (w *world) do(method, path, body string, headers ...string) answer {
 // rpc calls a method of a vacant and returns the answer.
 func (w *world) rpc(path, method, params string, headers ...string) answer {
 	w.t.Helper()
-	return w.do("POST", path, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params), headers...)
+	got := w.do("POST", path, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params), headers...)
+	got.body = refused(got.body)
+	return got
+}
+
+// refused is an answer of JSON-RPC, also if it refuses a stream, whose only event it is then.
+func refused(body string) string {
+	if event, ok := strings.CutPrefix(body, "data: "); ok && strings.Contains(event, `"error":`) {
+		return event
+	}
+	return body
 }
 
 // at returns the value at a path of keys and indices in a JSON document; "" if there

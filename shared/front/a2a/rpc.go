@@ -167,8 +167,8 @@ func (d *api) fail(r *request, f *fault) {
 	if !r.isREST() {
 		// A request that is not valid is no notification.
 		r.noAnswer = r.noAnswer && f.kind != invalidRequest && f.kind != methodNotFound && f.kind != invalidParams
-		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && r.dialect == a2awire.V03 && !r.noAnswer {
-			// Clients of 0.3 read nothing else from a stream, and would lose code and text.
+		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer {
+			// Clients read nothing else from a stream, and would lose code and text.
 			s := &sse{r: r}
 			s.end(f)
 		} else {

@@ -50,22 +50,19 @@ func TestAFollowerStaysWithATaskThatWaits(t *testing.T) {
 	}
 }
 
-// Clients of 0.3 read the refusal of a stream from the stream.
-func TestARefusalOfAStreamReachesClientsOf03(t *testing.T) {
+// Clients read the refusal of a stream from the stream.
+func TestARefusalOfAStreamIsItsOnlyEvent(t *testing.T) {
 	w := newWorld(t)
 	for method, params := range map[string]string{
 		"message/stream":    `{"message":{"messageId":"m","taskId":"x","role":"user","parts":[{"kind":"text","text":"a"}]}}`,
-		"tasks/resubscribe": `{"id":"x"}`,
+		"tasks/resubscribe": `{"id":"x"}`, "SubscribeToTask": `{"id":"x"}`,
+		"SendStreamingMessage": `{"message":{"taskId":"x","role":"ROLE_USER","parts":[{"text":"a"}]}}`,
 	} {
-		got := w.rpc("/v/echo", method, params)
+		got := w.do("POST", "/v/echo", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
 		all := frames(got.body)
 		if got.status != 200 || got.header.Get("Content-Type") != "text/event-stream" || len(all) != 1 || at(t, strings.TrimSpace(all[0]), "error", "code") != "-32001" {
 			t.Errorf("%s: %d %s %s", method, got.status, got.header.Get("Content-Type"), got.body)
 		}
-	}
-	got := w.rpc("/v/echo", "SubscribeToTask", `{"id":"x"}`)
-	if got.header.Get("Content-Type") != "application/json" || at(t, got.body, "error", "code") != "-32001" {
-		t.Errorf("1.0: %s %s", got.header.Get("Content-Type"), got.body)
 	}
 }
 

@@ -18,13 +18,15 @@ const events = async (all) => {
 };
 const names = { TaskNotFoundError: 'task not found', TaskNotCancelableError: 'task not cancelable',
   UnsupportedOperationError: 'unsupported operation', ContentTypeNotSupportedError: 'content type not supported' };
-const failure = (promise) => promise.then((r) => `no error: ${JSON.stringify(r)}`, (e) => names[e.name] ?? names[e.constructor.name] ?? `${e.name}: ${e.message}`);
+const codes = { '-32001': 'task not found' };
+const failure = (promise) => promise.then((r) => `no error: ${JSON.stringify(r)}`, (e) => names[e.name] ?? names[e.constructor.name] ?? codes[/Code: (-\d+)/.exec(e.message)?.[1]] ?? `${e.name}: ${e.message}`);
 
 const [echo, slow, slower, failing] = await Promise.all(['echo', 'slow', 'slower', 'failing'].map(client));
 const got = {};
 const task = await echo.sendMessage(say('hi'));
 got.send = status(task.status);
 got.get = status((await echo.getTask({ id: task.id })).status);
+if (!process.env.A2A_UNARY) got['follow unknown'] = await failure(echo.resubscribeTask({ id: 'none' }).next());
 got['get unknown'] = await failure(echo.getTask({ id: 'none' }));
 got['cancel ended'] = await failure(echo.cancelTask({ id: task.id }));
 got['send to ended'] = await failure(echo.sendMessage(say('more', { taskId: task.id })));

@@ -39,13 +39,15 @@ const events = async (all) => {
 };
 const names = { TaskNotFoundError: 'task not found', TaskNotCancelableError: 'task not cancelable',
   UnsupportedOperationError: 'unsupported operation', ContentTypeNotSupportedError: 'content type not supported' };
-const failure = (promise) => promise.then((r) => `no error: ${JSON.stringify(r)}`, (e) => names[e.name] ?? names[e.constructor.name] ?? `${e.name}: ${e.message}`);
+const codes = { '-32001': 'task not found' };
+const failure = (promise) => promise.then((r) => `no error: ${JSON.stringify(r)}`, (e) => names[e.name] ?? names[e.constructor.name] ?? codes[/Code: (-\d+)/.exec(e.message)?.[1]] ?? `${e.name}: ${e.message}`);
 
 const [echo, slow, slower, failing] = await Promise.all(['echo', 'slow', 'slower', 'failing'].map(client));
 const got = {};
 const task = await echo.sendMessage(say('hi'));
 got.send = result(task);
 got.get = result(await echo.getTask({ id: task.id }));
+if (!process.env.A2A_UNARY) got['follow unknown'] = await failure(echo.resubscribeTask({ id: 'none' }).next());
 got['get unknown'] = await failure(echo.getTask({ id: 'none' }));
 got['cancel ended'] = await failure(echo.cancelTask({ id: task.id }));
 got['send to ended'] = await failure(echo.sendMessage(say('more', { taskId: task.id })));
@@ -77,6 +79,16 @@ if (!unary) {
     got.subscribe = await events(slow.resubscribeTask({ id: chunk.taskId }));
     break;
   }
+}
+if (!unary) {
+  const conformance = await factory.createFromUrl(`${url}/v/conformance/`);
+  const asked = await conformance.sendMessage(say('one', { messageId: `tck-input-required-${crypto.randomUUID()}` }));
+  const seen = [];
+  for await (const e of conformance.resubscribeTask({ id: asked.id })) {
+    if (!seen.length) await conformance.sendMessage(say('two', { taskId: asked.id }));
+    seen.push(event(e));
+  }
+  got.waiting = seen.join('; ');
 }
 const one = await echo.sendMessage(say('one'));
 await echo.sendMessage(say('two', { contextId: one.contextId }));

@@ -86,6 +86,7 @@ async def main():
         await asyncio.sleep(0.05)
     got["immediately"] = first.status.state.value + ", then " + status(read.status)
     if streams:
+        got["follow unknown"] = await failure(anext(echo.resubscribe(TaskIdParams(id="none"))))
         async for task, _ in slower.send_message(say("hi")):
             ended = await slower.cancel_task(TaskIdParams(id=task.id))
             got["cancel"] = task.status.state.value + ", then " + ended.status.state.value

@@ -73,9 +73,13 @@ async def main():
 
     echo, unary, slow, slower = await client("echo"), await client("echo", streaming=False), await client("slow"), await client("slower")
     got = {}
+    await client("failing")
+    got["signatures"] = f"{len(keys)} keys verified"
     task = await last(unary, say("hi"))
     got["send"] = status(task.status)
     got["get"] = status((await unary.get_task(GetTaskRequest(id=task.id))).status)
+    if not os.environ.get("A2A_UNARY"):
+        got["follow unknown"] = await failure(anext(echo.subscribe(SubscribeToTaskRequest(id="none"))))
     got["get unknown"] = await failure(unary.get_task(GetTaskRequest(id="none")))
     got["cancel ended"] = await failure(unary.cancel_task(CancelTaskRequest(id=task.id)))
     got["send to ended"] = await failure(last(unary, say("more", task_id=task.id)))
@@ -104,11 +108,20 @@ async def main():
             if e.WhichOneof("payload") == "artifact_update":
                 got["subscribe"] = await events(slow.subscribe(SubscribeToTaskRequest(id=e.artifact_update.task_id)))
                 break
+        conformance, asking = await client("conformance"), await client("conformance", streaming=False)
+        ask = say("one")
+        ask.message.message_id = "tck-input-required-" + ask.message.message_id
+        asked = await last(asking, ask)
+        seen = []
+        async for e in conformance.subscribe(SubscribeToTaskRequest(id=asked.id)):
+            if not seen:
+                await last(asking, say("two", task_id=asked.id))
+            seen.append(event(e))
+        got["waiting"] = "; ".join(seen)
     one = await last(unary, say("one"))
     await last(unary, say("two", context_id=one.context_id))
     page = await unary.list_tasks(ListTasksRequest(context_id=one.context_id))
     got["list"] = f"{len(page.tasks)} of {page.total_size}"
-    got["signatures"] = f"{len(keys)} keys verified"
     print(json.dumps(got))
 
 
