@@ -57,8 +57,8 @@ func (q *Query) passes(e *Entry, t *texts) bool {
 // false if fewer words than q needs have a value.
 func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
 	lacking := len(q.Words) - q.Needed()
-	for _, w := range q.Words {
-		points := newSought(w).points(&texts)
+	for _, w := range q.soughtWords() {
+		points := w.points(&texts)
 		if points == 0 {
 			lacking--
 		}
@@ -72,12 +72,29 @@ func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
 
 // missing returns the words of q that have no value in the texts of an entry.
 func (q *Query) missing(texts *[Groups][]string) (words []string) {
-	for _, w := range q.Words {
-		if newSought(w).points(texts) == 0 {
-			words = append(words, w)
+	for _, w := range q.soughtWords() {
+		if w.points(texts) == 0 {
+			words = append(words, w.word)
 		}
 	}
 	return words
+}
+
+// Prepared returns q with the forms of its words, for matching many entries.
+func (q Query) Prepared() Query {
+	q.sought = q.soughtWords()
+	return q
+}
+
+func (q *Query) soughtWords() []sought {
+	if q.sought != nil {
+		return q.sought
+	}
+	all := make([]sought, len(q.Words))
+	for i, w := range q.Words {
+		all[i] = newSought(w)
+	}
+	return all
 }
 
 // sought is a word of a query, and its form; "" if it has no other.
@@ -94,6 +111,9 @@ func newSought(word string) sought {
 // points is the word's best value in the texts of an entry.
 func (w sought) points(texts *[Groups][]string) (best int) {
 	for g, group := range texts {
+		if best >= Points(Group(g), Exact) {
+			break // weaker groups are worth less
+		}
 		if k, ok := w.kindIn(group); ok {
 			best = max(best, Points(Group(g), k))
 		}
@@ -111,6 +131,9 @@ func (w sought) kindIn(texts []string) (best Kind, ok bool) {
 		for _, term := range Words(t) {
 			if k, is := w.matches(term); is && (!ok || k < best) {
 				best, ok = k, true
+			}
+			if ok && best == Exact {
+				return best, ok
 			}
 		}
 	}

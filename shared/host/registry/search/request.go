@@ -34,6 +34,7 @@ func (r *Request) parse() (q Query, none bool, err error) {
 	if err := r.filters(&q); err != nil {
 		return q, false, err
 	}
+	q = q.Prepared()
 	if r.Cursor != "" {
 		place, err := q.parseCursor(r.Cursor)
 		if most, ok := q.most(); err != nil && r.Most && ok {

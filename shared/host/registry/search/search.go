@@ -93,7 +93,8 @@ type Query struct {
 	// Words are normalised, as ParseWords returns them. Needed of them must match.
 	Words []string
 	// Least is how many Words must match; 0: all.
-	Least int
+	Least  int
+	sought []sought // Words, if the query is Prepared
 	// Text is normalised and must be a substring of one normalised Declared
 	// text; "" matches every entry.
 	Text string

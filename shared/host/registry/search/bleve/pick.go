@@ -18,6 +18,7 @@ func (x *Index) Query(ctx context.Context, q search.Query) (hits []search.Hit, e
 	if q.Limit < 1 || q.Limit > search.MaxPage || len(q.Words) > search.MaxWords {
 		return nil, problem.New(problem.Malformed, "a query has 1 to %d hits and at most %d words", search.MaxPage, search.MaxWords)
 	}
+	q = q.Prepared()
 	err = x.reading(func(s *scorch.IndexSnapshot) error {
 		cols, err := x.columns.of(s)
 		if err != nil {
