@@ -27,7 +27,7 @@ func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
 	want := settings.Settings{
 		Stage: "dev", Arch: "arm64", Edge: true, WorstDay: 20, Reserve: true,
 		Limits: cost.Limits{
-			"agent": 2, "message": 4, "worker": 4, "admin": 1, "export": 1, "registry": 2, "search": 1, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1, "prober": 1, "think": 2, "gateway": 2, "meter": 1,
+			"agent": 2, "message": 4, "worker": 4, "admin": 1, "export": 1, "registry": 1, "search": 1, "graduate": 1, "sweeper": 1, "tamper": 1, "indexer": 1, "checkpointer": 1, "prober": 1, "think": 2, "gateway": 1, "meter": 1,
 			"rowsReads": 48, "rowsWrites": 40, "docsReads": 80, "docsWrites": 20, "indexReads": 16, "indexWrites": 8,
 		},
 		Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: "5", BookingPrice: "0.25", KeyPrefix: "vac", AGPKeyPrefix: "agnt", Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
@@ -106,7 +106,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"certificate elsewhere", map[string]any{"domain": "example.org", "certificate": strings.Replace(arn, "us-east-1", "eu-west-1", 1)}, `context value certificate: expected the ARN of an ACM certificate in us-east-1`},
 		{"domain without edge", map[string]any{"domain": "example.org", "certificate": arn, "edge": false}, `domain: needs edge=true`},
 		{"web ACL without edge", map[string]any{"waf": true, "edge": false}, `waf: needs edge=true`},
-		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 10, because the least limits of such a stage let a day cost $9.82, got 4`},
+		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 11, because the least limits of such a stage let a day cost $10.24, got 4`},
 		{"too little without an edge", map[string]any{"worstDay": 5, "edge": false}, `context value worstDay: expected at least 16, because`},
 		{"part of a number", map[string]any{"worstDay": 10.5}, `context value worstDay: expected a whole number from 1 to 1000000, got "10.5"`},
 		{"nothing", map[string]any{"worstDay": "0"}, `context value worstDay: expected a whole number`},
