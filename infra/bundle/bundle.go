@@ -90,9 +90,9 @@ func Programs(ctx context.Context, top, arch, out string, environ []string, pack
 	return nil
 }
 
-// compiling are the flags of a compilation. With those of the link they omit Lambda's old
-// RPC entry point and everything that differs between machines: paths, the state of the
-// repository, build ids.
+// compiling returns the flags of a compilation. They and the flags of the link leave out
+// Lambda's old RPC entry point and everything that differs between machines: paths, the state
+// of the repository, build ids.
 func compiling() []string { return []string{"-tags", "lambda.norpc", "-trimpath"} }
 
 // environment returns environ without variables that could change the binary,

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Limit is the longest that a test waits for one thing, ten times what the slowest of them,
-// a deployment, takes one busy core.
+// Limit is the longest time that a test waits for one thing. It is ten times what one busy
+// core needs for a deployment, which is the slowest of these things.
 const Limit = 40 * time.Minute
 
 // Times between two looks of Until.

@@ -97,8 +97,8 @@ func TestStreamsAreSharedOut(t *testing.T) {
 	}
 }
 
-// Turns of one address wait for one another before they keep those of another waiting, also
-// if they are of many vacants.
+// The turns of one address have a share of the host's, so that another address waits for none
+// of them, however many vacants they are of.
 func TestTurnsOfAnAddressAreShared(t *testing.T) {
 	release := make(chan struct{})
 	var inside atomic.Int32

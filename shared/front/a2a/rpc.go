@@ -165,7 +165,7 @@ func (r *request) operation(method string) (a2awire.Operation, *fault) {
 // fail answers with an A2A error.
 func (d *api) fail(r *request, f *fault) {
 	if !r.isREST() {
-		// A request that is not valid is no notification.
+		// Only a valid request can be a notification.
 		r.noAnswer = r.noAnswer && f.kind != invalidRequest && f.kind != methodNotFound && f.kind != invalidParams
 		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer {
 			// Clients read nothing else from a stream, and would lose code and text.
@@ -232,8 +232,8 @@ func (d *api) answer(r *request, result []byte) {
 	d.log(r, "ok", http.StatusOK, nil)
 }
 
-// media is the media type of an answer of the REST binding: that which the client accepts,
-// else that of its body, else that of A2A.
+// media returns the media type of an answer of the REST binding. It is the type that the
+// client accepts, or else the type of the request's body, or else A2A's own.
 func (r *request) media() string {
 	for _, header := range []string{"Accept", "Content-Type"} {
 		value := strings.ToLower(strings.Join(r.Request.Header.Values(header), ","))

@@ -73,8 +73,8 @@ func (q *Queue) Send(ctx context.Context, message string, of task.Sender) (settl
 const maxDelay = 15 * time.Minute
 
 // SendAfter stores a message that is delivered after a while, in whole seconds. The sender is
-// the message's group: SQS delivers the messages of senders that keep the consumers busy after
-// those of others. The sender "" has no group.
+// the message's group: if a sender keeps the consumers busy, SQS delivers the messages of
+// other senders first. The sender "" has no group.
 func (q *Queue) SendAfter(ctx context.Context, message string, of task.Sender, after time.Duration) error {
 	in := &sqs.SendMessageInput{QueueUrl: &q.URL, MessageBody: &message, DelaySeconds: int32(min(after, maxDelay) / time.Second)}
 	if of != "" {
