@@ -16,20 +16,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 )
 
+// until makes agents that answer once release is closed. inside counts their turns.
+func until(release <-chan struct{}, inside *atomic.Int32) func(string) (substrate.Substrate, error) {
+	return func(string) (substrate.Substrate, error) {
+		return substrate.Func(func(ctx context.Context, _ substrate.Request) (string, error) {
+			inside.Add(1)
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return "done", nil
+		}), nil
+	}
+}
+
 // One sender holds 16 streams and one vacant 64, whoever asks; others are served beside, and
 // a stream that ends makes room.
 func TestStreamsAreSharedOut(t *testing.T) {
 	release := make(chan struct{})
 	w := openWorld(t, true, func(c *serve.Config) {
-		c.Substrates["slow"] = func(string) (substrate.Substrate, error) {
-			return substrate.Func(func(ctx context.Context, r substrate.Request) (string, error) {
-				select {
-				case <-release:
-				case <-ctx.Done():
-				}
-				return "done", nil
-			}), nil
-		}
+		c.Substrates["slow"] = until(release, new(atomic.Int32))
 	}).runs()
 	w.create("slow", "slow:a")
 	w.create("other", "slow:b")
@@ -103,16 +109,7 @@ func TestTurnsOfAnAddressAreShared(t *testing.T) {
 	release := make(chan struct{})
 	var inside atomic.Int32
 	w := openWorld(t, true, func(c *serve.Config) {
-		c.Substrates["slow"] = func(string) (substrate.Substrate, error) {
-			return substrate.Func(func(ctx context.Context, _ substrate.Request) (string, error) {
-				inside.Add(1)
-				select {
-				case <-release:
-				case <-ctx.Done():
-				}
-				return "done", nil
-			}), nil
-		}
+		c.Substrates["slow"] = until(release, &inside)
 	}).runs()
 	begin := func(from, vacant string) (id string) {
 		q := httptest.NewRequest(http.MethodPost, "/v/"+vacant+"/message:send", strings.NewReader(strings.TrimSuffix(message("hi", ""), "}")+`,"configuration":{"returnImmediately":true}}`))
