@@ -590,6 +590,11 @@ func TestHarborsDialect(t *testing.T) {
 	if got := w.rpc("/v/echo", "tasks/get", `{"id":"x"}`, agent); at(t, got.body, "error", "code") != "1" {
 		t.Errorf("not found: %s", got.body)
 	}
+	for method, params := range map[string]string{"tasks/resubscribe": `{"id":"x"}`, "message/stream": `{"message":{"message_id":"m","task_id":"x","role":"ROLE_USER","parts":[{"text":"a"}]}}`} {
+		if got := w.rpc("/v/echo", method, params, agent); at(t, got.body, "error", "code") != "1" {
+			t.Errorf("%s of a task that is not there: %s", method, got.body)
+		}
+	}
 	stream := frames(w.rpc("/v/echo", "message/stream", `{"message":{"message_id":"m1","role":"ROLE_USER","parts":[{"text":"hi"}]}}`, agent).body)
 	if len(stream) != 4 || !strings.HasPrefix(stream[3], `4 {"status_update":{"task_id":`) {
 		t.Errorf("stream:\n%s", strings.Join(stream, "\n"))

@@ -208,5 +208,6 @@ func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options
 		return nil
 	}
 	e.hub.wake(l.ref.partition())
+	e.pushed(l.ref)
 	return err
 }

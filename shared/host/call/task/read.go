@@ -221,7 +221,7 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	if err := e.listing.Acquire(ctx, int64(room)); err != nil {
 		return problem.Wrap(problem.TooMany, err, "the host lists as many tasks as it has memory for; send the request again")
 	}
-	defer e.listing.Release(int64(room))
+	defer func() { e.listing.Release(int64(room)) }()
 	tasks := make([]*loaded, n)
 	var read atomic.Int64
 	g, gctx := errgroup.WithContext(ctx)
@@ -260,6 +260,10 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	if n < len(heads) {
 		p.Next = base64.RawURLEncoding.EncodeToString([]byte(heads[n-1].sort))
 	}
+	// What was not read is given back before a client takes its time.
+	kept := min(size, room)
+	e.listing.Release(int64(room - kept))
+	room = kept
 	use(&p)
 	return nil
 }

@@ -311,8 +311,10 @@ func (r *runner) complete(ctx context.Context, answer string) error {
 		if r.said == "" || r.closed {
 			return nil
 		}
-		// All pieces were stored before the agent said that it was done.
-		return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Used: r.used()})
+		// All pieces were stored before the agent said that it was done. The mark of the last
+		// one is not worth the answer: without it, the status ends the task as well.
+		_ = r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Used: r.used()})
+		return nil
 	}
 	if r.said+string(r.heard) == answer && !r.broken {
 		if err := r.flush(ctx, true); err == nil && len(r.heard) == 0 {

@@ -330,6 +330,32 @@ func TestAnAnswerReplacesPiecesThatWereLost(t *testing.T) {
 	}
 }
 
+// The mark of the last piece is not worth an answer whose pieces are all stored.
+func TestAnAnswerOutlivesTheMarkOfItsLastPiece(t *testing.T) {
+	w := newWorld(t, nil)
+	refused := 0
+	w = newWorld(t, agent(func(_ context.Context, say func(string) bool) error {
+		say("all of it")
+		w.store.set(func(writes []store.Write) error {
+			if p, ok := writes[0].(store.Put); ok && len(writes) == 1 && strings.HasPrefix(p.Key.Sort, "e#") {
+				refused++
+				return store.NotApplied(errors.New("down"))
+			}
+			return nil
+		})
+		return nil
+	}))
+	turn := w.turn("hi")
+	_, done, err := w.a.Begin(t.Context(), turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if got, want := summary(w.get(w.b, turn.Ref)), `completed response="all of it" says "all of it"`; got != want || refused == 0 {
+		t.Errorf("the task is %s after %d refused writes, want %s", got, refused, want)
+	}
+}
+
 func TestCancelStopsTheTurnOnAnotherInstance(t *testing.T) {
 	started, stopped := make(chan bool), make(chan bool)
 	w := newWorld(t, agent(func(ctx context.Context, say func(string) bool) error {

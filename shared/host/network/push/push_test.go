@@ -694,6 +694,27 @@ func TestEachStatusOfManyTurnsIsTold(t *testing.T) {
 	})
 }
 
+// The end of a task that waits for a message is told, too.
+func TestTheCancelOfATaskThatWaitsIsTold(t *testing.T) {
+	asks := func(ctx context.Context, _ *call.Host, _ envelope.Envelope) (envelope.Message, error) {
+		call.Report(ctx, call.Provisional{Detail: task.Ending{State: task.InputRequired}})
+		return says("and?"), nil
+	}
+	inBubble(t, asks, func(w *world) {
+		a := to("a.example", "1")
+		turn := w.turn("hi", &a)
+		<-w.begins(turn)
+		time.Sleep(time.Minute)
+		if _, err := w.tasks.Cancel(w.t.Context(), turn.Ref); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if all := allTold(w.got("a.example")); len(all) == 0 || all[len(all)-1] != "CANCELED" {
+			t.Errorf("told: %v", all)
+		}
+	})
+}
+
 // A configuration that is replaced while the task runs does not bring everything again.
 func TestAReplacedConfigurationBeginsWithTheTaskAsItIs(t *testing.T) {
 	inBubble(t, streams(20, 2*time.Second), func(w *world) {
