@@ -4,7 +4,7 @@
 // It translates: every message goes through host/call, by way of host/task. The
 // invariants: what is not hosted, a closed child and an unknown route get one answer,
 // byte for byte; an envelope in a message is verified on the bytes that came; a task
-// is found by its owner alone; a refusal is sent before the headers of a stream.
+// is found by its owner alone; the refusal of a stream is all of its answer.
 package a2a
 
 import (
@@ -67,13 +67,13 @@ func Handler(c Config) http.Handler {
 	if c.Follow == 0 {
 		c.Follow = 120 * time.Second
 	}
-	return &api{Config: c, cards: newCardCache(), held: held{open: map[any]int{}}}
+	return &api{Config: c, cards: newCardCache(), streams: newHeld(streams), lists: newHeld(lists)}
 }
 
 type api struct {
 	Config
-	cards *cardCache
-	held  held
+	cards          *cardCache
+	streams, lists *held
 }
 
 // request is a request to one vacant.

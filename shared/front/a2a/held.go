@@ -7,48 +7,58 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Streams that one sender may have open in a process, and that may be open of one vacant. A
-// stream holds a connection and its memory for minutes, and on Lambda a whole instance.
-const (
-	maxStreamsOfSender = 16
-	maxStreamsOfVacant = 64
+// Requests that one sender may have under way in a process, and that may be under way at one
+// vacant. A stream holds a connection and its memory for minutes, and on Lambda a whole
+// instance. A list holds the memory of its page until its client has read it.
+var (
+	streams = bound{16, 64, "streams open", "end one, or read the task with GetTask"}
+	lists   = bound{4, 64, "lists of tasks under way", "read an answer first"}
 )
 
-// held counts the streams that are open.
+// bound is how many requests of a kind are under way at most.
+type bound struct {
+	ofSender, ofVacant int
+	what, helps        string
+}
+
+// held counts the requests of a kind that are under way.
 type held struct {
+	bound
 	mu   sync.Mutex
 	open map[any]int // by account, address or vacant
 }
 
-// hold runs a stream if its sender, an account or an address, and its vacant have one left.
-func (d *api) hold(r *request, stream func() error) error {
+func newHeld(b bound) *held { return &held{bound: b, open: map[any]int{}} }
+
+// hold runs a request if its sender, an account or an address, and its vacant have one left.
+func (h *held) hold(r *request, run func() error) error {
 	var sender any = caller.Origin(r.RemoteAddr)
 	if r.payer != nil {
 		sender = r.payer.Account
 	}
-	switch free, full := d.held.take(sender, r.vacant.ID); {
+	switch free, full := h.take(sender, r.vacant.ID); {
 	case free == nil && full == sender:
 		r.ResponseWriter.Header().Set("Retry-After", retrySeconds)
-		return problem.New(problem.TooMany, "you have %d streams open; end one, or read the task with GetTask", maxStreamsOfSender)
+		return problem.New(problem.TooMany, "you have %d %s; %s", h.ofSender, h.what, h.helps)
 	case free == nil:
 		r.ResponseWriter.Header().Set("Retry-After", retrySeconds)
-		return problem.New(problem.TooMany, "the agent has %d streams open; read the task with GetTask, or try again", maxStreamsOfVacant)
+		return problem.New(problem.TooMany, "the agent has %d %s; try again", h.ofVacant, h.what)
 	default:
 		defer free()
-		return stream()
+		return run()
 	}
 }
 
-// retrySeconds is told to who finds no stream left.
+// retrySeconds is told to who finds none left.
 const retrySeconds = "5"
 
 func (h *held) take(sender, vacant any) (free func(), full any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.open[sender] >= maxStreamsOfSender:
+	case h.open[sender] >= h.ofSender:
 		return nil, sender
-	case h.open[vacant] >= maxStreamsOfVacant:
+	case h.open[vacant] >= h.ofVacant:
 		return nil, vacant
 	}
 	h.open[sender]++

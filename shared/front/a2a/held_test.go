@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -138,4 +139,47 @@ func TestTurnsOfAnAddressAreShared(t *testing.T) {
 	}
 	close(release)
 	await.Until(t, "the last turn ends", func() bool { return state(name, last) == "TASK_STATE_COMPLETED" })
+}
+
+// unread is the answer to a client that reads nothing until it is released.
+type unread struct {
+	*httptest.ResponseRecorder
+	began   chan<- bool
+	release <-chan struct{}
+}
+
+func (u unread) Write(b []byte) (int, error) {
+	u.began <- true
+	<-u.release
+	return u.ResponseRecorder.Write(b)
+}
+
+// A sender that reads its lists slowly has four of them, and keeps nobody else from theirs.
+func TestListsAreSharedOut(t *testing.T) {
+	w := newWorld(t)
+	release, began := make(chan struct{}), make(chan bool)
+	var slow sync.WaitGroup
+	list := func(from string) *http.Request {
+		q := httptest.NewRequest(http.MethodGet, "/v/echo/tasks", nil)
+		q.RemoteAddr = from
+		return q
+	}
+	for range 4 {
+		slow.Go(func() {
+			out := unread{httptest.NewRecorder(), began, release}
+			if w.http.Config.Handler.ServeHTTP(out, list("192.0.2.1:1")); out.Code != http.StatusOK {
+				t.Errorf("a slow list is %d %s", out.Code, out.Body)
+			}
+		})
+		<-began
+	}
+	for from, want := range map[string]int{"192.0.2.1:2": http.StatusTooManyRequests, "192.0.2.2:1": http.StatusOK} {
+		out := httptest.NewRecorder()
+		w.http.Config.Handler.ServeHTTP(out, list(from))
+		if out.Code != want || want == http.StatusTooManyRequests && !strings.Contains(out.Body.String(), "you have 4 lists of tasks under way") {
+			t.Errorf("a list of %s is %d %s, want %d", from, out.Code, out.Body, want)
+		}
+	}
+	close(release)
+	slow.Wait()
 }

@@ -30,15 +30,15 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 	case a2awire.Send:
 		err = d.sendMessage(r, params)
 	case a2awire.Stream:
-		err = d.hold(r, func() error { return d.streamMessage(r, params) })
+		err = d.streams.hold(r, func() error { return d.streamMessage(r, params) })
 	case a2awire.GetTask:
 		err = d.getTask(r, params)
 	case a2awire.ListTasks:
-		err = d.listTasks(r, params)
+		err = d.lists.hold(r, func() error { return d.listTasks(r, params) })
 	case a2awire.CancelTask:
 		err = d.cancelTask(r, params)
 	case a2awire.Subscribe:
-		err = d.hold(r, func() error { return d.subscribe(r, params) })
+		err = d.streams.hold(r, func() error { return d.subscribe(r, params) })
 	case a2awire.ExtendedCard:
 		err = d.extendedCard(r)
 	default:
