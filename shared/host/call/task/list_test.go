@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -168,6 +169,43 @@ func TestListsOfTheHostShareTheirMemory(t *testing.T) {
 			t.Errorf("List() afterwards = %d tasks, %v", len(page.Tasks), err)
 		}
 	})
+}
+
+// A list of a task that grows needs much room until it is read, and little while its client
+// takes it.
+func TestAListGivesBackWhatItDidNotRead(t *testing.T) {
+	block := make(chan struct{})
+	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error {
+		say("a little")
+		<-block
+		return nil
+	}))
+	turn := w.turn("hi")
+	_, done, err := w.a.Begin(t.Context(), turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, List: call.SharedOwner, Size: 100}
+	const lists = 32 // twice MaxBytes would be all of MaxListing
+	var nested func(n int) error
+	nested = func(n int) error {
+		if n == 0 {
+			return nil
+		}
+		inner := error(nil)
+		err := w.b.List(t.Context(), q, func(p *task.Page) {
+			if len(p.Tasks) != 1 {
+				t.Errorf("%d tasks are listed, want 1", len(p.Tasks))
+			}
+			inner = nested(n - 1)
+		})
+		return errors.Join(err, inner)
+	}
+	if err := nested(lists); err != nil {
+		t.Error(err)
+	}
+	close(block)
+	<-done
 }
 
 func TestAllTasksAreListedBeyondTheCount(t *testing.T) {

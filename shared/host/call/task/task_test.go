@@ -302,17 +302,22 @@ func TestFollowersOnAnyInstanceSeeTheSameEvents(t *testing.T) {
 	}
 }
 
+// refusesEvents refuses the writes of events alone while refuse says so.
+func refusesEvents(refuse func() bool) func([]store.Write) error {
+	return func(writes []store.Write) error {
+		if p, ok := writes[0].(store.Put); ok && len(writes) == 1 && strings.HasPrefix(p.Key.Sort, "e#") && refuse() {
+			return store.NotApplied(errors.New("down"))
+		}
+		return nil
+	}
+}
+
 func TestAnAnswerReplacesPiecesThatWereLost(t *testing.T) {
 	w := newWorld(t, nil)
 	first := true
 	w = newWorld(t, agent(func(_ context.Context, say func(string) bool) error {
 		say("one ")
-		w.store.set(func(writes []store.Write) error {
-			if p, ok := writes[0].(store.Put); ok && len(writes) == 1 && strings.HasPrefix(p.Key.Sort, "e#") && first {
-				return store.NotApplied(errors.New("down"))
-			}
-			return nil
-		})
+		w.store.set(refusesEvents(func() bool { return first }))
 		time.Sleep(2 * time.Millisecond)
 		say("two ")
 		first = false
@@ -336,13 +341,7 @@ func TestAnAnswerOutlivesTheMarkOfItsLastPiece(t *testing.T) {
 	refused := 0
 	w = newWorld(t, agent(func(_ context.Context, say func(string) bool) error {
 		say("all of it")
-		w.store.set(func(writes []store.Write) error {
-			if p, ok := writes[0].(store.Put); ok && len(writes) == 1 && strings.HasPrefix(p.Key.Sort, "e#") {
-				refused++
-				return store.NotApplied(errors.New("down"))
-			}
-			return nil
-		})
+		w.store.set(refusesEvents(func() bool { refused++; return true }))
 		return nil
 	}))
 	turn := w.turn("hi")
