@@ -79,6 +79,7 @@ type watched struct {
 	store.Store
 	mu          sync.Mutex
 	reads, most int
+	scans       int // reads of the first page of all configurations
 	until       int // calls before the one that fails, from 1; 0: none fails
 	dead        bool
 	afterRead   func() // is called once, after configurations were read; nil: nothing is
@@ -96,6 +97,13 @@ func (w *watched) readAtOnce() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.most
+}
+
+// allRead is how often all configurations were read.
+func (w *watched) allRead() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.scans
 }
 
 // fail fails the nth call from now.
@@ -136,6 +144,11 @@ func (w *watched) Commit(ctx context.Context, writes ...store.Write) error {
 func (w *watched) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := w.fault(); err != nil {
 		return nil, "", err
+	}
+	if r.Index && cursor == "" {
+		w.mu.Lock()
+		w.scans++
+		w.mu.Unlock()
 	}
 	if r.Last == "head\x00" {
 		w.mu.Lock()

@@ -497,6 +497,44 @@ func TestAWaitTakesNoSlot(t *testing.T) {
 	})
 }
 
+// What a sender has beyond its share stays in the store until there is room for it, and has
+// the store read now and then, not at each notification.
+func TestConfigurationsBeyondTheShareOfASenderWait(t *testing.T) {
+	bubble(t, running, after(time.Minute), func(w *world) {
+		const tasks, each = 300, task.MaxPushConfigs
+		host := func(i int) string { return fmt.Sprintf("%d.dead.example", i) }
+		for i := range tasks {
+			w.hosts[host(i)] = fails
+		}
+		for i := range tasks {
+			c := to(host(i), "1")
+			c.Token = fmt.Sprint(i)
+			turn := w.turn("hi", &c)
+			w.begins(turn)
+			for n := range each - 1 {
+				c.ID = fmt.Sprint(n)
+				c.Token = fmt.Sprint(i, n)
+				w.adds(turn.Ref, c)
+			}
+		}
+		began := time.Now()
+		time.Sleep(30 * time.Second)
+		scans := w.store.allRead()
+		if most := 1 + int(time.Since(began)/(10*time.Second)); scans > most {
+			t.Errorf("all configurations were read %d times in %v, want at most %d", scans, time.Since(began), most)
+		}
+		time.Sleep(time.Hour)
+		all, _ := w.everything()
+		tried := map[string]bool{}
+		for _, s := range all {
+			tried[s.header.Get("A2A-Notification-Token")] = true
+		}
+		if len(tried) != tasks*each {
+			t.Errorf("%d configurations were tried in an hour, want %d", len(tried), tasks*each)
+		}
+	})
+}
+
 // A receiver's host that hangs for one sender takes others to it at once.
 func TestSendersShareAHost(t *testing.T) {
 	bubble(t, running, echo, func(w *world) {

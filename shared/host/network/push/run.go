@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ const (
 	// The configurations that Run knows. Others stay in the store until there is room.
 	maxEntries         = 16 << 10
 	maxEntriesOfSender = maxEntries / 16
+	// scanGap is the least time between two reads of all configurations in the store.
+	scanGap = 10 * time.Second
 )
 
 // schedule is what Run knows of configurations whose deliveries have not ended.
@@ -30,13 +33,15 @@ type schedule struct {
 
 	mu      sync.Mutex
 	pending map[task.Ref]bool // tasks that may have new configurations
-	missed  bool              // the store may have configurations that are not known
+	missed  bool              // the store has configurations for which there was no room
+	scan    bool              // all configurations in the store are to be read
+	scanned time.Time         // when they were read last
 	entries map[place]*entry
 	slots   slots
 }
 
 func newSchedule() schedule {
-	return schedule{woken: make(chan struct{}, 1), loaded: make(chan struct{}, maxLoaded), pending: map[task.Ref]bool{}, missed: true,
+	return schedule{woken: make(chan struct{}, 1), loaded: make(chan struct{}, maxLoaded), pending: map[task.Ref]bool{}, scan: true,
 		entries: map[place]*entry{}, slots: newSlots()}
 }
 
@@ -73,7 +78,7 @@ func (p *Pusher) look(r task.Ref) {
 	if len(p.pending) < maxEntries {
 		p.pending[r] = true
 	} else {
-		p.missed = true
+		p.scan = true
 	}
 	p.mu.Unlock()
 	p.wake()
@@ -110,14 +115,12 @@ func (p *Pusher) logFault(ctx context.Context, err error) {
 
 // collect reads the configurations that are not known yet.
 func (p *Pusher) collect(ctx context.Context) (err error) {
-	p.mu.Lock()
-	pending, missed := p.pending, p.missed
-	p.pending, p.missed = map[task.Ref]bool{}, false
-	p.mu.Unlock()
+	pending, scan := p.due()
 	defer func() {
 		if err != nil {
 			p.mu.Lock()
-			p.missed = true
+			p.scan = p.scan || scan
+			maps.Copy(p.pending, pending)
 			p.mu.Unlock()
 		}
 	}()
@@ -126,27 +129,47 @@ func (p *Pusher) collect(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		p.add(open)
+		p.add(open, true)
 	}
-	for cursor := ""; missed; missed = cursor != "" {
+	for cursor := ""; scan; scan = cursor != "" {
 		var page []task.Push
 		if page, cursor, err = p.Tasks.OpenPushes(ctx, cursor); err != nil {
 			return err
 		}
-		p.add(page)
+		p.add(page, false)
 	}
 	return nil
 }
 
-// add has configurations looked at, new ones and known ones.
-func (p *Pusher) add(open []task.Push) {
+// due returns what is to be read now. A scan too soon after the last one waits.
+func (p *Pusher) due() (pending map[task.Ref]bool, scan bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pending, p.pending = p.pending, map[task.Ref]bool{}
+	if !p.scan {
+		return pending, false
+	}
+	now := p.Now()
+	if wait := p.scanned.Add(scanGap).Sub(now); wait > 0 {
+		time.AfterFunc(wait, p.wake)
+		return pending, false
+	}
+	p.scan, p.missed, p.scanned = false, false, now
+	return pending, true
+}
+
+// add has new configurations looked at, and known ones if their tasks may have changed.
+func (p *Pusher) add(open []task.Push, changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range open {
 		one := &open[i]
 		at, host := place{one.Task, one.Slot()}, hostOf(one.Config.URL)
 		e := p.entries[at]
-		if e == nil {
+		switch {
+		case e != nil && !changed:
+			continue
+		case e == nil:
 			from := p.slots.sender(one.Sender())
 			if len(p.entries) >= maxEntries || from.entries >= maxEntriesOfSender {
 				p.missed = true
@@ -215,6 +238,7 @@ type outcome struct {
 	known bool
 	after time.Duration
 	until func(ctx context.Context) // returns when the task is to be looked at
+	drop  func()                    // is called instead of until if Run looks again at once
 }
 
 // settle does what an outcome says. p.mu is held.
@@ -222,11 +246,15 @@ func (p *Pusher) settle(ctx context.Context, e *entry, next outcome, running *sy
 	switch {
 	case e.again, next.known && next.after == 0 && next.until == nil:
 		e.again = false
+		if next.drop != nil {
+			next.drop()
+		}
 		p.ready(e)
 	case !next.known:
 		delete(p.entries, e.place)
 		e.from.entries--
 		if p.missed && (e.from.entries == maxEntriesOfSender/2 || len(p.entries) == maxEntries/2) {
+			p.scan = true
 			p.wake()
 		}
 		p.slots.forget(e.from)
@@ -294,7 +322,7 @@ func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
 	most := lookAfter(e.idle)
 	e.idle++
 	pieces := !one.Quiet && one.Count < maxLive
-	return outcome{known: true, until: func(ctx context.Context) { p.follow(ctx, e.task, changed, done, pieces, most) }}
+	return outcome{known: true, until: func(ctx context.Context) { p.follow(ctx, e.task, changed, done, pieces, most) }, drop: done}
 }
 
 // prepare reads a task and renders the next delivery. Both are nil if the configuration has
