@@ -96,8 +96,8 @@ func (a *app) searchCommand() *cobra.Command {
 		Short: "Find vacants by what they can do",
 		Long: `Ask a registry for the vacants whose card, tags, skills or summary contain all of
 WORDS or other forms of them, best first; without WORDS for all vacants. English words such
-as "a" and "to" need not be there. Where nothing has all words, those that have most of them
-are shown, with the words that they lack. A result is shown only if its signed
+as "a" and "to" need not be there. If no vacant has all words, vacants that have most of the
+words are shown, with the words that they lack. A result is shown only if its signed
 card verifies here; omitted results are listed with the reason on standard error.
 
 The registry is --registry, else that of --host, $VACANCY_REGISTRY,

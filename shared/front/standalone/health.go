@@ -63,8 +63,8 @@ func (h *Host) checked(next http.Handler) http.Handler {
 }
 
 // Ready reports whether the store answers and takes writes, whether the disk has room for
-// the public's writes, and whether the keys open: those of the host's own identity, which
-// a new host makes here.
+// the public's writes, and whether the host can open its keys. It tries the key of the host's
+// own identity; a new host makes that key here.
 func (h *Host) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()

@@ -184,6 +184,37 @@ func TestReadyTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
+// closedKeys is a store whose copy of the host's identity was sealed by another key.
+type closedKeys struct{ store.Store }
+
+func (c closedKeys) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	d, err := c.Store.Doc(ctx, k)
+	if k == vacants.SelfKey() && err == nil {
+		d.Data = []byte(strings.Replace(string(d.Data), `"seed":"`, `"seed":"AAAA`, 1))
+	}
+	return d, err
+}
+
+func TestAHostWhoseKeysDoNotOpenIsNotReady(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "host")
+	h := run(t, dir)
+	if status, body := h.get("/ready"); status != 200 {
+		t.Fatalf("GET /ready = %d %s", status, body)
+	}
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	h = run(t, dir, func(c *standalone.Config) {
+		c.WrapStore = func(s store.Store) store.Store { return closedKeys{s} }
+	})
+	if status, body := h.get("/ready"); status != 503 || !strings.Contains(body, "the keys do not open") {
+		t.Errorf("GET /ready = %d %s, want 503 because the keys do not open", status, body)
+	}
+	if status, body := h.get("/health"); status != 200 {
+		t.Errorf("GET /health = %d %s, want 200", status, body)
+	}
+}
+
 func TestADirectoryHasOneHostAndRemembersItsURL(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "host")
 	h := run(t, dir)

@@ -20,7 +20,7 @@ type Notice struct {
 	Idle int
 	// Events is how many events the task has at least, once the notice's commit is done.
 	Events int
-	// SetAt is that of the configuration; 0: whichever is there.
+	// SetAt is the SetAt of the configuration's Progress; 0: whichever configuration is there.
 	SetAt uint64
 }
 

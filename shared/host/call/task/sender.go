@@ -13,8 +13,8 @@ import (
 // shows no address.
 type Sender string
 
-// SenderOf returns who answers for what is done for an owner, or for an address if the owner
-// is no account.
+// SenderOf returns who answers for what is done for an owner: its account, or address if it
+// has none.
 func SenderOf(owner call.Owner, address string) Sender {
 	if account, ok := owner.Account(); ok {
 		return Sender(account.String())

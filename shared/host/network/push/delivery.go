@@ -100,7 +100,7 @@ func pack(one *task.Push, b *task.Backlog, e task.Event, through int) *delivery 
 		d.body, d.bare = a2awire.Task(dialect, &shown), a2awire.Task(dialect, bare(now))
 	} else {
 		d.media = "application/a2a+json"
-		first := b.Events[0].Task // its ids are those of all events
+		first := b.Events[0].Task // all events have the same ids
 		d.body = a2awire.StreamResult(dialect, first, e.View(nil, c.Extension))
 		if e.Task != nil {
 			e.Task = bare(e.Task)

@@ -24,8 +24,8 @@ import (
 
 // Limits of deliveries.
 const (
-	// MaxDeliveries is how many a configuration has, beside those of statuses. The last one
-	// is kept for the end of the task.
+	// MaxDeliveries is how many deliveries a configuration has, statuses not counted. The
+	// last one is kept for the end of the task.
 	MaxDeliveries = 100
 	// maxLive is how many deliveries a configuration has while pieces of an artifact are
 	// delivered as they come; after that, pieces wait for the next status.

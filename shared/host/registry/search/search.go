@@ -20,8 +20,8 @@
 // the same (Exact), begins with it or is another form of the same English word (Prefix),
 // or has it anywhere (Inside: from three runes on, in scripts without spaces from one).
 //
-// Where no entry has all words, a search may ask for those that have most of them
-// (Request.Most): more than half, and one of two.
+// Where no entry has all words, a search may ask for entries that have most of the words
+// (Request.Most): more than half of three or more, one of two.
 //
 // # Rank
 //
