@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/billing/money"
-	priced "github.com/vacancy-host/vacancy/shared/host/billing/price"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	priced "github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/store"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
-	priced "github.com/vacancy-host/vacancy/shared/host/billing/price"
+	priced "github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"

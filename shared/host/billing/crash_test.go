@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/billing/money"
-	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/due"
+	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -142,7 +142,7 @@ func TestASweepThatDiesIsCompleted(t *testing.T) {
 		w.wantBalance(a, 18_000)
 		left, err := w.billing.Sweep(t.Context(), w.host())
 		w.must(err)
-		if left != (reminders.Swept{}) {
+		if left != (due.Swept{}) {
 			t.Errorf("a third sweep finds %+v", left)
 		}
 		return !died

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/billing/money"
-	"github.com/vacancy-host/vacancy/shared/host/billing/price"
-	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/due"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
@@ -428,7 +428,7 @@ func TestTheSweeperVoidsWhatIsOverdueAndForgetsTheRest(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 4, 100_000)
 	h := w.host()
-	sweep := func() reminders.Swept {
+	sweep := func() due.Swept {
 		t.Helper()
 		s, err := w.billing.Sweep(t.Context(), h)
 		w.must(err)

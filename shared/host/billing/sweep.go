@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/due"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -15,8 +15,8 @@ import (
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
 // due are the reminders of calls. A call is voided a minute after it is due.
-func (b *Billing) due() reminders.Reminders {
-	return reminders.Reminders{Kind: "due", With: b.updater(), Now: b.Now, After: time.Minute}
+func (b *Billing) due() due.Reminders {
+	return due.Reminders{Kind: "due", With: b.updater(), Now: b.Now, After: time.Minute}
 }
 
 // reminder leads Sweep to a call.
@@ -33,7 +33,7 @@ type Resolver interface {
 
 // Sweep follows the reminders of calls that are due, and voids those that are undecided a
 // minute later. What waits for its settlement is followed again.
-func (b *Billing) Sweep(ctx context.Context, calls Resolver) (reminders.Swept, error) {
+func (b *Billing) Sweep(ctx context.Context, calls Resolver) (due.Swept, error) {
 	return b.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		if len(d.Data) != 2*identity.Size || d.Number <= 0 {
 			return false, problem.New(problem.Damaged, "reminder %s leads to no call", d.Key)

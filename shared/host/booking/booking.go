@@ -40,11 +40,11 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/billing/money"
-	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/due"
 	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
+	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -123,8 +123,8 @@ func (s *Service) updater() store.Updater {
 
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
-func (s *Service) due() reminders.Reminders {
-	return reminders.Reminders{Kind: "bookdue", With: s.updater(), Now: s.Now}
+func (s *Service) due() due.Reminders {
+	return due.Reminders{Kind: "bookdue", With: s.updater(), Now: s.Now}
 }
 
 // Booking is a booking as it is now, without its details.

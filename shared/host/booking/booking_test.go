@@ -15,14 +15,14 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/billing/money"
-	"github.com/vacancy-host/vacancy/shared/host/billing/price"
-	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/due"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -307,7 +307,7 @@ func TestAChangeIsMadeOnce(t *testing.T) {
 // booking has one reminder at most.
 func (w *world) reminded(id string) (minutes []int64) {
 	w.Helper()
-	of := reminders.Reminders{Kind: "bookdue"}
+	of := due.Reminders{Kind: "bookdue"}
 	for minute := int64(-120); minute <= 120; minute++ {
 		d, err := w.store.Doc(w.Context(), of.Key(w.clock().Add(time.Duration(minute)*time.Minute), id))
 		w.must(err)

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/memorybook"
+	"github.com/vacancy-host/vacancy/shared/host/due"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -34,7 +34,7 @@ func (s *Service) Work(ctx context.Context, message string) error {
 
 // SendDue sends the bookings with due reminders to the queue, for a process whose time limit
 // is too short for a dispatch. Each sweep sends a booking again until its state has changed.
-func (s *Service) SendDue(ctx context.Context) (reminders.Swept, error) {
+func (s *Service) SendDue(ctx context.Context) (due.Swept, error) {
 	return s.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		b, err := s.stored(ctx, string(d.Data))
 		if err != nil || s.due().Key(b.Due, b.ID) != d.Key {
@@ -49,7 +49,7 @@ func (s *Service) SendDue(ctx context.Context) (reminders.Swept, error) {
 }
 
 // Sweep follows the reminders of bookings that are due.
-func (s *Service) Sweep(ctx context.Context) (reminders.Swept, error) {
+func (s *Service) Sweep(ctx context.Context) (due.Swept, error) {
 	return s.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		err := s.advance(ctx, string(d.Data), true)
 		if err != nil && !problem.Is(err, problem.NotFound) && !errors.Is(err, errMoved) {

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
+	"github.com/vacancy-host/vacancy/shared/host/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"

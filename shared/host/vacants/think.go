@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/host/billing/money"
 	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
+	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/tenant"
+	"github.com/vacancy-host/vacancy/shared/host/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )

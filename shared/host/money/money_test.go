@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vacancy-host/vacancy/shared/host/billing/money"
+	"github.com/vacancy-host/vacancy/shared/host/money"
 )
 
 func TestMoneyIsReadAndWritten(t *testing.T) {

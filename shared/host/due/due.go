@@ -1,9 +1,9 @@
-// Package reminders keeps what is to be done at a time: documents by the minute in which
+// Package due keeps what is to be done at a time: documents by the minute in which
 // they are due, which a sweeper follows.
 //
 // The invariant: a reminder is followed until its follower says that it is done with, also
 // if clocks differ or a write arrives late.
-package reminders
+package due
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package reminders_test
+package due_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/billing/reminders"
+	"github.com/vacancy-host/vacancy/shared/host/due"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
@@ -28,7 +28,7 @@ func (c counting) Docs(ctx context.Context, r store.Range, n int, cursor string)
 func TestASweepLooksAtAMinuteTwice(t *testing.T) {
 	now := time.Date(2026, 5, 6, 12, 0, 30, 0, time.UTC)
 	s := counting{memory.New(), make(chan struct{}, 1000)}
-	r := reminders.Reminders{Kind: "due", With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
+	r := due.Reminders{Kind: "due", With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
 	var followed []string
 	sweep := func() (queries int) {
 		t.Helper()
@@ -73,9 +73,9 @@ func TestASweepLooksAtAMinuteTwice(t *testing.T) {
 func TestAReminderThatWaitsIsFollowedUntilItIsDone(t *testing.T) {
 	now := time.Date(2026, 5, 6, 12, 0, 30, 0, time.UTC)
 	s := memory.New()
-	r := reminders.Reminders{Kind: "due", With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
+	r := due.Reminders{Kind: "due", With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
 	followed, done := 0, false
-	sweep := func() (swept reminders.Swept) {
+	sweep := func() (swept due.Swept) {
 		t.Helper()
 		swept, err := r.Sweep(t.Context(), func(context.Context, store.Doc) (bool, error) {
 			followed++
@@ -99,10 +99,10 @@ func TestAReminderThatWaitsIsFollowedUntilItIsDone(t *testing.T) {
 		t.Errorf("a reminder that waits is followed %d times in %d minutes", followed, minutes)
 	}
 	done = true
-	if got := sweep(); got != (reminders.Swept{Decided: 1}) {
+	if got := sweep(); got != (due.Swept{Decided: 1}) {
 		t.Errorf("Sweep() = %+v, want one that is done with", got)
 	}
-	if got := sweep(); got != (reminders.Swept{}) {
+	if got := sweep(); got != (due.Swept{}) {
 		t.Errorf("Sweep() afterwards = %+v, want nothing", got)
 	}
 }
