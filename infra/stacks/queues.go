@@ -12,7 +12,7 @@ import (
 const deadQueue = "dead"
 
 // maxReceives is how often a message meets a fault before it is a dead letter: eight
-// minutes, by the waits of call/queue/sqs. Messages that only wait for their task are
+// minutes, by the waits of queue/sqs. Messages that only wait for their task are
 // dropped before.
 const maxReceives = 20
 

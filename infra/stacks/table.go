@@ -65,7 +65,7 @@ type access struct {
 	partitions []string // patterns
 }
 
-// longTimeout is for turns of call/task.MaxWork: 14 minutes, and time to end.
+// longTimeout is for turns of a2a/task.MaxWork: 14 minutes, and time to end.
 const longTimeout = 15 * 60
 
 // thinkTimeout is that of a turn, and time for think to answer.

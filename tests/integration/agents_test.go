@@ -21,8 +21,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/vacancy-host/vacancy/shared/await"
-	"github.com/vacancy-host/vacancy/shared/host/call/queue/queuetest"
-	"github.com/vacancy-host/vacancy/shared/host/call/queue/sqs"
+	"github.com/vacancy-host/vacancy/shared/host/queue/queuetest"
+	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"

@@ -53,7 +53,7 @@ var excepted = map[string]string{
 	"shared/front/serve/admin.go":              "the admin socket of the same home, for the command line",
 	"shared/front/serve/socket.go":             "whether another process has this home's socket",
 	"shared/host/billing/stripe":               "its library sends by outbound's client, which it is given",
-	"shared/host/call/queue/sqs":               "AWS",
+	"shared/host/queue/sqs":                    "AWS",
 	"shared/host/keys/custody/kms":             "AWS",
 	"shared/host/client/dispatch/http.go":      "a person's own machine: whom to call is the person's choice",
 	"shared/host/client/dispatch/localhost.go": "a person's own machine: its loopback",

@@ -37,7 +37,7 @@ func common(path string) bool {
 // adapters are the only packages, with those below them, that may import the AWS
 // SDK: the adapters, and the programs and tests that construct their clients.
 var adapters = []string{
-	"shared/store/dynamo", "shared/store/blob/s3", "shared/host/keys/custody/kms", "shared/host/call/queue/sqs", "shared/host/substrate/awsapi", "shared/host/substrate/bedrock", "shared/front/onlambda",
+	"shared/store/dynamo", "shared/store/blob/s3", "shared/host/keys/custody/kms", "shared/host/queue/sqs", "shared/host/substrate/awsapi", "shared/host/substrate/bedrock", "shared/front/onlambda",
 	"functions", "cmd/vacancy-aws", "cmd/vacancy/cloud/awscloud", "localstack", "tests",
 }
 

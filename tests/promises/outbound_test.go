@@ -26,14 +26,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
-	"github.com/vacancy-host/vacancy/shared/host/call/task"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
@@ -83,13 +83,13 @@ var senders = map[string]struct {
 	"shared/host/substrate/remote/remote.go post":       {by: "r.By", send: agent("openai:%s/v1#m")},
 	"shared/host/substrate/mcp/mcp.go answer":           {by: "r.By", send: agent("mcp:%s/mcp#tool")},
 	"shared/host/substrate/mcp/mcp.go Servers":          {by: "by", send: servers},
-	"shared/host/network/push/delivery.go send":         {by: "outbound.Stranger", send: pushes},
+	"shared/host/a2a/push/delivery.go send":             {by: "outbound.Stranger", send: pushes},
 	"shared/host/registry/reach.go Prober":              {by: "outbound.Stranger", send: probes},
 	"shared/host/booking/dispatch.go askElsewhere":      {by: "outbound.Stranger", send: books},
 	"shared/host/client/discovery/endpoint.go Hosts":    {by: "outbound.Stranger", send: calls},
 	"shared/host/billing/stripe/stripe.go client":       {by: "outbound.Operator", send: pays},
 
-	"shared/host/network/push/push.go Check":             {by: "outbound.Stranger", why: "it asks the guard"},
+	"shared/host/a2a/push/push.go Check":                 {by: "outbound.Stranger", why: "it asks the guard"},
 	"shared/host/family/delegation/vacanttools.go reach": {by: "outbound.Stranger", why: "it asks the guard; the vacant is called by the pipeline"},
 	"shared/host/substrate/awsapi/awsapi.go Permitted":   {by: "r.By", why: "it asks the guard; the request goes to AWS"},
 	"shared/host/client/discovery/endpoint.go Personal":  {by: "outbound.Stranger", why: "a person's own machine, which outbound lets reach public addresses only"},

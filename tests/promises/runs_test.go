@@ -22,12 +22,12 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/family/plan"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
@@ -70,11 +70,11 @@ var ways = map[string]way{
 	"resend":  {(*runs).resend, [6]outcome{stored, stored, refused, refused, refused, stored}, nil},
 	"restore": {(*runs).restored, [6]outcome{refused, refused, refused, refused, refused, refused}, nil},
 	// Nobody pays for a guest, so only the free quota lets one in.
-	"plain":      {(*runs).plain, [6]outcome{refused, free, none, none, refused, refused}, []string{"shared/host/call/task Run"}},
+	"plain":      {(*runs).plain, [6]outcome{refused, free, none, none, refused, refused}, []string{"shared/host/a2a/task Run"}},
 	"account":    {(*runs).account, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
 	"task":       {(*runs).task, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
-	"stream":     {(*runs).stream, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/call/task Begin"}},
-	"background": {(*runs).background, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/call/task Start", "shared/host/call/task Work"}},
+	"stream":     {(*runs).stream, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Begin"}},
+	"background": {(*runs).background, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
 	"test key":   {(*runs).testKey, [6]outcome{free, none, free, refused, refused, refused}, nil},
 	"booking":    {(*runs).booking, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/booking askHere"}},
 	// A composite's children answer it for nothing: the composite is what its callers pay.

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
-	"github.com/vacancy-host/vacancy/shared/host/network/push"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 

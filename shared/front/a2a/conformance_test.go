@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vacancy-host/vacancy/shared/host/network/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 )
 
 // sends sends a message with an id, a text and maybe a task to an agent under test.

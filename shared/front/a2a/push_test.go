@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/host/network/push"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 )
 
 // receiver is a caller's server that takes notifications.

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/finder"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
-	"github.com/vacancy-host/vacancy/shared/host/call/queue/sqs"
+	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
-	"github.com/vacancy-host/vacancy/shared/host/call/queue/sqs"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
 )
 
 // Run voids overdue calls, sends overdue bookings to the worker, and destroys expired text

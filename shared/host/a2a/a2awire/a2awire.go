@@ -10,7 +10,7 @@
 package a2awire
 
 import (
-	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 )
 
 // Dialect is a way of writing A2A.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/call/task"
 )
 
 // A sender, an owner and a host have a share of the slots, however many configurations they

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/call/queue"
-	"github.com/vacancy-host/vacancy/shared/host/call/queue/local"
-	"github.com/vacancy-host/vacancy/shared/host/call/queue/queuetest"
-	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/queue"
+	"github.com/vacancy-host/vacancy/shared/host/queue/local"
+	"github.com/vacancy-host/vacancy/shared/host/queue/queuetest"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )

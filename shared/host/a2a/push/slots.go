@@ -3,8 +3,8 @@ package push
 import (
 	"slices"
 
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/call/task"
 )
 
 // A slot is held for the time of one try.

@@ -18,8 +18,8 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/vacancy-host/vacancy/shared/host/call/queue"
-	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/queue"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/call/queue"
-	"github.com/vacancy-host/vacancy/shared/host/call/task"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/queue"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
