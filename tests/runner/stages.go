@@ -113,7 +113,7 @@ var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 var parsers = []string{
 	"shared/vacant", "shared/front/registryapi", "shared/host/registry/translog/checkpoint_test.go",
 	"shared/host/registry/search/words_test.go", "shared/host/registry/search/service_test.go",
-	"shared/host/family/graduation/parse_test.go", "shared/host/family/plan/plan_test.go",
+	"shared/host/family/graduation/parse_test.go", "shared/host/substrate/plan/plan_test.go",
 	"shared/host/substrate/think", "shared/host/substrate/bedrock", "shared/host/a2a/a2awire", "shared/host/client/agents",
 }
 

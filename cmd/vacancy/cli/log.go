@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/client/witness"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
-	"github.com/vacancy-host/vacancy/shared/host/registry/translog/witness"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/witness"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
-	"github.com/vacancy-host/vacancy/shared/host/registry/translog/witness"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 

@@ -1,7 +1,7 @@
 // Package a2a serves vacants to A2A clients: JSON-RPC of versions 1.0 and 0.3 at one
 // URL, HTTP+JSON of 1.0 below it, and the agent card.
 //
-// It translates: every message goes through host/call, by way of host/task. The
+// It translates: every message goes through host/call, by way of host/a2a/task. The
 // invariants: what is not hosted, a closed child and an unknown route get one answer,
 // byte for byte; an envelope in a message is verified on the bytes that came; a task
 // is found by its owner alone; the refusal of a stream is all of its answer.

@@ -2,7 +2,7 @@ package export
 
 import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/call/transcript"
+	"github.com/vacancy-host/vacancy/shared/host/fsck/transcript"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )

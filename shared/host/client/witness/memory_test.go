@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vacancy-host/vacancy/shared/host/registry/translog/witness"
+	"github.com/vacancy-host/vacancy/shared/host/client/witness"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 

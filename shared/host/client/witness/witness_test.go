@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/client/witness"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
-	"github.com/vacancy-host/vacancy/shared/host/registry/translog/witness"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
