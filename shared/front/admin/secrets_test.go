@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -23,7 +24,7 @@ func newKeeper(t *testing.T) *testServer {
 		t.Fatal(err)
 	}
 	return newTestServer(t, func(c *admin.Config) {
-		c.Vacants.Secrets = secrets.New(secrets.Agents, c.Vacants.Store, vault, func() time.Time { return at }, rand.Reader)
+		c.Vacants.Secrets = secrets.New(definition.Secrets, c.Vacants.Store, vault, func() time.Time { return at }, rand.Reader)
 	})
 }
 

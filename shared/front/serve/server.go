@@ -28,6 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/callstats"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
@@ -161,7 +162,7 @@ func (h Config) Open() (*Server, error) {
 	var spending *spend.Spend
 	var tables *models.Tables
 	if h.Models != nil || h.Thinker != nil {
-		agentSecrets = secrets.New(secrets.Agents, h.Store, h.Vault, h.Now, h.Rand)
+		agentSecrets = secrets.New(definition.Secrets, h.Store, h.Vault, h.Now, h.Rand)
 		spending = spend.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Now, h.ModelBudget)
 		tables = models.NewTables(h.Store, h.Now, h.Rand)
 	}

@@ -2,7 +2,6 @@ package substrate
 
 import (
 	"fmt"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -224,24 +223,11 @@ func (s Spec) Family() string {
 	if err != nil {
 		return ""
 	}
-	host := NormalHost(u.Hostname())
+	host := outbound.NormalHost(u.Hostname())
 	if host == "" {
 		return ""
 	}
 	return s.Kind + ":" + host
-}
-
-// NormalHost is the normal form of a host name; "" if the name is not ASCII, because no
-// substrate is at such a host.
-func NormalHost(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		return ""
-	}
-	name = strings.TrimSuffix(strings.ToLower(name), ".")
-	if a, err := netip.ParseAddr(name); err == nil {
-		return a.Unmap().String()
-	}
-	return name
 }
 
 const (

@@ -28,7 +28,7 @@ func paid(t *testing.T) (v *vacants.Directory, told *[]string) {
 	t.Helper()
 	s, va, now := memory.New(), vault(t), newClock().now
 	v, told = host(t, s, va, now, hostURL), new([]string)
-	v.Secrets = secrets.New(secrets.Agents, s, va, now, rand.Reader)
+	v.Secrets = secrets.New(definition.Secrets, s, va, now, rand.Reader)
 	v.Spend, v.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
 	for _, kind := range []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindOpenAI, substrate.KindHTTP} {
 		v.Substrates[kind] = func(string) (substrate.Substrate, error) { return &noting{told}, nil }

@@ -53,7 +53,7 @@ func newParted(t *testing.T) *parted {
 	s, va, now := memory.New(), vault(t), newClock().now
 	p := &parted{front: host(t, s, sealOnly{va}, now, hostURL), back: host(t, s, va, now, hostURL), told: new([]string)}
 	for v, va := range map[*vacants.Directory]custody.Vault{p.front: sealOnly{va}, p.back: va} {
-		v.Secrets = secrets.New(secrets.Agents, s, va, now, rand.Reader)
+		v.Secrets = secrets.New(definition.Secrets, s, va, now, rand.Reader)
 		v.Spend, v.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
 		v.Functions = vacants.Functions{"acme": {answers}, "": {own}}
 	}

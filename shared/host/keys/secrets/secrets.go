@@ -24,7 +24,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -51,9 +50,6 @@ type Kind struct {
 	// error does not contain the value.
 	Check func(name string, value []byte) error
 }
-
-// Agents is the kind of the secrets of agents.
-var Agents = Kind{Word: "secret", Host: substrate.ProviderHost}
 
 // Secrets reads and writes the secrets of a host. It is safe for concurrent use.
 type Secrets struct {
@@ -371,7 +367,7 @@ func normalHosts(hosts []string) (all []string, err error) {
 // hostPort is the host of a URL in normal form. The port is left out if it is the
 // scheme's default.
 func hostPort(u *url.URL) string {
-	name, port := substrate.NormalHost(u.Hostname()), u.Port()
+	name, port := outbound.NormalHost(u.Hostname()), u.Port()
 	if port != "" && port != map[string]string{"http": "80", "https": "443"}[u.Scheme] {
 		return net.JoinHostPort(name, port)
 	}

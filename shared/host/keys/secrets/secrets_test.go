@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -52,7 +53,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Secrets = secrets.New(secrets.Agents, b.store, vault, func() time.Time { return b.time }, rand.Reader)
+	b.Secrets = secrets.New(definition.Secrets, b.store, vault, func() time.Time { return b.time }, rand.Reader)
 	return b
 }
 
@@ -134,7 +135,7 @@ func TestASecretIsItsTenantsAlone(t *testing.T) {
 
 func TestUseReturnsReplacedAndDeletedValuesForAtMostFresh(t *testing.T) {
 	b := newBench(t)
-	other := secrets.New(secrets.Agents, b.store, nil, func() time.Time { return b.time }, rand.Reader) // of another process
+	other := secrets.New(definition.Secrets, b.store, nil, func() time.Time { return b.time }, rand.Reader) // of another process
 	if info := b.set(t, "", "key", "one", "api.example.com"); info.Version != 1 || !info.Time.Equal(b.time) {
 		t.Errorf("Set() = %+v, want version 1", info)
 	}
@@ -191,7 +192,7 @@ func TestTheVaultOpensEachVersionOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, c := newBench(t), &counting{Vault: vault}
-	b.Secrets = secrets.New(secrets.Agents, b.store, c, func() time.Time { return b.time }, rand.Reader)
+	b.Secrets = secrets.New(definition.Secrets, b.store, c, func() time.Time { return b.time }, rand.Reader)
 	for i, value := range []string{"one", "two"} {
 		b.set(t, "", "key", value, "api.example.com")
 		for range 3 {

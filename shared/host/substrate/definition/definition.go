@@ -410,6 +410,9 @@ func (a *Agent) Endpoints() []string {
 	return all
 }
 
+// Secrets is the kind of the secrets of agents.
+var Secrets = secrets.Kind{Word: "secret", Host: substrate.ProviderHost}
+
 // SecretEndpoints returns the URLs that the agent sends its secret to.
 func (a *Agent) SecretEndpoints() (all []string) {
 	spec, err := a.Spec()
