@@ -306,16 +306,6 @@ func TestTheCallersPackageKnowsNoRegistry(t *testing.T) {
 	}
 }
 
-func TestTheHostHasFewAreas(t *testing.T) {
-	entries, err := os.ReadDir(filepath.Join("..", "..", "shared", "host"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(entries) > 11 {
-		t.Errorf("shared/host has %d areas, want at most 11", len(entries))
-	}
-}
-
 func TestTheFrontREADMEIsShort(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
