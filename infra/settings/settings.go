@@ -9,6 +9,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"maps"
 	"regexp"
 	"slices"
@@ -19,7 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
-	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
 // Settings are the settings of one stage.
@@ -309,7 +309,7 @@ func (r *reader) bedrockModels() (all []string) {
 // tenantFunctions returns the text as the functions read it.
 func (r *reader) tenantFunctions() string {
 	v := r.value(TenantFunctions)
-	if _, err := vacants.ParseFunctions(v); err != nil {
+	if _, err := resources.ParseFunctions(v); err != nil {
 		r.wrong(TenantFunctions, "TENANT=ARN,... with ARNs of Lambda functions; an ARN alone is for vacants without a tenant", strconv.Quote(v))
 	}
 	return v

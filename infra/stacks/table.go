@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"maps"
 	"math"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/infra/asl"
 	"github.com/vacancy-host/vacancy/infra/settings"
-	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
 // function is a directory of functions/ and how it runs.
@@ -378,7 +378,7 @@ func agents(s settings.Settings) []function {
 // model, so think needs as much memory as they, for TLS and JSON.
 func think(s settings.Settings) function {
 	var functions []string
-	owned, _ := vacants.ParseFunctions(s.TenantFunctions) // checked by package settings
+	owned, _ := resources.ParseFunctions(s.TenantFunctions) // checked by package settings
 	for _, owner := range slices.Sorted(maps.Keys(owned)) {
 		functions = append(functions, owned[owner]...)
 	}

@@ -24,7 +24,7 @@ import (
 // payerOver is a host over a store that pays for models.
 func (h *fixture) payerOver(s store.Store) *serve.Server {
 	server := h.Open(h.t, s, time.Now, substrate.Kinds{substrate.KindMock: mock.Kinds()[substrate.KindMock]})
-	server.Vacants.Spend, server.Vacants.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, time.Now, money.Dollar), models.NewTables(s, time.Now, rand.Reader)
+	server.Vacants.Resources.Spend, server.Vacants.Resources.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, time.Now, money.Dollar), models.NewTables(s, time.Now, rand.Reader)
 	return server
 }
 

@@ -90,7 +90,7 @@ var senders = map[string]struct {
 	"shared/host/billing/stripe/stripe.go client":       {by: "outbound.Operator", send: pays},
 
 	"shared/host/a2a/push/push.go Check":                 {by: "outbound.Stranger", why: "it asks the guard"},
-	"shared/host/family/delegation/vacanttools.go reach": {by: "outbound.Stranger", why: "it asks the guard; the vacant is called by the pipeline"},
+	"shared/host/answer/delegation/vacanttools.go reach": {by: "outbound.Stranger", why: "it asks the guard; the vacant is called by the pipeline"},
 	"shared/host/substrate/awsapi/awsapi.go Permitted":   {by: "r.By", why: "it asks the guard; the request goes to AWS"},
 	"shared/host/client/discovery/endpoint.go Personal":  {by: "outbound.Stranger", why: "a person's own machine, which outbound lets reach public addresses only"},
 }
@@ -304,7 +304,7 @@ func agent(form string) func(*reaching, outbound.Chooser, string) {
 	return func(h *reaching, by outbound.Chooser, url string) {
 		r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Substrate: fmt.Sprintf(form, url), Tenant: "acme", By: setting(by)})
 		h.must(err)
-		if err := h.Vacants.CheckAgent(h.Context(), r.ID); err == nil {
+		if err := h.Answers.CheckAgent(h.Context(), r.ID); err == nil {
 			h.Error("an agent answers, and there is no network")
 		}
 	}
@@ -314,7 +314,7 @@ func servers(h *reaching, by outbound.Chooser, url string) {
 	a := &definition.Agent{Provider: substrate.KindOpenAI, BaseURL: url + "/v1", Model: "m", MCPServers: []definition.Server{{Name: "notes", URL: url + "/mcp"}}}
 	r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Agent: a, Tenant: "acme", By: setting(by)})
 	h.must(err)
-	if _, err := h.Vacants.Thinking().MCPTools(h.Context(), think.Agent{Vacant: r.ID, Version: r.Agent}); err == nil {
+	if _, err := h.Answers.Thinking().MCPTools(h.Context(), think.Agent{Vacant: r.ID, Version: r.Agent}); err == nil {
 		h.Error("a server answers, and there is no network")
 	}
 }

@@ -78,7 +78,7 @@ var ways = map[string]way{
 	"test key":   {(*runs).testKey, [6]outcome{free, none, free, refused, refused, refused}, nil},
 	"booking":    {(*runs).booking, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/booking askHere"}},
 	// A composite's children answer it for nothing: the composite is what its callers pay.
-	"delegation": {(*runs).delegation, [6]outcome{free, free, none, none, free, refused}, []string{"shared/host/family/delegation send"}},
+	"delegation": {(*runs).delegation, [6]outcome{free, free, none, none, free, refused}, []string{"shared/host/answer/delegation send"}},
 	"tool":       {(*runs).tool, [6]outcome{refused, free, refused, refused, refused, refused}, nil},
 }
 

@@ -40,7 +40,7 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"anthropic", "signs"} {
-		if _, err := host.Vacants.Secrets.Set(t.Context(), "acme", name, []string{"api.anthropic.com", "agents.example"}, []byte("canary")); err != nil {
+		if _, err := host.Vacants.Resources.Secrets.Set(t.Context(), "acme", name, []string{"api.anthropic.com", "agents.example"}, []byte("canary")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,12 +57,12 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := host.Vacants.Secrets.Delete(t.Context(), "acme", "signs"); err != nil {
+	if err := host.Vacants.Resources.Secrets.Delete(t.Context(), "acme", "signs"); err != nil {
 		t.Fatal(err)
 	}
 	table := models.Known()
 	table.Models = slices.DeleteFunc(table.Models, func(m models.Model) bool { return m.Name == "claude-haiku-4-5" })
-	if _, err := host.Vacants.Models.Set(t.Context(), table); err != nil {
+	if _, err := host.Vacants.Resources.Models.Set(t.Context(), table); err != nil {
 		t.Fatal(err)
 	}
 	client, base := serve.InProcess(host.Admin())

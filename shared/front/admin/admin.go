@@ -15,14 +15,15 @@ package admin
 
 import (
 	"context"
+	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"log/slog"
 	"maps"
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -41,6 +42,8 @@ const Prefix = "/v1/admin/"
 // Config is what the handler needs.
 type Config struct {
 	Vacants *vacants.Directory
+	// Answers checks what answers for vacants.
+	Answers *answer.Answerer
 	// Host is the only accepted Host header; "" accepts any, where a key guards
 	// the handler.
 	Host string
@@ -139,10 +142,10 @@ func Handler(c Config) http.Handler {
 func (d *api) routes() map[string]httpapi.Methods {
 	c := d.Config
 	gate := only(func() bool { return c.Gate != nil }, "this host has no gate")
-	agents := secretsAPI{func() *secrets.Secrets { return c.Vacants.Secrets }, true}
+	agents := secretsAPI{func() *secrets.Secrets { return c.Vacants.Resources.Secrets }, true}
 	payments := secretsAPI{func() *secrets.Secrets { return c.PaymentKeys }, false}
-	stored := only(func() bool { return c.Vacants.Secrets != nil }, "this host stores no secrets")
-	paid := only(func() bool { return c.Vacants.Spend != nil }, "this host has no paid models")
+	stored := only(func() bool { return c.Vacants.Resources.Secrets != nil }, "this host stores no secrets")
+	paid := only(func() bool { return c.Vacants.Resources.Spend != nil }, "this host has no paid models")
 	charges := only(func() bool { return c.Billing != nil }, "this host has no accounts, so calls have no prices")
 	routes := map[string]httpapi.Methods{
 		"/v1/admin/vacants":                               {http.MethodGet: d.list, http.MethodPost: d.create},

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"github.com/vacancy-host/vacancy/shared/host/answer"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"io"
 	"log/slog"
 	"net/http"
@@ -20,12 +22,11 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -52,10 +53,10 @@ func newTestServer(t testing.TB, change ...func(*admin.Config)) *testServer {
 	}
 	h := &testServer{store: memory.New(), log: &bytes.Buffer{}}
 	v := hosttest.NewVacants(t, h.store, func() time.Time { return at }, "http://127.0.0.1:8080", vacants.Config{
-		Vault:      vault,
-		Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New},
+		Vault:     vault,
+		Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}},
 	})
-	c := admin.Config{Vacants: v, Host: admin.SocketHost, Log: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	c := admin.Config{Vacants: v, Answers: answer.New(answer.Config{Vacants: v}), Host: admin.SocketHost, Log: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, f := range change {
 		f(&c)
 	}

@@ -86,10 +86,10 @@ func (d *api) choose(ctx context.Context, a *definition.Agent) error {
 	if a == nil || a.Tier == "" {
 		return nil
 	}
-	if d.Vacants.Models == nil {
+	if d.Vacants.Resources.Models == nil {
 		return problem.Invalid("tier", "a model, because this host has no table of models", string(a.Tier))
 	}
-	t, err := d.Vacants.Models.Current(ctx)
+	t, err := d.Vacants.Resources.Models.Current(ctx)
 	if err != nil {
 		return err
 	}

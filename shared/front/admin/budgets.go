@@ -14,7 +14,7 @@ import (
 
 // models answers with the current table of models.
 func (d *api) models(w http.ResponseWriter, r *http.Request) error {
-	t, err := d.Vacants.Models.Current(r.Context())
+	t, err := d.Vacants.Resources.Models.Current(r.Context())
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (d *api) setModels(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if t, err = d.Vacants.Models.Set(r.Context(), t); err != nil {
+	if t, err = d.Vacants.Resources.Models.Set(r.Context(), t); err != nil {
 		return err
 	}
 	return httpapi.Answer(w, http.StatusOK, t)
@@ -38,7 +38,7 @@ func (d *api) setModels(w http.ResponseWriter, r *http.Request) error {
 
 // budget answers with the budget of a tenant or of the host, and with its use today.
 func (d *api) budget(w http.ResponseWriter, r *http.Request) error {
-	b, err := d.Vacants.Spend.Budget(r.Context(), r.URL.Query().Get("tenant"))
+	b, err := d.Vacants.Resources.Spend.Budget(r.Context(), r.URL.Query().Get("tenant"))
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (d *api) setBudget(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := d.Vacants.Spend.SetBudget(r.Context(), r.URL.Query().Get("tenant"), money.Amount(daily))
+	b, err := d.Vacants.Resources.Spend.SetBudget(r.Context(), r.URL.Query().Get("tenant"), money.Amount(daily))
 	if err != nil {
 		return err
 	}

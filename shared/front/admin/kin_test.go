@@ -12,7 +12,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
-	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
@@ -111,7 +111,7 @@ func TestSpawnRefusesInvalidBodies(t *testing.T) {
 
 func TestAChildReachesTheEndpointThatThinksForItOrIsNotBorn(t *testing.T) {
 	h := newFamilyServer(t, func(c *admin.Config) {
-		c.Vacants.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return echo.New("") }
+		c.Vacants.Resources.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return echo.New("") }
 	})
 	c := client(t, h)
 	create(t, h, "parent")

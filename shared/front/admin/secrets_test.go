@@ -24,7 +24,7 @@ func newKeeper(t *testing.T) *testServer {
 		t.Fatal(err)
 	}
 	return newTestServer(t, func(c *admin.Config) {
-		c.Vacants.Secrets = secrets.New(definition.Secrets, c.Vacants.Store, vault, func() time.Time { return at }, rand.Reader)
+		c.Vacants.Resources.Secrets = secrets.New(definition.Secrets, c.Vacants.Store, vault, func() time.Time { return at }, rand.Reader)
 	})
 }
 

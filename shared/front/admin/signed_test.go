@@ -181,7 +181,7 @@ func TestAParentChoosesNoEndpointForItsChild(t *testing.T) {
 func TestAChildThinksAsItsParentDoes(t *testing.T) {
 	f := newFamily(t)
 	const model = "http:https://model.example/a"
-	f.vacants.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return echo.New("") }
+	f.vacants.Resources.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return echo.New("") }
 	key := otherKey(t)
 	if _, err := f.vacants.Create(t.Context(), vacants.Spec{Name: "thinker", Capability: "thinks", Substrate: model, Key: otherKey(t)}); err != nil {
 		t.Fatal(err)

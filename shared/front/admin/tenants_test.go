@@ -195,7 +195,7 @@ func TestWhatATenantsKeyDoesNotOpen(t *testing.T) {
 // Only what the operator set may reach the operator's machine, so the host knows who set it.
 func TestTheHostKnowsWhoSetAnAgent(t *testing.T) {
 	w := newTenants(t)
-	w.config.Vacants.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return nil, nil }
+	w.config.Vacants.Resources.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return nil, nil }
 	n := 0
 	url := func() string { n++; return fmt.Sprintf("http://127.0.0.1:9000/%d", n) }
 	for by, ask := range map[outbound.Chooser]func(method, path, body string) *httptest.ResponseRecorder{
@@ -243,7 +243,7 @@ func TestACheckTellsAddressesToTheOperatorAlone(t *testing.T) {
 		"a connection that is broken": {Guard: anybody, Resolver: public{}, Dial: dial},
 	} {
 		w := newTenants(t)
-		w.config.Vacants.Substrates[substrate.KindHTTP] = httpagent.New(outbound.New(o))
+		w.config.Vacants.Resources.Substrates[substrate.KindHTTP] = httpagent.New(outbound.New(o))
 		w.want(w.by(w.key, "PATCH", "/v1/admin/vacants/of-acme", `{"substrate":"https://agent.example/"}`), 200, "")
 		told := w.by(w.key, "POST", "/v1/admin/vacants/of-acme/check", "")
 		if body := told.Body.String(); !strings.Contains(body, `"ok":false`) || !strings.Contains(body, "agent.example") || strings.Contains(body, "10.0.0.7") {

@@ -52,7 +52,7 @@ func newTwin(t *testing.T) *twin {
 	w.dice.begin(1)
 	w.tenants = newTenantsOf(t, func(c *admin.Config) {
 		c.Vacants.Rand = w.dice
-		c.Vacants.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
+		c.Vacants.Resources.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
 		c.Gate = &oneAttempt{attempt: graduation.Status{}}
 		report(c)
 	})

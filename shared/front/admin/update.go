@@ -90,7 +90,7 @@ func (d *api) check(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	began := time.Now()
-	err = d.Vacants.CheckAgent(r.Context(), rec.ID)
+	err = d.Answers.CheckAgent(r.Context(), rec.ID)
 	if err == nil {
 		return httpapi.Answer(w, http.StatusOK, Check{OK: true})
 	}

@@ -2,6 +2,7 @@ package onlambda
 
 import (
 	"encoding/hex"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
-	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
@@ -60,31 +60,31 @@ func (f Function) charges() bool {
 
 // Settings are a function's settings, from its environment.
 type Settings struct {
-	Stage          string            // VACANCY_STAGE
-	Tables         dynamo.Tables     // VACANCY_ROWS, VACANCY_DOCS
-	Blobs          string            // VACANCY_BLOBS: the name of a bucket
-	SealKey        string            // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
-	HostKey        string            // VACANCY_HOST_KEY: the ARN of a KMS key; "": a software identity
-	URL            string            // VACANCY_URL; "": the URL in the store
-	GatewayURL     string            // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "": URL
-	Secrets        []string          // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
-	Rate, PairRate edge.Rate         // VACANCY_RATE, VACANCY_PAIR_RATE; zero: no limit
-	Reads          edge.Rate         // VACANCY_READS: read units of an instance; zero: no limit
-	PageReads      edge.Rate         // VACANCY_PAGE_READS: read units of an instance for GET; zero: no limit
-	Bytes          edge.Rate         // VACANCY_BYTES: KB of an address's large bodies; zero: no limit
-	Retention      time.Duration     // VACANCY_RETENTION: of texts, in whole hours
-	Think          string            // VACANCY_THINK: the ARN of the function think; "": the stage has no models
-	ModelBudget    money.Amount      // VACANCY_MODEL_BUDGET, in USD: a day's, for models that the operator pays
-	Mock           bool              // VACANCY_MOCK: agents may be mocks
-	Functions      vacants.Functions // VACANCY_TENANT_FUNCTIONS
-	Tasks, Pushes  string            // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
-	RowsStream     string            // VACANCY_ROWS_STREAM: the ARN of the stream of the table of rows
-	Searcher       string            // VACANCY_SEARCH: the ARN of the function search
-	Fee            int64             // VACANCY_FEE, in basis points: the host's share of new prices
-	KeyPrefix      string            // VACANCY_KEY_PREFIX: the word that new keys begin with; "": the default
-	AGPKeyPrefix   string            // VACANCY_AGP_KEY_PREFIX: that of keys with a tier of AGP
-	BookingPrice   money.Amount      // VACANCY_BOOKING_PRICE, in USD: of a booking by AGP; 0: the default
-	Machine        string            // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
+	Stage          string              // VACANCY_STAGE
+	Tables         dynamo.Tables       // VACANCY_ROWS, VACANCY_DOCS
+	Blobs          string              // VACANCY_BLOBS: the name of a bucket
+	SealKey        string              // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
+	HostKey        string              // VACANCY_HOST_KEY: the ARN of a KMS key; "": a software identity
+	URL            string              // VACANCY_URL; "": the URL in the store
+	GatewayURL     string              // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "": URL
+	Secrets        []string            // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
+	Rate, PairRate edge.Rate           // VACANCY_RATE, VACANCY_PAIR_RATE; zero: no limit
+	Reads          edge.Rate           // VACANCY_READS: read units of an instance; zero: no limit
+	PageReads      edge.Rate           // VACANCY_PAGE_READS: read units of an instance for GET; zero: no limit
+	Bytes          edge.Rate           // VACANCY_BYTES: KB of an address's large bodies; zero: no limit
+	Retention      time.Duration       // VACANCY_RETENTION: of texts, in whole hours
+	Think          string              // VACANCY_THINK: the ARN of the function think; "": the stage has no models
+	ModelBudget    money.Amount        // VACANCY_MODEL_BUDGET, in USD: a day's, for models that the operator pays
+	Mock           bool                // VACANCY_MOCK: agents may be mocks
+	Functions      resources.Functions // VACANCY_TENANT_FUNCTIONS
+	Tasks, Pushes  string              // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
+	RowsStream     string              // VACANCY_ROWS_STREAM: the ARN of the stream of the table of rows
+	Searcher       string              // VACANCY_SEARCH: the ARN of the function search
+	Fee            int64               // VACANCY_FEE, in basis points: the host's share of new prices
+	KeyPrefix      string              // VACANCY_KEY_PREFIX: the word that new keys begin with; "": the default
+	AGPKeyPrefix   string              // VACANCY_AGP_KEY_PREFIX: that of keys with a tier of AGP
+	BookingPrice   money.Amount        // VACANCY_BOOKING_PRICE, in USD: of a booking by AGP; 0: the default
+	Machine        string              // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
 }
 
 // variable is one environment variable.
@@ -253,7 +253,7 @@ var (
 	tenantFunctions = variable{name: "VACANCY_TENANT_FUNCTIONS", want: "TENANT=ARN,... with ARNs of Lambda functions; an ARN alone is for vacants without a tenant",
 		set: func(s *Settings, v string) bool {
 			var err error
-			s.Functions, err = vacants.ParseFunctions(v)
+			s.Functions, err = resources.ParseFunctions(v)
 			return err == nil
 		}}
 	retention = variable{name: "VACANCY_RETENTION", want: "whole hours, 24 to 87600",

@@ -1,6 +1,7 @@
 package onlambda
 
 import (
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
@@ -49,7 +49,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	secrets, rate, pairs := []string{secret, before}, edge.Rate{PerSecond: 20, Burst: 40}, edge.Rate{PerSecond: 0.5, Burst: 20}
 	reads := edge.Rate{PerSecond: 12.5, Burst: 50}
 	const budget = 5 * money.Dollar / 2
-	functions := vacants.Functions{"acme": {thinkerARN}}
+	functions := resources.Functions{"acme": {thinkerARN}}
 	for f, want := range map[Function]Settings{
 		Message: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true},
 		Agent: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true,

@@ -20,7 +20,7 @@ import (
 // streams, for Invoke and for InvokeWithResponseStream. It does not return.
 func RunThink(parts ...Part) {
 	env, _ := begin(Think, os.Stdout, parts...)
-	lambda.Start((&thinker{service: env.Server.Vacants.Thinking(), log: env.Log}).invoke)
+	lambda.Start((&thinker{service: env.Server.Answers.Thinking(), log: env.Log}).invoke)
 }
 
 // ThinkKinds are the kinds of substrates that think asks for the other functions.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"io"
 	"log/slog"
 	"net/http"
@@ -17,12 +18,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -60,7 +61,7 @@ func newGate(t *testing.T, collector ...graduation.Collector) *gateScene {
 	s.must(err)
 	st := memory.New()
 	v := hosttest.NewVacants(t, st, clock, "https://"+authority, vacants.Config{
-		Vault: vault, Substrates: substrate.Kinds{echo.Kind: echo.New},
+		Vault: vault, Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}},
 	})
 	reg := v.Registry
 	for name, key := range map[string]*identity.Key{"parent": s.parent, "child": s.child} {

@@ -107,7 +107,7 @@ func (a *A2A) shares(ctx context.Context, message string, of task.Sender) []loca
 		all = append(all, local.Share{Key: "others", Max: maxOfOthers})
 	}
 	// A tenant that cannot be read now has no share of its own.
-	if v, ok, err := a.server.Vacants.Vacant(ctx, ref.Vacant, false); err == nil && ok && v.Tenant != "" {
+	if v, ok, err := a.server.Vacants.Show(ctx, ref.Vacant); err == nil && ok && v.Tenant != "" {
 		all = append(all, local.Share{Key: "tenant " + v.Tenant, Max: maxOfTenant})
 	}
 	return all

@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 	"errors"
+	"github.com/vacancy-host/vacancy/shared/host/answer"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"io"
 	"log/slog"
 	"maps"
@@ -15,7 +17,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/family/egress"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -65,7 +66,7 @@ type Config struct {
 	Thinker      think.Service
 	ThinkerKinds []string
 	// Functions are the Lambda functions that agents may be.
-	Functions vacants.Functions
+	Functions resources.Functions
 	// ModelBudget is the daily budget for the models of vacants without a tenant.
 	ModelBudget money.Amount
 	// Servers opens the MCP servers of agents; nil: this host reaches none.
@@ -121,6 +122,7 @@ type Config struct {
 // Server is an assembled host.
 type Server struct {
 	Vacants *vacants.Directory
+	Answers *answer.Answerer
 	Texts   *textkeys.Keys
 	Calls   *call.Host
 	// Registry holds publications. Its handlers and Admin are built on demand, so
@@ -170,17 +172,11 @@ func (h Config) Open() (*Server, error) {
 	if h.Servers != nil {
 		servers = h.Servers(client, h.Log)
 	}
-	composites := delegation.New(delegation.Config{Store: h.Store, Substrates: kinds, Now: h.Now, Rand: h.Rand, Guard: guard})
 	directory := vacants.New(vacants.Config{
-		Records: records, Registry: reg, Vault: h.Vault, Substrates: kinds, Rand: h.Rand, Identity: h.Identity,
-		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
-			return composites.Answer(ctx, v, calls, q)
-		},
-		Fee: h.Fee, Servers: servers, Thinker: h.Thinker, Functions: h.Functions, Secrets: agentSecrets, Spend: spending, Models: tables,
-		VacantTools: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
-			return composites.VacantTools(ctx, v, calls, asker, asked)
-		},
+		Records: records, Registry: reg, Vault: h.Vault, Rand: h.Rand, Identity: h.Identity, Fee: h.Fee,
+		Resources: &resources.Resources{Substrates: kinds, Servers: servers, Thinker: h.Thinker, Functions: h.Functions, Secrets: agentSecrets, Spend: spending, Models: tables},
 	})
+	answers := answer.New(answer.Config{Vacants: directory, Guard: guard})
 	keys := textkeys.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
 	var accounts *billing.Billing
 	var ledger call.Ledger
@@ -190,7 +186,7 @@ func (h Config) Open() (*Server, error) {
 	}
 	calls := call.New(call.Config{
 		Ledger: ledger,
-		Store:  h.Store, Directory: directory, Texts: keys, Now: h.Now, Rand: h.Rand, Work: h.Work,
+		Store:  h.Store, Directory: answers, Texts: keys, Now: h.Now, Rand: h.Rand, Work: h.Work,
 		Self: directory.SelfID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
 		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Note,
 	})
@@ -203,7 +199,7 @@ func (h Config) Open() (*Server, error) {
 		}
 	}
 	server := &Server{
-		Vacants: directory, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, Outbound: client,
+		Vacants: directory, Answers: answers, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, Outbound: client,
 		paymentKeys: paykeys.New(h.Store, h.Vault, h.Now, h.Rand),
 		guests:      guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
 		Message:     message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
@@ -240,7 +236,7 @@ func (h *Server) gatewayURL(ctx context.Context) (string, error) {
 func (h *Server) adminConfig() admin.Config {
 	c := &h.config
 	return admin.Config{
-		Vacants: h.Vacants, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
+		Vacants: h.Vacants, Answers: h.Answers, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
 		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), More: h.more, ChildReport: h.report,
 	}
 }

@@ -489,7 +489,7 @@ func TestAgentsReachLoopbackIfTheOperatorChoseThem(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = h.Vacants.CheckAgent(t.Context(), asked.ID)
+		err = h.Answers.CheckAgent(t.Context(), asked.ID)
 		if tt.want && err != nil || !tt.want && !problem.Is(err, problem.SubstrateMisconfigured) {
 			t.Errorf("%+v: CheckAgent() = %v", tt, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
@@ -27,7 +29,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -60,8 +61,8 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 	f := &firm{caller: &caller{hosttest.New(t, st).Caller()}}
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	v := hosttest.NewVacants(f, st, f.Now, "http://127.0.0.1:8080", vacants.Config{
-		Vault:      f.Vault,
-		Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New}, Wait: noWait,
+		Vault:     f.Vault,
+		Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}}, Wait: noWait,
 	})
 	reg := v.Registry
 	f.Vacants = v
@@ -503,7 +504,7 @@ func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 func TestWhatCallsCostIsCounted(t *testing.T) {
 	h := hosttest.New(t, memory.New())
 	c := &caller{h.Caller()}
-	c.Vacants.Spend, c.Vacants.Models = spend.New(store.Updater{Store: c.Store, Rand: rand.Reader}, h.Now, money.Dollar), models.NewTables(c.Store, h.Now, rand.Reader)
+	c.Vacants.Resources.Spend, c.Vacants.Resources.Models = spend.New(store.Updater{Store: c.Store, Rand: rand.Reader}, h.Now, money.Dollar), models.NewTables(c.Store, h.Now, rand.Reader)
 	price := models.Price{In: money.Dollar, Out: 10 * money.Dollar, Cached: money.Dollar}
 	agent := &definition.Agent{Provider: substrate.KindMock, Model: "m", Price: &price, System: "```mock\nusage: 5 3\ntext: hi {input}\n```"}
 	_, err := c.Vacants.Update(c.Ctx, c.Demo.ID, vacants.Changes{Agent: agent})

@@ -4,23 +4,17 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"iter"
 	"slices"
-	"strings"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
-	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
 // AgentKey is the key of a version of id's agent. Versions count from 1 and never
@@ -106,30 +100,6 @@ func (v *Directory) agentVersion(ctx context.Context, id identity.ID, version in
 // came back from a backup, a version may be another one.
 func (v *Directory) ForgetAgents() { v.agents.Purge() }
 
-// checkAgent makes the checks of a that need no store.
-func (v *Directory) checkAgent(a *definition.Agent) error {
-	if err := a.Check(); err != nil {
-		return err
-	}
-	spec, err := a.Spec()
-	if err != nil {
-		return err
-	}
-	if spec.Kind == plan.Kind {
-		return problem.Invalid("provider", "a substrate that is no plan", clip(spec.Kind))
-	}
-	if _, err = v.Substrates.Open(spec); err != nil {
-		return err
-	}
-	if len(a.MCPServers) > 0 && v.Servers == nil && v.Thinker == nil {
-		return problem.Invalid("mcp_servers", "none, as this host reaches no MCP servers", "some")
-	}
-	if other, ok := a.Fallback(); ok {
-		_, err = v.Substrates.Open(other)
-	}
-	return err
-}
-
 // substrateText is the substrate of an agent, which was checked, or else text.
 func (v *Directory) substrateText(text string, a *definition.Agent) (string, error) {
 	if a == nil {
@@ -138,7 +108,7 @@ func (v *Directory) substrateText(text string, a *definition.Agent) (string, err
 	if text != "" {
 		return "", problem.Invalid("substrate", "none beside an agent, which has its own", clip(text))
 	}
-	if err := v.checkAgent(a); err != nil {
+	if err := v.Resources.CheckAgent(a); err != nil {
 		return "", err
 	}
 	return textOf(a)
@@ -275,203 +245,4 @@ func (v *Directory) mayAsk(ctx context.Context, self, r *Record) (bool, error) {
 func textOf(a *definition.Agent) (string, error) {
 	spec, err := a.Spec()
 	return spec.String(), err
-}
-
-// openAgent opens r's plan or agent, and reports whether the agent has a memory. calls is
-// nil for a check of the agent, which offers no tools.
-func (v *Directory) openAgent(ctx context.Context, r *Record, calls *call.Host) (s substrate.Substrate, memory bool, err error) {
-	spec, s, err := v.openSubstrate(r.Substrate, calls)
-	switch {
-	case err != nil:
-		return nil, false, err
-	case spec.Kind == plan.Kind:
-		// By is of the record. A plan is read after it, and may be a later one of the tenant's.
-		return chosen{s, chooser(r.Tenant, outbound.Tenant)}, false, nil
-	case r.Agent == 0 && !spec.IsModel():
-		return chosen{s, r.By}, false, nil
-	}
-	a, err := v.currentAgent(ctx, r.ID, r.Substrate, r.Agent)
-	if err != nil {
-		return nil, false, err
-	}
-	t, err := v.openVersion(r, r.Agent, &a)
-	if err != nil {
-		return nil, false, err
-	}
-	t.calls = calls
-	for _, what := range a.Vacants {
-		asked, err := identity.ParseID(what)
-		if err != nil {
-			return nil, false, problem.Wrap(problem.Damaged, err, "the agent of vacant %s may ask nobody's id", r.ID.Short())
-		}
-		t.asked = append(t.asked, asked)
-	}
-	return t, a.Memory, nil
-}
-
-// chosen is a substrate whose URL by chose.
-type chosen struct {
-	substrate.Substrate
-	by outbound.Chooser
-}
-
-// Infer tells the substrate who chose its URL.
-func (c chosen) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
-	r.By = c.by
-	return c.Substrate.Infer(ctx, r)
-}
-
-// openVersion opens a version of r's agent. r.By set only the current one.
-func (v *Directory) openVersion(r *Record, version int, a *definition.Agent) (*agentSubstrate, error) {
-	spec, err := a.Spec()
-	if err != nil {
-		return nil, err
-	}
-	by := r.By
-	if version != r.Agent {
-		by = chooser(r.Tenant, outbound.Tenant)
-	}
-	t := &agentSubstrate{vacants: v, version: version, tenant: r.Tenant, by: by, spec: spec, config: loop.Config{Agent: *a, Once: !spec.IsModel(), Wait: v.Wait}}
-	if t.config.Model, err = v.Substrates.Open(spec); err != nil {
-		return nil, err
-	}
-	if other, ok := a.Fallback(); ok {
-		if t.config.Fallback, err = v.Substrates.Open(other); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
-}
-
-// checkTokens limits the answer to a check of a paid model.
-const checkTokens = 64
-
-// agentSubstrate is an agent of a vacant of this host.
-type agentSubstrate struct {
-	vacants *Directory
-	calls   *call.Host
-	config  loop.Config
-	asked   []identity.ID
-	version int
-	tenant  string
-	by      outbound.Chooser
-	spec    substrate.Spec
-}
-
-// Infer lets the agent answer, with the tools that it has at this moment.
-func (t *agentSubstrate) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
-	return func(yield func(substrate.Event, error) bool) {
-		ctx, tools, done, err := t.tools(ctx, r.Vacant)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer done()
-		r.By = t.by
-		c := t.config
-		c.Tools = tools
-		if t.elsewhere() {
-			c.Model, c.Fallback = t.remoteModels(r.Vacant)
-		} else if err := t.prepare(ctx, &c, r.Vacant, t.calls == nil, 0); err != nil {
-			yield(nil, err)
-			return
-		}
-		t.signed(ctx, &r, loop.New(c).Infer(ctx, r))(yield)
-	}
-}
-
-// prepare sets what a call needs of the host: the secret and the budgets. spent is what
-// the call has cost before. A check of a paid model gets a short answer.
-func (t *agentSubstrate) prepare(ctx context.Context, c *loop.Config, vacant identity.ID, check bool, spent money.Amount) (err error) {
-	if check && c.Agent.Costs(t.tenant) {
-		c.Agent.MaxTokens = checkTokens
-	}
-	if err := t.vacants.checkFunction(t.tenant, &c.Agent); err != nil {
-		return problem.Within(problem.SubstrateMisconfigured, "the agent", err)
-	}
-	if c.Secret, err = t.vacants.secret(ctx, t.tenant, &c.Agent); err != nil {
-		return err
-	}
-	c.Spending, err = t.vacants.beginSpending(ctx, vacant, t.tenant, &c.Agent, spent)
-	return err
-}
-
-// tools are what the agent may use for a call by the returned context. done ends what
-// was opened for them.
-func (t *agentSubstrate) tools(ctx context.Context, vacant identity.ID) (_ context.Context, all []loop.Tool, done func(), err error) {
-	done = func() {}
-	if t.calls == nil {
-		return ctx, nil, done, nil
-	}
-	if len(t.asked) > 0 && t.vacants.VacantTools != nil {
-		if ctx, all, err = t.vacants.VacantTools(ctx, t.vacants, t.calls, vacant, t.asked); err != nil {
-			return ctx, nil, nil, err
-		}
-	}
-	if servers := t.config.Agent.MCPServers; len(servers) > 0 {
-		if t.vacants.Thinker != nil {
-			more, err := t.remoteTools(ctx, vacant)
-			return ctx, append(all, more...), done, err
-		}
-		if t.vacants.Servers == nil {
-			return ctx, nil, nil, problem.New(problem.SubstrateMisconfigured, "this host reaches no MCP servers")
-		}
-		var more []loop.Tool
-		if more, done, err = t.vacants.Servers(ctx, vacant, t.by, servers); err != nil {
-			return ctx, nil, nil, err
-		}
-		all = append(all, more...)
-	}
-	return ctx, all, done, nil
-}
-
-// signed tells the version of the agent with what it used, and signs into its vacant's
-// logbook that a model has answered a call before that answer ends: it is signed after
-// that.
-func (t *agentSubstrate) signed(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
-	return func(yield func(substrate.Event, error) bool) {
-		var answer strings.Builder // the reader stops at substrate.MaxText
-		fallback := false
-		for e, err := range events {
-			switch is := e.(type) {
-			case substrate.Usage:
-				fallback = is.Fallback
-				if !t.spec.IsModel() {
-					if is.Unreported > 0 {
-						continue // it says nothing of what it uses
-					}
-					is.Turns = 0
-				}
-				is.Agent = t.version
-				e = is
-			case substrate.Text:
-				answer.WriteString(string(is))
-			case substrate.Done:
-				err = t.sign(ctx, r, identity.Sum([]byte(answer.String())), fallback)
-			}
-			if err != nil {
-				e = nil
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// sign signs the entry of a model's answer, unless the host itself asks or what
-// answers is no model.
-func (t *agentSubstrate) sign(ctx context.Context, r *substrate.Request, answer identity.Hash, fallback bool) error {
-	request := r.ID()
-	if request.IsZero() || !t.spec.IsModel() {
-		return nil
-	}
-	model := t.config.Agent.Model
-	if fallback {
-		model = t.config.Agent.FallbackModel
-	}
-	return t.vacants.Entries(ctx, LogEntry{ID: r.Vacant, Kind: logbook.KindInference, Payload: logbook.Inference{
-		Caller: r.Caller, Request: request, Prompt: identity.Sum([]byte(r.Text())), Response: answer,
-		Substrate: t.spec.Kind, Model: model, Agent: t.version, Time: t.vacants.now(),
-	}.Payload()}, LogEntry{})
 }

@@ -27,7 +27,7 @@ import (
 // thinking is a directory that offers the mock, too.
 func thinking(t testing.TB) *vacants.Directory {
 	v := fresh(t)
-	v.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
+	v.Resources.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
 	return v
 }
 
@@ -202,7 +202,7 @@ func TestAChildHasItsParentsAgentOrItsOwn(t *testing.T) {
 // The endpoint of its own agent's model is in a closed child's manifest.
 func TestAClosedChildsModelIsInItsManifest(t *testing.T) {
 	v := thinking(t)
-	v.Substrates[substrate.KindOllama] = mock.Kinds()[substrate.KindMock]
+	v.Resources.Substrates[substrate.KindOllama] = mock.Kinds()[substrate.KindMock]
 	parent := create(t, v, "firm")
 	_, m, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "pupil", Agent: &definition.Agent{Model: "m"}})
 	if err != nil || m.Outbound != composite.ParentPermitted || len(m.Tools()) != 1 || m.Tools()[0] != substrate.OllamaURL+"/chat/completions" {
@@ -244,7 +244,7 @@ func TestACallEndsByTheAgentThatItBeganWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, _, err := v.Vacant(t.Context(), r.ID, true)
+	held, _, err := answering(v).Vacant(t.Context(), r.ID, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestACallEndsByTheAgentThatItBeganWith(t *testing.T) {
 	if m, err := held.Behaviour(t.Context(), nil, e); err != nil || m.Text() != "one" {
 		t.Errorf("the call is answered by %q, %v, want the version that it began with", m.Text(), err)
 	}
-	now, _, err := v.Vacant(t.Context(), r.ID, true)
+	now, _, err := answering(v).Vacant(t.Context(), r.ID, true)
 	if m, bad := now.Behaviour(t.Context(), nil, e); err != nil || bad != nil || m.Text() != "two" {
 		t.Errorf("the next is answered by %q, %v", m.Text(), bad)
 	}
@@ -269,7 +269,7 @@ func TestTextThatPosesAsAnAgentIsText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, _, err := v.Vacant(t.Context(), r.ID, true)
+	held, _, err := answering(v).Vacant(t.Context(), r.ID, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +389,7 @@ func TestAnAgentThatCannotBeReadNowIsUnavailable(t *testing.T) {
 		}
 		return storetest.Fine
 	}}, va, newClock().now, hostURL)
-	held, _, err := v.Vacant(t.Context(), r.ID, true)
+	held, _, err := answering(v).Vacant(t.Context(), r.ID, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 		}
 		r.next = &next
 	}
-	if err := v.checkPaid(ctx, &r, r.next); err != nil {
+	if err := v.Resources.CheckTenant(ctx, r.Tenant, r.Substrate, r.next); err != nil {
 		return Record{}, err
 	}
 	if key == nil {
@@ -171,7 +171,7 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	if err != nil {
 		return r, nil, err
 	}
-	spec, _, err := v.openSubstrate(text, nil)
+	spec, err := v.Resources.Parse(text)
 	if err != nil {
 		return r, nil, err
 	}
@@ -202,7 +202,7 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	}
 	r = Record{
 		Name: s.Name, State: lifecycle.Local, Capability: s.Capability, Substrate: spec.String(),
-		Tenant: s.Tenant, By: chooser(s.Tenant, s.By.chooser()), Created: v.now(),
+		Tenant: s.Tenant, By: Chooser(s.Tenant, s.By.chooser()), Created: v.now(),
 	}
 	if s.Key != nil {
 		r.Floor = v.floor() // another host may have answered what callers signed before

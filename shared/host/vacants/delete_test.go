@@ -168,7 +168,7 @@ func TestADeletedVacantAnswersAsOneThatIsArchived(t *testing.T) {
 // pipeline is the call pipeline over v.
 func pipeline(s *memory.Store, va custody.Vault, v *vacants.Directory) *call.Host {
 	return call.New(call.Config{
-		Store: s, Directory: v, Texts: textkeys.New(s, va, newClock().now, rand.Reader, 0), Now: newClock().now, Rand: rand.Reader,
+		Store: s, Directory: answering(v), Texts: textkeys.New(s, va, newClock().now, rand.Reader, 0), Now: newClock().now, Rand: rand.Reader,
 		Self: v.SelfID, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
 }

@@ -1,13 +1,14 @@
 package vacants_test
 
 import (
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -26,7 +27,7 @@ func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
 	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	handler := hosttest.NewVacants(t, s, c.now, hostURL, vacants.Config{Substrates: substrate.Kinds{echo.Kind: echo.New}})
+	handler := hosttest.NewVacants(t, s, c.now, hostURL, vacants.Config{Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}}})
 	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), Key: "r", Time: c.now().UnixMilli(), ActorSeq: 2}
 	if err := e.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)

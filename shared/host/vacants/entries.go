@@ -3,6 +3,7 @@ package vacants
 import (
 	"context"
 	"errors"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 
 	"golang.org/x/sync/errgroup"
 
@@ -89,6 +90,9 @@ func (v *Directory) Sign(ctx context.Context, id identity.ID, fn func(identity.S
 	}
 	return fn(signer)
 }
+
+// Key returns the signer of r's key, which stays sealed until the first use.
+func (v *Directory) Key(r *Record) *sealed.Key { return v.signers.Key(r.ID, r.seed) }
 
 // signer returns the signer of a vacant from its record, at most a second old.
 // That is safe: a key never changes, and a commit by a deleted vacant

@@ -35,6 +35,16 @@ func (v *Directory) get(ctx context.Context, id identity.ID) (Record, error) {
 	return v.Get(ctx, Operator(), id)
 }
 
+// Living is Get for a vacant that the caller has found; one that was deleted is refused with
+// Gone.
+func (v *Directory) Living(ctx context.Context, id identity.ID) (Record, error) {
+	r, err := v.get(ctx, id)
+	if err == nil && r.IsDeleted() {
+		err = deleted(&r)
+	}
+	return r, err
+}
+
 // ByName returns the record of the vacant with a name.
 func (v *Directory) ByName(ctx context.Context, by Asker, name string) (Record, error) {
 	if err := registry.CheckName(name); err != nil {

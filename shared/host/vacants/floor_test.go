@@ -31,7 +31,7 @@ func TestAHostBackFromABackupRefusesWhatWasSignedUntilThen(t *testing.T) {
 		t.Errorf("the closed one has %d entries, want 2 as before", n)
 	}
 	// Another instance over the same store knows it too.
-	got, ok, err := host(t, s, va, c.now, hostURL).Vacant(t.Context(), open.ID, true)
+	got, ok, err := answering(host(t, s, va, c.now, hostURL)).Vacant(t.Context(), open.ID, true)
 	if err != nil || !ok || !got.Floor.Equal(ahead) {
 		t.Errorf("Vacant() = floor %v, %t, %v, want floor %s", got.Floor, ok, err, now)
 	}

@@ -9,11 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -44,10 +41,7 @@ type mark struct {
 // caller, in a thread, or to everybody and in every thread if they are nil. The texts
 // stay until their days' keys are destroyed. Repeating it is harmless.
 func (v *Directory) ForgetThread(ctx context.Context, id identity.ID, caller *identity.ID, thread *string) (Record, error) {
-	r, err := v.get(ctx, id)
-	if err == nil && r.IsDeleted() {
-		err = deleted(&r)
-	}
+	r, err := v.Living(ctx, id)
 	if err != nil {
 		return r, err
 	}
@@ -65,8 +59,9 @@ func (v *Directory) ForgetThread(ctx context.Context, id identity.ID, caller *id
 	}))
 }
 
-// forgotten is until when id's agent has forgotten a caller's thread.
-func (v *Directory) forgotten(ctx context.Context, id, caller identity.ID, thread string) (until time.Time, err error) {
+// Forgotten returns the time before which id's agent remembers nothing of a caller's thread;
+// zero if nothing was forgotten.
+func (v *Directory) Forgotten(ctx context.Context, id, caller identity.ID, thread string) (until time.Time, err error) {
 	keys := []store.Key{forgetKey(id, nil, nil), forgetKey(id, &caller, nil), forgetKey(id, nil, &thread), forgetKey(id, &caller, &thread)}
 	marks := make([]mark, len(keys))
 	g, ctx := errgroup.WithContext(ctx)
@@ -91,20 +86,4 @@ func (v *Directory) forgotten(ctx context.Context, id, caller identity.ID, threa
 		}
 	}
 	return until, nil
-}
-
-// remember is what the agent of e's vacant remembers of e's thread.
-func (v *Directory) remember(ctx context.Context, calls *call.Host, e *envelope.Envelope) (turns []substrate.Turn, err error) {
-	if e.Payload.ContextID == nil {
-		return nil, nil
-	}
-	until, err := v.forgotten(ctx, e.To, e.From, *e.Payload.ContextID)
-	if err != nil {
-		return nil, err
-	}
-	all, err := calls.Remember(ctx, e, until)
-	for _, x := range all {
-		turns = append(turns, substrate.Turn{Role: substrate.Caller, Text: x.Asked}, substrate.Turn{Role: substrate.Agent, Text: x.Cut.Remark(x.Answered)})
-	}
-	return turns, err
 }

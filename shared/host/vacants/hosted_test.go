@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"github.com/vacancy-host/vacancy/shared/host/answer"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,13 +15,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -52,7 +54,7 @@ func vault(t testing.TB) custody.Vault {
 func host(t testing.TB, s store.Store, vault custody.Vault, now func() time.Time, url string) *vacants.Directory {
 	t.Helper()
 	v := hosttest.NewVacants(t, s, now, url, vacants.Config{
-		Vault: vault, Substrates: substrate.Kinds{echo.Kind: echo.New},
+		Vault: vault, Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}},
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
 	return v
@@ -60,6 +62,11 @@ func host(t testing.TB, s store.Store, vault custody.Vault, now func() time.Time
 
 func fresh(t testing.TB) *vacants.Directory {
 	return host(t, memory.New(), vault(t), newClock().now, hostURL)
+}
+
+// answering answers calls to the vacants of v.
+func answering(v *vacants.Directory) *answer.Answerer {
+	return answer.New(answer.Config{Vacants: v})
 }
 
 func create(t testing.TB, v *vacants.Directory, name string) vacants.Record {
@@ -598,7 +605,7 @@ func TestNoSeedShowsAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, ok, err := v.Vacant(t.Context(), r.ID, false)
+	held, ok, err := answering(v).Vacant(t.Context(), r.ID, false)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -649,7 +656,7 @@ func sealedOf(t testing.TB, record []byte) string {
 func TestTheDirectoryAnswersAndSigns(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
-	held, ok, err := v.Vacant(t.Context(), id, true)
+	held, ok, err := answering(v).Vacant(t.Context(), id, true)
 	if err != nil || !ok || held.ID != id || held.State != lifecycle.Local {
 		t.Fatalf("Vacant() = %+v, %t, %v", held, ok, err)
 	}
@@ -660,7 +667,7 @@ func TestTheDirectoryAnswersAndSigns(t *testing.T) {
 	if sig, err := held.Signer.Sign(t.Context(), []byte("x")); err != nil || !identity.Verify(id, []byte("x"), sig) {
 		t.Errorf("the vacant's signature does not verify: %v", err)
 	}
-	if _, ok, err := v.Vacant(t.Context(), identity.ID{1}, true); ok || err != nil {
+	if _, ok, err := answering(v).Vacant(t.Context(), identity.ID{1}, true); ok || err != nil {
 		t.Errorf("Vacant() of another = %t, %v, want not hosted", ok, err)
 	}
 }
@@ -669,7 +676,7 @@ func TestASubstrateThatIsGoneFailsCallsOnly(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	id := create(t, host(t, s, va, newClock().now, hostURL), "demo").ID
 	v := hosttest.NewVacants(t, s, newClock().now, hostURL, vacants.Config{Vault: va})
-	held, ok, err := v.Vacant(t.Context(), id, false)
+	held, ok, err := answering(v).Vacant(t.Context(), id, false)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -686,7 +693,7 @@ func TestAMemoryIsAtMostASecondOld(t *testing.T) {
 	id := create(t, here, "demo").ID
 	state := func(v *vacants.Directory, fresh bool) lifecycle.State {
 		t.Helper()
-		held, _, err := v.Vacant(t.Context(), id, fresh)
+		held, _, err := answering(v).Vacant(t.Context(), id, fresh)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -742,10 +749,10 @@ func TestAReadThatAWriteOvertookIsNotRemembered(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, _, err := v.Vacant(t.Context(), id, true); err != nil {
+	if _, _, err := answering(v).Vacant(t.Context(), id, true); err != nil {
 		t.Fatal(err)
 	}
-	held, _, err := v.Vacant(t.Context(), id, false)
+	held, _, err := answering(v).Vacant(t.Context(), id, false)
 	if err != nil || held.State != lifecycle.Hibernating {
 		t.Errorf("after Pause() returned a call sees %s, %v, want HIBERNATING", held.State, err)
 	}
@@ -754,7 +761,7 @@ func TestAReadThatAWriteOvertookIsNotRemembered(t *testing.T) {
 func TestTheMemoryIsBounded(t *testing.T) {
 	v := fresh(t)
 	for i := range 5000 {
-		if _, _, err := v.Vacant(t.Context(), identity.ID{byte(i), byte(i >> 8), 1}, false); err != nil {
+		if _, _, err := answering(v).Vacant(t.Context(), identity.ID{byte(i), byte(i >> 8), 1}, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -833,7 +840,7 @@ func BenchmarkRememberedVacant(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
-			if _, ok, err := v.Vacant(context.Background(), id, false); !ok || err != nil {
+			if _, ok, err := answering(v).Vacant(context.Background(), id, false); !ok || err != nil {
 				b.Fatal(ok, err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"slices"
 	"strings"
 	"sync"
@@ -12,12 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -140,7 +141,7 @@ type axes struct {
 func TestEachBirthPathMakesItsChild(t *testing.T) {
 	s := memory.New()
 	v := host(t, s, vault(t), newClock().now, hostURL)
-	v.Substrates["http"] = func(string) (substrate.Substrate, error) { return echo.New("") }
+	v.Resources.Substrates["http"] = func(string) (substrate.Substrate, error) { return echo.New("") }
 	parent, other := create(t, v, "demo"), create(t, v, "other")
 	const said = "says what it hears"
 	for name, c := range map[string]struct {
@@ -233,7 +234,6 @@ func TestSpawnRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v.Substrates[plan.Kind] = func(string) (substrate.Substrate, error) { return echo.New("") }
 	planner, err := v.Create(t.Context(), vacants.Spec{Name: "planner", Capability: "plans", Substrate: plan.Kind})
 	must(t, err)
 	for name, c := range map[string]struct {
@@ -583,7 +583,7 @@ func TestARegistryWithoutAVaultTakesNoManifestOfWhoIsHostedHere(t *testing.T) {
 	s, c := memory.New(), newClock()
 	v := host(t, s, vault(t), c.now, hostURL)
 	id := create(t, v, "demo").ID
-	handler := hosttest.NewVacants(t, s, c.now, hostURL, vacants.Config{Substrates: substrate.Kinds{echo.Kind: echo.New}})
+	handler := hosttest.NewVacants(t, s, c.now, hostURL, vacants.Config{Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}}})
 	m, err := manifestOf(t.Context(), v, elsewhere(), id)
 	must(t, err)
 	if err := handler.AddManifest(t.Context(), m); !problem.Is(err, problem.Conflict) || !strings.Contains(problem.Of(err).Text(), "/v1/admin/vacants/"+id.String()+"/manifest") {
@@ -813,7 +813,7 @@ func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, her
 func reaching(t testing.TB, s store.Store) *vacants.Directory {
 	t.Helper()
 	v := hosttest.NewVacants(t, s, newClock().now, hostURL, vacants.Config{
-		Vault: vault(t), Substrates: substrate.Kinds{echo.Kind: echo.New},
+		Vault: vault(t), Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}},
 	})
 	return v
 }

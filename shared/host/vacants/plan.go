@@ -56,7 +56,7 @@ func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok b
 // plan.MaxCalls. Plan, record and logbook entry are one commit. id's card does
 // not change. Setting the same plan again has no effect.
 func (v *Directory) SetPlan(ctx context.Context, by Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
-	if err := v.offered(&p); err != nil {
+	if err := v.Resources.CheckPlan(&p); err != nil {
 		return Record{}, p, err
 	}
 	ctx, cancel := store.WithPatience(ctx)
@@ -78,43 +78,9 @@ func (v *Directory) SetPlan(ctx context.Context, by Asker, id identity.ID, p pla
 	return r, set, nil
 }
 
-// offered makes the checks that need no store: the form of p, and that this
-// host has the substrates.
-func (v *Directory) offered(p *plan.Plan) error {
-	if err := p.Check(); err != nil {
-		return err
-	}
-	if _, _, err := v.openSubstrate(plan.Kind, nil); err != nil {
-		return err
-	}
-	if p.Aggregate.How != plan.BySubstrate {
-		return nil
-	}
-	spec, _, err := v.openSubstrate(p.Aggregate.Substrate, nil)
-	if err == nil {
-		err = checkCombiner(spec)
-	}
-	if err != nil {
-		return &problem.Error{Kind: problem.Malformed, Field: "aggregate.substrate", Detail: "aggregate." + problem.Of(err).Text(), Err: err}
-	}
-	return nil
-}
-
-// checkCombiner refuses substrates that only agents can be: plans have no secret, no
-// budget and no tenant's functions.
-func checkCombiner(s substrate.Spec) error {
-	if s.IsPaid() || s.Kind == substrate.KindLambda {
-		return problem.Invalid("substrate", "one that needs no secret and is free, or a child with an agent that has one", clip(s.Kind))
-	}
-	return nil
-}
-
 // setPlan is one attempt of SetPlan.
 func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
-	r, err := v.get(ctx, id)
-	if err == nil && r.IsDeleted() {
-		err = deleted(&r)
-	}
+	r, err := v.Living(ctx, id)
 	if err == nil && r.State.Closed() {
 		err = problem.New(problem.Gone, "vacant %s is %s; it answers by no plan any more", r.Name, r.State)
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -25,17 +23,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
-
-// composing is a host that offers composites, at a URL.
-func composing(t testing.TB, s store.Store, va custody.Vault, url string) *vacants.Directory {
-	t.Helper()
-	v := hosttest.NewVacants(t, s, newClock().now, url, vacants.Config{
-		Vault:      va,
-		Substrates: substrate.Kinds{echo.Kind: echo.New, plan.Kind: echo.New},
-		Wait:       func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
-	})
-	return v
-}
 
 // spawned makes closed children, each a child of the one before it in path.
 func spawned(t testing.TB, v *vacants.Directory, path ...string) (last vacants.Record) {
@@ -74,7 +61,7 @@ func setPlan(t testing.TB, v *vacants.Directory, name string, p plan.Plan) error
 
 func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 	s, va := memory.New(), vault(t)
-	v := composing(t, s, va, hostURL)
+	v := host(t, s, va, newClock().now, hostURL)
 	a, b := spawned(t, v, "demo", "a"), spawned(t, v, "demo", "b")
 	before, err := v.ByName(t.Context(), vacants.Operator(), "demo")
 	if err != nil {
@@ -104,7 +91,7 @@ func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 		t.Errorf("SetPlan() of the same = %v, with an entry more: %t, want nothing", err, len(story(t, v, r.ID)) != len(lines))
 	}
 	// A card that is signed again keeps its text.
-	moved := composing(t, s, va, "https://vacancy.example")
+	moved := host(t, s, va, newClock().now, "https://vacancy.example")
 	if _, err := moved.Rebase(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +105,7 @@ func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 }
 
 func TestTheCardOfACompositeNamesNone(t *testing.T) {
-	v := composing(t, memory.New(), vault(t), hostURL)
+	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	r, err := v.Create(t.Context(), vacants.Spec{Name: "demo", Capability: "c", Substrate: "composite"})
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +117,7 @@ func TestTheCardOfACompositeNamesNone(t *testing.T) {
 }
 
 func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
-	v := composing(t, memory.New(), vault(t), hostURL)
+	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	spawned(t, v, "demo", "a")
 	spawned(t, v, "other", "theirs")
 	gone := spawned(t, v, "demo", "gone")
@@ -157,7 +144,7 @@ func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
 		"itself":              {"demo", asking("demo"), problem.Malformed, "delegate[0].child: expected a child of demo, got demo"},
 		"its own parent":      {"a", asking("demo"), problem.Malformed, "delegate[0].child: expected a child of a, got demo"},
 		"a child that sank":   {"demo", asking("gone"), problem.Gone, "delegate[0].child: vacant gone is SUNK"},
-		"no such substrate":   {"demo", judged, problem.Malformed, "aggregate.substrate: expected one of composite, echo"},
+		"no such substrate":   {"demo", judged, problem.Malformed, "aggregate.substrate: expected one of echo, got \"magic\""},
 		"a vacant that sank":  {"closed", asking("a"), problem.Gone, "vacant closed is SUNK"},
 		"by another's prefix": {"demo", asking(create(t, v, "long").ID.String()[:12]), problem.Malformed, "delegate[0].child: expected a child of demo, got long"},
 	} {
@@ -169,13 +156,10 @@ func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := host(t, memory.New(), vault(t), newClock().now, hostURL).SetPlan(t.Context(), vacants.Operator(), identity.ID{1}, asking("a")); !problem.Is(err, problem.Malformed) {
-		t.Errorf("SetPlan() at a host without composites = %v, want a refusal", err)
-	}
 }
 
 func TestAPlanThatWouldAskItselfIsRefusedWithItsPath(t *testing.T) {
-	v := composing(t, memory.New(), vault(t), hostURL)
+	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	c := spawned(t, v, "a", "b", "c")
 	a, err := v.ByName(t.Context(), vacants.Operator(), "a")
 	if err != nil {
@@ -207,14 +191,14 @@ func TestAPlanThatWouldAskItselfIsRefusedWithItsPath(t *testing.T) {
 }
 
 func TestPlansAreRefusedThatAreTooDeepOrAskTooMuchFromAnyOfThem(t *testing.T) {
-	v := composing(t, memory.New(), vault(t), hostURL)
+	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	path := []string{"l1", "l2", "l3", "l4", "l5", "l6"}
 	spawned(t, v, path...)
 	spawned(t, v, "l2", "leaf")
 	// From the top, the bottom and the middle, the fifth is too many.
 	for name, order := range map[string][]int{"down": {0, 1, 2, 3, 4}, "up": {4, 3, 2, 1, 0}, "from the middle": {0, 1, 3, 4, 2}} {
 		t.Run(name, func(t *testing.T) {
-			v := composing(t, memory.New(), vault(t), hostURL)
+			v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 			spawned(t, v, path...)
 			for n, i := range order {
 				err := setPlan(t, v, path[i], asking(path[i+1]))
@@ -265,7 +249,7 @@ func TestAPlanBrokenOffAnywhereIsSetOrNot(t *testing.T) {
 func planBrokenOff(t *testing.T, va custody.Vault, at int, fate storetest.Fate, crash bool) (ops []string) {
 	t.Helper()
 	s := memory.New()
-	clean := composing(t, s, va, hostURL)
+	clean := host(t, s, va, newClock().now, hostURL)
 	spawned(t, clean, "demo", "a")
 	var mu sync.Mutex
 	lossy := &storetest.Lossy{Store: s, Decide: func(op string, _ []store.Write) storetest.Fate {
@@ -284,12 +268,12 @@ func planBrokenOff(t *testing.T, va custody.Vault, at int, fate storetest.Fate, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := composing(t, lossy, va, hostURL).SetPlan(t.Context(), vacants.Operator(), r.ID, asking("a")); err != nil && !problem.Is(err, problem.Unavailable) {
+	if _, _, err := host(t, lossy, va, newClock().now, hostURL).SetPlan(t.Context(), vacants.Operator(), r.ID, asking("a")); err != nil && !problem.Is(err, problem.Unavailable) {
 		t.Errorf("SetPlan() = %v, want nothing or unavailable", err)
 	}
 	lossy.AwaitPending(t.Context())
-	wantPlanWhole(t, composing(t, s, va, hostURL), r.ID)
-	again := composing(t, s, va, hostURL)
+	wantPlanWhole(t, host(t, s, va, newClock().now, hostURL), r.ID)
+	again := host(t, s, va, newClock().now, hostURL)
 	if _, _, err := again.SetPlan(t.Context(), vacants.Operator(), r.ID, asking("a")); err != nil {
 		t.Errorf("SetPlan() again = %v", err)
 	}
@@ -329,6 +313,17 @@ func wantPlanWhole(t *testing.T, v *vacants.Directory, id identity.ID) {
 	}
 	if has != (r.Substrate == plan.Kind) || has != (stateInLogbook != nil) || has && p.Hash() != *stateInLogbook {
 		t.Errorf("it has a plan: %t; substrate %s; its logbook tells %v", has, r.Substrate, stateInLogbook)
+	}
+}
+
+func TestAPlansCombinerHasNoSecret(t *testing.T) {
+	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
+	v.Resources.Substrates[substrate.KindAnthropic] = func(string) (substrate.Substrate, error) { return echo.New("") }
+	spawned(t, v, "team", "a")
+	p := asking("a")
+	p.Aggregate = plan.Aggregate{How: plan.BySubstrate, Substrate: "anthropic:claude-opus-4-6"}
+	if err := setPlan(t, v, "team", p); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "needs no secret") {
+		t.Errorf("SetPlan() = %v, want malformed", err)
 	}
 }
 

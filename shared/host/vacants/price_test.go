@@ -72,7 +72,7 @@ func TestAPriceIsAVersionInRecordListingAndLogbook(t *testing.T) {
 	if version(1).Flat != 2000 || version(2).Most != 500 {
 		t.Error("a version was changed")
 	}
-	got, ok, err := v.Vacant(t.Context(), id, true)
+	got, ok, err := answering(v).Vacant(t.Context(), id, true)
 	if err != nil || !ok || !got.Price.IsFree() {
 		t.Errorf("Vacant() = %+v, %v", got.Price, err)
 	}

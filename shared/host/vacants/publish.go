@@ -165,10 +165,7 @@ func (v *Directory) late(ctx context.Context, id identity.ID, seq int64, err err
 // ready opens id's key before the registry's turn is taken, because opening may
 // be slow.
 func (v *Directory) ready(ctx context.Context, id identity.ID) error {
-	r, err := v.get(ctx, id)
-	if err == nil && r.IsDeleted() {
-		err = deleted(&r)
-	}
+	r, err := v.Living(ctx, id)
 	if err != nil {
 		return err
 	}

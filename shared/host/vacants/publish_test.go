@@ -340,7 +340,7 @@ func TestARevocationClosesTheVacantForGood(t *testing.T) {
 	if _, _, err := v.Publish(t.Context(), id, vacants.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := v.Vacant(t.Context(), id, false); !ok || err != nil {
+	if _, ok, err := answering(v).Vacant(t.Context(), id, false); !ok || err != nil {
 		t.Fatal(err) // cached now
 	}
 	for _, reason := range []string{"", " ", "a\x1fb", strings.Repeat("r", event.MaxReason+1)} {
@@ -351,7 +351,7 @@ func TestARevocationClosesTheVacantForGood(t *testing.T) {
 	if err != nil || r.State != lifecycle.Sunk || receipt.Seq != 2 {
 		t.Fatalf("Revoke() = %s, %+v, %v, want SUNK, event 2", r.State, receipt, err)
 	}
-	if got, ok, err := v.Vacant(t.Context(), id, false); !ok || err != nil || got.State != lifecycle.Sunk {
+	if got, ok, err := answering(v).Vacant(t.Context(), id, false); !ok || err != nil || got.State != lifecycle.Sunk {
 		t.Errorf("Vacant() = %s, %v, want SUNK at once", got.State, err)
 	}
 	if g := registration(t, v, id); g.Status != registry.StatusRevoked || g.State != lifecycle.Sunk {
@@ -380,13 +380,13 @@ func TestARevocationFromElsewhereClosesTheVacantHere(t *testing.T) {
 	if err := e.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := v.Vacant(t.Context(), id, false); !ok || err != nil {
+	if _, ok, err := answering(v).Vacant(t.Context(), id, false); !ok || err != nil {
 		t.Fatal(err)
 	}
 	if _, err := v.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature}); err != nil {
 		t.Fatal(err)
 	}
-	if got, _, err := v.Vacant(t.Context(), id, false); err != nil || got.State != lifecycle.Sunk {
+	if got, _, err := answering(v).Vacant(t.Context(), id, false); err != nil || got.State != lifecycle.Sunk {
 		t.Errorf("Vacant() = %s, %v, want SUNK at once", got.State, err)
 	}
 	// The revoked key is refused for any other vacant.

@@ -81,7 +81,12 @@ func (v *Records) bounded(floor time.Time) {
 // Show returns id's record, at most a second old; ok is false if id is not
 // hosted here.
 func (v *Records) Show(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
-	m, err := v.lookup(ctx, id, false)
+	return v.Lookup(ctx, id, false)
+}
+
+// Lookup is Show; if fresh is set, the record is read from the store, strongly consistent.
+func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Record, ok bool, err error) {
+	m, err := v.lookup(ctx, id, fresh)
 	return m.record, m.ok, err
 }
 

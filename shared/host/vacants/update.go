@@ -89,17 +89,14 @@ func (v *Directory) checkChanges(c *Changes) error {
 	if c.Substrate == nil {
 		return nil
 	}
-	spec, _, err := v.openSubstrate(*c.Substrate, nil)
+	spec, err := v.Resources.Parse(*c.Substrate)
 	text := spec.String()
 	c.Substrate = &text
 	return err
 }
 
 func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID, c *Changes) (Record, error) {
-	r, err := v.get(ctx, id)
-	if err == nil && r.IsDeleted() {
-		err = deleted(&r)
-	}
+	r, err := v.Living(ctx, id)
 	if err != nil {
 		return r, err
 	}
@@ -120,7 +117,7 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	r.By = by
 	allowed, err := r.setSubstrate(c.Substrate, next)
 	if err == nil && (c.Substrate != nil || next != nil) {
-		err = v.checkPaid(ctx, &r, next)
+		err = v.Resources.CheckTenant(ctx, r.Tenant, r.Substrate, next)
 	}
 	if err != nil {
 		return r, err
@@ -182,7 +179,7 @@ func (c *Changes) chosenBy(r *Record, next *definition.Agent) outbound.Chooser {
 	if !set || same && c.By != Operator() {
 		return r.By
 	}
-	return chooser(r.Tenant, c.By.chooser())
+	return Chooser(r.Tenant, c.By.chooser())
 }
 
 // setSubstrate sets what answers for r: the next version of its agent, if there is one,

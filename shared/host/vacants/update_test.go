@@ -65,7 +65,7 @@ func TestANameAloneSignsNoCard(t *testing.T) {
 
 func TestAnotherKindOfSubstrateSignsTheCard(t *testing.T) {
 	v := fresh(t)
-	v.Substrates["other"] = v.Substrates["echo"]
+	v.Resources.Substrates["other"] = v.Resources.Substrates["echo"]
 	r := create(t, v, "demo")
 	for _, tt := range []struct{ substrate, onCard, entry string }{
 		{"other", "other", logbook.KindCardSigned},

@@ -1,5 +1,7 @@
 // Package vacants manages the vacants of this host: records, names, sealed keys,
-// logbooks and agents, and the host's own identity.
+// logbooks, states and publishing, and the host's own identity. It also keeps the versions
+// of agents and the plans of composites, because each is one commit with its record; package
+// resources checks them, and package answer answers by them.
 //
 // The invariants: every change of a vacant is one commit of its record, a
 // logbook entry that it signed, and its registration, so no half-changed
@@ -7,8 +9,9 @@
 // and graduating a child is one commit with its manifest and its hosted
 // parent's entry. A name belongs to one vacant at a time; that of a deleted vacant
 // is free. No seed appears in a record, an error or a log line, and none is kept
-// of a deleted vacant. Nobody finds a vacant here without an Asker; only Show and
-// ShowNamed, of the handlers that conceal what strangers may not know, have none.
+// of a deleted vacant. Nobody finds a vacant here without an Asker; only Show,
+// ShowNamed and Lookup have none: they are for calls, and for handlers that conceal what
+// strangers may not know.
 package vacants
 
 import (
@@ -18,16 +21,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
-	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/substrate"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -42,27 +39,9 @@ type Config struct {
 	// update the vacant's record; calls are refused by the revocation document
 	// instead. AddManifest then refuses manifests of vacants that are hosted
 	// here. Functions that must not open keys run this way.
-	Vault      custody.Vault
-	Substrates substrate.Kinds
-	// Composites answers for vacants with a plan; nil: this host has no
-	// composites.
-	Composites Composites
-	// Servers opens the MCP servers of agents; nil: an agent that has some fails.
-	Servers loop.Servers
-	// Thinker asks models, Lambda functions, MCP servers and programs with a secret
-	// instead of this process; nil: this process asks them.
-	Thinker think.Service
-	// Functions are the Lambda functions that agents may be.
-	Functions Functions
-	// Secrets has the secrets of agents; nil if this host stores none.
-	Secrets *secrets.Secrets
-	// Spend has the budgets and Models the prices of paid models; nil if this host has no
-	// paid models.
-	Spend  *spend.Spend
-	Models *models.Tables
-	// VacantTools are the tools of agents that may ask other vacants; nil: they are
-	// offered none.
-	VacantTools VacantTools
+	Vault custody.Vault
+	// Resources are what vacants may answer by; nil: nothing.
+	Resources *resources.Resources
 	// Fee is the host's share of what callers pay, in basis points; new prices have it.
 	Fee  int64
 	Rand io.Reader // safe for concurrent use
@@ -78,14 +57,6 @@ type Config struct {
 
 const defaultKeyTime = 10 * time.Minute
 
-// Composites answers a question to a vacant by its plan: it asks the children in
-// v through calls.
-type Composites func(ctx context.Context, v *Directory, calls *call.Host, q substrate.Request) (string, error)
-
-// VacantTools makes a tool of each of asked that the agent of asker may ask now, through
-// calls, and returns the context in which they are used for one call.
-type VacantTools func(ctx context.Context, v *Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error)
-
 // Directory manages the vacants of one host. It is safe for concurrent use, and
 // any number of hosts may share a store.
 type Directory struct {
@@ -100,6 +71,9 @@ type Directory struct {
 func New(c Config) *Directory {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
+	}
+	if c.Resources == nil {
+		c.Resources = &resources.Resources{}
 	}
 	if c.KeyTime == 0 {
 		c.KeyTime = defaultKeyTime

@@ -5,11 +5,14 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"github.com/vacancy-host/vacancy/shared/host/answer"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/collusionevidence"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -19,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -77,14 +79,14 @@ func newFixture(t testing.TB) *fixture {
 		return substrate.Func((&speaker{manner: at}).answer), nil
 	}
 	h.vacants = hosttest.NewVacants(h, h.Store, h.now, "https://host.example", vacants.Config{
-		Vault:      vault,
-		Substrates: substrate.Kinds{echo.Kind: echo.New, "http": speakers, "ollama": speakers, "openai": speakers, "composite": speakers},
+		Vault:     vault,
+		Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New, "http": speakers, "ollama": speakers, "openai": speakers}},
 	})
 	h.registry = h.vacants.Registry
 	h.texts = textkeys.New(h.Store, vault, h.now, rand.Reader, 30*24*time.Hour)
 	watch := callstats.New(callstats.Config{Store: h.Store, Manifests: h.registry, Now: h.now, Rand: rand.Reader})
 	h.calls = call.New(call.Config{
-		Store: h.Store, Directory: h.vacants, Texts: h.texts, Now: h.now, Rand: rand.Reader, Self: h.vacants.SelfID,
+		Store: h.Store, Directory: answer.New(answer.Config{Vacants: h.vacants}), Texts: h.texts, Now: h.now, Rand: rand.Reader, Self: h.vacants.SelfID,
 		Sibling: h.registry.IsChild, Observe: watch.Note,
 	})
 	return h

@@ -3,6 +3,7 @@ package graduation_test
 import (
 	"context"
 	"crypto/rand"
+	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"math"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 	sub := h.family(t)
 	parent, child := sub.Request.ParentID, sub.Request.ChildID
 	pipeline := call.New(call.Config{
-		Store: h.sound, Directory: h.vacants, Now: h.clock.now, Rand: rand.Reader, Wait: noWait, Self: h.vacants.SelfID,
+		Store: h.sound, Directory: answer.New(answer.Config{Vacants: h.vacants}), Now: h.clock.now, Rand: rand.Reader, Wait: noWait, Self: h.vacants.SelfID,
 		Texts: textkeys.New(h.sound, h.vault, h.clock.now, rand.Reader, 24*time.Hour), Revoked: h.registry.AnyRevoked, Sibling: h.registry.IsChild,
 	})
 	kin := &caller{fixture: h, pipeline: pipeline, to: child, from: parent, sign: func(e *envelope.Envelope) {

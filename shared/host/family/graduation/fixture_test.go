@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/family/collusionevidence"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation/gatetest"
@@ -20,9 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -98,7 +98,7 @@ func openFixture(t testing.TB, h *fixture, before func(store.Store) store.Store,
 		Vault: h.vault,
 		Wait:  noWait,
 		// Nobody is called: only the declared substrates count.
-		Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: func(string) (substrate.Substrate, error) { return echo.New("") }, plan.Kind: echo.New},
+		Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: func(string) (substrate.Substrate, error) { return echo.New("") }}},
 	})
 	h.registry = h.vacants.Registry
 	seen := &collusionevidence.Collector{Store: s, Vacants: h.vacants, Registry: h.registry, Texts: textkeys.New(s, h.vault, h.clock.now, rand.Reader, textkeys.MinRetention), Now: h.clock.now}

@@ -1,4 +1,4 @@
-package vacants
+package resources
 
 import (
 	"context"
@@ -8,37 +8,37 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// checkSecret checks that the secret of r's agent exists and may be sent to the agent's
+// checkSecret checks that the secret of a tenant's agent exists and may be sent to the agent's
 // endpoints.
-func (v *Directory) checkSecret(ctx context.Context, r *Record, a *definition.Agent) error {
+func (r *Resources) checkSecret(ctx context.Context, tenant string, a *definition.Agent) error {
 	name := a.SecretName()
 	if name == "" {
 		return nil
 	}
-	if v.Secrets == nil {
+	if r.Secrets == nil {
 		return problem.Invalid("secret", "an agent without a secret, because this host stores none", clip(name))
 	}
-	err := v.Secrets.Check(ctx, r.Tenant, name, a.SecretEndpoints()...)
+	err := r.Secrets.Check(ctx, tenant, name, a.SecretEndpoints()...)
 	if problem.Is(err, problem.NotFound) {
 		command := "vacancy secret set " + name
-		if r.Tenant != "" {
-			command += " --tenant " + r.Tenant
+		if tenant != "" {
+			command += " --tenant " + tenant
 		}
 		return &problem.Error{Kind: problem.Malformed, Field: "secret", Detail: "secret: " + problem.Of(err).Text() + ": " + command}
 	}
 	return err
 }
 
-// secret returns the secret of an agent for a call.
-func (v *Directory) secret(ctx context.Context, tenant string, a *definition.Agent) (substrate.Secret, error) {
+// Secret returns the secret of an agent for a call.
+func (r *Resources) Secret(ctx context.Context, tenant string, a *definition.Agent) (substrate.Secret, error) {
 	name := a.SecretName()
 	if name == "" {
 		return substrate.Secret{}, nil
 	}
-	if v.Secrets == nil {
+	if r.Secrets == nil {
 		return substrate.Secret{}, problem.New(problem.SubstrateMisconfigured, "the agent has a secret, but this host stores none")
 	}
-	value, err := v.Secrets.Use(ctx, tenant, name, a.SecretEndpoints()...)
+	value, err := r.Secrets.Use(ctx, tenant, name, a.SecretEndpoints()...)
 	switch {
 	case problem.Is(err, problem.Unavailable):
 		err = problem.Within(problem.SubstrateUnavailable, "read the secret", err)

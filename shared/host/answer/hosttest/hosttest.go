@@ -8,6 +8,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"github.com/vacancy-host/vacancy/shared/host/answer"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"path/filepath"
 	"testing"
 	"time"
@@ -83,11 +85,11 @@ func (h *Fixture) Open(url string) {
 	h.Helper()
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	v := NewVacants(h, h.Store, h.Now, url, vacants.Config{
-		Vault: h.Vault, Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindMock: mock.Kinds()[substrate.KindMock]}, Wait: noWait,
+		Vault: h.Vault, Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New, substrate.KindMock: mock.Kinds()[substrate.KindMock]}}, Wait: noWait,
 	})
 	h.Vacants, h.Texts = v, textkeys.New(h.Store, h.Vault, h.Now, rand.Reader, Retention)
 	h.Host = call.New(call.Config{
-		Store: powered{h.Store, h}, Directory: failing{v}, Texts: h.Texts, Now: h.Now, Rand: rand.Reader, Wait: noWait, Self: v.SelfID,
+		Store: powered{h.Store, h}, Directory: failing{answer.New(answer.Config{Vacants: v})}, Texts: h.Texts, Now: h.Now, Rand: rand.Reader, Wait: noWait, Self: v.SelfID,
 	})
 }
 
@@ -129,10 +131,10 @@ func (p powered) Commit(ctx context.Context, writes ...store.Write) error {
 }
 
 // failing is a directory whose vacants fail on request.
-type failing struct{ *vacants.Directory }
+type failing struct{ *answer.Answerer }
 
 func (f failing) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
-	v, ok, err := f.Directory.Vacant(ctx, id, fresh)
+	v, ok, err := f.Answerer.Vacant(ctx, id, fresh)
 	does := v.Behaviour
 	v.Behaviour = func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		if e.Payload.Text() == "fail" {

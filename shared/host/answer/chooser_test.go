@@ -1,7 +1,10 @@
-package vacants_test
+package answer_test
 
 import (
 	"context"
+	"crypto/rand"
+	"github.com/vacancy-host/vacancy/shared/host/answer"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"iter"
 	"strings"
 	"testing"
@@ -24,13 +27,15 @@ import (
 type choosing struct {
 	*testing.T
 	*vacants.Directory
+	*answer.Answerer
 	by []outbound.Chooser
 }
 
 func newChoosing(t *testing.T) *choosing {
-	c := &choosing{T: t, Directory: composing(t, memory.New(), vault(t), "https://host.example")}
-	c.Directory.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return c, nil }
-	c.Directory.Servers = func(_ context.Context, _ identity.ID, by outbound.Chooser, _ []definition.Server) ([]loop.Tool, func(), error) {
+	c := &choosing{T: t, Directory: host(t, memory.New(), vault(t))}
+	c.Answerer = answering(c.Directory)
+	c.Directory.Resources.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return c, nil }
+	c.Directory.Resources.Servers = func(_ context.Context, _ identity.ID, by outbound.Chooser, _ []definition.Server) ([]loop.Tool, func(), error) {
 		c.by = append(c.by, by)
 		return nil, func() {}, nil
 	}
@@ -79,9 +84,9 @@ func TestAnAgentIsOfWhoSetItLast(t *testing.T) {
 	}{
 		{"the operator sets the same", vacants.Changes{By: vacants.Operator(), Substrate: &r.Substrate}, outbound.Operator},
 		{"the tenant sets the same", vacants.Changes{By: vacants.Tenant("acme"), Substrate: &r.Substrate}, outbound.Operator},
-		{"the tenant renames it", vacants.Changes{By: vacants.Tenant("acme"), Name: pointer("scribe")}, outbound.Operator},
-		{"the tenant sets another", vacants.Changes{By: vacants.Tenant("acme"), Substrate: pointer("http:http://127.0.0.1:9001/")}, outbound.Tenant},
-		{"the operator renames it", vacants.Changes{By: vacants.Operator(), Name: pointer("clerk")}, outbound.Tenant},
+		{"the tenant renames it", vacants.Changes{By: vacants.Tenant("acme"), Name: new("scribe")}, outbound.Operator},
+		{"the tenant sets another", vacants.Changes{By: vacants.Tenant("acme"), Substrate: new("http:http://127.0.0.1:9001/")}, outbound.Tenant},
+		{"the operator renames it", vacants.Changes{By: vacants.Operator(), Name: new("clerk")}, outbound.Tenant},
 		{"the operator sets an agent", vacants.Changes{By: vacants.Operator(), Agent: agent("one")}, outbound.Operator},
 		{"the tenant sets the same agent", vacants.Changes{By: vacants.Tenant("acme"), Agent: agent("one")}, outbound.Operator},
 		{"the tenant sets another agent", vacants.Changes{By: vacants.Tenant("acme"), Agent: agent("two")}, outbound.Tenant},
@@ -133,10 +138,7 @@ func TestAChildIsOfWhoChoseItsSubstrate(t *testing.T) {
 func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 	for tenant, want := range map[string]outbound.Chooser{"": outbound.Operator, "acme": outbound.Tenant} {
 		c := newChoosing(t)
-		c.Directory.Composites = func(_ context.Context, _ *vacants.Directory, _ *call.Host, q substrate.Request) (string, error) {
-			c.by = append(c.by, q.By)
-			return "answer", nil
-		}
+		calls := call.New(call.Config{Store: c.Store, Directory: c.Answerer, Texts: textkeys.New(c.Store, c.Vault, now, rand.Reader, 0), Now: now, Rand: rand.Reader})
 		r, err := c.Create(t.Context(), vacants.Spec{Name: "lead", Capability: "leads", Substrate: "echo", Tenant: tenant, By: vacants.Operator()})
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +153,7 @@ func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 		}
 		lead, _, err := c.Vacant(t.Context(), r.ID, true)
 		if err == nil {
-			_, err = lead.Behaviour(t.Context(), nil, envelope.Envelope{From: r.ID, To: r.ID, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}})
+			_, err = lead.Behaviour(t.Context(), calls, envelope.Envelope{From: r.ID, To: r.ID, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}})
 		}
 		if err == nil {
 			_, err = substrate.Fold(c.Thinking().Turn(t.Context(), think.Turn{Agent: think.Agent{Vacant: r.ID}, Request: substrate.Ask(r.ID, r.ID, "hi")}))

@@ -1,4 +1,4 @@
-package vacants
+package answer
 
 import (
 	"context"
@@ -15,63 +15,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
-	"github.com/vacancy-host/vacancy/shared/host/tenant"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Functions are the Lambda functions that agents may be, by their tenant; "" is of
-// vacants without a tenant.
-type Functions map[string][]string
-
-// ParseFunctions parses TENANT=ARN,... An ARN without a tenant is for vacants without one.
-func ParseFunctions(text string) (Functions, error) {
-	all := Functions{}
-	for one := range strings.SplitSeq(text, ",") {
-		if one == "" {
-			continue
-		}
-		owner, arn, ok := strings.Cut(one, "=")
-		if !ok {
-			owner, arn = "", one
-		}
-		if err := tenant.Check(owner); err != nil {
-			return nil, err
-		}
-		if ok && owner == "" {
-			return nil, problem.Invalid("tenant", "a name before =", "none")
-		}
-		if err := substrate.CheckFunction(arn); err != nil {
-			return nil, err
-		}
-		all[owner] = append(all[owner], arn)
-	}
-	return all, nil
-}
-
-// checkFunction checks that an agent at a Lambda function is one of its tenant's.
-func (v *Directory) checkFunction(owner string, a *definition.Agent) error {
-	spec, err := a.Spec()
-	if err != nil || spec.Kind != substrate.KindLambda || slices.Contains(v.Functions[owner], spec.Argument) {
-		return err
-	}
-	return problem.New(problem.Forbidden, "function %.160s is not among the tenant's (context value tenantFunctions)", spec.Argument)
-}
-
 // elsewhere reports whether Thinker asks the agent's model or program.
-func (t *agentSubstrate) elsewhere() bool {
+func (t *agent) elsewhere() bool {
 	kinds := []string{substrate.KindMCP, substrate.KindLambda}
-	return t.vacants.Thinker != nil && (t.spec.IsModel() || slices.Contains(kinds, t.spec.Kind) || t.config.Agent.SecretName() != "")
+	return t.Thinker != nil && (t.spec.IsModel() || slices.Contains(kinds, t.spec.Kind) || t.config.Agent.SecretName() != "")
 }
 
 // remoteModels returns the model and the fallback model for one call through Thinker.
-func (t *agentSubstrate) remoteModels(vacant identity.ID) (model, fallback substrate.Substrate) {
+func (t *agent) remoteModels(vacant identity.ID) (model, fallback substrate.Substrate) {
 	spent := new(int)
 	turn := think.Turn{Agent: think.Agent{Vacant: vacant, Version: t.version}, Check: t.calls == nil}
-	model = &remoteModel{t.vacants.Thinker, turn, spent}
+	model = &remoteModel{t.Thinker, turn, spent}
 	if t.config.Fallback != nil {
 		turn.Fallback = true
-		fallback = &remoteModel{t.vacants.Thinker, turn, spent}
+		fallback = &remoteModel{t.Thinker, turn, spent}
 	}
 	return model, fallback
 }
@@ -101,26 +63,26 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 }
 
 // remoteTools are the tools of the agent's MCP servers through Thinker.
-func (t *agentSubstrate) remoteTools(ctx context.Context, vacant identity.ID) (all []loop.Tool, err error) {
+func (t *agent) remoteTools(ctx context.Context, vacant identity.ID) (all []loop.Tool, err error) {
 	of := think.Agent{Vacant: vacant, Version: t.version}
-	offered, err := t.vacants.Thinker.MCPTools(ctx, of)
+	offered, err := t.Thinker.MCPTools(ctx, of)
 	for _, one := range offered {
 		all = append(all, loop.Tool{Tool: one.Tool, Writes: one.Writes, Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
-			return t.vacants.Thinker.UseMCPTool(ctx, of, one.Name, arguments)
+			return t.Thinker.UseMCPTool(ctx, of, one.Name, arguments)
 		}})
 	}
 	return all, err
 }
 
-// Thinking asks the models and MCP servers of this directory's agents for other processes.
+// Thinking asks the models and MCP servers of this host's agents for other processes.
 // It is a type of its own, so that those do not contain it.
-func (v *Directory) Thinking() think.Service { return thinking{v} }
+func (a *Answerer) Thinking() think.Service { return thinking{a} }
 
-type thinking struct{ *Directory }
+type thinking struct{ *Answerer }
 
 // Watch implements think.Watcher.
 func (v thinking) Watch(ctx context.Context, name string) (context.Context, context.CancelFunc) {
-	return task.Watch(ctx, v.Store, name)
+	return task.Watch(ctx, v.vacants.Store, name)
 }
 
 func (v thinking) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Event, error] {
@@ -140,8 +102,8 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 		return nil, err
 	}
 	t.Request.Vacant = r.ID
-	if kindOf(r.Substrate) == plan.Kind {
-		t.Request.By = chooser(r.Tenant, outbound.Tenant)
+	if spec, err := substrate.Parse(r.Substrate); err == nil && spec.Kind == plan.Kind {
+		t.Request.By = vacants.Chooser(r.Tenant, outbound.Tenant)
 		return v.combine(ctx, &r, t.Request)
 	}
 	one, err := v.version(ctx, &r, t.Agent.Version)
@@ -169,43 +131,33 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 }
 
 // thinker reads the record of a vacant that is asked. Its errors are those of substrates.
-func (v thinking) thinker(ctx context.Context, id identity.ID) (Record, error) {
-	r, err := v.get(ctx, id)
-	if err == nil && r.IsDeleted() {
-		err = deleted(&r)
-	}
+func (v thinking) thinker(ctx context.Context, id identity.ID) (vacants.Record, error) {
+	r, err := v.vacants.Living(ctx, id)
 	return r, asSubstrate("the vacant", err)
 }
 
 // version opens a version of r's agent. Its errors are those of substrates.
-func (v thinking) version(ctx context.Context, r *Record, version int) (*agentSubstrate, error) {
+func (v thinking) version(ctx context.Context, r *vacants.Record, version int) (*agent, error) {
 	if version > r.Agent || version == 0 && r.Agent > 0 {
 		return nil, problem.New(problem.SubstrateMisconfigured, "version %d of the agent is not there; it has been changed", version)
 	}
-	a, err := v.currentAgent(ctx, r.ID, r.Substrate, version)
+	of, err := v.vacants.Agent(ctx, r, version)
 	if err != nil {
 		return nil, asSubstrate("the agent", err)
 	}
-	one, err := v.openVersion(r, version, &a)
+	one, err := v.openVersion(r, version, &of)
 	return one, asSubstrate("the agent", err)
 }
 
 // combine asks the combiner of r's plan.
-func (v thinking) combine(ctx context.Context, r *Record, q substrate.Request) (iter.Seq2[substrate.Event, error], error) {
-	p, ok, err := v.Plan(ctx, r.ID)
-	if err == nil && (!ok || p.Aggregate.How != plan.BySubstrate) {
-		err = problem.New(problem.NotFound, "it combines by no substrate")
-	}
-	if err != nil {
-		return nil, asSubstrate("the plan", err)
-	}
-	spec, err := substrate.Parse(p.Aggregate.Substrate)
-	if err == nil {
-		err = checkCombiner(spec)
+func (v thinking) combine(ctx context.Context, r *vacants.Record, q substrate.Request) (iter.Seq2[substrate.Event, error], error) {
+	p, ok, err := v.vacants.Plan(ctx, r.ID)
+	if err == nil && !ok {
+		err = problem.New(problem.NotFound, "vacant %s has no plan", r.ID.Short())
 	}
 	var s substrate.Substrate
 	if err == nil {
-		s, err = v.Substrates.Open(spec)
+		s, err = v.Combiner(&p)
 	}
 	if err != nil {
 		return nil, asSubstrate("the plan", err)

@@ -1,4 +1,4 @@
-package vacants_test
+package answer_test
 
 import (
 	"strings"
@@ -18,7 +18,7 @@ import (
 // asked asks a vacant as the pipeline does: whether it is ready, and then to answer.
 func asked(t *testing.T, v *vacants.Directory, r *vacants.Record) error {
 	t.Helper()
-	held, _, err := v.Vacant(t.Context(), r.ID, true)
+	held, _, err := answering(v).Vacant(t.Context(), r.ID, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestACallIsPaidByTheHostsTable(t *testing.T) {
 	if !problem.Is(err, problem.BudgetSpent) || n != 29 || len(*told) != n {
 		t.Errorf("after %d calls, of which %d were sent: %v; want budget_spent after 29", n, len(*told), err)
 	}
-	b, err := v.Spend.Budget(t.Context(), "")
+	b, err := v.Resources.Spend.Budget(t.Context(), "")
 	if err != nil || b.Spent != money.Amount(n)*7500 {
 		t.Errorf("%s is spent, %v; want %s", b.Spent, err, money.Amount(n)*7500)
 	}
@@ -70,11 +70,11 @@ func TestACheckIsPaidAndShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := v.CheckAgent(t.Context(), r.ID); err != nil || len(*told) != 1 {
+	if err := answering(v).CheckAgent(t.Context(), r.ID); err != nil || len(*told) != 1 {
 		t.Fatalf("CheckAgent() = %v, %d requests", err, len(*told))
 	}
 	// What the model says it used is more than was reserved, and not believed.
-	if b, err := v.Spend.Budget(t.Context(), ""); err != nil || b.Spent < 5*1024+25*64 || b.Spent >= 7500 {
+	if b, err := v.Resources.Spend.Budget(t.Context(), ""); err != nil || b.Spent < 5*1024+25*64 || b.Spent >= 7500 {
 		t.Errorf("%s is spent, %v; want what a question and 64 tokens cost", b.Spent, err)
 	}
 }
@@ -91,7 +91,7 @@ func TestWhatCostsAnUnknownPriceIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Models.Set(t.Context(), table); err != nil {
+	if _, err := v.Resources.Models.Set(t.Context(), table); err != nil {
 		t.Fatal(err)
 	}
 	r, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: agent})
@@ -101,7 +101,7 @@ func TestWhatCostsAnUnknownPriceIsRefused(t *testing.T) {
 	if err := asked(t, v, &r); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Models.Set(t.Context(), models.Known()); err != nil {
+	if _, err := v.Resources.Models.Set(t.Context(), models.Known()); err != nil {
 		t.Fatal(err)
 	}
 	wantKind(t, "a call whose price is gone", asked(t, v, &r), problem.SubstrateMisconfigured)
@@ -112,7 +112,7 @@ func TestWhatCostsAnUnknownPriceIsRefused(t *testing.T) {
 	if err := asked(t, v, &r); err != nil || len(*told) != 2 {
 		t.Errorf("a call by its agent's price = %v; %d were sent", err, len(*told))
 	}
-	v.Spend = nil
+	v.Resources.Spend = nil
 	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{Agent: claude()}); !problem.Is(err, problem.Malformed) {
 		t.Errorf("Update() of a host without budgets = %v, want malformed", err)
 	}
@@ -186,7 +186,7 @@ func TestATenantsPriceDoesNotFreeWhatTheOperatorPays(t *testing.T) {
 			spent := money.Amount(0)
 			counts := func(what string) {
 				t.Helper()
-				b, err := v.Spend.Budget(t.Context(), tenant)
+				b, err := v.Resources.Spend.Budget(t.Context(), tenant)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -200,12 +200,12 @@ func TestATenantsPriceDoesNotFreeWhatTheOperatorPays(t *testing.T) {
 					t.Fatal(err)
 				}
 				counts(r.Name)
-				if err := v.CheckAgent(t.Context(), r.ID); err != nil {
+				if err := answering(v).CheckAgent(t.Context(), r.ID); err != nil {
 					t.Fatal(err)
 				}
 				counts("a check of " + r.Name)
 				turn := think.Turn{Agent: think.Agent{Vacant: r.ID, Version: r.Agent}, Request: substrate.Ask(r.ID, r.ID, "hi")}
-				if _, err := substrate.Fold(v.Thinking().Turn(t.Context(), turn)); err != nil {
+				if _, err := substrate.Fold(answering(v).Thinking().Turn(t.Context(), turn)); err != nil {
 					t.Fatal(err)
 				}
 				counts("a turn elsewhere of " + r.Name)
@@ -216,7 +216,7 @@ func TestATenantsPriceDoesNotFreeWhatTheOperatorPays(t *testing.T) {
 			if tenant == "" {
 				continue
 			}
-			if _, err := v.Spend.SetBudget(t.Context(), tenant, 0); err != nil {
+			if _, err := v.Resources.Spend.SetBudget(t.Context(), tenant, 0); err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range all {
@@ -273,7 +273,7 @@ func TestATenantsModelWithoutARowIsRefused(t *testing.T) {
 		}
 	}
 	sent := len(*told)
-	if _, err := v.Models.Set(t.Context(), table); err != nil {
+	if _, err := v.Resources.Models.Set(t.Context(), table); err != nil {
 		t.Fatal(err)
 	}
 	err = asked(t, v, &r)

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"github.com/vacancy-host/vacancy/shared/host/answer"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"iter"
 	"path/filepath"
 	"strconv"
@@ -14,8 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/family/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/family/egress"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -26,10 +29,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/host/vacants/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -162,17 +163,11 @@ func (h *fixture) over(s store.Store, work time.Duration) *fixture {
 	o.runner = delegation.New(delegation.Config{Store: s, Guard: guard, Substrates: kinds, Now: time.Now, Rand: rand.Reader, Margin: margin, Wait: h.wait})
 	o.vacants = hosttest.NewVacants(h, s, time.Now, "http://127.0.0.1:8080", vacants.Config{
 		Vault: h.vault, Wait: h.wait,
-		Substrates: kinds,
-		VacantTools: func(ctx context.Context, v *vacants.Directory, calls *call.Host, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
-			return o.runner.VacantTools(ctx, v, calls, asker, asked)
-		},
-		Composites: func(ctx context.Context, v *vacants.Directory, calls *call.Host, q substrate.Request) (string, error) {
-			return o.runner.Answer(ctx, v, calls, q)
-		},
+		Resources: &resources.Resources{Substrates: kinds},
 	})
 	o.reg = o.vacants.Registry
 	o.calls = call.New(call.Config{
-		Store: s, Directory: o.vacants, Texts: textkeys.New(s, h.vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader,
+		Store: s, Directory: answer.New(answer.Config{Vacants: o.vacants, Guard: guard, Margin: margin}), Texts: textkeys.New(s, h.vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader,
 		Self: o.vacants.SelfID, Revoked: o.reg.AnyRevoked, Sibling: o.reg.IsChild, Work: work, Margin: margin, Wait: h.wait,
 	})
 	return o

@@ -1,4 +1,4 @@
-package vacants_test
+package answer_test
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -26,12 +25,12 @@ import (
 // told are the secrets that the model was sent.
 func paid(t *testing.T) (v *vacants.Directory, told *[]string) {
 	t.Helper()
-	s, va, now := memory.New(), vault(t), newClock().now
-	v, told = host(t, s, va, now, hostURL), new([]string)
-	v.Secrets = secrets.New(definition.Secrets, s, va, now, rand.Reader)
-	v.Spend, v.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
+	s, va := memory.New(), vault(t)
+	v, told = host(t, s, va), new([]string)
+	v.Resources.Secrets = secrets.New(definition.Secrets, s, va, now, rand.Reader)
+	v.Resources.Spend, v.Resources.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
 	for _, kind := range []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindOpenAI, substrate.KindHTTP} {
-		v.Substrates[kind] = func(string) (substrate.Substrate, error) { return &noting{told}, nil }
+		v.Resources.Substrates[kind] = func(string) (substrate.Substrate, error) { return &noting{told}, nil }
 	}
 	return v, told
 }
@@ -53,7 +52,7 @@ func (n *noting) Infer(_ context.Context, r substrate.Request) iter.Seq2[substra
 
 func keep(t *testing.T, v *vacants.Directory, tenant, name, value string, hosts ...string) {
 	t.Helper()
-	if _, err := v.Secrets.Set(t.Context(), tenant, name, hosts, []byte(value)); err != nil {
+	if _, err := v.Resources.Secrets.Set(t.Context(), tenant, name, hosts, []byte(value)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -105,7 +104,7 @@ func TestAnAgentMayHaveTheSecretsOfItsTenantWhereTheyAreBoundTo(t *testing.T) {
 
 func TestAHostWithoutSecretsHasNoAgentsWithOne(t *testing.T) {
 	v, _ := paid(t)
-	v.Secrets = nil
+	v.Resources.Secrets = nil
 	for _, substrate := range []string{"anthropic:claude-opus-4-6", "openai:gpt-5"} {
 		_, err := v.Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Substrate: substrate})
 		if !problem.Is(err, problem.Malformed) || problem.Of(err).Field != "secret" {
@@ -132,7 +131,7 @@ func TestACallIsMadeWithTheSecretOfItsMoment(t *testing.T) {
 	}
 	call := func(id identity.ID) error {
 		t.Helper()
-		held, _, err := v.Vacant(t.Context(), id, true)
+		held, _, err := answering(v).Vacant(t.Context(), id, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,23 +149,12 @@ func TestACallIsMadeWithTheSecretOfItsMoment(t *testing.T) {
 	}
 	keep(t, v, "", "anthropic", "three", "proxy.example")
 	wantKind(t, "a call whose secret is bound elsewhere", call(r.ID), problem.SubstrateMisconfigured)
-	if err := v.Secrets.Delete(t.Context(), "", "anthropic"); err != nil {
+	if err := v.Resources.Secrets.Delete(t.Context(), "", "anthropic"); err != nil {
 		t.Fatal(err)
 	}
 	err = call(r.ID)
 	wantKind(t, "a call whose secret is deleted", err, problem.SubstrateMisconfigured)
 	if got := fmt.Sprint(*told); got != "[one one two]" {
 		t.Errorf("the model was told %s, want [one one two]", got)
-	}
-}
-
-func TestAPlansCombinerHasNoSecret(t *testing.T) {
-	v := composing(t, memory.New(), vault(t), hostURL)
-	v.Substrates[substrate.KindAnthropic] = func(string) (substrate.Substrate, error) { return &noting{new([]string)}, nil }
-	spawned(t, v, "team", "a")
-	p := asking("a")
-	p.Aggregate = plan.Aggregate{How: plan.BySubstrate, Substrate: "anthropic:claude-opus-4-6"}
-	if err := setPlan(t, v, "team", p); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "needs no secret") {
-		t.Errorf("SetPlan() = %v, want malformed", err)
 	}
 }

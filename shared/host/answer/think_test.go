@@ -1,10 +1,11 @@
-package vacants_test
+package answer_test
 
 import (
 	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"io"
 	"slices"
 	"strings"
@@ -50,26 +51,26 @@ type parted struct {
 
 func newParted(t *testing.T) *parted {
 	t.Helper()
-	s, va, now := memory.New(), vault(t), newClock().now
-	p := &parted{front: host(t, s, sealOnly{va}, now, hostURL), back: host(t, s, va, now, hostURL), told: new([]string)}
+	s, va := memory.New(), vault(t)
+	p := &parted{front: host(t, s, sealOnly{va}), back: host(t, s, va), told: new([]string)}
 	for v, va := range map[*vacants.Directory]custody.Vault{p.front: sealOnly{va}, p.back: va} {
-		v.Secrets = secrets.New(definition.Secrets, s, va, now, rand.Reader)
-		v.Spend, v.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
-		v.Functions = vacants.Functions{"acme": {answers}, "": {own}}
+		v.Resources.Secrets = secrets.New(definition.Secrets, s, va, now, rand.Reader)
+		v.Resources.Spend, v.Resources.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
+		v.Resources.Functions = resources.Functions{"acme": {answers}, "": {own}}
 	}
 	kinds := []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindLambda, substrate.KindHTTP}
 	for _, kind := range kinds {
-		p.back.Substrates[kind] = func(string) (substrate.Substrate, error) { return &noting{p.told}, nil }
+		p.back.Resources.Substrates[kind] = func(string) (substrate.Substrate, error) { return &noting{p.told}, nil }
 	}
-	p.back.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
-	p.front.Thinker = think.NewClient(func(ctx context.Context, request []byte) ([]byte, error) {
+	p.back.Resources.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
+	p.front.Resources.Thinker = think.NewClient(func(ctx context.Context, request []byte) ([]byte, error) {
 		p.requests = append(p.requests, request)
-		return io.ReadAll(think.Serve(ctx, p.back.Thinking(), request, func(context.Context, think.Report) {}))
+		return io.ReadAll(think.Serve(ctx, answering(p.back).Thinking(), request, func(context.Context, think.Report) {}))
 	})
-	for kind, make := range think.Kinds(p.front.Thinker, append(kinds[:3], substrate.KindMock)...) {
-		p.front.Substrates[kind] = make
+	for kind, make := range think.Kinds(p.front.Resources.Thinker, append(kinds[:3], substrate.KindMock)...) {
+		p.front.Resources.Substrates[kind] = make
 	}
-	p.front.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return &noting{new([]string)}, nil }
+	p.front.Resources.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return &noting{new([]string)}, nil }
 	return p
 }
 
@@ -91,7 +92,7 @@ func (p *parted) create(t *testing.T, s vacants.Spec) vacants.Record {
 // ask asks a vacant in front.
 func (p *parted) ask(t *testing.T, r *vacants.Record, text string) (string, error) {
 	t.Helper()
-	held, _, err := p.front.Vacant(t.Context(), r.ID, true)
+	held, _, err := answering(p.front).Vacant(t.Context(), r.ID, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestFrontAsksModelsThroughBack(t *testing.T) {
 		}
 	}
 	// One turn is counted, and settled by what it used.
-	if b, err := p.back.Spend.Budget(t.Context(), ""); err != nil || b.Spent != 7500 {
+	if b, err := p.back.Resources.Spend.Budget(t.Context(), ""); err != nil || b.Spent != 7500 {
 		t.Errorf("%s is spent, %v; want $0.0075", b.Spent, err)
 	}
 }
@@ -140,17 +141,17 @@ func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 	var spent []money.Amount
 	for _, one := range []bool{true, false} {
 		p := newParted(t)
-		p.back.Servers = servers
+		p.back.Resources.Servers = servers
 		if one {
-			p.front.Thinker, p.front.Servers = nil, servers
-			p.front.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
+			p.front.Resources.Thinker, p.front.Resources.Servers = nil, servers
+			p.front.Resources.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
 		}
 		r := p.create(t, vacants.Spec{Agent: agent})
 		text, err := p.ask(t, &r, "hi")
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := p.back.Spend.Budget(t.Context(), "")
+		b, err := p.back.Resources.Spend.Budget(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +179,7 @@ func TestABudgetOfACallHoldsOverTurns(t *testing.T) {
 	if !problem.Is(err, problem.BudgetExceeded) || len(p.requests) != 4 {
 		t.Errorf("the answer = %v after %d requests, want budget_exceeded at the fourth", err, len(p.requests))
 	}
-	if b, err := p.back.Spend.Budget(t.Context(), ""); err != nil || b.Spent != 3000 {
+	if b, err := p.back.Resources.Spend.Budget(t.Context(), ""); err != nil || b.Spent != 3000 {
 		t.Errorf("%s is spent, %v; want $0.003", b.Spent, err)
 	}
 }
@@ -198,14 +199,14 @@ func TestACallEndsByTheVersionWithWhichItBegan(t *testing.T) {
 		t.Fatal(err)
 	}
 	for version, want := range map[int]string{1: "one", 2: "two"} {
-		if a, err := turn(t, p.front.Thinker, think.Agent{Vacant: r.ID, Version: version}); a.Text != want || err != nil {
+		if a, err := turn(t, p.front.Resources.Thinker, think.Agent{Vacant: r.ID, Version: version}); a.Text != want || err != nil {
 			t.Errorf("version %d = %q, %v; want %q", version, a.Text, err, want)
 		}
 	}
 	for what, of := range map[string]think.Agent{
 		"version 0": {Vacant: r.ID}, "version 3": {Vacant: r.ID, Version: 3}, "nobody": {Vacant: identity.ID{9}, Version: 1},
 	} {
-		_, err := turn(t, p.front.Thinker, of)
+		_, err := turn(t, p.front.Resources.Thinker, of)
 		wantKind(t, what, err, problem.SubstrateMisconfigured)
 	}
 	if _, err := p.front.Sink(t.Context(), r.ID); err != nil {
@@ -217,7 +218,7 @@ func TestACallEndsByTheVersionWithWhichItBegan(t *testing.T) {
 	if _, err := p.front.Delete(t.Context(), r.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err := turn(t, p.front.Thinker, think.Agent{Vacant: r.ID, Version: 2})
+	_, err := turn(t, p.front.Resources.Thinker, think.Agent{Vacant: r.ID, Version: 2})
 	wantKind(t, "a deleted vacant", err, problem.SubstrateMisconfigured)
 }
 
@@ -265,7 +266,7 @@ func TestALambdaFunctionIsItsTenantsAlone(t *testing.T) {
 		if text, err := p.ask(t, &r, "hi"); text != "yes" || err != nil {
 			t.Errorf("%q with %s: %q, %v", tt.tenant, tt.arn, text, err)
 		}
-		p.back.Functions = nil // a grant that was taken back
+		p.back.Resources.Functions = nil // a grant that was taken back
 		_, err = p.ask(t, &r, "hi")
 		wantKind(t, "a function that was taken back", err, problem.SubstrateMisconfigured)
 	}
@@ -279,7 +280,7 @@ func TestBedrockCountsForTenantAndHost(t *testing.T) {
 		t.Fatalf("the answer = %q, %v", text, err)
 	}
 	for _, owner := range []string{"", "acme"} {
-		if b, err := p.back.Spend.Budget(t.Context(), owner); err != nil || b.Spent != 7500 {
+		if b, err := p.back.Resources.Spend.Budget(t.Context(), owner); err != nil || b.Spent != 7500 {
 			t.Errorf("%q has spent %s, %v; want $0.0075", owner, b.Spent, err)
 		}
 	}
@@ -287,9 +288,6 @@ func TestBedrockCountsForTenantAndHost(t *testing.T) {
 
 func TestTheCombinerOfAPlanIsAskedThroughBack(t *testing.T) {
 	p := newParted(t)
-	p.front.Composites = func(context.Context, *vacants.Directory, *call.Host, substrate.Request) (string, error) {
-		return "", nil
-	}
 	r := p.create(t, vacants.Spec{Substrate: "echo"})
 	if _, _, err := p.front.Spawn(t.Context(), vacants.SpawnSpec{Parent: r.ID, Path: "D2", Name: "clerk"}); err != nil {
 		t.Fatal(err)
@@ -308,7 +306,7 @@ func TestTheCombinerOfAPlanIsAskedThroughBack(t *testing.T) {
 	if err := set("mock"); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := turn(t, p.front.Thinker, think.Agent{Vacant: r.ID}); a.Text != "hi" || err != nil {
+	if a, err := turn(t, p.front.Resources.Thinker, think.Agent{Vacant: r.ID}); a.Text != "hi" || err != nil {
 		t.Errorf("the combiner = %q, %v; want the mock's echo", a.Text, err)
 	}
 }

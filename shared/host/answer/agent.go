@@ -1,0 +1,174 @@
+package answer
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
+)
+
+// openVersion opens a version of r's agent. r.By set only the current one.
+func (a *Answerer) openVersion(r *vacants.Record, version int, of *definition.Agent) (*agent, error) {
+	spec, err := of.Spec()
+	if err != nil {
+		return nil, err
+	}
+	by := r.By
+	if version != r.Agent {
+		by = vacants.Chooser(r.Tenant, outbound.Tenant)
+	}
+	t := &agent{Answerer: a, version: version, tenant: r.Tenant, by: by, spec: spec, config: loop.Config{Agent: *of, Once: !spec.IsModel(), Wait: a.vacants.Wait}}
+	if t.config.Model, err = a.Substrates.Open(spec); err != nil {
+		return nil, err
+	}
+	if other, ok := of.Fallback(); ok {
+		if t.config.Fallback, err = a.Substrates.Open(other); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// checkTokens limits the answer to a check of a paid model.
+const checkTokens = 64
+
+// agent is an agent of a vacant of this host.
+type agent struct {
+	*Answerer
+	calls   *call.Host
+	config  loop.Config
+	asked   []identity.ID
+	version int
+	tenant  string
+	by      outbound.Chooser
+	spec    substrate.Spec
+}
+
+// Infer lets the agent answer, with the tools that it has at this moment.
+func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		ctx, tools, done, err := t.tools(ctx, r.Vacant)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer done()
+		r.By = t.by
+		c := t.config
+		c.Tools = tools
+		if t.elsewhere() {
+			c.Model, c.Fallback = t.remoteModels(r.Vacant)
+		} else if err := t.prepare(ctx, &c, r.Vacant, t.calls == nil, 0); err != nil {
+			yield(nil, err)
+			return
+		}
+		t.signed(ctx, &r, loop.New(c).Infer(ctx, r))(yield)
+	}
+}
+
+// prepare sets what a call needs of the host: the secret and the budgets. spent is what
+// the call has cost before. A check of a paid model gets a short answer.
+func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID, check bool, spent money.Amount) (err error) {
+	if check && c.Agent.Costs(t.tenant) {
+		c.Agent.MaxTokens = checkTokens
+	}
+	if err := t.CheckFunction(t.tenant, &c.Agent); err != nil {
+		return problem.Within(problem.SubstrateMisconfigured, "the agent", err)
+	}
+	if c.Secret, err = t.Secret(ctx, t.tenant, &c.Agent); err != nil {
+		return err
+	}
+	c.Spending, err = t.Begin(ctx, vacant, t.tenant, &c.Agent, spent)
+	return err
+}
+
+// tools are what the agent may use for a call by the returned context. done ends what
+// was opened for them.
+func (t *agent) tools(ctx context.Context, vacant identity.ID) (_ context.Context, all []loop.Tool, done func(), err error) {
+	done = func() {}
+	if t.calls == nil {
+		return ctx, nil, done, nil
+	}
+	if len(t.asked) > 0 {
+		if ctx, all, err = t.composites.VacantTools(ctx, t.vacants, t.calls, vacant, t.asked); err != nil {
+			return ctx, nil, nil, err
+		}
+	}
+	if servers := t.config.Agent.MCPServers; len(servers) > 0 {
+		if t.Thinker != nil {
+			more, err := t.remoteTools(ctx, vacant)
+			return ctx, append(all, more...), done, err
+		}
+		if t.Servers == nil {
+			return ctx, nil, nil, problem.New(problem.SubstrateMisconfigured, "this host reaches no MCP servers")
+		}
+		var more []loop.Tool
+		if more, done, err = t.Servers(ctx, vacant, t.by, servers); err != nil {
+			return ctx, nil, nil, err
+		}
+		all = append(all, more...)
+	}
+	return ctx, all, done, nil
+}
+
+// signed tells the version of the agent with what it used, and signs into its vacant's
+// logbook that a model has answered a call before that answer ends: it is signed after
+// that.
+func (t *agent) signed(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		var answer strings.Builder // the reader stops at substrate.MaxText
+		fallback := false
+		for e, err := range events {
+			switch is := e.(type) {
+			case substrate.Usage:
+				fallback = is.Fallback
+				if !t.spec.IsModel() {
+					if is.Unreported > 0 {
+						continue // it says nothing of what it uses
+					}
+					is.Turns = 0
+				}
+				is.Agent = t.version
+				e = is
+			case substrate.Text:
+				answer.WriteString(string(is))
+			case substrate.Done:
+				err = t.sign(ctx, r, identity.Sum([]byte(answer.String())), fallback)
+			}
+			if err != nil {
+				e = nil
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// sign signs the entry of a model's answer, unless the host itself asks or what
+// answers is no model.
+func (t *agent) sign(ctx context.Context, r *substrate.Request, answer identity.Hash, fallback bool) error {
+	request := r.ID()
+	if request.IsZero() || !t.spec.IsModel() {
+		return nil
+	}
+	model := t.config.Agent.Model
+	if fallback {
+		model = t.config.Agent.FallbackModel
+	}
+	return t.vacants.Entries(ctx, vacants.LogEntry{ID: r.Vacant, Kind: logbook.KindInference, Payload: logbook.Inference{
+		Caller: r.Caller, Request: request, Prompt: identity.Sum([]byte(r.Text())), Response: answer,
+		Substrate: t.spec.Kind, Model: model, Agent: t.version, Time: t.vacants.Now().UTC().Truncate(time.Microsecond),
+	}.Payload()}, vacants.LogEntry{})
+}

@@ -1,0 +1,232 @@
+// Package answer is how a vacant of this host answers: by an agent, by the plan of a
+// composite, or by a bare substrate. It reads the vacants' records, which package vacants
+// keeps, and implements call.Directory.
+//
+// The invariants: a call is answered by the version of the agent with which it began. A secret
+// leaves only with the requests that Resources lets it go with. What a model answered is
+// signed into its vacant's logbook before the answer ends.
+//
+// Where new things plug in, without a change of package vacants:
+//
+//   - a model or a program is a substrate.Kind in resources.Resources.Substrates;
+//   - a kind of tool is a list of loop.Tool that agent.tools adds, from the agent's definition;
+//   - a caller, such as another protocol, makes calls through call.Host, which asks Answerer
+//     for the vacant; nothing here knows who calls.
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Config configures an Answerer. Vacants is required.
+type Config struct {
+	// Vacants keeps the records of those who answer, and what agents may be made of.
+	Vacants *vacants.Directory
+	// Guard decides whether a vacant may call another that is not its own child. If Guard is
+	// nil, it may.
+	Guard outbound.Guard
+	// Margin is the part of a call's deadline that the pipeline needs. Zero means
+	// call.DefaultMargin.
+	Margin time.Duration
+}
+
+// Answerer answers calls to the vacants of one host. It is safe for concurrent use.
+type Answerer struct {
+	vacants *vacants.Directory
+	*resources.Resources
+	composites *delegation.Runner
+}
+
+// New makes the Answerer of a host.
+func New(c Config) *Answerer {
+	v := c.Vacants
+	return &Answerer{vacants: v, Resources: v.Resources, composites: delegation.New(delegation.Config{
+		Store: v.Store, Substrates: v.Resources.Substrates, Now: v.Now, Rand: v.Rand, Guard: c.Guard, Wait: v.Wait, Margin: c.Margin,
+	})}
+}
+
+// Format prints only the type, for every verb.
+func (a *Answerer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "answer.Answerer") }
+
+// Vacant implements call.Directory: the vacant as the pipeline needs it, with its seed still
+// sealed. ok is false if id is not hosted here.
+func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
+	r, ok, err := a.vacants.Lookup(ctx, id, fresh)
+	if err != nil || !ok {
+		return call.Vacant{}, false, err
+	}
+	key := a.vacants.Key(&r)
+	ready := func(ctx context.Context) error {
+		if err := a.checkBudget(ctx, &r); err != nil {
+			return err
+		}
+		return key.Ready(ctx)
+	}
+	return call.Vacant{
+		ID: id, State: r.State, Floor: r.Floor, Behaviour: a.behaviour(r), Signer: key, Ready: ready,
+		Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, HasKin: r.Kin, Tenant: r.Tenant, Price: r.Price,
+	}, true, nil
+}
+
+// checkBudget returns an error of kind BudgetSpent if the budgets of the day of r's agent are
+// spent. Errors of the agent itself are left to the call.
+func (a *Answerer) checkBudget(ctx context.Context, r *vacants.Record) error {
+	spec, err := substrate.Parse(r.Substrate)
+	if err != nil || !spec.IsModel() || a.Spend == nil {
+		return nil
+	}
+	of, err := a.vacants.Agent(ctx, r, 0)
+	if err != nil {
+		return nil
+	}
+	return a.Ready(ctx, r.ID, r.Tenant, &of)
+}
+
+// behaviour answers by r's substrate and agent, whatever becomes of r meanwhile. A
+// substrate that this host no longer offers fails the vacant's calls.
+func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
+	return func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
+		s, memory, err := a.open(ctx, &r, calls)
+		switch {
+		case problem.Is(err, problem.Unavailable):
+			return envelope.Message{}, problem.Within(problem.SubstrateUnavailable, "its agent cannot be read now", err)
+		case err != nil:
+			return envelope.Message{}, problem.Wrap(problem.SubstrateMisconfigured, err, "the vacant's substrate is not available here")
+		}
+		var before []substrate.Turn
+		if memory {
+			if before, err = a.remember(ctx, calls, &e); err != nil {
+				return envelope.Message{}, problem.Within(problem.SubstrateUnavailable, "what it remembers", err)
+			}
+		}
+		return substrate.Behaviour(s, before...)(ctx, calls, e)
+	}
+}
+
+// remember returns what the agent of e's vacant remembers of e's thread.
+func (a *Answerer) remember(ctx context.Context, calls *call.Host, e *envelope.Envelope) (turns []substrate.Turn, err error) {
+	if e.Payload.ContextID == nil {
+		return nil, nil
+	}
+	until, err := a.vacants.Forgotten(ctx, e.To, e.From, *e.Payload.ContextID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := calls.Remember(ctx, e, until)
+	for _, x := range all {
+		turns = append(turns, substrate.Turn{Role: substrate.Caller, Text: x.Asked}, substrate.Turn{Role: substrate.Agent, Text: x.Cut.Remark(x.Answered)})
+	}
+	return turns, err
+}
+
+// open opens what answers for r, its plan or agent, and reports whether the agent has a
+// memory. If calls is nil, the agent is only checked, and is offered no tools.
+func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host) (s substrate.Substrate, memory bool, err error) {
+	spec, err := substrate.Parse(r.Substrate)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case spec.Kind == plan.Kind:
+		// r.By chose r's record. The plan is read after the record, and may be a later one,
+		// which a tenant set.
+		return chosen{substrate.Func(composite{a, calls}.answer), vacants.Chooser(r.Tenant, outbound.Tenant)}, false, nil
+	case r.Agent == 0 && !spec.IsModel():
+		s, err := a.Substrates.Open(spec)
+		return chosen{s, r.By}, false, err
+	}
+	of, err := a.vacants.Agent(ctx, r, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	one, err := a.openVersion(r, r.Agent, &of)
+	if err != nil {
+		return nil, false, err
+	}
+	one.calls = calls
+	for _, what := range of.Vacants {
+		asked, err := identity.ParseID(what)
+		if err != nil {
+			return nil, false, problem.Wrap(problem.Damaged, err, "the agent of vacant %s may ask nobody's id", r.ID.Short())
+		}
+		one.asked = append(one.asked, asked)
+	}
+	return one, of.Memory, nil
+}
+
+// chosen is a substrate whose URL by chose.
+type chosen struct {
+	substrate.Substrate
+	by outbound.Chooser
+}
+
+// Infer tells the substrate who chose its URL.
+func (c chosen) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	r.By = c.by
+	return c.Substrate.Infer(ctx, r)
+}
+
+// composite is the substrate of a vacant with a plan.
+type composite struct {
+	*Answerer
+	calls *call.Host
+}
+
+// answer fails with the kinds with which agents fail, so that callers cannot tell
+// composites from other vacants.
+func (c composite) answer(ctx context.Context, q substrate.Request) (string, error) {
+	text, err := c.composites.Answer(ctx, c.vacants, c.calls, q)
+	if err == nil || problem.Is(err, problem.Deadline) || problem.Of(err).Kind.IsFailure() {
+		return text, err
+	}
+	if known := new(problem.Error); errors.As(err, &known) {
+		return "", problem.Within(problem.SubstrateUnavailable, "its plan failed", err)
+	}
+	return "", err
+}
+
+// CheckText is the message of CheckAgent.
+const CheckText = "Are you there? Your host asks this once, when a vacant is made or changed, and keeps no answer."
+
+// checkTime bounds CheckAgent, so that it fits an operator's request.
+const checkTime = 10 * time.Second
+
+// CheckAgent asks the agent at the URL of id's substrate one question, as if id
+// asked itself. The error says why a call would fail now (substrate.Substrate).
+// Vacants without such an agent pass.
+func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
+	r, err := a.vacants.Get(ctx, vacants.Operator(), id)
+	if err != nil {
+		return err
+	}
+	spec, err := substrate.Parse(r.Substrate)
+	if err != nil {
+		return err
+	}
+	s, _, err := a.open(ctx, &r, nil)
+	if err != nil || spec.Endpoint() == "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	_, err = substrate.Fold(s.Infer(ctx, substrate.Ask(id, id, CheckText)))
+	if _, _, ok := spec.Model(); ok && problem.Is(err, problem.Deadline) {
+		return nil // it is there: a model is loaded for the first question, which may take long
+	}
+	return err
+}

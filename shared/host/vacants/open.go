@@ -1,0 +1,46 @@
+package vacants
+
+import (
+	"context"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Open returns the ids of up to n vacants that are neither terminal nor closed
+// children, by name, at most a second old. Its cost does not grow with closed
+// children and tombstones. Callers must not change the ids.
+func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
+	began := v.Now()
+	if ids, known := v.memory.opened(n, began); known {
+		return ids, nil
+	}
+	generation := v.memory.now()
+	ids, err := v.open(ctx, n)
+	if err == nil {
+		v.memory.putOpen(openIDs{ids: ids, n: n, until: began.Add(memoryTime)}, generation)
+	}
+	return ids, err
+}
+
+func (v *Directory) open(ctx context.Context, n int) ([]identity.ID, error) {
+	docs, _, err := v.Store.Docs(ctx, store.Range{Partition: openPartition, Index: true}, n, "")
+	if err != nil {
+		return nil, store.Problem(err)
+	}
+	var open []identity.ID
+	for _, d := range docs {
+		id, err := identity.ParseID(strings.TrimPrefix(d.Key.Partition, recordPartition))
+		if err != nil {
+			return nil, problem.New(problem.Damaged, "%.80s is listed as an open vacant", d.Key)
+		}
+		if m, err := v.lookup(ctx, id, false); err != nil {
+			return nil, err
+		} else if m.ok && m.record.isOpen() { // the index may lag behind
+			open = append(open, id)
+		}
+	}
+	return open, nil
+}
