@@ -6,8 +6,11 @@ package resources
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
+	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
@@ -15,7 +18,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
+	"github.com/vacancy-host/vacancy/shared/host/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Resources are the resources of one host. They are safe for concurrent use.
@@ -130,6 +135,150 @@ func (r *Resources) CheckTenant(ctx context.Context, tenant, text string, a *def
 	}
 	_, err := r.prices(ctx, tenant, a)
 	return err
+}
+
+// Functions are the Lambda functions that agents may be, by their tenant; "" is of
+// vacants without a tenant.
+type Functions map[string][]string
+
+// ParseFunctions parses TENANT=ARN,... An ARN without a tenant is for vacants without one.
+func ParseFunctions(text string) (Functions, error) {
+	all := Functions{}
+	for one := range strings.SplitSeq(text, ",") {
+		if one == "" {
+			continue
+		}
+		owner, arn, ok := strings.Cut(one, "=")
+		if !ok {
+			owner, arn = "", one
+		}
+		if err := tenant.Check(owner); err != nil {
+			return nil, err
+		}
+		if ok && owner == "" {
+			return nil, problem.Invalid("tenant", "a name before =", "none")
+		}
+		if err := substrate.CheckFunction(arn); err != nil {
+			return nil, err
+		}
+		all[owner] = append(all[owner], arn)
+	}
+	return all, nil
+}
+
+// CheckFunction checks that an agent at a Lambda function is one of its tenant's.
+func (r *Resources) CheckFunction(owner string, a *definition.Agent) error {
+	spec, err := a.Spec()
+	if err != nil || spec.Kind != substrate.KindLambda || slices.Contains(r.Functions[owner], spec.Argument) {
+		return err
+	}
+	return problem.New(problem.Forbidden, "function %.160s is not among the tenant's (context value tenantFunctions)", spec.Argument)
+}
+
+// checkSecret checks that the secret of a tenant's agent exists and may be sent to the agent's
+// endpoints.
+func (r *Resources) checkSecret(ctx context.Context, tenant string, a *definition.Agent) error {
+	name := a.SecretName()
+	if name == "" {
+		return nil
+	}
+	if r.Secrets == nil {
+		return problem.Invalid("secret", "an agent without a secret, because this host stores none", clip(name))
+	}
+	err := r.Secrets.Check(ctx, tenant, name, a.SecretEndpoints()...)
+	if problem.Is(err, problem.NotFound) {
+		command := "vacancy secret set " + name
+		if tenant != "" {
+			command += " --tenant " + tenant
+		}
+		return &problem.Error{Kind: problem.Malformed, Field: "secret", Detail: "secret: " + problem.Of(err).Text() + ": " + command}
+	}
+	return err
+}
+
+// Secret returns the secret of an agent for a call.
+func (r *Resources) Secret(ctx context.Context, tenant string, a *definition.Agent) (substrate.Secret, error) {
+	name := a.SecretName()
+	if name == "" {
+		return substrate.Secret{}, nil
+	}
+	if r.Secrets == nil {
+		return substrate.Secret{}, problem.New(problem.SubstrateMisconfigured, "the agent has a secret, but this host stores none")
+	}
+	value, err := r.Secrets.Use(ctx, tenant, name, a.SecretEndpoints()...)
+	switch {
+	case problem.Is(err, problem.Unavailable):
+		err = problem.Within(problem.SubstrateUnavailable, "read the secret", err)
+	case err != nil:
+		err = problem.Within(problem.SubstrateMisconfigured, "secret of the agent", err)
+	}
+	return substrate.NewSecret(value), err
+}
+
+// prices returns the prices of an agent of a tenant's vacant, zero for a free agent. The
+// errors name the fields of definition.Agent.Prices.
+func (r *Resources) prices(ctx context.Context, tenant string, a *definition.Agent) (p spend.Prices, err error) {
+	switch {
+	case !a.Costs(tenant):
+		return p, nil
+	case r.Spend == nil:
+		return p, problem.Invalid("price", "a free model, because this host has no budgets", "a paid one")
+	}
+	var table models.Table
+	if a.UsesTable(tenant) {
+		if table, err = r.Models.Current(ctx); err != nil {
+			return p, err
+		}
+	}
+	p.Version = table.Version
+	p.Model, p.Fallback, err = a.Prices(tenant, &table)
+	return p, err
+}
+
+// payer returns the vacant and the budgets that a call is charged to.
+func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
+	p := spend.Payer{Vacant: id, Tenant: tenant, Daily: spend.DefaultVacant, Call: -1}
+	if a.DailyBudget != nil {
+		p.Daily = *a.DailyBudget
+	}
+	if a.Budget != nil {
+		p.Call = *a.Budget
+	}
+	if spec, err := a.Spec(); err == nil {
+		p.Host = spec.Kind == substrate.KindBedrock // AWS bills the operator
+	}
+	return p
+}
+
+// Begin begins the spending of a call that has cost something before; nil if the
+// agent is free.
+func (r *Resources) Begin(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before money.Amount) (*spend.Call, error) {
+	if !a.Costs(tenant) {
+		return nil, nil
+	}
+	prices, err := r.prices(ctx, tenant, a)
+	switch {
+	case problem.Is(err, problem.Unavailable):
+		return nil, problem.Within(problem.SubstrateUnavailable, "read the price", err)
+	case err != nil:
+		return nil, problem.Within(problem.SubstrateMisconfigured, "price of the agent", err)
+	}
+	p := payer(id, tenant, a)
+	p.Before = before
+	return r.Spend.Begin(p, prices), nil
+}
+
+// Ready returns an error of kind BudgetSpent if the budgets of the day of a vacant's agent are
+// spent. Errors of the agent itself are left to the call.
+func (r *Resources) Ready(ctx context.Context, id identity.ID, tenant string, a *definition.Agent) error {
+	if r.Spend == nil || !a.Costs(tenant) {
+		return nil
+	}
+	prices, err := r.prices(ctx, tenant, a)
+	if err != nil {
+		return nil
+	}
+	return r.Spend.Ready(ctx, payer(id, tenant, a), prices.Model)
 }
 
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }
