@@ -157,12 +157,15 @@ func (d *Decoder) Object(f func(key string) error) error {
 	}
 	if key, found := twice(d.keys[base:]); found {
 		// Readers differ in which of the two they use (PROTOCOL §23 D4).
-		return problem.Invalid(name(key), "the key once", "it twice")
+		return problem.Invalid(name(key), onlyOnce, "it twice")
 	}
 	d.keys = d.keys[:base]
 	d.leave()
 	return nil
 }
+
+// onlyOnce is what an error about a duplicate key expects.
+const onlyOnce = "the key once"
 
 // twice returns a duplicate key. It may reorder the keys.
 func twice(keys []string) (string, bool) {

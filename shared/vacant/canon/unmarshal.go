@@ -1,0 +1,458 @@
+package canon
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Unmarshal reads one document into v, a pointer to a struct, by its json tags. It is as
+// strict as Decoder: an unknown or double member, a missing required one, or a value of
+// another kind is refused. The error names the path of the member, such as listing.tags[2],
+// what was expected and what came. Only the meaning of the values is left to the caller.
+//
+// A member that the document lacks leaves its field as it is, so v holds the defaults. null
+// is refused, unless the tag says otherwise. Options stand in a tag of their own,
+// `canon:"required,max=80"`:
+//
+//   - required: the member must be there
+//   - null: null is allowed and means no value: a nil pointer, or an absent member
+//   - max=N: at most N bytes of a text, or N elements of a list or map
+//   - secret: no error quotes the value
+//
+// Fields are texts, booleans, integers, numbers, structs, slices, maps by text, pointers to
+// these, json.RawMessage, time.Time (ParseTime), encoding.TextUnmarshaler, and Reader.
+// Embedded structs without a tag are part of the struct around them.
+func Unmarshal(data []byte, v any, l Limits) error {
+	to := reflect.ValueOf(v)
+	if to.Kind() != reflect.Pointer || to.Elem().Kind() != reflect.Struct {
+		panic(fmt.Sprintf("canon: Unmarshal into a %T, which does not point to a struct", v))
+	}
+	u := &unmarshaler{d: NewDecoder(data, l)}
+	if k := u.d.Kind(); k != Object {
+		if k == Invalid {
+			return u.d.noValue()
+		}
+		return problem.New(problem.NotJSON, "body: expected one JSON object, got %s", k)
+	}
+	if err := u.object(to.Elem()); err != nil {
+		return err
+	}
+	return u.d.End()
+}
+
+// Reader is a type with a form of its own. ReadCanon reads the next value. Its errors name
+// members below that value.
+type Reader interface {
+	ReadCanon(d *Decoder) error
+}
+
+// unmarshaler reads one document.
+type unmarshaler struct {
+	d    *Decoder
+	path []step
+	err  error // was made here, with its whole path
+}
+
+// step is a member of an object, or an element of an array.
+type step struct {
+	key   string // "": an element
+	index int
+}
+
+// at is the path of the value that is read.
+func (u *unmarshaler) at() string {
+	var b strings.Builder
+	for _, s := range u.path {
+		switch {
+		case s.key == "":
+			fmt.Fprintf(&b, "[%d]", s.index)
+		case b.Len() > 0:
+			b.WriteString("." + name(s.key))
+		default:
+			b.WriteString(name(s.key))
+		}
+	}
+	if b.Len() == 0 {
+		return "body"
+	}
+	return b.String()
+}
+
+// fail refuses the value that is read.
+func (u *unmarshaler) fail(want, got string) error {
+	u.err = problem.Invalid(u.at(), want, got)
+	return u.err
+}
+
+// within gives an error of what is below the value that is read its whole path.
+func (u *unmarshaler) within(err error) error {
+	e := *problem.Of(err)
+	if e.Kind != problem.Malformed {
+		return err // the document as a whole is wrong
+	}
+	at := u.at()
+	if e.Detail != "" {
+		e.Detail = at + ": " + e.Detail
+	}
+	switch {
+	case e.Field == "" || e.Field == "body":
+		e.Field = at
+	case at != "body":
+		e.Field = at + "." + e.Field
+	}
+	u.err = &e
+	return u.err
+}
+
+// mismatch refuses the next value because of its kind.
+func (u *unmarshaler) mismatch(o options, want string) error {
+	if o.secret && u.d.Kind() != Invalid {
+		return u.fail(want, u.d.Kind().String())
+	}
+	err := u.d.Mismatch(want)
+	if e := problem.Of(err); e.Want == want {
+		return u.fail(want, e.Got)
+	}
+	return err
+}
+
+// object reads the members of a struct.
+func (u *unmarshaler) object(to reflect.Value) error {
+	fields := fieldsOf(to.Type())
+	had := make([]bool, len(fields.all))
+	err := u.d.Object(func(key string) error {
+		u.path = append(u.path, step{key: key})
+		i, known := fields.byName[key]
+		if !known {
+			return u.fail(fields.names, "another member")
+		}
+		f := &fields.all[i]
+		absent, err := u.member(to.FieldByIndex(f.index), f.options)
+		had[i] = !absent
+		u.path = u.path[:len(u.path)-1]
+		return err
+	})
+	if err != nil {
+		if err != u.err && problem.Of(err).Want == onlyOnce {
+			return u.within(err)
+		}
+		return err
+	}
+	for i := range fields.all {
+		if f := &fields.all[i]; f.required && !had[i] {
+			u.path = append(u.path, step{key: f.name})
+			return u.fail(wanted(to.FieldByIndex(f.index).Type()), "nothing")
+		}
+	}
+	return nil
+}
+
+// member reads the value of a field. absent is set if it is null and counts as missing.
+func (u *unmarshaler) member(to reflect.Value, o options) (absent bool, err error) {
+	if o.null && u.d.Kind() == Null {
+		to.SetZero()
+		return to.Kind() != reflect.Pointer, u.d.Null()
+	}
+	return false, u.value(to, o)
+}
+
+var (
+	rawType  = reflect.TypeFor[json.RawMessage]()
+	timeType = reflect.TypeFor[time.Time]()
+)
+
+// value reads the next value.
+func (u *unmarshaler) value(to reflect.Value, o options) error {
+	if to.Kind() == reflect.Pointer {
+		if to.IsNil() {
+			to.Set(reflect.New(to.Type().Elem()))
+		}
+		return u.value(to.Elem(), o)
+	}
+	if r, ok := to.Addr().Interface().(Reader); ok {
+		return u.apart(r.ReadCanon)
+	}
+	switch to.Type() {
+	case rawType:
+		return u.apart(func(d *Decoder) error {
+			raw, err := d.Raw()
+			to.SetBytes(append([]byte(nil), raw...))
+			return err
+		})
+	case timeType:
+		return u.text(o, "a time such as 2026-12-31T00:00:00Z", func(s string) error {
+			at, err := ParseTime(s)
+			to.Set(reflect.ValueOf(at))
+			return err
+		})
+	}
+	if t, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.text(o, String.String(), func(s string) error { return t.UnmarshalText([]byte(s)) })
+	}
+	switch to.Kind() {
+	case reflect.String:
+		return u.text(o, String.String(), func(s string) error { to.SetString(s); return nil })
+	case reflect.Bool:
+		if u.d.Kind() != Bool {
+			return u.mismatch(o, Bool.String())
+		}
+		b, err := u.d.Bool()
+		to.SetBool(b)
+		return err
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		n, err := u.integer(o)
+		if err == nil && to.OverflowInt(n) {
+			return u.fail(fmt.Sprintf("an integer of at most %d bits", to.Type().Bits()), strconv.FormatInt(n, 10))
+		}
+		to.SetInt(n)
+		return err
+	case reflect.Float64:
+		if k := u.d.Kind(); k != Int && k != Float {
+			return u.mismatch(o, Float.String())
+		}
+		f, err := u.d.Float64()
+		if err != nil {
+			return u.mismatch(o, problem.Of(err).Want)
+		}
+		to.SetFloat(f)
+		return nil
+	case reflect.Struct:
+		if u.d.Kind() != Object {
+			return u.mismatch(o, Object.String())
+		}
+		return u.object(to)
+	case reflect.Slice:
+		return u.list(to, o)
+	case reflect.Map:
+		return u.table(to, o)
+	}
+	panic(fmt.Sprintf("canon: Unmarshal into a field of type %s", to.Type()))
+}
+
+// apart has the next value read by a function whose errors name only what is below it.
+func (u *unmarshaler) apart(read func(*Decoder) error) error {
+	keys := u.d.keys
+	u.d.keys = keys[len(keys):]
+	err := read(u.d)
+	u.d.keys = keys
+	if err != nil {
+		return u.within(err)
+	}
+	return nil
+}
+
+// text reads a text and sets it.
+func (u *unmarshaler) text(o options, want string, set func(string) error) error {
+	if u.d.Kind() != String {
+		return u.mismatch(o, want)
+	}
+	s, err := u.d.String()
+	switch {
+	case err != nil && o.secret:
+		return u.fail("a string of JSON", "another text")
+	case err != nil:
+		return err
+	case o.max > 0 && len(s) > o.max:
+		return u.fail(fmt.Sprintf("at most %d bytes", o.max), fmt.Sprintf("%d bytes", len(s)))
+	}
+	if err := set(s); err != nil {
+		e := problem.Of(err)
+		got := fmt.Sprintf("%.80q", s)
+		if o.secret {
+			got = "another text"
+		}
+		switch {
+		case e.Want != "":
+			return u.fail(e.Want, got)
+		case want != String.String():
+			return u.fail(want, got)
+		}
+		return u.within(problem.New(problem.Malformed, "%s", e.Text()))
+	}
+	return nil
+}
+
+func (u *unmarshaler) integer(o options) (int64, error) {
+	if u.d.Kind() != Int {
+		return 0, u.mismatch(o, Int.String())
+	}
+	n, err := u.d.Int64()
+	if err != nil {
+		if want := problem.Of(err).Want; want != "" {
+			return 0, u.mismatch(o, want)
+		}
+		return 0, err
+	}
+	return n, nil
+}
+
+func (u *unmarshaler) list(to reflect.Value, o options) error {
+	if u.d.Kind() != Array {
+		return u.mismatch(o, Array.String())
+	}
+	max := o.max
+	o.max, o.required = 0, false
+	to.SetLen(0)
+	at := len(u.path)
+	u.path = append(u.path, step{})
+	err := u.d.Array(func(i int) error {
+		if max > 0 && i >= max {
+			u.path = u.path[:at]
+			return u.fail(fmt.Sprintf("at most %d", max), "more")
+		}
+		u.path[at].index = i
+		one := reflect.New(to.Type().Elem()).Elem()
+		err := u.value(one, o)
+		to.Set(reflect.Append(to, one))
+		return err
+	})
+	if err == nil {
+		u.path = u.path[:at]
+		if to.IsNil() {
+			to.Set(reflect.MakeSlice(to.Type(), 0, 0)) // which is not a missing list
+		}
+	}
+	return err
+}
+
+func (u *unmarshaler) table(to reflect.Value, o options) error {
+	if u.d.Kind() != Object {
+		return u.mismatch(o, Object.String())
+	}
+	max := o.max
+	o.max, o.required = 0, false
+	to.Set(reflect.MakeMap(to.Type()))
+	err := u.d.Object(func(key string) error {
+		if max > 0 && to.Len() >= max {
+			return u.fail(fmt.Sprintf("at most %d", max), "more")
+		}
+		u.path = append(u.path, step{key: key})
+		name := reflect.New(to.Type().Key()).Elem()
+		if t, ok := name.Addr().Interface().(encoding.TextUnmarshaler); ok {
+			if err := t.UnmarshalText([]byte(key)); err != nil {
+				return u.within(problem.New(problem.Malformed, "%s", problem.Of(err).Text()))
+			}
+		} else {
+			name.SetString(key)
+		}
+		one := reflect.New(to.Type().Elem()).Elem()
+		if err := u.value(one, o); err != nil {
+			return err
+		}
+		to.SetMapIndex(name, one)
+		u.path = u.path[:len(u.path)-1]
+		return nil
+	})
+	if err != nil && err != u.err && problem.Of(err).Want == onlyOnce {
+		return u.within(err)
+	}
+	return err
+}
+
+// wanted says what a value of a type is in JSON.
+func wanted(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == rawType, reflect.PointerTo(t).Implements(reflect.TypeFor[Reader]()):
+		return "a value"
+	case t == timeType, reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return String.String()
+	}
+	return map[reflect.Kind]Kind{
+		reflect.String: String, reflect.Bool: Bool, reflect.Float64: Float, reflect.Struct: Object, reflect.Map: Object, reflect.Slice: Array,
+		reflect.Int: Int, reflect.Int8: Int, reflect.Int16: Int, reflect.Int32: Int, reflect.Int64: Int,
+	}[t.Kind()].String()
+}
+
+// options are those of a tag.
+type options struct {
+	required, null, secret bool
+	max                    int
+}
+
+type field struct {
+	name  string
+	index []int
+	options
+}
+
+// fields are those of a struct type.
+type fields struct {
+	all    []field
+	byName map[string]int
+	names  string // for errors: "a, b or c"
+}
+
+var known sync.Map // *fields by reflect.Type
+
+func fieldsOf(t reflect.Type) *fields {
+	if f, ok := known.Load(t); ok {
+		return f.(*fields)
+	}
+	f := &fields{byName: map[string]int{}}
+	f.add(t, nil)
+	names := make([]string, len(f.all))
+	for i, one := range f.all {
+		f.byName[one.name] = i
+		names[i] = one.name
+	}
+	switch n := len(names); n {
+	case 0:
+		f.names = "no member"
+	case 1:
+		f.names = names[0]
+	default:
+		f.names = strings.Join(names[:n-1], ", ") + " or " + names[n-1]
+	}
+	made, _ := known.LoadOrStore(t, f)
+	return made.(*fields)
+}
+
+// add adds the fields of t, which is at an index of the struct.
+func (f *fields) add(t reflect.Type, index []int) {
+	for i := range t.NumField() {
+		one := t.Field(i)
+		tag, tagged := one.Tag.Lookup("json")
+		at := append(index[:len(index):len(index)], i)
+		name, _, _ := strings.Cut(tag, ",")
+		switch {
+		case one.Anonymous && !tagged:
+			f.add(one.Type, at)
+		case one.IsExported() && name != "-" && name != "":
+			f.all = append(f.all, field{name, at, parseOptions(one)})
+		}
+	}
+}
+
+func parseOptions(f reflect.StructField) (o options) {
+	for one := range strings.SplitSeq(f.Tag.Get("canon"), ",") {
+		switch name, value, _ := strings.Cut(one, "="); name {
+		case "":
+		case "required":
+			o.required = true
+		case "null":
+			o.null = true
+		case "secret":
+			o.secret = true
+		case "max":
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				panic(fmt.Sprintf("canon: the tag of %s: max=%s", f.Name, value))
+			}
+			o.max = n
+		default:
+			panic(fmt.Sprintf("canon: the tag of %s has the option %q", f.Name, name))
+		}
+	}
+	return o
+}

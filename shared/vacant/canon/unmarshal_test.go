@@ -1,0 +1,153 @@
+package canon_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+type word string
+
+type inner struct {
+	Path  string   `json:"path"`
+	Words []word   `json:"words" canon:"max=2"`
+	More  []inner  `json:"more"`
+	Small int8     `json:"small"`
+	Ref   *int64   `json:"ref" canon:"null"`
+	Flags []string `json:"flags,omitempty"`
+}
+
+type embedded struct {
+	Below bool `json:"below"`
+}
+
+type document struct {
+	embedded
+	Name   string                    `json:"name" canon:"required,max=5"`
+	Count  int64                     `json:"count"`
+	Share  float64                   `json:"share"`
+	ID     *identity.ID              `json:"id" canon:"null"`
+	At     time.Time                 `json:"at"`
+	Raw    json.RawMessage           `json:"raw"`
+	Inner  inner                     `json:"inner"`
+	Table  map[string]inner          `json:"table"`
+	Chains map[identity.ID]inner     `json:"chains"`
+	Secret string                    `json:"secret" canon:"secret"`
+	Own    own                       `json:"own"`
+	Hidden string                    `json:"-"`
+	Needed *inner                    `json:"needed" canon:"required,null"`
+	unread map[string]map[int]string // of a type that Unmarshal does not know
+}
+
+// own has a form of its own: a letter for each bit.
+type own struct{ bits int }
+
+func (o *own) ReadCanon(d *canon.Decoder) error {
+	s, err := d.String()
+	if err == nil && strings.Trim(s, "ab") != "" {
+		err = problem.Invalid("letter", "a or b", "another")
+	}
+	o.bits = len(s)
+	return err
+}
+
+func TestUnmarshalReadsByTags(t *testing.T) {
+	id := identity.ID{7}
+	ref := int64(5)
+	got := document{Count: 9, Name: "kept"}
+	err := canon.Unmarshal([]byte(`{"name":"short","needed":null,"below":true,"share":1,"id":"`+id.String()+`","at":"2026-05-06T00:00:00Z","raw": {"x":[1, 2]},
+		"inner":{"path":"p","words":["a","b"],"more":[{"small":-128}],"ref":5},"table":{"x":{},"":{"path":"y"}},"chains":{"`+id.String()+`":{}},"own":"abab","secret":""}`), &got, canon.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := document{embedded: embedded{true}, Name: "short", Count: 9, Share: 1, ID: &id, At: time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC), Raw: json.RawMessage(`{"x":[1, 2]}`),
+		Inner: inner{Path: "p", Words: []word{"a", "b"}, More: []inner{{Small: -128}}, Ref: &ref},
+		Table: map[string]inner{"x": {}, "": {Path: "y"}}, Chains: map[identity.ID]inner{id: {}}, Own: own{4}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(document{}, own{}, embedded{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
+	const all = "below, name, count, share, id, at, raw, inner, table, chains, secret, own or needed"
+	for body, want := range map[string]struct{ field, text string }{
+		``:                                      {"", "body: not JSON: expected a value at byte 0, got the end"},
+		`[]`:                                    {"", "body: expected one JSON object, got an array"},
+		`{"name":"a"}x`:                         {"needed", "needed: expected an object, got nothing"},
+		`{"name":"a","needed":{}}x`:             {"", `body: not JSON: expected the end at byte 24, got 'x'`},
+		`{"needed":null}`:                       {"name", "name: expected a string, got nothing"},
+		`{"name":7}`:                            {"name", "name: expected a string, got 7"},
+		`{"name":null}`:                         {"name", "name: expected a string, got null"},
+		`{"name":"longer"}`:                     {"name", "name: expected at most 5 bytes, got 6 bytes"},
+		`{"Name":"a"}`:                          {"Name", "Name: expected " + all + ", got another member"},
+		`{"x\u0000y":1}`:                        {`"x\x00y"`, `"x\x00y": expected ` + all + ", got another member"},
+		`{"name":"a","name":"b","needed":null}`: {"name", "name: expected the key once, got it twice"},
+		`{"inner":{"path":"a","path":"b"}}`:     {"inner.path", "inner.path: expected the key once, got it twice"},
+		`{"table":{"a":{},"a":{}}}`:             {"table.a", "table.a: expected the key once, got it twice"},
+		`{"inner":{"zz":1}}`:                    {"inner.zz", "inner.zz: expected path, words, more, small, ref or flags, got another member"},
+		`{"inner":{"inner":{}}}`:                {"inner.inner", "inner.inner: expected path, words, more, small, ref or flags, got another member"},
+		`{"inner":{"words":["a",7]}}`:           {"inner.words[1]", "inner.words[1]: expected a string, got 7"},
+		`{"inner":{"words":["a","b","c"]}}`:     {"inner.words", "inner.words: expected at most 2, got more"},
+		`{"inner":{"more":[{},{"small":128}]}}`: {"inner.more[1].small", "inner.more[1].small: expected an integer of at most 8 bits, got 128"},
+		`{"inner":{"more":[{"path":[]}]}}`:      {"inner.more[0].path", "inner.more[0].path: expected a string, got an array"},
+		`{"table":{"a.b":{"path":1}}}`:          {"table.a.b.path", "table.a.b.path: expected a string, got 1"},
+		`{"chains":{"x":{}}}`:                   {"chains.x", `chains.x: expected hexadecimal digits, got "x"`},
+		`{"count":1.5}`:                         {"count", "count: expected an integer, got 1.5"},
+		`{"count":99999999999999999999}`:        {"count", "count: expected an integer of at most 64 bits, got 99999999999999999999"},
+		`{"share":"1"}`:                         {"share", `share: expected a number, got "1"`},
+		`{"id":"x"}`:                            {"id", `id: expected `},
+		`{"at":"yesterday"}`:                    {"at", `at: expected a time such as 2026-12-31T00:00:00Z, got "yesterday"`},
+		`{"at":7}`:                              {"at", `at: expected a time such as 2026-12-31T00:00:00Z, got 7`},
+		`{"own":"abc"}`:                         {"own.letter", "own.letter: expected a or b, got another"},
+		`{"own":7}`:                             {"own", "own: expected a string, got 7"},
+		`{"secret":1234}`:                       {"secret", "secret: expected a string, got an integer"},
+		`{"raw":{"x":1,"x":2}}`:                 {"raw.x", "raw.x: expected the key once, got it twice"},
+		`{"below":"true"}`:                      {"below", `below: expected a boolean, got "true"`},
+		`{"unread":{}}`:                         {"unread", "unread: expected " + all + ", got another member"},
+	} {
+		err := canon.Unmarshal([]byte(body), new(document), canon.DefaultLimits())
+		got := problem.Of(err)
+		if got == nil || got.Field != want.field || !strings.HasPrefix(got.Text(), want.text) {
+			t.Errorf("%s: %v (field %q), want %q (field %q)", body, err, field(got), want.text, want.field)
+		}
+	}
+}
+
+func field(e *problem.Error) string {
+	if e == nil {
+		return ""
+	}
+	return e.Field
+}
+
+// What is accepted, encoding/json reads as the same value.
+func FuzzUnmarshal(f *testing.F) {
+	f.Add([]byte(`{"path":"p","words":["a","b"],"more":[{"small":-128,"flags":[]}],"ref":5}`))
+	f.Add([]byte(`{"ref":null,"more":[],"small":-0}`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		var got, want inner
+		err := canon.Unmarshal(doc, &got, canon.DefaultLimits())
+		if err != nil {
+			if k := problem.Of(err).Kind; k != problem.NotJSON && k != problem.Malformed && k != problem.TooLarge {
+				t.Errorf("Unmarshal(%q) = %v of kind %s", doc, err, k)
+			}
+			return
+		}
+		d := json.NewDecoder(bytes.NewReader(doc))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&want); err != nil {
+			t.Fatalf("Unmarshal(%q) = %+v, which encoding/json refuses: %v", doc, got, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Unmarshal(%q) (-encoding/json +got):\n%s", doc, diff)
+		}
+	})
+}
