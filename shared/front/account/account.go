@@ -23,7 +23,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -217,79 +216,35 @@ func (c *challenge) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (c *challenge) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// body is what bodies may have.
-type body struct {
-	tenant, note, claim string
-	shards, amount      int64
-	key                 billing.KeyOptions
-}
-
-// read reads a body that has some of the members.
-func read(w http.ResponseWriter, r *http.Request, members ...string) (b body, err error) {
-	data, err := httpapi.Body(w, r, maxBody)
-	if err != nil {
-		return b, err
+// Bodies of requests.
+type (
+	// Opening opens an account.
+	Opening struct {
+		Tenant string `json:"tenant"`
+		Shards int    `json:"shards,omitempty"`
 	}
-	d := canon.NewDecoder(data, canon.Limits{Bytes: maxBody, Depth: 4, Keys: 16})
-	err = d.Document(func(key string) (err error) {
-		known := false
-		for _, m := range members {
-			known = known || m == key
-		}
-		switch {
-		case !known:
-			return &problem.Error{Kind: problem.Malformed, Field: key[:min(len(key), 80)], Detail: fmt.Sprintf("%.80q: expected %s, got another member", key, strings.Join(members, ", "))}
-		case key == "tenant":
-			b.tenant, err = text(d, key)
-		case key == "note":
-			b.note, err = text(d, key)
-		case key == "claim":
-			b.claim, err = text(d, key)
-		case key == "shards":
-			b.shards, err = d.Int64()
-		case key == "amount", key == "cap":
-			b.amount, err = d.Int64()
-		case key == "test":
-			b.key.Test, err = d.Bool()
-		case key == "quota":
-			b.key.Quota, err = d.Int64()
-		case key == "tier":
-			var s string
-			s, err = text(d, key)
-			b.key.Tier = billing.Tier(s)
-		case key == "expires":
-			var s string
-			if s, err = text(d, key); err == nil {
-				if b.key.Expires, err = time.Parse(time.RFC3339, s); err != nil {
-					err = problem.Invalid(key, "a time such as 2026-12-31T00:00:00Z", httpapi.Clip(s))
-				}
-			}
-		case key == "scopes":
-			err = texts(d, key, func(s string) { b.key.Scopes = append(b.key.Scopes, billing.Scope(s)) })
-		case key == "agent_ids":
-			err = texts(d, key, func(s string) { b.key.Agents = append(b.key.Agents, s) })
-		}
-		return err
-	})
-	return b, err
-}
-
-func texts(d *canon.Decoder, field string, add func(string)) error {
-	if k := d.Kind(); k != canon.Array {
-		return problem.Invalid(field, canon.Array.String(), k.String())
+	// Sum is an amount of micro-dollars, and why.
+	Sum struct {
+		Amount money.Amount `json:"amount"`
+		Note   string       `json:"note"`
 	}
-	return d.Array(func(i int) error {
-		s, err := text(d, fmt.Sprintf("%s[%d]", field, i))
-		add(s)
-		return err
-	})
-}
-
-func text(d *canon.Decoder, field string) (string, error) {
-	if k := d.Kind(); k != canon.String {
-		return "", problem.Invalid(field, canon.String.String(), k.String())
+	// Limit is an amount of micro-dollars.
+	Limit struct {
+		Amount money.Amount `json:"amount"`
 	}
-	return d.String()
+	// Note says why.
+	Note struct {
+		Note string `json:"note"`
+	}
+	// Claim links a caller to an account, or ends its link.
+	Claim struct {
+		Claim string `json:"claim"`
+	}
+)
+
+// read reads a body.
+func read[T any](w http.ResponseWriter, r *http.Request) (body T, err error) {
+	return body, httpapi.Read(w, r, maxBody, &body)
 }
 
 // number reads a positive number in the query.
@@ -346,11 +301,11 @@ func (d *api) held(ctx context.Context, a *billing.Account, balance money.Amount
 }
 
 func (d *api) open(w http.ResponseWriter, r *http.Request) error {
-	b, err := read(w, r, "tenant", "shards")
+	b, err := read[Opening](w, r)
 	if err != nil {
 		return err
 	}
-	a, err := d.OpenAccount(r.Context(), b.tenant, int(b.shards))
+	a, err := d.OpenAccount(r.Context(), b.Tenant, b.Shards)
 	if err != nil {
 		return err
 	}
@@ -392,7 +347,7 @@ const IdempotencyKey = "Idempotency-Key"
 // move serves a change of the balance.
 func (d *api) move(change func(ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		b, err := read(w, r, "amount", "note")
+		b, err := read[Sum](w, r)
 		if err != nil {
 			return err
 		}
@@ -400,7 +355,7 @@ func (d *api) move(change func(ctx context.Context, id string, amount money.Amou
 		if err != nil {
 			return err
 		}
-		a, replayed, err := change(r.Context(), a.ID, money.Amount(b.amount), r.Header.Get(IdempotencyKey), b.note)
+		a, replayed, err := change(r.Context(), a.ID, b.Amount, r.Header.Get(IdempotencyKey), b.Note)
 		if err != nil {
 			return err
 		}
@@ -412,13 +367,13 @@ func (d *api) move(change func(ctx context.Context, id string, amount money.Amou
 }
 
 func (d *api) line(w http.ResponseWriter, r *http.Request) error {
-	b, err := read(w, r, "amount", "note")
+	b, err := read[Sum](w, r)
 	if err != nil {
 		return err
 	}
 	a, _, err := d.find(r, billing.ScopeManage)
 	if err == nil {
-		a, err = d.SetLine(r.Context(), a.ID, money.Amount(b.amount), b.note)
+		a, err = d.SetLine(r.Context(), a.ID, b.Amount, b.Note)
 	}
 	if err != nil {
 		return err
@@ -427,13 +382,13 @@ func (d *api) line(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) cap(w http.ResponseWriter, r *http.Request) error {
-	b, err := read(w, r, "amount")
+	b, err := read[Limit](w, r)
 	if err != nil {
 		return err
 	}
 	a, _, err := d.find(r, billing.ScopeManage)
 	if err == nil {
-		a, err = d.SetCap(r.Context(), a.ID, money.Amount(b.amount))
+		a, err = d.SetCap(r.Context(), a.ID, b.Amount)
 	}
 	if err != nil {
 		return err
@@ -443,13 +398,13 @@ func (d *api) cap(w http.ResponseWriter, r *http.Request) error {
 
 func (d *api) suspend(suspended bool) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		b, err := read(w, r, "note")
+		b, err := read[Note](w, r)
 		if err != nil {
 			return err
 		}
 		a, _, err := d.find(r, billing.ScopeManage)
 		if err == nil {
-			a, err = d.Suspend(r.Context(), a.ID, suspended, b.note)
+			a, err = d.Suspend(r.Context(), a.ID, suspended, b.Note)
 		}
 		if err != nil {
 			return err
@@ -495,7 +450,7 @@ func (d *api) keys(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) makeKey(w http.ResponseWriter, r *http.Request) error {
-	b, err := read(w, r, "test", "scopes", "cap", "tier", "quota", "agent_ids", "expires")
+	o, err := read[billing.KeyOptions](w, r)
 	if err != nil {
 		return err
 	}
@@ -503,8 +458,7 @@ func (d *api) makeKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b.key.Cap = money.Amount(b.amount)
-	k, secret, err := d.MakeKeyBy(r.Context(), by, a.ID, b.key)
+	k, secret, err := d.MakeKeyBy(r.Context(), by, a.ID, o)
 	if err != nil {
 		return err
 	}
@@ -524,13 +478,13 @@ func (d *api) revokeKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) link(w http.ResponseWriter, r *http.Request) error {
-	b, err := read(w, r, "claim")
+	b, err := read[Claim](w, r)
 	if err != nil {
 		return err
 	}
-	if billing.Unlinks(b.claim) {
+	if billing.Unlinks(b.Claim) {
 		// The signer needs nobody's leave.
-		if err := d.UnlinkBy(r.Context(), b.claim); err != nil {
+		if err := d.UnlinkBy(r.Context(), b.Claim); err != nil {
 			return err
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -540,7 +494,7 @@ func (d *api) link(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l, err := d.LinkBy(r.Context(), by, a.ID, b.claim)
+	l, err := d.LinkBy(r.Context(), by, a.ID, b.Claim)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -49,11 +48,7 @@ func (c Client) send(ctx context.Context, method, path string, header http.Heade
 
 // Open opens the account of a tenant.
 func (c Client) Open(ctx context.Context, tenant string, shards int) (a Account, err error) {
-	body := map[string]any{"tenant": tenant}
-	if shards != 0 {
-		body["shards"] = shards
-	}
-	return a, c.send(ctx, http.MethodPost, OperatorPath, nil, body, &a)
+	return a, c.send(ctx, http.MethodPost, OperatorPath, nil, Opening{tenant, shards}, &a)
 }
 
 // List returns a page of accounts; cursor is "" for the first.
@@ -72,17 +67,17 @@ func (c Client) Credit(ctx context.Context, amount money.Amount, key, note strin
 	if adjust {
 		path = "/adjustment"
 	}
-	return a, c.send(ctx, http.MethodPost, c.path(path), http.Header{IdempotencyKey: {key}}, map[string]any{"amount": amount, "note": note}, &a)
+	return a, c.send(ctx, http.MethodPost, c.path(path), http.Header{IdempotencyKey: {key}}, Sum{amount, note}, &a)
 }
 
 // SetLine sets the credit line.
 func (c Client) SetLine(ctx context.Context, amount money.Amount, note string) (a Account, err error) {
-	return a, c.send(ctx, http.MethodPut, c.path("/line"), nil, map[string]any{"amount": amount, "note": note}, &a)
+	return a, c.send(ctx, http.MethodPut, c.path("/line"), nil, Sum{amount, note}, &a)
 }
 
 // SetCap sets the cap of a day.
 func (c Client) SetCap(ctx context.Context, amount money.Amount) (a Account, err error) {
-	return a, c.send(ctx, http.MethodPut, c.path("/cap"), nil, map[string]any{"amount": amount}, &a)
+	return a, c.send(ctx, http.MethodPut, c.path("/cap"), nil, Limit{amount}, &a)
 }
 
 // Suspend suspends the account, or resumes it.
@@ -91,7 +86,7 @@ func (c Client) Suspend(ctx context.Context, suspended bool, note string) (a Acc
 	if suspended {
 		path = "/suspend"
 	}
-	return a, c.send(ctx, http.MethodPost, c.path(path), nil, map[string]any{"note": note}, &a)
+	return a, c.send(ctx, http.MethodPost, c.path(path), nil, Note{note}, &a)
 }
 
 // Changes returns a page of changes from a position.
@@ -106,17 +101,7 @@ func (c Client) Keys(ctx context.Context) (k Keys, err error) {
 
 // MakeKey makes a key.
 func (c Client) MakeKey(ctx context.Context, o billing.KeyOptions) (m Made, err error) {
-	body := map[string]any{"test": o.Test, "cap": o.Cap, "tier": o.Tier, "quota": o.Quota}
-	if len(o.Scopes) > 0 {
-		body["scopes"] = o.Scopes
-	}
-	if len(o.Agents) > 0 {
-		body["agent_ids"] = o.Agents
-	}
-	if !o.Expires.IsZero() {
-		body["expires"] = o.Expires.Format(time.RFC3339)
-	}
-	return m, c.send(ctx, http.MethodPost, c.path("/keys"), nil, body, &m)
+	return m, c.send(ctx, http.MethodPost, c.path("/keys"), nil, o, &m)
 }
 
 // RevokeKey revokes a key.
@@ -126,7 +111,7 @@ func (c Client) RevokeKey(ctx context.Context, id string) (k billing.Key, err er
 
 // Link links a caller by its claim.
 func (c Client) Link(ctx context.Context, claim string) (l billing.Link, err error) {
-	return l, c.send(ctx, http.MethodPost, c.path("/links"), nil, map[string]any{"claim": claim}, &l)
+	return l, c.send(ctx, http.MethodPost, c.path("/links"), nil, Claim{claim}, &l)
 }
 
 // HostID returns the identity that claims name.
@@ -143,5 +128,5 @@ func (c Client) Unlink(ctx context.Context, caller string) error {
 
 // UnlinkBy ends the link of a claim's signer.
 func (c Client) UnlinkBy(ctx context.Context, claim string) error {
-	return c.send(ctx, http.MethodPost, c.path("/links"), nil, map[string]any{"claim": claim}, nil)
+	return c.send(ctx, http.MethodPost, c.path("/links"), nil, Claim{claim}, nil)
 }

@@ -21,12 +21,11 @@ const maxEvent = 256 << 10
 
 // checkout answers with a page where the tenant pays.
 func (d *api) checkout(w http.ResponseWriter, r *http.Request) error {
-	b, err := read(w, r, "amount")
+	b, err := read[Limit](w, r)
 	if err != nil {
 		return err
 	}
-	amount := money.Amount(b.amount)
-	if err := billing.CheckPayment(amount); err != nil {
+	if err := billing.CheckPayment(b.Amount); err != nil {
 		return err
 	}
 	key := r.Header.Get(IdempotencyKey)
@@ -40,7 +39,7 @@ func (d *api) checkout(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page, err := d.payments.Checkout(r.Context(), a.ID, amount, key)
+	page, err := d.payments.Checkout(r.Context(), a.ID, b.Amount, key)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 // Rendered is an error whose handler has sent its answer, in a form of its own. It is
@@ -256,6 +257,21 @@ func Body(w http.ResponseWriter, r *http.Request, limit int, others ...string) (
 	}
 	return body, nil
 }
+
+// Read reads a JSON body of at most limit bytes into v, which canon.Unmarshal takes.
+func Read(w http.ResponseWriter, r *http.Request, limit int, v any) error {
+	body, err := Body(w, r, limit)
+	if err != nil {
+		return err
+	}
+	return canon.Unmarshal(body, v, canon.Limits{Bytes: limit, Depth: maxDepth, Keys: maxKeys})
+}
+
+// Limits of a body beside its bytes.
+const (
+	maxDepth = 32
+	maxKeys  = 4096
+)
 
 // Clip quotes untrusted text for an error, 80 characters at most.
 func Clip(s string) string { return fmt.Sprintf("%.80q", strings.ToValidUTF8(s, "\uFFFD")) }

@@ -82,18 +82,18 @@ var quotas = map[Tier]int64{NoTier: 0, Free: 100, Pro: 10_000, Enterprise: 0}
 
 // KeyOptions are what a new key may do.
 type KeyOptions struct {
-	Test bool
+	Test bool `json:"test"`
 	// Scopes default to call, read and manage; with a tier to agp and read; without manage
 	// for a key for tests, with a cap or with an end.
-	Scopes []Scope
-	Cap    money.Amount
-	Tier   Tier
-	// Quota is the requests by AGP of a UTC day; 0: that of the tier.
-	Quota int64
-	// Agents are whom requests may be from; none: anybody.
-	Agents []string
-	// Expires is when the key ends; zero: never.
-	Expires time.Time
+	Scopes []Scope      `json:"scopes,omitempty"`
+	Cap    money.Amount `json:"cap"`
+	Tier   Tier         `json:"tier"`
+	// Quota is the number of requests by AGP in a UTC day. Zero means the tier's quota.
+	Quota int64 `json:"quota"`
+	// Agents are those whom requests may be from. An empty list means anybody.
+	Agents []string `json:"agent_ids,omitempty"`
+	// Expires is when the key ends. The zero time means never.
+	Expires time.Time `json:"expires,omitzero"`
 }
 
 // Limits of a key's agents.
