@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // Kind is a row of the table.
@@ -233,6 +234,33 @@ func Wrap(k Kind, err error, format string, args ...any) *Error {
 func Within(k Kind, where string, err error) *Error {
 	e := *Of(err)
 	e.Kind, e.Detail = k, where+": "+e.Text()
+	return &e
+}
+
+// Below returns an error about a value, or about a member of it, with the path of the value in
+// the document around it. A value that is not JSON is Malformed, because the document is JSON.
+func Below(path string, err error) *Error {
+	e := *Of(err)
+	was := e.Field
+	switch {
+	case was == "" || was == "body":
+		e.Field = path
+	case path != "body":
+		e.Field = path + "." + was
+	}
+	lead, rest, led := strings.Cut(e.Detail, ": ")
+	switch {
+	case e.Detail == "":
+	case led && (lead == "body" || lead == path): // which says the same as path
+		e.Detail = path + ": " + rest
+	case led && (was == lead || strings.HasPrefix(was, lead+".")):
+		e.Detail = path + "." + lead + ": " + rest
+	default:
+		e.Detail = path + ": " + e.Detail
+	}
+	if e.Kind == NotJSON {
+		e.Kind = Malformed
+	}
 	return &e
 }
 

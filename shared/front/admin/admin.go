@@ -244,7 +244,12 @@ func stream(h http.Handler) httpapi.Handler {
 }
 
 func (d *api) create(w http.ResponseWriter, r *http.Request) error {
-	spec, err := readSpec(w, r)
+	n, err := read[Creation](w, r)
+	if err != nil {
+		return err
+	}
+	defer clear(n.Import) // it may contain a seed
+	spec, err := n.spec()
 	if err != nil {
 		return err
 	}

@@ -229,7 +229,7 @@ func TestBodiesAreStrictJSON(t *testing.T) {
 		"import: another's id":  {`{"name":"x","capability":"c","import":{"seed_hex":"` + seed + `","id":"00"}}`, problem.Malformed, "import.id"},
 		"import: an unknown":    {`{"name":"x","capability":"c","import":{"sed_hex":"` + seed + `"}}`, problem.Malformed, "import.sed_hex"},
 		"import: bad logbook":   {`{"name":"x","capability":"c","import":{"seed_hex":"` + seed + `","logbook":{}}}`, problem.Malformed, "import.logbook"},
-		"import: bad entry":     {`{"name":"x","capability":"c","import":{"seed_hex":"` + seed + `","logbook":[{}]}}`, problem.Malformed, ""},
+		"import: bad entry":     {`{"name":"x","capability":"c","import":{"seed_hex":"` + seed + `","logbook":[{}]}}`, problem.Malformed, "import.logbook"},
 		"import: bad chains":    {`{"name":"x","capability":"c","import":{"seed_hex":"` + seed + `","chains":[]}}`, problem.Malformed, "import.chains"},
 		"import: bad target":    {`{"name":"x","capability":"c","import":{"seed_hex":"` + seed + `","chains":{"x":{}}}}`, problem.Malformed, "import.chains"},
 		"import: same target":   {`{"name":"x","capability":"c","import":{"seed_hex":"` + seed + `","chains":{"` + seed + `":{},"` + strings.ToUpper(seed) + `":{}}}}`, problem.Malformed, "import.chains"},

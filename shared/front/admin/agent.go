@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -109,27 +108,6 @@ func version(q url.Values, name string, missing int) (int, error) {
 	return int(n), nil
 }
 
-// readAgent reads an agent that is a member of a body.
-func readAgent(d *canon.Decoder, field string) (*definition.Agent, error) {
-	if d.Kind() == canon.Null {
-		return nil, d.Null()
-	}
-	if k := d.Kind(); k != canon.Object {
-		return nil, problem.Invalid(field, canon.Object.String(), k.String())
-	}
-	raw, err := d.Raw()
-	if err != nil {
-		return nil, err
-	}
-	a, err := definition.Parse(raw)
-	if err != nil {
-		e := problem.Within(problem.Of(err).Kind, field, err)
-		e.Field = field + "." + e.Field
-		return nil, e
-	}
-	return &a, nil
-}
-
 // Agent returns a version of a vacant's agent; 0 is the current one.
 func (c *Client) Agent(ctx context.Context, vacant string, version int) (out Agent, err error) {
 	path := pathOf(vacant) + "/agent"
@@ -160,30 +138,7 @@ type Forgetting struct {
 }
 
 func (d *api) forget(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	var f Forgetting
-	dec := canon.NewDecoder(body, limits())
-	err = dec.Document(func(key string) error {
-		s, err := text(dec, key)
-		switch {
-		case err != nil:
-			return err
-		case key == "context_id":
-			f.ContextID = &s
-		case key == "caller":
-			id, err := identity.ParseID(s)
-			if err != nil {
-				return problem.Invalid(key, "64 hex digits", clip(s))
-			}
-			f.Caller = &id
-		default:
-			return unknown("", key, "caller and context_id")
-		}
-		return nil
-	})
+	f, err := read[Forgetting](w, r)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,135 +24,116 @@ func limits() canon.Limits { return canon.Limits{Bytes: 16 << 20, Depth: 32, Key
 // defaultSubstrate applies if a creation names none.
 const defaultSubstrate = "echo"
 
-// readSpec parses the body of a creation:
-//
-//	{"name", "capability", "substrate": "echo", "agent": null, "tenant": "", "import": null}
-//
-// agent goes with no substrate. import is the output of `vacancy export`; its
-// seed_hex, manifest, logbook and chains are used, its agent if the body names
-// neither another nor a substrate, and its id is checked.
-func readSpec(w http.ResponseWriter, r *http.Request) (vacants.Spec, error) {
-	body, err := readBody(w, r)
-	if err != nil {
-		return vacants.Spec{}, err
+// read reads a body.
+func read[T any](w http.ResponseWriter, r *http.Request) (body T, err error) {
+	return body, httpapi.Read(w, r, limits().Bytes, &body)
+}
+
+// imported is the output of `vacancy export`. Members that the host makes itself are read and
+// not used, such as the card.
+type imported struct {
+	Seed     seed            `json:"seed_hex"`
+	ID       string          `json:"id"`
+	Logbook  entries         `json:"logbook"`
+	Chains   chains          `json:"chains"`
+	Manifest json.RawMessage `json:"manifest" canon:"null"`
+	Agent    json.RawMessage `json:"agent" canon:"null"`
+	Format   json.RawMessage `json:"format" canon:"null"`
+	Exported json.RawMessage `json:"exported" canon:"null"`
+	Name     json.RawMessage `json:"name" canon:"null"`
+	Card     json.RawMessage `json:"card" canon:"null"`
+}
+
+// spec is what a creation asks for. Of an import, its seed_hex, manifest, logbook and chains
+// are used, its agent if the creation names neither another nor a substrate, and its id is
+// checked.
+func (n *Creation) spec() (s vacants.Spec, err error) {
+	s = vacants.Spec{Name: n.Name, Capability: n.Capability, Substrate: n.Substrate, Tenant: n.Tenant}
+	if s.Agent, err = readAgent(n.Agent); err != nil {
+		return s, problem.Below("agent", err)
 	}
-	s := vacants.Spec{}
-	var brought *definition.Agent
-	d := canon.NewDecoder(body, limits())
-	err = d.Document(func(key string) (err error) {
-		switch key {
-		case "name":
-			s.Name, err = text(d, key)
-		case "capability":
-			s.Capability, err = text(d, key)
-		case "substrate":
-			s.Substrate, err = text(d, key)
-		case "agent":
-			s.Agent, err = readAgent(d, key)
-		case "tenant":
-			s.Tenant, err = text(d, key)
-		case "import":
-			if d.Kind() == canon.Null {
-				return d.Null()
-			}
-			brought, err = readImport(d, &s)
-		default:
-			return unknown("", key, "name, capability, substrate, agent, tenant or import")
+	if len(n.Import) > 0 {
+		brought, err := n.bring(&s)
+		if err != nil {
+			return s, problem.Below("import", err)
 		}
-		return err
-	})
-	if s.Substrate == "" && s.Agent == nil {
-		s.Agent = brought
+		if s.Substrate == "" && s.Agent == nil {
+			s.Agent = brought
+		}
 	}
 	if s.Substrate == "" && s.Agent == nil {
 		s.Substrate = defaultSubstrate
 	}
-	return s, err
+	return s, nil
 }
 
-// readImport returns the agent of an import, if it has one.
-func readImport(d *canon.Decoder, s *vacants.Spec) (agent *definition.Agent, err error) {
-	var id string
-	err = d.Object(func(key string) (err error) {
-		switch key {
-		case "seed_hex":
-			s.Key, err = readSeed(d)
-		case "id":
-			id, err = text(d, "import.id")
-		case "logbook":
-			s.Logbook, err = readLogbook(d)
-		case "chains":
-			s.Chains, err = readChains(d)
-		case "manifest":
-			s.Manifest, err = readManifest(d)
-		case "agent":
-			agent, err = readAgent(d, "import.agent")
-		case "format", "exported", "name", "card":
-			err = d.Skip() // the host signs its own card
-		default:
-			err = unknown("import.", key, "a member of an export")
-		}
-		return err
-	})
-	switch {
-	case err != nil:
-	case s.Key == nil:
-		err = problem.Invalid("import.seed_hex", "64 hex digits", "nothing")
-	case id != "" && id != s.Key.ID().String():
-		err = problem.Invalid("import.id", "the id of the seed", clip(id))
-	}
-	return agent, err
-}
-
-func readManifest(d *canon.Decoder) (*composite.Manifest, error) {
-	if d.Kind() == canon.Null {
-		return nil, d.Null()
-	}
-	blob, err := d.Raw()
-	if err != nil {
+// bring adds an import to s, and returns its agent, if it has one.
+func (n *Creation) bring(s *vacants.Spec) (agent *definition.Agent, err error) {
+	var i imported
+	if err := canon.NewDecoder(n.Import, limits()).Into(&i); err != nil {
 		return nil, err
 	}
-	m, err := composite.Parse(blob)
-	if err != nil {
-		p := problem.Of(err)
-		field := "import.manifest"
-		if p.Field != "" {
-			field += "." + p.Field
+	s.Key, s.Logbook, s.Chains = i.Seed.key, i.Logbook, i.Chains
+	switch {
+	case s.Key == nil:
+		return nil, problem.Invalid("seed_hex", "64 hex digits", "nothing")
+	case i.ID != "" && i.ID != s.Key.ID().String():
+		return nil, problem.Invalid("id", "the id of the seed", clip(i.ID))
+	}
+	if len(i.Manifest) > 0 {
+		m, err := composite.Parse(i.Manifest)
+		if err != nil {
+			return nil, problem.Below("manifest", err)
 		}
-		return nil, &problem.Error{Kind: problem.Malformed, Field: field, Detail: "import." + p.Text()}
+		s.Manifest = &m
 	}
-	return &m, nil
+	if agent, err = readAgent(i.Agent); err != nil {
+		return nil, problem.Below("agent", err)
+	}
+	return agent, nil
 }
 
-// readSeed's errors quote nothing of the input, which may be most of a seed.
-func readSeed(d *canon.Decoder) (*identity.Key, error) {
-	wrong := &problem.Error{Kind: problem.Malformed, Field: "import.seed_hex", Want: "64 hex digits"}
-	if d.Kind() != canon.String {
-		return nil, wrong
+// readAgent reads an agent that is a member of a body; nil if there is none.
+func readAgent(raw json.RawMessage) (*definition.Agent, error) {
+	if len(raw) == 0 {
+		return nil, nil
 	}
-	s, err := d.String()
-	if err != nil {
-		return nil, wrong
+	if k := canon.NewDecoder(raw, limits()).Kind(); k != canon.Object {
+		return nil, problem.Invalid("body", canon.Object.String(), k.String())
 	}
-	seed, err := identity.ParseHex(s)
-	if err != nil {
-		return nil, wrong
-	}
-	defer clear(seed)
-	key, err := identity.KeyFromSeed(seed)
-	if err != nil {
-		return nil, wrong
-	}
-	return key, nil
+	a, err := definition.Parse(raw)
+	return &a, err
 }
 
-func readLogbook(d *canon.Decoder) (entries []logbook.Entry, err error) {
-	if d.Kind() != canon.Array {
-		return nil, problem.Invalid("import.logbook", canon.Array.String(), d.Kind().String())
+// seed is a key's. Errors quote nothing of the input, which may be most of a seed.
+type seed struct{ key *identity.Key }
+
+// ReadCanon implements canon.Reader.
+func (s *seed) ReadCanon(d *canon.Decoder) error {
+	wrong := &problem.Error{Kind: problem.Malformed, Field: "body", Want: "64 hex digits"}
+	text, err := d.String()
+	if err != nil {
+		return wrong
 	}
-	err = d.Array(func(i int) error {
+	b, err := identity.ParseHex(text)
+	if err != nil {
+		return wrong
+	}
+	defer clear(b)
+	if s.key, err = identity.KeyFromSeed(b); err != nil {
+		return wrong
+	}
+	return nil
+}
+
+// entries are those of a logbook.
+type entries []logbook.Entry
+
+// ReadCanon implements canon.Reader.
+func (l *entries) ReadCanon(d *canon.Decoder) error {
+	return d.Array(func(i int) error {
 		if i >= vacants.MaxEntries {
-			return problem.Invalid("import.logbook", fmt.Sprintf("at most %d entries", vacants.MaxEntries), "more")
+			return problem.Invalid("body", fmt.Sprintf("at most %d entries", vacants.MaxEntries), "more")
 		}
 		line, err := d.Raw()
 		if err != nil {
@@ -159,39 +141,31 @@ func readLogbook(d *canon.Decoder) (entries []logbook.Entry, err error) {
 		}
 		e, err := logbook.ParseLine(line)
 		if err != nil {
-			return problem.New(problem.Malformed, "import.logbook[%d]: %s", i, problem.Of(err).Text())
+			return problem.New(problem.Malformed, "entry %d: %s", i, problem.Of(err).Text())
 		}
-		entries = append(entries, e)
+		*l = append(*l, e)
 		return nil
 	})
-	return entries, err
 }
 
-func readChains(d *canon.Decoder) (map[identity.ID][]byte, error) {
-	if d.Kind() != canon.Object {
-		return nil, problem.Invalid("import.chains", canon.Object.String(), d.Kind().String())
-	}
-	chains := map[identity.ID][]byte{}
-	err := d.Object(func(key string) error {
+// chains are the documents of a caller's chains.
+type chains map[identity.ID][]byte
+
+// ReadCanon implements canon.Reader.
+func (c *chains) ReadCanon(d *canon.Decoder) error {
+	*c = chains{}
+	return d.Object(func(key string) error {
 		target, err := identity.ParseID(key)
-		if _, twice := chains[target]; err != nil || twice {
-			return problem.Invalid("import.chains", "ids of 64 hex digits, each once", clip(key))
+		if _, twice := (*c)[target]; err != nil || twice {
+			return problem.Invalid("body", "ids of 64 hex digits, each once", clip(key))
 		}
 		if d.Kind() != canon.Object {
-			return problem.Invalid("import.chains."+target.Short(), canon.Object.String(), d.Kind().String())
+			return problem.Invalid(target.Short(), canon.Object.String(), d.Kind().String())
 		}
 		raw, err := d.Raw()
-		chains[target] = append([]byte(nil), raw...)
+		(*c)[target] = append([]byte(nil), raw...)
 		return err
 	})
-	return chains, err
-}
-
-func text(d *canon.Decoder, field string) (string, error) {
-	if k := d.Kind(); k != canon.String {
-		return "", problem.Invalid(field, canon.String.String(), k.String())
-	}
-	return d.String()
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -217,12 +191,6 @@ func number(q url.Values, name string, missing uint64) (uint64, error) {
 		return 0, problem.Invalid(name, "a positive number", clip(s))
 	}
 	return n, nil
-}
-
-// unknown refuses an unknown member of a body, or of the object in it named by
-// before.
-func unknown(before, key, want string) error {
-	return &problem.Error{Kind: problem.Malformed, Field: before + fmt.Sprintf("%.80s", key), Detail: fmt.Sprintf("%s%s: expected %s, got another member", before, clip(key), want)}
 }
 
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }

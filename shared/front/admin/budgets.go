@@ -3,13 +3,13 @@ package admin
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 // models answers with the current table of models.
@@ -45,31 +45,24 @@ func (d *api) budget(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, b)
 }
 
+// DailyBudget is a daily budget in micro-dollars.
+type DailyBudget struct {
+	Daily money.Amount `json:"daily" canon:"required"`
+}
+
 func (d *api) setBudget(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	daily := int64(-1)
-	dec := canon.NewDecoder(body, limits())
-	err = dec.Document(func(key string) (err error) {
-		if key != "daily" {
-			return unknown("", key, "daily")
-		}
-		daily, err = dec.Int64()
-		return err
-	})
-	if err == nil && daily < 0 {
-		err = problem.Invalid("daily", "micro-dollars", "none")
+	b, err := read[DailyBudget](w, r)
+	if err == nil && b.Daily < 0 {
+		err = problem.Invalid("daily", "0 or more micro-dollars", strconv.FormatInt(int64(b.Daily), 10))
 	}
 	if err != nil {
 		return err
 	}
-	b, err := d.Vacants.Resources.Spend.SetBudget(r.Context(), r.URL.Query().Get("tenant"), money.Amount(daily))
+	set, err := d.Vacants.Resources.Spend.SetBudget(r.Context(), r.URL.Query().Get("tenant"), b.Daily)
 	if err != nil {
 		return err
 	}
-	return httpapi.Answer(w, http.StatusOK, b)
+	return httpapi.Answer(w, http.StatusOK, set)
 }
 
 // Models returns the current table of models.
@@ -89,8 +82,5 @@ func (c *Client) Budget(ctx context.Context, tenant string) (b spend.Budget, err
 
 // SetBudget sets the daily budget for models of a tenant.
 func (c *Client) SetBudget(ctx context.Context, tenant string, daily money.Amount) (b spend.Budget, err error) {
-	body := struct {
-		Daily money.Amount `json:"daily"`
-	}{daily}
-	return b, c.put(ctx, http.MethodPut, ofTenant("/v1/admin/budgets", tenant), body, &b)
+	return b, c.put(ctx, http.MethodPut, ofTenant("/v1/admin/budgets", tenant), DailyBudget{daily}, &b)
 }

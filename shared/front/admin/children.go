@@ -11,26 +11,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // spawn makes a child at the operator's request.
 func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+	spawnRequest, err := read[Spawning](w, r)
 	if err != nil {
 		return err
 	}
-	spawnRequest, agent, err := readSpawning(body)
-	if err == nil {
-		err = d.choose(r.Context(), agent)
-	}
+	agent, err := readAgent(spawnRequest.Agent)
 	if err != nil {
+		return problem.Below("agent", err)
+	}
+	if err := d.choose(r.Context(), agent); err != nil {
 		return err
 	}
 	parent, err := d.find(r.Context(), r.PathValue("vacant"))
@@ -246,44 +244,6 @@ func (d *api) storeManifest(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return d.showManifest(w, r, rec.ID)
-}
-
-// readSpawning parses the body of a spawn, whose agent is beside it.
-func readSpawning(body []byte) (s Spawning, agent *definition.Agent, err error) {
-	d := canon.NewDecoder(body, limits())
-	err = d.Document(func(key string) (err error) {
-		switch key {
-		case "path":
-			s.Path, err = word[composite.BirthPath](d, key)
-		case "name":
-			s.Name, err = text(d, key)
-		case "capability":
-			s.Capability, err = text(d, key)
-		case "substrate":
-			s.Substrate, err = text(d, key)
-		case "agent":
-			agent, err = readAgent(d, key)
-		case "tools":
-			s.Tools, err = texts(d, key)
-		case "rule":
-			s.Rule, err = text(d, key)
-		case "with":
-			s.With, err = text(d, key)
-		case "reach":
-			s.Reach, err = word[composite.Reachability](d, key)
-		case "outbound":
-			s.Outbound, err = word[composite.Outbound](d, key)
-		default:
-			err = unknown("", key, "path, name, capability, substrate, agent, tools, rule, with, reach or outbound")
-		}
-		return err
-	})
-	return s, agent, err
-}
-
-func word[T ~string](d *canon.Decoder, field string) (T, error) {
-	s, err := text(d, field)
-	return T(s), err
 }
 
 // plan answers with a composite's plan.

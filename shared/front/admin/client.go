@@ -35,9 +35,9 @@ type Creation struct {
 	Name       string          `json:"name"`
 	Capability string          `json:"capability"`
 	Substrate  string          `json:"substrate,omitempty"`
-	Agent      json.RawMessage `json:"agent,omitempty"`
+	Agent      json.RawMessage `json:"agent,omitempty" canon:"null"`
 	Tenant     string          `json:"tenant,omitempty"`
-	Import     json.RawMessage `json:"import,omitempty"`
+	Import     json.RawMessage `json:"import,omitempty" canon:"null"`
 }
 
 // Format prints only the name for every verb: an import contains a seed.
@@ -214,13 +214,7 @@ func (c *Client) Host(ctx context.Context, challenge string) (h Host, err error)
 
 // SetHost sets the host's public URL.
 func (c *Client) SetHost(ctx context.Context, base string) (h Host, err error) {
-	body, err := json.Marshal(struct {
-		URL string `json:"url"`
-	}{base})
-	if err != nil {
-		return h, problem.Wrap(problem.Usage, err, "the URL is no text")
-	}
-	return h, c.do(ctx, http.MethodPut, "/v1/admin/host", body, &h)
+	return h, c.put(ctx, http.MethodPut, "/v1/admin/host", HostURL{base}, &h)
 }
 
 // Logbook returns a page of a vacant's logbook, starting at a position (from

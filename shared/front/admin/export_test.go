@@ -1,9 +1,18 @@
 package admin
 
-import "github.com/vacancy-host/vacancy/shared/front/httpapi"
+import (
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
 
-// ReadSpawning is readSpawning, for the fuzzer.
-var ReadSpawning = readSpawning
+// ReadSpawning reads the body of a spawn, for the fuzzer.
+func ReadSpawning(body []byte) (s Spawning, err error) {
+	if err := canon.Unmarshal(body, &s, limits()); err != nil {
+		return s, err
+	}
+	_, err = readAgent(s.Agent)
+	return s, err
+}
 
 // TenantRoutes are the routes that a tenant's key opens.
 func TenantRoutes(c Config) map[string]httpapi.Methods { return (&api{c}).tenantRoutes() }

@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -35,12 +34,12 @@ type GatePolicy struct {
 // that it is. The signature says only that the operator wants it; the gate
 // decides.
 func (d *api) signGraduation(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+	b, err := read[GraduationRequest](w, r)
 	if err != nil {
 		return err
 	}
-	q, err := readGraduation(body)
-	if err != nil {
+	q := composite.Request{ParentID: b.ParentID, ChildID: b.ChildID, CapabilityText: b.CapabilityText}
+	if err := q.Check(); err != nil {
 		return err
 	}
 	rec, err := d.find(r.Context(), r.PathValue("vacant"))
@@ -65,37 +64,11 @@ func (d *api) signGraduation(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, out)
 }
 
-func readGraduation(body []byte) (q composite.Request, err error) {
-	d := canon.NewDecoder(body, limits())
-	err = d.Document(func(key string) (err error) {
-		switch key {
-		case "parent_id":
-			q.ParentID, err = id(d, key)
-		case "child_id":
-			q.ChildID, err = id(d, key)
-		case "capability_text":
-			q.CapabilityText, err = text(d, key)
-		default:
-			err = unknown("", key, "parent_id, child_id or capability_text")
-		}
-		return err
-	})
-	if err == nil {
-		err = q.Check()
-	}
-	return q, err
-}
-
-func id(d *canon.Decoder, field string) (identity.ID, error) {
-	s, err := text(d, field)
-	if err != nil {
-		return identity.ID{}, err
-	}
-	out, err := identity.ParseID(s)
-	if err != nil {
-		return out, problem.Invalid(field, "an id of 64 hex digits", clip(s))
-	}
-	return out, nil
+// GraduationRequest is what a party of a graduation signs.
+type GraduationRequest struct {
+	ParentID       identity.ID `json:"parent_id"`
+	ChildID        identity.ID `json:"child_id"`
+	CapabilityText string      `json:"capability_text"`
 }
 
 // graduation answers with an attempt of a child and all its evidence: the

@@ -7,7 +7,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -96,24 +95,18 @@ func (d *api) describe(r *http.Request) (Host, error) {
 	return h, err
 }
 
+// HostURL is the public URL of a host.
+type HostURL struct {
+	URL string `json:"url"`
+}
+
 // setHost sets the public URL, and signs cards again that name another.
 func (d *api) setHost(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+	b, err := read[HostURL](w, r)
 	if err != nil {
 		return err
 	}
-	url := ""
-	dec := canon.NewDecoder(body, limits())
-	if err := dec.Document(func(key string) (err error) {
-		if key != "url" {
-			return unknown("", key, "url")
-		}
-		url, err = text(dec, key)
-		return err
-	}); err != nil {
-		return err
-	}
-	signed, err := d.Vacants.SetURL(r.Context(), url)
+	signed, err := d.Vacants.SetURL(r.Context(), b.URL)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ type Spawning struct {
 	Name       string                 `json:"name"`
 	Capability string                 `json:"capability"`
 	Substrate  string                 `json:"substrate,omitempty"`
-	Agent      json.RawMessage        `json:"agent,omitempty"` // instead of a substrate
+	Agent      json.RawMessage        `json:"agent,omitempty" canon:"null"` // instead of a substrate
 	Tools      []string               `json:"tools,omitempty"`
 	Rule       string                 `json:"rule,omitempty"` // the rule that D1 adds
 	With       string                 `json:"with,omitempty"`

@@ -327,7 +327,7 @@ func FuzzASpawnIsReadOrRefused(f *testing.F) {
 	f.Add([]byte(`{"name":"x","path":"D2","tools":["a"]}`))
 	f.Add([]byte(`{"name":"x","path":"D4","with":"y","reach":"parent-bridged"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		spawnRequest, _, err := admin.ReadSpawning(body)
+		spawnRequest, err := admin.ReadSpawning(body)
 		if err != nil && !problem.Is(err, problem.Malformed) && !problem.Is(err, problem.NotJSON) && !problem.Is(err, problem.TooLarge) {
 			t.Errorf("ReadSpawning(%q) = %v, want a refusal of the input", body, err)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Spawn creates a child of a vacant.
@@ -68,7 +67,7 @@ func (c *Client) Plan(ctx context.Context, vacant string) (out Plan, err error) 
 // SignGraduation lets a hosted vacant sign a graduation request as parent or
 // child.
 func (c *Client) SignGraduation(ctx context.Context, vacant string, r *composite.Request) (out GraduationSignature, err error) {
-	body := graduationRequest{Parent: r.ParentID, Child: r.ChildID, Capability: r.CapabilityText}
+	body := GraduationRequest{r.ParentID, r.ChildID, r.CapabilityText}
 	return out, c.put(ctx, http.MethodPost, pathOf(vacant)+"/graduation-signature", body, &out)
 }
 
@@ -117,11 +116,4 @@ func (c *Client) put(ctx context.Context, method, path string, body, into any) e
 		return problem.Wrap(problem.Usage, err, "the body is not JSON")
 	}
 	return c.do(ctx, method, path, b, into)
-}
-
-// graduationRequest is the request that both parties of a graduation sign.
-type graduationRequest struct {
-	Parent     identity.ID `json:"parent_id"`
-	Child      identity.ID `json:"child_id"`
-	Capability string      `json:"capability_text"`
 }

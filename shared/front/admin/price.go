@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 // CurrentPrice is a vacant's price, and how many answers in the last seven days lacked a report of
@@ -58,11 +57,7 @@ func (d *api) price(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) setPrice(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	p, err := readPrice(body)
+	b, err := read[NewPrice](w, r)
 	if err != nil {
 		return err
 	}
@@ -70,33 +65,34 @@ func (d *api) setPrice(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if rec, err = d.Vacants.SetPrice(r.Context(), rec.ID, p); err != nil {
+	if rec, err = d.Vacants.SetPrice(r.Context(), rec.ID, b.price()); err != nil {
 		return err
 	}
 	return httpapi.Answer(w, http.StatusOK, vacantOf(&rec))
 }
 
-func readPrice(body []byte) (p price.Price, err error) {
-	d := canon.NewDecoder(body, limits())
-	stated := map[string]bool{}
-	err = d.Document(func(key string) (err error) {
-		stated[key] = true
-		amounts := map[string]*money.Amount{"flat": &p.Flat, "in": &p.In, "out": &p.Out, "most": &p.Most}
-		counts := map[string]*int64{"free": &p.Free, "free_address": &p.FreeAddress, "free_all": &p.FreeAll}
-		switch {
-		case amounts[key] != nil:
-			var n int64
-			n, err = d.Int64()
-			*amounts[key] = money.Amount(n)
-		case counts[key] != nil:
-			*counts[key], err = d.Int64()
-		default:
-			err = unknown("", key, "flat, in, out, most, free, free_address and free_all")
-		}
-		return err
-	})
-	p.BoundFree(stated["free_address"], stated["free_all"])
-	return p, err
+// NewPrice is what the next version of a price says. If FreeAddress or FreeAll is nil, it
+// follows from Free.
+type NewPrice struct {
+	Flat        money.Amount `json:"flat"`
+	In          money.Amount `json:"in"`
+	Out         money.Amount `json:"out"`
+	Most        money.Amount `json:"most"`
+	Free        int64        `json:"free"`
+	FreeAddress *int64       `json:"free_address,omitempty"`
+	FreeAll     *int64       `json:"free_all,omitempty"`
+}
+
+func (n *NewPrice) price() price.Price {
+	p := price.Price{Flat: n.Flat, In: n.In, Out: n.Out, Most: n.Most, Free: n.Free}
+	p.BoundFree(n.FreeAddress != nil, n.FreeAll != nil)
+	if n.FreeAddress != nil {
+		p.FreeAddress = *n.FreeAddress
+	}
+	if n.FreeAll != nil {
+		p.FreeAll = *n.FreeAll
+	}
+	return p
 }
 
 // Price returns a vacant's price.
@@ -107,7 +103,7 @@ func (c *Client) Price(ctx context.Context, vacant string) (p CurrentPrice, err 
 // SetPrice sets the next version of a vacant's price; its version, time and fee are the
 // host's.
 func (c *Client) SetPrice(ctx context.Context, vacant string, p price.Price) (v Vacant, err error) {
-	body := map[string]any{"flat": p.Flat, "in": p.In, "out": p.Out, "most": p.Most, "free": p.Free, "free_address": p.FreeAddress, "free_all": p.FreeAll}
+	body := NewPrice{p.Flat, p.In, p.Out, p.Most, p.Free, &p.FreeAddress, &p.FreeAll}
 	return v, c.put(ctx, http.MethodPut, pathOf(vacant)+"/price", body, &v)
 }
 

@@ -1,7 +1,7 @@
 package admin
 
 import (
-	"bytes"
+	"encoding/json"
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
@@ -71,11 +71,11 @@ type Publication struct {
 }
 
 func (d *api) publish(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+	b, err := read[Publication](w, r)
 	if err != nil {
 		return err
 	}
-	wishes, err := readPublishOptions(body)
+	wishes, err := b.options()
 	if err != nil {
 		return err
 	}
@@ -99,27 +99,21 @@ func (d *api) unpublish(w http.ResponseWriter, r *http.Request) error {
 	return published(w, &rec, receipt, err)
 }
 
+// Revocation says why a key is revoked.
+type Revocation struct {
+	Reason string `json:"reason"`
+}
+
 func (d *api) revoke(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+	b, err := read[Revocation](w, r)
 	if err != nil {
-		return err
-	}
-	reason := ""
-	dec := canon.NewDecoder(body, limits())
-	if err := dec.Document(func(key string) (err error) {
-		if key != "reason" {
-			return unknown("", key, "reason")
-		}
-		reason, err = text(dec, key)
-		return err
-	}); err != nil {
 		return err
 	}
 	rec, err := d.find(r.Context(), r.PathValue("vacant"))
 	if err != nil {
 		return err
 	}
-	rec, receipt, err := d.Vacants.Revoke(r.Context(), rec.ID, reason)
+	rec, receipt, err := d.Vacants.Revoke(r.Context(), rec.ID, b.Reason)
 	return published(w, &rec, receipt, err)
 }
 
@@ -139,15 +133,7 @@ func (d *api) setListing(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return problem.Invalid("vacant", "an id of 64 hex digits", clip(r.PathValue("vacant")))
 	}
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	dec := canon.NewDecoder(body, limits())
-	wishes, err := readListing(dec)
-	if err == nil {
-		err = dec.End()
-	}
+	wishes, err := read[Listing](w, r)
 	if err != nil {
 		return err
 	}
@@ -170,99 +156,35 @@ func (d *api) setListing(w http.ResponseWriter, r *http.Request) error {
 	}})
 }
 
-// readPublishOptions parses the body of a publish.
-func readPublishOptions(body []byte) (w vacants.PublishOptions, err error) {
-	d := canon.NewDecoder(body, limits())
-	err = d.Document(func(key string) error {
-		switch key {
-		case "capability":
-			s, err := text(d, key)
-			w.Capability = &s
-			return err
-		case "visibility":
-			s, err := text(d, key)
-			v := lifecycle.Visibility(s)
-			if err == nil && v != lifecycle.Hidden && v != lifecycle.Restricted && v != lifecycle.Public {
-				err = problem.Invalid(key, "NONE, RESTRICTED or PUBLIC", clip(s))
-			}
-			w.Visibility = &v
-			return err
-		case "listing":
-			l, err := readListing(d)
-			w.Listing = &l
-			return err
-		case "venue":
-			w.Venue, err = readVenueChange(d)
-			return err
-		}
-		return unknown("", key, "capability, visibility, listing or venue")
-	})
-	return w, err
+// options are what the vacant is published with.
+func (p *Publication) options() (w vacants.PublishOptions, err error) {
+	w = vacants.PublishOptions{Capability: p.Capability, Visibility: p.Visibility}
+	if v := p.Visibility; v != nil && *v != lifecycle.Hidden && *v != lifecycle.Restricted && *v != lifecycle.Public {
+		return w, problem.Invalid("visibility", "NONE, RESTRICTED or PUBLIC", clip(string(*v)))
+	}
+	if p.Listing != nil {
+		l := vacants.ListingOptions(*p.Listing)
+		w.Listing = &l
+	}
+	if p.Venue == nil {
+		return w, nil
+	}
+	w.Venue = p.Venue.apply
+	v := listing.DefaultVenue()
+	return w, w.Venue(&v) // before anything is read or written
 }
 
-func readListing(d *canon.Decoder) (l vacants.ListingOptions, err error) {
-	if k := d.Kind(); k != canon.Object {
-		return l, problem.Invalid("listing", canon.Object.String(), k.String())
-	}
-	err = d.Object(func(key string) (err error) {
-		switch field := "listing." + key; key {
-		case "tags":
-			l.Tags, err = texts(d, field)
-		case "skills":
-			l.Skills, err = texts(d, field)
-		case "summary":
-			l.Summary, err = text(d, field)
-		case "family":
-			l.Family, err = text(d, field)
-		case "owner":
-			l.Owner, err = text(d, field)
-		case "price":
-			if k := d.Kind(); k != canon.Int {
-				return problem.Invalid(field, "micro-dollars a call, an integer", k.String())
-			}
-			l.Price, err = d.Int64()
-		case "venue":
-			l.Venue, err = listing.ReadVenue(d)
-		default:
-			err = unknown("listing.", key, "tags, skills, summary, family, owner, price or venue")
-		}
-		return err
-	})
-	return l, err
-}
-
-// readVenueChange reads the members of a venue that are to change.
-func readVenueChange(d *canon.Decoder) (func(*listing.Venue) error, error) {
-	if k := d.Kind(); k != canon.Object {
-		return nil, problem.Invalid("venue", canon.Object.String(), k.String())
-	}
-	raw, err := d.Raw()
+// apply changes a venue.
+func (c *VenueChange) apply(v *listing.Venue) error {
+	members, err := json.Marshal(c)
 	if err != nil {
-		return nil, err
+		return problem.Wrap(problem.Internal, err, "venue")
 	}
-	raw = bytes.Clone(raw)
-	change := func(v *listing.Venue) error {
-		d := canon.NewDecoder(raw, limits())
-		if err := d.Document(func(key string) error { return v.Set(d, key) }); err != nil {
-			return problem.Within(problem.Malformed, "venue", err)
-		}
-		if err := v.Check(); err != nil {
-			return problem.Within(problem.Malformed, "venue", err)
-		}
-		return nil
+	if err := canon.Unmarshal(members, v, limits()); err != nil {
+		return problem.Below("venue", err)
 	}
-	v := listing.DefaultVenue() // before anything is read or written
-	return change, change(&v)
-}
-
-func texts(d *canon.Decoder, field string) (list []string, err error) {
-	if k := d.Kind(); k != canon.Array {
-		return nil, problem.Invalid(field, canon.Array.String(), k.String())
+	if err := v.Check(); err != nil {
+		return problem.Below("venue", err)
 	}
-	err = d.Array(func(int) error {
-		s, err := text(d, field)
-		list = append(list, s)
-		return err
-	})
-	return list, err
+	return nil
 }

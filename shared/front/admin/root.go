@@ -7,14 +7,13 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Root is the vacant at the host's own address. In a change it may be a name; nil: no
 // vacant is there.
 type Root struct {
-	Vacant *string `json:"vacant"`
+	Vacant *string `json:"vacant" canon:"required,null"`
 }
 
 func (d *api) root(w http.ResponseWriter, r *http.Request) error {
@@ -34,26 +33,13 @@ func rootOf(id identity.ID, ok bool) (r Root) {
 }
 
 func (d *api) setRoot(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+	b, err := read[Root](w, r)
 	if err != nil {
 		return err
 	}
-	what, given := "", false
-	dec := canon.NewDecoder(body, limits())
-	if err := dec.Document(func(key string) (err error) {
-		if key != "vacant" {
-			return unknown("", key, "vacant")
-		}
-		if given = true; dec.Kind() == canon.Null {
-			return dec.Null()
-		}
-		what, err = text(dec, key)
-		return err
-	}); err != nil {
-		return err
-	}
-	if !given {
-		return problem.Invalid("vacant", "a vacant or null", "none")
+	what := ""
+	if b.Vacant != nil {
+		what = *b.Vacant
 	}
 	if what == "" {
 		if err := d.Vacants.SetRoot(r.Context(), nil); err != nil {

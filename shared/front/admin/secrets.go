@@ -22,7 +22,7 @@ type Secrets struct {
 // SecretSetting is the next version of a secret. Without Hosts the hosts are unchanged; a
 // new secret without Hosts must have the name of a provider.
 type SecretSetting struct {
-	Value string   `json:"value"`
+	Value string   `json:"value" canon:"secret"`
 	Hosts []string `json:"hosts,omitempty"`
 }
 
@@ -72,8 +72,8 @@ func (d secretsAPI) set(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer clear(body)
-	s, err := readSecret(body)
-	if err != nil {
+	var s SecretSetting
+	if err := canon.Unmarshal(body, &s, limits()); err != nil {
 		return err
 	}
 	value := []byte(s.Value)
@@ -83,36 +83,6 @@ func (d secretsAPI) set(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return httpapi.Answer(w, http.StatusOK, info)
-}
-
-// readSecret returns errors that do not contain the value.
-func readSecret(body []byte) (s SecretSetting, err error) {
-	d := canon.NewDecoder(body, limits())
-	err = d.Document(func(key string) (err error) {
-		switch {
-		case key == "value" && d.Kind() == canon.String:
-			if s.Value, err = d.String(); err != nil {
-				err = problem.Invalid("value", "a string of JSON", "another text")
-			}
-		case key == "value":
-			err = problem.Invalid("value", canon.String.String(), d.Kind().String())
-		case key == "hosts" && d.Kind() != canon.Array:
-			err = problem.Invalid("hosts", canon.Array.String(), d.Kind().String())
-		case key == "hosts":
-			err = d.Array(func(i int) error {
-				if i >= secrets.MaxHosts {
-					return problem.Invalid("hosts", fmt.Sprintf("at most %d", secrets.MaxHosts), "more")
-				}
-				host, err := text(d, fmt.Sprintf("hosts[%d]", i))
-				s.Hosts = append(s.Hosts, host)
-				return err
-			})
-		default:
-			err = unknown("", key, "value and hosts")
-		}
-		return err
-	})
-	return s, err
 }
 
 func (d secretsAPI) delete(w http.ResponseWriter, r *http.Request) error {

@@ -24,11 +24,11 @@ type Update struct {
 }
 
 func (d *api) update(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+	u, err := read[Update](w, r)
 	if err != nil {
 		return err
 	}
-	changes, err := readChanges(body)
+	changes, err := u.changes()
 	if err != nil {
 		return err
 	}
@@ -43,34 +43,21 @@ func (d *api) update(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, vacantOf(&rec))
 }
 
-func readChanges(body []byte) (c vacants.Changes, err error) {
-	dec := canon.NewDecoder(body, limits())
-	err = dec.Document(func(key string) error {
-		var plain *string
-		to := map[string]**string{"plain": &plain, "name": &c.Name, "capability": &c.Capability, "substrate": &c.Substrate}[key]
-		if to == nil && key != "seen" {
-			return unknown("", key, "name, capability, substrate, plain and seen")
-		}
-		s, err := text(dec, key)
+func (u *Update) changes() (c vacants.Changes, err error) {
+	c = vacants.Changes{Name: u.Name, Capability: u.Capability, Substrate: u.Substrate}
+	if u.Plain != nil {
+		p, err := vacants.ParsePlain(*u.Plain)
 		if err != nil {
-			return err
+			return c, err
 		}
-		if to != nil {
-			*to = &s
-		}
-		if plain != nil {
-			p, err := vacants.ParsePlain(s)
-			c.Plain = &p
-			return err
-		}
-		if to != nil {
-			return nil
-		}
-		if c.Seen, err = canon.ParseTime(s); err != nil {
-			err = problem.Invalid(key, "the member changed of the vacant", clip(s))
-		}
-		return err
-	})
+		c.Plain = &p
+	}
+	if u.Seen == "" {
+		return c, nil
+	}
+	if c.Seen, err = canon.ParseTime(u.Seen); err != nil {
+		err = problem.Invalid("seen", "the member changed of the vacant", clip(u.Seen))
+	}
 	return c, err
 }
 

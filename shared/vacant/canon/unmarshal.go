@@ -48,6 +48,17 @@ func Unmarshal(data []byte, v any, l Limits) error {
 	return u.d.End()
 }
 
+// Into reads the next value into v, a pointer, as Unmarshal reads a document. Its errors name
+// members below that value.
+func (d *Decoder) Into(v any) error {
+	u := &unmarshaler{d: d}
+	keys := d.keys
+	d.keys = keys[len(keys):]
+	err := u.value(reflect.ValueOf(v).Elem(), options{})
+	d.keys = keys
+	return err
+}
+
 // Reader is a type with a form of its own. ReadCanon reads the next value. Its errors name
 // members below that value.
 type Reader interface {
@@ -94,21 +105,10 @@ func (u *unmarshaler) fail(want, got string) error {
 
 // within gives an error of what is below the value that is read its whole path.
 func (u *unmarshaler) within(err error) error {
-	e := *problem.Of(err)
-	if e.Kind != problem.Malformed {
+	if problem.Of(err).Kind != problem.Malformed {
 		return err // the document as a whole is wrong
 	}
-	at := u.at()
-	if e.Detail != "" {
-		e.Detail = at + ": " + e.Detail
-	}
-	switch {
-	case e.Field == "" || e.Field == "body":
-		e.Field = at
-	case at != "body":
-		e.Field = at + "." + e.Field
-	}
-	u.err = &e
+	u.err = problem.Below(u.at(), err)
 	return u.err
 }
 

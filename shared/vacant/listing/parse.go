@@ -70,7 +70,8 @@ func (l *Listing) read(d *canon.Decoder, key string) (err error) {
 	case "price":
 		l.Price, err = d.Int64()
 	case "venue":
-		l.Venue, err = ReadVenue(d)
+		l.Venue = new(Venue)
+		err = l.Venue.ReadCanon(d)
 	case "signature":
 		var s string
 		if s, err = d.String(); err == nil && s != "" {

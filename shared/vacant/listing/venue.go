@@ -131,58 +131,9 @@ func (v *Venue) append(dst []byte) []byte {
 	return append(canon.AppendString(append(dst, `,"slug":`...), v.Slug), '}')
 }
 
-// ReadVenue reads a venue. Members that it lacks are those of DefaultVenue.
-func ReadVenue(d *canon.Decoder) (*Venue, error) {
-	v := DefaultVenue()
-	if k := d.Kind(); k != canon.Object {
-		return nil, problem.New(problem.Malformed, "expected an object, got %s", k)
-	}
-	return &v, d.Object(func(key string) error { return v.Set(d, key) })
-}
-
-// Set reads one member of a venue's JSON.
-func (v *Venue) Set(d *canon.Decoder, key string) (err error) {
-	kind := func(want canon.Kind) bool {
-		if k := d.Kind(); k != want {
-			err = problem.Invalid(key, want.String(), k.String())
-		}
-		return err == nil
-	}
-	text := func(into *string) {
-		if kind(canon.String) {
-			*into, err = d.String()
-		}
-	}
-	number := func(into *int64) {
-		if kind(canon.Int) {
-			*into, err = d.Int64()
-		}
-	}
-	switch key {
-	case "slug":
-		text(&v.Slug)
-	case "name":
-		text(&v.Name)
-	case "category":
-		text(&v.Category)
-	case "location":
-		text(&v.Location)
-	case "hours":
-		text(&v.Hours)
-	case "areas":
-		if kind(canon.Array) {
-			v.Areas, err = readList(d)
-		}
-	case "bookable":
-		if kind(canon.Bool) {
-			v.Bookable, err = d.Bool()
-		}
-	case "capacity":
-		number(&v.Capacity)
-	case "referral_fee":
-		number(&v.Referral)
-	default:
-		return problem.New(problem.Malformed, "%.40q is not a member of a venue: expected slug, name, category, location, areas, bookable, capacity, hours or referral_fee", key)
-	}
-	return err
+// ReadCanon implements canon.Reader. Members that the value lacks are those of DefaultVenue.
+func (v *Venue) ReadCanon(d *canon.Decoder) error {
+	type members Venue // without ReadCanon
+	*v = DefaultVenue()
+	return d.Into((*members)(v))
 }
