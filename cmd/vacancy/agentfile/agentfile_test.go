@@ -103,7 +103,7 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"model: claude-opus-4-6\nbudget: 9000000":    "budget: expected 0 to",
 		"model: m\nprice: 5":                         "price: expected dollars per million tokens as IN/OUT",
 		"model: m\nprice: 1/2/3/4":                   "price: expected dollars per million tokens as IN/OUT",
-		"model: m\nprice: 2000/1":                    "price: input: expected",
+		"model: m\nprice: 2000/1":                    "price.input: expected",
 		"provider: echo\nprice: 1/2":                 "price: expected none, because echo is not a model",
 		"model: m\nsecret: key":                      "secret: expected none, because ollama uses no secret",
 		"model: m\nallow: [openai]":                  "allow: expected the substrate that answers among them, as ollama, got openai",

@@ -37,7 +37,7 @@ func TestModelsThroughTheHandler(t *testing.T) {
 	if got := decode[models.Table](t, h.ask("GET", "/v1/admin/models", "")); got.Version != 2 {
 		t.Errorf("GET = %+v, want what was set", got)
 	}
-	wantRefusal(t, h.ask("PUT", "/v1/admin/models", `{"models":[{"provider":"openai","model":"m","input":1}]}`), problem.Malformed, "output")
+	wantRefusal(t, h.ask("PUT", "/v1/admin/models", `{"models":[{"provider":"openai","model":"m","input":1}]}`), problem.Malformed, "models[0].output")
 	wantRefusal(t, h.ask("PUT", "/v1/admin/models", `{"models":[]}`), problem.Malformed, "models")
 	wantRefusal(t, h.ask("PUT", "/v1/admin/models", `{"models":"`+strings.Repeat("x", models.MaxTable)+`"}`), problem.TooLarge, "")
 	for _, method := range []string{"GET", "PUT"} {

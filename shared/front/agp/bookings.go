@@ -254,31 +254,25 @@ func (d *api) transition(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *api) transitionBy(w http.ResponseWriter, r *http.Request, body []byte, p *party) error {
-	c := bookings.Change{Actor: p.String(), Any: p.operator}
-	to := ""
-	dec := canon.NewDecoder(body, canon.Limits{Bytes: maxChange, Depth: 2, Keys: 8})
-	err := dec.Document(func(key string) (err error) {
-		into, most := &to, 32
-		switch key {
-		case "to":
-		case "reason":
-			into, most = &c.Reason, maxReason
-		case "event_id":
-			into, most = &c.EventID, maxEvent
-		default:
-			return problem.Invalid(fmt.Sprintf("%.40q", key), "to, reason or event_id", "another member")
-		}
-		if k := dec.Kind(); k != canon.String {
-			return problem.Invalid(key, canon.String.String(), k.String())
-		}
-		if *into, err = dec.String(); err == nil && len(*into) > most {
-			err = problem.Invalid(key, fmt.Sprintf("at most %d bytes", most), fmt.Sprint(len(*into)))
-		}
-		return err
-	})
-	if err == nil {
-		c.To, err = booking.ParseState(to)
+	var is struct {
+		To      string `json:"to" canon:"max=32"`
+		Reason  string `json:"reason"`
+		EventID string `json:"event_id"`
 	}
+	if err := canon.Unmarshal(body, &is, canon.Limits{Bytes: maxChange, Depth: 2, Keys: 8}); err != nil {
+		return err
+	}
+	for _, text := range []struct {
+		field, text string
+		max         int
+	}{{"reason", is.Reason, maxReason}, {"event_id", is.EventID, maxEvent}} {
+		if len(text.text) > text.max {
+			return problem.Invalid(text.field, fmt.Sprintf("at most %d bytes", text.max), fmt.Sprint(len(text.text)))
+		}
+	}
+	c := bookings.Change{Actor: p.String(), Any: p.operator, Reason: is.Reason, EventID: is.EventID}
+	var err error
+	c.To, err = booking.ParseState(is.To)
 	if err != nil {
 		return err
 	}

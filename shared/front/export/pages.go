@@ -280,23 +280,15 @@ func (p *pages) open(r *http.Request) (any, error) {
 
 // readBox parses the body of open: {"bound", "box"}.
 func readBox(body []byte) (bound string, box []byte, err error) {
-	d := canon.NewDecoder(body, canon.Limits{Bytes: maxOpen, Depth: 2, Keys: 2})
-	texts := map[string]*string{"bound": &bound, "box": new(string)}
-	err = d.Document(func(key string) error {
-		into := texts[key]
-		if into == nil {
-			return problem.Invalid(clip(key), "bound or box", "another member")
-		}
-		if k := d.Kind(); k != canon.String {
-			return problem.Invalid(key, canon.String.String(), k.String())
-		}
-		*into, err = d.String()
-		return err
-	})
-	if err != nil {
+	var is struct {
+		Bound string `json:"bound"`
+		Box   string `json:"box" canon:"secret"`
+	}
+	if err := canon.Unmarshal(body, &is, canon.Limits{Bytes: maxOpen, Depth: 2, Keys: 2}); err != nil {
 		return "", nil, err
 	}
-	if box, err = base64.StdEncoding.Strict().DecodeString(*texts["box"]); err != nil || len(box) == 0 {
+	bound = is.Bound
+	if box, err = base64.StdEncoding.Strict().DecodeString(is.Box); err != nil || len(box) == 0 {
 		return "", nil, problem.Invalid("box", "a sealed box in base64", "something else")
 	}
 	return bound, box, nil

@@ -167,20 +167,11 @@ func (d logAPI) witness(w http.ResponseWriter, r *http.Request) error {
 }
 
 func readWitness(body []byte) (note string, err error) {
-	need := newNeed("note")
-	d := canon.NewDecoder(body, canon.DefaultLimits())
-	err = d.Document(func(key string) (err error) {
-		need.got(key)
-		if key != "note" {
-			return problem.Invalid(quoted(key), "a member of a cosignature", "another")
-		}
-		note, err = text(d, key)
-		return err
-	})
-	if err == nil {
-		err = need.all()
+	var is struct {
+		Note string `json:"note" canon:"required"`
 	}
-	return note, schema(err)
+	err = canon.Unmarshal(body, &is, canon.DefaultLimits())
+	return is.Note, schema(err)
 }
 
 // sealed sends sealed state, cacheable for good if the request determined it

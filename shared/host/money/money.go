@@ -29,6 +29,9 @@ func Parse(s string) (Amount, error) {
 	return Amount(n), err
 }
 
+// InJSON implements canon.Unit.
+func (Amount) InJSON() string { return "an integer of micro-dollars" }
+
 // String formats the amount in dollars, such as $0.002.
 func (m Amount) String() string {
 	if m < 0 {

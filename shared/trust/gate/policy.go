@@ -83,29 +83,7 @@ func ParsePolicy(data []byte) (Policy, error) {
 	limits := canon.DefaultLimits()
 	limits.Bytes = maxPolicy
 	p := DefaultPolicy()
-	d := canon.NewDecoder(data, limits)
-	err := d.Document(func(key string) (err error) {
-		switch key {
-		case "version":
-			p.Version, err = d.String()
-		case "limit":
-			var n int64
-			if n, err = d.Int64(); err == nil {
-				p.Limit = int(min(max(n, math.MinInt32), math.MaxInt32))
-			}
-		case "threshold":
-			p.Threshold, err = d.Float64()
-		case "mode":
-			var s string
-			s, err = d.String()
-			p.Mode = Mode(s)
-		case "detector":
-			p.Detector, err = d.String()
-		default:
-			err = problem.New(problem.Malformed, "%.40q is not a member of a policy", key)
-		}
-		return err
-	})
+	err := canon.Unmarshal(data, &p, limits)
 	if err == nil {
 		err = p.Check()
 	}

@@ -65,6 +65,10 @@ type Reader interface {
 	ReadCanon(d *Decoder) error
 }
 
+// Unit is a type whose values say what they count. InJSON returns what an error expects, such
+// as "an integer of micro-dollars".
+type Unit interface{ InJSON() string }
+
 // unmarshaler reads one document.
 type unmarshaler struct {
 	d    *Decoder
@@ -208,7 +212,7 @@ func (u *unmarshaler) value(to reflect.Value, o options) error {
 		to.SetBool(b)
 		return err
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		n, err := u.integer(o)
+		n, err := u.integer(o, wanted(to.Type()))
 		if err == nil && to.OverflowInt(n) {
 			return u.fail(fmt.Sprintf("an integer of at most %d bits", to.Type().Bits()), strconv.FormatInt(n, 10))
 		}
@@ -280,9 +284,9 @@ func (u *unmarshaler) text(o options, want string, set func(string) error) error
 	return nil
 }
 
-func (u *unmarshaler) integer(o options) (int64, error) {
+func (u *unmarshaler) integer(o options, want string) (int64, error) {
 	if u.d.Kind() != Int {
-		return 0, u.mismatch(o, Int.String())
+		return 0, u.mismatch(o, want)
 	}
 	n, err := u.d.Int64()
 	if err != nil {
@@ -361,6 +365,9 @@ func (u *unmarshaler) table(to reflect.Value, o options) error {
 func wanted(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
+	}
+	if unit, ok := reflect.Zero(t).Interface().(Unit); ok {
+		return unit.InJSON()
 	}
 	switch {
 	case t == rawType, reflect.PointerTo(t).Implements(reflect.TypeFor[Reader]()):

@@ -25,6 +25,11 @@ type inner struct {
 	Flags []string `json:"flags,omitempty"`
 }
 
+// grams are a canon.Unit.
+type grams int64
+
+func (grams) InJSON() string { return "an integer of grams" }
+
 type embedded struct {
 	Below bool `json:"below"`
 }
@@ -43,6 +48,7 @@ type document struct {
 	Secret string                `json:"secret" canon:"secret"`
 	Own    own                   `json:"own"`
 	Hidden string                `json:"-"`
+	Weight grams                 `json:"weight"`
 	Needed *inner                `json:"needed" canon:"required,null"`
 }
 
@@ -76,7 +82,7 @@ func TestUnmarshalReadsByTags(t *testing.T) {
 }
 
 func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
-	const all = "below, name, count, share, id, at, raw, inner, table, chains, secret, own or needed"
+	const all = "below, name, count, share, id, at, raw, inner, table, chains, secret, own, weight or needed"
 	for body, want := range map[string]struct{ field, text string }{
 		``:                                      {"", "body: not JSON: expected a value at byte 0, got the end"},
 		`[]`:                                    {"", "body: expected one JSON object, got an array"},
@@ -109,6 +115,7 @@ func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
 		`{"own":7}`:                             {"own", "own: expected a string, got 7"},
 		`{"secret":1234}`:                       {"secret", "secret: expected a string, got an integer"},
 		`{"raw":{"x":1,"x":2}}`:                 {"raw.x", "raw.x: expected the key once, got it twice"},
+		`{"weight":"7"}`:                        {"weight", `weight: expected an integer of grams, got "7"`},
 		`{"below":"true"}`:                      {"below", `below: expected a boolean, got "true"`},
 	} {
 		err := canon.Unmarshal([]byte(body), new(document), canon.DefaultLimits())

@@ -72,19 +72,14 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 func messageOf(arguments json.RawMessage) (message string, err error) {
 	limits := canon.DefaultLimits()
 	limits.Depth = 2
-	d, found := canon.NewDecoder(arguments, limits), false
-	err = d.Document(func(key string) (err error) {
-		if key != "message" {
-			return problem.Invalid("arguments", "message alone", "another member")
-		}
-		found = true
-		message, err = d.String()
-		return err
-	})
-	if err == nil && (!found || message == "") {
+	var is struct {
+		Message string `json:"message" canon:"required"`
+	}
+	err = canon.Unmarshal(arguments, &is, limits)
+	if err == nil && is.Message == "" {
 		err = problem.Invalid("message", "a text", "none")
 	}
-	return message, err
+	return is.Message, err
 }
 
 // askVacant asks a vacant that need not be a child.

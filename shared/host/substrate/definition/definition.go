@@ -150,11 +150,10 @@ func Parse(data []byte) (a Agent, err error) {
 		case "daily_budget":
 			a.DailyBudget, err = dollars(d)
 		case "price":
-			var p models.Price
-			if p, err = models.ReadPrice(d); err != nil {
-				return problem.Within(problem.Malformed, "price", err)
+			a.Price = new(models.Price)
+			if err = a.Price.ReadCanon(d); err != nil {
+				return problem.Below("price", err)
 			}
-			a.Price = &p
 		case "fallback_model":
 			a.FallbackModel, err = d.String()
 		case "system":

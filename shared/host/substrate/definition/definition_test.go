@@ -46,11 +46,11 @@ func TestWhatAnAgentMayNotSayIsNamed(t *testing.T) {
 		{`{"provider":"anthropic","tier":"LOW","model":"m"}`, "tier", problem.Malformed},
 		{`{"provider":"ollama","tier":"LOW"}`, "provider", problem.Malformed},
 		{`{"tier":"LOW"}`, "provider", problem.Malformed},
-		{`{"model":"claude-opus-4-6","price":{"input":-1,"output":1}}`, "input", problem.Malformed},
-		{`{"model":"claude-opus-4-6","price":{"input":1,"output":1,"x":1}}`, "x", problem.Malformed},
-		{`{"model":"claude-opus-4-6","price":{"input":1}}`, "output", problem.Malformed}, // not free
-		{`{"model":"claude-opus-4-6","price":{}}`, "input", problem.Malformed},
-		{`{"model":"claude-opus-4-6","price":{"input":1,"output":2000000000}}`, "output", problem.Malformed},
+		{`{"model":"claude-opus-4-6","price":{"input":-1,"output":1}}`, "price.input", problem.Malformed},
+		{`{"model":"claude-opus-4-6","price":{"input":1,"output":1,"x":1}}`, "price.x", problem.Malformed},
+		{`{"model":"claude-opus-4-6","price":{"input":1}}`, "price.output", problem.Malformed}, // not free
+		{`{"model":"claude-opus-4-6","price":{}}`, "price.input", problem.Malformed},
+		{`{"model":"claude-opus-4-6","price":{"input":1,"output":2000000000}}`, "price.output", problem.Malformed},
 		{`{"provider":"echo","price":{"input":1,"output":1}}`, "price", problem.Malformed},
 		{`{"model":"m","budget":5}`, "budget", problem.Malformed}, // ollama costs nothing
 		{`{"model":"claude-opus-4-6","budget":-1}`, "budget", problem.Malformed},

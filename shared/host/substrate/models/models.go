@@ -61,49 +61,30 @@ func (p Price) Check() error {
 	return nil
 }
 
-// ReadPrice reads the object {"input", "output", "cached"} in micro-dollars per million
-// tokens. input and output are required; cached is input by default.
-func ReadPrice(d *canon.Decoder) (Price, error) {
-	var r priceReader
-	err := d.Object(func(key string) error {
-		known, err := r.member(d, key)
-		if !known {
-			err = problem.Invalid(fmt.Sprintf("%.40s", key), "input, output or cached", "another member")
-		}
-		return err
-	})
-	if err != nil {
-		return Price{}, err
-	}
-	return r.price()
+// prices are the members of a price in JSON, in micro-dollars per million tokens. The default
+// of cached is input.
+type prices struct {
+	In     money.Amount  `json:"input" canon:"required"`
+	Out    money.Amount  `json:"output" canon:"required"`
+	Cached *money.Amount `json:"cached"`
 }
 
-// priceReader reads a price from members of an object. An absent member is nil.
-type priceReader struct{ in, out, cached *money.Amount }
-
-// member reads a member if it belongs to a price.
-func (r *priceReader) member(d *canon.Decoder, key string) (known bool, err error) {
-	to := map[string]**money.Amount{"input": &r.in, "output": &r.out, "cached": &r.cached}[key]
-	if to == nil {
-		return false, nil
+func (r *prices) price() (Price, error) {
+	p := Price{r.In, r.Out, r.In}
+	if r.Cached != nil {
+		p.Cached = *r.Cached
 	}
-	n, err := d.Int64()
-	*to = new(money.Amount(n))
-	return true, err
-}
-
-// price returns the price after the last member.
-func (r *priceReader) price() (p Price, err error) {
-	switch {
-	case r.in == nil:
-		return p, problem.Invalid("input", "micro-dollars per million tokens", "none")
-	case r.out == nil:
-		return p, problem.Invalid("output", "micro-dollars per million tokens", "none")
-	case r.cached == nil:
-		r.cached = r.in
-	}
-	p = Price{*r.in, *r.out, *r.cached}
 	return p, p.Check()
+}
+
+// ReadCanon implements canon.Reader.
+func (p *Price) ReadCanon(d *canon.Decoder) (err error) {
+	var is prices
+	if err := d.Into(&is); err != nil {
+		return err
+	}
+	*p, err = is.price()
+	return err
 }
 
 // String formats the price in dollars per million tokens, such as $3/$15/$0.3.
@@ -166,38 +147,31 @@ func (t *Table) OfTier(provider string, tier Tier) (m Model, ok bool) {
 // with prices in micro-dollars per million tokens. The member version is ignored, because
 // the host assigns versions.
 func Parse(data []byte) (t Table, err error) {
-	var twice error // reported last
-	d := canon.NewDecoder(data, canon.Limits{Bytes: MaxTable, Depth: 8, Keys: 8})
-	err = d.Document(func(key string) error {
-		switch key {
-		case "version":
-			return d.Skip()
-		case "models":
-			return d.Array(func(i int) error {
-				if i >= maxModels {
-					return problem.Invalid("models", fmt.Sprintf("at most %d", maxModels), "more")
-				}
-				m, err := readModel(d)
-				if err != nil {
-					return problem.Within(problem.Malformed, fmt.Sprintf("models[%d]", i), err)
-				}
-				at, found := slices.BinarySearchFunc(t.Models, m, func(a, b Model) int {
-					return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name))
-				})
-				if found {
-					twice = problem.Invalid("models", "each model once", m.Provider+":"+m.Name+" twice")
-				}
-				t.Models = slices.Insert(t.Models, at, m)
-				return nil
-			})
-		}
-		return problem.Invalid(fmt.Sprintf("%.40s", key), "models or version", "another member")
-	})
-	if err == nil && len(t.Models) == 0 {
-		err = problem.Invalid("models", "at least one model", "none")
+	var body struct {
+		Version json.RawMessage `json:"version" canon:"null"`
+		Models  []row           `json:"models"`
 	}
-	if err = cmp.Or(err, twice); err != nil {
+	if err := canon.Unmarshal(data, &body, canon.Limits{Bytes: MaxTable, Depth: 8, Keys: 8}); err != nil {
 		return t, err
+	}
+	switch n := len(body.Models); {
+	case n > maxModels:
+		return t, problem.Invalid("models", fmt.Sprintf("at most %d", maxModels), strconv.Itoa(n))
+	case n == 0:
+		return t, problem.Invalid("models", "at least one model", "none")
+	}
+	for i := range body.Models {
+		m, err := body.Models[i].model()
+		if err != nil {
+			return t, problem.Below(fmt.Sprintf("models[%d]", i), err)
+		}
+		at, found := slices.BinarySearchFunc(t.Models, m, func(a, b Model) int {
+			return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name))
+		})
+		if found {
+			return t, problem.Invalid("models", "each model once", m.Provider+":"+m.Name+" twice")
+		}
+		t.Models = slices.Insert(t.Models, at, m)
 	}
 	return t, t.checkTiers()
 }
@@ -217,22 +191,16 @@ func (t *Table) checkTiers() error {
 	return nil
 }
 
-func readModel(d *canon.Decoder) (m Model, err error) {
-	var r priceReader
-	err = d.Object(func(key string) (err error) {
-		if known, err := r.member(d, key); known {
-			return err
-		}
-		text := map[string]*string{"provider": &m.Provider, "model": &m.Name, "tier": (*string)(&m.Tier)}[key]
-		if text == nil {
-			return problem.Invalid(fmt.Sprintf("%.40s", key), "provider, model, input, output, cached or tier", "another member")
-		}
-		*text, err = d.String()
-		return err
-	})
-	if err != nil {
-		return m, err
-	}
+// row is a model in JSON.
+type row struct {
+	Provider string `json:"provider"`
+	Name     string `json:"model"`
+	prices
+	Tier Tier `json:"tier"`
+}
+
+func (r *row) model() (m Model, err error) {
+	m = Model{Provider: r.Provider, Name: r.Name, Tier: r.Tier}
 	switch {
 	case (substrate.Spec{Kind: m.Provider, Argument: "m"}).Family() != "model:m":
 		return m, problem.Invalid("provider", "anthropic, bedrock, gemini, mistral, ollama or openai", fmt.Sprintf("%.40q", m.Provider))

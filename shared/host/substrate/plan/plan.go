@@ -73,24 +73,24 @@ const DefaultSeparator = "\n\n"
 
 // Plan is how a composite answers.
 type Plan struct {
-	Parallel  bool // all at once; else one after the other, like the reference
-	Delegate  []Delegation
-	OnFailure OnFailure
-	Aggregate Aggregate
+	Parallel  bool         `json:"parallel"` // all at once; else one after the other, like the reference
+	Delegate  []Delegation `json:"delegate"`
+	OnFailure OnFailure    `json:"on_failure"`
+	Aggregate Aggregate    `json:"aggregate"`
 }
 
 // Delegation calls one child.
 type Delegation struct {
-	Child string // its name until the plan is set, then its id
-	Kind  string // the subtask's kind, for the logbooks; "": the task is a text
-	Task  string // {input} is the caller's text, {previous} the answer before
+	Child string `json:"child"` // its name until the plan is set, then its id
+	Kind  string `json:"kind"`  // the subtask's kind, for the logbooks; "": the task is a text
+	Task  string `json:"task"`  // {input} is the caller's text, {previous} the answer before
 }
 
 // Aggregate combines answers.
 type Aggregate struct {
-	How       How
-	Separator string // for Join
-	Substrate string // for BySubstrate, in substrate.Spec text form
+	How       How    `json:"how"`
+	Separator string `json:"separator"` // for Join
+	Substrate string `json:"substrate"` // for BySubstrate, in substrate.Spec text form
 }
 
 // Check checks the form of p; the error names the field.
