@@ -41,7 +41,7 @@ func TestInvalidSubmissionIsRefused(t *testing.T) {
 		"request: expected":                     `{}`,
 		"another":                               request + `,"when":1}`,
 		"artefacts: expected":                   request + `,"artefacts":null}`,
-		"artefacts.\"x\"":                       request + `,"artefacts":{"x":1}}`,
+		"artefacts.x":                           request + `,"artefacts":{"x":1}}`,
 		"artefacts.manifest_signature_parent":   request + `,"artefacts":{"manifest_signature_parent":"zz"}}`,
 		"artefacts.manifest_signature_child":    request + `,"artefacts":{"manifest_signature_child":"` + strings.Repeat("00", 65) + `"}}`,
 		"artefacts.event_ts_ms":                 request + `,"artefacts":{"event_ts_ms":-1}}`,

@@ -29,26 +29,37 @@ const MaxSubmission = 128 << 10
 
 // wire is the JSON form; an event's members are named as in a publication.
 type wire struct {
-	Request   json.RawMessage `json:"request"`
+	Request   json.RawMessage `json:"request" canon:"required"`
 	Artefacts *wireArtefacts  `json:"artefacts,omitempty"`
 }
 
 type wireArtefacts struct {
-	ManifestParent string `json:"manifest_signature_parent,omitempty"`
-	ManifestChild  string `json:"manifest_signature_child,omitempty"`
-	Card           string `json:"capability_card_blob_hex,omitempty"`
-	Time           int64  `json:"event_ts_ms,omitempty"`
-	ActorSeq       int64  `json:"event_actor_seq,omitempty"`
-	Key            string `json:"event_idempotency_key,omitempty"`
-	Signature      string `json:"event_signature_hex,omitempty"`
+	ManifestParent hexText `json:"manifest_signature_parent,omitempty"`
+	ManifestChild  hexText `json:"manifest_signature_child,omitempty"`
+	Card           hexText `json:"capability_card_blob_hex,omitempty"`
+	Time           int64   `json:"event_ts_ms,omitempty"`
+	ActorSeq       int64   `json:"event_actor_seq,omitempty"`
+	Key            string  `json:"event_idempotency_key,omitempty"`
+	Signature      hexText `json:"event_signature_hex,omitempty"`
+}
+
+// hexText is bytes, in JSON as hexadecimal digits.
+type hexText []byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (h hexText) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *hexText) UnmarshalText(b []byte) (err error) {
+	*h, err = identity.ParseHex(string(b))
+	return err
 }
 
 // Blob is the JSON form, as sent and stored.
 func (s *Submission) Blob() ([]byte, error) {
 	w := wire{Request: s.Request.Blob()}
 	if a := &s.Artefacts; !a.IsZero() {
-		w.Artefacts = &wireArtefacts{hex.EncodeToString(a.ManifestParent), hex.EncodeToString(a.ManifestChild), hex.EncodeToString(a.Card),
-			a.Time, a.ActorSeq, a.Key, hex.EncodeToString(a.Signature)}
+		w.Artefacts = &wireArtefacts{a.ManifestParent, a.ManifestChild, a.Card, a.Time, a.ActorSeq, a.Key, a.Signature}
 	}
 	return encode(w)
 }
@@ -71,84 +82,42 @@ func ParseSubmission(blob []byte) (Submission, error) {
 	if len(blob) > MaxSubmission {
 		return Submission{}, &problem.Error{Kind: problem.TooLarge, Field: "graduation", Want: fmt.Sprintf("at most %d bytes", MaxSubmission), Got: fmt.Sprint(len(blob))}
 	}
-	var s Submission
-	seen := false
-	d := canon.NewDecoder(blob, canon.DefaultLimits())
-	err := d.Document(func(key string) error {
-		switch key {
-		case "request":
-			seen = true
-			raw, err := d.Raw()
-			if err != nil {
-				return err
-			}
-			s.Request, err = composite.ParseRequest(raw)
-			return err
-		case "artefacts":
-			if k := d.Kind(); k != canon.Object {
-				return problem.Invalid(key, canon.Object.String(), k.String())
-			}
-			return d.Object(func(name string) error { return readArtefact(&s.Artefacts, d, name) })
-		}
-		return problem.Invalid(fmt.Sprintf("%.40q", key), "request or artefacts", "another")
-	})
-	if err == nil && !seen {
-		err = problem.Invalid("request", "a graduation request", "nothing")
+	var w wire
+	if err := canon.Unmarshal(blob, &w, canon.DefaultLimits()); err != nil {
+		return Submission{}, err
+	}
+	request, err := composite.ParseRequest(w.Request)
+	if err != nil {
+		return Submission{}, err
+	}
+	s := Submission{Request: request}
+	if a := w.Artefacts; a != nil {
+		s.Artefacts = Artefacts{ManifestParent: a.ManifestParent, ManifestChild: a.ManifestChild, Card: a.Card, Time: a.Time, ActorSeq: a.ActorSeq, Key: a.Key, Signature: a.Signature}
+		err = a.check()
 	}
 	return s, err
 }
 
-func readArtefact(a *Artefacts, d *canon.Decoder, name string) (err error) {
-	field := "artefacts." + name
-	switch name {
-	case "manifest_signature_parent":
-		a.ManifestParent, err = readHex(d, field, identity.SignatureSize)
-	case "manifest_signature_child":
-		a.ManifestChild, err = readHex(d, field, identity.SignatureSize)
-	case "capability_card_blob_hex":
-		a.Card, err = readHex(d, field, MaxSubmission)
-	case "event_ts_ms":
-		a.Time, err = readNumber(d, field)
-	case "event_actor_seq":
-		a.ActorSeq, err = readNumber(d, field)
-	case "event_idempotency_key":
-		if a.Key, err = readText(d, field); err == nil && len(a.Key) > event.MaxKey {
-			err = problem.Invalid(field, fmt.Sprintf("at most %d bytes", event.MaxKey), fmt.Sprint(len(a.Key)))
+func (a *wireArtefacts) check() error {
+	for _, bytes := range []struct {
+		name  string
+		value []byte
+		max   int
+	}{
+		{"manifest_signature_parent", a.ManifestParent, identity.SignatureSize}, {"manifest_signature_child", a.ManifestChild, identity.SignatureSize},
+		{"event_signature_hex", a.Signature, identity.SignatureSize}, {"event_idempotency_key", []byte(a.Key), event.MaxKey},
+	} {
+		if len(bytes.value) > bytes.max {
+			return problem.Invalid("artefacts."+bytes.name, fmt.Sprintf("at most %d bytes", bytes.max), fmt.Sprint(len(bytes.value)))
 		}
-	case "event_signature_hex":
-		a.Signature, err = readHex(d, field, identity.SignatureSize)
-	default:
-		err = problem.Invalid(fmt.Sprintf("artefacts.%.40q", name), "a member of artefacts", "another")
 	}
-	return err
-}
-
-func readText(d *canon.Decoder, field string) (string, error) {
-	if k := d.Kind(); k != canon.String {
-		return "", problem.Invalid(field, canon.String.String(), k.String())
+	for _, number := range []struct {
+		name  string
+		value int64
+	}{{"event_ts_ms", a.Time}, {"event_actor_seq", a.ActorSeq}} {
+		if number.value < 0 {
+			return problem.Invalid("artefacts."+number.name, "not negative", fmt.Sprint(number.value))
+		}
 	}
-	return d.String()
-}
-
-func readHex(d *canon.Decoder, field string, most int) ([]byte, error) {
-	text, err := readText(d, field)
-	if err != nil {
-		return nil, err
-	}
-	b, err := identity.ParseHex(text)
-	if err != nil || len(b) > most {
-		return nil, problem.Invalid(field, fmt.Sprintf("hex of at most %d bytes", most), fmt.Sprintf("%.40q", text))
-	}
-	return b, nil
-}
-
-func readNumber(d *canon.Decoder, field string) (int64, error) {
-	if k := d.Kind(); k != canon.Int {
-		return 0, problem.Invalid(field, canon.Int.String(), k.String())
-	}
-	n, err := d.Int64()
-	if err == nil && n < 0 {
-		err = problem.Invalid(field, "not negative", fmt.Sprint(n))
-	}
-	return n, err
+	return nil
 }
