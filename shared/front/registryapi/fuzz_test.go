@@ -45,14 +45,14 @@ func FuzzReadHalo(f *testing.F) {
 	}
 	f.Add([]byte(`{"listing":{"vacant_id":"x"}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		h, err := readHalo(body)
+		h, _, err := readHalo(body)
 		if err != nil {
 			if !shaped(err) {
 				t.Fatalf("readHalo() = %v, want a refusal of the shape", err)
 			}
 			return
 		}
-		if h.actorSeq < 1 || h.time < 0 || h.state == "" || h.visibility == "" || len(h.declared) > maxDeclared {
+		if h.ActorSeq < 1 || h.Time < 0 || h.State == "" || h.Visibility == "" || len(h.Declared) > 1024 {
 			t.Fatalf("readHalo() = %+v, which is out of bounds", h)
 		}
 	})
@@ -69,7 +69,7 @@ func FuzzReadRevocation(f *testing.F) {
 			}
 			return
 		}
-		if v.actorSeq < 1 || v.time < 0 {
+		if v.ActorSeq < 1 || v.Time < 0 {
 			t.Fatalf("readRevocation() = %+v, which is out of bounds", v)
 		}
 	})

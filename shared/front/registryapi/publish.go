@@ -18,23 +18,23 @@ func (d *api) publish(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	h, err := readHalo(body)
+	h, l, err := readHalo(body)
 	if err != nil {
 		return err
 	}
-	blob, err := unhex("capability_card_blob_hex", h.cardHex)
+	blob, err := unhex("capability_card_blob_hex", h.Card)
 	if err != nil {
 		return err
 	}
-	sig, err := unhex("event_signature_hex", h.signatureHex)
+	sig, err := unhex("event_signature_hex", h.Signature)
 	if err != nil {
 		return err
 	}
 	receipt, err := d.Registry.Publish(r.Context(), registry.Publication{
-		Card: blob, State: h.state, Visibility: h.visibility,
-		BaseModel: h.baseModel, Family: h.family, Owner: h.owner, Version: h.version,
-		Declared: h.declared, Parent: h.parent, Listing: h.listing,
-		Time: h.time, ActorSeq: h.actorSeq, Key: h.key, Signature: sig,
+		Card: blob, State: h.State, Visibility: h.Visibility,
+		BaseModel: h.BaseModel, Family: h.Family, Owner: h.Owner, Version: h.Version,
+		Declared: h.Declared, Parent: h.Parent, Listing: l,
+		Time: h.Time, ActorSeq: h.ActorSeq, Key: h.Key, Signature: sig,
 	})
 	if err != nil {
 		return err
@@ -57,12 +57,12 @@ func (d *api) revoke(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sig, err := unhex("event_signature_hex", v.signatureHex)
+	sig, err := unhex("event_signature_hex", v.Signature)
 	if err != nil {
 		return err
 	}
 	receipt, err := d.Vacants.AcceptRevocation(r.Context(), registry.Revocation{
-		ID: v.id, Reason: v.reason, Time: v.time, ActorSeq: v.actorSeq, Key: v.key, Signature: sig,
+		ID: v.ID, Reason: v.Reason, Time: v.Time, ActorSeq: v.ActorSeq, Key: v.Key, Signature: sig,
 	})
 	if err != nil {
 		return err

@@ -191,7 +191,7 @@ func TestABodyOfAPublishIsStrict(t *testing.T) {
 		return strings.Replace(good, old, new, 1)
 	}
 	for name, tt := range map[string]struct{ body, field string }{
-		"an unknown member":       {with(`"zzz":1`), `"zzz"`},
+		"an unknown member":       {with(`"zzz":1`), `zzz`},
 		"a member twice":          {with(`"runtime_state":"ACTIVE"`), ""},
 		"a member twice, escaped": {with(`"runtime\u005fstate":"ACTIVE"`), ""},
 		"seq 0":                   {replace(`"event_actor_seq":1`, `"event_actor_seq":0`), "event_actor_seq"},

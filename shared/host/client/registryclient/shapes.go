@@ -15,22 +15,22 @@ import (
 // Halo is the body of POST /v1/halo, with two signatures of the vacant's key:
 // in the card and of the register event.
 type Halo struct {
-	Card       string               `json:"capability_card_blob_hex"`
-	State      lifecycle.State      `json:"runtime_state"`
+	Card       string               `json:"capability_card_blob_hex" canon:"required"`
+	State      lifecycle.State      `json:"runtime_state" canon:"required"`
 	Visibility lifecycle.Visibility `json:"visibility,omitempty"` // PUBLIC if ""
-	BaseModel  *string              `json:"base_model,omitempty"`
-	Family     *string              `json:"base_model_family,omitempty"`
-	Owner      *string              `json:"owner_org,omitempty"`
-	Declared   []string             `json:"declared_capabilities,omitempty"`
-	Parent     *identity.ID         `json:"parent_id,omitempty"`
-	Version    *string              `json:"version,omitempty"`
-	Time       int64                `json:"event_ts_ms"`
-	ActorSeq   int64                `json:"event_actor_seq"`
-	Key        string               `json:"event_idempotency_key"`
-	Signature  string               `json:"event_signature_hex"`
+	BaseModel  *string              `json:"base_model,omitempty" canon:"null"`
+	Family     *string              `json:"base_model_family,omitempty" canon:"null"`
+	Owner      *string              `json:"owner_org,omitempty" canon:"null"`
+	Declared   []string             `json:"declared_capabilities,omitempty" canon:"null,max=1024"` // each is checked later
+	Parent     *identity.ID         `json:"parent_id,omitempty" canon:"null"`
+	Version    *string              `json:"version,omitempty" canon:"null"`
+	Time       int64                `json:"event_ts_ms" canon:"required"`
+	ActorSeq   int64                `json:"event_actor_seq" canon:"required"`
+	Key        string               `json:"event_idempotency_key" canon:"required"`
+	Signature  string               `json:"event_signature_hex" canon:"required"`
 	// Listing is an extension: a signed listing, committed with the card. The
 	// reference refuses unknown members.
-	Listing json.RawMessage `json:"listing,omitempty"`
+	Listing json.RawMessage `json:"listing,omitempty" canon:"null"`
 }
 
 // Receipt answers a publication and a revocation.
@@ -48,12 +48,12 @@ type Receipt struct {
 // Revocation is the body of POST /v1/revoke_halo. The reference defines none
 // (it answers 501), so it is a publication without a card.
 type Revocation struct {
-	ID        identity.ID `json:"vacant_id"`
-	Reason    string      `json:"reason"`
-	Time      int64       `json:"event_ts_ms"`
-	ActorSeq  int64       `json:"event_actor_seq"`
-	Key       string      `json:"event_idempotency_key"`
-	Signature string      `json:"event_signature_hex"`
+	ID        identity.ID `json:"vacant_id" canon:"required"`
+	Reason    string      `json:"reason" canon:"required"`
+	Time      int64       `json:"event_ts_ms" canon:"required"`
+	ActorSeq  int64       `json:"event_actor_seq" canon:"required"`
+	Key       string      `json:"event_idempotency_key" canon:"required"`
+	Signature string      `json:"event_signature_hex" canon:"required"`
 }
 
 // HaloMatch is one vacant in an answer. The first eight members are the
