@@ -48,6 +48,7 @@ var bodies = []struct{ method, path, body string }{
 	{"POST", "/v1/admin/vacants/demo/children", `{"path":"D2","name":"kid2","capability":"helps","substrate":"echo","agent":null,"tools":["t"],"rule":"","with":"","reach":"parent-only","outbound":"no-external"}`},
 	{"PUT", "/v1/admin/vacants/demo/plan", `{"version":1,"delegate":[{"child":"kid","task":"read {input}","kind":"k"}],"on_failure":"abort","aggregate":{"how":"join","separator":" "}}`},
 	{"PUT", "/v1/admin/vacants/demo/agent", `{"provider":"mock","model":"one","system":"s","max_tokens":7,"memory":true,"vacants":["kid"]}`},
+	{"PUT", "/v1/admin/vacants/demo/agent", `{"description":"d","provider":"mock","model":"one","budget":5,"daily_budget":6,"price":{"input":1,"output":2,"cached":1},"max_turns":3,"timeout":9,"effort":"low","output_format":"json","mode":"read-only","allowed_tools":["a"],"disallowed_tools":["b"],"mcp_servers":[{"name":"s","url":"https://s.example/mcp"}],"allow":["mock"],"warnings":["w"],"secret":"x","fallback_model":"two","tier":"LOW","base_url":"https://b.example"}`},
 	{"POST", "/v1/admin/vacants/demo/graduation-signature", `{"parent_id":"{demo}","child_id":"{kid}","capability_text":"helps"}`},
 	{"PUT", "/v1/admin/gate", `{"version":"1"}`},
 	{"PUT", "/v1/admin/secrets/openai", `{"value":"top","hosts":["api.openai.com"]}`},
