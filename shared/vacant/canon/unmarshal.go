@@ -25,6 +25,7 @@ import (
 //   - required: the member must be there
 //   - null: null is allowed and means no value: a nil pointer, or an absent member
 //   - max=N: at most N bytes of a text, or N elements of a list or map
+//   - min=N: an integer of at least N, or at least N bytes of a text
 //   - secret: no error quotes the value
 //
 // Fields are texts, booleans, integers, numbers, structs, slices, maps by text, pointers to
@@ -213,6 +214,9 @@ func (u *unmarshaler) value(to reflect.Value, o options) error {
 		return err
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		n, err := u.integer(o, wanted(to.Type()))
+		if err == nil && o.min != nil && n < int64(*o.min) {
+			return u.fail(fmt.Sprintf("at least %d", *o.min), strconv.FormatInt(n, 10))
+		}
 		if err == nil && to.OverflowInt(n) {
 			return u.fail(fmt.Sprintf("an integer of at most %d bits", to.Type().Bits()), strconv.FormatInt(n, 10))
 		}
@@ -264,6 +268,8 @@ func (u *unmarshaler) text(o options, want string, set func(string) error) error
 		return u.fail("a string of JSON", "another text")
 	case err != nil:
 		return err
+	case o.min != nil && len(s) < *o.min:
+		return u.fail(fmt.Sprintf("at least %d bytes", *o.min), fmt.Sprintf("%d bytes", len(s)))
 	case o.max > 0 && len(s) > o.max:
 		return u.fail(fmt.Sprintf("at most %d bytes", o.max), fmt.Sprintf("%d bytes", len(s)))
 	}
@@ -303,7 +309,7 @@ func (u *unmarshaler) list(to reflect.Value, o options) error {
 		return u.mismatch(o, Array.String())
 	}
 	max := o.max
-	o.max, o.required = 0, false
+	o.max, o.min = 0, nil
 	to.SetLen(0)
 	at := len(u.path)
 	u.path = append(u.path, step{})
@@ -332,7 +338,7 @@ func (u *unmarshaler) table(to reflect.Value, o options) error {
 		return u.mismatch(o, Object.String())
 	}
 	max := o.max
-	o.max, o.required = 0, false
+	o.max, o.min = 0, nil
 	to.Set(reflect.MakeMap(to.Type()))
 	err := u.d.Object(func(key string) error {
 		if max > 0 && to.Len() >= max {
@@ -384,7 +390,8 @@ func wanted(t reflect.Type) string {
 // options are those of a tag.
 type options struct {
 	required, null, secret bool
-	max                    int
+	max                    int  // 0: no limit
+	min                    *int // nil: no limit
 }
 
 type field struct {
@@ -451,12 +458,16 @@ func parseOptions(f reflect.StructField) (o options) {
 			o.null = true
 		case "secret":
 			o.secret = true
-		case "max":
+		case "max", "min":
 			n, err := strconv.Atoi(value)
 			if err != nil {
-				panic(fmt.Sprintf("canon: the tag of %s: max=%s", f.Name, value))
+				panic(fmt.Sprintf("canon: the tag of %s: %s=%s", f.Name, name, value))
 			}
-			o.max = n
+			if name == "max" {
+				o.max = n
+			} else {
+				o.min = &n
+			}
 		default:
 			panic(fmt.Sprintf("canon: the tag of %s has the option %q", f.Name, name))
 		}

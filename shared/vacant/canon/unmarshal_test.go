@@ -20,7 +20,7 @@ type inner struct {
 	Path  string   `json:"path"`
 	Words []word   `json:"words" canon:"max=2"`
 	More  []inner  `json:"more"`
-	Small int8     `json:"small"`
+	Small int8     `json:"small" canon:"min=-100"`
 	Ref   *int64   `json:"ref" canon:"null"`
 	Flags []string `json:"flags,omitempty"`
 }
@@ -69,12 +69,12 @@ func TestUnmarshalReadsByTags(t *testing.T) {
 	ref := int64(5)
 	got := document{Count: 9, Name: "kept"}
 	err := canon.Unmarshal([]byte(`{"name":"short","needed":null,"below":true,"share":1,"id":"`+id.String()+`","at":"2026-05-06T00:00:00Z","raw": {"x":[1, 2]},
-		"inner":{"path":"p","words":["a","b"],"more":[{"small":-128}],"ref":5},"table":{"x":{},"":{"path":"y"}},"chains":{"`+id.String()+`":{}},"own":"abab","secret":""}`), &got, canon.DefaultLimits())
+		"inner":{"path":"p","words":["a","b"],"more":[{"small":-100}],"ref":5},"table":{"x":{},"":{"path":"y"}},"chains":{"`+id.String()+`":{}},"own":"abab","secret":""}`), &got, canon.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := document{embedded: embedded{true}, Name: "short", Count: 9, Share: 1, ID: &id, At: time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC), Raw: json.RawMessage(`{"x":[1, 2]}`),
-		Inner: inner{Path: "p", Words: []word{"a", "b"}, More: []inner{{Small: -128}}, Ref: &ref},
+		Inner: inner{Path: "p", Words: []word{"a", "b"}, More: []inner{{Small: -100}}, Ref: &ref},
 		Table: map[string]inner{"x": {}, "": {Path: "y"}}, Chains: map[identity.ID]inner{id: {}}, Own: own{4}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(document{}, own{}, embedded{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -115,6 +115,7 @@ func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
 		`{"own":7}`:                             {"own", "own: expected a string, got 7"},
 		`{"secret":1234}`:                       {"secret", "secret: expected a string, got an integer"},
 		`{"raw":{"x":1,"x":2}}`:                 {"raw.x", "raw.x: expected the key once, got it twice"},
+		`{"inner":{"small":-101}}`:              {"inner.small", "inner.small: expected at least -100, got -101"},
 		`{"weight":"7"}`:                        {"weight", `weight: expected an integer of grams, got "7"`},
 		`{"below":"true"}`:                      {"below", `below: expected a boolean, got "true"`},
 	} {
@@ -135,7 +136,7 @@ func field(e *problem.Error) string {
 
 // What is accepted, encoding/json reads as the same value.
 func FuzzUnmarshal(f *testing.F) {
-	f.Add([]byte(`{"path":"p","words":["a","b"],"more":[{"small":-128,"flags":[]}],"ref":5}`))
+	f.Add([]byte(`{"path":"p","words":["a","b"],"more":[{"small":-1,"flags":[]}],"ref":5}`))
 	f.Add([]byte(`{"ref":null,"more":[],"small":-0}`))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		var got, want inner

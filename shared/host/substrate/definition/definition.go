@@ -58,13 +58,13 @@ type Agent struct {
 	// of order.
 	FallbackModel string           `json:"fallback_model,omitempty"`
 	System        string           `json:"system,omitempty"` // what the model is told before each conversation
-	MaxTokens     int              `json:"max_tokens,omitempty"`
-	MaxTurns      int              `json:"max_turns,omitempty"`
-	Timeout       int              `json:"timeout,omitempty"` // seconds
-	Effort        substrate.Effort `json:"effort,omitempty"`
-	OutputFormat  Format           `json:"output_format,omitempty"`
+	MaxTokens     int              `json:"max_tokens,omitempty" canon:"min=1"`
+	MaxTurns      int              `json:"max_turns,omitempty" canon:"min=1"`
+	Timeout       int              `json:"timeout,omitempty" canon:"min=1"` // seconds
+	Effort        substrate.Effort `json:"effort,omitempty" canon:"min=1"`
+	OutputFormat  Format           `json:"output_format,omitempty" canon:"min=1"`
 	Memory        bool             `json:"memory,omitempty"`
-	Mode          Mode             `json:"mode,omitempty"`
+	Mode          Mode             `json:"mode,omitempty" canon:"min=1"`
 	// AllowedTools are all tools that it may use; none: all that it is offered.
 	// DisallowedTools are none of them.
 	AllowedTools    []string `json:"allowed_tools,omitempty"`
@@ -128,130 +128,61 @@ func Parse(data []byte) (a Agent, err error) {
 	if len(data) > MaxBlob {
 		return a, &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(len(data))}
 	}
-	d := canon.NewDecoder(data, canon.Limits{Bytes: MaxBlob, Depth: 3, Keys: 64})
-	err = d.Document(func(key string) (err error) {
-		switch key {
-		case "description":
-			a.Description, err = d.String()
-		case "provider":
-			a.Provider, err = d.String()
-		case "base_url":
-			a.BaseURL, err = d.String()
-		case "model":
-			a.Model, err = d.String()
-		case "tier":
-			var tier string
-			tier, err = d.String()
-			a.Tier = models.Tier(tier)
-		case "secret":
-			a.Secret, err = d.String()
-		case "budget":
-			a.Budget, err = dollars(d)
-		case "daily_budget":
-			a.DailyBudget, err = dollars(d)
-		case "price":
-			a.Price = new(models.Price)
-			if err = a.Price.ReadCanon(d); err != nil {
-				return problem.Below("price", err)
-			}
-		case "fallback_model":
-			a.FallbackModel, err = d.String()
-		case "system":
-			a.System, err = d.String()
-		case "max_tokens":
-			a.MaxTokens, err = number(d, key, MaxTokens)
-		case "max_turns":
-			a.MaxTurns, err = number(d, key, MaxTurns)
-		case "timeout":
-			a.Timeout, err = number(d, key, MaxTimeout)
-		case "effort":
-			a.Effort, err = oneOf(d, key, substrate.Efforts()...)
-		case "output_format":
-			a.OutputFormat, err = oneOf(d, key, Text, JSON)
-		case "memory":
-			a.Memory, err = d.Bool()
-		case "mode":
-			a.Mode, err = oneOf(d, key, ReadOnly, ReadWrite)
-		case "allowed_tools":
-			a.AllowedTools, err = list(d, key, maxList)
-		case "disallowed_tools":
-			a.DisallowedTools, err = list(d, key, maxList)
-		case "vacants":
-			a.Vacants, err = list(d, key, MaxVacants)
-		case "allow":
-			a.Allow, err = list(d, key, maxList)
-		case "mcp_servers":
-			a.MCPServers, err = servers(d, key)
-		case "warnings":
-			a.Warnings, err = list(d, key, maxList)
-		default:
-			return &problem.Error{Kind: problem.Malformed, Field: fmt.Sprintf("%.40s", key), Detail: fmt.Sprintf("%.40q is not a member of an agent", key)}
-		}
-		return err
-	})
+	err = canon.Unmarshal(data, &a, canon.Limits{Bytes: MaxBlob, Depth: 3, Keys: 64})
 	if err == nil {
 		err = a.Check()
 	}
 	return a, err
 }
 
-func number(d *canon.Decoder, key string, most int64) (int, error) {
-	n, err := d.Int64()
-	if err == nil && (n < 1 || n > most) {
-		err = problem.Invalid(key, fmt.Sprintf("1 to %d", most), strconv.FormatInt(n, 10))
+// checkMembers checks each number, word and list by itself.
+func (a *Agent) checkMembers() error {
+	for _, number := range []struct {
+		field   string
+		is, max int
+	}{{"max_tokens", a.MaxTokens, MaxTokens}, {"max_turns", a.MaxTurns, MaxTurns}, {"timeout", a.Timeout, MaxTimeout}} {
+		if number.is < 0 || number.is > number.max {
+			return problem.Invalid(number.field, fmt.Sprintf("1 to %d", number.max), strconv.Itoa(number.is))
+		}
 	}
-	return int(n), err
-}
-
-func oneOf[T ~string](d *canon.Decoder, key string, known ...T) (T, error) {
-	s, err := d.String()
-	if err == nil && !slices.Contains(known, T(s)) {
-		names := make([]string, len(known))
-		for i, k := range known {
-			names[i] = string(k)
-		}
-		err = problem.Invalid(key, "one of "+strings.Join(names, ", "), clip(s))
-	}
-	return T(s), err
-}
-
-func list(d *canon.Decoder, key string, most int) (all []string, err error) {
-	err = d.Array(func(i int) error {
-		if i == most {
-			return problem.Invalid(key, fmt.Sprintf("at most %d", most), "more")
-		}
-		s, err := d.String()
-		if err == nil && (canon.IsBlank(s) || len(s) > maxText || slices.Contains(all, s)) {
-			err = problem.Invalid(fmt.Sprintf("%s[%d]", key, i), fmt.Sprintf("a text of 1 to %d bytes that is not there yet", maxText), clip(s))
-		}
-		all = append(all, s)
-		return err
-	})
-	return all, err
-}
-
-func servers(d *canon.Decoder, key string) (all []Server, err error) {
-	err = d.Array(func(i int) error {
-		at := fmt.Sprintf("%s[%d]", key, i)
-		if i == MaxServers {
-			return problem.Invalid(key, fmt.Sprintf("at most %d", MaxServers), "more")
-		}
-		s := Server{}
-		err := d.Object(func(member string) (err error) {
-			switch member {
-			case "name":
-				s.Name, err = d.String()
-			case "url":
-				s.URL, err = d.String()
-			default:
-				return problem.Invalid(at, "name and url", fmt.Sprintf("%.40q", member))
-			}
+	for _, err := range []error{oneOf("effort", a.Effort, substrate.Efforts()...), oneOf("output_format", a.OutputFormat, Text, JSON), oneOf("mode", a.Mode, ReadOnly, ReadWrite)} {
+		if err != nil {
 			return err
-		})
-		all = append(all, s)
-		return err
-	})
-	return all, err
+		}
+	}
+	for _, list := range []struct {
+		field string
+		is    []string
+		max   int
+	}{
+		{"allowed_tools", a.AllowedTools, maxList}, {"disallowed_tools", a.DisallowedTools, maxList}, {"vacants", a.Vacants, MaxVacants},
+		{"allow", a.Allow, maxList}, {"warnings", a.Warnings, maxList},
+	} {
+		if n := len(list.is); n > list.max {
+			return problem.Invalid(list.field, fmt.Sprintf("at most %d", list.max), strconv.Itoa(n))
+		}
+		for i, s := range list.is {
+			if canon.IsBlank(s) || len(s) > maxText || slices.Contains(list.is[:i], s) {
+				return problem.Invalid(fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("a text of 1 to %d bytes that is not there yet", maxText), clip(s))
+			}
+		}
+	}
+	if n := len(a.MCPServers); n > MaxServers {
+		return problem.Invalid("mcp_servers", fmt.Sprintf("at most %d", MaxServers), strconv.Itoa(n))
+	}
+	return nil
+}
+
+// oneOf checks a word that may be "".
+func oneOf[T ~string](field string, word T, known ...T) error {
+	if word == "" || slices.Contains(known, word) {
+		return nil
+	}
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = string(k)
+	}
+	return problem.Invalid(field, "one of "+strings.Join(names, ", "), clip(string(word)))
 }
 
 // checkMoney checks the budgets and the price of an agent with a substrate.
@@ -305,13 +236,11 @@ func (a *Agent) Choose(t *models.Table) error {
 	return a.Check()
 }
 
-func dollars(d *canon.Decoder) (*money.Amount, error) {
-	n, err := d.Int64()
-	return new(money.Amount(n)), err
-}
-
 // Check checks what the members' types do not. The error names the member.
 func (a *Agent) Check() error {
+	if err := a.checkMembers(); err != nil {
+		return err
+	}
 	for _, text := range []struct{ field, text string }{
 		{"description", a.Description}, {"provider", a.Provider}, {"base_url", a.BaseURL}, {"model", a.Model}, {"secret", a.Secret}, {"fallback_model", a.FallbackModel}, {"system", a.System},
 	} {

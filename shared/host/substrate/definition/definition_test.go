@@ -85,7 +85,7 @@ func TestWhatAnAgentMayNotSayIsNamed(t *testing.T) {
 		{`{"model":"m","mcp_servers":[{"name":"a b","url":"http://x.example"}]}`, "mcp_servers[0].name", problem.Malformed},
 		{`{"model":"m","mcp_servers":[{"name":"a","url":"file:///etc"}]}`, "mcp_servers[0].url", problem.Malformed},
 		{`{"model":"m","mcp_servers":[{"name":"a","url":"http://me:secret@x.example"}]}`, "mcp_servers[0].url", problem.Malformed},
-		{`{"model":"m","mcp_servers":[{"name":"a","command":"sh"}]}`, "mcp_servers[0]", problem.Malformed},
+		{`{"model":"m","mcp_servers":[{"name":"a","command":"sh"}]}`, "mcp_servers[0].command", problem.Malformed},
 		{`{"model":"` + strings.Repeat("m", 2000) + `"}`, "model", problem.Malformed},
 		{`{"model":"m","system":"` + strings.Repeat("x", definition.MaxBlob) + `"}`, "agent", problem.TooLarge},
 		// Small as it came, large in its own form.
