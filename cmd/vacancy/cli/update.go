@@ -85,7 +85,7 @@ func (a *app) updateVacant(ctx context.Context, c *adminAPI, name string, u admi
 	if err != nil {
 		return err
 	}
-	u.Seen = before.Changed
+	u.Seen = &before.Changed
 	after, err := c.Update(ctx, before.ID.String(), u)
 	if err != nil {
 		return err

@@ -462,7 +462,7 @@ func TestAnUpdateIsMadeOnceAndOnlyByWhoSawTheLast(t *testing.T) {
 	seen := create(t, h, "demo")
 	c := h.client(t)
 	name, capability := "scribe", "sings"
-	got, err := c.Update(t.Context(), "demo", admin.Update{Name: &name, Capability: &capability, Seen: seen.Changed})
+	got, err := c.Update(t.Context(), "demo", admin.Update{Name: &name, Capability: &capability, Seen: &seen.Changed})
 	if err != nil || got.Name != name || got.Capability != capability || got.ID != seen.ID {
 		t.Fatalf("Update() = %+v, %v", got, err)
 	}

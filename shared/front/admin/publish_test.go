@@ -165,3 +165,15 @@ func FuzzPublishOptions(f *testing.F) {
 		}
 	})
 }
+
+func TestAChangeOfAVenuesAreasIsStored(t *testing.T) {
+	h := newTestServer(t)
+	create(t, h, "demo")
+	c := client(t, h)
+	for _, area := range []string{"bali", "java", "ubud"} {
+		p, err := c.Publish(t.Context(), "demo", admin.Publication{Venue: &admin.VenueChange{Areas: &[]string{area}}})
+		if err != nil || p.Receipt.Unchanged {
+			t.Errorf("Publish() with %s = %+v, %v; want a change", area, p.Receipt, err)
+		}
+	}
+}

@@ -18,9 +18,9 @@ type Update struct {
 	Capability *string `json:"capability,omitempty"`
 	Substrate  *string `json:"substrate,omitempty"`
 	Plain      *string `json:"plain,omitempty"` // open, off or shared
-	// Seen is the member changed of the Vacant that the update was decided on; ""
-	// for any.
-	Seen string `json:"seen,omitempty"`
+	// Seen is the member changed of the Vacant that the update was decided on. If Seen is nil,
+	// the update is made whatever was changed since.
+	Seen *string `json:"seen,omitempty"`
 }
 
 func (d *api) update(w http.ResponseWriter, r *http.Request) error {
@@ -52,11 +52,11 @@ func (u *Update) changes() (c vacants.Changes, err error) {
 		}
 		c.Plain = &p
 	}
-	if u.Seen == "" {
+	if u.Seen == nil {
 		return c, nil
 	}
-	if c.Seen, err = canon.ParseTime(u.Seen); err != nil {
-		err = problem.Invalid("seen", "the member changed of the vacant", clip(u.Seen))
+	if c.Seen, err = canon.ParseTime(*u.Seen); err != nil {
+		err = problem.Invalid("seen", "the member changed of the vacant", clip(*u.Seen))
 	}
 	return c, err
 }

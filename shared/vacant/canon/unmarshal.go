@@ -23,13 +23,13 @@ import (
 // `canon:"required,max=80"`:
 //
 //   - required: the member must be there
-//   - null: null is allowed and means no value: a nil pointer, or an absent member
+//   - null: null is allowed and means the zero value
 //   - max=N: at most N bytes of a text, or N elements of a list or map
 //   - min=N: an integer of at least N, or at least N bytes of a text
 //   - secret: no error quotes the value
 //
 // Fields are texts, booleans, integers, numbers, structs, slices, maps by text, pointers to
-// these, json.RawMessage, time.Time (ParseTime), encoding.TextUnmarshaler, and Reader.
+// these, json.RawMessage, time.Time by RFC 3339, encoding.TextUnmarshaler, and Reader.
 // Embedded structs without a tag are part of the struct around them.
 func Unmarshal(data []byte, v any, l Limits) error {
 	to := reflect.ValueOf(v)
@@ -79,8 +79,9 @@ type unmarshaler struct {
 
 // step is a member of an object, or an element of an array.
 type step struct {
-	key   string // "": an element
-	index int
+	key     string
+	element bool
+	index   int
 }
 
 // at is the path of the value that is read.
@@ -88,7 +89,7 @@ func (u *unmarshaler) at() string {
 	var b strings.Builder
 	for _, s := range u.path {
 		switch {
-		case s.key == "":
+		case s.element:
 			fmt.Fprintf(&b, "[%d]", s.index)
 		case b.Len() > 0:
 			b.WriteString("." + name(s.key))
@@ -177,9 +178,7 @@ var (
 // value reads the next value.
 func (u *unmarshaler) value(to reflect.Value, o options) error {
 	if to.Kind() == reflect.Pointer {
-		if to.IsNil() {
-			to.Set(reflect.New(to.Type().Elem()))
-		}
+		to.Set(reflect.New(to.Type().Elem())) // a default may be another value's, too
 		return u.value(to.Elem(), o)
 	}
 	if r, ok := to.Addr().Interface().(Reader); ok {
@@ -187,6 +186,9 @@ func (u *unmarshaler) value(to reflect.Value, o options) error {
 	}
 	switch to.Type() {
 	case rawType:
+		if u.d.Kind() == Null {
+			return u.mismatch(o, wanted(rawType))
+		}
 		return u.apart(func(d *Decoder) error {
 			raw, err := d.Raw()
 			to.SetBytes(append([]byte(nil), raw...))
@@ -194,7 +196,7 @@ func (u *unmarshaler) value(to reflect.Value, o options) error {
 		})
 	case timeType:
 		return u.text(o, "a time such as 2026-12-31T00:00:00Z", func(s string) error {
-			at, err := ParseTime(s)
+			at, err := time.Parse(time.RFC3339, s)
 			to.Set(reflect.ValueOf(at))
 			return err
 		})
@@ -227,11 +229,8 @@ func (u *unmarshaler) value(to reflect.Value, o options) error {
 			return u.mismatch(o, Float.String())
 		}
 		f, err := u.d.Float64()
-		if err != nil {
-			return u.mismatch(o, problem.Of(err).Want)
-		}
 		to.SetFloat(f)
-		return nil
+		return u.outOfRange(o, err)
 	case reflect.Struct:
 		if u.d.Kind() != Object {
 			return u.mismatch(o, Object.String())
@@ -275,11 +274,9 @@ func (u *unmarshaler) text(o options, want string, set func(string) error) error
 	}
 	if err := set(s); err != nil {
 		e := problem.Of(err)
-		got := fmt.Sprintf("%.80q", s)
-		if o.secret {
-			got = "another text"
-		}
-		switch {
+		switch got := fmt.Sprintf("%.80q", s); {
+		case o.secret:
+			return u.fail(want, "another text")
 		case e.Want != "":
 			return u.fail(e.Want, got)
 		case want != String.String():
@@ -295,13 +292,18 @@ func (u *unmarshaler) integer(o options, want string) (int64, error) {
 		return 0, u.mismatch(o, want)
 	}
 	n, err := u.d.Int64()
+	return n, u.outOfRange(o, err)
+}
+
+// outOfRange gives the error of a number that does not fit its path. Other errors are of the
+// document as a whole.
+func (u *unmarshaler) outOfRange(o options, err error) error {
 	if err != nil {
 		if want := problem.Of(err).Want; want != "" {
-			return 0, u.mismatch(o, want)
+			return u.mismatch(o, want)
 		}
-		return 0, err
 	}
-	return n, nil
+	return err
 }
 
 func (u *unmarshaler) list(to reflect.Value, o options) error {
@@ -310,9 +312,9 @@ func (u *unmarshaler) list(to reflect.Value, o options) error {
 	}
 	max := o.max
 	o.max, o.min = 0, nil
-	to.SetLen(0)
+	to.SetZero() // a default may share its elements with another value
 	at := len(u.path)
-	u.path = append(u.path, step{})
+	u.path = append(u.path, step{element: true})
 	err := u.d.Array(func(i int) error {
 		if max > 0 && i >= max {
 			u.path = u.path[:at]
@@ -352,6 +354,9 @@ func (u *unmarshaler) table(to reflect.Value, o options) error {
 			}
 		} else {
 			name.SetString(key)
+		}
+		if to.MapIndex(name).IsValid() {
+			return u.fail(onlyOnce, "it twice")
 		}
 		one := reflect.New(to.Type().Elem()).Elem()
 		if err := u.value(one, o); err != nil {

@@ -81,6 +81,19 @@ func TestUnmarshalReadsByTags(t *testing.T) {
 	}
 }
 
+// What shared its lists and pointers with the defaults is not changed.
+func TestUnmarshalChangesNoOtherValue(t *testing.T) {
+	ref := int64(5)
+	before := inner{Words: []word{"a", "b"}, Ref: &ref}
+	v := before
+	if err := canon.Unmarshal([]byte(`{"words":["c"],"ref":7}`), &v, canon.DefaultLimits()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(inner{Words: []word{"a", "b"}, Ref: new(int64(5))}, before); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
+
 func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
 	const all = "below, name, count, share, id, at, raw, inner, table, chains, secret, own, weight or needed"
 	for body, want := range map[string]struct{ field, text string }{
@@ -116,6 +129,11 @@ func TestUnmarshalNamesWhatIsWrong(t *testing.T) {
 		`{"secret":1234}`:                       {"secret", "secret: expected a string, got an integer"},
 		`{"raw":{"x":1,"x":2}}`:                 {"raw.x", "raw.x: expected the key once, got it twice"},
 		`{"inner":{"small":-101}}`:              {"inner.small", "inner.small: expected at least -100, got -101"},
+		`{"":1}`:                                {`""`, `"": expected `},
+		`{"table":{"":7}}`:                      {`table.""`, `table."": expected an object, got 7`},
+		`{"share":1.}`:                          {"", "body: not JSON: expected "},
+		`{"share":1e999}`:                       {"share", "share: expected a number that a float64 holds, got 1e999"},
+		`{"at":"2027-W01"}`:                     {"at", `at: expected a time such as 2026-12-31T00:00:00Z, got "2027-W01"`},
 		`{"weight":"7"}`:                        {"weight", `weight: expected an integer of grams, got "7"`},
 		`{"below":"true"}`:                      {"below", `below: expected a boolean, got "true"`},
 	} {

@@ -36,6 +36,7 @@ type schedule struct {
 	missed  bool              // the store has configurations for which there was no room
 	scan    bool              // all configurations in the store are to be read
 	scanned time.Time         // when they were read last
+	waiting bool              // a timer wakes Run for the next scan
 	entries map[place]*entry
 	slots   slots
 }
@@ -119,7 +120,9 @@ func (p *Pusher) collect(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			p.mu.Lock()
-			p.scan = p.scan || scan
+			if scan {
+				p.scan, p.scanned = true, time.Time{} // again with the next try
+			}
 			maps.Copy(p.pending, pending)
 			p.mu.Unlock()
 		}
@@ -151,9 +154,13 @@ func (p *Pusher) due() (pending map[task.Ref]bool, scan bool) {
 	}
 	now := p.Now()
 	if wait := p.scanned.Add(scanGap).Sub(now); wait > 0 {
-		time.AfterFunc(wait, p.wake)
+		if !p.waiting {
+			p.waiting = true
+			time.AfterFunc(wait, p.wake)
+		}
 		return pending, false
 	}
+	p.waiting = false
 	p.scan, p.missed, p.scanned = false, false, now
 	return pending, true
 }
@@ -253,7 +260,7 @@ func (p *Pusher) settle(ctx context.Context, e *entry, next outcome, running *sy
 	case !next.known:
 		delete(p.entries, e.place)
 		e.from.entries--
-		if p.missed && (e.from.entries == maxEntriesOfSender/2 || len(p.entries) == maxEntries/2) {
+		if p.missed && !p.scan {
 			p.scan = true
 			p.wake()
 		}

@@ -3,6 +3,7 @@ package push
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -36,5 +37,24 @@ func TestSharesOfSlots(t *testing.T) {
 		if s.take() == nil || s.take() != nil {
 			t.Errorf("%s: a slot that is given back is not taken once", name)
 		}
+	}
+}
+
+// A configuration for which there was no room is read again as soon as there is room, so that
+// later ones do not overtake it for ever.
+func TestRoomIsForWhatWasMissed(t *testing.T) {
+	p := &Pusher{Config: Config{Now: time.Now}, schedule: newSchedule()}
+	p.due() // the first scan
+	for i := range maxEntriesOfSender + 1 {
+		p.add([]task.Push{{Task: task.Ref{ID: fmt.Sprint(i)}, Config: task.PushConfig{URL: "https://a.example", From: "1"}}}, true)
+	}
+	if !p.missed || p.scan {
+		t.Fatalf("missed %t, scan %t; want one that was missed and no scan yet", p.missed, p.scan)
+	}
+	e := p.slots.take()
+	p.slots.give(e)
+	p.settle(t.Context(), e, outcome{}, nil)
+	if !p.scan {
+		t.Error("there is room, and no scan")
 	}
 }
