@@ -10,9 +10,9 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// here skips a test that needs a host of this machine: a stage holds streams back, and sends
-// notifications to https alone.
-func here(t *testing.T) {
+// needsLocalHost skips a test on a stage, because a stage holds streams back and sends
+// notifications only to https.
+func needsLocalHost(t *testing.T) {
 	t.Helper()
 	if *at != "" {
 		t.Skip("needs a host of this machine")
@@ -21,7 +21,7 @@ func here(t *testing.T) {
 
 // What an HTTP agent sends reaches a stock client before the agent sends more.
 func TestPiecesOfAnHTTPAgentAreLive(t *testing.T) {
-	here(t)
+	needsLocalHost(t)
 	read := make(chan bool)
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -51,7 +51,7 @@ func TestPiecesOfAnHTTPAgentAreLive(t *testing.T) {
 
 // A stock client's token comes by the name of the specification and by that of the SDKs.
 func TestNotificationsHaveTheTokenOfAStockClient(t *testing.T) {
-	here(t)
+	needsLocalHost(t)
 	told := make(chan http.Header, 16)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.Header }))
 	defer receiver.Close()

@@ -476,6 +476,7 @@ func TestAnUpdateIsMadeOnceAndOnlyByWhoSawTheLast(t *testing.T) {
 		`{"colour":"red"}`:                {problem.Malformed, "colour"},
 		`{"name":"a","name":"b"}`:         {problem.Malformed, "name"},
 		`{"name":"a","seen":"yesterday"}`: {problem.Malformed, "seen"},
+		`{"name":"a","seen":""}`:          {problem.Malformed, "seen"},
 		`{"name":"a/b"}`:                  {problem.Malformed, "name"},
 		`[]`:                              {problem.NotJSON, ""},
 		`{"name":"late","seen":"2020-01-01T00:00:00+00:00"}`: {problem.Conflict, ""},

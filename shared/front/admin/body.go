@@ -19,7 +19,7 @@ import (
 )
 
 // limits of a body: a creation may contain a logbook and chains.
-func limits() canon.Limits { return canon.Limits{Bytes: 16 << 20, Depth: 32, Keys: 4096} }
+func limits() canon.Limits { return httpapi.Limits(16 << 20) }
 
 // defaultSubstrate applies if a creation names none.
 const defaultSubstrate = "echo"
@@ -29,8 +29,8 @@ func read[T any](w http.ResponseWriter, r *http.Request) (body T, err error) {
 	return body, httpapi.Read(w, r, limits().Bytes, &body)
 }
 
-// imported is the output of `vacancy export`. Members that the host makes itself are read and
-// not used, such as the card.
+// imported is the output of `vacancy export`. Its name and card are not used, because the
+// creation names the vacant and the host signs the card.
 type imported struct {
 	Seed     seed            `json:"seed_hex"`
 	ID       string          `json:"id"`
@@ -44,21 +44,20 @@ type imported struct {
 	Card     json.RawMessage `json:"card" canon:"null"`
 }
 
-// spec is what a creation asks for. Of an import, its seed_hex, manifest, logbook and chains
-// are used, its agent if the creation names neither another nor a substrate, and its id is
-// checked.
+// spec returns the vacant to create. An import gives its key, manifest, logbook and chains. It
+// gives the agent, too, if the creation has neither an agent nor a substrate.
 func (n *Creation) spec() (s vacants.Spec, err error) {
 	s = vacants.Spec{Name: n.Name, Capability: n.Capability, Substrate: n.Substrate, Tenant: n.Tenant}
 	if s.Agent, err = readAgent(n.Agent); err != nil {
 		return s, problem.Below("agent", err)
 	}
 	if len(n.Import) > 0 {
-		brought, err := n.bring(&s)
+		agent, err := n.addImport(&s)
 		if err != nil {
 			return s, problem.Below("import", err)
 		}
 		if s.Substrate == "" && s.Agent == nil {
-			s.Agent = brought
+			s.Agent = agent
 		}
 	}
 	if s.Substrate == "" && s.Agent == nil {
@@ -67,10 +66,10 @@ func (n *Creation) spec() (s vacants.Spec, err error) {
 	return s, nil
 }
 
-// bring adds an import to s, and returns its agent, if it has one.
-func (n *Creation) bring(s *vacants.Spec) (agent *definition.Agent, err error) {
+// addImport adds an import to s, and returns its agent, if it has one.
+func (n *Creation) addImport(s *vacants.Spec) (agent *definition.Agent, err error) {
 	var i imported
-	if err := canon.NewDecoder(n.Import, limits()).Into(&i); err != nil {
+	if err := canon.NewDecoder(n.Import, limits()).Decode(&i); err != nil {
 		return nil, err
 	}
 	s.Key, s.Logbook, s.Chains = i.Seed.key, i.Logbook, i.Chains
@@ -105,11 +104,12 @@ func readAgent(raw json.RawMessage) (*definition.Agent, error) {
 	return &a, err
 }
 
-// seed is a key's. Errors quote nothing of the input, which may be most of a seed.
+// seed reads the seed of a key. Its errors quote nothing of the input, which may be most of a
+// seed.
 type seed struct{ key *identity.Key }
 
-// ReadCanon implements canon.Reader.
-func (s *seed) ReadCanon(d *canon.Decoder) error {
+// UnmarshalCanon implements canon.Unmarshaler.
+func (s *seed) UnmarshalCanon(d *canon.Decoder) error {
 	wrong := &problem.Error{Kind: problem.Malformed, Field: "body", Want: "64 hex digits"}
 	text, err := d.String()
 	if err != nil {
@@ -126,11 +126,11 @@ func (s *seed) ReadCanon(d *canon.Decoder) error {
 	return nil
 }
 
-// entries are those of a logbook.
+// entries reads the entries of a logbook.
 type entries []logbook.Entry
 
-// ReadCanon implements canon.Reader.
-func (l *entries) ReadCanon(d *canon.Decoder) error {
+// UnmarshalCanon implements canon.Unmarshaler.
+func (l *entries) UnmarshalCanon(d *canon.Decoder) error {
 	return d.Array(func(i int) error {
 		if i >= vacants.MaxEntries {
 			return problem.Invalid("body", fmt.Sprintf("at most %d entries", vacants.MaxEntries), "more")
@@ -148,11 +148,11 @@ func (l *entries) ReadCanon(d *canon.Decoder) error {
 	})
 }
 
-// chains are the documents of a caller's chains.
+// chains reads the documents of a caller's chains, by target.
 type chains map[identity.ID][]byte
 
-// ReadCanon implements canon.Reader.
-func (c *chains) ReadCanon(d *canon.Decoder) error {
+// UnmarshalCanon implements canon.Unmarshaler.
+func (c *chains) UnmarshalCanon(d *canon.Decoder) error {
 	*c = chains{}
 	return d.Object(func(key string) error {
 		target, err := identity.ParseID(key)

@@ -64,7 +64,7 @@ func (d *api) signGraduation(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, out)
 }
 
-// GraduationRequest is what a party of a graduation signs.
+// GraduationRequest is the request that a party of a graduation signs.
 type GraduationRequest struct {
 	ParentID       identity.ID `json:"parent_id"`
 	ChildID        identity.ID `json:"child_id"`

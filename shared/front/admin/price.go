@@ -71,8 +71,8 @@ func (d *api) setPrice(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, vacantOf(&rec))
 }
 
-// NewPrice is what the next version of a price says. If FreeAddress or FreeAll is nil, it
-// follows from Free.
+// NewPrice is the next version of a price. The defaults of FreeAddress and FreeAll follow from
+// Free (price.Price.BoundFree).
 type NewPrice struct {
 	Flat        money.Amount `json:"flat"`
 	In          money.Amount `json:"in"`

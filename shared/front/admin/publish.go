@@ -156,7 +156,7 @@ func (d *api) setListing(w http.ResponseWriter, r *http.Request) error {
 	}})
 }
 
-// options are what the vacant is published with.
+// options returns the options of the publication.
 func (p *Publication) options() (w vacants.PublishOptions, err error) {
 	w = vacants.PublishOptions{Capability: p.Capability, Visibility: p.Visibility}
 	if v := p.Visibility; v != nil && *v != lifecycle.Hidden && *v != lifecycle.Restricted && *v != lifecycle.Public {

@@ -264,14 +264,11 @@ func Read(w http.ResponseWriter, r *http.Request, limit int, v any) error {
 	if err != nil {
 		return err
 	}
-	return canon.Unmarshal(body, v, canon.Limits{Bytes: limit, Depth: maxDepth, Keys: maxKeys})
+	return canon.Unmarshal(body, v, Limits(limit))
 }
 
-// Limits of a body beside its bytes.
-const (
-	maxDepth = 32
-	maxKeys  = 4096
-)
+// Limits returns the limits of a body of at most some bytes.
+func Limits(bytes int) canon.Limits { return canon.Limits{Bytes: bytes, Depth: 32, Keys: 4096} }
 
 // Clip quotes untrusted text for an error, 80 characters at most.
 func Clip(s string) string { return fmt.Sprintf("%.80q", strings.ToValidUTF8(s, "\uFFFD")) }

@@ -26,14 +26,14 @@ func (a *Answerer) openVersion(r *vacants.Record, version int, of *definition.Ag
 	}
 	by := r.By
 	if version != r.Agent {
-		by = vacants.Chooser(r.Tenant, outbound.Tenant)
+		by = vacants.ChooserOf(r.Tenant, outbound.Tenant)
 	}
 	t := &agent{Answerer: a, version: version, tenant: r.Tenant, by: by, spec: spec, config: loop.Config{Agent: *of, Once: !spec.IsModel(), Wait: a.vacants.Wait}}
-	if t.config.Model, err = a.Substrates.Open(spec); err != nil {
+	if t.config.Model, err = a.resources.Substrates.Open(spec); err != nil {
 		return nil, err
 	}
 	if other, ok := of.Fallback(); ok {
-		if t.config.Fallback, err = a.Substrates.Open(other); err != nil {
+		if t.config.Fallback, err = a.resources.Substrates.Open(other); err != nil {
 			return nil, err
 		}
 	}
@@ -77,24 +77,24 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 	}
 }
 
-// prepare sets what a call needs of the host: the secret and the budgets. spent is what
-// the call has cost before. A check of a paid model gets a short answer.
+// prepare sets the secret and the budgets for a call that has cost spent until now. A check of
+// a paid model gets a short answer.
 func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID, check bool, spent money.Amount) (err error) {
 	if check && c.Agent.Costs(t.tenant) {
 		c.Agent.MaxTokens = checkTokens
 	}
-	if err := t.CheckFunction(t.tenant, &c.Agent); err != nil {
+	if err := t.resources.CheckFunction(t.tenant, &c.Agent); err != nil {
 		return problem.Within(problem.SubstrateMisconfigured, "the agent", err)
 	}
-	if c.Secret, err = t.Secret(ctx, t.tenant, &c.Agent); err != nil {
+	if c.Secret, err = t.resources.Secret(ctx, t.tenant, &c.Agent); err != nil {
 		return err
 	}
-	c.Spending, err = t.Begin(ctx, vacant, t.tenant, &c.Agent, spent)
+	c.Spending, err = t.resources.BeginSpending(ctx, vacant, t.tenant, &c.Agent, spent)
 	return err
 }
 
-// tools are what the agent may use for a call by the returned context. done ends what
-// was opened for them.
+// tools returns the tools that the agent may use in a call, and the context for that call.
+// done closes the connections that were opened for the tools.
 func (t *agent) tools(ctx context.Context, vacant identity.ID) (_ context.Context, all []loop.Tool, done func(), err error) {
 	done = func() {}
 	if t.calls == nil {
@@ -106,15 +106,15 @@ func (t *agent) tools(ctx context.Context, vacant identity.ID) (_ context.Contex
 		}
 	}
 	if servers := t.config.Agent.MCPServers; len(servers) > 0 {
-		if t.Thinker != nil {
+		if t.resources.Thinker != nil {
 			more, err := t.remoteTools(ctx, vacant)
 			return ctx, append(all, more...), done, err
 		}
-		if t.Servers == nil {
+		if t.resources.Servers == nil {
 			return ctx, nil, nil, problem.New(problem.SubstrateMisconfigured, "this host reaches no MCP servers")
 		}
 		var more []loop.Tool
-		if more, done, err = t.Servers(ctx, vacant, t.by, servers); err != nil {
+		if more, done, err = t.resources.Servers(ctx, vacant, t.by, servers); err != nil {
 			return ctx, nil, nil, err
 		}
 		all = append(all, more...)
@@ -156,8 +156,8 @@ func (t *agent) signed(ctx context.Context, r *substrate.Request, events iter.Se
 	}
 }
 
-// sign signs the entry of a model's answer, unless the host itself asks or what
-// answers is no model.
+// sign signs the logbook entry of a model's answer. It signs none if the host itself asks, or if
+// the agent is not a model.
 func (t *agent) sign(ctx context.Context, r *substrate.Request, answer identity.Hash, fallback bool) error {
 	request := r.ID()
 	if request.IsZero() || !t.spec.IsModel() {

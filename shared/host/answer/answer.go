@@ -1,17 +1,17 @@
-// Package answer is how a vacant of this host answers: by an agent, by the plan of a
-// composite, or by a bare substrate. It reads the vacants' records, which package vacants
-// keeps, and implements call.Directory.
+// Package answer answers calls to the vacants of this host: by an agent, by the plan of a
+// composite, or by a bare substrate. It reads the records that package vacants keeps, and
+// implements call.Directory.
 //
 // The invariants: a call is answered by the version of the agent with which it began. A secret
-// leaves only with the requests that Resources lets it go with. What a model answered is
-// signed into its vacant's logbook before the answer ends.
+// is sent only to the hosts that it is bound to. A model's answer is signed into the vacant's
+// logbook before the answer ends.
 //
 // Where new things plug in, without a change of package vacants:
 //
 //   - a model or a program is a substrate.Kind in resources.Resources.Substrates;
 //   - a kind of tool is a list of loop.Tool that agent.tools adds, from the agent's definition;
-//   - a caller, such as another protocol, makes calls through call.Host, which asks Answerer
-//     for the vacant; nothing here knows who calls.
+//   - a caller, such as another protocol, makes calls through call.Host. That asks Answerer
+//     for the vacant, and Answerer does not know the caller.
 package answer
 
 import (
@@ -36,7 +36,7 @@ import (
 
 // Config configures an Answerer. Vacants is required.
 type Config struct {
-	// Vacants keeps the records of those who answer, and what agents may be made of.
+	// Vacants keeps the records of the vacants, and has the resources of their agents.
 	Vacants *vacants.Directory
 	// Guard decides whether a vacant may call another that is not its own child. If Guard is
 	// nil, it may.
@@ -48,15 +48,15 @@ type Config struct {
 
 // Answerer answers calls to the vacants of one host. It is safe for concurrent use.
 type Answerer struct {
-	vacants *vacants.Directory
-	*resources.Resources
+	vacants    *vacants.Directory
+	resources  *resources.Resources
 	composites *delegation.Runner
 }
 
 // New makes the Answerer of a host.
 func New(c Config) *Answerer {
 	v := c.Vacants
-	return &Answerer{vacants: v, Resources: v.Resources, composites: delegation.New(delegation.Config{
+	return &Answerer{vacants: v, resources: v.Resources, composites: delegation.New(delegation.Config{
 		Store: v.Store, Substrates: v.Resources.Substrates, Now: v.Now, Rand: v.Rand, Guard: c.Guard, Wait: v.Wait, Margin: c.Margin,
 	})}
 }
@@ -88,14 +88,14 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 // spent. Errors of the agent itself are left to the call.
 func (a *Answerer) checkBudget(ctx context.Context, r *vacants.Record) error {
 	spec, err := substrate.Parse(r.Substrate)
-	if err != nil || !spec.IsModel() || a.Spend == nil {
+	if err != nil || !spec.IsModel() || a.resources.Spend == nil {
 		return nil
 	}
 	of, err := a.vacants.Agent(ctx, r, 0)
 	if err != nil {
 		return nil
 	}
-	return a.Ready(ctx, r.ID, r.Tenant, &of)
+	return a.resources.CheckBudget(ctx, r.ID, r.Tenant, &of)
 }
 
 // behaviour answers by r's substrate and agent, whatever becomes of r meanwhile. A
@@ -124,7 +124,7 @@ func (a *Answerer) remember(ctx context.Context, calls *call.Host, e *envelope.E
 	if e.Payload.ContextID == nil {
 		return nil, nil
 	}
-	until, err := a.vacants.Forgotten(ctx, e.To, e.From, *e.Payload.ContextID)
+	until, err := a.vacants.ForgottenUntil(ctx, e.To, e.From, *e.Payload.ContextID)
 	if err != nil {
 		return nil, err
 	}
@@ -145,9 +145,9 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 	case spec.Kind == plan.Kind:
 		// r.By chose r's record. The plan is read after the record, and may be a later one,
 		// which a tenant set.
-		return chosen{substrate.Func(composite{a, calls}.answer), vacants.Chooser(r.Tenant, outbound.Tenant)}, false, nil
+		return chosen{substrate.Func(composite{a, calls}.answer), vacants.ChooserOf(r.Tenant, outbound.Tenant)}, false, nil
 	case r.Agent == 0 && !spec.IsModel():
-		s, err := a.Substrates.Open(spec)
+		s, err := a.resources.Substrates.Open(spec)
 		return chosen{s, r.By}, false, err
 	}
 	of, err := a.vacants.Agent(ctx, r, 0)

@@ -23,17 +23,17 @@ import (
 // elsewhere reports whether Thinker asks the agent's model or program.
 func (t *agent) elsewhere() bool {
 	kinds := []string{substrate.KindMCP, substrate.KindLambda}
-	return t.Thinker != nil && (t.spec.IsModel() || slices.Contains(kinds, t.spec.Kind) || t.config.Agent.SecretName() != "")
+	return t.resources.Thinker != nil && (t.spec.IsModel() || slices.Contains(kinds, t.spec.Kind) || t.config.Agent.SecretName() != "")
 }
 
 // remoteModels returns the model and the fallback model for one call through Thinker.
 func (t *agent) remoteModels(vacant identity.ID) (model, fallback substrate.Substrate) {
 	spent := new(int)
 	turn := think.Turn{Agent: think.Agent{Vacant: vacant, Version: t.version}, Check: t.calls == nil}
-	model = &remoteModel{t.Thinker, turn, spent}
+	model = &remoteModel{t.resources.Thinker, turn, spent}
 	if t.config.Fallback != nil {
 		turn.Fallback = true
-		fallback = &remoteModel{t.Thinker, turn, spent}
+		fallback = &remoteModel{t.resources.Thinker, turn, spent}
 	}
 	return model, fallback
 }
@@ -65,10 +65,10 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 // remoteTools are the tools of the agent's MCP servers through Thinker.
 func (t *agent) remoteTools(ctx context.Context, vacant identity.ID) (all []loop.Tool, err error) {
 	of := think.Agent{Vacant: vacant, Version: t.version}
-	offered, err := t.Thinker.MCPTools(ctx, of)
+	offered, err := t.resources.Thinker.MCPTools(ctx, of)
 	for _, one := range offered {
 		all = append(all, loop.Tool{Tool: one.Tool, Writes: one.Writes, Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
-			return t.Thinker.UseMCPTool(ctx, of, one.Name, arguments)
+			return t.resources.Thinker.UseMCPTool(ctx, of, one.Name, arguments)
 		}})
 	}
 	return all, err
@@ -103,7 +103,7 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 	}
 	t.Request.Vacant = r.ID
 	if spec, err := substrate.Parse(r.Substrate); err == nil && spec.Kind == plan.Kind {
-		t.Request.By = vacants.Chooser(r.Tenant, outbound.Tenant)
+		t.Request.By = vacants.ChooserOf(r.Tenant, outbound.Tenant)
 		return v.combine(ctx, &r, t.Request)
 	}
 	one, err := v.version(ctx, &r, t.Agent.Version)
@@ -132,7 +132,7 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 
 // thinker reads the record of a vacant that is asked. Its errors are those of substrates.
 func (v thinking) thinker(ctx context.Context, id identity.ID) (vacants.Record, error) {
-	r, err := v.vacants.Living(ctx, id)
+	r, err := v.vacants.GetExisting(ctx, id)
 	return r, asSubstrate("the vacant", err)
 }
 
@@ -157,7 +157,7 @@ func (v thinking) combine(ctx context.Context, r *vacants.Record, q substrate.Re
 	}
 	var s substrate.Substrate
 	if err == nil {
-		s, err = v.Combiner(&p)
+		s, err = v.resources.Combiner(&p)
 	}
 	if err != nil {
 		return nil, asSubstrate("the plan", err)
@@ -214,8 +214,8 @@ func (v thinking) mcpTools(ctx context.Context, of think.Agent, name string) (to
 	servers := slices.DeleteFunc(slices.Clone(one.config.Agent.MCPServers), func(s definition.Server) bool {
 		return name != "" && !strings.HasPrefix(name, loop.Name("mcp__"+s.Name+"__"))
 	})
-	if v.Servers == nil {
+	if v.resources.Servers == nil {
 		return nil, nil, problem.New(problem.SubstrateMisconfigured, "this process reaches no MCP servers")
 	}
-	return v.Servers(ctx, r.ID, one.by, servers)
+	return v.resources.Servers(ctx, r.ID, one.by, servers)
 }

@@ -171,7 +171,7 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	if err != nil {
 		return r, nil, err
 	}
-	spec, err := v.Resources.Parse(text)
+	spec, err := v.Resources.ParseSubstrate(text)
 	if err != nil {
 		return r, nil, err
 	}
@@ -202,7 +202,7 @@ func (v *Directory) plan(s Spec) (r Record, allowed []string, err error) {
 	}
 	r = Record{
 		Name: s.Name, State: lifecycle.Local, Capability: s.Capability, Substrate: spec.String(),
-		Tenant: s.Tenant, By: Chooser(s.Tenant, s.By.chooser()), Created: v.now(),
+		Tenant: s.Tenant, By: ChooserOf(s.Tenant, s.By.chooser()), Created: v.now(),
 	}
 	if s.Key != nil {
 		r.Floor = v.floor() // another host may have answered what callers signed before

@@ -35,9 +35,9 @@ func (v *Directory) get(ctx context.Context, id identity.ID) (Record, error) {
 	return v.Get(ctx, Operator(), id)
 }
 
-// Living is Get for a vacant that the caller has found; one that was deleted is refused with
+// GetExisting is Get for a vacant that the caller has found; one that was deleted is refused with
 // Gone.
-func (v *Directory) Living(ctx context.Context, id identity.ID) (Record, error) {
+func (v *Directory) GetExisting(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.get(ctx, id)
 	if err == nil && r.IsDeleted() {
 		err = deleted(&r)

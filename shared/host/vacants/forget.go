@@ -41,7 +41,7 @@ type mark struct {
 // caller, in a thread, or to everybody and in every thread if they are nil. The texts
 // stay until their days' keys are destroyed. Repeating it is harmless.
 func (v *Directory) ForgetThread(ctx context.Context, id identity.ID, caller *identity.ID, thread *string) (Record, error) {
-	r, err := v.Living(ctx, id)
+	r, err := v.GetExisting(ctx, id)
 	if err != nil {
 		return r, err
 	}
@@ -59,9 +59,9 @@ func (v *Directory) ForgetThread(ctx context.Context, id identity.ID, caller *id
 	}))
 }
 
-// Forgotten returns the time before which id's agent remembers nothing of a caller's thread;
+// ForgottenUntil returns the time before which id's agent remembers nothing of a caller's thread;
 // zero if nothing was forgotten.
-func (v *Directory) Forgotten(ctx context.Context, id, caller identity.ID, thread string) (until time.Time, err error) {
+func (v *Directory) ForgottenUntil(ctx context.Context, id, caller identity.ID, thread string) (until time.Time, err error) {
 	keys := []store.Key{forgetKey(id, nil, nil), forgetKey(id, &caller, nil), forgetKey(id, nil, &thread), forgetKey(id, &caller, &thread)}
 	marks := make([]mark, len(keys))
 	g, ctx := errgroup.WithContext(ctx)

@@ -104,7 +104,7 @@ func (v *Directory) planChild(b *newChild) (allowed []string, err error) {
 	if s.Substrate == "" && b.parent.Substrate == plan.Kind {
 		return nil, problem.Invalid("substrate", "one of the child's own, as its parent answers by a plan", "none")
 	}
-	spec, err := v.Resources.Parse(orElse(s.Substrate, b.parent.Substrate))
+	spec, err := v.Resources.ParseSubstrate(orElse(s.Substrate, b.parent.Substrate))
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +126,9 @@ func (v *Directory) planChild(b *newChild) (allowed []string, err error) {
 		ID: b.key.ID(), Name: s.Name, State: state, Capability: capability, Substrate: spec.String(),
 		Tenant: orElse(s.Tenant, b.parent.Tenant), Created: v.now(), seed: b.box,
 	}
-	b.child.By = Chooser(b.child.Tenant, s.By.chooser())
+	b.child.By = ChooserOf(b.child.Tenant, s.By.chooser())
 	if s.Agent == nil && b.child.Substrate == b.parent.Substrate {
-		b.child.By = Chooser(b.child.Tenant, b.parent.By)
+		b.child.By = ChooserOf(b.child.Tenant, b.parent.By)
 	}
 	b.child.Changed, b.child.next = b.child.Created, b.agent
 	b.child.bind(&b.manifest)

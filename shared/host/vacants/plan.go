@@ -80,7 +80,7 @@ func (v *Directory) SetPlan(ctx context.Context, by Asker, id identity.ID, p pla
 
 // setPlan is one attempt of SetPlan.
 func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
-	r, err := v.Living(ctx, id)
+	r, err := v.GetExisting(ctx, id)
 	if err == nil && r.State.Closed() {
 		err = problem.New(problem.Gone, "vacant %s is %s; it answers by no plan any more", r.Name, r.State)
 	}

@@ -165,7 +165,7 @@ func (v *Directory) late(ctx context.Context, id identity.ID, seq int64, err err
 // ready opens id's key before the registry's turn is taken, because opening may
 // be slow.
 func (v *Directory) ready(ctx context.Context, id identity.ID) error {
-	r, err := v.Living(ctx, id)
+	r, err := v.GetExisting(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -221,17 +221,17 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 		by = outbound.Operator
 	}
 	return Record{
-		ID: s.ID, Name: s.Name, State: state, By: Chooser(s.Tenant, by), Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
+		ID: s.ID, Name: s.Name, State: state, By: ChooserOf(s.Tenant, by), Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted,
 		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price,
 		seed: s.Seed, version: d.Version, listed: d.Index != store.Key{},
 	}, nil
 }
 
-// Chooser returns who counts as the chooser of what answers for a tenant's vacant that by has
+// ChooserOf returns who counts as the chooser of what answers for a tenant's vacant that by has
 // set. Without a tenant it is the operator, because only the operator's key makes and changes
 // such a vacant.
-func Chooser(tenant string, by outbound.Chooser) outbound.Chooser {
+func ChooserOf(tenant string, by outbound.Chooser) outbound.Chooser {
 	if tenant == "" {
 		return outbound.Operator
 	}

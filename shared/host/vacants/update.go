@@ -89,14 +89,14 @@ func (v *Directory) checkChanges(c *Changes) error {
 	if c.Substrate == nil {
 		return nil
 	}
-	spec, err := v.Resources.Parse(*c.Substrate)
+	spec, err := v.Resources.ParseSubstrate(*c.Substrate)
 	text := spec.String()
 	c.Substrate = &text
 	return err
 }
 
 func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID, c *Changes) (Record, error) {
-	r, err := v.Living(ctx, id)
+	r, err := v.GetExisting(ctx, id)
 	if err != nil {
 		return r, err
 	}
@@ -179,7 +179,7 @@ func (c *Changes) chosenBy(r *Record, next *definition.Agent) outbound.Chooser {
 	if !set || same && c.By != Operator() {
 		return r.By
 	}
-	return Chooser(r.Tenant, c.By.chooser())
+	return ChooserOf(r.Tenant, c.By.chooser())
 }
 
 // setSubstrate sets what answers for r: the next version of its agent, if there is one,

@@ -40,7 +40,8 @@ type Config struct {
 	// instead. AddManifest then refuses manifests of vacants that are hosted
 	// here. Functions that must not open keys run this way.
 	Vault custody.Vault
-	// Resources are what vacants may answer by; nil: nothing.
+	// Resources are the resources of agents. If Resources is nil, there are none, and no vacant
+	// can be made.
 	Resources *resources.Resources
 	// Fee is the host's share of what callers pay, in basis points; new prices have it.
 	Fee  int64

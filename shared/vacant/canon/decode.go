@@ -164,7 +164,7 @@ func (d *Decoder) Object(f func(key string) error) error {
 	return nil
 }
 
-// onlyOnce is what an error about a duplicate key expects.
+// onlyOnce is the expectation in an error about a duplicate key.
 const onlyOnce = "the key once"
 
 // twice returns a duplicate key. It may reorder the keys.

@@ -29,7 +29,7 @@ import (
 //   - secret: no error quotes the value
 //
 // Fields are texts, booleans, integers, numbers, structs, slices, maps by text, pointers to
-// these, json.RawMessage, time.Time by RFC 3339, encoding.TextUnmarshaler, and Reader.
+// these, json.RawMessage, time.Time by RFC 3339, encoding.TextUnmarshaler, and Unmarshaler.
 // Embedded structs without a tag are part of the struct around them.
 func Unmarshal(data []byte, v any, l Limits) error {
 	to := reflect.ValueOf(v)
@@ -49,9 +49,9 @@ func Unmarshal(data []byte, v any, l Limits) error {
 	return u.d.End()
 }
 
-// Into reads the next value into v, a pointer, as Unmarshal reads a document. Its errors name
+// Decode reads the next value into v, a pointer, as Unmarshal reads a document. Its errors name
 // members below that value.
-func (d *Decoder) Into(v any) error {
+func (d *Decoder) Decode(v any) error {
 	u := &unmarshaler{d: d}
 	keys := d.keys
 	d.keys = keys[len(keys):]
@@ -60,10 +60,10 @@ func (d *Decoder) Into(v any) error {
 	return err
 }
 
-// Reader is a type with a form of its own. ReadCanon reads the next value. Its errors name
-// members below that value.
-type Reader interface {
-	ReadCanon(d *Decoder) error
+// Unmarshaler is a type with a form of its own. UnmarshalCanon reads the next value. Its errors
+// name members below that value.
+type Unmarshaler interface {
+	UnmarshalCanon(d *Decoder) error
 }
 
 // Unit is a type whose values say what they count. InJSON returns what an error expects, such
@@ -141,8 +141,8 @@ func (u *unmarshaler) object(to reflect.Value) error {
 			return u.fail(fields.names, "another member")
 		}
 		f := &fields.all[i]
-		absent, err := u.member(to.FieldByIndex(f.index), f.options)
-		had[i] = !absent
+		had[i] = true
+		err := u.member(to.FieldByIndex(f.index), f.options)
 		u.path = u.path[:len(u.path)-1]
 		return err
 	})
@@ -161,13 +161,13 @@ func (u *unmarshaler) object(to reflect.Value) error {
 	return nil
 }
 
-// member reads the value of a field. absent is set if it is null and counts as missing.
-func (u *unmarshaler) member(to reflect.Value, o options) (absent bool, err error) {
+// member reads the value of a field.
+func (u *unmarshaler) member(to reflect.Value, o options) error {
 	if o.null && u.d.Kind() == Null {
 		to.SetZero()
-		return to.Kind() != reflect.Pointer, u.d.Null()
+		return u.d.Null()
 	}
-	return false, u.value(to, o)
+	return u.value(to, o)
 }
 
 var (
@@ -181,8 +181,8 @@ func (u *unmarshaler) value(to reflect.Value, o options) error {
 		to.Set(reflect.New(to.Type().Elem())) // a default may be another value's, too
 		return u.value(to.Elem(), o)
 	}
-	if r, ok := to.Addr().Interface().(Reader); ok {
-		return u.apart(r.ReadCanon)
+	if r, ok := to.Addr().Interface().(Unmarshaler); ok {
+		return u.apart(r.UnmarshalCanon)
 	}
 	switch to.Type() {
 	case rawType:
@@ -381,7 +381,7 @@ func wanted(t reflect.Type) string {
 		return unit.InJSON()
 	}
 	switch {
-	case t == rawType, reflect.PointerTo(t).Implements(reflect.TypeFor[Reader]()):
+	case t == rawType, reflect.PointerTo(t).Implements(reflect.TypeFor[Unmarshaler]()):
 		return "a value"
 	case t == timeType, reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		return String.String()
@@ -392,7 +392,7 @@ func wanted(t reflect.Type) string {
 	}[t.Kind()].String()
 }
 
-// options are those of a tag.
+// options holds the options in the tag of a field.
 type options struct {
 	required, null, secret bool
 	max                    int  // 0: no limit
@@ -405,7 +405,7 @@ type field struct {
 	options
 }
 
-// fields are those of a struct type.
+// fields holds the fields of a struct type that have a name in JSON.
 type fields struct {
 	all    []field
 	byName map[string]int

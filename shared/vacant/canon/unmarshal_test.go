@@ -55,7 +55,7 @@ type document struct {
 // own has a form of its own: a letter for each bit.
 type own struct{ bits int }
 
-func (o *own) ReadCanon(d *canon.Decoder) error {
+func (o *own) UnmarshalCanon(d *canon.Decoder) error {
 	s, err := d.String()
 	if err == nil && strings.Trim(s, "ab") != "" {
 		err = problem.Invalid("letter", "a or b", "another")

@@ -71,7 +71,7 @@ func (l *Listing) read(d *canon.Decoder, key string) (err error) {
 		l.Price, err = d.Int64()
 	case "venue":
 		l.Venue = new(Venue)
-		err = l.Venue.ReadCanon(d)
+		err = l.Venue.UnmarshalCanon(d)
 	case "signature":
 		var s string
 		if s, err = d.String(); err == nil && s != "" {

@@ -131,9 +131,9 @@ func (v *Venue) append(dst []byte) []byte {
 	return append(canon.AppendString(append(dst, `,"slug":`...), v.Slug), '}')
 }
 
-// ReadCanon implements canon.Reader. Members that the value lacks are those of DefaultVenue.
-func (v *Venue) ReadCanon(d *canon.Decoder) error {
-	type members Venue // without ReadCanon
+// UnmarshalCanon implements canon.Unmarshaler. Members that the value lacks are those of DefaultVenue.
+func (v *Venue) UnmarshalCanon(d *canon.Decoder) error {
+	type members Venue // without UnmarshalCanon
 	*v = DefaultVenue()
-	return d.Into((*members)(v))
+	return d.Decode((*members)(v))
 }

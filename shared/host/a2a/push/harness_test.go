@@ -52,10 +52,11 @@ type world struct {
 	handled atomic.Int64 // notices
 
 	// Of the process.
-	store  *watched
-	stop   func()
-	tasks  *task.Engine
-	pusher atomic.Pointer[push.Pusher]
+	store   *watched
+	failing int // store call of the next process that fails, from 1; 0: none
+	stop    func()
+	tasks   *task.Engine
+	pusher  atomic.Pointer[push.Pusher]
 
 	vacant *identity.Key
 
@@ -260,7 +261,7 @@ func bubble(t *testing.T, by way, behave call.Behaviour, test func(w *world)) {
 
 // start makes the process of the world: its engine, and what pushes.
 func (w *world) start() {
-	w.store = &watched{Store: w.data}
+	w.store = &watched{Store: w.data, until: w.failing}
 	vault := must(local.FromHex(strings.Repeat("5a", 32), rand.Reader))
 	texts := textkeys.New(w.store, vault, time.Now, rand.Reader, 0)
 	calls := call.New(call.Config{Store: w.store, Texts: texts, Now: time.Now, Rand: rand.Reader,

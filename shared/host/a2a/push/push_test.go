@@ -618,6 +618,18 @@ func TestANewProcessGoesOn(t *testing.T) {
 	})
 }
 
+// A process that could not read the configurations at its start reads them again at once.
+func TestAFailedReadOfAllIsRepeatedSoon(t *testing.T) {
+	bubble(t, running, echo, func(w *world) {
+		w.failing = 1
+		w.kill()
+		time.Sleep(3 * time.Second)
+		if n := w.store.allRead(); n != 1 {
+			t.Errorf("all configurations were read %d times after a failure, want once", n)
+		}
+	})
+}
+
 // An answer that fails takes its pieces back, also those whose delivery is still to be tried
 // again. The end is told.
 func TestTheEndIsToldAfterPiecesThatWereWithdrawn(t *testing.T) {

@@ -77,10 +77,10 @@ func (r *prices) price() (Price, error) {
 	return p, p.Check()
 }
 
-// ReadCanon implements canon.Reader.
-func (p *Price) ReadCanon(d *canon.Decoder) (err error) {
+// UnmarshalCanon implements canon.Unmarshaler.
+func (p *Price) UnmarshalCanon(d *canon.Decoder) (err error) {
 	var is prices
-	if err := d.Into(&is); err != nil {
+	if err := d.Decode(&is); err != nil {
 		return err
 	}
 	*p, err = is.price()

@@ -39,21 +39,21 @@ func Parse(data []byte) (Plan, error) {
 	return body.Plan, nil
 }
 
-// ReadCanon implements canon.Reader. The default task is the caller's text.
-func (d *Delegation) ReadCanon(dec *canon.Decoder) error {
-	type members Delegation // without ReadCanon
+// UnmarshalCanon implements canon.Unmarshaler. The default task is the caller's text.
+func (d *Delegation) UnmarshalCanon(dec *canon.Decoder) error {
+	type members Delegation // without UnmarshalCanon
 	*d = Delegation{Task: "{input}"}
-	return dec.Into((*members)(d))
+	return dec.Decode((*members)(d))
 }
 
-// ReadCanon implements canon.Reader. Only Join has a default separator.
-func (a *Aggregate) ReadCanon(d *canon.Decoder) error {
+// UnmarshalCanon implements canon.Unmarshaler. Only Join has a default separator.
+func (a *Aggregate) UnmarshalCanon(d *canon.Decoder) error {
 	is := struct {
 		How       How     `json:"how"`
 		Separator *string `json:"separator"`
 		Substrate string  `json:"substrate"`
 	}{How: a.How}
-	if err := d.Into(&is); err != nil {
+	if err := d.Decode(&is); err != nil {
 		return err
 	}
 	a.How, a.Substrate, a.Separator = is.How, is.Substrate, ""

@@ -159,7 +159,7 @@ func (a *Aggregate) check() error {
 	case BySubstrate:
 		spec, err := substrate.Parse(a.Substrate)
 		if err != nil {
-			return &problem.Error{Kind: problem.Malformed, Field: "aggregate.substrate", Detail: "aggregate." + problem.Of(err).Text()}
+			return problem.Below("aggregate", err)
 		}
 		if spec.Kind == Kind {
 			return problem.Invalid("aggregate.substrate", "one that reads the answers itself", Kind)

@@ -1,6 +1,6 @@
-// Package resources has what the agents of a host may be made of: substrates, MCP servers,
-// Lambda functions, secrets, budgets and prices. vacants checks with it what is to answer
-// for a vacant, before that is stored; answer uses it when a call comes.
+// Package resources holds what the agents of a host may use: substrates, MCP servers, Lambda
+// functions, secrets, budgets and prices. Package vacants checks an agent or a plan with it
+// before it stores that; package answer uses it when a call comes.
 package resources
 
 import (
@@ -42,9 +42,9 @@ type Resources struct {
 	Models *models.Tables
 }
 
-// Parse reads the text form of a substrate, and refuses a substrate that this host does not
-// offer.
-func (r *Resources) Parse(text string) (substrate.Spec, error) {
+// ParseSubstrate reads the text form of a substrate, and refuses a substrate that this host
+// does not offer.
+func (r *Resources) ParseSubstrate(text string) (substrate.Spec, error) {
 	spec, err := substrate.Parse(text)
 	if err != nil {
 		return spec, err
@@ -90,7 +90,7 @@ func (r *Resources) CheckPlan(p *plan.Plan) error {
 		return err
 	}
 	if _, err := r.Combiner(p); err != nil {
-		return &problem.Error{Kind: problem.Malformed, Field: "aggregate.substrate", Detail: "aggregate." + problem.Of(err).Text(), Err: err}
+		return problem.Below("aggregate", err)
 	}
 	return nil
 }
@@ -250,9 +250,9 @@ func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 	return p
 }
 
-// Begin begins the spending of a call that has cost something before; nil if the
-// agent is free.
-func (r *Resources) Begin(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before money.Amount) (*spend.Call, error) {
+// BeginSpending begins the spending of a call that has cost before until now. It returns nil if
+// the agent is free.
+func (r *Resources) BeginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before money.Amount) (*spend.Call, error) {
 	if !a.Costs(tenant) {
 		return nil, nil
 	}
@@ -268,9 +268,9 @@ func (r *Resources) Begin(ctx context.Context, id identity.ID, tenant string, a 
 	return r.Spend.Begin(p, prices), nil
 }
 
-// Ready returns an error of kind BudgetSpent if the budgets of the day of a vacant's agent are
-// spent. Errors of the agent itself are left to the call.
-func (r *Resources) Ready(ctx context.Context, id identity.ID, tenant string, a *definition.Agent) error {
+// CheckBudget returns an error of kind BudgetSpent if a vacant's agent has no budget left today.
+// Errors of the agent itself are left to the call.
+func (r *Resources) CheckBudget(ctx context.Context, id identity.ID, tenant string, a *definition.Agent) error {
 	if r.Spend == nil || !a.Costs(tenant) {
 		return nil
 	}
