@@ -48,6 +48,9 @@ func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx
 		}
 		tx := &Tx{ID: id, store: u.Store, versions: map[Key]uint64{}}
 		err = decide(ctx, tx)
+		if err == nil {
+			err = tx.failed
+		}
 		if err == nil && len(tx.writes) > 0 {
 			err = u.Commit(ctx, tx.writes...)
 		}
@@ -138,6 +141,7 @@ type Tx struct {
 	store    Store
 	versions map[Key]uint64
 	writes   []Write
+	failed   error // what Kind.Put could not write
 }
 
 // Doc reads a document and remembers its version, for Put and Delete.

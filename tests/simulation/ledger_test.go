@@ -43,7 +43,7 @@ func (w *world) openAccount() {
 	if w.cfg.tokens {
 		w.price = &priced.Price{Version: 1, In: money.Dollar / 2, Most: price, Free: freeCalls}
 	}
-	data, err := w.price.Encode()
+	data, err := priced.VersionDocs.Encode(*w.price)
 	w.must(err)
 	w.must(w.truth.Commit(w.t.Context(), store.Put{Key: priced.Key(w.pair.Vacant, 1), WriteID: store.WriteID{1}, Data: data}))
 	_, err = aside.Sweep(w.t.Context(), nil) // as a host does when it starts

@@ -46,7 +46,7 @@ func openShop(t *testing.T, clock *calltest.Clock) *shop {
 	must(t, err)
 	vacant, who := newKey(t), newKey(t)
 	p := &price.Price{Version: 1, In: 1_000_000, Most: 3000}
-	data, err := p.Encode()
+	data, err := price.VersionDocs.Encode(*p)
 	must(t, err)
 	must(t, file.Commit(ctx, store.Put{Key: price.Key(vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
 	one := claim.Claim{Host: hostID, Account: f.account.ID}

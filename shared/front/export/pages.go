@@ -14,8 +14,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
-	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/documents"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
@@ -200,7 +199,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 			return nil, problem.Invalid(name, "1 to 512 bytes", clip(part))
 		}
 	}
-	if !vacants.IsChecked(k) && !registry.IsChecked(k) && !graduation.IsChecked(k) && !translog.IsChecked(k) && !textkeys.IsKey(k) && !billing.IsChecked(k) && !booking.IsChecked(k) {
+	if !vacants.IsChecked(k) && !registry.IsChecked(k) && !graduation.IsChecked(k) && !translog.IsChecked(k) && !textkeys.IsKey(k) && !documents.Exported(k) {
 		return nil, problem.New(problem.Forbidden, "the document %.80q is no part of an export", k.String())
 	}
 	page := DocPage{}

@@ -8,13 +8,11 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/tenant"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -80,49 +78,20 @@ const (
 	Unlinked   ChangeKind = "unlink"
 )
 
-type storedAccount struct {
-	Format int `json:"format"`
-	Account
-}
-
-type storedChange struct {
-	Format int `json:"format"`
-	Change
-}
-
 // DecodeChange reads a row of an account's stream.
 func DecodeChange(row store.Row) (Change, error) {
-	var s storedChange
-	err := decode(fmt.Sprintf("row %d of an account", row.Position), row.Data, &s)
-	return s.Change, err
-}
-
-// DecodeAccount reads an account's document.
-func DecodeAccount(d store.Doc) (Account, error) {
-	var s storedAccount
-	err := decode("account "+d.Key.Partition, d.Data, &s)
-	if err == nil && (s.ID != strings.TrimPrefix(d.Key.Partition, KindAccount+"#") || !validShards(s.Shards)) {
-		err = problem.New(problem.Damaged, "account %s is not that of its key", d.Key.Partition)
+	c, err := changes.Decode(store.Doc{Data: row.Data})
+	if err != nil {
+		return c, problem.Wrap(problem.Damaged, err, "row %d of an account is not readable", row.Position)
 	}
-	return s.Account, err
+	return c, nil
 }
-
-func accountPartition(id string) string { return KindAccount + "#" + id }
 
 // AccountKey is the key of an account's document.
-func AccountKey(id string) store.Key {
-	return store.Key{Partition: accountPartition(id), Sort: "account"}
-}
-
-// tenantsPartition lists the accounts by tenant.
-const tenantsPartition = "tenant"
-
-func tenantKey(name string) store.Key { return store.Key{Partition: tenantsPartition, Sort: name} }
+func AccountKey(id string) store.Key { return AccountDocs.Key(id) }
 
 // BalanceKey is the key of a shard of an account's balance.
-func BalanceKey(id string, shard int) store.Key {
-	return store.Key{Partition: "bal#" + id + "#" + strconv.Itoa(shard), Sort: "balance"}
-}
+func BalanceKey(id string, shard int) store.Key { return BalanceDocs.Key(id, strconv.Itoa(shard)) }
 
 // AccountStream is the stream of an account's changes.
 func AccountStream(id string) (store.Stream, error) {
@@ -131,11 +100,6 @@ func AccountStream(id string) (store.Stream, error) {
 		return "", problem.Invalid("account", "64 hex digits", fmt.Sprintf("%.80q", id))
 	}
 	return store.StreamOf(KindAccount, identity.ID(raw)), nil
-}
-
-// IsChecked reports whether a check of the store reads the document at k.
-func IsChecked(k store.Key) bool {
-	return strings.HasPrefix(k.Partition, KindAccount+"#") && k.Sort == "account" || strings.HasPrefix(k.Partition, "bal#") || strings.HasPrefix(k.Partition, "pay#") || price.IsKey(k)
 }
 
 func validShards(n int) bool { return n == 1 || n == 4 || n == 16 }
@@ -161,19 +125,24 @@ func (b *Billing) OpenAccount(ctx context.Context, name string, shards int) (a A
 	}
 	a = Account{ID: hex.EncodeToString(raw[:]), Tenant: name, Shards: shards, Changes: 1, Created: b.now()}
 	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, tenantKey(name))
+		before, d, err := TenantDocs.Get(ctx, tx, TenantDocs.Key(name))
 		if err != nil {
 			return err
 		}
-		if d.Version > 0 && string(d.Data) != a.ID {
+		if d.Version > 0 && before != a.ID {
 			return problem.New(problem.Conflict, "tenant %s has an account", name)
 		}
-		tx.Put(store.Doc{Key: tenantKey(name), Data: []byte(a.ID)})
-		tx.Append(store.StreamOf(KindAccount, identity.ID(raw)), 1, encode(storedChange{format, Change{Kind: Opened, Tenant: name, Shards: shards, At: a.Created}}))
-		tx.Put(store.Doc{Key: AccountKey(a.ID), Data: encode(storedAccount{format, a})})
-		return nil
+		TenantDocs.Put(tx, store.Doc{Key: d.Key}, a.ID)
+		AccountDocs.Put(tx, store.Doc{Key: AccountKey(a.ID)}, a)
+		return appendChange(tx, store.StreamOf(KindAccount, identity.ID(raw)), 1, &Change{Kind: Opened, Tenant: name, Shards: shards, At: a.Created})
 	})
 	return a, store.Problem(err)
+}
+
+func appendChange(tx *store.Tx, s store.Stream, position uint64, c *Change) error {
+	data, err := changes.Encode(*c)
+	tx.Append(s, position, data)
+	return err
 }
 
 // Find finds an account by its tenant or its id.
@@ -186,31 +155,32 @@ func (b *Billing) Find(ctx context.Context, word string) (Account, error) {
 	if word == "" || tenant.Check(word) != nil {
 		return Account{}, problem.Invalid("account", "a tenant or 64 hex digits", fmt.Sprintf("%.80q", word))
 	}
-	d, err := b.Store.Doc(ctx, tenantKey(word))
+	id, d, err := TenantDocs.Get(ctx, b.Store, TenantDocs.Key(word))
 	if err != nil {
 		return Account{}, store.Problem(err)
 	}
 	if d.Version == 0 {
 		return Account{}, problem.New(problem.NotFound, "tenant %s has no account", word)
 	}
-	return b.Account(ctx, string(d.Data))
+	return b.Account(ctx, id)
 }
 
 // Account reads an account, strongly consistent; NotFound if there is none.
 func (b *Billing) Account(ctx context.Context, id string) (Account, error) {
-	d, err := b.Store.Doc(ctx, AccountKey(id))
-	if err != nil {
-		return Account{}, store.Problem(err)
+	return account(ctx, b.Store, id)
+}
+
+func account(ctx context.Context, from store.Reader, id string) (Account, error) {
+	a, d, err := AccountDocs.Get(ctx, from, AccountKey(id))
+	if err == nil && d.Version == 0 {
+		err = problem.New(problem.NotFound, "no such account")
 	}
-	if d.Version == 0 {
-		return Account{}, problem.New(problem.NotFound, "no such account")
-	}
-	return DecodeAccount(d)
+	return a, store.Problem(err)
 }
 
 // Accounts returns a page of accounts by tenant, and the cursor of the next.
 func (b *Billing) Accounts(ctx context.Context, cursor string, n int) (all []Account, next string, err error) {
-	docs, next, err := b.Store.Docs(ctx, store.Range{Partition: tenantsPartition}, n, cursor)
+	docs, next, err := b.Store.Docs(ctx, TenantDocs.All(), n, cursor)
 	if err != nil {
 		return nil, "", store.Problem(err)
 	}
@@ -282,14 +252,7 @@ func (b *Billing) change(ctx context.Context, id string, decide func(context.Con
 	defer cancel()
 	for try := 1; ; try++ {
 		err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			d, err := tx.Doc(ctx, AccountKey(id))
-			switch {
-			case err != nil:
-				return err
-			case d.Version == 0:
-				return problem.New(problem.NotFound, "no such account")
-			}
-			if a, err = DecodeAccount(d); err != nil {
+			if a, err = account(ctx, tx, id); err != nil {
 				return err
 			}
 			c, err := decide(ctx, tx, &a)
@@ -298,9 +261,8 @@ func (b *Billing) change(ctx context.Context, id string, decide func(context.Con
 			}
 			c.At = b.now()
 			a.Changes++
-			tx.Append(stream, a.Changes, encode(storedChange{format, c}))
-			tx.Put(store.Doc{Key: AccountKey(id), Data: encode(storedAccount{format, a})})
-			return nil
+			AccountDocs.Put(tx, store.Doc{Key: AccountKey(id)}, a)
+			return appendChange(tx, stream, a.Changes, &c)
 		})
 		// Calls move the balance meanwhile: what was planned by what they left is planned
 		// again.
@@ -352,25 +314,20 @@ func (b *Billing) move(ctx context.Context, id string, c Change, key string) (a 
 		return a, false, problem.Invalid("Idempotency-Key", "1 to 255 bytes", strconv.Itoa(len(key)))
 	}
 	c.Idem = identity.Sum([]byte(key)).String()
-	used := store.Key{Partition: accountPartition(id), Sort: "idem#" + c.Idem}
 	a, err = b.change(ctx, id, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		replayed = false
-		d, err := tx.Doc(ctx, used)
+		before, d, err := MoveDocs.Get(ctx, tx, MoveDocs.Key(id, c.Idem))
 		if err != nil {
 			return Change{}, err
 		}
 		if d.Version > 0 {
-			var before storedChange
-			if err := decode("an idempotency key", d.Data, &before); err != nil {
-				return Change{}, err
-			}
 			if before.Kind != c.Kind || before.Amount != c.Amount {
 				return Change{}, problem.New(problem.Idempotency, "the idempotency key was used for a %s of %s", before.Kind, before.Amount)
 			}
 			replayed = true
 			return Change{}, nil
 		}
-		tx.Put(store.Doc{Key: used, Data: encode(storedChange{format, Change{Kind: c.Kind, Amount: c.Amount}})})
+		MoveDocs.Put(tx, store.Doc{Key: d.Key}, Change{Kind: c.Kind, Amount: c.Amount})
 		if c.Kind == Credited {
 			return b.receive(ctx, tx, a, c)
 		}

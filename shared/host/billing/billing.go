@@ -26,13 +26,11 @@ package billing
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -73,36 +71,6 @@ func (b *Billing) now() time.Time { return b.Now().UTC().Truncate(time.Second) }
 
 // cacheTime is how long a link is remembered.
 const cacheTime = time.Second
-
-// format is the version of all stored forms.
-const format = 1
-
-// decode reads the stored form of a document or row. what names it in the error.
-func decode(what string, data []byte, into any) error {
-	var f struct {
-		Format int `json:"format"`
-	}
-	err := json.Unmarshal(data, &f)
-	if err == nil && f.Format != format {
-		return problem.New(problem.Damaged, "%s: expected format %d, got %d", what, format, f.Format)
-	}
-	if err == nil {
-		err = json.Unmarshal(data, into)
-	}
-	if err != nil {
-		return problem.Wrap(problem.Damaged, err, "%s is not readable", what)
-	}
-	return nil
-}
-
-// encode is the stored form of v, an object with a member format.
-func encode(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // the types here have no value that fails
-	}
-	return b
-}
 
 // linkCache remembers for a second which account pays for a caller.
 type linkCache struct {

@@ -182,20 +182,10 @@ func (k *Key) DayQuota() int64 { return cmp.Or(k.Quota, quotas[k.Tier]) }
 // Has reports whether a key has a scope.
 func (k *Key) Has(s Scope) bool { return slices.Contains(k.Scopes, s) }
 
-type storedKey struct {
-	Format int    `json:"format"`
-	Hash   string `json:"hash,omitempty"` // in the account's list only
+// listedKey is a key in the list of its account.
+type listedKey struct {
+	Hash string `json:"hash,omitempty"`
 	Key
-}
-
-// secretKey is the document that a secret leads to. Its name is a hash: a secret has 190
-// random bits, so the plain hash reveals nothing.
-func secretKey(hash string) store.Key { return store.Key{Partition: "key#" + hash, Sort: "key"} }
-
-const keyPrefix = "key#"
-
-func listedKey(account, id string) store.Key {
-	return store.Key{Partition: accountPartition(account), Sort: keyPrefix + id}
 }
 
 func hashOf(secret string) string {
@@ -243,8 +233,8 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 			return Change{}, err
 		}
 		k.Tenant = a.Tenant
-		tx.Put(store.Doc{Key: secretKey(hashOf(secret)), Data: encode(storedKey{Format: format, Key: k})})
-		tx.Put(store.Doc{Key: listedKey(account, id), Data: encode(storedKey{Format: format, Hash: hashOf(secret), Key: k})})
+		SecretDocs.Put(tx, store.Doc{Key: SecretDocs.Key(hashOf(secret))}, k)
+		KeyDocs.Put(tx, store.Doc{Key: KeyDocs.Key(account, id)}, listedKey{hashOf(secret), k})
 		return Change{Kind: KeyMade, Key: id}, nil
 	})
 	return k, secret, err
@@ -267,12 +257,12 @@ func (b *Billing) letters(n int) (string, error) {
 
 // Keys lists the keys of an account, by id.
 func (b *Billing) Keys(ctx context.Context, account string) (all []Key, err error) {
-	err = b.each(ctx, account, keyPrefix, func(d store.Doc) error {
-		var s storedKey
-		err := decode("a key of account "+account, d.Data, &s)
-		all = append(all, s.Key)
-		return err
-	})
+	for one, err := range KeyDocs.Each(ctx, b.Store, KeyDocs.All(account)) {
+		if err != nil {
+			return nil, store.Problem(err)
+		}
+		all = append(all, one.Key)
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(16)
 	for i := range all {
@@ -284,27 +274,7 @@ func (b *Billing) Keys(ctx context.Context, account string) (all []Key, err erro
 			})
 		}
 	}
-	return all, errors.Join(err, g.Wait())
-}
-
-// each calls fn with each document of an account whose sort has a prefix.
-func (b *Billing) each(ctx context.Context, account, prefix string, fn func(store.Doc) error) error {
-	r := store.Range{Partition: accountPartition(account), First: prefix, Last: prefix[:len(prefix)-1] + string(prefix[len(prefix)-1]+1)}
-	for cursor := ""; ; {
-		docs, next, err := b.Store.Docs(ctx, r, store.MaxPage, cursor)
-		if err != nil {
-			return store.Problem(err)
-		}
-		for _, d := range docs {
-			if err := fn(d); err != nil {
-				return err
-			}
-		}
-		if next == "" {
-			return nil
-		}
-		cursor = next
-	}
+	return all, g.Wait()
 }
 
 // RevokeKey revokes a key of an account, for a key or, if it is nil, the operator: the next
@@ -314,16 +284,12 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (k
 		return k, problem.New(problem.NotFound, "no such key")
 	}
 	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
-		listed, err := tx.Doc(ctx, listedKey(account, id))
+		s, listed, err := KeyDocs.Get(ctx, tx, KeyDocs.Key(account, id))
 		if err != nil {
 			return Change{}, err
 		}
 		if listed.Version == 0 {
 			return Change{}, problem.New(problem.NotFound, "no such key")
-		}
-		var s storedKey
-		if err := decode("a key of account "+account, listed.Data, &s); err != nil {
-			return Change{}, err
 		}
 		if k = s.Key; !k.Revoked.IsZero() {
 			return Change{}, nil
@@ -331,12 +297,13 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (k
 		if err := by.mayRevoke(&k); err != nil {
 			return Change{}, err
 		}
-		if _, err := tx.Doc(ctx, secretKey(s.Hash)); err != nil {
+		secret, err := tx.Doc(ctx, SecretDocs.Key(s.Hash))
+		if err != nil {
 			return Change{}, err
 		}
 		k.Revoked = b.now()
-		tx.Put(store.Doc{Key: secretKey(s.Hash), Data: encode(storedKey{Format: format, Key: k})})
-		tx.Put(store.Doc{Key: listed.Key, Data: encode(storedKey{Format: format, Hash: s.Hash, Key: k})})
+		SecretDocs.Put(tx, store.Doc{Key: secret.Key}, k)
+		KeyDocs.Put(tx, store.Doc{Key: listed.Key}, listedKey{s.Hash, k})
 		return Change{Kind: KeyRevoked, Key: id}, nil
 	})
 	return k, err
@@ -348,18 +315,14 @@ func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err e
 	if !IsSecret(secret) {
 		return k, problem.New(problem.Unauthorized, "Authorization: expected Bearer and a key of this host, such as %s…", cmp.Or(b.KeyPrefix, DefaultKeyPrefix)+live)
 	}
-	d, err := b.Store.Doc(ctx, secretKey(hashOf(secret)))
+	k, d, err := SecretDocs.Get(ctx, b.Store, SecretDocs.Key(hashOf(secret)))
 	if err != nil {
 		return k, store.Problem(err)
 	}
 	if d.Version == 0 {
 		return k, problem.New(problem.Unauthorized, "Authorization: this is no key of this host")
 	}
-	var s storedKey
-	if err := decode("a key", d.Data, &s); err != nil {
-		return k, err
-	}
-	return s.Key, b.checkAlive(&s.Key)
+	return k, b.checkAlive(&k)
 }
 
 // checkAlive refuses a key that was revoked or has expired.

@@ -203,7 +203,7 @@ func partMax(all int64, part int) int64 {
 
 // quotaKey is the counter of a UTC day of a vacant's free calls, or of a cap.
 func quotaKey(day, whose string) store.Key {
-	return store.Key{Partition: "quota#" + whose, Sort: day}
+	return QuotaDocs.Key(whose, day)
 }
 
 // day is the UTC day. dayEnds is when its counters may be deleted: a day after its end,
@@ -410,9 +410,6 @@ func (*Billing) Pay(p *price.Price) []json.RawMessage {
 
 // PriceVersion reads a version of a vacant's price.
 func (b *Billing) PriceVersion(ctx context.Context, vacant identity.ID, version uint64) (price.Price, error) {
-	d, err := b.Store.Doc(ctx, price.Key(vacant, version))
-	if err != nil {
-		return price.Price{}, store.Problem(err)
-	}
-	return price.Decode(vacant, version, d)
+	p, err := price.Get(ctx, b.Store, vacant, version)
+	return p, store.Problem(err)
 }

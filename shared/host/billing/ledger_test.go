@@ -161,7 +161,7 @@ func TestAChangedPriceIsTheNextCalls(t *testing.T) {
 	w := newWorld(t)
 	w.price = &price.Price{Version: 1, In: money.Dollar, Most: 5000}
 	old := *w.price
-	data, err := old.Encode()
+	data, err := price.VersionDocs.Encode(old)
 	w.must(err)
 	w.must(w.store.Commit(t.Context(), store.Put{Key: price.Key(w.vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
 	a := w.account("acme", 1, 10_000)

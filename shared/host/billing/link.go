@@ -21,21 +21,15 @@ type Link struct {
 	Made    time.Time    `json:"made"`
 }
 
-type storedLink struct {
-	Format int    `json:"format"`
-	Claim  string `json:"claim"` // the last that the caller signed
+// link is a Link as it is stored.
+type link struct {
+	Claim string `json:"claim"` // the last that the caller signed
 	Link
 	Ended bool `json:"ended,omitempty"`
 }
 
 func linkKey(caller identity.ID) store.Key {
-	return store.Key{Partition: "link#" + caller.String(), Sort: "link"}
-}
-
-const linkPrefix = "link#"
-
-func listedLink(account string, caller identity.ID) store.Key {
-	return store.Key{Partition: accountPartition(account), Sort: linkPrefix + caller.String()}
+	return LinkDocs.Key(caller.String())
 }
 
 // Link links a caller to the account that a claim of the caller names, for the operator.
@@ -76,11 +70,12 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 			l = s.Link
 			return Change{}, nil
 		}
-		if _, err := tx.Doc(ctx, listedLink(account, c.Vacant)); err != nil {
+		listed, err := tx.Doc(ctx, LinkedDocs.Key(account, c.Vacant.String()))
+		if err != nil {
 			return Change{}, err
 		}
-		tx.Put(store.Doc{Key: linkKey(c.Vacant), Data: encode(storedLink{Format: format, Claim: text, Link: l})})
-		tx.Put(store.Doc{Key: listedLink(account, c.Vacant), Data: encode(storedLink{Format: format, Claim: text, Link: l})})
+		LinkDocs.Put(tx, store.Doc{Key: linkKey(c.Vacant)}, link{Claim: text, Link: l})
+		LinkedDocs.Put(tx, store.Doc{Key: listed.Key}, link{Claim: text, Link: l})
 		return Change{Kind: Linked, Caller: c.Vacant.String(), Claim: text, Value: l.Cap}, nil
 	})
 	b.links.forget(c.Vacant)
@@ -101,16 +96,12 @@ func (b *Billing) UnlinkBy(ctx context.Context, text string) error {
 	if c.Account != "" {
 		return problem.Invalid("claim", "one that names no account", "one for an account")
 	}
-	d, err := b.Store.Doc(ctx, linkKey(c.Vacant))
+	s, d, err := LinkDocs.Get(ctx, b.Store, linkKey(c.Vacant))
 	if err != nil {
 		return store.Problem(err)
 	}
-	var s storedLink
 	if d.Version == 0 {
 		return problem.New(problem.NotFound, "%s has no link", c.Vacant.Short())
-	}
-	if err := decode("the link of "+c.Vacant.Short(), d.Data, &s); err != nil {
-		return err
 	}
 	return b.unlink(ctx, s.Account, c.Vacant, text)
 }
@@ -123,7 +114,7 @@ func Unlinks(text string) bool {
 
 func (b *Billing) unlink(ctx context.Context, account string, caller identity.ID, text string) error {
 	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
-		s, err := b.link(ctx, tx, caller)
+		s, _, err := LinkDocs.Get(ctx, tx, linkKey(caller))
 		if err == nil && text != "" {
 			var c claim.Claim
 			if c, err = claim.Parse(text); err == nil {
@@ -138,7 +129,7 @@ func (b *Billing) unlink(ctx context.Context, account string, caller identity.ID
 		case s.Ended:
 			return Change{}, nil
 		}
-		listed, err := tx.Doc(ctx, listedLink(account, caller))
+		listed, err := tx.Doc(ctx, LinkedDocs.Key(account, caller.String()))
 		if err != nil {
 			return Change{}, err
 		}
@@ -147,7 +138,7 @@ func (b *Billing) unlink(ctx context.Context, account string, caller identity.ID
 		if text != "" {
 			s.Claim = text
 		}
-		tx.Put(store.Doc{Key: linkKey(caller), Data: encode(s)})
+		LinkDocs.Put(tx, store.Doc{Key: linkKey(caller)}, s)
 		return Change{Kind: Unlinked, Caller: caller.String(), Claim: text}, nil
 	})
 	b.links.forget(caller)
@@ -167,19 +158,10 @@ func (b *Billing) verify(ctx context.Context, text string) (claim.Claim, error) 
 	return c, c.Verify(self, b.Now())
 }
 
-// link reads the link of a caller in a transaction.
-func (b *Billing) link(ctx context.Context, tx *store.Tx, caller identity.ID) (s storedLink, err error) {
-	d, err := tx.Doc(ctx, linkKey(caller))
-	if err != nil || d.Version == 0 {
-		return s, err
-	}
-	return s, decode("the link of "+caller.Short(), d.Data, &s)
-}
-
 // newer reads the link of the claim's caller, and refuses a claim that was signed before
 // the last one: somebody replays it.
-func (b *Billing) newer(ctx context.Context, tx *store.Tx, c *claim.Claim, text string) (s storedLink, err error) {
-	if s, err = b.link(ctx, tx, c.Vacant); err != nil || s.Claim == "" || s.Claim == text && !(s.Ended && c.Account != "") {
+func (b *Billing) newer(ctx context.Context, tx *store.Tx, c *claim.Claim, text string) (s link, err error) {
+	if s, _, err = LinkDocs.Get(ctx, tx, linkKey(c.Vacant)); err != nil || s.Claim == "" || s.Claim == text && !(s.Ended && c.Account != "") {
 		return s, err
 	}
 	last, err := claim.Parse(s.Claim)
@@ -194,12 +176,13 @@ func (b *Billing) newer(ctx context.Context, tx *store.Tx, c *claim.Claim, text 
 
 // Links lists the links of an account, by caller.
 func (b *Billing) Links(ctx context.Context, account string) (all []Link, err error) {
-	return all, b.each(ctx, account, linkPrefix, func(d store.Doc) error {
-		var s storedLink
-		err := decode("a link of account "+account, d.Data, &s)
-		all = append(all, s.Link)
-		return err
-	})
+	for one, err := range LinkedDocs.Each(ctx, b.Store, LinkedDocs.All(account)) {
+		if err != nil {
+			return nil, store.Problem(err)
+		}
+		all = append(all, one.Link)
+	}
+	return all, nil
 }
 
 // linkOf returns the link of a caller, at most a second old.
@@ -208,18 +191,9 @@ func (b *Billing) linkOf(ctx context.Context, caller identity.ID) (l Link, ok bo
 	if l, ok, known := b.links.get(caller, began); known {
 		return l, ok, nil
 	}
-	d, err := b.Store.Doc(ctx, linkKey(caller))
+	s, d, err := LinkDocs.Get(ctx, b.Store, linkKey(caller))
 	if err != nil {
 		return l, false, err
-	}
-	var s storedLink
-	if d.Version > 0 {
-		if err := decode("the link of "+caller.Short(), d.Data, &s); err != nil {
-			return l, false, err
-		}
-		if s.Caller != caller {
-			return l, false, problem.New(problem.Damaged, "the link of %s is another's", caller.Short())
-		}
 	}
 	ok = d.Version > 0 && !s.Ended
 	b.links.put(caller, s.Link, ok, began)

@@ -37,7 +37,7 @@ func TestSyntheticCallsAddUp(t *testing.T) {
 	defer file.Close()
 	w := newWorldOver(t, file)
 	w.price = &price.Price{Version: 1, Flat: 7, In: money.Dollar, Most: 500, Fee: 333}
-	data, err := w.price.Encode()
+	data, err := price.VersionDocs.Encode(*w.price)
 	w.must(err)
 	w.must(file.Commit(t.Context(), store.Put{Key: price.Key(w.vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
 	w.behave = func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {

@@ -98,24 +98,6 @@ type Payment struct {
 	Taken    money.Amount       `json:"taken,omitempty"` // from the account, including what it owes
 }
 
-type storedPayment struct {
-	Format int `json:"format"`
-	Payment
-}
-
-// PaymentKey is the key of a payment's document.
-func PaymentKey(id string) store.Key { return store.Key{Partition: "pay#" + id, Sort: "payment"} }
-
-// DecodePayment reads a payment's document.
-func DecodePayment(d store.Doc) (Payment, error) {
-	var s storedPayment
-	if d.Version == 0 {
-		return s.Payment, nil
-	}
-	err := decode("payment "+d.Key.Partition, d.Data, &s)
-	return s.Payment, err
-}
-
 // refunds is the sum of refunds that have not failed and of disputes that are open or lost, at
 // most Paid. A total may include refunds without an event of their own, because an endpoint
 // at the provider chooses its events. What exceeds the known refunds is theirs: no total
@@ -186,18 +168,14 @@ func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 
 // payment reads a payment in a transaction. put writes what p is then.
 func (b *Billing) payment(ctx context.Context, tx *store.Tx, id string) (p *Payment, put func(), err error) {
-	d, err := tx.Doc(ctx, PaymentKey(id))
-	if err != nil {
-		return nil, nil, err
-	}
-	known, err := DecodePayment(d)
+	known, d, err := PaymentDocs.Get(ctx, tx, PaymentDocs.Key(id))
 	p = &known
 	return p, func() {
-		next := store.Doc{Key: d.Key, Data: encode(storedPayment{format, *p})}
+		next := store.Doc{Key: d.Key}
 		if p.Account == "" {
 			next.Expires = b.now().Add(unpaidFor)
 		}
-		tx.Put(next)
+		PaymentDocs.Put(tx, next, *p)
 	}, err
 }
 

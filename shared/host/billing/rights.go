@@ -104,13 +104,9 @@ func (b *Billing) stillGood(ctx context.Context, tx *store.Tx, k *Key) error {
 	if k == nil {
 		return nil
 	}
-	d, err := tx.Doc(ctx, listedKey(k.Account, k.ID))
+	now, _, err := KeyDocs.Need(ctx, tx, KeyDocs.Key(k.Account, k.ID))
 	if err != nil {
 		return err
 	}
-	var s storedKey
-	if err := decode("a key of account "+k.Account, d.Data, &s); err != nil {
-		return err
-	}
-	return b.checkAlive(&s.Key)
+	return b.checkAlive(&now.Key)
 }

@@ -7,23 +7,21 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/due"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
 // due are the reminders of calls. A call is voided a minute after it is due.
 func (b *Billing) due() due.Reminders {
-	return due.Reminders{Kind: "due", With: b.updater(), Now: b.Now, After: time.Minute}
+	return due.Reminders{Of: DueDocs.Shape, With: b.updater(), Now: b.Now, After: time.Minute}
 }
 
 // reminder leads Sweep to a call.
 func (b *Billing) reminder(pair call.Pair, r *call.RequestRow) store.Write {
 	name := fmt.Sprintf("%s#%s#%d", pair.Caller, pair.Vacant, r.Position)
-	return store.Put{Key: b.due().Key(r.Due, name),
-		WriteID: r.WriteID, Number: int64(r.Position), Data: append(append([]byte{}, pair.Caller[:]...), pair.Vacant[:]...)}
+	data, _ := DueDocs.Encode(pair) // which never fails
+	return store.Put{Key: b.due().Key(r.Due, name), WriteID: r.WriteID, Number: int64(r.Position), Data: data}
 }
 
 // Resolver decides overdue calls (call.Host).
@@ -35,10 +33,10 @@ type Resolver interface {
 // minute later. What waits for its settlement is followed again.
 func (b *Billing) Sweep(ctx context.Context, calls Resolver) (due.Swept, error) {
 	return b.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
-		if len(d.Data) != 2*identity.Size || d.Number <= 0 {
-			return false, problem.New(problem.Damaged, "reminder %s leads to no call", d.Key)
+		pair, err := DueDocs.Parse(d)
+		if err != nil {
+			return false, err
 		}
-		pair := call.Pair{Caller: identity.ID(d.Data[:identity.Size]), Vacant: identity.ID(d.Data[identity.Size:])}
 		return calls.ResolveOverdue(ctx, pair, uint64(d.Number))
 	})
 }

@@ -22,7 +22,6 @@ const (
 // use is what is kept of a key's requests by AGP, in one document that each request
 // changes.
 type use struct {
-	Format int       `json:"format"`
 	Day    string    `json:"day"`
 	Count  int64     `json:"count"` // of the day
 	Tokens float64   `json:"tokens"`
@@ -39,41 +38,29 @@ func mark(agent string) string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-func useKey(id string) store.Key { return store.Key{Partition: "keyuse#" + id, Sort: "use"} }
-
-// freeUseKey counts the requests of a UTC day of all keys of tier free of an account, or
-// each further key would bring a quota of its own. Test keys take nothing from live ones.
 func freeUseKey(k *Key) store.Key {
-	sort := "free"
 	if k.Test {
-		sort += test
+		return FreeUseDocs.Key(k.Account, test)
 	}
-	return store.Key{Partition: "keyuse#" + k.Account, Sort: sort}
+	return FreeUseDocs.Key(k.Account, "")
 }
 
 // sharesQuota reports whether the quota of k is that of all keys of tier free of its account.
 func (k *Key) sharesQuota() bool { return k.Tier == Free && k.Quota == 0 }
 
-type docReader interface {
-	Doc(ctx context.Context, k store.Key) (store.Doc, error)
-}
-
-func (b *Billing) use(ctx context.Context, from docReader, key string) (u use, err error) {
-	d, err := from.Doc(ctx, useKey(key))
-	if err != nil || d.Version == 0 {
-		return u, err
-	}
-	return u, decode("the use of key "+key, d.Data, &u)
+func (b *Billing) use(ctx context.Context, from store.Reader, key string) (use, error) {
+	u, _, err := UseDocs.Get(ctx, from, UseDocs.Key(key))
+	return u, err
 }
 
 // ofKey is the use of a key. Its Count is that of the account if the key shares its quota.
-func (b *Billing) ofKey(ctx context.Context, from docReader, k *Key) (use, error) {
+func (b *Billing) ofKey(ctx context.Context, from store.Reader, k *Key) (use, error) {
 	u, err := b.use(ctx, from, k.ID)
 	if err != nil || !k.sharesQuota() {
 		return u, err
 	}
-	d, err := from.Doc(ctx, freeUseKey(k))
-	u.Day, u.Count = string(d.Data), d.Number
+	day, d, err := FreeUseDocs.Get(ctx, from, freeUseKey(k))
+	u.Day, u.Count = day, d.Number
 	return u, err
 }
 
@@ -126,9 +113,9 @@ func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent stri
 	if left, err = b.count(&u, k, agent); err != nil {
 		return left, false, err
 	}
-	tx.Put(store.Doc{Key: useKey(k.ID), Data: encode(u)})
+	UseDocs.Put(tx, store.Doc{Key: UseDocs.Key(k.ID)}, u)
 	if k.sharesQuota() {
-		tx.Put(store.Doc{Key: freeUseKey(k), Data: []byte(u.Day), Number: u.Count})
+		FreeUseDocs.Put(tx, store.Doc{Key: freeUseKey(k), Number: u.Count}, u.Day)
 	}
 	return left, !sameMinute || !slices.Contains(seen, mark(agent)), nil
 }
@@ -154,7 +141,7 @@ func (b *Billing) count(u *use, k *Key, agent string) (a Allowance, err error) {
 	if tokens < 1 {
 		return a, &QuotaError{Allowance: a, After: time.Second}
 	}
-	u.Format, u.Count, u.Tokens, u.At, u.Last = format, u.Count+1, tokens-1, now, now.Truncate(time.Second)
+	u.Count, u.Tokens, u.At, u.Last = u.Count+1, tokens-1, now, now.Truncate(time.Second)
 	if m := minuteOf(now); u.Minute != m {
 		u.Minute, u.Agents = m, nil
 	}
@@ -168,30 +155,24 @@ func (b *Billing) count(u *use, k *Key, agent string) (a Allowance, err error) {
 // An agent counts while one of its minutes is among the last five.
 func (b *Billing) Seen(agent string) store.Write {
 	now := b.Now().UTC()
-	return store.Add{Key: store.Key{Partition: activePartition(minuteOf(now)), Sort: agent}, Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
+	return store.Add{Key: ActiveDocs.Key(minuteText(minuteOf(now)), agent), Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
 }
 
 // MaxActive is up to which number active agents are counted.
 const MaxActive = 10_000
 
-func activePartition(minute int64) string { return "active#" + strconv.FormatInt(minute, 10) }
+func minuteText(minute int64) string { return strconv.FormatInt(minute, 10) }
 
 // Active is how many agents were seen in the last five minutes, at most MaxActive.
 func (b *Billing) Active(ctx context.Context) (int, error) {
 	seen := map[string]bool{}
 	for minute, last := minuteOf(b.Now()), minuteOf(b.Now())-5; minute > last; minute-- {
-		for cursor := ""; ; {
-			docs, next, err := b.Store.Docs(ctx, store.Range{Partition: activePartition(minute)}, store.MaxPage, cursor)
+		for d, err := range store.All(ctx, b.Store, ActiveDocs.All(minuteText(minute))) {
 			if err != nil {
 				return 0, store.Problem(err)
 			}
-			for _, d := range docs {
-				if seen[d.Key.Sort] = true; len(seen) == MaxActive {
-					return MaxActive, nil
-				}
-			}
-			if cursor = next; cursor == "" {
-				break
+			if seen[d.Key.Sort] = true; len(seen) == MaxActive {
+				return MaxActive, nil
 			}
 		}
 	}

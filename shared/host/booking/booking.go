@@ -36,7 +36,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -124,7 +123,7 @@ func (s *Service) updater() store.Updater {
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 func (s *Service) due() due.Reminders {
-	return due.Reminders{Kind: "bookdue", With: s.updater(), Now: s.Now}
+	return due.Reminders{Of: DueDocs.Shape, With: s.updater(), Now: s.Now}
 }
 
 // Booking is a booking as it is now, without its details.
@@ -183,7 +182,6 @@ func (b *Booking) awaitsVenue() bool {
 
 // stored is the document of a booking.
 type stored struct {
-	Format int `json:"format"`
 	Booking
 	Shard int `json:"shard"`
 	// Cap is the daily cap of the key that made the booking. It bounds later dispatches.
@@ -222,11 +220,6 @@ type Row struct {
 	At      time.Time     `json:"at"`
 }
 
-type storedRow struct {
-	Format int `json:"format"`
-	Row
-}
-
 // Details are what a guest asks for, and what the venue answered. They are deleted 30 days
 // after the booking's start.
 type Details struct {
@@ -234,11 +227,6 @@ type Details struct {
 	Notes  string          `json:"notes,omitempty"`
 	Input  json.RawMessage `json:"input,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
-}
-
-type storedDetails struct {
-	Format int `json:"format"`
-	Details
 }
 
 // Event is the usage event of a booking, or of a credit.
@@ -254,70 +242,22 @@ type Event struct {
 	At      time.Time    `json:"at"`
 }
 
-type storedEvent struct {
-	Format int `json:"format"`
-	Event
-}
-
 // IntentConfirm is the intent of AGP that costs money.
 const IntentConfirm = "booking.confirm"
 
-// format is the version of all stored forms.
-const format = 1
-
-func encode(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // the types here have no value that fails
-	}
-	return b
-}
-
-func decode(what string, data []byte, into any) error {
-	var f struct {
-		Format int `json:"format"`
-	}
-	err := json.Unmarshal(data, &f)
-	if err == nil && f.Format != format {
-		return problem.New(problem.Damaged, "%s: expected format %d, got %d", what, format, f.Format)
-	}
-	if err == nil {
-		err = json.Unmarshal(data, into)
-	}
-	if err != nil {
-		return problem.Wrap(problem.Damaged, err, "%s is not readable", what)
-	}
-	return nil
-}
-
-const (
-	bookingPrefix = KindBooking + "#"
-	eventPrefix   = "bookevent#"
-	idemPrefix    = "bookidem#"
-	slotPrefix    = "slot-taken#"
-	// venueIndex lists the bookings of a venue by their time.
-	venueIndex = "bookings#"
-)
-
 // Key is the key of a booking's document.
-func Key(id string) store.Key { return store.Key{Partition: bookingPrefix + id, Sort: "booking"} }
+func Key(id string) store.Key { return BookingDocs.Key(id) }
 
-func detailsKey(id string) store.Key {
-	return store.Key{Partition: bookingPrefix + id, Sort: "details"}
-}
+// eventTime begins the sort of an event.
+const eventTime = "2006-01-02T15:04:05.000000"
 
 // EventKey is the key of an event's document.
 func EventKey(e *Event) store.Key {
-	return store.Key{Partition: eventPrefix + e.Account, Sort: e.At.UTC().Format("2006-01-02T15:04:05.000000") + "#" + e.ID}
+	return EventDocs.Key(e.Account, e.At.UTC().Format(eventTime)+"#"+e.ID)
 }
 
 func slotKey(venue identity.ID, starts time.Time) store.Key {
-	return store.Key{Partition: slotPrefix + venue.String(), Sort: starts.UTC().Format(time.RFC3339)}
-}
-
-// IsChecked reports whether a check of the store reads the document at k.
-func IsChecked(k store.Key) bool {
-	return strings.HasPrefix(k.Partition, bookingPrefix) && k.Sort == "booking" || strings.HasPrefix(k.Partition, eventPrefix)
+	return SlotDocs.Key(venue.String(), starts.UTC().Format(time.RFC3339))
 }
 
 // Stream is the stream of a booking's rows.
@@ -333,30 +273,11 @@ func notFound() error { return problem.New(problem.NotFound, "no such booking") 
 
 // DecodeRow reads a row of a booking's stream.
 func DecodeRow(row store.Row) (Row, error) {
-	var r storedRow
-	err := decode("a row of a booking", row.Data, &r)
-	return r.Row, err
-}
-
-// DecodeBooking reads a booking's document.
-func DecodeBooking(d store.Doc) (Booking, error) {
-	b, err := decodeStored(d)
-	return b.Booking, err
-}
-
-func decodeStored(d store.Doc) (b stored, err error) {
-	err = decode("booking "+d.Key.Partition, d.Data, &b)
-	if err == nil && Key(b.ID) != d.Key {
-		err = problem.New(problem.Damaged, "booking %s is not that of its key", d.Key.Partition)
+	r, err := rows.Decode(store.Doc{Data: row.Data})
+	if err != nil {
+		return r, problem.Wrap(problem.Damaged, err, "row %d of a booking is not readable", row.Position)
 	}
-	return b, err
-}
-
-// DecodeEvent reads an event's document.
-func DecodeEvent(d store.Doc) (Event, error) {
-	var e storedEvent
-	err := decode("event "+d.Key.String(), d.Data, &e)
-	return e.Event, err
+	return r, nil
 }
 
 // Get returns a booking; NotFound if there is none.
@@ -364,25 +285,23 @@ func (s *Service) Get(ctx context.Context, id string) (Booking, error) {
 	if _, err := Stream(id); err != nil {
 		return Booking{}, err
 	}
-	d, err := s.Store.Doc(ctx, Key(id))
+	b, d, err := BookingDocs.Get(ctx, s.Store, Key(id))
 	if err != nil {
 		return Booking{}, store.Problem(err)
 	}
 	if d.Version == 0 {
 		return Booking{}, notFound()
 	}
-	return DecodeBooking(d)
+	return b.Booking, nil
 }
 
 // Details returns the details of a booking; none if they are deleted.
 func (s *Service) Details(ctx context.Context, id string) (Details, error) {
-	d, err := s.Store.Doc(ctx, detailsKey(id))
-	if err != nil || d.Version == 0 || d.Expired(s.Now()) {
+	all, d, err := DetailsDocs.Get(ctx, s.Store, DetailsDocs.Key(id))
+	if err != nil || d.Expired(s.Now()) {
 		return Details{}, store.Problem(err)
 	}
-	var all storedDetails
-	err = decode("the details of booking "+id, d.Data, &all)
-	return all.Details, err
+	return all, nil
 }
 
 // History returns the rows of a booking.
@@ -407,20 +326,20 @@ func (s *Service) History(ctx context.Context, id string) ([]Row, error) {
 // OfVenue returns a page of a venue's bookings, the oldest first, and the cursor of the
 // next.
 func (s *Service) OfVenue(ctx context.Context, venue identity.ID, cursor string, n int) (all []Booking, next string, err error) {
-	docs, next, err := s.Store.Docs(ctx, store.Range{Partition: venueIndex + venue.String(), Index: true}, n, cursor)
+	docs, next, err := s.Store.Docs(ctx, store.Range{Partition: BookingDocs.Listed("", venue.String()).Partition, Index: true}, n, cursor)
 	for i := 0; err == nil && i < len(docs); i++ {
-		var b Booking
-		b, err = DecodeBooking(docs[i])
-		all = append(all, b)
+		var b stored
+		b, err = BookingDocs.Parse(docs[i])
+		all = append(all, b.Booking)
 	}
 	return all, next, store.Problem(err)
 }
 
 // OfAccount returns a page of an account's bookings, the oldest first.
 func (s *Service) OfAccount(ctx context.Context, account, cursor string, n int) (all []Booking, next string, err error) {
-	docs, next, err := s.Store.Docs(ctx, store.Range{Partition: eventPrefix + account}, n, cursor)
+	docs, next, err := s.Store.Docs(ctx, EventDocs.All(account), n, cursor)
 	for _, d := range docs {
-		e, err := DecodeEvent(d)
+		e, err := EventDocs.Parse(d)
 		if err == nil && e.Intent == IntentConfirm && e.Amount >= 0 {
 			var b Booking
 			b, err = s.Get(ctx, e.Booking)
@@ -435,26 +354,17 @@ func (s *Service) OfAccount(ctx context.Context, account, cursor string, n int) 
 
 // Events calls fn with the events of an account from a time until another.
 func Events(ctx context.Context, s store.Store, account string, from, until time.Time, fn func(Event) error) error {
-	layout := "2006-01-02T15:04:05.000000"
-	r := store.Range{Partition: eventPrefix + account, First: from.UTC().Format(layout), Last: until.UTC().Format(layout)}
-	for cursor := ""; ; {
-		docs, next, err := s.Docs(ctx, r, store.MaxPage, cursor)
+	r := EventDocs.All(account)
+	r.First, r.Last = from.UTC().Format(eventTime), until.UTC().Format(eventTime)
+	for e, err := range EventDocs.Each(ctx, s, r) {
 		if err != nil {
 			return store.Problem(err)
 		}
-		for _, d := range docs {
-			e, err := DecodeEvent(d)
-			if err == nil {
-				err = fn(e)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if cursor = next; cursor == "" {
-			return nil
+		if err := fn(e); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // newID returns 32 random bytes in hex.

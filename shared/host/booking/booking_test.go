@@ -307,7 +307,7 @@ func TestAChangeIsMadeOnce(t *testing.T) {
 // booking has one reminder at most.
 func (w *world) reminded(id string) (minutes []int64) {
 	w.Helper()
-	of := due.Reminders{Kind: "bookdue"}
+	of := due.Reminders{Of: booking.DueDocs.Shape}
 	for minute := int64(-120); minute <= 120; minute++ {
 		d, err := w.store.Doc(w.Context(), of.Key(w.clock().Add(time.Duration(minute)*time.Minute), id))
 		w.must(err)

@@ -51,30 +51,24 @@ var (
 	ErrSlotTaken   = errors.New("the slot is taken")
 )
 
-type storedOnce struct {
-	Format  int    `json:"format"`
+// once is the booking that a confirm made.
+type once struct {
 	Hash    string `json:"hash"`
 	Booking string `json:"booking"`
 }
 
 func onceKey(key, once string) store.Key {
-	return store.Key{Partition: idemPrefix + key, Sort: identity.Sum([]byte(once)).String()}
+	return OnceDocs.Key(key, identity.Sum([]byte(once)).String())
 }
 
 // made returns the booking that the same confirm made before; "" if there is none. The
 // error is Idempotency if another one was made.
-func (s *Service) made(ctx context.Context, from interface {
-	Doc(context.Context, store.Key) (store.Doc, error)
-}, key string, r *Request) (id string, err error) {
+func (s *Service) made(ctx context.Context, from store.Reader, key string, r *Request) (id string, err error) {
 	if r.Once == "" {
 		return "", nil
 	}
-	d, err := from.Doc(ctx, onceKey(key, r.Once))
+	o, d, err := OnceDocs.Get(ctx, from, onceKey(key, r.Once))
 	if err != nil || d.Version == 0 || d.Expired(s.Now()) {
-		return "", err
-	}
-	var o storedOnce
-	if err := decode("a confirm's idempotency key", d.Data, &o); err != nil {
 		return "", err
 	}
 	if o.Hash != r.Hash {
@@ -174,7 +168,7 @@ func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venu
 		return "", left, err
 	}
 	now := s.now()
-	b := stored{Format: format, Booking: Booking{
+	b := stored{Booking: Booking{
 		ID: id, Account: k.Account, Key: k.ID, Tier: k.Tier, Test: k.Test, From: r.From, Venue: v.ID, Slug: v.Slug, Name: v.Name,
 		Starts: r.Starts.UTC(), Party: r.Party, State: booking.Pending, Rows: 1, Created: now, Changed: now,
 	}, Due: now.Add(time.Minute), Cap: k.Cap}
@@ -198,8 +192,7 @@ func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venu
 			if left, _, err = s.Billing.CountUse(ctx, tx, k, r.Agent); err != nil {
 				return err
 			}
-			s.add(tx, stream, &b, v, r, bought)
-			return nil
+			return s.add(tx, stream, &b, v, r, bought)
 		})
 		var bounds *store.BoundsError
 		switch {
@@ -253,7 +246,11 @@ func (s *Service) keepDetails(ctx context.Context, b *stored, r *Request, k *bil
 	if b.Starts.After(ends) {
 		ends = b.Starts
 	}
-	writes := []store.Write{store.Put{Key: detailsKey(b.ID), WriteID: id, Data: encode(storedDetails{format, r.Details}), Expires: ends.Add(detailsAfter).Truncate(time.Second)}}
+	data, err := DetailsDocs.Encode(r.Details)
+	if err != nil {
+		return err
+	}
+	writes := []store.Write{store.Put{Key: DetailsDocs.Key(b.ID), WriteID: id, Data: data, Expires: ends.Add(detailsAfter).Truncate(time.Second)}}
 	if !k.Test {
 		writes = append(writes, s.Billing.Seen(r.Agent))
 	}
@@ -264,20 +261,20 @@ func (s *Service) keepDetails(ctx context.Context, b *stored, r *Request, k *bil
 // expire.
 func (s *Service) dropDetails(ctx context.Context, id string) {
 	_ = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, detailsKey(id))
+		d, err := tx.Doc(ctx, DetailsDocs.Key(id))
 		tx.Delete(d.Key)
 		return err
 	})
 }
 
 // add adds a new booking to tx: its row, document, event, money and reminder.
-func (s *Service) add(tx *store.Tx, stream store.Stream, b *stored, v *Venue, r *Request, bought *billing.Purchase) {
+func (s *Service) add(tx *store.Tx, stream store.Stream, b *stored, v *Venue, r *Request, bought *billing.Purchase) error {
 	row := Row{Kind: RowCreated, To: booking.Pending, Actor: "key " + b.Key, At: b.Created}
 	if bought != nil {
 		e := Event{ID: b.ID[:32], Account: b.Account, Key: b.Key, Intent: IntentConfirm, Amount: b.Price, Booking: b.ID, Tier: b.Tier, Version: 1, At: b.Created}
 		b.Event, b.Shard = e.ID, bought.Shard()
 		row.Account, row.Amount, row.Held, row.Event = b.Account, b.Price, b.Held, e.ID
-		tx.Put(store.Doc{Key: EventKey(&e), Data: encode(storedEvent{format, e})})
+		EventDocs.Put(tx, store.Doc{Key: EventKey(&e)}, e)
 		tx.Add(bought.Writes()...)
 		tx.Add(r.Writes...)
 	}
@@ -286,18 +283,24 @@ func (s *Service) add(tx *store.Tx, stream store.Stream, b *stored, v *Venue, r 
 		tx.Add(store.Add{Key: slotKey(v.ID, b.Starts), Delta: b.Party, Max: v.Capacity, Expires: b.Starts.Add(detailsAfter).Truncate(time.Second)})
 	}
 	if r.Once != "" {
-		tx.Put(store.Doc{Key: onceKey(b.Key, r.Once), Data: encode(storedOnce{format, r.Hash, b.ID}), Expires: b.Created.Add(repeats).Truncate(time.Second)})
+		OnceDocs.Put(tx, store.Doc{Key: onceKey(b.Key, r.Once), Expires: b.Created.Add(repeats).Truncate(time.Second)}, once{r.Hash, b.ID})
 	}
-	tx.Append(stream, 1, encode(storedRow{format, row}))
-	tx.Put(s.document(b))
-	tx.Put(store.Doc{Key: s.due().Key(b.Due, b.ID), Data: []byte(b.ID)})
+	BookingDocs.Put(tx, b.document(), *b)
+	DueDocs.Put(tx, store.Doc{Key: s.due().Key(b.Due, b.ID)}, b.ID)
+	return appendRow(tx, stream, 1, &row)
 }
 
-// document is the document of a booking.
-func (s *Service) document(b *stored) store.Doc {
-	d := store.Doc{Key: Key(b.ID), Data: encode(*b)}
+func appendRow(tx *store.Tx, s store.Stream, position uint64, r *Row) error {
+	data, err := rows.Encode(*r)
+	tx.Append(s, position, data)
+	return err
+}
+
+// document is the document of a booking, without its data.
+func (b *stored) document() store.Doc {
+	d := store.Doc{Key: Key(b.ID)}
 	if !b.Test {
-		d.Index = store.Key{Partition: venueIndex + b.Venue.String(), Sort: strconv.FormatInt(b.Created.UnixMicro(), 10) + "#" + b.ID}
+		d.Index = BookingDocs.Listed(strconv.FormatInt(b.Created.UnixMicro(), 10)+"#"+b.ID, b.Venue.String())
 	}
 	return d
 }

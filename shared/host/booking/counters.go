@@ -9,14 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
-
-// counterPrefix is the partition of a counter: its name follows.
-const counterPrefix = "metric#"
 
 // Counter adds to a counter of the host, in a commit. Labels are names and values, which
 // the caller bounds.
@@ -28,7 +24,7 @@ func Counter(name string, n int64, labels ...string) store.Write {
 		}
 		fmt.Fprintf(&b, "%s=%q", labels[i], labels[i+1])
 	}
-	return store.Add{Key: store.Key{Partition: counterPrefix + name, Sort: "{" + b.String() + "}"}, Delta: n, Max: math.MaxInt64}
+	return store.Add{Key: CounterDocs.Key(name, "{"+b.String()+"}"), Delta: n, Max: math.MaxInt64}
 }
 
 // Metric is a counter, and what it counts.
@@ -50,20 +46,14 @@ func (s *Service) WriteMetrics(ctx context.Context) ([]byte, error) {
 	for _, m := range Metrics() {
 		out = fmt.Appendf(out, "# HELP %s %s\n# TYPE %s counter\n", m.Name, m.Help, m.Name)
 		var lines []string
-		for cursor := ""; ; {
-			docs, next, err := s.Store.Docs(ctx, store.Range{Partition: counterPrefix + m.Name}, store.MaxPage, cursor)
+		for d, err := range store.All(ctx, s.Store, CounterDocs.All(m.Name)) {
+			if err == nil {
+				err = CounterDocs.Check(d)
+			}
 			if err != nil {
 				return nil, store.Problem(err)
 			}
-			for _, d := range docs {
-				if !strings.HasPrefix(d.Key.Sort, "{") {
-					return nil, problem.New(problem.Damaged, "counter %s is not readable", d.Key)
-				}
-				lines = append(lines, m.Name+d.Key.Sort+" "+strconv.FormatInt(d.Number, 10)+"\n")
-			}
-			if cursor = next; cursor == "" {
-				break
-			}
+			lines = append(lines, m.Name+d.Key.Sort+" "+strconv.FormatInt(d.Number, 10)+"\n")
 		}
 		slices.Sort(lines)
 		for _, l := range lines {

@@ -63,11 +63,8 @@ func (s *Service) Sweep(ctx context.Context) (due.Swept, error) {
 }
 
 func (s *Service) stored(ctx context.Context, id string) (stored, error) {
-	d, err := s.Store.Doc(ctx, Key(id))
-	if err != nil || d.Version == 0 {
-		return stored{}, store.Problem(err)
-	}
-	return decodeStored(d)
+	b, _, err := BookingDocs.Get(ctx, s.Store, Key(id))
+	return b, store.Problem(err)
 }
 
 // advance does what is to be done about a booking now. due: its reminder is due, so what is

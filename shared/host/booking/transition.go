@@ -3,6 +3,7 @@ package booking
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -52,16 +53,12 @@ func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (
 		return b, err
 	}
 	err = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, Key(id))
+		at, d, err := BookingDocs.Get(ctx, tx, Key(id))
 		if err != nil {
 			return err
 		}
 		if d.Version == 0 {
 			return notFound()
-		}
-		at, err := decodeStored(d)
-		if err != nil {
-			return err
 		}
 		b = at.Booking
 		one, err := decide(&at.Booking)
@@ -80,7 +77,9 @@ func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (
 			if err != nil {
 				return err
 			}
-			tx.Append(stream, at.Rows, encode(storedRow{format, row}))
+			if err := appendRow(tx, stream, at.Rows, &row); err != nil {
+				return err
+			}
 		}
 		if err := s.rewind(ctx, tx, &at, before); err != nil {
 			return err
@@ -90,7 +89,7 @@ func (s *Service) move(ctx context.Context, id string, decide func(b *Booking) (
 				return err
 			}
 		}
-		tx.Put(s.document(&at))
+		BookingDocs.Put(tx, at.document(), at)
 		b = at.Booking
 		return nil
 	})
@@ -150,7 +149,7 @@ func (s *Service) giveBack(tx *store.Tx, b *stored, row *Row, undelivered bool) 
 		b.Credited = b.Price
 		e := Event{ID: b.ID[:24] + "-credit", Account: b.Account, Key: b.Key, Intent: IntentConfirm, Amount: row.Amount, Booking: b.ID, Tier: b.Tier, Version: 1, At: row.At}
 		row.Event = e.ID
-		tx.Put(store.Doc{Key: EventKey(&e), Data: encode(storedEvent{format, e})})
+		EventDocs.Put(tx, store.Doc{Key: EventKey(&e)}, e)
 	}
 	if b.Cancelled || !b.awaitsVenue() {
 		row.Held, b.Held = -b.Held, 0
@@ -176,14 +175,10 @@ func (s *Service) pass(ctx context.Context, at *Booking) ([]store.Write, error) 
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.Store.Doc(ctx, Key(at.ID))
-	if err != nil {
-		return nil, store.Problem(err)
-	}
-	b, err := decodeStored(d)
+	b, d, err := BookingDocs.Need(ctx, s.Store, Key(at.ID))
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, store.Problem(err)
 	case b.Cancelled:
 		return nil, problem.New(problem.Conflict, "the guest has cancelled the booking")
 	case b.State != booking.Dispatched || b.Attempts != at.Attempts || b.Held != at.Held:
@@ -198,11 +193,12 @@ func (s *Service) pass(ctx context.Context, at *Booking) ([]store.Write, error) 
 	b.Rows++
 	row := Row{Kind: RowPaid, From: b.State, To: b.State, Actor: actorHost, Account: b.Account, Held: -b.Held, At: s.now()}
 	b.Held, b.Changed = 0, row.At
-	changed := s.document(&b)
+	said, err1 := rows.Encode(row)
+	changed, err2 := BookingDocs.Encode(b)
 	return []store.Write{
-		store.Append{Stream: stream, Position: b.Rows, WriteID: id, Data: encode(storedRow{format, row})},
-		store.Put{Key: changed.Key, If: d.Version, WriteID: id, Data: changed.Data, Index: changed.Index},
-	}, nil
+		store.Append{Stream: stream, Position: b.Rows, WriteID: id, Data: said},
+		store.Put{Key: d.Key, If: d.Version, WriteID: id, Data: changed, Index: b.document().Index},
+	}, errors.Join(err1, err2)
 }
 
 // dueAfter is when a booking is to be looked at again; zero: never.
@@ -254,24 +250,19 @@ func (s *Service) rewind(ctx context.Context, tx *store.Tx, b *stored, before ti
 	}
 	d, err := tx.Doc(ctx, next)
 	if err == nil && d.Version == 0 {
-		tx.Put(store.Doc{Key: next, Data: []byte(b.ID)})
+		DueDocs.Put(tx, store.Doc{Key: next}, b.ID)
 	}
 	return err
 }
 
 // keepResult adds a venue's result to the details, unless they are deleted.
 func (s *Service) keepResult(ctx context.Context, tx *store.Tx, id string, result json.RawMessage) error {
-	d, err := tx.Doc(ctx, detailsKey(id))
+	all, d, err := DetailsDocs.Get(ctx, tx, DetailsDocs.Key(id))
 	if err != nil || d.Version == 0 {
 		return err
 	}
-	var all storedDetails
-	if err := decode("the details of booking "+id, d.Data, &all); err != nil {
-		return err
-	}
 	all.Result = result
-	d.Data = encode(all)
-	tx.Put(d)
+	DetailsDocs.Put(tx, d, all)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package booking
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -114,32 +113,21 @@ const (
 )
 
 type breaker struct {
-	Format   int         `json:"format"`
 	Failures []time.Time `json:"failures,omitempty"`
 	Until    time.Time   `json:"until,omitzero"` // open until then
 	Probe    time.Time   `json:"probe,omitzero"` // one tries until then
 }
 
-func breakerKey(venue identity.ID) store.Key {
-	return store.Key{Partition: "breaker#" + venue.String(), Sort: "breaker"}
-}
-
-func readBreaker(d store.Doc) (b breaker, err error) {
-	if d.Version == 0 {
-		return b, nil
-	}
-	return b, json.Unmarshal(d.Data, &b)
-}
+func breakerKey(venue identity.ID) store.Key { return BreakerDocs.Key(venue.String()) }
 
 // openUntil is until when nothing is sent to a venue; zero: something is.
 func (s *Service) openUntil(ctx context.Context, venue identity.ID) (time.Time, error) {
-	d, err := s.Store.Doc(ctx, breakerKey(venue))
-	if err != nil {
+	b, _, err := BreakerDocs.Get(ctx, s.Store, breakerKey(venue))
+	switch {
+	case problem.Is(err, problem.Damaged):
+		return time.Time{}, nil // it is replaced
+	case err != nil || !s.Now().Before(b.Until):
 		return time.Time{}, store.Problem(err)
-	}
-	b, err := readBreaker(d)
-	if err != nil || !s.Now().Before(b.Until) {
-		return time.Time{}, nil // one that is not readable is replaced
 	}
 	return b.Until, nil
 }
@@ -148,15 +136,13 @@ func (s *Service) openUntil(ctx context.Context, venue identity.ID) (time.Time, 
 func (s *Service) admit(ctx context.Context, venue identity.ID) (wait time.Time, err error) {
 	err = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		wait = time.Time{}
-		d, err := tx.Doc(ctx, breakerKey(venue))
-		if err != nil || d.Version == 0 {
-			return err
-		}
-		b, err := readBreaker(d)
+		b, d, err := BreakerDocs.Get(ctx, tx, breakerKey(venue))
 		now := s.now()
 		switch {
+		case problem.Is(err, problem.Damaged):
+			return nil // it is replaced
 		case err != nil || b.Until.IsZero():
-			return nil
+			return err
 		case now.Before(b.Until):
 			wait = b.Until
 			return nil
@@ -165,7 +151,7 @@ func (s *Service) admit(ctx context.Context, venue identity.ID) (wait time.Time,
 			return nil
 		}
 		b.Probe = now.Add(answerTime)
-		tx.Put(store.Doc{Key: d.Key, Data: encode(b), Expires: s.breakerEnds()})
+		BreakerDocs.Put(tx, store.Doc{Key: d.Key, Expires: s.breakerEnds()}, b)
 		return nil
 	})
 	return wait, store.Problem(err)
@@ -174,8 +160,8 @@ func (s *Service) admit(ctx context.Context, venue identity.ID) (wait time.Time,
 // tell notes whether a dispatch reached a venue.
 func (s *Service) tell(ctx context.Context, venue identity.ID, reached bool) error {
 	return store.Problem(s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, breakerKey(venue))
-		if err != nil || reached && d.Version == 0 {
+		b, d, err := BreakerDocs.Get(ctx, tx, breakerKey(venue))
+		if err != nil && !problem.Is(err, problem.Damaged) {
 			return err
 		}
 		if reached {
@@ -183,16 +169,12 @@ func (s *Service) tell(ctx context.Context, venue identity.ID, reached bool) err
 			return nil
 		}
 		now := s.now()
-		b, err := readBreaker(d)
-		if err != nil {
-			b = breaker{}
-		}
-		b.Format, b.Probe = format, time.Time{}
+		b.Probe = time.Time{}
 		b.Failures = slices.DeleteFunc(append(b.Failures, now), func(t time.Time) bool { return now.Sub(t) > breakWithin })
 		if len(b.Failures) >= breakAfter || !b.Until.IsZero() {
 			b.Until, b.Failures = now.Add(breakFor), nil
 		}
-		tx.Put(store.Doc{Key: d.Key, Data: encode(b), Expires: s.breakerEnds()})
+		BreakerDocs.Put(tx, store.Doc{Key: d.Key, Expires: s.breakerEnds()}, b)
 		return nil
 	}))
 }

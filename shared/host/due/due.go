@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,7 +29,9 @@ const (
 
 // Reminders are reminders of one kind.
 type Reminders struct {
-	Kind string // of the partitions: <kind>#<minute>#<part>
+	// Of is the kind of the reminders. Its partitions have two stars, for the minute and one
+	// of its parts, and its sort is the name.
+	Of   store.Shape
 	With store.Updater
 	Now  func() time.Time
 	// After is how long after its minute a reminder is followed.
@@ -39,19 +42,27 @@ func (r Reminders) updater() store.Updater { return r.With }
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
-func (r Reminders) partition(minute int64, part int) string {
-	return r.Kind + "#" + strconv.FormatInt(minute, 10) + "#" + strconv.Itoa(part)
+func (r Reminders) partOf(minute int64, part int) []string {
+	return []string{strconv.FormatInt(minute, 10), strconv.Itoa(part)}
 }
 
 // Key is the key of the reminder of a name that is due at a time.
 func (r Reminders) Key(due time.Time, name string) store.Key {
 	h := fnv.New32a()
 	h.Write([]byte(name))
-	return store.Key{Partition: r.partition(minuteOf(due), int(h.Sum32()%parts)), Sort: name}
+	return r.Of.Key(append(r.partOf(minuteOf(due), int(h.Sum32()%parts)), name)...)
 }
 
-// OffsetKey is the key of the document of the last minute that is swept.
-func (r Reminders) OffsetKey() store.Key { return store.Key{Partition: "sweep", Sort: r.Kind} }
+// OffsetDocs are the last minutes that are swept, by the kind of reminder.
+var OffsetDocs = store.Kind[int64]{
+	Shape: store.Shape{Name: "minute that is swept", Partition: "sweep", Sort: "*"},
+	Codec: store.Number(),
+}
+
+func (r Reminders) offsetKey() store.Key {
+	kind, _, _ := strings.Cut(r.Of.Partition, "#")
+	return OffsetDocs.Key(kind)
+}
 
 // Swept is what a Sweep did.
 type Swept struct {
@@ -64,7 +75,7 @@ type Swept struct {
 // processes may sweep at once.
 func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store.Doc) (bool, error)) (s Swept, err error) {
 	last := minuteOf(r.Now().Add(-r.After)) - 1
-	d, err := r.updater().Store.Doc(ctx, r.OffsetKey())
+	d, err := r.updater().Store.Doc(ctx, r.offsetKey())
 	if err != nil {
 		return s, store.Problem(err)
 	}
@@ -91,7 +102,7 @@ func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store
 	if done > d.Number || d.Version == 0 {
 		id, err := r.updater().NewWriteID()
 		if err == nil {
-			err = r.updater().Commit(ctx, store.Put{Key: r.OffsetKey(), If: d.Version, WriteID: id, Number: done})
+			err = r.updater().Commit(ctx, store.Put{Key: r.offsetKey(), If: d.Version, WriteID: id, Number: done})
 		}
 		if err != nil && !store.IsConflict(err) { // another sweep was faster
 			failed = append(failed, store.Problem(err))
@@ -127,7 +138,7 @@ func (r Reminders) minute(ctx context.Context, follow func(context.Context, stor
 	g.SetLimit(partsAtOnce)
 	for part := range parts {
 		g.Go(func() error {
-			failed[part] = r.part(ctx, follow, r.partition(minute, part), &all[part])
+			failed[part] = r.part(ctx, follow, r.Of.All(r.partOf(minute, part)...), &all[part])
 			return nil
 		})
 	}
@@ -141,12 +152,11 @@ func (r Reminders) minute(ctx context.Context, follow func(context.Context, stor
 }
 
 // part follows the reminders of a partition.
-func (r Reminders) part(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), partition string, s *Swept) error {
+func (r Reminders) part(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), of store.Range, s *Swept) error {
 	var failed []error
-	for cursor := ""; ; {
-		docs, next, err := r.updater().Store.Docs(ctx, store.Range{Partition: partition}, 100, cursor)
+	for docs, err := range store.Pages(ctx, r.updater().Store, of, 100) {
 		if err != nil {
-			return errors.Join(append(failed, store.Problem(err))...)
+			failed = append(failed, store.Problem(err))
 		}
 		for i, one := range r.page(ctx, follow, docs) {
 			switch {
@@ -158,10 +168,8 @@ func (r Reminders) part(ctx context.Context, follow func(context.Context, store.
 				s.Waiting++
 			}
 		}
-		if cursor = next; cursor == "" {
-			return errors.Join(failed...)
-		}
 	}
+	return errors.Join(failed...)
 }
 
 // result is what became of a reminder.

@@ -28,7 +28,7 @@ func (c counting) Docs(ctx context.Context, r store.Range, n int, cursor string)
 func TestASweepLooksAtAMinuteTwice(t *testing.T) {
 	now := time.Date(2026, 5, 6, 12, 0, 30, 0, time.UTC)
 	s := counting{memory.New(), make(chan struct{}, 1000)}
-	r := due.Reminders{Kind: "due", With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
+	r := due.Reminders{Of: store.Shape{Partition: "due#*#*", Sort: "*"}, With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
 	var followed []string
 	sweep := func() (queries int) {
 		t.Helper()
@@ -73,7 +73,7 @@ func TestASweepLooksAtAMinuteTwice(t *testing.T) {
 func TestAReminderThatWaitsIsFollowedUntilItIsDone(t *testing.T) {
 	now := time.Date(2026, 5, 6, 12, 0, 30, 0, time.UTC)
 	s := memory.New()
-	r := due.Reminders{Kind: "due", With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
+	r := due.Reminders{Of: store.Shape{Partition: "due#*#*", Sort: "*"}, With: store.Updater{Store: s, Rand: rand.Reader}, Now: func() time.Time { return now }}
 	followed, done := 0, false
 	sweep := func() (swept due.Swept) {
 		t.Helper()

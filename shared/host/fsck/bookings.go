@@ -60,7 +60,7 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 		r.found(inDocument(key, Document, "the booking of its rows", "none"))
 		return nil
 	}
-	b, err := hostbooking.DecodeBooking(d)
+	b, err := hostbooking.BookingDocs.Parse(d)
 	switch {
 	case err != nil:
 		r.found(inDocument(key, Document, "a booking", problem.Of(err).Text()))
@@ -105,12 +105,11 @@ func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64,
 		return nil // held money has no event until the venue's call is charged
 	}
 	e := hostbooking.Event{ID: one.Event, Account: one.Account, At: one.At}
-	d, err := r.document(ctx, hostbooking.EventKey(&e))
-	if err != nil {
+	got, _, err := hostbooking.EventDocs.Need(ctx, r.view, hostbooking.EventKey(&e))
+	if err != nil && !damaged(err) {
 		return err
 	}
-	got, err := hostbooking.DecodeEvent(d)
-	if d.Version == 0 || err != nil || got.Amount != one.Amount || got.ID != one.Event {
+	if err != nil || got.Amount != one.Amount || got.ID != one.Event {
 		r.found(inStream(s, position, Money, fmt.Sprintf("an event of %s beside it", one.Amount), fmt.Sprintf("one of %s", got.Amount)))
 	}
 	return nil

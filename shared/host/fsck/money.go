@@ -137,14 +137,8 @@ func (q *requests) priceVersion(ctx context.Context, version uint64) (p price.Pr
 	if known, there := q.prices[version]; there {
 		return known, known.Version > 0, nil
 	}
-	d, err := q.view.Doc(ctx, price.Key(q.pair.Vacant, version))
-	if err != nil && !damaged(err) {
+	if p, err = price.Get(ctx, q.view, q.pair.Vacant, version); err != nil && !damaged(err) {
 		return p, false, err
-	}
-	if err == nil {
-		if p, err = price.Decode(q.pair.Vacant, version, d); err != nil {
-			p = price.Price{}
-		}
 	}
 	if q.prices == nil {
 		q.prices = map[uint64]price.Price{}
@@ -200,7 +194,7 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 		r.found(inDocument(key, Document, "the account of its rows", "none"))
 		return nil
 	}
-	a, err := billing.DecodeAccount(d)
+	a, err := billing.AccountDocs.Parse(d)
 	if err != nil {
 		r.found(inDocument(key, Document, "an account", err.Error()))
 		return nil
@@ -218,14 +212,16 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 // payments compares the payments of an account with what its rows say that they added.
 func (r *run) payments(ctx context.Context, account identity.ID, added map[string]money.Amount) error {
 	for _, id := range slices.Sorted(maps.Keys(added)) {
-		d, err := r.document(ctx, billing.PaymentKey(id))
+		d, err := r.document(ctx, billing.PaymentDocs.Key(id))
 		if err != nil {
 			return err
 		}
-		p, err := billing.DecodePayment(d)
-		if err != nil {
-			r.found(inDocument(d.Key, Document, "a payment", err.Error()))
-			continue
+		var p billing.Payment
+		if d.Version > 0 {
+			if p, err = billing.PaymentDocs.Parse(d); err != nil {
+				r.found(inDocument(d.Key, Document, "a payment", err.Error()))
+				continue
+			}
 		}
 		if p.Account != account.String() || p.Paid-p.Taken != added[id] {
 			r.found(inDocument(d.Key, Money, fmt.Sprintf("%s for account %s, by its rows", added[id], account), fmt.Sprintf("%s for account %.80q", p.Paid-p.Taken, p.Account)))

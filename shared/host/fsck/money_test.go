@@ -104,9 +104,9 @@ func TestMoneyIsRecounted(t *testing.T) {
 		"an account opened twice": {rows: map[store.Stream]func([]store.Row) []store.Row{account: edit(3, func([]byte) []byte {
 			return []byte(`{"format":1,"kind":"opened","amount":500,"at":"2026-05-06T12:00:00Z"}`)
 		})}},
-		"a payment taken back":           {docs: map[store.Key]func(store.Doc) store.Doc{billing.PaymentKey("pi_1"): member("taken", to(0))}},
-		"a payment of somebody else":     {docs: map[store.Key]func(store.Doc) store.Doc{billing.PaymentKey("pi_2"): member("account", to("other"))}},
-		"a payment that is gone":         {docs: map[store.Key]func(store.Doc) store.Doc{billing.PaymentKey("pi_2"): gone}},
+		"a payment taken back":           {docs: map[store.Key]func(store.Doc) store.Doc{billing.PaymentDocs.Key("pi_1"): member("taken", to(0))}},
+		"a payment of somebody else":     {docs: map[store.Key]func(store.Doc) store.Doc{billing.PaymentDocs.Key("pi_2"): member("account", to("other"))}},
+		"a payment that is gone":         {docs: map[store.Key]func(store.Doc) store.Doc{billing.PaymentDocs.Key("pi_2"): gone}},
 		"a debt that no row has":         {docs: map[store.Key]func(store.Doc) store.Doc{billing.AccountKey(a.ID): member("owed", to(7))}},
 		"an account without its changes": {docs: map[store.Key]func(store.Doc) store.Doc{billing.AccountKey(a.ID): member("changes", to(2))}},
 	} {

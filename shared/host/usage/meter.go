@@ -441,13 +441,9 @@ func (m *Meter) price(ctx context.Context, vacant identity.ID, version uint64) (
 	if p, ok := m.prices[id]; ok {
 		return p, nil
 	}
-	d, err := m.Store.Doc(ctx, price.Key(vacant, version))
+	p, err := price.Get(ctx, m.Store, vacant, version)
 	if err != nil {
-		return price.Price{}, store.Problem(err)
-	}
-	p, err := price.Decode(vacant, version, d)
-	if err != nil {
-		return p, err
+		return p, store.Problem(err)
 	}
 	if m.prices == nil || len(m.prices) >= maxCached {
 		m.prices = map[priceID]price.Price{}

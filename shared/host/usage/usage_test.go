@@ -101,7 +101,7 @@ func newWorld(t testing.TB) *world {
 // sell sets a version of the vacant's price, and what the agent reports from now on.
 func (w *world) sell(p *price.Price, used *call.Usage) {
 	w.Helper()
-	data, err := p.Encode()
+	data, err := price.VersionDocs.Encode(*p)
 	w.must(err)
 	w.must(w.file.Commit(context.Background(), store.Put{Key: price.Key(w.vacant.ID(), p.Version), WriteID: store.WriteID{1}, Data: data}))
 	w.host = call.New(call.Config{

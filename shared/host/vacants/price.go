@@ -62,13 +62,9 @@ func (v *Directory) setPriceOnce(ctx context.Context, tx *store.Tx, id identity.
 	if r.Price != nil {
 		p.Version = r.Price.Version + 1
 	}
-	data, err := p.Encode()
-	if err != nil {
-		return r, err
-	}
 	before := r.Price
 	r.Price = &p
-	tx.Add(store.Put{Key: price.Key(id, p.Version), WriteID: tx.ID, Data: data})
+	price.VersionDocs.Put(tx, store.Doc{Key: price.Key(id, p.Version)}, p)
 	published, err := v.published(ctx, id)
 	if err != nil {
 		return r, err

@@ -27,11 +27,7 @@ func TestAPriceIsAVersionInRecordListingAndLogbook(t *testing.T) {
 	}
 	version := func(n uint64) price.Price {
 		t.Helper()
-		d, err := v.Store.Doc(t.Context(), price.Key(id, n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := price.Decode(id, n, d)
+		p, err := price.Get(t.Context(), v.Store, id, n)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,110 @@
+package billing
+
+import (
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// accountPartition has what belongs to an account: its id is the star.
+const accountPartition = KindAccount + "#*"
+
+// keyUsePartition counts the requests of a key, or of an account's keys of tier free.
+const keyUsePartition = "keyuse#*"
+
+// The documents of money.
+var (
+	AccountDocs = store.Kind[Account]{
+		Shape: store.Shape{Name: "account", Partition: accountPartition, Sort: "account", Of: store.OfAccount, Verify: store.Joined},
+		Codec: store.JSON[Account](1),
+		Own:   func(a Account) []string { return []string{a.ID} },
+		Valid: func(_ store.Doc, a Account) error {
+			if !validShards(a.Shards) {
+				return fmt.Errorf("it has %d shards", a.Shards)
+			}
+			return nil
+		},
+	}
+	// TenantDocs leads from a tenant to the id of its account.
+	TenantDocs = store.Kind[string]{
+		Shape: store.Shape{Name: "account of a tenant", Partition: "tenant", Sort: "*"},
+		Codec: store.Text(),
+	}
+	// BalanceDocs are the shards of accounts' balances: account and shard.
+	BalanceDocs = store.Kind[int64]{
+		Shape: store.Shape{Name: "shard of a balance", Partition: "bal#*#*", Sort: "balance", Verify: store.Joined},
+		Codec: store.Number(),
+	}
+	// MoveDocs are the changes that Idempotency-Keys made: the hash of the key is the star.
+	MoveDocs = store.Kind[Change]{
+		Shape: store.Shape{Name: "idempotency key", Partition: accountPartition, Sort: "idem#*", Of: store.OfAccount},
+		Codec: store.JSON[Change](1),
+	}
+	// SecretDocs lead from the hash of a key's secret to the key. A secret has 190 random bits,
+	// so its plain hash reveals nothing.
+	SecretDocs = store.Kind[Key]{
+		Shape: store.Shape{Name: "key", Partition: "key#*", Sort: "key"},
+		Codec: store.JSON[Key](1),
+	}
+	// KeyDocs are the keys of an account by their ids.
+	KeyDocs = store.Kind[listedKey]{
+		Shape: store.Shape{Name: "key of an account", Partition: accountPartition, Sort: "key#*", Of: store.OfAccount},
+		Codec: store.JSON[listedKey](1),
+	}
+	UseDocs = store.Kind[use]{
+		Shape: store.Shape{Name: "use of a key", Partition: keyUsePartition, Sort: "use"},
+		Codec: store.JSON[use](1),
+	}
+	// FreeUseDocs count the requests of a UTC day of all keys of tier free of an account, or each
+	// further key would bring a quota of its own. The text is the day, the number the count.
+	// Test keys take nothing from live ones.
+	FreeUseDocs = store.Kind[string]{
+		Shape: store.Shape{Name: "use of free keys", Partition: keyUsePartition, Sort: "free*"},
+		Codec: store.Text(),
+	}
+	// LinkDocs are the accounts that pay for callers: the caller's id is the star.
+	LinkDocs = store.Kind[link]{
+		Shape: store.Shape{Name: "link of a caller", Partition: "link#*", Sort: "link"},
+		Codec: store.JSON[link](1),
+		Own:   func(l link) []string { return []string{l.Caller.String()} },
+	}
+	// LinkedDocs are the links of an account, by caller.
+	LinkedDocs = store.Kind[link]{
+		Shape: store.Shape{Name: "link of an account", Partition: accountPartition, Sort: "link#*", Of: store.OfAccount, Verify: store.Alone},
+		Codec: store.JSON[link](1),
+		Own:   func(l link) []string { return []string{l.Account, l.Caller.String()} },
+	}
+	PaymentDocs = store.Kind[Payment]{
+		Shape: store.Shape{Name: "payment", Partition: "pay#*", Sort: "payment", Verify: store.Joined},
+		Codec: store.JSON[Payment](1),
+	}
+	// QuotaDocs count the free calls of a UTC day, and what caps bound.
+	QuotaDocs = store.Kind[int64]{
+		Shape: store.Shape{Name: "counter of a day", Partition: "quota#*", Sort: "*"},
+		Codec: store.Number(),
+	}
+	// ActiveDocs are the agents that were seen in a minute.
+	ActiveDocs = store.Kind[int64]{
+		Shape: store.Shape{Name: "agent of a minute", Partition: "active#*", Sort: "*"},
+		Codec: store.Number(),
+	}
+	// DueDocs are the reminders of calls. The number is the position of the request.
+	DueDocs = store.Kind[call.Pair]{
+		Shape: store.Shape{Name: "reminder of a call", Partition: "due#*#*", Sort: "*"},
+		Codec: store.Codec[call.Pair]{
+			Encode: func(p call.Pair) ([]byte, error) { return append(p.Caller[:], p.Vacant[:]...), nil },
+			Decode: func(d store.Doc) (p call.Pair, err error) {
+				if len(d.Data) != 2*identity.Size || d.Number <= 0 {
+					return p, problem.New(problem.Damaged, "it leads to no call")
+				}
+				return call.Pair{Caller: identity.ID(d.Data[:identity.Size]), Vacant: identity.ID(d.Data[identity.Size:])}, nil
+			},
+		},
+	}
+)
+
+// changes is how the rows of an account are stored.
+var changes = store.JSON[Change](1)

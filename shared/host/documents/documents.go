@@ -1,0 +1,50 @@
+// Package documents lists the kinds of stored documents. Who has to know all of them ranges
+// over this list: vacancy verify checks what Shape.Verify says, the export serves the
+// documents that verify reads, and infra's grants name the partitions of kinds.
+//
+// A new kind is a variable of type store.Kind, in the file documents.go of the package that
+// keeps the documents, and its name here.
+package documents
+
+import (
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/due"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// kinds are all of them, by package.
+var kinds = []store.AnyKind{
+	billing.AccountDocs, billing.TenantDocs, billing.BalanceDocs, billing.MoveDocs, billing.SecretDocs, billing.KeyDocs,
+	billing.UseDocs, billing.FreeUseDocs, billing.LinkDocs, billing.LinkedDocs, billing.PaymentDocs, billing.QuotaDocs,
+	billing.ActiveDocs, billing.DueDocs,
+	booking.BookingDocs, booking.DetailsDocs, booking.EventDocs, booking.OnceDocs, booking.SlotDocs, booking.BreakerDocs,
+	booking.CounterDocs, booking.DueDocs,
+	due.OffsetDocs,
+	price.VersionDocs,
+}
+
+// All returns the kinds.
+func All() []store.AnyKind { return kinds }
+
+// Of returns the kind of the document at a key; nil if there is none. Where the patterns of
+// several kinds match, it is the one that says more.
+func Of(k store.Key) (kind store.AnyKind) {
+	says := -1
+	for _, one := range kinds {
+		s := one.Describe()
+		if literal := len(s.Partition) + len(s.Sort) - strings.Count(s.Partition+s.Sort, "*"); literal > says && s.Matches(k) {
+			kind, says = one, literal
+		}
+	}
+	return kind
+}
+
+// Exported reports whether the export serves the document at a key.
+func Exported(k store.Key) bool {
+	kind := Of(k)
+	return kind != nil && kind.Describe().Verify != store.Unread
+}

@@ -1,0 +1,334 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Shape is what is known of a kind of document without knowing what it holds.
+type Shape struct {
+	// Name is what one document is: "payment".
+	Name string
+	// Partition and Sort are the two parts of the keys. Each star stands for what Key puts
+	// in its place.
+	Partition, Sort string
+	// Index is the partition of the sparse index that lists the documents; "" if none does.
+	Index string
+	// Of is whose documents a partition has.
+	Of Owner
+	// Verify is what vacancy verify does with the documents.
+	Verify Verify
+}
+
+// Owner is whose documents a partition has: its first star is the owner's id or name.
+type Owner uint8
+
+// The owners of documents.
+const (
+	OfHost Owner = iota // also of partitions whose star is something else
+	OfVacant
+	OfAccount
+	OfTenant
+)
+
+// Verify is what vacancy verify does with the documents of a kind.
+type Verify uint8
+
+// What verify does. The export serves the documents that verify reads, and no others.
+const (
+	// Unread documents are secret, short-lived or can be made again.
+	Unread Verify = iota
+	// Alone: verify reads all that an owner has, and reports those that Parse refuses.
+	Alone
+	// Joined: package fsck compares the documents with rows and with other documents.
+	Joined
+)
+
+// Describe implements AnyKind.
+func (s Shape) Describe() Shape { return s }
+
+// Key is the key of a document. There is a part for each star, those of the partition
+// first.
+func (s Shape) Key(parts ...string) Key {
+	partition, parts := fill(s.Partition, parts)
+	sort, parts := fill(s.Sort, parts)
+	if len(parts) > 0 {
+		panic("store: more parts than stars in " + s.Partition + " and " + s.Sort)
+	}
+	return Key{Partition: partition, Sort: sort}
+}
+
+// Listed is the place of a document in the sparse index. There is a part for each star of
+// Index.
+func (s Shape) Listed(sort string, parts ...string) Key {
+	partition, parts := fill(s.Index, parts)
+	if len(parts) > 0 {
+		panic("store: more parts than stars in " + s.Index)
+	}
+	return Key{Partition: partition, Sort: sort}
+}
+
+// All is the range of the documents in a partition. There is a part for each star of it.
+func (s Shape) All(parts ...string) Range {
+	partition, parts := fill(s.Partition, parts)
+	if len(parts) > 0 {
+		panic("store: more parts than stars in " + s.Partition)
+	}
+	r := Range{Partition: partition}
+	if literal, _, more := strings.Cut(s.Sort, "*"); literal != "" {
+		r.First, r.Last = literal, literal+"\x00" // the one document
+		if more {
+			r.Last = literal[:len(literal)-1] + string(literal[len(literal)-1]+1)
+		}
+	}
+	return r
+}
+
+// fill replaces the stars of a pattern, and returns the parts that are left.
+func fill(pattern string, parts []string) (string, []string) {
+	literal, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern, parts
+	}
+	if len(parts) == 0 {
+		panic("store: fewer parts than stars in " + pattern)
+	}
+	rest, left := fill(rest, parts[1:])
+	return literal + parts[0] + rest, left
+}
+
+// Matches reports whether a key is of this shape.
+func (s Shape) Matches(k Key) bool {
+	return matches(s.Partition, k.Partition) && matches(s.Sort, k.Sort)
+}
+
+// Within reports whether the documents of this shape are in a partition.
+func (s Shape) Within(partition string) bool { return matches(s.Partition, partition) }
+
+func matches(pattern, text string) bool {
+	literal, rest, star := strings.Cut(pattern, "*")
+	text, ok := strings.CutPrefix(text, literal)
+	if !ok || !star {
+		return ok && text == ""
+	}
+	for end := range len(text) + 1 { // a star stands for any text
+		if matches(rest, text[end:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Kind is a kind of document: where its documents are and what they hold. It is declared
+// once, in the package that keeps such documents, and listed in package documents, over
+// which verify, export and the grants of functions range.
+type Kind[T any] struct {
+	Shape
+	Codec[T]
+	// Own returns the parts of the key under which v belongs; nil if v does not tell. Parse
+	// refuses a document that is under another key.
+	Own func(v T) []string
+	// Valid refuses what decodes and still cannot be; nil refuses nothing.
+	Valid func(d Doc, v T) error
+}
+
+// Codec is how documents hold a T.
+type Codec[T any] struct {
+	Decode func(Doc) (T, error)
+	Encode func(T) ([]byte, error)
+}
+
+// AnyKind is a Kind of whatever T.
+type AnyKind interface {
+	Describe() Shape
+	// Check is Kind.Parse without what it returns.
+	Check(Doc) error
+}
+
+// Reader is what a document is read from: a Store, a View or a Tx.
+type Reader interface {
+	Doc(ctx context.Context, k Key) (Doc, error)
+}
+
+// Parse reads what a document holds. The error is of kind Damaged, and names the document.
+func (k Kind[T]) Parse(d Doc) (v T, err error) {
+	if v, err = k.Decode(d); err == nil && k.Own != nil && k.Key(k.Own(v)...) != d.Key {
+		err = errors.New("it belongs under another key")
+	}
+	if err == nil && k.Valid != nil {
+		err = k.Valid(d, v)
+	}
+	if err != nil {
+		var none T
+		return none, problem.Wrap(problem.Damaged, err, "the %s at %s is not readable: %s", k.Name, d.Key, cause(err))
+	}
+	return v, nil
+}
+
+// cause is what is wrong, in words.
+func cause(err error) string {
+	var p *problem.Error
+	if errors.As(err, &p) {
+		return p.Text()
+	}
+	return err.Error()
+}
+
+// Check implements AnyKind.
+func (k Kind[T]) Check(d Doc) error {
+	_, err := k.Parse(d)
+	return err
+}
+
+// Get reads a document. One that is absent has Version 0 and holds the zero T.
+func (k Kind[T]) Get(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
+	if d, err = from.Doc(ctx, key); err == nil && d.Version > 0 {
+		v, err = k.Parse(d)
+	}
+	return v, d, err
+}
+
+// Need is Get for a document that must exist: the error is of kind Damaged if it is absent.
+func (k Kind[T]) Need(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
+	if v, d, err = k.Get(ctx, from, key); err == nil && d.Version == 0 {
+		err = problem.New(problem.Damaged, "the %s at %s is missing", k.Name, key)
+	}
+	return v, d, err
+}
+
+// Put writes v as a document, like Tx.Put: d is the document without its data. If v cannot
+// be written, the Update ends with the error.
+func (k Kind[T]) Put(tx *Tx, d Doc, v T) {
+	data, err := k.Encode(v)
+	if err != nil {
+		tx.failed = errors.Join(tx.failed, problem.Wrap(problem.Internal, err, "the %s at %s", k.Name, d.Key))
+		return
+	}
+	d.Data = data
+	tx.Put(d)
+}
+
+// Each returns the documents of a range with what they hold. It ends after the first error.
+func (k Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for d, err := range All(ctx, from, r) {
+			var v T
+			if err == nil {
+				v, err = k.Parse(d)
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Lister lists documents: a Store.
+type Lister interface {
+	Docs(ctx context.Context, r Range, n int, cursor string) ([]Doc, string, error)
+}
+
+// All returns the documents of a range in order. It ends after the first error.
+func All(ctx context.Context, from Lister, r Range) iter.Seq2[Doc, error] {
+	return func(yield func(Doc, error) bool) {
+		for page, err := range Pages(ctx, from, r, MaxPage) {
+			if err != nil {
+				yield(Doc{}, err)
+				return
+			}
+			for _, d := range page {
+				if !yield(d, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Pages returns the documents of a range in order, up to n at a time. It ends after the
+// first error.
+func Pages(ctx context.Context, from Lister, r Range, n int) iter.Seq2[[]Doc, error] {
+	return func(yield func([]Doc, error) bool) {
+		for cursor, more := "", true; more; more = cursor != "" {
+			page, next, err := from.Docs(ctx, r, n, cursor)
+			if !yield(page, err) || err != nil {
+				return
+			}
+			cursor = next
+		}
+	}
+}
+
+// JSON is the codec of documents that are a JSON object: the members of T, and before them
+// the format. Members that T does not have are ignored, because a newer function may have
+// written them while an older one still runs; a format that changes what they mean has
+// another number.
+func JSON[T any](format int) Codec[T] {
+	first := []byte(`{"format":` + strconv.Itoa(format))
+	return Codec[T]{
+		Decode: func(d Doc) (v T, err error) {
+			if rest, ok := bytes.CutPrefix(d.Data, first); !ok || len(rest) == 0 || rest[0] != ',' && rest[0] != '}' {
+				var is struct {
+					Format int `json:"format"`
+				}
+				if err := json.Unmarshal(d.Data, &is); err != nil {
+					return v, err
+				}
+				if err := CheckFormat(format, is.Format); err != nil {
+					return v, err
+				}
+			}
+			return v, json.Unmarshal(d.Data, &v)
+		},
+		Encode: func(v T) ([]byte, error) {
+			b := bytes.NewBuffer(bytes.Clone(first))
+			e := json.NewEncoder(b)
+			e.SetEscapeHTML(false) // signed parts keep their bytes
+			if err := e.Encode(v); err != nil {
+				return nil, err
+			}
+			data := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+			if members := data[len(first):]; len(members) < 2 || members[0] != '{' {
+				return nil, errors.New("it is no object")
+			} else if members[1] == '}' {
+				return append(data[:len(first)], '}'), nil
+			}
+			data[len(first)] = ','
+			return data, nil
+		},
+	}
+}
+
+// CheckFormat compares the format of a document with the one that this program reads.
+func CheckFormat(want, got int) error {
+	switch {
+	case got == want:
+		return nil
+	case got > want:
+		return problem.New(problem.Damaged, "it has format %d, and this Vacancy reads %d: a newer one wrote it", got, want)
+	}
+	return problem.New(problem.Damaged, "expected format %d, got %d", want, got)
+}
+
+// Number is the codec of documents whose Number is all that they have.
+func Number() Codec[int64] {
+	return Codec[int64]{
+		Decode: func(d Doc) (int64, error) { return d.Number, nil },
+		Encode: func(int64) ([]byte, error) { return nil, nil },
+	}
+}
+
+// Text is the codec of documents that are a text.
+func Text() Codec[string] {
+	return Codec[string]{
+		Decode: func(d Doc) (string, error) { return string(d.Data), nil },
+		Encode: func(s string) ([]byte, error) { return []byte(s), nil },
+	}
+}
