@@ -104,26 +104,40 @@ func fill(pattern string, parts []string) (string, []string) {
 	return literal + parts[0] + rest, left
 }
 
-// Matches reports whether a key is of this shape.
-func (s Shape) Matches(k Key) bool {
-	return matches(s.Partition, k.Partition) && matches(s.Sort, k.Sort)
+// Parts is the inverse of Key: what each star stands for in a key. ok is false for a key of
+// another shape.
+func (s Shape) Parts(k Key) (parts []string, ok bool) {
+	of, ok := match(s.Partition, k.Partition)
+	if !ok {
+		return nil, false
+	}
+	sorted, ok := match(s.Sort, k.Sort)
+	return append(of, sorted...), ok
 }
 
 // Within reports whether the documents of this shape are in a partition.
-func (s Shape) Within(partition string) bool { return matches(s.Partition, partition) }
+func (s Shape) Within(partition string) bool {
+	_, ok := match(s.Partition, partition)
+	return ok
+}
 
-func matches(pattern, text string) bool {
+// match returns what the stars of a pattern stand for in a text. A star that literal text
+// follows ends where that text first occurs.
+func match(pattern, text string) (parts []string, ok bool) {
 	literal, rest, star := strings.Cut(pattern, "*")
-	text, ok := strings.CutPrefix(text, literal)
-	if !ok || !star {
-		return ok && text == ""
+	if text, ok = strings.CutPrefix(text, literal); !ok || !star {
+		return nil, ok && text == ""
 	}
-	for end := range len(text) + 1 { // a star stands for any text
-		if matches(rest, text[end:]) {
-			return true
-		}
+	if rest == "" {
+		return []string{text}, true
 	}
-	return false
+	next, _, _ := strings.Cut(rest, "*")
+	part, _, found := strings.Cut(text, next)
+	if !found {
+		return nil, false
+	}
+	parts, ok = match(rest, text[len(part):])
+	return append([]string{part}, parts...), ok
 }
 
 // Kind is a kind of document: where its documents are and what they hold. It is declared
@@ -322,6 +336,14 @@ func Number() Codec[int64] {
 	return Codec[int64]{
 		Decode: func(d Doc) (int64, error) { return d.Number, nil },
 		Encode: func(int64) ([]byte, error) { return nil, nil },
+	}
+}
+
+// Bytes is the codec of documents whose bytes mean something elsewhere.
+func Bytes() Codec[[]byte] {
+	return Codec[[]byte]{
+		Decode: func(d Doc) ([]byte, error) { return d.Data, nil },
+		Encode: func(b []byte) ([]byte, error) { return b, nil },
 	}
 }
 

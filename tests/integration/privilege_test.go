@@ -91,7 +91,7 @@ func (s *deployed) everything(t *testing.T) {
 	}
 	// An own chain as a caller, which the vacant would have brought along.
 	_, docs := s.tables(t)
-	if err := docs.Commit(t.Context(), store.Put{Key: vacants.ChainKey(p.To, p.Key.ID()), WriteID: store.WriteID{7}, Data: []byte("{}")}); err != nil {
+	if err := docs.Commit(t.Context(), store.Put{Key: vacants.ChainDocs.Key(p.To.String(), p.Key.ID().String()), WriteID: store.WriteID{7}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	_, listed := api.List(t.Context(), "", false)

@@ -73,22 +73,17 @@ func (a *app) reportsOf(c export.Config, named func(context.Context, string) (ad
 }
 
 // namedIn looks a name up in the host's documents.
-func namedIn(docs interface {
-	Doc(context.Context, store.Key) (store.Doc, error)
-}) func(context.Context, string) (admin.Vacant, error) {
+func namedIn(docs store.Reader) func(context.Context, string) (admin.Vacant, error) {
 	return func(ctx context.Context, word string) (v admin.Vacant, err error) {
 		missing := problem.New(problem.NotFound, "no vacant named %.80q is hosted there", word)
 		if registry.CheckName(word) != nil {
 			return v, missing
 		}
-		d, err := docs.Doc(ctx, vacants.NameKey(word))
-		if err != nil {
-			return v, err
+		id, d, err := vacants.NameDocs.Get(ctx, docs, vacants.NameKey(word))
+		if err == nil && d.Version == 0 {
+			err = missing
 		}
-		if d.Version == 0 {
-			return v, missing
-		}
-		v.ID, err = vacants.DecodeName(d)
+		v.ID = id
 		return v, err
 	}
 }

@@ -284,7 +284,7 @@ func TestAnExportIsTakenInAndItsSeedShowsNowhere(t *testing.T) {
 		}
 		shown += w.Body.String()
 	}
-	d, err := h.store.Doc(t.Context(), vacants.ChainKey(key.ID(), identity.ID{7}))
+	d, err := h.store.Doc(t.Context(), vacants.ChainDocs.Key(key.ID().String(), identity.ID{7}.String()))
 	if err != nil || string(d.Data) != `{"seq":3}` {
 		t.Errorf("chain = %s, %v", d.Data, err)
 	}

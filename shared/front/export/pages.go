@@ -199,7 +199,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 			return nil, problem.Invalid(name, "1 to 512 bytes", clip(part))
 		}
 	}
-	if !vacants.IsChecked(k) && !registry.IsChecked(k) && !graduation.IsChecked(k) && !translog.IsChecked(k) && !textkeys.IsKey(k) && !documents.Exported(k) {
+	if !registry.IsChecked(k) && !graduation.IsChecked(k) && !translog.IsChecked(k) && !textkeys.IsKey(k) && !documents.Exported(k) {
 		return nil, problem.New(problem.Forbidden, "the document %.80q is no part of an export", k.String())
 	}
 	page := DocPage{}
@@ -233,7 +233,7 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	_, isSpend := spend.ParseVacantDays(list)
 	_, isUsage := usage.ParsePaidRange(list)
 	_, isSpent := usage.ParseSpentRange(list)
-	keysOnly := list != vacants.Names() && !isSpend && !isUsage && !isSpent
+	keysOnly := list != vacants.NameDocs.All() && !isSpend && !isUsage && !isSpent
 	for i := range docs {
 		if page.Docs[i] = docOf(&docs[i]); keysOnly {
 			// A registration may be large, so each document is read by itself.
@@ -346,7 +346,7 @@ func (q query) list() (store.Range, error) {
 	}
 	switch name {
 	case "", ListNames:
-		return vacants.Names(), nil
+		return vacants.NameDocs.All(), nil
 	case ListRegistry:
 		return registry.Feed(), nil
 	case ListRevoked:

@@ -155,7 +155,7 @@ func TestAQueryThatIsNotAsWrittenIsRefused(t *testing.T) {
 			t.Errorf("%.80s = %d %s, want %v", target, w.Code, w.Body, want)
 		}
 	}
-	chain := vacants.ChainKey(a.Demo.ID, a.Demo.ID)
+	chain := vacants.ChainDocs.Key(a.Demo.ID.String(), a.Demo.ID.String())
 	var r httpapi.Refusal
 	if w := ask(t, h, "GET", "/v1/admin/export/doc?"+url.Values{"partition": {chain.Partition}, "sort": {chain.Sort}}.Encode(), "", &r); w.Code != http.StatusForbidden {
 		t.Errorf("a chain's document = %d, want it refused", w.Code)

@@ -180,7 +180,7 @@ func TestARecordThatDoesNotSaySoIsTheTenants(t *testing.T) {
 		if (old != string(d.Data)) != (tenant != "") {
 			t.Errorf("record of tenant %q: %s", tenant, d.Data)
 		}
-		if r, err = vacants.DecodeRecord(r.ID, store.Doc{Key: d.Key, Version: d.Version, Data: []byte(old)}); err != nil || r.By != want {
+		if r, err = vacants.RecordDocs.Parse(store.Doc{Key: d.Key, Version: d.Version, Data: []byte(old)}); err != nil || r.By != want {
 			t.Errorf("of tenant %q = %d, %v, want %d", tenant, r.By, err, want)
 		}
 	}

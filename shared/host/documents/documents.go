@@ -13,6 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/due"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -25,6 +26,8 @@ var kinds = []store.AnyKind{
 	booking.CounterDocs, booking.DueDocs,
 	due.OffsetDocs,
 	price.VersionDocs,
+	vacants.RecordDocs, vacants.AgentDocs, vacants.PlanDocs, vacants.ChainDocs, vacants.ForgetDocs, vacants.NameDocs,
+	vacants.FormerDocs, vacants.SelfDocs, vacants.URLDocs, vacants.RootDocs,
 }
 
 // All returns the kinds.
@@ -36,8 +39,10 @@ func Of(k store.Key) (kind store.AnyKind) {
 	says := -1
 	for _, one := range kinds {
 		s := one.Describe()
-		if literal := len(s.Partition) + len(s.Sort) - strings.Count(s.Partition+s.Sort, "*"); literal > says && s.Matches(k) {
-			kind, says = one, literal
+		if literal := len(s.Partition) + len(s.Sort) - strings.Count(s.Partition+s.Sort, "*"); literal > says {
+			if _, ok := s.Parts(k); ok {
+				kind, says = one, literal
+			}
 		}
 	}
 	return kind

@@ -21,9 +21,9 @@ import (
 // missing in the view; its vacant is found by its logbook.
 func (r *run) names(ctx context.Context) error {
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := r.Source.Docs(ctx, vacants.Names(), store.MaxPage, cursor)
+		page, next, err := r.Source.Docs(ctx, vacants.NameDocs.All(), store.MaxPage, cursor)
 		if damaged(err) {
-			r.found(inDocument(store.Key{Partition: vacants.Names().Partition, Sort: "*"}, Document, "a list of names", problem.Of(err).Error()))
+			r.found(inDocument(store.Key{Partition: vacants.NameDocs.All().Partition, Sort: "*"}, Document, "a list of names", problem.Of(err).Error()))
 			return nil
 		}
 		if err != nil {
@@ -86,7 +86,7 @@ func (r *run) name(ctx context.Context, name string) error {
 	if d.Version == 0 || err != nil {
 		return err
 	}
-	id, err := vacants.DecodeName(d)
+	id, err := vacants.NameDocs.Parse(d)
 	if err != nil {
 		return r.broken(k, Document, "a name", err)
 	}
@@ -100,7 +100,7 @@ func (r *run) name(ctx context.Context, name string) error {
 		r.found(inDocument(k, Name, "the id of a vacant hosted here", id.String()))
 		return nil
 	}
-	if rec, err := vacants.DecodeRecord(id, d); err == nil && rec.Name != name {
+	if rec, err := vacants.RecordDocs.Parse(d); err == nil && rec.Name != name {
 		r.found(inDocument(k, Name, "the id of the vacant of this name", fmt.Sprintf("%s, which is %q", id, rec.Name)))
 	}
 	logged, err := r.any(ctx, store.StreamOf(store.KindLogbook, id))
@@ -218,7 +218,7 @@ func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *log
 		if try == 1 {
 			r.result.Vacants++
 		}
-		if rec, err = vacants.DecodeRecord(id, d); err != nil {
+		if rec, err = vacants.RecordDocs.Parse(d); err != nil {
 			return rec, false, r.broken(k, Document, "a record of "+id.String(), err)
 		}
 		r.gate.tenants[rec.Tenant] = true
@@ -272,7 +272,7 @@ func (r *run) keyHolder(ctx context.Context, k store.Key, rec *vacants.Record) e
 	if err != nil {
 		return r.broken(vacants.NameKey(rec.Name), Document, "a document that can be read", err)
 	}
-	id, err := vacants.DecodeName(d)
+	id, err := vacants.NameDocs.Parse(d)
 	if d.Version == 0 || err != nil || id != rec.ID {
 		got := "another, " + id.String()
 		if d.Version == 0 || err != nil {

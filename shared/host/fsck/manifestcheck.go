@@ -149,7 +149,7 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 		if d.Version == 0 && rec.State == lifecycle.Archived {
 			continue // a deletion began: it removes the record at its end
 		}
-		a, err := vacants.DecodeAgent(rec.ID, version, d)
+		a, err := vacants.AgentDocs.Parse(d)
 		if err != nil {
 			if err := r.broken(k, Agent, fmt.Sprintf("version %d of the agent", version), err); err != nil {
 				return err
@@ -188,7 +188,7 @@ func (r *run) plan(ctx context.Context, rec *vacants.Record, says *logbookState)
 		r.found(inDocument(k, Plan, "none, as its vacant is deleted", "one"))
 		return nil
 	}
-	p, err := vacants.DecodePlan(rec.ID, d)
+	p, err := vacants.PlanDocs.Parse(d)
 	if err != nil {
 		return r.broken(k, Plan, "a plan over children", err)
 	}

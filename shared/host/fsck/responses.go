@@ -123,16 +123,12 @@ func (a *responses) version(ctx context.Context, r *call.ResponseRow) error {
 	if r.Usage.Agent <= t.versions {
 		return nil
 	}
-	d, err := a.view.Doc(ctx, vacants.RecordKey(a.pair.Vacant))
-	if damaged(err) || err == nil && d.Version == 0 {
+	rec, d, err := vacants.RecordDocs.Get(ctx, a.view, vacants.RecordKey(a.pair.Vacant))
+	if damaged(err) || err == nil && (d.Version == 0 || rec.IsDeleted()) {
 		return nil // reported where it is missed
 	}
 	if err != nil {
 		return err
-	}
-	rec, err := vacants.DecodeRecord(a.pair.Vacant, d)
-	if err != nil || rec.IsDeleted() {
-		return nil
 	}
 	if t.versions = uint64(rec.Agent); r.Usage.Agent > t.versions {
 		a.found(inStream(a.pair.Responses(), r.Position, Agent, fmt.Sprintf("one of the agent's %d versions", t.versions), fmt.Sprintf("version %d", r.Usage.Agent)))

@@ -25,7 +25,7 @@ func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, s
 	if former.Version == 0 {
 		return r.keyHolder(ctx, k, rec)
 	}
-	if id, err := vacants.DecodeName(former); err != nil || id != rec.ID {
+	if id, err := vacants.FormerDocs.Parse(former); err != nil || id != rec.ID {
 		r.found(inDocument(former.Key, Name, "the id of "+rec.ID.String(), "another"))
 	}
 	return nil

@@ -17,26 +17,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AgentKey is the key of a version of id's agent. Versions count from 1 and never
-// change.
+// AgentKey is the key of a version of id's agent.
 func AgentKey(id identity.ID, version int) store.Key {
-	return store.Key{Partition: recordPartition + id.String(), Sort: fmt.Sprintf("agent#%08d", version)}
-}
-
-// DecodeAgent reads the document of a version of id's agent. The error is of kind
-// Damaged if it is unreadable or missing.
-func DecodeAgent(id identity.ID, version int, d store.Doc) (definition.Agent, error) {
-	a, err := definition.Parse(d.Data)
-	if d.Version == 0 {
-		err = problem.New(problem.Damaged, "it is not there")
-	}
-	if err == nil && !bytes.Equal(a.Blob(), d.Data) {
-		err = problem.New(problem.Damaged, "it is not in its canonical form")
-	}
-	if err != nil {
-		return a, problem.Wrap(problem.Damaged, err, "version %d of the agent of vacant %s: %s", version, id.Short(), problem.Of(err).Text())
-	}
-	return a, nil
+	return AgentDocs.Key(id.String(), fmt.Sprintf("%08d", version))
 }
 
 // agentCache caches versions of agents, which never change.
@@ -85,15 +68,11 @@ func (v *Directory) agentVersion(ctx context.Context, id identity.ID, version in
 	if a, ok := v.agents.Get(key); ok {
 		return a, nil
 	}
-	d, err := v.Store.Doc(ctx, key)
-	if err != nil {
-		return definition.Agent{}, store.Problem(err)
-	}
-	a, err := DecodeAgent(id, version, d)
+	a, _, err := AgentDocs.Need(ctx, v.Store, key)
 	if err == nil {
 		v.agents.Add(key, a)
 	}
-	return a, err
+	return a, store.Problem(err)
 }
 
 // ForgetAgents drops what this process remembers of agents' versions: in a store that

@@ -78,30 +78,6 @@ func TestVersionsOfAnAgentAreNumberedAndStay(t *testing.T) {
 	}
 }
 
-// A program that does not know agents refuses a record that has one, and a record
-// without one is as it was.
-func TestARecordWithAnAgentHasItsOwnFormat(t *testing.T) {
-	v := thinking(t)
-	for name, spec := range map[string]vacants.Spec{
-		"1": {Name: "plain", Capability: "c", Substrate: "echo"}, "2": {Name: "sage", Capability: "c", Agent: played("")},
-	} {
-		r, err := v.Create(t.Context(), spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := v.Store.Doc(t.Context(), vacants.RecordKey(r.ID))
-		if err != nil || !strings.Contains(string(d.Data), `"format":`+name+`,`) || strings.Contains(string(d.Data), `"agent"`) != (name == "2") {
-			t.Errorf("record %s, %v; want format %s", d.Data, err, name)
-		}
-	}
-	if _, err := vacants.DecodeRecord([32]byte{}, store.Doc{Data: []byte(`{"format":2,"state":"LOCAL","id":"` + strings.Repeat("0", 64) + `"}`)}); !problem.Is(err, problem.Damaged) {
-		t.Errorf("format 2 without an agent = %v, want damaged", err)
-	}
-	if _, err := vacants.DecodeRecord([32]byte{}, store.Doc{Data: []byte(`{"format":3,"agent":1,"state":"LOCAL","id":"` + strings.Repeat("0", 64) + `"}`)}); !problem.Is(err, problem.Damaged) {
-		t.Errorf("format 3 = %v, want damaged", err)
-	}
-}
-
 func TestAnAgentIsRefused(t *testing.T) {
 	v := thinking(t)
 	r := create(t, v, "demo")

@@ -64,13 +64,12 @@ func (a Asker) unknown(what string, err error) error {
 // the tenant's own. So cursors need no key of the host: a forged one is another
 // position among the same vacants.
 const (
-	tenantPrefix = "vacants#" // and the tenant
-	afterNames   = "~"
+	afterNames = "~"
 )
 
 // indexed returns the place of a document in the list of r's tenant.
 func indexed(r *Record, sort string) store.Key {
-	return store.Key{Partition: tenantPrefix + r.Tenant, Sort: sort}
+	return NameDocs.Listed(sort, r.Tenant)
 }
 
 // names returns the range of the documents of the names that a knows. A tenant's
@@ -78,9 +77,9 @@ func indexed(r *Record, sort string) store.Key {
 func (a Asker) names() store.Range {
 	switch a.who {
 	case operator:
-		return store.Range{Partition: namePartition}
+		return NameDocs.All()
 	case ofTenant:
-		return store.Range{Partition: tenantPrefix + a.tenant, Last: afterNames, Index: true}
+		return store.Range{Partition: NameDocs.Listed("", a.tenant).Partition, Last: afterNames, Index: true}
 	}
 	return store.Range{}
 }

@@ -93,40 +93,6 @@ func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
 	if r, err := v.Find(t.Context(), acme, renamed.ID.String()[:6]); err != nil || r.ID != renamed.ID {
 		t.Errorf("Find() of the beginning of an id = %v, %v", r, err)
 	}
-
-	// As an earlier release wrote them: without a place in the index.
-	for _, k := range []store.Key{vacants.NameKey("f"), vacants.NameKey("z"), vacants.FormerKey(mustFormer(t, s))} {
-		d, err := s.Doc(t.Context(), k)
-		if err == nil {
-			err = s.Commit(t.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: d.Data})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, _ := listed(t, v, acme, 2); got != "" {
-		t.Errorf("of an earlier release are listed %q", got)
-	}
-	if n, err := host(t, s, va, at.now, hostURL).Rebase(t.Context()); n != 0 || err != nil {
-		t.Errorf("Rebase() = %d, %v, want no card signed", n, err)
-	}
-	if got, _ := listed(t, v, acme, 2); got != "f z d" {
-		t.Errorf("after a start are listed %q", got)
-	}
-}
-
-// mustFormer is the id of the only tombstone without a name.
-func mustFormer(t *testing.T, s store.Store) identity.ID {
-	t.Helper()
-	docs, _, err := s.Docs(t.Context(), store.Range{Partition: "former"}, 2, "")
-	if err != nil || len(docs) != 1 {
-		t.Fatalf("%d tombstones, %v", len(docs), err)
-	}
-	id, err := vacants.DecodeName(docs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
 }
 
 func TestWhatAnAskerDoesNotKnowIsRefusedAsWhatDoesNotExist(t *testing.T) {

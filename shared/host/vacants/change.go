@@ -2,7 +2,6 @@ package vacants
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -196,10 +195,10 @@ func (v *Directory) addChange(ctx context.Context, tx *store.Tx, r *Record, e *e
 func (r *Record) put(tx *store.Tx) error {
 	if r.next != nil {
 		r.Agent++
-		tx.Add(store.Put{Key: AgentKey(r.ID, r.Agent), WriteID: tx.ID, Data: r.next.Blob()})
+		AgentDocs.Put(tx, store.Doc{Key: AgentKey(r.ID, r.Agent)}, *r.next)
 		r.next = nil
 	}
-	data, err := r.encode()
+	data, err := RecordDocs.Encode(*r)
 	if err != nil {
 		return err
 	}
@@ -261,7 +260,7 @@ func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
 
 // Rebase signs again every card that names another URL than this host's, each
 // with a logbook entry, and returns their number. A host calls it when it
-// starts: it also gives the names of an earlier release their place in the index. Terminal vacants keep their cards. Errors of single vacants are
+// starts. Terminal vacants keep their cards. Errors of single vacants are
 // joined and do not stop the others. A card that the vacant did not sign, or
 // whose capability is not the record's, is Damaged: signing it again would make
 // a forged text the vacant's own.
@@ -270,28 +269,15 @@ func (v *Directory) Rebase(ctx context.Context) (signed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	signed, err = v.each(ctx, Operator(), func(n named) (changed bool, err error) {
-		changed, err = v.rebase(ctx, n.id, base)
-		if err == nil && !n.listed {
-			err = v.relistName(ctx, NameKey(n.name), n.id)
-		}
-		return changed, err
-	})
-	_, former := v.eachIn(ctx, store.Range{Partition: formerPartition}, func(n named) (bool, error) {
-		if n.listed {
-			return false, nil
-		}
-		return false, v.relistName(ctx, FormerKey(n.id), n.id)
-	})
-	return signed, errors.Join(err, former)
+	return v.each(ctx, Operator(), func(n named) (bool, error) { return v.rebase(ctx, n.id, base) })
 }
 
 // rebase signs id's card again if it names another URL than base, and publishes
 // the new card if the old one was published.
 func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
-	published, unlisted := false, false
+	published := false
 	_, err = v.change(ctx, id, func(r *Record) (*entry, error) {
-		changed, published, unlisted = false, false, r.isOpen() && !r.listed
+		changed, published = false, false
 		if r.State.Closed() {
 			return nil, nil
 		}
@@ -310,22 +296,7 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 	if err == nil && published {
 		changed, err = v.republish(ctx, id)
 	}
-	if err == nil && unlisted {
-		err = v.relist(ctx, id)
-	}
 	return changed && err == nil, err
-}
-
-// relist writes the record of an open vacant again if the index does not list
-// it: an earlier release wrote it.
-func (v *Directory) relist(ctx context.Context, id identity.ID) error {
-	return v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		r, ok, err := v.read(ctx, id)
-		if err != nil || !ok || r.listed || !r.isOpen() {
-			return err
-		}
-		return r.put(tx)
-	})
 }
 
 // current returns r's card for the base URL, capability and substrates, signed again

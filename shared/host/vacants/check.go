@@ -2,26 +2,12 @@ package vacants
 
 import (
 	"context"
-	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
-
-// Names is the range of all names, for fsck.
-func Names() store.Range { return store.Range{Partition: namePartition} }
-
-// IsChecked reports whether fsck reads a document of this package: a name, a
-// tombstone without one, a record or other document of a vacant, or the host's
-// identity.
-func IsChecked(k store.Key) bool {
-	id, ofVacant := strings.CutPrefix(k.Partition, "v#")
-	_, err := identity.ParseID(id)
-	return k == SelfKey() || k.Partition == namePartition || k.Partition == formerPartition ||
-		ofVacant && err == nil && !strings.HasPrefix(k.Sort, chainPrefix)
-}
 
 // CheckKey verifies that r's sealed seed opens under v and is the key of r's
 // id. The error is of kind Damaged if not.
@@ -31,7 +17,7 @@ func (r *Record) CheckKey(ctx context.Context, v custody.Vault) error {
 
 // CheckSelf is CheckKey for the document of the host's own identity.
 func CheckSelf(ctx context.Context, d store.Doc, v custody.Vault) error {
-	s, err := decodeSelf(d)
+	s, err := SelfDocs.Parse(d)
 	if err != nil {
 		return err
 	}

@@ -420,11 +420,11 @@ func (v *Directory) importEntry(ctx context.Context, s store.Stream, p uint64, e
 func (v *Directory) keepChains(ctx context.Context, id identity.ID, chains map[identity.ID][]byte) error {
 	for target, data := range chains {
 		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			d, err := tx.Doc(ctx, ChainKey(id, target))
-			if err != nil || d.Version > 0 && bytes.Equal(d.Data, data) {
+			kept, d, err := ChainDocs.Get(ctx, tx, ChainDocs.Key(id.String(), target.String()))
+			if err != nil || d.Version > 0 && bytes.Equal(kept, data) {
 				return err
 			}
-			tx.Put(store.Doc{Key: d.Key, Data: data})
+			ChainDocs.Put(tx, store.Doc{Key: d.Key}, data)
 			return nil
 		})
 		if err != nil {

@@ -154,25 +154,19 @@ func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages
 	}
 }
 
-// Beside is the range of all documents of id, including its record.
-func Beside(id identity.ID) store.Range { return store.Range{Partition: RecordKey(id).Partition} }
-
 // destroyBeside deletes all documents of id except its record.
 func (v *Directory) destroyBeside(ctx context.Context, id identity.ID) error {
-	for cursor, more := "", true; more; more = cursor != "" {
-		docs, next, err := v.Store.Docs(ctx, Beside(id), MaxPage, cursor)
+	record := RecordKey(id)
+	for d, err := range store.All(ctx, v.Store, store.Range{Partition: record.Partition}) {
 		if err != nil {
 			return store.Problem(err)
 		}
-		for _, d := range docs {
-			if d.Key.Sort == recordSort {
-				continue
-			}
-			if err := v.destroy(ctx, d); err != nil {
-				return err
-			}
+		if d.Key == record {
+			continue
 		}
-		cursor = next
+		if err := v.destroy(ctx, d); err != nil {
+			return err
+		}
 	}
 	return nil
 }

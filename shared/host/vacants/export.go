@@ -2,8 +2,6 @@ package vacants
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
 	"github.com/vacancy-host/vacancy/shared/host/vacants/bundle"
@@ -75,23 +73,16 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 // chains returns the caller's chains that id was imported with, by target.
 func (v *Directory) chains(ctx context.Context, id identity.ID) ([]bundle.Chain, error) {
 	var chains []bundle.Chain
-	for cursor, more := "", true; more; more = cursor != "" {
-		docs, next, err := v.Store.Docs(ctx, Beside(id), MaxPage, cursor)
+	for d, err := range store.All(ctx, v.Store, ChainDocs.All(id.String())) {
 		if err != nil {
 			return nil, store.Problem(err)
 		}
-		for _, d := range docs {
-			name, ok := strings.CutPrefix(d.Key.Sort, chainPrefix)
-			if !ok {
-				continue
-			}
-			target, err := identity.ParseID(name)
-			if err != nil {
-				return nil, problem.Wrap(problem.Damaged, err, "vacant %s has a chain to no id", id.Short())
-			}
-			chains = append(chains, bundle.Chain{Target: target, State: slices.Clone(d.Data)})
+		parts, _ := ChainDocs.Parts(d.Key)
+		target, err := identity.ParseID(parts[1])
+		if err != nil {
+			return nil, problem.Wrap(problem.Damaged, err, "vacant %s has a chain to no id", id.Short())
 		}
-		cursor = next
+		chains = append(chains, bundle.Chain{Target: target, State: d.Data})
 	}
 	return chains, nil
 }

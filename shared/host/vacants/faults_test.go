@@ -312,7 +312,7 @@ func prepare(t *testing.T, v *vacants.Directory, command string, key *identity.K
 // tombstone has.
 func wantTombstone(t *testing.T, inner *memory.Store, r vacants.Record) {
 	t.Helper()
-	docs, _, err := inner.Docs(t.Context(), vacants.Beside(r.ID), 100, "")
+	docs, _, err := inner.Docs(t.Context(), store.Range{Partition: vacants.RecordKey(r.ID).Partition}, 100, "")
 	if err != nil || len(docs) != 1 {
 		t.Fatalf("documents of %v = %d, %v, want the tombstone alone", r, len(docs), err)
 	}

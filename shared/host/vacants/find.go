@@ -58,7 +58,7 @@ func (v *Directory) ByName(ctx context.Context, by Asker, name string) (Record, 
 	if d.Version == 0 {
 		return Record{}, missing
 	}
-	id, err := DecodeName(d)
+	id, err := NameDocs.Parse(d)
 	if err != nil {
 		return Record{}, err
 	}
@@ -134,12 +134,12 @@ func (v *Directory) ListAll(ctx context.Context, by Asker, cursor string, n int)
 		return v.list(ctx, by, within, cursor, n, all)
 	}
 	at, err := store.ParseCursor(cursor)
-	if err == nil && at.Key.Partition == formerPartition {
-		return v.list(ctx, by, store.Range{Partition: formerPartition}, cursor, n, all)
+	if err == nil && at.Key.Partition == FormerDocs.Partition {
+		return v.list(ctx, by, FormerDocs.All(), cursor, n, all)
 	}
 	records, next, err := v.list(ctx, by, within, cursor, n, all)
 	if err == nil && next == "" {
-		next = store.Cursor{Key: store.Key{Partition: formerPartition, Sort: beforeIDs}}.String()
+		next = store.Cursor{Key: FormerDocs.Key(beforeIDs)}.String()
 	}
 	return records, next, err
 }
@@ -191,9 +191,8 @@ func (v *Directory) Logbook(ctx context.Context, id identity.ID, from uint64, n 
 
 // named is a name and the id of its vacant.
 type named struct {
-	name   string
-	id     identity.ID
-	listed bool // the list of its tenant has it
+	name string
+	id   identity.ID
 }
 
 // ids returns a page of a range of documents with ids.
@@ -210,11 +209,11 @@ func (v *Directory) ids(ctx context.Context, within store.Range, cursor string, 
 	}
 	page := make([]named, len(docs))
 	for i, d := range docs {
-		id, err := DecodeName(d)
+		id, err := NameDocs.Parse(d)
 		if err != nil {
 			return nil, "", err
 		}
-		page[i] = named{d.Key.Sort, id, d.Index != store.Key{}}
+		page[i] = named{d.Key.Sort, id}
 	}
 	return page, next, nil
 }

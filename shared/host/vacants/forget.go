@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -28,13 +26,12 @@ func forgetKey(id identity.ID, caller *identity.ID, thread *string) store.Key {
 		sum := sha256.Sum256([]byte(*thread))
 		what = hex.EncodeToString(sum[:])
 	}
-	return store.Key{Partition: recordPartition + id.String(), Sort: "forget#" + who + "#" + what}
+	return ForgetDocs.Key(id.String(), who, what)
 }
 
 // mark is a document of ForgetThread.
 type mark struct {
-	Format int       `json:"format"`
-	Time   time.Time `json:"time"`
+	Time time.Time `json:"time"`
 }
 
 // ForgetThread lets id's agent remember nothing of what it has answered by now: to a
@@ -50,11 +47,7 @@ func (v *Directory) ForgetThread(ctx context.Context, id identity.ID, caller *id
 		if err != nil {
 			return err
 		}
-		data, err := json.Marshal(mark{format, v.now()})
-		if err != nil {
-			return problem.Wrap(problem.Internal, err, "mark")
-		}
-		tx.Put(store.Doc{Key: d.Key, Data: data})
+		ForgetDocs.Put(tx, store.Doc{Key: d.Key}, mark{v.now()})
 		return nil
 	}))
 }
@@ -66,15 +59,9 @@ func (v *Directory) ForgottenUntil(ctx context.Context, id, caller identity.ID, 
 	marks := make([]mark, len(keys))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, k := range keys {
-		g.Go(func() error {
-			d, err := v.Store.Doc(ctx, k)
-			if err != nil || d.Version == 0 {
-				return store.Problem(err)
-			}
-			if err := json.Unmarshal(d.Data, &marks[i]); err != nil {
-				return problem.Wrap(problem.Damaged, err, "a mark of what vacant %s has forgotten is not readable", id.Short())
-			}
-			return checkFormat("mark of what vacant "+id.Short()+" has forgotten", marks[i].Format)
+		g.Go(func() (err error) {
+			marks[i], _, err = ForgetDocs.Get(ctx, v.Store, k)
+			return store.Problem(err)
 		})
 	}
 	if err := g.Wait(); err != nil {

@@ -344,7 +344,7 @@ func TestAVacantFromElsewhereContinuesItsHistory(t *testing.T) {
 		t.Errorf("logbook (-want +got):\n%s", diff)
 	}
 	for target, data := range spec.Chains {
-		if d, err := s.Doc(t.Context(), vacants.ChainKey(r.ID, target)); err != nil || string(d.Data) != string(data) {
+		if d, err := s.Doc(t.Context(), vacants.ChainDocs.Key(r.ID.String(), target.String())); err != nil || string(d.Data) != string(data) {
 			t.Errorf("chain with %s = %q, %v, want %q", target.Short(), d.Data, err, data)
 		}
 	}
@@ -574,8 +574,8 @@ func TestRecordsOfALaterFormatAreRefused(t *testing.T) {
 		"short id":  strings.Replace(string(d.Data), id.String(), "00", 1),
 		"wrong key": strings.Replace(string(d.Data), `"state":`, `"state":1,"x":`, 1),
 	} {
-		_, err := vacants.DecodeRecord(id, store.Doc{Data: []byte(data)})
-		wantKind(t, "DecodeRecord("+name+")", err, problem.Damaged)
+		_, err := vacants.RecordDocs.Parse(store.Doc{Key: d.Key, Data: []byte(data)})
+		wantKind(t, "a record ("+name+")", err, problem.Damaged)
 	}
 }
 
@@ -847,7 +847,7 @@ func BenchmarkRememberedVacant(b *testing.B) {
 	})
 }
 
-func FuzzDecodeRecord(f *testing.F) {
+func FuzzRecord(f *testing.F) {
 	v := host(f, memory.New(), vault(f), newClock().now, hostURL)
 	id := create(f, v, "demo").ID
 	d, err := v.Store.Doc(context.Background(), vacants.RecordKey(id))
@@ -857,12 +857,12 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add(d.Data)
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := vacants.DecodeRecord(id, store.Doc{Data: data})
+		r, err := vacants.RecordDocs.Parse(store.Doc{Key: vacants.RecordKey(id), Data: data})
 		if err != nil && !problem.Is(err, problem.Damaged) {
-			t.Errorf("DecodeRecord() = %v, want damage", err)
+			t.Errorf("RecordDocs.Parse() = %v, want damage", err)
 		}
 		if err == nil && r.ID != id {
-			t.Errorf("DecodeRecord() = a record of %v, want %v", r.ID, id)
+			t.Errorf("RecordDocs.Parse() = a record of %v, want %v", r.ID, id)
 		}
 	})
 }

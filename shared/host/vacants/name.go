@@ -1,7 +1,6 @@
 package vacants
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -10,17 +9,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// formerPartition lists the tombstones whose names belong to others by now, so
-// that List finds them.
-const formerPartition = "former"
-
 // beforeIDs sorts before every id in hex.
 const beforeIDs = "!"
 
 // FormerKey is the key of the document of a tombstone without a name.
-func FormerKey(id identity.ID) store.Key {
-	return store.Key{Partition: formerPartition, Sort: id.String()}
-}
+func FormerKey(id identity.ID) store.Key { return FormerDocs.Key(id.String()) }
 
 // holder returns the tombstone that the name in d leads to, nil if it leads to
 // nobody. The error is registry.NameTaken if the name belongs to a vacant.
@@ -28,7 +21,7 @@ func (v *Directory) holder(ctx context.Context, d store.Doc) (*Record, error) {
 	if d.Version == 0 {
 		return nil, nil
 	}
-	id, err := DecodeName(d)
+	id, err := NameDocs.Parse(d)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +47,9 @@ func (v *Directory) claim(ctx context.Context, tx *store.Tx, name string, r *Rec
 		return err
 	}
 	if before != nil {
-		tx.Put(formerDoc(before))
+		FormerDocs.Put(tx, store.Doc{Key: FormerKey(before.ID), Index: indexed(before, afterNames+before.ID.String())}, before.ID)
 	}
-	tx.Put(nameDoc(name, r))
+	NameDocs.Put(tx, store.Doc{Key: d.Key, Index: indexed(r, name)}, r.ID)
 	return nil
 }
 
@@ -68,38 +61,4 @@ func (v *Directory) claimFree(ctx context.Context, tx *store.Tx, name string, r 
 		err = &store.ConflictError{Key: NameKey(name)}
 	}
 	return err
-}
-
-// nameDoc is the document of a name of r.
-func nameDoc(name string, r *Record) store.Doc {
-	return store.Doc{Key: NameKey(name), Data: encodeName(r.ID), Index: indexed(r, name)}
-}
-
-// formerDoc is the document of a tombstone r without a name.
-func formerDoc(r *Record) store.Doc {
-	return store.Doc{Key: FormerKey(r.ID), Data: encodeName(r.ID), Index: indexed(r, afterNames+r.ID.String())}
-}
-
-// relistName gives the document of a name, or of a tombstone without one, its place
-// in the list of its tenant, if an earlier release wrote it.
-func (v *Directory) relistName(ctx context.Context, key store.Key, id identity.ID) error {
-	return v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, key)
-		if err != nil || d.Version == 0 || d.Index != (store.Key{}) {
-			return err
-		}
-		r, ok, err := v.read(ctx, id)
-		if err != nil || !ok {
-			return err
-		}
-		listed := nameDoc(key.Sort, &r)
-		if key.Partition == formerPartition {
-			listed = formerDoc(&r)
-		}
-		if !bytes.Equal(d.Data, listed.Data) {
-			return nil // the name was given to another meanwhile, with a place
-		}
-		tx.Put(listed)
-		return nil
-	})
 }

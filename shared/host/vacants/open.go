@@ -2,7 +2,6 @@ package vacants
 
 import (
 	"context"
-	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -26,13 +25,17 @@ func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
 }
 
 func (v *Directory) open(ctx context.Context, n int) ([]identity.ID, error) {
-	docs, _, err := v.Store.Docs(ctx, store.Range{Partition: openPartition, Index: true}, n, "")
+	docs, _, err := v.Store.Docs(ctx, store.Range{Partition: RecordDocs.Index, Index: true}, n, "")
 	if err != nil {
 		return nil, store.Problem(err)
 	}
 	var open []identity.ID
 	for _, d := range docs {
-		id, err := identity.ParseID(strings.TrimPrefix(d.Key.Partition, recordPartition))
+		parts, ok := RecordDocs.Parts(d.Key)
+		if !ok {
+			return nil, problem.New(problem.Damaged, "%.80s is listed as an open vacant", d.Key)
+		}
+		id, err := identity.ParseID(parts[0])
 		if err != nil {
 			return nil, problem.New(problem.Damaged, "%.80s is listed as an open vacant", d.Key)
 		}

@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
-	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -41,18 +40,4 @@ func TestOpenVacantsAreListedAsTheirRecordsSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("sunk", a.ID)
-
-	// As an earlier release wrote it: without a place in the index.
-	d, err := s.Doc(t.Context(), vacants.RecordKey(a.ID))
-	if err == nil {
-		err = s.Commit(t.Context(), store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{9}, Data: d.Data})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	want("of an earlier release")
-	if n, err := host(t, s, va, at.now, hostURL).Rebase(t.Context()); n != 0 || err != nil {
-		t.Errorf("Rebase() = %d, %v, want no card signed", n, err)
-	}
-	want("after a start", a.ID)
 }

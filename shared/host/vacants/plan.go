@@ -16,37 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-const planSort = "plan"
-
 // PlanKey is the key of a composite's plan.
-func PlanKey(id identity.ID) store.Key {
-	return store.Key{Partition: "v#" + id.String(), Sort: planSort}
-}
-
-// DecodePlan reads the plan document of id. The error is of kind Damaged if it
-// is unreadable.
-func DecodePlan(id identity.ID, d store.Doc) (plan.Plan, error) {
-	p, err := plan.Parse(d.Data)
-	if err == nil && !bytes.Equal(p.Blob(), d.Data) {
-		err = problem.New(problem.Damaged, "it is not in its canonical form")
-	}
-	if err == nil {
-		_, err = p.Children()
-	}
-	if err != nil {
-		return p, problem.Wrap(problem.Damaged, err, "plan of vacant %s: %s", id.Short(), problem.Of(err).Text())
-	}
-	return p, nil
-}
+func PlanKey(id identity.ID) store.Key { return PlanDocs.Key(id.String()) }
 
 // Plan returns the stored plan of id; ok is false if id has none.
 func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error) {
-	d, err := v.Store.Doc(ctx, PlanKey(id))
-	if err != nil || d.Version == 0 {
-		return p, false, store.Problem(err)
-	}
-	p, err = DecodePlan(id, d)
-	return p, err == nil, err
+	p, d, err := PlanDocs.Get(ctx, v.Store, PlanKey(id))
+	return p, err == nil && d.Version > 0, store.Problem(err)
 }
 
 // SetPlan makes id a composite that answers by p, and returns p with the ids of
@@ -101,7 +77,7 @@ func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id iden
 		return r, p, err
 	}
 	r.Substrate = plan.Kind
-	tx.Put(store.Doc{Key: old.Key, Data: p.Blob()})
+	PlanDocs.Put(tx, store.Doc{Key: old.Key}, p)
 	return r, p, v.addChange(ctx, tx, &r, &entry{logbook.KindPlanChanged, logbook.PlanChanged(p.Hash())})
 }
 

@@ -334,11 +334,11 @@ func TestADamagedPlanIsTold(t *testing.T) {
 		"not canonical": " " + string(p.Blob()),
 		"a name":        strings.Replace(string(p.Blob()), identity.ID{1}.String(), "drafter", 1),
 	} {
-		if _, err := vacants.DecodePlan(identity.ID{2}, store.Doc{Data: []byte(data)}); !problem.Is(err, problem.Damaged) {
-			t.Errorf("DecodePlan() of %s = %v, want Damaged", name, err)
+		if _, err := vacants.PlanDocs.Parse(store.Doc{Data: []byte(data)}); !problem.Is(err, problem.Damaged) {
+			t.Errorf("PlanDocs.Parse() of %s = %v, want Damaged", name, err)
 		}
 	}
-	if _, err := vacants.DecodePlan(identity.ID{2}, store.Doc{Data: p.Blob()}); err != nil {
-		t.Errorf("DecodePlan() = %v", err)
+	if _, err := vacants.PlanDocs.Parse(store.Doc{Data: p.Blob()}); err != nil {
+		t.Errorf("PlanDocs.Parse() = %v", err)
 	}
 }

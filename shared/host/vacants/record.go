@@ -2,7 +2,6 @@ package vacants
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -65,7 +64,6 @@ type Record struct {
 	seed    []byte            // sealed
 	next    *definition.Agent // set by the next change of the record
 	version uint64            // version of the document that was read
-	listed  bool              // the index of open vacants had it
 }
 
 // Format prints name and short id for every verb, so not even the sealed seed
@@ -87,21 +85,6 @@ func (r *Record) IsDeleted() bool { return !r.Deleted.IsZero() }
 
 // HasKey reports whether r holds a sealed seed; a tombstone must not.
 func (r *Record) HasKey() bool { return len(r.seed) > 0 }
-
-// format is the version of the stored form. Records of another format are
-// refused: writing one back would lose the fields that this version does not
-// know.
-const format = 1
-
-// agentFormat is that of records with an Agent, which earlier versions of this
-// program do not know.
-const agentFormat = 2
-
-// plainFormat is that of records with a Plain, with or without an Agent.
-const plainFormat = 3
-
-// pricedFormat is that of records with a Price, whatever else they have.
-const pricedFormat = 4
 
 // Plain is what callers without a key may do. The zero Plain is PlainOpen.
 type Plain string
@@ -133,7 +116,6 @@ func (p Plain) String() string {
 
 // stored is the stored form of a record.
 type stored struct {
-	Format     int             `json:"format"`
 	ID         identity.ID     `json:"id"`
 	Name       string          `json:"name"`
 	State      lifecycle.State `json:"state"`
@@ -154,67 +136,48 @@ type stored struct {
 	Outbound composite.Outbound     `json:"outbound,omitempty"`
 	Kin      bool                   `json:"kin,omitempty"`
 	Plain    Plain                  `json:"plain,omitempty"`
-	// ByOperator is of vacants with a tenant. An earlier version of this program drops it;
-	// then the tenant counts as the chooser, who may reach less.
+	// ByOperator is of vacants with a tenant.
 	ByOperator bool `json:"by_operator,omitempty"`
 
 	Price *price.Price `json:"price,omitempty"`
 }
 
-// encode returns the stored form of r. For a deleted vacant that is only the
-// tombstone, so nothing destroyed can be written back. The tombstone keeps the
-// kin, because a deleted closed child stays concealed from unrelated callers.
-func (r *Record) encode() ([]byte, error) {
+// record is how records are stored.
+var record = store.JSON[stored](1)
+
+// encodeRecord writes of a deleted vacant the tombstone only, so nothing destroyed can be
+// written back. The tombstone keeps the kin, because a deleted closed child stays concealed
+// from unrelated callers.
+func encodeRecord(r Record) ([]byte, error) {
 	s := stored{
-		Format: format, ID: r.ID, Name: r.Name, State: r.State, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted,
+		ID: r.ID, Name: r.Name, State: r.State, Created: r.Created, Changed: r.Changed, Deleted: r.Deleted,
 		Tenant: r.Tenant, Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, Outbound: r.Outbound, Kin: r.Kin,
 	}
 	if !r.IsDeleted() {
 		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed, s.Floor = r.Capability, r.Substrate, r.Agent, r.Card, r.seed, r.Floor
 		s.Plain, s.Price = r.Plain, r.Price
 		s.ByOperator = r.Tenant != "" && r.By == outbound.Operator
-		switch {
-		case s.Price != nil:
-			s.Format = pricedFormat
-		case s.Plain != PlainOpen:
-			s.Format = plainFormat
-		case s.Agent > 0:
-			s.Format = agentFormat
-		}
 	}
-	b, err := json.Marshal(s)
-	if err != nil {
-		return nil, problem.Wrap(problem.Internal, err, "record of %s", r.Name)
-	}
-	return b, nil
+	return record.Encode(s)
 }
 
-// DecodeRecord reads the record of id. The error is of kind Damaged if it is
-// unreadable.
-func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
-	var s stored
-	if err := json.Unmarshal(d.Data, &s); err != nil {
-		return Record{}, problem.Wrap(problem.Damaged, err, "record of vacant %s is not readable", id.Short())
-	}
-	switch {
-	case s.Format == pricedFormat && s.Price != nil && s.Price.Version > 0 && s.Price.Check() == nil && s.Agent >= 0 && (s.Plain == PlainOpen || s.Plain == PlainOff || s.Plain == PlainShared):
-	case s.Format == plainFormat && s.Price == nil && (s.Plain == PlainOff || s.Plain == PlainShared) && s.Agent >= 0:
-	case s.Format == agentFormat && s.Price == nil && s.Agent > 0 && s.Plain == PlainOpen:
-	default:
-		if err := checkFormat("record of vacant "+id.Short(), s.Format); err != nil {
-			return Record{}, err
-		}
-		s.Agent, s.Plain, s.Price = 0, PlainOpen, nil
+func decodeRecord(d store.Doc) (Record, error) {
+	s, err := record.Decode(d)
+	if err != nil {
+		return Record{}, err
 	}
 	state, err := lifecycle.ParseState(string(s.State))
-	if err != nil {
-		return Record{}, problem.Wrap(problem.Damaged, err, "record of vacant %s: its state is none", id.Short())
-	}
-	if s.ID != id {
-		return Record{}, problem.New(problem.Damaged, "record of vacant %s is that of %s", id.Short(), s.ID.Short())
-	}
-	if s.Closed && s.Parent == nil || s.Parent != nil && !s.Kin {
-		return Record{}, problem.New(problem.Damaged, "record of vacant %s has kin and none", id.Short())
+	switch {
+	case err != nil:
+		return Record{}, err
+	case s.Closed && s.Parent == nil || s.Parent != nil && !s.Kin:
+		return Record{}, problem.New(problem.Damaged, "it has kin and none")
+	case s.Agent < 0:
+		return Record{}, problem.New(problem.Damaged, "it has version %d of an agent", s.Agent)
+	case s.Plain != PlainOpen && s.Plain != PlainOff && s.Plain != PlainShared:
+		return Record{}, problem.New(problem.Damaged, "its callers without a key may do %.80q", string(s.Plain))
+	case s.Price != nil && (s.Price.Version == 0 || s.Price.Check() != nil):
+		return Record{}, problem.New(problem.Damaged, "its price is none")
 	}
 	by := outbound.Tenant
 	if s.ByOperator {
@@ -224,7 +187,7 @@ func DecodeRecord(id identity.ID, d store.Doc) (Record, error) {
 		ID: s.ID, Name: s.Name, State: state, By: ChooserOf(s.Tenant, by), Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
 		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted,
 		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price,
-		seed: s.Seed, version: d.Version, listed: d.Index != store.Key{},
+		seed: s.Seed, version: d.Version,
 	}, nil
 }
 
@@ -240,46 +203,16 @@ func ChooserOf(tenant string, by outbound.Chooser) outbound.Chooser {
 
 // TenantOf returns the tenant of a vacant from its record or tombstone: "" for a vacant of the
 // operator, and where the record is missing or damaged, which verify reports.
-func TenantOf(ctx context.Context, docs interface {
-	Doc(ctx context.Context, k store.Key) (store.Doc, error)
-}, id identity.ID) (string, error) {
-	d, err := docs.Doc(ctx, RecordKey(id))
-	if err != nil {
-		return "", store.Problem(err)
-	}
-	r, err := DecodeRecord(id, d)
-	if err != nil {
+func TenantOf(ctx context.Context, docs store.Reader, id identity.ID) (string, error) {
+	r, _, err := RecordDocs.Get(ctx, docs, RecordKey(id))
+	if problem.Is(err, problem.Damaged) {
 		return "", nil
 	}
-	return r.Tenant, nil
+	return r.Tenant, store.Problem(err)
 }
-
-func checkFormat(what string, got int) error {
-	if got == format {
-		return nil
-	}
-	if got > format {
-		return problem.New(problem.Damaged, "%s has format %d; this Vacancy reads %d: a newer one wrote it", what, got, format)
-	}
-	return problem.New(problem.Damaged, "%s: expected format %d, got %d", what, format, got)
-}
-
-// Keys of documents. The partition of a vacant holds its record and the
-// caller's chains it was imported with.
-const (
-	namePartition   = "name"
-	recordPartition = "v#" // and the id
-	recordSort      = "record"
-	chainPrefix     = "chain#"
-)
 
 // RecordKey is the key of id's record.
-func RecordKey(id identity.ID) store.Key {
-	return store.Key{Partition: recordPartition + id.String(), Sort: recordSort}
-}
-
-// openPartition lists the records of open vacants in the sparse index, by name.
-const openPartition = "open"
+func RecordKey(id identity.ID) store.Key { return RecordDocs.Key(id.String()) }
 
 // isOpen reports whether r is in service for everybody: neither terminal nor a
 // closed child.
@@ -290,28 +223,11 @@ func (r *Record) place() store.Key {
 	if !r.isOpen() {
 		return store.Key{}
 	}
-	return store.Key{Partition: openPartition, Sort: r.Name}
-}
-
-// ChainKey is the key of id's imported chain as a caller of target.
-func ChainKey(id, target identity.ID) store.Key {
-	return store.Key{Partition: recordPartition + id.String(), Sort: chainPrefix + target.String()}
+	return RecordDocs.Listed(r.Name)
 }
 
 // NameKey is the key of the document that maps a name to its vacant.
-func NameKey(name string) store.Key { return store.Key{Partition: namePartition, Sort: name} }
-
-// encodeName is the document of a name: format and id.
-func encodeName(id identity.ID) []byte { return append([]byte{format}, id[:]...) }
-
-// DecodeName reads the id from the document of a name.
-func DecodeName(d store.Doc) (id identity.ID, err error) {
-	if len(d.Data) != 1+identity.Size {
-		return id, problem.New(problem.Damaged, "name %q: expected %d bytes, got %d", d.Key.Sort, 1+identity.Size, len(d.Data))
-	}
-	copy(id[:], d.Data[1:])
-	return id, checkFormat("name "+d.Key.Sort, int(d.Data[0]))
-}
+func NameKey(name string) store.Key { return NameDocs.Key(name) }
 
 // Limits of a new vacant.
 const (

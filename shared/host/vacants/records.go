@@ -3,13 +3,11 @@ package vacants
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"sync"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -56,12 +54,9 @@ func NewRecords(s store.Store, now func() time.Time, url string) (*Records, erro
 // read returns id's record from the store, strongly consistent; ok is false if
 // id is not hosted here.
 func (v *Records) read(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
-	d, err := v.Store.Doc(ctx, RecordKey(id))
+	r, d, err := RecordDocs.Get(ctx, v.Store, RecordKey(id))
 	if err != nil || d.Version == 0 {
 		return Record{}, false, store.Problem(err)
-	}
-	if r, err = DecodeRecord(id, d); err != nil {
-		return Record{}, false, err
 	}
 	v.bounded(r.Floor)
 	return r, true, nil
@@ -103,15 +98,12 @@ func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool
 		return m.record, m.ok, nil
 	}
 	generation := v.memory.now()
-	d, err := v.Store.Doc(ctx, NameKey(name))
+	id, d, err := NameDocs.Get(ctx, v.Store, NameKey(name))
 	if err != nil {
 		return Record{}, false, store.Problem(err)
 	}
-	id := key
-	if d.Version > 0 {
-		if id, err = DecodeName(d); err != nil {
-			return Record{}, false, err
-		}
+	if d.Version == 0 {
+		id = key
 	}
 	if r, ok, err = v.read(ctx, id); err != nil {
 		return Record{}, false, err
@@ -136,25 +128,8 @@ func (v *Records) Base(ctx context.Context) (string, error) {
 	if v.URL != "" {
 		return v.URL, nil
 	}
-	s, _, err := v.readURL(ctx)
-	return s.URL, err
-}
-
-func (v *Records) readURL(ctx context.Context) (s storedURL, version uint64, err error) {
-	d, err := v.Store.Doc(ctx, URLKey())
-	if err != nil || d.Version == 0 {
-		return s, 0, store.Problem(err)
-	}
-	if err := json.Unmarshal(d.Data, &s); err != nil {
-		return s, 0, problem.Wrap(problem.Damaged, err, "the host's URL is not readable")
-	}
-	if err := checkFormat("the host's URL", s.Format); err != nil {
-		return s, 0, err
-	}
-	if _, err := cleanURL(s.URL); err != nil {
-		return s, 0, problem.Wrap(problem.Damaged, err, "the host's URL is none")
-	}
-	return s, d.Version, nil
+	u, _, err := URLDocs.Get(ctx, v.Store, URLKey())
+	return u.URL, store.Problem(err)
 }
 
 // lookup returns id's cached record, or reads it.

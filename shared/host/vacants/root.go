@@ -2,7 +2,6 @@ package vacants
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -10,11 +9,10 @@ import (
 )
 
 // RootKey is the key of the document that names the vacant at the host's own address.
-func RootKey() store.Key { return store.Key{Partition: "host", Sort: "root"} }
+func RootKey() store.Key { return RootDocs.Key() }
 
-// storedRoot is the vacant at the host's own address; nil: none is.
-type storedRoot struct {
-	Format int          `json:"format"`
+// root is the vacant at the host's own address; nil: none is.
+type root struct {
 	Vacant *identity.ID `json:"vacant"`
 }
 
@@ -28,14 +26,9 @@ func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 			return problem.New(problem.Conflict, "vacant %s is not open to everybody, and has no place at the host's own address", r.Name)
 		}
 	}
-	data, err := json.Marshal(storedRoot{format, id})
-	if err != nil {
-		return problem.Wrap(problem.Internal, err, "the vacant at the host's own address")
-	}
 	return store.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, RootKey())
-		d.Data = data
-		tx.Put(d)
+		RootDocs.Put(tx, d, root{id})
 		return err
 	}))
 }
@@ -43,7 +36,7 @@ func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 // Root returns the vacant at the host's own address: the one that SetRoot named, else
 // the only open one. ok is false if there is none.
 func (v *Directory) Root(ctx context.Context) (id identity.ID, ok bool, err error) {
-	d, err := v.Store.Doc(ctx, RootKey())
+	s, d, err := RootDocs.Get(ctx, v.Store, RootKey())
 	if err != nil {
 		return id, false, store.Problem(err)
 	}
@@ -53,10 +46,6 @@ func (v *Directory) Root(ctx context.Context) (id identity.ID, ok bool, err erro
 			return id, false, err
 		}
 		return ids[0], true, nil
-	}
-	var s storedRoot
-	if err := json.Unmarshal(d.Data, &s); err != nil || checkFormat("the vacant at the host's own address", s.Format) != nil {
-		return id, false, problem.Wrap(problem.Damaged, err, "the document of the vacant at the host's own address is not readable")
 	}
 	if s.Vacant == nil {
 		return id, false, nil

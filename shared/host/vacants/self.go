@@ -2,21 +2,19 @@ package vacants
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // SelfKey is the key of the host's own identity.
-func SelfKey() store.Key { return store.Key{Partition: "host", Sort: "identity"} }
+func SelfKey() store.Key { return SelfDocs.Key() }
 
-type storedSelf struct {
-	Format int         `json:"format"`
-	ID     identity.ID `json:"id"`
-	Seed   []byte      `json:"seed"`
+// self is the host's own identity.
+type self struct {
+	ID   identity.ID `json:"id"`
+	Seed []byte      `json:"seed"` // sealed
 }
 
 // Self returns the signer of the host's own identity: Config.Identity, or a key
@@ -47,50 +45,35 @@ func (v *Directory) SelfID(ctx context.Context) (identity.ID, error) {
 	return s.ID, err
 }
 
-func (v *Directory) self(ctx context.Context) (storedSelf, error) {
+func (v *Directory) self(ctx context.Context) (self, error) {
 	if s := v.known.Load(); s != nil {
 		return *s, nil
 	}
-	var s storedSelf
-	err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, SelfKey())
+	var s self
+	err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		var d store.Doc
+		s, d, err = SelfDocs.Get(ctx, tx, SelfKey())
 		if err == nil && d.Version == 0 {
-			d, err = v.makeSelf(ctx)
-			tx.Put(d)
-		}
-		if err == nil {
-			s, err = decodeSelf(d)
+			if s, err = v.makeSelf(ctx); err == nil {
+				SelfDocs.Put(tx, store.Doc{Key: d.Key}, s)
+			}
 		}
 		return err
 	})
 	if err != nil {
-		return storedSelf{}, store.Problem(err)
+		return self{}, store.Problem(err)
 	}
 	v.known.Store(&s) // it never changes
 	return s, nil
 }
 
-func decodeSelf(d store.Doc) (s storedSelf, err error) {
-	if err := json.Unmarshal(d.Data, &s); err != nil {
-		return s, problem.Wrap(problem.Damaged, err, "the host's identity is not readable")
-	}
-	return s, checkFormat("the host's identity", s.Format)
-}
-
-// makeSelf returns the document of a new identity.
-func (v *Directory) makeSelf(ctx context.Context) (store.Doc, error) {
+// makeSelf returns a new identity.
+func (v *Directory) makeSelf(ctx context.Context) (self, error) {
 	key, err := identity.NewKey(v.Rand)
 	if err != nil {
-		return store.Doc{}, err
+		return self{}, err
 	}
 	defer key.Wipe()
 	box, err := sealed.Seal(ctx, v.Vault, key)
-	if err != nil {
-		return store.Doc{}, err
-	}
-	data, err := json.Marshal(storedSelf{format, key.ID(), box})
-	if err != nil {
-		return store.Doc{}, problem.Wrap(problem.Internal, err, "encode the host's identity")
-	}
-	return store.Doc{Key: SelfKey(), Data: data}, nil
+	return self{key.ID(), box}, err
 }

@@ -2,7 +2,6 @@ package vacants
 
 import (
 	"context"
-	"encoding/json"
 	"net/url"
 	"strings"
 
@@ -13,11 +12,10 @@ import (
 
 // URLKey is the key of the host's base URL, for a host that learns its URL only
 // when it is deployed.
-func URLKey() store.Key { return store.Key{Partition: "host", Sort: "url"} }
+func URLKey() store.Key { return URLDocs.Key() }
 
-type storedURL struct {
-	Format int    `json:"format"`
-	URL    string `json:"url"`
+type hostURL struct {
+	URL string `json:"url"`
 }
 
 // cleanURL returns a base URL without trailing slashes. The error, of kind
@@ -64,16 +62,12 @@ func (v *Directory) SetURL(ctx context.Context, base string) (signed int, err er
 }
 
 func (v *Directory) keepURL(ctx context.Context, base string) error {
-	data, err := json.Marshal(storedURL{format, base})
-	if err != nil {
-		return problem.Wrap(problem.Internal, err, "the host's URL")
-	}
 	return store.Problem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		kept, version, err := v.readURL(ctx)
+		kept, d, err := URLDocs.Get(ctx, tx, URLKey())
 		if err != nil || kept.URL == base {
 			return err
 		}
-		tx.Add(store.Put{Key: URLKey(), If: version, WriteID: tx.ID, Data: data})
+		URLDocs.Put(tx, store.Doc{Key: d.Key}, hostURL{base})
 		return nil
 	}))
 }

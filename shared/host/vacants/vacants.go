@@ -65,7 +65,7 @@ type Directory struct {
 	signers *sealed.Signers
 	agents  *agentCache
 	logs    keyedMutex
-	known   atomic.Pointer[storedSelf]
+	known   atomic.Pointer[self]
 }
 
 // New makes the Directory of a host.

@@ -53,12 +53,8 @@ func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
 		return end{id.String()}, nil
 	}
 	if registry.CheckName(word) == nil {
-		d, err := v.Doc(ctx, vacants.NameKey(word))
-		if err != nil {
-			return end{}, err
-		}
-		if d.Version > 0 {
-			id, err := vacants.DecodeName(d)
+		id, d, err := vacants.NameDocs.Get(ctx, v, vacants.NameKey(word))
+		if err != nil || d.Version > 0 {
 			return end{id.String()}, err
 		}
 	}

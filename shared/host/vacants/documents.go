@@ -1,0 +1,114 @@
+package vacants
+
+import (
+	"bytes"
+
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+const (
+	// ofVacant has what belongs to a vacant: its id is the star.
+	ofVacant = "v#*"
+	// aboutHost has what is known of the host itself.
+	aboutHost = "host"
+	// tenantIndex is the index of the vacants of a tenant.
+	tenantIndex = "vacants#*"
+)
+
+// The documents of hosted vacants, and of the host.
+var (
+	// RecordDocs are the records, and the tombstones of deleted vacants. The index lists the
+	// open vacants by name.
+	RecordDocs = store.Kind[Record]{
+		Shape: store.Shape{Name: "record of a vacant", Partition: ofVacant, Sort: "record", Index: "open", Of: store.OfVacant, Verify: store.Joined},
+		Codec: store.Codec[Record]{Decode: decodeRecord, Encode: encodeRecord},
+		Own:   func(r Record) []string { return []string{r.ID.String()} },
+	}
+	// AgentDocs are the versions of a vacant's agent. They count from 1 and never change.
+	AgentDocs = store.Kind[definition.Agent]{
+		Shape: store.Shape{Name: "version of an agent", Partition: ofVacant, Sort: "agent#*", Of: store.OfVacant, Verify: store.Joined},
+		Codec: store.Codec[definition.Agent]{
+			Decode: func(d store.Doc) (definition.Agent, error) { return definition.Parse(d.Data) },
+			Encode: func(a definition.Agent) ([]byte, error) { return a.Blob(), nil },
+		},
+		Valid: func(d store.Doc, a definition.Agent) error { return canonical(d, a.Blob()) },
+	}
+	PlanDocs = store.Kind[plan.Plan]{
+		Shape: store.Shape{Name: "plan of a composite", Partition: ofVacant, Sort: "plan", Of: store.OfVacant, Verify: store.Joined},
+		Codec: store.Codec[plan.Plan]{
+			Decode: func(d store.Doc) (plan.Plan, error) { return plan.Parse(d.Data) },
+			Encode: func(p plan.Plan) ([]byte, error) { return p.Blob(), nil },
+		},
+		Valid: func(d store.Doc, p plan.Plan) error {
+			if err := canonical(d, p.Blob()); err != nil {
+				return err
+			}
+			_, err := p.Children()
+			return err
+		},
+	}
+	// ChainDocs are the caller's chains that a vacant was imported with, by target.
+	ChainDocs = store.Kind[[]byte]{
+		Shape: store.Shape{Name: "chain of an imported vacant", Partition: ofVacant, Sort: "chain#*", Of: store.OfVacant},
+		Codec: store.Bytes(),
+	}
+	// ForgetDocs are the times before which a vacant's agent remembers nothing of a caller's
+	// thread: the caller, and the hash of the thread.
+	ForgetDocs = store.Kind[mark]{
+		Shape: store.Shape{Name: "mark of what is forgotten", Partition: ofVacant, Sort: "forget#*#*", Of: store.OfVacant, Verify: store.Alone},
+		Codec: store.JSON[mark](1),
+	}
+	// NameDocs lead from a name to its vacant. The index lists those of a tenant.
+	NameDocs = store.Kind[identity.ID]{
+		Shape: store.Shape{Name: "name", Partition: "name", Sort: "*", Index: tenantIndex, Verify: store.Joined},
+		Codec: ids,
+	}
+	// FormerDocs are the tombstones whose names belong to others by now, so that List finds
+	// them.
+	FormerDocs = store.Kind[identity.ID]{
+		Shape: store.Shape{Name: "tombstone without a name", Partition: "former", Sort: "*", Index: tenantIndex, Verify: store.Joined},
+		Codec: ids,
+	}
+	// SelfDocs is the host's own identity.
+	SelfDocs = store.Kind[self]{
+		Shape: store.Shape{Name: "identity of the host", Partition: aboutHost, Sort: "identity", Verify: store.Joined},
+		Codec: store.JSON[self](1),
+	}
+	// URLDocs is the host's base URL, of a host that learns it when it is deployed.
+	URLDocs = store.Kind[hostURL]{
+		Shape: store.Shape{Name: "URL of the host", Partition: aboutHost, Sort: "url", Verify: store.Alone},
+		Codec: store.JSON[hostURL](1),
+		Valid: func(_ store.Doc, u hostURL) error {
+			_, err := cleanURL(u.URL)
+			return err
+		},
+	}
+	// RootDocs is the vacant at the host's own address.
+	RootDocs = store.Kind[root]{
+		Shape: store.Shape{Name: "vacant at the address of the host", Partition: aboutHost, Sort: "root", Verify: store.Alone},
+		Codec: store.JSON[root](1),
+	}
+)
+
+// canonical refuses a document that is not in the one form of what it holds.
+func canonical(d store.Doc, blob []byte) error {
+	if !bytes.Equal(blob, d.Data) {
+		return problem.New(problem.Damaged, "it is not in its canonical form")
+	}
+	return nil
+}
+
+// ids is the codec of documents that lead to a vacant: format and id.
+var ids = store.Codec[identity.ID]{
+	Decode: func(d store.Doc) (id identity.ID, err error) {
+		if len(d.Data) != 1+identity.Size {
+			return id, problem.New(problem.Damaged, "expected %d bytes, got %d", 1+identity.Size, len(d.Data))
+		}
+		return identity.ID(d.Data[1:]), store.CheckFormat(1, int(d.Data[0]))
+	},
+	Encode: func(id identity.ID) ([]byte, error) { return append([]byte{1}, id[:]...), nil },
+}
