@@ -157,6 +157,8 @@ type Kind[T any] struct {
 type Codec[T any] struct {
 	Decode func(Doc) (T, error)
 	Encode func(T) ([]byte, error)
+	// Number is the document's Number; nil if it is not of T.
+	Number func(T) int64
 }
 
 // AnyKind is a Kind of whatever T.
@@ -226,6 +228,9 @@ func (k Kind[T]) Put(tx *Tx, d Doc, v T) {
 		return
 	}
 	d.Data = data
+	if k.Number != nil {
+		d.Number = k.Number(v)
+	}
 	tx.Put(d)
 }
 
@@ -331,11 +336,12 @@ func CheckFormat(want, got int) error {
 	return problem.New(problem.Damaged, "expected format %d, got %d", want, got)
 }
 
-// Number is the codec of documents whose Number is all that they have.
-func Number() Codec[int64] {
+// Count is the codec of documents whose Number is all that they have.
+func Count() Codec[int64] {
 	return Codec[int64]{
 		Decode: func(d Doc) (int64, error) { return d.Number, nil },
 		Encode: func(int64) ([]byte, error) { return nil, nil },
+		Number: func(n int64) int64 { return n },
 	}
 }
 

@@ -36,7 +36,7 @@ var (
 	// BalanceDocs are the shards of accounts' balances: account and shard.
 	BalanceDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "shard of a balance", Partition: "bal#*#*", Sort: "balance", Verify: store.Joined},
-		Codec: store.Number(),
+		Codec: store.Count(),
 	}
 	// MoveDocs are the changes that Idempotency-Keys made: the hash of the key is the star.
 	MoveDocs = store.Kind[Change]{
@@ -84,12 +84,12 @@ var (
 	// QuotaDocs count the free calls of a UTC day, and what caps bound.
 	QuotaDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "counter of a day", Partition: "quota#*", Sort: "*"},
-		Codec: store.Number(),
+		Codec: store.Count(),
 	}
 	// ActiveDocs are the agents that were seen in a minute.
 	ActiveDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "agent of a minute", Partition: "active#*", Sort: "*"},
-		Codec: store.Number(),
+		Codec: store.Count(),
 	}
 	// DueDocs are the reminders of calls. The number is the position of the request.
 	DueDocs = store.Kind[call.Pair]{

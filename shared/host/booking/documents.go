@@ -37,7 +37,7 @@ var (
 	// SlotDocs count the guests in a venue's slots: the venue's id, and the slot's start.
 	SlotDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "slot", Partition: "slot-taken#*", Sort: "*", Of: store.OfVacant},
-		Codec: store.Number(),
+		Codec: store.Count(),
 	}
 	BreakerDocs = store.Kind[breaker]{
 		Shape: store.Shape{Name: "breaker of a venue", Partition: "breaker#*", Sort: "breaker", Of: store.OfVacant},
@@ -46,7 +46,7 @@ var (
 	// CounterDocs are the counters of AGP: the name, and the labels as Prometheus writes them.
 	CounterDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "counter", Partition: "metric#*", Sort: "*"},
-		Codec: store.Number(),
+		Codec: store.Count(),
 		Valid: func(d store.Doc, _ int64) error {
 			if !strings.HasPrefix(d.Key.Sort, "{") {
 				return problem.New(problem.Damaged, "its labels are none")

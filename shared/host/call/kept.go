@@ -79,10 +79,15 @@ func (h *Host) late(row *RequestRow) bool {
 	return row.PaidBy != PaidByNobody && h.Ledger.Late(row)
 }
 
-// keptKey is the document of an answer that waits for its settlement. An empty document
-// says that the call was voided before it had an answer.
+// KeptDocs are the answers that wait for their settlement: caller, vacant and position. An
+// empty document says that the call was voided before it had an answer.
+var KeptDocs = store.Kind[[]byte]{
+	Shape: store.Shape{Name: "answer that waits for its settlement", Partition: "kept#*#*", Sort: "*"},
+	Codec: store.Bytes(),
+}
+
 func keptKey(p Pair, position uint64) store.Key {
-	return store.Key{Partition: "kept#" + p.Caller.String() + "#" + p.Vacant.String(), Sort: fmt.Sprintf("%020d", position)}
+	return KeptDocs.Key(p.Caller.String(), p.Vacant.String(), fmt.Sprintf("%020d", position))
 }
 
 // keptFormat is the first byte of a kept answer.

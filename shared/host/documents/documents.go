@@ -9,10 +9,17 @@ package documents
 import (
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/due"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/host/queue/local"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/usage"
+	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -24,8 +31,14 @@ var kinds = []store.AnyKind{
 	billing.ActiveDocs, billing.DueDocs,
 	booking.BookingDocs, booking.DetailsDocs, booking.EventDocs, booking.OnceDocs, booking.SlotDocs, booking.BreakerDocs,
 	booking.CounterDocs, booking.DueDocs,
+	call.KeptDocs,
 	due.OffsetDocs,
+	local.MessageDocs,
+	models.CurrentDocs, models.VersionDocs,
 	price.VersionDocs,
+	spend.VacantDocs, spend.TenantDocs, spend.HostDocs, spend.BudgetDocs,
+	task.HeadDocs, task.EventDocs, task.PushDocs, task.TurnDocs, task.PushedDocs,
+	usage.PaidDocs, usage.OwnedDocs, usage.SpentDocs, usage.OffsetDocs, exports.OffsetDocs,
 	vacants.RecordDocs, vacants.AgentDocs, vacants.PlanDocs, vacants.ChainDocs, vacants.ForgetDocs, vacants.NameDocs,
 	vacants.FormerDocs, vacants.SelfDocs, vacants.URLDocs, vacants.RootDocs,
 }

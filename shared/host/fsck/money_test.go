@@ -160,7 +160,7 @@ func TestUsageIsRecounted(t *testing.T) {
 	c.Must(err)
 	c.Time = c.Time.Add(2 * time.Hour)
 	whole("two hours later")
-	docs, _, err := file.Docs(c.Ctx, usage.PaidRange(idOf(t, a.ID)), 10, "")
+	docs, _, err := file.Docs(c.Ctx, usage.PaidDocs.All(a.ID), 10, "")
 	c.Must(err)
 	if len(docs) != 1 {
 		t.Fatalf("%d documents of usage, want 1", len(docs))
@@ -188,7 +188,7 @@ func TestUsageIsRecounted(t *testing.T) {
 	recount()
 
 	c.Time = c.Time.Add(24 * time.Hour)
-	docs, _, err = file.Docs(c.Ctx, usage.SpentRange(idOf(t, a.ID)), 10, "")
+	docs, _, err = file.Docs(c.Ctx, usage.SpentDocs.All(a.ID), 10, "")
 	c.Must(err)
 	if len(docs) != 1 || docs[0].Number == 0 {
 		t.Fatalf("spent by day: %v, want one day", docs)

@@ -53,13 +53,6 @@ const (
 // leastRows is the shortest page.
 const leastRows = 32
 
-// offsets is the partition of the documents of how far partitions of the feed are folded.
-const offsets = "meter"
-
-// offsetKey is the document with the folded offset of a partition. Its number is 1 once the
-// partition has ended and is folded completely.
-func offsetKey(partition string) store.Key { return store.Key{Partition: offsets, Sort: partition} }
-
 // endedFor is how long the offset of an ended partition is kept: longer than a feed lists
 // the partition.
 const endedFor = 7 * 24 * time.Hour
@@ -111,18 +104,13 @@ func (m *Meter) Fold(ctx context.Context) (f Folded, err error) {
 // left returns the offsets by their partitions.
 func (m *Meter) left(ctx context.Context) (map[string]store.Doc, error) {
 	all := map[string]store.Doc{}
-	for cursor := ""; ; {
-		docs, next, err := m.Store.Docs(ctx, store.Range{Partition: offsets}, store.MaxPage, cursor)
+	for d, err := range store.All(ctx, m.Store, OffsetDocs.All()) {
 		if err != nil {
 			return nil, store.Problem(err)
 		}
-		for _, d := range docs {
-			all[d.Key.Sort] = d
-		}
-		if cursor = next; cursor == "" {
-			return all, nil
-		}
+		all[d.Key.Sort] = d
 	}
+	return all, nil
 }
 
 // end marks a partition as ended.
@@ -143,7 +131,7 @@ func (m *Meter) set(ctx context.Context, p store.Put) (err error) {
 
 // step folds one page of a partition. more is false at its end.
 func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more bool, err error) {
-	at, err := m.Store.Doc(ctx, offsetKey(partition))
+	at, err := m.Store.Doc(ctx, OffsetDocs.Key(partition))
 	if err != nil {
 		return false, store.Problem(err)
 	}
@@ -223,20 +211,20 @@ func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sum
 			writes = append(writes, store.Add{Key: k, Delta: int64(total[k].Charge), Min: -maxSpent, Max: maxSpent})
 			continue
 		}
-		d, err := m.Store.Doc(ctx, k)
-		if err != nil {
-			return nil, err
-		}
-		h, err := hourOf(k)
-		if d.Version > 0 {
-			h, err = Decode(d)
+		h, d, err := PaidDocs.Get(ctx, m.Store, k) // or OwnedDocs, which has the same codec
+		if err == nil && d.Version == 0 {
+			h, err = hourOf(k)
 		}
 		if err != nil {
 			return nil, err
 		}
 		known := h.Unreported > 0
 		h.Add(*total[k])
-		writes = append(writes, put(k, d.Version, id, h.Counts))
+		w, err := put(k, d.Version, id, h.Counts)
+		if err != nil {
+			return nil, err
+		}
+		writes = append(writes, w)
 		if isOwned(k) && h.Unreported > 0 && !known {
 			unreported = append(unreported, h)
 		}
@@ -245,12 +233,12 @@ func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sum
 }
 
 // put sets a document of usage that is at a version.
-func put(k store.Key, version uint64, id store.WriteID, c Counts) store.Put {
-	p := store.Put{Key: k, If: version, WriteID: id, Number: int64(c.Charge)}
+func put(k store.Key, version uint64, id store.WriteID, c Counts) (p store.Put, err error) {
+	p = store.Put{Key: k, If: version, WriteID: id, Number: int64(c.Charge)}
 	if !isSpent(k) {
-		p.Data = encode(c)
+		p.Data, err = counts.Encode(c)
 	}
-	return p
+	return p, err
 }
 
 // addition is what a row adds to a document. Of what an account has spent it is the charge

@@ -61,19 +61,19 @@ type recount struct {
 // readAccounts reads the documents of all accounts, and those of their tenants' vacants.
 func (c *recount) readAccounts(ctx context.Context) error {
 	accounts := billing.New(billing.Config{Store: c.Meter.Store, Now: c.Meter.Now})
-	partitions := []string{ownedPartition("")}
+	ranges := []store.Range{OwnedDocs.All("")}
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, next, err := accounts.Accounts(ctx, cursor, store.MaxPage)
 		if err != nil {
 			return err
 		}
 		for _, a := range page {
-			partitions = append(partitions, paidPartition(a.ID), spentPrefix+a.ID, ownedPartition(a.Tenant))
+			ranges = append(ranges, PaidDocs.All(a.ID), SpentDocs.All(a.ID), OwnedDocs.All(a.Tenant))
 		}
 		cursor = next
 	}
-	for _, p := range partitions {
-		if err := c.readDocuments(ctx, p); err != nil {
+	for _, r := range ranges {
+		if err := c.readDocuments(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -81,15 +81,18 @@ func (c *recount) readAccounts(ctx context.Context) error {
 }
 
 // readDocuments reads the documents of a partition, once.
-func (c *recount) readDocuments(ctx context.Context, partition string) error {
-	if c.read[partition] {
+func (c *recount) readDocuments(ctx context.Context, r store.Range) error {
+	if c.read[r.Partition] {
 		return nil
 	}
-	c.read[partition] = true
-	return documents(ctx, c.Meter.Store, store.Range{Partition: partition}, func(d store.Doc) error {
+	c.read[r.Partition] = true
+	for d, err := range store.All(ctx, c.Meter.Store, r) {
+		if err != nil {
+			return store.Problem(err)
+		}
 		c.before[d.Key] = d
-		return nil
-	})
+	}
+	return nil
 }
 
 // correct writes the documents that differ from the rows. It leaves those of an account that
@@ -107,8 +110,12 @@ func (c *recount) correct(ctx context.Context) (done Recounted, err error) {
 			continue
 		}
 		id, err := c.Meter.updater().NewWriteID()
+		var w store.Put
 		if err == nil {
-			err = c.Meter.updater().Commit(ctx, put(k, d.Version, id, want))
+			w, err = put(k, d.Version, id, want)
+		}
+		if err == nil {
+			err = c.Meter.updater().Commit(ctx, w)
 		}
 		switch {
 		case store.IsConflict(err):
@@ -140,7 +147,7 @@ func says(d store.Doc, want Counts) bool {
 	case isSpent(d.Key):
 		return d.Number == int64(want.Charge)
 	}
-	h, err := Decode(d)
+	h, err := hours.Decode(d)
 	return err == nil && h.Counts == want && d.Number == int64(want.Charge)
 }
 
@@ -168,7 +175,7 @@ func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream)
 		// The tenant of the vacant may have no account.
 		owner, err := c.Meter.owner(ctx, ids[1])
 		if err == nil {
-			err = c.readDocuments(ctx, ownedPartition(owner))
+			err = c.readDocuments(ctx, OwnedDocs.All(owner))
 		}
 		if err != nil {
 			return err

@@ -9,13 +9,9 @@ package usage
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -53,119 +49,12 @@ type Hour struct {
 	Counts
 }
 
-type stored struct {
-	Format int `json:"format"`
-	Counts
-}
-
-// format is the version of the stored form.
-const format = 1
-
 const hourForm = "2006-01-02T15"
 
-// partitions of the documents.
-const (
-	paidPrefix  = "use#paid#"  // and the account
-	ownedPrefix = "use#owned#" // and the tenant, "" for the operator
-	spentPrefix = "use#spent#" // and the account; the number of a day is what it spent
-)
-
-func paidPartition(account string) string { return paidPrefix + account }
-
-func ownedPartition(tenant string) string { return ownedPrefix + tenant }
-
-func spentKey(account string, at time.Time) store.Key {
-	return store.Key{Partition: spentPrefix + account, Sort: at.UTC().Format(time.DateOnly)}
-}
-
-func isOwned(k store.Key) bool { return strings.HasPrefix(k.Partition, ownedPrefix) }
-
-func isSpent(k store.Key) bool { return strings.HasPrefix(k.Partition, spentPrefix) }
-
-func paidKey(account string, hour time.Time, vacant, caller identity.ID) store.Key {
-	return store.Key{Partition: paidPartition(account), Sort: hour.UTC().Format(hourForm) + "#" + vacant.String() + "#" + caller.String()}
-}
-
-func ownedKey(tenant string, hour time.Time, vacant identity.ID) store.Key {
-	return store.Key{Partition: ownedPartition(tenant), Sort: hour.UTC().Format(hourForm) + "#" + vacant.String()}
-}
-
-// Decode reads a document of usage.
-func Decode(d store.Doc) (h Hour, err error) {
-	var s stored
-	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format {
-		return h, notReadable(d.Key, err)
-	}
-	h, err = hourOf(d.Key)
-	h.Counts = s.Counts
-	return h, err
-}
-
-func notReadable(k store.Key, err error) error {
-	return problem.Wrap(problem.Damaged, err, "usage %s is not readable", k)
-}
-
-// hourOf reads the key of a document of usage, and counts nothing.
-func hourOf(k store.Key) (h Hour, err error) {
-	wrong := func(err error) (Hour, error) { return h, notReadable(k, err) }
-	parts := strings.Split(k.Sort, "#")
-	if len(parts) != 2 && len(parts) != 3 {
-		return wrong(errors.New("its key is none"))
-	}
-	if h.Start, err = time.Parse(hourForm, parts[0]); err != nil {
-		return wrong(err)
-	}
-	if h.Vacant, err = identity.ParseID(parts[1]); err != nil {
-		return wrong(err)
-	}
-	if len(parts) == 3 {
-		if h.Caller, err = identity.ParseID(parts[2]); err != nil {
-			return wrong(err)
-		}
-	}
-	return h, nil
-}
-
-func encode(c Counts) []byte {
-	b, err := json.Marshal(stored{format, c})
-	if err != nil {
-		panic(err) // it has numbers alone
-	}
-	return b
-}
-
-// Reader reads usage.
-type Reader interface {
-	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
-}
-
-// PaidRange is all usage of an account, by its id.
-func PaidRange(account identity.ID) store.Range {
-	return store.Range{Partition: paidPartition(account.String())}
-}
-
-// ParsePaidRange returns the account of a PaidRange; ok is false for another range.
-func ParsePaidRange(r store.Range) (account identity.ID, ok bool) {
-	return accountOf(r, paidPrefix)
-}
-
-// SpentRange is what an account has spent, by its id.
-func SpentRange(account identity.ID) store.Range {
-	return store.Range{Partition: spentPrefix + account.String()}
-}
-
-// ParseSpentRange returns the account of a SpentRange; ok is false for another range.
-func ParseSpentRange(r store.Range) (account identity.ID, ok bool) {
-	return accountOf(r, spentPrefix)
-}
-
-func accountOf(r store.Range, prefix string) (account identity.ID, ok bool) {
-	rest, ok := strings.CutPrefix(r.Partition, prefix)
-	if !ok {
-		return account, false
-	}
-	account, err := identity.ParseID(rest)
-	return account, err == nil && r == store.Range{Partition: prefix + account.String()}
+// Day is what an account has spent on a UTC day.
+type Day struct {
+	Start  time.Time
+	Amount money.Amount
 }
 
 // notFolded is how long rows may be before usage has them.
@@ -176,59 +65,44 @@ func Complete(now time.Time) time.Time { return now.Add(-notFolded) }
 
 // Spent calls fn with what an account has spent by UTC day, on calls and bookings. A day is
 // below 0 if credits of earlier bookings are more.
-func Spent(ctx context.Context, s Reader, account string, fn func(day time.Time, amount money.Amount) error) error {
-	return documents(ctx, s, store.Range{Partition: spentPrefix + account}, func(d store.Doc) error {
-		day, err := time.Parse(time.DateOnly, d.Key.Sort)
+func Spent(ctx context.Context, s store.Lister, account string, fn func(day time.Time, amount money.Amount) error) error {
+	for d, err := range SpentDocs.Each(ctx, s, SpentDocs.All(account)) {
 		if err != nil {
-			return notReadable(d.Key, err)
+			return store.Problem(err)
 		}
-		return fn(day, money.Amount(d.Number))
-	})
+		if err := fn(d.Start, d.Amount); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Paid calls fn with each hour of an account from a time until another, in order; zero
 // times are no bounds.
-func Paid(ctx context.Context, s Reader, account string, from, until time.Time, fn func(Hour) error) error {
-	return each(ctx, s, paidPartition(account), from, until, fn)
+func Paid(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
+	return each(ctx, s, PaidDocs, account, from, until, fn)
 }
 
 // Owned calls fn with each hour of the vacants of a tenant, "" for the operator's.
-func Owned(ctx context.Context, s Reader, tenant string, from, until time.Time, fn func(Hour) error) error {
-	return each(ctx, s, ownedPartition(tenant), from, until, fn)
+func Owned(ctx context.Context, s store.Lister, tenant string, from, until time.Time, fn func(Hour) error) error {
+	return each(ctx, s, OwnedDocs, tenant, from, until, fn)
 }
 
-func each(ctx context.Context, s Reader, partition string, from, until time.Time, fn func(Hour) error) error {
-	r := store.Range{Partition: partition}
+func each(ctx context.Context, s store.Lister, kind store.Kind[Hour], of string, from, until time.Time, fn func(Hour) error) error {
+	r := kind.All(of)
 	if !from.IsZero() {
 		r.First = from.UTC().Format(hourForm)
 	}
 	if !until.IsZero() {
 		r.Last = until.UTC().Add(time.Hour - 1).Format(hourForm)
 	}
-	return documents(ctx, s, r, func(d store.Doc) error {
-		h, err := Decode(d)
-		if err != nil {
-			return err
-		}
-		return fn(h)
-	})
-}
-
-// documents calls fn with the documents of a range, in order.
-func documents(ctx context.Context, s Reader, r store.Range, fn func(store.Doc) error) error {
-	for cursor := ""; ; {
-		docs, next, err := s.Docs(ctx, r, store.MaxPage, cursor)
+	for h, err := range kind.Each(ctx, s, r) {
 		if err != nil {
 			return store.Problem(err)
 		}
-		for _, d := range docs {
-			if err := fn(d); err != nil {
-				return err
-			}
+		if err := fn(h); err != nil {
+			return err
 		}
-		if next == "" {
-			return nil
-		}
-		cursor = next
 	}
+	return nil
 }

@@ -16,20 +16,15 @@ var ErrNotCancelable = problem.New(problem.Conflict, "the task has ended and can
 // lastEvent returns the number of the last event of a task that has at least n, and the
 // stored size of those after n.
 func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (last, size int, err error) {
-	rest := store.Range{Partition: r.partition(), First: r.eventKey(n + 1).Sort, Last: headSort}
-	for cursor := ""; ; {
-		page, next, err := e.Store.Docs(ctx, rest, store.MaxPage, cursor)
+	rest := store.Range{Partition: r.partition(), First: r.eventKey(n + 1).Sort, Last: HeadDocs.Sort}
+	for d, err := range store.All(ctx, e.Store, rest) {
 		if err != nil {
 			return 0, 0, store.Problem(err)
 		}
-		n += len(page)
-		for i := range page {
-			size += len(page[i].Data)
-		}
-		if cursor = next; cursor == "" {
-			return n, size, nil
-		}
+		n++
+		size += len(d.Data)
 	}
+	return n, size, nil
 }
 
 // end is how a turn ends a task.
@@ -46,16 +41,12 @@ var errMore = problem.New(problem.Conflict, "the task has new events")
 // ends returns the writes that end a task: its head, the last event, and the turn's place
 // among those in the background. t is the task before.
 func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Write, error) {
-	d, err := e.Store.Doc(ctx, r.headKey())
+	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	if err != nil {
 		return nil, store.Problem(err)
 	}
 	if d.Version == 0 {
 		return nil, ErrNotFound
-	}
-	h, err := decodeHead(r, d)
-	if err != nil {
-		return nil, err
 	}
 	if h.State.Terminal() || end.runner != "" && h.Runner != end.runner {
 		return nil, errEnded
@@ -100,9 +91,7 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 }
 
 // backgroundKey counts a vacant's turns in the background.
-func backgroundKey(r Ref) store.Key {
-	return store.Key{Partition: "turns#" + r.Vacant.String(), Sort: "background"}
-}
+func backgroundKey(r Ref) store.Key { return TurnDocs.Key(r.Vacant.String()) }
 
 // maxCancels bounds how often a cancel begins again because another piece of the answer came.
 const maxCancels = 20

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -32,16 +31,7 @@ const MaxPushConfigs = 4
 // ErrNoPushConfig means that the task has no configuration of this id.
 var ErrNoPushConfig = problem.New(problem.NotFound, "the task has no push notification configuration of this id")
 
-const (
-	pushPrefix = "push#"
-	// pushPartition lists the configurations in the sparse index whose deliveries have
-	// not ended.
-	pushPartition = "pushes"
-)
-
-func (r Ref) pushKey(slot int) store.Key {
-	return store.Key{Partition: r.partition(), Sort: fmt.Sprintf("%s%d", pushPrefix, slot)}
-}
+func (r Ref) pushKey(slot int) store.Key { return PushDocs.Key(r.message(), strconv.Itoa(slot)) }
 
 // Progress is how far the deliveries of a configuration are, beside the number of the last
 // event that was delivered.
@@ -72,7 +62,7 @@ func (e *Engine) pushDoc(ctx context.Context, k store.Key, c storedPush) (store.
 		return store.Doc{}, problem.Wrap(problem.Internal, err, "push configuration")
 	}
 	data, err := e.seal(ctx, k, b)
-	return store.Doc{Key: k, Data: data, Index: store.Key{Partition: pushPartition, Sort: k.Partition + "#" + k.Sort}}, err
+	return store.Doc{Key: k, Data: data, Index: PushDocs.Listed(k.Partition + "#" + k.Sort)}, err
 }
 
 func (e *Engine) readPush(ctx context.Context, d store.Doc) (c storedPush, err error) {
@@ -217,7 +207,7 @@ func (e *Engine) Pushes(ctx context.Context, r Ref) (all []PushConfig, err error
 }
 
 func (e *Engine) pushDocs(ctx context.Context, r Ref) ([]store.Doc, error) {
-	docs, _, err := e.Store.Docs(ctx, store.Range{Partition: r.partition(), First: pushPrefix, Last: pushPrefix + "~"}, MaxPushConfigs, "")
+	docs, _, err := e.Store.Docs(ctx, PushDocs.All(r.message()), MaxPushConfigs, "")
 	return docs, store.Problem(err)
 }
 
@@ -263,7 +253,7 @@ type Push struct {
 // OpenPushes returns a page of the configurations whose deliveries have not ended, and
 // the cursor of the next page.
 func (e *Engine) OpenPushes(ctx context.Context, cursor string) (all []Push, next string, err error) {
-	docs, next, err := e.Store.Docs(ctx, store.Range{Partition: pushPartition, Index: true}, 100, cursor)
+	docs, next, err := e.Store.Docs(ctx, store.Range{Partition: PushDocs.Index, Index: true}, 100, cursor)
 	if err != nil {
 		return nil, "", store.Problem(err)
 	}
@@ -271,7 +261,11 @@ func (e *Engine) OpenPushes(ctx context.Context, cursor string) (all []Push, nex
 		if d.Expired(e.Now()) {
 			continue
 		}
-		r, err := ParseMessage(strings.TrimPrefix(d.Key.Partition, "task#"))
+		parts, ok := PushDocs.Parts(d.Key)
+		if !ok {
+			return nil, "", problem.New(problem.Damaged, "%s is listed as a push configuration", d.Key)
+		}
+		r, err := ParseMessage(parts[0])
 		if err != nil {
 			return nil, "", err
 		}
@@ -293,7 +287,11 @@ func (e *Engine) openPush(ctx context.Context, d store.Doc, r Ref) (p Push, ok b
 func (p *Push) Slot() int { return slotOf(p.doc.Key) }
 
 func slotOf(k store.Key) int {
-	n, _ := strconv.Atoi(strings.TrimPrefix(k.Sort, pushPrefix))
+	parts, ok := PushDocs.Parts(k)
+	if !ok {
+		return 0
+	}
+	n, _ := strconv.Atoi(parts[1])
 	return n
 }
 
@@ -334,8 +332,8 @@ func (e *Engine) Keep(ctx context.Context, p *Push, take Spend) error {
 	const window = time.Hour
 	now := e.Now().UTC().Truncate(window)
 	err = e.putPush(ctx, p, p.doc.Index,
-		store.Add{Key: store.Key{Partition: "pushed#" + p.Task.partition(), Sort: "bytes"}, Delta: int64(take.Bytes), Max: int64(take.OfTask), Expires: p.doc.Expires},
-		store.Add{Key: store.Key{Partition: "pushed#" + string(p.Sender()), Sort: now.Format(time.RFC3339)},
+		store.Add{Key: PushedDocs.Key(p.Task.partition(), "bytes"), Delta: int64(take.Bytes), Max: int64(take.OfTask), Expires: p.doc.Expires},
+		store.Add{Key: PushedDocs.Key(string(p.Sender()), now.Format(time.RFC3339)),
 			Delta: int64(take.Bytes), Max: int64(take.OfSender), Expires: now.Add(2 * window)})
 	if errors.As(err, new(*store.BoundsError)) {
 		return ErrSpent

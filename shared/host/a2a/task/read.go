@@ -85,28 +85,21 @@ func (e *Engine) extend(ctx context.Context, l *loaded) error {
 	}
 	found := false
 	var damage error
-	r := store.Range{Partition: l.ref.partition(), First: l.ref.eventKey(len(l.events) + 1).Sort, Last: headSort + "\x00"}
-	for cursor := ""; ; {
-		page, next, err := e.Store.Docs(ctx, r, store.MaxPage, cursor)
+	r := store.Range{Partition: l.ref.partition(), First: l.ref.eventKey(len(l.events) + 1).Sort, Last: HeadDocs.Sort + "\x00"}
+	for d, err := range store.All(ctx, e.Store, r) {
 		if err != nil {
 			return store.Problem(err)
 		}
-		for i := range page {
-			d := &page[i]
-			switch {
-			case d.Key.Sort != headSort && damage == nil:
-				damage = e.take(ctx, l, *d)
-			case d.Key.Sort == headSort && d.Expired(e.Now()):
-				return ErrNotFound
-			case d.Key.Sort == headSort:
-				found, l.version = true, d.Version
-				if l.head, err = decodeHead(l.ref, *d); err != nil {
-					return err
-				}
+		switch {
+		case d.Key.Sort != HeadDocs.Sort && damage == nil:
+			damage = e.take(ctx, l, d)
+		case d.Key.Sort == HeadDocs.Sort && d.Expired(e.Now()):
+			return ErrNotFound
+		case d.Key.Sort == HeadDocs.Sort:
+			found, l.version = true, d.Version
+			if l.head, err = HeadDocs.Parse(d); err != nil {
+				return err
 			}
-		}
-		if cursor = next; cursor == "" {
-			break
 		}
 	}
 	switch {
@@ -278,7 +271,7 @@ type listedHead struct {
 // page, and how many fit in all. The count ends at MaxListed, the search for the page does
 // not.
 func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit []listedHead, total int, err error) {
-	r := store.Range{Partition: listPartition(q.Ref.Vacant, q.List), Index: true}
+	r := store.Range{Partition: HeadDocs.Listed("", q.Ref.Vacant.String(), q.List.String()).Partition, Index: true}
 	last := ""
 	for cursor := ""; ; {
 		page, next, err := e.Store.Docs(ctx, r, store.MaxPage, cursor)
@@ -286,7 +279,7 @@ func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit 
 			return nil, 0, store.Problem(err)
 		}
 		for _, d := range page {
-			h, err := decodeHead(q.Ref, d)
+			h, err := HeadDocs.Parse(d)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -465,12 +458,8 @@ func (e *Engine) Changes(r Ref) (changed <-chan struct{}, done func()) {
 
 // IsActive reports whether a turn of the task runs or waits for a worker.
 func (e *Engine) IsActive(ctx context.Context, r Ref) (bool, error) {
-	d, err := e.Store.Doc(ctx, r.headKey())
-	if err != nil || d.Version == 0 {
-		return false, store.Problem(err)
-	}
-	h, err := decodeHead(r, d)
-	return err == nil && h.State.Active(), err
+	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
+	return err == nil && d.Version > 0 && h.State.Active(), store.Problem(err)
 }
 
 // pair is the pair of a task's turn.

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -27,36 +26,22 @@ type Ref struct {
 	ID     string
 }
 
-func (r Ref) partition() string { return "task#" + r.message() }
+func (r Ref) partition() string { return r.headKey().Partition }
 
-// Sorts of a task's partition.
-const (
-	headSort    = "head"
-	eventPrefix = "e#"
-)
+func (r Ref) headKey() store.Key { return HeadDocs.Key(r.message()) }
 
-func (r Ref) headKey() store.Key { return store.Key{Partition: r.partition(), Sort: headSort} }
-
-func (r Ref) eventKey(n int) store.Key {
-	return store.Key{Partition: r.partition(), Sort: fmt.Sprintf("%s%06d", eventPrefix, n)}
-}
-
-// listPartition lists the tasks of an owner in the sparse index.
-func listPartition(vacant identity.ID, owner call.Owner) string {
-	return "tasks#" + vacant.String() + "#" + owner.String()
-}
+func (r Ref) eventKey(n int) store.Key { return EventDocs.Key(r.message(), fmt.Sprintf("%06d", n)) }
 
 // listSort sorts by the time of the status, newest first.
 func listSort(at time.Time, id string) string {
 	return fmt.Sprintf("%016x#%s", uint64(1<<63-1-at.UnixMicro()), id)
 }
 
-// format is the version of the stored forms.
+// format is the first byte of what is sealed.
 const format = 1
 
 // head is the stored state of a task, beside its events. It holds no text.
 type head struct {
-	Format   int         `json:"format"`
 	State    State       `json:"state"`
 	Began    time.Time   `json:"began"`
 	Changed  time.Time   `json:"changed"` // time of the status
@@ -82,13 +67,13 @@ func contextHash(context string) string {
 
 // put returns the write of h over version v of its document.
 func (h *head) put(r Ref, v uint64, id store.WriteID) (store.Put, error) {
-	b, err := json.Marshal(h)
+	b, err := HeadDocs.Encode(*h)
 	if err != nil {
 		return store.Put{}, problem.Wrap(problem.Internal, err, "task %s", r.ID)
 	}
 	p := store.Put{Key: r.headKey(), If: v, WriteID: id, Data: b, Expires: h.expires()}
 	if !h.List.IsZero() {
-		p.Index = store.Key{Partition: listPartition(r.Vacant, h.List), Sort: listSort(h.Changed, r.ID)}
+		p.Index = HeadDocs.Listed(listSort(h.Changed, r.ID), r.Vacant.String(), h.List.String())
 	}
 	return p, nil
 }
@@ -124,14 +109,6 @@ func (h *head) abandoned(now time.Time) bool {
 		return now.Sub(h.Changed) > call.MaxQueued
 	}
 	return h.State == Working && now.After(h.Lease)
-}
-
-func decodeHead(r Ref, d store.Doc) (head, error) {
-	var h head
-	if err := json.Unmarshal(d.Data, &h); err != nil || h.Format != format {
-		return h, problem.Wrap(problem.Damaged, err, "task %s: expected format %d, got %d", r.ID, format, h.Format)
-	}
-	return h, nil
 }
 
 // storedEvent is an event before it is sealed. A status whose message repeats the
@@ -195,9 +172,12 @@ func (e *Engine) openEvent(ctx context.Context, d store.Doc) (event storedEvent,
 }
 
 func eventNumber(k store.Key) (int, bool) {
-	digits, ok := strings.CutPrefix(k.Sort, eventPrefix)
-	n, err := strconv.Atoi(digits)
-	return n, ok && err == nil
+	parts, ok := EventDocs.Parts(k)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(parts[1])
+	return n, err == nil
 }
 
 // compact returns e without the text that its status message repeats.

@@ -387,15 +387,14 @@ func (r *runner) look(renew bool) bool {
 
 // readHead reads the head of a task in a transaction.
 func (e *Engine) readHead(ctx context.Context, tx *store.Tx, r Ref) (*head, error) {
-	d, err := tx.Doc(ctx, r.headKey())
+	h, d, err := HeadDocs.Get(ctx, tx, r.headKey())
 	switch {
 	case err != nil:
 		return nil, store.Problem(err)
 	case d.Version == 0 || d.Expired(e.Now()):
 		return nil, ErrNotFound
 	}
-	h, err := decodeHead(r, d)
-	return &h, err
+	return &h, nil
 }
 
 // putHead writes the head that readHead read.

@@ -423,11 +423,7 @@ func Watch(ctx context.Context, s store.Store, name string) (context.Context, co
 			case <-ctx.Done():
 				return
 			}
-			d, err := s.Doc(ctx, r.headKey())
-			if err != nil {
-				continue
-			}
-			if h, err := decodeHead(r, d); d.Version == 0 || err == nil && h.State != Working {
+			if h, d, err := HeadDocs.Get(ctx, s, r.headKey()); err == nil && (d.Version == 0 || h.State != Working) {
 				cancel(errEnded)
 				return
 			}
@@ -454,7 +450,7 @@ func (t *Turn) begun(at time.Time) Task {
 
 func (t *Turn) head(began time.Time) head {
 	return head{
-		Format: format, State: Submitted, Began: began, Changed: began, Caller: t.Caller,
+		State: Submitted, Began: began, Changed: began, Caller: t.Caller,
 		Context: contextHash(t.Message.Context), List: t.List,
 	}
 }

@@ -21,11 +21,29 @@ import (
 // again is the time between two tries.
 const again = 500 * time.Millisecond
 
+// MessageDocs are the messages, in the order of sending: the time, and a random id.
+var MessageDocs = store.Kind[message]{
+	Shape: store.Shape{Name: "message of the queue", Partition: "queue#tasks", Sort: "*#*"},
+	Codec: store.Codec[message]{
+		Decode: func(d store.Doc) (message, error) {
+			text, of, _ := strings.Cut(string(d.Data), ofSender)
+			return message{text, task.Sender(of)}, nil
+		},
+		Encode: func(m message) ([]byte, error) { return []byte(m.text + ofSender + string(m.of)), nil },
+	},
+}
+
+// message is a message and its sender.
+type message struct {
+	text string
+	of   task.Sender
+}
+
 // ofSender is between a message and its sender.
 const ofSender = "\n"
 
-// partition holds the messages, in the order of sending.
-const partition = "queue#tasks"
+// sentForm is the time in the key of a message.
+const sentForm = "20060102T150405.000000"
 
 // Queue implements task.Queue.
 type Queue struct {
@@ -43,14 +61,17 @@ func (q *Queue) updater() store.Updater { return q.with }
 
 // Send implements task.Queue: settle wakes Run, or deletes the message of a task that was
 // refused.
-func (q *Queue) Send(ctx context.Context, message string, of task.Sender) (settle func(context.Context, bool), err error) {
+func (q *Queue) Send(ctx context.Context, text string, of task.Sender) (settle func(context.Context, bool), err error) {
 	id, err := q.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}
-	at := q.now().UTC().Format("20060102T150405.000000")
-	k := store.Key{Partition: partition, Sort: at + "#" + id.String()}
-	if err := q.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: []byte(message + ofSender + string(of))}); err != nil {
+	data, err := MessageDocs.Encode(message{text, of})
+	if err != nil {
+		return nil, err
+	}
+	k := MessageDocs.Key(q.now().UTC().Format(sentForm), id.String())
+	if err := q.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: data}); err != nil {
 		return nil, store.Problem(err)
 	}
 	return func(ctx context.Context, stored bool) {
@@ -113,9 +134,8 @@ type worker struct {
 // deliver starts the handlers of messages that none handles and whose shares have room. The
 // end of a handler wakes Run for those that had none.
 func (w *worker) deliver(ctx context.Context) error {
-	for cursor := ""; ; {
-		w.forget()
-		page, next, err := w.queue.updater().Store.Docs(ctx, store.Range{Partition: partition}, store.MaxPage, cursor)
+	w.forget()
+	for page, err := range store.Pages(ctx, w.queue.updater().Store, MessageDocs.All(), store.MaxPage) {
 		if err != nil {
 			return err
 		}
@@ -123,17 +143,19 @@ func (w *worker) deliver(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			message, of, _ := strings.Cut(string(d.Data), ofSender) // a message of an earlier release has no sender
-			shares := w.shares(ctx, message, task.Sender(of))
+			m, err := MessageDocs.Parse(d)
+			if err != nil {
+				return err
+			}
+			shares := w.shares(ctx, m.text, m.of)
 			if !w.take(d.Key.Sort, shares) {
 				continue
 			}
-			w.running.Go(func() { w.one(context.WithoutCancel(ctx), d, message, shares) })
+			w.running.Go(func() { w.one(context.WithoutCancel(ctx), d, m.text, shares) })
 		}
-		if cursor = next; cursor == "" {
-			return nil
-		}
+		w.forget() // before the next page is read
 	}
+	return nil
 }
 
 // one handles a message and deletes it if it is done with.
@@ -155,8 +177,11 @@ func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []
 }
 
 func sentAt(d store.Doc) time.Time {
-	const layout = "20060102T150405.000000"
-	at, err := time.Parse(layout, d.Key.Sort[:min(len(layout), len(d.Key.Sort))])
+	parts, ok := MessageDocs.Parts(d.Key)
+	if !ok {
+		return time.Time{}
+	}
+	at, err := time.Parse(sentForm, parts[0])
 	if err != nil {
 		return time.Time{}
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
@@ -32,7 +31,36 @@ func NewTables(s store.Store, now func() time.Time, rand io.Reader) *Tables {
 
 const partition = "models"
 
-func currentKey() store.Key { return store.Key{Partition: partition, Sort: "current"} }
+// The documents of tables of models: the current one, and all versions, which rows name.
+var (
+	CurrentDocs = store.Kind[Table]{
+		Shape: store.Shape{Name: "table of models", Partition: partition, Sort: "current", Verify: store.Alone},
+		Codec: tables,
+	}
+	VersionDocs = store.Kind[Table]{
+		Shape: store.Shape{Name: "version of the table of models", Partition: partition, Sort: "*", Verify: store.Alone},
+		Codec: tables,
+	}
+)
+
+var tables = store.Codec[Table]{
+	Decode: func(d store.Doc) (t Table, err error) {
+		if err = json.Unmarshal(d.Data, &t); err == nil && t.Version < 2 {
+			err = fmt.Errorf("it has version %d", t.Version)
+		}
+		return t, err
+	},
+	Encode: func(t Table) ([]byte, error) { return t.Blob(), nil },
+}
+
+// current returns the newest version, or the built-in table if none was set.
+func current(ctx context.Context, from store.Reader) (Table, error) {
+	t, d, err := CurrentDocs.Get(ctx, from, CurrentDocs.Key())
+	if err == nil && d.Version == 0 {
+		t = Known()
+	}
+	return t, err
+}
 
 // Current returns the newest version, or the built-in table if none was set.
 func (t *Tables) Current(ctx context.Context) (Table, error) {
@@ -43,37 +71,19 @@ func (t *Tables) Current(ctx context.Context) (Table, error) {
 		return table, nil
 	}
 	until = t.now().Add(Fresh)
-	d, err := t.store.Store.Doc(ctx, currentKey())
-	if err != nil {
-		return Table{}, store.Problem(err)
-	}
-	table, err = decode(d)
+	table, err := current(ctx, t.store.Store)
 	if err == nil {
 		t.mu.Lock()
 		t.table, t.until = table, until
 		t.mu.Unlock()
 	}
-	return table, err
-}
-
-func decode(d store.Doc) (table Table, err error) {
-	if d.Version == 0 {
-		return Known(), nil
-	}
-	if err = json.Unmarshal(d.Data, &table); err != nil || table.Version < 2 {
-		return table, problem.Wrap(problem.Damaged, err, "the table of models is damaged")
-	}
-	return table, nil
+	return table, store.Problem(err)
 }
 
 // Set stores the next version, unless the current version has the same models.
 func (t *Tables) Set(ctx context.Context, next Table) (Table, error) {
 	err := t.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, currentKey())
-		if err != nil {
-			return err
-		}
-		before, err := decode(d)
+		before, err := current(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -82,10 +92,8 @@ func (t *Tables) Set(ctx context.Context, next Table) (Table, error) {
 			return nil
 		}
 		next.Version++
-		data := next.Blob()
-		tx.Put(store.Doc{Key: d.Key, Data: data})
-		// Kept for the rows that name this version.
-		tx.Put(store.Doc{Key: store.Key{Partition: partition, Sort: fmt.Sprintf("%08d", next.Version)}, Data: data})
+		CurrentDocs.Put(tx, store.Doc{Key: CurrentDocs.Key()}, next)
+		VersionDocs.Put(tx, store.Doc{Key: VersionDocs.Key(fmt.Sprintf("%08d", next.Version))}, next)
 		return nil
 	})
 	t.mu.Lock()

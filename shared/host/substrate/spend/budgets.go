@@ -2,7 +2,6 @@ package spend
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -21,26 +20,17 @@ type Budget struct {
 	Day    string       `json:"day"`   // today in UTC, such as 2026-11-24
 }
 
-func budgetKey(tenant string) store.Key {
-	return store.Key{Partition: "budget", Sort: "tenant#" + tenant}
-}
-
 // limit is the stored form of a tenant's budget.
 type limit struct {
-	Format int          `json:"format"`
-	Daily  money.Amount `json:"daily"`
+	Daily money.Amount `json:"daily"`
 }
 
-func budget(ctx context.Context, read docReader, tenant string) (money.Amount, error) {
-	d, err := read(ctx, budgetKey(tenant))
-	if err != nil || d.Version == 0 {
-		return DefaultTenant, err
+func budget(ctx context.Context, from store.Reader, tenant string) (money.Amount, error) {
+	l, d, err := BudgetDocs.Get(ctx, from, BudgetDocs.Key(tenant))
+	if err == nil && d.Version == 0 {
+		l.Daily = DefaultTenant
 	}
-	var l limit
-	if err := json.Unmarshal(d.Data, &l); err != nil || l.Format != format || l.Daily < 0 {
-		return 0, problem.Wrap(problem.Damaged, err, "the budget of tenant %s is damaged", tenant)
-	}
-	return l.Daily, nil
+	return l.Daily, err
 }
 
 // Budget returns the budget of a tenant, or for "" of the host.
@@ -49,7 +39,7 @@ func (s *Spend) Budget(ctx context.Context, owner string) (Budget, error) {
 	if err := tenant.Check(owner); err != nil {
 		return out, err
 	}
-	b, err := s.shared(ctx, s.store.Store.Doc, owner, out.Day)
+	b, err := s.shared(ctx, s.store.Store, owner, out.Day)
 	out.Daily, out.Spent = b.budget, b.spent
 	return out, store.Problem(err)
 }
@@ -65,16 +55,9 @@ func (s *Spend) SetBudget(ctx context.Context, owner string, daily money.Amount)
 		return Budget{}, problem.Invalid("daily", fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), fmt.Sprintf("%d", daily))
 	}
 	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, budgetKey(owner))
-		if err != nil {
-			return err
-		}
-		data, err := json.Marshal(limit{format, daily})
-		if err != nil {
-			return err
-		}
-		tx.Put(store.Doc{Key: d.Key, Data: data})
-		return nil
+		d, err := tx.Doc(ctx, BudgetDocs.Key(owner))
+		BudgetDocs.Put(tx, store.Doc{Key: d.Key}, limit{daily})
+		return err
 	})
 	if err != nil {
 		return Budget{}, store.Problem(err)

@@ -10,11 +10,9 @@ package spend
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -79,38 +77,20 @@ func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
 // VacantKey is the key of a vacant's total of a day. Number is the total in
 // micro-dollars.
-func VacantKey(id identity.ID, day string) store.Key {
-	return store.Key{Partition: "spend#" + id.String(), Sort: day}
-}
-
-// VacantDays is the range of a vacant's totals.
-func VacantDays(id identity.ID) store.Range {
-	return store.Range{Partition: VacantKey(id, "").Partition}
-}
-
-// ParseVacantDays is the inverse of VacantDays; ok is false for another range.
-func ParseVacantDays(r store.Range) (id identity.ID, ok bool) {
-	rest, ok := strings.CutPrefix(r.Partition, "spend#")
-	if !ok {
-		return id, false
-	}
-	id, err := identity.ParseID(rest)
-	return id, err == nil && r == VacantDays(id)
-}
+func VacantKey(id identity.ID, day string) store.Key { return VacantDocs.Key(id.String(), day) }
 
 // sharedKey is the key of a tenant's total of a day, or for "" of the host's.
 func sharedKey(tenant, day string) store.Key {
 	if tenant == "" {
-		return store.Key{Partition: "spend#host", Sort: day}
+		return HostDocs.Key(day)
 	}
-	return store.Key{Partition: "spend#tenant#" + tenant, Sort: day}
+	return TenantDocs.Key(tenant, day)
 }
 
 // vacantDay is the data of a vacant's total. It lists the open reservations by call, so
 // that a repeated commit recognizes its own.
 type vacantDay struct {
-	Format int                    `json:"format"`
-	Open   map[string]reservation `json:"open,omitempty"`
+	Open map[string]reservation `json:"open,omitempty"`
 }
 
 type reservation struct {
@@ -118,23 +98,9 @@ type reservation struct {
 	Amount money.Amount `json:"amount"`
 }
 
-const format = 1
-
-func decode(d store.Doc) (v vacantDay, err error) {
-	if d.Version > 0 {
-		if err = json.Unmarshal(d.Data, &v); err != nil || v.Format != format {
-			return v, problem.Wrap(problem.Damaged, err, "the total of a vacant's day is damaged")
-		}
-	}
-	if v.Open == nil {
-		v.Open = map[string]reservation{}
-	}
-	return v, nil
-}
-
-// CheckDay checks a document of VacantDays: open reservations are part of the total.
+// CheckDay checks a document of VacantDocs: open reservations are part of the total.
 func CheckDay(d store.Doc) error {
-	v, err := decode(d)
+	v, err := VacantDocs.Parse(d)
 	settled := money.Amount(d.Number)
 	for _, r := range v.Open {
 		if settled -= r.Amount; r.Amount < 0 || settled < 0 {
@@ -144,20 +110,13 @@ func CheckDay(d store.Doc) error {
 	return err
 }
 
-// encode returns the data as written by a call. Beyond maxOpen it drops reservations of
-// other calls, whose amounts remain spent.
-func (v *vacantDay) encode(call string) []byte {
+// forget drops reservations of other calls beyond maxOpen. Their amounts remain spent.
+func (v *vacantDay) forget(call string) {
 	for other := range v.Open {
 		if len(v.Open) > maxOpen && other != call {
 			delete(v.Open, other)
 		}
 	}
-	v.Format = format
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // strings and numbers only
-	}
-	return b
 }
 
 // balance is a budget and its use.
@@ -169,17 +128,14 @@ type balance struct {
 
 func (b balance) left() money.Amount { return b.budget - b.spent }
 
-// docReader is the method Doc of a store or of a store.Tx.
-type docReader func(context.Context, store.Key) (store.Doc, error)
-
 // balances reads the daily balances of a payer: of the vacant first, with its document.
-func (s *Spend) balances(ctx context.Context, read docReader, p Payer, day string) (all []balance, doc store.Doc, err error) {
-	if doc, err = read(ctx, VacantKey(p.Vacant, day)); err != nil {
+func (s *Spend) balances(ctx context.Context, from store.Reader, p Payer, day string) (all []balance, doc store.Doc, err error) {
+	if doc, err = from.Doc(ctx, VacantKey(p.Vacant, day)); err != nil {
 		return nil, doc, err
 	}
 	all = []balance{{"the agent's daily_budget", doc.Key, p.Daily, money.Amount(doc.Number)}}
 	for _, owner := range p.owners() {
-		b, err := s.shared(ctx, read, owner, day)
+		b, err := s.shared(ctx, from, owner, day)
 		if err != nil {
 			return nil, doc, err
 		}
@@ -189,15 +145,15 @@ func (s *Spend) balances(ctx context.Context, read docReader, p Payer, day strin
 }
 
 // shared reads the daily balance of a tenant, or for "" of the host.
-func (s *Spend) shared(ctx context.Context, read docReader, tenant, day string) (b balance, err error) {
-	d, err := read(ctx, sharedKey(tenant, day))
+func (s *Spend) shared(ctx context.Context, from store.Reader, tenant, day string) (b balance, err error) {
+	d, err := from.Doc(ctx, sharedKey(tenant, day))
 	if err != nil {
 		return b, err
 	}
 	b = balance{"the host's daily budget for models", d.Key, s.host, money.Amount(d.Number)}
 	if tenant != "" {
 		b.name = "the daily budget for models of tenant " + tenant
-		b.budget, err = budget(ctx, read, tenant)
+		b.budget, err = budget(ctx, from, tenant)
 	}
 	return b, err
 }
@@ -205,7 +161,7 @@ func (s *Spend) shared(ctx context.Context, read docReader, tenant, day string) 
 // Ready returns an error of kind BudgetSpent if the budgets of the day do not cover even
 // a small turn.
 func (s *Spend) Ready(ctx context.Context, p Payer, price models.Price) error {
-	all, _, err := s.balances(ctx, s.store.Store.Doc, p, day(s.now()))
+	all, _, err := s.balances(ctx, s.store.Store, p, day(s.now()))
 	if err != nil {
 		return store.Problem(err)
 	}
@@ -303,13 +259,18 @@ func (c *Call) Reserve(ctx context.Context, fallback bool, in, out int) (allowed
 // reserve commits the reservation of next.
 func (c *Call) reserve(ctx context.Context, next *turn, in, out int) (allowed int, err error) {
 	err = c.spend.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		all, doc, err := c.spend.balances(ctx, tx.Doc, c.payer, next.day)
+		all, doc, err := c.spend.balances(ctx, tx, c.payer, next.day)
 		if err != nil {
 			return err
 		}
-		v, err := decode(doc)
-		if err != nil {
-			return err
+		v := vacantDay{}
+		if doc.Version > 0 {
+			if v, err = VacantDocs.Parse(doc); err != nil {
+				return err
+			}
+		}
+		if v.Open == nil {
+			v.Open = map[string]reservation{}
 		}
 		if v.Open[c.id].Turn == next.number {
 			return nil // the commit of an earlier attempt was applied
@@ -342,7 +303,8 @@ func (c *Call) refund(v *vacantDay) money.Amount {
 // add adds an amount to the vacant's total and to the shared totals, each within its
 // budget. A refund is always accepted.
 func (c *Call) add(tx *store.Tx, doc store.Doc, v *vacantDay, amount money.Amount, shared []balance) {
-	tx.Put(store.Doc{Key: doc.Key, Number: doc.Number + int64(amount), Data: v.encode(c.id)})
+	v.forget(c.id)
+	VacantDocs.Put(tx, store.Doc{Key: doc.Key, Number: doc.Number + int64(amount)}, *v)
 	if amount == 0 {
 		return
 	}
@@ -399,11 +361,7 @@ func (c *Call) End(ctx context.Context) error {
 
 // settle adds the refund of the open turn to tx.
 func (c *Call) settle(ctx context.Context, tx *store.Tx) error {
-	doc, err := tx.Doc(ctx, VacantKey(c.payer.Vacant, c.open.day))
-	if err != nil {
-		return err
-	}
-	v, err := decode(doc)
+	v, doc, err := VacantDocs.Get(ctx, tx, VacantKey(c.payer.Vacant, c.open.day))
 	if err != nil {
 		return err
 	}

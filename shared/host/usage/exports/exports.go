@@ -36,8 +36,11 @@ type Exporter struct {
 	Blobs   blob.Blobs
 }
 
-// offsetKey is the document of the last day that is exported, in days since 1970.
-func offsetKey() store.Key { return store.Key{Partition: "export", Sort: "usage"} }
+// OffsetDocs is the last day that is exported, in days since 1970.
+var OffsetDocs = store.Kind[int64]{
+	Shape: store.Shape{Name: "last exported day", Partition: "export", Sort: "usage"},
+	Codec: store.Count(),
+}
 
 // Key is the key of an account's file of a day. form is jsonl or csv.
 func Key(day time.Time, account, form string) string {
@@ -50,12 +53,12 @@ const oneDay = 24 * time.Hour
 // wrote. A new host begins with the day before.
 func (x *Exporter) Run(ctx context.Context) (files int, err error) {
 	b := x.Billing
-	d, err := b.Store.Doc(ctx, offsetKey())
+	done, d, err := OffsetDocs.Get(ctx, b.Store, OffsetDocs.Key())
 	if err != nil {
 		return 0, store.Problem(err)
 	}
 	last := b.Now().UTC().Add(-after).Unix()/int64(oneDay.Seconds()) - 1
-	first := max(d.Number+1, last-maxDays+1)
+	first := max(done+1, last-maxDays+1)
 	if d.Version == 0 {
 		first = last
 	}
@@ -66,14 +69,14 @@ func (x *Exporter) Run(ctx context.Context) (files int, err error) {
 			return files, err
 		}
 	}
-	if last <= d.Number && d.Version > 0 {
+	if last <= done && d.Version > 0 {
 		return files, nil
 	}
 	u := store.Updater{Store: b.Store, Rand: b.Rand, Wait: b.Wait}
 	err = u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		now, err := tx.Doc(ctx, offsetKey())
+		now, err := tx.Doc(ctx, d.Key)
 		if err == nil && (now.Version == 0 || now.Number < last) {
-			tx.Put(store.Doc{Key: offsetKey(), Number: last})
+			OffsetDocs.Put(tx, store.Doc{Key: d.Key}, last)
 		}
 		return err
 	})

@@ -1,0 +1,37 @@
+package task
+
+import "github.com/vacancy-host/vacancy/shared/store"
+
+// taskPartition has what belongs to a task: the star is what Ref.message says of it. Events
+// sort before the head, so a read of both sees no event that the head does not know of.
+const taskPartition = "task#*"
+
+// The documents of tasks. Events and configurations are sealed.
+var (
+	// HeadDocs are the states of tasks. The index lists those of a vacant's owner, the newest
+	// status first.
+	HeadDocs = store.Kind[head]{
+		Shape: store.Shape{Name: "head of a task", Partition: taskPartition, Sort: "head", Index: "tasks#*#*"},
+		Codec: store.JSON[head](1),
+	}
+	EventDocs = store.Kind[[]byte]{
+		Shape: store.Shape{Name: "event of a task", Partition: taskPartition, Sort: "e#*"},
+		Codec: store.Bytes(),
+	}
+	// PushDocs are the push configurations. The index lists those whose deliveries have not
+	// ended.
+	PushDocs = store.Kind[[]byte]{
+		Shape: store.Shape{Name: "push configuration", Partition: taskPartition, Sort: "push#*", Index: "pushes"},
+		Codec: store.Bytes(),
+	}
+	// TurnDocs count the turns in the background of a vacant.
+	TurnDocs = store.Kind[int64]{
+		Shape: store.Shape{Name: "count of turns", Partition: "turns#*", Sort: "background", Of: store.OfVacant},
+		Codec: store.Count(),
+	}
+	// PushedDocs count what was pushed: of a task, and of a sender by the hour.
+	PushedDocs = store.Kind[int64]{
+		Shape: store.Shape{Name: "count of what was pushed", Partition: "pushed#*", Sort: "*"},
+		Codec: store.Count(),
+	}
+)

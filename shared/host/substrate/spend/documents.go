@@ -1,0 +1,37 @@
+package spend
+
+import (
+	"errors"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Partitions are those of totals, which only think changes.
+const Partitions = "spend#*"
+
+// The documents of what models cost. The number of a total is in micro-dollars; its sort is
+// the UTC day.
+var (
+	VacantDocs = store.Kind[vacantDay]{
+		Shape: store.Shape{Name: "total of a vacant's day", Partition: Partitions, Sort: "*", Of: store.OfVacant, Verify: store.Joined},
+		Codec: store.JSON[vacantDay](1),
+	}
+	TenantDocs = store.Kind[int64]{
+		Shape: store.Shape{Name: "total of a tenant's day", Partition: "spend#tenant#*", Sort: "*", Of: store.OfTenant},
+		Codec: store.Count(),
+	}
+	HostDocs = store.Kind[int64]{
+		Shape: store.Shape{Name: "total of the host's day", Partition: "spend#host", Sort: "*"},
+		Codec: store.Count(),
+	}
+	BudgetDocs = store.Kind[limit]{
+		Shape: store.Shape{Name: "budget of a tenant", Partition: "budget", Sort: "tenant#*", Verify: store.Alone},
+		Codec: store.JSON[limit](1),
+		Valid: func(_ store.Doc, l limit) error {
+			if l.Daily < 0 {
+				return errors.New("it is below 0")
+			}
+			return nil
+		},
+	}
+)

@@ -1,0 +1,92 @@
+package usage
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Partitions are those of usage, which only the meter writes.
+const Partitions = "use#*"
+
+// The documents of usage, by UTC hour or day. They are in the order of time.
+var (
+	// PaidDocs are what an account has paid: the hour, the vacant and the caller.
+	PaidDocs = store.Kind[Hour]{
+		Shape: store.Shape{Name: "usage of an account", Partition: "use#paid#*", Sort: "*#*#*", Of: store.OfAccount, Verify: store.Joined},
+		Codec: hours,
+	}
+	// OwnedDocs are what a tenant's vacants have earned, those of "" the operator's: the hour
+	// and the vacant.
+	OwnedDocs = store.Kind[Hour]{
+		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Of: store.OfTenant},
+		Codec: hours,
+	}
+	// SpentDocs are what an account has spent, by the day.
+	SpentDocs = store.Kind[Day]{
+		Shape: store.Shape{Name: "day of an account", Partition: "use#spent#*", Sort: "*", Of: store.OfAccount, Verify: store.Joined},
+		Codec: store.Codec[Day]{
+			Decode: func(d store.Doc) (Day, error) {
+				at, err := time.Parse(time.DateOnly, d.Key.Sort)
+				return Day{at, money.Amount(d.Number)}, err
+			},
+			Encode: func(Day) ([]byte, error) { return nil, nil },
+		},
+	}
+	// OffsetDocs are how far partitions of the feed are folded. The number is 1 once a
+	// partition has ended and is folded completely.
+	OffsetDocs = store.Kind[string]{
+		Shape: store.Shape{Name: "offset of the meter", Partition: "meter", Sort: "*"},
+		Codec: store.Text(),
+	}
+)
+
+var counts = store.JSON[Counts](1)
+
+// hours is the codec of an hour. What it counts is the data, and what it is of is the key.
+var hours = store.Codec[Hour]{
+	Decode: func(d store.Doc) (h Hour, err error) {
+		c, err := counts.Decode(d)
+		if err == nil {
+			h, err = hourOf(d.Key)
+		}
+		h.Counts = c
+		return h, err
+	},
+	Encode: func(h Hour) ([]byte, error) { return counts.Encode(h.Counts) },
+}
+
+// hourOf reads the key of an hour, and counts nothing.
+func hourOf(k store.Key) (h Hour, err error) {
+	parts := strings.Split(k.Sort, "#")
+	if len(parts) != 2 && len(parts) != 3 {
+		return h, errors.New("its key is none")
+	}
+	if h.Start, err = time.Parse(hourForm, parts[0]); err == nil {
+		h.Vacant, err = identity.ParseID(parts[1])
+	}
+	if err == nil && len(parts) == 3 {
+		h.Caller, err = identity.ParseID(parts[2])
+	}
+	return h, err
+}
+
+func spentKey(account string, at time.Time) store.Key {
+	return SpentDocs.Key(account, at.UTC().Format(time.DateOnly))
+}
+
+func isOwned(k store.Key) bool { return OwnedDocs.Within(k.Partition) }
+
+func isSpent(k store.Key) bool { return SpentDocs.Within(k.Partition) }
+
+func paidKey(account string, hour time.Time, vacant, caller identity.ID) store.Key {
+	return PaidDocs.Key(account, hour.UTC().Format(hourForm), vacant.String(), caller.String())
+}
+
+func ownedKey(tenant string, hour time.Time, vacant identity.ID) store.Key {
+	return OwnedDocs.Key(tenant, hour.UTC().Format(hourForm), vacant.String())
+}
