@@ -91,6 +91,22 @@ func (s Shape) All(parts ...string) Range {
 	return r
 }
 
+// Indexed is the range of the documents in a partition of the sparse index. There is a part
+// for each star of Index.
+func (s Shape) Indexed(parts ...string) Range {
+	return Range{Partition: s.Listed("", parts...).Partition, Index: true}
+}
+
+// Ranges reports whether r is All or Indexed of some parts.
+func (s Shape) Ranges(r Range) bool {
+	of, whole := s.Partition, s.All
+	if r.Index {
+		of, whole = s.Index, s.Indexed
+	}
+	parts, ok := match(of, r.Partition)
+	return ok && of != "" && r == whole(parts...)
+}
+
 // fill replaces the stars of a pattern, and returns the parts that are left.
 func fill(pattern string, parts []string) (string, []string) {
 	literal, rest, star := strings.Cut(pattern, "*")

@@ -20,13 +20,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
-	"github.com/vacancy-host/vacancy/shared/host/usage"
-	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // pageBytes is the most stored data in a page after its first row. With base64
@@ -43,13 +39,13 @@ const pageLimit = 256
 //	GET  /v1/admin/export/streams?prefix=&limit=&cursor=   names of streams
 //	GET  /v1/admin/export/rows?stream=&from=&limit=&order=&head=
 //	GET  /v1/admin/export/doc?partition=&sort=             a document
-//	GET  /v1/admin/export/docs?list=&of=&limit=&cursor=    the names' documents, or the keys of other lists
+//	GET  /v1/admin/export/docs?partition=&first=&last=&limit=&cursor=    the documents of a kind
+//	GET  /v1/admin/export/docs?index=&limit=&cursor=       the keys of documents that an index lists
 //	POST /v1/admin/export/open                             a sealed text key
 //
 // Names of streams are base64url; cursors are opaque. Each page is read at its
 // own time, so pages of a busy host show different moments. The export contains
-// only what a check needs: the documents of names, vacants, registry, log, text
-// keys and the host's identity. It decrypts text keys and never a seed. Only
+// only documents that a check reads (store.Shape). It decrypts text keys and never a seed. Only
 // the operator may call it: wrap it in admin.RequireKey.
 func Pages(c Config) http.Handler {
 	p := &pages{c}
@@ -213,7 +209,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 }
 
 func (p *pages) docs(r *http.Request) (any, error) {
-	q, err := queryOf(r, "list", "of", "limit", "cursor")
+	q, err := queryOf(r, "partition", "first", "last", "index", "limit", "cursor")
 	if err != nil {
 		return nil, err
 	}
@@ -229,16 +225,20 @@ func (p *pages) docs(r *http.Request) (any, error) {
 		return nil, problem.Invalid("cursor", "the next of an earlier page", clip(q["cursor"]))
 	}
 	docs, next, err := p.Source.Docs(r.Context(), list, int(limit), q["cursor"])
-	page := DocsPage{Docs: make([]Doc, len(docs)), Next: next}
-	_, isSpend := spend.ParseVacantDays(list)
-	_, isUsage := usage.ParsePaidRange(list)
-	_, isSpent := usage.ParseSpentRange(list)
-	keysOnly := list != vacants.NameDocs.All() && !isSpend && !isUsage && !isSpent
+	page := DocsPage{Docs: make([]Doc, 0, len(docs)), Next: next}
+	room := pageBytes
 	for i := range docs {
-		if page.Docs[i] = docOf(&docs[i]); keysOnly {
-			// A registration may be large, so each document is read by itself.
-			page.Docs[i] = Doc{Partition: docs[i].Key.Partition, Sort: docs[i].Key.Sort, Version: docs[i].Version, Index: docs[i].Index.Sort}
+		d := &docs[i]
+		if list.Index {
+			// An index may be behind its documents, so each of them is read by itself.
+			page.Docs = append(page.Docs, Doc{Partition: d.Key.Partition, Sort: d.Key.Sort, Version: d.Version, Index: d.Index.Sort})
+			continue
 		}
+		if room -= len(d.Data); i > 0 && room < 0 {
+			page.Next = store.Cursor{Key: docs[i-1].Key}.String()
+			return &page, nil // the next page reports damage after this document
+		}
+		page.Docs = append(page.Docs, docOf(d))
 	}
 	page.Damaged, err = damage(err)
 	return &page, err
@@ -333,27 +333,20 @@ func (q query) number(name string, missing, most uint64) (uint64, error) {
 
 // list parses which documents are requested.
 func (q query) list() (store.Range, error) {
-	name := q["list"]
-	if of := map[string]func(identity.ID) store.Range{ListChildren: registry.Edges, ListSpend: spend.VacantDays, ListUsage: usage.PaidRange, ListSpent: usage.SpentRange}[name]; of != nil {
-		id, err := identity.ParseID(q["of"])
-		if err != nil {
-			return store.Range{}, problem.Invalid("of", "the id of a vacant, or of an account", clip(q["of"]))
+	r := store.Range{Partition: q["partition"], First: q["first"], Last: q["last"]}
+	if q["index"] != "" {
+		if r != (store.Range{}) {
+			return r, problem.Invalid("index", "none beside partition, first or last", clip(q["index"]))
 		}
-		return of(id), nil
+		r = store.Range{Partition: q["index"], Index: true}
 	}
-	if q["of"] != "" {
-		return store.Range{}, problem.Invalid("of", "none but with list="+strings.Join([]string{ListChildren, ListSpend, ListUsage, ListSpent}, ", "), clip(q["of"]))
+	if r.Partition == "" {
+		return r, problem.Invalid("partition", "one, or an index", "none")
 	}
-	switch name {
-	case "", ListNames:
-		return vacants.NameDocs.All(), nil
-	case ListRegistry:
-		return registry.Feed(), nil
-	case ListRevoked:
-		return registry.RevocationList(), nil
-	default:
-		return store.Range{}, problem.Invalid("list", strings.Join([]string{ListNames, ListRegistry, ListRevoked, ListChildren, ListSpend, ListUsage, ListSpent}, ", "), clip(name))
+	if !documents.Listed(r) {
+		return r, problem.New(problem.Forbidden, "the documents of %.80q from %.80q to %.80q are no list of an export", r.Partition, r.First, r.Last)
 	}
+	return r, nil
 }
 
 // stream parses the name or the prefix of a stream.

@@ -8,7 +8,7 @@ import (
 )
 
 // ExportFormat is the version of the pages. Readers refuse other versions.
-const ExportFormat = 1
+const ExportFormat = 2
 
 // About is the first page a reader fetches.
 type About struct {
@@ -53,17 +53,6 @@ type Doc struct {
 	Number    int64  `json:"number,omitempty"`
 	Index     string `json:"index,omitempty"` // the sort key in the list, if it differs from Sort
 }
-
-// The lists of documents.
-const (
-	ListNames    = "names"
-	ListRegistry = "registry" // keys of registrations, ordered by last change
-	ListRevoked  = "revoked"  // keys of revocations
-	ListChildren = "children" // keys of the edges from the parent in of
-	ListSpend    = "spend"    // daily totals of the vacant in of
-	ListUsage    = "usage"    // what the account in of has paid, by the hour
-	ListSpent    = "spent"    // what the account in of has spent, by the day
-)
 
 // DocPage is a document, or a description of its damage.
 type DocPage struct {

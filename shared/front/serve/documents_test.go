@@ -66,37 +66,12 @@ import (
 // host's ledger does not. Package standalone alone writes host/ready.
 func TestDocumentsAreStoredAsBefore(t *testing.T) {
 	const golden = "testdata/documents.golden"
-	whole := drive(t)
-	docs := whole.store.all(t)
 	var got bytes.Buffer
-	got.WriteString("# Stored documents\n")
-	for _, d := range docs {
-		writeDoc(&got, &d)
-	}
-	got.WriteString("\n# Answers over damaged documents, where they differ from those over whole ones\n")
-	want := whole.answers(t, store.Key{}, nil)
-	seen := map[string]bool{}
-	for i := range docs {
-		d := &docs[i]
-		if kind := kindOf(d.Key); seen[kind] || len(d.Data) == 0 {
-			continue
-		} else {
-			seen[kind] = true
-		}
-		fmt.Fprintf(&got, "\n%s\n", d.Key)
-		var outcomes, names []string // of damages; names of those with the same outcome are joined
-		for _, harm := range damages(docs, d) {
-			outcome := outcomeOf(want, whole.answers(t, d.Key, harm.data))
-			if n := slices.Index(outcomes, outcome); n >= 0 {
-				names[n] += ", " + harm.name
-				continue
-			}
-			outcomes, names = append(outcomes, outcome), append(names, harm.name)
-		}
-		for n := range names {
-			fmt.Fprintf(&got, "  %s\n%s", names[n], outcomes[n])
-		}
-	}
+	whole := drive(t)
+	whole.record(t, &got, func(store.Key) bool { return true })
+	got.WriteString("\n# A log with a full tile\n")
+	whole.fillTile(t)
+	whole.record(t, &got, func(k store.Key) bool { return strings.HasPrefix(k.Sort, "tile#") })
 	if *update {
 		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -108,6 +83,40 @@ func TestDocumentsAreStoredAsBefore(t *testing.T) {
 	}
 	if diff := gocmp.Diff(strings.Split(string(before), "\n"), strings.Split(got.String(), "\n")); diff != "" {
 		t.Errorf("documents and answers (-want +got):\n%s", diff)
+	}
+}
+
+// record writes the documents that are chosen, and the answers over damaged ones.
+func (whole *documented) record(t *testing.T, w *bytes.Buffer, chosen func(store.Key) bool) {
+	t.Helper()
+	docs := slices.DeleteFunc(whole.store.all(t), func(d store.Doc) bool { return !chosen(d.Key) })
+	w.WriteString("# Stored documents\n")
+	for i := range docs {
+		writeDoc(w, &docs[i])
+	}
+	w.WriteString("\n# Answers over damaged documents, where they differ from those over whole ones\n")
+	want := whole.answers(t, store.Key{}, nil)
+	seen := map[string]bool{}
+	for i := range docs {
+		d := &docs[i]
+		kind := kindOf(d.Key)
+		if seen[kind] || len(d.Data) == 0 {
+			continue
+		}
+		seen[kind] = true
+		fmt.Fprintf(w, "\n%s\n", d.Key)
+		var outcomes, names []string // of damages; names of those with the same outcome are joined
+		for _, harm := range damages(docs, d) {
+			outcome := outcomeOf(want, whole.answers(t, d.Key, harm.data))
+			if n := slices.Index(outcomes, outcome); n >= 0 {
+				names[n] += ", " + harm.name
+				continue
+			}
+			outcomes, names = append(outcomes, outcome), append(names, harm.name)
+		}
+		for n := range names {
+			fmt.Fprintf(w, "  %s\n%s", names[n], outcomes[n])
+		}
 	}
 }
 
@@ -399,6 +408,24 @@ func (s *sameRandom) restart(seed byte) {
 	s.of.Seed([32]byte{seed, 1})
 }
 
+// movedClock stands still until it is moved.
+type movedClock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *movedClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *movedClock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
 // notices keeps the notices of notifications.
 type notices struct{ all []string }
 
@@ -419,7 +446,7 @@ type documented struct {
 	admin   site
 	vault   custody.Vault
 	said    *strings.Builder // its log
-	at      *time.Time
+	clock   *movedClock
 	rand    *sameRandom
 
 	names map[string]string // of what stands in paths and bodies as {name}
@@ -441,9 +468,9 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &documented{store: s, vault: vault, at: &at, notices: &notices{}, said: &strings.Builder{}, names: map[string]string{}, rand: &sameRandom{of: mathrand.NewChaCha8([32]byte{seed})}}
+	h := &documented{store: s, vault: vault, clock: &movedClock{at: at}, notices: &notices{}, said: &strings.Builder{}, names: map[string]string{}, rand: &sameRandom{of: mathrand.NewChaCha8([32]byte{seed})}}
 	log := slog.New(causes{h.said})
-	now := func() time.Time { return *h.at }
+	now := h.clock.now
 	h.server, err = serve.Config{
 		Store: s, Vault: vault, AllowLoopback: true, OwnMachine: true, Log: log, Now: now, Rand: h.rand, Charges: true, Elsewhere: true, SealsLog: true, Feed: s, Rows: s,
 		Substrates: substrate.Kinds{"failing": func(string) (substrate.Substrate, error) {
@@ -486,7 +513,8 @@ func (h *documented) fill(s string) string {
 // send sends a request a little later than the one before. A header is "Name: value".
 func (h *documented) send(t *testing.T, to site, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	*h.at = h.at.Add(60 * time.Millisecond)
+	h.agents.Tasks.Wait() // what reads the clock in the background
+	h.clock.pass(60 * time.Millisecond)
 	r := httptest.NewRequest(method, "http://"+to.host+h.fill(path), strings.NewReader(h.fill(body))).WithContext(t.Context())
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -541,7 +569,7 @@ func (h *documented) call(t *testing.T, from *identity.Key, to, text string, seq
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := envelope.Envelope{From: from.ID(), To: id, Seq: seq, Prev: prev, Time: h.at.UTC().Truncate(time.Microsecond), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}, IdempotencyKey: fmt.Sprint("k", seq)}
+	e := envelope.Envelope{From: from.ID(), To: id, Seq: seq, Prev: prev, Time: h.clock.now().UTC().Truncate(time.Microsecond), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}, IdempotencyKey: fmt.Sprint("k", seq)}
 	hash, err := e.Sign(t.Context(), from)
 	if err != nil {
 		t.Fatal(err)
@@ -583,7 +611,7 @@ func drive(t *testing.T) *documented {
 		name(called)(h.do(t, h.admin, "POST", "/v1/admin/vacants", body, "vacant_id"))
 	}
 
-	secret, err := operator.Keys{Store: h.store, Now: func() time.Time { return *h.at }, Rand: h.rand}.Rotate(ctx)
+	secret, err := operator.Keys{Store: h.store, Now: h.clock.now, Rand: h.rand}.Rotate(ctx)
 	must(err)
 	name("operator")(secret)
 	op("PUT", "/v1/admin/host", `{"url":"https://vacancy.example"}`)
@@ -612,7 +640,7 @@ func drive(t *testing.T) *documented {
 	must(err)
 	for n, tenant := range []string{"acme", "buyer"} {
 		c := claim.Claim{Host: self, Account: h.names[tenant], Cap: 40_000_000}
-		must(c.Sign(ctx, seeded(t, byte(20+n)), *h.at))
+		must(c.Sign(ctx, seeded(t, byte(20+n)), h.clock.now()))
 		h.do(t, h.public, "POST", "/v1/account/links", `{"claim":"`+c.String()+`"}`, "", "Authorization: Bearer {"+tenant+"-pro}")
 	}
 
@@ -639,7 +667,7 @@ func drive(t *testing.T) *documented {
 	op("PUT", "/v1/admin/vacants/demo/plan", `{"version":1,"delegate":[{"child":"kid","task":"read {input}"}]}`)
 	op("PUT", "/v1/admin/vacants/free/plan", `{"version":1,"delegate":[{"child":"clerk","task":"write {input}"}]}`)
 	for _, vacant := range []string{"demo", "free"} {
-		name("asked")(h.do(t, h.public, "POST", "/v1/admin/vacants/{"+vacant+"}/children", h.asks(t, vacant, 1, *h.at), "vacant.vacant_id"))
+		name("asked")(h.do(t, h.public, "POST", "/v1/admin/vacants/{"+vacant+"}/children", h.asks(t, vacant, 1, h.clock.now()), "vacant.vacant_id"))
 	}
 	for _, vacant := range []string{"demo", "free", "gone", "lost"} {
 		op("POST", "/v1/admin/vacants/{"+vacant+"}/publish", `{"visibility":"PUBLIC","listing":{"tags":["a"],"skills":["b"],"summary":"s","family":"f","owner":"o"}}`)
@@ -654,7 +682,7 @@ func drive(t *testing.T) *documented {
 		c, err := card.New(elsewhere.ID(), "lives elsewhere", []string{"mock"}, "https://elsewhere.example/a2a/message/send")
 		must(err)
 		must(c.Sign(ctx, elsewhere))
-		client := &registryclient.Client{Transport: handled{h.public}, URL: "https://" + documentsHost, Reader: elsewhere, Now: func() time.Time { return *h.at }}
+		client := &registryclient.Client{Transport: handled{h.public}, URL: "https://" + documentsHost, Reader: elsewhere, Now: h.clock.now}
 		_, err = client.PublishAs(ctx, elsewhere, registryclient.Draft{Card: c, State: lifecycle.Active, Visibility: lifecycle.Public}, h.rand)
 		must(err)
 	}
@@ -717,13 +745,6 @@ func drive(t *testing.T) *documented {
 	h.do(t, h.public, "POST", "/a2a/v1", `{"from":"nemo","intent":"network.ping"}`, "", "Authorization: Bearer {buyer-free}")
 
 	// What runs in the background of a host.
-	// A tile of the log has 256 events.
-	free, err := identity.ParseID(h.names["free"])
-	must(err)
-	for n := range 256 {
-		_, _, err := h.server.Vacants.Publish(ctx, free, vacants.PublishOptions{Visibility: new([]lifecycle.Visibility{lifecycle.Hidden, lifecycle.Public}[n%2])})
-		must(err)
-	}
 	_, err = h.log.Seal(ctx)
 	must(err)
 	published, err := h.log.Latest(ctx)
@@ -731,7 +752,7 @@ func drive(t *testing.T) *documented {
 	demo, err := identity.ParseID(h.names["demo"])
 	must(err)
 	must(h.server.Vacants.Sign(ctx, demo, func(s identity.Signer) error {
-		note, err := translog.Cosign(ctx, published.Checkpoint, s, *h.at)
+		note, err := translog.Cosign(ctx, published.Checkpoint, s, h.clock.now())
 		if err == nil {
 			_, err = h.log.Cosign(ctx, note)
 		}
@@ -739,7 +760,7 @@ func drive(t *testing.T) *documented {
 	}))
 	_, err = h.server.Meter().Fold(ctx)
 	must(err)
-	*h.at = h.at.Add(5 * time.Minute)
+	h.clock.pass(5 * time.Minute)
 	_, err = h.server.Billing.Sweep(ctx, h.server.Calls)
 	must(err)
 	_, err = h.agp.Bookings.Sweep(ctx)
@@ -747,7 +768,7 @@ func drive(t *testing.T) *documented {
 	_, err = h.server.Maintain(ctx)
 	must(err)
 	must(h.server.Texts.Ahead(ctx))
-	blobs, err := files.Open(t.TempDir(), *h.at)
+	blobs, err := files.Open(t.TempDir(), h.clock.now())
 	must(err)
 	_, err = (&exports.Exporter{Billing: h.server.Billing, Blobs: blobs}).Run(ctx)
 	must(err)
@@ -763,6 +784,21 @@ func drive(t *testing.T) *documented {
 	op("DELETE", "/v1/admin/vacants/{gone}", "")
 	made("heir", `{"name":"gone","capability":"follows","substrate":"echo"}`)
 	return h
+}
+
+// fillTile seals 256 events more. It comes after all else, because verify checks each of them.
+func (h *documented) fillTile(t *testing.T) {
+	t.Helper()
+	free, err := identity.ParseID(h.names["free"])
+	for n := 0; n < 256 && err == nil; n++ {
+		_, _, err = h.server.Vacants.Publish(t.Context(), free, vacants.PublishOptions{Visibility: new([]lifecycle.Visibility{lifecycle.Hidden, lifecycle.Public}[n%2])})
+	}
+	if err == nil {
+		_, err = h.log.Seal(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // handled is a registry client's transport to a handler.
@@ -781,7 +817,7 @@ func (d handled) Do(_ context.Context, r outbound.Request) (outbound.Reply, erro
 func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []answer) {
 	t.Helper()
 	ctx := t.Context()
-	h := openDocumented(t, whole.store.with(t, k, data), *whole.at, 2)
+	h := openDocumented(t, whole.store.with(t, k, data), whole.clock.now(), 2)
 	defer h.server.Vacants.Close()
 	h.names = whole.names
 	// What is random for an operation does not depend on whether those before it failed.
@@ -826,7 +862,7 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	}
 	proof := func(n byte, target string) string {
 		target = h.fill(target)
-		value, err := readproof.Sign(ctx, seeded(t, n), readproof.Request{Authority: documentsHost, Method: "GET", Target: target}, *h.at)
+		value, err := readproof.Sign(ctx, seeded(t, n), readproof.Request{Authority: documentsHost, Method: "GET", Target: target}, h.clock.now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -835,14 +871,14 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 
 	// Verify.
 	var found []string
-	_, err := fsck.Run(ctx, fsck.Config{Source: h.store, Vault: h.vault, Now: func() time.Time { return *h.at }, Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(ctx, fsck.Config{Source: h.store, Vault: h.vault, Now: h.clock.now, Found: func(f fsck.Finding) error {
 		found = append(found, f.String())
 		return nil
 	}})
 	slices.Sort(found)
 	note("verify", err, strings.Join(found, "\n"))
 
-	note("operator key", operator.Keys{Store: h.store, Now: func() time.Time { return *h.at }, Rand: h.rand}.Check(ctx, h.names["operator"]), "")
+	note("operator key", operator.Keys{Store: h.store, Now: h.clock.now, Rand: h.rand}.Check(ctx, h.names["operator"]), "")
 	for _, path := range []string{
 		"/v1/admin/vacants?all=true", "/v1/admin/vacants/free", "/v1/admin/vacants/demo", "/v1/admin/vacants/sage",
 		"/v1/admin/vacants/free/children", "/v1/admin/vacants/demo/children", "/v1/admin/vacants/{asked}/manifest", "/v1/admin/vacants/{pupil}/manifest", "/v1/admin/vacants/{pupil}/graduation", "/v1/admin/vacants/free/plan",
@@ -920,7 +956,7 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	ask(h.admin, "POST", "/v1/admin/accounts/acme/credit", `{"amount":90000000,"note":"first"}`, "Idempotency-Key: first")
 	note("payment", h.server.Billing.SettlePayment(ctx, billing.Event{Payment: "pi_acme", RefundedTotal: 5_000_000}), "")
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/children", `{"path":"D2","name":"late","capability":"helps"}`)
-	ask(h.public, "POST", "/v1/admin/vacants/{free}/children", whole.asks(t, "free", 2, *h.at))
+	ask(h.public, "POST", "/v1/admin/vacants/{free}/children", whole.asks(t, "free", 2, h.clock.now()))
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/publish", `{"visibility":"PUBLIC","listing":{"summary":"t"}}`)
 	docs, _, err := h.store.Docs(ctx, store.Range{Partition: "queue#tasks"}, 10, "")
 	if err != nil {
@@ -944,14 +980,14 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	note("seal", err, fmt.Sprintf("%d %d", sealed.Size, sealed.Epochs))
 	reached, err := h.server.Registry.Reach(ctx, func(context.Context, string) error { return nil })
 	note("reach", err, fmt.Sprintf("%+v", reached))
-	*h.at = h.at.Add(15 * time.Minute)
+	h.clock.pass(15 * time.Minute)
 	swept, err := h.server.Billing.Sweep(ctx, h.server.Calls)
 	note("sweep calls", err, fmt.Sprintf("%+v", swept))
 	swept, err = h.agp.Bookings.Sweep(ctx)
 	note("sweep bookings", err, fmt.Sprintf("%+v", swept))
 	days, err := h.server.Maintain(ctx)
 	note("maintain", err, strconv.Itoa(days))
-	blobs, err := files.Open(t.TempDir(), *h.at)
+	blobs, err := files.Open(t.TempDir(), h.clock.now())
 	if err != nil {
 		t.Fatal(err)
 	}

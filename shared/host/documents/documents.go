@@ -7,6 +7,7 @@
 package documents
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -65,4 +66,12 @@ func Of(k store.Key) (kind store.AnyKind) {
 func Exported(k store.Key) bool {
 	kind := Of(k)
 	return kind != nil && kind.Describe().Verify != store.Unread
+}
+
+// Listed reports whether the export lists a range.
+func Listed(r store.Range) bool {
+	return slices.ContainsFunc(kinds, func(kind store.AnyKind) bool {
+		s := kind.Describe()
+		return s.Verify != store.Unread && s.Ranges(r)
+	})
 }

@@ -169,7 +169,7 @@ func (r *run) spending(ctx context.Context) error {
 			return err
 		}
 		if total < cost {
-			r.found(inDocument(store.Key{Partition: spend.VacantDays(id).Partition}, Spend, fmt.Sprintf("at least %s, the cost of the vacant's rows", money.Amount(cost)), money.Amount(total).String()))
+			r.found(inDocument(store.Key{Partition: spend.VacantDocs.All(id.String()).Partition}, Spend, fmt.Sprintf("at least %s, the cost of the vacant's rows", money.Amount(cost)), money.Amount(total).String()))
 		}
 	}
 	return nil
@@ -177,18 +177,13 @@ func (r *run) spending(ctx context.Context) error {
 
 // totals returns the sum of a vacant's daily totals in micro-dollars.
 func (r *run) totals(ctx context.Context, id identity.ID) (sum uint64, err error) {
-	for cursor, more := "", true; more; more = cursor != "" {
-		var page []store.Doc
-		if page, cursor, err = r.Source.Docs(ctx, spend.VacantDays(id), store.MaxPage, cursor); err != nil {
+	for d, err := range store.All(ctx, r.Source, spend.VacantDocs.All(id.String())) {
+		if err != nil {
 			return 0, err
 		}
-		for _, d := range page {
-			sum += uint64(max(d.Number, 0))
-			if err := spend.CheckDay(d); err != nil {
-				if err := r.broken(d.Key, Spend, "the total of a vacant's day", err); err != nil {
-					return 0, err
-				}
-			}
+		sum += uint64(max(d.Number, 0))
+		if err := r.broken(d.Key, Spend, "the total of a vacant's day", spend.CheckDay(d)); err != nil {
+			return 0, err
 		}
 	}
 	return sum, nil

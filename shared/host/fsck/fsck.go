@@ -92,6 +92,9 @@ func (r *run) walk(ctx context.Context) error {
 	if err := r.self(ctx); err != nil {
 		return err
 	}
+	if err := r.alone(ctx, store.OfHost); err != nil {
+		return err
+	}
 	if err := r.names(ctx); err != nil {
 		return err
 	}

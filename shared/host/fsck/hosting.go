@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/host/documents"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -17,26 +19,54 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// names checks the names page by page. A name that is created meanwhile may be
-// missing in the view; its vacant is found by its logbook.
-func (r *run) names(ctx context.Context) error {
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := r.Source.Docs(ctx, vacants.NameDocs.All(), store.MaxPage, cursor)
-		if damaged(err) {
-			r.found(inDocument(store.Key{Partition: vacants.NameDocs.All().Partition, Sort: "*"}, Document, "a list of names", problem.Of(err).Error()))
-			return nil
+// each calls fn with the documents of a range, and reports one that cannot be listed.
+func (r *run) each(ctx context.Context, of store.Range, fn func(store.Doc) error) error {
+	for d, err := range store.All(ctx, r.Source, of) {
+		if err != nil {
+			return r.broken(store.Key{Partition: of.Partition, Sort: "*"}, Document, "a list", err)
+		}
+		if err := fn(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alone checks the documents of an owner that are compared with nothing: that they are
+// readable. parts are what the stars of their partition stand for.
+func (r *run) alone(ctx context.Context, of store.Owner, parts ...string) error {
+	for _, kind := range documents.All() {
+		s := kind.Describe()
+		if s.Of != of || s.Verify != store.Alone {
+			continue
+		}
+		check := func(d store.Doc) error {
+			if one := documents.Of(d.Key); d.Version == 0 || one == nil || one.Describe() != s {
+				return nil // none, or of another kind, which is in the range too
+			}
+			return r.broken(d.Key, Document, "the "+s.Name, kind.Check(d))
+		}
+		if strings.Contains(s.Sort, "*") {
+			if err := r.each(ctx, s.All(parts...), check); err != nil {
+				return err
+			}
+			continue
+		}
+		d, err := r.document(ctx, s.Key(parts...))
+		if err == nil {
+			err = check(d)
 		}
 		if err != nil {
 			return err
 		}
-		for _, d := range page {
-			if err := r.name(ctx, d.Key.Sort); err != nil {
-				return err
-			}
-		}
-		cursor = next
 	}
 	return nil
+}
+
+// names checks the names page by page. A name that is created meanwhile may be
+// missing in the view; its vacant is found by its logbook.
+func (r *run) names(ctx context.Context) error {
+	return r.each(ctx, vacants.NameDocs.All(), func(d store.Doc) error { return r.name(ctx, d.Key.Sort) })
 }
 
 // self checks the host's own identity, if it exists.
@@ -176,6 +206,9 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 	}
 	if says.whole && rec.State != says.state {
 		r.found(inDocument(k, State, string(says.state)+", as its logbook ends", string(rec.State)))
+	}
+	if err := r.alone(ctx, store.OfVacant, id.String()); err != nil {
+		return err
 	}
 	if err := r.unregistered(ctx, &rec); err != nil {
 		return err

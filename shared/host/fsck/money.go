@@ -185,6 +185,9 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 	if err := r.payments(ctx, id, payments); err != nil {
 		return err
 	}
+	if err := r.alone(ctx, store.OfAccount, id.String()); err != nil {
+		return err
+	}
 	key := billing.AccountKey(id.String())
 	d, err := r.document(ctx, key)
 	if err != nil {

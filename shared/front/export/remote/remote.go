@@ -23,9 +23,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
-	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
-	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/retry"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -86,8 +83,8 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 // Retention is how long the host keeps text keys after their day.
 func (h *Host) Retention() time.Duration { return h.retention }
 
-// Docs lists the documents of names and of a vacant's daily totals, or the keys of
-// registrations, revocations and a parent's edges: the only ranges that a host exports.
+// Docs lists the documents of a kind, or the keys of those that an index lists
+// (documents.Listed).
 func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -97,30 +94,14 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 		return nil, "", err
 	}
 	q := url.Values{"limit": {strconv.Itoa(n)}}
-	if cursor != "" {
-		q.Set("cursor", cursor)
+	name := "partition"
+	if r.Index {
+		name = "index"
 	}
-	if parent, ok := registry.EdgesOf(r); ok {
-		q.Set("list", export.ListChildren)
-		q.Set("of", parent.String())
-	}
-	if id, ok := spend.ParseVacantDays(r); ok {
-		q.Set("list", export.ListSpend)
-		q.Set("of", id.String())
-	}
-	if id, ok := usage.ParsePaidRange(r); ok {
-		q.Set("list", export.ListUsage)
-		q.Set("of", id.String())
-	}
-	if id, ok := usage.ParseSpentRange(r); ok {
-		q.Set("list", export.ListSpent)
-		q.Set("of", id.String())
-	}
-	switch r {
-	case registry.Feed():
-		q.Set("list", export.ListRegistry)
-	case registry.RevocationList():
-		q.Set("list", export.ListRevoked)
+	for name, value := range map[string]string{name: r.Partition, "first": r.First, "last": r.Last, "cursor": cursor} {
+		if value != "" {
+			q.Set(name, value)
+		}
 	}
 	var page export.DocsPage
 	if err := h.get(ctx, "/v1/admin/export/docs", q, &page); err != nil {
