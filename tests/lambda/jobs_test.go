@@ -91,7 +91,7 @@ func TestProberTriesWhatWaits(t *testing.T) {
 	if diff := cmp.Diff(want, pick(lines(t, f), "done", "verdict", "listed", "silent", "more")); diff != "" {
 		t.Errorf("verdict, listed, silent, more (-want +got):\n%s\n%s", diff, f.Log())
 	}
-	waiting, _, err := s.Docs(t.Context(), store.Range{Partition: registry.UnreachedPartition}, store.MaxPage, "")
+	waiting, _, err := s.Docs(t.Context(), registry.UnreachedDocs.All(), store.MaxPage, "")
 	if err != nil || len(waiting) != 1 || waiting[0].Key.Sort < registry.ChangeKeyAt(time.Now().Add(30*time.Second)) {
 		t.Errorf("waiting: %v, %v; want it in a minute", waiting, err)
 	}

@@ -110,12 +110,6 @@ func (d *api) setHost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// A stage from before the number of venues gets it when it is deployed again.
-	if d.Vacants.Registry != nil {
-		if err := d.Vacants.Registry.KeepVenueCount(r.Context()); err != nil {
-			return err
-		}
-	}
 	h, err := d.describe(r)
 	if err != nil {
 		return err

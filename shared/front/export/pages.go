@@ -195,7 +195,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 			return nil, problem.Invalid(name, "1 to 512 bytes", clip(part))
 		}
 	}
-	if !registry.IsChecked(k) && !graduation.IsChecked(k) && !translog.IsChecked(k) && !textkeys.IsKey(k) && !documents.Exported(k) {
+	if !graduation.IsChecked(k) && !translog.IsChecked(k) && !textkeys.IsKey(k) && !documents.Exported(k) {
 		return nil, problem.New(problem.Forbidden, "the document %.80q is no part of an export", k.String())
 	}
 	page := DocPage{}

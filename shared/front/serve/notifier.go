@@ -23,7 +23,7 @@ func NewChangeNotifier(s store.Store) *ChangeNotifier { return &ChangeNotifier{S
 func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) error {
 	err := n.Store.Commit(ctx, writes...)
 	for _, w := range writes {
-		if put, ok := w.(store.Put); ok && put.Index.Partition == registry.FeedPartition {
+		if put, ok := w.(store.Put); ok && put.Index.Partition == registry.RegistrationDocs.Index {
 			n.changed.Store(true)
 		}
 	}

@@ -20,7 +20,7 @@ func TestAStoreNoticesWhatSearchHasToKnow(t *testing.T) {
 		write   store.Write
 		changed bool
 	}{
-		"a registration":  {put("reg", registry.FeedPartition), true},
+		"a registration":  {put("reg", registry.RegistrationDocs.Index), true},
 		"something else":  {store.Put{Key: store.Key{Partition: "a", Sort: "b"}, WriteID: store.WriteID{1}, Data: []byte("x")}, false},
 		"an index of its": {put("other", "other"), false},
 	}

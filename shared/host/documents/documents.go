@@ -17,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/due"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/queue/local"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
@@ -37,6 +38,8 @@ var kinds = []store.AnyKind{
 	local.MessageDocs,
 	models.CurrentDocs, models.VersionDocs,
 	price.VersionDocs,
+	registry.RegistrationDocs, registry.ManifestDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, registry.RevokedListDocs,
+	registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs,
 	spend.VacantDocs, spend.TenantDocs, spend.HostDocs, spend.BudgetDocs,
 	task.HeadDocs, task.EventDocs, task.PushDocs, task.TurnDocs, task.PushedDocs,
 	usage.PaidDocs, usage.OwnedDocs, usage.SpentDocs, usage.OffsetDocs, exports.OffsetDocs,

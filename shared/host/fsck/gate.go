@@ -118,7 +118,7 @@ func (r *run) accepted(ctx context.Context, k store.Key, st *graduation.Status) 
 	if err != nil {
 		return err
 	}
-	m, err := registry.DecodeManifest(st.Child, d)
+	m, err := registry.ManifestDocs.Parse(d)
 	switch {
 	case d.Version > 0 && err != nil:
 		// Reported with the child's registration.

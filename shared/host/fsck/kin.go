@@ -26,7 +26,7 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 			}
 			return nil
 		}
-		m, err := registry.DecodeManifest(g.ID, d)
+		m, err := registry.ManifestDocs.Parse(d)
 		if err != nil {
 			return r.broken(at, Manifest, "a manifest that parent and child have signed", err)
 		}
@@ -50,7 +50,7 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 			r.found(*wrong)
 			return r.proven(ctx, &m)
 		}
-		if *g, err = registry.DecodeRegistration(g.ID, now); err != nil {
+		if *g, err = registry.RegistrationDocs.Parse(now); err != nil {
 			return r.broken(k, Document, "a registration of "+g.ID.String(), err)
 		}
 	}
@@ -150,7 +150,7 @@ func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
 		r.found(inDocument(k, Manifest, want, "one without a manifest"))
 		return nil
 	}
-	m, err := registry.DecodeManifest(child, d)
+	m, err := registry.ManifestDocs.Parse(d)
 	switch {
 	case err != nil: // reported with the child, if it has events or is hosted here
 		if some, err := r.any(ctx, registry.ActorStream(child)); some || err != nil {

@@ -142,7 +142,7 @@ func (f *firm) manifest(child identity.ID, change func(*composite.Manifest)) fun
 	change(&m)
 	f.Must(f.Vacants.Sign(f.Ctx, f.parent, func(s identity.Signer) error { return m.SignParent(f.Ctx, s) }))
 	f.Must(f.Vacants.Sign(f.Ctx, child, func(s identity.Signer) error { return m.SignChild(f.Ctx, s) }))
-	data, err := (&registry.ManifestDocument{Manifest: m}).Encode()
+	data, err := registry.ManifestDocs.Encode(registry.ManifestDocument{Manifest: m})
 	f.Must(err)
 	return func(d store.Doc) store.Doc { d.Data = data; return d }
 }

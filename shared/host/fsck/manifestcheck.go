@@ -26,7 +26,7 @@ func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Recor
 	case d.Version == 0:
 		return unbound(k, rec, nil, says), nil
 	}
-	m, err := registry.DecodeManifest(rec.ID, d)
+	m, err := registry.ManifestDocs.Parse(d)
 	if err != nil {
 		return nil, nil
 	}
@@ -127,7 +127,7 @@ func (r *run) unregistered(ctx context.Context, rec *vacants.Record) error {
 	}
 	g := registry.Registration{ID: rec.ID}
 	if d.Version > 0 {
-		if g, err = registry.DecodeRegistration(rec.ID, d); err != nil {
+		if g, err = registry.RegistrationDocs.Parse(d); err != nil {
 			return r.broken(k, Document, "a registration of "+rec.ID.String(), err)
 		}
 	}

@@ -28,7 +28,7 @@ func (r *run) recordAttempts(ctx context.Context, child identity.ID, began []try
 	if err != nil && !damaged(err) {
 		return err
 	}
-	m, broken := registry.DecodeManifest(child, d)
+	m, broken := registry.ManifestDocs.Parse(d)
 	for _, t := range began {
 		if err == nil && broken == nil && d.Version > 0 {
 			t.parent = m.Manifest.ParentID

@@ -72,7 +72,7 @@ func BenchmarkDecodeRegistration(b *testing.B) {
 	d := doc(b, inner, registry.RegistrationKey(id))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := registry.DecodeRegistration(id, d); err != nil {
+		if _, err := registry.RegistrationDocs.Parse(d); err != nil {
 			b.Fatal(err)
 		}
 	}

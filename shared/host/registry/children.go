@@ -5,17 +5,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
-
-// childrenIndexPrefix and a parent's id are the partition of the sparse index
-// that lists the manifests of the parent's children.
-const childrenIndexPrefix = "children#"
 
 // place is m's sort key in the index: graduated children first, then the
 // latest.
@@ -24,10 +19,7 @@ func (m *ManifestDocument) place(at time.Time) store.Key {
 	if m.Graduated {
 		rank = 0
 	}
-	return store.Key{
-		Partition: childrenIndexPrefix + m.Manifest.ParentID.String(),
-		Sort:      fmt.Sprintf("%d%016x", rank, math.MaxInt64-max(at.UnixMicro(), 0)),
-	}
+	return ManifestDocs.Listed(fmt.Sprintf("%d%016x", rank, math.MaxInt64-max(at.UnixMicro(), 0)), m.Manifest.ParentID.String())
 }
 
 // ChildrenIndex returns up to n children of parent (1 to store.MaxPage) by
@@ -37,12 +29,10 @@ func (m *ManifestDocument) place(at time.Time) store.Key {
 // index may lag behind; if it lists fewer than n children, children found by
 // edges follow.
 func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]ManifestDocument, error) {
-	listed := store.Range{Partition: childrenIndexPrefix + parent.String(), Index: true}
+	listed := store.Range{Partition: ManifestDocs.Listed("", parent.String()).Partition, Index: true}
 	var siblings []ManifestDocument
-	for cursor, more := "", true; more && len(siblings) < n; more = cursor != "" {
-		var docs []store.Doc
-		var err error
-		if docs, cursor, err = r.Store.Docs(ctx, listed, n-len(siblings), cursor); err != nil {
+	for docs, err := range store.Pages(ctx, r.Store, listed, n) {
+		if err != nil {
 			return nil, Problem(err)
 		}
 		for _, d := range docs {
@@ -50,11 +40,10 @@ func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int)
 			if err != nil {
 				return nil, err
 			}
-			siblings = append(siblings, m)
+			if siblings = append(siblings, m); len(siblings) == n {
+				return siblings, nil
+			}
 		}
-	}
-	if len(siblings) == n {
-		return siblings, nil
 	}
 	return r.fill(ctx, siblings, parent, n)
 }
@@ -81,14 +70,15 @@ func (r *Registry) fill(ctx context.Context, siblings []ManifestDocument, parent
 }
 
 func (r *Registry) listedAs(ctx context.Context, parent identity.ID, d store.Doc) (ManifestDocument, error) {
-	digits, ok := strings.CutPrefix(d.Key.Partition, registrationPrefix)
-	child, err := identity.ParseID(digits)
-	if !ok || err != nil || d.Key != ManifestKey(child) {
+	if !ManifestDocs.Matches(d.Key) {
 		return ManifestDocument{}, problem.New(problem.Damaged, "%s is listed as a manifest", clip(d.Key.String()))
 	}
-	m, err := r.decodeManifest(ctx, child, d)
+	m, err := ManifestDocs.Parse(d)
+	if err == nil {
+		err = r.checkOpened(ctx, &m)
+	}
 	if err == nil && m.Manifest.ParentID != parent {
-		err = problem.New(problem.Damaged, "manifest of %s is listed as another parent's", child.Short())
+		err = problem.New(problem.Damaged, "manifest of %s is listed as another parent's", m.Manifest.ChildID.Short())
 	}
 	return m, err
 }

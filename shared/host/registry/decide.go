@@ -88,14 +88,11 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 // registration reads id's registration. Joined is 0 if it awaits its first
 // event, DocVersion is 0 if there is none.
 func (r *Registry) registration(ctx context.Context, id identity.ID) (Registration, error) {
-	d, err := r.Store.Doc(ctx, RegistrationKey(id))
-	if err != nil {
-		return Registration{}, err
+	g, d, err := RegistrationDocs.Get(ctx, r.Store, RegistrationKey(id))
+	if err == nil && d.Version == 0 {
+		g = Registration{ID: id, Status: StatusActive}
 	}
-	if d.Version == 0 {
-		return Registration{ID: id, Status: StatusActive}, nil
-	}
-	return DecodeRegistration(id, d)
+	return g, err
 }
 
 // replayed returns the stored event that e repeats, or nil. A key belongs to
@@ -251,11 +248,10 @@ func (r *Registry) graduated(ctx context.Context, g *Registration) error {
 	if !g.Closed {
 		return nil
 	}
-	d, err := r.Store.Doc(ctx, ManifestKey(g.ID))
-	if err != nil {
-		return err
+	m, _, err := ManifestDocs.Need(ctx, r.Store, ManifestKey(g.ID))
+	if err == nil {
+		err = r.checkOpened(ctx, &m)
 	}
-	m, err := r.decodeManifest(ctx, g.ID, d)
 	if err != nil {
 		return err
 	}

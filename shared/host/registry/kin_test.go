@@ -34,7 +34,7 @@ func graduate(t *testing.T, inner store.Store, child identity.ID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := registry.DecodeManifest(child, d)
+	m, err := registry.ManifestDocs.Parse(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func graduate(t *testing.T, inner store.Store, child identity.ID) {
 			t.Fatal(err)
 		}
 	}
-	data, err := m.Encode()
+	data, err := registry.ManifestDocs.Encode(m)
 	if err == nil {
 		err = inner.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), If: d.Version, WriteID: store.WriteID{7}, Data: data},
 			store.Put{Key: registry.OpenedKey(child), WriteID: store.WriteID{7}, Data: fmt.Appendf(nil, `{"format":1,"manifest":%q}`, m.Manifest.Hash())})
@@ -197,7 +197,7 @@ func TestOfTwoManifestsOnlyAClosedOneTakesThePlaceOfAnOpenOne(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := registry.DecodeManifest(child.ID(), d)
+			m, err := registry.ManifestDocs.Parse(d)
 			if err != nil || m.Manifest.ParentID != key(kept.parent).ID() || m.Manifest.ClosedByDefault != (kept.closed && !tt.graduated) {
 				t.Errorf("the manifest that is kept = %+v, %v", m, err)
 			}

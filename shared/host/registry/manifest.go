@@ -160,15 +160,14 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	if err := m.Verify(); err != nil {
 		return false, err
 	}
-	d, err := tx.Doc(ctx, ManifestKey(m.ChildID))
+	known, d, err := ManifestDocs.Get(ctx, tx, ManifestKey(m.ChildID))
 	if err != nil {
 		return false, err
 	}
 	doc := ManifestDocument{Manifest: *m}
 	if d.Version > 0 {
-		known, err := DecodeManifest(m.ChildID, d)
-		if err != nil || known.is(m) {
-			return false, err
+		if known.is(m) {
+			return false, nil
 		}
 		if err := known.yields(m); err != nil {
 			return false, err
@@ -196,10 +195,6 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	if g.Joined > 0 {
 		g.change(r.now())
 	}
-	data, err := doc.Encode()
-	if err != nil {
-		return false, err
-	}
 	// The registration is written even if it did not exist, so that a
 	// concurrent first publication conflicts with this manifest.
 	writes, err := r.writes(ctx, &g, tx.ID)
@@ -207,11 +202,11 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 		return false, err
 	}
 	tx.Add(writes...)
-	tx.Put(store.Doc{Key: d.Key, Data: data, Index: doc.place(r.now())})
+	ManifestDocs.Put(tx, store.Doc{Key: d.Key, Index: doc.place(r.now())}, doc)
 	// The edge of the replaced manifest stays, because nothing here is deleted.
 	// It does not count: the registration names another parent.
 	if doc.Replaced == nil || doc.Replaced.ParentID != m.ParentID {
-		tx.Put(store.Doc{Key: KinKey(m.ParentID, m.ChildID), Data: []byte{format}})
+		KinDocs.Put(tx, store.Doc{Key: KinKey(m.ParentID, m.ChildID)}, struct{}{})
 	}
 	return true, nil
 }
@@ -231,26 +226,26 @@ func (r *Registry) AddGuard(ctx context.Context, tx *store.Tx, id identity.ID) e
 // Manifest returns the document of child's manifest, strongly consistent; false
 // if there is none.
 func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDocument, bool, error) {
-	d, err := r.Store.Doc(ctx, ManifestKey(child))
+	m, d, err := ManifestDocs.Get(ctx, r.Store, ManifestKey(child))
+	if err == nil {
+		err = r.checkOpened(ctx, &m)
+	}
 	if err != nil || d.Version == 0 {
 		return ManifestDocument{}, false, Problem(err)
 	}
-	m, err := r.decodeManifest(ctx, child, d)
-	return m, err == nil, Problem(err)
+	return m, true, nil
 }
 
-// decodeManifest reads a manifest's document, and of a graduated child also what
-// the gate wrote.
-func (r *Registry) decodeManifest(ctx context.Context, child identity.ID, d store.Doc) (ManifestDocument, error) {
-	m, err := DecodeManifest(child, d)
-	if err != nil || !m.Graduated {
-		return m, err
+// checkOpened reads what the gate wrote of a graduated child.
+func (r *Registry) checkOpened(ctx context.Context, m *ManifestDocument) error {
+	if !m.Graduated {
+		return nil
 	}
-	opened, err := r.Store.Doc(ctx, OpenedKey(child))
+	d, err := r.Store.Doc(ctx, OpenedKey(m.Manifest.ChildID))
 	if err == nil {
-		err = m.CheckOpened(opened)
+		err = m.CheckOpened(d)
 	}
-	return m, err
+	return err
 }
 
 // is reports whether m is the stored manifest, or the one it was before

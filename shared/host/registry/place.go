@@ -27,12 +27,7 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 		return nil, Receipt{}, err
 	}
 	l := Logged{Seq: tip.Position + 1, Event: d.event}
-	if tip.Position == 0 {
-		// Later it would have to be counted.
-		if err := r.KeepVenueCount(ctx); err != nil {
-			return nil, Receipt{}, err
-		}
-	} else {
+	if tip.Position > 0 {
 		last, err := DecodeEventRow(tip)
 		if err != nil {
 			return nil, Receipt{}, err
@@ -58,8 +53,12 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 		writes = append(writes, of...)
 	}
 	if d.event.Type == event.Register && g.awaits() {
-		entry := wait{id: g.ID, seq: l.Seq}.doc(r.now())
-		writes = append(writes, store.Put{Key: entry.Key, WriteID: writeID, Data: entry.Data})
+		w := wait{id: g.ID, seq: l.Seq}
+		data, err := UnreachedDocs.Encode(w)
+		if err != nil {
+			return nil, Receipt{}, err
+		}
+		writes = append(writes, store.Put{Key: w.key(r.now()), WriteID: writeID, Data: data})
 	}
 	if d.event.Type == typeRevoke {
 		put, err := revocation(&l, writeID)

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -54,14 +53,13 @@ func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publicatio
 // one, and Malformed if next changes anything that graduation does not. The
 // caller holds the Turn until tx is committed.
 func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, next composite.Manifest, byHost bool) (Receipt, error) {
-	d, err := tx.Doc(ctx, ManifestKey(next.ChildID))
-	if err != nil {
-		return Receipt{}, err
+	known, d, err := ManifestDocs.Get(ctx, tx, ManifestKey(next.ChildID))
+	if err == nil && d.Version == 0 {
+		err = UnknownChild(next.ChildID)
 	}
-	if d.Version == 0 {
-		return Receipt{}, UnknownChild(next.ChildID)
+	if err == nil {
+		err = r.checkOpened(ctx, &known)
 	}
-	known, err := r.decodeManifest(ctx, next.ChildID, d)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -82,16 +80,8 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 		return Receipt{}, problem.Invalid("capability card", "that of the child "+next.ChildID.String(), "that of "+decided.reg.ID.String())
 	}
 	after := ManifestDocument{Manifest: next, Graduated: true, Replaced: &known.Manifest, Before: known.Replaced}
-	data, err := after.Encode()
-	if err != nil {
-		return Receipt{}, err
-	}
-	opened, err := json.Marshal(storedOpening{format, next.Hash()})
-	if err != nil {
-		return Receipt{}, problem.Wrap(problem.Internal, err, "")
-	}
-	tx.Put(store.Doc{Key: d.Key, Data: data, Index: after.place(r.now())})
-	tx.Put(store.Doc{Key: OpenedKey(next.ChildID), Data: opened})
+	ManifestDocs.Put(tx, store.Doc{Key: d.Key, Index: after.place(r.now())}, after)
+	OpenedDocs.Put(tx, store.Doc{Key: OpenedKey(next.ChildID)}, opening{next.Hash()})
 	return r.add(ctx, tx, decided)
 }
 

@@ -2,9 +2,7 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,10 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// UnreachedPartition is the queue of endpoints that wait for a probe: the sort
-// key is when it is due, the id, and the publication.
-const UnreachedPartition = "unreached"
-
 const (
 	// ReachAtOnce is how many endpoints one Reach probes, all at once: servers
 	// that hang take as long together as one.
@@ -30,9 +24,9 @@ const (
 	probeReply  = 1 << 10 // bytes; the content does not matter, and the publisher chooses the server
 )
 
-// waits are the times between the probes of an endpoint that does not answer.
+// pauses are the times between the probes of an endpoint that does not answer.
 // After the last, its vacant stays unlisted until it publishes again.
-var waits = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour}
+var pauses = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour}
 
 // Probe checks that an endpoint answers: nil for any HTTP status below 500.
 type Probe func(ctx context.Context, endpoint string) error
@@ -54,24 +48,11 @@ func Prober(c *outbound.Client) Probe {
 	}
 }
 
-type storedWait struct {
-	Format int `json:"format"`
-	Tries  int `json:"tries"`
-}
-
-// wait is an endpoint that waits for a probe.
+// wait is an endpoint that waits for a probe. The vacant and the publication are in the key.
 type wait struct {
 	id    identity.ID
 	seq   uint64 // of the publication
-	tries int    // so far
-}
-
-// doc is the document of an endpoint that is due at a time.
-func (w wait) doc(due time.Time) store.Doc {
-	return store.Doc{
-		Key:  store.Key{Partition: UnreachedPartition, Sort: fmt.Sprintf("%s#%s#%x", ChangeKeyAt(due), w.id, w.seq)},
-		Data: fmt.Appendf(nil, `{"format":%d,"tries":%d}`, format, w.tries),
-	}
+	Tries int    `json:"tries"` // so far
 }
 
 // Waiting receives after a publication whose endpoint waits for Reach.
@@ -96,7 +77,9 @@ type Reached struct {
 // earlier Reach left undone, because it was killed, the next one does.
 func (r *Registry) Reach(ctx context.Context, probe Probe) (Reached, error) {
 	now := r.now()
-	due, cursor, err := r.Store.Docs(ctx, store.Range{Partition: UnreachedPartition, Last: ChangeKeyAt(now) + "#~"}, ReachAtOnce, "")
+	until := UnreachedDocs.All()
+	until.Last = ChangeKeyAt(now) + "#~"
+	due, cursor, err := r.Store.Docs(ctx, until, ReachAtOnce, "")
 	if err != nil {
 		return Reached{}, Problem(err)
 	}
@@ -125,7 +108,7 @@ func (r *Registry) Reach(ctx context.Context, probe Probe) (Reached, error) {
 // reach probes one endpoint. It reports whether its vacant is listed by it, and
 // whether it was tried: a vacant that was hidden or revoked since is not.
 func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed, tried bool, err error) {
-	w, err := decodeWait(d)
+	w, err := UnreachedDocs.Parse(d)
 	if err != nil {
 		return false, false, err
 	}
@@ -161,8 +144,8 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 			tx.Add(writes...)
 			return err
 		}
-		if tried = true; w.tries < len(waits) {
-			tx.Put(wait{w.id, w.seq, w.tries + 1}.doc(r.now().Add(waits[w.tries])))
+		if tried = true; w.Tries < len(pauses) {
+			UnreachedDocs.Put(tx, store.Doc{Key: w.key(r.now().Add(pauses[w.Tries]))}, wait{w.id, w.seq, w.Tries + 1})
 		}
 		return nil
 	})
@@ -186,23 +169,17 @@ func (r *Registry) answers(ctx context.Context, probe Probe, endpoint string) (b
 	return err == nil, nil
 }
 
-func decodeWait(d store.Doc) (w wait, err error) {
+func decodeWait(d store.Doc) (wait, error) {
+	w, err := waits.Decode(d)
 	parts := strings.Split(d.Key.Sort, "#")
-	if len(parts) != 3 {
-		parts = make([]string, 3)
+	if err == nil && (len(parts) != 3 || w.Tries < 0) {
+		err = errors.New("expected a due time, an id and a publication, and how many tries there were")
 	}
-	var s storedWait
-	if w.id, err = identity.ParseID(parts[1]); err == nil {
+	if err == nil {
+		w.id, err = identity.ParseID(parts[1])
+	}
+	if err == nil {
 		w.seq, err = strconv.ParseUint(parts[2], 16, 64)
 	}
-	if err == nil {
-		err = json.Unmarshal(d.Data, &s)
-	}
-	if err == nil {
-		err = checkFormat("it", s.Format)
-	}
-	if w.tries = s.Tries; err != nil || s.Tries < 0 {
-		return w, problem.Wrap(problem.Damaged, err, "entry %s of the endpoints that wait is not readable", clip(d.Key.Sort))
-	}
-	return w, nil
+	return w, err
 }

@@ -48,7 +48,7 @@ func isListed(t *testing.T, r *registry.Registry, id identity.ID, at time.Time) 
 // waiting are the entries of the queue.
 func waiting(t *testing.T, s store.Store) int {
 	t.Helper()
-	docs, _, err := s.Docs(t.Context(), store.Range{Partition: registry.UnreachedPartition}, store.MaxPage, "")
+	docs, _, err := s.Docs(t.Context(), registry.UnreachedDocs.All(), store.MaxPage, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestAProbeThatIsCutShortIsDoneAgain(t *testing.T) {
 func TestADamagedEntryHoldsUpNoOther(t *testing.T) {
 	inner := memory.New()
 	r := open(inner, newClock())
-	if err := inner.Commit(t.Context(), store.Put{Key: store.Key{Partition: registry.UnreachedPartition, Sort: "0#x"}, WriteID: store.WriteID{1}, Data: []byte("{}")}); err != nil {
+	if err := inner.Commit(t.Context(), store.Put{Key: store.Key{Partition: registry.UnreachedDocs.Partition, Sort: "0#x"}, WriteID: store.WriteID{1}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Publish(t.Context(), publication(t, key(1), draft{})); err != nil {

@@ -195,17 +195,19 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 // readers start some time back and compare DocVersion. A damaged registration
 // is returned as hidden, with its id only, so that it does not stop readers.
 func (r *Registry) Changes(ctx context.Context, since string, n int, cursor string) ([]Registration, string, error) {
-	docs, next, err := r.Store.Docs(ctx, store.Range{Partition: FeedPartition, First: since, Index: true}, n, cursor)
+	feed := Feed()
+	feed.First = since
+	docs, next, err := r.Store.Docs(ctx, feed, n, cursor)
 	if err != nil {
 		return nil, "", Problem(err)
 	}
 	out := make([]Registration, 0, len(docs))
 	for _, d := range docs {
-		id, ok := RegistrationID(d.Key)
-		if !ok {
+		id, err := vacantOf(d.Key)
+		if err != nil || !RegistrationDocs.Matches(d.Key) {
 			return nil, "", problem.New(problem.Damaged, "%s is in the feed of registrations", clip(d.Key.String()))
 		}
-		g, err := DecodeRegistration(id, d)
+		g, err := RegistrationDocs.Parse(d)
 		if err != nil {
 			g = Registration{ID: id, Visibility: lifecycle.Hidden, Signed: lifecycle.Hidden, ChangeKey: d.Index.Sort, DocVersion: d.Version}
 		}

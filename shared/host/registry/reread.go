@@ -28,7 +28,7 @@ func (r *Registry) Reread(ctx context.Context, id identity.ID, last *Reading) (*
 	if last != nil && last.Registration.ID == id && last.Registration.DocVersion == d.Version && bytes.Equal(last.data, d.Data) {
 		return last, nil
 	}
-	g, err := DecodeRegistration(id, d)
+	g, err := RegistrationDocs.Parse(d)
 	if err != nil {
 		return nil, Problem(err)
 	}

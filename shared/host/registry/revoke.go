@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -85,11 +84,8 @@ func revocation(l *Logged, writeID store.WriteID) (store.Put, error) {
 	if err != nil {
 		return store.Put{}, err
 	}
-	data, err := json.Marshal(storedRevocation{format, reason, l.Time, l.Seq, l.ActorSeq, l.Hash})
-	if err != nil {
-		return store.Put{}, problem.Wrap(problem.Internal, err, "revocation of %s", l.Actor.Short())
-	}
-	return store.Put{Key: RevokedKey(l.Actor), WriteID: writeID, Data: data}, nil
+	data, err := RevokedDocs.Encode(Revoked{l.Actor, reason, l.Time, l.Seq, l.ActorSeq, l.Hash})
+	return store.Put{Key: RevokedKey(l.Actor), WriteID: writeID, Data: data}, err
 }
 
 // IsRevoked reports whether id's key is revoked, strongly consistent.
@@ -112,7 +108,7 @@ func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Rev
 	}
 	out := make([]Revoked, len(docs))
 	for i, d := range docs {
-		if out[i], err = DecodeRevocation(d); err != nil {
+		if out[i], err = RevokedDocs.Parse(d); err != nil {
 			return nil, "", err
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -20,7 +20,6 @@ import (
 // out one id in 1,000 at 1,500 revocations and one in ten at 6,000, and each
 // such id costs a read: making calls dearer costs an attacker in proportion.
 const (
-	revokedList = "#all" // sorts before all ids
 	// prefixSize, maxPrefixes and filterSize keep the document below 4 KB, which
 	// is a read unit.
 	prefixSize  = 8
@@ -33,52 +32,40 @@ const (
 	listMany   = 1
 )
 
-// RevokedListKey is the key of the list of all revocations.
-func RevokedListKey() store.Key { return store.Key{Partition: revokedPartition, Sort: revokedList} }
+// RevokedList is the list of all revocations; nil has none.
+type RevokedList []byte
 
-// RevokedListed reports whether the list of all revocations fails to rule out
-// that id is revoked. An id that it rules out is accepted everywhere. The error
-// is of kind Damaged if the list is unreadable.
-func RevokedListed(d store.Doc, id identity.ID) (bool, error) {
-	if d.Version == 0 {
-		return false, nil
+// Has reports whether the list fails to rule out that id is revoked. An id that it
+// rules out is accepted everywhere.
+func (l RevokedList) Has(id identity.ID) bool {
+	if len(l) < listHeader {
+		return false
 	}
-	list, err := readList(d)
-	if err != nil {
-		return false, err
-	}
-	if d.Data[1] == listMany {
+	list := l[listHeader:]
+	if l[1] == listMany {
 		for _, bit := range filterOf(id[:prefixSize]) {
 			if list[bit/8]&(1<<(bit%8)) == 0 {
-				return false, nil
+				return false
 			}
 		}
-		return true, nil
+		return true
 	}
 	for prefix := range slices.Chunk(list, prefixSize) {
 		if bytes.Equal(prefix, id[:prefixSize]) {
-			return true, nil
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
-// readList returns a valid list without its header.
-func readList(d store.Doc) ([]byte, error) {
+func decodeRevokedList(d store.Doc) (RevokedList, error) {
 	if len(d.Data) >= listHeader && d.Data[0] == format {
-		list := d.Data[listHeader:]
-		switch d.Data[1] {
-		case listFew:
-			if len(list)%prefixSize == 0 {
-				return list, nil
-			}
-		case listMany:
-			if len(list) == filterSize {
-				return list, nil
-			}
+		size := len(d.Data) - listHeader
+		if kind := d.Data[1]; kind == listFew && size%prefixSize == 0 || kind == listMany && size == filterSize {
+			return d.Data, nil
 		}
 	}
-	return nil, problem.New(problem.Damaged, "the list of revocations is not readable")
+	return nil, errors.New("it has neither prefixes of ids nor a filter of them")
 }
 
 // filterOf returns the filter bits of an id, from the prefix that a shorter
@@ -100,53 +87,45 @@ func setFilter(list, prefix []byte) {
 // AnyRevoked reports for each id whether its key is revoked, strongly
 // consistent. If none is, it costs one read.
 func (r *Registry) AnyRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
-	d, err := r.Store.Doc(ctx, RevokedListKey())
+	list, _, err := RevokedListDocs.Get(ctx, r.Store, RevokedListKey())
 	if err != nil {
 		return nil, Problem(err)
 	}
 	out := make([]bool, len(ids))
 	for i, id := range ids {
-		listed, err := RevokedListed(d, id)
-		if err == nil && listed {
-			listed, err = r.IsRevoked(ctx, id)
+		if !list.Has(id) {
+			continue
 		}
-		if err != nil {
+		if out[i], err = r.IsRevoked(ctx, id); err != nil {
 			return nil, err
 		}
-		out[i] = listed
 	}
 	return out, nil
 }
 
 // listRevoked is the write that adds id to the list of all revocations.
 func (r *Registry) listRevoked(ctx context.Context, id identity.ID, writeID store.WriteID) (store.Put, error) {
-	d, err := r.Store.Doc(ctx, RevokedListKey())
+	list, d, err := RevokedListDocs.Get(ctx, r.Store, RevokedListKey())
 	if err != nil {
 		return store.Put{}, err
 	}
-	data, err := listWith(d, id)
-	if err != nil {
-		return store.Put{}, err
-	}
-	return store.Put{Key: RevokedListKey(), If: d.Version, WriteID: writeID, Data: data}, nil
+	data, err := RevokedListDocs.Encode(list.with(id))
+	return store.Put{Key: d.Key, If: d.Version, WriteID: writeID, Data: data}, err
 }
 
-// listWith returns list d with id added.
-func listWith(d store.Doc, id identity.ID) ([]byte, error) {
-	if d.Version == 0 {
-		return append([]byte{format, listFew}, id[:prefixSize]...), nil
+// with returns l with id added.
+func (l RevokedList) with(id identity.ID) RevokedList {
+	if l == nil {
+		l = RevokedList{format, listFew}
 	}
-	list, err := readList(d)
-	if err != nil {
-		return nil, err
+	list := l[listHeader:]
+	if l[1] == listFew && len(list) < maxPrefixes*prefixSize {
+		return append(slices.Clip(l), id[:prefixSize]...)
 	}
-	if d.Data[1] == listFew && len(list) < maxPrefixes*prefixSize {
-		return append(slices.Clip(d.Data), id[:prefixSize]...), nil
-	}
-	many := make([]byte, listHeader+filterSize)
+	many := make(RevokedList, listHeader+filterSize)
 	many[0], many[1] = format, listMany
 	filter := many[listHeader:]
-	if d.Data[1] == listMany {
+	if l[1] == listMany {
 		copy(filter, list)
 	} else {
 		for prefix := range slices.Chunk(list, prefixSize) {
@@ -154,5 +133,5 @@ func listWith(d store.Doc, id identity.ID) ([]byte, error) {
 		}
 	}
 	setFilter(filter, id[:prefixSize])
-	return many, nil
+	return many
 }

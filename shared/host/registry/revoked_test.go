@@ -94,13 +94,13 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	}
 	// The filter still rules out nearly all others, or every call would pay for
 	// a read.
+	list, err := registry.RevokedListDocs.Parse(d)
+	if err != nil {
+		t.Fatal(err)
+	}
 	open := 0
 	for i := range 10_000 {
-		listed, err := registry.RevokedListed(d, identity.ID(identity.Sum(binary.BigEndian.AppendUint64(nil, uint64(i)))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if listed {
+		if list.Has(identity.ID(identity.Sum(binary.BigEndian.AppendUint64(nil, uint64(i))))) {
 			open++
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -50,28 +49,6 @@ func TestTheCountOfVenuesChangesWithWhatSearchShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantVenues(t, r, "a manifest that closes", 0)
-}
-
-// TestAStoreWithoutTheCountGetsIt drops the count, as in a store from before it.
-func TestAStoreWithoutTheCountGetsIt(t *testing.T) {
-	home := memory.New()
-	r := open(home, newClock())
-	for i := range 3 {
-		mustPublish(t, r, key(byte(1+i)), draft{})
-	}
-	d, err := home.Doc(t.Context(), registry.VenueCountKey())
-	if err == nil {
-		err = home.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantVenues(t, r, "the loss of the count", 3)
-	if d, err := home.Doc(t.Context(), registry.VenueCountKey()); err != nil || d.Version > 0 {
-		t.Errorf("who reads the count wrote version %d, %v", d.Version, err)
-	}
-	mustPublish(t, r, key(4), draft{})
-	wantVenues(t, r, "a fourth one", 4)
 }
 
 func TestASlugIsTheFirstVacants(t *testing.T) {

@@ -164,7 +164,7 @@ func (s *Service) manifest(ctx context.Context, child identity.ID) (*composite.M
 	if d.Version == 0 {
 		return nil, unknown(child)
 	}
-	m, err := registry.DecodeManifest(child, d)
+	m, err := registry.ManifestDocs.Parse(d)
 	return &m.Manifest, err
 }
 

@@ -63,7 +63,7 @@ func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 	must(t, err)
 	doc, err := h.sound.Doc(ctx, registry.RegistrationKey(child))
 	must(t, err)
-	g, err := registry.DecodeRegistration(child, doc)
+	g, err := registry.RegistrationDocs.Parse(doc)
 	must(t, err)
 	doc, err = h.sound.Doc(ctx, graduation.WindowKey(parent))
 	must(t, err)

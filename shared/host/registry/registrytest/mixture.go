@@ -133,7 +133,7 @@ func wantRefused(t *testing.T, inner store.Store, id identity.ID) {
 	}
 	var m registry.ManifestDocument
 	if d.Version > 0 {
-		if m, err = registry.DecodeManifest(id, d); err != nil {
+		if m, err = registry.ManifestDocs.Parse(d); err != nil {
 			t.Fatal(err)
 		}
 	}

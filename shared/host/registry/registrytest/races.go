@@ -158,7 +158,7 @@ func wantClosed(t *testing.T, s store.Store, id identity.ID, parents []*identity
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := registry.DecodeRegistration(id, d)
+	g, err := registry.RegistrationDocs.Parse(d)
 	if err != nil {
 		t.Fatal(err)
 	}

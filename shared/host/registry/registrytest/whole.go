@@ -104,7 +104,7 @@ func (w *walk) actor(ctx context.Context, id identity.ID) error {
 	if err != nil || d.Version == 0 && revoked && l.ActorSeq == 1 {
 		return err // revoked, and never registered
 	}
-	g, err := registry.DecodeRegistration(id, d)
+	g, err := registry.RegistrationDocs.Parse(d)
 	if err != nil {
 		return err
 	}

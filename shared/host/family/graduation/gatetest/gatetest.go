@@ -141,13 +141,13 @@ func (s *scene) record(view *graduation.View, child identity.ID) record {
 		r.Detail = s.anonymous(view.Refusal.Detail)
 	}
 	doc := s.doc(registry.ManifestKey(child))
-	m, err := registry.DecodeManifest(child, doc)
+	m, err := registry.ManifestDocs.Parse(doc)
 	if err != nil {
 		s.Fatal(err)
 	}
 	r.Open, r.Graduated = !m.Manifest.ClosedByDefault, m.Graduated
 	if doc := s.doc(registry.RegistrationKey(child)); doc.Version > 0 {
-		g, err := registry.DecodeRegistration(child, doc)
+		g, err := registry.RegistrationDocs.Parse(doc)
 		if err != nil {
 			s.Fatal(err)
 		}

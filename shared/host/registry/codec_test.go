@@ -54,7 +54,7 @@ func doc(t testing.TB, inner store.Store, k store.Key) store.Doc {
 
 func TestSignedBytesAreStoredUnchanged(t *testing.T) {
 	inner, id := kept(t)
-	g, err := registry.DecodeRegistration(id, doc(t, inner, registry.RegistrationKey(id)))
+	g, err := registry.RegistrationDocs.Parse(doc(t, inner, registry.RegistrationKey(id)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,13 +68,13 @@ func TestSignedBytesAreStoredUnchanged(t *testing.T) {
 	if diff := cmp.Diff([]any{[]string{"<x>"}, "f&f"}, []any{g.Declared, g.Family}); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
 	}
-	m, err := registry.DecodeManifest(id, doc(t, inner, registry.ManifestKey(id)))
+	m, err := registry.ManifestDocs.Parse(doc(t, inner, registry.ManifestKey(id)))
 	if err != nil || m.Manifest.Verify() != nil || m.Graduated {
-		t.Errorf("DecodeManifest() = %+v, %v", m, err)
+		t.Errorf("Parse() = %+v, %v", m, err)
 	}
-	gone, err := registry.DecodeRevocation(doc(t, inner, registry.RevokedKey(key(3).ID())))
+	gone, err := registry.RevokedDocs.Parse(doc(t, inner, registry.RevokedKey(key(3).ID())))
 	if err != nil || gone.ID != key(3).ID() || gone.Reason != "<gone>" {
-		t.Errorf("DecodeRevocation() = %+v, %v", gone, err)
+		t.Errorf("Parse() = %+v, %v", gone, err)
 	}
 	wantWhole(t, inner)
 }
@@ -120,23 +120,24 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 	} {
 		d := registration
 		change(&d)
-		if _, err := registry.DecodeRegistration(id, d); !problem.Is(err, problem.Damaged) {
-			t.Errorf("%s: DecodeRegistration() = %v, want damaged", name, err)
+		if _, err := registry.RegistrationDocs.Parse(d); !problem.Is(err, problem.Damaged) {
+			t.Errorf("%s: Parse() = %v, want damaged", name, err)
 		}
 	}
-	if _, err := registry.DecodeRegistration(other, registration); !problem.Is(err, problem.Damaged) {
-		t.Errorf("another's: DecodeRegistration() = %v, want damaged", err)
+	registration.Key = registry.RegistrationKey(other)
+	if _, err := registry.RegistrationDocs.Parse(registration); !problem.Is(err, problem.Damaged) {
+		t.Errorf("another's: Parse() = %v, want damaged", err)
 	}
 	m := doc(t, inner, registry.ManifestKey(id))
-	if _, err := registry.DecodeManifest(other, m); !problem.Is(err, problem.Damaged) {
-		t.Errorf("another's: DecodeManifest() = %v, want damaged", err)
+	if _, err := registry.ManifestDocs.Parse(store.Doc{Key: registry.ManifestKey(other), Data: m.Data}); !problem.Is(err, problem.Damaged) {
+		t.Errorf("another's: Parse() = %v, want damaged", err)
 	}
 	for name, data := range map[string]string{
 		"nothing": "", "a later format": strings.Replace(string(m.Data), `"format":1`, `"format":2`, 1),
 		"an open one": strings.Replace(string(m.Data), `"closed_by_default":true`, `"closed_by_default":false`, 1),
 	} {
-		if _, err := registry.DecodeManifest(id, store.Doc{Key: m.Key, Data: []byte(data)}); !problem.Is(err, problem.Damaged) {
-			t.Errorf("%s: DecodeManifest() = %v, want damaged", name, err)
+		if _, err := registry.ManifestDocs.Parse(store.Doc{Key: m.Key, Data: []byte(data)}); !problem.Is(err, problem.Damaged) {
+			t.Errorf("%s: Parse() = %v, want damaged", name, err)
 		}
 	}
 	closed, opened := manifest(t, key(2), key(1), true), manifest(t, key(4), key(1), false)
@@ -153,22 +154,22 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 		"before, but closed":    {Manifest: opener, Graduated: true, Replaced: &closed, Before: &closed},
 		"a forged one before":   {Manifest: opener, Graduated: true, Replaced: &closed, Before: &forged},
 	} {
-		data, err := m.Encode()
+		data, err := registry.ManifestDocs.Encode(m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := registry.DecodeManifest(id, store.Doc{Key: registry.ManifestKey(id), Data: data}); !problem.Is(err, problem.Damaged) {
-			t.Errorf("%s: DecodeManifest() = %v, want damaged", name, err)
+		if _, err := registry.ManifestDocs.Parse(store.Doc{Key: registry.ManifestKey(id), Data: data}); !problem.Is(err, problem.Damaged) {
+			t.Errorf("%s: Parse() = %v, want damaged", name, err)
 		}
 	}
 	whole := registry.ManifestDocument{Manifest: opener, Graduated: true, Replaced: &closed, Before: &opened}
-	data, err := whole.Encode()
+	data, err := registry.ManifestDocs.Encode(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := registry.DecodeManifest(id, store.Doc{Key: registry.ManifestKey(id), Data: data})
+	back, err := registry.ManifestDocs.Parse(store.Doc{Key: registry.ManifestKey(id), Data: data})
 	if diff := cmp.Diff(whole, back, cmpopts.EquateEmpty()); diff != "" || err != nil {
-		t.Errorf("DecodeManifest(Encode()) = %v (-want +got):\n%s", err, diff)
+		t.Errorf("Parse(Encode()) = %v (-want +got):\n%s", err, diff)
 	}
 	if diff := cmp.Diff([]identity.ID{key(5).ID(), key(2).ID(), key(4).ID()}, back.Parents()); diff != "" || back.Closed() || back.Born() != back.Replaced {
 		t.Errorf("of a child that has graduated, closed %t, Parents() (-want +got):\n%s", back.Closed(), diff)
@@ -178,8 +179,8 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 		"no JSON":     {Key: registry.RevokedKey(id), Data: []byte("x")},
 		"of a future": {Key: registry.RevokedKey(id), Data: []byte(`{"format":2}`)},
 	} {
-		if _, err := registry.DecodeRevocation(d); !problem.Is(err, problem.Damaged) {
-			t.Errorf("%s: DecodeRevocation() = %v, want damaged", name, err)
+		if _, err := registry.RevokedDocs.Parse(d); !problem.Is(err, problem.Damaged) {
+			t.Errorf("%s: Parse() = %v, want damaged", name, err)
 		}
 	}
 }
@@ -316,9 +317,9 @@ func FuzzDocumentsAreReadOrDamaged(f *testing.F) {
 		f.Add(doc(f, inner, k).Data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, g := registry.DecodeRegistration(id, store.Doc{Key: registry.RegistrationKey(id), Version: 1, Data: data})
-		_, m := registry.DecodeManifest(id, store.Doc{Key: registry.ManifestKey(id), Version: 1, Data: data})
-		_, v := registry.DecodeRevocation(store.Doc{Key: registry.RevokedKey(id), Version: 1, Data: data})
+		_, g := registry.RegistrationDocs.Parse(store.Doc{Key: registry.RegistrationKey(id), Version: 1, Data: data})
+		_, m := registry.ManifestDocs.Parse(store.Doc{Key: registry.ManifestKey(id), Version: 1, Data: data})
+		_, v := registry.RevokedDocs.Parse(store.Doc{Key: registry.RevokedKey(id), Version: 1, Data: data})
 		for _, err := range []error{g, m, v} {
 			if err != nil && !problem.Is(err, problem.Damaged) {
 				t.Errorf("decoding = %v, want damaged", err)

@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -17,66 +18,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Parts of the documents' keys.
-const (
-	registrationPrefix = "reg#" // partition: prefix and id
-	cardSort           = "card"
-	manifestSort       = "manifest"
-	openedPrefix       = "opened#" // partition: prefix and child
-	kinPrefix          = "kin#"    // partition: prefix and parent
-	revokedPartition   = "revoked"
-	// FeedPartition is the partition of the sparse index that lists
-	// registrations by their last change.
-	FeedPartition = "registry"
-)
-
-// RegistrationKey is the key of id's registration.
-func RegistrationKey(id identity.ID) store.Key {
-	return store.Key{Partition: registrationPrefix + id.String(), Sort: cardSort}
-}
-
-// RegistrationID returns the id of the registration at k; false if k is another
-// document's key.
-func RegistrationID(k store.Key) (identity.ID, bool) {
-	digits, ok := strings.CutPrefix(k.Partition, registrationPrefix)
-	if !ok || k.Sort != cardSort {
-		return identity.ID{}, false
-	}
-	id, err := identity.ParseID(digits)
-	return id, err == nil && RegistrationKey(id) == k
-}
-
-// ManifestKey is the key of child's manifest.
-func ManifestKey(child identity.ID) store.Key {
-	return store.Key{Partition: registrationPrefix + child.String(), Sort: manifestSort}
-}
-
-// OpenedKey is the key of what Graduate writes beside child's manifest. It has a
-// partition of its own, so that a role that may write manifests opens no child.
-func OpenedKey(child identity.ID) store.Key {
-	return store.Key{Partition: openedPrefix + child.String(), Sort: manifestSort}
-}
-
-// KinKey is the key of the edge from a parent to its child.
-func KinKey(parent, child identity.ID) store.Key {
-	return store.Key{Partition: kinPrefix + parent.String(), Sort: child.String()}
-}
-
-// RevokedKey is the key of id's revocation.
-func RevokedKey(id identity.ID) store.Key {
-	return store.Key{Partition: revokedPartition, Sort: id.String()}
-}
-
-// format is the version of the stored documents. Documents of another format
-// are refused: writing one back would lose the fields that this version does
-// not know.
-const format = 1
-
-// stored is the stored form of a registration. The id is in the key. Default
+// storedRegistration is the stored form of a registration. The id is in the key. Default
 // values are omitted: every KiB is paid for at each publication, and again in
 // the index.
-type stored struct {
-	Format         int                  `json:"format"`
+type storedRegistration struct {
 	Card           json.RawMessage      `json:"card,omitempty"` // a signed card's blob is canonical JSON, kept byte for byte
 	CardHash       identity.Hash        `json:"hash,omitzero"`
 	Visibility     lifecycle.Visibility `json:"visibility,omitempty"`
@@ -108,8 +53,17 @@ type stored struct {
 // put is the write of g, over the version that was read, with its new position
 // in the feed. A registration that awaits its first event is not in the feed.
 func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
-	s := stored{
-		Format: format, Card: g.Card, CardHash: g.CardHash, Visibility: g.Signed, State: g.State,
+	data, err := RegistrationDocs.Encode(*g)
+	p := store.Put{Key: RegistrationKey(g.ID), If: g.DocVersion, WriteID: writeID, Data: data}
+	if g.Joined > 0 {
+		p.Index = RegistrationDocs.Listed(g.ChangeKey)
+	}
+	return p, err
+}
+
+func encodeRegistration(g Registration) ([]byte, error) {
+	s := storedRegistration{
+		Card: g.Card, CardHash: g.CardHash, Visibility: g.Signed, State: g.State,
 		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Name: g.Name, Reached: g.reached, Unreached: g.Unreached,
 		Owner: g.Owner, BaseModel: g.BaseModel, Parent: g.Parent, ParentProven: g.ParentProven, Closed: g.Closed,
 		ListingSource: g.ListingSource, ListingVersion: g.listingVersion, Reputation: g.Reputation,
@@ -127,33 +81,22 @@ func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
 	if g.Listing != nil {
 		s.Listing = g.Listing.Blob()
 	}
-	p := store.Put{Key: RegistrationKey(g.ID), If: g.DocVersion, WriteID: writeID}
 	if g.Joined > 0 {
 		s.Since, s.Changed = g.Since.UnixMicro(), g.Changed.UnixMicro()
-		p.Index = store.Key{Partition: FeedPartition, Sort: g.ChangeKey}
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // the card's bytes are signed and must not change
-	if err := e.Encode(s); err != nil {
-		return p, problem.Wrap(problem.Internal, err, "registration of %s", g.ID.Short())
-	}
-	p.Data = bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-	return p, nil
+	return registrations.Encode(s)
 }
 
-// DecodeRegistration reads the registration of id. The error is of kind Damaged
-// if it is unreadable. Joined is 0 if the vacant has no event yet. The card's
-// signature is not verified.
-func DecodeRegistration(id identity.ID, d store.Doc) (Registration, error) {
-	damaged := func(cause error, what string) (Registration, error) {
-		return Registration{}, problem.Wrap(problem.Damaged, cause, "registration of %s %s", id.Short(), what)
+// decodeRegistration reads a registration. Joined is 0 if the vacant has no event yet.
+// The card's signature is not verified.
+func decodeRegistration(d store.Doc) (Registration, error) {
+	refused := func(why string) (Registration, error) { return Registration{}, errors.New(why) }
+	id, err := vacantOf(d.Key)
+	if err != nil {
+		return Registration{}, err
 	}
-	var s stored
-	if err := json.Unmarshal(d.Data, &s); err != nil {
-		return damaged(err, "is not readable")
-	}
-	if err := checkFormat("registration of "+id.Short(), s.Format); err != nil {
+	s, err := registrations.Decode(d)
+	if err != nil {
 		return Registration{}, err
 	}
 	g := Registration{
@@ -164,7 +107,7 @@ func DecodeRegistration(id identity.ID, d store.Doc) (Registration, error) {
 		ChangeKey: d.Index.Sort, DocVersion: d.Version, reached: s.Reached, listingVersion: s.ListingVersion,
 	}
 	if g.ParentProven && g.Parent == nil || g.Closed && !g.ParentProven {
-		return damaged(nil, "has no parent to be proven or closed by")
+		return refused("it has no parent to be proven or closed by")
 	}
 	if g.Joined == 0 {
 		return g, nil
@@ -172,27 +115,30 @@ func DecodeRegistration(id identity.ID, d store.Doc) (Registration, error) {
 	// A card's id is the last member of its canonical form: a cheap proof that
 	// the document is not another vacant's.
 	if !strings.HasSuffix(string(g.Card), `"vacant_id":"`+id.String()+`"}`) {
-		return damaged(nil, "has the card of another")
+		return refused("it has the card of another")
 	}
 	if _, err := lifecycle.ParseState(string(g.State)); err != nil {
-		return damaged(err, "is in a state that is none")
+		return Registration{}, err
 	}
 	if err := checkVisibility(g.Signed); err != nil {
-		return damaged(err, "has a visibility that is none")
+		return Registration{}, err
 	}
 	if g.ActorSeq < 1 || g.LastSeq < g.Joined {
-		return damaged(nil, "names events that cannot be")
+		return refused("it names events that cannot be")
 	}
 	if len(s.Listing) > 0 {
 		l, err := listing.Parse(s.Listing)
-		if err != nil || l.VacantID != id {
-			return damaged(err, "has a listing that is not its own")
+		if err != nil {
+			return Registration{}, err
+		}
+		if l.VacantID != id {
+			return refused("it has the listing of another")
 		}
 		g.Listing = &l
 	}
 	if g.Reputation != nil {
 		if err := g.Reputation.Check(); err != nil {
-			return damaged(err, "has a reputation that is none")
+			return Registration{}, err
 		}
 	}
 	g.Since, g.Changed = time.UnixMicro(s.Since).UTC(), time.UnixMicro(s.Changed).UTC()
@@ -270,9 +216,8 @@ func (m *ManifestDocument) Born() *composite.Manifest {
 	return &m.Manifest
 }
 
-// storedOpening is the document at OpenedKey.
-type storedOpening struct {
-	Format   int           `json:"format"`
+// opening is the document at an OpenedKey.
+type opening struct {
 	Manifest identity.Hash `json:"manifest"` // that the gate opened the child by
 }
 
@@ -283,62 +228,43 @@ func (m *ManifestDocument) CheckOpened(d store.Doc) error {
 	if d.Version == 0 {
 		return problem.New(problem.Damaged, "manifest of %s says that it has graduated, and the gate has not opened it", child.Short())
 	}
-	var s storedOpening
-	if err := json.Unmarshal(d.Data, &s); err != nil {
-		return problem.Wrap(problem.Damaged, err, "what opened %s is not readable", child.Short())
+	by, err := OpenedDocs.Parse(d)
+	if err == nil && by.Manifest != m.Manifest.Hash() {
+		err = problem.New(problem.Damaged, "%s was opened by another manifest", child.Short())
 	}
-	if err := checkFormat("what opened "+child.Short(), s.Format); err != nil {
-		return err
-	}
-	if s.Manifest != m.Manifest.Hash() {
-		return problem.New(problem.Damaged, "%s was opened by another manifest", child.Short())
-	}
-	return nil
+	return err
 }
 
 type storedManifest struct {
-	Format    int             `json:"format"`
 	Manifest  json.RawMessage `json:"manifest"`
 	Graduated bool            `json:"graduated,omitempty"`
 	Replaced  json.RawMessage `json:"replaced,omitempty"`
 	Before    json.RawMessage `json:"before,omitempty"`
 }
 
-// Encode returns the stored form of m.
-func (m *ManifestDocument) Encode() ([]byte, error) {
-	s := storedManifest{Format: format, Manifest: m.Manifest.Blob(), Graduated: m.Graduated}
+func encodeManifest(m ManifestDocument) ([]byte, error) {
+	s := storedManifest{Manifest: m.Manifest.Blob(), Graduated: m.Graduated}
 	if m.Replaced != nil {
 		s.Replaced = m.Replaced.Blob()
 	}
 	if m.Before != nil {
 		s.Before = m.Before.Blob()
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		return nil, problem.Wrap(problem.Internal, err, "manifest of %s", m.Manifest.ChildID.Short())
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return manifests.Encode(s)
 }
 
-// DecodeManifest reads the manifest document of child. The error is of kind
-// Damaged if it is unreadable.
-func DecodeManifest(child identity.ID, d store.Doc) (ManifestDocument, error) {
-	damaged := func(cause error, what string) (ManifestDocument, error) {
-		return ManifestDocument{}, problem.Wrap(problem.Damaged, cause, "manifest of %s %s", child.Short(), what)
+func decodeManifest(d store.Doc) (ManifestDocument, error) {
+	child, err := vacantOf(d.Key)
+	if err != nil {
+		return ManifestDocument{}, err
 	}
-	var s storedManifest
-	if err := json.Unmarshal(d.Data, &s); err != nil {
-		return damaged(err, "is not readable")
-	}
-	if err := checkFormat("manifest of "+child.Short(), s.Format); err != nil {
+	s, err := manifests.Decode(d)
+	if err != nil {
 		return ManifestDocument{}, err
 	}
 	doc := ManifestDocument{Graduated: s.Graduated}
-	var err error
 	if doc.Manifest, err = signedBy(child, s.Manifest); err != nil {
-		return damaged(err, "does not verify")
+		return doc, err
 	}
 	if doc.Replaced, err = replacedBy(child, s.Replaced); err == nil {
 		doc.Before, err = replacedBy(child, s.Before)
@@ -347,7 +273,7 @@ func DecodeManifest(child identity.ID, d store.Doc) (ManifestDocument, error) {
 		err = doc.checkOrder()
 	}
 	if err != nil {
-		return damaged(err, "does not verify in what it replaced")
+		return doc, problem.Wrap(problem.Damaged, err, "what it replaced does not verify: %s", problem.Of(err).Text())
 	}
 	return doc, nil
 }
@@ -392,48 +318,12 @@ func signedBy(child identity.ID, blob []byte) (composite.Manifest, error) {
 	return m, err
 }
 
-// Revoked is a revocation.
+// Revoked is a revocation. Its id is in the key.
 type Revoked struct {
-	ID       identity.ID
-	Reason   string
-	Time     int64 // Unix milliseconds, by its actor's clock
-	Seq      uint64
-	ActorSeq int64
-	Hash     identity.Hash // of the event
-}
-
-type storedRevocation struct {
-	Format   int           `json:"format"`
+	ID       identity.ID   `json:"-"`
 	Reason   string        `json:"reason"`
-	Time     int64         `json:"ts"`
+	Time     int64         `json:"ts"` // Unix milliseconds, by its actor's clock
 	Seq      uint64        `json:"seq"`
 	ActorSeq int64         `json:"actor_seq"`
-	Hash     identity.Hash `json:"hash"`
-}
-
-// DecodeRevocation reads the document of a revocation. The error is of kind
-// Damaged if it is unreadable.
-func DecodeRevocation(d store.Doc) (Revoked, error) {
-	id, err := identity.ParseID(d.Key.Sort)
-	if err != nil {
-		return Revoked{}, problem.Wrap(problem.Damaged, err, "revocation %.80q is of no id", d.Key.Sort)
-	}
-	var s storedRevocation
-	if err := json.Unmarshal(d.Data, &s); err != nil {
-		return Revoked{}, problem.Wrap(problem.Damaged, err, "revocation of %s is not readable", id.Short())
-	}
-	if err := checkFormat("revocation of "+id.Short(), s.Format); err != nil {
-		return Revoked{}, err
-	}
-	return Revoked{ID: id, Reason: s.Reason, Time: s.Time, Seq: s.Seq, ActorSeq: s.ActorSeq, Hash: s.Hash}, nil
-}
-
-func checkFormat(what string, got int) error {
-	if got == format {
-		return nil
-	}
-	if got > format {
-		return problem.New(problem.Damaged, "%s has format %d; this Vacancy reads %d: a newer one wrote it", what, got, format)
-	}
-	return problem.New(problem.Damaged, "%s: expected format %d, got %d", what, format, got)
+	Hash     identity.Hash `json:"hash"` // of the event
 }
