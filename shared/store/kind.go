@@ -131,6 +131,12 @@ func (s Shape) Parts(k Key) (parts []string, ok bool) {
 	return append(of, sorted...), ok
 }
 
+// Matches reports whether a key is of this shape.
+func (s Shape) Matches(k Key) bool {
+	_, ok := s.Parts(k)
+	return ok
+}
+
 // Within reports whether the documents of this shape are in a partition.
 func (s Shape) Within(partition string) bool {
 	_, ok := match(s.Partition, partition)

@@ -57,7 +57,7 @@ func TestPagesHaveWhatIsKept(t *testing.T) {
 	h := pagesOf(a)
 	var about export.About
 	ask(t, h, "GET", "/v1/admin/export", "", &about)
-	if diff := cmp.Diff(export.About{Format: 1, RetentionSeconds: 24 * 60 * 60}, about); diff != "" {
+	if diff := cmp.Diff(export.About{Format: export.ExportFormat, RetentionSeconds: 24 * 60 * 60}, about); diff != "" {
 		t.Errorf("GET /v1/admin/export (-want +got):\n%s", diff)
 	}
 	var names []store.Stream
@@ -89,7 +89,7 @@ func TestPagesHaveWhatIsKept(t *testing.T) {
 		t.Errorf("GET /v1/admin/export/rows (-want +got):\n%s", diff)
 	}
 	var list export.DocsPage
-	ask(t, h, "GET", "/v1/admin/export/docs?limit=1", "", &list)
+	ask(t, h, "GET", "/v1/admin/export/docs?partition=name&limit=1", "", &list)
 	if len(list.Docs) != 1 || list.Docs[0].Sort != "demo" || list.Next == "" {
 		t.Errorf("GET /v1/admin/export/docs = %+v, want the first name and a cursor", list)
 	}
@@ -140,8 +140,8 @@ func TestAQueryThatIsNotAsWrittenIsRefused(t *testing.T) {
 		"GET /v1/admin/export/doc?partition=name":                         problem.Malformed,
 		"GET /v1/admin/export/doc?partition=host&sort=operator":           problem.Forbidden,
 		"GET /v1/admin/export/doc?partition=anything&sort=else":           problem.Forbidden,
-		"GET /v1/admin/export/docs?partition=host":                        problem.Malformed,
-		"GET /v1/admin/export/docs?cursor=zzzz":                           problem.Malformed,
+		"GET /v1/admin/export/docs?partition=host":                        problem.Forbidden,
+		"GET /v1/admin/export/docs?partition=name&cursor=zzzz":            problem.Malformed,
 		"GET /v1/admin/export/nothing":                                    problem.NotFound,
 		"GET /v1/admin/vacants":                                           problem.NotFound,
 		"POST /v1/admin/export/rows":                                      problem.MethodNotAllowed,

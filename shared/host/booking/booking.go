@@ -326,7 +326,7 @@ func (s *Service) History(ctx context.Context, id string) ([]Row, error) {
 // OfVenue returns a page of a venue's bookings, the oldest first, and the cursor of the
 // next.
 func (s *Service) OfVenue(ctx context.Context, venue identity.ID, cursor string, n int) (all []Booking, next string, err error) {
-	docs, next, err := s.Store.Docs(ctx, store.Range{Partition: BookingDocs.Listed("", venue.String()).Partition, Index: true}, n, cursor)
+	docs, next, err := s.Store.Docs(ctx, BookingDocs.Indexed(venue.String()), n, cursor)
 	for i := 0; err == nil && i < len(docs); i++ {
 		var b stored
 		b, err = BookingDocs.Parse(docs[i])

@@ -56,10 +56,8 @@ func Of(k store.Key) (kind store.AnyKind) {
 	says := -1
 	for _, one := range kinds {
 		s := one.Describe()
-		if literal := len(s.Partition) + len(s.Sort) - strings.Count(s.Partition+s.Sort, "*"); literal > says {
-			if _, ok := s.Parts(k); ok {
-				kind, says = one, literal
-			}
+		if literal := len(s.Partition) + len(s.Sort) - strings.Count(s.Partition+s.Sort, "*"); literal > says && s.Matches(k) {
+			kind, says = one, literal
 		}
 	}
 	return kind

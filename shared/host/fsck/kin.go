@@ -107,24 +107,7 @@ func (r *run) proven(ctx context.Context, m *registry.ManifestDocument) error {
 // or by the manifest that it replaced. The latter does not count, and cannot be
 // made without the child's signature.
 func (r *run) edges(ctx context.Context, parent identity.ID) error {
-	list := registry.Edges(parent)
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := r.Source.Docs(ctx, list, store.MaxPage, cursor)
-		if damaged(err) {
-			r.found(inDocument(store.Key{Partition: list.Partition, Sort: "*"}, Document, "a list", problem.Of(err).Error()))
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, d := range page {
-			if err := r.edge(ctx, parent, d.Key); err != nil {
-				return err
-			}
-		}
-		cursor = next
-	}
-	return nil
+	return r.each(ctx, registry.KinDocs.All(parent.String()), func(d store.Doc) error { return r.edge(ctx, parent, d.Key) })
 }
 
 func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {

@@ -201,35 +201,25 @@ func (r *run) listedRevoked(ctx context.Context, id identity.ID) error {
 // eventsWithoutRegistration looks for registrations and revocations without
 // events. Those with events were checked already.
 func (r *run) eventsWithoutRegistration(ctx context.Context) error {
-	for _, list := range []store.Range{registry.Feed(), registry.RevocationList()} {
-		for cursor, more := "", true; more; more = cursor != "" {
-			page, next, err := r.Source.Docs(ctx, list, store.MaxPage, cursor)
-			if damaged(err) {
-				r.found(inDocument(store.Key{Partition: list.Partition, Sort: "*"}, Document, "a list", problem.Of(err).Error()))
-				break
-			}
-			if err != nil {
-				return err
-			}
-			for _, d := range page {
-				if err := r.registeredWithoutEvents(ctx, d.Key); err != nil {
-					return err
-				}
-			}
-			cursor = next
-		}
-	}
-	return nil
-}
-
-// registeredWithoutEvents checks that the vacant of a document has events.
-func (r *run) registeredWithoutEvents(ctx context.Context, k store.Key) error {
-	if err := r.settle(); err != nil {
+	err := r.each(ctx, registry.RegistrationDocs.Indexed(), func(d store.Doc) error {
+		_, id, _ := strings.Cut(d.Key.Partition, "#")
+		return r.registeredWithoutEvents(ctx, d.Key, id)
+	})
+	if err != nil {
 		return err
 	}
-	text := k.Sort
-	if k.Partition != registry.RevocationList().Partition {
-		_, text, _ = strings.Cut(k.Partition, "#")
+	return r.each(ctx, registry.RevokedDocs.All(), func(d store.Doc) error {
+		if d.Key == registry.RevokedListKey() {
+			return nil
+		}
+		return r.registeredWithoutEvents(ctx, d.Key, d.Key.Sort)
+	})
+}
+
+// registeredWithoutEvents checks that the vacant of a document has events. text is its id.
+func (r *run) registeredWithoutEvents(ctx context.Context, k store.Key, text string) error {
+	if err := r.settle(); err != nil {
+		return err
 	}
 	id, err := identity.ParseID(text)
 	if err != nil {

@@ -142,22 +142,9 @@ func vacantOf(k store.Key) (identity.ID, error) {
 	return id, nil
 }
 
-// Feed is the range of all registrations by their last change.
-func Feed() store.Range { return store.Range{Partition: RegistrationDocs.Index, Index: true} }
-
-// RevocationList is the range of all revocations, without the list document.
-func RevocationList() store.Range {
+// revocationList is the range of all revocations, without the list document.
+func revocationList() store.Range {
 	r := RevokedDocs.All()
 	r.First = "0"
 	return r
-}
-
-// Edges is the range of the edges from a parent to its children; the sort key is the
-// child. An edge may come from a replaced manifest.
-func Edges(parent identity.ID) store.Range { return KinDocs.All(parent.String()) }
-
-// EdgesOf is the parent whose Edges are r; false if r is another range.
-func EdgesOf(r store.Range) (identity.ID, bool) {
-	parent, err := vacantOf(store.Key{Partition: r.Partition})
-	return parent, err == nil && Edges(parent) == r
 }

@@ -109,7 +109,7 @@ func everything(t testing.TB, home walkable) map[string]string {
 		t.Fatal(err)
 	}
 	for cursor := ""; ; {
-		docs, next, err := home.Docs(t.Context(), registry.Feed(), store.MaxPage, cursor)
+		docs, next, err := home.Docs(t.Context(), registry.RegistrationDocs.Indexed(), store.MaxPage, cursor)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -164,7 +164,7 @@ func (r *Registry) children(ctx context.Context, g *Registration, most int) ([]i
 // has an edge, and the cursor of the next page, "" after the last. An edge may
 // be outdated: the child's own manifest is authoritative.
 func (r *Registry) Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]identity.ID, string, error) {
-	docs, next, err := r.Store.Docs(ctx, Edges(parent), n, cursor)
+	docs, next, err := r.Store.Docs(ctx, KinDocs.All(parent.String()), n, cursor)
 	if err != nil {
 		return nil, "", Problem(err)
 	}

@@ -195,7 +195,7 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 // readers start some time back and compare DocVersion. A damaged registration
 // is returned as hidden, with its id only, so that it does not stop readers.
 func (r *Registry) Changes(ctx context.Context, since string, n int, cursor string) ([]Registration, string, error) {
-	feed := Feed()
+	feed := RegistrationDocs.Indexed()
 	feed.First = since
 	docs, next, err := r.Store.Docs(ctx, feed, n, cursor)
 	if err != nil {

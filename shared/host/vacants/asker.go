@@ -79,7 +79,9 @@ func (a Asker) names() store.Range {
 	case operator:
 		return NameDocs.All()
 	case ofTenant:
-		return store.Range{Partition: NameDocs.Listed("", a.tenant).Partition, Last: afterNames, Index: true}
+		r := NameDocs.Indexed(a.tenant)
+		r.Last = afterNames
+		return r
 	}
 	return store.Range{}
 }

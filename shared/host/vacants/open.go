@@ -25,7 +25,7 @@ func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
 }
 
 func (v *Directory) open(ctx context.Context, n int) ([]identity.ID, error) {
-	docs, _, err := v.Store.Docs(ctx, store.Range{Partition: RecordDocs.Index, Index: true}, n, "")
+	docs, _, err := v.Store.Docs(ctx, RecordDocs.Indexed(), n, "")
 	if err != nil {
 		return nil, store.Problem(err)
 	}

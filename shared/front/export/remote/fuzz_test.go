@@ -17,7 +17,7 @@ type answers struct{ body string }
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := a.body
 	if r.URL.Path == "/v1/admin/export" {
-		body = `{"format":1,"retention_seconds":86400}`
+		body = `{"format":2,"retention_seconds":86400}`
 	}
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }

@@ -95,7 +95,7 @@ func TestTheEdgesOfARegistryAreCheckedFromElsewhere(t *testing.T) {
 	}
 	elsewhere := func(honest http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Query().Get("list") == export.ListChildren {
+			if strings.HasPrefix(r.URL.Query().Get("partition"), "kin#") {
 				r.URL.RawQuery = strings.Replace(r.URL.RawQuery, parent.ID().String(), child.ID().String(), 1)
 			}
 			honest.ServeHTTP(w, r)
@@ -285,30 +285,36 @@ func TestAHostThatLiesGetsNoCleanReport(t *testing.T) {
 			page["streams"] = append(page["streams"].([]any), "")
 			return page
 		}),
-		"names in circles": liar("/v1/admin/export/docs", func(_ *http.Request, _ int, page map[string]any) any {
+		"names in circles": liar("/v1/admin/export/docs", func(r *http.Request, _ int, page map[string]any) any {
+			if r.URL.Query().Get("partition") != "name" {
+				return page
+			}
 			page["next"] = store.Cursor{Key: store.Key{Partition: "name", Sort: "demo"}}.String()
 			return page
 		}),
-		"names of vacants that are not there": liar("/v1/admin/export/docs", func(_ *http.Request, _ int, page map[string]any) any {
+		"names of vacants that are not there": liar("/v1/admin/export/docs", func(r *http.Request, _ int, page map[string]any) any {
+			if r.URL.Query().Get("partition") != "name" {
+				return page
+			}
 			docs := page["docs"].([]any)
 			docs[0].(map[string]any)["partition"] = "host"
 			return page
 		}),
 		"registrations in circles": liar("/v1/admin/export/docs", func(r *http.Request, _ int, page map[string]any) any {
-			if r.URL.Query().Get("list") != export.ListRegistry {
+			if r.URL.Query().Get("index") != "registry" {
 				return page
 			}
 			k := store.Key{Partition: "reg#" + a.Demo.ID.String(), Sort: "card"}
 			return export.DocsPage{Docs: []export.Doc{{Partition: k.Partition, Sort: k.Sort, Version: 1, Index: "05"}}, Next: store.Cursor{Key: k, Sort: "05"}.String()}
 		}),
 		"registrations that go back": liar("/v1/admin/export/docs", func(r *http.Request, _ int, page map[string]any) any {
-			if r.URL.Query().Get("list") != export.ListRegistry {
+			if r.URL.Query().Get("index") != "registry" {
 				return page
 			}
 			return export.DocsPage{Docs: []export.Doc{{Partition: "reg#a", Sort: "card", Version: 1, Index: "05"}, {Partition: "reg#b", Sort: "card", Version: 1, Index: "04"}}}
 		}),
 		"revocations of another partition": liar("/v1/admin/export/docs", func(r *http.Request, _ int, page map[string]any) any {
-			if r.URL.Query().Get("list") != export.ListRevoked {
+			if r.URL.Query().Get("partition") != "revoked" {
 				return page
 			}
 			return export.DocsPage{Docs: []export.Doc{{Partition: "v#a", Sort: "record", Version: 1}}}
@@ -403,10 +409,10 @@ func TestTransientRefusalsAreRetriedAndOthersReported(t *testing.T) {
 func TestAHostOfAnotherFormatIsRefused(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	for name, about := range map[string]any{
-		"a later format": map[string]any{"format": 2, "retention_seconds": 86400},
+		"a later format": map[string]any{"format": export.ExportFormat + 1, "retention_seconds": 86400},
 		"no export":      map[string]any{"hello": "world"},
-		"no retention":   map[string]any{"format": 1, "retention_seconds": -1},
-		"an endless one": map[string]any{"format": 1, "retention_seconds": int64(1) << 50},
+		"no retention":   map[string]any{"format": export.ExportFormat, "retention_seconds": -1},
+		"an endless one": map[string]any{"format": export.ExportFormat, "retention_seconds": int64(1) << 50},
 	} {
 		_, err := serve(t, a, liar("/v1/admin/export", func(*http.Request, int, map[string]any) any { return about }))
 		if !problem.Is(err, problem.Untrusted) {

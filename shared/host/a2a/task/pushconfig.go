@@ -253,7 +253,7 @@ type Push struct {
 // OpenPushes returns a page of the configurations whose deliveries have not ended, and
 // the cursor of the next page.
 func (e *Engine) OpenPushes(ctx context.Context, cursor string) (all []Push, next string, err error) {
-	docs, next, err := e.Store.Docs(ctx, store.Range{Partition: PushDocs.Index, Index: true}, 100, cursor)
+	docs, next, err := e.Store.Docs(ctx, PushDocs.Indexed(), 100, cursor)
 	if err != nil {
 		return nil, "", store.Problem(err)
 	}

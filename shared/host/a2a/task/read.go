@@ -271,7 +271,7 @@ type listedHead struct {
 // page, and how many fit in all. The count ends at MaxListed, the search for the page does
 // not.
 func (e *Engine) listed(ctx context.Context, q *ListRequest, after string) (fit []listedHead, total int, err error) {
-	r := store.Range{Partition: HeadDocs.Listed("", q.Ref.Vacant.String(), q.List.String()).Partition, Index: true}
+	r := HeadDocs.Indexed(q.Ref.Vacant.String(), q.List.String())
 	last := ""
 	for cursor := ""; ; {
 		page, next, err := e.Store.Docs(ctx, r, store.MaxPage, cursor)

@@ -1,0 +1,154 @@
+package documents_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/documents"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// declared are the variables of type store.Kind below shared, as package.Name.
+func declared(t *testing.T) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir("../..", func(path string, e os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range f.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.VAR {
+				continue
+			}
+			for _, s := range g.Specs {
+				s := s.(*ast.ValueSpec)
+				for i, v := range s.Values {
+					if isKind(v) {
+						all = append(all, f.Name.Name+"."+s.Names[i].Name)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// isKind reports whether an expression is store.Kind[T]{...}.
+func isKind(e ast.Expr) bool {
+	lit, ok := e.(*ast.CompositeLit)
+	if !ok {
+		return false
+	}
+	index, ok := lit.Type.(*ast.IndexExpr)
+	if !ok {
+		return false
+	}
+	name, ok := index.X.(*ast.SelectorExpr)
+	return ok && name.Sel.Name == "Kind"
+}
+
+func TestAllKindsAreListed(t *testing.T) {
+	source, err := os.ReadFile("documents.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := declared(t)
+	for _, name := range kinds {
+		if !regexp.MustCompile(`[\t ]` + regexp.QuoteMeta(name) + `[,.(]`).Match(source) {
+			t.Errorf("documents.go does not list %s", name)
+		}
+	}
+	if len(kinds) == 0 || len(kinds) > len(documents.All()) {
+		t.Errorf("%d kinds are declared, and %d listed", len(kinds), len(documents.All()))
+	}
+}
+
+// fill is a key of a shape: each star is a text of its own, without a '#'.
+func fill(s store.Shape) store.Key {
+	n := strings.Count(s.Partition+s.Sort, "*")
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = strings.Repeat(string(rune('a'+i)), 3)
+	}
+	return s.Key(parts...)
+}
+
+func TestEachKeyIsOfOneKind(t *testing.T) {
+	names := map[string]bool{}
+	for _, kind := range documents.All() {
+		s := kind.Describe()
+		if names[s.Name] {
+			t.Errorf("two kinds are named %s", s.Name)
+		}
+		names[s.Name] = true
+		k := fill(s)
+		if of := documents.Of(k); of == nil || of.Describe() != s {
+			t.Errorf("%s, the key of a %s, is taken for another", k, s.Name)
+		}
+		if parts, ok := s.Parts(k); !ok || s.Key(parts...) != k {
+			t.Errorf("Parts(%s) of a %s = %q, %t", k, s.Name, parts, ok)
+		}
+	}
+	if of := documents.Of(store.Key{Partition: "nowhere", Sort: "x"}); of != nil {
+		t.Errorf("a key of no kind is of %s", of.Describe().Name)
+	}
+}
+
+// Listing a kind must list no document of a kind that is not exported.
+func TestAListOfAKindHasNoUnreadDocuments(t *testing.T) {
+	for _, kind := range documents.All() {
+		s := kind.Describe()
+		if s.Verify == store.Unread {
+			continue
+		}
+		r := s.All(stars(s.Partition)...)
+		for _, other := range documents.All() {
+			o := other.Describe()
+			k := fill(o)
+			if o.Verify == store.Unread && k.Partition == r.Partition && k.Sort >= r.First && (r.Last == "" || k.Sort < r.Last) {
+				t.Errorf("the list of each %s has each %s", s.Name, o.Name)
+			}
+		}
+	}
+}
+
+// stars are the parts that fill uses for a partition.
+func stars(partition string) []string {
+	parts := make([]string, strings.Count(partition, "*"))
+	for i := range parts {
+		parts[i] = strings.Repeat(string(rune('a'+i)), 3)
+	}
+	return parts
+}
+
+// Verify finds the documents that are checked alone by their owner: by the host's partition,
+// or by the id of a vacant or an account that it meets.
+func TestVerifyMeetsTheOwnersOfWhatItChecksAlone(t *testing.T) {
+	for _, kind := range documents.All() {
+		s := kind.Describe()
+		if s.Verify != store.Alone {
+			continue
+		}
+		if stars := strings.Count(s.Partition, "*"); s.Of == store.OfHost && stars != 0 || s.Of != store.OfHost && stars != 1 || s.Of == store.OfTenant {
+			t.Errorf("verify does not meet the owners of each %s", s.Name)
+		}
+	}
+	if !slices.ContainsFunc(documents.All(), func(k store.AnyKind) bool { return k.Describe().Verify == store.Alone }) {
+		t.Error("no kind is checked alone")
+	}
+}

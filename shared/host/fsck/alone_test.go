@@ -1,0 +1,39 @@
+package fsck_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/documents"
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+// A kind that is declared to be checked alone needs no code here: whatever its documents are,
+// one that is not readable is found.
+func TestADamagedDocumentOfEachKindThatIsCheckedAloneIsFound(t *testing.T) {
+	st := memory.New()
+	c, a := paying(t, st)
+	for _, kind := range documents.All() {
+		s := kind.Describe()
+		if s.Verify != store.Alone {
+			continue
+		}
+		parts := map[store.Owner][]string{store.OfVacant: {c.Demo.ID.String()}, store.OfAccount: {a.ID}}[s.Of]
+		for range strings.Count(s.Sort, "*") {
+			parts = append(parts, "x")
+		}
+		d, err := st.Doc(c.Ctx, s.Key(parts...))
+		c.Must(err)
+		c.Must(st.Commit(c.Ctx, store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1, 1}, Data: []byte("{")}))
+		if _, found := c.check(st); len(found) != 1 || found[0].Check != fsck.Document || found[0].Where != d.Key.String() {
+			t.Errorf("over a damaged %s verify finds %v", s.Name, found)
+		}
+		if d.Version == 0 {
+			c.Must(st.Commit(c.Ctx, store.Delete{Key: d.Key, If: 1}))
+		} else {
+			c.Must(st.Commit(c.Ctx, store.Put{Key: d.Key, If: d.Version + 1, WriteID: store.WriteID{1, 2}, Data: d.Data, Index: d.Index, Number: d.Number}))
+		}
+	}
+}
