@@ -15,11 +15,7 @@ import (
 func (s *Store) Expire(ctx context.Context, now time.Time, n int) (deleted int, err error) {
 	var expired []store.Delete
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		expiring := tx.Bucket(expiringBucket)
-		if expiring == nil {
-			return nil
-		}
-		c := expiring.Cursor()
+		c := tx.Bucket(expiringBucket).Cursor()
 		for k, _ := c.First(); k != nil && len(expired) < n && len(k) > 8 && parseNumber(k[:8]) <= uint64(max(now.Unix(), 0)); k, _ = c.Next() {
 			key, err := parseDocumentKey(k[8:])
 			if err != nil {

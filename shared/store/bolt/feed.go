@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"bytes"
 	"context"
 	"strconv"
 
@@ -69,19 +68,11 @@ func (s *Store) After(ctx context.Context, partition, offset string, n int) (row
 	return rows, strconv.FormatUint(last, 10), false, nil
 }
 
-// streamName finds the name of a stream by its number. Of a stream that an earlier version
-// made, all names are looked through.
+// streamName finds the name of a stream by its number.
 func streamName(tx *bbolt.Tx, n uint64) (store.Stream, error) {
-	if numbers := tx.Bucket(numbersBucket); numbers != nil {
-		if name := numbers.Get(number(n)); name != nil {
-			return store.Stream(name), nil
-		}
+	name := tx.Bucket(numbersBucket).Get(number(n))
+	if name == nil {
+		return "", damaged("stream %d has no name", n)
 	}
-	c := tx.Bucket(namesBucket).Cursor()
-	for name, at := c.First(); name != nil; name, at = c.Next() {
-		if bytes.Equal(at, number(n)) {
-			return store.Stream(name), nil
-		}
-	}
-	return "", damaged("stream %d has no name", n)
+	return store.Stream(name), nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Format is the version of the file's layout that this code reads and writes.
-const Format = 2
+const Format = 3
 
 // Buckets of a file.
 var (
@@ -25,8 +25,7 @@ var (
 	// namesBucket numbers the streams: name -> number. So a name is stored
 	// once, and listing streams passes over no rows.
 	namesBucket = []byte("names")
-	// numbersBucket names the streams: number -> name, for the feed. A file of an earlier
-	// version lacks the names of its streams of then.
+	// numbersBucket names the streams: number -> name, for the feed.
 	numbersBucket = []byte("numbers")
 	// indexBucket locates rows: stream's number, position -> record.
 	indexBucket = []byte("index")
@@ -35,8 +34,7 @@ var (
 	// listedBucket is the sparse index: its partition, its sort, the document's
 	// key -> nothing.
 	listedBucket = []byte("listed")
-	// expiringBucket is when documents expire: the second, the document's key. It is
-	// missing in a file without such documents.
+	// expiringBucket is when documents expire: the second, the document's key.
 	expiringBucket = []byte("expiring")
 
 	formatKey  = []byte("format")  // in metaBucket: the format
@@ -45,10 +43,6 @@ var (
 
 // rowFormat is the first byte of every record and every document.
 const rowFormat = 1
-
-// expiringFormat is the first byte of a document that expires. Earlier versions of
-// this program refuse it.
-const expiringFormat = 2
 
 // headerSize is the size of a record without the row's data: format, WriteID,
 // stream's number, position.
@@ -154,23 +148,20 @@ func expiringKey(d store.Doc) []byte {
 }
 
 // newDocument is the value of a document: format, version, number, WriteID,
-// index, the second it expires if it does, data.
+// index, the second it expires or 0, data.
 func newDocument(d store.Doc) []byte {
 	b := make([]byte, 0, 56+len(d.Index.Partition)+len(d.Index.Sort)+len(d.Data))
-	if d.Expires.IsZero() {
-		b = append(b, rowFormat)
-	} else {
-		b = append(b, expiringFormat)
-	}
+	b = append(b, rowFormat)
 	b = binary.AppendUvarint(b, d.Version)
 	b = binary.AppendVarint(b, d.Number)
 	b = append(b, d.WriteID[:]...)
 	b = appendText(b, d.Index.Partition)
 	b = appendText(b, d.Index.Sort)
+	second := uint64(0)
 	if !d.Expires.IsZero() {
-		b = binary.AppendUvarint(b, uint64(d.Expires.Unix()))
+		second = uint64(d.Expires.Unix())
 	}
-	return append(b, d.Data...)
+	return append(binary.AppendUvarint(b, second), d.Data...)
 }
 
 func appendText(b []byte, s string) []byte {
@@ -182,17 +173,17 @@ func parseDocument(k store.Key, b []byte) (store.Doc, error) {
 	if b == nil {
 		return store.Doc{Key: k}, nil
 	}
-	if len(b) == 0 || b[0] != rowFormat && b[0] != expiringFormat {
+	if len(b) == 0 || b[0] != rowFormat {
 		return store.Doc{}, damaged("document %s has an unknown format", k)
 	}
-	d, ok := parseDocumentBody(k, b[1:], b[0] == expiringFormat)
+	d, ok := parseDocumentBody(k, b[1:])
 	if !ok {
 		return store.Doc{}, damaged("document %s is cut short", k)
 	}
 	return d, nil
 }
 
-func parseDocumentBody(k store.Key, b []byte, expires bool) (d store.Doc, ok bool) {
+func parseDocumentBody(k store.Key, b []byte) (d store.Doc, ok bool) {
 	d.Key = k
 	var used int
 	if d.Version, used = binary.Uvarint(b); used <= 0 {
@@ -210,14 +201,14 @@ func parseDocumentBody(k store.Key, b []byte, expires bool) (d store.Doc, ok boo
 		}
 		*text, b = string(b[used:used+int(n)]), b[used+int(n):]
 	}
-	if expires {
-		second, used := binary.Uvarint(b)
-		if used <= 0 || second == 0 || second > math.MaxInt64 {
-			return d, false
-		}
-		d.Expires, b = time.Unix(int64(second), 0).UTC(), b[used:]
+	second, used := binary.Uvarint(b)
+	if used <= 0 || second > math.MaxInt64 {
+		return d, false
 	}
-	d.Data = b
+	if second > 0 {
+		d.Expires = time.Unix(int64(second), 0).UTC()
+	}
+	d.Data = b[used:]
 	return d, true
 }
 
@@ -238,9 +229,9 @@ func checkFormat(db *bbolt.DB) error {
 	case err != nil, format == Format:
 		return err
 	case format > Format:
-		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: use a newer vacancy", db.Path(), format, Format)
+		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: a newer vacancy opens it; here use --data OTHER", db.Path(), format, Format)
 	case format >= 0:
-		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: use the vacancy that wrote it, or a new data directory", db.Path(), format, Format)
+		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: the vacancy that wrote it still opens it; here use --data OTHER", db.Path(), format, Format)
 	}
 	if err := db.Update(makeBuckets); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "cannot write %s", db.Path())
@@ -265,7 +256,7 @@ func formatOf(db *bbolt.DB) (format int, err error) {
 }
 
 func makeBuckets(tx *bbolt.Tx) error {
-	for _, name := range [][]byte{metaBucket, journalBucket, namesBucket, indexBucket, documentsBucket, listedBucket} {
+	for _, name := range [][]byte{metaBucket, journalBucket, namesBucket, numbersBucket, indexBucket, documentsBucket, listedBucket, expiringBucket} {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err
 		}

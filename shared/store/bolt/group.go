@@ -24,12 +24,12 @@ type group struct {
 }
 
 // buckets are the open buckets of one transaction.
-type buckets struct{ meta, journal, names, index, documents, listed *bbolt.Bucket }
+type buckets struct{ meta, journal, names, numbers, index, documents, listed, expiring *bbolt.Bucket }
 
 func openBuckets(tx *bbolt.Tx) buckets {
 	return buckets{
-		meta: tx.Bucket(metaBucket), journal: tx.Bucket(journalBucket), names: tx.Bucket(namesBucket),
-		index: tx.Bucket(indexBucket), documents: tx.Bucket(documentsBucket), listed: tx.Bucket(listedBucket),
+		meta: tx.Bucket(metaBucket), journal: tx.Bucket(journalBucket), names: tx.Bucket(namesBucket), numbers: tx.Bucket(numbersBucket),
+		index: tx.Bucket(indexBucket), documents: tx.Bucket(documentsBucket), listed: tx.Bucket(listedBucket), expiring: tx.Bucket(expiringBucket),
 	}
 }
 
@@ -160,11 +160,7 @@ func (g *group) append(a store.Append, record []byte) error {
 		if err := g.names.Put([]byte(a.Stream), number(n)); err != nil {
 			return err
 		}
-		numbers, err := g.meta.Tx().CreateBucketIfNotExists(numbersBucket)
-		if err != nil {
-			return err
-		}
-		if err := numbers.Put(number(n), []byte(a.Stream)); err != nil {
+		if err := g.numbers.Put(number(n), []byte(a.Stream)); err != nil {
 			return err
 		}
 		e.number = n
@@ -216,14 +212,15 @@ func (g *group) expire(old store.Doc, k store.Key, at time.Time) error {
 	if old.Expires.Equal(at) {
 		return nil
 	}
-	expiring, err := g.meta.Tx().CreateBucketIfNotExists(expiringBucket)
-	if err == nil && !old.Expires.IsZero() {
-		err = expiring.Delete(expiringKey(old))
+	if !old.Expires.IsZero() {
+		if err := g.expiring.Delete(expiringKey(old)); err != nil {
+			return err
+		}
 	}
-	if err == nil && !at.IsZero() {
-		err = expiring.Put(expiringKey(store.Doc{Key: k, Expires: at}), nil)
+	if at.IsZero() {
+		return nil
 	}
-	return err
+	return g.expiring.Put(expiringKey(store.Doc{Key: k, Expires: at}), nil)
 }
 
 func (g *group) unlist(d store.Doc) error {

@@ -136,8 +136,8 @@ func TestAnotherFormatIsRefusedNamingBothAndNotChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = bolt.Open(path, bolt.Options{})
-		want := fmt.Sprintf("has format %d, this vacancy reads format %d: use ", format, bolt.Format)
-		if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), want) {
+		want := fmt.Sprintf("has format %d, this vacancy reads format %d: ", format, bolt.Format)
+		if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--data OTHER") {
 			t.Errorf("Open() = %v, want Conflict that says %q", err, want)
 		}
 		after, err := os.ReadFile(path)
