@@ -205,18 +205,9 @@ func (k Kind[T]) Parse(d Doc) (v T, err error) {
 	}
 	if err != nil {
 		var none T
-		return none, problem.Wrap(problem.Damaged, err, "the %s at %s is not readable: %s", k.Name, d.Key, cause(err))
+		return none, problem.Wrap(problem.Damaged, err, "the %s at %s is not readable", k.Name, d.Key)
 	}
 	return v, nil
-}
-
-// cause is what is wrong, in words.
-func cause(err error) string {
-	var p *problem.Error
-	if errors.As(err, &p) {
-		return p.Text()
-	}
-	return err.Error()
 }
 
 // Check implements AnyKind.

@@ -111,9 +111,8 @@ func (w *writes) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTime)
 	defer cancel()
 	w.failed = w.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, store.Key{Partition: "host", Sort: "ready"})
-		d.Data = now.AppendFormat(nil, time.RFC3339)
-		tx.Put(d)
+		d, err := tx.Doc(ctx, vacants.ReadyDocs.Key())
+		vacants.ReadyDocs.Put(tx, d, now)
 		return err
 	})
 	w.checked = now

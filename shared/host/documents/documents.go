@@ -44,7 +44,7 @@ var kinds = []store.AnyKind{
 	task.HeadDocs, task.EventDocs, task.PushDocs, task.TurnDocs, task.PushedDocs,
 	usage.PaidDocs, usage.OwnedDocs, usage.SpentDocs, usage.OffsetDocs, exports.OffsetDocs,
 	vacants.RecordDocs, vacants.AgentDocs, vacants.PlanDocs, vacants.ChainDocs, vacants.ForgetDocs, vacants.NameDocs,
-	vacants.FormerDocs, vacants.SelfDocs, vacants.URLDocs, vacants.RootDocs,
+	vacants.FormerDocs, vacants.SelfDocs, vacants.URLDocs, vacants.ReadyDocs, vacants.RootDocs,
 }
 
 // All returns the kinds.

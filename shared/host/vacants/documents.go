@@ -2,6 +2,7 @@ package vacants
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
@@ -85,6 +86,14 @@ var (
 		Valid: func(_ store.Doc, u hostURL) error {
 			_, err := cleanURL(u.URL)
 			return err
+		},
+	}
+	// ReadyDocs is written to see that a host can write.
+	ReadyDocs = store.Kind[time.Time]{
+		Shape: store.Shape{Name: "mark of a host that can write", Partition: aboutHost, Sort: "ready"},
+		Codec: store.Codec[time.Time]{
+			Decode: func(d store.Doc) (time.Time, error) { return time.Parse(time.RFC3339, string(d.Data)) },
+			Encode: func(t time.Time) ([]byte, error) { return t.AppendFormat(nil, time.RFC3339), nil },
 		},
 	}
 	// RootDocs is the vacant at the host's own address.
