@@ -262,42 +262,6 @@ func (k Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, er
 	}
 }
 
-// Lister lists documents: a Store.
-type Lister interface {
-	Docs(ctx context.Context, r Range, n int, cursor string) ([]Doc, string, error)
-}
-
-// All returns the documents of a range in order. It ends after the first error.
-func All(ctx context.Context, from Lister, r Range) iter.Seq2[Doc, error] {
-	return func(yield func(Doc, error) bool) {
-		for page, err := range Pages(ctx, from, r, MaxPage) {
-			if err != nil {
-				yield(Doc{}, err)
-				return
-			}
-			for _, d := range page {
-				if !yield(d, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// Pages returns the documents of a range in order, up to n at a time. It ends after the
-// first error.
-func Pages(ctx context.Context, from Lister, r Range, n int) iter.Seq2[[]Doc, error] {
-	return func(yield func([]Doc, error) bool) {
-		for cursor, more := "", true; more; more = cursor != "" {
-			page, next, err := from.Docs(ctx, r, n, cursor)
-			if !yield(page, err) || err != nil {
-				return
-			}
-			cursor = next
-		}
-	}
-}
-
 // JSON is the codec of documents that are a JSON object: the members of T, and before them
 // the format. Members that T does not have are ignored, because a newer function may have
 // written them while an older one still runs; a format that changes what they mean has

@@ -62,24 +62,20 @@ func (a *app) askLocal(ctx context.Context, l *doctor.Local, c *admin.Client) er
 			l.Certificate = answer.TLS.PeerCertificates[0].NotAfter
 		}
 	}
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, err := c.List(ctx, cursor, false)
+	for v, err := range c.All(ctx, false) {
 		if err != nil {
 			return err
 		}
-		for _, v := range page.Vacants {
-			if !hasEndpoint(&v) {
-				continue
-			}
-			agent := doctor.Agent{Name: v.Name}
-			if check, err := c.Check(ctx, v.ID.String()); err != nil {
-				agent.Failure = problem.Of(err).Text()
-			} else if check.Failure != nil {
-				agent.Failure = clip(check.Failure.String(), maxShownCause)
-			}
-			l.Agents = append(l.Agents, agent)
+		if !hasEndpoint(&v) {
+			continue
 		}
-		cursor = page.Next
+		agent := doctor.Agent{Name: v.Name}
+		if check, err := c.Check(ctx, v.ID.String()); err != nil {
+			agent.Failure = problem.Of(err).Text()
+		} else if check.Failure != nil {
+			agent.Failure = clip(check.Failure.String(), maxShownCause)
+		}
+		l.Agents = append(l.Agents, agent)
 	}
 	return nil
 }

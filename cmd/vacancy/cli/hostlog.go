@@ -225,15 +225,13 @@ func (k *knownNames) look() (own, hosted map[string]string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := k.vacants.List(ctx, vacants.Operator(), cursor, vacants.MaxPage)
+	for page, err := range k.vacants.Pages(ctx, vacants.Operator()) {
 		if err != nil {
 			return own, hosted // the log shows short ids
 		}
 		for i := range page {
 			hosted[page[i].ID.Short()] = page[i].Name
 		}
-		cursor = next
 	}
 	return own, hosted
 }

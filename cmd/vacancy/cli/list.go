@@ -17,13 +17,11 @@ func (a *app) listCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withAdmin(w, false, func(c *adminAPI) error {
 				all := listResult{Vacants: []admin.Vacant{}}
-				for cursor, more := "", true; more; more = cursor != "" {
-					page, err := c.List(cmd.Context(), cursor, deleted)
+				for v, err := range c.All(cmd.Context(), deleted) {
 					if err != nil {
 						return err
 					}
-					all.Vacants = append(all.Vacants, page.Vacants...)
-					cursor = page.Next
+					all.Vacants = append(all.Vacants, v)
 				}
 				return a.show(all)
 			})

@@ -41,28 +41,24 @@ const maxModelAgents = 200
 // context says.
 func LookModels(ctx context.Context, c *admin.Client) (m Models) {
 	known := knownToHost{secrets: map[string][]string{}}
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, err := c.List(ctx, cursor, false)
+	for v, err := range c.All(ctx, false) {
 		if err != nil {
 			m.Err = err
 			return m
 		}
-		for _, v := range page.Vacants {
-			spec, err := substrate.Parse(v.Substrate)
-			if err != nil || !spec.IsModel() && !(v.Agent > 0 && spec.TakesSecret()) {
-				continue
-			}
-			if m.More = len(m.Agents) == maxModelAgents; m.More {
-				return m
-			}
-			one, err := look(ctx, c, &v, &known)
-			if err != nil {
-				m.Err = err
-				return m
-			}
-			m.Agents = append(m.Agents, one)
+		spec, err := substrate.Parse(v.Substrate)
+		if err != nil || !spec.IsModel() && !(v.Agent > 0 && spec.TakesSecret()) {
+			continue
 		}
-		cursor = page.Next
+		if m.More = len(m.Agents) == maxModelAgents; m.More {
+			return m
+		}
+		one, err := look(ctx, c, &v, &known)
+		if err != nil {
+			m.Err = err
+			return m
+		}
+		m.Agents = append(m.Agents, one)
 	}
 	return m
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
@@ -51,6 +53,14 @@ func (c *Client) Create(ctx context.Context, n Creation) (v Vacant, err error) {
 	}
 	defer clear(body) // it may contain a seed
 	return c.vacant(ctx, http.MethodPost, "/v1/admin/vacants", body)
+}
+
+// All returns the vacants of all pages, with deleted also the deleted ones.
+func (c *Client) All(ctx context.Context, deleted bool) iter.Seq2[Vacant, error] {
+	return store.Items(store.Follow(func(cursor string) ([]Vacant, string, error) {
+		p, err := c.List(ctx, cursor, deleted)
+		return p.Vacants, p.Next, err
+	}))
 }
 
 // List returns a page of vacants, with all also of deleted vacants; cursor

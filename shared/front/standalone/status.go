@@ -50,13 +50,11 @@ func (h *Host) Status(ctx context.Context) (Status, error) {
 		DataBytes: sizeOf(filepath.Join(h.config.Dir, DataFile)), SearchBytes: sizeOf(filepath.Join(h.config.Dir, SearchDir)),
 		JournalBytes: sizeOf(filepath.Join(h.config.Dir, journalDir)),
 	}
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := h.Vacants.List(ctx, vacants.Operator(), cursor, vacants.MaxPage)
+	for page, err := range h.Vacants.Pages(ctx, vacants.Operator()) {
 		if err != nil {
 			return s, err
 		}
 		s.Vacants += len(page)
-		cursor = next
 	}
 	var err error
 	s.TextsEnd, err = h.Texts.NextEnd(ctx)

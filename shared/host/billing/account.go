@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"strconv"
 	"time"
@@ -192,6 +193,11 @@ func (b *Billing) Accounts(ctx context.Context, cursor string, n int) (all []Acc
 		all = append(all, a)
 	}
 	return all, next, nil
+}
+
+// AllAccounts returns all accounts by tenant.
+func (b *Billing) AllAccounts(ctx context.Context) iter.Seq2[Account, error] {
+	return store.Items(store.Follow(func(cursor string) ([]Account, string, error) { return b.Accounts(ctx, cursor, 100) }))
 }
 
 // Sum adds up what amount returns of each change of an account.

@@ -177,17 +177,13 @@ func (r *run) join(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := r.view.Streams(ctx, store.Stream(registry.KindActor+"#"), store.MaxPage, cursor)
+	for s, err := range store.Streams(ctx, r.view, registry.KindActor+"#") {
 		if err != nil {
 			return err
 		}
-		for _, s := range page {
-			if err := r.joinActor(ctx, s); err != nil {
-				return err
-			}
+		if err := r.joinActor(ctx, s); err != nil {
+			return err
 		}
-		cursor = next
 	}
 	return nil
 }

@@ -108,16 +108,12 @@ func (r *run) walk(ctx context.Context) error {
 	if err := r.log(ctx); err != nil {
 		return err
 	}
-	for cursor, more := "", true; more; more = cursor != "" {
-		var page []store.Stream
-		var err error
-		if page, cursor, err = r.view.Streams(ctx, "", store.MaxPage, cursor); err != nil {
+	for s, err := range store.Streams(ctx, r.view, "") {
+		if err != nil {
 			return err
 		}
-		for _, s := range page {
-			if err := r.stream(ctx, s); err != nil {
-				return err
-			}
+		if err := r.stream(ctx, s); err != nil {
+			return err
 		}
 	}
 	if err := r.crossChecks(ctx); err != nil {

@@ -276,19 +276,15 @@ func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
 func (r *run) readAttempts(ctx context.Context) error {
 	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, kin: r.kin, gate: passages{parents: map[identity.ID]bool{}, accepted: map[identity.ID][]passage{}, attemptsByParent: map[identity.ID][]int64{}}}
 	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := r.view.Streams(ctx, store.Stream(graduation.KindAttempts+"#"), store.MaxPage, cursor)
+	for s, err := range store.Streams(ctx, r.view, graduation.KindAttempts+"#") {
 		if err != nil {
 			return err
 		}
-		for _, s := range page {
-			if ids := s.IDs(); len(ids) == 1 && graduation.Stream(ids[0]) == s {
-				if err := quiet.attempts(ctx, s, ids[0]); err != nil {
-					return err
-				}
+		if ids := s.IDs(); len(ids) == 1 && graduation.Stream(ids[0]) == s {
+			if err := quiet.attempts(ctx, s, ids[0]); err != nil {
+				return err
 			}
 		}
-		cursor = next
 	}
 	r.gate.accepted, r.gate.attemptsByParent = quiet.gate.accepted, quiet.gate.attemptsByParent
 	return nil

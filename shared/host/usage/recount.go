@@ -62,15 +62,11 @@ type recount struct {
 func (c *recount) readAccounts(ctx context.Context) error {
 	accounts := billing.New(billing.Config{Store: c.Meter.Store, Now: c.Meter.Now})
 	ranges := []store.Range{OwnedDocs.All("")}
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := accounts.Accounts(ctx, cursor, store.MaxPage)
+	for a, err := range accounts.AllAccounts(ctx) {
 		if err != nil {
 			return err
 		}
-		for _, a := range page {
-			ranges = append(ranges, PaidDocs.All(a.ID), SpentDocs.All(a.ID), OwnedDocs.All(a.Tenant))
-		}
-		cursor = next
+		ranges = append(ranges, PaidDocs.All(a.ID), SpentDocs.All(a.ID), OwnedDocs.All(a.Tenant))
 	}
 	for _, r := range ranges {
 		if err := c.readDocuments(ctx, r); err != nil {
@@ -153,17 +149,13 @@ func says(d store.Doc, want Counts) bool {
 
 // count adds up all rows.
 func (c *recount) count(ctx context.Context, v store.View) error {
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := v.Streams(ctx, "", store.MaxPage, cursor)
+	for s, err := range store.Streams(ctx, v, "") {
 		if err != nil {
 			return store.Problem(err)
 		}
-		for _, s := range page {
-			if err := c.countStream(ctx, v, s); err != nil {
-				return err
-			}
+		if err := c.countStream(ctx, v, s); err != nil {
+			return err
 		}
-		cursor = next
 	}
 	return nil
 }

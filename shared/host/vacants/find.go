@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -124,6 +125,11 @@ func (v *Directory) List(ctx context.Context, by Asker, cursor string, n int) ([
 	return v.list(ctx, by, by.names(), cursor, n, func(r *Record) bool { return !r.IsDeleted() })
 }
 
+// Pages returns the pages of List.
+func (v *Directory) Pages(ctx context.Context, by Asker) iter.Seq2[[]Record, error] {
+	return store.Follow(func(cursor string) ([]Record, string, error) { return v.List(ctx, by, cursor, MaxPage) })
+}
+
 // ListAll is List with tombstones: at last those whose names belong to others by
 // now, by id.
 func (v *Directory) ListAll(ctx context.Context, by Asker, cursor string, n int) ([]Record, string, error) {
@@ -232,25 +238,17 @@ func checkPage(cursor string, n int) error {
 // those for which fn returns true. It continues after errors of fn and returns them
 // joined.
 func (v *Directory) each(ctx context.Context, by Asker, fn func(named) (bool, error)) (count int, err error) {
-	return v.eachIn(ctx, by.names(), fn)
-}
-
-// eachIn is each for a range of documents with ids.
-func (v *Directory) eachIn(ctx context.Context, within store.Range, fn func(named) (bool, error)) (count int, err error) {
 	var failed []error
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := v.ids(ctx, within, cursor, MaxPage)
+	pages := store.Follow(func(cursor string) ([]named, string, error) { return v.ids(ctx, by.names(), cursor, MaxPage) })
+	for n, err := range store.Items(pages) {
 		if err != nil {
 			return count, errors.Join(append(failed, err)...)
 		}
-		for _, n := range page {
-			yes, err := fn(n)
-			if yes {
-				count++
-			}
-			failed = append(failed, err)
+		yes, err := fn(n)
+		if yes {
+			count++
 		}
-		cursor = next
+		failed = append(failed, err)
 	}
 	return count, errors.Join(failed...)
 }

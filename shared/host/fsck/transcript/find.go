@@ -81,19 +81,16 @@ func pairs(ctx context.Context, v store.View, caller, vacant end) (found []call.
 		return nil, err
 	}
 	prefix := store.Stream(store.KindRequest + "#" + string(wholeBytes(caller.digits)))
-	for cursor, more := "", true; more; more = cursor != "" {
-		var page []store.Stream
-		if page, cursor, err = v.Streams(ctx, prefix, store.MaxPage, cursor); err != nil {
+	for s, err := range store.Streams(ctx, v, prefix) {
+		if err != nil {
 			return nil, err
 		}
-		for _, s := range page {
-			ids := s.IDs()
-			if len(ids) == 2 && caller.fits(ids[0]) && vacant.fits(ids[1]) { // fsck reports other names
-				found = append(found, call.Pair{Caller: ids[0], Vacant: ids[1]})
-			}
-			if len(found) == mostPairs {
-				return found, nil
-			}
+		ids := s.IDs()
+		if len(ids) == 2 && caller.fits(ids[0]) && vacant.fits(ids[1]) { // fsck reports other names
+			found = append(found, call.Pair{Caller: ids[0], Vacant: ids[1]})
+		}
+		if len(found) == mostPairs {
+			return found, nil
 		}
 	}
 	return found, nil

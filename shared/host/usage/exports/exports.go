@@ -85,22 +85,17 @@ func (x *Exporter) Run(ctx context.Context) (files int, err error) {
 
 // day exports all accounts of a day.
 func (x *Exporter) day(ctx context.Context, day time.Time) (files int, err error) {
-	for cursor := ""; ; {
-		accounts, next, err := x.Billing.Accounts(ctx, cursor, 100)
+	for a, err := range x.Billing.AllAccounts(ctx) {
 		if err != nil {
 			return files, err
 		}
-		for i := range accounts {
-			n, err := x.account(ctx, day, &accounts[i])
-			files += n
-			if err != nil {
-				return files, err
-			}
-		}
-		if cursor = next; cursor == "" {
-			return files, nil
+		n, err := x.account(ctx, day, &a)
+		files += n
+		if err != nil {
+			return files, err
 		}
 	}
+	return files, nil
 }
 
 // Line is a line of an export. Amounts are micro-dollars.

@@ -137,16 +137,12 @@ func (l *Live) follow(ctx context.Context) error {
 		from = registry.ChangeKeyAt(*last)
 	}
 	since := registry.ChangeKeyBefore(from, Overlap)
-	for cursor := ""; ; {
-		changes, next, err := l.feed.Changes(ctx, since, page, cursor)
+	for changes, err := range changesSince(ctx, l.feed, since) {
 		if err != nil {
 			return err
 		}
 		if mark, err = l.apply(ctx, changes, mark); err != nil {
 			return err
-		}
-		if cursor = next; cursor == "" {
-			break
 		}
 	}
 	l.last.Store(&started)

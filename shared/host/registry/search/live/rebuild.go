@@ -2,10 +2,12 @@ package live
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
+	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 // Progress is the progress of Rebuild.
@@ -19,8 +21,8 @@ type Progress struct {
 // the feed.
 func Rebuild(ctx context.Context, index search.Index, feed Feed, now func() time.Time, tell func(Progress)) error {
 	var p Progress
-	for cursor, mark := "", ""; ; {
-		changes, next, err := feed.Changes(ctx, "", page, cursor)
+	mark := ""
+	for changes, err := range changesSince(ctx, feed, "") {
 		if err != nil {
 			return err
 		}
@@ -38,8 +40,13 @@ func Rebuild(ctx context.Context, index search.Index, feed Feed, now func() time
 		if tell != nil && len(changes) > 0 {
 			tell(p)
 		}
-		if cursor = next; cursor == "" {
-			return nil
-		}
 	}
+	return nil
+}
+
+// changesSince returns what changed from a time on, page by page.
+func changesSince(ctx context.Context, feed Feed, since string) iter.Seq2[[]registry.Registration, error] {
+	return store.Follow(func(cursor string) ([]registry.Registration, string, error) {
+		return feed.Changes(ctx, since, page, cursor)
+	})
 }

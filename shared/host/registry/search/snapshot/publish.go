@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
@@ -115,17 +116,16 @@ func (s *Snapshots) name(ctx context.Context, m Manifest, base Version) (Version
 // about to publish them.
 func (s *Snapshots) sweep(ctx context.Context, current string, now time.Time) error {
 	var errs []error
-	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := s.cfg.Blobs.List(ctx, Prefix, blob.MaxPage, cursor)
+	pages := store.Follow(func(cursor string) ([]blob.Info, string, error) {
+		return s.cfg.Blobs.List(ctx, Prefix, blob.MaxPage, cursor)
+	})
+	for o, err := range store.Items(pages) {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		for _, o := range page {
-			if strings.HasSuffix(o.Key, archiveSuffix) && o.Key != current && now.Sub(o.Modified) > orphanAge {
-				errs = append(errs, s.cfg.Blobs.Delete(ctx, o.Key))
-			}
+		if strings.HasSuffix(o.Key, archiveSuffix) && o.Key != current && now.Sub(o.Modified) > orphanAge {
+			errs = append(errs, s.cfg.Blobs.Delete(ctx, o.Key))
 		}
-		cursor = next
 	}
 	return errors.Join(errs...)
 }
