@@ -18,7 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
-	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -194,7 +193,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 			return nil, problem.Invalid(name, "1 to 512 bytes", clip(part))
 		}
 	}
-	if !graduation.IsChecked(k) && !translog.IsChecked(k) && !textkeys.IsKey(k) && !documents.Exported(k) {
+	if !graduation.IsChecked(k) && !textkeys.IsKey(k) && !documents.Exported(k) {
 		return nil, problem.New(problem.Forbidden, "the document %.80q is no part of an export", k.String())
 	}
 	page := DocPage{}

@@ -18,6 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/queue/local"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/callstats"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
@@ -34,12 +36,14 @@ var kinds = []store.AnyKind{
 	booking.BookingDocs, booking.DetailsDocs, booking.EventDocs, booking.OnceDocs, booking.SlotDocs, booking.BreakerDocs,
 	booking.CounterDocs, booking.DueDocs,
 	call.KeptDocs,
+	callstats.CallsDocs,
 	due.OffsetDocs,
 	local.MessageDocs,
 	models.CurrentDocs, models.VersionDocs,
 	price.VersionDocs,
 	registry.RegistrationDocs, registry.ManifestDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, registry.RevokedListDocs,
 	registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs,
+	translog.HeadDocs, translog.LeaseDocs, translog.TileDocs, translog.CheckpointDocs, translog.EpochDocs, translog.CosignedDocs,
 	spend.VacantDocs, spend.TenantDocs, spend.HostDocs, spend.BudgetDocs,
 	task.HeadDocs, task.EventDocs, task.PushDocs, task.TurnDocs, task.PushedDocs,
 	usage.PaidDocs, usage.OwnedDocs, usage.SpentDocs, usage.OffsetDocs, exports.OffsetDocs,

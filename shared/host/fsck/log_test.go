@@ -26,7 +26,7 @@ func TestTheLogIsCheckedAgainstTheEvents(t *testing.T) {
 			_, err = l.Seal(c.Ctx)
 			c.Must(err)
 			if sort != "" {
-				k := store.Key{Partition: translog.Partition, Sort: sort}
+				k := store.Key{Partition: translog.HeadDocs.Partition, Sort: sort}
 				d, err := home.Doc(c.Ctx, k)
 				c.Must(err)
 				c.Must(home.Commit(c.Ctx, store.Put{Key: k, If: d.Version, WriteID: store.WriteID{1}, Data: []byte("{}")}))

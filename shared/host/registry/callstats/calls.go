@@ -36,33 +36,18 @@ type Calls struct {
 	refs   []Reference   // newest first, distinct, at most MaxReferences
 }
 
-// Key is the key of a vacant's statistics.
-func Key(id identity.ID) store.Key {
-	return store.Key{Partition: "obs#" + id.String(), Sort: "calls"}
-}
-
-// Documents is the store that statistics are read from.
-type Documents interface {
-	Doc(ctx context.Context, k store.Key) (store.Doc, error)
-}
-
 // Read returns id's statistics. An undecodable document is Damaged.
-func Read(ctx context.Context, d Documents, id identity.ID) (Calls, error) {
-	c, _, err := read(ctx, d, id)
+func Read(ctx context.Context, from store.Reader, id identity.ID) (Calls, error) {
+	c, _, err := read(ctx, from, id)
 	return c, err
 }
 
-func read(ctx context.Context, from Documents, id identity.ID) (Calls, store.Doc, error) {
-	d, err := from.Doc(ctx, Key(id))
-	if err != nil {
-		return Calls{}, d, problem.Wrap(problem.Unavailable, err, "storage is unavailable; observations of %s cannot be read", id.Short())
+func read(ctx context.Context, from store.Reader, id identity.ID) (c Calls, d store.Doc, err error) {
+	if d, err = from.Doc(ctx, Key(id)); err != nil {
+		return c, d, problem.Wrap(problem.Unavailable, err, "storage is unavailable; observations of %s cannot be read", id.Short())
 	}
-	if d.Version == 0 {
-		return Calls{}, d, nil
-	}
-	c, err := Decode(d.Data)
-	if err != nil {
-		err = problem.Wrap(problem.Damaged, err, "observations of %s are not readable", id.Short())
+	if d.Version > 0 {
+		c, err = CallsDocs.Parse(d)
 	}
 	return c, d, err
 }
@@ -148,12 +133,12 @@ func (c *Calls) touch(hour int64) {
 	c.newest, c.counts = hour, moved
 }
 
-// format is the version of the stored form. Other formats are refused.
+// format is the version of the stored form.
 const format = 1
 
-// Encode returns the stored form: about 2 KB for 50 callers with one answer
+// encode returns the stored form: about 2 KB for 50 callers with one answer
 // each, a few hundred bytes for few callers.
-func (c *Calls) Encode() []byte {
+func (c *Calls) encode() []byte {
 	b := binary.AppendUvarint([]byte{format}, uint64(c.since))
 	b = binary.AppendUvarint(b, uint64(c.newest-c.since))
 	for i := 0; i < Hours; {
@@ -186,11 +171,11 @@ func (c *Calls) Encode() []byte {
 	return b
 }
 
-// Decode decodes the stored form.
-func Decode(b []byte) (Calls, error) {
+// decode decodes the stored form.
+func decode(b []byte) (Calls, error) {
 	d := &decoder{b: b}
-	if f := d.byte(); f != format || d.bad {
-		return Calls{}, problem.New(problem.Damaged, "expected format %d, got %d", format, f)
+	if err := store.CheckFormat(format, int(d.byte())); err != nil {
+		return Calls{}, err
 	}
 	var c Calls
 	c.since = int64(d.uvarint(maxHour))

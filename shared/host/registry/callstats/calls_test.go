@@ -127,13 +127,13 @@ func TestEncodedCallsAreSmallAndDecode(t *testing.T) {
 		calls Calls
 		bytes int
 	}{{few, 600}, {many, 2700}, {most, 64}} {
-		b := tt.calls.Encode()
-		got, err := Decode(b)
+		b := tt.calls.encode()
+		got, err := decode(b)
 		if diff := cmp.Diff(tt.calls, got, cmp.AllowUnexported(Calls{}), cmpopts.EquateEmpty()); diff != "" || err != nil {
-			t.Errorf("Decode(Encode()) = %v (-want +got):\n%s", err, diff)
+			t.Errorf("decode(encode()) = %v (-want +got):\n%s", err, diff)
 		}
 		if len(b) > tt.bytes {
-			t.Errorf("Encode() = %d bytes, want at most %d", len(b), tt.bytes)
+			t.Errorf("encode() = %d bytes, want at most %d", len(b), tt.bytes)
 		}
 	}
 	if most.counts[0] != math.MaxUint32 {
@@ -144,15 +144,15 @@ func TestEncodedCallsAreSmallAndDecode(t *testing.T) {
 func TestUndecodableCallsAreDamaged(t *testing.T) {
 	var c Calls
 	c.add(one(0, Reference{identity.ID{1}, 1}, Reference{identity.ID{2}, 2}))
-	good := c.Encode()
+	good := c.encode()
 	twice := Calls{since: c.since, newest: c.newest, refs: []Reference{{identity.ID{1}, 1}, {identity.ID{1}, 1}}}
-	bad := [][]byte{nil, {}, {2}, append([]byte{2}, good[1:]...), append(bytes.Clone(good), 0), {format, 0, 0, 0, 168, 1, 0, 0}, twice.Encode()}
+	bad := [][]byte{nil, {}, {2}, append([]byte{2}, good[1:]...), append(bytes.Clone(good), 0), {format, 0, 0, 0, 168, 1, 0, 0}, twice.encode()}
 	for i := range good {
 		bad = append(bad, good[:i])
 	}
 	for _, b := range bad {
-		if _, err := Decode(b); !problem.Is(err, problem.Damaged) {
-			t.Errorf("Decode(%x) = %v, want it damaged", b, err)
+		if _, err := decode(b); !problem.Is(err, problem.Damaged) {
+			t.Errorf("decode(%x) = %v, want it damaged", b, err)
 		}
 	}
 }
@@ -162,16 +162,16 @@ func FuzzDecode(f *testing.F) {
 	var c Calls
 	for range 30 {
 		c.add(one(r.IntN(300), Reference{identity.ID{byte(r.IntN(5))}, r.Uint64N(1000) + 1}))
-		f.Add(c.Encode())
+		f.Add(c.encode())
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := Decode(b)
+		c, err := decode(b)
 		if err != nil {
 			return
 		}
-		again, err := Decode(c.Encode())
+		again, err := decode(c.encode())
 		if diff := cmp.Diff(c, again, cmp.AllowUnexported(Calls{}), cmpopts.EquateEmpty()); diff != "" || err != nil {
-			t.Errorf("Decode(Encode()) = %v (-want +got):\n%s", err, diff)
+			t.Errorf("decode(encode()) = %v (-want +got):\n%s", err, diff)
 		}
 		c.Activity(start)
 		c.add(one(0))

@@ -175,7 +175,7 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due not
 		next := v.calls
 		next.refs = slices.Clone(next.refs)
 		next.add(due)
-		err := o.Store.Commit(ctx, store.Put{Key: Key(id), If: v.version, WriteID: writeID, Data: next.Encode()})
+		err := o.Store.Commit(ctx, store.Put{Key: Key(id), If: v.version, WriteID: writeID, Data: next.encode()})
 		if err == nil {
 			v.calls, v.version = next, v.version+1
 			return false

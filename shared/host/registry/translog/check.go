@@ -3,7 +3,6 @@ package translog
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -14,8 +13,8 @@ import (
 
 // Reader is the store or view that Check reads.
 type Reader interface {
+	store.Reader
 	Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error)
-	Doc(ctx context.Context, k store.Key) (store.Doc, error)
 }
 
 // Fault is a document of a log that does not follow from the rows.
@@ -35,12 +34,12 @@ func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (
 	if err != nil || d.Version == 0 {
 		return 0, err
 	}
-	h, err := decodeHead(d)
+	h, err := HeadDocs.Parse(d)
 	if err != nil {
 		found(Fault{HeadKey(), "a head", problem.Of(err).Error()})
 		return 0, nil
 	}
-	c.head = h
+	c.head = &h
 	if err := c.epoch(); err != nil {
 		return h.size, err
 	}
@@ -52,11 +51,6 @@ func Check(ctx context.Context, r Reader, s store.Stream, leaf func(store.Row) (
 	}
 	c.ended()
 	return h.size, nil
-}
-
-// IsChecked reports whether Check may read a document.
-func IsChecked(k store.Key) bool {
-	return k.Partition == Partition && k.Sort != leaseKey().Sort || k.Partition == CosignedPartition
 }
 
 // CheckRegistry is Check for the log of a registry's events.
@@ -157,7 +151,7 @@ func (c *checking) epoch() error {
 	if err != nil {
 		return err
 	}
-	e, err := decodeEpoch(d)
+	e, err := EpochDocs.Parse(d)
 	if err == nil && (e.ID != c.number || e.FirstSeq != c.tree.size+1 || e.LastSeq > c.head.size || e.Host != c.head.host) {
 		err = problem.New(problem.Damaged, "epoch %d of events %d to %d", e.ID, e.FirstSeq, e.LastSeq)
 	}
@@ -194,8 +188,8 @@ func (c *checking) checkpoint(size uint64) error {
 	if err != nil || d.Version == 0 && size == 0 && c.head.size > 0 {
 		return err
 	}
-	var s storedCheckpoint
-	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format {
+	s, err := CheckpointDocs.Parse(d)
+	if err != nil {
 		c.found(Fault{key, "a checkpoint", "what cannot be read"})
 		return nil
 	}
@@ -222,7 +216,10 @@ func (c *checking) cosignatures(of Checkpoint, s storedCheckpoint) error {
 	if err != nil {
 		return err
 	}
-	w, err := decodeWitnesses(d)
+	var w storedWitnesses
+	if d.Version > 0 {
+		w, err = CosignedDocs.Parse(d)
+	}
 	if err == nil {
 		var verified []Signature
 		_, verified, err = Open(published(of, s, w).Note)

@@ -85,7 +85,7 @@ func TestEveryDamageToALogIsFoundOnce(t *testing.T) {
 					}
 					return strings.Replace(s, e.Root.String(), one.Root.String(), 1)
 				case strings.HasPrefix(to, "@"):
-					d, err := w.Store.Doc(t.Context(), store.Key{Partition: translog.Partition, Sort: to[1:]})
+					d, err := w.Store.Doc(t.Context(), store.Key{Partition: translog.HeadDocs.Partition, Sort: to[1:]})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -120,7 +120,7 @@ func TestADamagedCosignatureIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := store.Key{Partition: translog.CosignedPartition, Sort: "000000000000000a"}
+		k := store.Key{Partition: translog.CosignedDocs.Partition, Sort: "000000000000000a"}
 		d, err := w.Store.Doc(t.Context(), k)
 		if err != nil || d.Version == 0 || p.Cosignatures != 1 {
 			t.Fatalf("Doc() = %+v, %v, want the cosignature", d, err)

@@ -36,7 +36,7 @@ func FuzzStored(f *testing.F) {
 	}
 	sorts := []string{"head", "lease", "cp#0000000000000000", "epoch#00000001", "tile#00#00000000000000"}
 	for i, sort := range sorts {
-		d, err := seed.Doc(context.Background(), store.Key{Partition: translog.Partition, Sort: sort})
+		d, err := seed.Doc(context.Background(), store.Key{Partition: translog.HeadDocs.Partition, Sort: sort})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func FuzzStored(f *testing.F) {
 		if _, err := l.Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		k := store.Key{Partition: translog.Partition, Sort: sorts[int(which)%len(sorts)]}
+		k := store.Key{Partition: translog.HeadDocs.Partition, Sort: sorts[int(which)%len(sorts)]}
 		d, err := s.Doc(t.Context(), k)
 		if err == nil {
 			err = s.Commit(t.Context(), store.Put{Key: k, If: d.Version, WriteID: store.WriteID{9}, Data: data})

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/transparency-dev/merkle/compact"
-
-	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // nodes reads the hashes of nodes of the sealed tree: from full tiles, each
@@ -33,14 +31,8 @@ func (l *Log) tile(ctx context.Context, h *head, t tileID) ([]byte, error) {
 	if full := h.size >> (tileHeight * (t.level + 1)); t.index >= full {
 		return h.tails[t.level], nil
 	}
-	d, err := l.Store.Doc(ctx, tileKey(t))
-	if err != nil {
-		return nil, fault(err)
-	}
-	if len(d.Data) != tileWidth*hashSize {
-		return nil, problem.New(problem.Damaged, "%s is sealed, and has %d bytes, want %d", t, len(d.Data), tileWidth*hashSize)
-	}
-	return d.Data, nil
+	hashes, _, err := TileDocs.Need(ctx, l.Store, tileKey(t))
+	return hashes, fault(err)
 }
 
 // tree is the log's checkpoint when it had size leaves.

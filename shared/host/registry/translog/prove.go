@@ -2,7 +2,6 @@ package translog
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 
 	"github.com/transparency-dev/merkle/proof"
@@ -186,35 +185,9 @@ func (l *Log) Epoch(ctx context.Context, number uint64) (Epoch, error) {
 	if number == 0 {
 		return Epoch{}, problem.New(problem.NotFound, "no sealed epoch yet")
 	}
-	d, err := l.Store.Doc(ctx, epochKey(number))
-	if err != nil {
-		return Epoch{}, fault(err)
+	e, d, err := EpochDocs.Get(ctx, l.Store, epochKey(number))
+	if err == nil && d.Version == 0 {
+		err = problem.New(problem.NotFound, "no epoch %d", number)
 	}
-	if d.Version == 0 {
-		return Epoch{}, problem.New(problem.NotFound, "no epoch %d", number)
-	}
-	return decodeEpoch(d)
-}
-
-type storedEpoch struct {
-	Format         int           `json:"format"`
-	ID             uint64        `json:"id"`
-	First          uint64        `json:"first"`
-	Last           uint64        `json:"last"`
-	Root           identity.Hash `json:"root"`
-	Sealed         int64         `json:"sealed_ms"`
-	Signature      []byte        `json:"signature"`
-	Host           identity.ID   `json:"host"`
-	CheckpointRoot identity.Hash `json:"checkpoint_root"`
-}
-
-func decodeEpoch(d store.Doc) (Epoch, error) {
-	var s storedEpoch
-	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format || s.First > s.Last {
-		return Epoch{}, problem.Wrap(problem.Damaged, err, "%s is not readable", d.Key)
-	}
-	return Epoch{
-		ID: s.ID, FirstSeq: s.First, LastSeq: s.Last, TreeSize: s.Last - s.First + 1, Root: s.Root, SealedAt: s.Sealed,
-		Signature: s.Signature, Host: s.Host, Checkpoint: Checkpoint{s.Host, s.Last, s.CheckpointRoot},
-	}, nil
+	return e, fault(err)
 }

@@ -3,7 +3,7 @@ package translog
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -149,8 +149,8 @@ func (l *Log) keep(ctx context.Context, t tileID, hashes []byte) error {
 	if !store.IsConflict(err) {
 		return fault(err)
 	}
-	d, err := l.Store.Doc(ctx, tileKey(t))
-	if err == nil && !bytes.Equal(d.Data, hashes) {
+	before, _, err := TileDocs.Need(ctx, l.Store, tileKey(t))
+	if err == nil && !bytes.Equal(before, hashes) {
 		err = problem.New(problem.Damaged, "%s does not match its events", t)
 	}
 	return fault(err)
@@ -167,16 +167,13 @@ func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, t
 		return err
 	}
 	writes := make([]store.Write, 0, 3)
-	put := func(k store.Key, document any) error {
-		data, err := json.Marshal(document)
-		if err != nil {
-			return problem.Wrap(problem.Internal, err, "%s", k)
-		}
-		a, err := l.updater().NewWriteID()
+	put := func(k store.Key, data []byte, err error) error {
+		a, idErr := l.updater().NewWriteID()
 		writes = append(writes, store.Put{Key: k, WriteID: a, Data: data})
-		return err
+		return errors.Join(err, idErr)
 	}
-	if err := put(checkpointKey(after.size), storedCheckpoint{Format: format, Note: string(signed)}); err != nil {
+	note, err := CheckpointDocs.Encode(storedCheckpoint{string(signed)})
+	if err := put(checkpointKey(after.size), note, err); err != nil {
 		return err
 	}
 	if tree.Size() > 0 {
@@ -185,8 +182,11 @@ func (l *Log) commit(ctx context.Context, signer identity.Signer, after *head, t
 		if err != nil {
 			return err
 		}
-		e := storedEpoch{format, after.epochs, after.size - tree.Size() + 1, after.size, tree.Root(), after.sealed, sig, after.host, after.root}
-		if err := put(epochKey(after.epochs), e); err != nil {
+		e, err := EpochDocs.Encode(Epoch{
+			ID: after.epochs, FirstSeq: after.size - tree.Size() + 1, LastSeq: after.size, TreeSize: tree.Size(), Root: tree.Root(),
+			SealedAt: after.sealed, Signature: sig, Host: after.host, Checkpoint: checkpoint,
+		})
+		if err := put(epochKey(after.epochs), e, err); err != nil {
 			return err
 		}
 	}
@@ -212,20 +212,18 @@ func busy(cause error) error {
 // lease is the document that lets one process at a time seal. It only saves
 // work: without it, the head's version would decide between two checkpointers.
 type lease struct {
-	Format int       `json:"format"`
 	Holder string    `json:"holder"`
 	Until  int64     `json:"until_ms"`
 	put    store.Put // as written
 }
 
 func (l *Log) acquire(ctx context.Context) (lease, error) {
-	d, err := l.Store.Doc(ctx, leaseKey())
+	d, err := l.Store.Doc(ctx, LeaseDocs.Key())
 	if err != nil {
 		return lease{}, fault(err)
 	}
-	var held lease
-	// An unreadable lease blocks nobody: the head decides.
-	if d.Version > 0 && json.Unmarshal(d.Data, &held) == nil && held.Until > l.Now().UnixMilli() {
+	// A lease that is absent or unreadable blocks nobody: the head decides.
+	if held, err := LeaseDocs.Parse(d); err == nil && held.Until > l.Now().UnixMilli() {
 		return lease{}, busy(nil)
 	}
 	a, err := l.updater().NewWriteID()
@@ -252,12 +250,12 @@ func (l *Log) release(ctx context.Context, held lease) error {
 }
 
 func (l *Log) hold(ctx context.Context, version uint64, a store.WriteID, until int64) (lease, error) {
-	held := lease{Format: format, Holder: a.String(), Until: until}
-	data, err := json.Marshal(held)
+	held := lease{Holder: a.String(), Until: until}
+	data, err := LeaseDocs.Encode(held)
 	if err != nil {
-		return held, problem.Wrap(problem.Internal, err, "the log's lease")
+		return held, err
 	}
-	held.put = store.Put{Key: leaseKey(), If: version, WriteID: a, Data: data}
+	held.put = store.Put{Key: LeaseDocs.Key(), If: version, WriteID: a, Data: data}
 	err = l.updater().Commit(ctx, held.put)
 	if store.IsConflict(err) {
 		return held, busy(err)

@@ -96,7 +96,7 @@ func (w *fixture) documents() map[string]string {
 	w.Helper()
 	all := map[string]string{}
 	for cursor := ""; ; {
-		docs, next, err := w.Store.Docs(w.Context(), store.Range{Partition: translog.Partition}, store.MaxPage, cursor)
+		docs, next, err := w.Store.Docs(w.Context(), store.Range{Partition: translog.HeadDocs.Partition}, store.MaxPage, cursor)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -326,12 +326,12 @@ func TestAlteredLogIsNotSigned(t *testing.T) {
 		}, "the log's head has"},
 		{"the head has another root", func(w *fixture, _ *translog.Log) {
 			w.rewrite("head", func(s string) string { return strings.Replace(s, `"root":"`, `"root":"00`, 1) })
-		}, "the log's head is not readable"},
+		}, "the head of the log at tlog/head is not readable"},
 		{"the head is of a later format", func(w *fixture, _ *translog.Log) {
 			w.rewrite("head", func(s string) string { return strings.Replace(s, `"format":1`, `"format":2`, 1) })
-		}, "the log's head has format 2"},
+		}, "it has format 2"},
 		{"another tile lies where one is to be written", func(w *fixture, _ *translog.Log) {
-			w.put(store.Key{Partition: translog.Partition, Sort: "tile#00#00000000000002"}, strings.Repeat("x", 8192))
+			w.put(store.Key{Partition: translog.HeadDocs.Partition, Sort: "tile#00#00000000000002"}, strings.Repeat("x", 8192))
 		}, "tile 2 of level 0 does not match its events"},
 		{"the host has another key", func(w *fixture, l *translog.Log) {
 			other := newWorld(w.T)
@@ -396,7 +396,7 @@ func (w *fixture) put(k store.Key, data string) {
 
 func (w *fixture) rewrite(sort string, change func(string) string) {
 	w.Helper()
-	k := store.Key{Partition: translog.Partition, Sort: sort}
+	k := store.Key{Partition: translog.HeadDocs.Partition, Sort: sort}
 	d, err := w.Store.Doc(w.Context(), k)
 	if err != nil {
 		w.Fatal(err)

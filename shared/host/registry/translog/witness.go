@@ -3,7 +3,6 @@ package translog
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"strings"
 
@@ -19,16 +18,12 @@ const maxAhead = 300
 
 // storedCheckpoint is a checkpoint's document: the signed note.
 type storedCheckpoint struct {
-	Format int    `json:"format"`
-	Note   string `json:"note"`
+	Note string `json:"note"`
 }
 
-// storedWitnesses are the signature lines of a checkpoint's witnesses. They
-// have their own document, so the process that accepts them from strangers
-// needs no write access to the log.
+// storedWitnesses are the signature lines of a checkpoint's witnesses.
 type storedWitnesses struct {
-	Format int             `json:"format"`
-	Lines  []storedWitness `json:"witnesses"`
+	Lines []storedWitness `json:"witnesses"`
 }
 
 type storedWitness struct {
@@ -67,47 +62,24 @@ func (l *Log) At(ctx context.Context, size uint64) (Published, error) {
 	if err != nil {
 		return Published{}, err
 	}
-	_, w, err := l.cosigned(ctx, size)
-	return published(c, s, w), err
+	w, _, err := CosignedDocs.Get(ctx, l.Store, cosignedKey(size)) // there may be none
+	return published(c, s, w), fault(err)
 }
 
 // checkpoint reads the host's note of a size.
 func (l *Log) checkpoint(ctx context.Context, size uint64) (s storedCheckpoint, c Checkpoint, err error) {
-	d, err := l.Store.Doc(ctx, checkpointKey(size))
+	s, d, err := CheckpointDocs.Get(ctx, l.Store, checkpointKey(size))
 	if err != nil {
 		return s, c, fault(err)
 	}
 	if d.Version == 0 {
 		return s, c, problem.New(problem.NotFound, "no checkpoint of %d events was sealed", size)
 	}
-	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format {
-		return s, c, problem.Wrap(problem.Damaged, err, "%s is not readable", d.Key)
-	}
 	c, _, err = open([]byte(s.Note), nil)
 	if err != nil || c.Size != size {
 		err = problem.Wrap(problem.Damaged, err, "%s is not the checkpoint of %d events", d.Key, size)
 	}
 	return s, c, err
-}
-
-// cosigned reads the witnesses' lines of a checkpoint; there may be none.
-func (l *Log) cosigned(ctx context.Context, size uint64) (d store.Doc, w storedWitnesses, err error) {
-	d, err = l.Store.Doc(ctx, cosignedKey(size))
-	if err != nil {
-		return d, w, fault(err)
-	}
-	w, err = decodeWitnesses(d)
-	return d, w, err
-}
-
-func decodeWitnesses(d store.Doc) (w storedWitnesses, err error) {
-	if d.Version == 0 {
-		return storedWitnesses{Format: format}, nil
-	}
-	if err := json.Unmarshal(d.Data, &w); err != nil || w.Format != format {
-		return w, problem.Wrap(problem.Damaged, err, "%s is not readable", d.Key)
-	}
-	return w, nil
 }
 
 // Cosign adds the cosignatures of a note to its checkpoint: of vacants that may
@@ -131,7 +103,7 @@ func (l *Log) Cosign(ctx context.Context, msg []byte) (Published, error) {
 	}
 	var p Published
 	err = l.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, w, err := l.cosigned(ctx, c.Size)
+		w, d, err := CosignedDocs.Get(ctx, tx, cosignedKey(c.Size))
 		if err != nil {
 			return err
 		}
@@ -140,11 +112,7 @@ func (l *Log) Cosign(ctx context.Context, msg []byte) (Published, error) {
 		if err != nil || !changed {
 			return err
 		}
-		data, err := json.Marshal(w)
-		if err != nil {
-			return problem.Wrap(problem.Internal, err, "%s", d.Key)
-		}
-		tx.Add(store.Put{Key: d.Key, If: d.Version, WriteID: tx.ID, Data: data})
+		CosignedDocs.Put(tx, d, w)
 		return nil
 	})
 	return p, fault(err)

@@ -1,0 +1,18 @@
+package callstats
+
+import (
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// CallsDocs are the statistics of vacants.
+var CallsDocs = store.Kind[Calls]{
+	Shape: store.Shape{Name: "call statistics", Partition: "obs#*", Sort: "calls", Of: store.OfVacant},
+	Codec: store.Codec[Calls]{
+		Decode: func(d store.Doc) (Calls, error) { return decode(d.Data) },
+		Encode: func(c Calls) ([]byte, error) { return c.encode(), nil },
+	},
+}
+
+// Key is the key of a vacant's statistics.
+func Key(id identity.ID) store.Key { return CallsDocs.Key(id.String()) }

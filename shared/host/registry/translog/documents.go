@@ -1,0 +1,139 @@
+package translog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// partition has the sealed state.
+const partition = "tlog"
+
+// The documents of a log.
+var (
+	HeadDocs = store.Kind[head]{
+		Shape: store.Shape{Name: "head of the log", Partition: partition, Sort: "head", Verify: store.Joined},
+		Codec: store.Codec[head]{Decode: decodeHead, Encode: encodeHead},
+	}
+	LeaseDocs = store.Kind[lease]{
+		Shape: store.Shape{Name: "lease of the log", Partition: partition, Sort: "lease"},
+		Codec: store.JSON[lease](1),
+	}
+	// TileDocs are the full tiles: level and index.
+	TileDocs = store.Kind[[]byte]{
+		Shape: store.Shape{Name: "tile", Partition: partition, Sort: "tile#*#*", Verify: store.Joined},
+		Codec: store.Bytes(),
+		Valid: func(_ store.Doc, hashes []byte) error {
+			if want := tileWidth * hashSize; len(hashes) != want {
+				return problem.New(problem.Damaged, "it has %d bytes, want %d", len(hashes), want)
+			}
+			return nil
+		},
+	}
+	// CheckpointDocs are the checkpoints, by size.
+	CheckpointDocs = store.Kind[storedCheckpoint]{
+		Shape: store.Shape{Name: "checkpoint", Partition: partition, Sort: "cp#*", Verify: store.Joined},
+		Codec: store.JSON[storedCheckpoint](1),
+	}
+	EpochDocs = store.Kind[Epoch]{
+		Shape: store.Shape{Name: "epoch", Partition: partition, Sort: "epoch#*", Verify: store.Joined},
+		Codec: store.Codec[Epoch]{Decode: decodeEpoch, Encode: encodeEpoch},
+	}
+	// CosignedDocs are the cosignatures of checkpoints, by size. They come from outside, and
+	// have a partition of their own: who accepts them from strangers may not write the log.
+	CosignedDocs = store.Kind[storedWitnesses]{
+		Shape: store.Shape{Name: "list of cosignatures", Partition: "cosigned", Sort: "*", Verify: store.Joined},
+		Codec: store.JSON[storedWitnesses](1),
+	}
+)
+
+// The JSON of documents that hold something else than their Go type.
+var (
+	heads  = store.JSON[storedHead](1)
+	epochs = store.JSON[storedEpoch](1)
+)
+
+// HeadKey is the key of the head.
+func HeadKey() store.Key { return HeadDocs.Key() }
+
+func tileKey(t tileID) store.Key {
+	return TileDocs.Key(fmt.Sprintf("%02x", t.level), fmt.Sprintf("%014x", t.index))
+}
+
+func checkpointKey(size uint64) store.Key { return CheckpointDocs.Key(fmt.Sprintf("%016x", size)) }
+
+func cosignedKey(size uint64) store.Key { return CosignedDocs.Key(fmt.Sprintf("%016x", size)) }
+
+func epochKey(id uint64) store.Key { return EpochDocs.Key(fmt.Sprintf("%08x", id)) }
+
+type storedHead struct {
+	Host   identity.ID   `json:"host"`
+	Size   uint64        `json:"size"`
+	Root   identity.Hash `json:"root"`
+	Last   identity.Hash `json:"last"`
+	Epochs uint64        `json:"epochs"`
+	Sealed int64         `json:"sealed_ms"`
+	Tails  [][]byte      `json:"tails"`
+}
+
+func encodeHead(h head) ([]byte, error) {
+	// An empty tail and an absent tail are the same tree, and must be the same
+	// bytes.
+	tails := slices.Clone(h.tails)
+	for i := range tails {
+		if len(tails[i]) == 0 {
+			tails[i] = []byte{}
+		}
+	}
+	return heads.Encode(storedHead{h.host, h.size, h.root, h.last, h.epochs, h.sealed, tails})
+}
+
+func decodeHead(d store.Doc) (head, error) {
+	s, err := heads.Decode(d)
+	if err != nil {
+		return head{}, err
+	}
+	h := head{
+		frontier: frontier{s.Size, s.Tails}, host: s.Host, root: s.Root, last: s.Last,
+		epochs: s.Epochs, sealed: s.Sealed, version: d.Version,
+	}
+	if err := h.check(); err != nil {
+		return head{}, err
+	}
+	// The next signature builds on these hashes, so check them.
+	root, err := h.frontier.root()
+	if err == nil && root != h.root {
+		err = errors.New("its hashes do not make its root")
+	}
+	return h, err
+}
+
+type storedEpoch struct {
+	ID             uint64        `json:"id"`
+	First          uint64        `json:"first"`
+	Last           uint64        `json:"last"`
+	Root           identity.Hash `json:"root"`
+	Sealed         int64         `json:"sealed_ms"`
+	Signature      []byte        `json:"signature"`
+	Host           identity.ID   `json:"host"`
+	CheckpointRoot identity.Hash `json:"checkpoint_root"`
+}
+
+func encodeEpoch(e Epoch) ([]byte, error) {
+	return epochs.Encode(storedEpoch{e.ID, e.FirstSeq, e.LastSeq, e.Root, e.SealedAt, e.Signature, e.Host, e.Checkpoint.Root})
+}
+
+func decodeEpoch(d store.Doc) (Epoch, error) {
+	s, err := epochs.Decode(d)
+	if err == nil && s.First > s.Last {
+		err = problem.New(problem.Damaged, "it begins at event %d and ends at %d", s.First, s.Last)
+	}
+	return Epoch{
+		ID: s.ID, FirstSeq: s.First, LastSeq: s.Last, TreeSize: s.Last - s.First + 1, Root: s.Root, SealedAt: s.Sealed,
+		Signature: s.Signature, Host: s.Host, Checkpoint: Checkpoint{s.Host, s.Last, s.CheckpointRoot},
+	}, err
+}
