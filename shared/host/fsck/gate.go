@@ -201,10 +201,7 @@ func (r *run) policy(ctx context.Context, k store.Key) error {
 	if d.Version == 0 || err != nil {
 		return err
 	}
-	if _, err := graduation.DecodePolicy(d); err != nil {
-		return r.broken(k, Document, "a policy of graduations", err)
-	}
-	return nil
+	return r.broken(k, Document, "a policy of graduations", graduation.PolicyDocs.Check(d))
 }
 
 // slack is how far a slot may lie outside the times of its attempt, because a
@@ -220,15 +217,11 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 		if err != nil {
 			return err
 		}
-		w, err := graduation.DecodeWindow(parent, d)
-		if err == nil {
-			err = w.Check()
+		w, err := graduation.WindowDocs.Parse(d)
+		if d.Version > 0 && err != nil { // an absent one is empty
+			return r.broken(k, Document, "a window of graduations", err)
 		}
-		if err != nil {
-			r.found(inDocument(k, Document, "a window of graduations", problem.Of(err).Error()))
-			return nil
-		}
-		leaked, unpaid := match(w, r.gate.accepted[parent])
+		leaked, unpaid := match(w.Taken, r.gate.accepted[parent])
 		switch {
 		case leaked == 0 && unpaid == 0:
 			return nil

@@ -47,11 +47,11 @@ func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 		if err != nil {
 			return err
 		}
-		counted, err := graduation.DecodeAttemptWindow(parent, d)
-		if err != nil {
+		counted, err := graduation.AttemptWindowDocs.Parse(d)
+		if d.Version > 0 && err != nil { // an absent one is empty
 			return r.broken(k, Document, "when attempts to graduate began", err)
 		}
-		leaked, missed := counts(counted, r.gate.attemptsByParent[parent])
+		leaked, missed := counts(counted.Began, r.gate.attemptsByParent[parent])
 		switch {
 		case leaked > 0 && try == 1:
 			// If the view is not a snapshot, an attempt may be newer than the
@@ -71,7 +71,7 @@ func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 
 // counts returns the number of listed times without an attempt, and of attempts
 // that are not listed though they cannot have been pruned.
-func counts(counted graduation.AttemptWindow, began []int64) (leaked, missed int) {
+func counts(counted, began []int64) (leaked, missed int) {
 	left, newest := slices.Clone(began), int64(math.MinInt64)
 	for _, at := range counted {
 		newest = max(newest, at)

@@ -3,7 +3,6 @@ package graduation
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -19,11 +18,6 @@ const KindAttempts = "grad"
 
 // Stream is the stream of child's attempts.
 func Stream(child identity.ID) store.Stream { return store.StreamOf(KindAttempts, child) }
-
-// AttemptKey is the key of the status of child's attempt at a position.
-func AttemptKey(child identity.ID, position uint64) store.Key {
-	return store.Key{Partition: KindAttempts + "#" + child.String(), Sort: fmt.Sprintf("%016x", position)}
-}
 
 // ID names an attempt, in paths and for people.
 type ID struct {
@@ -74,14 +68,9 @@ func (a *Attempt) State() State {
 	return State{Child: a.Child, Position: a.Position, Request: a.Request.Hash()}
 }
 
-// format is the version of the stored documents here. Documents of another
-// format are refused.
-const format = 1
-
 type storedAttempt struct {
-	Format     int             `json:"format"`
 	Submission json.RawMessage `json:"submission"`
-	Policy     json.RawMessage `json:"policy"`
+	Policy     gate.Policy     `json:"policy"`
 	Began      int64           `json:"began"` // Unix microseconds, as all times here
 	Due        int64           `json:"due"`
 }
@@ -91,28 +80,21 @@ func (a *Attempt) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy, err := encode(a.Policy)
-	if err != nil {
-		return nil, err
-	}
-	return encode(storedAttempt{format, submission, policy, a.Began.UnixMicro(), a.Due.UnixMicro()})
+	return attempts.Encode(storedAttempt{submission, a.Policy, a.Began.UnixMicro(), a.Due.UnixMicro()})
 }
 
 // DecodeAttempt reads a row of child's attempts. The error is of kind Damaged
 // if it is unreadable. Signatures are not verified.
 func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
 	a := Attempt{ID: ID{child, row.Position}}
-	var s storedAttempt
-	err := json.Unmarshal(row.Data, &s)
-	if err == nil {
-		err = checkFormat(s.Format)
-	}
+	s, err := attempts.Decode(store.Doc{Data: row.Data})
 	if err == nil {
 		a.Submission, err = ParseSubmission(s.Submission)
 	}
 	if err == nil {
-		a.Policy, err = gate.ParsePolicy(s.Policy)
+		err = s.Policy.Check()
 	}
+	a.Policy = s.Policy
 	a.Began, a.Due = time.UnixMicro(s.Began).UTC(), time.UnixMicro(s.Due).UTC()
 	switch {
 	case err != nil:
@@ -125,13 +107,6 @@ func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
 		return Attempt{}, problem.Wrap(problem.Damaged, err, "graduation %s is not readable: %s", a.ID, problem.Of(err).Text())
 	}
 	return a, nil
-}
-
-func checkFormat(got int) error {
-	if got == format {
-		return nil
-	}
-	return problem.New(problem.Damaged, "expected format %d, got %d", format, got)
 }
 
 // encode writes JSON without escaping, so signed parts keep their bytes.

@@ -157,14 +157,10 @@ func (h *hosts) possible(a *Artefacts, m *composite.Manifest) error {
 
 // manifest reads the manifest of child.
 func (s *Service) manifest(ctx context.Context, child identity.ID) (*composite.Manifest, error) {
-	d, err := s.Store.Doc(ctx, registry.ManifestKey(child))
-	if err != nil {
-		return nil, err
+	m, d, err := registry.ManifestDocs.Get(ctx, s.Store, registry.ManifestKey(child))
+	if err == nil && d.Version == 0 {
+		err = unknown(child)
 	}
-	if d.Version == 0 {
-		return nil, unknown(child)
-	}
-	m, err := registry.ManifestDocs.Parse(d)
 	return &m.Manifest, err
 }
 
@@ -308,11 +304,11 @@ func (s *Service) decode(ctx context.Context, child identity.ID, row store.Row) 
 
 // refresh reads the status of an attempt.
 func (s *Service) refresh(ctx context.Context, a *Attempt) (Status, error) {
-	d, err := s.Store.Doc(ctx, AttemptKey(a.Child, a.Position))
+	w, d, err := StatusDocs.Need(ctx, s.Store, AttemptKey(a.Child, a.Position))
 	if err != nil {
 		return Status{}, err
 	}
-	return DecodeStatus(*a, d)
+	return a.status(&w, d.Version), nil
 }
 
 // lastAccepted is the position of the last accepted attempt up to s.

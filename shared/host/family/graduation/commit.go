@@ -56,15 +56,14 @@ func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, fo
 // if the parent has none left.
 func (s *Service) addSlot(ctx context.Context, tx *store.Tx, st *Status) error {
 	parent := st.Request.ParentID
-	w, version, err := s.window(ctx, parent)
+	w, d, err := WindowDocs.Get(ctx, tx, WindowKey(parent))
 	if err != nil {
 		return err
 	}
 	now := s.now()
-	if err := gate.CheckRate(parent, w, now, st.Policy); err != nil {
+	if err := gate.CheckRate(parent, w.Taken, now, st.Policy); err != nil {
 		return err
 	}
-	slot, err := taken(parent, w.Take(now), version, tx.ID)
-	tx.Add(slot)
-	return err
+	WindowDocs.Put(tx, store.Doc{Key: d.Key}, window{w.Taken.Take(now)})
+	return nil
 }

@@ -65,9 +65,7 @@ func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 	must(t, err)
 	g, err := registry.RegistrationDocs.Parse(doc)
 	must(t, err)
-	doc, err = h.sound.Doc(ctx, graduation.WindowKey(parent))
-	must(t, err)
-	w, err := graduation.DecodeWindow(parent, doc)
+	w, _, err := graduation.WindowDocs.Get(ctx, h.sound, graduation.WindowKey(parent))
 	must(t, err)
 	accepted := 0
 	rows, err := h.sound.Rows(ctx, graduation.Stream(child), 1, store.MaxPage, store.Ascending)
@@ -85,7 +83,7 @@ func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 		"record":        !r.Closed,
 		"state":         r.State == lifecycle.Active,
 		"registration":  g.Joined > 0 && g.Visibility == lifecycle.Public && !g.Closed,
-		"slot":          len(w) == 1,
+		"slot":          len(w.Taken) == 1,
 		"attempt":       accepted == 1,
 		"child's book":  h.graduations(t, child) == 1,
 		"parent's book": h.graduations(t, parent) == 1,
@@ -97,8 +95,8 @@ func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 	if len(said) > 1 {
 		t.Errorf("graduated by %v, and not by %v", said[true], said[false])
 	}
-	if !facts["slot"] && len(w) > 0 || accepted > 1 {
-		t.Errorf("%d slots are taken by %d successes", len(w), accepted)
+	if !facts["slot"] && len(w.Taken) > 0 || accepted > 1 {
+		t.Errorf("%d slots are taken by %d successes", len(w.Taken), accepted)
 	}
 	return facts["manifest"]
 }

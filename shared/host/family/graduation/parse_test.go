@@ -103,10 +103,10 @@ func FuzzStoredAttemptsAreReadOrRefusedAsDamaged(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, attempt := graduation.DecodeAttempt(st.Child, store.Row{Position: 1, Data: data})
-		_, status := graduation.DecodeStatus(st.Attempt, store.Doc{Version: 1, Data: data})
-		_, taken := graduation.DecodeWindow(sub.Request.ParentID, store.Doc{Version: 1, Data: data})
-		_, policy := graduation.DecodePolicy(store.Doc{Version: 1, Data: data})
-		for what, err := range map[string]error{"DecodeAttempt": attempt, "DecodeStatus": status, "DecodeWindow": taken, "DecodePolicy": policy} {
+		_, status := graduation.DecodeStatus(st.Attempt, store.Doc{Key: graduation.AttemptKey(st.Child, 1), Version: 1, Data: data})
+		taken := graduation.WindowDocs.Check(store.Doc{Key: graduation.WindowKey(sub.Request.ParentID), Version: 1, Data: data})
+		policy := graduation.PolicyDocs.Check(store.Doc{Key: graduation.PolicyKey(""), Version: 1, Data: data})
+		for what, err := range map[string]error{"DecodeAttempt": attempt, "DecodeStatus": status, "WindowDocs.Check": taken, "PolicyDocs.Check": policy} {
 			if err != nil && !problem.Is(err, problem.Damaged) {
 				t.Errorf("%s() = %v, want damaged", what, err)
 			}
@@ -135,7 +135,7 @@ func TestImpossibleAttemptIsDamaged(t *testing.T) {
 			change(m)
 			data, err := json.Marshal(m)
 			must(t, err)
-			_, err = graduation.DecodeStatus(st.Attempt, store.Doc{Version: 1, Data: data})
+			_, err = graduation.DecodeStatus(st.Attempt, store.Doc{Key: doc.Key, Version: 1, Data: data})
 			wantKind(t, "DecodeStatus()", err, problem.Damaged)
 		})
 	}

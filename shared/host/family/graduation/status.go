@@ -2,10 +2,8 @@ package graduation
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -84,58 +82,30 @@ func (s *Status) View() View {
 	}
 }
 
-type storedStatus struct {
-	Format   int            `json:"format"`
-	State    Phase          `json:"state"`
-	Step     gate.StepName  `json:"step,omitempty"`
-	Refusal  *Refusal       `json:"refusal,omitempty"`
-	Findings *gate.Findings `json:"findings,omitempty"`
-	Outcome  *Outcome       `json:"outcome,omitempty"`
-	Decided  int64          `json:"decided,omitempty"`
-	Accepted uint64         `json:"accepted,omitempty"`
-}
-
 // put is the write of s over the version that was read.
 func (s *Status) put(writeID store.WriteID) (store.Put, error) {
-	w := storedStatus{Format: format, State: s.Phase, Step: s.Step, Refusal: s.Refusal, Findings: s.Findings, Outcome: s.Outcome, Accepted: s.accepted}
+	w := storedStatus{State: s.Phase, Step: s.Step, Refusal: s.Refusal, Findings: s.Findings, Outcome: s.Outcome, Accepted: s.accepted}
 	if !s.Decided.IsZero() {
 		w.Decided = s.Decided.UnixMicro()
 	}
-	data, err := encode(w)
+	data, err := StatusDocs.Encode(w)
 	return store.Put{Key: AttemptKey(s.Child, s.Position), If: s.version, WriteID: writeID, Data: data}, err
 }
 
 // DecodeStatus reads the status of a. The error is of kind Damaged if it is
-// unreadable.
+// unreadable or absent.
 func DecodeStatus(a Attempt, d store.Doc) (Status, error) {
-	damaged := func(err error, why string) (Status, error) {
-		return Status{}, problem.Wrap(problem.Damaged, err, "the outcome of graduation %s is not readable: %s", a.ID, why)
+	w, err := StatusDocs.Parse(d)
+	if err != nil {
+		return Status{}, err
 	}
-	if d.Version == 0 {
-		return damaged(nil, "there is nothing")
-	}
-	var w storedStatus
-	if err := json.Unmarshal(d.Data, &w); err != nil {
-		return damaged(err, "it is no document")
-	}
-	if err := checkFormat(w.Format); err != nil {
-		return damaged(err, problem.Of(err).Text())
-	}
-	s := Status{Attempt: a, Phase: w.State, Step: w.Step, Refusal: w.Refusal, Findings: w.Findings, Outcome: w.Outcome, accepted: w.Accepted, version: d.Version}
+	return a.status(&w, d.Version), nil
+}
+
+func (a *Attempt) status(w *storedStatus, version uint64) Status {
+	s := Status{Attempt: *a, Phase: w.State, Step: w.Step, Refusal: w.Refusal, Findings: w.Findings, Outcome: w.Outcome, accepted: w.Accepted, version: version}
 	if w.Decided != 0 {
 		s.Decided = time.UnixMicro(w.Decided).UTC()
 	}
-	switch {
-	case !slices.Contains([]Phase{Open, Accepted, Refused, Failed}, s.Phase):
-		return damaged(nil, "its state is none")
-	case (s.Phase == Open) != s.Decided.IsZero():
-		return damaged(nil, "it is decided and open, or neither")
-	case (s.Phase == Accepted) != (s.Outcome != nil):
-		return damaged(nil, "it has an outcome and is not accepted, or is and has none")
-	case (s.Phase == Refused || s.Phase == Failed) != (s.Refusal != nil):
-		return damaged(nil, "it has a refusal and is neither refused nor failed, or is and has none")
-	case s.accepted >= s.Position:
-		return damaged(nil, "it names one before it that is not")
-	}
-	return s, nil
+	return s
 }

@@ -89,11 +89,11 @@ func (s *Service) consent(ctx context.Context, st *Status) error {
 // rateLimit checks that the parent has a slot left and that the child is still
 // closed.
 func (s *Service) rateLimit(ctx context.Context, st *Status) error {
-	w, _, err := s.window(ctx, st.Request.ParentID)
+	w, _, err := WindowDocs.Get(ctx, s.Store, WindowKey(st.Request.ParentID))
 	if err != nil {
 		return err
 	}
-	if err := gate.CheckRate(st.Request.ParentID, w, s.now(), st.Policy); err != nil {
+	if err := gate.CheckRate(st.Request.ParentID, w.Taken, s.now(), st.Policy); err != nil {
 		return err
 	}
 	m, err := s.manifest(ctx, st.Child)

@@ -91,13 +91,11 @@ func TestAnAttemptCountsAgainstTheParentOfTheManifest(t *testing.T) {
 	}
 }
 
-func (h *fixture) attemptWindow(t testing.TB, parent identity.ID) graduation.AttemptWindow {
+func (h *fixture) attemptWindow(t testing.TB, parent identity.ID) []int64 {
 	t.Helper()
-	d, err := h.sound.Doc(t.Context(), graduation.AttemptWindowKey(parent))
+	got, _, err := graduation.AttemptWindowDocs.Get(t.Context(), h.sound, graduation.AttemptWindowKey(parent))
 	must(t, err)
-	got, err := graduation.DecodeAttemptWindow(parent, d)
-	must(t, err)
-	return got
+	return got.Began
 }
 
 func TestJoiningAnAttemptIsNotCounted(t *testing.T) {
@@ -213,8 +211,8 @@ func (h *fixture) wantKept(t testing.TB, sub graduation.Submission, want graduat
 
 func TestTriesOfMoreThanTheLimitAreDamaged(t *testing.T) {
 	data := `{"format":1,"began":[1` + strings.Repeat(",1", graduation.MaxOfParent) + `]}`
-	_, err := graduation.DecodeAttemptWindow(identity.ID{}, store.Doc{Version: 1, Data: []byte(data)})
-	wantKind(t, "DecodeTries()", err, problem.Damaged)
+	err := graduation.AttemptWindowDocs.Check(store.Doc{Key: graduation.AttemptWindowKey(identity.ID{}), Version: 1, Data: []byte(data)})
+	wantKind(t, "Check()", err, problem.Damaged)
 }
 
 // A writer of attempts writes no windows and no tries with them.
@@ -227,12 +225,5 @@ func TestEachDocumentThatLimitsHasAPartitionOfItsOwn(t *testing.T) {
 			t.Errorf("%s lies in a partition of another kind", k)
 		}
 		seen[k.Partition] = true
-		if !graduation.IsChecked(k) {
-			t.Errorf("IsChecked(%s) = false, want true", k)
-		}
-		k.Partition += "0"
-		if graduation.IsChecked(k) {
-			t.Errorf("IsChecked(%s) = true, want false", k)
-		}
 	}
 }

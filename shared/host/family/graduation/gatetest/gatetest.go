@@ -153,11 +153,11 @@ func (s *scene) record(view *graduation.View, child identity.ID) record {
 		}
 		r.Visibility = g.Visibility
 	}
-	w, err := graduation.DecodeWindow(s.parent, s.doc(graduation.WindowKey(s.parent)))
+	w, _, err := graduation.WindowDocs.Get(ctx, s.Store, graduation.WindowKey(s.parent))
 	if err != nil {
 		s.Fatal(err)
 	}
-	r.Slots = len(w)
+	r.Slots = len(w.Taken)
 	r.ParentLog, r.ChildLog = s.lastKind(ctx, s.parent), s.lastKind(ctx, child)
 	return r
 }

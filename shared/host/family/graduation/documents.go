@@ -1,0 +1,109 @@
+package graduation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The documents of graduations. Statuses, attempts and successes have partitions of their
+// own, so that roles can be allowed one of them.
+var (
+	// StatusDocs are the statuses of attempts: the child, and the position in its stream.
+	StatusDocs = store.Kind[storedStatus]{
+		Shape: store.Shape{Name: "outcome of a graduation", Partition: KindAttempts + "#*", Sort: "*", Of: store.OfVacant, Verify: store.Joined},
+		Codec: store.JSON[storedStatus](1),
+		Valid: validStatus,
+	}
+	// AttemptWindowDocs list when children of a parent, by their manifests, began attempts.
+	AttemptWindowDocs = store.Kind[AttemptWindow]{
+		Shape: store.Shape{Name: "window of attempts", Partition: "gradtry#*", Sort: "times", Of: store.OfVacant, Verify: store.Joined},
+		Codec: store.JSON[AttemptWindow](1),
+		Valid: func(_ store.Doc, w AttemptWindow) error {
+			if len(w.Began) > MaxOfParent {
+				return problem.Invalid("began", fmt.Sprintf("at most %d", MaxOfParent), fmt.Sprint(len(w.Began)))
+			}
+			return nil
+		},
+	}
+	// WindowDocs list when children of a parent succeeded.
+	WindowDocs = store.Kind[window]{
+		Shape: store.Shape{Name: "window of graduations", Partition: "gradwin#*", Sort: "window", Of: store.OfVacant, Verify: store.Joined},
+		Codec: store.JSON[window](1),
+		Valid: func(_ store.Doc, w window) error { return w.Taken.Check() },
+	}
+	// PolicyDocs are the policies: the star is "" for the host's, and # and a tenant.
+	PolicyDocs = store.Kind[policy]{
+		Shape: store.Shape{Name: "policy of graduations", Partition: "host", Sort: "gate*", Verify: store.Joined},
+		Codec: store.JSON[policy](1),
+		Valid: func(_ store.Doc, p policy) error { return p.Policy.Check() },
+	}
+)
+
+// attempts is how the rows of attempts are stored.
+var attempts = store.JSON[storedAttempt](1)
+
+// AttemptKey is the key of the status of child's attempt at a position.
+func AttemptKey(child identity.ID, position uint64) store.Key {
+	return StatusDocs.Key(child.String(), fmt.Sprintf("%016x", position))
+}
+
+// AttemptWindowKey is the key of parent's attempt window.
+func AttemptWindowKey(parent identity.ID) store.Key { return AttemptWindowDocs.Key(parent.String()) }
+
+// WindowKey is the key of the times of parent's successes.
+func WindowKey(parent identity.ID) store.Key { return WindowDocs.Key(parent.String()) }
+
+// PolicyKey is the key of a tenant's policy; "" is the host's.
+func PolicyKey(tenant string) store.Key {
+	if tenant != "" {
+		tenant = tenantMark + tenant
+	}
+	return PolicyDocs.Key(tenant)
+}
+
+// tenantMark is before the tenant in the key of a policy.
+const tenantMark = "#"
+
+type policy struct {
+	Policy gate.Policy `json:"policy"`
+}
+
+type window struct {
+	Taken gate.Window `json:"taken"`
+}
+
+type storedStatus struct {
+	State    Phase          `json:"state"`
+	Step     gate.StepName  `json:"step,omitempty"`
+	Refusal  *Refusal       `json:"refusal,omitempty"`
+	Findings *gate.Findings `json:"findings,omitempty"`
+	Outcome  *Outcome       `json:"outcome,omitempty"`
+	Decided  int64          `json:"decided,omitempty"`
+	Accepted uint64         `json:"accepted,omitempty"`
+}
+
+func validStatus(d store.Doc, s storedStatus) error {
+	position, err := strconv.ParseUint(d.Key.Sort, 16, 64)
+	switch {
+	case err != nil:
+		return err
+	case !slices.Contains([]Phase{Open, Accepted, Refused, Failed}, s.State):
+		return errors.New("its state is none")
+	case (s.State == Open) != (s.Decided == 0):
+		return errors.New("it is decided and open, or neither")
+	case (s.State == Accepted) != (s.Outcome != nil):
+		return errors.New("it has an outcome and is not accepted, or is and has none")
+	case (s.State == Refused || s.State == Failed) != (s.Refusal != nil):
+		return errors.New("it has a refusal and is neither refused nor failed, or is and has none")
+	case s.Accepted >= position:
+		return errors.New("it names one before it that is not")
+	}
+	return nil
+}
