@@ -10,7 +10,6 @@ package spawning
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -37,11 +36,6 @@ const (
 	Recount      = time.Minute
 )
 
-// Key is the key of parent's accepted requests.
-func Key(parent identity.ID) store.Key {
-	return store.Key{Partition: "v#" + parent.String(), Sort: "spawns"}
-}
-
 // Requests accepts spawn requests. It is safe for concurrent use if Rand is.
 type Requests struct {
 	Store store.Store
@@ -52,13 +46,9 @@ type Requests struct {
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// format is the version of the stored document.
-const format = 1
-
 // stored is the document: at most Most requests, each until it is a Window old,
 // and at most MostChildren requested names.
 type stored struct {
-	Format    int     `json:"format"`
 	Taken     []taken `json:"taken"`
 	Children  []child `json:"children,omitempty"`
 	Recounted int64   `json:"recounted,omitempty"` // Unix microseconds
@@ -97,69 +87,61 @@ func (q *Requests) Take(ctx context.Context, r *composite.SpawnRequest, gone Gon
 	var refusal error // a refusal may still write
 	u := store.Updater{Store: q.Store, Rand: q.Rand, Wait: q.Wait}
 	err := u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		next, version, err := q.decide(ctx, r, gone)
-		if refusal = err; next == nil {
-			return nil
+		next, err := q.decide(ctx, tx, r, gone)
+		if refusal = err; next != nil {
+			SpawnsDocs.Put(tx, store.Doc{Key: Key(r.ParentID)}, *next)
 		}
-		data, err := json.Marshal(next)
-		if err != nil {
-			return problem.Wrap(problem.Internal, err, "requests of %s", r.ParentID.Short())
-		}
-		tx.Add(store.Put{Key: Key(r.ParentID), If: version, WriteID: tx.ID, Data: data})
 		return nil
 	})
-	var known *problem.Error
-	if err != nil && !errors.As(err, &known) {
-		return unavailable(err)
-	}
-	return errors.Join(err, refusal)
+	return errors.Join(unavailable(err), refusal)
 }
 
+// unavailable gives an error of the store a kind: conflicts too are gone later.
 func unavailable(err error) error {
+	var known *problem.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
 }
 
-// decide returns the document to store and the version it replaces, or nil if
-// nothing changes: r was accepted before, or is refused.
-func (q *Requests) decide(ctx context.Context, r *composite.SpawnRequest, gone Gone) (next *stored, version uint64, err error) {
-	d, err := q.Store.Doc(ctx, Key(r.ParentID))
+// decide returns what to store instead of what tx reads, or nil if nothing changes: r
+// was accepted before, or is refused.
+func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnRequest, gone Gone) (*stored, error) {
+	was, _, err := SpawnsDocs.Get(ctx, tx, Key(r.ParentID))
 	if err != nil {
-		return nil, 0, unavailable(err)
-	}
-	was, err := decode(r.ParentID, d)
-	if err != nil {
-		return nil, 0, err
+		return nil, unavailable(err)
 	}
 	now, hash := q.Now(), r.Hash()
-	s := stored{Format: format, Children: was.Children, Recounted: was.Recounted}
+	s := stored{Children: was.Children, Recounted: was.Recounted}
 	for _, t := range was.Taken {
 		switch {
 		case now.Sub(time.UnixMicro(t.At)) >= Window:
 			continue
 		case t.Nonce == r.Nonce && t.Hash != hash:
-			return nil, 0, problem.New(problem.Replay, "nonce: expected one that was not used before")
+			return nil, problem.New(problem.Replay, "nonce: expected one that was not used before")
 		case t.Nonce == r.Nonce:
-			return nil, 0, nil
+			return nil, nil
 		}
 		s.Taken = append(s.Taken, t)
 	}
 	if len(s.Taken) >= Most {
-		return nil, 0, problem.New(problem.TooMany, "parent %s has asked for %d children within an hour, which is the limit", r.ParentID.Short(), Most)
+		return nil, problem.New(problem.TooMany, "parent %s has asked for %d children within an hour, which is the limit", r.ParentID.Short(), Most)
 	}
 	counted, err := s.count(ctx, now, r.Name, gone)
 	switch {
 	case err != nil:
-		return nil, 0, err
+		return nil, err
 	case len(s.Children) > MostChildren:
 		full := problem.New(problem.TooMany, "parent %s has %d children that it requested itself, which is the limit; the operator may delete some", r.ParentID.Short(), MostChildren)
 		if !counted {
-			return nil, 0, full
+			return nil, full
 		}
 		s.Children = s.Children[:MostChildren]
-		return &s, d.Version, full
+		return &s, full
 	}
 	s.Taken = append(s.Taken, taken{r.Nonce, hash, now.UnixMicro()})
-	return &s, d.Version, nil
+	return &s, nil
 }
 
 // count appends name. If there are too many names and they were not counted
@@ -186,14 +168,4 @@ func (s *stored) count(ctx context.Context, now time.Time, name string, gone Gon
 	}
 	s.Children = append(others, child{name, now.UnixMicro()})
 	return counted, nil
-}
-
-func decode(parent identity.ID, d store.Doc) (s stored, err error) {
-	if d.Version == 0 {
-		return stored{Format: format}, nil
-	}
-	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format {
-		return s, problem.Wrap(problem.Damaged, err, "the requests of vacant %s for children are not readable", parent.Short())
-	}
-	return s, nil
 }
