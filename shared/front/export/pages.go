@@ -15,7 +15,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/documents"
-	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -193,7 +192,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 			return nil, problem.Invalid(name, "1 to 512 bytes", clip(part))
 		}
 	}
-	if !graduation.IsChecked(k) && !textkeys.IsKey(k) && !documents.Exported(k) {
+	if !documents.Exported(k) {
 		return nil, problem.New(problem.Forbidden, "the document %.80q is no part of an export", k.String())
 	}
 	page := DocPage{}

@@ -12,14 +12,21 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/due"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/family/spawning"
+	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
+	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/queue/local"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/callstats"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
@@ -37,15 +44,22 @@ var kinds = []store.AnyKind{
 	booking.CounterDocs, booking.DueDocs,
 	call.KeptDocs,
 	callstats.CallsDocs,
+	definition.SecretDocs,
 	due.OffsetDocs,
+	graduation.StatusDocs, graduation.AttemptWindowDocs, graduation.WindowDocs, graduation.PolicyDocs,
+	guests.SecretDocs,
 	local.MessageDocs,
 	models.CurrentDocs, models.VersionDocs,
+	operator.KeyDocs,
+	paykeys.KeyDocs,
 	price.VersionDocs,
 	registry.RegistrationDocs, registry.ManifestDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, registry.RevokedListDocs,
 	registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs,
-	translog.HeadDocs, translog.LeaseDocs, translog.TileDocs, translog.CheckpointDocs, translog.EpochDocs, translog.CosignedDocs,
+	spawning.SpawnsDocs,
 	spend.VacantDocs, spend.TenantDocs, spend.HostDocs, spend.BudgetDocs,
 	task.HeadDocs, task.EventDocs, task.PushDocs, task.TurnDocs, task.PushedDocs,
+	textkeys.KeyDocs,
+	translog.HeadDocs, translog.LeaseDocs, translog.TileDocs, translog.CheckpointDocs, translog.EpochDocs, translog.CosignedDocs,
 	usage.PaidDocs, usage.OwnedDocs, usage.SpentDocs, usage.OffsetDocs, exports.OffsetDocs,
 	vacants.RecordDocs, vacants.AgentDocs, vacants.PlanDocs, vacants.ChainDocs, vacants.ForgetDocs, vacants.NameDocs,
 	vacants.FormerDocs, vacants.SelfDocs, vacants.URLDocs, vacants.ReadyDocs, vacants.RootDocs,

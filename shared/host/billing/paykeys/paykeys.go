@@ -38,7 +38,11 @@ var prefixes = map[string][]string{
 	StripeWebhook: {"whsec_"},
 }
 
+// KeyDocs are the documents of the keys.
+var KeyDocs = kind.Docs()
+
 var kind = secrets.Kind{
+	Name: "payment key",
 	Word: "paykey",
 	Host: func(string) string { return stripeHost },
 	Check: func(name string, value []byte) error {

@@ -25,9 +25,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// SecretKey is the key of the document with the sealed secret.
-func SecretKey() store.Key { return store.Key{Partition: "guest", Sort: "secret"} }
-
 // bound is what the secret is sealed to.
 const bound = "guest:secret"
 
@@ -117,16 +114,16 @@ func (k *Keys) open(ctx context.Context) ([]byte, error) {
 	if k.secret != nil {
 		return k.secret, nil
 	}
-	d, err := k.updater.Store.Doc(ctx, SecretKey())
+	box, d, err := SecretDocs.Get(ctx, k.updater.Store, SecretKey())
 	if err != nil {
 		return nil, store.Problem(err)
 	}
 	if d.Version == 0 {
-		if d, err = k.create(ctx); err != nil {
+		if box, err = k.create(ctx); err != nil {
 			return nil, err
 		}
 	}
-	secret, err := k.vault.Open(ctx, bound, d.Data)
+	secret, err := k.vault.Open(ctx, bound, box)
 	switch {
 	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
 		return nil, err
@@ -137,22 +134,24 @@ func (k *Keys) open(ctx context.Context) ([]byte, error) {
 	return secret, nil
 }
 
-// create stores a new secret, unless another instance is quicker.
-func (k *Keys) create(ctx context.Context) (d store.Doc, err error) {
+// create stores a new secret, unless another instance is quicker. It returns the box of
+// the one that is stored.
+func (k *Keys) create(ctx context.Context) (box []byte, err error) {
 	secret := make([]byte, secretSize)
 	if _, err := io.ReadFull(k.rand, secret); err != nil {
-		return d, problem.Wrap(problem.Unavailable, err, "no randomness")
+		return nil, problem.Wrap(problem.Unavailable, err, "no randomness")
 	}
-	box, err := k.vault.Seal(ctx, bound, secret)
+	made, err := k.vault.Seal(ctx, bound, secret)
 	if err != nil {
-		return d, err
+		return nil, err
 	}
-	err = k.updater.Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		if d, err = tx.Doc(ctx, SecretKey()); err == nil && d.Version == 0 {
-			d.Data = box
-			tx.Put(d)
+	err = k.updater.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		before, d, err := SecretDocs.Get(ctx, tx, SecretKey())
+		if box = before; err == nil && d.Version == 0 {
+			box = made
+			SecretDocs.Put(tx, d, made)
 		}
 		return err
 	})
-	return d, store.Problem(err)
+	return box, store.Problem(err)
 }

@@ -11,8 +11,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"io"
 	"strings"
 	"time"
@@ -30,26 +28,12 @@ const size = 32
 // keySize is the length of a key in its text form.
 const keySize = len(Prefix) + 43
 
-// format is the version of the stored document.
-const format = 1
-
-// Key is the key of the document with the hash.
-func Key() store.Key { return store.Key{Partition: "host", Sort: "operator"} }
-
 // Keys creates and checks the operator's key in a store. It is safe for
 // concurrent use if Rand is.
 type Keys struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader
-}
-
-// stored is the document. A key has 256 random bits, so its plain hash reveals
-// nothing.
-type stored struct {
-	Format int       `json:"format"`
-	Hash   string    `json:"sha256"` // of the key's text, hex
-	Made   time.Time `json:"made"`
 }
 
 // Rotate creates a new key, which replaces the previous one, and returns it.
@@ -62,15 +46,10 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 		return "", problem.Wrap(problem.Unavailable, err, "no randomness for an operator key")
 	}
 	key := Prefix + base64.RawURLEncoding.EncodeToString(secret)
-	hash := sha256.Sum256([]byte(key))
-	data, err := json.Marshal(stored{format, hex.EncodeToString(hash[:]), k.Now().UTC()})
-	if err != nil {
-		return "", problem.Wrap(problem.Internal, err, "operator key")
-	}
 	// Of two concurrent rotations the later one counts.
-	err = store.Updater{Store: k.Store, Rand: k.Rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.Doc(ctx, Key())
-		tx.Put(store.Doc{Key: Key(), Data: data})
+	err := store.Updater{Store: k.Store, Rand: k.Rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, Key())
+		KeyDocs.Put(tx, store.Doc{Key: d.Key}, stored{sha256.Sum256([]byte(key)), k.Now().UTC()})
 		return err
 	})
 	if err != nil {
@@ -94,12 +73,12 @@ func (k Keys) Check(ctx context.Context, key string) error {
 	if d.Version == 0 {
 		return refused() // no key was created yet
 	}
-	want, err := decode(d.Data)
+	want, err := KeyDocs.Parse(d)
 	if err != nil {
 		return err
 	}
 	got := sha256.Sum256([]byte(key))
-	if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+	if subtle.ConstantTimeCompare(want.Hash[:], got[:]) != 1 {
 		return refused()
 	}
 	return nil
@@ -115,19 +94,4 @@ func wellFormed(key string) bool {
 	}
 	_, err := base64.RawURLEncoding.Strict().DecodeString(key[len(Prefix):])
 	return err == nil
-}
-
-func decode(data []byte) (hash [sha256.Size]byte, err error) {
-	var s stored
-	if err := json.Unmarshal(data, &s); err != nil {
-		return hash, problem.Wrap(problem.Damaged, err, "the operator key's document is not readable")
-	}
-	if s.Format != format {
-		return hash, problem.New(problem.Damaged, "the operator key's document: expected format %d, got %d", format, s.Format)
-	}
-	b, err := hex.DecodeString(s.Hash)
-	if err != nil || len(b) != len(hash) {
-		return hash, problem.New(problem.Damaged, "the operator key's document holds no SHA-256")
-	}
-	return [sha256.Size]byte(b), nil
 }

@@ -10,7 +10,7 @@ package secrets
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -41,6 +41,8 @@ const (
 
 // Kind is a kind of secrets.
 type Kind struct {
+	// Name is what one is: "secret".
+	Name string
 	// Word begins their partitions, "WORD#TENANT", and the contexts that they are sealed
 	// for, "WORD:TENANT:NAME".
 	Word string
@@ -54,6 +56,7 @@ type Kind struct {
 // Secrets reads and writes the secrets of a host. It is safe for concurrent use.
 type Secrets struct {
 	kind  Kind
+	docs  store.Kind[document]
 	vault custody.Vault
 	now   func() time.Time
 	store store.Updater
@@ -68,7 +71,7 @@ func New(kind Kind, s store.Store, v custody.Vault, now func() time.Time, rand i
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Secrets{kind, v, now, store.Updater{Store: s, Rand: rand}, cache}
+	return &Secrets{kind, kind.Docs(), v, now, store.Updater{Store: s, Rand: rand}, cache}
 }
 
 // Format prints the type's name for every verb, never a value.
@@ -85,13 +88,10 @@ type Info struct {
 // document is the stored form. A deletion leaves a tombstone: if the document were
 // removed, a late retry of an earlier Put could create it again.
 type document struct {
-	Format int `json:"format"`
 	Info
 	Box     []byte `json:"box"`
 	Deleted bool   `json:"deleted,omitempty"`
 }
-
-const format = 1
 
 // opened is a cached value with the box that it was in.
 type opened struct {
@@ -101,11 +101,21 @@ type opened struct {
 	expires time.Time
 }
 
-func (s *Secrets) keyOf(tenant, name string) store.Key {
-	return store.Key{Partition: s.partition(tenant), Sort: name}
+// Docs is the kind of the documents of k's secrets: the tenant and the name.
+func (k Kind) Docs() store.Kind[document] {
+	return store.Kind[document]{
+		Shape: store.Shape{Name: k.Name, Partition: k.Word + "#*", Sort: "*", Of: store.OfTenant},
+		Codec: store.JSON[document](1),
+		Valid: func(d store.Doc, one document) error {
+			if one.Name != d.Key.Sort || one.Version < 1 || !one.Deleted && len(one.Hosts) == 0 {
+				return errors.New("it has another name, no version or no hosts")
+			}
+			return nil
+		},
+	}
 }
 
-func (s *Secrets) partition(tenant string) string { return s.kind.Word + "#" + tenant }
+func (s *Secrets) keyOf(tenant, name string) store.Key { return s.docs.Key(tenant, name) }
 
 // bound is the context that the vault seals a value for.
 func (s *Secrets) bound(tenant, name string) string { return s.kind.Word + ":" + tenant + ":" + name }
@@ -134,15 +144,11 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 		return info, err
 	}
 	err = s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, s.keyOf(tenant, name))
+		before, d, err := s.docs.Get(ctx, tx, s.keyOf(tenant, name))
 		if err != nil {
 			return err
 		}
-		before, err := decode(d)
-		if err != nil {
-			return err
-		}
-		next := document{Format: format, Info: info, Box: box}
+		next := document{Info: info, Box: box}
 		if next.Hosts == nil {
 			next.Hosts = before.Hosts
 		}
@@ -152,22 +158,18 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 		if next.Hosts == nil {
 			return problem.Invalid("hosts", "at least one host, such as api.example.com", "none")
 		}
-		info, err = s.put(tx, d.Key, before.Version, next)
-		return err
+		info = s.put(tx, d.Key, before.Version, next)
+		return nil
 	})
 	s.cache.Remove(s.keyOf(tenant, name))
 	return info, store.Problem(err)
 }
 
 // put adds the version after another to tx.
-func (s *Secrets) put(tx *store.Tx, key store.Key, after int, next document) (Info, error) {
+func (s *Secrets) put(tx *store.Tx, key store.Key, after int, next document) Info {
 	next.Version, next.Time = after+1, s.now().UTC().Truncate(time.Second)
-	data, err := json.Marshal(next)
-	if err != nil {
-		return next.Info, problem.Wrap(problem.Internal, err, "encode secret %s", next.Name)
-	}
-	tx.Put(store.Doc{Key: key, Data: data})
-	return next.Info, nil
+	s.docs.Put(tx, store.Doc{Key: key}, next)
+	return next.Info
 }
 
 // List returns the secrets of a tenant, ordered by name.
@@ -175,19 +177,12 @@ func (s *Secrets) List(ctx context.Context, owner string) (all []Info, err error
 	if err := tenant.Check(owner); err != nil {
 		return nil, err
 	}
-	for cursor, more := "", true; more; more = cursor != "" {
-		var docs []store.Doc
-		if docs, cursor, err = s.store.Store.Docs(ctx, store.Range{Partition: s.partition(owner)}, 100, cursor); err != nil {
+	for one, err := range s.docs.Each(ctx, s.store.Store, s.docs.All(owner)) {
+		if err != nil {
 			return nil, store.Problem(err)
 		}
-		for _, d := range docs {
-			one, err := decode(d)
-			if err != nil {
-				return nil, err
-			}
-			if !one.Deleted {
-				all = append(all, one.Info)
-			}
+		if !one.Deleted {
+			all = append(all, one.Info)
 		}
 	}
 	return all, nil
@@ -199,16 +194,12 @@ func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
 		return err
 	}
 	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, s.keyOf(tenant, name))
-		if err != nil {
-			return err
-		}
-		before, err := decode(d)
+		before, d, err := s.docs.Get(ctx, tx, s.keyOf(tenant, name))
 		if err == nil && before.absent() {
 			err = missing(tenant, name)
 		}
 		if err == nil {
-			_, err = s.put(tx, d.Key, before.Version, document{Format: format, Info: Info{Name: name}, Deleted: true})
+			s.put(tx, d.Key, before.Version, document{Info: Info{Name: name}, Deleted: true})
 		}
 		return err
 	})
@@ -283,15 +274,11 @@ func (s *Secrets) Info(ctx context.Context, tenant, name string) (Info, error) {
 }
 
 func (s *Secrets) read(ctx context.Context, tenant, name string) (document, error) {
-	d, err := s.store.Store.Doc(ctx, s.keyOf(tenant, name))
-	if err != nil {
-		return document{}, store.Problem(err)
-	}
-	one, err := decode(d)
+	one, _, err := s.docs.Get(ctx, s.store.Store, s.keyOf(tenant, name))
 	if err == nil && one.absent() {
 		err = missing(tenant, name)
 	}
-	return one, err
+	return one, store.Problem(err)
 }
 
 // absent reports whether there is no secret.
@@ -303,21 +290,6 @@ func missing(tenant, name string) error {
 		of = "tenant " + tenant
 	}
 	return problem.New(problem.NotFound, "%s has no secret %.80q", of, name)
-}
-
-// decode returns the zero document if there is none.
-func decode(d store.Doc) (one document, err error) {
-	if d.Version == 0 {
-		return one, nil
-	}
-	err = json.Unmarshal(d.Data, &one)
-	if err == nil && (one.Format != format || one.Name != d.Key.Sort || one.Version < 1 || !one.Deleted && len(one.Hosts) == 0) {
-		err = fmt.Errorf("format %d", one.Format)
-	}
-	if err != nil {
-		return one, problem.Wrap(problem.Damaged, err, "secret %s is damaged", d.Key.Sort)
-	}
-	return one, nil
 }
 
 func check(owner, name string) error {

@@ -19,21 +19,16 @@ var ErrNoKey error = problem.New(problem.Damaged, "there never was a text key of
 // nothing about the day's texts.
 var ErrKey = errors.New("the text key of that day is damaged")
 
-// Documents is where a Reader finds the keys: a store or a view.
-type Documents interface {
-	Doc(ctx context.Context, k store.Key) (store.Doc, error)
-}
-
 // Reader opens texts and never changes keys, for fsck and transcripts. It reads
 // keys from the view that the rows are read from. It is for one goroutine.
 type Reader struct {
-	docs Documents
+	docs store.Reader
 	keys *Keys
 	days map[uint32]error // errors of days' documents
 }
 
 // NewReader returns a Reader of the keys in d, sealed by v.
-func NewReader(d Documents, v custody.Vault, now func() time.Time, retention time.Duration) *Reader {
+func NewReader(d store.Reader, v custody.Vault, now func() time.Time, retention time.Duration) *Reader {
 	return &Reader{docs: d, keys: New(readOnly{docs: d}, v, now, nil, retention), days: map[uint32]error{}}
 }
 
@@ -45,7 +40,7 @@ func (r *Reader) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error)
 	}
 	known, ok := r.days[s.Day]
 	if !ok {
-		d, err := r.docs.Doc(ctx, keyOf(s.Day))
+		d, err := r.docs.Doc(ctx, Key(s.Day))
 		switch {
 		case problem.Is(err, problem.Damaged):
 			known = fmt.Errorf("%w: %w", ErrKey, err)
@@ -77,13 +72,10 @@ func (r *Reader) note(day uint32, verdict error) {
 	r.days[day] = verdict
 }
 
-// Key is the key of a day's document, for reports.
-func Key(day uint32) store.Key { return keyOf(day) }
-
 // readOnly is the store of a Reader's Keys, which only read documents.
 type readOnly struct {
 	store.Store
-	docs Documents
+	docs store.Reader
 }
 
 func (s readOnly) Doc(ctx context.Context, k store.Key) (store.Doc, error) { return s.docs.Doc(ctx, k) }

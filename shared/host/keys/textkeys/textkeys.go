@@ -185,17 +185,14 @@ func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 // eachLive calls fn for the documents of keys that are not destroyed, by day, until
 // it returns false.
 func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
-	for cursor, more := "", true; more; more = cursor != "" {
-		docs, next, err := k.store.Docs(ctx, store.Range{Partition: partition}, pageSize, cursor)
+	for d, err := range store.All(ctx, k.store, KeyDocs.All()) {
 		if err != nil {
 			return fmt.Errorf("text keys: %w", err)
 		}
-		for _, d := range docs {
-			if len(d.Data) >= 2 && d.Data[0] == docFormat && d.Data[1] == live && !fn(d) {
-				return nil
-			}
+		// A damaged one stops neither the sweep of the others nor what asks for their end.
+		if one, err := KeyDocs.Parse(d); err == nil && !one.destroyed && !fn(d) {
+			return nil
 		}
-		cursor = next
 	}
 	return nil
 }

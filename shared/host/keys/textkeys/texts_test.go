@@ -176,7 +176,7 @@ func TestADayHasOneDocumentAndItDoesNotShowTheKey(t *testing.T) {
 	k, _ := w.host()
 	s := w.sealed(k, "x")
 	d := w.doc("2026-05-06")
-	if d.Version != 1 || len(d.Data) < 2 || d.Data[0] != docFormat || d.Data[1] != live {
+	if d.Version != 1 || len(d.Data) < 2 || d.Data[0] != format || d.Data[1] != live {
 		t.Fatalf("document = %+v", d)
 	}
 	key, err := w.vault.Open(t.Context(), "textkey:2026-05-06", d.Data[2:])
@@ -343,7 +343,7 @@ func TestAKeyIsDestroyedTheRetentionAfterItsDayAndNotBefore(t *testing.T) {
 	if n, err := k.Sweep(t.Context()); n != 1 || err != nil {
 		t.Fatalf("Sweep() = %d, %v, want 1", n, err)
 	}
-	if d := w.doc("2026-05-06"); !bytes.Equal(d.Data, []byte{docFormat, destroyed}) {
+	if d := w.doc("2026-05-06"); !bytes.Equal(d.Data, []byte{format, destroyed}) {
 		t.Errorf("after the sweep the document is %x, want a tombstone", d.Data)
 	}
 	w.gone(k, s)
@@ -398,7 +398,7 @@ func TestADestroyedKeyIsNeverMadeAgainEvenByAWrongClock(t *testing.T) {
 func TestSweepersAtOnceDestroyEachKeyOnce(t *testing.T) {
 	w := newWorld(t)
 	k, c := w.host()
-	days := 2*pageSize + 7
+	days := 2*store.MaxPage + 7
 	for i := range days {
 		c.set(noon.Add(time.Duration(i) * 24 * hour))
 		if err := k.Warm(t.Context()); err != nil {

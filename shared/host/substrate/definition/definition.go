@@ -339,7 +339,10 @@ func (a *Agent) Endpoints() []string {
 }
 
 // Secrets is the kind of the secrets of agents.
-var Secrets = secrets.Kind{Word: "secret", Host: substrate.ProviderHost}
+var Secrets = secrets.Kind{Name: "secret", Word: "secret", Host: substrate.ProviderHost}
+
+// SecretDocs are the documents of the secrets of agents.
+var SecretDocs = Secrets.Docs()
 
 // SecretEndpoints returns the URLs that the agent sends its secret to.
 func (a *Agent) SecretEndpoints() (all []string) {

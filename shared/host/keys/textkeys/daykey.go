@@ -16,18 +16,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The document of a day: format, state and, until the key is destroyed, the
-// vault's box of the key.
 const (
-	partition = "textkey" // sorted by the day, YYYY-MM-DD
-
-	docFormat = 1
-	live      = 1
-	destroyed = 2
-
-	keySize  = 32
-	pageSize = 100
-	lastDay  = 2932896 // 9999-12-31, the last date that sorts as text
+	keySize = 32
+	lastDay = 2932896 // 9999-12-31, the last date that sorts as text
 )
 
 // errAbsent: the day has no document. Readers get ErrGone.
@@ -46,8 +37,6 @@ func startOf(day uint32) time.Time { return time.Unix(int64(day)*24*60*60, 0).UT
 
 func sortOf(day uint32) string { return startOf(day).Format(time.DateOnly) }
 
-func keyOf(day uint32) store.Key { return store.Key{Partition: partition, Sort: sortOf(day)} }
-
 // bound is the context that the vault binds a day's key to: a box copied to
 // another day's document does not open.
 func bound(day uint32) string { return partition + ":" + sortOf(day) }
@@ -59,24 +48,19 @@ func IsBound(to string) bool {
 	return ok && err == nil && t.Format(time.DateOnly) == day
 }
 
-// IsKey reports whether k is the key of a day's document.
-func IsKey(k store.Key) bool { return k.Partition == partition }
-
 // load reads the key of a day: errAbsent if it has no document, ErrGone if
 // that is a tombstone.
 func (k *Keys) load(ctx context.Context, day uint32) (*dayKey, error) {
-	d, err := k.store.Doc(ctx, keyOf(day))
+	sealed, d, err := KeyDocs.Get(ctx, k.store, Key(day))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
 	case d.Version == 0:
 		return nil, errAbsent
-	case len(d.Data) < 2 || d.Data[0] != docFormat || d.Data[1] != live && d.Data[1] != destroyed:
-		return nil, problem.New(problem.Damaged, "text key of %s: its document is not of format %d", sortOf(day), docFormat)
-	case d.Data[1] == destroyed:
+	case sealed.destroyed:
 		return nil, ErrGone
 	}
-	key, err := k.vault.Open(ctx, bound(day), d.Data[2:])
+	key, err := k.vault.Open(ctx, bound(day), sealed.box)
 	if err != nil {
 		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
 	}
@@ -98,7 +82,10 @@ func (k *Keys) create(ctx context.Context, day uint32) (*dayKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
 	}
-	err = k.store.Commit(ctx, store.Put{Key: keyOf(day), If: 0, WriteID: writeID, Data: append([]byte{docFormat, live}, box...)})
+	data, err := KeyDocs.Encode(sealedKey{box: box})
+	if err == nil {
+		err = k.store.Commit(ctx, store.Put{Key: Key(day), If: 0, WriteID: writeID, Data: data})
+	}
 	var conflict *store.ConflictError
 	switch {
 	case errors.As(err, &conflict):
@@ -109,17 +96,17 @@ func (k *Keys) create(ctx context.Context, day uint32) (*dayKey, error) {
 	return newDayKey(key)
 }
 
-// bury replaces a key by a tombstone. It reports whether it did: false if it is
-// a tombstone already, or another host is doing it.
+// bury replaces a key by a tombstone. It reports whether it did: false if another host
+// is doing it.
 func (k *Keys) bury(ctx context.Context, d store.Doc) (bool, error) {
-	if len(d.Data) >= 2 && d.Data[0] == docFormat && d.Data[1] == destroyed {
-		return false, nil
-	}
 	writeID, err := k.random(nil)
 	if err != nil {
 		return false, err
 	}
-	err = k.store.Commit(ctx, store.Put{Key: d.Key, If: d.Version, WriteID: writeID, Data: []byte{docFormat, destroyed}})
+	data, err := KeyDocs.Encode(sealedKey{destroyed: true})
+	if err == nil {
+		err = k.store.Commit(ctx, store.Put{Key: d.Key, If: d.Version, WriteID: writeID, Data: data})
+	}
 	var conflict *store.ConflictError
 	switch {
 	case errors.As(err, &conflict):
