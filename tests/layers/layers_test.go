@@ -320,7 +320,7 @@ func TestTheFrontREADMEIsShort(t *testing.T) {
 // own two writes; callstats must not count twice after an unknown outcome; of
 // two text keys of a day the first counts; notifier is a store itself.
 var committers = []string{
-	"shared/host/call/send.go", "shared/host/registry/callstats/callstats.go", "shared/host/keys/textkeys/document.go", "shared/front/serve/notifier.go",
+	"shared/host/call/send.go", "shared/host/registry/callstats/callstats.go", "shared/host/keys/textkeys/daykey.go", "shared/front/serve/notifier.go",
 }
 
 var commit = regexp.MustCompile(`(\w+(?:\(\))?)\.Commit\(`)
