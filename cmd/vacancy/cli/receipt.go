@@ -102,8 +102,8 @@ func (a *app) checkReceipt(file, by string) error {
 }
 
 func (a *app) showReceipt(r receipt.Receipt) error {
-	if !r.Verify() {
-		return problem.New(problem.Untrusted, "the signature of host %s does not verify: the receipt was changed", r.Host.Short())
+	if err := r.Verify(); err != nil {
+		return problem.Within(problem.Untrusted, fmt.Sprintf("the receipt of host %s does not verify", r.Host.Short()), err)
 	}
 	return a.show(receiptResult(r))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
@@ -13,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/certificate"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
@@ -21,8 +23,8 @@ import (
 type Receipts struct {
 	// Settled reads a call that had a price (call.Host).
 	Settled func(ctx context.Context, pair call.Pair, position uint64) (call.RequestRow, call.ResponseRow, bool, error)
-	// Signer is the host's identity.
-	Signer func(ctx context.Context) (identity.Signer, error)
+	// Signer returns the key that signs receipts at a time (signingkey.Keys).
+	Signer func(ctx context.Context, at time.Time) (certificate.Signer, error)
 	// Owner returns the tenant of a vacant, "" for the operator's.
 	Owner   func(ctx context.Context, id identity.ID) (string, error)
 	Callers caller.Verifier
@@ -120,9 +122,10 @@ func (d *api) receiptOf(ctx context.Context, pair call.Pair, q *call.RequestRow,
 	default:
 		r.Payment = "account"
 	}
-	signer, err := d.receipts.Signer(ctx)
+	now := d.Now()
+	signer, err := d.receipts.Signer(ctx, now)
 	if err != nil {
 		return r, err
 	}
-	return r, r.Sign(ctx, signer)
+	return r, r.Sign(ctx, signer, now)
 }

@@ -58,6 +58,9 @@ type Config struct {
 	Status http.Handler
 	// Reindex answers POST /v1/admin/reindex. nil: no such route.
 	Reindex http.Handler
+	// RenewKeys makes the key that signs receipts, when the host's URL is set; nil: this
+	// process makes none.
+	RenewKeys func(context.Context) error
 	// Seal answers POST /v1/admin/log/seal. nil: no such route.
 	Seal http.Handler
 	// Graduations answers POST /v1/graduations, for operators whose host may

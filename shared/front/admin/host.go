@@ -110,6 +110,12 @@ func (d *api) setHost(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// A deployment ends here, so a new stage has the key before its first receipt.
+	if d.RenewKeys != nil {
+		if err := d.RenewKeys(r.Context()); err != nil {
+			return err
+		}
+	}
 	h, err := d.describe(r)
 	if err != nil {
 		return err

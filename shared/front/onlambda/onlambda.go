@@ -86,7 +86,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger, parts .
 	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}
 	env := serve.Config{
 		Store: h.Store, URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
-		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, SealsLog: f == Admin, TrustedHost: true, Elsewhere: true,
+		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, HoldsIdentity: f == Admin || f == Checkpointer, TrustedHost: true, Elsewhere: true,
 		Charges: f.charges(), Fee: s.Fee, BookingPrice: s.BookingPrice, KeyPrefix: s.KeyPrefix, AGPKeyPrefix: s.AGPKeyPrefix,
 	}
 	if err := custodians(h, &env, cfg); err != nil {

@@ -3,6 +3,7 @@ package onlambda
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 
@@ -14,17 +15,19 @@ import (
 // RegistryHandler is the handler of the registry, with its transparency log.
 func RegistryHandler(h *Env) http.Handler { return h.Server.RegistryHandler(h.log()) }
 
-// Seal seals the log at each invocation and ignores the event. If another
-// process is sealing, that is no error. It does not return.
+// Seal seals the log at each invocation, and makes the key that signs receipts in time. It
+// ignores the event. If another process is sealing, that is no error. It does not return.
 func Seal() {
 	Run(Checkpointer, func(h *Env) Work {
 		log := h.log()
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
+			// The log is sealed even if no key can be made, and the reverse.
+			renewed := h.Server.SigningKeys.Renew(ctx)
 			sealed, err := log.Seal(ctx)
 			if problem.Is(err, problem.Conflict) {
-				return []slog.Attr{slog.String("sealing", "another")}, nil
+				return []slog.Attr{slog.String("sealing", "another")}, renewed
 			}
-			return []slog.Attr{slog.Uint64("size", sealed.Size), slog.Uint64("added", sealed.Added)}, err
+			return []slog.Attr{slog.Uint64("size", sealed.Size), slog.Uint64("added", sealed.Added)}, errors.Join(err, renewed)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http
 func (h *Server) receipts() *account.Receipts {
 	c := &h.config
 	return &account.Receipts{
-		Settled: h.Calls.Settled, Signer: h.Vacants.Self, Owner: h.owner,
+		Settled: h.Calls.Settled, Signer: h.SigningKeys.Signer, Owner: h.owner,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
 	}
 }

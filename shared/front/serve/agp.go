@@ -41,7 +41,7 @@ func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
 func (h *Server) OpenBookings(queue task.Queue, find Find) *booking.Service {
 	c := &h.config
 	return booking.New(booking.Config{
-		Store: c.Store, Billing: h.Billing, Registry: h.Registry, Calls: h.Calls, Guests: h.guests, Signer: h.Vacants.Self, URL: h.gatewayURL,
+		Store: c.Store, Billing: h.Billing, Registry: h.Registry, Calls: h.Calls, Guests: h.guests, Signer: h.SigningKeys.Signer, URL: h.gatewayURL,
 		ByShort:  func(ctx context.Context, short string) (identity.ID, error) { return byShort(ctx, find, short) },
 		Outbound: h.Outbound,
 		Queue:    queue, Price: c.BookingPrice, Log: c.Log, Now: c.Now, Rand: c.Rand,

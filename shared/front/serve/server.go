@@ -22,6 +22,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
+	"github.com/vacancy-host/vacancy/shared/host/keys/signingkey"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -111,9 +112,9 @@ type Config struct {
 	// TrustedHost: a router chose this host by the request's Host, so it is
 	// this host's; otherwise the sender chose it freely.
 	TrustedHost bool
-	// SealsLog lets the admin socket seal the registry's log. On AWS only the
-	// checkpointer has the host's identity.
-	SealsLog bool
+	// HoldsIdentity says that this process may sign with the host's identity: it makes the
+	// keys that sign receipts, and the operator's API seals the registry's log.
+	HoldsIdentity bool
 	// Causes adds to the log what a vacant's agent answered to a call that failed
 	// (message.Config).
 	Causes bool
@@ -132,6 +133,8 @@ type Server struct {
 	Outbound *outbound.Client // sends all requests of the host and of its vacants
 	Message  http.Handler     // for Public
 	Billing  *billing.Billing // nil: this host has no accounts
+	// SigningKeys sign receipts and bookings.
+	SigningKeys *signingkey.Keys
 
 	config      Config
 	guests      *guests.Keys
@@ -198,7 +201,12 @@ func (h Config) Open() (*Server, error) {
 			s.Forget()
 		}
 	}
+	signing := signingkey.Config{Store: h.Store, Vault: h.Vault, Now: h.Now, Rand: h.Rand}
+	if h.HoldsIdentity {
+		signing.Identity = directory.Self
+	}
 	server := &Server{
+		SigningKeys: signingkey.New(signing),
 		Vacants: directory, Answers: answers, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, Outbound: client,
 		paymentKeys: paykeys.New(h.Store, h.Vault, h.Now, h.Rand),
 		guests:      guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
@@ -213,7 +221,8 @@ func (h Config) Open() (*Server, error) {
 func (h *Server) Admin() http.Handler {
 	c, api := &h.config, h.adminConfig()
 	api.Recount = h.recount()
-	if c.SealsLog {
+	if c.HoldsIdentity {
+		api.RenewKeys = h.SigningKeys.Renew
 		api.Seal = SealHandler(func() (*translog.Log, error) { return h.OpenLog(nil) })
 	}
 	if c.Operator == nil {
@@ -255,6 +264,7 @@ func (h *Server) TenantsHandler() http.Handler {
 // runs it periodically.
 func (h *Server) Maintain(ctx context.Context) (days int, err error) {
 	h.Vacants.Sweep()
+	h.SigningKeys.Sweep()
 	return h.Texts.Sweep(ctx)
 }
 

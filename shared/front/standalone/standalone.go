@@ -168,7 +168,7 @@ func Open(c Config) (*Host, error) {
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
 		Reindex:   http.HandlerFunc(host.reindex),
-		Elsewhere: true, SealsLog: true, Causes: true, Charges: true, Fee: c.Fee, BookingPrice: c.BookingPrice, KeyPrefix: c.KeyPrefix, AGPKeyPrefix: c.AGPKeyPrefix, Feed: file, Rows: file,
+		Elsewhere: true, HoldsIdentity: true, Causes: true, Charges: true, Fee: c.Fee, BookingPrice: c.BookingPrice, KeyPrefix: c.KeyPrefix, AGPKeyPrefix: c.AGPKeyPrefix, Feed: file, Rows: file,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -189,6 +189,7 @@ func kinds(client *outbound.Client) substrate.Kinds {
 // Close wipes keys from memory and unlocks the data file.
 func (h *Host) Close() error {
 	h.Vacants.Close()
+	h.SigningKeys.Close()
 	return h.Store.Close()
 }
 
@@ -215,7 +216,8 @@ func ofThisKey(file *bolt.Store, vault custody.Vault) error {
 	if err != nil || d.Version == 0 {
 		return err
 	}
-	return vacants.CheckSelf(ctx, d, vault)
+	_, err = vacants.CheckSelf(ctx, d, vault)
+	return err
 }
 
 // lastURL is the base URL of the last run over a data directory.

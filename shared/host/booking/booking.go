@@ -49,6 +49,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
+	"github.com/vacancy-host/vacancy/shared/vacant/certificate"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -89,8 +90,8 @@ type Config struct {
 	Registry *registry.Registry
 	Calls    *call.Host
 	Guests   *guests.Keys
-	// Signer returns the host's identity, which signs the claims of bookings.
-	Signer func(context.Context) (identity.Signer, error)
+	// Signer returns the key that signs the claims of bookings of a time (signingkey.Keys).
+	Signer func(ctx context.Context, at time.Time) (certificate.Signer, error)
 	// URL returns the base URL of the host's AGP.
 	URL func(context.Context) (string, error)
 	// ByShort returns the listed vacant with the first 12 digits of an id; the zero id if

@@ -19,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/certificate"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -371,7 +372,8 @@ func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m
 	if err != nil {
 		return m, err
 	}
-	signer, err := s.Signer(ctx)
+	// The key of that time, so that a venue of this host gets the same bytes again.
+	signer, err := s.Signer(ctx, b.Sent)
 	if err != nil {
 		return m, err
 	}
@@ -397,9 +399,11 @@ func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m
 		Host     identity.ID     `json:"host_id"`
 		Time     string          `json:"time"`
 		Claim    string          `json:"claim"` // of vacant/booking, hex
+
+		Certificate certificate.Certificate `json:"certificate"` // of the key that signed claim
 	}{
 		IntentConfirm, b.ID, b.From, nil, b.Party, all.Guest, all.Notes, all.Input, int64(b.Price / Cent),
-		base + "/v1/bookings/" + b.ID + "/transition", c.Host, canon.FormatTime(c.Time), hexOf(c.Signature),
+		base + "/v1/bookings/" + b.ID + "/transition", c.Host, canon.FormatTime(c.Time), hexOf(c.Signature), c.Certificate,
 	}
 	if !b.Starts.IsZero() {
 		part.Starts = &b.Starts

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/host/documents"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/signingkey"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -69,13 +70,24 @@ func (r *run) names(ctx context.Context) error {
 	return r.each(ctx, vacants.NameDocs.All(), func(d store.Doc) error { return r.name(ctx, d.Key.Sort) })
 }
 
-// self checks the host's own identity, if it exists.
+// self checks the host's own identity, if the store has it, and the keys that it certified.
 func (r *run) self(ctx context.Context) error {
 	d, err := r.document(ctx, vacants.SelfKey())
+	if err != nil {
+		return err
+	}
+	var host identity.ID // zero: in a key service
+	if d.Version > 0 {
+		host, err = vacants.CheckSelf(ctx, d, r.Vault)
+		if err := r.key(vacants.SelfKey(), "the host's key", err); err != nil {
+			return err
+		}
+	}
+	d, err = r.document(ctx, signingkey.Key())
 	if d.Version == 0 || err != nil {
 		return err
 	}
-	return r.key(vacants.SelfKey(), "the host's key", vacants.CheckSelf(ctx, d, r.Vault))
+	return r.key(signingkey.Key(), "keys that the host certified", signingkey.Check(ctx, d, host, r.Vault))
 }
 
 // key reports err if it says that a sealed key is damaged.

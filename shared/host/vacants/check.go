@@ -12,20 +12,21 @@ import (
 // CheckKey verifies that r's sealed seed opens under v and is the key of r's
 // id. The error is of kind Damaged if not.
 func (r *Record) CheckKey(ctx context.Context, v custody.Vault) error {
-	return checkKey(ctx, v, r.ID, r.seed)
+	return checkKey(ctx, sealed.Vacant, v, r.ID, r.seed)
 }
 
-// CheckSelf is CheckKey for the document of the host's own identity.
-func CheckSelf(ctx context.Context, d store.Doc, v custody.Vault) error {
+// CheckSelf is CheckKey for the document of the host's own identity. It returns the host's id,
+// also if the key does not open.
+func CheckSelf(ctx context.Context, d store.Doc, v custody.Vault) (identity.ID, error) {
 	s, err := SelfDocs.Parse(d)
 	if err != nil {
-		return err
+		return s.ID, err
 	}
-	return checkKey(ctx, v, s.ID, s.Seed)
+	return s.ID, checkKey(ctx, sealed.Host, v, s.ID, s.Seed)
 }
 
-func checkKey(ctx context.Context, v custody.Vault, id identity.ID, box []byte) error {
-	key, err := sealed.Open(ctx, v, id, box)
+func checkKey(ctx context.Context, kind sealed.Kind, v custody.Vault, id identity.ID, box []byte) error {
+	key, err := kind.Open(ctx, v, id, box)
 	if err != nil {
 		return err
 	}

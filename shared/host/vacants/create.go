@@ -88,7 +88,7 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 		defer key.Wipe()
 	}
 	r.ID = key.ID()
-	if r.seed, err = sealed.Seal(ctx, v.Vault, key); err != nil {
+	if r.seed, err = sealed.Vacant.Seal(ctx, v.Vault, key); err != nil {
 		return Record{}, err
 	}
 	c, err := sign(ctx, &r, base, allowed, key)

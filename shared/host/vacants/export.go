@@ -25,7 +25,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 		return nil, Record{}, deleted(&r)
 	}
 	// Open the key first, so an unreachable vault leaves no entry.
-	key, err := sealed.Open(ctx, v.Vault, id, r.seed)
+	key, err := sealed.Vacant.Open(ctx, v.Vault, id, r.seed)
 	if err != nil {
 		return nil, Record{}, err
 	}

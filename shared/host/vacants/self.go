@@ -28,7 +28,7 @@ func (v *Directory) Self(ctx context.Context) (identity.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.signers.Signer(ctx, s.ID, s.Seed)
+	return v.hostSigners.Signer(ctx, s.ID, s.Seed)
 }
 
 // SelfID returns the id of Self without opening a key. It reads the store once
@@ -74,6 +74,6 @@ func (v *Directory) makeSelf(ctx context.Context) (self, error) {
 		return self{}, err
 	}
 	defer key.Wipe()
-	box, err := sealed.Seal(ctx, v.Vault, key)
+	box, err := sealed.Host.Seal(ctx, v.Vault, key)
 	return self{key.ID(), box}, err
 }

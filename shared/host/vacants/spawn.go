@@ -97,7 +97,7 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (Record, composite.M
 		return Record{}, none, err
 	}
 	defer key.Wipe()
-	box, err := sealed.Seal(ctx, v.Vault, key)
+	box, err := sealed.Vacant.Seal(ctx, v.Vault, key)
 	if err != nil {
 		return Record{}, none, err
 	}

@@ -62,10 +62,11 @@ const defaultKeyTime = 10 * time.Minute
 // any number of hosts may share a store.
 type Directory struct {
 	Config
-	signers *sealed.Signers
-	agents  *agentCache
-	logs    keyedMutex
-	known   atomic.Pointer[self]
+	signers     *sealed.Signers // of vacants
+	hostSigners *sealed.Signers // of the host's own identity
+	agents      *agentCache
+	logs        keyedMutex
+	known       atomic.Pointer[self]
 }
 
 // New makes the Directory of a host.
@@ -79,17 +80,23 @@ func New(c Config) *Directory {
 	if c.KeyTime == 0 {
 		c.KeyTime = defaultKeyTime
 	}
-	return &Directory{Config: c, agents: newAgentCache(), signers: sealed.NewSigners(c.Vault, c.Now, c.KeyTime)}
+	return &Directory{Config: c, agents: newAgentCache(), signers: sealed.Vacant.NewSigners(c.Vault, c.Now, c.KeyTime), hostSigners: sealed.Host.NewSigners(c.Vault, c.Now, c.KeyTime)}
 }
 
 // Format prints only the type, for every verb.
 func (v *Directory) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "vacants.Directory") }
 
 // Sweep wipes keys that have been in memory for KeyTime.
-func (v *Directory) Sweep() { v.signers.Sweep() }
+func (v *Directory) Sweep() {
+	v.signers.Sweep()
+	v.hostSigners.Sweep()
+}
 
 // Close wipes all keys from memory. It closes neither the store nor the vault.
-func (v *Directory) Close() { v.signers.Close() }
+func (v *Directory) Close() {
+	v.signers.Close()
+	v.hostSigners.Close()
+}
 
 // now is the time in the precision in which it is stored and signed.
 func (v *Directory) now() time.Time { return v.Now().UTC().Truncate(time.Microsecond) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/certificate"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -126,26 +127,37 @@ type Claim struct {
 	Host, Guest, Venue identity.ID
 	Booking            string
 	Time               time.Time // whole microseconds
-	Signature          []byte
+	Certificate        certificate.Certificate
+	Signature          []byte // of the certified key
 }
 
 // domain separates these signed bytes from all others of a host.
-const domain = "vacancy:booking:v1\x1f"
+const domain = "vacancy:booking:v2\x1f"
 
-// Sign signs c with the host's identity.
-func (c *Claim) Sign(ctx context.Context, s identity.Signer) (err error) {
-	c.Host = s.ID()
+// Sign signs c for the host of a certified key.
+func (c *Claim) Sign(ctx context.Context, s certificate.Signer) (err error) {
+	c.Host, c.Certificate = s.Certificate.Host, s.Certificate
 	c.Signature, err = s.Sign(ctx, c.signed())
 	return err
 }
 
-// Verify reports whether c is signed by its host.
-func (c *Claim) Verify() bool { return identity.Verify(c.Host, c.signed(), c.Signature) }
+// Verify returns nil if c is signed by a key that its host certified for the claim's time;
+// otherwise an error of kind BadSignature. The venue decides whether that time is recent.
+func (c *Claim) Verify() error {
+	if err := c.Certificate.Verify(c.Host, c.Time); err != nil {
+		return err
+	}
+	if !identity.Verify(c.Certificate.Key, c.signed(), c.Signature) {
+		return problem.New(problem.BadSignature, "claim: signature did not verify for key %s", c.Certificate.Key.Short())
+	}
+	return nil
+}
 
 func (c *Claim) signed() []byte {
 	b := canon.AppendString([]byte(domain+`{"booking_id":`), c.Booking)
 	b = append(c.Guest.AppendHex(append(b, `,"guest_id":"`...)), `","host_id":"`...)
-	b = append(c.Host.AppendHex(b), `","time":`...)
+	b = append(c.Host.AppendHex(b), `","key_id":"`...)
+	b = append(c.Certificate.Key.AppendHex(b), `","time":`...)
 	b = canon.AppendString(b, canon.FormatTime(c.Time))
 	return append(c.Venue.AppendHex(append(b, `,"venue_id":"`...)), `"}`...)
 }

@@ -1,59 +1,74 @@
 // Package receipt is what a host signs of an answered call that had a price.
 //
-// The invariant: the signed bytes begin with a tag of their own and are rebuilt from the
-// members, so a receipt says what its host has signed, and anybody can check it with
-// nothing but the receipt and the host's id.
+// The invariants: the signed bytes begin with a tag of their own and are rebuilt from the
+// members, so a receipt says what its host has signed. It carries the certificate of the key
+// that signed it, so anybody can check it with nothing but the receipt and the host's id.
 package receipt
 
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/certificate"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // domain separates these signed bytes from all others of a host.
-const domain = "vacancy:receipt:v1\x1f"
+const domain = "vacancy:receipt:v2\x1f"
 
 // Receipt is what an answered call cost. Amounts are in micro-dollars.
 type Receipt struct {
-	Host     identity.ID   `json:"host_id"`
-	Caller   identity.ID   `json:"caller_id"`
-	Vacant   identity.ID   `json:"vacant_id"`
-	Position int64         `json:"position"` // of the request in the pair's chain of rows
-	Request  identity.Hash `json:"request_hash"`
-	Reply    identity.Hash `json:"reply_hash"`
-	Time     string        `json:"time"` // of the answer, in wire form
-	Version  int64         `json:"price_version"`
-	Price    string        `json:"price"` // in words
-	Hold     int64         `json:"hold"`
-	Charge   int64         `json:"charge"`
-	In       int64         `json:"tokens_in"`
-	Out      int64         `json:"tokens_out"`
-	Payment  string        `json:"payment"` // account, free or voucher
+	Host     identity.ID   `json:"host_id" canon:"required"`
+	Caller   identity.ID   `json:"caller_id" canon:"required"`
+	Vacant   identity.ID   `json:"vacant_id" canon:"required"`
+	Position int64         `json:"position" canon:"required"` // of the request in the pair's chain of rows
+	Request  identity.Hash `json:"request_hash" canon:"required"`
+	Reply    identity.Hash `json:"reply_hash" canon:"required"`
+	Time     string        `json:"time" canon:"required"` // of the answer, in wire form
+	Version  int64         `json:"price_version" canon:"required"`
+	Price    string        `json:"price" canon:"required"` // in words
+	Hold     int64         `json:"hold" canon:"required"`
+	Charge   int64         `json:"charge" canon:"required"`
+	In       int64         `json:"tokens_in" canon:"required"`
+	Out      int64         `json:"tokens_out" canon:"required"`
+	Payment  string        `json:"payment" canon:"required"` // account, free or voucher
 	// Cut is why the answer ends before its end, such as canceled; "" for a whole answer, whose
 	// receipt has no such member.
 	Cut string `json:"cut,omitempty"`
 
-	Signature string `json:"signature"` // hex
+	// Signed is when the receipt was signed, in wire form. It is long after Time if the
+	// receipt is of an old call, so it is what the certificate must cover.
+	Signed      string                  `json:"signed_at" canon:"required"`
+	Certificate certificate.Certificate `json:"certificate" canon:"required"`
+	Signature   string                  `json:"signature" canon:"required"` // of the certified key, hex
 }
 
-// Sign signs r as a host.
-func (r *Receipt) Sign(ctx context.Context, s identity.Signer) error {
-	r.Host = s.ID()
+// Sign signs r for the host of a certified key.
+func (r *Receipt) Sign(ctx context.Context, s certificate.Signer, now time.Time) error {
+	r.Host, r.Certificate, r.Signed = s.Certificate.Host, s.Certificate, canon.FormatTime(now)
 	signature, err := s.Sign(ctx, r.signed())
 	r.Signature = hex.EncodeToString(signature)
 	return err
 }
 
-// Verify reports whether r is signed by its host.
-func (r *Receipt) Verify() bool {
+// Verify returns nil if r is signed by a key that its host certified for the time of signing;
+// otherwise an error of kind BadSignature.
+func (r *Receipt) Verify() error {
+	at, err := canon.ParseTime(r.Signed)
+	if err != nil {
+		return problem.Within(problem.BadSignature, "signed_at", err)
+	}
+	if err := r.Certificate.Verify(r.Host, at); err != nil {
+		return err
+	}
 	signature, err := hex.DecodeString(r.Signature)
-	return err == nil && identity.Verify(r.Host, r.signed(), signature)
+	if err != nil || !identity.Verify(r.Certificate.Key, r.signed(), signature) {
+		return problem.New(problem.BadSignature, "signature did not verify for key %s", r.Certificate.Key.Short())
+	}
+	return nil
 }
 
 func (r *Receipt) signed() []byte {
@@ -64,6 +79,7 @@ func (r *Receipt) signed() []byte {
 		number("position", r.Position), text("request_hash", r.Request.String()), text("reply_hash", r.Reply.String()), text("time", r.Time),
 		number("price_version", r.Version), text("price", r.Price), number("hold", r.Hold), number("charge", r.Charge),
 		number("tokens_in", r.In), number("tokens_out", r.Out), text("payment", r.Payment),
+		text("key_id", r.Certificate.Key.String()), text("signed_at", r.Signed),
 	}
 	if r.Cut != "" {
 		members = append(members, text("cut", r.Cut))
@@ -71,43 +87,16 @@ func (r *Receipt) signed() []byte {
 	return canon.NewObject(members...).AppendCJ([]byte(domain))
 }
 
-// maxReceipt bounds a receipt in bytes.
-const maxReceipt = 8 << 10
+// limits are those of a receipt's JSON.
+var limits = canon.Limits{Bytes: 8 << 10, Depth: 2, Keys: 32}
 
 // Parse parses a receipt's JSON without verifying it.
 func Parse(b []byte) (r Receipt, err error) {
-	wrong := func(err error) (Receipt, error) {
-		return Receipt{}, problem.Wrap(problem.Malformed, err, "receipt: expected the JSON of a receipt, got something else")
-	}
-	if len(b) > maxReceipt {
-		return wrong(nil)
-	}
-	v, err := canon.Parse(b, canon.DefaultLimits()) // no member twice
-	if err != nil || v.Kind() != canon.Object {
-		return wrong(err)
-	}
-	known := map[string]bool{}
-	shape, err := json.Marshal(Receipt{Cut: "any"})
-	if err != nil {
-		return wrong(err)
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(shape, &members); err != nil {
-		return wrong(err)
-	}
-	for name := range members {
-		known[name] = true
-	}
-	for _, m := range v.Members() {
-		if !known[m.Key] {
-			return Receipt{}, problem.New(problem.Malformed, "receipt: %.80q is no member of a receipt", m.Key)
-		}
-	}
-	if err := json.Unmarshal(b, &r); err != nil {
-		return wrong(err)
+	if err := canon.Unmarshal(b, &r, limits); err != nil {
+		return Receipt{}, problem.Within(problem.Malformed, "receipt", err)
 	}
 	if _, err := canon.ParseTime(r.Time); err != nil {
-		return wrong(err)
+		return Receipt{}, problem.Within(problem.Malformed, "receipt: time", err)
 	}
 	return r, nil
 }

@@ -1,4 +1,5 @@
-// Package sealed signs for hosted vacants whose seeds are sealed in the store.
+// Package sealed signs by seeds that are sealed in the store: those of hosted vacants, and the
+// host's own.
 // A seed is opened once, kept in memory for a limited time, and wiped.
 //
 // The invariants: a key signs only for its own id. An expired key signs nothing
@@ -21,40 +22,52 @@ import (
 // expires first. It bounds what a memory dump of a large host reveals.
 const most = 1024
 
-// Seal seals k's seed so that only a Signer of k's id can open it.
-func Seal(ctx context.Context, v custody.Vault, k *identity.Key) ([]byte, error) {
+// Kind is whose seed it is. The context of a box begins with it, so that roles can be allowed
+// to open seeds of one kind only.
+type Kind string
+
+// The kinds.
+const (
+	Vacant     Kind = "vacant"
+	Host       Kind = "host"    // the host's identity
+	SigningKey Kind = "signkey" // signs receipts and bookings for the host
+)
+
+// Seal seals k's seed so that only a Signer of the kind and of k's id can open it.
+func (kind Kind) Seal(ctx context.Context, v custody.Vault, k *identity.Key) ([]byte, error) {
 	seed := k.Seed()
 	defer clear(seed)
-	return v.Seal(ctx, bound(k.ID()), seed)
+	return v.Seal(ctx, kind.bound(k.ID()), seed)
 }
 
-func bound(id identity.ID) string { return "vacant:" + id.String() }
+func (kind Kind) bound(id identity.ID) string { return string(kind) + ":" + id.String() }
 
 // Open returns the key that was sealed for id. The caller must wipe it.
-func Open(ctx context.Context, v custody.Vault, id identity.ID, box []byte) (*identity.Key, error) {
-	seed, err := v.Open(ctx, bound(id), box)
+func (kind Kind) Open(ctx context.Context, v custody.Vault, id identity.ID, box []byte) (*identity.Key, error) {
+	seed, err := v.Open(ctx, kind.bound(id), box)
 	if err != nil {
 		return nil, err
 	}
 	defer clear(seed)
 	k, err := identity.KeyFromSeed(seed)
 	if err != nil {
-		return nil, problem.New(problem.Damaged, "sealed seed of vacant %s: expected %d bytes, got %d", id.Short(), identity.Size, len(seed))
+		return nil, problem.New(problem.Damaged, "sealed seed of %s %s: expected %d bytes, got %d", kind, id.Short(), identity.Size, len(seed))
 	}
 	if k.ID() != id {
 		// The vault authenticates the box, not its content: with another's
 		// seed, signatures would be another's.
 		k.Wipe()
-		return nil, problem.New(problem.Damaged, "sealed seed of vacant %s is that of another id", id.Short())
+		return nil, problem.New(problem.Damaged, "sealed seed of %s %s is that of another id", kind, id.Short())
 	}
 	return k, nil
 }
 
-// Signers opens sealed seeds and keeps the keys for a fixed time after opening,
+// Signers opens sealed seeds of a kind and keeps the keys for a fixed time after opening,
 // so that a vault's refusal takes effect within it. It is safe for concurrent
 // use. Expired keys are wiped when any Signer is used, or by Sweep.
 type Signers struct {
 	vault custody.Vault
+	kind  Kind
 	now   func() time.Time
 	ttl   time.Duration
 
@@ -73,9 +86,9 @@ type opened struct {
 }
 
 // NewSigners returns Signers that keep an opened key for ttl.
-func NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signers {
+func (kind Kind) NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signers {
 	return &Signers{
-		vault: v, now: now, ttl: ttl,
+		vault: v, kind: kind, now: now, ttl: ttl,
 		keys:    make(map[identity.ID]*opened),
 		opening: make(map[identity.ID]chan struct{}),
 	}
@@ -146,7 +159,7 @@ func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*ope
 		select {
 		case <-wait: // opened, or failed because of its caller: look again
 		case <-ctx.Done():
-			return nil, problem.Wrap(problem.Unavailable, ctx.Err(), "the key of vacant %s was not opened in time", id.Short())
+			return nil, problem.Wrap(problem.Unavailable, ctx.Err(), "the key of %s %s was not opened in time", s.kind, id.Short())
 		}
 	}
 }
@@ -159,7 +172,7 @@ func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done cha
 		delete(s.opening, id)
 		close(done)
 	}()
-	key, err := Open(ctx, s.vault, id, box)
+	key, err := s.kind.Open(ctx, s.vault, id, box)
 	if err != nil {
 		return nil, err
 	}

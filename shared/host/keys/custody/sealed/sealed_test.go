@@ -27,7 +27,7 @@ type clock struct{ ns atomic.Int64 }
 func (c *clock) now() time.Time                   { return time.Unix(0, c.ns.Load()) }
 func (c *clock) pass(d time.Duration)             { c.ns.Add(int64(d)) }
 func newClock() *clock                            { c := &clock{}; c.pass(time.Hour); return c }
-func (c *clock) signers(v custody.Vault) *Signers { return NewSigners(v, c.now, ttl) }
+func (c *clock) signers(v custody.Vault) *Signers { return Vacant.NewSigners(v, c.now, ttl) }
 
 // counting counts the openings of a vault, and can delay or fail them.
 type counting struct {
@@ -72,7 +72,7 @@ func newKey(t *testing.T, v custody.Vault) (identity.ID, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := Seal(t.Context(), v, k)
+	box, err := Vacant.Seal(t.Context(), v, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestASeedOpensForItsOwnIdOnly(t *testing.T) {
 func TestInvalidSeedIsRefused(t *testing.T) {
 	v, c := newVault(t), newClock()
 	id, _ := newKey(t, v)
-	short, err := v.Seal(t.Context(), bound(id), []byte("top secret"))
+	short, err := v.Seal(t.Context(), Vacant.bound(id), []byte("top secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +356,7 @@ func TestKeysAreNotPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := Seal(t.Context(), v, key)
+	box, err := Vacant.Seal(t.Context(), v, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,11 +394,11 @@ func BenchmarkSignWithAKeyInMemory(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	box, err := Seal(b.Context(), v, key)
+	box, err := Vacant.Seal(b.Context(), v, key)
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := NewSigners(v, time.Now, time.Hour)
+	s := Vacant.NewSigners(v, time.Now, time.Hour)
 	msg := make([]byte, 500)
 	for _, bench := range []struct {
 		name string

@@ -1,0 +1,276 @@
+// Package signingkey keeps the key that signs receipts and bookings, and the certificate by
+// which the host's identity vouches for it (PROTOCOL §19.8). The handlers that the public
+// reaches open this key, so none of them opens or uses the host's identity.
+//
+// The invariants: only a process with the host's identity makes a key. One document holds the
+// keys, so one write decides which they are. Every process chooses the same key for a time,
+// so what is signed again for that time has the same bytes.
+package signingkey
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/sealed"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/vacant/certificate"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Key is the key of the document.
+func Key() store.Key { return store.Key{Partition: "signkey", Sort: "keys"} }
+
+const (
+	// Lifetime is how long a certificate lasts. It bounds what a stolen key can sign. The
+	// next key is made when half of it is left.
+	Lifetime = 30 * 24 * time.Hour
+	// ahead is how long before its time the next key is made: longer than cacheTime, so that
+	// every process knows the key by then.
+	ahead = 24 * time.Hour
+	// cacheTime is how long a process keeps the document and an opened key.
+	cacheTime = 10 * time.Minute
+)
+
+// most is how many keys are kept: the current one, and the one before or after it.
+const most = 2
+
+const format = 1
+
+// stored is the document. The newest key is the last.
+type stored struct {
+	Format int         `json:"format"`
+	Keys   []sealedKey `json:"keys"`
+}
+
+type sealedKey struct {
+	Certificate certificate.Certificate `json:"certificate"`
+	Seed        []byte                  `json:"seed"`
+}
+
+func decode(d store.Doc) (s stored, err error) {
+	if d.Version == 0 {
+		return stored{Format: format}, nil
+	}
+	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format {
+		return s, problem.Wrap(problem.Damaged, err, "the keys that sign receipts are not readable: expected format %d, got %d", format, s.Format)
+	}
+	return s, nil
+}
+
+// at returns the key that signs what is of a time: the newest one that is certified for it.
+func (s *stored) at(t time.Time) (sealedKey, bool) {
+	for _, k := range slices.Backward(s.Keys) {
+		if k.Certificate.Covers(t) {
+			return k, true
+		}
+	}
+	return sealedKey{}, false
+}
+
+// due reports whether it is time to make the next key.
+func (s *stored) due(now time.Time) bool {
+	_, current := s.at(now)
+	_, next := s.at(now.Add(Lifetime / 2))
+	return !current || !next
+}
+
+// begin returns when the time of the next key begins.
+func (s *stored) begin(now time.Time) time.Time {
+	if k, ok := s.at(now); ok {
+		_, until, _ := k.Certificate.Times()
+		return earlier(now.Add(ahead), until)
+	}
+	// Bookings that were waiting for a key are of a time before now. None of them may have
+	// been signed by an earlier key.
+	from := now.Add(-ahead)
+	for _, k := range s.Keys {
+		if _, until, err := k.Certificate.Times(); err == nil && until.After(from) && !until.After(now) {
+			from = until
+		}
+	}
+	return from
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// Config configures Keys. Vault, Now, Rand and Store are required.
+type Config struct {
+	Store store.Store
+	Vault custody.Vault
+	Now   func() time.Time
+	Rand  io.Reader // safe for concurrent use
+	// Identity is the host's own identity. nil: this process may not sign with it, and
+	// makes no key.
+	Identity func(context.Context) (identity.Signer, error)
+}
+
+// Keys are the keys of a host. It is safe for concurrent use.
+type Keys struct {
+	config  Config
+	signers *sealed.Signers
+
+	mu    sync.Mutex
+	known stored
+	read  time.Time // when known was read
+}
+
+// New returns the keys of a host. It does no I/O.
+func New(c Config) *Keys {
+	return &Keys{config: c, signers: sealed.SigningKey.NewSigners(c.Vault, c.Now, cacheTime)}
+}
+
+// Format prints only the type, for every verb.
+func (k *Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "signingkey.Keys") }
+
+// Sweep wipes keys that have been in memory for long.
+func (k *Keys) Sweep() { k.signers.Sweep() }
+
+// Close wipes all keys from memory.
+func (k *Keys) Close() { k.signers.Close() }
+
+// Signer returns the key that signs what is of a time. The error is of kind Unavailable if the
+// host has no such key yet.
+func (k *Keys) Signer(ctx context.Context, at time.Time) (certificate.Signer, error) {
+	s, err := k.load(ctx, at)
+	if err == nil && k.config.Identity != nil && s.due(k.config.Now()) {
+		s, err = k.renew(ctx)
+	}
+	if err != nil {
+		return certificate.Signer{}, err
+	}
+	one, ok := s.at(at)
+	if !ok {
+		return certificate.Signer{}, problem.New(problem.Unavailable, "the host has no key yet that signs receipts and bookings; it makes one within minutes: send the same request again then")
+	}
+	if err := one.Certificate.Verify(one.Certificate.Host, at); err != nil {
+		return certificate.Signer{}, problem.Within(problem.Damaged, "the key that signs receipts", err)
+	}
+	signer, err := k.signers.Signer(ctx, one.Certificate.Key, one.Seed)
+	return certificate.Signer{Signer: signer, Certificate: one.Certificate}, err
+}
+
+// load returns the keys from memory, if they are fresh and have one for a time.
+func (k *Keys) load(ctx context.Context, at time.Time) (stored, error) {
+	k.mu.Lock()
+	s, read := k.known, k.read
+	k.mu.Unlock()
+	now := k.config.Now()
+	if _, ok := s.at(at); ok && now.Sub(read).Abs() < cacheTime {
+		return s, nil
+	}
+	d, err := k.config.Store.Doc(ctx, Key())
+	if err != nil {
+		return s, store.Problem(err)
+	}
+	s, err = decode(d)
+	if err == nil {
+		k.keep(s, now)
+	}
+	return s, err
+}
+
+func (k *Keys) keep(s stored, read time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.known, k.read = s, read
+}
+
+// Renew makes the first key, or the next one if that is due. A process with the host's
+// identity calls it at intervals. Of several that make one at once, one stores it.
+func (k *Keys) Renew(ctx context.Context) error {
+	_, err := k.renew(ctx)
+	return err
+}
+
+func (k *Keys) renew(ctx context.Context) (s stored, err error) {
+	host, err := k.config.Identity(ctx)
+	if err != nil {
+		return s, err
+	}
+	now := k.config.Now().UTC().Truncate(time.Second)
+	err = store.Updater{Store: k.config.Store, Rand: k.config.Rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, Key())
+		if err != nil {
+			return err
+		}
+		if s, err = decode(d); err != nil {
+			return err
+		}
+		// Documents that come from another host have keys that vouch for nothing here.
+		s.Keys = slices.DeleteFunc(s.Keys, func(one sealedKey) bool { return one.Certificate.Host != host.ID() })
+		if !s.due(now) {
+			return nil
+		}
+		one, err := k.create(ctx, host, s.begin(now))
+		if err != nil {
+			return err
+		}
+		s.Keys = append(s.Keys, one)
+		s.Keys = s.Keys[max(0, len(s.Keys)-most):]
+		if d.Data, err = json.Marshal(s); err != nil {
+			return problem.Wrap(problem.Internal, err, "encode the keys that sign receipts")
+		}
+		d.Key = Key()
+		tx.Put(d)
+		return nil
+	})
+	if err != nil {
+		return s, store.Problem(err)
+	}
+	k.keep(s, now)
+	return s, nil
+}
+
+// create makes a key whose time begins at from.
+func (k *Keys) create(ctx context.Context, host identity.Signer, from time.Time) (one sealedKey, err error) {
+	key, err := identity.NewKey(k.config.Rand)
+	if err != nil {
+		return one, err
+	}
+	defer key.Wipe()
+	if one.Certificate, err = certificate.New(ctx, host, key.ID(), from, from.Add(Lifetime)); err != nil {
+		return one, err
+	}
+	one.Seed, err = sealed.SigningKey.Seal(ctx, k.config.Vault, key)
+	return one, err
+}
+
+// Check verifies the document: each key opens under v and is certified by host. The zero ID
+// means that the host is not known; all certificates must be of one host then. The error is of kind Damaged if not.
+func Check(ctx context.Context, d store.Doc, host identity.ID, v custody.Vault) error {
+	s, err := decode(d)
+	if err != nil {
+		return err
+	}
+	for _, one := range s.Keys {
+		c := &one.Certificate
+		from, _, err := c.Times()
+		if host.IsZero() {
+			host = c.Host
+		}
+		if err == nil {
+			err = c.Verify(host, from)
+		}
+		if err != nil {
+			return problem.Within(problem.Damaged, "the key that signs receipts", err)
+		}
+		key, err := sealed.SigningKey.Open(ctx, v, c.Key, one.Seed)
+		if err != nil {
+			return err
+		}
+		key.Wipe()
+	}
+	return nil
+}

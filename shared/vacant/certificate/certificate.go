@@ -1,0 +1,82 @@
+// Package certificate is what a host signs so that another key signs its receipts and
+// bookings. Handlers that the public reaches hold that key, and never the host's identity.
+//
+// The invariants: the certified key counts for receipts and bookings only, and only within
+// the certificate's time. Whatever else a host signs, such as checkpoints, verifies by the
+// host's id alone.
+package certificate
+
+import (
+	"context"
+	"encoding/hex"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// domain separates these signed bytes from all others of a host. It says what the key may
+// sign.
+const domain = "vacancy:hostkey:v1\x1f"
+
+// Certificate names the key that signs for a host from From on and before Until. Both are in
+// wire form.
+type Certificate struct {
+	Host      identity.ID `json:"host_id" canon:"required"`
+	Key       identity.ID `json:"key_id" canon:"required"`
+	From      string      `json:"from" canon:"required"`
+	Until     string      `json:"until" canon:"required"`
+	Signature string      `json:"signature" canon:"required"` // of the host, hex
+}
+
+// Signer is a certified key.
+type Signer struct {
+	identity.Signer
+	Certificate Certificate
+}
+
+// New returns host's certificate for key.
+func New(ctx context.Context, host identity.Signer, key identity.ID, from, until time.Time) (Certificate, error) {
+	c := Certificate{Host: host.ID(), Key: key, From: canon.FormatTime(from), Until: canon.FormatTime(until)}
+	signature, err := host.Sign(ctx, c.signed())
+	c.Signature = hex.EncodeToString(signature)
+	return c, err
+}
+
+// Times returns the first time of the certificate's and the first after them.
+func (c *Certificate) Times() (from, until time.Time, err error) {
+	if from, err = canon.ParseTime(c.From); err != nil {
+		return from, until, problem.Within(problem.Malformed, "from", err)
+	}
+	if until, err = canon.ParseTime(c.Until); err != nil {
+		return from, until, problem.Within(problem.Malformed, "until", err)
+	}
+	return from, until, nil
+}
+
+// Covers reports whether a time is one of the certificate's.
+func (c *Certificate) Covers(at time.Time) bool {
+	from, until, err := c.Times()
+	return err == nil && !at.Before(from) && at.Before(until)
+}
+
+// Verify returns nil if host certified the key for a time; otherwise an error of kind
+// BadSignature.
+func (c *Certificate) Verify(host identity.ID, at time.Time) error {
+	signature, err := hex.DecodeString(c.Signature)
+	switch {
+	case c.Host != host:
+		return problem.New(problem.BadSignature, "certificate: expected one of host %s, got one of %s", host.Short(), c.Host.Short())
+	case err != nil || !identity.Verify(host, c.signed(), signature):
+		return problem.New(problem.BadSignature, "certificate: signature did not verify for host %s", host.Short())
+	case !c.Covers(at):
+		return problem.New(problem.BadSignature, "certificate: expected a time from %.40q, before %.40q, got %s", c.From, c.Until, canon.FormatTime(at))
+	}
+	return nil
+}
+
+func (c *Certificate) signed() []byte {
+	text := func(key, value string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(value)} }
+	return canon.NewObject(text("host_id", c.Host.String()), text("key_id", c.Key.String()), text("from", c.From), text("until", c.Until)).AppendCJ([]byte(domain))
+}
