@@ -68,7 +68,7 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 		if f.grants.seals {
 			checkpointers = append(checkpointers, f.name)
 		}
-		if f.grants.opens {
+		if len(f.grants.opens) > 0 {
 			openers = append(openers, f.name)
 		}
 	}
@@ -101,7 +101,7 @@ func contexts(patterns ...string) map[string]any {
 // hostKey is the host's Ed25519 identity. KMS signs messages of up to 4,096
 // bytes with it and never reveals the secret. It does not rotate, because
 // another key is another host. The function admin proves the host's identity
-// with it, checkpointer signs the log.
+// with it, checkpointer signs the log, and both certify keys that sign receipts.
 func hostKey(s awscdk.Stack, in Input) awskms.Key {
 	var signers []*string
 	for _, f := range table(in.Settings) {

@@ -131,24 +131,9 @@ func keyStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 		}
 		out = append(out, statement("Seal", awsiam.Effect_ALLOW, "kms", []string{"Encrypt"}, d.seal.KeyArn(), bound))
 	}
-	if g.opens {
+	if len(g.opens) > 0 {
 		bound := boundOnly()
-		switch {
-		case g.textsOnly:
-			bound["StringLike"] = contexts(textKeys)
-		case g.payments && g.seedsOnly:
-			bound["StringNotLike"] = contexts(textKeys, secrets, guestSecret)
-		case g.payments:
-			bound["StringLike"] = contexts(paymentKeys)
-		case g.seedsOnly:
-			bound["StringNotLike"] = contexts(textKeys, secrets, guestSecret, paymentKeys)
-		case g.secretsOnly:
-			bound["StringLike"] = contexts(secrets)
-		case g.guests:
-			bound["StringNotLike"] = contexts(secrets, paymentKeys)
-		default:
-			bound["StringNotLike"] = contexts(secrets, guestSecret, paymentKeys)
-		}
+		bound["StringLike"] = contexts(g.opens...)
 		out = append(out, statement("Open", awsiam.Effect_ALLOW, "kms", []string{"Decrypt"}, d.seal.KeyArn(), bound))
 	}
 	for _, operation := range g.host {

@@ -38,12 +38,7 @@ type grants struct {
 	snapshots       []string // operations on the bucket's objects of the search index
 	exports         bool     // writing usage of days to the bucket
 	seals           bool     // Encrypt under the sealing key
-	opens           bool     // Decrypt of boxes under it
-	textsOnly       bool     // and Decrypt of text keys only
-	seedsOnly       bool     // and Decrypt of anything but text keys, secrets and that of guests
-	secretsOnly     bool     // and Decrypt of secrets only; without these, of anything but secrets
-	guests          bool     // and of the secret of guests
-	payments        bool     // and Decrypt of the keys of payments only, with seedsOnly of both
+	opens           []string // and Decrypt of boxes of these contexts
 	sealsOnly       []string // and Encrypt of these contexts only; nil: of any
 	host            []string // operations on the host's key
 	stream          string   // the table whose stream feeds it: rows, docs, or none
@@ -87,14 +82,16 @@ const (
 	textKeyPartition = "textkey"
 )
 
-// guestSecret is the context of the secret of guests' keys.
-const guestSecret = "guest:*"
-
-// secrets is the pattern of the contexts of agents' secrets.
-const secrets = "secret:*"
-
-// paymentKeys is the pattern of the contexts of the keys of payments.
-const paymentKeys = "paykey:*"
+// Patterns of the other contexts: seeds of vacants, a software identity of the host, the keys
+// that it certifies, the secret of guests' keys, secrets of agents, and keys of payments.
+const (
+	vacantSeeds  = "vacant:*"
+	hostIdentity = "host:*"
+	signingKeys  = "signkey:*"
+	guestSecret  = "guest:*"
+	secrets      = "secret:*"
+	paymentKeys  = "paykey:*"
+)
 
 // Partitions of agents: secrets, totals of a day, budgets and the table of models.
 const (
@@ -164,6 +161,8 @@ const (
 	payments     = "pay#*"
 	// paymentKeyPartition has the sealed keys of payments.
 	paymentKeyPartition = "paykey#*"
+	// signingKeyPartition has the sealed keys that sign receipts and bookings.
+	signingKeyPartition = "signkey"
 )
 
 // Partitions of bookings and AGP: bookings, reminders, events, idempotency keys, taken slots,
@@ -264,20 +263,20 @@ func urlFunctions(s settings.Settings) []function {
 		name: "message", description: "signed calls, resets, asks, cards and health",
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_PAGE_READS", "VACANCY_BYTES", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK"),
-		grants: grants{rows: appends(), docs: append(written(s, []string{"GetItem"}, textKeyPartition, observed, dueCalls), charging()), openIndex: true, seals: true, opens: true,
+		grants: grants{rows: appends(), docs: append(written(s, []string{"GetItem"}, textKeyPartition, observed, dueCalls), charging()), openIndex: true, seals: true, opens: []string{vacantSeeds, textKeys},
 			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true},
 	}, {
 		name: "admin", description: "the admin API, for the operator's key",
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATE", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS", "VACANCY_FEE", "VACANCY_KEY_PREFIX", "VACANCY_AGP_KEY_PREFIX"),
-		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), bookingIndexes: true, tenantIndexes: true, seals: true, opens: true,
+		grants: grants{rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), bookingIndexes: true, tenantIndexes: true, seals: true, opens: []string{vacantSeeds, textKeys, hostIdentity, signingKeys},
 			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
 	}, {
 		name: "export", description: "the paged export that verify reads, for the operator's key",
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY"),
 		grants: grants{rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), listed: true,
-			opens: true, textsOnly: true},
+			opens: []string{textKeys}},
 	}, {
 		name: "registry", description: "publishing, revoking, cards, events and the transparency log",
 		memory: 256, timeout: urlTimeout, url: true,
@@ -305,9 +304,10 @@ func urlFunctions(s settings.Settings) []function {
 }
 
 // gateway serves accounts and AGP. It writes keys, links, bookings and balances, and no usage.
-// It alone opens the keys of payments, and no text key. It signs receipts.
+// It alone opens the keys of payments, and no text key. It signs receipts by a key that the
+// host certified, and cannot sign as the host.
 func gateway(s settings.Settings, edge []string) function {
-	g := grants{rows: appends(), host: []string{"GetPublicKey", "Sign"}, sends: []string{tasksQueue}, finds: true, bookingIndexes: true, docs: []access{
+	g := grants{rows: appends(), host: []string{"GetPublicKey"}, sends: []string{tasksQueue}, finds: true, bookingIndexes: true, docs: []access{
 		{"Accounts", []string{"PutItem"}, []string{accounts, keySecrets, links, payments}},
 		{"Unlink", []string{"DeleteItem"}, []string{accounts}},
 		{"Bookings", []string{"PutItem"}, []string{bookings, dueBookings, bookingEvents, bookingKeys, keyUse}},
@@ -315,10 +315,9 @@ func gateway(s settings.Settings, edge []string) function {
 		{"Counts", []string{"UpdateItem"}, []string{balances, quotas, slots, counters, activeAgents}},
 		{"Lists", []string{"Query"}, []string{accounts, activeAgents, bookingEvents, usages}},
 		{"Docs", []string{"GetItem"}, []string{accounts, keySecrets, keyUse, links, balances, prices, bookings, dueBookings, bookingKeys, breakers,
-			registrations, revoked, slugs, venues, records, aboutHost, payments, paymentKeyPartition}},
-	}, opens: true, payments: true}
+			registrations, revoked, slugs, venues, records, aboutHost, payments, paymentKeyPartition, signingKeyPartition}},
+	}, opens: []string{paymentKeys, signingKeys}}
 	environment := append([]string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_READS", "VACANCY_TASKS", "VACANCY_SEARCH", "VACANCY_BOOKING_PRICE", "VACANCY_KEY_PREFIX", "VACANCY_AGP_KEY_PREFIX"}, edge...)
-	g.seedsOnly = s.HostKey != "kms" // the identity is sealed in docs
 	return function{
 		name: "gateway", description: "accounts, payments, keys, usage, receipts and AGP",
 		memory: 256, timeout: urlTimeout, url: true, environment: environment, grants: g,
@@ -326,18 +325,18 @@ func gateway(s settings.Settings, edge []string) function {
 }
 
 // written are the rights of a function that writes documents of some partitions and
-// reads all. With a software identity, which it may create, it writes any.
+// reads all. It may create a software identity.
 func written(s settings.Settings, reads []string, partitions ...string) []access {
 	if s.HostKey != "kms" {
-		return []access{{sid: "Docs", operations: append(reads, "PutItem")}}
+		partitions = append(partitions, aboutHost)
 	}
 	return []access{{"Calls", []string{"PutItem"}, partitions}, {sid: "Docs", operations: reads}}
 }
 
-// sealed are the contexts under which such a function seals; nil: any.
+// sealed are the contexts under which such a function seals.
 func sealed(s settings.Settings, contexts ...string) []string {
 	if s.HostKey != "kms" {
-		return nil
+		contexts = append(contexts, hostIdentity)
 	}
 	return contexts
 }
@@ -352,7 +351,7 @@ func agents(s settings.Settings) []function {
 		memory: 256, timeout: longTimeout, url: true, streams: true,
 		environment: append([]string{"VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_PAGE_READS", "VACANCY_BYTES",
 			"VACANCY_EDGE_SECRET", "VACANCY_EDGE_SECRET_BEFORE", "VACANCY_RATE", "VACANCY_PAIR_RATE"}, both...),
-		grants: grants{rows: appends(), docs: agent, openIndex: true, taskIndexes: true, seals: true, opens: true, guests: true,
+		grants: grants{rows: appends(), docs: agent, openIndex: true, taskIndexes: true, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
 			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, sends: []string{tasksQueue, pushesQueue}},
 	}, {
 		name: "worker", description: "runs turns in the background, and pushes the events of tasks",
@@ -367,7 +366,7 @@ func agents(s settings.Settings) []function {
 			{"BookingsEnd", []string{"DeleteItem"}, []string{dueBookings, breakers}},
 			{"BookingCounts", []string{"UpdateItem"}, []string{slots, counters}},
 			{sid: "Docs", operations: []string{"GetItem"}}},
-			seals: true, opens: true, guests: true, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey", "Sign"}, thinks: true,
+			seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, signingKeys}, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey"}, thinks: true,
 			sends: []string{pushesQueue}, receives: []string{tasksQueue, pushesQueue}},
 	}}
 }
@@ -386,7 +385,7 @@ func think(s settings.Settings) function {
 		name: "think", description: "asks models, functions and MCP servers, one turn or tool each time, for the functions that run turns",
 		memory: 256, timeout: thinkTimeout,
 		environment: []string{"VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS"},
-		grants: grants{opens: true, secretsOnly: true, bedrock: s.BedrockModels, functions: functions, docs: []access{
+		grants: grants{opens: []string{secrets}, bedrock: s.BedrockModels, functions: functions, docs: []access{
 			{"Spend", []string{"PutItem", "UpdateItem"}, []string{totals}},
 			{"Docs", []string{"GetItem"}, []string{records, registrations, opened, secretPartitions, totals, budgets, modelTable, tasks}},
 		}},
@@ -413,9 +412,9 @@ func steps() []function {
 			grants{rows: looked, docs: reads(get, successes, registrations)}),
 		step("collusion", "third step of the gate: the similarity of the child to its parent and siblings", append(tables, "VACANCY_SEAL_KEY"),
 			grants{rows: looked, docs: reads([]string{"GetItem", "Query"}, registrations, opened, records, kin, observed, textKeyPartition),
-				childrenIndexes: true, opens: true, textsOnly: true}),
+				childrenIndexes: true, opens: []string{textKeys}}),
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
-			grants{rows: appends(), opens: true, seedsOnly: true, docs: append(reads(get, successes, registrations, opened, revoked, records, aboutHost, venues),
+			grants{rows: appends(), opens: []string{vacantSeeds}, docs: append(reads(get, successes, registrations, opened, revoked, records, aboutHost, venues),
 				access{"Venues", []string{"UpdateItem"}, []string{venues}},
 				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, opened, records, unreached, venues}})}),
 		step(asl.Recorder, "records the outcome of a graduation attempt", tables,
@@ -425,13 +424,11 @@ func steps() []function {
 
 // jobs are the functions that nobody waits for.
 func jobs(s settings.Settings) []function {
-	checkpointer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, docs: []access{
-		{"Log", []string{"GetItem", "PutItem"}, []string{log}}}}
-	checkpointerReads := []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY"}
+	checkpointer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, seals: true, sealsOnly: []string{signingKeys}, docs: []access{
+		{"Log", []string{"GetItem", "PutItem"}, []string{log, signingKeyPartition}}}}
 	if s.HostKey != "kms" { // the identity is sealed in docs
-		checkpointer.opens = true
+		checkpointer.opens = []string{hostIdentity}
 		checkpointer.docs = append(checkpointer.docs, access{"Identity", []string{"GetItem"}, []string{aboutHost}})
-		checkpointerReads = append(checkpointerReads, "VACANCY_SEAL_KEY")
 	}
 	return []function{{
 		name: "sweeper", description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute",
@@ -469,9 +466,9 @@ func jobs(s settings.Settings) []function {
 		environment: []string{"VACANCY_DOCS", "VACANCY_BLOBS"},
 		grants:      grants{listed: true, snapshots: []string{"GetObject", "PutObject", "DeleteObject"}, stream: "docs"},
 	}, {
-		name: "checkpointer", description: "seals the transparency log, every five minutes",
+		name: "checkpointer", description: "seals the transparency log and certifies the keys that sign receipts, every five minutes",
 		memory: 128, timeout: 120, scheduled: true,
-		environment: checkpointerReads,
+		environment: []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_HOST_KEY", "VACANCY_SEAL_KEY"},
 		grants:      checkpointer,
 	}}
 }

@@ -166,7 +166,7 @@ func (f Function) variables() []variable {
 	case Indexer:
 		all = append(all, needed(docs), needed(blobs))
 	case Checkpointer:
-		all = append(all, needed(rows), needed(docs), hostKey, sealKey)
+		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey)
 	}
 	if f.public() {
 		all = append(all, edgeSecret, edgeSecretBefore, rate, pairRate)

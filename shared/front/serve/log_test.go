@@ -31,7 +31,7 @@ func sealing(t *testing.T, s store.Store, seals bool) *serve.Server {
 	}
 	h, err := serve.Config{
 		Store: s, Vault: vault, AllowLoopback: true, URL: "http://127.0.0.1:8080", Log: quiet,
-		Now: time.Now, Rand: rand.Reader, SealsLog: seals,
+		Now: time.Now, Rand: rand.Reader, HoldsIdentity: seals,
 	}.Open()
 	if err != nil {
 		t.Fatal(err)

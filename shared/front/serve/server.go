@@ -207,7 +207,7 @@ func (h Config) Open() (*Server, error) {
 	}
 	server := &Server{
 		SigningKeys: signingkey.New(signing),
-		Vacants: directory, Answers: answers, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, Outbound: client,
+		Vacants:     directory, Answers: answers, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, Outbound: client,
 		paymentKeys: paykeys.New(h.Store, h.Vault, h.Now, h.Rand),
 		guests:      guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
 		Message:     message.Handler(message.Config{Host: calls, Directory: directory, Log: h.Log, Now: h.Now, Causes: h.Causes}),
