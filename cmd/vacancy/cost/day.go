@@ -130,7 +130,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 			"(%s + %d bytes) x %d x %s a second x 86,400 s", number(b.LineBytes), logOverhead, *f.Reserved, number(quietLines)))
 	switch opening := f.Name + ": opening seeds"; {
 	case f.Seeds && strings.HasSuffix(f.Name, "gateway"):
-		d.Lines = append(d.Lines, l.line(opening, KMSRequests, n*keysOfGateway*b.Openings, "each instance keeps the keys of payments, and the host's",
+		d.Lines = append(d.Lines, l.line(opening, KMSRequests, n*keysOfGateway*b.Openings, "each instance keeps the keys of payments, and the one that signs receipts",
 			"%d instances x %d keys x %s a day", *f.Reserved, keysOfGateway, number(b.Openings)))
 	case f.Seeds:
 		d.Lines = append(d.Lines, l.line(opening, KMSRequests, n*b.Vacants*b.Openings, "each instance keeps an opened seed or secret",
@@ -150,7 +150,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		"%s bytes x "+rate, number(page), *f.Reserved, perConcurrency))
 }
 
-// keysOfGateway are two of payments, and the host's own where no key service signs.
+// keysOfGateway are two of payments, and the one that signs receipts and bookings.
 const keysOfGateway = 3
 
 // requestsOfMessage are the requests to SQS for a message: sent, received, deleted.

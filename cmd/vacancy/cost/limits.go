@@ -337,7 +337,7 @@ func (c Choice) planned(l Limits) Shape {
 	const handler, turn, thinking = 28, 900, 860
 	add("admin", 256, handler, true, true, 0)
 	add("agent", 256, turn, true, true, 0)
-	add("checkpointer", 128, 120, false, c.SoftwareKey, 288)
+	add("checkpointer", 128, 120, false, true, 288)
 	add("export", 256, handler, true, true, 0)
 	add("gateway", 256, handler, true, true, 0)
 	add("graduate", 128, handler, true, false, 0)

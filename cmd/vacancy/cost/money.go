@@ -64,7 +64,6 @@ func (m BookingModel) Bookings(s Shape, l List, n float64) []Line {
 		l.line("written", WriteUnits, n*m.WriteUnits, "", "%s units x "+of, number(m.WriteUnits), number(n)),
 		l.line("read", ReadUnits, n*m.ReadUnits, "", "%s units x "+of, number(m.ReadUnits), number(n)),
 		l.line("requests to the queue", QueueRequests, n*requestsOfMessage, "", "%d x "+of, requestsOfMessage, number(n)),
-		l.line("signatures", KMSSignatures, n, "the host tells the venue of it", "1 x "+of, number(n)),
 		l.line("log lines", LogBytes, 2*n*(DefaultModel().LineBytes+logOverhead)/gib, "", "2 x (%s + %d bytes) x "+of+" / 2^30", number(DefaultModel().LineBytes), logOverhead, number(n)),
 	}
 }

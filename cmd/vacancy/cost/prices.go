@@ -31,7 +31,6 @@ const (
 	Dashboards        Item = "dashboards"
 	KMSKeys           Item = "kms-keys"
 	KMSRequests       Item = "kms-requests"
-	KMSSignatures     Item = "kms-signatures"
 	Secrets           Item = "secrets"
 	BlobStorage       Item = "s3-storage"
 	TransferOut       Item = "transfer-out"
@@ -89,7 +88,6 @@ func ListPrices() List {
 		Dashboards:        {3.00, 1, "dashboards"},
 		KMSKeys:           {1.00, 1, "keys"},
 		KMSRequests:       {0.03, 10_000, "requests"},
-		KMSSignatures:     {0.15, 10_000, "requests"},
 		Secrets:           {0.40, 1, "secrets"},
 		BlobStorage:       {0.023, 1, "GB-months"},
 		TransferOut:       {0.09, 1, "GB"},

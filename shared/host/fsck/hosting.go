@@ -87,7 +87,10 @@ func (r *run) self(ctx context.Context) error {
 	if d.Version == 0 || err != nil {
 		return err
 	}
-	return r.key(signingkey.Key(), "keys that the host certified", signingkey.Check(ctx, d, host, r.Vault))
+	if err := signingkey.CheckCertificates(d, host); err != nil {
+		return r.broken(signingkey.Key(), Document, "keys that the host certified", err)
+	}
+	return r.key(signingkey.Key(), "the certified keys", signingkey.CheckKeys(ctx, d, r.Vault))
 }
 
 // key reports err if it says that a sealed key is damaged.

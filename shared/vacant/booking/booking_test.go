@@ -9,6 +9,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/certificate"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -62,7 +64,7 @@ func TestStatesAndStatuses(t *testing.T) {
 }
 
 func TestAClaimIsOfOneBookingGuestAndVenue(t *testing.T) {
-	var keys [3]*identity.Key
+	var keys [4]*identity.Key
 	for i := range keys {
 		k, err := identity.KeyFromSeed(bytes.Repeat([]byte{byte(i + 1)}, identity.Size))
 		if err != nil {
@@ -70,19 +72,38 @@ func TestAClaimIsOfOneBookingGuestAndVenue(t *testing.T) {
 		}
 		keys[i] = k
 	}
-	c := booking.Claim{Guest: keys[1].ID(), Venue: keys[2].ID(), Booking: "b1", Time: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)}
-	if err := c.Sign(t.Context(), keys[0]); err != nil || !c.Verify() || c.Host != keys[0].ID() {
-		t.Fatalf("Sign() = %v, verifies %t", err, c.Verify())
+	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	certified, err := certificate.New(t.Context(), keys[0], keys[3].ID(), at.Add(-time.Hour), at.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := certificate.Signer{Signer: keys[3], Certificate: certified}
+	c := booking.Claim{Guest: keys[1].ID(), Venue: keys[2].ID(), Booking: "b1", Time: at}
+	if err := c.Sign(t.Context(), by); err != nil || c.Verify() != nil || c.Host != keys[0].ID() {
+		t.Fatalf("Sign() = %v, Verify() = %v", err, c.Verify())
 	}
 	for name, change := range map[string]func(*booking.Claim){
 		"guest": func(c *booking.Claim) { c.Guest = keys[2].ID() }, "venue": func(c *booking.Claim) { c.Venue = keys[1].ID() },
 		"host": func(c *booking.Claim) { c.Host = keys[1].ID() }, "booking": func(c *booking.Claim) { c.Booking = "b2" },
-		"time": func(c *booking.Claim) { c.Time = c.Time.Add(time.Second) },
+		"time": func(c *booking.Claim) { c.Time = c.Time.Add(time.Second) }, "key": func(c *booking.Claim) { c.Certificate.Key = keys[1].ID() },
+		"certificate's host": func(c *booking.Claim) { c.Certificate.Host = keys[1].ID() },
+		"certificate's end":  func(c *booking.Claim) { c.Certificate.Until = canon.FormatTime(at.Add(2 * time.Hour)) },
 	} {
 		other := c
 		change(&other)
-		if other.Verify() {
-			t.Errorf("Verify() after a change of %s = true", name)
+		if err := other.Verify(); !problem.Is(err, problem.BadSignature) {
+			t.Errorf("Verify() after a change of %s = %v, want a bad signature", name, err)
 		}
+	}
+	for name, claim := range map[string]booking.Claim{
+		"after the certificate's time": {Time: at.Add(time.Hour)}, "before it": {Time: at.Add(-time.Hour - time.Microsecond)},
+	} {
+		if err := claim.Sign(t.Context(), by); err != nil || claim.Verify() == nil {
+			t.Errorf("a claim of a time %s: Sign() = %v, Verify() = %v", name, err, claim.Verify())
+		}
+	}
+	itself := certificate.Signer{Signer: keys[0], Certificate: certified} // a claim of v1
+	if err := c.Sign(t.Context(), itself); err != nil || c.Verify() == nil {
+		t.Errorf("a claim that the host's identity signed: Sign() = %v, Verify() = %v", err, c.Verify())
 	}
 }

@@ -6,22 +6,44 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/certificate"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-func signed(t testing.TB) receipt.Receipt {
+// at is when the receipts here are signed: months after the answer.
+var at = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+
+func newKey(t testing.TB) *identity.Key {
 	t.Helper()
 	key, err := identity.NewKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return key
+}
+
+// certified returns a key that host certified from at on, for a day.
+func certified(t testing.TB, host *identity.Key) certificate.Signer {
+	t.Helper()
+	key := newKey(t)
+	c, err := certificate.New(t.Context(), host, key.ID(), at, at.Add(24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificate.Signer{Signer: key, Certificate: c}
+}
+
+func signed(t testing.TB) receipt.Receipt {
+	t.Helper()
 	r := receipt.Receipt{
 		Caller: identity.ID{1}, Vacant: identity.ID{2}, Position: 3, Request: identity.Hash{4}, Reply: identity.Hash{5}, Time: "2026-05-06T12:00:00+00:00",
 		Version: 1, Price: "$0.002 a call", Hold: 2000, Charge: 2000, In: 6, Out: 7, Payment: "account",
 	}
-	if err := r.Sign(t.Context(), key); err != nil {
+	if err := r.Sign(t.Context(), certified(t, newKey(t)), at); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -35,52 +57,108 @@ func TestAReceiptVerifiesAsItWasSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, err := receipt.Parse(b)
-	if err != nil || back != r || !back.Verify() || back.At().Year() != 2026 {
-		t.Fatalf("Parse() = %+v, %v; verifies %t", back, err, back.Verify())
+	if err != nil || back != r || back.Verify() != nil || back.At().Year() != 2026 {
+		t.Fatalf("Parse() = %+v, %v; Verify() = %v", back, err, back.Verify())
 	}
 	if strings.Contains(string(b), "cut") {
 		t.Errorf("the receipt of a whole answer is %s", b)
 	}
-	of := reflect.TypeFor[receipt.Receipt]()
-	for i := range of.NumField() {
+	var changeEach func(name string, of func(*receipt.Receipt) reflect.Value)
+	changeEach = func(name string, of func(*receipt.Receipt) reflect.Value) {
 		changed := r
-		switch f := reflect.ValueOf(&changed).Elem().Field(i); f.Kind() {
+		switch f := of(&changed); f.Kind() {
 		case reflect.String:
 			f.SetString(f.String() + "0")
 		case reflect.Int64:
 			f.SetInt(f.Int() + 1)
+		case reflect.Struct:
+			for i := range f.NumField() {
+				changeEach(name+"."+f.Type().Field(i).Name, func(r *receipt.Receipt) reflect.Value { return of(r).Field(i) })
+			}
+			return
 		default:
 			f.Index(0).SetUint(f.Index(0).Uint() ^ 1)
 		}
-		if changed.Verify() {
-			t.Errorf("a receipt with another %s verifies", of.Field(i).Name)
+		if err := changed.Verify(); !problem.Is(err, problem.BadSignature) {
+			t.Errorf("a receipt with another %s: Verify() = %v, want a bad signature", name, err)
 		}
 	}
+	changeEach("", func(r *receipt.Receipt) reflect.Value { return reflect.ValueOf(r).Elem() })
 }
 
 // The receipt of a cut answer says so: taken away, it does not verify.
 func TestAReceiptOfACutAnswerSaysSo(t *testing.T) {
-	key, err := identity.NewKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := signed(t)
 	r.Cut = "canceled"
-	if r.Verify() {
+	if r.Verify() == nil {
 		t.Error("a receipt verifies with a cut that was added")
 	}
-	if err := r.Sign(t.Context(), key); err != nil {
+	if err := r.Sign(t.Context(), certified(t, newKey(t)), at); err != nil {
 		t.Fatal(err)
 	}
 	b, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err := receipt.Parse(b); err != nil || !back.Verify() || back.Cut != "canceled" {
+	if back, err := receipt.Parse(b); err != nil || back.Verify() != nil || back.Cut != "canceled" {
 		t.Errorf("Parse() = %+v, %v", back, err)
 	}
-	if back, err := receipt.Parse([]byte(strings.Replace(string(b), `"cut":"canceled",`, "", 1))); err != nil || back.Cut != "" || back.Verify() {
+	if back, err := receipt.Parse([]byte(strings.Replace(string(b), `"cut":"canceled",`, "", 1))); err != nil || back.Cut != "" || back.Verify() == nil {
 		t.Errorf("without its cut, Parse() = %+v, %v", back, err)
+	}
+}
+
+// Only a key that the receipt's own host certified signs it, and within its time.
+func TestWhoCannotSignAReceipt(t *testing.T) {
+	host, other := newKey(t), newKey(t)
+	foreign := certified(t, other)
+	renamed := foreign // says that it is of the host
+	renamed.Certificate.Host = host.ID()
+	borrowed := certified(t, host) // the certificate of another key
+	borrowed.Signer = newKey(t)
+	uncertified := certificate.Signer{Signer: host}
+	uncertified.Certificate.Host, uncertified.Certificate.Key = host.ID(), host.ID()
+	for _, tt := range []struct {
+		name string
+		by   certificate.Signer
+		at   time.Time
+		want string
+	}{
+		{"a certified key", certified(t, host), at, ""},
+		{"a key that another host certified", renamed, at, "certificate: signature did not verify for host " + host.ID().Short()},
+		{"a key with another's certificate", borrowed, at, "signature did not verify for key " + borrowed.Certificate.Key.Short()},
+		{"the host itself, without a certificate", uncertified, at, "certificate: signature did not verify"},
+		{"a key before its time", certified(t, host), at.Add(-time.Second), "certificate: expected a time from"},
+		{"a key after its time", certified(t, host), at.Add(24 * time.Hour), "certificate: expected a time from"},
+	} {
+		r := receipt.Receipt{Time: "2026-05-06T12:00:00+00:00"}
+		if err := r.Sign(t.Context(), tt.by, tt.at); err != nil {
+			t.Fatal(err)
+		}
+		err := r.Verify()
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("a receipt by %s: Verify() = %v, want %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+func TestReceiptsAreReadStrictly(t *testing.T) {
+	b, err := json.Marshal(signed(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for change, want := range map[[2]string]string{
+		{`"charge":2000`, `"charge":2000,"charge":1`}:           "charge",
+		{`"payment"`, `"extra":1,"payment"`}:                    "extra",
+		{`"key_id"`, `"use":"all","key_id"`}:                    "certificate.use",
+		{`"signed_at"`, `"signed"`}:                             "signed",
+		{`"time":"2026-05-06T12:00:00+00:00"`, `"time":"noon"`}: "time",
+		{`"hold":2000`, `"hold":"2000"`}:                        "hold",
+	} {
+		_, err := receipt.Parse([]byte(strings.Replace(string(b), change[0], change[1], 1)))
+		if !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "receipt: ") {
+			t.Errorf("%s: Parse() = %v, want an error that names %s", change[1], err, want)
+		}
 	}
 }
 
@@ -95,7 +173,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("{}")
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := receipt.Parse([]byte(text))
-		if err == nil && r.Verify() && !strings.Contains(text, r.Signature) {
+		if err == nil && r.Verify() == nil && !strings.Contains(text, r.Signature) {
 			t.Errorf("%q verifies by a signature that it does not have", text)
 		}
 	})

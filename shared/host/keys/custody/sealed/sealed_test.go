@@ -421,3 +421,25 @@ func BenchmarkSignWithAKeyInMemory(b *testing.B) {
 		})
 	}
 }
+
+// The kind is part of the context: a role that opens seeds of vacants opens no other seed.
+func TestASeedOpensAsItsOwnKindOnly(t *testing.T) {
+	v := newVault(t)
+	kinds := []Kind{Vacant, Host, SigningKey}
+	key, err := identity.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sealedAs := range kinds {
+		box, err := sealedAs.Seal(t.Context(), v, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, openedAs := range kinds {
+			k, err := openedAs.Open(t.Context(), v, key.ID(), box)
+			if (err == nil) != (openedAs == sealedAs) || err != nil && (!problem.Is(err, problem.Damaged) || k != nil) {
+				t.Errorf("a seed of %s opened as %s: %v", sealedAs, openedAs, err)
+			}
+		}
+	}
+}
