@@ -173,7 +173,7 @@ func (h *devTarget) aside(t *testing.T, now func() time.Time) (*serve.Server, *c
 		Substrates: mock.Kinds(),
 		Store:      script, Vault: vault, AllowLoopback: true, URL: "http://127.0.0.1:8080",
 		Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
-		Models: func(*outbound.Client) substrate.Kinds { return nil }, ModelBudget: money.Dollar, Charges: true,
+		Models: func(*outbound.Client) substrate.Kinds { return nil }, ModelBudget: money.Dollar, Charges: true, HoldsIdentity: true,
 	}.Open()
 	if err != nil {
 		t.Fatal(err)

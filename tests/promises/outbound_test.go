@@ -227,7 +227,7 @@ func open(t *testing.T, c serve.Config) *reaching {
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 	h.must(err)
 	c.Store, c.Vault, c.URL, c.Log, c.Now, c.Rand = serve.NewChangeNotifier(memory.New()), vault, ownURL, slog.New(slog.DiscardHandler), time.Now, rand.Reader
-	c.Charges, c.Elsewhere, c.Servers, c.Resolver, c.Dial = true, true, mcp.Servers, h, h.dial
+	c.Charges, c.Elsewhere, c.HoldsIdentity, c.Servers, c.Resolver, c.Dial = true, true, true, mcp.Servers, h, h.dial
 	c.Models = func(client *outbound.Client) substrate.Kinds {
 		kinds := mcp.Kinds(client)
 		maps.Copy(kinds, openai.Kinds(client))

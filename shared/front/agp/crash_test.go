@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/keys/signingkey"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // dying is a store that dies at its n-th call from now on: nothing works after that, and
@@ -116,6 +118,61 @@ func dies(t *testing.T, at int64, late bool, venue price.Price) (dead bool) {
 		t.Errorf("the venue worked %d times", n.asked.Load())
 	}
 	return dead
+}
+
+// TestADispatchIsRepeatedByTheKeyOfItsTime kills the host when the venue's answer is stored,
+// and lets another key sign from then on. The dispatch is repeated with the same bytes, so the
+// venue does not work again, and its answer counts.
+func TestADispatchIsRepeatedByTheKeyOfItsTime(t *testing.T) {
+	var dead atomic.Bool
+	dies := true
+	whole := memory.New()
+	n := open(t, false, func(c *serve.Config) {
+		c.Store = &storetest.Lossy{Store: whole, Decide: func(_ string, writes []store.Write) storetest.Fate {
+			if dead.Load() {
+				return storetest.Lost
+			}
+			for _, w := range writes {
+				if a, ok := w.(store.Append); ok && a.Stream.Kind() == store.KindResponse && dies {
+					dead.Store(true) // after this commit
+				}
+			}
+			return storetest.Fine
+		}}
+	})
+	n.priced("warung", price.Price{Flat: money.Dollar})
+	key := func() identity.ID {
+		s, err := n.server.SigningKeys.Signer(t.Context(), n.clock.now())
+		n.must(err)
+		return s.Certificate.Key
+	}
+	n.must(n.server.SigningKeys.Renew(t.Context()))
+	n.clock.pass(signingkey.Lifetime / 2)
+	n.must(n.server.SigningKeys.Renew(t.Context())) // makes the key of the next day
+	n.clock.pass(24*time.Hour - 3*time.Minute)
+	before, first := n.balance(), key()
+	id, _ := n.confirmed(n.pro, `{"venue_slug":"warung"}`, "Prefer: respond-async")
+	n.clock.pass(2 * time.Minute)
+	_, _ = n.agp.Bookings.Sweep(t.Context()) // dies
+	if !dead.Load() {
+		t.Fatal("the host lives on")
+	}
+	dies = false
+	dead.Store(false)
+	if got, _ := n.state(id); got != "dispatched" {
+		t.Fatalf("the booking is %s, want dispatched", got)
+	}
+	n.clock.pass(10 * time.Minute)
+	if key() == first {
+		t.Fatal("the same key signs on")
+	}
+	n.sweep()
+	if got, _ := n.state(id); got != "accepted" || n.asked.Load() != 1 {
+		t.Errorf("the booking is %s, and the venue worked %d times; want accepted, and once", got, n.asked.Load())
+	}
+	if spent := before - n.balance(); spent != money.Dollar/4+money.Dollar {
+		t.Errorf("%s spent", spent)
+	}
 }
 
 func FuzzEnvelope(f *testing.F) {

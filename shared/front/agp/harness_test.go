@@ -30,6 +30,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
@@ -70,6 +71,7 @@ type network struct {
 	// said is what the venue of kind scripted answers; an error if it is nil.
 	said  func(text string) (string, error)
 	asked atomic.Int64
+	guest atomic.Pointer[identity.ID] // of the last call
 	stop  func()
 }
 
@@ -79,6 +81,7 @@ type scripted struct{ n *network }
 func (s scripted) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		s.n.asked.Add(1)
+		s.n.guest.Store(&r.Caller)
 		text, err := s.n.said(r.Text())
 		if err != nil {
 			yield(nil, err)
@@ -104,7 +107,7 @@ func open(t testing.TB, works bool, changes ...func(*serve.Config)) *network {
 	n.store, n.vault = memory.New(), vault
 	c := serve.Config{
 		Store: n.store, Vault: vault, AllowLoopback: true, OwnMachine: true, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler),
-		Now: n.clock.now, Rand: rand.Reader, Charges: true, Elsewhere: true,
+		Now: n.clock.now, Rand: rand.Reader, Charges: true, Elsewhere: true, HoldsIdentity: true,
 		Substrates: substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) {
 			return scripted{n}, nil
 		}},

@@ -41,7 +41,7 @@ func newServer(t *testing.T, s store.Store, thinks substrate.Substrate, log *slo
 		t.Fatal(err)
 	}
 	h, err := serve.Config{
-		Store: s, Vault: vault, URL: "https://host.example", Log: log, Now: time.Now, Rand: rand.Reader, SealsLog: true,
+		Store: s, Vault: vault, URL: "https://host.example", Log: log, Now: time.Now, Rand: rand.Reader, HoldsIdentity: true,
 		Substrates: substrate.Kinds{"spy": func(string) (substrate.Substrate, error) { return thinks, nil }},
 	}.Open()
 	if err != nil {

@@ -58,7 +58,7 @@ func newWorld(t testing.TB) *world {
 	w.vault = vault
 	c := serve.Config{
 		Store: serve.NewChangeNotifier(w.store), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler),
-		Now: w.clock, Rand: rand.Reader, Charges: true, Elsewhere: true,
+		Now: w.clock, Rand: rand.Reader, Charges: true, Elsewhere: true, HoldsIdentity: true,
 	}
 	host, err := c.Open()
 	w.must(err)
