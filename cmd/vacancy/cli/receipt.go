@@ -35,8 +35,8 @@ func (a *app) receiptCommand() *cobra.Command {
 --position names (the header Vacancy-Receipt of an answer), and verify it. The host signs who
 called whom, the hashes of request and answer, the price, the tokens and the charge.
 
---check verifies a receipt in a file, or standard input for -, without any host; with --by
-it must be of that host. --json prints the receipt as the host signed it.`,
+--check verifies a receipt in a file, or standard input for -, without any host: the receipt
+has the host's certificate of the key that signed it. With --by it must be of that host. --json prints the receipt as the host signed it.`,
 		Example: `  vacancy receipt clerk --as alice
   vacancy receipt clerk --as alice --json > receipt.json
   vacancy receipt --check receipt.json`,

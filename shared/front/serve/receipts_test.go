@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
@@ -24,7 +26,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-// A receipt is for the caller, the payer and the owner; for others there is none.
+// idOnly is an identity whose key this process may not use, as in the function gateway.
+type idOnly struct{ id identity.ID }
+
+func (i idOnly) ID() identity.ID { return i.id }
+
+func (i idOnly) Sign(context.Context, []byte) ([]byte, error) {
+	return nil, problem.New(problem.Forbidden, "this process may not sign as the host")
+}
+
+// A receipt is for the caller, the payer and the owner; for others there is none. The process
+// that signs it cannot sign as the host, so until the host has certified a key it is unavailable.
 func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 	vault, err := local.FromHex(strings.Repeat("5a", 32), rand.Reader)
 	if err != nil {
@@ -37,7 +49,14 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 		}
 	}
 	ctx := t.Context()
-	s, err := serve.Config{Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:8080", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, Charges: true, HoldsIdentity: true}.Open()
+	c := serve.Config{Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:8080", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, Charges: true}
+	host, err := identity.NewKey(rand.Reader)
+	must(err)
+	maker := c
+	maker.HoldsIdentity = true
+	maker.Identity = func(context.Context) (identity.Signer, error) { return host, nil }
+	c.Identity = func(context.Context) (identity.Signer, error) { return idOnly{host.ID()}, nil }
+	s, err := c.Open()
 	must(err)
 	defer s.Vacants.Close()
 	r, err := s.Vacants.Create(ctx, vacants.Spec{Name: "demo", Capability: "echoes", Substrate: "echo", Tenant: "owner"})
@@ -89,6 +108,18 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 	}
 	key := func(tenant string) http.Header { return http.Header{"Authorization": {"Bearer " + keys[tenant]}} }
 	last := strings.TrimSuffix(path, "1") + "last"
+	early := httptest.NewRequest("GET", path, nil)
+	early.Host = "127.0.0.1:8080"
+	early.Header = proof(who, path)
+	out := httptest.NewRecorder()
+	public.ServeHTTP(out, early)
+	if out.Code != http.StatusServiceUnavailable || !strings.Contains(out.Body.String(), "no key yet that signs receipts") {
+		t.Errorf("before the host has a key: %d %s, want 503", out.Code, out.Body)
+	}
+	made, err := maker.Open()
+	must(err)
+	defer made.Vacants.Close()
+	must(made.SigningKeys.Renew(ctx))
 	for _, tt := range []struct {
 		name, path string
 		header     http.Header

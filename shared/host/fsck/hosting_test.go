@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/keys/signingkey"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
@@ -114,6 +115,10 @@ func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
 		{"record cut short", altered{docs: docs{record: cut}}, []string{"record: document"}},
 		{"flipped byte in a sealed key", altered{docs: docs{record: member("seed", damagedBase64)}}, []string{"record: key"}},
 		{"flipped byte in the host's sealed key", altered{docs: docs{vacants.SelfKey(): member("seed", damagedBase64)}}, []string{"host/identity: key"}},
+		{"host's identity of another host", altered{docs: docs{vacants.SelfKey(): member("id", to(stranger.ID().String()))}}, []string{"host/identity: key", "signkey/keys: document"}},
+		{"certificate of a longer time", altered{docs: docs{signingkey.Key(): data(replaced(`"until":"2026-`, `"until":"2036-`))}}, []string{"signkey/keys: document"}},
+		{"certified key that does not open", altered{docs: docs{signingkey.Key(): data(replaced(`"seed":"`, `"seed":"AAAA`))}}, []string{"signkey/keys: key"}},
+		{"certified keys cut short", altered{docs: docs{signingkey.Key(): cut}}, []string{"signkey/keys: document"}},
 		{"name in the record that is none", altered{docs: docs{record: member("name", to("../demo"))}}, []string{"name/demo: name", "record: name"}},
 		{"name pointing to another vacant", altered{docs: docs{name: names(other.ID)}}, []string{"name/demo: name", "record: name"}},
 		{"name pointing to nobody", altered{docs: docs{name: names(stranger.ID())}}, []string{"name/demo: name", "record: name"}},

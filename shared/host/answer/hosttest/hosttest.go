@@ -18,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/keys/signingkey"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -72,8 +73,7 @@ func NewSealed(t testing.TB, st Store, vault custody.Vault) *Fixture {
 	h.Open("http://127.0.0.1:8080")
 	h.Demo, err = h.Vacants.Create(h.Ctx, vacants.Spec{Name: "demo", Capability: "says what it hears", Substrate: "echo"})
 	h.Must(err)
-	_, err = h.Vacants.Self(h.Ctx)
-	h.Must(err)
+	h.Must(signingkey.New(signingkey.Config{Store: st, Vault: vault, Now: h.Now, Rand: rand.Reader, Identity: h.Vacants.Self}).Renew(h.Ctx))
 	return h
 }
 

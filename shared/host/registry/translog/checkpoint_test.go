@@ -142,6 +142,26 @@ func TestACheckpointOfAKeyThatSignsForAnybodyDoesNotVerify(t *testing.T) {
 	}
 }
 
+// A key that the host certified signs receipts and bookings, and no checkpoint: neither as the
+// host nor under its own id.
+func TestACheckpointByACertifiedKeyDoesNotVerify(t *testing.T) {
+	host, certified := keyOf(t, 0), keyOf(t, 1)
+	msg, err := translog.ForgedNote(translog.Checkpoint{Host: host.ID(), Size: 17}, t.Context(), certified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := translog.Open(msg); !problem.Is(err, problem.Untrusted) {
+		t.Errorf("Open() = %v, want a problem of kind untrusted", err)
+	}
+	msg, err = translog.ForgedNote(translog.Checkpoint{Host: certified.ID(), Size: 17}, t.Context(), certified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, _, err := translog.Open(msg); err != nil || c.Host == host.ID() {
+		t.Errorf("Open() = %+v, %v, want a checkpoint of another host", c, err)
+	}
+}
+
 // anybody signs with R the neutral point and S 0.
 type anybody struct{ id identity.ID }
 
