@@ -82,6 +82,12 @@ func TestAClaimIsOfOneBookingGuestAndVenue(t *testing.T) {
 	if err := c.Sign(t.Context(), by); err != nil || c.Verify() != nil || c.Host != keys[0].ID() {
 		t.Fatalf("Sign() = %v, Verify() = %v", err, c.Verify())
 	}
+	// The signed bytes are the protocol's: PROTOCOL §19.7.
+	signed := "vacancy:booking:v2\x1f" + `{"booking_id":"b1","guest_id":"` + keys[1].ID().String() + `","host_id":"` + keys[0].ID().String() + `","key_id":"` + keys[3].ID().String() +
+		`","time":"2026-11-24T12:00:00+00:00","venue_id":"` + keys[2].ID().String() + `"}`
+	if !identity.Verify(keys[3].ID(), []byte(signed), c.Signature) {
+		t.Errorf("the key did not sign %q", signed)
+	}
 	for name, change := range map[string]func(*booking.Claim){
 		"guest": func(c *booking.Claim) { c.Guest = keys[2].ID() }, "venue": func(c *booking.Claim) { c.Venue = keys[1].ID() },
 		"host": func(c *booking.Claim) { c.Host = keys[1].ID() }, "booking": func(c *booking.Claim) { c.Booking = "b2" },

@@ -2,6 +2,7 @@ package receipt_test
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -105,6 +106,24 @@ func TestAReceiptOfACutAnswerSaysSo(t *testing.T) {
 	}
 	if back, err := receipt.Parse([]byte(strings.Replace(string(b), `"cut":"canceled",`, "", 1))); err != nil || back.Cut != "" || back.Verify() == nil {
 		t.Errorf("without its cut, Parse() = %+v, %v", back, err)
+	}
+}
+
+// The signed bytes are the protocol's: PROTOCOL §19.6.
+func TestTheSignedBytesOfAReceipt(t *testing.T) {
+	by := certified(t, newKey(t))
+	var r receipt.Receipt
+	r.Time, r.Price, r.Payment = "2026-05-06T12:00:00+00:00", "$1 a call", "free"
+	if err := r.Sign(t.Context(), by, at); err != nil {
+		t.Fatal(err)
+	}
+	zero := strings.Repeat("0", 64)
+	signed := "vacancy:receipt:v2\x1f" + `{"caller_id":"` + zero + `","charge":0,"hold":0,"host_id":"` + by.Certificate.Host.String() + `","key_id":"` + by.ID().String() +
+		`","payment":"free","position":0,"price":"$1 a call","price_version":0,"reply_hash":"` + zero + `","request_hash":"` + zero +
+		`","signed_at":"2026-11-24T12:00:00+00:00","time":"2026-05-06T12:00:00+00:00","tokens_in":0,"tokens_out":0,"vacant_id":"` + zero + `"}`
+	signature, err := hex.DecodeString(r.Signature)
+	if err != nil || !identity.Verify(by.ID(), []byte(signed), signature) {
+		t.Errorf("the key did not sign %q", signed)
 	}
 }
 
