@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 	"github.com/vacancy-host/vacancy/tests/awshost"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/stripemock"
@@ -79,6 +80,7 @@ func newShop(t *testing.T, more ...string) *shop {
 	host := operated(t)
 	s := &shop{Host: host, t: t, admin: run(t, "admin", host, "VACANCY_FEE=1000"), message: run(t, "message", host)}
 	s.gateway = run(t, "gateway", host, append([]string{"VACANCY_SEARCH=" + searchARN}, more...)...)
+	s.invoke(run(t, "checkpointer", host)) // makes the key that signs receipts and bookings
 	s.vacant = identityOf(t, s.must(s.admin, "POST", "/v1/admin/vacants", sampleOperator, `{"name":"seller","capability":"sells echoes"}`)["vacant_id"])
 	s.must(s.admin, "PUT", "/v1/admin/vacants/seller/price", sampleOperator, `{"flat":2000}`)
 	s.account = s.must(s.admin, "POST", "/v1/admin/accounts", sampleOperator, `{"tenant":"acme"}`)["account"].(string)
@@ -165,8 +167,12 @@ func TestACallIsChargedSweptAndMetered(t *testing.T) {
 	}
 	// A receipt, for the payer.
 	r := s.must(s.gateway, "GET", fmt.Sprintf("/v1/account/receipts/%s/%s/last", s.caller.Key.ID(), s.vacant), s.key, "")
-	if text := fmt.Sprint(r); !strings.Contains(text, last.String()) {
-		t.Errorf("receipt %v, want one of call %s", r, last)
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := receipt.Parse(b); err != nil || got.Verify() != nil || got.Request != last || got.Host.String() != s.must(s.gateway, "GET", "/v1/account/host", "", "")["host_id"] {
+		t.Errorf("receipt %s, %v, Verify() = %v; want one of call %s", b, err, got.Verify(), last)
 	}
 	if status, _ := s.ask(s.gateway, "GET", fmt.Sprintf("/v1/account/receipts/%s/%s/last", s.caller.Key.ID(), s.vacant), "", ""); status/100 == 2 {
 		t.Errorf("a stranger gets the receipt: %d", status)
