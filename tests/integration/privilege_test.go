@@ -61,6 +61,8 @@ var unseen = map[string]string{
 	"message Seal":                 "as agent's",
 	"worker kms:Encrypt":           "as agent's",
 	"worker Seal":                  "as agent's",
+	"checkpointer kms:Encrypt":     "admin certifies the first key when the stage gets its URL; the next is due after weeks",
+	"checkpointer Seal":            "the key of kms:Encrypt",
 	"commit dynamodb:GetItem":      "of rows: who has the place that another took first",
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/vacant/claim"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 	"github.com/vacancy-host/vacancy/tests/stripemock"
 )
 
@@ -117,6 +118,35 @@ func linkAgain(s *stage, p process, r request, _ *response, _ fate) {
 	if a := decode[account.Account](s.t, s.get(p, accountPath)); len(a.Links) != 1 || a.Links[0].Caller != s.caller.Key.ID() || a.Changes != 3 {
 		s.t.Fatalf("%d links by %d changes, want 1 by 3", len(a.Links), a.Changes)
 	}
+}
+
+func aReceipt(s *stage) request {
+	return request{control: true, path: account.OperatorReceiptsPath + s.caller.Key.ID().String() + "/" + s.target.vacant(s.t, "echo").String() + "/" + account.LastPosition}
+}
+
+// receiptAgain asks again: the receipt verifies, and a later one is signed by the same key.
+func receiptAgain(s *stage, p process, r request, first *response, _ fate) {
+	s.t.Helper()
+	var keys []identity.ID
+	all := []*response{first}
+	for range 2 {
+		got, err := p.do(r)
+		s.must(err)
+		all = append(all, &got)
+	}
+	for _, got := range all {
+		if got == nil {
+			continue // it died with its host
+		}
+		one, err := receipt.Parse(got.body)
+		if err != nil || one.Verify() != nil {
+			s.t.Fatalf("the receipt = %d %s, %v", got.status, got.body, err)
+		}
+		if keys = append(keys, one.Certificate.Key); keys[0] != one.Certificate.Key {
+			s.t.Errorf("receipts are signed by %s and %s", keys[0].Short(), one.Certificate.Key.Short())
+		}
+	}
+	s.next(p)
 }
 
 // takesPayments sets the keys of payments.

@@ -835,6 +835,23 @@ var table = []scenario{
 		},
 	},
 	{
+		// The first of a host, which makes the key that signs it.
+		request: "a receipt", in: inDev,
+		prepare: priced, warm: oneCall, make: aReceipt, again: receiptAgain,
+		points: []point{
+			{before, "Rows rsp", fresh, inDev},
+			{before, "Rows req", fresh, inDev},
+			{before, "Rows rsp 2", fresh, inDev},
+			{before, "Doc price", fresh, inDev},
+			{before, "Doc signkey", fresh, inDev},
+			{before, "Doc signkey 2", fresh, inDev},
+			{before, "Commit signkey", fresh, inDev},
+			{after, "Commit signkey", fresh, inDev},
+			{before, "Write", fresh, inDev},
+			{after, "Write", fresh, inDev},
+		},
+	},
+	{
 		request: "list", in: inDev,
 		make: func(*stage) request { return request{control: true, path: "/v1/admin/vacants"} }, again: pageAgain,
 		points: []point{
