@@ -475,7 +475,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	log := slog.New(causes{h.said})
 	now := h.clock.now
 	h.server, err = serve.Config{
-		Store: s, Vault: vault, AllowLoopback: true, OwnMachine: true, Log: log, Now: now, Rand: h.rand, Charges: true, Elsewhere: true, SealsLog: true, Feed: s, Rows: s,
+		Store: s, Vault: vault, AllowLoopback: true, OwnMachine: true, Log: log, Now: now, Rand: h.rand, Charges: true, Elsewhere: true, HoldsIdentity: true, Feed: s, Rows: s,
 		Substrates: substrate.Kinds{"failing": func(string) (substrate.Substrate, error) {
 			return substrate.Func(func(context.Context, substrate.Request) (string, error) {
 				return "", problem.New(problem.SubstrateUnavailable, "the venue is down")

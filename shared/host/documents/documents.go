@@ -20,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/family/spawning"
 	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
 	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
+	"github.com/vacancy-host/vacancy/shared/host/keys/signingkey"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/queue/local"
@@ -55,6 +56,7 @@ var kinds = []store.AnyKind{
 	price.VersionDocs,
 	registry.RegistrationDocs, registry.ManifestDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, registry.RevokedListDocs,
 	registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs,
+	signingkey.KeyDocs,
 	spawning.SpawnsDocs,
 	spend.VacantDocs, spend.TenantDocs, spend.HostDocs, spend.BudgetDocs,
 	task.HeadDocs, task.EventDocs, task.PushDocs, task.TurnDocs, task.PushedDocs,

@@ -9,7 +9,6 @@ package signingkey
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -25,7 +24,7 @@ import (
 )
 
 // Key is the key of the document.
-func Key() store.Key { return store.Key{Partition: "signkey", Sort: "keys"} }
+func Key() store.Key { return KeyDocs.Key() }
 
 const (
 	// Lifetime is how long a certificate lasts. It bounds what a stolen key can sign. The
@@ -41,27 +40,14 @@ const (
 // most is how many keys are kept: the current one, and the one before or after it.
 const most = 2
 
-const format = 1
-
 // stored is the document. The newest key is the last.
 type stored struct {
-	Format int         `json:"format"`
-	Keys   []sealedKey `json:"keys"`
+	Keys []sealedKey `json:"keys"`
 }
 
 type sealedKey struct {
 	Certificate certificate.Certificate `json:"certificate"`
 	Seed        []byte                  `json:"seed"`
-}
-
-func decode(d store.Doc) (s stored, err error) {
-	if d.Version == 0 {
-		return stored{Format: format}, nil
-	}
-	if err := json.Unmarshal(d.Data, &s); err != nil || s.Format != format {
-		return s, problem.Wrap(problem.Damaged, err, "the keys that sign receipts are not readable: expected format %d, got %d", format, s.Format)
-	}
-	return s, nil
 }
 
 // at returns the key that signs what is of a time: the newest one that is certified for it.
@@ -170,15 +156,12 @@ func (k *Keys) load(ctx context.Context, at time.Time) (stored, error) {
 	if _, ok := s.at(at); ok && now.Sub(read).Abs() < cacheTime {
 		return s, nil
 	}
-	d, err := k.config.Store.Doc(ctx, Key())
+	s, _, err := KeyDocs.Get(ctx, k.config.Store, Key())
 	if err != nil {
 		return s, store.Problem(err)
 	}
-	s, err = decode(d)
-	if err == nil {
-		k.keep(s, now)
-	}
-	return s, err
+	k.keep(s, now)
+	return s, nil
 }
 
 func (k *Keys) keep(s stored, read time.Time) {
@@ -200,12 +183,9 @@ func (k *Keys) renew(ctx context.Context) (s stored, err error) {
 		return s, err
 	}
 	now := k.config.Now().UTC().Truncate(time.Second)
-	err = store.Updater{Store: k.config.Store, Rand: k.config.Rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, Key())
-		if err != nil {
-			return err
-		}
-		if s, err = decode(d); err != nil {
+	err = store.Updater{Store: k.config.Store, Rand: k.config.Rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		var d store.Doc
+		if s, d, err = KeyDocs.Get(ctx, tx, Key()); err != nil {
 			return err
 		}
 		// Documents that come from another host have keys that vouch for nothing here.
@@ -219,11 +199,7 @@ func (k *Keys) renew(ctx context.Context) (s stored, err error) {
 		}
 		s.Keys = append(s.Keys, one)
 		s.Keys = s.Keys[max(0, len(s.Keys)-most):]
-		if d.Data, err = json.Marshal(s); err != nil {
-			return problem.Wrap(problem.Internal, err, "encode the keys that sign receipts")
-		}
-		d.Key = Key()
-		tx.Put(d)
+		KeyDocs.Put(tx, d, s)
 		return nil
 	})
 	if err != nil {
@@ -250,7 +226,7 @@ func (k *Keys) create(ctx context.Context, host identity.Signer, from time.Time)
 // CheckCertificates verifies the document's certificates by a host's id. The zero ID means that
 // the id is not known; all certificates must be of one host then. The error is of kind Damaged.
 func CheckCertificates(d store.Doc, host identity.ID) error {
-	s, err := decode(d)
+	s, err := KeyDocs.Parse(d)
 	if err != nil {
 		return err
 	}
@@ -272,7 +248,7 @@ func CheckCertificates(d store.Doc, host identity.ID) error {
 // CheckKeys verifies that each key of the document opens under v, and is the certified one. The
 // error is of kind Damaged if not.
 func CheckKeys(ctx context.Context, d store.Doc, v custody.Vault) error {
-	s, err := decode(d)
+	s, err := KeyDocs.Parse(d)
 	for _, one := range s.Keys {
 		key, err := sealed.SigningKey.Open(ctx, v, one.Certificate.Key, one.Seed)
 		if err != nil {
