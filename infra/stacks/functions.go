@@ -15,6 +15,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 )
 
 // functions are the host's functions and their triggers.
@@ -260,7 +261,7 @@ func watchDocs(s awscdk.Stack, in Input, d data, f awslambda.Function) {
 		StartingPosition: awslambda.StartingPosition_TRIM_HORIZON,
 		Filters: &[]*map[string]any{awslambda.FilterCriteria_Filter(&map[string]any{
 			"dynamodb": map[string]any{"Keys": map[string]any{"pk": map[string]any{
-				"S": awslambda.FilterRule_BeginsWith(str(strings.TrimSuffix(registrations, "*")))}}}})},
+				"S": awslambda.FilterRule_BeginsWith(str(strings.TrimSuffix(registry.RegistrationDocs.Partition, "*")))}}}})},
 		BatchSize: num(1000), MaxBatchingWindow: awscdk.Duration_Seconds(num(in.Settings.IndexSeconds)),
 		RetryAttempts: num(3),
 	})

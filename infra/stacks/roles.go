@@ -8,7 +8,13 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/usage"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
 // roleName is the physical name of a function's role, which the keys' policies
@@ -88,21 +94,22 @@ func rowStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 func docStatements(d data, g grants) (out []awsiam.PolicyStatement) {
 	docs, writes, anywhere := d.docs.TableArn(), false, false
 	for _, a := range g.docs {
-		out = append(out, statement(a.sid, awsiam.Effect_ALLOW, "dynamodb", a.operations, docs, partitionsOnly(a.partitions)))
+		out = append(out, statement(a.sid, awsiam.Effect_ALLOW, "dynamodb", a.operations, docs, partitionsOnly(a.documents.patterns())))
 		puts := slices.Contains(a.operations, "PutItem")
-		writes, anywhere = writes || puts, anywhere || puts && a.partitions == nil
+		writes, anywhere = writes || puts, anywhere || puts && a.documents == nil
 	}
 	if anywhere { // only think counts what models cost, and only the meter what calls cost
 		out = append(out, statement("DenyTotals", awsiam.Effect_DENY, "dynamodb", everyWrite, docs,
-			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(totals, usages)}}))
+			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(of{spend.VacantDocs, usage.All}.patterns()...)}}))
 	}
 	for _, part := range []struct {
 		sid, of string
 		granted bool
-	}{{"Listed", inIndex, g.listed}, {"ChildrenIndex", readChildrenIndex, g.childrenIndexes}, {"OpenIndex", readOpenIndex, g.openIndex}, {"TaskIndexes", readTaskIndex, g.taskIndexes}, {"BookingIndexes", readBookingIndex, g.bookingIndexes}, {"TenantIndexes", readTenantIndex, g.tenantIndexes}} {
+	}{{"Listed", registry.RegistrationDocs.Index, g.listed}, {"ChildrenIndex", registry.ManifestDocs.Index, g.childrenIndexes}, {"OpenIndex", vacants.RecordDocs.Index, g.openIndex},
+		{"TaskIndexes", task.HeadDocs.Index, g.taskIndexes}, {"BookingIndexes", booking.BookingDocs.Index, g.bookingIndexes}, {"TenantIndexes", vacants.NameDocs.Index, g.tenantIndexes}} {
 		if part.granted {
 			index := awscdk.Fn_Join(str(""), &[]*string{docs, str("/index/" + docsIndex)})
-			out = append(out, statement(part.sid, awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly([]string{part.of})))
+			out = append(out, statement(part.sid, awsiam.Effect_ALLOW, "dynamodb", []string{"Query"}, index, partitionsOnly([]string{pattern(part.of)})))
 		}
 	}
 	if !writes {

@@ -1,11 +1,32 @@
 package stacks
 
 import (
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/due"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
+	"github.com/vacancy-host/vacancy/shared/host/keys/signingkey"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/callstats"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/usage"
+	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/infra/asl"
@@ -57,7 +78,31 @@ type grants struct {
 type access struct {
 	sid        string
 	operations []string
-	partitions []string // patterns
+	documents  of
+}
+
+// kind is a kind of document, whose partition a grant names.
+type kind interface{ Describe() store.Shape }
+
+// of are the kinds of document that a grant is for.
+type of []kind
+
+// patterns are the partitions of the kinds, as conditions of IAM name them: up to the first
+// id or name.
+func (o of) patterns() []string {
+	all := make([]string, len(o))
+	for i, k := range o {
+		all[i] = pattern(k.Describe().Partition)
+	}
+	return all
+}
+
+func pattern(partition string) string {
+	literal, _, star := strings.Cut(partition, "*")
+	if star {
+		literal += "*"
+	}
+	return literal
 }
 
 // longTimeout is for turns of a2a/task.MaxWork: 14 minutes, and time to end.
@@ -76,15 +121,11 @@ const (
 // get our answer.
 const urlTimeout = 28
 
-// Text keys: a pattern of their context, and their partition of docs.
+// Patterns of the contexts of boxes: text keys, seeds of vacants, a software identity of the
+// host, the keys that it certifies, the secret of guests' keys, secrets of agents, and keys of
+// payments.
 const (
-	textKeys         = "textkey:*"
-	textKeyPartition = "textkey"
-)
-
-// Patterns of the other contexts: seeds of vacants, a software identity of the host, the keys
-// that it certifies, the secret of guests' keys, secrets of agents, and keys of payments.
-const (
+	textKeys     = "textkey:*"
 	vacantSeeds  = "vacant:*"
 	hostIdentity = "host:*"
 	signingKeys  = "signkey:*"
@@ -93,98 +134,10 @@ const (
 	paymentKeys  = "paykey:*"
 )
 
-// Partitions of agents: secrets, totals of a day, budgets and the table of models.
-const (
-	secretPartitions = "secret#*"
-	totals           = "spend#*"
-	budgets          = "budget"
-	modelTable       = "models"
-)
-
-// Partitions of the registry: registrations and manifests, what opened children,
-// edges to children, revocations, and the transparency log.
-const (
-	registrations = "reg#*"
-	opened        = "opened#*"
-	kin           = "kin#*"
-	revoked       = "revoked"
-	log           = "tlog"
-	// cosigned holds the log's cosignatures, which come from strangers.
-	cosigned = "cosigned"
-	// unreached are endpoints elsewhere that wait for a probe.
-	unreached = "unreached"
-	// slugs are claims of slugs; venues is the count of listed vacants.
-	slugs  = "slug#*"
-	venues = "venues"
-	// inIndex is the index partition of registrations.
-	inIndex = "registry"
-	// readChildrenIndex are the index partitions of parents' children.
-	readChildrenIndex = "children#*"
-	// readOpenIndex is the index partition of open vacants.
-	readOpenIndex = "open"
-	// The host's own data, and its vacants.
-	aboutHost = "host"
-	records   = "v#*"
-	// The gate's: attempts by child, attempt windows and successes of parents,
-	// and call statistics.
-	attempts  = "grad#*"
-	tries     = "gradtry#*"
-	successes = "gradwin#*"
-	observed  = "obs#*"
-	// Of A2A: tasks, counts of turns and of what is pushed, the secret of guests, and the index
-	// of owners' tasks.
-	tasks         = "task#*"
-	turns         = "turns#*"
-	pushed        = "pushed#*"
-	guest         = "guest"
-	readTaskIndex = "tasks#*"
-)
-
-// Partitions of money: accounts, keys, links, day counters, balances, reminders of priced
-// calls, and usage, which only the meter writes.
-const (
-	accounts     = "acct#*"
-	keySecrets   = "key#*"
-	keyUse       = "keyuse#*"
-	links        = "link#*"
-	balances     = "bal#*"
-	quotas       = "quota#*"
-	dueCalls     = "due#*"
-	prices       = "price#*"
-	usages       = "use#*"
-	spentDays    = "use#spent#*"
-	folded       = "meter"
-	exported     = "export"
-	tenants      = "tenant"
-	sweeps       = "sweep"
-	activeAgents = "active#*"
-	payments     = "pay#*"
-	// paymentKeyPartition has the sealed keys of payments.
-	paymentKeyPartition = "paykey#*"
-	// signingKeyPartition has the sealed keys that sign receipts and bookings.
-	signingKeyPartition = "signkey"
-)
-
-// Partitions of bookings and AGP: bookings, reminders, events, idempotency keys, taken slots,
-// circuit breakers of venues, and counters.
-const (
-	bookings      = "bkg#*"
-	dueBookings   = "bookdue#*"
-	bookingEvents = "bookevent#*"
-	bookingKeys   = "bookidem#*"
-	slots         = "slot-taken#*"
-	breakers      = "breaker#*"
-	counters      = "metric#*"
-	// readBookingIndex are the index partitions of venues' bookings.
-	readBookingIndex = "bookings#*"
-	// readTenantIndex are the index partitions of tenants' vacants.
-	readTenantIndex = "vacants#*"
-)
-
 // charging is the access of a function that charges calls: debits and refunds update
 // balances and day counters in the commit of the call.
 func charging() access {
-	return access{"Charges", []string{"UpdateItem"}, []string{balances, quotas}}
+	return access{"Charges", []string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs}}
 }
 
 // table lists the functions: agent first and worker after gateway, because others are told
@@ -263,7 +216,7 @@ func urlFunctions(s settings.Settings) []function {
 		name: "message", description: "signed calls, resets, asks, cards and health",
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_PAGE_READS", "VACANCY_BYTES", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK"),
-		grants: grants{rows: appends(), docs: append(written(s, []string{"GetItem"}, textKeyPartition, observed, dueCalls), charging()), openIndex: true, seals: true, opens: []string{vacantSeeds, textKeys},
+		grants: grants{rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, billing.DueDocs), charging()), openIndex: true, seals: true, opens: []string{vacantSeeds, textKeys},
 			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true},
 	}, {
 		name: "admin", description: "the admin API, for the operator's key",
@@ -282,23 +235,23 @@ func urlFunctions(s settings.Settings) []function {
 		memory: 256, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_URL", "VACANCY_READS", "VACANCY_BYTES"),
 		grants: grants{rows: appends(), docs: []access{
-			{"Registry", []string{"PutItem"}, []string{registrations, kin, revoked, cosigned, unreached, slugs, venues}},
-			{"Venues", []string{"UpdateItem"}, []string{venues}},
-			{"Docs", []string{"GetItem", "Query"}, []string{registrations, opened, kin, revoked, log, cosigned, aboutHost, records, slugs, venues}},
+			{"Registry", []string{"PutItem"}, of{registry.RegistrationDocs, registry.KinDocs, registry.RevokedDocs, translog.CosignedDocs, registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs}},
+			{"Venues", []string{"UpdateItem"}, of{registry.VenueCountDocs}},
+			{"Docs", []string{"GetItem", "Query"}, of{registry.RegistrationDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignedDocs, vacants.SelfDocs, vacants.RecordDocs, registry.SlugDocs, registry.VenueCountDocs}},
 		}},
 	}, {
 		name: "search", description: "searches vacants by capability",
 		memory: 512, timeout: urlTimeout, disk: 2048, url: true,
 		environment: append([]string{"VACANCY_DOCS", "VACANCY_BLOBS", "VACANCY_READS"}, edge...),
-		grants: grants{docs: []access{{"Registrations", []string{"GetItem"}, []string{registrations}}},
+		grants: grants{docs: []access{{"Registrations", []string{"GetItem"}, of{registry.RegistrationDocs}}},
 			listed: true, snapshots: []string{"GetObject"}},
 	}, {
 		name: "graduate", description: "accepts graduation requests and returns their outcome",
 		memory: 128, timeout: urlTimeout, url: true,
 		environment: with("VACANCY_URL", "VACANCY_GATE", "VACANCY_READS"),
 		grants: grants{rows: appends(), gate: []string{"StartExecution", "GetExecutionHistory"}, docs: []access{
-			{"Attempts", []string{"PutItem"}, []string{attempts, tries}},
-			{"Docs", []string{"GetItem"}, []string{attempts, tries, registrations, revoked, aboutHost, records}},
+			{"Attempts", []string{"PutItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs}},
+			{"Docs", []string{"GetItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs, registry.RegistrationDocs, registry.RevokedDocs, vacants.SelfDocs, vacants.RecordDocs}},
 		}},
 	}, gateway(s, edge)}
 }
@@ -308,14 +261,14 @@ func urlFunctions(s settings.Settings) []function {
 // host certified, and cannot sign as the host.
 func gateway(s settings.Settings, edge []string) function {
 	g := grants{rows: appends(), host: []string{"GetPublicKey"}, sends: []string{tasksQueue}, finds: true, bookingIndexes: true, docs: []access{
-		{"Accounts", []string{"PutItem"}, []string{accounts, keySecrets, links, payments}},
-		{"Unlink", []string{"DeleteItem"}, []string{accounts}},
-		{"Bookings", []string{"PutItem"}, []string{bookings, dueBookings, bookingEvents, bookingKeys, keyUse}},
-		{"BookingsEnd", []string{"DeleteItem"}, []string{bookings, dueBookings}},
-		{"Counts", []string{"UpdateItem"}, []string{balances, quotas, slots, counters, activeAgents}},
-		{"Lists", []string{"Query"}, []string{accounts, activeAgents, bookingEvents, usages}},
-		{"Docs", []string{"GetItem"}, []string{accounts, keySecrets, keyUse, links, balances, prices, bookings, dueBookings, bookingKeys, breakers,
-			registrations, revoked, slugs, venues, records, aboutHost, payments, paymentKeyPartition, signingKeyPartition}},
+		{"Accounts", []string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.PaymentDocs}},
+		{"Unlink", []string{"DeleteItem"}, of{billing.AccountDocs}},
+		{"Bookings", []string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.OnceDocs, billing.UseDocs}},
+		{"BookingsEnd", []string{"DeleteItem"}, of{booking.BookingDocs, booking.DueDocs}},
+		{"Counts", []string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveDocs}},
+		{"Lists", []string{"Query"}, of{billing.AccountDocs, billing.ActiveDocs, booking.EventDocs, usage.All}},
+		{"Docs", []string{"GetItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.UseDocs, billing.LinkDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.OnceDocs, booking.BreakerDocs,
+			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.VenueCountDocs, vacants.RecordDocs, vacants.SelfDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs}},
 	}, opens: []string{paymentKeys, signingKeys}}
 	environment := append([]string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_READS", "VACANCY_TASKS", "VACANCY_SEARCH", "VACANCY_BOOKING_PRICE", "VACANCY_KEY_PREFIX", "VACANCY_AGP_KEY_PREFIX"}, edge...)
 	return function{
@@ -326,9 +279,9 @@ func gateway(s settings.Settings, edge []string) function {
 
 // written are the rights of a function that writes documents of some partitions and
 // reads all. It may create a software identity.
-func written(s settings.Settings, reads []string, partitions ...string) []access {
+func written(s settings.Settings, reads []string, partitions ...kind) []access {
 	if s.HostKey != "kms" {
-		partitions = append(partitions, aboutHost)
+		partitions = append(partitions, vacants.SelfDocs)
 	}
 	return []access{{"Calls", []string{"PutItem"}, partitions}, {sid: "Docs", operations: reads}}
 }
@@ -344,8 +297,8 @@ func sealed(s settings.Settings, contexts ...string) []string {
 // agents are the functions of A2A. A stream lasts as long as its turn.
 func agents(s settings.Settings) []function {
 	both := []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_TASKS", "VACANCY_PUSHES", "VACANCY_THINK", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK"}
-	agent := written(s, []string{"GetItem"}, textKeyPartition, observed, tasks, guest, dueCalls)
-	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, []string{tasks}}, access{"Turns", []string{"UpdateItem"}, []string{turns}})
+	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs)
+	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, of{task.HeadDocs}}, access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs}})
 	return []function{{
 		name: "agent", description: "A2A: messages, tasks, streams and agent cards, and signed calls beside",
 		memory: 256, timeout: longTimeout, url: true, streams: true,
@@ -358,13 +311,13 @@ func agents(s settings.Settings) []function {
 		memory: 256, timeout: longTimeout,
 		environment: append([]string{"VACANCY_HOST_KEY", "VACANCY_URL", "VACANCY_GATEWAY_URL"}, both...),
 		grants: grants{rows: appends(), docs: []access{
-			{"Calls", []string{"PutItem"}, []string{textKeyPartition, observed, tasks, guest, dueCalls}},
-			{"Tasks", []string{"Query"}, []string{tasks}},
-			{"Turns", []string{"UpdateItem"}, []string{turns, pushed}},
+			{"Calls", []string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
+			{"Tasks", []string{"Query"}, of{task.HeadDocs}},
+			{"Turns", []string{"UpdateItem"}, of{task.TurnDocs, task.PushedDocs}},
 			charging(),
-			{"Bookings", []string{"PutItem"}, []string{bookings, dueBookings, bookingEvents, breakers}},
-			{"BookingsEnd", []string{"DeleteItem"}, []string{dueBookings, breakers}},
-			{"BookingCounts", []string{"UpdateItem"}, []string{slots, counters}},
+			{"Bookings", []string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
+			{"BookingsEnd", []string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs}},
+			{"BookingCounts", []string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
 			{sid: "Docs", operations: []string{"GetItem"}}},
 			seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, signingKeys}, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey"}, thinks: true,
 			sends: []string{pushesQueue}, receives: []string{tasksQueue, pushesQueue}},
@@ -386,8 +339,8 @@ func think(s settings.Settings) function {
 		memory: 256, timeout: thinkTimeout,
 		environment: []string{"VACANCY_DOCS", "VACANCY_SEAL_KEY", "VACANCY_MODEL_BUDGET", "VACANCY_MOCK", "VACANCY_TENANT_FUNCTIONS"},
 		grants: grants{opens: []string{secrets}, bedrock: s.BedrockModels, functions: functions, docs: []access{
-			{"Spend", []string{"PutItem", "UpdateItem"}, []string{totals}},
-			{"Docs", []string{"GetItem"}, []string{records, registrations, opened, secretPartitions, totals, budgets, modelTable, tasks}},
+			{"Spend", []string{"PutItem", "UpdateItem"}, of{spend.VacantDocs}},
+			{"Docs", []string{"GetItem"}, of{vacants.RecordDocs, registry.RegistrationDocs, registry.OpenedDocs, definition.SecretDocs, spend.VacantDocs, spend.BudgetDocs, models.CurrentDocs, task.HeadDocs}},
 		}},
 	}
 }
@@ -398,8 +351,8 @@ func think(s settings.Settings) function {
 // writes only attempts, and only commit writes a parent's successes.
 func steps() []function {
 	tables := []string{"VACANCY_ROWS", "VACANCY_DOCS"}
-	reads := func(operations []string, partitions ...string) []access {
-		return []access{{"Docs", operations, append([]string{attempts}, partitions...)}}
+	reads := func(operations []string, partitions ...kind) []access {
+		return []access{{"Docs", operations, append(of{graduation.StatusDocs}, partitions...)}}
 	}
 	get, looked := []string{"GetItem"}, []string{"Query"}
 	step := func(name, description string, environment []string, g grants) function {
@@ -407,55 +360,55 @@ func steps() []function {
 	}
 	return []function{
 		step("consent", "first step of the gate: both signatures, and the child's manifest", tables,
-			grants{rows: looked, docs: reads(get, registrations, revoked)}),
+			grants{rows: looked, docs: reads(get, registry.RegistrationDocs, registry.RevokedDocs)}),
 		step("ratelimit", "second step of the gate: the graduations of the parent in 24 hours", tables,
-			grants{rows: looked, docs: reads(get, successes, registrations)}),
+			grants{rows: looked, docs: reads(get, graduation.WindowDocs, registry.RegistrationDocs)}),
 		step("collusion", "third step of the gate: the similarity of the child to its parent and siblings", append(tables, "VACANCY_SEAL_KEY"),
-			grants{rows: looked, docs: reads([]string{"GetItem", "Query"}, registrations, opened, records, kin, observed, textKeyPartition),
+			grants{rows: looked, docs: reads([]string{"GetItem", "Query"}, registry.RegistrationDocs, registry.OpenedDocs, vacants.RecordDocs, registry.KinDocs, callstats.CallsDocs, textkeys.KeyDocs),
 				childrenIndexes: true, opens: []string{textKeys}}),
 		step("commit", "last step of the gate: opens the child, in one transaction", append(tables, "VACANCY_SEAL_KEY", "VACANCY_URL"),
-			grants{rows: appends(), opens: []string{vacantSeeds}, docs: append(reads(get, successes, registrations, opened, revoked, records, aboutHost, venues),
-				access{"Venues", []string{"UpdateItem"}, []string{venues}},
-				access{"Commit", []string{"PutItem"}, []string{attempts, successes, registrations, opened, records, unreached, venues}})}),
+			grants{rows: appends(), opens: []string{vacantSeeds}, docs: append(reads(get, graduation.WindowDocs, registry.RegistrationDocs, registry.OpenedDocs, registry.RevokedDocs, vacants.RecordDocs, vacants.SelfDocs, registry.VenueCountDocs),
+				access{"Venues", []string{"UpdateItem"}, of{registry.VenueCountDocs}},
+				access{"Commit", []string{"PutItem"}, of{graduation.StatusDocs, graduation.WindowDocs, registry.RegistrationDocs, registry.OpenedDocs, vacants.RecordDocs, registry.UnreachedDocs, registry.VenueCountDocs}})}),
 		step(asl.Recorder, "records the outcome of a graduation attempt", tables,
-			grants{rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, []string{attempts}}}}),
+			grants{rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, of{graduation.StatusDocs}}}}),
 	}
 }
 
 // jobs are the functions that nobody waits for.
 func jobs(s settings.Settings) []function {
 	checkpointer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, seals: true, sealsOnly: []string{signingKeys}, docs: []access{
-		{"Log", []string{"GetItem", "PutItem"}, []string{log, signingKeyPartition}}}}
+		{"Log", []string{"GetItem", "PutItem"}, of{translog.HeadDocs, signingkey.KeyDocs}}}}
 	if s.HostKey != "kms" { // the identity is sealed in docs
 		checkpointer.opens = []string{hostIdentity}
-		checkpointer.docs = append(checkpointer.docs, access{"Identity", []string{"GetItem"}, []string{aboutHost}})
+		checkpointer.docs = append(checkpointer.docs, access{"Identity", []string{"GetItem"}, of{vacants.SelfDocs}})
 	}
 	return []function{{
 		name: "sweeper", description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute",
 		memory: 128, timeout: 30, scheduled: true,
 		environment: []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_TASKS"},
 		grants: grants{rows: appends(), sends: []string{tasksQueue}, docs: []access{
-			{"TextKeys", []string{"PutItem"}, []string{textKeyPartition, sweeps}},
-			{"Refunds", []string{"UpdateItem"}, []string{balances}},
-			{"Reminders", []string{"DeleteItem"}, []string{dueCalls, dueBookings}},
+			{"TextKeys", []string{"PutItem"}, of{textkeys.KeyDocs, due.OffsetDocs}},
+			{"Refunds", []string{"UpdateItem"}, of{billing.BalanceDocs}},
+			{"Reminders", []string{"DeleteItem"}, of{billing.DueDocs, booking.DueDocs}},
 			{sid: "Docs", operations: []string{"Query", "GetItem"}}}},
 	}, {
 		name: "meter", description: "folds rows into usage, every minute, and exports that of days that are over",
 		memory: 128, timeout: 30, scheduled: true,
 		environment: []string{"VACANCY_ROWS", "VACANCY_DOCS", "VACANCY_ROWS_STREAM", "VACANCY_BLOBS"},
 		grants: grants{rows: []string{"Query"}, folds: true, exports: true, docs: []access{
-			{"Usage", []string{"PutItem"}, []string{usages, folded, exported}},
-			{"Spent", []string{"UpdateItem"}, []string{spentDays}},
-			{"Lists", []string{"Query"}, []string{folded, tenants, usages, bookingEvents}},
-			{"Docs", []string{"GetItem"}, []string{usages, folded, exported, records, prices, accounts}}}},
+			{"Usage", []string{"PutItem"}, of{usage.All, usage.OffsetDocs, exports.OffsetDocs}},
+			{"Spent", []string{"UpdateItem"}, of{usage.SpentDocs}},
+			{"Lists", []string{"Query"}, of{usage.OffsetDocs, billing.TenantDocs, usage.All, booking.EventDocs}},
+			{"Docs", []string{"GetItem"}, of{usage.All, usage.OffsetDocs, exports.OffsetDocs, vacants.RecordDocs, price.VersionDocs, billing.AccountDocs}}}},
 	}, {
 		name: "prober", description: "probes endpoints elsewhere and lists those that answer, every minute",
 		memory: 128, timeout: 6, scheduled: true,
 		environment: []string{"VACANCY_DOCS"},
 		grants: grants{docs: []access{
-			{"Queue", []string{"Query", "DeleteItem"}, []string{unreached}},
-			{"Venues", []string{"GetItem", "UpdateItem"}, []string{venues}},
-			{"Docs", []string{"GetItem", "PutItem"}, []string{unreached, registrations}}}},
+			{"Queue", []string{"Query", "DeleteItem"}, of{registry.UnreachedDocs}},
+			{"Venues", []string{"GetItem", "UpdateItem"}, of{registry.VenueCountDocs}},
+			{"Docs", []string{"GetItem", "PutItem"}, of{registry.UnreachedDocs, registry.RegistrationDocs}}}},
 	}, {
 		name: "tamper", description: "reports rows that were changed or removed",
 		memory: 128, timeout: 30,

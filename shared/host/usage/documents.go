@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Partitions are those of usage, which only the meter writes.
-const Partitions = "use#*"
+// All is what all documents of usage have in common. Only the meter writes them.
+var All = store.Shape{Name: "usage", Partition: "use#*", Sort: "*"}
 
 // The documents of usage, by UTC hour or day. They are in the order of time.
 var (

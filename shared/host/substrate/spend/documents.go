@@ -6,14 +6,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Partitions are those of totals, which only think changes.
-const Partitions = "spend#*"
-
-// The documents of what models cost. The number of a total is in micro-dollars; its sort is
+// The documents of what models cost, which only think changes. The number of a total is in micro-dollars; its sort is
 // the UTC day.
 var (
 	VacantDocs = store.Kind[vacantDay]{
-		Shape: store.Shape{Name: "total of a vacant's day", Partition: Partitions, Sort: "*", Of: store.OfVacant, Verify: store.Joined},
+		Shape: store.Shape{Name: "total of a vacant's day", Partition: "spend#*", Sort: "*", Of: store.OfVacant, Verify: store.Joined},
 		Codec: store.JSON[vacantDay](1),
 	}
 	TenantDocs = store.Kind[int64]{
