@@ -63,10 +63,10 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	}
 	verify := boundOnly()
 	verify["StringLike"] = contexts(textKeys)
-	var checkpointers, openers []string
+	var sealers, openers []string
 	for _, f := range table(in.Settings) {
 		if f.grants.seals {
-			checkpointers = append(checkpointers, f.name)
+			sealers = append(sealers, f.name)
 		}
 		if len(f.grants.opens) > 0 {
 			openers = append(openers, f.name)
@@ -75,7 +75,7 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	return newKey(s, in, "SealKey", &awskms.KeyProps{
 		Description:       str("Vacancy " + in.Settings.Stage + ": seals seeds, text keys and secrets of agents"),
 		EnableKeyRotation: yes(),
-	}, use("Seal", strs("kms:Encrypt"), checkpointers...), use("Open", strs("kms:Decrypt"), openers...), awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+	}, use("Seal", strs("kms:Encrypt"), sealers...), use("Open", strs("kms:Decrypt"), openers...), awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("Verify"), Principals: &[]awsiam.IPrincipal{awsiam.NewAccountRootPrincipal()},
 		Actions: strs("kms:Decrypt"), Resources: strs("*"), Conditions: &verify,
 	}))

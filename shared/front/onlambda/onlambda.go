@@ -31,6 +31,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/kms"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -110,7 +111,7 @@ const warmTime = 2 * time.Second
 
 // somewhere is the key of an absent document in the registry, which every role
 // may read.
-var somewhere = store.Key{Partition: "reg#", Sort: "warm"}
+var somewhere = store.Key{Partition: registry.RegistrationDocs.Key("").Partition, Sort: "warm"}
 
 // warm opens connections to the tables and logs their faults.
 func (h *Env) warm(ctx context.Context) {

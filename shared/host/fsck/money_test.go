@@ -199,12 +199,3 @@ func TestUsageIsRecounted(t *testing.T) {
 	}
 	recount()
 }
-
-func idOf(t *testing.T, account string) identity.ID {
-	t.Helper()
-	id, err := identity.ParseID(account)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
