@@ -135,7 +135,10 @@ func writeDoc(w *bytes.Buffer, d *store.Doc) {
 	}
 	text := string(d.Data)
 	if !utf8.Valid(d.Data) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x7f }) {
-		text = hex.EncodeToString(d.Data)
+		text = ""
+		for line := range slices.Chunk(d.Data, 64) {
+			text += hex.EncodeToString(line) + "\n"
+		}
 	}
 	w.WriteByte('\n')
 	for line := range strings.Lines(text) {
@@ -405,10 +408,12 @@ func (s *sameRandom) Read(b []byte) (int, error) {
 	return s.of.Read(b)
 }
 
-func (s *sameRandom) restart(seed byte) {
+// restart makes what is random from now on depend on a step only, not on how much was read
+// before it.
+func (s *sameRandom) restart(step, of byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of.Seed([32]byte{seed, 1})
+	s.of.Seed([32]byte{step, of})
 }
 
 // movedClock stands still until it is moved.
@@ -451,6 +456,7 @@ type documented struct {
 	said    *strings.Builder // its log
 	clock   *movedClock
 	rand    *sameRandom
+	steps   byte // of drive, so far
 
 	names map[string]string // of what stands in paths and bodies as {name}
 	sent  []byte            // a signed call
@@ -534,6 +540,8 @@ func (h *documented) send(t *testing.T, to site, method, path, body string, head
 // do sends a request that succeeds, and returns a member of the answer.
 func (h *documented) do(t *testing.T, to site, method, path, body, member string, headers ...string) string {
 	t.Helper()
+	h.steps++
+	h.rand.restart(h.steps, 2)
 	w := h.send(t, to, method, path, body, headers...)
 	if w.Code >= http.StatusBadRequest || strings.Contains(w.Body.String(), `"error":{`) {
 		t.Fatalf("%s %s = %d %s%s", method, path, w.Code, w.Body, h.said)
@@ -614,6 +622,8 @@ func drive(t *testing.T) *documented {
 		name(called)(h.do(t, h.admin, "POST", "/v1/admin/vacants", body, "vacant_id"))
 	}
 
+	self, err := h.server.Vacants.SelfID(ctx)
+	must(err)
 	secret, err := operator.Keys{Store: h.store, Now: h.clock.now, Rand: h.rand}.Rotate(ctx)
 	must(err)
 	name("operator")(secret)
@@ -639,8 +649,6 @@ func drive(t *testing.T) *documented {
 		}
 		must(h.server.Billing.SettlePayment(ctx, billing.Event{Payment: "pi_" + tenant, Account: h.names[tenant], Paid: 25_000_000}))
 	}
-	self, err := h.server.Vacants.SelfID(ctx)
-	must(err)
 	for n, tenant := range []string{"acme", "buyer"} {
 		c := claim.Claim{Host: self, Account: h.names[tenant], Cap: 40_000_000}
 		must(c.Sign(ctx, seeded(t, byte(20+n)), h.clock.now()))
@@ -826,7 +834,7 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	// What is random for an operation does not depend on whether those before it failed.
 	next := func() {
 		h.said.Reset()
-		h.rand.restart(byte(len(all)))
+		h.rand.restart(byte(len(all)), 1)
 	}
 	note := func(name string, err error, body string) {
 		a := answer{name: name, body: body, log: h.said.String()}
@@ -932,8 +940,10 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 		}
 		return id
 	}
-	counted, err := callstats.Read(ctx, h.store, of("free"))
-	note("call statistics of free", err, fmt.Sprint(counted))
+	for _, name := range []string{"free", "demo", "kid", "clerk"} {
+		counted, err := callstats.Read(ctx, h.store, of(name))
+		note("call statistics of "+name, err, fmt.Sprint(counted))
+	}
 	until, err := h.server.Vacants.ForgottenUntil(ctx, of("free"), of("payer"), "")
 	note("what free has forgotten", err, until.String())
 	folded, err := h.server.Meter().Fold(ctx)
@@ -956,7 +966,9 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	}
 	ask(h.public, "POST", "/a2a/v1", `{"from":"nemo","intent":"booking.confirm","payload":{"venue_slug":"warung","idempotency_key":"once","starts_at":"2026-05-07T12:00:00Z","party_size":2,"guest":{"name":"Ann"}}}`, "Authorization: Bearer {buyer-pro}", "Prefer: respond-async")
 	ask(h.public, "POST", "/a2a/v1", `{"from":"nemo","intent":"booking.confirm","payload":{"venue_slug":"closed","starts_at":"2026-05-07T12:00:00Z"}}`, "Authorization: Bearer {buyer-pro}", "Prefer: respond-async")
-	ask(h.admin, "POST", "/v1/admin/accounts/acme/credit", `{"amount":90000000,"note":"first"}`, "Idempotency-Key: first")
+	for _, tenant := range []string{"acme", "buyer"} {
+		ask(h.admin, "POST", "/v1/admin/accounts/"+tenant+"/credit", `{"amount":90000000,"note":"first"}`, "Idempotency-Key: first")
+	}
 	note("payment", h.server.Billing.SettlePayment(ctx, billing.Event{Payment: "pi_acme", RefundedTotal: 5_000_000}), "")
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/children", `{"path":"D2","name":"late","capability":"helps"}`)
 	ask(h.public, "POST", "/v1/admin/vacants/{free}/children", whole.asks(t, "free", 2, h.clock.now()))
