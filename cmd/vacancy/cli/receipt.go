@@ -36,7 +36,8 @@ func (a *app) receiptCommand() *cobra.Command {
 called whom, the hashes of request and answer, the price, the tokens and the charge.
 
 --check verifies a receipt in a file, or standard input for -, without any host: the receipt
-has the host's certificate of the key that signed it. With --by it must be of that host. --json prints the receipt as the host signed it.`,
+has the host's certificate of the key that signed it. With --by it must be of that host.
+--json prints the receipt as the host signed it.`,
 		Example: `  vacancy receipt clerk --as alice
   vacancy receipt clerk --as alice --json > receipt.json
   vacancy receipt --check receipt.json`,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
@@ -15,6 +16,9 @@ import (
 // RegistryHandler is the handler of the registry, with its transparency log.
 func RegistryHandler(h *Env) http.Handler { return h.Server.RegistryHandler(h.log()) }
 
+// renewTime bounds what a key may take, so that time is left for the log.
+const renewTime = 10 * time.Second
+
 // Seal seals the log at each invocation, and makes the key that signs receipts in time. It
 // ignores the event. If another process is sealing, that is no error. It does not return.
 func Seal() {
@@ -22,7 +26,9 @@ func Seal() {
 		log := h.log()
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			// The log is sealed even if no key can be made, and the reverse.
-			renewed := h.Server.SigningKeys.Renew(ctx)
+			short, cancel := context.WithTimeout(ctx, renewTime)
+			renewed := h.Server.SigningKeys.Renew(short)
+			cancel()
 			sealed, err := log.Seal(ctx)
 			if problem.Is(err, problem.Conflict) {
 				return []slog.Attr{slog.String("sealing", "another")}, renewed

@@ -136,6 +136,10 @@ func (s *Service) dispatch(ctx context.Context, b *Booking) error {
 		_, err := s.hostWith(ctx, b, step{wait: wait})
 		return unlessMoved(err)
 	}
+	// A host that cannot sign yet sends nothing, and the venue is not to blame.
+	if _, err := s.Signer(ctx, s.now()); err != nil {
+		return err
+	}
 	sent, err := s.host(ctx, b, booking.Dispatched, "")
 	if err != nil {
 		return unlessMoved(err)

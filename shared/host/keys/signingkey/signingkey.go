@@ -37,9 +37,6 @@ const (
 	cacheTime = 10 * time.Minute
 )
 
-// most is how many keys are kept: the current one, and the one before or after it.
-const most = 2
-
 // stored is the document. The newest key is the last.
 type stored struct {
 	Keys []sealedKey `json:"keys"`
@@ -58,6 +55,24 @@ func (s *stored) at(t time.Time) (sealedKey, bool) {
 		}
 	}
 	return sealedKey{}, false
+}
+
+// most is how many keys are kept: more than the current one and the next, because a clock
+// that is ahead takes the current one for one that has ended.
+const most = 4
+
+// drop makes room for a key: it forgets the oldest ones whose time ended so long ago that
+// nothing of it is signed again.
+func (s *stored) drop(now time.Time) {
+	kept := s.Keys[:0:0]
+	for i, k := range s.Keys {
+		_, until, err := k.Certificate.Times()
+		ended := err != nil || until.Before(now.Add(-ahead))
+		if room := len(kept)+len(s.Keys)-i < most; !ended || room {
+			kept = append(kept, k)
+		}
+	}
+	s.Keys = kept
 }
 
 // due reports whether it is time to make the next key.
@@ -130,11 +145,17 @@ func (k *Keys) Close() { k.signers.Close() }
 // host has no such key yet.
 func (k *Keys) Signer(ctx context.Context, at time.Time) (certificate.Signer, error) {
 	s, err := k.load(ctx, at)
-	if err == nil && k.config.Identity != nil && s.due(k.config.Now()) {
-		s, err = k.renew(ctx)
-	}
 	if err != nil {
 		return certificate.Signer{}, err
+	}
+	if k.config.Identity != nil && s.due(k.config.Now()) {
+		next, err := k.renew(ctx)
+		if _, ok := s.at(at); err != nil && !ok {
+			return certificate.Signer{}, err
+		}
+		if err == nil {
+			s = next
+		} // else the key that there is signs on, and the next request tries again
 	}
 	one, ok := s.at(at)
 	if !ok {
@@ -197,8 +218,8 @@ func (k *Keys) renew(ctx context.Context) (s stored, err error) {
 		if err != nil {
 			return err
 		}
+		s.drop(now)
 		s.Keys = append(s.Keys, one)
-		s.Keys = s.Keys[max(0, len(s.Keys)-most):]
 		KeyDocs.Put(tx, d, s)
 		return nil
 	})

@@ -3,6 +3,7 @@ package signingkey_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -334,5 +335,43 @@ func TestKeysPrintNoSecret(t *testing.T) {
 	}
 	if out := fmt.Sprintf("%v %+v %#v", k, k, s.Signer); strings.Contains(out, "0x") || strings.Contains(out, "[") {
 		t.Errorf("printed: %s", out)
+	}
+}
+
+// A maker whose clock was once far ahead made a key of the time to come. The key of now stays.
+func TestAClockThatWasAheadLosesNoKey(t *testing.T) {
+	for _, days := range []int{1, 20, 31, 40, 90} {
+		w := newWorld(t)
+		w.renew()
+		w.pass(time.Duration(days) * 24 * time.Hour)
+		w.renew()
+		w.pass(-time.Duration(days) * 24 * time.Hour)
+		for range 40 {
+			at, first := w.now, w.signer(w.reader(), w.now)
+			w.pass(time.Minute)
+			w.renew()
+			if again := w.signer(w.reader(), at); again != first {
+				t.Fatalf("%d days ahead: a time is signed by %s and again by %s", days, first.Key.Short(), again.Key.Short())
+			}
+			w.signer(w.reader(), w.now)
+			w.pass(24 * time.Hour)
+		}
+	}
+}
+
+// A process that cannot renew signs with the key that there is, as long as it lasts.
+func TestAKeySignsOnIfItsRenewalFails(t *testing.T) {
+	w := newWorld(t)
+	w.renew()
+	broken := signingkey.New(signingkey.Config{Store: w.store, Vault: w.vault, Now: w.clock, Rand: rand.Reader,
+		Identity: func(context.Context) (identity.Signer, error) { return nil, errors.New("the key service is away") }})
+	first := w.signer(broken, w.now)
+	w.pass(signingkey.Lifetime * 3 / 4)
+	if now := w.signer(broken, w.now); now != first {
+		t.Errorf("signed by %s, want %s", now.Key.Short(), first.Key.Short())
+	}
+	w.pass(signingkey.Lifetime / 4)
+	if _, err := broken.Signer(t.Context(), w.now); err == nil {
+		t.Error("a key that has ended signs on")
 	}
 }
