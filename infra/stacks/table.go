@@ -1,6 +1,15 @@
 package stacks
 
 import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/infra/asl"
+	"github.com/vacancy-host/vacancy/infra/settings"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
@@ -22,15 +31,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"maps"
-	"math"
-	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
-	"github.com/vacancy-host/vacancy/infra/asl"
-	"github.com/vacancy-host/vacancy/infra/settings"
 )
 
 // function is a directory of functions/ and how it runs.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"strconv"
 	"strings"
@@ -41,17 +42,18 @@ const (
 // Verify is what vacancy verify does with the documents of a kind.
 type Verify uint8
 
-// What verify does. The export serves the documents that verify reads, and no others.
+// What verify does. The export serves the documents that verify reads, and no others. Every
+// kind says it: the zero Verify is none of them.
 const (
 	// Unread documents are secret, short-lived or can be made again.
-	Unread Verify = iota
+	Unread Verify = iota + 1
 	// Alone: verify reads all that an owner has, and reports those that Parse refuses.
 	Alone
 	// Joined: package fsck compares the documents with rows and with other documents.
 	Joined
 )
 
-// Describe implements AnyKind.
+// Describe returns s, of whatever Kind it is.
 func (s Shape) Describe() Shape { return s }
 
 // Key is the key of a document. There is a part for each star, those of the partition
@@ -184,10 +186,21 @@ type Codec[T any] struct {
 }
 
 // AnyKind is a Kind of whatever T.
-type AnyKind interface {
-	Describe() Shape
-	// Check is Kind.Parse without what it returns.
-	Check(Doc) error
+type AnyKind struct {
+	Shape
+	Check func(Doc) error // Kind.Check
+}
+
+// Any returns the kind without its T.
+//
+// There are many Kinds, and a program has the methods of each. So what does not need T is in
+// functions that have none.
+func (k *Kind[T]) Any() AnyKind {
+	s, decode, own, valid := k.Shape, k.Decode, k.Own, k.Valid
+	return AnyKind{s, func(d Doc) error {
+		_, err := parse(&s, decode, own, valid, d)
+		return err
+	}}
 }
 
 // Reader is what a document is read from: a Store, a View or a Tx.
@@ -196,64 +209,99 @@ type Reader interface {
 }
 
 // Parse reads what a document holds. The error is of kind Damaged, and names the document.
-func (k Kind[T]) Parse(d Doc) (v T, err error) {
-	if v, err = k.Decode(d); err == nil && k.Own != nil && k.Key(k.Own(v)...) != d.Key {
-		err = errors.New("it belongs under another key")
+func (k *Kind[T]) Parse(d Doc) (T, error) { return parse(&k.Shape, k.Decode, k.Own, k.Valid, d) }
+
+func parse[T any](s *Shape, decode func(Doc) (T, error), own func(T) []string, valid func(Doc, T) error, d Doc) (T, error) {
+	v, err := decode(d)
+	var parts []string
+	if err == nil && own != nil {
+		parts = own(v)
 	}
-	if err == nil && k.Valid != nil {
-		err = k.Valid(d, v)
+	if err == nil && valid != nil {
+		err = valid(d, v)
 	}
-	if err != nil {
+	if err = s.readable(&d, parts, err); err != nil {
 		var none T
-		return none, problem.Wrap(problem.Damaged, err, "the %s at %s is not readable", k.Name, d.Key)
+		return none, err
 	}
 	return v, nil
 }
 
-// Check implements AnyKind.
-func (k Kind[T]) Check(d Doc) error {
-	_, err := k.Parse(d)
+// readable is the error of a document that decoding refused, or that belongs under the key of
+// other parts; own is nil if it does not tell. A reason that is a problem is for clients, too.
+func (s *Shape) readable(d *Doc, own []string, err error) error {
+	if err == nil && own != nil && s.Key(own...) != d.Key {
+		err = problem.New(problem.Damaged, "it belongs under another key")
+	}
+	var why *problem.Error
+	switch {
+	case err == nil:
+		return nil
+	case d.Version == 0 && len(d.Data) == 0:
+		return s.missing(d.Key)
+	case errors.As(err, &why):
+		return &problem.Error{Kind: problem.Damaged, Detail: fmt.Sprintf("the %s at %s is not readable: %s", s.Name, d.Key, why.Text()), Err: why.Err}
+	}
+	return problem.Wrap(problem.Damaged, err, "the %s at %s is not readable", s.Name, d.Key)
+}
+
+func (s *Shape) missing(k Key) error {
+	return problem.New(problem.Damaged, "the %s at %s is missing", s.Name, k)
+}
+
+// Check is Parse without what it returns.
+func (k *Kind[T]) Check(d Doc) error {
+	_, err := parse(&k.Shape, k.Decode, k.Own, k.Valid, d)
 	return err
 }
 
 // Get reads a document. One that is absent has Version 0 and holds the zero T.
-func (k Kind[T]) Get(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
+func (k *Kind[T]) Get(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
 	if d, err = from.Doc(ctx, key); err == nil && d.Version > 0 {
-		v, err = k.Parse(d)
+		v, err = parse(&k.Shape, k.Decode, k.Own, k.Valid, d)
 	}
 	return v, d, err
 }
 
 // Need is Get for a document that must exist: the error is of kind Damaged if it is absent.
-func (k Kind[T]) Need(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
-	if v, d, err = k.Get(ctx, from, key); err == nil && d.Version == 0 {
-		err = problem.New(problem.Damaged, "the %s at %s is missing", k.Name, key)
+func (k *Kind[T]) Need(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
+	if d, err = from.Doc(ctx, key); err == nil && d.Version == 0 {
+		err = k.Shape.missing(key)
+	}
+	if err == nil {
+		v, err = parse(&k.Shape, k.Decode, k.Own, k.Valid, d)
 	}
 	return v, d, err
 }
 
 // Put writes v as a document, like Tx.Put: d is the document without its data. If v cannot
 // be written, the Update ends with the error.
-func (k Kind[T]) Put(tx *Tx, d Doc, v T) {
+func (k *Kind[T]) Put(tx *Tx, d Doc, v T) {
 	data, err := k.Encode(v)
-	if err != nil {
-		tx.failed = errors.Join(tx.failed, problem.Wrap(problem.Internal, err, "the %s at %s", k.Name, d.Key))
-		return
-	}
-	d.Data = data
 	if k.Number != nil {
 		d.Number = k.Number(v)
 	}
-	tx.Put(d)
+	tx.put(k.Name, d, data, err)
+}
+
+// put is Put of encoded data; err is why there is none.
+func (t *Tx) put(name string, d Doc, data []byte, err error) {
+	if err != nil {
+		t.failed = errors.Join(t.failed, problem.Wrap(problem.Internal, err, "the %s at %s", name, d.Key))
+		return
+	}
+	d.Data = data
+	t.Put(d)
 }
 
 // Each returns the documents of a range with what they hold. It ends after the first error.
-func (k Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, error] {
+func (k *Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, error] {
+	s, decode, own, valid := k.Shape, k.Decode, k.Own, k.Valid
 	return func(yield func(T, error) bool) {
 		for d, err := range All(ctx, from, r) {
 			var v T
 			if err == nil {
-				v, err = k.Parse(d)
+				v, err = parse(&s, decode, own, valid, d)
 			}
 			if !yield(v, err) || err != nil {
 				return
@@ -267,39 +315,53 @@ func (k Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, er
 // written them while an older one still runs; a format that changes what they mean has
 // another number.
 func JSON[T any](format int) Codec[T] {
-	first := []byte(`{"format":` + strconv.Itoa(format))
 	return Codec[T]{
 		Decode: func(d Doc) (v T, err error) {
-			if rest, ok := bytes.CutPrefix(d.Data, first); !ok || len(rest) == 0 || rest[0] != ',' && rest[0] != '}' {
-				var is struct {
-					Format int `json:"format"`
-				}
-				if err := json.Unmarshal(d.Data, &is); err != nil {
-					return v, err
-				}
-				if err := CheckFormat(format, is.Format); err != nil {
-					return v, err
-				}
-			}
-			return v, json.Unmarshal(d.Data, &v)
+			err = decodeJSON(format, d.Data, &v)
+			return v, err
 		},
-		Encode: func(v T) ([]byte, error) {
-			b := bytes.NewBuffer(bytes.Clone(first))
-			e := json.NewEncoder(b)
-			e.SetEscapeHTML(false) // signed parts keep their bytes
-			if err := e.Encode(v); err != nil {
-				return nil, err
-			}
-			data := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-			if members := data[len(first):]; len(members) < 2 || members[0] != '{' {
-				return nil, errors.New("it is no object")
-			} else if members[1] == '}' {
-				return append(data[:len(first)], '}'), nil
-			}
-			data[len(first)] = ','
-			return data, nil
-		},
+		Encode: func(v T) ([]byte, error) { return encodeJSON(format, v) },
 	}
+}
+
+// firstMember is how an object of a format begins.
+func firstMember(format int) []byte {
+	return strconv.AppendInt([]byte(`{"format":`), int64(format), 10)
+}
+
+func decodeJSON(format int, data []byte, v any) error {
+	// The member is first in what encodeJSON writes, and needs no second pass then.
+	if rest, ok := bytes.CutPrefix(data, firstMember(format)); !ok || len(rest) == 0 || rest[0] != ',' && rest[0] != '}' {
+		var is struct {
+			Format int `json:"format"`
+		}
+		if err := json.Unmarshal(data, &is); err != nil {
+			return err
+		}
+		if err := CheckFormat(format, is.Format); err != nil {
+			return err
+		}
+	}
+	return json.Unmarshal(data, v)
+}
+
+func encodeJSON(format int, v any) ([]byte, error) {
+	first := firstMember(format)
+	b := bytes.NewBuffer(bytes.Clone(first))
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false) // signed parts keep their bytes
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	data := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	switch members := data[len(first):]; {
+	case len(members) < 2 || members[0] != '{':
+		return nil, errors.New("it is no object")
+	case members[1] == '}':
+		return append(data[:len(first)], '}'), nil
+	}
+	data[len(first)] = ','
+	return data, nil
 }
 
 // CheckFormat compares the format of a document with the one that this program reads.

@@ -15,13 +15,13 @@ package admin
 
 import (
 	"context"
-	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"log/slog"
 	"maps"
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"

@@ -78,6 +78,7 @@ func TestOnlyKindsThatVerifyReadsAreListed(t *testing.T) {
 		"partition=acct%23" + id: problem.Forbidden, "partition=acct%23" + id + "&first=key%23&last=key%24": problem.Forbidden,
 		"partition=name&first=a": problem.Forbidden, "partition=nowhere": problem.Forbidden, "index=pushes": problem.Forbidden,
 		"partition=acct%23" + id + "&first=link%23&last=link%24": 0, "partition=v%23" + id + "&first=forget%23&last=forget%24": 0,
+		"partition=spend%23host": problem.Forbidden, "partition=spend%23tenant%23acme": problem.Forbidden, "partition=spend%23" + id: 0,
 		"partition=name": 0, "index=open": 0,
 	} {
 		var answer json.RawMessage

@@ -3,13 +3,13 @@ package answer_test
 import (
 	"context"
 	"crypto/rand"
-	"github.com/vacancy-host/vacancy/shared/host/answer"
-	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"iter"
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"

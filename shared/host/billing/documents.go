@@ -30,7 +30,7 @@ var (
 	}
 	// TenantDocs leads from a tenant to the id of its account.
 	TenantDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "account of a tenant", Partition: "tenant", Sort: "*"},
+		Shape: store.Shape{Name: "account of a tenant", Partition: "tenant", Sort: "*", Verify: store.Unread},
 		Codec: store.Text(),
 	}
 	// BalanceDocs are the shards of accounts' balances: account and shard.
@@ -40,34 +40,34 @@ var (
 	}
 	// MoveDocs are the changes that Idempotency-Keys made: the hash of the key is the star.
 	MoveDocs = store.Kind[Change]{
-		Shape: store.Shape{Name: "idempotency key", Partition: accountPartition, Sort: "idem#*", Of: store.OfAccount},
+		Shape: store.Shape{Name: "idempotency key", Partition: accountPartition, Sort: "idem#*", Of: store.OfAccount, Verify: store.Unread},
 		Codec: store.JSON[Change](1),
 	}
 	// SecretDocs lead from the hash of a key's secret to the key. A secret has 190 random bits,
 	// so its plain hash reveals nothing.
 	SecretDocs = store.Kind[Key]{
-		Shape: store.Shape{Name: "key", Partition: "key#*", Sort: "key"},
+		Shape: store.Shape{Name: "key", Partition: "key#*", Sort: "key", Verify: store.Unread},
 		Codec: store.JSON[Key](1),
 	}
 	// KeyDocs are the keys of an account by their ids.
 	KeyDocs = store.Kind[listedKey]{
-		Shape: store.Shape{Name: "key of an account", Partition: accountPartition, Sort: "key#*", Of: store.OfAccount},
+		Shape: store.Shape{Name: "key of an account", Partition: accountPartition, Sort: "key#*", Of: store.OfAccount, Verify: store.Unread},
 		Codec: store.JSON[listedKey](1),
 	}
 	UseDocs = store.Kind[use]{
-		Shape: store.Shape{Name: "use of a key", Partition: keyUsePartition, Sort: "use"},
+		Shape: store.Shape{Name: "use of a key", Partition: keyUsePartition, Sort: "use", Verify: store.Unread},
 		Codec: store.JSON[use](1),
 	}
 	// FreeUseDocs count the requests of a UTC day of all keys of tier free of an account, or each
 	// further key would bring a quota of its own. The text is the day, the number the count.
 	// Test keys take nothing from live ones.
 	FreeUseDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "use of free keys", Partition: keyUsePartition, Sort: "free*"},
+		Shape: store.Shape{Name: "use of free keys", Partition: keyUsePartition, Sort: "free*", Verify: store.Unread},
 		Codec: store.Text(),
 	}
 	// LinkDocs are the accounts that pay for callers: the caller's id is the star.
 	LinkDocs = store.Kind[link]{
-		Shape: store.Shape{Name: "link of a caller", Partition: "link#*", Sort: "link"},
+		Shape: store.Shape{Name: "link of a caller", Partition: "link#*", Sort: "link", Verify: store.Unread},
 		Codec: store.JSON[link](1),
 		Own:   func(l link) []string { return []string{l.Caller.String()} },
 	}
@@ -83,17 +83,17 @@ var (
 	}
 	// QuotaDocs count the free calls of a UTC day, and what caps bound.
 	QuotaDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "counter of a day", Partition: "quota#*", Sort: "*"},
+		Shape: store.Shape{Name: "counter of a day", Partition: "quota#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Count(),
 	}
 	// ActiveDocs are the agents that were seen in a minute.
 	ActiveDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "agent of a minute", Partition: "active#*", Sort: "*"},
+		Shape: store.Shape{Name: "agent of a minute", Partition: "active#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Count(),
 	}
 	// DueDocs are the reminders of calls. The number is the position of the request.
 	DueDocs = store.Kind[call.Pair]{
-		Shape: store.Shape{Name: "reminder of a call", Partition: "due#*#*", Sort: "*"},
+		Shape: store.Shape{Name: "reminder of a call", Partition: "due#*#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Codec[call.Pair]{
 			Encode: func(p call.Pair) ([]byte, error) { return append(p.Caller[:], p.Vacant[:]...), nil },
 			Decode: func(d store.Doc) (p call.Pair, err error) {

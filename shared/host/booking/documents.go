@@ -20,7 +20,7 @@ var (
 	}
 	// DetailsDocs are deleted 30 days after the booking's start.
 	DetailsDocs = store.Kind[Details]{
-		Shape: store.Shape{Name: "details of a booking", Partition: bookingPartition, Sort: "details"},
+		Shape: store.Shape{Name: "details of a booking", Partition: bookingPartition, Sort: "details", Verify: store.Unread},
 		Codec: store.JSON[Details](1),
 	}
 	// EventDocs are the usage events of an account, by their time.
@@ -31,21 +31,21 @@ var (
 	// OnceDocs are the confirms that idempotency keys made: the key of the account, and the
 	// hash of the idempotency key.
 	OnceDocs = store.Kind[once]{
-		Shape: store.Shape{Name: "idempotency key of a confirm", Partition: "bookidem#*", Sort: "*"},
+		Shape: store.Shape{Name: "idempotency key of a confirm", Partition: "bookidem#*", Sort: "*", Verify: store.Unread},
 		Codec: store.JSON[once](1),
 	}
 	// SlotDocs count the guests in a venue's slots: the venue's id, and the slot's start.
 	SlotDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "slot", Partition: "slot-taken#*", Sort: "*", Of: store.OfVacant},
+		Shape: store.Shape{Name: "slot", Partition: "slot-taken#*", Sort: "*", Of: store.OfVacant, Verify: store.Unread},
 		Codec: store.Count(),
 	}
 	BreakerDocs = store.Kind[breaker]{
-		Shape: store.Shape{Name: "breaker of a venue", Partition: "breaker#*", Sort: "breaker", Of: store.OfVacant},
+		Shape: store.Shape{Name: "breaker of a venue", Partition: "breaker#*", Sort: "breaker", Of: store.OfVacant, Verify: store.Unread},
 		Codec: store.JSON[breaker](1),
 	}
 	// CounterDocs are the counters of AGP: the name, and the labels as Prometheus writes them.
 	CounterDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "counter", Partition: "metric#*", Sort: "*"},
+		Shape: store.Shape{Name: "counter", Partition: "metric#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Count(),
 		Valid: func(d store.Doc, _ int64) error {
 			if !strings.HasPrefix(d.Key.Sort, "{") {
@@ -56,7 +56,7 @@ var (
 	}
 	// DueDocs are the reminders of bookings: the text is the id.
 	DueDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "reminder of a booking", Partition: "bookdue#*#*", Sort: "*"},
+		Shape: store.Shape{Name: "reminder of a booking", Partition: "bookdue#*#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Text(),
 	}
 )

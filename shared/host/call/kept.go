@@ -82,7 +82,7 @@ func (h *Host) late(row *RequestRow) bool {
 // KeptDocs are the answers that wait for their settlement: caller, vacant and position. An
 // empty document says that the call was voided before it had an answer.
 var KeptDocs = store.Kind[[]byte]{
-	Shape: store.Shape{Name: "answer that waits for its settlement", Partition: "kept#*#*", Sort: "*"},
+	Shape: store.Shape{Name: "answer that waits for its settlement", Partition: "kept#*#*", Sort: "*", Verify: store.Unread},
 	Codec: store.Bytes(),
 }
 

@@ -38,61 +38,65 @@ import (
 
 // kinds are all of them, by package.
 var kinds = []store.AnyKind{
-	billing.AccountDocs, billing.TenantDocs, billing.BalanceDocs, billing.MoveDocs, billing.SecretDocs, billing.KeyDocs,
-	billing.UseDocs, billing.FreeUseDocs, billing.LinkDocs, billing.LinkedDocs, billing.PaymentDocs, billing.QuotaDocs,
-	billing.ActiveDocs, billing.DueDocs,
-	booking.BookingDocs, booking.DetailsDocs, booking.EventDocs, booking.OnceDocs, booking.SlotDocs, booking.BreakerDocs,
-	booking.CounterDocs, booking.DueDocs,
-	call.KeptDocs,
-	callstats.CallsDocs,
-	definition.SecretDocs,
-	due.OffsetDocs,
-	graduation.StatusDocs, graduation.AttemptWindowDocs, graduation.WindowDocs, graduation.PolicyDocs,
-	guests.SecretDocs,
-	local.MessageDocs,
-	models.CurrentDocs, models.VersionDocs,
-	operator.KeyDocs,
-	paykeys.KeyDocs,
-	price.VersionDocs,
-	registry.RegistrationDocs, registry.ManifestDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, registry.RevokedListDocs,
-	registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs,
-	signingkey.KeyDocs,
-	spawning.SpawnsDocs,
-	spend.VacantDocs, spend.TenantDocs, spend.HostDocs, spend.BudgetDocs,
-	task.HeadDocs, task.EventDocs, task.PushDocs, task.TurnDocs, task.PushedDocs,
-	textkeys.KeyDocs,
-	translog.HeadDocs, translog.LeaseDocs, translog.TileDocs, translog.CheckpointDocs, translog.EpochDocs, translog.CosignedDocs,
-	usage.PaidDocs, usage.OwnedDocs, usage.SpentDocs, usage.OffsetDocs, exports.OffsetDocs,
-	vacants.RecordDocs, vacants.AgentDocs, vacants.PlanDocs, vacants.ChainDocs, vacants.ForgetDocs, vacants.NameDocs,
-	vacants.FormerDocs, vacants.SelfDocs, vacants.URLDocs, vacants.ReadyDocs, vacants.RootDocs,
+	billing.AccountDocs.Any(), billing.TenantDocs.Any(), billing.BalanceDocs.Any(), billing.MoveDocs.Any(), billing.SecretDocs.Any(), billing.KeyDocs.Any(),
+	billing.UseDocs.Any(), billing.FreeUseDocs.Any(), billing.LinkDocs.Any(), billing.LinkedDocs.Any(), billing.PaymentDocs.Any(), billing.QuotaDocs.Any(),
+	billing.ActiveDocs.Any(), billing.DueDocs.Any(),
+	booking.BookingDocs.Any(), booking.DetailsDocs.Any(), booking.EventDocs.Any(), booking.OnceDocs.Any(), booking.SlotDocs.Any(), booking.BreakerDocs.Any(),
+	booking.CounterDocs.Any(), booking.DueDocs.Any(),
+	call.KeptDocs.Any(),
+	callstats.CallsDocs.Any(),
+	definition.SecretDocs.Any(),
+	due.OffsetDocs.Any(),
+	graduation.StatusDocs.Any(), graduation.AttemptWindowDocs.Any(), graduation.WindowDocs.Any(), graduation.PolicyDocs.Any(),
+	guests.SecretDocs.Any(),
+	local.MessageDocs.Any(),
+	models.CurrentDocs.Any(), models.VersionDocs.Any(),
+	operator.KeyDocs.Any(),
+	paykeys.KeyDocs.Any(),
+	price.VersionDocs.Any(),
+	registry.RegistrationDocs.Any(), registry.ManifestDocs.Any(), registry.OpenedDocs.Any(), registry.KinDocs.Any(), registry.RevokedDocs.Any(), registry.RevokedListDocs.Any(),
+	registry.UnreachedDocs.Any(), registry.SlugDocs.Any(), registry.VenueCountDocs.Any(),
+	signingkey.KeyDocs.Any(),
+	spawning.SpawnsDocs.Any(),
+	spend.VacantDocs.Any(), spend.TenantDocs.Any(), spend.HostDocs.Any(), spend.BudgetDocs.Any(),
+	task.HeadDocs.Any(), task.EventDocs.Any(), task.PushDocs.Any(), task.TurnDocs.Any(), task.PushedDocs.Any(),
+	textkeys.KeyDocs.Any(),
+	translog.HeadDocs.Any(), translog.LeaseDocs.Any(), translog.TileDocs.Any(), translog.CheckpointDocs.Any(), translog.EpochDocs.Any(), translog.CosignedDocs.Any(),
+	usage.PaidDocs.Any(), usage.OwnedDocs.Any(), usage.SpentDocs.Any(), usage.OffsetDocs.Any(), exports.OffsetDocs.Any(),
+	vacants.RecordDocs.Any(), vacants.AgentDocs.Any(), vacants.PlanDocs.Any(), vacants.ChainDocs.Any(), vacants.ForgetDocs.Any(), vacants.NameDocs.Any(),
+	vacants.FormerDocs.Any(), vacants.SelfDocs.Any(), vacants.URLDocs.Any(), vacants.ReadyDocs.Any(), vacants.RootDocs.Any(),
 }
 
 // All returns the kinds.
 func All() []store.AnyKind { return kinds }
 
-// Of returns the kind of the document at a key; nil if there is none. Where the patterns of
-// several kinds match, it is the one that says more.
-func Of(k store.Key) (kind store.AnyKind) {
+// Of returns the kind of the document at a key; ok is false if there is none. Where the
+// patterns of several kinds match, it is the one that says more.
+func Of(k store.Key) (kind store.AnyKind, ok bool) {
 	says := -1
 	for _, one := range kinds {
-		s := one.Describe()
-		if literal := len(s.Partition) + len(s.Sort) - strings.Count(s.Partition+s.Sort, "*"); literal > says && s.Matches(k) {
-			kind, says = one, literal
+		if much := literal(one.Partition + one.Sort); much > says && one.Matches(k) {
+			kind, says = one, much
 		}
 	}
-	return kind
+	return kind, says >= 0
 }
 
 // Exported reports whether the export serves the document at a key.
 func Exported(k store.Key) bool {
-	kind := Of(k)
-	return kind != nil && kind.Describe().Verify != store.Unread
+	kind, ok := Of(k)
+	return ok && kind.Verify != store.Unread
 }
 
-// Listed reports whether the export lists a range.
+// Listed reports whether the export lists a range: the documents of a kind that verify reads,
+// in a partition where no other kind is that it does not read and whose pattern says more.
 func Listed(r store.Range) bool {
 	return slices.ContainsFunc(kinds, func(kind store.AnyKind) bool {
-		s := kind.Describe()
-		return s.Verify != store.Unread && s.Ranges(r)
+		return kind.Verify != store.Unread && kind.Ranges(r) && (r.Index || !slices.ContainsFunc(kinds, func(other store.AnyKind) bool {
+			return other.Verify == store.Unread && other.Within(r.Partition) && literal(other.Partition) > literal(kind.Partition)
+		}))
 	})
 }
+
+// literal is how much a pattern says.
+func literal(pattern string) int { return len(pattern) - strings.Count(pattern, "*") }

@@ -91,37 +91,46 @@ func fill(s store.Shape) store.Key {
 func TestEachKeyIsOfOneKind(t *testing.T) {
 	names := map[string]bool{}
 	for _, kind := range documents.All() {
-		s := kind.Describe()
+		s := kind.Shape
+		if s.Verify == 0 {
+			t.Errorf("%s does not say what verify does: Unread, Alone or Joined", s.Name)
+		}
 		if names[s.Name] {
 			t.Errorf("two kinds are named %s", s.Name)
 		}
 		names[s.Name] = true
 		k := fill(s)
-		if of := documents.Of(k); of == nil || of.Describe() != s {
+		if of, ok := documents.Of(k); !ok || of.Shape != s {
 			t.Errorf("%s, the key of a %s, is taken for another", k, s.Name)
 		}
 		if parts, ok := s.Parts(k); !ok || s.Key(parts...) != k {
 			t.Errorf("Parts(%s) of a %s = %q, %t", k, s.Name, parts, ok)
 		}
 	}
-	if of := documents.Of(store.Key{Partition: "nowhere", Sort: "x"}); of != nil {
-		t.Errorf("a key of no kind is of %s", of.Describe().Name)
+	if of, ok := documents.Of(store.Key{Partition: "nowhere", Sort: "x"}); ok {
+		t.Errorf("a key of no kind is of %s", of.Name)
 	}
 }
 
 // Listing a kind must list no document of a kind that is not exported.
 func TestAListOfAKindHasNoUnreadDocuments(t *testing.T) {
 	for _, kind := range documents.All() {
-		s := kind.Describe()
+		s := kind.Shape
 		if s.Verify == store.Unread {
 			continue
 		}
 		r := s.All(stars(s.Partition)...)
+		if !documents.Listed(r) {
+			t.Errorf("the documents of each %s are not listed", s.Name)
+		}
 		for _, other := range documents.All() {
-			o := other.Describe()
+			o := other.Shape
 			k := fill(o)
 			if o.Verify == store.Unread && k.Partition == r.Partition && k.Sort >= r.First && (r.Last == "" || k.Sort < r.Last) {
 				t.Errorf("the list of each %s has each %s", s.Name, o.Name)
+			}
+			if other := o.All(stars(o.Partition)...); o.Verify == store.Unread && s.Ranges(other) && documents.Listed(other) {
+				t.Errorf("the documents of each %s are listed like those of each %s", o.Name, s.Name)
 			}
 		}
 	}
@@ -140,7 +149,7 @@ func stars(partition string) []string {
 // or by the id of a vacant or an account that it meets.
 func TestVerifyMeetsTheOwnersOfWhatItChecksAlone(t *testing.T) {
 	for _, kind := range documents.All() {
-		s := kind.Describe()
+		s := kind.Shape
 		if s.Verify != store.Alone {
 			continue
 		}
@@ -148,7 +157,7 @@ func TestVerifyMeetsTheOwnersOfWhatItChecksAlone(t *testing.T) {
 			t.Errorf("verify does not meet the owners of each %s", s.Name)
 		}
 	}
-	if !slices.ContainsFunc(documents.All(), func(k store.AnyKind) bool { return k.Describe().Verify == store.Alone }) {
+	if !slices.ContainsFunc(documents.All(), func(k store.AnyKind) bool { return k.Verify == store.Alone }) {
 		t.Error("no kind is checked alone")
 	}
 }

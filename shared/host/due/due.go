@@ -55,7 +55,7 @@ func (r Reminders) Key(due time.Time, name string) store.Key {
 
 // OffsetDocs are the last minutes that are swept, by the kind of reminder.
 var OffsetDocs = store.Kind[int64]{
-	Shape: store.Shape{Name: "minute that is swept", Partition: "sweep", Sort: "*"},
+	Shape: store.Shape{Name: "minute that is swept", Partition: "sweep", Sort: "*", Verify: store.Unread},
 	Codec: store.Count(),
 }
 

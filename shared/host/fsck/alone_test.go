@@ -16,7 +16,7 @@ func TestADamagedDocumentOfEachKindThatIsCheckedAloneIsFound(t *testing.T) {
 	st := memory.New()
 	c, a := paying(t, st)
 	for _, kind := range documents.All() {
-		s := kind.Describe()
+		s := kind.Shape
 		if s.Verify != store.Alone {
 			continue
 		}
@@ -28,7 +28,7 @@ func TestADamagedDocumentOfEachKindThatIsCheckedAloneIsFound(t *testing.T) {
 		c.Must(err)
 		c.Must(st.Commit(c.Ctx, store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{1, 1}, Data: []byte("{")}))
 		if _, found := c.check(st); len(found) != 1 || found[0].Check != fsck.Document || found[0].Where != d.Key.String() {
-			t.Errorf("over a damaged %s verify finds %v", s.Name, found)
+			t.Errorf("over a %s of { verify finds %v; { must not be readable as one: use store.JSON, or Valid", s.Name, found)
 		}
 		if d.Version == 0 {
 			c.Must(st.Commit(c.Ctx, store.Delete{Key: d.Key, If: 1}))

@@ -63,7 +63,7 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 	b, err := hostbooking.BookingDocs.Parse(d)
 	switch {
 	case err != nil:
-		r.found(inDocument(key, Document, "a booking", problem.Of(err).Text()))
+		r.found(inDocument(key, Document, "a booking", problem.Of(err).Error()))
 	case whole && b.Rows == last && b.State != state:
 		r.found(inDocument(key, Document, "state "+string(state)+", as its rows say", string(b.State)))
 	case whole && b.Rows == last && b.Held != held:

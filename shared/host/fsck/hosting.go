@@ -37,12 +37,12 @@ func (r *run) each(ctx context.Context, of store.Range, fn func(store.Doc) error
 // readable. parts are what the stars of their partition stand for.
 func (r *run) alone(ctx context.Context, of store.Owner, parts ...string) error {
 	for _, kind := range documents.All() {
-		s := kind.Describe()
+		s := kind.Shape
 		if s.Of != of || s.Verify != store.Alone {
 			continue
 		}
 		check := func(d store.Doc) error {
-			if one := documents.Of(d.Key); d.Version == 0 || one == nil || one.Describe() != s {
+			if one, ok := documents.Of(d.Key); d.Version == 0 || !ok || one.Shape != s {
 				return nil // none, or of another kind, which is in the range too
 			}
 			return r.broken(d.Key, Document, "the "+s.Name, kind.Check(d))

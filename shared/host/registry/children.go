@@ -29,7 +29,7 @@ func (m *ManifestDocument) place(at time.Time) store.Key {
 // index may lag behind; if it lists fewer than n children, children found by
 // edges follow.
 func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]ManifestDocument, error) {
-	listed := store.Range{Partition: ManifestDocs.Listed("", parent.String()).Partition, Index: true}
+	listed := ManifestDocs.Indexed(parent.String())
 	var siblings []ManifestDocument
 	for docs, err := range store.Pages(ctx, r.Store, listed, n) {
 		if err != nil {

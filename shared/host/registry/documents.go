@@ -75,7 +75,7 @@ var (
 	// UnreachedDocs are the endpoints that wait for a probe: when it is due, the vacant's id,
 	// and the seq of the publication.
 	UnreachedDocs = store.Kind[wait]{
-		Shape: store.Shape{Name: "endpoint that waits", Partition: "unreached", Sort: "*#*#*"},
+		Shape: store.Shape{Name: "endpoint that waits", Partition: "unreached", Sort: "*#*#*", Verify: store.Unread},
 		Codec: store.Codec[wait]{Decode: decodeWait, Encode: waits.Encode},
 	}
 	// SlugDocs are the claims of slugs. The text is the vacant's id; "" if it was given up.

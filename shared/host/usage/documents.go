@@ -23,7 +23,7 @@ var (
 	// OwnedDocs are what a tenant's vacants have earned, those of "" the operator's: the hour
 	// and the vacant.
 	OwnedDocs = store.Kind[Hour]{
-		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Of: store.OfTenant},
+		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Of: store.OfTenant, Verify: store.Unread},
 		Codec: hours,
 	}
 	// SpentDocs are what an account has spent, by the day.
@@ -40,7 +40,7 @@ var (
 	// OffsetDocs are how far partitions of the feed are folded. The number is 1 once a
 	// partition has ended and is folded completely.
 	OffsetDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "offset of the meter", Partition: "meter", Sort: "*"},
+		Shape: store.Shape{Name: "offset of the meter", Partition: "meter", Sort: "*", Verify: store.Unread},
 		Codec: store.Text(),
 	}
 )

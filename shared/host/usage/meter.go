@@ -211,7 +211,11 @@ func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sum
 			writes = append(writes, store.Add{Key: k, Delta: int64(total[k].Charge), Min: -maxSpent, Max: maxSpent})
 			continue
 		}
-		h, d, err := PaidDocs.Get(ctx, m.Store, k) // or OwnedDocs, which has the same codec
+		kind := &PaidDocs
+		if isOwned(k) {
+			kind = &OwnedDocs
+		}
+		h, d, err := kind.Get(ctx, m.Store, k)
 		if err == nil && d.Version == 0 {
 			h, err = hourOf(k)
 		}

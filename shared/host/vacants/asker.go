@@ -63,9 +63,7 @@ func (a Asker) unknown(what string, err error) error {
 // shows, and its cursor contains nothing but the last document of the page, which is
 // the tenant's own. So cursors need no key of the host: a forged one is another
 // position among the same vacants.
-const (
-	afterNames = "~"
-)
+const afterNames = "~"
 
 // indexed returns the place of a document in the list of r's tenant.
 func indexed(r *Record, sort string) store.Key {

@@ -54,7 +54,7 @@ var (
 	}
 	// ChainDocs are the caller's chains that a vacant was imported with, by target.
 	ChainDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "chain of an imported vacant", Partition: ofVacant, Sort: "chain#*", Of: store.OfVacant},
+		Shape: store.Shape{Name: "chain of an imported vacant", Partition: ofVacant, Sort: "chain#*", Of: store.OfVacant, Verify: store.Unread},
 		Codec: store.Bytes(),
 	}
 	// ForgetDocs are the times before which a vacant's agent remembers nothing of a caller's
@@ -90,7 +90,7 @@ var (
 	}
 	// ReadyDocs is written to see that a host can write.
 	ReadyDocs = store.Kind[time.Time]{
-		Shape: store.Shape{Name: "mark of a host that can write", Partition: aboutHost, Sort: "ready"},
+		Shape: store.Shape{Name: "mark of a host that can write", Partition: aboutHost, Sort: "ready", Verify: store.Unread},
 		Codec: store.Codec[time.Time]{
 			Decode: func(d store.Doc) (time.Time, error) { return time.Parse(time.RFC3339, string(d.Data)) },
 			Encode: func(t time.Time) ([]byte, error) { return t.AppendFormat(nil, time.RFC3339), nil },

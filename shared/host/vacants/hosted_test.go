@@ -6,8 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"github.com/vacancy-host/vacancy/shared/host/answer"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,12 +13,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -566,8 +566,9 @@ func TestRecordsOfALaterFormatAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, data := range map[string]string{
-		"later":     strings.Replace(string(d.Data), `"format":1`, `"format":2`, 1),
-		"none":      strings.Replace(string(d.Data), `"format":1,`, ``, 1),
+		"later":     strings.Replace(string(d.Data), `"format":5`, `"format":6`, 1),
+		"earlier":   strings.Replace(string(d.Data), `"format":5`, `"format":4`, 1),
+		"none":      strings.Replace(string(d.Data), `"format":5,`, ``, 1),
 		"not JSON":  "x",
 		"state":     strings.Replace(string(d.Data), `"LOCAL"`, `"AWAKE"`, 1),
 		"other id":  strings.Replace(string(d.Data), id.String(), identity.ID{1}.String(), 1),

@@ -142,8 +142,8 @@ type stored struct {
 	Price *price.Price `json:"price,omitempty"`
 }
 
-// record is how records are stored.
-var record = store.JSON[stored](1)
+// record is how records are stored. Formats 1 to 4 were of earlier programs.
+var record = store.JSON[stored](5)
 
 // encodeRecord writes of a deleted vacant the tombstone only, so nothing destroyed can be
 // written back. The tombstone keeps the kin, because a deleted closed child stays concealed

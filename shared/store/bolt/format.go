@@ -7,9 +7,10 @@ import (
 	"math"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
-	"go.etcd.io/bbolt"
 )
 
 // Format is the version of the file's layout that this code reads and writes.

@@ -6,12 +6,11 @@
 package booking
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"context"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"

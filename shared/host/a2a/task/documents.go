@@ -11,27 +11,27 @@ var (
 	// HeadDocs are the states of tasks. The index lists those of a vacant's owner, the newest
 	// status first.
 	HeadDocs = store.Kind[head]{
-		Shape: store.Shape{Name: "head of a task", Partition: taskPartition, Sort: "head", Index: "tasks#*#*"},
+		Shape: store.Shape{Name: "head of a task", Partition: taskPartition, Sort: "head", Index: "tasks#*#*", Verify: store.Unread},
 		Codec: store.JSON[head](1),
 	}
 	EventDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "event of a task", Partition: taskPartition, Sort: "e#*"},
+		Shape: store.Shape{Name: "event of a task", Partition: taskPartition, Sort: "e#*", Verify: store.Unread},
 		Codec: store.Bytes(),
 	}
 	// PushDocs are the push configurations. The index lists those whose deliveries have not
 	// ended.
 	PushDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "push configuration", Partition: taskPartition, Sort: "push#*", Index: "pushes"},
+		Shape: store.Shape{Name: "push configuration", Partition: taskPartition, Sort: "push#*", Index: "pushes", Verify: store.Unread},
 		Codec: store.Bytes(),
 	}
 	// TurnDocs count the turns in the background of a vacant.
 	TurnDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "count of turns", Partition: "turns#*", Sort: "background", Of: store.OfVacant},
+		Shape: store.Shape{Name: "count of turns", Partition: "turns#*", Sort: "background", Of: store.OfVacant, Verify: store.Unread},
 		Codec: store.Count(),
 	}
 	// PushedDocs count what was pushed: of a task, and of a sender by the hour.
 	PushedDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "count of what was pushed", Partition: "pushed#*", Sort: "*"},
+		Shape: store.Shape{Name: "count of what was pushed", Partition: "pushed#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Count(),
 	}
 )

@@ -10,7 +10,7 @@ import (
 
 // KeyDocs has the hash of the operator's key.
 var KeyDocs = store.Kind[stored]{
-	Shape: store.Shape{Name: "hash of the operator key", Partition: "host", Sort: "operator"},
+	Shape: store.Shape{Name: "hash of the operator key", Partition: "host", Sort: "operator", Verify: store.Unread},
 	Codec: store.JSON[stored](1),
 	Valid: func(_ store.Doc, s stored) error {
 		if s.Hash.IsZero() {

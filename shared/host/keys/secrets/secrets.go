@@ -104,7 +104,7 @@ type opened struct {
 // Docs is the kind of the documents of k's secrets: the tenant and the name.
 func (k Kind) Docs() store.Kind[document] {
 	return store.Kind[document]{
-		Shape: store.Shape{Name: k.Name, Partition: k.Word + "#*", Sort: "*", Of: store.OfTenant},
+		Shape: store.Shape{Name: k.Name, Partition: k.Word + "#*", Sort: "*", Of: store.OfTenant, Verify: store.Unread},
 		Codec: store.JSON[document](1),
 		Valid: func(d store.Doc, one document) error {
 			if one.Name != d.Key.Sort || one.Version < 1 || !one.Deleted && len(one.Hosts) == 0 {

@@ -23,7 +23,7 @@ const again = 500 * time.Millisecond
 
 // MessageDocs are the messages, in the order of sending: the time, and a random id.
 var MessageDocs = store.Kind[message]{
-	Shape: store.Shape{Name: "message of the queue", Partition: "queue#tasks", Sort: "*#*"},
+	Shape: store.Shape{Name: "message of the queue", Partition: "queue#tasks", Sort: "*#*", Verify: store.Unread},
 	Codec: store.Codec[message]{
 		Decode: func(d store.Doc) (message, error) {
 			text, of, _ := strings.Cut(string(d.Data), ofSender)

@@ -7,7 +7,7 @@ import (
 
 // CallsDocs are the statistics of vacants.
 var CallsDocs = store.Kind[Calls]{
-	Shape: store.Shape{Name: "call statistics", Partition: "obs#*", Sort: "calls", Of: store.OfVacant},
+	Shape: store.Shape{Name: "call statistics", Partition: "obs#*", Sort: "calls", Of: store.OfVacant, Verify: store.Unread},
 	Codec: store.Codec[Calls]{
 		Decode: func(d store.Doc) (Calls, error) { return decode(d.Data) },
 		Encode: func(c Calls) ([]byte, error) { return c.encode(), nil },

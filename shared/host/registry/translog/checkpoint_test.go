@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/transparency-dev/formats/log"
+	"golang.org/x/mod/sumdb/note"
 
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"

@@ -20,7 +20,7 @@ var (
 		Codec: store.Codec[head]{Decode: decodeHead, Encode: encodeHead},
 	}
 	LeaseDocs = store.Kind[lease]{
-		Shape: store.Shape{Name: "lease of the log", Partition: partition, Sort: "lease"},
+		Shape: store.Shape{Name: "lease of the log", Partition: partition, Sort: "lease", Verify: store.Unread},
 		Codec: store.JSON[lease](1),
 	}
 	// TileDocs are the full tiles: level and index.

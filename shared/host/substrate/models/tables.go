@@ -2,7 +2,6 @@ package models
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -27,30 +26,6 @@ type Tables struct {
 // NewTables returns the tables in s. rand must be safe for concurrent use.
 func NewTables(s store.Store, now func() time.Time, rand io.Reader) *Tables {
 	return &Tables{store: store.Updater{Store: s, Rand: rand}, now: now}
-}
-
-const partition = "models"
-
-// The documents of tables of models: the current one, and all versions, which rows name.
-var (
-	CurrentDocs = store.Kind[Table]{
-		Shape: store.Shape{Name: "table of models", Partition: partition, Sort: "current", Verify: store.Alone},
-		Codec: tables,
-	}
-	VersionDocs = store.Kind[Table]{
-		Shape: store.Shape{Name: "version of the table of models", Partition: partition, Sort: "*", Verify: store.Alone},
-		Codec: tables,
-	}
-)
-
-var tables = store.Codec[Table]{
-	Decode: func(d store.Doc) (t Table, err error) {
-		if err = json.Unmarshal(d.Data, &t); err == nil && t.Version < 2 {
-			err = fmt.Errorf("it has version %d", t.Version)
-		}
-		return t, err
-	},
-	Encode: func(t Table) ([]byte, error) { return t.Blob(), nil },
 }
 
 // current returns the newest version, or the built-in table if none was set.

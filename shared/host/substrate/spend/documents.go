@@ -14,11 +14,11 @@ var (
 		Codec: store.JSON[vacantDay](1),
 	}
 	TenantDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "total of a tenant's day", Partition: "spend#tenant#*", Sort: "*", Of: store.OfTenant},
+		Shape: store.Shape{Name: "total of a tenant's day", Partition: "spend#tenant#*", Sort: "*", Of: store.OfTenant, Verify: store.Unread},
 		Codec: store.Count(),
 	}
 	HostDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "total of the host's day", Partition: "spend#host", Sort: "*"},
+		Shape: store.Shape{Name: "total of the host's day", Partition: "spend#host", Sort: "*", Verify: store.Unread},
 		Codec: store.Count(),
 	}
 	BudgetDocs = store.Kind[limit]{

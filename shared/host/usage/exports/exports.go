@@ -38,7 +38,7 @@ type Exporter struct {
 
 // OffsetDocs is the last day that is exported, in days since 1970.
 var OffsetDocs = store.Kind[int64]{
-	Shape: store.Shape{Name: "last exported day", Partition: "export", Sort: "usage"},
+	Shape: store.Shape{Name: "last exported day", Partition: "export", Sort: "usage", Verify: store.Unread},
 	Codec: store.Count(),
 }
 

@@ -1,0 +1,32 @@
+package models
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+const partition = "models"
+
+// The documents of tables of models: the current one, and all versions, which rows name.
+var (
+	CurrentDocs = store.Kind[Table]{
+		Shape: store.Shape{Name: "table of models", Partition: partition, Sort: "current", Verify: store.Alone},
+		Codec: tables,
+	}
+	VersionDocs = store.Kind[Table]{
+		Shape: store.Shape{Name: "version of the table of models", Partition: partition, Sort: "*", Verify: store.Alone},
+		Codec: tables,
+	}
+)
+
+var tables = store.Codec[Table]{
+	Decode: func(d store.Doc) (t Table, err error) {
+		if err = json.Unmarshal(d.Data, &t); err == nil && t.Version < 2 {
+			err = fmt.Errorf("it has version %d", t.Version)
+		}
+		return t, err
+	},
+	Encode: func(t Table) ([]byte, error) { return t.Blob(), nil },
+}
