@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -26,7 +25,6 @@ type Stack struct {
 	ID       string // CDK's name, for its command line
 	Name     string // CloudFormation's name
 	Template []byte
-	Zips     map[string]string // path of each zip by asset hash
 
 	needs []string // ids of the artifacts to deploy first
 }
@@ -41,58 +39,31 @@ func Read(dir string) (*Assembly, error) {
 			Properties   struct {
 				TemplateFile string `json:"templateFile"`
 				StackName    string `json:"stackName"`
-				File         string `json:"file"`
 			} `json:"properties"`
 		} `json:"artifacts"`
 	}
 	if err := readJSON(filepath.Join(dir, "manifest.json"), &manifest); err != nil {
 		return nil, err
 	}
-	zips := map[string]string{}
 	found := map[string]Stack{}
 	for id, a := range manifest.Artifacts {
-		switch a.Type {
-		case "cdk:asset-manifest":
-			if err := readAssets(dir, a.Properties.File, zips); err != nil {
-				return nil, err
-			}
-		case "aws:cloudformation:stack":
-			template, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(a.Properties.TemplateFile)))
-			if err != nil {
-				return nil, problem.Wrap(problem.Damaged, err, "CDK's output has no template of %s", id)
-			}
-			s := Stack{ID: id, Name: id, Template: template, Zips: zips, needs: a.Dependencies}
-			if a.DisplayName != "" {
-				s.ID = a.DisplayName
-			}
-			if a.Properties.StackName != "" {
-				s.Name = a.Properties.StackName
-			}
-			found[id] = s
+		if a.Type != "aws:cloudformation:stack" {
+			continue
 		}
+		template, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(a.Properties.TemplateFile)))
+		if err != nil {
+			return nil, problem.Wrap(problem.Damaged, err, "CDK's output has no template of %s", id)
+		}
+		s := Stack{ID: id, Name: id, Template: template, needs: a.Dependencies}
+		if a.DisplayName != "" {
+			s.ID = a.DisplayName
+		}
+		if a.Properties.StackName != "" {
+			s.Name = a.Properties.StackName
+		}
+		found[id] = s
 	}
 	return &Assembly{dir, ordered(found)}, nil
-}
-
-// readAssets adds the zips of an asset manifest to zips.
-func readAssets(dir, file string, zips map[string]string) error {
-	var assets struct {
-		Files map[string]struct {
-			Source struct {
-				Path      string `json:"path"`
-				Packaging string `json:"packaging"`
-			} `json:"source"`
-		} `json:"files"`
-	}
-	if err := readJSON(filepath.Join(dir, filepath.FromSlash(file)), &assets); err != nil {
-		return err
-	}
-	for hash, f := range assets.Files {
-		if f.Source.Packaging == "file" && strings.HasSuffix(f.Source.Path, ".zip") {
-			zips[hash] = filepath.Join(dir, filepath.FromSlash(f.Source.Path))
-		}
-	}
-	return nil
 }
 
 func readJSON(path string, into any) error {

@@ -99,33 +99,6 @@ func TestChangesAreListedByResourceAndProperty(t *testing.T) {
 	}
 }
 
-func TestOnlyCodeMayChangeForAHotSwap(t *testing.T) {
-	before := parse(t, all(), `,"Outputs":{"Version":{"Value":"1"}}`)
-	for name, tc := range map[string]struct {
-		after assembly.Template
-		want  string // in the refusal
-	}{
-		"code and version":   {parse(t, all("aa.zip", "bb.zip"), `,"Outputs":{"Version":{"Value":"2"}}`), ""},
-		"code and memory":    {parse(t, all("aa.zip", "bb.zip", "256", "512"), `,"Outputs":{"Version":{"Value":"1"}}`), "Message (AWS::Lambda::Function)"},
-		"one function more":  {parse(t, all()+`,"New":`+function, `,"Outputs":{"Version":{"Value":"1"}}`), "create New"},
-		"a function gone":    {parse(t, `"Rows":`+table+`,"Key":`+key+`,"Blobs":`+bucket, `,"Outputs":{"Version":{"Value":"1"}}`), "remove Message"},
-		"another parameter":  {parse(t, all(), `,"Outputs":{"Version":{"Value":"1"}},"Parameters":{"a":1}`), "Parameters"},
-		"policy of the data": {parse(t, all(`"Retain"`, `"Delete"`), `,"Outputs":{"Version":{"Value":"1"}}`), "Rows"},
-	} {
-		err := assembly.CodeOnly("vacancy-dev-functions", assembly.Compare(before, tc.after))
-		if tc.want == "" && err != nil || tc.want != "" && (!problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), tc.want)) {
-			t.Errorf("%s: CodeOnly() = %v, want %q", name, err, tc.want)
-		}
-	}
-}
-
-func TestFunctionsAreFoundWithTheirCode(t *testing.T) {
-	want := []assembly.Code{{Function: "vacancy-dev-message", Bucket: "cdk-assets-123456789012-eu-west-1", Key: "aa.zip"}}
-	if diff := cmp.Diff(want, parse(t, all()).Functions("123456789012", "eu-west-1")); diff != "" {
-		t.Errorf("Functions() (-want +got):\n%s", diff)
-	}
-}
-
 func TestTheVersionOfASecretIsReadFromATemplate(t *testing.T) {
 	const id = "11111111-2222-3333-4444-555555555555"
 	for name, tc := range map[string]struct {
@@ -160,7 +133,6 @@ func TestAnAssemblyIsReadInTheOrderOfItsDependencies(t *testing.T) {
 "vacancy-dev-watch":{"type":"aws:cloudformation:stack","properties":{"templateFile":"watch.json"}},
 "vacancy-dev-data":{"type":"aws:cloudformation:stack","properties":{"templateFile":"data.json"}},
 "Tree":{"type":"cdk:tree","properties":{"file":"tree.json"}}}}`)
-	write(t, dir, "functions.assets.json", `{"files":{"aa":{"source":{"path":"asset.aa.zip","packaging":"file"}},"bb":{"source":{"path":"functions.json","packaging":"file"}}}}`)
 	for _, name := range []string{"edge", "functions", "watch", "data"} {
 		write(t, dir, name+".json", "{}")
 	}
@@ -175,14 +147,11 @@ func TestAnAssemblyIsReadInTheOrderOfItsDependencies(t *testing.T) {
 	if diff := cmp.Diff([]string{"vacancy-dev-data", "vacancy-dev-watch", "vacancy-dev-functions", "vacancy-dev-edge"}, names); diff != "" {
 		t.Errorf("Read() order (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"aa": filepath.Join(dir, "asset.aa.zip")}, a.Stacks[0].Zips); diff != "" {
-		t.Errorf("Read() zips (-want +got):\n%s", diff)
-	}
 }
 
 func TestReadRefusesAnInvalidAssembly(t *testing.T) {
 	dir := t.TempDir()
-	for _, manifest := range []string{"", "[]", `{"artifacts":{"a":{"type":"aws:cloudformation:stack","properties":{"templateFile":"absent.json"}}}}`, `{"artifacts":{"a":{"type":"cdk:asset-manifest","properties":{"file":"absent"}}}}`} {
+	for _, manifest := range []string{"", "[]", `{"artifacts":{"a":{"type":"aws:cloudformation:stack","properties":{"templateFile":"absent.json"}}}}`} {
 		write(t, dir, "manifest.json", manifest)
 		if _, err := assembly.Read(dir); !problem.Is(err, problem.Damaged) {
 			t.Errorf("Read() of %q = %v, want Damaged", manifest, err)
@@ -212,7 +181,5 @@ func FuzzParse(f *testing.F) {
 		if losses := assembly.Losses(before, after); len(losses) > 0 && len(changes) == 0 {
 			t.Fatalf("losses %v without a change", losses)
 		}
-		_ = assembly.CodeOnly("s", changes)
-		_ = before.Functions("1", "r")
 	})
 }

@@ -337,15 +337,6 @@ func TestTheCauseOfARunIsItsLastWordThatIsOne(t *testing.T) {
 	}
 }
 
-func TestAHotSwapPinsTheSecretsThatAreDeployed(t *testing.T) {
-	got := pinnedVersions([]byte(`{"Resources":{"A":{"Properties":{"Environment":{"Variables":{
-"VACANCY_EDGE_SECRET":{"Fn::Join":["",["{{resolve:secretsmanager:",{"Ref":"S"},":SecretString:::aaaa}}"]]},
-"VACANCY_EDGE_SECRET_BEFORE":"{{resolve:secretsmanager:arn:SecretString:::bbbb}}","VACANCY_ROWS":"x"}}}},"B":{"Type":"x"}}}`))
-	if diff := gocmp.Diff(map[string]string{"edgeSecretVersion": "aaaa", "edgeSecretBefore": "bbbb"}, got); diff != "" {
-		t.Errorf("pinnedVersions() (-want +got):\n%s", diff)
-	}
-}
-
 // stacksToDestroy is a stage of two stacks. Its bucket is deleted with the
 // stack and its table is kept.
 func stacksToDestroy(server *cloudtest.AWS) (deleted *[]string) {

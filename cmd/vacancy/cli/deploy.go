@@ -24,9 +24,9 @@ import (
 
 // deployFlags are the flags of a deploy.
 type deployFlags struct {
-	stage, email                 string
-	fast, noEdge, bootstrap, yes bool
-	context                      []string
+	stage, email           string
+	noEdge, bootstrap, yes bool
+	context                []string
 }
 
 func (a *app) deployCommand() *cobra.Command {
@@ -40,13 +40,9 @@ host. It needs Go, Node 20 or newer with npm, and AWS credentials that may deplo
 
 A template that would replace or delete a table, a key or the bucket is refused before
 anything starts. What you choose by flags is remembered for the stage. --context sets
-a context value of cdk.json (domain, certificate, budget, keep and others).
-
---fast gives the functions new code and does nothing else; it refuses when more than
-code changed. The next full deploy puts CloudFormation's word back above it.`,
+a context value of cdk.json (domain, certificate, budget, keep and others).`,
 		Example: `  vacancy deploy
   vacancy deploy --stage prod --email ops@example.org --context budget=50
-  vacancy deploy --fast
   vacancy deploy --stage try --no-edge --context keep=false --yes`,
 		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.deploy(cmd.Context(), f) },
@@ -55,7 +51,6 @@ code changed. The next full deploy puts CloudFormation's word back above it.`,
 	stageFlag(fs, &f.stage)
 	fs.StringVar(&f.email, "email", "", "where alarms and the budget's warnings go (asked once)")
 	fs.BoolVar(&f.noEdge, "no-edge", false, "no CloudFront: the Function URL is public")
-	fs.BoolVar(&f.fast, "fast", false, "new code for the functions, nothing else")
 	fs.BoolVar(&f.bootstrap, "bootstrap", false, "prepare account and Region for CDK without asking, if they are not")
 	fs.StringArrayVar(&f.context, "context", nil, "a context value, as NAME=VALUE; may be given again")
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
@@ -134,9 +129,6 @@ func (a *app) deploy(ctx context.Context, f deployFlags) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if f.fast {
-		return d.swap(ctx, dir)
-	}
 	changed, err := d.roll(ctx, dir)
 	if err != nil {
 		return err
@@ -192,7 +184,7 @@ func (d *deployment) choose(ctx context.Context) error {
 		return err
 	}
 	maps.Copy(chosen, given)
-	if _, known := chosen["email"]; !known && !d.flags.yes && !d.flags.fast {
+	if _, known := chosen["email"]; !known && !d.flags.yes {
 		address, err := d.askLine(ctx, "Where should alarms and the budget's warnings go? A mail address, or nothing for none:")
 		if err != nil {
 			return err

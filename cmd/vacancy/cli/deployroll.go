@@ -43,7 +43,7 @@ func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error
 	}
 	if len(changes) == 0 && dropped.ID == "" {
 		d.note("nothing changes: the stacks are as the checkout says")
-		return nil, d.restoreCode(ctx, built)
+		return nil, nil
 	}
 	if err := d.confirm(ctx, built, changes, dropped); err != nil {
 		return nil, err
@@ -68,9 +68,6 @@ func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error
 		names = append(names, s.Name)
 	}
 	if err := d.watched(ctx, d.top, names, "deploy", "--app", dir, "--all", "--require-approval", "never", "--progress", "events"); err != nil {
-		return nil, err
-	}
-	if err := d.restoreCode(ctx, built); err != nil {
 		return nil, err
 	}
 	return changes, edge.end(ctx, d.cloud)

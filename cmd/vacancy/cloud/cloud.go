@@ -68,12 +68,6 @@ type Cloud interface {
 	// Invoke invokes a function with an event and waits for its answer. A failed
 	// function is an Answer with Error, not an error.
 	Invoke(ctx context.Context, function string, event []byte) (Answer, error)
-	// UpdateCode gives a function the code in a zip, waits until the code is
-	// active, and reports whether it changed.
-	UpdateCode(ctx context.Context, function string, zip []byte) (changed bool, err error)
-	// RestoreCode gives a function the code of an object in a bucket, as in its
-	// template.
-	RestoreCode(ctx context.Context, function, bucket, key string) error
 
 	// Version is the id of a secret's current version.
 	Version(ctx context.Context, secret string) (string, error)

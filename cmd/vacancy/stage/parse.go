@@ -12,7 +12,7 @@ import (
 )
 
 // format names the format of a record.
-const format = "vacancy-stage/2"
+const format = "vacancy-stage/3"
 
 // encode returns the file content of a record.
 func (r Record) encode() ([]byte, error) {
@@ -46,8 +46,6 @@ func parse(b []byte) (Record, error) {
 		switch name {
 		case "edge":
 			rec.Edge, err = d.Bool()
-		case "swapped":
-			rec.Swapped, err = d.Bool()
 		case "context":
 			rec.Context = map[string]string{}
 			err = d.Object(func(name string) (err error) {

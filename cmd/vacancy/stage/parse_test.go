@@ -12,7 +12,7 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	f.Add([]byte(`{"format":"vacancy-stage/2","stage":"dev"}`))
+	f.Add([]byte(`{"format":"vacancy-stage/3","stage":"dev"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		rec, err := parse(b)
 		if err != nil {

@@ -80,9 +80,6 @@ type Record struct {
 	OperatorKey Key `json:"operator_key"`
 	// Edge reports whether CloudFront serves the stage.
 	Edge bool `json:"edge"`
-	// Swapped reports whether functions run code that CloudFormation does not
-	// know (deploy --fast).
-	Swapped bool `json:"swapped"`
 	// Context holds the CDK context values of the last requested deployment;
 	// the next deployment starts with them.
 	Context map[string]string `json:"context"`

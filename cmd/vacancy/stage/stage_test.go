@@ -23,7 +23,7 @@ func record(name string) stage.Record {
 		Stage: name, Region: "eu-central-1", Account: "123456789012", URL: "https://" + name + ".example",
 		AdminURL: "https://admin." + name + ".example", ExportURL: "https://export." + name + ".example",
 		RegistryURL: "https://registry." + name + ".example", SearchURL: "https://search." + name + ".example",
-		OperatorKey: secret, Edge: true, Swapped: true, Context: map[string]string{"email": "ops@example.org"},
+		OperatorKey: secret, Edge: true, Context: map[string]string{"email": "ops@example.org"},
 	}
 }
 
@@ -114,7 +114,7 @@ func TestARecordThatOthersCanReadIsRefused(t *testing.T) {
 }
 
 func TestInvalidRecordIsRefusedAndNotShown(t *testing.T) {
-	const whole = `{"format":"vacancy-stage/2","stage":"dev","operator_key":"` + secret + `","url":"https://x"`
+	const whole = `{"format":"vacancy-stage/3","stage":"dev","operator_key":"` + secret + `","url":"https://x"`
 	for name, text := range map[string]string{
 		"empty":             "",
 		"cut off":           whole,
@@ -147,7 +147,7 @@ func TestInvalidRecordIsRefusedAndNotShown(t *testing.T) {
 func TestARecordOfAnotherFormatIsRefusedNamingBothAndNotChanged(t *testing.T) {
 	for format, text := range map[string]string{
 		`"vacancy-stage/1"`: `{"format":"vacancy-stage/1","stage":"dev","account_url":"https://x","operator_key":"` + secret + `"}`,
-		`"vacancy-stage/3"`: `{"format":"vacancy-stage/3","stage":"dev","operator_key":"` + secret + `","new":[1]}`,
+		`"vacancy-stage/4"`: `{"format":"vacancy-stage/4","stage":"dev","operator_key":"` + secret + `","new":[1]}`,
 		`""`:                `{"stage":"dev","operator_key":"` + secret + `"}`,
 	} {
 		r := records(t)
@@ -157,7 +157,7 @@ func TestARecordOfAnotherFormatIsRefusedNamingBothAndNotChanged(t *testing.T) {
 		}
 		_, err := r.Read("dev")
 		if !problem.Is(err, problem.Conflict) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "\n") ||
-			!strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "it has format "+format+", this vacancy reads vacancy-stage/2: use ") {
+			!strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "it has format "+format+", this vacancy reads vacancy-stage/3: use ") {
 			t.Errorf("Read() of format %s = %v, want one line with the file and both formats", format, err)
 		}
 		if after, err := os.ReadFile(file); err != nil || string(after) != text {

@@ -263,29 +263,6 @@ func TestAnInvocationTellsAnswerFailureAndLog(t *testing.T) {
 	}
 }
 
-func TestNewCodeIsWaitedForAndTheSameCodeNotSent(t *testing.T) {
-	server, c := recorded(t)
-	status := []string{"InProgress", "Successful"}
-	server.On("GetFunctionConfiguration", func(cloudtest.Request) cloudtest.Reply {
-		s := status[0]
-		if len(server.Requests("UpdateFunctionCode")) > 0 && len(status) > 1 {
-			status = status[1:]
-		}
-		return cloudtest.Reply{Body: `{"CodeSha256":"ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=","LastUpdateStatus":"` + s + `"}`}
-	})
-	server.Always("UpdateFunctionCode", `{}`)
-	if changed, err := c.UpdateCode(t.Context(), "f", []byte("abc")); changed || err != nil { // the digest of "abc"
-		t.Errorf("UpdateCode() of the same code = %t, %v, want no change", changed, err)
-	}
-	if changed, err := c.UpdateCode(t.Context(), "f", []byte("abd")); !changed || err != nil || status[0] != "Successful" {
-		t.Errorf("UpdateCode() = %t, %v with the update %s, want it changed and done", changed, err, status[0])
-	}
-	server.Always("GetFunctionConfiguration", `{"LastUpdateStatus":"Failed","LastUpdateStatusReason":"no such architecture"}`)
-	if _, err := c.UpdateCode(t.Context(), "f", []byte("abe")); err == nil || !strings.Contains(err.Error(), "no such architecture") {
-		t.Errorf("UpdateCode() that AWS cannot put to work = %v, want its reason", err)
-	}
-}
-
 func TestAStackIsKnownByItsState(t *testing.T) {
 	server, c := recorded(t)
 	server.Stacks(cloudtest.Stack{Name: "gone", Status: "DELETE_COMPLETE"}, cloudtest.Stack{Name: "s", Status: "UPDATE_COMPLETE", Outputs: map[string]string{"Url": "https://x"}})
