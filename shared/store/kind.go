@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Shape is what is known of a kind of document without knowing what it holds.
@@ -115,11 +116,21 @@ func fill(pattern string, parts []string) (string, []string) {
 	if !star {
 		return pattern, parts
 	}
-	if len(parts) == 0 {
+	if n := strings.Count(pattern, "*"); n > len(parts) {
 		panic("store: fewer parts than stars in " + pattern)
 	}
-	rest, left := fill(rest, parts[1:])
-	return literal + parts[0] + rest, left
+	if !strings.Contains(rest, "*") {
+		return literal + parts[0] + rest, parts[1:]
+	}
+	var b strings.Builder
+	b.Grow(len(pattern) + 2*identity.Size)
+	for ; star; literal, rest, star = strings.Cut(rest, "*") {
+		b.WriteString(literal)
+		b.WriteString(parts[0])
+		parts = parts[1:]
+	}
+	b.WriteString(literal)
+	return b.String(), parts
 }
 
 // Parts is the inverse of Key: what each star stands for in a key. ok is false for a key of
