@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/keys/signingkey"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -36,6 +38,9 @@ func TestAGPConsumesFewWriteUnits(t *testing.T) {
 	must(t, err)
 	_, key, err := server.Billing.MakeKey(ctx, a.ID, billing.KeyOptions{Tier: billing.Pro})
 	must(t, err)
+	// As the checkpointer does.
+	keys := signingkey.New(signingkey.Config{Store: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now, Rand: rand.Reader, Identity: server.Vacants.Self})
+	must(t, keys.Renew(ctx))
 	counter := &roundtrips.Counter{}
 	counted := h.money(h.Store(h.Endpoint, counter.Option), func() time.Time { return still })
 	agents := counted.OpenA2A()

@@ -46,6 +46,8 @@ var unseen = map[string]string{
 	"search s3:ListBucket":         "S3 asks for it where an object is missing, to say so; the local one does not",
 	"search SnapshotNames":         "the bucket of s3:ListBucket",
 	"worker dynamodb:GetItem":      "as commit's",
+	"worker kms:GetPublicKey":      "the call of a booked venue that has a price asks whether the host itself calls",
+	"worker HostGetPublicKey":      "the key of kms:GetPublicKey",
 	"prober dynamodb:GetItem":      "an endpoint elsewhere that answers is none of this machine's; the unit tests list one",
 	"prober dynamodb:UpdateItem":   "as its GetItem of the count",
 	"prober Venues":                "the table of both",

@@ -48,7 +48,7 @@ type BookingModel struct {
 
 // DefaultBooking has no idempotency key, and no slot.
 func DefaultBooking() BookingModel {
-	return BookingModel{WriteUnits: 54, ReadUnits: 40, BilledMS: 400}
+	return BookingModel{WriteUnits: 57, ReadUnits: 40, BilledMS: 400}
 }
 
 // Bookings returns the lines for n bookings. It returns nothing for a stage without gateway.
