@@ -313,7 +313,6 @@ var table = []scenario{
 		again: startAgain,
 		points: []point{
 			{before, "Docs name", fresh, inDev},
-			{before, "Docs former", fresh, inDev},
 			{before, "Docs host", fresh, inDev},
 			{before, "Docs textkey", fresh, inDev},
 			{before, "Docs unreached", fresh, inDev},
@@ -347,7 +346,6 @@ var table = []scenario{
 		prepare: started, again: startAgain,
 		points: []point{
 			{before, "Docs name", fresh, inDev},
-			{before, "Docs former", fresh, inDev},
 			{before, "Docs host", fresh, inDev},
 			{before, "Doc v", fresh, inDev},
 			{before, "Doc reg", fresh, inDev},
