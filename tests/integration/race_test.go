@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 	s := shared(t)
 	p := s.pair(t, s.vacant(t))
 	handlers := make([]*pair, writers)
+	var cut atomic.Int64
 	for i := range handlers {
 		handlers[i] = &pair{Caller: p.Caller, t: t, url: p.url, http: web(t, local(t), "")}
 	}
@@ -43,6 +45,12 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 			all.Go(func() {
 				<-gun
 				heard[i] = handler.send(sent[i])
+				// A machine that is slow for 32 writers cuts some of them off. What became of
+				// their calls is unknown until they send the same again.
+				for heard[i].Status == http.StatusServiceUnavailable && t.Context().Err() == nil {
+					cut.Add(1)
+					heard[i] = handler.send(sent[i])
+				}
 			})
 		}
 		close(gun)
@@ -63,6 +71,7 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 		}
 		p.Accepted(sent[won])
 	}
+	t.Logf("%d answers were 503, and their calls were sent again", cut.Load())
 	if n := s.instances(t, "message"); n < 2 {
 		t.Errorf("%d instances of the function answered, want several", n)
 	}
