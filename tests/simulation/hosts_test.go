@@ -78,7 +78,7 @@ func (w *world) around(ctx context.Context, op calltest.Op, do func(context.Cont
 	if op.Writes != nil {
 		k = writing
 	}
-	v := w.pause(ctx, k, op.Name)
+	v := w.stop(point{task: taskOf(ctx), label: op.Name, subject: op.Subject, kind: k})
 	// The store applies what it was told, even if the caller dies.
 	ctx = context.WithoutCancel(ctx)
 	switch v {

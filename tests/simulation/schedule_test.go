@@ -38,10 +38,11 @@ func taskOf(ctx context.Context) *task { return ctx.Value(taskKey{}).(*task) }
 
 // point is where a task stops until the scheduler continues it.
 type point struct {
-	task  *task
-	label string
-	kind  kind
-	ch    chan verdict
+	task    *task
+	label   string
+	subject string // of a store call
+	kind    kind
+	ch      chan verdict
 }
 
 // kind says what can go wrong at a point.
@@ -84,14 +85,18 @@ var errDead = errors.New("this process has died")
 
 // pause stops a task until the scheduler picks it.
 func (w *world) pause(ctx context.Context, k kind, label string) verdict {
-	t := taskOf(ctx)
-	p := &point{task: t, label: label, kind: k, ch: make(chan verdict, 1)}
+	return w.stop(point{task: taskOf(ctx), label: label, kind: k})
+}
+
+// stop stops a task at a point until the scheduler picks it.
+func (w *world) stop(p point) verdict {
+	p.ch = make(chan verdict, 1)
 	w.mu.Lock()
-	if t.dead {
+	if p.task.dead {
 		w.mu.Unlock()
 		return died
 	}
-	w.points = append(w.points, p)
+	w.points = append(w.points, &p)
 	w.mu.Unlock()
 	return <-p.ch
 }
@@ -130,9 +135,9 @@ func (w *world) awaitAll() {
 			w.served(t)
 		}
 	}
-	// Goroutines of one task arrive in any order; their labels differ.
+	// Goroutines of one task arrive in any order; what they are about differs.
 	slices.SortFunc(w.points, func(a, b *point) int {
-		return cmp.Or(cmp.Compare(a.task.id, b.task.id), cmp.Compare(a.label, b.label))
+		return cmp.Or(cmp.Compare(a.task.id, b.task.id), cmp.Compare(a.label, b.label), cmp.Compare(a.subject, b.subject))
 	})
 }
 

@@ -107,7 +107,7 @@ func TestNoScheduleBreaksAnInvariant(t *testing.T) {
 }
 
 func TestOneSeedIsOneSchedule(t *testing.T) {
-	for s := uint64(1); s <= 20; s++ {
+	for s := uint64(1); s <= 200; s++ {
 		a, b := show(t, s, mutant{}), show(t, s, mutant{})
 		if a != b {
 			t.Fatalf("seed %d: two runs differ:\n%s\n\n%s", s, a, b)

@@ -11,8 +11,10 @@ import (
 type Op struct {
 	// Name is the method and its subject: "Tip req", "Rows rsp", "Doc textkey",
 	// "Commit req", "Commit balance". A commit is named by its first write.
-	Name   string
-	Writes []store.Write // of a commit
+	Name string
+	// Subject is what the call is about, whole: one stream, document or partition.
+	Subject string
+	Writes  []store.Write // of a commit
 }
 
 // Intercept wraps a store. It calls Around instead of each method; do makes the
@@ -25,7 +27,7 @@ type Intercept struct {
 
 // Tip calls the store through Around.
 func (i *Intercept) Tip(ctx context.Context, s store.Stream) (row store.Row, err error) {
-	err = i.Around(ctx, Op{Name: "Tip " + s.Kind()}, func(ctx context.Context) (err error) {
+	err = i.Around(ctx, Op{Name: "Tip " + s.Kind(), Subject: s.String()}, func(ctx context.Context) (err error) {
 		row, err = i.Store.Tip(ctx, s)
 		return err
 	})
@@ -34,7 +36,7 @@ func (i *Intercept) Tip(ctx context.Context, s store.Stream) (row store.Row, err
 
 // Rows calls the store through Around.
 func (i *Intercept) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) (rows []store.Row, err error) {
-	err = i.Around(ctx, Op{Name: "Rows " + s.Kind()}, func(ctx context.Context) (err error) {
+	err = i.Around(ctx, Op{Name: "Rows " + s.Kind(), Subject: s.String()}, func(ctx context.Context) (err error) {
 		rows, err = i.Store.Rows(ctx, s, from, n, d)
 		return err
 	})
@@ -43,7 +45,7 @@ func (i *Intercept) Rows(ctx context.Context, s store.Stream, from uint64, n int
 
 // Doc calls the store through Around.
 func (i *Intercept) Doc(ctx context.Context, k store.Key) (doc store.Doc, err error) {
-	err = i.Around(ctx, Op{Name: "Doc " + kindOf(k)}, func(ctx context.Context) (err error) {
+	err = i.Around(ctx, Op{Name: "Doc " + kindOf(k), Subject: k.String()}, func(ctx context.Context) (err error) {
 		doc, err = i.Store.Doc(ctx, k)
 		return err
 	})
@@ -52,7 +54,7 @@ func (i *Intercept) Doc(ctx context.Context, k store.Key) (doc store.Doc, err er
 
 // Docs calls the store through Around.
 func (i *Intercept) Docs(ctx context.Context, r store.Range, n int, cursor string) (docs []store.Doc, next string, err error) {
-	err = i.Around(ctx, Op{Name: "Docs " + kindOf(store.Key{Partition: r.Partition})}, func(ctx context.Context) (err error) {
+	err = i.Around(ctx, Op{Name: "Docs " + kindOf(store.Key{Partition: r.Partition}), Subject: r.Partition}, func(ctx context.Context) (err error) {
 		docs, next, err = i.Store.Docs(ctx, r, n, cursor)
 		return err
 	})
@@ -61,26 +63,29 @@ func (i *Intercept) Docs(ctx context.Context, r store.Range, n int, cursor strin
 
 // Commit calls the store through Around.
 func (i *Intercept) Commit(ctx context.Context, writes ...store.Write) error {
-	return i.Around(ctx, Op{Name: "Commit " + target(writes), Writes: writes}, func(ctx context.Context) error {
+	kind, subject := target(writes)
+	return i.Around(ctx, Op{Name: "Commit " + kind, Subject: subject, Writes: writes}, func(ctx context.Context) error {
 		return i.Store.Commit(ctx, writes...)
 	})
 }
 
-func target(writes []store.Write) string {
+// target is the kind of what a commit writes first, and which one it is.
+func target(writes []store.Write) (kind, subject string) {
 	if len(writes) == 0 {
-		return "nothing"
+		return "nothing", ""
 	}
+	var k store.Key
 	switch w := writes[0].(type) {
 	case store.Append:
-		return w.Stream.Kind()
+		return w.Stream.Kind(), w.Stream.String()
 	case store.Put:
-		return kindOf(w.Key)
+		k = w.Key
 	case store.Delete:
-		return kindOf(w.Key)
+		k = w.Key
 	case store.Add:
-		return kindOf(w.Key)
+		k = w.Key
 	}
-	return "unknown"
+	return kindOf(k), k.String()
 }
 
 // kindOf returns a partition's name without the id in it.
