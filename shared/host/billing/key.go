@@ -368,18 +368,54 @@ func Bearer(r *http.Request) (string, error) {
 	return secret, nil
 }
 
-// Identify returns the account that pays for a request, nil if it has no key.
-func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, error) {
+// Demand is what a key must be, so that a request by it is admitted.
+type Demand struct {
+	Scope Scope
+	// Live: it is for more than tests.
+	Live bool
+	// Active: its account is not suspended.
+	Active bool
+}
+
+// ErrNoKey is in the error of Admit for a request without a key.
+var ErrNoKey = errors.New("no key")
+
+// Admit returns the key of a request, if it is as demanded. It is the only place that admits
+// requests by keys of accounts.
+func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, error) {
 	secret, err := Bearer(r)
-	if err != nil || secret == "" {
-		return nil, err
+	if err == nil && secret == "" {
+		err = problem.Wrap(problem.Unauthorized, ErrNoKey, "a key of an account is required: Authorization: Bearer KEY")
 	}
-	k, err := b.Authenticate(ctx, secret)
 	if err != nil {
 		return nil, err
 	}
-	if !k.Has(ScopeCall) {
-		return nil, NeedsScope(ScopeCall)
+	k, err := b.Authenticate(ctx, secret)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.Live && k.Test:
+		return nil, problem.New(problem.TestKey, "this needs a live key, and %s… is a test key", k.Prefix)
+	case !k.Has(d.Scope):
+		return nil, NeedsScope(d.Scope)
+	case !d.Active:
+		return &k, nil
+	}
+	a, err := b.Account(ctx, k.Account)
+	if err == nil && a.Suspended {
+		err = problem.New(problem.AccountSuspended, "the account of %s is suspended", a.Tenant)
+	}
+	return &k, err
+}
+
+// Identify returns the account that pays for a request, nil if it has no key.
+func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, error) {
+	k, err := b.Admit(ctx, r, Demand{Scope: ScopeCall})
+	switch {
+	case errors.Is(err, ErrNoKey):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
 	return &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, Cap: k.Cap, Test: k.Test}, nil
 }

@@ -1,0 +1,253 @@
+package op
+
+import (
+	"cmp"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Where a field of a request is.
+const (
+	inPath   = "path"
+	inQuery  = "query"
+	inHeader = "header"
+	inBody   = "body"
+)
+
+// Field is a field of a request.
+type Field struct {
+	In   string // path, query, header or body
+	Name string // of a body: json or ignored
+	Type reflect.Type
+	at   []int
+}
+
+// Fields returns the fields of an operation's request. A variable that its path lacks is none.
+func (s Spec) Fields() []Field { return fieldsOf(s.In, s.Path) }
+
+// fields are those of one type of request.
+type fields []Field
+
+var known sync.Map // fields by type and path
+
+// fieldsOf returns the fields of a type for a path. It panics if the type is none of a request,
+// because whoever wrote it is to learn of it from each test.
+func fieldsOf(t reflect.Type, path string) fields {
+	key := struct {
+		t    reflect.Type
+		path string
+	}{t, path}
+	if f, ok := known.Load(key); ok {
+		return f.(fields)
+	}
+	var all fields
+	missing := map[string]bool{}
+	for _, segment := range strings.Split(path, "/") {
+		if name, ok := variable(segment); ok {
+			missing[name] = true
+		}
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		for _, in := range []string{inPath, inQuery, inHeader, inBody} {
+			name, ok := f.Tag.Lookup(in)
+			if !ok || in == inPath && !missing[name] {
+				continue
+			}
+			if in != inBody && !isText(f.Type) && (in != inQuery || f.Type != reflect.TypeFor[[]string]()) {
+				panic(fmt.Sprintf("op: %v.%s cannot be read from a %s", t, f.Name, in))
+			}
+			delete(missing, name)
+			all = append(all, Field{in, name, f.Type, f.Index})
+		}
+	}
+	if len(missing) > 0 {
+		panic(fmt.Sprintf("op: %v has no field for a variable of %s", t, path))
+	}
+	known.Store(key, all)
+	return all
+}
+
+// variable returns the name of a path's segment that stands for any.
+func variable(segment string) (string, bool) {
+	if name, ok := strings.CutPrefix(segment, "{"); ok && name != "$}" {
+		return strings.CutSuffix(name, "}")
+	}
+	return "", false
+}
+
+// isText reports whether values of a type are read from texts.
+func isText(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.String, reflect.Bool, reflect.Uint64:
+		return true
+	}
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// read reads a request into a struct, and returns the body, which the struct may refer to.
+func (f fields) read(w http.ResponseWriter, r *http.Request, limit int, to reflect.Value) (body []byte, err error) {
+	query := r.URL.Query()
+	takesBody := false
+	for _, one := range f {
+		at := to.FieldByIndex(one.at)
+		switch one.In {
+		case inPath:
+			err = parse(at, one.Name, []string{r.PathValue(one.Name)})
+		case inQuery:
+			err = parse(at, one.Name, query[one.Name])
+		case inHeader:
+			err = parse(at, one.Name, r.Header.Values(one.Name))
+		case inBody:
+			takesBody = true
+			if one.Name == "ignored" {
+				break
+			}
+			if body, err = httpapi.Body(w, r, limits(limit).Bytes); err != nil {
+				break
+			}
+			if at.Kind() == reflect.Slice {
+				at.SetBytes(body)
+				break
+			}
+			err = canon.Unmarshal(body, at.Addr().Interface(), limits(limit))
+		}
+		if err != nil {
+			return body, err
+		}
+	}
+	if !takesBody && r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 {
+			return nil, problem.Invalid(inBody, "none", "some")
+		}
+	}
+	return body, nil
+}
+
+// parse sets a field to what was given; nothing leaves it as it is.
+func parse(to reflect.Value, name string, given []string) error {
+	if all, ok := to.Addr().Interface().(*[]string); ok {
+		*all = given
+		return nil
+	}
+	if len(given) == 0 || given[0] == "" && to.Kind() != reflect.Pointer {
+		return nil
+	}
+	text := given[0]
+	if to.Kind() == reflect.Pointer {
+		to.Set(reflect.New(to.Type().Elem()))
+		to = to.Elem()
+	}
+	if t, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		err := t.UnmarshalText([]byte(text))
+		switch p := problem.Of(err); {
+		case err == nil:
+			return nil
+		case to.Type() == reflect.TypeFor[identity.ID]():
+			return problem.Invalid(name, "an id of 64 hex digits", httpapi.Clip(text))
+		default:
+			return problem.Invalid(name, cmp.Or(p.Want, "another text"), httpapi.Clip(text))
+		}
+	}
+	switch to.Kind() {
+	case reflect.String:
+		to.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return problem.Invalid(name, "true or false", httpapi.Clip(text))
+		}
+		to.SetBool(text == "true")
+	default:
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil || n == 0 {
+			return problem.Invalid(name, "a positive number", httpapi.Clip(text))
+		}
+		to.SetUint(n)
+	}
+	return nil
+}
+
+// write makes the path with its query, the header and the body of a request.
+func (f fields) write(path string, from reflect.Value) (target string, header http.Header, body []byte, err error) {
+	query := url.Values{}
+	for _, one := range f {
+		at := from.FieldByIndex(one.at)
+		if one.In == inBody {
+			switch {
+			case one.Name == "ignored":
+			case at.Kind() == reflect.Slice:
+				body = append([]byte{}, at.Bytes()...)
+			default:
+				if body, err = json.Marshal(at.Interface()); err != nil {
+					return "", nil, nil, problem.Wrap(problem.Usage, err, "the body is not JSON")
+				}
+			}
+			continue
+		}
+		for _, text := range format(at, one.In == inPath) {
+			switch one.In {
+			case inPath:
+				path = strings.Replace(path, "{"+one.Name+"}", segment(text), 1)
+			case inQuery:
+				query.Add(one.Name, text)
+			case inHeader:
+				if header == nil {
+					header = http.Header{}
+				}
+				header.Set(one.Name, text)
+			}
+		}
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return path, header, body, nil
+}
+
+// segment is a text as one segment of a path. Dots alone, or nothing, would be another path.
+func segment(text string) string {
+	if strings.Trim(text, ".") == "" {
+		text = strconv.Quote(text)
+	}
+	return url.PathEscape(text)
+}
+
+// format returns the texts of a value: none of zero values unless they are needed, but those that
+// a pointer points to.
+func format(v reflect.Value, needed bool) []string {
+	switch v.Kind() {
+	case reflect.Slice:
+		return v.Interface().([]string)
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		v, needed = v.Elem(), true
+	}
+	if v.IsZero() && !needed {
+		return nil
+	}
+	if t, ok := v.Interface().(encoding.TextMarshaler); ok {
+		text, err := t.MarshalText()
+		if err != nil {
+			return nil
+		}
+		return []string{string(text)}
+	}
+	return []string{fmt.Sprint(v.Interface())}
+}

@@ -1,0 +1,291 @@
+// Package op declares operations of the host's JSON APIs. An operation is one value, Op: its
+// route, who may use it, and the types of its request and of its answer. Everything else comes
+// from that value: what serves it (On), its client (Op.Call), the check of access (Access) and
+// its description (Spec).
+//
+// The request is a struct, or None. Tags say where its fields are:
+//
+//	path:"vacant"             a variable of the path
+//	query:"limit"             a parameter of the query; without one the field is zero
+//	header:"Idempotency-Key"  a header
+//	body:"json"               the body: a struct that canon.Unmarshal reads, or Raw
+//	body:"ignored"            a body may come, and nobody reads it
+//
+// An operation without a field for the body refuses one, because it would be ignored. A field in
+// the path, the query or a header is a text, a bool, a uint64 (a positive number),
+// encoding.TextUnmarshaler, a pointer to these (nil if there is none), or []string (all values).
+//
+// Streams, pages for people and what is signed by the whole request are handlers, not operations.
+package op
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// Op is an operation.
+type Op[In, Out any] struct {
+	Method string
+	Path   string // a pattern of http.ServeMux
+	Status int    // of success; 0: 200, or 204 if Out is None
+	Access Access
+	Limit  int // of the body in bytes; 0: canon.DefaultLimits
+	// Wipe: the body, or an answer that is Raw, has a secret, so its bytes are wiped once they are read
+	// or sent. Nothing may keep them.
+	Wipe bool
+	Doc  string // what it does, for readers of the API: "creates a vacant"
+}
+
+// Access is who may use an operation. The zero Access is the operator's alone.
+type Access struct {
+	// Anybody: no credential is asked for. The function checks what the request has, such as a
+	// signature.
+	Anybody bool
+	// Key opens it to keys of accounts, too, that are as demanded; with an empty scope to none.
+	Key billing.Demand
+}
+
+// None is a request that says nothing, or an answer without a body.
+type None struct{}
+
+// Body is a request that has only a body.
+type Body[T any] struct {
+	Body T `body:"json"`
+}
+
+// Of returns a request that has only a body.
+func Of[T any](body T) Body[T] { return Body[T]{body} }
+
+// Raw is a JSON document of type T in bytes. In a request it is as it came, and the function reads
+// it; in an answer it is sent as it is.
+type Raw[T any] []byte
+
+// Encode returns a value in bytes. It panics if the value is not JSON, which only its type decides.
+func Encode[T any](v T) Raw[T] {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r Raw[T]) MarshalJSON() ([]byte, error) { return json.RawMessage(r).MarshalJSON() }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Raw[T]) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(r).UnmarshalJSON(b) }
+
+// Replier is an answer that sets headers, or another status than the operation's. It returns the
+// status; 0: the operation's.
+type Replier interface {
+	Reply(h http.Header) (status int)
+}
+
+// Sound is an answer that its client checks.
+type Sound interface {
+	// Sound returns an error of kind Untrusted if no host answers so.
+	Sound() error
+}
+
+// Spec describes an operation.
+type Spec struct {
+	Method, Path string
+	Status       int // of success
+	Access       Access
+	Doc          string
+	In, Out      reflect.Type
+}
+
+// Spec returns the description of o.
+func (o Op[In, Out]) Spec() Spec {
+	return Spec{o.Method, o.Path, o.status(), o.Access, o.Doc, reflect.TypeFor[In](), reflect.TypeFor[Out]()}
+}
+
+func (o Op[In, Out]) status() int {
+	switch {
+	case o.Status != 0:
+		return o.Status
+	case reflect.TypeFor[Out]() == reflect.TypeFor[None]():
+		return http.StatusNoContent
+	}
+	return http.StatusOK
+}
+
+// Caller is who sent a request.
+type Caller struct {
+	// Operator: the host says that everybody is who reaches this handler.
+	Operator bool
+	// Key is the key of an account that the request has; nil: none was demanded.
+	Key *billing.Key
+}
+
+type callerKey struct{}
+
+// CallerOf returns who sent the request of a function's context.
+func CallerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
+
+// Server serves operations.
+type Server struct {
+	// Operator: who reaches it is the operator.
+	Operator bool
+	// Keys checks keys of accounts; nil: the host has none.
+	Keys *billing.Billing
+}
+
+// Route is an operation and what serves it.
+type Route struct {
+	Spec
+	Serve httpapi.Handler
+}
+
+// On returns the route of an operation. f does it; its errors are answered as problems.
+func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, error)) Route {
+	fields := fieldsOf(reflect.TypeFor[In](), o.Path)
+	return Route{o.Spec(), func(w http.ResponseWriter, r *http.Request) error {
+		by, err := s.admit(r, o.Access)
+		if err != nil {
+			return challenge(w, err)
+		}
+		var in In
+		body, err := fields.read(w, r, o.Limit, reflect.ValueOf(&in).Elem())
+		if o.Wipe {
+			defer clear(body)
+		}
+		if err != nil {
+			return err
+		}
+		out, err := f(context.WithValue(r.Context(), callerKey{}, by), in)
+		if err != nil {
+			return challenge(w, err)
+		}
+		return answer(w, o.status(), o.Wipe, &out)
+	}}
+}
+
+// challenge tells the client of an operation which credential it lacks.
+func challenge(w http.ResponseWriter, err error) error {
+	if problem.Is(err, problem.Unauthorized) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)
+	}
+	return err
+}
+
+// admit is the ladder of access.
+func (s Server) admit(r *http.Request, a Access) (Caller, error) {
+	switch {
+	case s.Operator:
+		return Caller{Operator: true}, nil
+	case a.Anybody:
+		return Caller{}, nil
+	case a.Key.Scope == "" || s.Keys == nil:
+		return Caller{}, OperatorsOnly()
+	}
+	k, err := s.Keys.Admit(r.Context(), r, a.Key)
+	return Caller{Key: k}, err
+}
+
+// OperatorsOnly is the refusal of what no key of an account opens.
+func OperatorsOnly() error {
+	return problem.New(problem.Forbidden, "a key of an account manages the vacants of its tenant; this is the operator's")
+}
+
+func answer(w http.ResponseWriter, status int, wipe bool, out any) error {
+	if r, ok := out.(Replier); ok {
+		if other := r.Reply(w.Header()); other != 0 {
+			status = other
+		}
+	}
+	if status == http.StatusNoContent {
+		w.WriteHeader(status)
+		return nil
+	}
+	raw := reflect.ValueOf(out).Elem()
+	if raw.Kind() != reflect.Slice {
+		return httpapi.Answer(w, status, out)
+	}
+	if wipe {
+		defer clear(raw.Bytes())
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	httpapi.Send(w, status, raw.Bytes())
+	return nil
+}
+
+// Routes returns routes by path and method.
+func Routes(routes ...Route) map[string]httpapi.Methods {
+	all := map[string]httpapi.Methods{}
+	for _, r := range routes {
+		if all[r.Path] == nil {
+			all[r.Path] = httpapi.Methods{}
+		}
+		if _, twice := all[r.Path][r.Method]; twice {
+			panic("op: two operations at " + r.Method + " " + r.Path)
+		}
+		all[r.Path][r.Method] = r.Serve
+	}
+	return all
+}
+
+// If returns routes of which some hosts have none: without there they answer with NotFound and the
+// reason.
+func If(there bool, reason string, routes ...Route) []Route {
+	if there {
+		return routes
+	}
+	for i := range routes {
+		routes[i].Serve = func(http.ResponseWriter, *http.Request) error { return problem.New(problem.NotFound, "%s", reason) }
+	}
+	return routes
+}
+
+// Client sends requests.
+type Client interface {
+	// Call sends a request, and reads the JSON of its answer unless into is nil.
+	Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error
+}
+
+// At returns the path of a request, with its query.
+func (o Op[In, Out]) At(in In) (string, error) {
+	path, _, _, err := fieldsOf(reflect.TypeFor[In](), o.Path).write(o.Path, reflect.ValueOf(&in).Elem())
+	return path, err
+}
+
+// Call asks a host to do o.
+func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, err error) {
+	fields := fieldsOf(reflect.TypeFor[In](), o.Path)
+	path, header, body, err := fields.write(o.Path, reflect.ValueOf(&in).Elem())
+	if err != nil {
+		return out, err
+	}
+	if o.Wipe {
+		defer clear(body)
+	}
+	var into any
+	if reflect.TypeFor[Out]() != reflect.TypeFor[None]() {
+		into = &out
+	}
+	if err = c.Call(ctx, o.Method, path, header, body, into); err == nil {
+		if s, ok := into.(Sound); ok {
+			err = s.Sound()
+		}
+	}
+	if err != nil {
+		return *new(Out), err
+	}
+	return out, nil
+}
+
+// limits of a body.
+func limits(bytes int) canon.Limits {
+	if bytes == 0 {
+		bytes = canon.DefaultLimits().Bytes
+	}
+	return httpapi.Limits(bytes)
+}
