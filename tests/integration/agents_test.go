@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/queue/queuetest"
 	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -289,7 +290,7 @@ func TestStockClientsAreAnsweredByTheStage(t *testing.T) {
 	for name, script := range map[string]string{"slow": "text: wait\nwait: 500ms\ntext: \" done\"", "slower": "text: wait\nwait: 20s", "failing": "fail: busy"} {
 		s.agent(t, name, "", object{"provider": "mock", "system": "```mock\n" + script + "\n```"})
 	}
-	if _, err := s.admin(t).Show(t.Context(), "echo"); err != nil {
+	if _, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.One{Vacant: "echo"}); err != nil {
 		s.named(t, "echo")
 	}
 	// Cards name the URL at which the clients reach the host. Only agent reads it there.

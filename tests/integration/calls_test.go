@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
@@ -81,24 +82,25 @@ func TestStatesRefuseCallsAndKeepAnswers(t *testing.T) {
 	p := s.pair(t, s.vacant(t))
 	e, answered := p.say("while it was active")
 	api := s.admin(t)
-	change := func(command string) {
+	change := func(command string, to op.Op[admin.One, admin.Vacant]) {
 		t.Helper()
-		if _, err := api.Change(t.Context(), p.To.String(), command); err != nil {
+		if _, err := to.Call(t.Context(), api, admin.One{Vacant: p.To.String()}); err != nil {
 			t.Fatalf("%s: %v", command, err)
 		}
 		s.forget()
 	}
 	for _, step := range []struct {
 		command string
+		to      op.Op[admin.One, admin.Vacant]
 		status  int
 		code    string
 	}{
-		{admin.Pause, http.StatusLocked, "not_accepting"},
-		{admin.Resume, http.StatusOK, ""},
-		{admin.Sink, http.StatusGone, "gone"},
-		{admin.Archive, http.StatusGone, "gone"},
+		{"pause", admin.PauseVacant, http.StatusLocked, "not_accepting"},
+		{"resume", admin.ResumeVacant, http.StatusOK, ""},
+		{"sink", admin.SinkVacant, http.StatusGone, "gone"},
+		{"archive", admin.ArchiveVacant, http.StatusGone, "gone"},
 	} {
-		change(step.command)
+		change(step.command, step.to)
 		next := p.Call("after "+step.command, time.Now())
 		a := p.send(next)
 		if a.Status != step.status || a.Code != step.code {

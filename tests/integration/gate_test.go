@@ -19,8 +19,10 @@ import (
 	"github.com/vacancy-host/vacancy/localstack/server"
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation/gatetest"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -38,7 +40,7 @@ func named(prefix string) string {
 // from theirs, or it would be taken for one of them.
 func (s *deployed) composite(t *testing.T) identity.ID {
 	t.Helper()
-	v, err := s.admin(t).Create(t.Context(), admin.Creation{Name: named("p"), Capability: "asks its children", Substrate: "composite"})
+	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: named("p"), Capability: "asks its children", Substrate: "composite"}))
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -49,8 +51,8 @@ func (s *deployed) composite(t *testing.T) identity.ID {
 func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []identity.ID) {
 	t.Helper()
 	for range n {
-		c, err := s.admin(t).Spawn(t.Context(), parent.String(), admin.Spawning{
-			Path: "D2", Name: named("c"), Capability: "echoes", Substrate: "echo"})
+		c, err := admin.SpawnChild.Call(t.Context(), s.admin(t), admin.About(parent.String(), admin.Spawning{
+			Path: "D2", Name: named("c"), Capability: "echoes", Substrate: "echo"}))
 		if err != nil {
 			t.Fatalf("spawn: %v", err)
 		}
@@ -62,7 +64,7 @@ func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []iden
 // twins are a vacant and its closed child, both with the echo substrate.
 func (s *deployed) twins(t *testing.T) (parent, child identity.ID) {
 	t.Helper()
-	v, err := s.admin(t).Create(t.Context(), admin.Creation{Name: named("p"), Capability: "echoes", Substrate: "echo"})
+	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: named("p"), Capability: "echoes", Substrate: "echo"}))
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -73,7 +75,7 @@ func (s *deployed) twins(t *testing.T) (parent, child identity.ID) {
 func (s *deployed) consent(t *testing.T, r *composite.Request) {
 	t.Helper()
 	for id, signature := range map[identity.ID]*[]byte{r.ParentID: &r.SignatureParent, r.ChildID: &r.SignatureChild} {
-		signed, err := s.admin(t).SignGraduation(t.Context(), id.String(), r)
+		signed, err := admin.SignGraduation.Call(t.Context(), s.admin(t), admin.About(id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
 		if err != nil {
 			t.Fatalf("signing a graduation: %v", err)
 		}
@@ -129,7 +131,7 @@ func (s *deployed) decided(t *testing.T, view graduation.View) (graduation.View,
 	var got graduation.View
 	await.Until(t, "graduation "+view.ID+" is decided", func() bool {
 		var err error
-		if got, err = api.Graduation(t.Context(), view.Child.String(), view.Position); err != nil {
+		if got, err = admin.GetGraduation.Call(t.Context(), api, admin.Attempt{One: admin.One{Vacant: view.Child.String()}, Position: view.Position}); err != nil {
 			t.Fatal(err)
 		}
 		if got.State == graduation.Open && !slices.Contains(shown, got.Step) && got.Step != "" {
@@ -208,13 +210,13 @@ func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 		Vacant: s.composite, Children: s.children, Twins: s.twins, Sign: s.consent,
 		Revoke: func(t *testing.T, id identity.ID) {
 			t.Helper()
-			if _, err := s.admin(t).Revoke(t.Context(), id.String(), "gone"); err != nil {
+			if _, err := admin.RevokeVacant.Call(t.Context(), s.admin(t), admin.About(id.String(), admin.Revocation{Reason: "gone"})); err != nil {
 				t.Fatalf("revoke: %v", err)
 			}
 		},
 		SetPolicy: func(t *testing.T, p gate.Policy) {
 			t.Helper()
-			if _, err := s.admin(t).SetGate(t.Context(), "", p); err != nil {
+			if _, err := admin.SetGate.Call(t.Context(), s.admin(t), admin.ForTenant("", op.Encode(p))); err != nil {
 				t.Fatalf("setting the policy of the gate: %v", err)
 			}
 		},
@@ -241,7 +243,7 @@ func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 func TestTheStateMachineDecidesAsEveryGateDoes(t *testing.T) {
 	s := shared(t)
 	gatetest.Run(t, s.gateFixture(t))
-	if _, err := s.admin(t).SetGate(t.Context(), "", gate.DefaultPolicy()); err != nil {
+	if _, err := admin.SetGate.Call(t.Context(), s.admin(t), admin.ForTenant("", op.Encode(gate.DefaultPolicy()))); err != nil {
 		t.Error(err)
 	}
 	s.whole(t)
@@ -269,14 +271,14 @@ func (s *deployed) planned(t *testing.T, parent identity.ID, kids []identity.ID)
 	ask := func(child identity.ID, task string) map[string]any {
 		return map[string]any{"child": child.String(), "kind": "review", "task": task}
 	}
-	plan, err := json.Marshal(map[string]any{
+	blob, err := json.Marshal(map[string]any{
 		"version": 1, "parallel": true, "aggregate": map[string]any{"how": "join", "separator": " | "},
 		"delegate": []any{ask(kids[0], "first {input}"), ask(kids[1], "second {input}")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.admin(t).SetPlan(t.Context(), parent.String(), plan); err != nil {
+	if _, err := admin.SetPlan.Call(t.Context(), s.admin(t), admin.About(parent.String(), op.Raw[plan.Plan](blob))); err != nil {
 		t.Fatalf("setting a plan: %v", err)
 	}
 }

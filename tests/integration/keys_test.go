@@ -10,6 +10,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -106,7 +107,7 @@ func TestABoxMovedToAnotherVacantIsRefused(t *testing.T) {
 // signature that only KMS can make.
 func TestTheHostProvesItsIdentityByKMS(t *testing.T) {
 	s := shared(t)
-	h, err := s.admin(t).Host(t.Context(), "c2hvdyBtZQ")
+	h, err := admin.GetHost.Call(t.Context(), s.admin(t), admin.Challenged{Challenge: []string{"c2hvdyBtZQ"}})
 	if err != nil {
 		t.Fatal(err)
 	}

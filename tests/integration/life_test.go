@@ -22,6 +22,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
 // neighbourStage is a stage beside the main one: it keeps its data and has the
@@ -119,7 +120,7 @@ func TestTwoStagesDoNotSeeEachOther(t *testing.T) {
 	p.url = two.URL
 	p.refused("a vacant of the one at the other", p.send(p.Call("hello", time.Now())), http.StatusMisdirectedRequest, "misdirected")
 	p.refused("what the one has answered, at the other", p.send(e), http.StatusMisdirectedRequest, "misdirected")
-	if _, err := two.admin(t).Show(t.Context(), p.To.String()); err == nil {
+	if _, err := admin.ShowVacant.Call(t.Context(), two.admin(t), admin.One{Vacant: p.To.String()}); err == nil {
 		t.Errorf("the admin socket of the other shows %s", p.To.Short())
 	}
 	for _, part := range []string{"data", "functions"} {

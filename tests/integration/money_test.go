@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/localstack/server"
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -227,7 +228,7 @@ func (s *deployed) charged(t *testing.T) {
 	a.paidByCard()
 
 	// AGP.
-	hired, err := s.admin(t).Create(t.Context(), admin.Creation{Name: venue, Capability: "echoes", Substrate: "echo", Tenant: a.name})
+	hired, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: venue, Capability: "echoes", Substrate: "echo", Tenant: a.name}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +293,7 @@ func (s *deployed) charged(t *testing.T) {
 func (a *tenant) paidByCard() {
 	a.t.Helper()
 	for name, value := range map[string]string{"stripe": stripemock.Key, "stripe-webhook": stripemock.Signing} {
-		if _, err := a.admin(a.t).SetSecret(a.t.Context(), admin.PaymentsPath, "", name, admin.SecretSetting{Value: value, Hosts: []string{"nobody.invalid"}}); err != nil {
+		if _, err := admin.PaymentKeys.Set.Call(a.t.Context(), a.admin(a.t), admin.NewSecret{OneSecret: admin.OneSecret{Name: name}, Body: admin.SecretSetting{Value: value, Hosts: []string{"nobody.invalid"}}}); err != nil {
 			a.t.Fatal(err)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/localstack/server"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/tests/caller"
@@ -83,13 +84,13 @@ func (s *deployed) everything(t *testing.T) {
 
 	api, id := s.admin(t), p.To.String()
 	shown := s.vacant(t).String()
-	_, published := api.Publish(t.Context(), shown, admin.Publication{})
-	_, hidden := api.Unpublish(t.Context(), shown)
+	_, published := admin.PublishVacant.Call(t.Context(), api, admin.About(shown, admin.Publication{}))
+	_, hidden := admin.UnpublishVacant.Call(t.Context(), api, admin.One{Vacant: shown})
 	if err := errors.Join(published, hidden); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{admin.Pause, admin.Resume, admin.Sink, admin.Archive} {
-		if _, err := api.Change(t.Context(), id, command); err != nil {
+	for _, to := range []op.Op[admin.One, admin.Vacant]{admin.PauseVacant, admin.ResumeVacant, admin.SinkVacant, admin.ArchiveVacant} {
+		if _, err := to.Call(t.Context(), api, admin.One{Vacant: id}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,11 +99,11 @@ func (s *deployed) everything(t *testing.T) {
 	if err := docs.Commit(t.Context(), store.Put{Key: vacants.ChainDocs.Key(p.To.String(), p.Key.ID().String()), WriteID: store.WriteID{7}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
-	_, listed := api.List(t.Context(), "", false)
+	_, listed := admin.ListVacants.Call(t.Context(), api, admin.VacantList{Cursor: "", All: false})
 	_, exported := api.Export(t.Context(), id)
-	_, deleted := api.Delete(t.Context(), id)
-	_, proved := api.Host(t.Context(), "c2hvdyBtZQ")
-	_, set := api.SetHost(t.Context(), s.URL)
+	_, deleted := admin.DeleteVacant.Call(t.Context(), api, admin.One{Vacant: id})
+	_, proved := admin.GetHost.Call(t.Context(), api, admin.Challenged{Challenge: []string{"c2hvdyBtZQ"}})
+	_, set := admin.SetHost.Call(t.Context(), api, op.Of(admin.HostURL{URL: s.URL}))
 	for _, err := range []error{listed, exported, deleted, proved, set} {
 		if err != nil {
 			t.Fatal(err)

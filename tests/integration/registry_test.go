@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	indexes "github.com/vacancy-host/vacancy/shared/host/registry/search/snapshot"
@@ -395,7 +396,7 @@ func TestTheSealedLogIsVerifiedFromOutside(t *testing.T) {
 // id is the host's.
 func (s *deployed) id(t *testing.T) string {
 	t.Helper()
-	h, err := s.admin(t).Host(t.Context(), "d2hvIGFyZSB5b3U")
+	h, err := admin.GetHost.Call(t.Context(), s.admin(t), admin.Challenged{Challenge: []string{"d2hvIGFyZSB5b3U"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,7 +427,7 @@ func TestTheCommandsOfTheRegistryWorkOnADeployedHost(t *testing.T) {
 		want{"create " + name + " --capability " + skill + " --host aws", 0, name},
 		want{"publish " + name + " --tag " + skill + " --host aws", 0, ""},
 	)
-	v, err := s.admin(t).Show(t.Context(), name)
+	v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.One{Vacant: name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/localstack/server"
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -217,7 +218,7 @@ func (s *deployed) vacant(t *testing.T) identity.ID {
 
 func (s *deployed) named(t *testing.T, name string) identity.ID {
 	t.Helper()
-	v, err := s.admin(t).Create(t.Context(), admin.Creation{Name: name, Capability: "echoes", Substrate: "echo"})
+	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: name, Capability: "echoes", Substrate: "echo"}))
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}

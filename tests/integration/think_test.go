@@ -16,6 +16,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/localstack/server"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/tests/lambda"
 )
@@ -60,10 +61,10 @@ func (s *deployed) agent(t *testing.T, name, tenant string, agent map[string]any
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err := s.admin(t).Show(t.Context(), name); err == nil {
+	if v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.One{Vacant: name}); err == nil {
 		return v.ID
 	}
-	v, err := s.admin(t).Create(t.Context(), admin.Creation{Name: name, Capability: "answers", Tenant: tenant, Agent: raw})
+	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: name, Capability: "answers", Tenant: tenant, Agent: raw}))
 	if err != nil {
 		t.Fatalf("create %s: %v", name, err)
 	}
@@ -87,11 +88,11 @@ func (s *deployed) thought(t *testing.T) {
 		t.Errorf("the function answers %q", a.Reply.Payload.Text())
 	}
 	// Its secret is opened, and then its server is nowhere.
-	if _, err := s.admin(t).SetSecret(t.Context(), admin.SecretsPath, "", "key", admin.SecretSetting{Value: "canary-of-the-stage", Hosts: []string{"nobody.invalid"}}); err != nil {
+	if _, err := admin.AgentSecrets.Set.Call(t.Context(), s.admin(t), admin.NewSecret{OneSecret: admin.OneSecret{Name: "key"}, Body: admin.SecretSetting{Value: "canary-of-the-stage", Hosts: []string{"nobody.invalid"}}}); err != nil {
 		t.Fatal(err)
 	}
 	p = s.pair(t, s.agent(t, "mute", "", map[string]any{"provider": "http", "base_url": "https://nobody.invalid/agent", "secret": "key"}))
-	if check, err := s.admin(t).Check(t.Context(), "mute"); err != nil || check.OK {
+	if check, err := admin.CheckVacant.Call(t.Context(), s.admin(t), admin.One{Vacant: "mute"}); err != nil || check.OK {
 		t.Errorf("a check of an agent that is nowhere = %+v, %v; want a failure", check, err)
 	}
 	p.refused("an agent that is nowhere", p.send(p.Call("hello", time.Now())), http.StatusInternalServerError, "substrate_unavailable")

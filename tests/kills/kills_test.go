@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
@@ -208,11 +209,11 @@ func started(s *stage) {
 	s.target.start(s.t, nil).stop()
 }
 
-func changed(command string) func(*stage, process) {
+func changed(to op.Op[admin.One, admin.Vacant]) func(*stage, process) {
 	return func(s *stage, p process) {
 		s.t.Helper()
-		if r, err := p.do(change(command)(s)); err != nil || r.status != 200 {
-			s.t.Fatalf("%s = %d %s, %v", command, r.status, r.body, err)
+		if r, err := p.do(change(to)(s)); err != nil || r.status != 200 {
+			s.t.Fatalf("%s = %d %s, %v", to.Path, r.status, r.body, err)
 		}
 	}
 }
@@ -392,8 +393,8 @@ func updateAgain(s *stage, p process, r request, _ *response, then fate) {
 // ended archives the vacant.
 func ended(s *stage, p process) {
 	s.t.Helper()
-	changed(admin.Sink)(s, p)
-	changed(admin.Archive)(s, p)
+	changed(admin.SinkVacant)(s, p)
+	changed(admin.ArchiveVacant)(s, p)
 }
 
 func removeAgain(s *stage, p process, r request, _ *response, then fate) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/tests/caller"
 )
 
@@ -455,7 +456,7 @@ var table = []scenario{
 	},
 	{
 		request: "pause", in: inDev,
-		make: change(admin.Pause), again: changeAgain("LOCAL", "HIBERNATING"),
+		make: change(admin.PauseVacant), again: changeAgain("LOCAL", "HIBERNATING"),
 		points: []point{
 			{before, "Doc name", fresh, inDev},
 			{before, "Doc v", fresh, inDev},
@@ -470,7 +471,7 @@ var table = []scenario{
 	},
 	{
 		request: "resume", in: inDev,
-		warm: changed(admin.Pause), make: change(admin.Resume), again: changeAgain("HIBERNATING", "ACTIVE"),
+		warm: changed(admin.PauseVacant), make: change(admin.ResumeVacant), again: changeAgain("HIBERNATING", "ACTIVE"),
 		points: []point{
 			{before, "Doc name", fresh, inDev},
 			{before, "Doc v", fresh, inDev},
@@ -485,7 +486,7 @@ var table = []scenario{
 	},
 	{
 		request: "sink", in: inDev,
-		make: change(admin.Sink), again: changeAgain("LOCAL", "SUNK"),
+		make: change(admin.SinkVacant), again: changeAgain("LOCAL", "SUNK"),
 		points: []point{
 			{before, "Doc name", fresh, inDev},
 			{before, "Doc v", fresh, inDev},
@@ -500,7 +501,7 @@ var table = []scenario{
 	},
 	{
 		request: "archive", in: inDev,
-		warm: changed(admin.Sink), make: change(admin.Archive), again: changeAgain("SUNK", "ARCHIVED"),
+		warm: changed(admin.SinkVacant), make: change(admin.ArchiveVacant), again: changeAgain("SUNK", "ARCHIVED"),
 		points: []point{
 			{before, "Doc name", fresh, inDev},
 			{before, "Doc v", fresh, inDev},
@@ -535,7 +536,7 @@ var table = []scenario{
 	},
 	{
 		request: "unpublish", in: inDev,
-		warm: published, make: change("unpublish"), again: publishAgain(map[fate]uint64{fresh: 3, done: 3}, `"visibility":"PUBLIC"`, "is NONE-visibility"),
+		warm: published, make: change(admin.UnpublishVacant), again: publishAgain(map[fate]uint64{fresh: 3, done: 3}, `"visibility":"PUBLIC"`, "is NONE-visibility"),
 		points: []point{
 			{before, "Doc name", fresh, inDev},
 			{before, "Doc v", fresh, inDev},
@@ -901,9 +902,13 @@ func create(s *stage) request {
 	return request{control: true, path: "/v1/admin/vacants", body: body}
 }
 
-func change(command string) func(*stage) request {
-	return func(*stage) request {
-		return request{control: true, method: http.MethodPost, path: "/v1/admin/vacants/echo/" + command}
+func change[Out any](to op.Op[admin.One, Out]) func(*stage) request {
+	return func(s *stage) request {
+		path, err := to.At(admin.One{Vacant: "echo"})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return request{control: true, method: to.Method, path: path}
 	}
 }
 

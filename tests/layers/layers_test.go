@@ -280,7 +280,7 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 // The handlers render errors with httpapi, so only programs and the assemblies
 // of a host need the admin API.
 func TestNoHandlerImportsTheAdminAPI(t *testing.T) {
-	assemblies := []string{module + "shared/front/serve", module + "shared/front/onlambda"}
+	assemblies := []string{module + "shared/front/serve", module + "shared/front/standalone", module + "shared/front/onlambda"}
 	for _, f := range source(t) {
 		if f.test || !strings.HasPrefix(f.path, "shared/") || slices.Contains(assemblies, f.pkg) {
 			continue

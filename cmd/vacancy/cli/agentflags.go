@@ -15,6 +15,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/agentfile"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -62,7 +63,7 @@ func agentOf(ctx context.Context, c *adminAPI, v *admin.Vacant) (*shownAgent, er
 	if v.Deleted != "" || err != nil || v.Agent == 0 && !spec.IsModel() {
 		return nil, nil
 	}
-	got, err := c.Agent(ctx, v.ID.String(), 0)
+	got, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: v.ID.String()}})
 	if problem.Is(err, problem.Conflict) { // it answers by a plan
 		return nil, nil
 	}
@@ -150,7 +151,7 @@ func (a *app) importAgent(ctx context.Context, c *adminAPI, f agentFlags, substr
 	if err == nil {
 		one.Name = file.Name
 		var made admin.Vacant
-		made, err = c.Create(ctx, admin.Creation{Name: file.Name, Capability: file.Agent.Description, Agent: file.Agent.Blob(), Tenant: tenant})
+		made, err = admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: file.Name, Capability: file.Agent.Description, Agent: file.Agent.Blob(), Tenant: tenant}))
 		one.ID, one.Warnings = made.ID.String(), file.Agent.Warnings
 	}
 	if problem.Is(err, problem.Conflict) {

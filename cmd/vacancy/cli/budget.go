@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -48,7 +50,7 @@ func (a *app) budgetShowCommand() *cobra.Command {
 				return err
 			}
 			return a.withAdmin(f.where, false, func(c *adminAPI) error {
-				b, err := c.Budget(cmd.Context(), f.tenant)
+				b, err := admin.GetBudget.Call(cmd.Context(), c, admin.OfTenant{Tenant: f.tenant})
 				if err != nil {
 					return err
 				}
@@ -80,7 +82,7 @@ func (a *app) budgetSetCommand() *cobra.Command {
 				return problem.Within(problem.Usage, "DOLLARS", err)
 			}
 			return a.withAdmin(f.where, false, func(c *adminAPI) error {
-				b, err := c.SetBudget(cmd.Context(), f.tenant, daily)
+				b, err := admin.SetBudget.Call(cmd.Context(), c, admin.ForTenant(f.tenant, admin.DailyBudget{Daily: daily}))
 				if err != nil {
 					return err
 				}
@@ -179,7 +181,7 @@ NAME-20260401 and NAME-latest.`,
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withAdmin(w, false, func(c *adminAPI) error {
-				t, err := c.Models(cmd.Context())
+				t, err := admin.GetModels.Call(cmd.Context(), c, op.None{})
 				if err != nil {
 					return err
 				}
@@ -211,7 +213,7 @@ the version that priced them.`,
 				return problem.Within(problem.Usage, args[0], err)
 			}
 			return a.withAdmin(w, false, func(c *adminAPI) error {
-				t, err := c.SetModels(cmd.Context(), file)
+				t, err := admin.SetModels.Call(cmd.Context(), c, op.Of(op.Raw[models.Table](file)))
 				if err != nil {
 					return err
 				}

@@ -30,18 +30,18 @@ func (a *app) callHint(ctx context.Context, err error, w where, id identity.ID) 
 	if plane == nil {
 		return err
 	}
-	v, showErr := plane.Show(ctx, id.String())
+	v, showErr := admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: id.String()})
 	if showErr != nil {
 		return err
 	}
 	if absent && v.Closed && v.Parent != nil {
 		parent := v.Parent.Short()
-		if p, showErr := plane.Show(ctx, v.Parent.String()); showErr == nil {
+		if p, showErr := admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: v.Parent.String()}); showErr == nil {
 			parent = p.Name
 		}
 		return withHint(err, `vacancy graduate %s --capability "TEXT": it is a closed child of %s, which alone may call it until then, and that one's other children`, v.Name, parent)
 	}
-	if page, listErr := plane.Children(ctx, v.ID.String(), ""); failed && listErr == nil && len(page.Children) > 0 {
+	if page, listErr := admin.ListChildren.Call(ctx, plane, admin.ChildList{One: admin.One{Vacant: v.ID.String()}, Cursor: ""}); failed && listErr == nil && len(page.Children) > 0 {
 		return withHint(err, "vacancy children %s", v.Name)
 	}
 	if failed && w.isLocal(a) {

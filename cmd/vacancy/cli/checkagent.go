@@ -22,7 +22,7 @@ func (a *app) checkAgent(ctx context.Context, c *adminAPI, v *admin.Vacant, off 
 	if off || !hasEndpoint(v) {
 		return nil
 	}
-	check, err := c.Check(ctx, v.ID.String())
+	check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()})
 	if err != nil {
 		if !problem.Is(err, problem.Canceled) {
 			a.note("warning: whether its agent answers is not known: %s", printable(problem.Of(err).Text()))

@@ -30,7 +30,7 @@ answer" means that its parent's plan runs without it.`,
 			return a.withAdmin(w, false, func(c *adminAPI) error {
 				r := childrenResult{Children: []admin.Child{}}
 				for cursor := ""; ; {
-					page, err := c.Children(cmd.Context(), args[0], cursor)
+					page, err := admin.ListChildren.Call(cmd.Context(), c, admin.ChildList{One: admin.One{Vacant: args[0]}, Cursor: cursor})
 					if err != nil {
 						return err
 					}

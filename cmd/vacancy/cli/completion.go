@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
 // complete adds the completion of names that only this machine knows: vacants of
@@ -62,7 +64,7 @@ func (a *app) hostedNames(cmd *cobra.Command) (names []string) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	page, err := plane.List(ctx, "", false)
+	page, err := admin.ListVacants.Call(ctx, plane, admin.VacantList{Cursor: "", All: false})
 	if err != nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -87,7 +88,7 @@ says of its model.`,
 
 // create makes a vacant, whose agent's file has warnings.
 func (a *app) create(ctx context.Context, c *adminAPI, body admin.Creation, warnings []string, noCheck bool) error {
-	made, err := c.Create(ctx, body)
+	made, err := admin.CreateVacant.Call(ctx, c, op.Of(body))
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (a *app) deleteVacant(ctx context.Context, c *adminAPI, what string, yes bo
 		}
 	}
 	// By id: the name was shown, and must not be resolved again.
-	after, err := c.Delete(ctx, before.ID.String())
+	after, err := admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: before.ID.String()})
 	if err != nil {
 		return deleteHint(err, before)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -160,7 +161,7 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 	defer cancel()
 	handler := adminClient(d.rec)
 	err := patiently(ctx, func() error {
-		_, err := handler.SetHost(ctx, d.rec.URL)
+		_, err := admin.SetHost.Call(ctx, handler, op.Of(admin.HostURL{URL: d.rec.URL}))
 		return err
 	})
 	if err != nil {
@@ -200,7 +201,7 @@ func patiently(ctx context.Context, do func() error) error {
 // hello is the vacant to call; nil with a reason if none may be called: a
 // person's own vacant may cost money, and its caller would be a stranger.
 func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.Vacant, string, error) {
-	v, err := handler.Show(ctx, helloName)
+	v, err := admin.ShowVacant.Call(ctx, handler, admin.One{Vacant: helloName})
 	if err == nil {
 		if v.State != lifecycle.Local && v.State != lifecycle.Active {
 			return nil, fmt.Sprintf("%s is %s", helloName, v.State), nil
@@ -210,14 +211,14 @@ func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.V
 	if !problem.Is(err, problem.NotFound) {
 		return nil, "", err
 	}
-	page, err := handler.List(ctx, "", true)
+	page, err := admin.ListVacants.Call(ctx, handler, admin.VacantList{Cursor: "", All: true})
 	if err != nil {
 		return nil, "", err
 	}
 	if len(page.Vacants) > 0 {
 		return nil, "the host has vacants, and none is named " + helloName, nil
 	}
-	v, err = handler.Create(ctx, admin.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"})
+	v, err = admin.CreateVacant.Call(ctx, handler, op.Of(admin.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"}))
 	return &v, "", err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
@@ -42,8 +43,8 @@ func (a *app) localFacts(ctx context.Context, data string) (doctor.Local, error)
 
 // askLocal collects what a running host says of itself and answers to callers.
 func (a *app) askLocal(ctx context.Context, l *doctor.Local, c *admin.Client) error {
-	var s standalone.Status
-	if err := c.Status(ctx, &s); err != nil {
+	s, err := admin.GetStatus.Call(ctx, c, op.None{})
+	if err != nil {
 		return err
 	}
 	l.URL, l.Version, l.Started, l.Calls, l.Failed = s.URL, s.Version, s.Started, s.Calls, s.Failed
@@ -70,7 +71,7 @@ func (a *app) askLocal(ctx context.Context, l *doctor.Local, c *admin.Client) er
 			continue
 		}
 		agent := doctor.Agent{Name: v.Name}
-		if check, err := c.Check(ctx, v.ID.String()); err != nil {
+		if check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()}); err != nil {
 			agent.Failure = problem.Of(err).Text()
 		} else if check.Failure != nil {
 			agent.Failure = clip(check.Failure.String(), maxShownCause)

@@ -37,7 +37,7 @@ not by the agent.`,
 				f.ContextID = &thread
 			}
 			return a.withAdmin(w, false, func(c *adminAPI) error {
-				v, err := c.ForgetThread(cmd.Context(), args[0], f)
+				v, err := admin.ForgetThread.Call(cmd.Context(), c, admin.About(args[0], f))
 				if err != nil {
 					return err
 				}

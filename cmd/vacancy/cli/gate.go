@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
@@ -43,7 +44,7 @@ func (a *app) gateShowCommand() *cobra.Command {
 				return err
 			}
 			return a.withAdmin(f.where, false, func(c *adminAPI) error {
-				p, err := c.Gate(cmd.Context(), f.tenant)
+				p, err := admin.GetGate.Call(cmd.Context(), c, admin.OfTenant{Tenant: f.tenant})
 				if err != nil {
 					return err
 				}
@@ -85,7 +86,7 @@ therefore refuses every child of a composite whose plan has no combining substra
 				return withHint(problem.New(problem.Usage, "nothing is given to set"), "vacancy gate show, or vacancy gate set --limit 5")
 			}
 			return a.withAdmin(f.where, false, func(c *adminAPI) error {
-				now, err := c.Gate(cmd.Context(), f.tenant)
+				now, err := admin.GetGate.Call(cmd.Context(), c, admin.OfTenant{Tenant: f.tenant})
 				if err != nil {
 					return err
 				}
@@ -105,7 +106,7 @@ therefore refuses every child of a composite whose plan has no combining substra
 				if err := p.Check(); err != nil {
 					return err
 				}
-				set, err := c.SetGate(cmd.Context(), f.tenant, p)
+				set, err := admin.SetGate.Call(cmd.Context(), c, admin.ForTenant(f.tenant, op.Encode(p)))
 				if err != nil {
 					return err
 				}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,7 +119,7 @@ func (a *app) graduate(ctx context.Context, c *adminAPI, f graduateFlags, name s
 		return err
 	}
 	if f.capability == "" && half == nil {
-		view, err := c.Graduation(ctx, child.id.String(), 0)
+		view, err := admin.GetGraduation.Call(ctx, c, admin.Attempt{One: admin.One{Vacant: child.id.String()}})
 		if err != nil {
 			return err
 		}
@@ -148,14 +149,14 @@ func (a *app) submit(ctx context.Context, c *adminAPI, sub graduation.Submission
 	if err != nil {
 		return graduation.View{}, err
 	}
+	var view graduation.View
 	if c.at == nil {
-		return c.Submit(ctx, body)
+		return view, c.Call(ctx, http.MethodPost, admin.GraduationsPath, nil, body, &view)
 	}
 	registry, err := a.gateAt(c.at)
 	if err != nil {
 		return graduation.View{}, err
 	}
-	var view graduation.View
 	return view, registry.Post(ctx, admin.GraduationsPath, json.RawMessage(body), &view)
 }
 
@@ -182,7 +183,7 @@ func (a *app) followRun(ctx context.Context, c *adminAPI, view graduation.View, 
 	var line gate.StepName
 	for end := a.now().Add(wait); ; {
 		// Only the admin API returns the evidence.
-		next, err := c.Graduation(ctx, view.Child.String(), view.Position)
+		next, err := admin.GetGraduation.Call(ctx, c, admin.Attempt{One: admin.One{Vacant: view.Child.String()}, Position: view.Position})
 		if err != nil {
 			return view, err
 		}
@@ -204,7 +205,7 @@ func (a *app) followRun(ctx context.Context, c *adminAPI, view graduation.View, 
 // elsewhere.
 func (a *app) submission(ctx context.Context, c *adminAPI, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
 	var sub graduation.Submission
-	kept, err := c.Manifest(ctx, child.id.String())
+	kept, err := admin.GetManifest.Call(ctx, c, admin.One{Vacant: child.id.String()})
 	if err != nil {
 		return sub, err
 	}

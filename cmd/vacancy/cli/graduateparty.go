@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
@@ -87,7 +88,7 @@ func (a *app) consent(ctx context.Context, c *adminAPI, p party, r *composite.Re
 		}
 		return r.SignChild(ctx, p.own.Key)
 	}
-	got, err := c.SignGraduation(ctx, p.id.String(), r)
+	got, err := admin.SignGraduation.Call(ctx, c, admin.About(p.id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
 	if err != nil {
 		return err
 	}

@@ -190,7 +190,7 @@ func (a *app) shortTarget(ctx context.Context, web dispatch.Getter, public, shor
 
 // shownTarget is the target of a vacant found by the admin API.
 func shownTarget(ctx context.Context, plane *admin.Client, what string) (*dispatch.Target, error) {
-	v, err := plane.Show(ctx, what)
+	v, err := admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: what})
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ global), and takes bookings. A slug is the first vacant's that claims it.`,
 				return withHint(problem.New(problem.Usage, "expected what to set"), "vacancy listing set %s --slug %s", args[0], args[0])
 			}
 			return a.withAdmin(w, false, func(c *adminAPI) error {
-				done, err := c.Publish(cmd.Context(), args[0], admin.Publication{Venue: &change})
+				done, err := admin.PublishVacant.Call(cmd.Context(), c, admin.About(args[0], admin.Publication{Venue: &change}))
 				if err != nil {
 					return err
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -47,7 +48,7 @@ func (a *app) seal(ctx context.Context, w where) (s admin.Sealed, err error) {
 		return a.sealStage(ctx, at)
 	}
 	err = a.withAdmin(w, false, func(c *adminAPI) error {
-		s, err = c.Seal(ctx)
+		s, err = admin.SealLog.Call(ctx, c, op.None{})
 		return err
 	})
 	if problem.Is(err, problem.NotFound) && at != nil && at.stage != "" {

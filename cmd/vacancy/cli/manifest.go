@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
@@ -42,7 +43,7 @@ a host stores: both signatures, verified on this machine, and what each field al
 			return a.withAdmin(w, false, func(c *adminAPI) (err error) {
 				var kept admin.Manifest
 				if given != nil {
-					kept, err = c.StoreManifest(cmd.Context(), args[0], given)
+					kept, err = admin.StoreManifest.Call(cmd.Context(), c, admin.About(args[0], op.Raw[composite.Manifest](given.Blob())))
 				} else {
 					kept, err = a.manifestNamed(cmd.Context(), c, args[0])
 				}
@@ -65,7 +66,7 @@ a host stores: both signatures, verified on this machine, and what each field al
 // manifestNamed is the manifest of a child at a host: of a hosted vacant by
 // name or id, or of a local identity.
 func (a *app) manifestNamed(ctx context.Context, c *adminAPI, name string) (admin.Manifest, error) {
-	kept, err := c.Manifest(ctx, name)
+	kept, err := admin.GetManifest.Call(ctx, c, admin.One{Vacant: name})
 	if !problem.Is(err, problem.NotFound) {
 		return kept, err
 	}
@@ -80,7 +81,7 @@ func (a *app) manifestNamed(ctx context.Context, c *adminAPI, name string) (admi
 	if openErr != nil {
 		return kept, err
 	}
-	return c.Manifest(ctx, own.ID().String())
+	return admin.GetManifest.Call(ctx, c, admin.One{Vacant: own.ID().String()})
 }
 
 // readManifest reads a manifest from a file, alone or as --json prints it.

@@ -45,14 +45,14 @@ func distance(a, b string) int {
 	return last[len(b)]
 }
 
-// Show is admin.Client.Show; for a name that nobody has the error suggests one that
+// Show is admin.ShowVacant; for a name that nobody has the error suggests one that
 // is near.
 func (c *adminAPI) Show(ctx context.Context, vacant string) (admin.Vacant, error) {
-	v, err := c.Client.Show(ctx, vacant)
+	v, err := admin.ShowVacant.Call(ctx, c, admin.One{Vacant: vacant})
 	if !problem.Is(err, problem.NotFound) {
 		return v, err
 	}
-	page, listErr := c.List(ctx, "", false)
+	page, listErr := admin.ListVacants.Call(ctx, c, admin.VacantList{})
 	if listErr != nil {
 		return v, err
 	}

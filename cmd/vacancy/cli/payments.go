@@ -53,7 +53,7 @@ this machine.`,
 		Example: "  vacancy payments set stripe < key.txt\n  vacancy payments set stripe --for 127.0.0.1:12111 < key.txt",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.setSecret(cmd, &f, admin.PaymentsPath, args[0], hosts)
+			return a.setSecret(cmd, &f, admin.PaymentKeys, args[0], hosts)
 		},
 	}
 	cmd.Flags().StringArrayVar(&hosts, "for", nil, "the `HOST` that the key is sent to (default Stripe's)")
@@ -68,7 +68,7 @@ func (a *app) paymentsListCommand() *cobra.Command {
 		Short:   "List the keys of payments, without their values",
 		Example: "  vacancy payments list --json",
 		Args:    arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.listSecrets(cmd, &f, admin.PaymentsPath) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.listSecrets(cmd, &f, admin.PaymentKeys) },
 	}
 	hostFlags(cmd.Flags(), &f.where)
 	return cmd
@@ -84,7 +84,7 @@ that were made.`,
 		Example: "  vacancy payments delete stripe",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.deleteSecret(cmd, &f, admin.PaymentsPath, args[0])
+			return a.deleteSecret(cmd, &f, admin.PaymentKeys, args[0])
 		},
 	}
 	hostFlags(cmd.Flags(), &f.where)

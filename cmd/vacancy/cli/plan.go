@@ -11,6 +11,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/yamldoc"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -56,7 +58,7 @@ and hosted on the same host; a plan that leads back to the vacant is refused.
 				return err
 			}
 			return a.withAdmin(w, false, func(c *adminAPI) error {
-				p, err := c.SetPlan(cmd.Context(), args[0], doc)
+				p, err := admin.SetPlan.Call(cmd.Context(), c, admin.About(args[0], op.Raw[plan.Plan](doc)))
 				if err != nil {
 					return err
 				}
@@ -77,7 +79,7 @@ func (a *app) planShowCommand() *cobra.Command {
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withAdmin(w, false, func(c *adminAPI) error {
-				p, err := c.Plan(cmd.Context(), args[0])
+				p, err := admin.GetPlan.Call(cmd.Context(), c, admin.One{Vacant: args[0]})
 				if err != nil {
 					return err
 				}

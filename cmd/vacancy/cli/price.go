@@ -65,7 +65,7 @@ card tell the price.`,
 				return problem.Within(problem.Usage, "price", err)
 			}
 			return a.withAdmin(w, false, func(c *adminAPI) error {
-				v, err := c.SetPrice(cmd.Context(), args[0], p)
+				v, err := admin.SetPrice.Call(cmd.Context(), c, admin.About(args[0], admin.PriceOf(p)))
 				if err != nil {
 					return err
 				}
@@ -96,7 +96,7 @@ func (a *app) showPrice(cmd *cobra.Command, w where, vacant string) error {
 		}
 	}
 	return a.withAdmin(w, false, func(c *adminAPI) error {
-		p, err := c.Price(cmd.Context(), vacant)
+		p, err := admin.GetPrice.Call(cmd.Context(), c, admin.PriceVersion{One: admin.One{Vacant: vacant}})
 		if err != nil {
 			return err
 		}

@@ -89,7 +89,7 @@ func (a *app) publish(ctx context.Context, f publishFlags, name string) error {
 		return withHint(problem.New(problem.Usage, "--endpoint goes with --registry: a hosted vacant answers at its host"), "vacancy publish %s --registry URL --endpoint %s", name, f.endpoint)
 	}
 	return a.withAdmin(f.where, false, func(c *adminAPI) error {
-		done, err := c.Publish(ctx, name, p)
+		done, err := admin.PublishVacant.Call(ctx, c, admin.About(name, p))
 		if problem.Is(err, problem.Forbidden) {
 			if v, showErr := c.Show(ctx, name); showErr == nil && v.Closed {
 				return withHint(err, `vacancy graduate %s --capability "TEXT"`, v.Name)
@@ -161,7 +161,7 @@ key signs. Callers that know its id can still call it. It can be published again
 				return a.unpublishOwn(cmd.Context(), registry, args[0])
 			}
 			return a.withAdmin(w, false, func(c *adminAPI) error {
-				done, err := c.Unpublish(cmd.Context(), args[0])
+				done, err := admin.UnpublishVacant.Call(cmd.Context(), c, admin.One{Vacant: args[0]})
 				if err != nil {
 					return a.ownHint(err, "unpublish", args[0])
 				}

@@ -87,7 +87,7 @@ func (a *app) localURL(ctx context.Context, data string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	host, err := (&admin.Client{HTTP: client, URL: base}).Host(ctx, "")
+	host, err := admin.GetHost.Call(ctx, &admin.Client{HTTP: client, URL: base}, admin.Challenged{})
 	if err != nil {
 		return "", err
 	}

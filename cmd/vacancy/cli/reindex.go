@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -88,12 +89,11 @@ func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err erro
 		if cluster != "" {
 			return problem.New(problem.Conflict, "a host is running over %s: end it first to rebuild the index in %s", dir, cluster)
 		}
-		var r reindexResult
-		c := admin.Client{HTTP: client, URL: base}
-		if err := c.Reindex(ctx, &r); err != nil {
+		r, err := admin.Reindex.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{})
+		if err != nil {
 			return err
 		}
-		return a.show(r)
+		return a.show(reindexResult{Index: r.Index, Registrations: r.Registrations, Listed: r.Listed})
 	}
 	if !errors.Is(err, serve.ErrNoHost) {
 		return err

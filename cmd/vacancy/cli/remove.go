@@ -53,9 +53,9 @@ func (a *app) remove(ctx context.Context, c *adminAPI, what string, yes bool) er
 		due bool
 		do  func() (admin.Vacant, error)
 	}{
-		{!v.State.Closed(), func() (admin.Vacant, error) { return c.Change(ctx, id, admin.Sink) }},
-		{v.State != lifecycle.Archived, func() (admin.Vacant, error) { return c.Change(ctx, id, admin.Archive) }},
-		{true, func() (admin.Vacant, error) { return c.Delete(ctx, id) }},
+		{!v.State.Closed(), func() (admin.Vacant, error) { return admin.SinkVacant.Call(ctx, c, admin.One{Vacant: id}) }},
+		{v.State != lifecycle.Archived, func() (admin.Vacant, error) { return admin.ArchiveVacant.Call(ctx, c, admin.One{Vacant: id}) }},
+		{true, func() (admin.Vacant, error) { return admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: id}) }},
 	} {
 		if !step.due {
 			continue

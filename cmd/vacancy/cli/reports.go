@@ -60,7 +60,9 @@ func (a *app) reportsElsewhere(ctx context.Context, at *remoteHost, read readFla
 		return nil, err
 	}
 	plane := admin.Client{HTTP: keyedClient(key), URL: at.record.AdminURL}
-	return a.reportsOf(export.Config{Source: host, Vault: host.Vault(), Now: a.now, Retention: host.Retention()}, plane.Show, func() error { return nil }), nil
+	return a.reportsOf(export.Config{Source: host, Vault: host.Vault(), Now: a.now, Retention: host.Retention()}, func(ctx context.Context, word string) (admin.Vacant, error) {
+		return admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: word})
+	}, func() error { return nil }), nil
 }
 
 // reportsOf serves the streaming routes in this process.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -39,7 +40,7 @@ be undone. Use it if somebody else may have the key.`,
 					return err
 				}
 				// By id: the name was shown, and must not be resolved again.
-				done, err := c.Revoke(cmd.Context(), v.ID.String(), reason)
+				done, err := admin.RevokeVacant.Call(cmd.Context(), c, admin.About(v.ID.String(), admin.Revocation{Reason: reason}))
 				if err != nil {
 					return err
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -25,12 +26,12 @@ func (a *app) vacantAtRootCommand() *cobra.Command {
 			if none == (len(args) == 1) {
 				return withHint(problem.New(problem.Usage, "expected a vacant or --none"), "%s --help", cmd.CommandPath())
 			}
-			vacant := ""
+			var root admin.Root
 			if !none {
-				vacant = args[0]
+				root.Vacant = &args[0]
 			}
 			return a.withAdmin(w, false, func(c *adminAPI) error {
-				r, err := c.SetRoot(cmd.Context(), vacant)
+				r, err := admin.SetRoot.Call(cmd.Context(), c, op.Of(root))
 				if err != nil {
 					return err
 				}

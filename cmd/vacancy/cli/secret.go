@@ -49,7 +49,7 @@ provider is bound to the provider's server.`,
   vacancy secret set openai --tenant acme < key.txt`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := a.setSecret(cmd, &f, admin.SecretsPath, args[0], hosts)
+			err := a.setSecret(cmd, &f, admin.AgentSecrets, args[0], hosts)
 			if problem.Of(err) != nil && problem.Of(err).Field == "hosts" {
 				return withHint(err, "vacancy secret set %s --for HOST", args[0])
 			}
@@ -61,8 +61,8 @@ provider is bound to the provider's server.`,
 	return cmd
 }
 
-// setSecret sets a secret at a path of the admin API.
-func (a *app) setSecret(cmd *cobra.Command, f *tenantFlags, path, name string, hosts []string) error {
+// setSecret sets a secret of a kind.
+func (a *app) setSecret(cmd *cobra.Command, f *tenantFlags, kind admin.SecretOps, name string, hosts []string) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
@@ -71,12 +71,17 @@ func (a *app) setSecret(cmd *cobra.Command, f *tenantFlags, path, name string, h
 		return err
 	}
 	return a.withAdmin(f.where, false, func(c *adminAPI) error {
-		info, err := c.SetSecret(cmd.Context(), path, f.tenant, name, admin.SecretSetting{Value: value, Hosts: hosts})
+		info, err := kind.Set.Call(cmd.Context(), c, admin.NewSecret{OneSecret: f.secret(name), Body: admin.SecretSetting{Value: value, Hosts: hosts}})
 		if err != nil {
 			return err
 		}
 		return a.show(secretResult{f.tenant, info})
 	})
+}
+
+// secret names a secret of the tenant.
+func (f *tenantFlags) secret(name string) admin.OneSecret {
+	return admin.OneSecret{OfTenant: admin.OfTenant{Tenant: f.tenant}, Name: name}
 }
 
 // secretValue reads a value from standard input. A terminal is refused: the value would
@@ -104,20 +109,20 @@ func (a *app) secretListCommand() *cobra.Command {
 		Example: "  vacancy secret list\n  vacancy secret list --tenant acme --json",
 		Args:    arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.listSecrets(cmd, &f, admin.SecretsPath)
+			return a.listSecrets(cmd, &f, admin.AgentSecrets)
 		},
 	}
 	f.add(cmd, secretTenant)
 	return cmd
 }
 
-// listSecrets lists the secrets at a path of the admin API.
-func (a *app) listSecrets(cmd *cobra.Command, f *tenantFlags, path string) error {
+// listSecrets lists the secrets of a kind.
+func (a *app) listSecrets(cmd *cobra.Command, f *tenantFlags, kind admin.SecretOps) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
 	return a.withAdmin(f.where, false, func(c *adminAPI) error {
-		all, err := c.Secrets(cmd.Context(), path, f.tenant)
+		all, err := kind.List.Call(cmd.Context(), c, admin.OfTenant{Tenant: f.tenant})
 		if err != nil {
 			return err
 		}
@@ -135,20 +140,20 @@ agents fail.`,
 		Example: "  vacancy secret delete anthropic",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.deleteSecret(cmd, &f, admin.SecretsPath, args[0])
+			return a.deleteSecret(cmd, &f, admin.AgentSecrets, args[0])
 		},
 	}
 	f.add(cmd, secretTenant)
 	return cmd
 }
 
-// deleteSecret deletes a secret at a path of the admin API.
-func (a *app) deleteSecret(cmd *cobra.Command, f *tenantFlags, path, name string) error {
+// deleteSecret deletes a secret of a kind.
+func (a *app) deleteSecret(cmd *cobra.Command, f *tenantFlags, kind admin.SecretOps, name string) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
 	return a.withAdmin(f.where, false, func(c *adminAPI) error {
-		if err := c.DeleteSecret(cmd.Context(), path, f.tenant, name); err != nil {
+		if _, err := kind.Delete.Call(cmd.Context(), c, f.secret(name)); err != nil {
 			return err
 		}
 		return a.show(secretDeleted{name, f.tenant, true})

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -42,7 +43,7 @@ for "vacancy call".`,
 					return err
 				}
 				for from := uint64(1); logbook && from > 0; {
-					page, err := c.Logbook(cmd.Context(), r.ID.String(), from)
+					page, err := admin.GetLogbook.Call(cmd.Context(), c, admin.LogbookPart{One: admin.One{Vacant: r.ID.String()}, From: from})
 					if err != nil {
 						return err
 					}

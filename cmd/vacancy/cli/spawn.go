@@ -113,7 +113,7 @@ func (a *app) spawnByOperator(ctx context.Context, c *adminAPI, s admin.Spawning
 	if err != nil {
 		return err
 	}
-	made, err := c.Spawn(ctx, parent.ID.String(), s)
+	made, err := admin.SpawnChild.Call(ctx, c, admin.About(parent.ID.String(), s))
 	if err != nil {
 		return spawnHint(err, &s, name)
 	}

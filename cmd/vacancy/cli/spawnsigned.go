@@ -46,7 +46,7 @@ func (a *app) spawnSigned(ctx context.Context, w where, s admin.Spawning, name s
 	if err := handler.Post(ctx, "/v1/admin/vacants/"+parent.ID().String()+"/children", json.RawMessage(r.Blob()), &made); err != nil {
 		return made, err
 	}
-	return made, made.Check()
+	return made, made.Sound()
 }
 
 // childrenURL is where parents request children from a host.

@@ -8,24 +8,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 )
 
 // stateChange is a command that changes a vacant's state.
 type stateChange struct {
 	verb, short, long string
+	to                op.Op[admin.One, admin.Vacant]
 	question          string // asked first, if not empty; %s is the name
 }
 
 func stateChanges() []stateChange {
 	return []stateChange{
-		{verb: "pause", short: "Put a vacant to sleep",
+		{verb: "pause", to: admin.PauseVacant, short: "Put a vacant to sleep",
 			long: "Put a vacant to sleep: its state becomes HIBERNATING and calls are refused with 423\nuntil it is resumed."},
-		{verb: "resume", short: "Wake a vacant",
+		{verb: "resume", to: admin.ResumeVacant, short: "Wake a vacant",
 			long: "Wake a vacant that sleeps: its state becomes ACTIVE and it takes calls."},
-		{verb: "sink", short: "Close a vacant for good",
+		{verb: "sink", to: admin.SinkVacant, short: "Close a vacant for good",
 			long:     "Close a vacant for good: its state becomes SUNK, calls are refused with 410, and there\nis no way back. What it said stays on record.",
 			question: "%s will never take a call again. Type its name to sink it:"},
-		{verb: "archive", short: "Put a sunk vacant away",
+		{verb: "archive", to: admin.ArchiveVacant, short: "Put a sunk vacant away",
 			long:     "Archive a sunk vacant: its state becomes ARCHIVED, which is final.",
 			question: "%s will be archived, and can only be deleted then. Type its name:"},
 	}
@@ -71,7 +73,7 @@ func (a *app) changeState(ctx context.Context, c *adminAPI, s stateChange, what 
 		}
 	}
 	// By id: the name was shown, and must not be resolved again.
-	after, err := c.Change(ctx, before.ID.String(), s.verb)
+	after, err := s.to.Call(ctx, c, admin.One{Vacant: before.ID.String()})
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -42,9 +42,8 @@ func (a *app) status(ctx context.Context, data string) error {
 	if err != nil {
 		return err
 	}
-	var s standalone.Status
-	c := admin.Client{HTTP: client, URL: base}
-	if err := c.Status(ctx, &s); err != nil {
+	s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{})
+	if err != nil {
 		return err
 	}
 	return a.show(statusResult{s, a.now()})
@@ -52,7 +51,7 @@ func (a *app) status(ctx context.Context, data string) error {
 
 // statusResult is what a host does, at a time.
 type statusResult struct {
-	standalone.Status
+	admin.Status
 	at time.Time
 }
 

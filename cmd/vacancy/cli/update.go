@@ -86,7 +86,7 @@ func (a *app) updateVacant(ctx context.Context, c *adminAPI, name string, u admi
 		return err
 	}
 	u.Seen = &before.Changed
-	after, err := c.Update(ctx, before.ID.String(), u)
+	after, err := admin.UpdateVacant.Call(ctx, c, admin.About(before.ID.String(), u))
 	if err != nil {
 		return err
 	}
@@ -96,14 +96,14 @@ func (a *app) updateVacant(ctx context.Context, c *adminAPI, name string, u admi
 // updateAgent makes the next version of a vacant's agent: that of a file, or version
 // to, or the current one with settings.
 func (a *app) updateAgent(ctx context.Context, c *adminAPI, args []string, file agentfile.File, to int, noCheck bool) error {
-	now, err := c.Agent(ctx, args[0], 0)
+	now, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: args[0]}})
 	if err != nil {
 		return err
 	}
 	next := file.Agent.Blob()
 	switch {
 	case to > 0:
-		then, err := c.Agent(ctx, now.Vacant.ID.String(), to)
+		then, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: now.Vacant.ID.String()}, Version: admin.Version(to)})
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (a *app) updateAgent(ctx context.Context, c *adminAPI, args []string, file 
 			return err
 		}
 	}
-	after, err := c.SetAgent(ctx, now.Vacant.ID.String(), next, now.Version)
+	after, err := admin.SetAgent.Call(ctx, c, admin.AgentAfter(&now, next))
 	if err != nil {
 		return err
 	}

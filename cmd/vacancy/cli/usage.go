@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
@@ -106,7 +108,7 @@ func (a *app) recountUsage(ctx context.Context, w where, read readFlags, args []
 		return a.recountStage(ctx, at.stage, read)
 	}
 	return a.withAdmin(w, false, func(c *adminAPI) error {
-		r, err := c.RecountUsage(ctx)
+		r, err := admin.RecountUsage.Call(ctx, c, op.None{})
 		if at != nil && problem.Is(err, problem.NotFound) {
 			return withHint(err, "vacancy usage --recount --host aws, for a host on AWS")
 		}

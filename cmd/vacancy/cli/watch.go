@@ -23,6 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -185,15 +186,15 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 // set makes the vacant, or the next version of its agent.
 func (w *watching) set(ctx context.Context, file agentfile.File) error {
 	return w.withAdmin(where{host: hostLocal, data: w.data}, false, func(c *adminAPI) error {
-		made, err := c.Create(ctx, admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()})
+		made, err := admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
 		said := "%s is hosted here now"
 		if problem.Is(err, problem.Conflict) {
 			var now admin.Agent
-			if now, err = c.Agent(ctx, w.name, 0); err != nil {
+			if now, err = admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: w.name}}); err != nil {
 				return err
 			}
 			var after admin.Agent
-			if after, err = c.SetAgent(ctx, now.Vacant.ID.String(), file.Agent.Blob(), now.Version); err != nil {
+			if after, err = admin.SetAgent.Call(ctx, c, admin.AgentAfter(&now, file.Agent.Blob())); err != nil {
 				return err
 			}
 			made, said = after.Vacant, fmt.Sprintf("%%s answers by version %d of its agent", after.Version)

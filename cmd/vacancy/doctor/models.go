@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
@@ -72,7 +73,7 @@ type knownToHost struct {
 // look reads the agent of a vacant.
 func look(ctx context.Context, c *admin.Client, v *admin.Vacant, known *knownToHost) (one ModelAgent, err error) {
 	one = ModelAgent{Name: v.Name, Tenant: v.Tenant}
-	got, err := c.Agent(ctx, v.ID.String(), 0)
+	got, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: v.ID.String()}})
 	if err != nil {
 		return one, err
 	}
@@ -93,7 +94,7 @@ func look(ctx context.Context, c *admin.Client, v *admin.Vacant, known *knownToH
 	one.Mock = spec.Kind == substrate.KindMock
 	if a.UsesTable(v.Tenant) {
 		if known.table == nil {
-			t, err := c.Models(ctx)
+			t, err := admin.GetModels.Call(ctx, c, op.None{})
 			if err != nil {
 				return one, err
 			}
@@ -108,7 +109,7 @@ func look(ctx context.Context, c *admin.Client, v *admin.Vacant, known *knownToH
 		return one, nil
 	}
 	if _, read := known.secrets[v.Tenant]; !read {
-		all, err := c.Secrets(ctx, admin.SecretsPath, v.Tenant)
+		all, err := admin.AgentSecrets.List.Call(ctx, c, admin.OfTenant{Tenant: v.Tenant})
 		if err != nil {
 			return one, err
 		}

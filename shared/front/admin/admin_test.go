@@ -20,6 +20,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -396,21 +397,21 @@ func TestTheClientSpeaksToTheHandler(t *testing.T) {
 	defer s.Close()
 	c := &admin.Client{HTTP: s.Client(), URL: s.URL}
 	ctx := t.Context()
-	made, err := c.Create(ctx, admin.Creation{Name: "demo", Capability: "a <b> & c", Substrate: "echo"})
+	made, err := admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: "demo", Capability: "a <b> & c", Substrate: "echo"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown, err := c.Show(ctx, "demo")
+	shown, err := admin.ShowVacant.Call(ctx, c, admin.One{Vacant: "demo"})
 	if diff := cmp.Diff(made, shown); err != nil || diff != "" {
 		t.Errorf("Show() = %v (-made +shown):\n%s", err, diff)
 	}
-	if v, err := c.Change(ctx, "demo", admin.Pause); err != nil || v.State != lifecycle.Hibernating {
+	if v, err := admin.PauseVacant.Call(ctx, c, admin.One{Vacant: "demo"}); err != nil || v.State != lifecycle.Hibernating {
 		t.Errorf("Change() = %v, %v", v.State, err)
 	}
-	if p, err := c.List(ctx, "", false); err != nil || len(p.Vacants) != 1 {
+	if p, err := admin.ListVacants.Call(ctx, c, admin.VacantList{Cursor: "", All: false}); err != nil || len(p.Vacants) != 1 {
 		t.Errorf("List() = %v, %v", p, err)
 	}
-	if l, err := c.Logbook(ctx, "demo", 2); err != nil || len(l.Entries) != 1 || l.Entries[0].Kind != logbook.KindStateChanged {
+	if l, err := admin.GetLogbook.Call(ctx, c, admin.LogbookPart{One: admin.One{Vacant: "demo"}, From: 2}); err != nil || len(l.Entries) != 1 || l.Entries[0].Kind != logbook.KindStateChanged {
 		t.Errorf("Logbook() = %v, %v", l, err)
 	}
 	body, err := c.Stream(ctx, "/v1/admin/verify")
@@ -422,21 +423,21 @@ func TestTheClientSpeaksToTheHandler(t *testing.T) {
 	}
 	body.Close()
 	key, _ := identity.NewKey(rand.Reader)
-	if v, err := c.Create(ctx, admin.Creation{Name: "moved", Capability: "c", Import: json.RawMessage(export(t, key, identity.ID{7}))}); err != nil || v.ID != key.ID() {
+	if v, err := admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: "moved", Capability: "c", Import: json.RawMessage(export(t, key, identity.ID{7}))})); err != nil || v.ID != key.ID() {
 		t.Errorf("Create() of an export = %v, %v", v, err)
 	}
-	_, err = c.Create(ctx, admin.Creation{Name: "demo", Capability: "c"})
+	_, err = admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: "demo", Capability: "c"}))
 	want := &problem.Error{Kind: problem.Conflict, Field: "name", Detail: "the name demo is in use or reserved on this host; choose another"}
 	if diff := cmp.Diff(want, problem.Of(err)); diff != "" {
 		t.Errorf("Create() of a taken name (-want +got):\n%s", diff)
 	}
 	for _, what := range []string{"", ".", "..", "a/b", "a?b", "../vacants"} {
-		if _, err := c.Show(ctx, what); !problem.Is(err, problem.Malformed) {
+		if _, err := admin.ShowVacant.Call(ctx, c, admin.One{Vacant: what}); !problem.Is(err, problem.Malformed) {
 			t.Errorf("Show(%q) = %v, want a refused name", what, err)
 		}
 	}
 	s.Close()
-	if _, err := c.Show(ctx, "demo"); !problem.Is(err, problem.Unavailable) {
+	if _, err := admin.ShowVacant.Call(ctx, c, admin.One{Vacant: "demo"}); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Show() without a host = %v, want unavailable", err)
 	}
 }
@@ -462,7 +463,7 @@ func TestAnUpdateIsMadeOnceAndOnlyByWhoSawTheLast(t *testing.T) {
 	seen := create(t, h, "demo")
 	c := h.client(t)
 	name, capability := "scribe", "sings"
-	got, err := c.Update(t.Context(), "demo", admin.Update{Name: &name, Capability: &capability, Seen: &seen.Changed})
+	got, err := admin.UpdateVacant.Call(t.Context(), c, admin.About("demo", admin.Update{Name: &name, Capability: &capability, Seen: &seen.Changed}))
 	if err != nil || got.Name != name || got.Capability != capability || got.ID != seen.ID {
 		t.Fatalf("Update() = %+v, %v", got, err)
 	}

@@ -1,13 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"net/http"
-	"net/url"
 	"strconv"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -23,61 +22,45 @@ type Agent struct {
 	Settings []definition.Setting `json:"settings"`
 }
 
-// agent answers with a version of a vacant's agent, the current one if the query
-// names none.
-func (d *api) agent(w http.ResponseWriter, r *http.Request) error {
-	version, err := version(r.URL.Query(), "version", 0)
+// Sound implements op.Sound.
+func (a *Agent) Sound() error { return a.Vacant.Sound() }
+
+// agent answers with a version of a vacant's agent, the current one if the request names none.
+func (d *api) agent(ctx context.Context, in AgentVersion) (Agent, error) {
+	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return Agent{}, err
 	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
-	if err != nil {
-		return err
-	}
-	return d.showAgent(w, r, &rec, version)
+	return d.showAgent(ctx, &rec, int(in.Version))
 }
 
-func (d *api) showAgent(w http.ResponseWriter, r *http.Request, rec *vacants.Record, version int) error {
-	a, err := d.Vacants.Agent(r.Context(), rec, version)
+func (d *api) showAgent(ctx context.Context, rec *vacants.Record, version int) (Agent, error) {
+	a, err := d.Vacants.Agent(ctx, rec, version)
 	if err != nil {
-		return err
+		return Agent{}, err
 	}
-	if version == 0 {
-		version = rec.Agent
-	}
-	return httpapi.Answer(w, http.StatusOK, Agent{vacantOf(rec), version, a.Blob(), a.Settings(rec.Tenant)})
+	return Agent{vacantOf(rec), cmp.Or(version, rec.Agent), a.Blob(), a.Settings(rec.Tenant)}, nil
 }
 
 // setAgent makes the next version of a vacant's agent, unless there is another than
-// the one that the query's after names.
-func (d *api) setAgent(w http.ResponseWriter, r *http.Request) error {
-	after, err := version(r.URL.Query(), "after", -1)
-	if err != nil {
-		return err
-	}
-	body, err := httpapi.Body(w, r, definition.MaxBlob)
-	if err != nil {
-		return err
-	}
-	a, err := definition.Parse(body)
+// the one that the request's After names.
+func (d *api) setAgent(ctx context.Context, in NewAgent) (Agent, error) {
+	a, err := definition.Parse(in.Body)
 	if err == nil {
-		err = d.choose(r.Context(), &a)
+		err = d.choose(ctx, &a)
 	}
 	if err != nil {
-		return err
+		return Agent{}, err
 	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return Agent{}, err
 	}
-	c := vacants.Changes{By: askerOf(r.Context()), Agent: &a}
-	if after >= 0 {
-		c.After = &after
+	c := vacants.Changes{By: askerOf(ctx), Agent: &a, After: (*int)(in.After)}
+	if rec, err = d.Vacants.Update(ctx, rec.ID, c); err != nil {
+		return Agent{}, err
 	}
-	if rec, err = d.Vacants.Update(r.Context(), rec.ID, c); err != nil {
-		return err
-	}
-	return d.showAgent(w, r, &rec, 0)
+	return d.showAgent(ctx, &rec, 0)
 }
 
 // choose sets the model of an agent with a tier. a may be nil.
@@ -95,39 +78,24 @@ func (d *api) choose(ctx context.Context, a *definition.Agent) error {
 	return a.Choose(&t)
 }
 
-// version reads the number of a version, from 0, in the query.
-func version(q url.Values, name string, missing int) (int, error) {
-	s := q.Get(name)
-	if s == "" {
-		return missing, nil
-	}
-	n, err := strconv.ParseUint(s, 10, 31)
+// AgentAfter returns the request that makes agent, in JSON, the version after now. It fails with
+// Conflict if now is no longer the current one.
+func AgentAfter(now *Agent, agent []byte) NewAgent {
+	after := Version(now.Version)
+	return NewAgent{About(now.Vacant.ID.String(), op.Raw[definition.Agent](agent)), &after}
+}
+
+// Version is the number of a version, from 0.
+type Version int
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (v *Version) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 10, 31)
 	if err != nil {
-		return 0, problem.Invalid(name, "the number of a version", clip(s))
+		return problem.Invalid("version", "the number of a version", clip(string(text)))
 	}
-	return int(n), nil
-}
-
-// Agent returns a version of a vacant's agent; 0 is the current one.
-func (c *Client) Agent(ctx context.Context, vacant string, version int) (out Agent, err error) {
-	path := pathOf(vacant) + "/agent"
-	if version > 0 {
-		path += "?version=" + strconv.Itoa(version)
-	}
-	return c.agent(ctx, http.MethodGet, path, nil)
-}
-
-// SetAgent makes the next version of a vacant's agent, in JSON. It fails with
-// Conflict if the current version is another than after.
-func (c *Client) SetAgent(ctx context.Context, vacant string, agent []byte, after int) (Agent, error) {
-	return c.agent(ctx, http.MethodPut, pathOf(vacant)+"/agent?after="+strconv.Itoa(after), agent)
-}
-
-func (c *Client) agent(ctx context.Context, method, path string, body []byte) (out Agent, err error) {
-	if err := c.do(ctx, method, path, body, &out); err != nil {
-		return Agent{}, err
-	}
-	return out, out.Vacant.sound()
+	*v = Version(n)
+	return nil
 }
 
 // Forgetting is what an agent is to forget: of a caller, in a thread; of everybody, or
@@ -137,26 +105,10 @@ type Forgetting struct {
 	ContextID *string      `json:"context_id,omitempty"`
 }
 
-func (d *api) forget(w http.ResponseWriter, r *http.Request) error {
-	f, err := read[Forgetting](w, r)
-	if err != nil {
-		return err
+func (d *api) forget(ctx context.Context, in With[Forgetting]) (Vacant, error) {
+	rec, err := d.find(ctx, in.Vacant)
+	if err == nil {
+		rec, err = d.Vacants.ForgetThread(ctx, rec.ID, in.Body.Caller, in.Body.ContextID)
 	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
-	if err != nil {
-		return err
-	}
-	if rec, err = d.Vacants.ForgetThread(r.Context(), rec.ID, f.Caller, f.ContextID); err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, vacantOf(&rec))
-}
-
-// ForgetThread lets a vacant's agent forget.
-func (c *Client) ForgetThread(ctx context.Context, vacant string, f Forgetting) (Vacant, error) {
-	body, err := json.Marshal(f)
-	if err != nil {
-		return Vacant{}, problem.Wrap(problem.Usage, err, "the body is not JSON")
-	}
-	return c.vacant(ctx, http.MethodPost, pathOf(vacant)+"/forget", body)
+	return vacantOf(&rec), err
 }

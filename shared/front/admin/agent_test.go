@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -107,17 +108,19 @@ func TestAClientSetsAgents(t *testing.T) {
 	}))
 	defer server.Close()
 	c := &admin.Client{HTTP: server.Client(), URL: server.URL}
-	if a, err := c.SetAgent(t.Context(), "demo", []byte(`{"provider":"echo","system":"x"}`), 0); err != nil || a.Version != 1 {
+	next := admin.NewAgent{With: admin.About("demo", op.Raw[definition.Agent](`{"provider":"echo","system":"x"}`)), After: new(admin.Version)}
+	if a, err := admin.SetAgent.Call(t.Context(), c, next); err != nil || a.Version != 1 {
 		t.Errorf("SetAgent() = %+v, %v", a, err)
 	}
-	if _, err := c.SetAgent(t.Context(), "demo", []byte(`{"provider":"echo"}`), 0); !problem.Is(err, problem.Conflict) {
+	next.Body = op.Raw[definition.Agent](`{"provider":"echo"}`)
+	if _, err := admin.SetAgent.Call(t.Context(), c, next); !problem.Is(err, problem.Conflict) {
 		t.Errorf("SetAgent() after another = %v, want a conflict", err)
 	}
-	if a, err := c.Agent(t.Context(), "demo", 1); err != nil || a.Version != 1 || len(a.Settings) == 0 {
+	if a, err := admin.GetAgent.Call(t.Context(), c, admin.AgentVersion{One: admin.One{Vacant: "demo"}, Version: admin.Version(1)}); err != nil || a.Version != 1 || len(a.Settings) == 0 {
 		t.Errorf("Agent() = %+v, %v", a, err)
 	}
 	thread := "t"
-	if v, err := c.ForgetThread(t.Context(), "demo", admin.Forgetting{ContextID: &thread}); err != nil || v.Name != "demo" {
+	if v, err := admin.ForgetThread.Call(t.Context(), c, admin.About("demo", admin.Forgetting{ContextID: &thread})); err != nil || v.Name != "demo" {
 		t.Errorf("ForgetThread() = %v, %v", v, err)
 	}
 }

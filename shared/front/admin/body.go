@@ -3,10 +3,6 @@ package admin
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
@@ -18,16 +14,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// limits of a body: a creation may contain a logbook and chains.
-func limits() canon.Limits { return httpapi.Limits(16 << 20) }
+// maxCreation bounds a creation in bytes: it may contain a logbook and chains.
+const maxCreation = 16 << 20
+
+func limits() canon.Limits { return httpapi.Limits(maxCreation) }
 
 // defaultSubstrate applies if a creation names none.
 const defaultSubstrate = "echo"
-
-// read reads a body.
-func read[T any](w http.ResponseWriter, r *http.Request) (body T, err error) {
-	return body, httpapi.Read(w, r, limits().Bytes, &body)
-}
 
 // imported is the output of `vacancy export`. Its name and card are not used, because the
 // creation names the vacant and the host signs the card.
@@ -166,31 +159,6 @@ func (c *chains) UnmarshalCanon(d *canon.Decoder) error {
 		(*c)[target] = append([]byte(nil), raw...)
 		return err
 	})
-}
-
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	return httpapi.Body(w, r, limits().Bytes)
-}
-
-// noBody refuses a body that would be ignored.
-func noBody(r *http.Request) error {
-	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 {
-		return problem.Invalid("body", "none", "some")
-	}
-	return nil
-}
-
-// number reads a positive number in the query.
-func number(q url.Values, name string, missing uint64) (uint64, error) {
-	s := q.Get(name)
-	if s == "" {
-		return missing, nil
-	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil || n == 0 {
-		return 0, problem.Invalid(name, "a positive number", clip(s))
-	}
-	return n, nil
 }
 
 func clip(s string) string { return fmt.Sprintf("%.80q", s) }

@@ -1,15 +1,14 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
-	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -18,57 +17,42 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// spawn makes a child at the operator's request.
-func (d *api) spawn(w http.ResponseWriter, r *http.Request) error {
-	spawnRequest, err := read[Spawning](w, r)
+// spawn makes a child at the operator's or a tenant's request.
+func (d *api) spawn(ctx context.Context, in With[Spawning]) (made Spawned, err error) {
+	b := &in.Body
+	agent, err := readAgent(b.Agent)
 	if err != nil {
-		return err
+		return made, problem.Below("agent", err)
 	}
-	agent, err := readAgent(spawnRequest.Agent)
+	if err := d.choose(ctx, agent); err != nil {
+		return made, err
+	}
+	parent, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return problem.Below("agent", err)
-	}
-	if err := d.choose(r.Context(), agent); err != nil {
-		return err
-	}
-	parent, err := d.find(r.Context(), r.PathValue("vacant"))
-	if err != nil {
-		return err
+		return made, err
 	}
 	spec := vacants.SpawnSpec{
-		By: askerOf(r.Context()), Parent: parent.ID, Path: spawnRequest.Path, Name: spawnRequest.Name, Capability: spawnRequest.Capability, Substrate: spawnRequest.Substrate, Agent: agent,
-		Tools: spawnRequest.Tools, Rule: spawnRequest.Rule, Reach: spawnRequest.Reach, Outbound: spawnRequest.Outbound,
+		By: askerOf(ctx), Parent: parent.ID, Path: b.Path, Name: b.Name, Capability: b.Capability, Substrate: b.Substrate, Agent: agent,
+		Tools: b.Tools, Rule: b.Rule, Reach: b.Reach, Outbound: b.Outbound,
 	}
-	if spawnRequest.With != "" {
-		with, err := d.find(r.Context(), spawnRequest.With)
+	if b.With != "" {
+		with, err := d.find(ctx, b.With)
 		if err != nil {
 			e := problem.Within(problem.Of(err).Kind, "with", err)
 			e.Field = "with"
-			return e
+			return made, e
 		}
 		spec.With = &with.ID
 	}
-	had, err := d.Vacants.ByName(r.Context(), askerOf(r.Context()), spec.Name)
+	had, err := d.Vacants.ByName(ctx, askerOf(ctx), spec.Name)
 	if err != nil && !problem.Is(err, problem.NotFound) {
-		return err
+		return made, err
 	}
-	made, err := d.makeChild(r.Context(), spec)
-	if err != nil {
-		return err
+	if made, err = d.makeChild(ctx, spec); err != nil {
+		return made, err
 	}
-	if made.Unchanged = made.Vacant.ID == had.ID; made.Unchanged {
-		return httpapi.Answer(w, http.StatusOK, made)
-	}
-	return httpapi.Answer(w, http.StatusCreated, made)
-}
-
-// result makes the child and answers with it.
-func (d *api) result(w http.ResponseWriter, r *http.Request, spec vacants.SpawnSpec) error {
-	made, err := d.makeChild(r.Context(), spec)
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusCreated, made)
+	made.Unchanged = made.Vacant.ID == had.ID
+	return made, nil
 }
 
 // makeChild makes the child. A child that inherits the substrate of a parent
@@ -151,32 +135,25 @@ func asSent(err error) error {
 
 // children answers with a page of a vacant's children and figures of its calls
 // to them.
-func (d *api) children(w http.ResponseWriter, r *http.Request) error {
-	limit, err := number(r.URL.Query(), "limit", vacants.MaxPage)
+func (d *api) children(ctx context.Context, in ChildList) (Children, error) {
+	parent, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return Children{}, err
 	}
-	parent, err := d.find(r.Context(), r.PathValue("vacant"))
+	all, next, err := d.ChildReport(ctx, askerOf(ctx), parent.ID, in.Cursor, int(cmp.Or(in.Limit, vacants.MaxPage)))
 	if err != nil {
-		return err
-	}
-	if d.ChildReport == nil {
-		return problem.New(problem.NotFound, "this host does not serve %s", r.URL.Path)
-	}
-	all, next, err := d.ChildReport(r.Context(), askerOf(r.Context()), parent.ID, r.URL.Query().Get("cursor"), int(limit))
-	if err != nil {
-		return err
+		return Children{}, err
 	}
 	page := Children{Children: make([]Child, len(all)), Next: next}
 	for i := range all {
-		if page.Children[i], err = d.child(r, &all[i]); err != nil {
-			return err
+		if page.Children[i], err = d.child(ctx, &all[i]); err != nil {
+			return Children{}, err
 		}
 	}
-	return httpapi.Answer(w, http.StatusOK, page)
+	return page, nil
 }
 
-func (d *api) child(r *http.Request, one *delegation.Child) (Child, error) {
+func (d *api) child(ctx context.Context, one *delegation.Child) (Child, error) {
 	c := Child{Vacant: vacantOf(&one.Record), Calls: one.Calls, Decided: one.Decided, Failures: one.Failures}
 	if one.Decided > one.Failures {
 		took := one.Median.Milliseconds()
@@ -188,7 +165,7 @@ func (d *api) child(r *http.Request, one *delegation.Child) (Child, error) {
 	case !one.Record.State.CanBeCalled():
 		c.UnavailableReason = string(one.Record.State)
 	}
-	m, ok, err := d.Vacants.Manifest(r.Context(), one.Record.ID)
+	m, ok, err := d.Vacants.Manifest(ctx, one.Record.ID)
 	if ok {
 		c.Path, c.Closed, c.Graduated = m.Manifest.BirthPath, m.Manifest.ClosedByDefault, m.Graduated
 	}
@@ -196,92 +173,79 @@ func (d *api) child(r *http.Request, one *delegation.Child) (Child, error) {
 }
 
 // manifest answers with a child's manifest.
-func (d *api) manifest(w http.ResponseWriter, r *http.Request) error {
-	child, err := d.childOf(r)
+func (d *api) manifest(ctx context.Context, in One) (Manifest, error) {
+	child, err := d.childOf(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return Manifest{}, err
 	}
-	return d.showManifest(w, r, child)
+	return d.showManifest(ctx, child)
 }
 
-func (d *api) showManifest(w http.ResponseWriter, r *http.Request, child identity.ID) error {
-	m, ok, err := d.Vacants.Manifest(r.Context(), child)
+func (d *api) showManifest(ctx context.Context, child identity.ID) (Manifest, error) {
+	m, ok, err := d.Vacants.Manifest(ctx, child)
 	switch {
 	case err != nil:
-		return err
+		return Manifest{}, err
 	case !ok:
-		return problem.New(problem.NotFound, "vacant %s is not a known child on this host", child.Short())
+		return Manifest{}, problem.New(problem.NotFound, "vacant %s is not a known child on this host", child.Short())
 	}
-	return httpapi.Answer(w, http.StatusOK, manifestPage(&m))
-}
-
-func manifestPage(m *registry.ManifestDocument) Manifest {
 	page := Manifest{Manifest: m.Manifest.Blob(), Graduated: m.Graduated}
 	if m.Replaced != nil {
 		page.Replaced = m.Replaced.Blob()
 	}
-	return page
+	return page, nil
 }
 
 // storeManifest stores a manifest that both parties signed.
-func (d *api) storeManifest(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+func (d *api) storeManifest(ctx context.Context, in With[op.Raw[composite.Manifest]]) (Manifest, error) {
+	m, err := composite.Parse(in.Body)
 	if err != nil {
-		return err
+		return Manifest{}, err
 	}
-	m, err := composite.Parse(body)
+	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
-	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
-	if err != nil {
-		return err
+		return Manifest{}, err
 	}
 	if m.ChildID != rec.ID {
-		return problem.Invalid("child_id", rec.ID.String(), m.ChildID.String())
+		return Manifest{}, problem.Invalid("child_id", rec.ID.String(), m.ChildID.String())
 	}
-	if err := d.Vacants.StoreManifest(r.Context(), m); err != nil {
-		return err
+	if err := d.Vacants.StoreManifest(ctx, m); err != nil {
+		return Manifest{}, err
 	}
-	return d.showManifest(w, r, rec.ID)
+	return d.showManifest(ctx, rec.ID)
 }
 
 // plan answers with a composite's plan.
-func (d *api) plan(w http.ResponseWriter, r *http.Request) error {
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
+func (d *api) plan(ctx context.Context, in One) (Plan, error) {
+	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return Plan{}, err
 	}
-	p, ok, err := d.Vacants.Plan(r.Context(), rec.ID)
+	p, ok, err := d.Vacants.Plan(ctx, rec.ID)
 	switch {
 	case err != nil:
-		return err
+		return Plan{}, err
 	case !ok:
-		return problem.New(problem.NotFound, "vacant %s has no plan", rec.Name)
+		return Plan{}, problem.New(problem.NotFound, "vacant %s has no plan", rec.Name)
 	}
-	return httpapi.Answer(w, http.StatusOK, planPage(&rec, &p))
+	return planPage(&rec, &p), nil
 }
 
 func planPage(rec *vacants.Record, p *plan.Plan) Plan {
 	return Plan{vacantOf(rec), json.RawMessage(p.Blob()), p.Hash()}
 }
 
-func (d *api) setPlan(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+func (d *api) setPlan(ctx context.Context, in With[op.Raw[plan.Plan]]) (Plan, error) {
+	p, err := plan.Parse(in.Body)
 	if err != nil {
-		return err
+		return Plan{}, err
 	}
-	p, err := plan.Parse(body)
+	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return Plan{}, err
 	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
-	if err != nil {
-		return err
+	if rec, p, err = d.Vacants.SetPlan(ctx, askerOf(ctx), rec.ID, p); err != nil {
+		return Plan{}, err
 	}
-	rec, p, err = d.Vacants.SetPlan(r.Context(), askerOf(r.Context()), rec.ID, p)
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, planPage(&rec, &p))
+	return planPage(&rec, &p), nil
 }

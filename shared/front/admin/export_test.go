@@ -2,6 +2,7 @@ package admin
 
 import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
@@ -15,4 +16,12 @@ func ReadSpawning(body []byte) (s Spawning, err error) {
 }
 
 // TenantRoutes are the routes that a tenant's key opens.
-func TenantRoutes(c Config) map[string]httpapi.Methods { return (&api{c}).tenantRoutes() }
+func TenantRoutes(c Config) map[string]httpapi.Methods {
+	var open []op.Route
+	for _, r := range (&api{c}).routes(op.Server{Keys: c.Billing}) {
+		if r.Access.Key.Scope != "" {
+			open = append(open, r)
+		}
+	}
+	return op.Routes(open...)
+}

@@ -3,9 +3,8 @@ package admin
 import (
 	"context"
 	"encoding/hex"
-	"net/http"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -33,35 +32,32 @@ type GatePolicy struct {
 // signGraduation lets a hosted vacant sign a graduation request, as the party
 // that it is. The signature says only that the operator wants it; the gate
 // decides.
-func (d *api) signGraduation(w http.ResponseWriter, r *http.Request) error {
-	b, err := read[GraduationRequest](w, r)
-	if err != nil {
-		return err
-	}
+func (d *api) signGraduation(ctx context.Context, in With[GraduationRequest]) (out GraduationSignature, err error) {
+	b := &in.Body
 	q := composite.Request{ParentID: b.ParentID, ChildID: b.ChildID, CapabilityText: b.CapabilityText}
 	if err := q.Check(); err != nil {
-		return err
+		return out, err
 	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return out, err
 	}
-	out := GraduationSignature{ID: rec.ID}
-	sign := func(s identity.Signer) error { return q.SignParent(r.Context(), s) }
+	out.ID = rec.ID
+	sign := func(s identity.Signer) error { return q.SignParent(ctx, s) }
 	switch rec.ID {
 	case q.ParentID:
 		out.Party = "parent"
 	case q.ChildID:
 		out.Party = "child"
-		sign = func(s identity.Signer) error { return q.SignChild(r.Context(), s) }
+		sign = func(s identity.Signer) error { return q.SignChild(ctx, s) }
 	default:
-		return problem.Invalid("vacant", "the parent or the child of the request", rec.Name)
+		return out, problem.Invalid("vacant", "the parent or the child of the request", rec.Name)
 	}
-	if err := d.Vacants.Sign(r.Context(), rec.ID, sign); err != nil {
-		return err
+	if err := d.Vacants.Sign(ctx, rec.ID, sign); err != nil {
+		return out, err
 	}
 	out.Signature = hex.EncodeToString(append(q.SignatureParent, q.SignatureChild...)) // one of them is empty
-	return httpapi.Answer(w, http.StatusOK, out)
+	return out, nil
 }
 
 // GraduationRequest is the request that a party of a graduation signs.
@@ -71,65 +67,56 @@ type GraduationRequest struct {
 	CapabilityText string      `json:"capability_text"`
 }
 
-// graduation answers with an attempt of a child and all its evidence: the
-// latest, or the one at ?position=.
-func (d *api) graduation(w http.ResponseWriter, r *http.Request) error {
-	position, err := number(r.URL.Query(), "position", 0)
+// graduation answers with an attempt of a child and all its evidence.
+func (d *api) graduation(ctx context.Context, in Attempt) (v graduation.View, err error) {
+	child, err := d.childOf(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return v, err
 	}
-	child, err := d.childOf(r)
-	if err != nil {
-		return err
-	}
-	if position > 0 {
-		st, err := d.Gate.Status(r.Context(), child, position)
+	if in.Position > 0 {
+		st, err := d.Gate.Status(ctx, child, in.Position)
 		if err != nil {
-			return err
+			return v, err
 		}
-		return httpapi.Answer(w, http.StatusOK, st.View())
+		return st.View(), nil
 	}
-	st, ok, err := d.Gate.Latest(r.Context(), child)
+	st, ok, err := d.Gate.Latest(ctx, child)
 	if err == nil && !ok {
 		err = problem.New(problem.NotFound, "vacant %s has not asked to graduate", child.Short())
 	}
 	if err != nil {
-		return err
+		return v, err
 	}
-	return httpapi.Answer(w, http.StatusOK, st.View())
+	return st.View(), nil
 }
 
-// childOf is the child that the path names; for the operator by id also one that runs
+// childOf is the child that a request names; for the operator by id also one that runs
 // elsewhere.
-func (d *api) childOf(r *http.Request) (identity.ID, error) {
-	if id, err := identity.ParseID(r.PathValue("vacant")); err == nil && askerOf(r.Context()) == vacants.Operator() {
+func (d *api) childOf(ctx context.Context, what string) (identity.ID, error) {
+	if id, err := identity.ParseID(what); err == nil && askerOf(ctx) == vacants.Operator() {
 		return id, nil
 	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
+	rec, err := d.find(ctx, what)
 	return rec.ID, err
 }
 
-func (d *api) policy(w http.ResponseWriter, r *http.Request) error {
-	tenant := r.URL.Query().Get("tenant")
-	p, from, err := d.Gate.Policy(r.Context(), tenant)
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, GatePolicy{tenant, from, p})
+func (d *api) policy(ctx context.Context, in OfTenant) (GatePolicy, error) {
+	p, from, err := d.Gate.Policy(ctx, in.Tenant)
+	return GatePolicy{in.Tenant, from, p}, err
 }
 
-// setPolicy sets the policy of a tenant (?tenant=) or of the host.
-func (d *api) setPolicy(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+// setPolicy sets the policy of a tenant or of the host.
+func (d *api) setPolicy(ctx context.Context, in TenantWith[op.Raw[gate.Policy]]) (GatePolicy, error) {
+	p, err := gate.ParsePolicy(in.Body)
+	if err == nil {
+		err = d.Gate.SetPolicy(ctx, in.Tenant, p)
+	}
 	if err != nil {
-		return err
+		return GatePolicy{}, err
 	}
-	p, err := gate.ParsePolicy(body)
-	if err != nil {
-		return err
-	}
-	if err := d.Gate.SetPolicy(r.Context(), r.URL.Query().Get("tenant"), p); err != nil {
-		return err
-	}
-	return d.policy(w, r)
+	return d.policy(ctx, in.OfTenant)
 }
+
+// GraduationsPath is the route for graduation requests, here and on the public
+// listener.
+const GraduationsPath = "/v1/graduations"

@@ -1,11 +1,11 @@
 package admin
 
 import (
+	"context"
 	"encoding/hex"
-	"net/http"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -48,32 +48,27 @@ func (h *Host) Proves(challenge string) bool {
 	return err == nil && identity.Verify(h.ID, h.Proof(challenge), sig)
 }
 
-func (d *api) host(w http.ResponseWriter, r *http.Request) error {
-	challenge, err := challengeOf(r)
+func (d *api) host(ctx context.Context, in Challenged) (Host, error) {
+	challenge, err := in.challenge()
 	if err != nil {
-		return err
+		return Host{}, err
 	}
-	h, err := d.describe(r)
+	h, err := d.describe(ctx)
+	if err != nil || challenge == "" {
+		return h, err
+	}
+	s, err := d.Vacants.Self(ctx)
 	if err != nil {
-		return err
+		return h, err
 	}
-	if challenge != "" {
-		s, err := d.Vacants.Self(r.Context())
-		if err != nil {
-			return err
-		}
-		sig, err := s.Sign(r.Context(), h.Proof(challenge))
-		if err != nil {
-			return err
-		}
-		h.Signature = hex.EncodeToString(sig)
-	}
-	return httpapi.Answer(w, http.StatusOK, h)
+	sig, err := s.Sign(ctx, h.Proof(challenge))
+	h.Signature = hex.EncodeToString(sig)
+	return h, err
 }
 
-func challengeOf(r *http.Request) (string, error) {
-	given, there := r.URL.Query()["challenge"]
-	if !there {
+func (in *Challenged) challenge() (string, error) {
+	given := in.Challenge
+	if len(given) == 0 {
 		return "", nil
 	}
 	if c := given[0]; len(given) == 1 && c != "" && len(c) <= maxChallenge && strings.Trim(c, challengeLetters) == "" {
@@ -82,16 +77,16 @@ func challengeOf(r *http.Request) (string, error) {
 	return "", problem.Invalid("challenge", "1 to 128 letters of hex or base64, once", clip(given[0]))
 }
 
-func (d *api) describe(r *http.Request) (Host, error) {
+func (d *api) describe(ctx context.Context) (Host, error) {
 	h := Host{Key: KeySoftware, Version: d.Version, Stage: d.Stage}
 	if d.KeyService {
 		h.Key = KeyService
 	}
 	var err error
-	if h.ID, err = d.Vacants.SelfID(r.Context()); err != nil {
+	if h.ID, err = d.Vacants.SelfID(ctx); err != nil {
 		return h, err
 	}
-	h.URL, err = d.Vacants.Base(r.Context())
+	h.URL, err = d.Vacants.Base(ctx)
 	return h, err
 }
 
@@ -101,25 +96,18 @@ type HostURL struct {
 }
 
 // setHost sets the public URL, and signs cards again that name another.
-func (d *api) setHost(w http.ResponseWriter, r *http.Request) error {
-	b, err := read[HostURL](w, r)
+func (d *api) setHost(ctx context.Context, in op.Body[HostURL]) (Host, error) {
+	signed, err := d.Vacants.SetURL(ctx, in.Body.URL)
 	if err != nil {
-		return err
-	}
-	signed, err := d.Vacants.SetURL(r.Context(), b.URL)
-	if err != nil {
-		return err
+		return Host{}, err
 	}
 	// A deployment ends here, so a new stage has the key before its first receipt.
 	if d.RenewKeys != nil {
-		if err := d.RenewKeys(r.Context()); err != nil {
-			return err
+		if err := d.RenewKeys(ctx); err != nil {
+			return Host{}, err
 		}
 	}
-	h, err := d.describe(r)
-	if err != nil {
-		return err
-	}
+	h, err := d.describe(ctx)
 	h.SignedChildren = &signed
-	return httpapi.Answer(w, http.StatusOK, h)
+	return h, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -31,7 +32,7 @@ func (h *testServer) client(t *testing.T) *admin.Client {
 
 func TestAHostSaysWhoItIsAndProvesIt(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) { c.Stage, c.Version = "test", "v1.2.3" })
-	got, err := h.client(t).Host(t.Context(), "n0nce-of_43=")
+	got, err := admin.GetHost.Call(t.Context(), h.client(t), admin.Challenged{Challenge: []string{"n0nce-of_43="}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestAHostSaysWhoItIsAndProvesIt(t *testing.T) {
 	if got.Proves("another") {
 		t.Error("the proof does for another challenge")
 	}
-	if plain, err := h.client(t).Host(t.Context(), ""); err != nil || plain.Signature != "" || plain.ID != got.ID {
+	if plain, err := admin.GetHost.Call(t.Context(), h.client(t), admin.Challenged{}); err != nil || plain.Signature != "" || plain.ID != got.ID {
 		t.Errorf("without a challenge = %+v, %v, want no signature", plain, err)
 	}
 }
@@ -94,11 +95,11 @@ func TestTheURLThatAHomeFixesIsTakenAndNoOther(t *testing.T) {
 	h := newTestServer(t)
 	create(t, h, "demo")
 	c := h.client(t)
-	got, err := c.SetHost(t.Context(), "http://127.0.0.1:8080/")
+	got, err := admin.SetHost.Call(t.Context(), c, op.Of(admin.HostURL{URL: "http://127.0.0.1:8080/"}))
 	if err != nil || got.SignedChildren == nil || *got.SignedChildren != 0 || got.URL != "http://127.0.0.1:8080" {
 		t.Errorf("SetHost(its own) = %+v, %v", got, err)
 	}
-	if _, err := c.SetHost(t.Context(), "https://x.example"); !problem.Is(err, problem.Conflict) {
+	if _, err := admin.SetHost.Call(t.Context(), c, op.Of(admin.HostURL{URL: "https://x.example"})); !problem.Is(err, problem.Conflict) {
 		t.Errorf("SetHost(another) = %v, want a conflict", err)
 	}
 	for body, field := range map[string]string{
@@ -120,19 +121,19 @@ func TestAVacantIsDeletedOnceItIsArchived(t *testing.T) {
 	h := newTestServer(t)
 	v := create(t, h, "demo")
 	c := h.client(t)
-	if _, err := c.Delete(t.Context(), "demo"); !problem.Is(err, problem.Conflict) {
+	if _, err := admin.DeleteVacant.Call(t.Context(), c, admin.One{Vacant: "demo"}); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Delete() of one that is LOCAL = %v, want a conflict", err)
 	}
 	wantRefusal(t, h.ask("DELETE", "/v1/admin/vacants/demo", `{}`), problem.Malformed, "body")
 	wantRefusal(t, h.ask("DELETE", "/v1/admin/vacants/nobody", ""), problem.NotFound, "")
 	wantRefusal(t, h.ask("DELETE", "/v1/admin/vacants", ""), problem.MethodNotAllowed, "")
-	for _, command := range []string{admin.Sink, admin.Archive} {
-		if _, err := c.Change(t.Context(), "demo", command); err != nil {
+	for _, change := range []op.Op[admin.One, admin.Vacant]{admin.SinkVacant, admin.ArchiveVacant} {
+		if _, err := change.Call(t.Context(), c, admin.One{Vacant: "demo"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 2 { // the second time it is done already
-		got, err := c.Delete(t.Context(), "demo")
+		got, err := admin.DeleteVacant.Call(t.Context(), c, admin.One{Vacant: "demo"})
 		want := admin.Vacant{
 			ID: v.ID, Name: "demo", State: lifecycle.Archived, Card: json.RawMessage("null"),
 			Created: v.Created, Changed: "2026-05-06T00:00:00+00:00", Deleted: "2026-05-06T00:00:00+00:00",
@@ -144,7 +145,7 @@ func TestAVacantIsDeletedOnceItIsArchived(t *testing.T) {
 	if _, err := c.Export(t.Context(), "demo"); !problem.Is(err, problem.Gone) {
 		t.Errorf("Export() of a deleted vacant = %v, want gone", err)
 	}
-	if page, err := c.List(t.Context(), "", true); err != nil || len(page.Vacants) != 1 || page.Vacants[0].Deleted == "" {
+	if page, err := admin.ListVacants.Call(t.Context(), c, admin.VacantList{Cursor: "", All: true}); err != nil || len(page.Vacants) != 1 || page.Vacants[0].Deleted == "" {
 		t.Errorf("List() = %+v, %v, want the tombstone", page, err)
 	}
 }
@@ -162,11 +163,11 @@ func TestAnExportIsTakenInByAnotherHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := two.client(t).Create(context.Background(), admin.Creation{Name: "moved", Capability: "as before", Import: b})
+	made, err := admin.CreateVacant.Call(context.Background(), two.client(t), op.Of(admin.Creation{Name: "moved", Capability: "as before", Import: b}))
 	if err != nil || made.ID != v.ID {
 		t.Fatalf("Create() from the export = %v, %v, want vacant %s", made.ID, err, v.ID.Short())
 	}
-	l, err := two.client(t).Logbook(t.Context(), "moved", 1)
+	l, err := admin.GetLogbook.Call(t.Context(), two.client(t), admin.LogbookPart{One: admin.One{Vacant: "moved"}, From: 1})
 	kinds := []string{}
 	for _, e := range l.Entries {
 		kinds = append(kinds, e.Kind)

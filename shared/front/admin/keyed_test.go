@@ -110,7 +110,7 @@ func TestAClientSendsItsKeyAndNeverPrintsIt(t *testing.T) {
 	srv := httptest.NewServer(admin.RequireKey(operatorOf(h.store), h.handler))
 	defer srv.Close()
 	c := admin.Client{HTTP: srv.Client(), URL: srv.URL, Key: key}
-	if _, err := c.Host(t.Context(), ""); err != nil {
+	if _, err := admin.GetHost.Call(t.Context(), c, admin.Challenged{}); err != nil {
 		t.Errorf("Host() with the key = %v", err)
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -121,7 +121,7 @@ func TestAClientSendsItsKeyAndNeverPrintsIt(t *testing.T) {
 		}
 	}
 	c.Key = "vop_" + strings.Repeat("A", 43)
-	_, err := c.List(context.Background(), "", false)
+	_, err := admin.ListVacants.Call(context.Background(), c, admin.VacantList{Cursor: "", All: false})
 	if !problem.Is(err, problem.Unauthorized) || strings.Contains(err.Error(), c.Key) {
 		t.Errorf("List() with a wrong key = %v, want unauthorized without the key", err)
 	}

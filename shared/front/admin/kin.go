@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -32,10 +33,18 @@ type Spawned struct {
 	Unchanged bool     `json:"unchanged,omitempty"`
 }
 
-// Check checks a host's answer: its text is safe to print, and the child is
+// Reply implements op.Replier.
+func (s *Spawned) Reply(http.Header) int {
+	if s.Unchanged {
+		return http.StatusOK
+	}
+	return 0
+}
+
+// Sound implements op.Sound: the text is safe to print is safe to print, and the child is
 // bound by a manifest signed by itself and its parent.
-func (s *Spawned) Check() error {
-	if err := s.Vacant.sound(); err != nil {
+func (s *Spawned) Sound() error {
+	if err := s.Vacant.Sound(); err != nil {
 		return err
 	}
 	m, err := s.Manifest.Open()
@@ -64,6 +73,19 @@ func (m *Manifest) Open() (composite.Manifest, error) {
 	}
 	return out, nil
 }
+
+// Sound implements op.Sound.
+func (c *Children) Sound() error {
+	for i := range c.Children {
+		if err := c.Children[i].Vacant.Sound(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sound implements op.Sound.
+func (p *Plan) Sound() error { return p.Vacant.Sound() }
 
 // Child is a child as its parent sees it, with the outcome of the parent's
 // calls. Calls counts all calls it accepted. Of the last Decided of them,

@@ -12,10 +12,12 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
@@ -42,7 +44,7 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	h := newFamilyServer(t)
 	c := client(t, h)
 	parent := create(t, h, "parent")
-	made, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}})
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}}))
 	if err != nil {
 		t.Fatalf("Spawn() = %v, want a child", err)
 	}
@@ -50,14 +52,14 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	if err != nil || m.ParentID != parent.ID || m.ChildID != made.Vacant.ID || !m.ClosedByDefault || made.Vacant.State != lifecycle.Local {
 		t.Errorf("Spawn() = %+v with %s, %v, want a closed child of %s, LOCAL", made.Vacant, made.Manifest.Manifest, err, parent.ID)
 	}
-	again, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}})
+	again, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}}))
 	if err != nil || again.Vacant.ID != made.Vacant.ID || !again.Unchanged || made.Unchanged {
 		t.Errorf("Spawn() again = %s, unchanged %t, %v, want the same child, that was there", again.Vacant.ID, again.Unchanged, err)
 	}
-	if _, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D3", Name: "open", Capability: "sings"}); err != nil {
+	if _, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D3", Name: "open", Capability: "sings"})); err != nil {
 		t.Fatal(err)
 	}
-	page, err := c.Children(t.Context(), parent.ID.String(), "")
+	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildList{One: admin.One{Vacant: parent.ID.String()}, Cursor: ""})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,17 +70,17 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	if diff := cmp.Diff(map[string]admin.Child{"child": {Path: "D2", Closed: true}, "open": {Path: "D3"}}, got); diff != "" {
 		t.Errorf("Children() (-want +got):\n%s", diff)
 	}
-	kept, err := c.Manifest(t.Context(), "child")
+	kept, err := admin.GetManifest.Call(t.Context(), c, admin.One{Vacant: "child"})
 	if err != nil || string(kept.Manifest) != string(made.Manifest.Manifest) {
 		t.Errorf("Manifest() = %s, %v, want %s", kept.Manifest, err, made.Manifest.Manifest)
 	}
-	if _, err := c.Manifest(t.Context(), "parent"); !problem.Is(err, problem.NotFound) {
+	if _, err := admin.GetManifest.Call(t.Context(), c, admin.One{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Manifest() of nobody's child = %v, want NotFound", err)
 	}
-	if _, err := c.StoreManifest(t.Context(), "child", &m); err != nil {
+	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.About("child", op.Raw[composite.Manifest](m.Blob()))); err != nil {
 		t.Errorf("TakeManifest() of the one that is kept = %v, want nil", err)
 	}
-	if _, err := c.StoreManifest(t.Context(), "parent", &m); !problem.Is(err, problem.Malformed) {
+	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.About("parent", op.Raw[composite.Manifest](m.Blob()))); !problem.Is(err, problem.Malformed) {
 		t.Errorf("TakeManifest() of another's = %v, want Malformed", err)
 	}
 }
@@ -117,7 +119,7 @@ func TestAChildReachesTheEndpointThatThinksForItOrIsNotBorn(t *testing.T) {
 	create(t, h, "parent")
 	const url = "https://mind.example/answer"
 	one := admin.Spawning{Path: "D2", Name: "one", Substrate: "http:" + url, Outbound: composite.ParentPermitted}
-	made, err := c.Spawn(t.Context(), "parent", one)
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", one))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +127,7 @@ func TestAChildReachesTheEndpointThatThinksForItOrIsNotBorn(t *testing.T) {
 	if diff := cmp.Diff([]string{url}, m.Tools()); err != nil || diff != "" {
 		t.Errorf("tools of a child that may reach those of its parent: %v (-want +got):\n%s", err, diff)
 	}
-	if again, err := c.Spawn(t.Context(), "parent", one); err != nil || again.Vacant.ID != made.Vacant.ID {
+	if again, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", one)); err != nil || again.Vacant.ID != made.Vacant.ID {
 		t.Errorf("Spawn() again = %v, %v, want the same child", again.Vacant.ID, err)
 	}
 	wantRefusal(t, h.ask("POST", "/v1/admin/vacants/parent/children", `{"path":"D2","name":"mute","substrate":"http:`+url+`","outbound":"no-external"}`), problem.Malformed, "outbound")
@@ -140,7 +142,7 @@ func TestAChildThatCannotAnswerIsShownSo(t *testing.T) {
 	c := client(t, h)
 	create(t, h, "parent")
 	for _, name := range []string{"awake", "asleep", "gone"} {
-		if _, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D2", Name: name}); err != nil {
+		if _, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: name})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +152,7 @@ func TestAChildThatCannotAnswerIsShownSo(t *testing.T) {
 		}
 	}
 	h.ask("DELETE", "/v1/admin/vacants/gone", "")
-	page, err := c.Children(t.Context(), "parent", "")
+	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildList{One: admin.One{Vacant: "parent"}, Cursor: ""})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,21 +169,21 @@ func TestACompositeIsSetByItsPlanAndItsChildrenEcho(t *testing.T) {
 	h := newFamilyServer(t)
 	c := client(t, h)
 	create(t, h, "parent")
-	if _, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D2", Name: "child"}); err != nil {
+	if _, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "child"})); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Plan(t.Context(), "parent"); !problem.Is(err, problem.NotFound) {
+	if _, err := admin.GetPlan.Call(t.Context(), c, admin.One{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Plan() before there is one = %v, want NotFound", err)
 	}
-	set, err := c.SetPlan(t.Context(), "parent", []byte(`{"version":1,"delegate":[{"child":"child","task":"{input}"}]}`))
+	set, err := admin.SetPlan.Call(t.Context(), c, admin.About("parent", op.Raw[plan.Plan]([]byte(`{"version":1,"delegate":[{"child":"child","task":"{input}"}]}`))))
 	if err != nil || set.Vacant.Substrate != "composite" {
 		t.Fatalf("SetPlan() = %+v, %v, want a composite", set, err)
 	}
-	shown, err := c.Plan(t.Context(), "parent")
+	shown, err := admin.GetPlan.Call(t.Context(), c, admin.One{Vacant: "parent"})
 	if err != nil || shown.Hash != set.Hash || string(shown.Plan) != string(set.Plan) {
 		t.Errorf("Plan() = %s, %v, want %s", shown.Plan, err, set.Plan)
 	}
-	made, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D2", Name: "second"})
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "second"}))
 	if err != nil || made.Vacant.Substrate != "echo" {
 		t.Errorf("Spawn() of a composite = %s, %v, want that it echoes", made.Vacant.Substrate, err)
 	}
@@ -204,13 +206,13 @@ func TestAHostedPartySignsItsOwnGraduationAlone(t *testing.T) {
 	h := newFamilyServer(t)
 	c := client(t, h)
 	parent := create(t, h, "parent")
-	made, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D2", Name: "child"})
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "child"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := composite.Request{ParentID: parent.ID, ChildID: made.Vacant.ID, CapabilityText: "sings"}
 	for party, name := range map[string]string{"parent": "parent", "child": made.Vacant.ID.String()} {
-		got, err := c.SignGraduation(t.Context(), name, &r)
+		got, err := admin.SignGraduation.Call(t.Context(), c, admin.About(name, admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
 		if err != nil || got.Party != party {
 			t.Fatalf("SignGraduation() of the %s = %+v, %v", party, got, err)
 		}
@@ -220,7 +222,7 @@ func TestAHostedPartySignsItsOwnGraduationAlone(t *testing.T) {
 		}
 	}
 	create(t, h, "other")
-	if _, err := c.SignGraduation(t.Context(), "other", &r); !problem.Is(err, problem.Malformed) {
+	if _, err := admin.SignGraduation.Call(t.Context(), c, admin.About("other", admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText})); !problem.Is(err, problem.Malformed) {
 		t.Errorf("SignGraduation() of another = %v, want Malformed", err)
 	}
 	for body, field := range map[string]string{
@@ -282,7 +284,7 @@ func TestGraduationStatusHasItsEvidence(t *testing.T) {
 	c := client(t, h)
 	want := refused.View()
 	for _, position := range []uint64{0, 2} {
-		got, err := c.Graduation(t.Context(), child.String(), position)
+		got, err := admin.GetGraduation.Call(t.Context(), c, admin.Attempt{One: admin.One{Vacant: child.String()}, Position: position})
 		if err != nil || cmp.Diff(want, got) != "" {
 			t.Errorf("Graduation(%d) = %v (-want +got):\n%s", position, err, cmp.Diff(want, got))
 		}
@@ -303,16 +305,16 @@ func TestGraduationStatusHasItsEvidence(t *testing.T) {
 func TestThePolicyOfTheGateIsShownAndSet(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) { c.Gate = &oneAttempt{policies: map[string]gate.Policy{}} })
 	c := client(t, h)
-	got, err := c.Gate(t.Context(), "")
+	got, err := admin.GetGate.Call(t.Context(), c, admin.OfTenant{Tenant: ""})
 	if err != nil || got.From != graduation.FromDefault || got.Policy != gate.DefaultPolicy() {
 		t.Errorf("Gate() = %+v, %v, want the default", got, err)
 	}
 	strict := gate.DefaultPolicy()
 	strict.Mode, strict.Limit = gate.Strict, 1
-	if got, err = c.SetGate(t.Context(), "a & b", strict); err != nil || got.Policy != strict || got.Tenant != "a & b" {
+	if got, err = admin.SetGate.Call(t.Context(), c, admin.TenantWith[op.Raw[gate.Policy]]{OfTenant: admin.OfTenant{Tenant: "a & b"}, Body: op.Encode(strict)}); err != nil || got.Policy != strict || got.Tenant != "a & b" {
 		t.Errorf("SetGate() = %+v, %v, want %+v", got, err, strict)
 	}
-	if got, err = c.Gate(t.Context(), ""); err != nil || got.Policy != gate.DefaultPolicy() {
+	if got, err = admin.GetGate.Call(t.Context(), c, admin.OfTenant{Tenant: ""}); err != nil || got.Policy != gate.DefaultPolicy() {
 		t.Errorf("Gate() of the host = %+v, %v, want the default still", got, err)
 	}
 	for _, body := range []string{`{"limit":0}`, `{"threshold":1.5}`, `{"detector":"none"}`, `{"mode":"lax"}`, `{"limits":3}`, `{"limit":`, `7`} {

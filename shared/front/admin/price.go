@@ -2,10 +2,8 @@ package admin
 
 import (
 	"context"
-	"net/http"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
@@ -22,53 +20,35 @@ type CurrentPrice struct {
 const unreportedFor = 7 * 24 * time.Hour
 
 // price answers with a vacant's price, or a version of it.
-func (d *api) price(w http.ResponseWriter, r *http.Request) error {
-	version, err := number(r.URL.Query(), "version", 0)
+func (d *api) price(ctx context.Context, in PriceVersion) (p CurrentPrice, err error) {
+	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return p, err
 	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
-	if err != nil {
-		return err
+	if in.Version > 0 {
+		p.Price, err = d.Billing.PriceVersion(ctx, rec.ID, in.Version)
+		return p, err
 	}
-	if version > 0 {
-		p, err := d.Billing.PriceVersion(r.Context(), rec.ID, version)
-		if err != nil {
-			return err
-		}
-		return httpapi.Answer(w, http.StatusOK, p)
-	}
-	var p CurrentPrice
 	if rec.Price != nil {
 		p.Price = *rec.Price
 	}
 	if p.ByTokens() {
-		err = usage.Owned(r.Context(), d.Billing.Store, rec.Tenant, d.Billing.Now().Add(-unreportedFor), time.Time{}, func(h usage.Hour) error {
+		err = usage.Owned(ctx, d.Billing.Store, rec.Tenant, d.Billing.Now().Add(-unreportedFor), time.Time{}, func(h usage.Hour) error {
 			if h.Vacant == rec.ID {
 				p.Unreported += h.Unreported
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return httpapi.Answer(w, http.StatusOK, p)
+	return p, err
 }
 
-func (d *api) setPrice(w http.ResponseWriter, r *http.Request) error {
-	b, err := read[NewPrice](w, r)
-	if err != nil {
-		return err
+func (d *api) setPrice(ctx context.Context, in With[NewPrice]) (Vacant, error) {
+	rec, err := d.find(ctx, in.Vacant)
+	if err == nil {
+		rec, err = d.Vacants.SetPrice(ctx, rec.ID, in.Body.price())
 	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
-	if err != nil {
-		return err
-	}
-	if rec, err = d.Vacants.SetPrice(r.Context(), rec.ID, b.price()); err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, vacantOf(&rec))
+	return vacantOf(&rec), err
 }
 
 // NewPrice is the next version of a price. The defaults of FreeAddress and FreeAll follow from
@@ -83,6 +63,11 @@ type NewPrice struct {
 	FreeAll     *int64       `json:"free_all,omitempty"`
 }
 
+// PriceOf returns the price that p is to be; its version, its time and its fee are the host's.
+func PriceOf(p price.Price) NewPrice {
+	return NewPrice{p.Flat, p.In, p.Out, p.Most, p.Free, &p.FreeAddress, &p.FreeAll}
+}
+
 func (n *NewPrice) price() price.Price {
 	p := price.Price{Flat: n.Flat, In: n.In, Out: n.Out, Most: n.Most, Free: n.Free}
 	p.BoundFree(n.FreeAddress != nil, n.FreeAll != nil)
@@ -93,32 +78,4 @@ func (n *NewPrice) price() price.Price {
 		p.FreeAll = *n.FreeAll
 	}
 	return p
-}
-
-// Price returns a vacant's price.
-func (c *Client) Price(ctx context.Context, vacant string) (p CurrentPrice, err error) {
-	return p, c.do(ctx, http.MethodGet, pathOf(vacant)+"/price", nil, &p)
-}
-
-// SetPrice sets the next version of a vacant's price; its version, time and fee are the
-// host's.
-func (c *Client) SetPrice(ctx context.Context, vacant string, p price.Price) (v Vacant, err error) {
-	body := NewPrice{p.Flat, p.In, p.Out, p.Most, p.Free, &p.FreeAddress, &p.FreeAll}
-	return v, c.put(ctx, http.MethodPut, pathOf(vacant)+"/price", body, &v)
-}
-
-func (d *api) recount(w http.ResponseWriter, r *http.Request) error {
-	if err := noBody(r); err != nil {
-		return err
-	}
-	done, err := d.Recount(r.Context())
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, done)
-}
-
-// RecountUsage corrects usage by the rows.
-func (c *Client) RecountUsage(ctx context.Context) (r usage.Recounted, err error) {
-	return r, c.do(ctx, http.MethodPost, "/v1/admin/usage/recount", nil, &r)
 }

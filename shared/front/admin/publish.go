@@ -1,10 +1,9 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
-	"net/http"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -27,6 +26,18 @@ type Receipt struct {
 type Published struct {
 	Vacant  Vacant  `json:"vacant"`
 	Receipt Receipt `json:"receipt"`
+}
+
+// Sound implements op.Sound.
+func (p *Published) Sound() error {
+	if err := p.Vacant.Sound(); err != nil {
+		return err
+	}
+	switch p.Receipt.Visibility {
+	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public, "": // "": the key was never registered
+		return nil
+	}
+	return problem.New(problem.Untrusted, "the host's answer is no receipt: its visibility is none")
 }
 
 // Listed is a registration's listing as the operator set it.
@@ -70,33 +81,26 @@ type Publication struct {
 	Venue      *VenueChange          `json:"venue,omitempty"`
 }
 
-func (d *api) publish(w http.ResponseWriter, r *http.Request) error {
-	b, err := read[Publication](w, r)
+func (d *api) publish(ctx context.Context, in With[Publication]) (p Published, err error) {
+	wishes, err := in.Body.options()
 	if err != nil {
-		return err
+		return p, err
 	}
-	wishes, err := b.options()
+	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return p, err
 	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
-	if err != nil {
-		return err
-	}
-	rec, receipt, err := d.Vacants.Publish(r.Context(), rec.ID, wishes)
-	return published(w, &rec, receipt, err)
+	rec, receipt, err := d.Vacants.Publish(ctx, rec.ID, wishes)
+	return published(&rec, receipt), err
 }
 
-func (d *api) unpublish(w http.ResponseWriter, r *http.Request) error {
-	if err := noBody(r); err != nil {
-		return err
-	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
+func (d *api) unpublish(ctx context.Context, in One) (p Published, err error) {
+	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return p, err
 	}
-	rec, receipt, err := d.Vacants.Unpublish(r.Context(), rec.ID)
-	return published(w, &rec, receipt, err)
+	rec, receipt, err := d.Vacants.Unpublish(ctx, rec.ID)
+	return published(&rec, receipt), err
 }
 
 // Revocation says why a key is revoked.
@@ -104,56 +108,43 @@ type Revocation struct {
 	Reason string `json:"reason"`
 }
 
-func (d *api) revoke(w http.ResponseWriter, r *http.Request) error {
-	b, err := read[Revocation](w, r)
+func (d *api) revoke(ctx context.Context, in With[Revocation]) (p Published, err error) {
+	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return p, err
 	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
-	if err != nil {
-		return err
-	}
-	rec, receipt, err := d.Vacants.Revoke(r.Context(), rec.ID, b.Reason)
-	return published(w, &rec, receipt, err)
+	rec, receipt, err := d.Vacants.Revoke(ctx, rec.ID, in.Body.Reason)
+	return published(&rec, receipt), err
 }
 
-func published(w http.ResponseWriter, r *vacants.Record, receipt registry.Receipt, err error) error {
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, Published{vacantOf(r), Receipt{receipt.Seq, receipt.CardHash, receipt.Visibility, receipt.Replayed}})
+func published(r *vacants.Record, receipt registry.Receipt) Published {
+	return Published{vacantOf(r), Receipt{receipt.Seq, receipt.CardHash, receipt.Visibility, receipt.Replayed}}
 }
 
 // setListing sets the operator's listing of a registration, hosted here or not.
-func (d *api) setListing(w http.ResponseWriter, r *http.Request) error {
-	if d.Vacants.Registry == nil {
-		return problem.New(problem.NotFound, "this host keeps no registry")
-	}
-	id, err := identity.ParseID(r.PathValue("vacant"))
+func (d *api) setListing(ctx context.Context, in With[Listing]) (Listed, error) {
+	id, err := identity.ParseID(in.Vacant)
 	if err != nil {
-		return problem.Invalid("vacant", "an id of 64 hex digits", clip(r.PathValue("vacant")))
+		return Listed{}, problem.Invalid("vacant", "an id of 64 hex digits", clip(in.Vacant))
 	}
-	wishes, err := read[Listing](w, r)
-	if err != nil {
-		return err
-	}
-	rec, err := d.Vacants.Get(r.Context(), askerOf(r.Context()), id)
+	wishes := in.Body
+	rec, err := d.Vacants.Get(ctx, askerOf(ctx), id)
 	switch {
 	case err == nil && !rec.IsDeleted():
 		if wishes.Price, err = rec.ListedPrice(wishes.Price); err != nil {
-			return err
+			return Listed{}, err
 		}
 	case err != nil && !problem.Is(err, problem.NotFound):
-		return err
+		return Listed{}, err
 	}
 	l := listing.Listing{Tags: wishes.Tags, Skills: wishes.Skills, Summary: wishes.Summary, Family: wishes.Family, Owner: wishes.Owner, Price: wishes.Price, Venue: wishes.Venue}
-	g, err := d.Vacants.Registry.SetListing(r.Context(), id, l)
+	g, err := d.Vacants.Registry.SetListing(ctx, id, l)
 	if err != nil {
-		return err
+		return Listed{}, err
 	}
-	return httpapi.Answer(w, http.StatusOK, Listed{id, g.ListingSource, Listing{
+	return Listed{id, g.ListingSource, Listing{
 		g.Listing.Tags, g.Listing.Skills, g.Listing.Summary, g.Listing.Family, g.Listing.Owner, g.Listing.Price, g.Listing.Venue,
-	}})
+	}}, nil
 }
 
 // options returns the options of the publication.

@@ -3,8 +3,6 @@ package admin
 import (
 	"context"
 	"log/slog"
-	"net/http"
-	"net/url"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -22,37 +20,29 @@ type Restored struct {
 // minute, and each vacant takes some tens of milliseconds.
 const restoredPage = 50
 
-// restored serves POST /v1/admin/restored?cursor=: the host's data was restored
-// from a backup (vacants.Directory.Restored).
-func (d *api) restored(w http.ResponseWriter, r *http.Request) error {
-	if err := noBody(r); err != nil {
-		return err
-	}
-	n, next, failed, err := d.Vacants.RestoredPage(r.Context(), r.URL.Query().Get("cursor"), restoredPage)
+// restored raises the floors of a page of vacants (vacants.Directory.Restored).
+func (d *api) restored(ctx context.Context, in RestoredFrom) (Restored, error) {
+	n, next, failed, err := d.Vacants.RestoredPage(ctx, in.Cursor, restoredPage)
 	if err != nil {
-		return err
+		return Restored{}, err
 	}
 	page := Restored{Vacants: n, Next: next}
 	for _, err := range failed {
 		p := problem.Of(err)
-		d.Log.LogAttrs(r.Context(), slog.LevelError, "not restored", slog.String("cause", p.Error()))
+		d.Log.LogAttrs(ctx, slog.LevelError, "not restored", slog.String("cause", p.Error()))
 		page.Failed = append(page.Failed, httpapi.Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field})
 	}
-	return httpapi.Answer(w, http.StatusOK, page)
+	return page, nil
 }
 
 // Restored tells the host, page by page, that its data was restored from a
 // backup. It returns the number of vacants whose floor was raised. Errors of
 // single vacants do not stop the others; the first is returned.
-func (c *Client) Restored(ctx context.Context) (vacants int, err error) {
+func (c Client) Restored(ctx context.Context) (vacants int, err error) {
 	failed, first := 0, error(nil)
 	for cursor, more := "", true; more; more = cursor != "" {
-		path := "/v1/admin/restored"
-		if cursor != "" {
-			path += "?cursor=" + url.QueryEscape(cursor)
-		}
-		var page Restored
-		if err := c.do(ctx, http.MethodPost, path, nil, &page); err != nil {
+		page, err := RestoredFromBackup.Call(ctx, c, RestoredFrom{cursor})
+		if err != nil {
 			return vacants, err
 		}
 		if page.Next != "" && page.Next == cursor {

@@ -3,14 +3,10 @@ package admin
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
 // Secrets lists the secrets of a tenant without their values.
@@ -29,97 +25,43 @@ type SecretSetting struct {
 // Format prints only the hosts for every verb.
 func (s SecretSetting) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "a secret for %q", s.Hosts) }
 
-// The paths of secrets: those of agents, and those of the provider of payments.
-const (
-	SecretsPath  = "/v1/admin/secrets"
-	PaymentsPath = "/v1/admin/payments"
-)
-
 // secretsAPI serves secrets of a kind, which tenants have, or the host alone.
 type secretsAPI struct {
-	of      func() *secrets.Secrets
+	*secrets.Secrets
 	tenants bool
 }
 
-// owner returns the tenant in the query.
-func (d secretsAPI) owner(r *http.Request) (string, error) {
-	tenant := r.URL.Query().Get("tenant")
-	if tenant != "" && !d.tenants {
-		return "", problem.Invalid("tenant", "none: these secrets are the host's", httpapi.Clip(tenant))
+// owner is the tenant of a request.
+func (d secretsAPI) owner(in OfTenant) (string, error) {
+	if in.Tenant != "" && !d.tenants {
+		return "", problem.Invalid("tenant", "none: these secrets are the host's", clip(in.Tenant))
 	}
-	return tenant, nil
+	return in.Tenant, nil
 }
 
-func (d secretsAPI) list(w http.ResponseWriter, r *http.Request) error {
-	tenant, err := d.owner(r)
-	if err != nil {
-		return err
+func (d secretsAPI) list(ctx context.Context, in OfTenant) (out Secrets, err error) {
+	if out.Tenant, err = d.owner(in); err != nil {
+		return out, err
 	}
-	some, err := d.of().List(r.Context(), tenant)
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, Secrets{Tenant: tenant, Secrets: append([]secrets.Info{}, some...)})
+	some, err := d.List(ctx, out.Tenant)
+	out.Secrets = append([]secrets.Info{}, some...)
+	return out, err
 }
 
-func (d secretsAPI) set(w http.ResponseWriter, r *http.Request) error {
-	tenant, err := d.owner(r)
+func (d secretsAPI) set(ctx context.Context, in NewSecret) (info secrets.Info, err error) {
+	tenant, err := d.owner(in.OfTenant)
 	if err != nil {
-		return err
+		return info, err
 	}
-	body, err := httpapi.Body(w, r, 64<<10)
-	if err != nil {
-		return err
-	}
-	defer clear(body)
-	var s SecretSetting
-	if err := canon.Unmarshal(body, &s, limits()); err != nil {
-		return err
-	}
-	value := []byte(s.Value)
+	value := []byte(in.Body.Value)
 	defer clear(value)
-	info, err := d.of().Set(r.Context(), tenant, r.PathValue("name"), s.Hosts, value)
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, info)
+	return d.Set(ctx, tenant, in.Name, in.Body.Hosts, value)
 }
 
-func (d secretsAPI) delete(w http.ResponseWriter, r *http.Request) error {
-	if err := noBody(r); err != nil {
-		return err
-	}
-	tenant, err := d.owner(r)
+func (d secretsAPI) delete(ctx context.Context, in OneSecret) (op.None, error) {
+	tenant, err := d.owner(in.OfTenant)
 	if err == nil {
-		err = d.of().Delete(r.Context(), tenant, r.PathValue("name"))
+		err = d.Delete(ctx, tenant, in.Name)
 	}
-	if err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-// Secrets lists the secrets at a path of a tenant; "" means no tenant.
-func (c *Client) Secrets(ctx context.Context, path, tenant string) (out Secrets, err error) {
-	return out, c.do(ctx, http.MethodGet, ofTenant(path, tenant), nil, &out)
-}
-
-// SetSecret sets the next version of a secret.
-func (c *Client) SetSecret(ctx context.Context, path, tenant, name string, s SecretSetting) (out secrets.Info, err error) {
-	return out, c.put(ctx, http.MethodPut, secretPath(path, tenant, name), s, &out)
-}
-
-// DeleteSecret deletes a secret.
-func (c *Client) DeleteSecret(ctx context.Context, path, tenant, name string) error {
-	resp, err := c.send(ctx, http.MethodDelete, secretPath(path, tenant, name), nil)
-	if err != nil {
-		return err
-	}
-	_, _ = io.Copy(io.Discard, resp.Body)
-	return resp.Body.Close()
-}
-
-func secretPath(path, tenant, name string) string {
-	return ofTenant(path+"/"+url.PathEscape(name), tenant)
+	return op.None{}, err
 }

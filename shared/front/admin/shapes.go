@@ -55,9 +55,9 @@ func vacantOf(r *vacants.Record) Vacant {
 	return v
 }
 
-// sound checks a host's answer: its text is printed on a terminal, and its name
+// Sound implements op.Sound: the text is printed on a terminal, and the name
 // becomes a file name.
-func (v *Vacant) sound() error {
+func (v *Vacant) Sound() error {
 	_, err := lifecycle.ParseState(string(v.State))
 	if bad := registry.CheckName(v.Name); bad != nil {
 		err = bad
@@ -78,6 +78,16 @@ func (v *Vacant) sound() error {
 type Page struct {
 	Vacants []Vacant `json:"vacants"`
 	Next    string   `json:"next"`
+}
+
+// Sound implements op.Sound.
+func (p *Page) Sound() error {
+	for i := range p.Vacants {
+		if err := p.Vacants[i].Sound(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Entry is a logbook entry with its position (from 1) and hash.
@@ -103,4 +113,14 @@ func entryOf(p *vacants.Placed) Entry {
 type Logbook struct {
 	Entries []Entry `json:"entries"`
 	Next    uint64  `json:"next"`
+}
+
+// Sound implements op.Sound.
+func (l *Logbook) Sound() error {
+	for i := range l.Entries {
+		if _, err := canon.ParseTime(l.Entries[i].Time); err != nil {
+			return problem.Wrap(problem.Untrusted, err, "the host's answer: a logbook entry has no time")
+		}
+	}
+	return nil
 }

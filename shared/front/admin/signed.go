@@ -39,8 +39,7 @@ func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 }
 
 func (d *api) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawning.Requests) error {
-	r.Body = http.MaxBytesReader(w, r.Body, composite.MaxRequest)
-	body, err := readBody(w, r)
+	body, err := httpapi.Body(w, r, composite.MaxRequest)
 	if err != nil {
 		return err
 	}
@@ -72,10 +71,14 @@ func (d *api) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawnin
 	if err := asked.Take(r.Context(), &q, d.conflictOr(q.ParentID)); err != nil {
 		return err
 	}
-	return d.result(w, r, vacants.SpawnSpec{
+	made, err := d.makeChild(r.Context(), vacants.SpawnSpec{
 		Parent: q.ParentID, Path: q.Path, Name: name, Capability: q.Capability, Substrate: q.Substrate,
 		Tools: q.Tools, Rule: q.Rule, With: q.SecondaryID, Reach: q.Reach, Outbound: q.Outbound,
 	})
+	if err != nil {
+		return err
+	}
+	return httpapi.Answer(w, http.StatusCreated, made)
 }
 
 // thinks refuses another substrate than the parent's. The host would call it

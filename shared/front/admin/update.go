@@ -1,11 +1,10 @@
 package admin
 
 import (
+	"context"
 	"log/slog"
-	"net/http"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -23,24 +22,17 @@ type Update struct {
 	Seen *string `json:"seen,omitempty"`
 }
 
-func (d *api) update(w http.ResponseWriter, r *http.Request) error {
-	u, err := read[Update](w, r)
+func (d *api) update(ctx context.Context, in With[Update]) (Vacant, error) {
+	changes, err := in.Body.changes()
 	if err != nil {
-		return err
+		return Vacant{}, err
 	}
-	changes, err := u.changes()
-	if err != nil {
-		return err
+	rec, err := d.find(ctx, in.Vacant)
+	if err == nil {
+		changes.By = askerOf(ctx)
+		rec, err = d.Vacants.Update(ctx, rec.ID, changes)
 	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
-	if err != nil {
-		return err
-	}
-	changes.By = askerOf(r.Context())
-	if rec, err = d.Vacants.Update(r.Context(), rec.ID, changes); err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, vacantOf(&rec))
+	return vacantOf(&rec), err
 }
 
 func (u *Update) changes() (c vacants.Changes, err error) {
@@ -68,26 +60,22 @@ type Check struct {
 	Failure *call.Cause `json:"failure,omitempty"`
 }
 
-func (d *api) check(w http.ResponseWriter, r *http.Request) error {
-	if err := noBody(r); err != nil {
-		return err
-	}
-	rec, err := d.find(r.Context(), r.PathValue("vacant"))
+func (d *api) check(ctx context.Context, in One) (Check, error) {
+	rec, err := d.find(ctx, in.Vacant)
 	if err != nil {
-		return err
+		return Check{}, err
 	}
 	began := time.Now()
-	err = d.Answers.CheckAgent(r.Context(), rec.ID)
-	if err == nil {
-		return httpapi.Answer(w, http.StatusOK, Check{OK: true})
+	if err = d.Answers.CheckAgent(ctx, rec.ID); err == nil {
+		return Check{OK: true}, nil
 	}
-	if kind := problem.Of(err).Kind; kind.IsFailure() || kind == problem.Deadline {
-		failure := call.CauseOf(err, time.Since(began))
-		if askerOf(r.Context()) != vacants.Operator() { // the cause may contain addresses inside
-			d.Log.LogAttrs(r.Context(), slog.LevelInfo, "a tenant's agent fails its check", slog.String("vacant", rec.Name), slog.String("cause", failure.String()))
-			failure.Text = problem.Of(err).Text()
-		}
-		return httpapi.Answer(w, http.StatusOK, Check{Failure: failure})
+	if kind := problem.Of(err).Kind; !kind.IsFailure() && kind != problem.Deadline {
+		return Check{}, err
 	}
-	return err
+	failure := call.CauseOf(err, time.Since(began))
+	if askerOf(ctx) != vacants.Operator() { // the cause may contain addresses inside
+		d.Log.LogAttrs(ctx, slog.LevelInfo, "a tenant's agent fails its check", slog.String("vacant", rec.Name), slog.String("cause", failure.String()))
+		failure.Text = problem.Of(err).Text()
+	}
+	return Check{Failure: failure}, nil
 }

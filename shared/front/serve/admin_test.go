@@ -17,6 +17,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -270,7 +272,7 @@ func TestAPageReachesNothingBehindEitherHandler(t *testing.T) {
 					t.Fatal(err)
 				}
 				reached := false
-				s := &http.Server{Handler: AdminHandler(d, admin.Handler(admin.Config{Host: admin.SocketHost, Verify: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })}))}
+				s := &http.Server{Handler: AdminHandler(d, admin.Handler(admin.Config{Host: admin.SocketHost, Vacants: &vacants.Directory{Config: vacants.Config{Resources: &resources.Resources{}}}, Verify: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })}))}
 				go s.Serve(d)
 				defer s.Close()
 				c, err := net.Dial(d.Addr().Network(), d.Addr().String())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -91,17 +92,17 @@ func TestAServerWalksAGraduationAtBothHandlers(t *testing.T) {
 	h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet)
 	client, base := serve.InProcess(h.Admin())
 	c := &admin.Client{HTTP: client, URL: base}
-	parent, err := c.Create(t.Context(), admin.Creation{Name: "parent", Capability: "leads"})
+	parent, err := admin.CreateVacant.Call(t.Context(), c, op.Of(admin.Creation{Name: "parent", Capability: "leads"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := c.Spawn(t.Context(), "parent", admin.Spawning{Path: "D2", Name: "child", Capability: "follows"})
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.About("parent", admin.Spawning{Path: "D2", Name: "child", Capability: "follows"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	zeros := gate.DefaultPolicy()
 	zeros.Detector = gate.ByZeros
-	if _, err := c.SetGate(t.Context(), "", zeros); err != nil {
+	if _, err := admin.SetGate.Call(t.Context(), c, admin.ForTenant("", op.Encode(zeros))); err != nil {
 		t.Fatal(err)
 	}
 	sub := graduation.Submission{Request: composite.Request{ParentID: parent.ID, ChildID: made.Vacant.ID, CapabilityText: "leads itself"}}
@@ -117,7 +118,8 @@ func TestAServerWalksAGraduationAtBothHandlers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, err := c.Submit(t.Context(), blob)
+	var view graduation.View
+	err = c.Call(t.Context(), "POST", admin.GraduationsPath, nil, blob, &view)
 	if err != nil || view.State != graduation.Accepted || view.Position != 1 {
 		t.Fatalf("Submit() = %+v, %v, want that it is accepted", view, err)
 	}

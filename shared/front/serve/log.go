@@ -2,13 +2,10 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -35,26 +32,12 @@ func SealEvery(ctx context.Context, l *translog.Log, every time.Duration, log *s
 	}
 }
 
-// SealHandler serves POST /v1/admin/log/seal with the log that open returns.
-func SealHandler(open func() (*translog.Log, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l, err := open()
-		if err != nil {
-			httpapi.Fail(w, err)
-			return
-		}
-		s, err := l.Seal(r.Context())
-		if err != nil {
-			httpapi.Fail(w, err)
-			return
-		}
-		b, err := json.Marshal(admin.Sealed{Host: s.Host, Size: s.Size, Root: s.Root, Epochs: s.Epochs, Added: s.Added})
-		if err != nil {
-			httpapi.Fail(w, err)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write(b)
-	})
+// seal seals the host's log now.
+func (h *Server) seal(ctx context.Context) (admin.Sealed, error) {
+	l, err := h.OpenLog(nil)
+	if err != nil {
+		return admin.Sealed{}, err
+	}
+	s, err := l.Seal(ctx)
+	return admin.Sealed{Host: s.Host, Size: s.Size, Root: s.Root, Epochs: s.Epochs, Added: s.Added}, err
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -56,7 +57,7 @@ func TestTheControlHandlerSealsTheLogOnDemand(t *testing.T) {
 	web, base := serve.InProcess(h.Admin())
 	client := admin.Client{HTTP: web, URL: base}
 	for _, added := range []uint64{1, 0} {
-		s, err := client.Seal(t.Context())
+		s, err := admin.SealLog.Call(t.Context(), client, op.None{})
 		if err != nil || s.Size != 1 || s.Added != added || s.Epochs != 1 {
 			t.Errorf("Seal() = %+v, %v, want 1 event, %d of them new", s, err, added)
 		}
@@ -72,7 +73,7 @@ func TestTheControlHandlerSealsTheLogOnDemand(t *testing.T) {
 
 func TestAHomeThatDoesNotSealHasNoSuchRoute(t *testing.T) {
 	web, base := serve.InProcess(sealing(t, memory.New(), false).Admin())
-	if _, err := (&admin.Client{HTTP: web, URL: base}).Seal(t.Context()); !problem.Is(err, problem.NotFound) {
+	if _, err := admin.SealLog.Call(t.Context(), &admin.Client{HTTP: web, URL: base}, op.None{}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Seal() = %v, want not found", err)
 	}
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/callstats"
-	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
@@ -91,9 +90,11 @@ type Config struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader // safe for concurrent use
-	// Verify, Chain, Backup, Status and Reindex are routes of the admin socket of one machine;
+	// Verify, Chain, Backup, Status and Reindex are those of the admin socket of one machine;
 	// nil: none.
-	Verify, Chain, Backup, Status, Reindex http.Handler
+	Verify, Chain, Backup http.Handler
+	Status                func(context.Context) (admin.Status, error)
+	Reindex               func(context.Context) (admin.Reindexed, error)
 	// Feed lists the rows that usage is folded from; nil: this host folds none.
 	Feed store.Feed
 	// Rows lists all rows, to recount usage; nil: this host does not recount.
@@ -223,7 +224,7 @@ func (h *Server) Admin() http.Handler {
 	api.Recount = h.recount()
 	if c.HoldsIdentity {
 		api.RenewKeys = h.SigningKeys.Renew
-		api.Seal = SealHandler(func() (*translog.Log, error) { return h.OpenLog(nil) })
+		api.Seal = h.seal
 	}
 	if c.Operator == nil {
 		api.Graduations = h.GateHandler(nil)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
@@ -135,7 +136,7 @@ func call(t *testing.T, url string, to identity.ID) (int, []byte, *identity.Key)
 
 func TestAVacantMadeAtOneHandlerAnswersAtTheOther(t *testing.T) {
 	h := start(t)
-	v, err := h.api.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
+	v, err := admin.CreateVacant.Call(t.Context(), h.api, op.Of(admin.Creation{Name: "demo", Capability: "echoes"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestAVacantMadeAtOneHandlerAnswersAtTheOther(t *testing.T) {
 	if _, ok := reply.VerifyBy(v.ID); !ok || reply.Payload.Text() != "echo from "+v.ID.Short()+": hi" {
 		t.Errorf("answer = %q, verifies: %t", reply.Payload.Text(), ok)
 	}
-	if _, err := h.api.Change(t.Context(), "demo", admin.Pause); err != nil {
+	if _, err := admin.PauseVacant.Call(t.Context(), h.api, admin.One{Vacant: "demo"}); err != nil {
 		t.Fatal(err)
 	}
 	// Change and call go through one instance, so the change takes effect at
@@ -164,14 +165,14 @@ func TestAVacantMadeAtOneHandlerAnswersAtTheOther(t *testing.T) {
 	if err := h.stop(); err != nil {
 		t.Errorf("Run() = %v, want an orderly end", err)
 	}
-	if _, err := h.api.Show(t.Context(), "demo"); !problem.Is(err, problem.Unavailable) {
+	if _, err := admin.ShowVacant.Call(t.Context(), h.api, admin.One{Vacant: "demo"}); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Show() after the end = %v, want unavailable", err)
 	}
 }
 
 func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	h := start(t)
-	v, err := h.api.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
+	v, err := admin.CreateVacant.Call(t.Context(), h.api, op.Of(admin.Creation{Name: "demo", Capability: "echoes"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +205,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	if status, body, _ := call(t, h.url+"/any/where/a2a/message/send", v.ID); status != http.StatusOK {
 		t.Errorf("a call elsewhere = %d %s, want 200", status, body)
 	}
-	p, err := h.api.List(t.Context(), "", false)
+	p, err := admin.ListVacants.Call(t.Context(), h.api, admin.VacantList{Cursor: "", All: false})
 	if err != nil || len(p.Vacants) != 1 || p.Vacants[0].State != lifecycle.Local {
 		t.Errorf("List() = %+v, %v, want the one vacant as it was", p, err)
 	}
@@ -214,15 +215,15 @@ func TestACommandWithoutAHostTakesTheSameHandler(t *testing.T) {
 	h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet)
 	client, base := serve.InProcess(h.Admin())
 	c := &admin.Client{HTTP: client, URL: base}
-	v, err := c.Create(t.Context(), admin.Creation{Name: "demo", Capability: "echoes"})
+	v, err := admin.CreateVacant.Call(t.Context(), c, op.Of(admin.Creation{Name: "demo", Capability: "echoes"}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown, err := c.Show(t.Context(), "demo")
+	shown, err := admin.ShowVacant.Call(t.Context(), c, admin.One{Vacant: "demo"})
 	if diff := cmp.Diff(v, shown); err != nil || diff != "" {
 		t.Errorf("Show() = %v (-made +shown):\n%s", err, diff)
 	}
-	if _, err := c.Show(t.Context(), "nobody"); !problem.Is(err, problem.NotFound) {
+	if _, err := admin.ShowVacant.Call(t.Context(), c, admin.One{Vacant: "nobody"}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Show(nobody) = %v, want not found", err)
 	}
 }
@@ -428,23 +429,23 @@ func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
 	srv := httptest.NewServer(h.Admin())
 	defer srv.Close()
 	c := admin.Client{HTTP: srv.Client(), URL: srv.URL}
-	if _, err := c.Host(t.Context(), ""); !problem.Is(err, problem.Unauthorized) {
+	if _, err := admin.GetHost.Call(t.Context(), c, admin.Challenged{}); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("Host() without a key = %v, want unauthorized", err)
 	}
 	if c.Key, err = keys.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	creation := admin.Creation{Name: "demo", Capability: "says what it hears"}
-	if _, err := c.Create(t.Context(), creation); !problem.Is(err, problem.Conflict) {
+	if _, err := admin.CreateVacant.Call(t.Context(), c, op.Of(creation)); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Create() before the URL is set = %v, want a conflict", err)
 	}
-	if _, err := c.SetHost(t.Context(), "https://vacancy.example"); err != nil {
+	if _, err := admin.SetHost.Call(t.Context(), c, op.Of(admin.HostURL{URL: "https://vacancy.example"})); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := c.Create(t.Context(), creation); err != nil || !strings.HasPrefix(v.Endpoint, "https://vacancy.example/v/") {
+	if v, err := admin.CreateVacant.Call(t.Context(), c, op.Of(creation)); err != nil || !strings.HasPrefix(v.Endpoint, "https://vacancy.example/v/") {
 		t.Errorf("Create() = endpoint %s, %v", v.Endpoint, err)
 	}
-	got, err := c.Host(t.Context(), "abc")
+	got, err := admin.GetHost.Call(t.Context(), c, admin.Challenged{Challenge: []string{"abc"}})
 	if err != nil || !got.Proves("abc") {
 		t.Fatalf("Host() = %+v, %v, want a proof", got, err)
 	}

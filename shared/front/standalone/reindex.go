@@ -3,26 +3,18 @@ package standalone
 import (
 	"context"
 	"errors"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/live"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
-
-// Reindexed describes an index that was rebuilt.
-type Reindexed struct {
-	Index         string `json:"index"` // its directory
-	Registrations int    `json:"registrations"`
-	Listed        int    `json:"listed"`
-}
 
 // searching is the search of a running host.
 type searching struct {
@@ -44,20 +36,9 @@ func (s *searching) get() (*serve.Search, *search.Replaceable) {
 	return s.found, s.index
 }
 
-// reindex serves POST /v1/admin/reindex.
-func (h *Host) reindex(w http.ResponseWriter, r *http.Request) {
-	done, err := h.Reindex(r.Context())
-	if err == nil {
-		err = httpapi.Answer(w, http.StatusOK, done)
-	}
-	if err != nil {
-		httpapi.Fail(w, err)
-	}
-}
-
 // Reindex rebuilds the index of a running host. Searches use the old one until
 // the new one is complete.
-func (h *Host) Reindex(ctx context.Context) (done Reindexed, err error) {
+func (h *Host) Reindex(ctx context.Context) (done admin.Reindexed, err error) {
 	if !h.searching.turn.TryLock() {
 		return done, problem.New(problem.Conflict, "the index is being rebuilt already")
 	}

@@ -166,8 +166,8 @@ func Open(c Config) (*Host, error) {
 	server, err := serve.Config{
 		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers, ModelBudget: c.ModelBudget,
 		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
-		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: http.HandlerFunc(host.status),
-		Reindex:   http.HandlerFunc(host.reindex),
+		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: host.Status,
+		Reindex:   host.Reindex,
 		Elsewhere: true, HoldsIdentity: true, Causes: true, Charges: true, Fee: c.Fee, BookingPrice: c.BookingPrice, KeyPrefix: c.KeyPrefix, AGPKeyPrefix: c.AGPKeyPrefix, Feed: file, Rows: file,
 	}.Open()
 	if err != nil {

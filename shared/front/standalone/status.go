@@ -4,47 +4,17 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"path/filepath"
 	"sync/atomic"
-	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
-// Status describes a running host. Calls and Failed are counted since Started.
-type Status struct {
-	URL     string    `json:"url"`
-	Data    string    `json:"data"`
-	Version string    `json:"version"`
-	Started time.Time `json:"started"`
-	Vacants int       `json:"vacants"`
-	Calls   uint64    `json:"calls"`
-	Failed  uint64    `json:"failed"` // 5xx
-	// Sizes in bytes.
-	DataBytes    int64 `json:"data_bytes"`
-	SearchBytes  int64 `json:"search_bytes"`
-	JournalBytes int64 `json:"journal_bytes"`
-	// TextsEnd is when the oldest texts become unreadable; zero if there are none.
-	TextsEnd time.Time `json:"texts_end,omitzero"`
-}
-
-// status serves GET /v1/admin/status.
-func (h *Host) status(w http.ResponseWriter, r *http.Request) {
-	s, err := h.Status(r.Context())
-	if err == nil {
-		err = httpapi.Answer(w, http.StatusOK, s)
-	}
-	if err != nil {
-		httpapi.Fail(w, err)
-	}
-}
-
 // Status describes the host.
-func (h *Host) Status(ctx context.Context) (Status, error) {
-	s := Status{
+func (h *Host) Status(ctx context.Context) (admin.Status, error) {
+	s := admin.Status{
 		URL: h.config.URL, Data: h.config.Dir, Version: h.config.Version, Started: h.started,
 		Calls: h.counts.calls.Load(), Failed: h.counts.failed.Load(),
 		DataBytes: sizeOf(filepath.Join(h.config.Dir, DataFile)), SearchBytes: sizeOf(filepath.Join(h.config.Dir, SearchDir)),

@@ -1,0 +1,40 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Sealed is the state of the sealed log.
+type Sealed struct {
+	Host   identity.ID   `json:"host_id"`
+	Size   uint64        `json:"tree_size"`
+	Root   identity.Hash `json:"root_hash_hex"`
+	Epochs uint64        `json:"epochs,omitempty"`
+	Added  uint64        `json:"added"` // newly sealed events
+}
+
+// Status describes a running host. Calls and Failed are counted since Started.
+type Status struct {
+	URL     string    `json:"url"`
+	Data    string    `json:"data"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	Vacants int       `json:"vacants"`
+	Calls   uint64    `json:"calls"`
+	Failed  uint64    `json:"failed"` // 5xx
+	// Sizes in bytes.
+	DataBytes    int64 `json:"data_bytes"`
+	SearchBytes  int64 `json:"search_bytes"`
+	JournalBytes int64 `json:"journal_bytes"`
+	// TextsEnd is when the oldest texts become unreadable; zero if there are none.
+	TextsEnd time.Time `json:"texts_end,omitzero"`
+}
+
+// Reindexed describes an index that was rebuilt.
+type Reindexed struct {
+	Index         string `json:"index"` // its directory
+	Registrations int    `json:"registrations"`
+	Listed        int    `json:"listed"`
+}

@@ -1,0 +1,200 @@
+package admin
+
+import (
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/usage"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+)
+
+// Paths of vacants.
+const (
+	vacantsPath = Prefix + "vacants"
+	vacantPath  = vacantsPath + "/{vacant}"
+)
+
+// Who besides the operator may use operations of vacants: tenants, by a key of their account.
+// Another's vacant is not found, in the same bytes as one that does not exist.
+var (
+	reads   = op.Access{Key: billing.Demand{Scope: billing.ScopeVacants, Live: true}}
+	changes = op.Access{Key: billing.Demand{Scope: billing.ScopeVacants, Live: true, Active: true}}
+)
+
+// The operations of vacants. ExportVacant is the operator's, because its answer is the private key
+// of a vacant, which a stolen key of an account could take for good.
+var (
+	CreateVacant    = op.Op[op.Body[Creation], Vacant]{Method: "POST", Path: vacantsPath, Status: http.StatusCreated, Access: changes, Limit: maxCreation, Wipe: true, Doc: "creates a vacant"}
+	ListVacants     = op.Op[VacantList, Page]{Method: "GET", Path: vacantsPath, Access: reads, Doc: "lists vacants by name"}
+	ShowVacant      = op.Op[One, Vacant]{Method: "GET", Path: vacantPath, Access: reads, Doc: "shows a vacant"}
+	UpdateVacant    = op.Op[With[Update], Vacant]{Method: "PATCH", Path: vacantPath, Access: changes, Doc: "changes a vacant; 409 if it changed since seen"}
+	DeleteVacant    = op.Op[One, Vacant]{Method: "DELETE", Path: vacantPath, Access: changes, Doc: "deletes a vacant that is archived, for good"}
+	CheckVacant     = op.Op[One, Check]{Method: "POST", Path: vacantPath + "/check", Access: changes, Doc: "asks a vacant's agent once"}
+	PauseVacant     = op.Op[One, Vacant]{Method: "POST", Path: vacantPath + "/pause", Access: changes, Doc: "pauses a vacant"}
+	ResumeVacant    = op.Op[One, Vacant]{Method: "POST", Path: vacantPath + "/resume", Access: changes, Doc: "lets a vacant answer again"}
+	SinkVacant      = op.Op[One, Vacant]{Method: "POST", Path: vacantPath + "/sink", Access: changes, Doc: "sinks a vacant"}
+	ArchiveVacant   = op.Op[One, Vacant]{Method: "POST", Path: vacantPath + "/archive", Access: changes, Doc: "archives a vacant"}
+	ForgetThread    = op.Op[With[Forgetting], Vacant]{Method: "POST", Path: vacantPath + "/forget", Access: changes, Doc: "lets a vacant's agent forget"}
+	ExportVacant    = op.Op[One, op.Raw[any]]{Method: "POST", Path: vacantPath + "/export", Wipe: true, Doc: "exports a vacant with its key in the clear"}
+	PublishVacant   = op.Op[With[Publication], Published]{Method: "POST", Path: vacantPath + "/publish", Access: changes, Doc: "lists a vacant in the registry"}
+	UnpublishVacant = op.Op[One, Published]{Method: "POST", Path: vacantPath + "/unpublish", Access: changes, Doc: "takes a vacant out of search"}
+	RevokeVacant    = op.Op[With[Revocation], Published]{Method: "POST", Path: vacantPath + "/revoke", Access: changes, Doc: "revokes a vacant's key, for good"}
+	GetLogbook      = op.Op[LogbookPart, Logbook]{Method: "GET", Path: vacantPath + "/logbook", Access: reads, Doc: "shows a vacant's logbook"}
+	GetPrice        = op.Op[PriceVersion, CurrentPrice]{Method: "GET", Path: vacantPath + "/price", Access: reads, Doc: "shows what calls of a vacant cost"}
+	SetPrice        = op.Op[With[NewPrice], Vacant]{Method: "PUT", Path: vacantPath + "/price", Access: changes, Doc: "sets the next version of a vacant's price"}
+	GetAgent        = op.Op[AgentVersion, Agent]{Method: "GET", Path: vacantPath + "/agent", Access: reads, Doc: "shows how a vacant answers"}
+	SetAgent        = op.Op[NewAgent, Agent]{Method: "PUT", Path: vacantPath + "/agent", Access: changes, Limit: definition.MaxBlob, Doc: "makes the next version of a vacant's agent"}
+	GetPlan         = op.Op[One, Plan]{Method: "GET", Path: vacantPath + "/plan", Access: reads, Doc: "shows what a composite answers by"}
+	SetPlan         = op.Op[With[op.Raw[plan.Plan]], Plan]{Method: "PUT", Path: vacantPath + "/plan", Access: changes, Doc: "sets what a composite answers by"}
+)
+
+// The operations of children.
+var (
+	SpawnChild     = op.Op[With[Spawning], Spawned]{Method: "POST", Path: vacantPath + "/children", Status: http.StatusCreated, Access: changes, Doc: "creates a child of a vacant; 200 if it was there"}
+	ListChildren   = op.Op[ChildList, Children]{Method: "GET", Path: vacantPath + "/children", Access: reads, Doc: "lists a vacant's children"}
+	GetManifest    = op.Op[One, Manifest]{Method: "GET", Path: vacantPath + "/manifest", Access: reads, Doc: "shows what binds a child"}
+	StoreManifest  = op.Op[With[op.Raw[composite.Manifest]], Manifest]{Method: "POST", Path: vacantPath + "/manifest", Access: changes, Doc: "stores a manifest that both have signed"}
+	SignGraduation = op.Op[With[GraduationRequest], GraduationSignature]{Method: "POST", Path: vacantPath + "/graduation-signature", Access: changes, Doc: "signs a request to graduate as parent or child"}
+	GetGraduation  = op.Op[Attempt, graduation.View]{Method: "GET", Path: vacantPath + "/graduation", Access: reads, Doc: "shows an attempt to graduate, the last if no position is named"}
+	GetGate        = op.Op[OfTenant, GatePolicy]{Method: "GET", Path: Prefix + "gate", Doc: "shows what graduations are judged by"}
+	SetGate        = op.Op[TenantWith[op.Raw[gate.Policy]], GatePolicy]{Method: "PUT", Path: Prefix + "gate", Doc: "sets what graduations are judged by"}
+)
+
+// The operations of the host.
+var (
+	SetListing         = op.Op[With[Listing], Listed]{Method: "PUT", Path: Prefix + "listings/{vacant}", Doc: "sets what the operator says of a registered vacant"}
+	GetModels          = op.Op[op.None, models.Table]{Method: "GET", Path: Prefix + "models", Doc: "shows prices of models"}
+	SetModels          = op.Op[op.Body[op.Raw[models.Table]], models.Table]{Method: "PUT", Path: Prefix + "models", Limit: models.MaxTable, Doc: "sets the next version of prices of models"}
+	GetBudget          = op.Op[OfTenant, spend.Budget]{Method: "GET", Path: Prefix + "budgets", Doc: "shows the daily budget for models"}
+	SetBudget          = op.Op[TenantWith[DailyBudget], spend.Budget]{Method: "PUT", Path: Prefix + "budgets", Doc: "sets the daily budget for models"}
+	RecountUsage       = op.Op[op.None, usage.Recounted]{Method: "POST", Path: Prefix + "usage/recount", Doc: "corrects usage by the rows"}
+	GetHost            = op.Op[Challenged, Host]{Method: "GET", Path: Prefix + "host", Doc: "shows who the host is, and proves it"}
+	SetHost            = op.Op[op.Body[HostURL], Host]{Method: "PUT", Path: Prefix + "host", Doc: "sets the host's public URL"}
+	GetRoot            = op.Op[op.None, Root]{Method: "GET", Path: Prefix + "root", Doc: "shows the vacant at the host's own address"}
+	SetRoot            = op.Op[op.Body[Root], Root]{Method: "PUT", Path: Prefix + "root", Doc: "sets the vacant at the host's own address, or none"}
+	RestoredFromBackup = op.Op[RestoredFrom, Restored]{Method: "POST", Path: Prefix + "restored", Doc: "tells the host that its data came back from a backup"}
+	SealLog            = op.Op[op.None, Sealed]{Method: "POST", Path: Prefix + "log/seal", Doc: "seals the registry's log now"}
+	GetStatus          = op.Op[op.None, Status]{Method: "GET", Path: Prefix + "status", Doc: "shows what a host on one machine does"}
+	Reindex            = op.Op[op.None, Reindexed]{Method: "POST", Path: Prefix + "reindex", Doc: "rebuilds the search index of a host on one machine"}
+)
+
+// SecretOps are the operations of secrets of one kind.
+type SecretOps struct {
+	List   op.Op[OfTenant, Secrets]
+	Set    op.Op[NewSecret, secrets.Info]
+	Delete op.Op[OneSecret, op.None]
+}
+
+func secretOps(path, what string) SecretOps {
+	return SecretOps{
+		List:   op.Op[OfTenant, Secrets]{Method: "GET", Path: path, Doc: "lists " + what + ", without values"},
+		Set:    op.Op[NewSecret, secrets.Info]{Method: "PUT", Path: path + "/{name}", Limit: 64 << 10, Wipe: true, Doc: "sets the next version of one of " + what},
+		Delete: op.Op[OneSecret, op.None]{Method: "DELETE", Path: path + "/{name}", Doc: "deletes one of " + what},
+	}
+}
+
+// The operations of secrets: those of agents, which tenants have, too, and those of the provider of
+// payments (stripe, stripe-webhook).
+var (
+	AgentSecrets = secretOps(Prefix+"secrets", "the secrets of agents")
+	PaymentKeys  = secretOps(Prefix+"payments", "the keys of the provider of payments")
+)
+
+// One names a vacant by its name, its id or the beginning of it.
+type One struct {
+	Vacant string `path:"vacant"`
+}
+
+// With is a request about a vacant with a body.
+type With[Body any] struct {
+	One
+	Body Body `body:"json"`
+}
+
+// About returns a request about a vacant.
+func About[Body any](vacant string, body Body) With[Body] { return With[Body]{One{vacant}, body} }
+
+// OfTenant names a tenant, "" for the host itself.
+type OfTenant struct {
+	Tenant string `query:"tenant"`
+}
+
+// ForTenant returns a request about what a tenant has, or the host if it is "".
+func ForTenant[Body any](tenant string, body Body) TenantWith[Body] {
+	return TenantWith[Body]{OfTenant{tenant}, body}
+}
+
+// TenantWith is a request about what a tenant has, or the host, with a body.
+type TenantWith[Body any] struct {
+	OfTenant
+	Body Body `body:"json"`
+}
+
+// Other requests.
+type (
+	// VacantList is a page of vacants; with All also of deleted ones.
+	VacantList struct {
+		All    bool   `query:"all"`
+		Cursor string `query:"cursor"`
+		Limit  uint64 `query:"limit"`
+	}
+	// LogbookPart is a part of a vacant's logbook, from a position.
+	LogbookPart struct {
+		One
+		From  uint64 `query:"from"`
+		Limit uint64 `query:"limit"`
+	}
+	// PriceVersion is a version of a vacant's price; 0 is the current one.
+	PriceVersion struct {
+		One
+		Version uint64 `query:"version"`
+	}
+	// AgentVersion is a version of a vacant's agent; 0 is the current one.
+	AgentVersion struct {
+		One
+		Version Version `query:"version"`
+	}
+	// NewAgent is the next version of a vacant's agent. After is the version before it; nil: whatever
+	// it is.
+	NewAgent struct {
+		With[op.Raw[definition.Agent]]
+		After *Version `query:"after"`
+	}
+	// ChildList is a page of children.
+	ChildList struct {
+		One
+		Cursor string `query:"cursor"`
+		Limit  uint64 `query:"limit"`
+	}
+	// Attempt is an attempt to graduate, by its position in the child's logbook; 0 is the last.
+	Attempt struct {
+		One
+		Position uint64 `query:"position"`
+	}
+	// OneSecret names a secret.
+	OneSecret struct {
+		OfTenant
+		Name string `path:"name"`
+	}
+	// NewSecret is the next version of a secret.
+	NewSecret struct {
+		OneSecret
+		Body SecretSetting `body:"json"`
+	}
+	// Challenged asks the host for a proof, if there is a challenge.
+	Challenged struct {
+		Challenge []string `query:"challenge"`
+	}
+	// RestoredFrom is a page of the host's vacants.
+	RestoredFrom struct {
+		Cursor string `query:"cursor"`
+	}
+)
