@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -44,16 +45,17 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 	cmd.AddCommand(
 		a.accountOpenCommand(), a.accountListCommand(), a.accountShowCommand(), a.accountLogCommand(),
 		a.accountLinkCommand(), a.accountUnlinkCommand(), a.accountCapCommand(), a.accountLineCommand(), a.accountAdjustCommand(),
-		a.accountSuspendCommand(true), a.accountSuspendCommand(false), a.accountPayCommand(),
+		a.accountSuspendCommand("suspend", "Refuse the calls of an account from the next on", account.SuspendAccount),
+		a.accountSuspendCommand("resume", "Let a suspended account pay again", account.ResumeAccount), a.accountPayCommand(),
 	)
 	return cmd
 }
 
 // withAccount runs f on the account of a tenant, or without one on that of the key.
-func (a *app) withAccount(ctx context.Context, w where, tenant string, f func(account.Client) error) error {
+func (a *app) withAccount(ctx context.Context, w where, tenant string, f func(op.Client, account.One) error) error {
 	if tenant != "" {
 		return a.withAdmin(w, false, func(c *adminAPI) error {
-			return f(account.Client{Caller: &c.Client, Account: tenant})
+			return f(c, account.One{Account: tenant})
 		})
 	}
 	key := a.env[accountKeyEnv]
@@ -64,7 +66,7 @@ func (a *app) withAccount(ctx context.Context, w where, tenant string, f func(ac
 	if err != nil {
 		return err
 	}
-	return f(account.Client{Caller: &admin.Client{HTTP: keyedClient(stage.Key(key)), URL: base}})
+	return f(admin.Client{HTTP: keyedClient(stage.Key(key)), URL: base}, account.One{})
 }
 
 // hostBase is the URL of a host's accounts and AGP.
@@ -164,8 +166,8 @@ time, so 16 suit a tenant with hundreds of calls a second, 1 a small one.`,
 		Example: "  vacancy account open acme\n  vacancy account open acme --shards 16",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withAccount(cmd.Context(), w, args[0], func(c account.Client) error {
-				return a.showAccount(c.Open(cmd.Context(), args[0], shards))
+			return a.withAdmin(w, false, func(c *adminAPI) error {
+				return a.showAccount(account.OpenAccount.Call(cmd.Context(), c, op.Of(account.Opening{Tenant: args[0], Shards: shards})))
 			})
 		},
 	}
@@ -208,7 +210,7 @@ func (a *app) accountListCommand() *cobra.Command {
 			return a.withAdmin(w, false, func(c *adminAPI) error {
 				all := accountsResult{Accounts: []account.Account{}}
 				for cursor := ""; ; {
-					page, err := account.Client{Caller: &c.Client}.List(cmd.Context(), cursor)
+					page, err := account.ListAccounts.Call(cmd.Context(), c, account.List{Cursor: cursor})
 					if err != nil {
 						return err
 					}
@@ -232,8 +234,8 @@ func (a *app) accountShowCommand() *cobra.Command {
 		Example: "  vacancy account show acme\n  VACANCY_KEY=vac_live_… vacancy account show --host https://agents.example.org",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c account.Client) error {
-				return a.showAccount(c.Show(cmd.Context()))
+			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c op.Client, of account.One) error {
+				return a.showAccount(account.ShowAccount.Call(cmd.Context(), c, of))
 			})
 		},
 	}
@@ -273,10 +275,10 @@ func (a *app) accountLogCommand() *cobra.Command {
 		Example: "  vacancy account log acme",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c account.Client) error {
+			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c op.Client, of account.One) error {
 				all := changesResult{Changes: []account.Change{}}
 				for from := uint64(1); ; {
-					page, err := c.Changes(cmd.Context(), from)
+					page, err := account.ListChanges.Call(cmd.Context(), c, account.ChangeList{One: of, From: from})
 					if err != nil {
 						return err
 					}
@@ -319,8 +321,8 @@ claim to the host. --cap bounds what a UTC day's calls may hold. An identity has
 			if err != nil {
 				return err
 			}
-			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c account.Client) error {
-				known, err := c.Show(cmd.Context())
+			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c op.Client, of account.One) error {
+				known, err := account.ShowAccount.Call(cmd.Context(), c, of)
 				if err != nil {
 					return err
 				}
@@ -328,11 +330,14 @@ claim to the host. --cap bounds what a UTC day's calls may hold. An identity has
 				if err != nil {
 					return err
 				}
-				l, err := c.Link(cmd.Context(), text)
+				l, err := account.LinkCaller.Call(cmd.Context(), c, account.About(of, account.Claim{Claim: text}))
 				if err != nil {
 					return err
 				}
-				return a.show(linkResult(l))
+				if l.Link == nil {
+					return problem.New(problem.Untrusted, "the host ended a link instead of making one")
+				}
+				return a.show(linkResult(*l.Link))
 			})
 		},
 	}
@@ -396,8 +401,8 @@ or with --as by the identity itself, whoever pays.`,
 			if err != nil {
 				return problem.Within(problem.Usage, "CALLER", err)
 			}
-			return a.withAccount(cmd.Context(), w, tenant, func(c account.Client) error {
-				if err := c.Unlink(cmd.Context(), id.String()); err != nil {
+			return a.withAccount(cmd.Context(), w, tenant, func(c op.Client, of account.One) error {
+				if _, err := account.UnlinkCaller.Call(cmd.Context(), c, account.OneCaller{One: of, Caller: id}); err != nil {
 					return err
 				}
 				return a.show(doneResult{"the account does not pay for " + id.Short() + " any more"})
@@ -415,16 +420,16 @@ func (a *app) unlinkSelf(ctx context.Context, w where, as string) error {
 	if err != nil {
 		return err
 	}
-	c := account.Client{Caller: &admin.Client{HTTP: keyedClient(""), URL: base}}
-	host, err := c.HostID(ctx)
+	c := admin.Client{HTTP: keyedClient(""), URL: base}
+	host, err := account.GetHost.Call(ctx, c, op.None{})
 	if err != nil {
 		return err
 	}
-	text, err := a.claim(ctx, as, host, "", 0)
+	text, err := a.claim(ctx, as, host.ID, "", 0)
 	if err != nil {
 		return err
 	}
-	if err := c.UnlinkBy(ctx, text); err != nil {
+	if _, err := account.LinkCaller.Call(ctx, c, account.About(account.One{}, account.Claim{Claim: text})); err != nil {
 		return err
 	}
 	return a.show(doneResult{"no account pays for it any more"})
@@ -443,8 +448,8 @@ func (a *app) accountCapCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withAccount(cmd.Context(), w, args[0], func(c account.Client) error {
-				return a.showAccount(c.SetCap(cmd.Context(), money.Amount(n)))
+			return a.withAccount(cmd.Context(), w, args[0], func(c op.Client, of account.One) error {
+				return a.showAccount(account.SetCap.Call(cmd.Context(), c, account.About(of, account.Limit{Amount: money.Amount(n)})))
 			})
 		},
 	}
@@ -467,8 +472,8 @@ that is spent cannot be lowered.`,
 			if err != nil {
 				return err
 			}
-			return a.withAccount(cmd.Context(), w, args[0], func(c account.Client) error {
-				return a.showAccount(c.SetLine(cmd.Context(), money.Amount(n), note))
+			return a.withAccount(cmd.Context(), w, args[0], func(c op.Client, of account.One) error {
+				return a.showAccount(account.SetLine.Call(cmd.Context(), c, account.About(of, account.Sum{Amount: money.Amount(n), Note: note})))
 			})
 		},
 	}
@@ -489,7 +494,7 @@ func (f *creditFlags) add(cmd *cobra.Command) {
 	hostFlags(cmd.Flags(), &f.where)
 }
 
-func (a *app) credit(ctx context.Context, f creditFlags, tenant string, amount money.Amount, adjust bool) error {
+func (a *app) credit(ctx context.Context, f creditFlags, tenant string, amount money.Amount, do op.Op[account.Moving, account.Moved]) error {
 	if f.key == "" {
 		var random [16]byte
 		if _, err := io.ReadFull(a.rand, random[:]); err != nil {
@@ -497,8 +502,9 @@ func (a *app) credit(ctx context.Context, f creditFlags, tenant string, amount m
 		}
 		f.key = hex.EncodeToString(random[:])
 	}
-	return a.withAccount(ctx, f.where, tenant, func(c account.Client) error {
-		return a.showAccount(c.Credit(ctx, amount, f.key, f.note, adjust))
+	return a.withAccount(ctx, f.where, tenant, func(c op.Client, of account.One) error {
+		moved, err := do.Call(ctx, c, account.Moving{With: account.About(of, account.Sum{Amount: amount, Note: f.note}), Key: f.key})
+		return a.showAccount(moved.Account, err)
 	})
 }
 
@@ -515,7 +521,7 @@ func (a *app) creditCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.credit(cmd.Context(), f, args[0], money.Amount(n), false)
+			return a.credit(cmd.Context(), f, args[0], money.Amount(n), account.CreditAccount)
 		},
 	}
 	f.add(cmd)
@@ -539,28 +545,24 @@ func (a *app) accountAdjustCommand() *cobra.Command {
 			if minus {
 				n = -n
 			}
-			return a.credit(cmd.Context(), f, args[0], money.Amount(n), true)
+			return a.credit(cmd.Context(), f, args[0], money.Amount(n), account.AdjustAccount)
 		},
 	}
 	f.add(cmd)
 	return cmd
 }
 
-func (a *app) accountSuspendCommand(suspended bool) *cobra.Command {
+func (a *app) accountSuspendCommand(use, short string, do op.Op[account.With[account.Note], account.Account]) *cobra.Command {
 	var w where
 	var note string
-	use, short := "resume", "Let a suspended account pay again"
-	if suspended {
-		use, short = "suspend", "Refuse the calls of an account from the next on"
-	}
 	cmd := &cobra.Command{
 		Use:     use + " TENANT",
 		Short:   short,
 		Example: "  vacancy account " + use + " acme",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withAccount(cmd.Context(), w, args[0], func(c account.Client) error {
-				return a.showAccount(c.Suspend(cmd.Context(), suspended, note))
+			return a.withAccount(cmd.Context(), w, args[0], func(c op.Client, of account.One) error {
+				return a.showAccount(do.Call(cmd.Context(), c, account.About(of, account.Note{Note: note})))
 			})
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
 
@@ -55,8 +56,8 @@ of tier free themselves; the operator makes the others, and those with the scope
 			if days > 0 {
 				o.Expires = a.now().AddDate(0, 0, days)
 			}
-			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c account.Client) error {
-				made, err := c.MakeKey(cmd.Context(), o)
+			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c op.Client, of account.One) error {
+				made, err := account.MakeKey.Call(cmd.Context(), c, account.About(of, o))
 				if err != nil {
 					return err
 				}
@@ -110,8 +111,8 @@ func (a *app) listKeysCommand() *cobra.Command {
 		Example: "  vacancy keys list acme",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c account.Client) error {
-				all, err := c.Keys(cmd.Context())
+			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c op.Client, of account.One) error {
+				all, err := account.ListKeys.Call(cmd.Context(), c, of)
 				if err != nil {
 					return err
 				}
@@ -136,8 +137,8 @@ func (a *app) revokeKeyCommand() *cobra.Command {
 			if len(args) == 2 {
 				tenant = args[0]
 			}
-			return a.withAccount(cmd.Context(), w, tenant, func(c account.Client) error {
-				k, err := c.RevokeKey(cmd.Context(), args[len(args)-1])
+			return a.withAccount(cmd.Context(), w, tenant, func(c op.Client, of account.One) error {
+				k, err := account.RevokeKey.Call(cmd.Context(), c, account.OneKey{One: of, Key: args[len(args)-1]})
 				if err != nil {
 					return err
 				}

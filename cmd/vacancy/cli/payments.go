@@ -9,6 +9,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -116,8 +117,8 @@ has the money as soon as the payment is confirmed. The key needs the scope manag
 			if a.env[accountKeyEnv] == "" {
 				return withHint(problem.New(problem.Usage, "expected a key of the account in $%s", accountKeyEnv), "vacancy keys create TENANT")
 			}
-			return a.withAccount(cmd.Context(), w, "", func(c account.Client) error {
-				page, err := c.Checkout(cmd.Context(), money.Amount(n), key)
+			return a.withAccount(cmd.Context(), w, "", func(c op.Client, of account.One) error {
+				page, err := account.MakePayment.Call(cmd.Context(), c, account.Payment{Body: account.Limit{Amount: money.Amount(n)}, Key: key})
 				if err != nil {
 					return err
 				}

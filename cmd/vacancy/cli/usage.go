@@ -178,8 +178,8 @@ a second.`,
 			if read != (readFlags{}) {
 				return problem.New(problem.Usage, "--read-units goes with --recount")
 			}
-			show := func(c account.Client, operator bool) error {
-				u, err := c.Usage(cmd.Context(), from, until, by, operator)
+			span := account.Span{From: from, Until: until, By: by}
+			show := func(u account.Usage, err error) error {
 				if err != nil {
 					return err
 				}
@@ -187,9 +187,13 @@ a second.`,
 			}
 			tenant := tenantArg(args)
 			if tenant == "" && a.env[accountKeyEnv] == "" {
-				return a.withAdmin(w, false, func(c *adminAPI) error { return show(account.Client{Caller: &c.Client}, true) })
+				return a.withAdmin(w, false, func(c *adminAPI) error {
+					return show(account.GetOperatorUsage.Call(cmd.Context(), c, span))
+				})
 			}
-			return a.withAccount(cmd.Context(), w, tenant, func(c account.Client) error { return show(c, false) })
+			return a.withAccount(cmd.Context(), w, tenant, func(c op.Client, of account.One) error {
+				return show(account.GetUsage.Call(cmd.Context(), c, account.OneSpan{One: of, Span: span}))
+			})
 		},
 	}
 	fs := cmd.Flags()
@@ -222,8 +226,8 @@ func (a *app) statementCommand() *cobra.Command {
 		Example: "  vacancy statement acme --month 2026-11",
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c account.Client) error {
-				s, err := c.Statement(cmd.Context(), month)
+			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c op.Client, of account.One) error {
+				s, err := account.GetStatement.Call(cmd.Context(), c, account.Month{One: of, Month: month})
 				if err != nil {
 					return err
 				}

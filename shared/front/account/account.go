@@ -8,37 +8,21 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
-	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
-
-// Paths of the API.
-const (
-	OperatorPath = "/v1/admin/accounts"
-	TenantPath   = "/v1/account"
-	KeysPath     = "/v1/keys"
-	// OperatorReceiptsPath is where the operator reads receipts.
-	OperatorReceiptsPath = "/v1/admin/receipts/"
-)
-
-// IsPath reports whether a path is Handler's.
-func IsPath(path string) bool {
-	return path == TenantPath || strings.HasPrefix(path, TenantPath+"/") || path == KeysPath || path == UsagePath || strings.HasPrefix(path, KeysPath+"/")
-}
 
 // Account is the JSON of an account. Balance is what it can spend, its line included. Held is
 // what undecided calls hold of it, and what calls and bookings cost that usage does not count yet;
@@ -83,196 +67,97 @@ type Made struct {
 // Format prints no secret, for every verb.
 func (m Made) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "key %s…", m.Prefix) }
 
-// maxBody bounds a body in bytes.
-const maxBody = 16 << 10
-
-// api serves accounts that find finds for a request, if it may do what scope says.
+// api serves the operations.
 type api struct {
 	*billing.Billing
 	receipts *Receipts        // nil: there are none
 	payments billing.Payments // nil: there are none
-	operator bool
-	find     func(r *http.Request, scope billing.Scope) (billing.Account, *billing.Key, error)
 }
 
-// Operator returns the routes of the operator, for whom the host decides. They are nil
-// for a host without accounts.
-//
-//	POST /v1/admin/accounts                          {"tenant", "shards"}       201
-//	GET  /v1/admin/accounts?cursor=&limit=
-//	GET  /v1/admin/accounts/{account}                by tenant or id
-//	POST /v1/admin/accounts/{account}/credit         {"amount", "note"}, with Idempotency-Key; also /adjustment
-//	PUT  /v1/admin/accounts/{account}/line           {"amount", "note"}; also /cap
-//	POST /v1/admin/accounts/{account}/suspend        {"note"}; also /resume
-//	GET  /v1/admin/accounts/{account}/changes?from=&limit=
-//	GET  /v1/admin/receipts/{caller}/{vacant}/{position}       position "last" is the last answered call
-//	GET  /v1/admin/accounts/{account}/usage?from=&until=&by=   also /v1/admin/usage, of the operator's vacants
-//	GET  /v1/admin/accounts/{account}/statement?month=
-//	GET  /v1/admin/accounts/{account}/keys           POST {"test", "scopes", "cap", "tier", "quota", "agent_ids", "expires"} 201
-//	DELETE /v1/admin/accounts/{account}/keys/{key}
-//	POST /v1/admin/accounts/{account}/links          {"claim"}                  201
-//	DELETE /v1/admin/accounts/{account}/links/{caller}
-func Operator(b *billing.Billing, receipts *Receipts) map[string]httpapi.Methods {
+// Operator returns the routes of the operator, for whom the host decides. They are nil for a
+// host without accounts.
+func Operator(b *billing.Billing, receipts *Receipts) []op.Route {
 	if b == nil {
 		return nil
 	}
-	d := &api{b, receipts, nil, true, func(r *http.Request, _ billing.Scope) (billing.Account, *billing.Key, error) {
-		a, err := b.Find(r.Context(), r.PathValue("account"))
-		return a, nil, err
-	}}
-	one := OperatorPath + "/{account}"
-	return map[string]httpapi.Methods{
-		OperatorReceiptsPath + receiptRoute: {http.MethodGet: d.receipt},
-		OperatorPath:                        {http.MethodPost: d.open, http.MethodGet: d.list},
-		one:                                 {http.MethodGet: d.show},
-		one + "/credit":                     {http.MethodPost: d.move(b.Credit)},
-		one + "/adjustment":                 {http.MethodPost: d.move(b.Adjust)},
-		one + "/line":                       {http.MethodPut: d.line},
-		one + "/cap":                        {http.MethodPut: d.cap},
-		one + "/suspend":                    {http.MethodPost: d.suspend(true)},
-		one + "/resume":                     {http.MethodPost: d.suspend(false)},
-		OperatorUsagePath:                   {http.MethodGet: d.operatorUsage},
-		one + "/usage":                      {http.MethodGet: d.usage},
-		one + "/statement":                  {http.MethodGet: d.statement},
-		one + "/changes":                    {http.MethodGet: d.changes},
-		one + "/keys":                       {http.MethodGet: d.keys, http.MethodPost: d.makeKey},
-		one + "/keys/{key}":                 {http.MethodDelete: d.revokeKey},
-		one + "/links":                      {http.MethodPost: d.link},
-		one + "/links/{caller}":             {http.MethodDelete: d.unlink},
-	}
+	d := &api{Billing: b, receipts: receipts}
+	s := op.Server{Operator: true}
+	return append(d.twins(s),
+		op.On(s, OpenAccount, d.open),
+		op.On(s, ListAccounts, d.list),
+		op.On(s, CreditAccount, d.move(b.Credit)),
+		op.On(s, AdjustAccount, d.move(b.Adjust)),
+		op.On(s, SetLine, d.line),
+		op.On(s, SetCap, d.cap),
+		op.On(s, SuspendAccount, d.suspend(true)),
+		op.On(s, ResumeAccount, d.suspend(false)),
+		op.On(s, GetOperatorUsage, d.operatorUsage))
 }
 
-// Handler returns the handler of tenants. Requests carry a key of the account:
-// Authorization: Bearer KEY.
+// Handler returns the handler of tenants (ops.go), and of
 //
-//	GET  /v1/account                  scope read
-//	GET  /v1/account/host             whom claims name; for anybody
-//	GET  /v1/account/changes?from=&limit=
-//	GET  /v1/usage?from=&until=&by=   by hour, day, vacant or caller
-//	GET  /v1/account/statement?month=
-//	GET  /v1/account/receipts/{caller}/{vacant}/{position}     for the caller by Vacancy-Caller, the payer's and the owner's keys
-//	GET  /v1/keys                     scope manage; POST {"test", "scopes", "cap", "tier", "quota", "agent_ids", "expires"} 201
-//	DELETE /v1/keys/{key}
-//	POST /v1/account/links            {"claim"} 201; a claim that names no account ends its signer's link, and needs no key
-//	DELETE /v1/account/links/{caller}
-//	POST /v1/account/checkout         scope manage; {"amount"}, with Idempotency-Key if the same is to make one page  201
 //	GET  /v1/account/checkout         where a payer returns to; for anybody
 //	POST /v1/account/stripe           webhooks of Stripe, by their signature
 //
-// Without keys of Stripe, both POSTs of payments are answered with 404.
+// Without keys of Stripe, all routes of payments are answered with 404.
 func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, log *slog.Logger, now func() time.Time) http.Handler {
-	d := &api{b, receipts, payments, false, func(r *http.Request, scope billing.Scope) (a billing.Account, by *billing.Key, err error) {
-		secret, err := billing.Bearer(r)
-		if err == nil && secret == "" {
-			err = problem.New(problem.Unauthorized, "a key of an account is required: Authorization: Bearer KEY")
-		}
-		if err != nil {
-			return a, nil, err
-		}
-		k, err := b.Authenticate(r.Context(), secret)
-		switch {
-		case err != nil:
-			return a, nil, err
-		case !k.Has(scope):
-			return a, nil, billing.NeedsScope(scope)
-		}
-		a, err = b.Account(r.Context(), k.Account)
-		return a, &k, err
-	}}
-	all := map[string]httpapi.Methods{
-		TenantPath:                         {http.MethodGet: d.show},
-		caller.ReceiptsPath + receiptRoute: {http.MethodGet: d.receipt},
-		TenantPath + "/host":               {http.MethodGet: d.host},
-		UsagePath:                          {http.MethodGet: d.usage},
-		TenantPath + "/statement":          {http.MethodGet: d.statement},
-		TenantPath + "/changes":            {http.MethodGet: d.changes},
-		TenantPath + "/links":              {http.MethodPost: d.link},
-		TenantPath + "/links/{caller}":     {http.MethodDelete: d.unlink},
-		KeysPath:                           {http.MethodGet: d.keys, http.MethodPost: d.makeKey},
-		KeysPath + "/{key}":                {http.MethodDelete: d.revokeKey},
-	}
+	d := &api{Billing: b, receipts: receipts, payments: payments}
+	s := op.Server{Keys: b}
+	routes := append(d.twins(s), op.On(s, GetHost, d.host))
 	if payments != nil {
-		all[billing.CheckoutPath] = httpapi.Methods{http.MethodPost: d.checkout, http.MethodGet: d.returned}
+		routes = append(routes, op.On(s, MakePayment, d.pay))
+	}
+	all := op.Routes(routes...)
+	if payments != nil {
+		all[billing.CheckoutPath][http.MethodGet] = d.returned
 		all[StripePath] = httpapi.Methods{http.MethodPost: d.stripe}
 	}
-	routes := httpapi.API{Name: "account", Log: log, Now: now}.Mux(all)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)
-		routes.ServeHTTP(&challenge{ResponseWriter: w}, r)
-	})
+	return httpapi.API{Name: "account", Log: log, Now: now}.Mux(all)
 }
 
-// challenge leaves WWW-Authenticate to answers with 401.
-type challenge struct{ http.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (c *challenge) WriteHeader(status int) {
-	if status != http.StatusUnauthorized {
-		c.Header().Del("WWW-Authenticate")
+// twins are the routes of twins that a server has.
+func (d *api) twins(s op.Server) []op.Route {
+	mayRead := d.mayRead
+	if s.Operator {
+		mayRead = func(*http.Request, call.Pair, *call.RequestRow) (bool, error) { return true, nil }
 	}
-	c.ResponseWriter.WriteHeader(status)
+	return []op.Route{
+		op.Handle(GetReceipt.For(s.Operator), d.receipt(mayRead)),
+		op.OnTwin(s, ShowAccount.Twin, d.show),
+		op.OnTwin(s, ListChanges.Twin, d.changes),
+		op.OnTwin(s, GetUsage.Twin, d.usage),
+		op.OnTwin(s, GetStatement.Twin, d.statement),
+		op.OnTwin(s, ListKeys.Twin, d.keys),
+		op.OnTwin(s, MakeKey.Twin, d.makeKey),
+		op.OnTwin(s, RevokeKey.Twin, d.revokeKey),
+		op.OnTwin(s, LinkCaller.Twin, d.link),
+		op.OnTwin(s, UnlinkCaller.Twin, d.unlink),
+	}
 }
 
-// Unwrap is for http.ResponseController.
-func (c *challenge) Unwrap() http.ResponseWriter { return c.ResponseWriter }
-
-// Bodies of requests.
-type (
-	// Opening opens an account.
-	Opening struct {
-		Tenant string `json:"tenant"`
-		Shards int    `json:"shards,omitempty"`
+// find returns the account that the operator names, or that of the caller's key.
+func (d *api) find(ctx context.Context, one One) (billing.Account, error) {
+	by := op.CallerOf(ctx)
+	if by.Operator {
+		return d.Find(ctx, one.Account)
 	}
-	// Sum is an amount of micro-dollars, and why.
-	Sum struct {
-		Amount money.Amount `json:"amount"`
-		Note   string       `json:"note"`
-	}
-	// Limit is an amount of micro-dollars.
-	Limit struct {
-		Amount money.Amount `json:"amount"`
-	}
-	// Note says why.
-	Note struct {
-		Note string `json:"note"`
-	}
-	// Claim links a caller to an account, or ends its link.
-	Claim struct {
-		Claim string `json:"claim"`
-	}
-)
-
-// read reads a body.
-func read[T any](w http.ResponseWriter, r *http.Request) (body T, err error) {
-	return body, httpapi.Read(w, r, maxBody, &body)
+	return d.Billing.Account(ctx, by.Key.Account)
 }
 
-// number reads a positive number in the query.
-func number(q url.Values, name string, missing uint64) (uint64, error) {
-	s := q.Get(name)
-	if s == "" {
-		return missing, nil
-	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil || n == 0 {
-		return 0, problem.Invalid(name, "a positive number", httpapi.Clip(s))
-	}
-	return n, nil
-}
-
-// answer answers with an account and its balance.
-func (d *api) answer(w http.ResponseWriter, r *http.Request, status int, a *billing.Account) error {
-	view, err := d.view(r.Context(), a)
+// whole is an account with what is held of it, and its links.
+func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account, error) {
 	if err != nil {
-		return err
+		return Account{}, err
 	}
-	if view.Held, err = d.held(r.Context(), a, view.Balance); err != nil {
-		return err
+	view, err := d.view(ctx, &a)
+	if err != nil {
+		return view, err
 	}
-	if view.Links, err = d.Billing.Links(r.Context(), a.ID); err != nil {
-		return err
+	if view.Held, err = d.held(ctx, &a, view.Balance); err != nil {
+		return view, err
 	}
-	return httpapi.Answer(w, status, view)
+	view.Links, err = d.Billing.Links(ctx, a.ID)
+	return view, err
 }
 
 func (d *api) view(ctx context.Context, a *billing.Account) (Account, error) {
@@ -300,205 +185,162 @@ func (d *api) held(ctx context.Context, a *billing.Account, balance money.Amount
 	return &held, err
 }
 
-func (d *api) open(w http.ResponseWriter, r *http.Request) error {
-	b, err := read[Opening](w, r)
-	if err != nil {
-		return err
-	}
-	a, err := d.OpenAccount(r.Context(), b.Tenant, b.Shards)
-	if err != nil {
-		return err
-	}
-	return d.answer(w, r, http.StatusCreated, &a)
+func (d *api) open(ctx context.Context, in op.Body[Opening]) (Account, error) {
+	a, err := d.OpenAccount(ctx, in.Body.Tenant, in.Body.Shards)
+	return d.whole(ctx, a, err)
 }
 
 // maxPage bounds a page of accounts: each is read.
 const maxPage = 100
 
-func (d *api) list(w http.ResponseWriter, r *http.Request) error {
-	n, err := number(r.URL.Query(), "limit", maxPage)
+// pageSize is the size of a page for the one that a request wants; 0: the largest.
+func pageSize(limit uint64) int { return int(min(cmp.Or(limit, maxPage), maxPage)) }
+
+func (d *api) list(ctx context.Context, in List) (page Page, err error) {
+	all, next, err := d.Accounts(ctx, in.Cursor, pageSize(in.Limit))
 	if err != nil {
-		return err
+		return page, err
 	}
-	all, next, err := d.Accounts(r.Context(), r.URL.Query().Get("cursor"), int(min(n, maxPage)))
-	if err != nil {
-		return err
-	}
-	page := Page{Accounts: make([]Account, len(all)), Next: next}
+	page = Page{Accounts: make([]Account, len(all)), Next: next}
 	for i := range all {
-		if page.Accounts[i], err = d.view(r.Context(), &all[i]); err != nil {
-			return err
+		if page.Accounts[i], err = d.view(ctx, &all[i]); err != nil {
+			return page, err
 		}
 	}
-	return httpapi.Answer(w, http.StatusOK, page)
+	return page, nil
 }
 
-func (d *api) show(w http.ResponseWriter, r *http.Request) error {
-	a, _, err := d.find(r, billing.ScopeRead)
-	if err != nil {
-		return err
-	}
-	return d.answer(w, r, http.StatusOK, &a)
+func (d *api) show(ctx context.Context, in One) (Account, error) {
+	a, err := d.find(ctx, in)
+	return d.whole(ctx, a, err)
 }
 
-// IdempotencyKey is the header of the key that a credit is made by once.
-const IdempotencyKey = "Idempotency-Key"
+// Moved is an account after money was moved.
+type Moved struct {
+	Account
+	replayed bool
+}
 
-// move serves a change of the balance.
-func (d *api) move(change func(ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) httpapi.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		b, err := read[Sum](w, r)
+// Reply implements op.Replier.
+func (m *Moved) Reply(h http.Header) int {
+	if m.replayed {
+		h.Set("Idempotent-Replayed", "true")
+	}
+	return 0
+}
+
+// move is a change of the balance.
+func (d *api) move(change func(ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) func(context.Context, Moving) (Moved, error) {
+	return func(ctx context.Context, in Moving) (m Moved, err error) {
+		a, err := d.find(ctx, in.One)
 		if err != nil {
-			return err
+			return m, err
 		}
-		a, _, err := d.find(r, billing.ScopeManage)
-		if err != nil {
-			return err
-		}
-		a, replayed, err := change(r.Context(), a.ID, b.Amount, r.Header.Get(IdempotencyKey), b.Note)
-		if err != nil {
-			return err
-		}
-		if replayed {
-			w.Header().Set("Idempotent-Replayed", "true")
-		}
-		return d.answer(w, r, http.StatusOK, &a)
+		a, m.replayed, err = change(ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)
+		m.Account, err = d.whole(ctx, a, err)
+		return m, err
 	}
 }
 
-func (d *api) line(w http.ResponseWriter, r *http.Request) error {
-	b, err := read[Sum](w, r)
-	if err != nil {
-		return err
-	}
-	a, _, err := d.find(r, billing.ScopeManage)
+func (d *api) line(ctx context.Context, in With[Sum]) (Account, error) {
+	a, err := d.find(ctx, in.One)
 	if err == nil {
-		a, err = d.SetLine(r.Context(), a.ID, b.Amount, b.Note)
+		a, err = d.SetLine(ctx, a.ID, in.Body.Amount, in.Body.Note)
 	}
-	if err != nil {
-		return err
-	}
-	return d.answer(w, r, http.StatusOK, &a)
+	return d.whole(ctx, a, err)
 }
 
-func (d *api) cap(w http.ResponseWriter, r *http.Request) error {
-	b, err := read[Limit](w, r)
-	if err != nil {
-		return err
-	}
-	a, _, err := d.find(r, billing.ScopeManage)
+func (d *api) cap(ctx context.Context, in With[Limit]) (Account, error) {
+	a, err := d.find(ctx, in.One)
 	if err == nil {
-		a, err = d.SetCap(r.Context(), a.ID, b.Amount)
+		a, err = d.SetCap(ctx, a.ID, in.Body.Amount)
 	}
-	if err != nil {
-		return err
-	}
-	return d.answer(w, r, http.StatusOK, &a)
+	return d.whole(ctx, a, err)
 }
 
-func (d *api) suspend(suspended bool) httpapi.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		b, err := read[Note](w, r)
-		if err != nil {
-			return err
-		}
-		a, _, err := d.find(r, billing.ScopeManage)
+func (d *api) suspend(suspended bool) func(context.Context, With[Note]) (Account, error) {
+	return func(ctx context.Context, in With[Note]) (Account, error) {
+		a, err := d.find(ctx, in.One)
 		if err == nil {
-			a, err = d.Suspend(r.Context(), a.ID, suspended, b.Note)
+			a, err = d.Suspend(ctx, a.ID, suspended, in.Body.Note)
 		}
-		if err != nil {
-			return err
-		}
-		return d.answer(w, r, http.StatusOK, &a)
+		return d.whole(ctx, a, err)
 	}
 }
 
-func (d *api) changes(w http.ResponseWriter, r *http.Request) error {
-	from, err := number(r.URL.Query(), "from", 1)
+func (d *api) changes(ctx context.Context, in ChangeList) (page Changes, err error) {
+	a, err := d.find(ctx, in.One)
 	if err != nil {
-		return err
+		return page, err
 	}
-	n, err := number(r.URL.Query(), "limit", maxPage)
-	if err != nil {
-		return err
-	}
-	a, _, err := d.find(r, billing.ScopeRead)
-	if err != nil {
-		return err
-	}
-	all, err := d.Changes(r.Context(), a.ID, from, int(min(n, maxPage)))
-	if err != nil {
-		return err
-	}
-	page := Changes{Changes: make([]Change, len(all)), Next: from + uint64(len(all))}
+	from := max(in.From, 1)
+	all, err := d.Changes(ctx, a.ID, from, pageSize(in.Limit))
+	page = Changes{Changes: make([]Change, len(all)), Next: from + uint64(len(all))}
 	for i, c := range all {
 		page.Changes[i] = Change{from + uint64(i), c}
 	}
-	return httpapi.Answer(w, http.StatusOK, page)
+	return page, err
 }
 
-func (d *api) keys(w http.ResponseWriter, r *http.Request) error {
-	a, _, err := d.find(r, billing.ScopeManage)
+func (d *api) keys(ctx context.Context, in One) (k Keys, err error) {
+	a, err := d.find(ctx, in)
 	if err != nil {
-		return err
+		return k, err
 	}
-	all, err := d.Keys(r.Context(), a.ID)
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, Keys{append([]billing.Key{}, all...)})
+	all, err := d.Keys(ctx, a.ID)
+	return Keys{append([]billing.Key{}, all...)}, err
 }
 
-func (d *api) makeKey(w http.ResponseWriter, r *http.Request) error {
-	o, err := read[billing.KeyOptions](w, r)
-	if err != nil {
-		return err
+func (d *api) makeKey(ctx context.Context, in With[billing.KeyOptions]) (m Made, err error) {
+	a, err := d.find(ctx, in.One)
+	if err == nil {
+		m.Key, m.Secret, err = d.MakeKeyBy(ctx, op.CallerOf(ctx).Key, a.ID, in.Body)
 	}
-	a, by, err := d.find(r, billing.ScopeManage)
-	if err != nil {
-		return err
-	}
-	k, secret, err := d.MakeKeyBy(r.Context(), by, a.ID, o)
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusCreated, Made{k, secret})
+	return m, err
 }
 
-func (d *api) revokeKey(w http.ResponseWriter, r *http.Request) error {
-	a, by, err := d.find(r, billing.ScopeManage)
-	if err != nil {
-		return err
+func (d *api) revokeKey(ctx context.Context, in OneKey) (k billing.Key, err error) {
+	a, err := d.find(ctx, in.One)
+	if err == nil {
+		k, err = d.RevokeKey(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
 	}
-	k, err := d.RevokeKey(r.Context(), by, a.ID, r.PathValue("key"))
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, k)
+	return k, err
 }
 
-func (d *api) link(w http.ResponseWriter, r *http.Request) error {
-	b, err := read[Claim](w, r)
-	if err != nil {
-		return err
+// Linked is the link of a caller; nil: it was ended.
+type Linked struct{ *billing.Link }
+
+// Reply implements op.Replier.
+func (l *Linked) Reply(http.Header) int {
+	if l.Link == nil {
+		return http.StatusNoContent
 	}
-	if billing.Unlinks(b.Claim) {
+	return 0
+}
+
+func (d *api) link(ctx context.Context, in With[Claim]) (Linked, error) {
+	if billing.Unlinks(in.Body.Claim) {
 		// The signer needs nobody's leave.
-		if err := d.UnlinkBy(r.Context(), b.Claim); err != nil {
-			return err
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+		return Linked{}, d.UnlinkBy(ctx, in.Body.Claim)
 	}
-	a, by, err := d.find(r, billing.ScopeManage)
+	ctx, err := op.Admit(ctx)
 	if err != nil {
-		return err
+		return Linked{}, err
 	}
-	l, err := d.LinkBy(r.Context(), by, a.ID, b.Claim)
+	a, err := d.find(ctx, in.One)
 	if err != nil {
-		return err
+		return Linked{}, err
 	}
-	return httpapi.Answer(w, http.StatusCreated, l)
+	l, err := d.LinkBy(ctx, op.CallerOf(ctx).Key, a.ID, in.Body.Claim)
+	return Linked{&l}, err
+}
+
+func (d *api) unlink(ctx context.Context, in OneCaller) (done op.None, err error) {
+	a, err := d.find(ctx, in.One)
+	if err == nil {
+		err = d.Unlink(ctx, a.ID, in.Caller)
+	}
+	return done, err
 }
 
 // Host is the identity that claims name.
@@ -506,29 +348,7 @@ type Host struct {
 	ID identity.ID `json:"host_id"`
 }
 
-func (d *api) host(w http.ResponseWriter, r *http.Request) error {
-	self, err := d.Self(r.Context())
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, Host{self})
-}
-
-func (d *api) unlink(w http.ResponseWriter, r *http.Request) error {
-	caller, err := identity.ParseID(r.PathValue("caller"))
-	if err != nil {
-		return problem.Invalid("caller", "an id of 64 hex digits", httpapi.Clip(r.PathValue("caller")))
-	}
-	a, by, err := d.find(r, billing.ScopeManage)
-	if err == nil {
-		err = by.CheckLive()
-	}
-	if err == nil {
-		err = d.Unlink(r.Context(), a.ID, caller)
-	}
-	if err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+func (d *api) host(ctx context.Context, _ op.None) (Host, error) {
+	self, err := d.Self(ctx)
+	return Host{self}, err
 }

@@ -9,41 +9,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
-	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
-
-// StripePath is where Stripe sends its webhooks.
-const StripePath = TenantPath + "/stripe"
 
 // maxEvent bounds a webhook in bytes.
 const maxEvent = 256 << 10
 
-// checkout answers with a page where the tenant pays.
-func (d *api) checkout(w http.ResponseWriter, r *http.Request) error {
-	b, err := read[Limit](w, r)
-	if err != nil {
-		return err
+// pay makes a page where the tenant pays.
+func (d *api) pay(ctx context.Context, in Payment) (page billing.Checkout, err error) {
+	if err := billing.CheckPayment(in.Body.Amount); err != nil {
+		return page, err
 	}
-	if err := billing.CheckPayment(b.Amount); err != nil {
-		return err
+	if len(in.Key) > 255 {
+		return page, problem.Invalid(IdempotencyKey, "at most 255 bytes", "more")
 	}
-	key := r.Header.Get(IdempotencyKey)
-	if len(key) > 255 {
-		return problem.Invalid(IdempotencyKey, "at most 255 bytes", "more")
-	}
-	a, by, err := d.find(r, billing.ScopeManage)
+	a, err := d.find(ctx, One{})
 	if err == nil {
-		err = by.CheckLive()
+		page, err = d.payments.Checkout(ctx, a.ID, in.Body.Amount, in.Key)
 	}
-	if err != nil {
-		return err
-	}
-	page, err := d.payments.Checkout(r.Context(), a.ID, b.Amount, key)
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusCreated, page)
+	return page, err
 }
 
 // returned is what a payer sees afterwards.
@@ -77,13 +61,4 @@ func (d *api) stripe(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Answer(w, http.StatusOK, struct {
 		Received bool `json:"received"`
 	}{true})
-}
-
-// Checkout makes a page where the tenant of the key pays an amount.
-func (c Client) Checkout(ctx context.Context, amount money.Amount, key string) (out billing.Checkout, err error) {
-	var header http.Header
-	if key != "" {
-		header = http.Header{IdempotencyKey: {key}}
-	}
-	return out, c.send(ctx, http.MethodPost, billing.CheckoutPath, header, map[string]any{"amount": amount}, &out)
 }

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -38,46 +39,44 @@ const LastPosition = "last"
 
 func noReceipt() error { return problem.New(problem.NotFound, "no such receipt") }
 
-// receipt answers with the receipt of a call, to the caller, the payer and the owner of
-// the vacant; for everybody else there is none.
-func (d *api) receipt(w http.ResponseWriter, r *http.Request) error {
-	c, err1 := identity.ParseID(r.PathValue("caller"))
-	v, err2 := identity.ParseID(r.PathValue("vacant"))
-	if err1 != nil || err2 != nil {
-		return noReceipt()
-	}
-	pair := call.Pair{Caller: c, Vacant: v}
-	position := uint64(0)
-	if s := r.PathValue("position"); s != LastPosition {
-		n, err := strconv.ParseUint(s, 10, 63)
-		if err != nil || n == 0 || strconv.FormatUint(n, 10) != s {
+// receipt answers with the receipt of a call; for those who may not read it there is none.
+func (d *api) receipt(mayRead func(*http.Request, call.Pair, *call.RequestRow) (bool, error)) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		c, err1 := identity.ParseID(r.PathValue("caller"))
+		v, err2 := identity.ParseID(r.PathValue("vacant"))
+		if err1 != nil || err2 != nil {
 			return noReceipt()
 		}
-		position = n
+		pair := call.Pair{Caller: c, Vacant: v}
+		position := uint64(0)
+		if s := r.PathValue("position"); s != LastPosition {
+			n, err := strconv.ParseUint(s, 10, 63)
+			if err != nil || n == 0 || strconv.FormatUint(n, 10) != s {
+				return noReceipt()
+			}
+			position = n
+		}
+		q, a, ok, err := d.receipts.Settled(r.Context(), pair, position)
+		if err != nil {
+			return err
+		}
+		allowed, err := mayRead(r, pair, &q)
+		if err != nil {
+			return err
+		}
+		if !ok || !allowed {
+			return noReceipt()
+		}
+		one, err := d.receiptOf(r.Context(), pair, &q, &a)
+		if err != nil {
+			return err
+		}
+		return httpapi.Answer(w, http.StatusOK, one)
 	}
-	q, a, ok, err := d.receipts.Settled(r.Context(), pair, position)
-	if err != nil {
-		return err
-	}
-	allowed, err := d.mayRead(r, pair, &q)
-	if err != nil {
-		return err
-	}
-	if !ok || !allowed {
-		return noReceipt()
-	}
-	one, err := d.receiptOf(r.Context(), pair, &q, &a)
-	if err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, one)
 }
 
 // mayRead reports whether a request is of the caller, of the payer or of the owner.
 func (d *api) mayRead(r *http.Request, pair call.Pair, q *call.RequestRow) (bool, error) {
-	if d.operator {
-		return true, nil
-	}
 	id, err := d.receipts.Callers.Of(r, nil)
 	if err != nil {
 		return false, err
@@ -85,16 +84,12 @@ func (d *api) mayRead(r *http.Request, pair call.Pair, q *call.RequestRow) (bool
 	if id != nil {
 		return *id == pair.Caller, nil
 	}
-	secret, err := billing.Bearer(r)
-	if err != nil || secret == "" {
-		return false, err
-	}
-	k, err := d.Authenticate(r.Context(), secret)
+	k, err := d.Admit(r.Context(), r, GetReceipt.Key.Access.Key)
 	switch {
+	case errors.Is(err, billing.ErrNoKey):
+		return false, nil
 	case err != nil:
 		return false, err
-	case !k.Has(billing.ScopeRead):
-		return false, billing.NeedsScope(billing.ScopeRead)
 	case q.PaidBy == call.PaidByAccount && k.Account == hex.EncodeToString(q.Payer[:]):
 		return true, nil
 	}

@@ -3,8 +3,6 @@ package account
 import (
 	"cmp"
 	"context"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -15,12 +13,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/problem"
-)
-
-// UsagePath is the usage of a tenant; OperatorUsagePath that of the operator's own vacants.
-const (
-	UsagePath         = "/v1/usage"
-	OperatorUsagePath = "/v1/admin/usage"
 )
 
 // How usage is summed up.
@@ -81,26 +73,29 @@ type Statement struct {
 // maxSpan bounds what one answer sums up.
 const maxSpan = 400 * 24 * time.Hour
 
-// span reads from, until and by in the query. The default is the UTC month of now.
-func (d *api) span(q url.Values) (from, until time.Time, by string, err error) {
-	now := d.Now().UTC()
+// read returns what a span stands for. The default is the UTC month of now.
+func (s Span) read(now time.Time) (from, until time.Time, by string, err error) {
+	now = now.UTC()
 	from = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	until = now.Add(time.Hour)
-	for name, to := range map[string]*time.Time{"from": &from, "until": &until} {
-		if s := q.Get(name); s != "" {
-			if *to, err = day(name, s); err != nil {
-				return from, until, by, err
-			}
+	if s.From != "" {
+		if from, err = day("from", s.From); err != nil {
+			return from, until, by, err
 		}
 	}
-	by = cmp.Or(q.Get("by"), ByVacant)
+	if s.Until != "" {
+		if until, err = day("until", s.Until); err != nil {
+			return from, until, by, err
+		}
+	}
+	by = cmp.Or(s.By, ByVacant)
 	switch {
 	case !slices.Contains([]string{ByHour, ByDay, ByVacant, ByCaller}, by):
 		err = problem.Invalid("by", "hour, day, vacant or caller", httpapi.Clip(by))
 	case !from.Before(until):
-		err = problem.Invalid("until", "a time after from", httpapi.Clip(q.Get("until")))
+		err = problem.Invalid("until", "a time after from", httpapi.Clip(s.Until))
 	case until.Sub(from) > maxSpan:
-		err = problem.Invalid("until", "at most 400 days after from", httpapi.Clip(q.Get("until")))
+		err = problem.Invalid("until", "at most 400 days after from", httpapi.Clip(s.Until))
 	}
 	return from, until, by, err
 }
@@ -155,85 +150,77 @@ func (l *lines) sorted() []Line {
 	return all
 }
 
-// usage answers with the usage of an account and of its tenant's vacants.
-func (d *api) usage(w http.ResponseWriter, r *http.Request) error {
-	from, until, by, err := d.span(r.URL.Query())
+// usage sums up the usage of an account and of its tenant's vacants.
+func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
+	from, until, by, err := in.read(d.Now())
 	if err != nil {
-		return err
+		return u, err
 	}
-	a, _, err := d.find(r, billing.ScopeRead)
+	a, err := d.find(ctx, in.One)
 	if err != nil {
-		return err
+		return u, err
 	}
-	u := Usage{Tenant: a.Tenant, From: from, Until: until}
+	u = Usage{Tenant: a.Tenant, From: from, Until: until, Events: []Event{}}
 	paid, earned := lines{by, map[Line]*usage.Counts{}}, lines{by, map[Line]*usage.Counts{}}
-	if err := usage.Paid(r.Context(), d.Store, a.ID, from, until, paid.add); err != nil {
-		return err
+	if err := usage.Paid(ctx, d.Store, a.ID, from, until, paid.add); err != nil {
+		return u, err
 	}
-	if err := usage.Owned(r.Context(), d.Store, a.Tenant, from, until, earned.add); err != nil {
-		return err
+	if err := usage.Owned(ctx, d.Store, a.Tenant, from, until, earned.add); err != nil {
+		return u, err
 	}
-	u.Events = []Event{}
-	err = booking.Events(r.Context(), d.Store, a.ID, from, until, func(e booking.Event) error {
+	err = booking.Events(ctx, d.Store, a.ID, from, until, func(e booking.Event) error {
 		u.Events = append(u.Events, Event{e.ID, e.Intent, int64(e.Amount / booking.Cent), e.Booking, e.Key, e.At})
 		return nil
 	})
-	if err != nil {
-		return err
-	}
 	u.Paid, u.Earned = paid.sorted(), earned.sorted()
-	return httpapi.Answer(w, http.StatusOK, u)
+	return u, err
 }
 
-// operatorUsage answers with the usage of the operator's own vacants.
-func (d *api) operatorUsage(w http.ResponseWriter, r *http.Request) error {
-	from, until, by, err := d.span(r.URL.Query())
+// operatorUsage sums up the usage of the operator's own vacants.
+func (d *api) operatorUsage(ctx context.Context, in Span) (u Usage, err error) {
+	from, until, by, err := in.read(d.Now())
 	if err != nil {
-		return err
+		return u, err
 	}
 	earned := lines{by, map[Line]*usage.Counts{}}
-	if err := usage.Owned(r.Context(), d.Store, "", from, until, earned.add); err != nil {
-		return err
-	}
-	return httpapi.Answer(w, http.StatusOK, Usage{From: from, Until: until, Paid: []Line{}, Earned: earned.sorted(), Events: []Event{}})
+	err = usage.Owned(ctx, d.Store, "", from, until, earned.add)
+	return Usage{From: from, Until: until, Paid: []Line{}, Earned: earned.sorted(), Events: []Event{}}, err
 }
 
-// statement answers with a month of an account.
-func (d *api) statement(w http.ResponseWriter, r *http.Request) error {
-	month := r.URL.Query().Get("month")
+// statement sums up a month of an account.
+func (d *api) statement(ctx context.Context, in Month) (s Statement, err error) {
 	from := d.Now().UTC().Truncate(24 * time.Hour)
-	if month != "" {
-		var err error
-		if from, err = time.Parse("2006-01", month); err != nil {
-			return problem.Invalid("month", "a month such as 2026-11", httpapi.Clip(month))
+	if in.Month != "" {
+		if from, err = time.Parse("2006-01", in.Month); err != nil {
+			return s, problem.Invalid("month", "a month such as 2026-11", httpapi.Clip(in.Month))
 		}
 	}
 	from = time.Date(from.Year(), from.Month(), 1, 0, 0, 0, 0, time.UTC)
 	until := from.AddDate(0, 1, 0)
-	a, _, err := d.find(r, billing.ScopeRead)
+	a, err := d.find(ctx, in.One)
 	if err != nil {
-		return err
+		return s, err
 	}
-	s := Statement{Tenant: a.Tenant, Month: from.Format("2006-01")}
-	err = usage.Paid(r.Context(), d.Store, a.ID, from, until, func(h usage.Hour) error {
+	s = Statement{Tenant: a.Tenant, Month: from.Format("2006-01")}
+	err = usage.Paid(ctx, d.Store, a.ID, from, until, func(h usage.Hour) error {
 		s.Spent += h.Charge
 		return nil
 	})
 	if err == nil {
-		err = usage.Owned(r.Context(), d.Store, a.Tenant, from, until, func(h usage.Hour) error {
+		err = usage.Owned(ctx, d.Store, a.Tenant, from, until, func(h usage.Hour) error {
 			s.Gross += h.Charge
 			s.Fee += h.Fee
 			return nil
 		})
 	}
 	if err == nil {
-		err = booking.Events(r.Context(), d.Store, a.ID, from, until, func(e booking.Event) error {
+		err = booking.Events(ctx, d.Store, a.ID, from, until, func(e booking.Event) error {
 			s.Spent += e.Amount
 			return nil
 		})
 	}
 	if err == nil {
-		s.Credited, err = d.Sum(r.Context(), &a, func(c billing.Change) money.Amount {
+		s.Credited, err = d.Sum(ctx, &a, func(c billing.Change) money.Amount {
 			if c.Kind == billing.LineSet || c.At.Before(from) || !c.At.Before(until) {
 				return 0
 			}
@@ -241,35 +228,8 @@ func (d *api) statement(w http.ResponseWriter, r *http.Request) error {
 		})
 	}
 	if err == nil {
-		s.Balance, err = d.Balance(r.Context(), &a)
-	}
-	if err != nil {
-		return err
+		s.Balance, err = d.Balance(ctx, &a)
 	}
 	s.Net, s.Owed = s.Gross-s.Fee, max(a.Line-s.Balance, 0)+a.Owed
-	return httpapi.Answer(w, http.StatusOK, s)
-}
-
-// Usage returns the usage of the account; without one, and for an operator, that of the
-// operator's own vacants. from and until are UTC days or hours, "" for the month of now.
-func (c Client) Usage(ctx context.Context, from, until, by string, operator bool) (u Usage, err error) {
-	path := c.path("/usage")
-	switch {
-	case operator:
-		path = OperatorUsagePath
-	case c.Account == "":
-		path = UsagePath
-	}
-	q := url.Values{}
-	for name, value := range map[string]string{"from": from, "until": until, "by": by} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	return u, c.send(ctx, http.MethodGet, path+"?"+q.Encode(), nil, nil, &u)
-}
-
-// Statement returns a month of the account, "" for that of now.
-func (c Client) Statement(ctx context.Context, month string) (s Statement, err error) {
-	return s, c.send(ctx, http.MethodGet, c.path("/statement?month="+url.QueryEscape(month)), nil, nil, &s)
+	return s, err
 }

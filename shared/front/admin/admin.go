@@ -103,7 +103,7 @@ type Config struct {
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".
 func Handler(c Config) http.Handler {
 	d := &api{c}
-	routes := op.Routes(d.routes(op.Server{Operator: true})...)
+	routes := op.Routes(append(d.routes(op.Server{Operator: true}), account.Operator(c.Billing, c.Receipts)...)...)
 	for path, m := range map[string]httpapi.Methods{
 		GraduationsPath:               {http.MethodPost: stream(c.Graduations)},
 		backupPath:                    {http.MethodPost: stream(c.Backup)},
@@ -112,7 +112,6 @@ func Handler(c Config) http.Handler {
 	} {
 		routes[path] = m
 	}
-	maps.Copy(routes, account.Operator(c.Billing, c.Receipts))
 	maps.Copy(routes, c.More)
 	return d.guard(d.http().Mux(routes))
 }

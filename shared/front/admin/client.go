@@ -97,7 +97,7 @@ func (c Client) Call(ctx context.Context, method, path string, header http.Heade
 		return err
 	}
 	defer resp.Body.Close()
-	if into == nil {
+	if into == nil || resp.StatusCode == http.StatusNoContent {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		return nil
 	}

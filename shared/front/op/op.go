@@ -46,7 +46,7 @@ type Op[In, Out any] struct {
 // Access is who may use an operation. The zero Access is the operator's alone.
 type Access struct {
 	// Anybody: no credential is asked for. The function checks what the request has, such as a
-	// signature.
+	// signature. If Key has a scope, the function may demand a key of some requests (Admit).
 	Anybody bool
 	// Key opens it to keys of accounts, too, that are as demanded; with an empty scope to none.
 	Key billing.Demand
@@ -123,13 +123,25 @@ type Caller struct {
 	// Operator: the host says that everybody is who reaches this handler.
 	Operator bool
 	// Key is the key of an account that the request has; nil: none was demanded.
-	Key *billing.Key
+	Key   *billing.Key
+	admit func(context.Context) (*billing.Key, error)
 }
 
 type callerKey struct{}
 
 // CallerOf returns who sent the request of a function's context.
 func CallerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
+
+// Admit demands a key of a request that anybody may send, as the operation's Access says. The caller
+// in the context that it returns has the key. The operator needs none.
+func Admit(ctx context.Context) (context.Context, error) {
+	c := CallerOf(ctx)
+	if c.Operator {
+		return ctx, nil
+	}
+	k, err := c.admit(ctx)
+	return context.WithValue(ctx, callerKey{}, Caller{Key: k}), err
+}
 
 // Server serves operations.
 type Server struct {
@@ -169,6 +181,12 @@ func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, 
 	}}
 }
 
+// Handle returns the route of an operation that a handler serves, because it needs all of the
+// request.
+func Handle[In, Out any](o Op[In, Out], h httpapi.Handler) Route {
+	return Route{o.Spec(), func(w http.ResponseWriter, r *http.Request) error { return challenge(w, h(w, r)) }}
+}
+
 // challenge tells the client of an operation which credential it lacks.
 func challenge(w http.ResponseWriter, err error) error {
 	if problem.Is(err, problem.Unauthorized) {
@@ -178,17 +196,21 @@ func challenge(w http.ResponseWriter, err error) error {
 }
 
 // admit is the ladder of access.
-func (s Server) admit(r *http.Request, a Access) (Caller, error) {
+func (s Server) admit(r *http.Request, a Access) (c Caller, err error) {
+	key := func(ctx context.Context) (*billing.Key, error) {
+		if a.Key.Scope == "" || s.Keys == nil {
+			return nil, OperatorsOnly()
+		}
+		return s.Keys.Admit(ctx, r, a.Key)
+	}
 	switch {
 	case s.Operator:
 		return Caller{Operator: true}, nil
 	case a.Anybody:
-		return Caller{}, nil
-	case a.Key.Scope == "" || s.Keys == nil:
-		return Caller{}, OperatorsOnly()
+		return Caller{admit: key}, nil
 	}
-	k, err := s.Keys.Admit(r.Context(), r, a.Key)
-	return Caller{Key: k}, err
+	c.Key, err = key(r.Context())
+	return c, err
 }
 
 // OperatorsOnly is the refusal of what no key of an account opens.
@@ -216,6 +238,22 @@ func answer(w http.ResponseWriter, status int, wipe bool, out any) error {
 	w.Header().Set("Cache-Control", "no-store")
 	httpapi.Send(w, status, raw.Bytes())
 	return nil
+}
+
+// Twin is an operation at two paths: the operator's, and that of keys of accounts.
+type Twin[In, Out any] struct{ Operator, Key Op[In, Out] }
+
+// For returns the operation of the operator, or that of keys.
+func (t Twin[In, Out]) For(operator bool) Op[In, Out] {
+	if operator {
+		return t.Operator
+	}
+	return t.Key
+}
+
+// OnTwin returns the route of a twin's operation that a server has.
+func OnTwin[In, Out any](s Server, t Twin[In, Out], f func(context.Context, In) (Out, error)) Route {
+	return On(s, t.For(s.Operator), f)
 }
 
 // Routes returns routes by path and method.

@@ -225,8 +225,9 @@ func TestRawAnswersAreSentAsTheyAre(t *testing.T) {
 	}
 }
 
-// Each rung of the ladder, from below: what is refused, and how.
-func TestTheLadderOfAccess(t *testing.T) {
+// billingOf is billing with one account.
+func billingOf(t *testing.T) (*billing.Billing, billing.Account) {
+	t.Helper()
 	now := time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 	b := billing.New(billing.Config{
 		Store: memory.New(), Now: func() time.Time { return now }, Rand: rand.Reader,
@@ -237,6 +238,12 @@ func TestTheLadderOfAccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return b, account
+}
+
+// Each rung of the ladder, from below: what is refused, and how.
+func TestTheLadderOfAccess(t *testing.T) {
+	b, account := billingOf(t)
 	keyOf := func(o billing.KeyOptions) string {
 		_, key, err := b.MakeKey(t.Context(), account.ID, o)
 		if err != nil {
@@ -301,6 +308,41 @@ func TestTheLadderOfAccess(t *testing.T) {
 				t.Errorf("the caller's key is %v", by.Key)
 			}
 		})
+	}
+}
+
+// An operation for anybody may demand a key of some requests.
+func TestSomeRequestsOfAnybodyNeedAKey(t *testing.T) {
+	b, account := billingOf(t)
+	_, key, err := b.MakeKey(t.Context(), account.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeManage}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := op.Op[op.None, op.None]{Method: "POST", Path: "/do", Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeManage}}}
+	var by op.Caller
+	f := func(ctx context.Context, _ op.None) (none op.None, err error) {
+		if op.CallerOf(ctx).Key != nil {
+			t.Error("a key is looked at before it is demanded")
+		}
+		ctx, err = op.Admit(ctx)
+		by = op.CallerOf(ctx)
+		return none, err
+	}
+	for _, x := range []struct {
+		name   string
+		server op.Server
+		key    string
+		status int
+	}{{"no key", op.Server{Keys: b}, "", 401}, {"a key", op.Server{Keys: b}, key, 204}, {"the operator", op.Server{Operator: true}, "", 204}, {"a host without accounts", op.Server{}, key, 403}} {
+		c := serve(op.On(x.server, o, f))
+		header := http.Header{}
+		if x.key != "" {
+			header.Set("Authorization", "Bearer "+x.key)
+		}
+		_ = c.Call(t.Context(), "POST", "/do", header, nil, nil)
+		if c.status != x.status || c.status == 204 && (by.Key == nil) != x.server.Operator {
+			t.Errorf("%s: status %d by %+v, want %d", x.name, c.status, by, x.status)
+		}
 	}
 }
 

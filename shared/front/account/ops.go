@@ -1,0 +1,215 @@
+package account
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
+)
+
+// Paths of the API.
+const (
+	OperatorPath = "/v1/admin/accounts"
+	TenantPath   = "/v1/account"
+	KeysPath     = "/v1/keys"
+	// UsagePath is the usage of a tenant.
+	UsagePath = "/v1/usage"
+	// StripePath is where Stripe sends its webhooks.
+	StripePath = TenantPath + "/stripe"
+	// OperatorReceiptsPath is where the operator reads receipts.
+	OperatorReceiptsPath = "/v1/admin/receipts/"
+
+	one = OperatorPath + "/{account}"
+)
+
+// IsPath reports whether a path is Handler's.
+func IsPath(path string) bool {
+	return path == TenantPath || strings.HasPrefix(path, TenantPath+"/") || path == KeysPath || path == UsagePath || strings.HasPrefix(path, KeysPath+"/")
+}
+
+// IdempotencyKey is the header of the key that money is moved by once.
+const IdempotencyKey = "Idempotency-Key"
+
+// maxBody bounds a body in bytes.
+const maxBody = 16 << 10
+
+// The operations of the operator alone.
+var (
+	OpenAccount      = op.Op[op.Body[Opening], Account]{Method: "POST", Path: OperatorPath, Status: http.StatusCreated, Limit: maxBody, Doc: "opens the account of a tenant"}
+	ListAccounts     = op.Op[List, Page]{Method: "GET", Path: OperatorPath, Doc: "lists accounts by tenant"}
+	CreditAccount    = op.Op[Moving, Moved]{Method: "POST", Path: one + "/credit", Limit: maxBody, Doc: "adds money to an account, once for an idempotency key"}
+	AdjustAccount    = op.Op[Moving, Moved]{Method: "POST", Path: one + "/adjustment", Limit: maxBody, Doc: "corrects the balance of an account, once for an idempotency key"}
+	SetLine          = op.Op[With[Sum], Account]{Method: "PUT", Path: one + "/line", Limit: maxBody, Doc: "sets the credit line of an account"}
+	SetCap           = op.Op[With[Limit], Account]{Method: "PUT", Path: one + "/cap", Limit: maxBody, Doc: "sets what an account may spend in a UTC day"}
+	SuspendAccount   = op.Op[With[Note], Account]{Method: "POST", Path: one + "/suspend", Limit: maxBody, Doc: "suspends an account: its calls are refused"}
+	ResumeAccount    = op.Op[With[Note], Account]{Method: "POST", Path: one + "/resume", Limit: maxBody, Doc: "lets a suspended account pay again"}
+	GetOperatorUsage = op.Op[Span, Usage]{Method: "GET", Path: "/v1/admin/usage", Doc: "sums up the usage of the operator's own vacants"}
+)
+
+// The operations that the operator has for each account, and a key of an account for its own.
+var (
+	ShowAccount  = twin[One, Account]("GET", "", billing.Demand{Scope: billing.ScopeRead}, "shows an account")
+	ListChanges  = twin[ChangeList, Changes]("GET", "/changes", billing.Demand{Scope: billing.ScopeRead}, "lists changes of an account")
+	GetUsage     = twin[OneSpan, Usage]("GET", "/usage", billing.Demand{Scope: billing.ScopeRead}, "sums up what an account paid for, and what its tenant's vacants earned")
+	GetStatement = twin[Month, Statement]("GET", "/statement", billing.Demand{Scope: billing.ScopeRead}, "sums up a month of an account")
+	ListKeys     = twin[One, Keys]("GET", "/keys", billing.Demand{Scope: billing.ScopeManage}, "lists the keys of an account, without secrets")
+	MakeKey      = twin[With[billing.KeyOptions], Made]("POST", "/keys", billing.Demand{Scope: billing.ScopeManage}, "makes a key of an account; its secret is in this answer alone").created()
+	RevokeKey    = twin[OneKey, billing.Key]("DELETE", "/keys/{key}", billing.Demand{Scope: billing.ScopeManage}, "revokes a key of an account")
+	LinkCaller   = twin[With[Claim], Linked]("POST", "/links", billing.Demand{Scope: billing.ScopeManage}, "links a caller by its claim, so that the account pays for it; a claim that names no account ends its signer's link, and needs no key").created().open()
+	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeManage, Live: true}, "ends the link of a caller")
+)
+
+// GetReceipt is not a Twin, because anybody may ask: a caller proves who it is by Vacancy-Caller.
+var GetReceipt = op.Twin[OneReceipt, receipt.Receipt]{
+	Operator: op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: OperatorReceiptsPath + receiptRoute, Doc: aReceipt},
+	Key:      op.Op[OneReceipt, receipt.Receipt]{Method: "GET", Path: caller.ReceiptsPath + receiptRoute, Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeRead}}, Doc: aReceipt},
+}
+
+const aReceipt = "shows the receipt of a call to its caller (Vacancy-Caller), its payer and the owner of the vacant"
+
+// The operations of tenants alone.
+var (
+	GetHost     = op.Op[op.None, Host]{Method: "GET", Path: TenantPath + "/host", Access: op.Access{Anybody: true}, Doc: "shows the identity that claims name"}
+	MakePayment = op.Op[Payment, billing.Checkout]{Method: "POST", Path: billing.CheckoutPath, Status: http.StatusCreated, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeManage, Live: true}}, Limit: maxBody, Doc: "makes a page where the tenant pays by card, once for an idempotency key"}
+)
+
+// Twin is an operation that the operator has for each account, and a key for its own.
+type Twin[In ofAccount, Out any] struct{ op.Twin[In, Out] }
+
+// ofAccount is a request that names an account, or with "" that of its key.
+type ofAccount interface{ account() string }
+
+// twin returns a twin whose paths end alike. d is what keys need.
+func twin[In ofAccount, Out any](method, path string, d billing.Demand, doc string) Twin[In, Out] {
+	o := op.Op[In, Out]{Method: method, Path: one + path, Limit: maxBody, Doc: doc}
+	t := o
+	t.Access.Key = d
+	t.Path = TenantPath + path
+	if strings.HasPrefix(path, "/keys") || path == "/usage" {
+		t.Path = "/v1" + path
+	}
+	return Twin[In, Out]{op.Twin[In, Out]{Operator: o, Key: t}}
+}
+
+// created returns t with status 201.
+func (t Twin[In, Out]) created() Twin[In, Out] {
+	t.Operator.Status, t.Key.Status = http.StatusCreated, http.StatusCreated
+	return t
+}
+
+// open returns t for anybody; some requests need a key (op.Admit).
+func (t Twin[In, Out]) open() Twin[In, Out] {
+	t.Key.Access.Anybody = true
+	return t
+}
+
+// Call asks a host to do t for the account that in names, or for that of the client's key.
+func (t Twin[In, Out]) Call(ctx context.Context, c op.Client, in In) (Out, error) {
+	return t.For(in.account() != "").Call(ctx, c, in)
+}
+
+// One names an account by its tenant or its id; a tenant's requests have none.
+type One struct {
+	Account string `path:"account"`
+}
+
+func (o One) account() string { return o.Account }
+
+// With is a request about an account with a body.
+type With[Body any] struct {
+	One
+	Body Body `body:"json"`
+}
+
+// About returns a request about an account.
+func About[Body any](one One, body Body) With[Body] { return With[Body]{one, body} }
+
+// Other requests.
+type (
+	// List is a page of accounts.
+	List struct {
+		Cursor string `query:"cursor"`
+		Limit  uint64 `query:"limit"`
+	}
+	// Moving moves money, once for a key.
+	Moving struct {
+		With[Sum]
+		Key string `header:"Idempotency-Key"`
+	}
+	// ChangeList is a page of changes, from a position.
+	ChangeList struct {
+		One
+		From  uint64 `query:"from"`
+		Limit uint64 `query:"limit"`
+	}
+	// Span is what usage is summed up of, and by. From and Until are UTC days or hours, "" for the
+	// month of now; By is one of ByHour to ByCaller.
+	Span struct {
+		From  string `query:"from"`
+		Until string `query:"until"`
+		By    string `query:"by"`
+	}
+	// OneSpan is a Span of an account.
+	OneSpan struct {
+		One
+		Span
+	}
+	// Month is a month of an account, such as 2026-11; "" is that of now.
+	Month struct {
+		One
+		Month string `query:"month"`
+	}
+	// OneKey names a key by its id.
+	OneKey struct {
+		One
+		Key string `path:"key"`
+	}
+	// OneCaller names a linked caller.
+	OneCaller struct {
+		One
+		Caller identity.ID `path:"caller"`
+	}
+	// OneReceipt names a call by its pair and position; LastPosition is the last answered one.
+	OneReceipt struct {
+		Caller   string `path:"caller"`
+		Vacant   string `path:"vacant"`
+		Position string `path:"position"`
+	}
+	// Payment is a page where a tenant pays, one for a key.
+	Payment struct {
+		Body Limit  `body:"json"`
+		Key  string `header:"Idempotency-Key"`
+	}
+)
+
+// Bodies of requests.
+type (
+	// Opening opens an account.
+	Opening struct {
+		Tenant string `json:"tenant"`
+		Shards int    `json:"shards,omitempty"`
+	}
+	// Sum is an amount of micro-dollars, and why.
+	Sum struct {
+		Amount money.Amount `json:"amount"`
+		Note   string       `json:"note"`
+	}
+	// Limit is an amount of micro-dollars.
+	Limit struct {
+		Amount money.Amount `json:"amount"`
+	}
+	// Note says why.
+	Note struct {
+		Note string `json:"note"`
+	}
+	// Claim links a caller to an account, or ends its link.
+	Claim struct {
+		Claim string `json:"claim"`
+	}
+)
