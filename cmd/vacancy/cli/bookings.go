@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/agp"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	hostbooking "github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
 )
@@ -39,16 +40,16 @@ those of a venue of the tenant.`,
 }
 
 // withBookings runs f as the tenant of the key in the environment, or as the operator.
-func (a *app) withBookings(ctx context.Context, w where, f func(c agp.Client, base string) error) error {
+func (a *app) withBookings(ctx context.Context, w where, f func(c op.Client, operator bool) error) error {
 	if a.env[accountKeyEnv] != "" {
 		c, err := a.agpClient(ctx, w, "")
 		if err != nil {
 			return err
 		}
-		return f(c, agp.BookingsPath)
+		return f(c, false)
 	}
 	return a.withAdmin(w, false, func(c *adminAPI) error {
-		return f(agp.Client{HTTP: c.HTTP, URL: c.URL}, agp.OperatorBookingsPath)
+		return f(agp.Client{HTTP: c.HTTP, URL: c.URL}, true)
 	})
 }
 
@@ -77,10 +78,10 @@ func (a *app) bookingsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List bookings", Example: "  vacancy bookings list --venue warung-sunset", Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withBookings(cmd.Context(), w, func(c agp.Client, base string) error {
+			return a.withBookings(cmd.Context(), w, func(c op.Client, operator bool) error {
 				all := bookingsResult{Bookings: []agp.Booking{}}
 				for cursor := ""; ; {
-					page, err := c.Bookings(cmd.Context(), base, venue, cursor)
+					page, err := agp.ListBookings.For(operator).Call(cmd.Context(), c, agp.BookingList{Venue: venue, Cursor: cursor})
 					if err != nil {
 						return err
 					}
@@ -127,8 +128,8 @@ func (a *app) bookingsShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show BOOKING", Short: "Show a booking and its history", Example: "  vacancy bookings show BOOKING", Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withBookings(cmd.Context(), w, func(c agp.Client, base string) error {
-				b, err := c.Booking(cmd.Context(), base, args[0])
+			return a.withBookings(cmd.Context(), w, func(c op.Client, operator bool) error {
+				b, err := agp.GetBooking.For(operator).Call(cmd.Context(), c, agp.OneBooking{ID: args[0]})
 				if err != nil {
 					return err
 				}
@@ -146,8 +147,8 @@ func (a *app) bookingsMoveCommand(use, short string, to booking.State) *cobra.Co
 	cmd := &cobra.Command{
 		Use: use + " BOOKING", Short: short, Example: "  vacancy bookings " + use + " BOOKING", Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withBookings(cmd.Context(), w, func(c agp.Client, base string) error {
-				b, err := c.Move(cmd.Context(), base, args[0], string(to), reason)
+			return a.withBookings(cmd.Context(), w, func(c op.Client, operator bool) error {
+				b, err := agp.MoveBooking.For(operator).Call(cmd.Context(), c, agp.Moving{OneBooking: agp.OneBooking{ID: args[0]}, Body: agp.Move{To: string(to), Reason: reason}})
 				if err != nil {
 					return err
 				}
@@ -169,7 +170,7 @@ func (a *app) bookingsCancelCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			b, err := c.Cancel(cmd.Context(), args[0])
+			b, err := agp.CancelBooking.Call(cmd.Context(), c, agp.Cancelling{OneBooking: agp.OneBooking{ID: args[0]}})
 			if err != nil {
 				return err
 			}

@@ -17,7 +17,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 
@@ -78,7 +77,7 @@ type Config struct {
 	PaymentKeys *secrets.Secrets
 	Receipts    *account.Receipts
 	// More are the routes of other packages (agp.Operator).
-	More map[string]httpapi.Methods
+	More []op.Route
 	// Recount corrects usage by the rows; nil: no such operation.
 	Recount func(ctx context.Context) (usage.Recounted, error)
 	// Gate reads graduations and the gate's policy; nil: no such operations.
@@ -103,7 +102,7 @@ type Config struct {
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".
 func Handler(c Config) http.Handler {
 	d := &api{c}
-	routes := op.Routes(append(d.routes(op.Server{Operator: true}), account.Operator(c.Billing, c.Receipts)...)...)
+	routes := op.Routes(slices.Concat(d.routes(op.Server{Operator: true}), account.Operator(c.Billing, c.Receipts), c.More)...)
 	for path, m := range map[string]httpapi.Methods{
 		GraduationsPath:               {http.MethodPost: stream(c.Graduations)},
 		backupPath:                    {http.MethodPost: stream(c.Backup)},
@@ -112,7 +111,6 @@ func Handler(c Config) http.Handler {
 	} {
 		routes[path] = m
 	}
-	maps.Copy(routes, c.More)
 	return d.guard(d.http().Mux(routes))
 }
 

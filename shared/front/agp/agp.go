@@ -24,6 +24,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	bookings "github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
@@ -83,27 +84,17 @@ func newAPI(c Config) *api {
 	return &api{Config: c, searches: searches}
 }
 
-// Handler returns the public handler.
+// Handler returns the public handler of bookings (ListBookings and so on), and of
 //
 //	POST /a2a/v1                             an envelope; Authorization: Bearer KEY
 //	GET  /a2a/v1/status                      for anybody
-//	GET  /v1/bookings?venue=&cursor=         of the key, or of a venue for its owner and itself
-//	GET  /v1/bookings/{id}                   with its history
-//	POST /v1/bookings/{id}/transition        {"to", "reason", "event_id"}, by the venue
-//	POST /v1/bookings/{id}/cancel            by the key that made it
 //	GET  /metrics                            if Metrics
 func Handler(c Config) http.Handler {
 	d := newAPI(c)
-	one := BookingsPath + "/{id}"
-	routes := map[string]httpapi.Methods{
-		Path:                {http.MethodPost: d.post},
-		Path + "/{$}":       {http.MethodPost: d.post},
-		StatusPath:          {http.MethodGet: d.serveStatus},
-		BookingsPath:        {http.MethodGet: d.own(d.list)},
-		one:                 {http.MethodGet: d.own(d.show)},
-		one + "/transition": {http.MethodPost: d.own(d.transition)},
-		one + "/cancel":     {http.MethodPost: d.own(d.cancel)},
-	}
+	routes := op.Routes(d.bookings(op.Server{Keys: c.Bookings.Billing, Vacants: c.Callers.Of})...)
+	routes[Path] = httpapi.Methods{http.MethodPost: d.post}
+	routes[Path+"/{$}"] = routes[Path]
+	routes[StatusPath] = httpapi.Methods{http.MethodGet: d.serveStatus}
 	if c.Metrics {
 		routes[MetricsPath] = httpapi.Methods{http.MethodGet: d.serveMetrics}
 	}
@@ -174,9 +165,11 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 // serve makes the checks of AGP in their order, and answers.
 func (c *call) serve(w http.ResponseWriter) (answer any, err error) {
 	ctx := c.r.Context()
-	if c.key, err = c.authenticate(c.r, billing.ScopeAGP); err != nil {
+	key, err := c.Bookings.Billing.Admit(ctx, c.r, billing.Demand{Scope: billing.ScopeAGP})
+	if err != nil {
 		return nil, err
 	}
+	c.key = *key
 	if c.left, err = c.Bookings.Billing.CheckUse(ctx, &c.key); err != nil {
 		return nil, err
 	}
@@ -198,21 +191,6 @@ func (c *call) serve(w http.ResponseWriter) (answer any, err error) {
 		return answer, nil
 	}
 	return answer, c.finish(ctx, status, err)
-}
-
-// authenticate returns the key of a request.
-func (d *api) authenticate(r *http.Request, scope billing.Scope) (k billing.Key, err error) {
-	secret, err := billing.Bearer(r)
-	if err == nil && secret == "" {
-		return k, refuse("missing_key", problem.Unauthorized, "a key is required: Authorization: Bearer KEY")
-	}
-	if err == nil {
-		k, err = d.Bookings.Billing.Authenticate(r.Context(), secret)
-	}
-	if err == nil && !k.Has(scope) {
-		err = billing.NeedsScope(scope)
-	}
-	return k, err
 }
 
 // read reads the body. A type of the content is only judged if there is one.

@@ -8,19 +8,66 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	bookings "github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Paths of the operator.
+// The operations of bookings: the operator's, of all bookings, and those of keys and of venues.
+var (
+	ListBookings = op.Twin[BookingList, Bookings]{
+		Operator: op.Op[BookingList, Bookings]{Method: "GET", Path: operatorPath, Doc: "lists the bookings of a venue"},
+		Key:      op.Op[BookingList, Bookings]{Method: "GET", Path: BookingsPath, Access: parties, Doc: "lists the bookings that a key may see, or those of a venue for it and its owner"},
+	}
+	GetBooking = op.Twin[OneBooking, Booking]{
+		Operator: op.Op[OneBooking, Booking]{Method: "GET", Path: operatorPath + "/{id}", Doc: "shows a booking with its history"},
+		Key:      op.Op[OneBooking, Booking]{Method: "GET", Path: BookingsPath + "/{id}", Access: parties, Doc: "shows a booking with its history to its parties"},
+	}
+	MoveBooking = op.Twin[Moving, Booking]{
+		Operator: op.Op[Moving, Booking]{Method: "POST", Path: operatorPath + "/{id}/transition", Limit: maxChange, Doc: "moves a booking to any state"},
+		Key:      op.Op[Moving, Booking]{Method: "POST", Path: BookingsPath + "/{id}/transition", Access: parties, Limit: maxChange, Doc: "moves a booking to a state, for its venue"},
+	}
+	CancelBooking = op.Op[Cancelling, Booking]{Method: "POST", Path: BookingsPath + "/{id}/cancel", Access: op.Access{Key: billing.Demand{Scope: billing.ScopeAGP}}, Doc: "cancels a booking, for who made it"}
+)
+
 const (
-	OperatorBookingsPath = "/v1/admin/bookings"
-	OperatorMetricsPath  = "/v1/admin/metrics"
+	operatorPath = "/v1/admin/bookings"
+	metricsPath  = "/v1/admin/metrics" // of the operator
+)
+
+// parties are who may ask for bookings; which they see is for find to say.
+var parties = op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRead}}
+
+// Requests.
+type (
+	// BookingList is a page of bookings: those of a venue, or of the key.
+	BookingList struct {
+		Venue  string `query:"venue"`
+		Cursor string `query:"cursor"`
+	}
+	// OneBooking names a booking by its id.
+	OneBooking struct {
+		ID string `path:"id"`
+	}
+	// Moving moves a booking.
+	Moving struct {
+		OneBooking
+		Body Move `body:"json"`
+	}
+	// Move is the state that a booking is moved to, and why. EventID is the venue's own.
+	Move struct {
+		To      string `json:"to" canon:"max=32"`
+		Reason  string `json:"reason"`
+		EventID string `json:"event_id"`
+	}
+	// Cancelling cancels a booking.
+	Cancelling struct {
+		OneBooking
+		Body string `body:"ignored"`
+	}
 )
 
 // Booking is a booking as its parties see it.
@@ -99,16 +146,10 @@ func (p *party) String() string {
 	return "key " + p.key.ID
 }
 
-// who finds out who asks.
-func (d *api) who(r *http.Request, body []byte) (p party, err error) {
-	id, err := d.Callers.Of(r, body)
-	if err != nil || id != nil {
-		p.vacant = id
-		return p, err
-	}
-	k, err := d.authenticate(r, billing.ScopeRead)
-	p.key = &k
-	return p, err
+// partyOf is who asks.
+func partyOf(ctx context.Context) *party {
+	c := op.CallerOf(ctx)
+	return &party{operator: c.Operator, key: c.Key, vacant: c.Vacant}
 }
 
 // find returns a booking that a party may see: the key that made it, a key of its account
@@ -147,91 +188,70 @@ func (d *api) owns(ctx context.Context, k *billing.Key, venue identity.ID) (bool
 	return owner != "" && owner == k.Tenant, err
 }
 
-func (d *api) show(w http.ResponseWriter, r *http.Request) error {
-	p, err := d.who(r, nil)
-	if err != nil {
-		return err
-	}
-	return d.showTo(w, r, &p)
+func (d *api) show(ctx context.Context, in OneBooking) (Booking, error) {
+	b, err := d.find(ctx, in.ID, partyOf(ctx))
+	return d.whole(ctx, b, err)
 }
 
-func (d *api) showTo(w http.ResponseWriter, r *http.Request, p *party) error {
-	b, err := d.find(r.Context(), r.PathValue("id"), p)
+// whole is a booking with its details and its history.
+func (d *api) whole(ctx context.Context, b bookings.Booking, err error) (Booking, error) {
 	if err != nil {
-		return err
+		return Booking{}, err
 	}
-	return d.answer(w, r, &b)
-}
-
-// answer answers with a booking, its details and its history.
-func (d *api) answer(w http.ResponseWriter, r *http.Request, b *bookings.Booking) error {
-	out := bookingOf(b)
-	details, err := d.Bookings.Details(r.Context(), b.ID)
+	out := bookingOf(&b)
+	details, err := d.Bookings.Details(ctx, b.ID)
 	if err != nil {
-		return err
+		return out, err
 	}
 	out.Guest, out.Notes, out.Input, out.Result = details.Guest, details.Notes, details.Input, details.Result
-	rows, err := d.Bookings.History(r.Context(), b.ID)
-	if err != nil {
-		return err
-	}
+	rows, err := d.Bookings.History(ctx, b.ID)
 	for i, row := range rows {
 		out.History = append(out.History, Change{i + 1, row.Kind, row.From, row.To, row.Actor, row.Reason, row.EventID, row.At})
 	}
-	return httpapi.Answer(w, http.StatusOK, out)
+	return out, err
 }
 
 // maxPage is the length of a page of bookings.
 const maxPage = 100
 
-func (d *api) list(w http.ResponseWriter, r *http.Request) error {
-	p, err := d.who(r, nil)
-	if err != nil {
-		return err
-	}
-	return d.listTo(w, r, &p)
-}
-
-func (d *api) listTo(w http.ResponseWriter, r *http.Request, p *party) error {
-	ctx, q := r.Context(), r.URL.Query()
-	var all []bookings.Booking
-	var next string
-	ref := q.Get("venue")
+func (d *api) list(ctx context.Context, in BookingList) (page Bookings, err error) {
+	p := partyOf(ctx)
+	ref := in.Venue
 	if ref == "" && p.vacant != nil {
 		ref = p.vacant.String()
 	}
+	var all []bookings.Booking
 	switch {
 	case ref != "":
 		v, err := d.Bookings.Find(ctx, ref)
 		if err != nil {
-			return err
+			return page, err
 		}
 		allowed := p.operator || p.vacant != nil && *p.vacant == v.ID
 		if p.key != nil {
 			if allowed, err = d.owns(ctx, p.key, v.ID); err != nil {
-				return err
+				return page, err
 			}
 		}
 		if !allowed {
-			return problem.New(problem.NotFound, "no venue %.80q of yours", ref)
+			return page, problem.New(problem.NotFound, "no venue %.80q of yours", ref)
 		}
-		if all, next, err = d.Bookings.OfVenue(ctx, v.ID, q.Get("cursor"), maxPage); err != nil {
-			return err
+		if all, page.Next, err = d.Bookings.OfVenue(ctx, v.ID, in.Cursor, maxPage); err != nil {
+			return page, err
 		}
 	case p.key == nil:
-		return problem.Invalid("venue", "a venue", "none")
+		return page, problem.Invalid("venue", "a venue", "none")
 	default:
-		var err error
-		if all, next, err = d.Bookings.OfAccount(ctx, p.key.Account, q.Get("cursor"), maxPage); err != nil {
-			return err
+		if all, page.Next, err = d.Bookings.OfAccount(ctx, p.key.Account, in.Cursor, maxPage); err != nil {
+			return page, err
 		}
 		all = slices.DeleteFunc(all, func(b bookings.Booking) bool { return !mayManage(p.key, &b) })
 	}
-	page := Bookings{Bookings: make([]Booking, len(all)), Next: next}
+	page.Bookings = make([]Booking, len(all))
 	for i := range all {
 		page.Bookings[i] = bookingOf(&all[i])
 	}
-	return httpapi.Answer(w, http.StatusOK, page)
+	return page, nil
 }
 
 // maxChange bounds the body of a transition, and its texts.
@@ -241,95 +261,64 @@ const (
 	maxEvent  = 128
 )
 
-func (d *api) transition(w http.ResponseWriter, r *http.Request) error {
-	body, err := httpapi.Body(w, r, maxChange)
-	if err != nil {
-		return err
-	}
-	p, err := d.who(r, body)
-	if err != nil {
-		return err
-	}
-	return d.transitionBy(w, r, body, &p)
-}
-
-func (d *api) transitionBy(w http.ResponseWriter, r *http.Request, body []byte, p *party) error {
-	var is struct {
-		To      string `json:"to" canon:"max=32"`
-		Reason  string `json:"reason"`
-		EventID string `json:"event_id"`
-	}
-	if err := canon.Unmarshal(body, &is, canon.Limits{Bytes: maxChange, Depth: 2, Keys: 8}); err != nil {
-		return err
-	}
+func (d *api) move(ctx context.Context, in Moving) (Booking, error) {
+	is, p := in.Body, partyOf(ctx)
 	for _, text := range []struct {
 		field, text string
 		max         int
 	}{{"reason", is.Reason, maxReason}, {"event_id", is.EventID, maxEvent}} {
 		if len(text.text) > text.max {
-			return problem.Invalid(text.field, fmt.Sprintf("at most %d bytes", text.max), fmt.Sprint(len(text.text)))
+			return Booking{}, problem.Invalid(text.field, fmt.Sprintf("at most %d bytes", text.max), fmt.Sprint(len(text.text)))
 		}
 	}
-	c := bookings.Change{Actor: p.String(), Any: p.operator, Reason: is.Reason, EventID: is.EventID}
-	var err error
-	c.To, err = booking.ParseState(is.To)
+	to, err := booking.ParseState(is.To)
 	if err != nil {
-		return err
+		return Booking{}, err
 	}
-	b, err := d.find(r.Context(), r.PathValue("id"), p)
-	if err != nil {
-		return err
+	b, err := d.find(ctx, in.ID, p)
+	if err == nil && !p.operator && !p.venue {
+		err = problem.New(problem.NotFound, "no such booking of a venue of yours")
 	}
-	if !p.operator && !p.venue {
-		return problem.New(problem.NotFound, "no such booking of a venue of yours")
+	if err == nil {
+		b, err = d.Bookings.Transition(ctx, b.ID, bookings.Change{To: to, Actor: p.String(), Any: p.operator, Reason: is.Reason, EventID: is.EventID})
 	}
-	if b, err = d.Bookings.Transition(r.Context(), b.ID, c); err != nil {
-		return err
-	}
-	return d.answer(w, r, &b)
+	return d.whole(ctx, b, err)
 }
 
-func (d *api) cancel(w http.ResponseWriter, r *http.Request) error {
-	k, err := d.authenticate(r, billing.ScopeAGP)
-	if err != nil {
-		return err
-	}
-	p := party{key: &k}
-	b, err := d.find(r.Context(), r.PathValue("id"), &p)
+func (d *api) cancel(ctx context.Context, in Cancelling) (Booking, error) {
+	p := partyOf(ctx)
+	b, err := d.find(ctx, in.ID, p)
 	if err == nil && p.venue {
 		err = problem.New(problem.NotFound, "no such booking of this key")
 	}
 	if err == nil {
-		b, err = d.Bookings.Cancel(r.Context(), b.ID, p.String())
+		b, err = d.Bookings.Cancel(ctx, b.ID, p.String())
 	}
-	if err != nil {
-		return err
+	return d.whole(ctx, b, err)
+}
+
+// bookings are the routes of bookings that a server has, with errors in AGP's form.
+func (d *api) bookings(s op.Server) []op.Route {
+	routes := []op.Route{
+		op.OnTwin(s, ListBookings, d.list),
+		op.OnTwin(s, GetBooking, d.show),
+		op.OnTwin(s, MoveBooking, d.move),
 	}
-	return d.answer(w, r, &b)
+	if !s.Operator {
+		routes = append(routes, op.On(s, CancelBooking, d.cancel))
+	}
+	for i := range routes {
+		routes[i].Serve = d.own(routes[i].Serve)
+	}
+	return routes
 }
 
 // Operator returns the routes of the operator, for whom the host decides.
-//
-//	GET  /v1/admin/bookings?venue=&cursor=
-//	GET  /v1/admin/bookings/{id}
-//	POST /v1/admin/bookings/{id}/transition  {"to", "reason", "event_id"}, to any state
-//	GET  /v1/admin/metrics
-func Operator(c Config) map[string]httpapi.Methods {
+func Operator(c Config) []op.Route {
 	if c.Bookings == nil {
 		return nil
 	}
 	d := newAPI(c)
-	one := OperatorBookingsPath + "/{id}"
-	return map[string]httpapi.Methods{
-		OperatorBookingsPath: {http.MethodGet: d.own(func(w http.ResponseWriter, r *http.Request) error { return d.listTo(w, r, &party{operator: true}) })},
-		one:                  {http.MethodGet: d.own(func(w http.ResponseWriter, r *http.Request) error { return d.showTo(w, r, &party{operator: true}) })},
-		one + "/transition": {http.MethodPost: d.own(func(w http.ResponseWriter, r *http.Request) error {
-			body, err := httpapi.Body(w, r, maxChange)
-			if err != nil {
-				return err
-			}
-			return d.transitionBy(w, r, body, &party{operator: true})
-		})},
-		OperatorMetricsPath: {http.MethodGet: d.serveMetrics},
-	}
+	metrics := op.Route{Spec: op.Spec{Method: "GET", Path: metricsPath, Status: http.StatusOK, Doc: "shows the host's metrics as text"}, Serve: d.serveMetrics}
+	return append(d.bookings(op.Server{Operator: true}), metrics)
 }

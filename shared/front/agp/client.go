@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -52,7 +51,11 @@ func (c Client) Send(ctx context.Context, to, intent string, payload map[string]
 	if to != "" {
 		body["to"] = to
 	}
-	return c.do(ctx, http.MethodPost, Path, body, header)
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "the payload is not JSON")
+	}
+	return c.do(ctx, http.MethodPost, Path, raw, header)
 }
 
 // Status returns the host's status.
@@ -60,49 +63,17 @@ func (c Client) Status(ctx context.Context) (json.RawMessage, error) {
 	return c.do(ctx, http.MethodGet, StatusPath, nil, nil)
 }
 
-// Bookings returns a page of bookings: those of a venue, or of the key. base is
-// BookingsPath or OperatorBookingsPath.
-func (c Client) Bookings(ctx context.Context, base, venue, cursor string) (p Bookings, err error) {
-	raw, err := c.do(ctx, http.MethodGet, base+"?"+url.Values{"venue": {venue}, "cursor": {cursor}}.Encode(), nil, nil)
-	if err == nil {
-		err = json.Unmarshal(raw, &p)
+// Call implements op.Client.
+func (c Client) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
+	raw, err := c.do(ctx, method, path, body, header)
+	if err == nil && into != nil && json.Unmarshal(raw, into) != nil {
+		err = problem.New(problem.Unavailable, "%s answers with other JSON", c.URL)
 	}
-	return p, err
+	return err
 }
 
-// Booking returns a booking.
-func (c Client) Booking(ctx context.Context, base, id string) (Booking, error) {
-	return c.booking(ctx, http.MethodGet, base+"/"+url.PathEscape(id), nil)
-}
-
-// Move changes the state of a booking.
-func (c Client) Move(ctx context.Context, base, id, to, reason string) (Booking, error) {
-	return c.booking(ctx, http.MethodPost, base+"/"+url.PathEscape(id)+"/transition", map[string]any{"to": to, "reason": reason})
-}
-
-// Cancel cancels a booking of the key.
-func (c Client) Cancel(ctx context.Context, id string) (Booking, error) {
-	return c.booking(ctx, http.MethodPost, BookingsPath+"/"+url.PathEscape(id)+"/cancel", map[string]any{})
-}
-
-func (c Client) booking(ctx context.Context, method, path string, body any) (b Booking, err error) {
-	raw, err := c.do(ctx, method, path, body, nil)
-	if err == nil {
-		err = json.Unmarshal(raw, &b)
-	}
-	return b, err
-}
-
-func (c Client) do(ctx context.Context, method, path string, body any, header http.Header) (json.RawMessage, error) {
-	var sent io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return nil, problem.Wrap(problem.Internal, err, "")
-		}
-		sent = bytes.NewReader(b)
-	}
-	r, err := http.NewRequestWithContext(ctx, method, c.URL+path, sent)
+func (c Client) do(ctx context.Context, method, path string, body []byte, header http.Header) (json.RawMessage, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "%.200q is no URL", c.URL)
 	}

@@ -49,6 +49,8 @@ func codeOf(err error) string {
 	switch {
 	case errors.As(err, &own):
 		return own.code
+	case errors.Is(err, billing.ErrNoKey):
+		return "missing_key"
 	case errors.Is(err, billing.ErrRevokedKey):
 		return "revoked_key"
 	case errors.Is(err, billing.ErrExpiredKey):

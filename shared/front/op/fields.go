@@ -27,6 +27,9 @@ const (
 	inBody   = "body"
 )
 
+// ignored is the name of a body that nobody reads.
+const ignored = "ignored"
+
 // Field is a field of a request.
 type Field struct {
 	In   string // path, query, header or body
@@ -100,10 +103,28 @@ func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// read reads a request into a struct, and returns the body, which the struct may refer to.
-func (f fields) read(w http.ResponseWriter, r *http.Request, limit int, to reflect.Value) (body []byte, err error) {
+// body reads the body of a request, if there is a field for it.
+func (f fields) body(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+	for _, one := range f {
+		switch {
+		case one.In != inBody:
+		case one.Name == ignored:
+			return nil, nil
+		default:
+			return httpapi.Body(w, r, limits(limit).Bytes)
+		}
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 {
+			return nil, problem.Invalid(inBody, "none", "some")
+		}
+	}
+	return nil, nil
+}
+
+// read reads a request with its body into a struct, which may refer to the body.
+func (f fields) read(r *http.Request, body []byte, limit int, to reflect.Value) (err error) {
 	query := r.URL.Query()
-	takesBody := false
 	for _, one := range f {
 		at := to.FieldByIndex(one.at)
 		switch one.In {
@@ -114,29 +135,19 @@ func (f fields) read(w http.ResponseWriter, r *http.Request, limit int, to refle
 		case inHeader:
 			err = parse(at, one.Name, r.Header.Values(one.Name))
 		case inBody:
-			takesBody = true
-			if one.Name == "ignored" {
-				break
-			}
-			if body, err = httpapi.Body(w, r, limits(limit).Bytes); err != nil {
-				break
-			}
-			if at.Kind() == reflect.Slice {
+			switch {
+			case one.Name == ignored:
+			case at.Kind() == reflect.Slice:
 				at.SetBytes(body)
-				break
+			default:
+				err = canon.Unmarshal(body, at.Addr().Interface(), limits(limit))
 			}
-			err = canon.Unmarshal(body, at.Addr().Interface(), limits(limit))
 		}
 		if err != nil {
-			return body, err
+			return err
 		}
 	}
-	if !takesBody && r.Method != http.MethodGet && r.Method != http.MethodHead {
-		if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 {
-			return nil, problem.Invalid(inBody, "none", "some")
-		}
-	}
-	return body, nil
+	return nil
 }
 
 // parse sets a field to what was given; nothing leaves it as it is.
@@ -189,7 +200,7 @@ func (f fields) write(path string, from reflect.Value) (target string, header ht
 		at := from.FieldByIndex(one.at)
 		if one.In == inBody {
 			switch {
-			case one.Name == "ignored":
+			case one.Name == ignored:
 			case at.Kind() == reflect.Slice:
 				body = append([]byte{}, at.Bytes()...)
 			default:

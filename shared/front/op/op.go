@@ -28,6 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Op is an operation.
@@ -48,6 +49,8 @@ type Access struct {
 	// Anybody: no credential is asked for. The function checks what the request has, such as a
 	// signature. If Key has a scope, the function may demand a key of some requests (Admit).
 	Anybody bool
+	// Vacant opens it to vacants, too, by their signature of the request with its body.
+	Vacant bool
 	// Key opens it to keys of accounts, too, that are as demanded; with an empty scope to none.
 	Key billing.Demand
 }
@@ -122,6 +125,8 @@ func (o Op[In, Out]) status() int {
 type Caller struct {
 	// Operator: the host says that everybody is who reaches this handler.
 	Operator bool
+	// Vacant is the vacant that signed the request; nil: none did.
+	Vacant *identity.ID
 	// Key is the key of an account that the request has; nil: none was demanded.
 	Key   *billing.Key
 	admit func(context.Context) (*billing.Key, error)
@@ -149,6 +154,8 @@ type Server struct {
 	Operator bool
 	// Keys checks keys of accounts; nil: the host has none.
 	Keys *billing.Billing
+	// Vacants returns the vacant that signed a request with its body; nil: none did.
+	Vacants func(r *http.Request, body []byte) (*identity.ID, error)
 }
 
 // Route is an operation and what serves it.
@@ -160,17 +167,27 @@ type Route struct {
 // On returns the route of an operation. f does it; its errors are answered as problems.
 func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, error)) Route {
 	fields := fieldsOf(reflect.TypeFor[In](), o.Path)
-	return Route{o.Spec(), func(w http.ResponseWriter, r *http.Request) error {
-		by, err := s.admit(r, o.Access)
+	return Route{o.Spec(), func(w http.ResponseWriter, r *http.Request) (err error) {
+		var body []byte
+		if o.Wipe {
+			defer func() { clear(body) }()
+		}
+		if o.Access.Vacant { // whose signature is of the body, too
+			if body, err = fields.body(w, r, o.Limit); err != nil {
+				return err
+			}
+		}
+		by, err := s.admit(r, body, o.Access)
 		if err != nil {
 			return challenge(w, err)
 		}
-		var in In
-		body, err := fields.read(w, r, o.Limit, reflect.ValueOf(&in).Elem())
-		if o.Wipe {
-			defer clear(body)
+		if !o.Access.Vacant {
+			if body, err = fields.body(w, r, o.Limit); err != nil {
+				return err
+			}
 		}
-		if err != nil {
+		var in In
+		if err := fields.read(r, body, o.Limit, reflect.ValueOf(&in).Elem()); err != nil {
 			return err
 		}
 		out, err := f(context.WithValue(r.Context(), callerKey{}, by), in)
@@ -196,7 +213,7 @@ func challenge(w http.ResponseWriter, err error) error {
 }
 
 // admit is the ladder of access.
-func (s Server) admit(r *http.Request, a Access) (c Caller, err error) {
+func (s Server) admit(r *http.Request, body []byte, a Access) (c Caller, err error) {
 	key := func(ctx context.Context) (*billing.Key, error) {
 		if a.Key.Scope == "" || s.Keys == nil {
 			return nil, OperatorsOnly()
@@ -208,6 +225,11 @@ func (s Server) admit(r *http.Request, a Access) (c Caller, err error) {
 		return Caller{Operator: true}, nil
 	case a.Anybody:
 		return Caller{admit: key}, nil
+	}
+	if a.Vacant && s.Vacants != nil {
+		if c.Vacant, err = s.Vacants(r, body); err != nil || c.Vacant != nil {
+			return c, err
+		}
 	}
 	c.Key, err = key(r.Context())
 	return c, err

@@ -311,6 +311,51 @@ func TestTheLadderOfAccess(t *testing.T) {
 	}
 }
 
+// A vacant signs the body, too, so the function gets what was signed.
+func TestAVacantIsKnownByItsSignatureOfTheBody(t *testing.T) {
+	b, account := billingOf(t)
+	_, key, err := b.MakeKey(t.Context(), account.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vacant := identity.ID{7}
+	s := op.Server{Keys: b, Vacants: func(r *http.Request, body []byte) (*identity.ID, error) {
+		switch r.Header.Get("Signed") {
+		case "":
+			return nil, nil
+		case string(body):
+			return &vacant, nil
+		}
+		return nil, problem.New(problem.Forbidden, "another body was signed")
+	}}
+	o := op.Op[op.Body[note], op.None]{Method: "POST", Path: "/do", Access: op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRead}}}
+	var by op.Caller
+	var got note
+	c := serve(op.On(s, o, func(ctx context.Context, in op.Body[note]) (none op.None, err error) {
+		by, got = op.CallerOf(ctx), in.Body
+		return none, nil
+	}))
+	for _, x := range []struct {
+		signed, key string
+		status      int
+	}{{"", "", 401}, {"", key, 204}, {`{"text":"a"}`, "", 204}, {`{"text":"b"}`, key, 403}} {
+		header := http.Header{}
+		if x.signed != "" {
+			header.Set("Signed", x.signed)
+		}
+		if x.key != "" {
+			header.Set("Authorization", "Bearer "+x.key)
+		}
+		_ = c.Call(t.Context(), "POST", "/do", header, []byte(`{"text":"a"}`), nil)
+		if c.status != x.status {
+			t.Errorf("signed %q, with a key %t: status %d, want %d", x.signed, x.key != "", c.status, x.status)
+		}
+		if c.status == 204 && (got.Text != "a" || (by.Vacant != nil) != (x.signed != "") || (by.Key != nil) != (x.key != "")) {
+			t.Errorf("signed %q, with a key %t: heard %+v of %+v", x.signed, x.key != "", got, by)
+		}
+	}
+}
+
 // An operation for anybody may demand a key of some requests.
 func TestSomeRequestsOfAnybodyNeedAKey(t *testing.T) {
 	b, account := billingOf(t)

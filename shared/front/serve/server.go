@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
@@ -139,8 +139,8 @@ type Server struct {
 
 	config      Config
 	guests      *guests.Keys
-	paymentKeys *secrets.Secrets           // of the provider of payments
-	more        map[string]httpapi.Methods // of the admin API
+	paymentKeys *secrets.Secrets // of the provider of payments
+	more        []op.Route       // of the admin API
 }
 
 // Open assembles the host. It does no I/O, so a cold start does not wait for the
