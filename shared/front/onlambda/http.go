@@ -97,7 +97,7 @@ func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 
 // revokes reports whether r revokes a key, which no flood may delay.
 func revokes(r *http.Request) bool {
-	return r.Method == http.MethodPost && r.URL.Path == registryapi.RevokePath
+	return r.Method == http.MethodPost && r.URL.Path == registryapi.Revoke.Path
 }
 
 // answered sends the header if the handler wrote nothing, like net/http; the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -45,10 +46,9 @@ type GraduationsConfig struct {
 // together 96. Further attempts get 429 too_many, and nothing is stored.
 func Graduations(c GraduationsConfig) http.Handler {
 	d := &gateAPI{c, caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Revoked, Now: c.Now}}
-	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(map[string]httpapi.Methods{
-		"/v1/graduations":      {http.MethodPost: d.submit},
-		"/v1/graduations/{id}": {http.MethodGet: d.status},
-	})
+	routes := op.Routes(op.On(op.Server{}, Submit, d.submit))
+	routes["/v1/graduations/{id}"] = httpapi.Methods{http.MethodGet: d.status}
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(routes)
 }
 
 type gateAPI struct {
@@ -56,43 +56,42 @@ type gateAPI struct {
 	caller caller.Verifier
 }
 
-// submit begins an attempt or joins an existing one. 200 means that the child
-// has graduated, 202 anything else: the status tells the state, which a host of
-// a single process decides at once.
-func (d *gateAPI) submit(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
+// Submit asks for a graduation.
+var Submit = op.Op[op.Body[op.Raw[graduation.Submission]], Submitted]{Method: "POST", Path: "/v1/graduations", Status: http.StatusAccepted, Access: op.Access{Anybody: true}, Doc: "asks for the graduation of a child, signed by it and its parent; 200 if it has graduated"}
+
+// Submitted is an attempt that was begun or joined. 200 means that the child has graduated, 202
+// anything else: the state tells which, and a host of a single process decides at once.
+type Submitted struct{ graduation.View }
+
+// Reply implements op.Replier.
+func (s *Submitted) Reply(h http.Header) int {
+	h.Set("Location", "/v1/graduations/"+s.ID)
+	if s.State == graduation.Accepted {
+		return http.StatusOK
 	}
-	sub, err := graduation.ParseSubmission(body)
+	return 0
+}
+
+// submit begins an attempt or joins an existing one.
+func (d *gateAPI) submit(ctx context.Context, in op.Body[op.Raw[graduation.Submission]]) (out Submitted, err error) {
+	sub, err := graduation.ParseSubmission(in.Body)
 	if err == nil {
 		err = sub.CheckWords()
 	}
 	if err != nil {
-		return schema(err)
+		return out, schema(err)
 	}
 	// Before the answer reveals whether there is such a child.
 	if err := sub.Request.Verify(); err != nil {
-		return err
+		return out, err
 	}
-	st, err := d.Gate.Submit(r.Context(), sub)
+	st, err := d.Gate.Submit(ctx, sub)
 	if err != nil {
-		return err
+		return out, err
 	}
-	view := st.View()
-	unjudged(&view)
-	b, err := httpapi.Encode(view)
-	if err != nil {
-		return err
-	}
-	status := http.StatusAccepted
-	if st.Phase == graduation.Accepted {
-		status = http.StatusOK
-	}
-	w.Header().Set("Location", "/v1/graduations/"+view.ID)
-	w.Header().Set("Cache-Control", "no-store")
-	httpapi.Send(w, status, b)
-	return nil
+	out.View = st.View()
+	unjudged(&out.View)
+	return out, nil
 }
 
 // unjudged removes the vacants that a child was compared with: siblings may be

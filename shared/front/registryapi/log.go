@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -46,7 +47,7 @@ func logRoutes(l Log) map[string]httpapi.Methods {
 		"/v1/log/leaves":        {http.MethodGet: d.leaves},
 		"/v1/epoch/{n}":         {http.MethodGet: d.epoch},
 		"/v1/epoch_root/latest": {http.MethodGet: d.latestEpoch},
-		"/v1/witness":           {http.MethodPost: d.witness},
+		Witness.Path:            {http.MethodPost: op.On(op.Server{}, Witness, d.witness).Serve},
 	}
 }
 
@@ -150,26 +151,25 @@ func (d logAPI) latestEpoch(w http.ResponseWriter, r *http.Request) error {
 	return public(w, r, e.Shape())
 }
 
-func (d logAPI) witness(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+// Witness adds a cosignature of the log.
+var Witness = op.Op[op.Body[op.Raw[Witnessed]], translog.WitnessedShape]{Method: "POST", Path: "/v1/witness", Access: op.Access{Anybody: true}, Doc: "stores a checkpoint that a witness has cosigned"}
+
+// Witnessed is a cosigned checkpoint.
+type Witnessed struct {
+	Note string `json:"note" canon:"required"`
+}
+
+func (d logAPI) witness(ctx context.Context, in op.Body[op.Raw[Witnessed]]) (out translog.WitnessedShape, err error) {
+	note, err := readWitness(in.Body)
 	if err != nil {
-		return err
+		return out, err
 	}
-	note, err := readWitness(body)
-	if err != nil {
-		return err
-	}
-	p, err := d.log.Cosign(r.Context(), []byte(note))
-	if err != nil {
-		return err
-	}
-	return answer(w, p.Shape())
+	p, err := d.log.Cosign(ctx, []byte(note))
+	return p.Shape(), err
 }
 
 func readWitness(body []byte) (note string, err error) {
-	var is struct {
-		Note string `json:"note" canon:"required"`
-	}
+	var is Witnessed
 	err = canon.Unmarshal(body, &is, canon.DefaultLimits())
 	return is.Note, schema(err)
 }

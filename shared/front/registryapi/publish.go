@@ -2,8 +2,9 @@ package registryapi
 
 import (
 	"cmp"
-	"net/http"
+	"context"
 
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -12,62 +13,63 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
+// The operations that write: what is signed is for anybody to bring. Bodies are read by their
+// functions, because a wrong shape is 422, as in the reference.
+var (
+	Publish     = op.Op[op.Body[op.Raw[registryclient.Halo]], registryclient.Receipt]{Method: "POST", Path: "/v1/halo", Access: op.Access{Anybody: true}, Doc: "publishes a card that its vacant has signed"}
+	Revoke      = op.Op[op.Body[op.Raw[registryclient.Revocation]], registryclient.Receipt]{Method: "POST", Path: "/v1/revoke_halo", Access: op.Access{Anybody: true}, Doc: "ends a key for good, by its own signature"}
+	PutListing  = op.Op[SignedListing, registryclient.HaloMatch]{Method: "PUT", Path: "/v1/listing/{id}", Access: op.Access{Anybody: true}, Doc: "stores a listing that its vacant has signed"}
+	AddManifest = op.Op[op.Body[op.Raw[composite.Manifest]], registryclient.Manifest]{Method: "POST", Path: "/v1/manifests", Access: op.Access{Anybody: true}, Doc: "stores a parent's edge, which both have signed"}
+)
+
+// SignedListing is a listing for the vacant of the path.
+type SignedListing struct {
+	ID   string                  `path:"id"`
+	Body op.Raw[listing.Listing] `body:"json"`
+}
+
 // publish accepts a publication in the reference's form.
-func (d *api) publish(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+func (d *api) publish(ctx context.Context, in op.Body[op.Raw[registryclient.Halo]]) (out registryclient.Receipt, err error) {
+	h, l, err := readHalo(in.Body)
 	if err != nil {
-		return err
-	}
-	h, l, err := readHalo(body)
-	if err != nil {
-		return err
+		return out, err
 	}
 	blob, err := unhex("capability_card_blob_hex", h.Card)
 	if err != nil {
-		return err
+		return out, err
 	}
 	sig, err := unhex("event_signature_hex", h.Signature)
 	if err != nil {
-		return err
+		return out, err
 	}
-	receipt, err := d.Registry.Publish(r.Context(), registry.Publication{
+	receipt, err := d.Registry.Publish(ctx, registry.Publication{
 		Card: blob, State: h.State, Visibility: h.Visibility,
 		BaseModel: h.BaseModel, Family: h.Family, Owner: h.Owner, Version: h.Version,
 		Declared: h.Declared, Parent: h.Parent, Listing: l,
 		Time: h.Time, ActorSeq: h.ActorSeq, Key: h.Key, Signature: sig,
 	})
-	if err != nil {
-		return err
-	}
 	status := registry.StatusActive
 	if receipt.Replayed {
 		status = "" // the receipt's status was true then; the key may be revoked since
 	}
-	return answer(w, receiptOf(&receipt, status))
+	return receiptOf(&receipt, status), err
 }
 
 // revoke accepts a revocation. The reference answers 501 here and defines no
 // shape.
-func (d *api) revoke(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+func (d *api) revoke(ctx context.Context, in op.Body[op.Raw[registryclient.Revocation]]) (out registryclient.Receipt, err error) {
+	v, err := readRevocation(in.Body)
 	if err != nil {
-		return err
-	}
-	v, err := readRevocation(body)
-	if err != nil {
-		return err
+		return out, err
 	}
 	sig, err := unhex("event_signature_hex", v.Signature)
 	if err != nil {
-		return err
+		return out, err
 	}
-	receipt, err := d.Vacants.AcceptRevocation(r.Context(), registry.Revocation{
+	receipt, err := d.Vacants.AcceptRevocation(ctx, registry.Revocation{
 		ID: v.ID, Reason: v.Reason, Time: v.Time, ActorSeq: v.ActorSeq, Key: v.Key, Signature: sig,
 	})
-	if err != nil {
-		return err
-	}
-	return answer(w, receiptOf(&receipt, registry.StatusRevoked))
+	return receiptOf(&receipt, registry.StatusRevoked), err
 }
 
 // receiptOf reports a revoked key that was never registered as NONE: no member
@@ -80,47 +82,37 @@ func receiptOf(r *registry.Receipt, status registry.Status) registryclient.Recei
 
 // listing accepts a listing signed by its vacant: {vacant_id, version, …,
 // signature}. The operator's listing has an admin route.
-func (d *api) listing(w http.ResponseWriter, r *http.Request) error {
-	id, err := pathID(r)
+func (d *api) listing(ctx context.Context, in SignedListing) (m registryclient.HaloMatch, err error) {
+	id, err := vacantID(in.ID)
 	if err != nil {
-		return err
+		return m, err
 	}
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	l, err := listing.Parse(body)
+	l, err := listing.Parse(in.Body)
 	switch {
 	case err != nil:
-		return schema(err)
+		return m, schema(err)
 	case l.VacantID != id:
-		return &problem.Error{Kind: problem.Schema, Field: "vacant_id", Want: "the id of the path", Got: l.VacantID.String()}
+		return m, &problem.Error{Kind: problem.Schema, Field: "vacant_id", Want: "the id of the path", Got: l.VacantID.String()}
 	}
-	g, err := d.Registry.PutListing(r.Context(), l)
+	g, err := d.Registry.PutListing(ctx, l)
 	if err != nil {
-		return err
+		return m, err
 	}
-	m := matchOf(&g, d.Now())
+	m = matchOf(&g, d.Now())
 	// The sender of a listing need not be its signer, and a stored listing sent
 	// again is accepted: show it only to those who may see it.
 	if !g.ReadableBy(nil) {
 		m = registryclient.HaloMatch{ID: m.ID, Visibility: m.Visibility, Listing: m.Listing, Source: m.Source}
 	}
-	return answer(w, m)
+	return m, nil
 }
 
 // manifest accepts a manifest signed by parent and child.
-func (d *api) manifest(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+func (d *api) manifest(ctx context.Context, in op.Body[op.Raw[composite.Manifest]]) (out registryclient.Manifest, err error) {
+	m, err := composite.Parse(in.Body)
 	if err != nil {
-		return err
+		return out, schema(err)
 	}
-	m, err := composite.Parse(body)
-	if err != nil {
-		return schema(err)
-	}
-	if err := d.Vacants.AddManifest(r.Context(), m); err != nil {
-		return err
-	}
-	return answer(w, registryclient.Manifest{Parent: m.ParentID, Child: m.ChildID, Hash: m.Hash(), Closed: m.ClosedByDefault})
+	err = d.Vacants.AddManifest(ctx, m)
+	return registryclient.Manifest{Parent: m.ParentID, Child: m.ChildID, Hash: m.Hash(), Closed: m.ClosedByDefault}, err
 }

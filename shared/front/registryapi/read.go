@@ -133,11 +133,14 @@ func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
 	return public(w, r, page)
 }
 
-// pathID is the vacant in the path. An invalid id is NotFound.
-func pathID(r *http.Request) (identity.ID, error) {
-	id, err := identity.ParseID(r.PathValue("id"))
+// pathID is the vacant in the path.
+func pathID(r *http.Request) (identity.ID, error) { return vacantID(r.PathValue("id")) }
+
+// vacantID is the vacant that a path names. An invalid id is NotFound.
+func vacantID(text string) (identity.ID, error) {
+	id, err := identity.ParseID(text)
 	if err != nil {
-		return id, problem.New(problem.NotFound, "%.80s", r.PathValue("id"))
+		return id, problem.New(problem.NotFound, "%.80s", text)
 	}
 	return id, nil
 }

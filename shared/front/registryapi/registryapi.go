@@ -16,6 +16,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
@@ -39,15 +40,9 @@ type Config struct {
 	Logger      *slog.Logger
 }
 
-// RevokePath is where revocations go. Limits let them pass.
-const RevokePath = "/v1/revoke_halo"
-
-// Registry returns the handler of everything but search:
+// Registry returns the handler of everything but search: of the operations that write (publish.go),
+// of
 //
-//	POST /v1/halo                      publish
-//	POST /v1/revoke_halo               end a key
-//	PUT  /v1/listing/{id}              a signed listing
-//	POST /v1/manifests                 a parent's edge, signed by both
 //	GET  /v1/capability_card/{id}
 //	GET  /v1/event_log/{id}?from_seq=&limit=
 //	GET  /v1/event/{seq}
@@ -57,16 +52,20 @@ const RevokePath = "/v1/revoke_halo"
 // and the routes of the transparency log. Refusals are {"detail", "code"}.
 func Registry(c Config) http.Handler {
 	d := &api{Config: c, caller: caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Registry.IsRevoked, Now: c.Now}}
-	routes := map[string]httpapi.Methods{
-		"/v1/halo":                 {http.MethodPost: d.publish},
-		RevokePath:                 {http.MethodPost: d.revoke},
-		"/v1/listing/{id}":         {http.MethodPut: d.listing},
-		"/v1/manifests":            {http.MethodPost: d.manifest},
-		"/v1/capability_card/{id}": {http.MethodGet: d.card},
-		"/v1/event_log/{id}":       {http.MethodGet: d.eventLog},
-		"/v1/event/{seq}":          {http.MethodGet: d.event},
-		"/v1/lineage/{id}":         {http.MethodGet: d.lineage},
-		"/v1/revocation_list":      {http.MethodGet: d.revocations},
+	routes := op.Routes(
+		op.On(op.Server{}, Publish, d.publish),
+		op.On(op.Server{}, Revoke, d.revoke),
+		op.On(op.Server{}, PutListing, d.listing),
+		op.On(op.Server{}, AddManifest, d.manifest),
+	)
+	for path, serve := range map[string]httpapi.Handler{
+		"/v1/capability_card/{id}": d.card,
+		"/v1/event_log/{id}":       d.eventLog,
+		"/v1/event/{seq}":          d.event,
+		"/v1/lineage/{id}":         d.lineage,
+		"/v1/revocation_list":      d.revocations,
+	} {
+		routes[path] = httpapi.Methods{http.MethodGet: serve}
 	}
 	for path, m := range logRoutes(c.Log) {
 		routes[path] = m

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
-	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -45,11 +44,6 @@ func matches(header, etag string) bool {
 		}
 	}
 	return false
-}
-
-// readBody reads a JSON body.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	return httpapi.Body(w, r, canon.DefaultLimits().Bytes)
 }
 
 func clip(s string) string { return httpapi.Clip(s) }

@@ -54,7 +54,7 @@ const retryAfter = 60
 func (d *room) spare(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-		if reads || r.URL.Path == registryapi.RevokePath || r.URL.Path == account.StripePath || d.check() == nil {
+		if reads || r.URL.Path == registryapi.Revoke.Path || r.URL.Path == account.StripePath || d.check() == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
