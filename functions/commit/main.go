@@ -4,7 +4,8 @@ package main
 
 import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-func main() { onlambda.Step(onlambda.Commit, gate.Commit) }
+func main() { onlambda.Step(functions.Commit, gate.Commit) }

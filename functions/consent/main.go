@@ -5,7 +5,8 @@ package main
 
 import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-func main() { onlambda.Step(onlambda.Consent, gate.Consent) }
+func main() { onlambda.Step(functions.Consent, gate.Consent) }

@@ -10,10 +10,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 func main() {
-	onlambda.Serve(onlambda.Export, func(h *onlambda.Env) http.Handler {
+	onlambda.Serve(functions.Export, func(h *onlambda.Env) http.Handler {
 		return admin.RequireKey(h.Operator, export.Pages(export.Config{
 			Source: h.Store, Vault: h.Vault, Now: time.Now, Retention: h.Retention, Log: h.Log,
 		}))

@@ -6,6 +6,7 @@ package main
 import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudgate"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-func main() { onlambda.Serve(onlambda.Graduate, cloudgate.Handler) }
+func main() { onlambda.Serve(functions.Graduate, cloudgate.Handler) }

@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudindex"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-func main() { onlambda.Run(onlambda.Indexer, cloudindex.Publish) }
+func main() { onlambda.Run(functions.Indexer, cloudindex.Publish) }

@@ -6,10 +6,11 @@ import (
 	"net/http"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/thinkclient"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 )
 
 func main() {
-	onlambda.Serve(onlambda.Message, func(h *onlambda.Env) http.Handler { return serve.Public(h.Server.Message) }, thinkclient.Part)
+	onlambda.Serve(functions.Message, func(h *onlambda.Env) http.Handler { return serve.Public(h.Server.Message) }, thinkclient.Part)
 }

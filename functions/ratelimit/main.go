@@ -5,7 +5,8 @@ package main
 
 import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-func main() { onlambda.Step(onlambda.RateLimit, gate.RateLimit) }
+func main() { onlambda.Step(functions.RateLimit, gate.RateLimit) }

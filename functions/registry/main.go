@@ -3,6 +3,9 @@
 // proofs of the transparency log.
 package main
 
-import "github.com/vacancy-host/vacancy/shared/front/onlambda"
+import (
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+)
 
-func main() { onlambda.Serve(onlambda.Registry, onlambda.RegistryHandler) }
+func main() { onlambda.Serve(functions.Registry, onlambda.RegistryHandler) }

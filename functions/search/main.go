@@ -6,6 +6,7 @@ package main
 import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/cloudindex"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-func main() { onlambda.Serve(onlambda.Search, cloudindex.Handler) }
+func main() { onlambda.Serve(functions.Search, cloudindex.Handler) }

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambda/messages"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -19,7 +20,7 @@ import (
 
 // Step runs a step of the gate for each invocation by the state machine: it
 // receives the state of an attempt and returns the next. It does not return.
-func Step(f Function, name gate.StepName) {
+func Step(f functions.Function, name gate.StepName) {
 	env, _ := begin(f, os.Stdout)
 	lambda.Start((&step{name: name, task: env.Server.Gate.Task, log: env.Log}).invoke)
 }
@@ -70,7 +71,7 @@ func panicked(cause any) error {
 // Recorder records failed and refused attempts for each invocation by the state
 // machine. It does not return.
 func Recorder() {
-	Run(Record, func(h *Env) Work { return recorder(h.Server.Gate) })
+	Run(functions.Record, func(h *Env) Work { return recorder(h.Server.Gate) })
 }
 
 // caught is the state machine's input: the state that the step got, and its

@@ -22,6 +22,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/host/fsck/canary"
 	"github.com/vacancy-host/vacancy/shared/obs"
@@ -29,13 +30,13 @@ import (
 )
 
 // Serve serves a handler behind a Function URL. It does not return.
-func Serve(f Function, handler func(*Env) http.Handler, parts ...Part) {
+func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	front := newFront(env, handler(env), wall)
-	if f == Message {
+	if f == functions.Message {
 		front.ahead = env.Server.Texts.Ahead
 	}
-	if f == Admin {
+	if f == functions.Admin {
 		env.Direct = canaries(&job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			return nil, canary.Write(ctx, env.Store, wall(), rand.Reader)
 		}})

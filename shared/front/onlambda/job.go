@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -20,14 +21,14 @@ import (
 type Work func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
 
 // Run runs work for each invocation of f. It does not return.
-func Run(f Function, work func(*Env) Work, parts ...Part) {
+func Run(f functions.Function, work func(*Env) Work, parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	lambda.Start((&job{log: env.Log, work: work(env)}).invoke)
 }
 
 // Watch reports changed and removed rows. It does not return.
 func Watch() {
-	env, lines := begin(Tamper, os.Stdout)
+	env, lines := begin(functions.Tamper, os.Stdout)
 	watcher := tamper.New(lines, wall)
 	lambda.Start((&job{log: env.Log, work: func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
 		tampered, err := watcher.Look(ctx, event)

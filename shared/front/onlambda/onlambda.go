@@ -26,6 +26,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/kms"
@@ -67,8 +68,8 @@ type Part func(*Env, *serve.Config)
 
 // open makes the Env of f and opens its connections. It fails only for wrong
 // settings.
-func open(ctx context.Context, f Function, s Settings, log *slog.Logger, parts ...Part) (*Env, error) {
-	h := &Env{Settings: s, Log: log, keyed: f == Gateway}
+func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logger, parts ...Part) (*Env, error) {
+	h := &Env{Settings: s, Log: log, keyed: f == functions.Gateway}
 	if s.Tables == (dynamo.Tables{}) {
 		return h, nil
 	}
@@ -78,17 +79,17 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger, parts .
 	}
 	h.AWS, h.Store = cfg, dynamo.New(dynamo.NewClient(cfg), s.Tables)
 	switch f {
-	case Search:
+	case functions.Search:
 		h.warm(ctx)
 		return h, nil
-	case Indexer:
+	case functions.Indexer:
 		return h, nil
 	}
 	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}
 	env := serve.Config{
 		Store: h.Store, URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
-		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, HoldsIdentity: f == Admin || f == Checkpointer, TrustedHost: true, Elsewhere: true,
-		Charges: f.charges(), Fee: s.Fee, BookingPrice: s.BookingPrice, KeyPrefix: s.KeyPrefix, AGPKeyPrefix: s.AGPKeyPrefix,
+		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, HoldsIdentity: f.Identity, TrustedHost: true, Elsewhere: true,
+		Charges: f.Charges, Fee: s.Fee, BookingPrice: s.BookingPrice, KeyPrefix: s.KeyPrefix, AGPKeyPrefix: s.AGPKeyPrefix,
 	}
 	if err := custodians(h, &env, cfg); err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func open(ctx context.Context, f Function, s Settings, log *slog.Logger, parts .
 	if h.Server, err = env.Open(); err != nil {
 		return nil, err
 	}
-	if f.public() || f == Think { // a caller waits for the answer
+	if f.URL || f.Invoked() { // a caller waits for the answer
 		h.warm(ctx)
 	}
 	return h, nil
@@ -154,9 +155,9 @@ func version() string {
 
 // begin reads the environment and opens the host. If that fails, it logs one
 // line and ends the process.
-func begin(f Function, out io.Writer, parts ...Part) (*Env, slog.Handler) {
+func begin(f functions.Function, out io.Writer, parts ...Part) (*Env, slog.Handler) {
 	s, err := Read(f, os.Getenv)
-	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: string(f), Version: version(), Units: f == Message, Public: f.public() || f == Think || f == Worker})
+	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: f.Name, Version: version(), Units: f == functions.Message, Public: f.Logs()})
 	h := slog.New(lines)
 	// Lines of libraries get the same format.
 	log.SetFlags(0)

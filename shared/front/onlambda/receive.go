@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -23,7 +24,7 @@ type Receiver func(ctx context.Context, m events.SQSMessage) (done bool, err err
 
 // Receive runs a function that the messages of SQS start. It handles all messages of an
 // event at once, and tells Lambda which of them come again. It does not return.
-func Receive(f Function, open func(*Env) (handle Receiver, wait func()), parts ...Part) {
+func Receive(f functions.Function, open func(*Env) (handle Receiver, wait func()), parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	handle, wait := open(env)
 	lambda.Start((&receiver{log: env.Log, handle: handle, after: func() {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -22,7 +23,7 @@ const renewTime = 10 * time.Second
 // Seal seals the log at each invocation, and makes the key that signs receipts in time. It
 // ignores the event. If another process is sealing, that is no error. It does not return.
 func Seal() {
-	Run(Checkpointer, func(h *Env) Work {
+	Run(functions.Checkpointer, func(h *Env) Work {
 		log := h.log()
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			// The log is sealed even if no key can be made, and the reverse.
@@ -41,7 +42,7 @@ func Seal() {
 // Reach probes endpoints elsewhere at each invocation and ignores the event. It
 // does not return.
 func Reach() {
-	Run(Prober, func(h *Env) Work {
+	Run(functions.Prober, func(h *Env) Work {
 		probe := registry.Prober(h.Outbound)
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			reached, err := h.Server.Registry.Reach(ctx, probe)

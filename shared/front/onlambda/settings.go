@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -17,46 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
-
-// Function is one of the host's functions: the name of its directory.
-type Function string
-
-// The functions.
-const (
-	Agent        Function = "agent"        // A2A
-	Message      Function = "message"      // signed calls
-	Worker       Function = "worker"       // turns and notifications in the background
-	Think        Function = "think"        // asks models for agent, message, worker and admin
-	Admin        Function = "admin"        // the admin API
-	Export       Function = "export"       // the paged export for verify
-	Registry     Function = "registry"     // publications, cards, events and the log
-	Search       Function = "search"       // searches for vacants
-	Graduate     Function = "graduate"     // requests to graduate
-	Gateway      Function = "gateway"      // accounts, payments and AGP
-	Sweeper      Function = "sweeper"      // decides overdue calls, and destroys expired text keys
-	Meter        Function = "meter"        // folds rows into usage, and exports it
-	Tamper       Function = "tamper"       // reports changed or removed rows
-	Indexer      Function = "indexer"      // publishes the search index
-	Checkpointer Function = "checkpointer" // seals the log
-	Prober       Function = "prober"       // probes endpoints elsewhere
-
-	// The steps of the gate, and the recorder of unsuccessful attempts.
-	Consent   Function = "consent"
-	RateLimit Function = "ratelimit"
-	Collusion Function = "collusion"
-	Commit    Function = "commit"
-	Record    Function = "record"
-)
-
-// public reports whether f has a Function URL.
-func (f Function) public() bool {
-	return f == Agent || f == Message || f == Admin || f == Export || f == Registry || f == Search || f == Graduate || f == Gateway
-}
-
-// charges reports whether f has to do with accounts. What it may do is in its role.
-func (f Function) charges() bool {
-	return f == Message || f == Agent || f == Worker || f == Admin || f == Gateway || f == Sweeper || f == Meter
-}
 
 // Settings are a function's settings, from its environment.
 type Settings struct {
@@ -90,21 +51,23 @@ type Settings struct {
 // variable is one environment variable.
 type variable struct {
 	name   string
-	needed bool // if false, it may be missing or empty
 	want   string
 	secret bool // its value is never shown
 	set    func(s *Settings, value string) bool
 }
 
-// Read parses the variables that f uses. The error, of kind Usage, names every
-// missing or malformed variable.
-func Read(f Function, getenv func(string) string) (Settings, error) {
+// Read parses the variables that f has. A function's role needs no rights for other variables. The error, of kind Usage,
+// names every missing or malformed variable.
+func Read(f functions.Function, getenv func(string) string) (Settings, error) {
 	s := Settings{Retention: textkeys.MinRetention}
 	var wrong []string
-	for _, v := range f.variables() {
+	for _, v := range variables() {
+		if !f.Has(v.name) {
+			continue
+		}
 		value := getenv(v.name)
 		switch {
-		case value == "" && v.needed:
+		case value == "" && f.Requires(v.name):
 			wrong = append(wrong, v.name+": expected "+v.want+", got nothing")
 		case value == "" || v.set(&s, value):
 		case v.secret:
@@ -122,56 +85,12 @@ func Read(f Function, getenv func(string) string) (Settings, error) {
 	return s, nil
 }
 
-// variables are the variables that f uses. A function's role needs no rights
-// for other variables.
-func (f Function) variables() []variable {
-	needed := func(v variable) variable {
-		v.needed = true
-		return v
+// variables are all variables.
+func variables() []variable {
+	return []variable{
+		stage, rows, docs, blobs, sealKey, hostKey, publicURL, gatewayURL, edgeSecret, edgeSecretBefore, rate, pairRate, reads, pageReads, largeBodies,
+		tasks, pushes, machine, thinkARN, modelBudget, mockOn, rowsStream, searcher, keyPrefix, agpKeyPrefix, fee, bookingPrice, tenantFunctions, retention,
 	}
-	all := []variable{needed(stage)}
-	switch f {
-	case Message:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, retention, pageReads, largeBodies, thinkARN, needed(modelBudget), mockOn)
-	case Agent:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), needed(tasks), needed(pushes), hostKey, publicURL, retention, pageReads, largeBodies, thinkARN, needed(modelBudget), mockOn)
-	case Worker:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), needed(tasks), needed(pushes), retention, thinkARN, needed(modelBudget), mockOn, hostKey, publicURL, gatewayURL)
-	case Think:
-		all = append(all, needed(docs), needed(sealKey), needed(modelBudget), mockOn, tenantFunctions)
-	case Admin:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, retention, machine, thinkARN, needed(modelBudget), mockOn, tenantFunctions, fee, keyPrefix, agpKeyPrefix)
-	case Export:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), retention)
-	case Registry:
-		all = append(all, needed(rows), needed(docs), publicURL, reads, largeBodies)
-	case Graduate:
-		all = append(all, needed(rows), needed(docs), needed(machine), publicURL, reads)
-	case Gateway:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey, publicURL, reads, needed(tasks), needed(searcher), bookingPrice, keyPrefix, agpKeyPrefix)
-	case Consent, RateLimit, Record:
-		all = append(all, needed(rows), needed(docs))
-	case Collusion:
-		all = append(all, needed(rows), needed(docs), needed(sealKey))
-	case Commit:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), publicURL)
-	case Search:
-		all = append(all, needed(docs), needed(blobs), reads)
-	case Sweeper:
-		all = append(all, needed(rows), needed(docs), needed(tasks), retention)
-	case Meter:
-		all = append(all, needed(rows), needed(docs), needed(rowsStream), needed(blobs))
-	case Prober:
-		all = append(all, needed(docs))
-	case Indexer:
-		all = append(all, needed(docs), needed(blobs))
-	case Checkpointer:
-		all = append(all, needed(rows), needed(docs), needed(sealKey), hostKey)
-	}
-	if f.public() {
-		all = append(all, edgeSecret, edgeSecretBefore, rate, pairRate)
-	}
-	return all
 }
 
 // leastSecret is the shortest secret of the edge, too long to guess.

@@ -1,7 +1,6 @@
 package onlambda
 
 import (
-	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
@@ -40,7 +41,7 @@ func full() map[string]string {
 	}
 }
 
-func read(f Function, env map[string]string) (Settings, error) {
+func read(f functions.Function, env map[string]string) (Settings, error) {
 	return Read(f, func(name string) string { return env[name] })
 }
 
@@ -49,43 +50,43 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	secrets, rate, pairs := []string{secret, before}, edge.Rate{PerSecond: 20, Burst: 40}, edge.Rate{PerSecond: 0.5, Burst: 20}
 	reads := edge.Rate{PerSecond: 12.5, Burst: 50}
 	const budget = 5 * money.Dollar / 2
-	functions := resources.Functions{"acme": {thinkerARN}}
-	for f, want := range map[Function]Settings{
-		Message: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true},
-		Agent: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true,
+	owned := resources.Functions{"acme": {thinkerARN}}
+	for f, want := range map[functions.Function]Settings{
+		functions.Message: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true},
+		functions.Agent: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true,
 			Tasks: tasksURL, Pushes: pushesURL},
-		Worker:       {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true, Tasks: tasksURL, Pushes: pushesURL},
-		Think:        {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN, Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, Functions: functions},
-		Admin:        {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN, Think: thinkerARN, ModelBudget: budget, Mock: true, Functions: functions, Fee: 250, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"},
-		Export:       {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
-		Registry:     {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
-		Search:       {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
-		Indexer:      {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Retention: 24 * time.Hour},
-		Checkpointer: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},
-		Sweeper:      {Stage: "dev", Tables: tables, Retention: 48 * time.Hour, Tasks: tasksURL},
-		Meter:        {Stage: "dev", Tables: tables, Retention: 24 * time.Hour, RowsStream: streamARN, Blobs: "vacancy-dev-blobs"},
-		Gateway: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour,
+		functions.Worker:       {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true, Tasks: tasksURL, Pushes: pushesURL},
+		functions.Think:        {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN, Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, Functions: owned},
+		functions.Admin:        {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN, Think: thinkerARN, ModelBudget: budget, Mock: true, Functions: owned, Fee: 250, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"},
+		functions.Export:       {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
+		functions.Registry:     {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
+		functions.Search:       {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
+		functions.Indexer:      {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Retention: 24 * time.Hour},
+		functions.Checkpointer: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},
+		functions.Sweeper:      {Stage: "dev", Tables: tables, Retention: 48 * time.Hour, Tasks: tasksURL},
+		functions.Meter:        {Stage: "dev", Tables: tables, Retention: 24 * time.Hour, RowsStream: streamARN, Blobs: "vacancy-dev-blobs"},
+		functions.Gateway: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour,
 			Tasks: tasksURL, Searcher: searchARN, BookingPrice: money.Dollar / 2, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"},
-		Prober: {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 24 * time.Hour},
-		Tamper: {Stage: "dev", Retention: 24 * time.Hour},
-		Graduate: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads,
+		functions.Prober: {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 24 * time.Hour},
+		functions.Tamper: {Stage: "dev", Retention: 24 * time.Hour},
+		functions.Graduate: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads,
 			Retention: 24 * time.Hour, Machine: gateARN},
-		Consent:   {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
-		RateLimit: {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
-		Collusion: {Stage: "dev", Tables: tables, SealKey: sealARN, Retention: 24 * time.Hour},
-		Commit:    {Stage: "dev", Tables: tables, SealKey: sealARN, URL: "https://vacants.example.org", Retention: 24 * time.Hour},
-		Record:    {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
+		functions.Consent:   {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
+		functions.RateLimit: {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
+		functions.Collusion: {Stage: "dev", Tables: tables, SealKey: sealARN, Retention: 24 * time.Hour},
+		functions.Commit:    {Stage: "dev", Tables: tables, SealKey: sealARN, URL: "https://vacants.example.org", Retention: 24 * time.Hour},
+		functions.Record:    {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
 	} {
 		got, err := read(f, full())
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("Read(%s) = %v (-want +got):\n%s", f, err, diff)
+			t.Errorf("Read(%s) = %v (-want +got):\n%s", f.Name, err, diff)
 		}
 	}
 }
 
 func TestOptionalToolsMayBeMissing(t *testing.T) {
 	env := map[string]string{"VACANCY_STAGE": "dev", "VACANCY_ROWS": "rows", "VACANCY_DOCS": "docs", "VACANCY_SEAL_KEY": hexKey, "VACANCY_MODEL_BUDGET": "0"}
-	got, err := read(Admin, env)
+	got, err := read(functions.Admin, env)
 	want := Settings{Stage: "dev", Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey, Retention: 24 * time.Hour}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Read() = %v (-want +got):\n%s", err, diff)
@@ -158,18 +159,18 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 	} {
 		env := full()
 		env[tt.name] = tt.value
-		f := Admin
+		f := functions.Admin
 		if tt.name == "VACANCY_BLOBS" || tt.name == "VACANCY_READS" {
-			f = Search
+			f = functions.Search
 		}
 		if tt.name == "VACANCY_ROWS_STREAM" {
-			f = Meter
+			f = functions.Meter
 		}
 		if tt.name == "VACANCY_SEARCH" || tt.name == "VACANCY_BOOKING_PRICE" {
-			f = Gateway
+			f = functions.Gateway
 		}
 		if tt.name == "VACANCY_TASKS" || tt.name == "VACANCY_PUSHES" {
-			f = Worker
+			f = functions.Worker
 		}
 		_, err := read(f, env)
 		if !problem.Is(err, problem.Usage) || !strings.Contains(err.Error(), tt.says) || strings.Count(err.Error(), "expected") != 1 {
@@ -190,7 +191,7 @@ func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	for name := range env {
 		env[name] = "wrong, " + name
 	}
-	_, err := read(Admin, env)
+	_, err := read(functions.Admin, env)
 	if err == nil {
 		t.Fatal("Read() = nil")
 	}
@@ -206,5 +207,21 @@ func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "\n") {
 		t.Errorf("Read() takes several lines:\n%v", err)
+	}
+}
+
+// A name that the table and the parsers do not share would leave a setting unread.
+func TestVariablesOfTheTableAreThoseThatAreParsed(t *testing.T) {
+	parsed, had := map[string]bool{}, map[string]bool{}
+	for _, v := range variables() {
+		parsed[v.name] = true
+	}
+	for _, f := range functions.All() {
+		for _, name := range f.Environment() {
+			had[name] = true
+		}
+	}
+	if diff := cmp.Diff(parsed, had); diff != "" {
+		t.Errorf("variables (-parsed +of functions):\n%s", diff)
 	}
 }

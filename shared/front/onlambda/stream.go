@@ -14,13 +14,14 @@ import (
 	"github.com/aws/aws-lambda-go/lambdaurl"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // ServeStream serves a handler behind a Function URL whose answers are streams
 // (RESPONSE_STREAM). It does what Serve does, before the end of each answer, and waits for
 // what the handler began. It does not return.
-func ServeStream(f Function, open func(*Env) (handler http.Handler, wait func()), parts ...Part) {
+func ServeStream(f functions.Function, open func(*Env) (handler http.Handler, wait func()), parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	handler, wait := open(env)
 	front := newFront(env, handler, wall)

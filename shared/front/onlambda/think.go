@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/think"
 	"github.com/vacancy-host/vacancy/shared/obs"
@@ -19,7 +20,7 @@ import (
 // RunThink answers requests of package think by the host's directory. The answers are
 // streams, for Invoke and for InvokeWithResponseStream. It does not return.
 func RunThink(parts ...Part) {
-	env, _ := begin(Think, os.Stdout, parts...)
+	env, _ := begin(functions.Think, os.Stdout, parts...)
 	lambda.Start((&thinker{service: env.Server.Answers.Thinking(), log: env.Log}).invoke)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/finder"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
 	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
@@ -19,7 +20,7 @@ import (
 
 // Serve serves both behind a Function URL. It does not return.
 func Serve() {
-	onlambda.Serve(onlambda.Gateway, func(env *onlambda.Env) http.Handler {
+	onlambda.Serve(functions.Gateway, func(env *onlambda.Env) http.Handler {
 		find := finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
 		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.Tasks, Log: env.Log, Now: time.Now})
 		return atOwnURL(serve.Handlers{

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/obs"
@@ -25,7 +26,7 @@ const trimmed = "trimmed"
 // Run folds all new rows at each invocation, then exports the days that are over. It ignores
 // the event and does not return.
 func Run() {
-	onlambda.Run(onlambda.Meter, func(env *onlambda.Env) onlambda.Work {
+	onlambda.Run(functions.Meter, func(env *onlambda.Env) onlambda.Work {
 		meter := env.Server.Meter()
 		exporter := &exports.Exporter{Billing: env.Server.Billing, Blobs: s3.New(s3.NewClient(env.AWS), env.Blobs, rand.Reader)}
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {

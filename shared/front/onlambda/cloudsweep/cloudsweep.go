@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
 	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
 )
@@ -19,7 +20,7 @@ import (
 // Run voids overdue calls, sends overdue bookings to the worker, and destroys expired text
 // keys. It ignores the event and does not return.
 func Run() {
-	onlambda.Run(onlambda.Sweeper, func(env *onlambda.Env) onlambda.Work {
+	onlambda.Run(functions.Sweeper, func(env *onlambda.Env) onlambda.Work {
 		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.Tasks, Log: env.Log, Now: time.Now})
 		bookings := env.Server.OpenBookings(tasks, nil)
 		return func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {

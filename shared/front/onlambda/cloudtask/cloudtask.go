@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/thinkclient"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -27,7 +28,7 @@ import (
 // Serve serves vacants to A2A clients, and signed calls beside, behind a Function URL. It
 // does not return.
 func Serve() {
-	onlambda.ServeStream(onlambda.Agent, func(env *onlambda.Env) (http.Handler, func()) {
+	onlambda.ServeStream(functions.Agent, func(env *onlambda.Env) (http.Handler, func()) {
 		agents := open(env).agents
 		return serve.Handlers{Message: env.Server.Message, A2A: agents}.Public(), agents.Tasks.Wait
 	}, thinkclient.Part)
@@ -35,7 +36,7 @@ func Serve() {
 
 // Work handles the messages of both queues. It does not return.
 func Work() {
-	onlambda.Receive(onlambda.Worker, func(env *onlambda.Env) (onlambda.Receiver, func()) {
+	onlambda.Receive(functions.Worker, func(env *onlambda.Env) (onlambda.Receiver, func()) {
 		w := open(env)
 		w.agents.Bookings = env.Server.OpenBookings(w.tasks, nil)
 		return w.receive, w.agents.Tasks.Wait

@@ -1,0 +1,96 @@
+package functions_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+)
+
+// directories lists the directories of functions/.
+func directories(t *testing.T) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join("..", "..", "..", "..", "functions"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+func TestEveryDirectoryHasARowAndEveryRowADirectory(t *testing.T) {
+	if diff := cmp.Diff(directories(t), slices.Sorted(slices.Values(functions.Names()))); diff != "" {
+		t.Errorf("rows of the table (-directories +rows):\n%s", diff)
+	}
+	for _, name := range functions.Names() {
+		if f, ok := functions.Named(name); !ok || f.Name != name {
+			t.Errorf("Named(%q) = %q, %v", name, f.Name, ok)
+		}
+	}
+	if f, ok := functions.Named("none"); ok {
+		t.Errorf("Named(none) = %+v, want nothing", f)
+	}
+}
+
+func TestEveryRowIsWhole(t *testing.T) {
+	for _, f := range functions.All() {
+		if f.Description == "" || f.Memory < 128 || f.Timeout < 1 || f.Timeout > 15*60 {
+			t.Errorf("%s lacks a description, memory or time: %+v", f.Name, f)
+		}
+		if f.Streams && !f.URL {
+			t.Errorf("%s streams answers and has no URL", f.Name)
+		}
+		if f.URL && !f.Streams && f.Timeout >= 30 {
+			t.Errorf("%s answers within %d seconds, and CloudFront gives up after 30", f.Name, f.Timeout)
+		}
+		if f.Step != (f.Instances == 0) {
+			t.Errorf("%s reserves %d instances; only steps of the gate reserve none", f.Name, f.Instances)
+		}
+		if f.Alarm.Name != "" && (f.Alarm.Says == "" || f.Alarm.Least < 1 || f.Alarm.Minutes < 1) {
+			t.Errorf("the alarm of %s is incomplete: %+v", f.Name, f.Alarm)
+		}
+		if f.Alarm.Missed && f.Every == 0 {
+			t.Errorf("the alarm of %s counts missed runs of a schedule that it has not", f.Name)
+		}
+		if (f.Check.Name == "") != (f.Check.Failing == "") {
+			t.Errorf("the check of %s is incomplete: %+v", f.Name, f.Check)
+		}
+		if f.Job() && f.Timeout > f.Every*60 {
+			t.Errorf("a run of %s takes up to %d seconds, longer than to the next", f.Name, f.Timeout)
+		}
+		variables := f.Environment()
+		slices.Sort(variables)
+		if len(slices.Compact(slices.Clone(variables))) != len(variables) {
+			t.Errorf("%s has a variable twice: %v", f.Name, variables)
+		}
+	}
+}
+
+// The first pattern that matches counts, so no pattern stands behind one that covers it.
+func TestEveryHandlerHasAPath(t *testing.T) {
+	reached := map[string]bool{functions.Default.To.Name: true}
+	var before []string
+	for _, p := range functions.Paths() {
+		reached[p.To.Name] = true
+		for _, earlier := range before {
+			if strings.HasPrefix(p.Pattern, strings.TrimSuffix(earlier, "*")) {
+				t.Errorf("%s is never reached: %s comes before it", p.Pattern, earlier)
+			}
+		}
+		before = append(before, p.Pattern)
+	}
+	for _, f := range functions.All() {
+		if f.URL != reached[f.Name] {
+			t.Errorf("%s has a URL: %v; a path of the edge: %v", f.Name, f.URL, reached[f.Name])
+		}
+	}
+}

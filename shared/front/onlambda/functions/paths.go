@@ -1,0 +1,42 @@
+package functions
+
+// Path is a pattern of paths that CloudFront leads to a function.
+type Path struct {
+	Pattern string
+	To      Function
+	Sees    string // origin request policy: which headers of a request reach the function
+	Kept    string // cache policy: how long answers to GET are kept; "": they are not
+}
+
+// Default gets the paths without a pattern. Its cache policy keeps nothing but agent cards.
+var Default = Path{To: Agent, Sees: "tasks", Kept: "agents"}
+
+// Paths lists the patterns. CloudFront takes the first that matches:
+//   - Callers append those of signed calls to any base URL, so they come first; no admin route has them.
+//   - Searches are kept as long as their answers allow, because most are repeated. Other answers of the registry may
+//     depend on who proves to be asking, so only the log is kept. Registry serves every other path below /v1/.
+//   - Public pages come last, because a vacant may be named card. CloudFront allows 25 patterns, so answers that are cheap
+//     to make have none: health, and the epoch roots for the reference's tools. Both are Agent's, like all other paths of
+//     vacants.
+func Paths() []Path {
+	return []Path{
+		{"*/a2a/message/*", Message, "calls", ""},
+		{"*/a2a/chain/*", Message, "calls", ""},
+		{"/v1/admin/export*", Export, "admin", ""},
+		{"/v1/admin/*", Admin, "admin", ""},
+		{"/a2a/v1*", Gateway, "tenants", "agents"},
+		{"/v1/account*", Gateway, "tenants", "agents"},
+		{"/v1/keys*", Gateway, "tenants", "agents"},
+		{"/v1/usage", Gateway, "tenants", "agents"},
+		{"/v1/bookings*", Gateway, "tenants", "agents"},
+		{"/v1/search*", Search, "reads", "found"},
+		{"/v1/query_capability", Search, "reads", ""},
+		{"/v1/graduations*", Graduate, "reads", ""},
+		{"/v1/checkpoint", Registry, "reads", "log"},
+		{"/v1/proof/*", Registry, "reads", "log"},
+		{"/v1/log/*", Registry, "reads", "log"},
+		{"/v1/*", Registry, "reads", ""},
+		{"*/card", Message, "calls", "pages"},
+		{"*/.well-known/*", Agent, "calls", "cards"},
+	}
+}

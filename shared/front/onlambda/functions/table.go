@@ -1,0 +1,186 @@
+package functions
+
+// All lists the functions: agent first and worker after gateway, because the stack tells others their URLs.
+func All() []Function {
+	return []Function{
+		Agent, Message, Admin, Export, Registry, Search, Graduate, Gateway, Worker, Think,
+		Sweeper, Meter, Prober, Tamper, Indexer, Checkpointer,
+		Consent, RateLimit, Collusion, Commit, Record,
+	}
+}
+
+// Memory determines the share of a core: 256 MB are a seventh. A call needs about two milliseconds of it between its waits
+// for DynamoDB, and the programs need less than 64 MB, so more would be paid for waiting. Search and Indexer take 512,
+// because their index is on disk: 244 MB for 100,000 cards, beside the one that replaces it, and for Indexer also the
+// archive and the merge. Think takes no part in a call and needs as much as its callers, for TLS and JSON. Graduate and
+// functions that nobody waits for have Lambda's minimum.
+//
+// An instance of Message or Agent serves at most ten calls a second, and two or three if their agents take a third of a
+// second; a stream takes one instance. Functions without a share never need a second instance. Worker needs two instances
+// for each of its queues.
+
+// Handlers.
+var (
+	Agent = Function{
+		Name: "agent", Description: "A2A: messages, tasks, streams and agent cards, and signed calls beside",
+		Memory: 256, Timeout: TurnSeconds, URL: true, Streams: true,
+		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES VACANCY_MODEL_BUDGET",
+		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_RETENTION VACANCY_PAGE_READS VACANCY_BYTES" + turns,
+		Charges: true, Instances: 1, Share: 9,
+		Alarm: Alarm{"agent-fails", "A2A requests are answered with 5xx. Run vacancy tail --function agent and vacancy doctor.", 5, 5, false},
+	}
+	Message = Function{
+		Name: "message", Description: "signed calls, resets, asks, cards and health",
+		Memory: 256, Timeout: HandlerSeconds, URL: true,
+		Needs:   sealed + " VACANCY_MODEL_BUDGET",
+		Takes:   "VACANCY_HOST_KEY VACANCY_RETENTION VACANCY_PAGE_READS VACANCY_BYTES" + turns,
+		Charges: true, Instances: 1, Share: 19,
+		Alarm: Alarm{"message-fails", "Calls are answered with 5xx. Run vacancy tail and vacancy doctor.", 5, 5, false},
+	}
+	// Admin also writes a canary for the tamper detector. Of the functions that may write rows, it has the fewest requests.
+	Admin = Function{
+		Name: "admin", Description: "the admin API, for the operator's key",
+		Memory: 256, Timeout: HandlerSeconds, URL: true, Every: 6 * 60, Rule: "canary", Event: `{"canary":true}`,
+		Needs: sealed + " VACANCY_MODEL_BUDGET",
+		Takes: "VACANCY_HOST_KEY VACANCY_URL VACANCY_RETENTION VACANCY_GATE VACANCY_TENANT_FUNCTIONS VACANCY_FEE" +
+			" VACANCY_KEY_PREFIX VACANCY_AGP_KEY_PREFIX" + turns,
+		Charges: true, Identity: true, Instances: 1, Share: 2,
+		Alarm: Alarm{"admin-fails", "The admin API answers with 5xx. Run vacancy tail and vacancy doctor.", 1, 5, false},
+	}
+	Export = Function{
+		Name: "export", Description: "the paged export that verify reads, for the operator's key",
+		Memory: 256, Timeout: HandlerSeconds, URL: true,
+		Needs: sealed, Takes: "VACANCY_RETENTION",
+		Instances: 1,
+	}
+	Registry = Function{
+		Name: "registry", Description: "publishing, revoking, cards, events and the transparency log",
+		Memory: 256, Timeout: HandlerSeconds, URL: true,
+		Needs: tables, Takes: "VACANCY_URL VACANCY_READS VACANCY_BYTES",
+		Instances: 1, Share: 5,
+		Alarm: Alarm{"registry-fails", "The registry answers with 5xx. Run vacancy tail and vacancy doctor.", 5, 5, false},
+	}
+	// Search also answers Gateway, which invokes it.
+	Search = Function{
+		Name: "search", Description: "searches vacants by capability",
+		Memory: 512, Timeout: HandlerSeconds, Disk: 2048, URL: true,
+		Needs: "VACANCY_DOCS VACANCY_BLOBS", Takes: "VACANCY_READS",
+		Instances: 1, Share: 5,
+		Alarm: Alarm{"search-fails", "Searches are answered with 5xx. Run vacancy tail and vacancy doctor.", 5, 5, false},
+	}
+	Graduate = Function{
+		Name: "graduate", Description: "accepts graduation requests and returns their outcome",
+		Memory: 128, Timeout: HandlerSeconds, URL: true,
+		Needs: tables + " VACANCY_GATE", Takes: "VACANCY_URL VACANCY_READS",
+		Instances: 1,
+		Alarm:     Alarm{"graduate-fails", "Requests to graduate are answered with 5xx. Run vacancy tail and vacancy doctor.", 1, 5, false},
+	}
+	Gateway = Function{
+		Name: "gateway", Description: "accounts, payments, keys, usage, receipts and AGP",
+		Memory: 256, Timeout: HandlerSeconds, URL: true,
+		Needs:   sealed + " VACANCY_TASKS VACANCY_SEARCH",
+		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_READS VACANCY_BOOKING_PRICE VACANCY_KEY_PREFIX VACANCY_AGP_KEY_PREFIX",
+		Charges: true, Instances: 1, Share: 5,
+		Alarm: Alarm{"gateway-fails", "Accounts and AGP are answered with 5xx. Run vacancy tail --function gateway and vacancy doctor.", 5, 5, false},
+	}
+)
+
+// Functions for the handlers.
+var (
+	Worker = Function{
+		Name: "worker", Description: "runs turns in the background, and pushes the events of tasks",
+		Memory: 256, Timeout: TurnSeconds, Queues: Tasks + " " + Pushes,
+		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES VACANCY_MODEL_BUDGET",
+		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATEWAY_URL VACANCY_RETENTION" + turns,
+		Charges: true, Instances: 4, Share: 4,
+		Alarm: Alarm{"worker-fails", "The function of the queues crashes or runs out of time. Run vacancy tail --function worker.", 3, 5, false},
+		Check: Check{"background turns", "turns in the background and notifications come late, or are lost (alarm tasks-lost)"},
+	}
+	Think = Function{
+		Name: "think", Description: "asks models, functions and MCP servers, one turn or tool each time, for the functions that run turns",
+		Memory: 256, Timeout: ThinkSeconds,
+		Needs: "VACANCY_DOCS VACANCY_SEAL_KEY VACANCY_MODEL_BUDGET", Takes: "VACANCY_MOCK VACANCY_TENANT_FUNCTIONS",
+		Instances: 1, Share: 8,
+		Alarm: Alarm{"think-fails", "The function that asks models crashes or runs out of time. Run vacancy tail --function think.", 3, 5, false},
+	}
+)
+
+// Jobs, which nobody waits for.
+var (
+	// Sweeper reads 16 partitions of each kind of reminder, of two minutes, and the offsets.
+	Sweeper = Function{
+		Name: "sweeper", Description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute",
+		Memory: 128, Timeout: 30, Every: 1,
+		Needs: tables + " VACANCY_TASKS", Takes: "VACANCY_RETENTION",
+		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 68, Milliseconds: 500},
+		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --function sweeper.", 10, 60, true},
+		Check: Check{"sweeps", "overdue calls are not decided, and bookings not followed (alarm sweeper-fails)"},
+	}
+	// Meter reads the stream itself, of which one or two shards are open.
+	Meter = Function{
+		Name: "meter", Description: "folds rows into usage, every minute, and exports that of days that are over",
+		Memory: 128, Timeout: 30, Every: 1,
+		Needs:   tables + " VACANCY_ROWS_STREAM VACANCY_BLOBS",
+		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 3, Milliseconds: 200, StreamRequests: 7},
+		Alarm: Alarm{"usage-late", "Usage lags ten minutes: the meter fails. After 24 hours rows would be missing. Run vacancy tail --function meter.", 10, 60, true},
+		Check: Check{"usage", "calls are not in usage; after 24 hours their rows are gone from the stream (alarms usage-late, usage-lost)"},
+	}
+	Prober = Function{
+		Name: "prober", Description: "probes endpoints elsewhere and lists those that answer, every minute",
+		Memory: 128, Timeout: 6, Every: 1,
+		Needs:     "VACANCY_DOCS",
+		Instances: 1,
+		Alarm:     Alarm{"prober-fails", "Vacants that run elsewhere are not listed.", 10, 60, false},
+	}
+	Tamper = Function{
+		Name: "tamper", Description: "reports rows that were changed or removed",
+		Memory: 128, Timeout: 30, Stream: Rows,
+		Instances: 1,
+	}
+	Indexer = Function{
+		Name: "indexer", Description: "publishes the search index when registrations have changed",
+		Memory: 512, Timeout: 300, Disk: 4096, Stream: Docs,
+		Needs:     "VACANCY_DOCS VACANCY_BLOBS",
+		Instances: 1,
+		Alarm:     Alarm{"indexer-fails", "No new search index is published: searches read ever more changes. Run vacancy tail.", 3, 60, false},
+		Check:     Check{"search index", "no new index is published, and searches read ever more changes"},
+	}
+	Checkpointer = Function{
+		Name: "checkpointer", Description: "seals the transparency log and certifies the keys that sign receipts, every five minutes",
+		Memory: 128, Timeout: 120, Every: 5,
+		Needs: sealed, Takes: "VACANCY_HOST_KEY",
+		Identity: true, Instances: 1,
+		Alarm: Alarm{"checkpointer-fails", "Publications and revocations are not sealed in the log.", 2, 60, true},
+		Check: Check{"sealing", "publications and revocations are not sealed"},
+	}
+)
+
+// Steps of the gate, which only its state machine starts, and Record, which stores the outcome of an attempt. They reserve
+// nothing, because attempts limit them.
+var (
+	Consent = Function{
+		Name: "consent", Description: "first step of the gate: both signatures, and the child's manifest",
+		Memory: 128, Timeout: StepSeconds, Step: true,
+		Needs: tables,
+	}
+	RateLimit = Function{
+		Name: "ratelimit", Description: "second step of the gate: the graduations of the parent in 24 hours",
+		Memory: 128, Timeout: StepSeconds, Step: true,
+		Needs: tables,
+	}
+	Collusion = Function{
+		Name: "collusion", Description: "third step of the gate: the similarity of the child to its parent and siblings",
+		Memory: 128, Timeout: StepSeconds, Step: true,
+		Needs: sealed,
+	}
+	Commit = Function{
+		Name: "commit", Description: "last step of the gate: opens the child, in one transaction",
+		Memory: 128, Timeout: StepSeconds, Step: true,
+		Needs: sealed, Takes: "VACANCY_URL",
+	}
+	Record = Function{
+		Name: "record", Description: "records the outcome of a graduation attempt",
+		Memory: 128, Timeout: StepSeconds, Step: true,
+		Needs: tables,
+	}
+)
