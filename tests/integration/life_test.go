@@ -23,6 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/await"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 // neighbourStage is a stage beside the main one: it keeps its data and has the
@@ -144,7 +145,7 @@ func (s *deployed) condition(t *testing.T) map[string]string {
 		}
 		all[part] = fmt.Sprint(got.StackStatus, awssdk.ToTime(got.LastUpdatedTime))
 	}
-	for _, f := range functions {
+	for _, f := range functions.Names() {
 		c := s.configuration(t, f)
 		all[f] = fmt.Sprint(awssdk.ToString(c.CodeSha256), awssdk.ToString(c.RevisionId), awssdk.ToString(c.LastModified))
 	}

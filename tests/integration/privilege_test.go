@@ -23,16 +23,13 @@ import (
 
 	"github.com/vacancy-host/vacancy/localstack/server"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/tests/caller"
 	"github.com/vacancy-host/vacancy/tests/integration/policy"
 )
-
-// functions of a stage.
-var functions = []string{"agent", "message", "worker", "admin", "export", "registry", "search", "graduate", "gateway", "think", "sweeper", "meter", "tamper", "indexer", "checkpointer", "prober",
-	"consent", "ratelimit", "collusion", "commit", "record"}
 
 // unseen are required grants that no call here uses: the caller is not
 // recorded, or does not exist locally.
@@ -157,7 +154,7 @@ func TestEachRoleAllowsWhatItsFunctionDoesAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := s.keyPolicies(t)
-	for _, f := range functions {
+	for _, f := range functions.Names() {
 		t.Run(f, func(t *testing.T) {
 			p := s.rolePolicy(t, f)
 			var used []policy.Use
@@ -296,7 +293,7 @@ func (s *deployed) iam(t *testing.T, action string, form url.Values) (a roleAnsw
 func TestEverySampleEventIsReplayedByInvoke(t *testing.T) {
 	s := shared(t)
 	files, err := filepath.Glob(filepath.Join(root(t), "events", "*.json"))
-	if err != nil || len(files) < len(functions) {
+	if err != nil || len(files) < len(functions.All()) {
 		t.Fatalf("%d samples, %v; want one for each function at least", len(files), err)
 	}
 	replayed := map[string]bool{}
@@ -320,8 +317,8 @@ func TestEverySampleEventIsReplayedByInvoke(t *testing.T) {
 			replayed[function] = true
 		})
 	}
-	if got := slices.Sorted(maps.Keys(replayed)); !slices.Equal(got, slices.Sorted(slices.Values(functions))) {
-		t.Errorf("samples were replayed on %v, want them on each of %v", got, functions)
+	if got := slices.Sorted(maps.Keys(replayed)); !slices.Equal(got, slices.Sorted(slices.Values(functions.Names()))) {
+		t.Errorf("samples were replayed on %v, want them on each of %v", got, functions.Names())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/await"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 // left counts what still exists of a stage.
@@ -32,7 +33,7 @@ func (s *deployed) left(t *testing.T, out map[string]string) (l left) {
 			l.Stacks++
 		}
 	}
-	for _, f := range functions {
+	for _, f := range functions.Names() {
 		name := s.function(f)
 		if _, err := lambda.NewFromConfig(cfg).GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name}); err == nil {
 			l.Functions++
@@ -75,7 +76,7 @@ func TestAStageThatKeepsItsDataGoesAndLeavesIt(t *testing.T) {
 			t.Fatalf("destroy went on when %q was typed, want the stage's name", typed)
 		}
 	}
-	if got := s.left(t, out); got.Stacks != 3 || got.Functions != len(functions) {
+	if got := s.left(t, out); got.Stacks != 3 || got.Functions != len(functions.All()) {
 		t.Fatalf("after destroy was not confirmed there are %+v, want all", got)
 	}
 	if exit := s.destroy(t, s.Stage+"\n"); exit != 0 {

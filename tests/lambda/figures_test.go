@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/tests/awshost"
 )
@@ -15,7 +16,7 @@ import (
 // apart, and larger. The handlers beside that of calls are a little larger:
 // they have clients of AWS that calls do without, or the log.
 func TestZipsAreSmall(t *testing.T) {
-	for _, name := range names {
+	for _, name := range functions.Names() {
 		most := 5 << 20
 		switch name {
 		case "search", "indexer":
@@ -58,7 +59,7 @@ func BenchmarkColdStart(b *testing.B) {
 		}
 	}
 	_, blobs := bucket(b)
-	for _, name := range names {
+	for _, name := range functions.Names() {
 		program, env := bootstrap(b, name), host.Env(host.Endpoint)
 		if name == "search" || name == "indexer" {
 			env = append(env, blobs...) // which the other functions refuse

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -26,10 +27,6 @@ import (
 
 var buildDir string
 
-// names are the functions.
-var names = []string{"agent", "message", "worker", "think", "admin", "export", "registry", "search", "graduate", "gateway", "sweeper", "meter", "tamper", "indexer", "checkpointer", "prober",
-	"consent", "ratelimit", "collusion", "commit", "record"}
-
 // built are the functions' bootstraps by name, each built once.
 var built = map[string]func() (string, error){}
 
@@ -38,7 +35,7 @@ func TestMain(m *testing.M) {
 	if buildDir, err = os.MkdirTemp("", "vacancy-lambda-"); err != nil {
 		panic(err)
 	}
-	for _, name := range names {
+	for _, name := range functions.Names() {
 		built[name] = sync.OnceValues(func() (string, error) {
 			return Build(filepath.Join(buildDir, name), "github.com/vacancy-host/vacancy/functions/"+name)
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
@@ -88,7 +89,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 // learnURLs reads the URLs of a stage's handlers from its stacks. Behind an
 // edge all have the edge's URL: the functions' own URLs refuse other requests.
 func (a *app) learnURLs(ctx context.Context, c cloud.Cloud, rec *stage.Record) error {
-	functions, err := c.Stack(ctx, stage.Whole(rec.Stage, "functions"))
+	stack, err := c.Stack(ctx, stage.Whole(rec.Stage, "functions"))
 	if problem.Is(err, problem.NotFound) {
 		return withHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", rec.Stage), "vacancy deploy --stage %s", rec.Stage)
 	}
@@ -99,12 +100,12 @@ func (a *app) learnURLs(ctx context.Context, c cloud.Cloud, rec *stage.Record) e
 	if err != nil && !problem.Is(err, problem.NotFound) {
 		return err
 	}
-	clean := func(url string) string { return strings.TrimRight(url, "/") }
-	rec.URL, rec.AdminURL, rec.ExportURL = clean(functions.Outputs["AgentUrl"]), clean(functions.Outputs["AdminUrl"]), clean(functions.Outputs["ExportUrl"])
-	rec.RegistryURL, rec.SearchURL = clean(functions.Outputs["RegistryUrl"]), clean(functions.Outputs["SearchUrl"])
-	rec.GraduateURL, rec.GatewayURL = clean(functions.Outputs["GraduateUrl"]), clean(functions.Outputs["GatewayUrl"])
+	at := func(f functions.Function) string { return strings.TrimRight(stack.Outputs[f.URLOutput()], "/") }
+	rec.URL, rec.AdminURL, rec.ExportURL = at(functions.Agent), at(functions.Admin), at(functions.Export)
+	rec.RegistryURL, rec.SearchURL = at(functions.Registry), at(functions.Search)
+	rec.GraduateURL, rec.GatewayURL = at(functions.Graduate), at(functions.Gateway)
 	if rec.Edge = edge.Deployed(); rec.Edge {
-		url := clean(edge.Outputs["Url"])
+		url := strings.TrimRight(edge.Outputs["Url"], "/")
 		rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL, rec.GatewayURL = url, url, url, url, url, url, url
 	}
 	if rec.URL == "" || rec.AdminURL == "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -154,14 +155,14 @@ func (a *app) endpoints(f doctor.Facts, rec stage.Record) doctor.URLs {
 		d.Key = key
 	}
 	d.Raw = map[string]string{}
-	functions := f.Stacks["functions"].Outputs
-	for function, output := range map[string]string{"agent": "AgentUrl", "message": "MessageUrl", "admin": "AdminUrl", "export": "ExportUrl", "registry": "RegistryUrl", "search": "SearchUrl", "graduate": "GraduateUrl", "gateway": "GatewayUrl"} {
-		if at := functions[output]; at != "" {
-			d.Raw[function] = strings.TrimRight(at, "/")
+	outputs := f.Stacks["functions"].Outputs
+	for _, one := range functions.All() {
+		if at := outputs[one.URLOutput()]; at != "" {
+			d.Raw[one.Name] = strings.TrimRight(at, "/")
 		}
 	}
 	// Without the stacks, the functions behind an edge are unknown.
-	d.Edge = functions["EdgeSecret"] != ""
+	d.Edge = outputs["EdgeSecret"] != ""
 	public := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
 	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
 	d.Registry, d.Search = cmp.Or(public, d.Raw["registry"], rec.RegistryURL), cmp.Or(public, d.Raw["search"], rec.SearchURL)

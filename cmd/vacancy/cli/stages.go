@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -29,10 +29,10 @@ func stageFlag(fs *pflag.FlagSet, p *string) {
 // checkFunction refuses an unknown function name, for which the logs or AWS
 // would report only that nothing was found.
 func checkFunction(name string) error {
-	if slices.Contains(stage.Functions(), name) {
+	if _, ok := functions.Named(name); ok {
 		return nil
 	}
-	return &problem.Error{Kind: problem.Usage, Field: "the function", Want: "one of " + strings.Join(stage.Functions(), ", "), Got: fmt.Sprintf("%.40q", name)}
+	return &problem.Error{Kind: problem.Usage, Field: "the function", Want: "one of " + strings.Join(functions.Names(), ", "), Got: fmt.Sprintf("%.40q", name)}
 }
 
 // stageName is the stage of --stage.

@@ -17,6 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 func TestTheFixOfATablesEncryptionNamesTheKeyThatIsDeployed(t *testing.T) {
@@ -97,7 +98,12 @@ func well() doctor.Facts {
 	rows.Name, rows.Keys, rows.Stream = "rows-1", []string{"pk B HASH", "sk N RANGE"}, "NEW_AND_OLD_IMAGES"
 	docs.Name, docs.Keys, docs.Indexes = "docs-1", []string{"pk S HASH", "sk S RANGE"}, []doctor.Index{{Name: "listed", Read: 10, Write: 10}}
 	docs.Stream = "KEYS_ONLY"
-	ran := doctor.Job{Last: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Verdict: "ok"}
+	jobs := map[string]doctor.Job{}
+	for _, f := range functions.All() {
+		if f.Check.Name != "" {
+			jobs[f.Name] = doctor.Job{Last: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Verdict: "ok"}
+		}
+	}
 	limits, _ := cost.Derive(cost.Choice{WorstDay: cost.DefaultWorstDay, Edge: true, Dashboard: true})
 	return doctor.Facts{
 		Stage: "dev", Version: "v1", Keep: true, Region: "us-east-1", Limits: limits, Reserve: true,
@@ -112,7 +118,7 @@ func well() doctor.Facts {
 			"functions": stack(map[string]string{"EdgeSecret": "arn:secret"}), "edge": stack(map[string]string{}),
 		},
 		Rows: rows, Docs: docs, Seal: doctor.Key{ID: "seal", State: "Enabled"},
-		Jobs: map[string]doctor.Job{"checkpointer": ran, "indexer": ran, "worker": ran, "sweeper": ran, "meter": ran}, Gate: doctor.Gate{Status: "ACTIVE"},
+		Jobs: jobs, Gate: doctor.Gate{Status: "ACTIVE"},
 		Visit: doctor.Visit{
 			Edge: true, Raw: map[string]doctor.Answer{"message": {Status: 403}, "export": {Status: 403}}, Health: doctor.Answer{Status: 200}, Operator: doctor.Answer{Status: 200},
 			Host: admin.Host{Key: admin.KeyService}, Proved: true, Agent: doctor.Answer{Status: 404, Code: "not_found"},

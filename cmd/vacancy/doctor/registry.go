@@ -1,6 +1,10 @@
 package doctor
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+)
 
 func (f Facts) endpoint(function string, a Answer) Check {
 	switch {
@@ -43,15 +47,16 @@ func (f Facts) log() Check {
 }
 
 // job judges a function by its last run.
-func (f Facts) job(function, cost string) Check {
-	switch j := f.Jobs[function]; {
+func (f Facts) job(function functions.Function) Check {
+	name := function.Name
+	switch j := f.Jobs[name]; {
 	case j.Err != nil:
 		return unread(j.Err)
 	case j.Absent || j.Last.IsZero():
-		return none("%s has not run", function)
+		return none("%s has not run", name)
 	case j.Verdict != "ok" && j.Verdict != "again": // a message may come again
-		return fail(f.logs(function), "%s failed at %s (%s): %s", function, j.Last.UTC().Format("2006-01-02T15:04:05Z"), j.Verdict, cost)
+		return fail(f.logs(name), "%s failed at %s (%s): %s", name, j.Last.UTC().Format("2006-01-02T15:04:05Z"), j.Verdict, function.Check.Failing)
 	default:
-		return ok("%s ran well at %s", function, j.Last.UTC().Format("2006-01-02T15:04:05Z"))
+		return ok("%s ran well at %s", name, j.Last.UTC().Format("2006-01-02T15:04:05Z"))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 // row is a check before it is made.
@@ -33,13 +34,10 @@ func table() []row {
 	rows = append(rows, row{"version", Facts.blind, Facts.versions})
 	rows = append(rows, tableRows(RowsTable, func(f Facts) Table { return f.Rows })...)
 	rows = append(rows, tableRows(DocsTable, func(f Facts) Table { return f.Docs })...)
-	return append(rows,
+	rows = append(rows,
 		row{"edge", Facts.undeployed, Facts.edge},
 		row{"health", Facts.undeployed, Facts.health},
 		row{"a2a", Facts.undeployed, Facts.agent},
-		row{"background turns", Facts.blind, func(f Facts) Check {
-			return f.job("worker", "turns in the background and notifications come late, or are lost (alarm tasks-lost)")
-		}},
 		row{"operator key", Facts.undeployed, Facts.operator},
 		row{"host identity", nil, Facts.identity},
 		row{"models", Facts.undeployed, Facts.models},
@@ -49,22 +47,16 @@ func table() []row {
 		row{"registry", Facts.noURL, func(f Facts) Check { return f.endpoint("registry", f.Visit.Registry) }},
 		row{"search", Facts.noURL, func(f Facts) Check { return f.endpoint("search", f.Visit.Search) }},
 		row{"log", Facts.noURL, Facts.log},
-		row{"sealing", Facts.blind, func(f Facts) Check {
-			return f.job("checkpointer", "publications and revocations are not sealed")
-		}},
-		row{"search index", Facts.blind, func(f Facts) Check {
-			return f.job("indexer", "no new index is published, and searches read ever more changes")
-		}},
 		row{"accounts and AGP", Facts.undeployed, Facts.gateway},
-		row{"sweeps", Facts.blind, func(f Facts) Check {
-			return f.job("sweeper", "overdue calls are not decided, and bookings not followed (alarm sweeper-fails)")
-		}},
-		row{"usage", Facts.blind, func(f Facts) Check {
-			return f.job("meter", "calls are not in usage; after 24 hours their rows are gone from the stream (alarms usage-late, usage-lost)")
-		}},
 		row{"graduations", Facts.undeployed, Facts.graduate},
 		row{"gate", Facts.blind, Facts.statemachine},
 	)
+	for _, one := range functions.All() {
+		if one.Check.Name != "" {
+			rows = append(rows, row{one.Check.Name, Facts.blind, func(f Facts) Check { return f.job(one) }})
+		}
+	}
+	return rows
 }
 
 // tableRows are the checks of one table. The settings need the table.

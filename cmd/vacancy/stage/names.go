@@ -3,12 +3,6 @@ package stage
 // Stacks lists the short names of a stage's stacks in deployment order.
 func Stacks() []string { return []string{"data", "watch", "functions", "edge"} }
 
-// Functions lists the short names of a stage's functions.
-func Functions() []string {
-	return []string{"agent", "message", "worker", "admin", "export", "registry", "search", "graduate", "gateway", "think", "sweeper", "meter", "tamper", "indexer", "checkpointer", "prober",
-		"consent", "ratelimit", "collusion", "commit", "record"}
-}
-
 // Gate is the short name of a stage's state machine and of its log group.
 const Gate = "gate"
 

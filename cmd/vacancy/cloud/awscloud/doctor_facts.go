@@ -45,9 +45,7 @@ func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) 
 	wg.Go(func() { f.Tampered = c.tamperedFacts(ctx, name) })
 	wg.Go(func() { f.Watch = c.feedFacts(ctx, stage.Whole(name, "tamper")) })
 	wg.Go(func() { f.Gate = c.gateFacts(ctx, f.Stacks["functions"].Outputs["Gate"], now().Add(-jobsSince)) })
-	wg.Go(func() {
-		f.Jobs = c.jobFacts(ctx, name, now().Add(-jobsSince), "checkpointer", "indexer", "worker", "sweeper", "meter")
-	})
+	wg.Go(func() { f.Jobs = c.jobFacts(ctx, name, now().Add(-jobsSince)) })
 	wg.Wait()
 	return f
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -58,12 +59,15 @@ func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.Tampered
 // for: the indexer may have had nothing to do.
 const jobsSince = 24 * time.Hour
 
-// jobFacts returns how those functions last ended.
-func (c *Cloud) jobFacts(ctx context.Context, stage string, since time.Time, functions ...string) map[string]doctor.Job {
+// jobFacts returns how functions with a check last ended.
+func (c *Cloud) jobFacts(ctx context.Context, stage string, since time.Time) map[string]doctor.Job {
 	jobs := map[string]doctor.Job{}
-	for _, f := range functions {
+	for _, f := range functions.All() {
+		if f.Check.Name == "" {
+			continue
+		}
 		j := doctor.Job{Absent: true}
-		err := c.lines(ctx, "/vacancy/"+stage+"/"+f, "verdict", since, func(at time.Time, line []byte) bool {
+		err := c.lines(ctx, "/vacancy/"+stage+"/"+f.Name, "verdict", since, func(at time.Time, line []byte) bool {
 			var said struct{ Msg, Verdict string }
 			if json.Unmarshal(line, &said) == nil && said.Msg == "done" {
 				j = doctor.Job{Last: at, Verdict: said.Verdict}
@@ -73,7 +77,7 @@ func (c *Cloud) jobFacts(ctx context.Context, stage string, since time.Time, fun
 		if err != nil && !problem.Is(err, problem.NotFound) {
 			j = doctor.Job{Err: err}
 		}
-		jobs[f] = j
+		jobs[f.Name] = j
 	}
 	return jobs
 }

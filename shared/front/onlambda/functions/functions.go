@@ -132,6 +132,9 @@ func (f Function) RuleName() string {
 	return f.Name
 }
 
+// URLOutput is the output of the stack functions that holds the URL of f.
+func (f Function) URLOutput() string { return strings.ToUpper(f.Name[:1]) + f.Name[1:] + "Url" }
+
 // Names lists the names of all functions.
 func Names() (names []string) {
 	for _, f := range All() {
