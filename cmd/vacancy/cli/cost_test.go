@@ -8,23 +8,20 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// synthesized writes the templates of a small stage and returns their directory.
+// synthesized writes the templates of a stage with the defaults and returns their directory.
 func synthesized(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, template := range map[string]string{
-		"data": `{"Resources":{"Rows":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PAY_PER_REQUEST",
-			"WriteOnDemandThroughputSettings":{"MaxWriteRequestUnits":50},"Replicas":[{"ReadOnDemandThroughputSettings":{"MaxReadRequestUnits":100}}]}},
-			"Seal":{"Type":"AWS::KMS::Key"}}}`,
-		"functions": `{"Resources":{"Message":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":"vacancy-dev-message","MemorySize":256,
-			"Architectures":["arm64"],"ReservedConcurrentExecutions":10,"Environment":{"Variables":{"VACANCY_SEAL_KEY":"arn"}}}},
-			"Url":{"Type":"AWS::Lambda::Url","Properties":{"TargetFunctionArn":{"Fn::GetAtt":["Message","Arn"]}}}}}`,
-		"edge": `{"Resources":{"Front":{"Type":"AWS::CloudFront::Distribution","Properties":{}}}}`,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, "vacancy-dev-"+name+".template.json"), []byte(template), 0o600); err != nil {
+	for _, stack := range stage.Stacks() {
+		template, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "testdata", stack+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "vacancy-dev-"+stack+".template.json"), template, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
