@@ -20,10 +20,10 @@ func number(n int) *int { return &n }
 func shape() cost.Shape {
 	return cost.Shape{
 		Functions: []cost.Function{
-			{Name: "vacancy-dev-message", MemoryMB: 128, Arm: true, Reserved: number(10), URL: true, Seeds: true},
-			{Name: "vacancy-dev-sweeper", MemoryMB: 256, Arm: true, Reserved: number(1), Seconds: 60, Runs: 24},
-			{Name: "vacancy-dev-indexer", MemoryMB: 512, Arm: true, Reserved: number(1), Seconds: 300},
-			{Name: "vacancy-dev-tamper", MemoryMB: 128, Arm: true, Reserved: number(1), Watch: true},
+			{Name: "message", MemoryMB: 128, Arm: true, Reserved: number(10), URL: true, Seeds: true},
+			{Name: "sweeper", MemoryMB: 256, Arm: true, Reserved: number(1), Seconds: 60, Runs: 24},
+			{Name: "indexer", MemoryMB: 512, Arm: true, Reserved: number(1), Seconds: 300},
+			{Name: "tamper", MemoryMB: 128, Arm: true, Reserved: number(1), Watch: true},
 		},
 		Tables: []cost.Table{{Name: "rows", Read: number(100), Write: number(50)}},
 		Keys:   3, Secrets: 1, Alarms: 5, Dashboards: 1,
@@ -99,26 +99,26 @@ func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
 	got := usd(d.Lines)
 	const requests = 10 * 10 * 86_400
 	for what, want := range map[string]float64{
-		"vacancy-dev-message: requests":      requests / 1e6 * 0.2,
-		"vacancy-dev-message: compute":       10 * 0.125 * 86_400 * 0.0000133334,
-		"vacancy-dev-message: log lines":     10 * 86_400 / float64(1<<20) * 0.5, // one a second and instance
-		"log lines of requests that write":   25 * 86_400 / float64(1<<20) * 0.5, // a call writes two units
-		"vacancy-dev-message: opening seeds": 10 * 10 * 24 / 1e4 * 0.03,
-		"vacancy-dev-message: pages":         requests * float64(32<<10) / (1 << 30) * 0.09,
-		"vacancy-dev-sweeper: compute":       0.25 * 24 * 60 * 0.0000133334,
-		"vacancy-dev-indexer: compute":       0.5 * 86_400 * 0.0000133334,
-		"rows: writes":                       50 * 86_400 / 1e6 * 0.625,
-		"rows: reads":                        100 * 86_400 / 1e6 * 0.125,
-		"texts to the Internet":              (100*4 + 50) * 86_400 / float64(1<<20) * 0.09,
+		"message: requests":                requests / 1e6 * 0.2,
+		"message: compute":                 10 * 0.125 * 86_400 * 0.0000133334,
+		"message: log lines":               10 * 86_400 / float64(1<<20) * 0.5, // one a second and instance
+		"log lines of requests that write": 25 * 86_400 / float64(1<<20) * 0.5, // a call writes two units
+		"message: opening seeds":           10 * 10 * 24 / 1e4 * 0.03,
+		"message: pages":                   requests * float64(32<<10) / (1 << 30) * 0.09,
+		"sweeper: compute":                 0.25 * 24 * 60 * 0.0000133334,
+		"indexer: compute":                 0.5 * 86_400 * 0.0000133334,
+		"rows: writes":                     50 * 86_400 / 1e6 * 0.625,
+		"rows: reads":                      100 * 86_400 / 1e6 * 0.125,
+		"texts to the Internet":            (100*4 + 50) * 86_400 / float64(1<<20) * 0.09,
 	} {
 		if got[what] != fmt.Sprintf("%.4f", want) {
 			t.Errorf("WorstDay(): %s = %s, want %.4f", what, got[what], want)
 		}
 	}
-	if _, there := got["vacancy-dev-tamper: compute"]; there {
+	if _, there := got["tamper: compute"]; there {
 		t.Error("WorstDay() has a function that runs only if rows change, which no caller can do")
 	}
-	if _, there := got["vacancy-dev-sweeper: log lines"]; there {
+	if _, there := got["sweeper: log lines"]; there {
 		t.Error("WorstDay() has log lines of a function that nobody can call")
 	}
 	if math.Abs(d.USD-cost.Sum(d.Lines)) > 1e-9 {
@@ -129,16 +129,16 @@ func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
 // A function that only others invoke has the costs of requests, but no pages.
 func TestTheFunctionOfModelsHasItsPartOfTheWorstDay(t *testing.T) {
 	s := shape()
-	s.Functions = append(s.Functions, cost.Function{Name: "vacancy-dev-think", MemoryMB: 256, Arm: true, Reserved: number(2), Seeds: true, Invoked: true})
+	s.Functions = append(s.Functions, cost.Function{Name: "think", MemoryMB: 256, Arm: true, Reserved: number(2), Seeds: true, Invoked: true})
 	s.ModelUSD = 5
 	d := cost.WorstDay(s, cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 10, Openings: 24})
 	got := usd(d.Lines)
 	for what, want := range map[string]string{
-		"vacancy-dev-think: requests":      fmt.Sprintf("%.4f", 2*10*86_400/1e6*0.2),
-		"vacancy-dev-think: compute":       fmt.Sprintf("%.4f", 2*0.25*86_400*0.0000133334),
-		"vacancy-dev-think: log lines":     fmt.Sprintf("%.4f", 2*86_400/float64(1<<20)*0.5),
-		"vacancy-dev-think: opening seeds": fmt.Sprintf("%.4f", 2*10*24/1e4*0.03),
-		"vacancy-dev-think: pages":         "",
+		"think: requests":      fmt.Sprintf("%.4f", 2*10*86_400/1e6*0.2),
+		"think: compute":       fmt.Sprintf("%.4f", 2*0.25*86_400*0.0000133334),
+		"think: log lines":     fmt.Sprintf("%.4f", 2*86_400/float64(1<<20)*0.5),
+		"think: opening seeds": fmt.Sprintf("%.4f", 2*10*24/1e4*0.03),
+		"think: pages":         "",
 	} {
 		if got[what] != want {
 			t.Errorf("WorstDay(): %s = %q, want %q", what, got[what], want)
@@ -178,24 +178,23 @@ func TestUnboundedCostsAreListed(t *testing.T) {
 		t.Error("WorstDay() does not say that a table has no ceiling")
 	}
 	s.Functions[0].Reserved = nil
-	if !says(s, "function vacancy-dev-message has no reserved concurrency") {
+	if !says(s, "function message has no reserved concurrency") {
 		t.Error("WorstDay() does not say that a function has no reserved concurrency")
 	}
 }
 
 const template = `{"Resources":{
- "Message":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":"vacancy-dev-message","MemorySize":256,"Architectures":["arm64"],"ReservedConcurrentExecutions":10}},
- "MessageUrl":{"Type":"AWS::Lambda::Url","Properties":{"AuthType":"NONE","TargetFunctionArn":{"Fn::GetAtt":["Message","Arn"]}}},
- "Think":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":{"Fn::Sub":"x"},"Architectures":["x86_64"],"Environment":{"Variables":{"VACANCY_MODEL_BUDGET":"2.5"}}}},
- "Indexer":{"Type":"AWS::Lambda::Function","Properties":{}},
- "Changes":{"Type":"AWS::Lambda::EventSourceMapping","Properties":{"FunctionName":{"Ref":"Indexer"}}},
+ "Message":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":"vacancy-dev-message","MemorySize":1,"Architectures":["arm64"],"ReservedConcurrentExecutions":10}},
+ "Think":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":"vacancy-dev-think","Architectures":["x86_64"],"Environment":{"Variables":{"VACANCY_MODEL_BUDGET":"2.5"}}}},
+ "Worker":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":"vacancy-dev-worker"}},
+ "Former":{"Type":"AWS::Lambda::Function","Properties":{"FunctionName":"vacancy-dev-former","ReservedConcurrentExecutions":3}},
+ "Gate":{"Type":"AWS::StepFunctions::StateMachine","Properties":{}},
  "Docs":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PAY_PER_REQUEST","WriteOnDemandThroughputSettings":{"MaxWriteRequestUnits":50},
   "GlobalSecondaryIndexes":[{"IndexName":"listed","WriteOnDemandThroughputSettings":{"MaxWriteRequestUnits":10}}],
   "Replicas":[{"Region":{"Ref":"AWS::Region"},"ReadOnDemandThroughputSettings":{"MaxReadRequestUnits":100},"GlobalSecondaryIndexes":[{"IndexName":"listed"}]}]}},
  "Seal":{"Type":"AWS::KMS::Key","Properties":{}},
  "Secret":{"Type":"AWS::SecretsManager::Secret"},
  "Alarm":{"Type":"AWS::CloudWatch::Alarm","Properties":{}},
- "Sum":{"Type":"AWS::CloudWatch::Alarm","Properties":{"Metrics":[{"Id":"e","Expression":"m1+m2"},{"Id":"m1","MetricStat":{"Stat":"Sum"}},{"Id":"m2","MetricStat":{"Stat":"Sum"}}]}},
  "Board":{"Type":"AWS::CloudWatch::Dashboard","Properties":{}},
  "Log":{"Type":"AWS::Logs::LogGroup","Properties":{"RetentionInDays":30}},
  "Budget":{"Type":"AWS::Budgets::Budget","Properties":{"Budget":{"TimeUnit":"DAILY","BudgetLimit":{"Amount":20,"Unit":"USD"}}}},
@@ -203,20 +202,28 @@ const template = `{"Resources":{
  "Front":{"Type":"AWS::CloudFront::Distribution","Properties":{}},
  "Role":{"Type":"AWS::IAM::Role","Properties":{"x":1}}}}`
 
-func TestReadTemplatesTakesWhatCostsAndWhatBounds(t *testing.T) {
+// A test in infra compares the rest of a shape with the templates.
+func TestReadTemplatesTakesWhatTheOperatorChose(t *testing.T) {
 	got, err := cost.ReadTemplates([]byte(template), []byte(`{"Resources":{}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := cost.Shape{
 		Functions: []cost.Function{
-			{Name: "Indexer", MemoryMB: 128}, {Name: "vacancy-dev-message", MemoryMB: 256, Arm: true, Reserved: number(10), URL: true}, {Name: "Think", MemoryMB: 128, Invoked: true},
+			{Name: "former", Reserved: number(3)},
+			{Name: "message", MemoryMB: 256, Arm: true, Seconds: 28, Reserved: number(10), URL: true, Seeds: true},
+			{Name: "think", MemoryMB: 256, Seconds: 860, Seeds: true, Invoked: true},
+			{Name: "worker", MemoryMB: 256, Seconds: 900, Seeds: true, Queued: true},
 		},
 		Tables: []cost.Table{{Name: "Docs", Read: number(100), Write: number(50)}, {Name: "Docs/listed", Index: true, Write: number(10)}},
-		Keys:   1, Secrets: 1, Alarms: 3, Dashboards: 1, Edge: true, ACLs: 1, Rules: 2, BudgetUSD: 20, ModelUSD: 2.5, LogDays: 30,
+		Keys:   1, Secrets: 1, Alarms: 43, Dashboards: 1, Edge: true, ACLs: 1, Rules: 2, Queues: 2, Transitions: 6, BudgetUSD: 20, ModelUSD: 2.5, LogDays: 30,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ReadTemplates() (-want +got):\n%s", diff)
+	}
+	const words = "function former is of another release"
+	if d := cost.WorstDay(got, cost.ListPrices(), cost.DefaultBounds()); !slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, words) }) {
+		t.Errorf("WorstDay() does not say that %s: %v", words, d.Unbounded)
 	}
 }
 
@@ -225,7 +232,7 @@ func TestReadTemplatesRefusesWhatItCannotPrice(t *testing.T) {
 		"no JSON":     {"Resources:", "template 1 is no CloudFormation template"},
 		"provisioned": {`{"Resources":{"T":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PROVISIONED"}}}}`, "PAY_PER_REQUEST"},
 		"replicas":    {`{"Resources":{"T":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PAY_PER_REQUEST","Replicas":[{},{}]}}}}`, "one replica"},
-		"no number":   {`{"Resources":{"F":{"Type":"AWS::Lambda::Function","Properties":{"MemorySize":{"Ref":"M"}}}}}`, `"F"`},
+		"no number":   {`{"Resources":{"F":{"Type":"AWS::Lambda::Function","Properties":{"ReservedConcurrentExecutions":{"Ref":"M"}}}}}`, `"F"`},
 	} {
 		if _, err := cost.ReadTemplates([]byte(tt.template)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: ReadTemplates() = %v, want an error with %q", name, err, tt.want)

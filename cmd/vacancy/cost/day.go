@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/obs"
@@ -51,7 +52,7 @@ func DefaultBounds() Bounds {
 // parents are the parents of a stage, three at least.
 func (b Bounds) parents(s Shape) float64 {
 	n := 1.0
-	if f, ok := s.Function("message"); ok && f.Reserved != nil {
+	if f, ok := s.Function(functions.Message.Name); ok && f.Reserved != nil {
 		n = max(n, float64(*f.Reserved))
 	}
 	return b.Parents * n
@@ -89,6 +90,10 @@ func WorstDay(s Shape, l List, b Bounds) Day {
 func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	if f.Step {
 		d.step(f, s, l, b)
+		return
+	}
+	if f.MemoryMB == 0 {
+		d.Unbounded = append(d.Unbounded, fmt.Sprintf("function %s is of another release: what it costs is unknown here", f.Name))
 		return
 	}
 	if f.Reserved == nil {
@@ -129,7 +134,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		l.line(f.Name+": log lines", LogBytes, n*quietLines*aDay*(b.LineBytes+logOverhead)/gib, "requests that write nothing are summed up beyond this",
 			"(%s + %d bytes) x %d x %s a second x 86,400 s", number(b.LineBytes), logOverhead, *f.Reserved, number(quietLines)))
 	switch opening := f.Name + ": opening seeds"; {
-	case f.Seeds && strings.HasSuffix(f.Name, "gateway"):
+	case f.Seeds && f.Name == functions.Gateway.Name:
 		d.Lines = append(d.Lines, l.line(opening, KMSRequests, n*keysOfGateway*b.Openings, "each instance keeps the keys of payments, and the one that signs receipts",
 			"%d instances x %d keys x %s a day", *f.Reserved, keysOfGateway, number(b.Openings)))
 	case f.Seeds:
@@ -143,7 +148,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		return // transfer to CloudFront is free; CloudFront's own price follows
 	}
 	page, assumes := float64(largestRefusal), "without the operator's key an answer is a refusal"
-	if strings.HasSuffix(f.Name, "message") || strings.HasSuffix(f.Name, "agent") {
+	if f.Name == functions.Message.Name || f.Name == functions.Agent.Name {
 		page, assumes = largestPage, "every answer is the largest card that a host takes"
 	}
 	d.Lines = append(d.Lines, l.line(f.Name+": pages", TransferOut, requests*page/gib, assumes,
@@ -173,7 +178,7 @@ func messages(s Shape) (tasks, notices float64) {
 			notices += noticesOfTurn * float64(*t.Write) / docsOfTurn
 		}
 	}
-	for _, name := range []string{"agent", Worker} {
+	for _, name := range []string{functions.Agent.Name, functions.Worker.Name} {
 		if f, ok := s.Function(name); ok && f.Reserved != nil {
 			notices += float64(*f.Reserved) * task.MaxPushConfigs / push.FirstLook.Seconds()
 		}

@@ -1,6 +1,10 @@
 package cost
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+)
 
 // GraduationModel is an accepted attempt at the gate in the estimate. Its units
 // are at least those counted by the gate's tests, with room for a page of
@@ -28,8 +32,8 @@ func (m GraduationModel) Graduations(s Shape, l List, n float64) []Line {
 	if s.Transitions == 0 {
 		return nil
 	}
-	handler, _ := s.Function("graduate")
-	step := Function{MemoryMB: defaultMemory, Arm: true}
+	handler, _ := s.Function(functions.Graduate.Name)
+	step := Function{MemoryMB: functions.Consent.Memory, Arm: true}
 	if i := slices.IndexFunc(s.Functions, func(f Function) bool { return f.Step }); i >= 0 {
 		step = s.Functions[i]
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -45,31 +46,28 @@ type share struct {
 // calls a second are a share too: the tables' ceilings follow from them.
 const callsASecond = "calls"
 
-// thinker is the function that others ask for models. Some instances of message are
-// left for other calls (mostThinking).
-const thinker = "think"
-
-// Worker is the function of the queues.
-const Worker = "worker"
-
 // leastOfQueue is the least concurrency that Lambda allows a queue.
 const leastOfQueue = 2
 
-// OfQueues divides the instances of Worker: how many run turns, and how many push events.
+// OfQueues divides the instances of worker: how many run turns, and how many push events.
 func OfQueues(instances int) (tasks, pushes int) {
 	pushes = max(leastOfQueue, instances/4)
 	return max(leastOfQueue, instances-pushes), pushes
 }
 
-// mostThinking is the highest limit of think beside a limit of message.
+// mostThinking is the highest limit of think beside a limit of message. Some instances of
+// message are left for other calls.
 func mostThinking(message int) int { return max(1, message-2) }
 
-// shares divide the worst day. An instance of message or agent serves at most ten calls a
-// second, and two or three if their agents take a third of a second; a stream takes one
-// instance. Functions without a percentage never need a second instance.
-var shares = []share{
-	{"message", 1, 19}, {"agent", 1, 9}, {Worker, 2 * leastOfQueue, 4}, {thinker, 1, 8}, {"admin", 1, 2}, {"registry", 1, 5}, {"search", 1, 5}, {"gateway", 1, 5}, {callsASecond, 1, 43},
-	{"export", 1, 0}, {"graduate", 1, 0}, {"sweeper", 1, 0}, {"meter", 1, 0}, {"tamper", 1, 0}, {"indexer", 1, 0}, {"checkpointer", 1, 0}, {"prober", 1, 0},
+// shares divide the worst day.
+func shares() []share {
+	all := []share{{callsASecond, 1, 43}}
+	for _, f := range functions.All() {
+		if f.Instances > 0 {
+			all = append(all, share{f.Name, f.Instances, f.Share})
+		}
+	}
+	return all
 }
 
 // ceilings are the units a second of tables that a call a second needs, and the
@@ -90,7 +88,7 @@ var ceilings = []struct {
 // limits are the limits of so many instances and calls a second.
 func (c Choice) limits(of map[string]int) Limits {
 	l := Limits{}
-	for _, s := range shares {
+	for _, s := range shares() {
 		if s.name != callsASecond {
 			l[s.name] = min(of[s.name], mostConcurrency)
 		}
@@ -126,7 +124,7 @@ func isCeiling(name string) bool {
 // the least that a stage needs.
 func Derive(c Choice) (Limits, error) {
 	prices, of := ListPrices(), map[string]int{}
-	for _, s := range shares {
+	for _, s := range shares() {
 		of[s.name] = s.least
 	}
 	day := func() float64 { return WorstDay(c.planned(c.limits(of)), prices, DefaultBounds()).USD }
@@ -137,7 +135,7 @@ func Derive(c Choice) (Limits, error) {
 	}
 	const many = 100 // ceilings are rounded, so one call alone has no exact price
 	derived := maps.Clone(of)
-	for _, s := range shares {
+	for _, s := range shares() {
 		if s.percent > 0 {
 			of[s.name] = s.least + many
 			each := (day() - least) / many
@@ -145,7 +143,7 @@ func Derive(c Choice) (Limits, error) {
 			derived[s.name] += int((c.WorstDay - least) * s.percent / 100 / each)
 		}
 	}
-	derived[thinker] = min(derived[thinker], mostThinking(derived["message"]))
+	derived[functions.Think.Name] = min(derived[functions.Think.Name], mostThinking(derived[functions.Message.Name]))
 	// Rounding leaves some money, or takes a little too much.
 	for of = derived; day() <= c.WorstDay && of[callsASecond] < mostUnits; {
 		of[callsASecond]++
@@ -155,14 +153,14 @@ func Derive(c Choice) (Limits, error) {
 	}
 	l := c.limits(of)
 	maps.Copy(l, c.Set)
-	if n := l[Worker]; n < 2*leastOfQueue {
-		return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at least, two for each of its queues", Worker, 2*leastOfQueue), fmt.Sprintf("%s:%d", Worker, n))
+	if n := l[functions.Worker.Name]; n < functions.Worker.Instances {
+		return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at least, two for each of its queues", functions.Worker.Name, functions.Worker.Instances), fmt.Sprintf("%s:%d", functions.Worker.Name, n))
 	}
-	if most := mostThinking(l["message"]); l[thinker] > most {
-		if _, set := c.Set[thinker]; set {
-			return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at most, two less than message, so that models never fill the way of calls", thinker, most), fmt.Sprintf("%s:%d", thinker, l[thinker]))
+	if most := mostThinking(l[functions.Message.Name]); l[functions.Think.Name] > most {
+		if _, set := c.Set[functions.Think.Name]; set {
+			return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at most, two less than message, so that models never fill the way of calls", functions.Think.Name, most), fmt.Sprintf("%s:%d", functions.Think.Name, l[functions.Think.Name]))
 		}
-		l[thinker] = most
+		l[functions.Think.Name] = most
 	}
 	return l, nil
 }
@@ -229,7 +227,7 @@ func (s Shape) calls() float64 {
 			least = min(least, float64(*t.Read)/2/2)
 		}
 	}
-	if f, ok := s.Function("message"); ok && f.Reserved != nil {
+	if f, ok := s.Function(functions.Message.Name); ok && f.Reserved != nil {
 		least = min(least, perConcurrency*float64(*f.Reserved))
 	}
 	if math.IsInf(least, 1) {
@@ -316,7 +314,7 @@ func (l Limits) Reserved() (n int) {
 // planned is the shape of a stage with limits l, as its templates will show it.
 // A test compares it with the templates.
 func (c Choice) planned(l Limits) Shape {
-	s := Shape{Keys: 3, Alarms: 43, Edge: c.Edge, Transitions: 6, Queues: 2}
+	s := Shape{Keys: 3, Alarms: alarms(), Edge: c.Edge, Transitions: transitionsOfGate}
 	if c.SoftwareKey {
 		s.Keys--
 	}
@@ -324,35 +322,18 @@ func (c Choice) planned(l Limits) Shape {
 		s.Secrets = 1
 	}
 	if c.WAF {
-		s.ACLs, s.Rules = 1, 2
+		s.ACLs, s.Rules = 1, rulesOfACL
 	}
 	if c.Dashboard {
 		s.Dashboards = 1
 	}
 	limit := func(name string) *int { n := l[name]; return &n }
-	add := func(name string, memory, seconds int, url, seeds bool, runs int) {
-		s.Functions = append(s.Functions, Function{Name: name, MemoryMB: memory, Seconds: seconds, Arm: !c.X86, Reserved: limit(name),
-			URL: url, Seeds: seeds, Runs: runs, Watch: name == "tamper", Invoked: name == thinker, Queued: name == Worker})
-	}
-	const handler, turn, thinking = 28, 900, 860
-	add("admin", 256, handler, true, true, 0)
-	add("agent", 256, turn, true, true, 0)
-	add("checkpointer", 128, 120, false, true, 288)
-	add("export", 256, handler, true, true, 0)
-	add("gateway", 256, handler, true, true, 0)
-	add("graduate", 128, handler, true, false, 0)
-	add("indexer", 512, 300, false, false, 0)
-	add("message", 256, handler, true, true, 0)
-	add("meter", 128, 30, false, false, 1440)
-	add("prober", 128, 6, false, false, 1440)
-	add("registry", 256, handler, true, false, 0)
-	add("search", 512, handler, true, false, 0)
-	add("sweeper", 128, 30, false, false, 1440)
-	add("tamper", 128, 30, false, false, 0)
-	add(thinker, 256, thinking, false, true, 0)
-	add(Worker, 256, turn, false, true, 0)
-	for _, name := range []string{"collusion", "commit", "consent", "ratelimit", "record"} {
-		s.Functions = append(s.Functions, Function{Name: name, MemoryMB: 128, Seconds: 10, Arm: !c.X86, Step: true, Seeds: name == "collusion" || name == "commit"})
+	for _, f := range functions.All() {
+		if f.Instances > 0 {
+			s.add(f, !c.X86, limit(f.Name))
+		} else {
+			s.add(f, !c.X86, nil)
+		}
 	}
 	slices.SortFunc(s.Functions, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
 	s.Tables = []Table{

@@ -1,5 +1,7 @@
 package cost
 
+import "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+
 // Model is a call in the estimate. Its units are counted by tests of a real
 // call.
 type Model struct {
@@ -47,9 +49,9 @@ const calls = "calls"
 
 // Calls returns the lines for n calls by Function URL, or through CloudFront.
 func (m Model) Calls(s Shape, l List, n float64, edge bool) []Line {
-	f, ok := s.Function("message")
+	f, ok := s.Function(functions.Message.Name)
 	if !ok {
-		f = Function{MemoryMB: defaultMemory, Arm: true}
+		f = Function{MemoryMB: functions.Message.Memory, Arm: true}
 	}
 	lines := []Line{
 		l.line("invocations", LambdaRequests, n, "", "1 request x %s %s", number(n), calls),

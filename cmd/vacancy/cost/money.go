@@ -1,6 +1,10 @@
 package cost
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+)
 
 // PricedModel is a call with a flat price, which a linked account pays. A test counts its
 // units.
@@ -22,7 +26,7 @@ const usageUnits = 0.1
 
 // Calls returns the lines for n calls by Function URL, before transfer out.
 func (m PricedModel) Calls(s Shape, l List, n float64) []Line {
-	f, ok := s.Function("message")
+	f, ok := s.Function(functions.Message.Name)
 	if !ok {
 		return nil
 	}
@@ -53,7 +57,7 @@ func DefaultBooking() BookingModel {
 
 // Bookings returns the lines for n bookings. It returns nothing for a stage without gateway.
 func (m BookingModel) Bookings(s Shape, l List, n float64) []Line {
-	f, ok := s.Function("gateway")
+	f, ok := s.Function(functions.Gateway.Name)
 	if !ok {
 		return nil
 	}
@@ -68,34 +72,23 @@ func (m BookingModel) Bookings(s Shape, l List, n float64) []Line {
 	}
 }
 
-// One run of the sweeper and of the meter in an idle stage.
-const (
-	unitsOfSweep   = 68 // 16 partitions of each kind of reminder, of two minutes, and the offsets
-	unitsOfFold    = 3
-	streamRequests = 7 // of the one or two shards that are open
-	msOfSweep      = 500
-	msOfFold       = 200
-)
-
-// EachMinute returns a month's lines for the functions that run each minute. WorstDay leaves
+// Scheduled returns a month's lines for the functions that a schedule starts often enough to count. WorstDay leaves
 // these lines out, because it counts the limits of those functions and of the tables.
-func EachMinute(s Shape, l List) (lines []Line) {
-	for _, one := range []struct {
-		function          string
-		units, ms, stream float64
-	}{{"sweeper", unitsOfSweep, msOfSweep, 0}, {"meter", unitsOfFold, msOfFold, streamRequests}} {
-		f, ok := s.Function(one.function)
-		if !ok || f.Runs == 0 {
+func Scheduled(s Shape, l List) (lines []Line) {
+	for _, row := range functions.All() {
+		f, ok := s.Function(row.Name)
+		if !ok || f.Runs == 0 || row.Idle == (functions.Idle{}) {
 			continue
 		}
 		runs := float64(f.Runs) * aMonth
 		const of = "%s a day x %v days"
+		units, ms, stream := float64(row.Idle.ReadUnits), float64(row.Idle.Milliseconds), float64(row.Idle.StreamRequests)
 		lines = append(lines,
-			l.line(one.function+": runs", LambdaRequests, runs, "", of, number(float64(f.Runs)), aMonth),
-			l.line(one.function+": compute", compute(f), runs*one.ms/1000*gigabytes(f), "nothing is due", of+" x %s ms x %d MB", number(float64(f.Runs)), aMonth, number(one.ms), f.MemoryMB),
-			l.line(one.function+": reads", ReadUnits, runs*one.units, "", of+" x %s units", number(float64(f.Runs)), aMonth, number(one.units)))
-		if one.stream > 0 {
-			lines = append(lines, l.line(one.function+": requests to the stream", StreamRequests, runs*one.stream, "", of+" x %s", number(float64(f.Runs)), aMonth, number(one.stream)))
+			l.line(f.Name+": runs", LambdaRequests, runs, "", of, number(float64(f.Runs)), aMonth),
+			l.line(f.Name+": compute", compute(f), runs*ms/1000*gigabytes(f), "nothing is due", of+" x %s ms x %d MB", number(float64(f.Runs)), aMonth, number(ms), f.MemoryMB),
+			l.line(f.Name+": reads", ReadUnits, runs*units, "", of+" x %s units", number(float64(f.Runs)), aMonth, number(units)))
+		if stream > 0 {
+			lines = append(lines, l.line(f.Name+": requests to the stream", StreamRequests, runs*stream, "", of+" x %s", number(float64(f.Runs)), aMonth, number(stream)))
 		}
 	}
 	return lines

@@ -29,16 +29,16 @@ func TestBookingsAndWhatRunsEachMinuteHaveTheirLines(t *testing.T) {
 	if lines := cost.DefaultBooking().Bookings(s, cost.ListPrices(), 1000); lines != nil {
 		t.Errorf("a stage without gateway has %v", lines)
 	}
-	s.Functions = append(s.Functions, cost.Function{Name: "vacancy-dev-gateway", MemoryMB: 256, Arm: true, URL: true}, cost.Function{Name: "vacancy-dev-meter", MemoryMB: 128, Arm: true, Runs: 1440})
+	s.Functions = append(s.Functions, cost.Function{Name: "gateway", MemoryMB: 256, Arm: true, URL: true}, cost.Function{Name: "meter", MemoryMB: 128, Arm: true, Runs: 1440})
 	got := usd(cost.BookingModel{WriteUnits: 50, ReadUnits: 40, BilledMS: 400}.Bookings(s, cost.ListPrices(), 1e6))
 	for what, want := range map[string]float64{"invocations": 0.4, "written": 50 * 0.625, "read": 40 * 0.125, "requests to the queue": 1.2, "compute": 800_000 * 0.25 * 0.0000133334} {
 		if got[what] != fmt.Sprintf("%.4f", want) {
 			t.Errorf("Bookings(): %s = %s, want %.4f", what, got[what], want)
 		}
 	}
-	lines := usd(cost.EachMinute(s, cost.ListPrices()))
+	lines := usd(cost.Scheduled(s, cost.ListPrices()))
 	if want := fmt.Sprintf("%.4f", 1440*30.4*7/1e6*0.2); lines["meter: requests to the stream"] != want || lines["sweeper: reads"] == "" {
-		t.Errorf("EachMinute() = %v, want %s of the stream, and the sweeper's", lines, want)
+		t.Errorf("Scheduled() = %v, want %s of the stream, and the sweeper's", lines, want)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestWhatWorstDaysBuy(t *testing.T) {
 			s.Tables[i].Read, s.Tables[i].Write = number(l[names[0]]), number(l[names[1]])
 		}
 		for i, f := range s.Functions {
-			if n, ok := l[f.Name[len("vacancy-dev-"):]]; ok {
+			if n, ok := l[f.Name]; ok {
 				s.Functions[i].Reserved = number(n)
 			}
 		}

@@ -45,7 +45,7 @@ func Estimate(s Shape, l List, n float64, real *Real) Report {
 		Direct: sum(m.Calls(s, l, n, false)), Edge: sum(m.Calls(s, l, n, true)), Kept: sum(m.Kept(l, n)),
 		Thinking: sum(DefaultThinking().Calls(s, l, 1000)),
 		Priced:   sum(DefaultPriced().Calls(s, l, n)), Booked: sum(DefaultBooking().Bookings(s, l, 1000)),
-		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(append(Month(s, l), EachMinute(s, l)...)), WorstDay: WorstDay(s, l, DefaultBounds()),
+		Graduated: sum(DefaultGraduation().Graduations(s, l, 1)), Month: sum(append(Month(s, l), Scheduled(s, l)...)), WorstDay: WorstDay(s, l, DefaultBounds()),
 		Capacity: Buys(s, l, DefaultBounds()), Real: real,
 	}
 	waited, queued := DefaultTask().Tasks(s, l, n)

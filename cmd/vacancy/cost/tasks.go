@@ -1,5 +1,7 @@
 package cost
 
+import "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+
 // TaskModel is a task of A2A from a caller without a key, beside what Model says of calls.
 // A test counts its units.
 type TaskModel struct {
@@ -19,7 +21,7 @@ func DefaultTask() TaskModel {
 // Tasks returns the lines for n tasks that are waited for, and of those in the background.
 // It returns nothing for a stage without agent.
 func (m TaskModel) Tasks(s Shape, l List, n float64) (waited, queued []Line) {
-	f, ok := s.Function("agent")
+	f, ok := s.Function(functions.Agent.Name)
 	if !ok {
 		return nil, nil
 	}

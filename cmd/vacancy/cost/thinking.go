@@ -1,5 +1,7 @@
 package cost
 
+import "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+
 // ThinkingModel is a call that one turn of a paid model answers, beside the units of a
 // call that an echo answers. A test counts its units.
 type ThinkingModel struct {
@@ -17,8 +19,8 @@ func DefaultThinking() ThinkingModel {
 // Calls returns the lines for n calls, without those of Model.Calls and without what the
 // model's provider bills. It returns nothing for a stage without the function think.
 func (m ThinkingModel) Calls(s Shape, l List, n float64) []Line {
-	f, ok := s.Function(thinker)
-	asking, found := s.Function("message")
+	f, ok := s.Function(functions.Think.Name)
+	asking, found := s.Function(functions.Message.Name)
 	if !ok || !found {
 		return nil
 	}

@@ -1,0 +1,155 @@
+package cost
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// ReadTemplates reads the templates of a stage's stacks, in any order: which parts the stage
+// has, and the limits and budgets that its operator chose. The table of functions says
+// everything else of a function.
+func ReadTemplates(templates ...[]byte) (Shape, error) {
+	var s Shape
+	for i, b := range templates {
+		var t struct{ Resources map[string]resource }
+		if err := json.Unmarshal(b, &t); err != nil {
+			return Shape{}, problem.Wrap(problem.Malformed, err, "template %d is no CloudFormation template in JSON", i+1)
+		}
+		for _, id := range slices.Sorted(maps.Keys(t.Resources)) {
+			if err := s.read(t.Resources[id], id); err != nil {
+				return Shape{}, problem.Wrap(problem.Malformed, err, "resource %.60q of type %.60q: %s", id, t.Resources[id].Type, err)
+			}
+		}
+	}
+	return s, nil
+}
+
+type resource struct {
+	Type       string
+	Properties json.RawMessage
+}
+
+func (r resource) into(v any) error {
+	if len(r.Properties) == 0 {
+		return nil
+	}
+	return json.Unmarshal(r.Properties, v)
+}
+
+// read adds a resource. Resources without cost are skipped.
+func (s *Shape) read(r resource, id string) error {
+	switch r.Type {
+	case "AWS::Lambda::Function":
+		return s.readFunction(r)
+	case "AWS::DynamoDB::GlobalTable":
+		return s.readTable(r, id)
+	case "AWS::Logs::LogGroup":
+		var p struct{ RetentionInDays int }
+		err := r.into(&p)
+		s.LogDays = max(s.LogDays, p.RetentionInDays)
+		return err
+	case "AWS::Budgets::Budget":
+		var p struct {
+			Budget struct{ BudgetLimit struct{ Amount float64 } }
+		}
+		err := r.into(&p)
+		s.BudgetUSD = p.Budget.BudgetLimit.Amount
+		return err
+	case "AWS::StepFunctions::StateMachine":
+		s.Transitions = transitionsOfGate
+	case "AWS::WAFv2::WebACL":
+		s.ACLs, s.Rules = 1, rulesOfACL
+	case "AWS::CloudWatch::Alarm":
+		s.Alarms = alarms()
+	case "AWS::KMS::Key":
+		s.Keys++
+	case "AWS::SecretsManager::Secret":
+		s.Secrets++
+	case "AWS::CloudWatch::Dashboard":
+		s.Dashboards++
+	case "AWS::CloudFront::Distribution":
+		s.Edge = true
+	}
+	return nil
+}
+
+// readFunction adds the row of a function with its reserved concurrency. A function of
+// another release has no row, and no memory.
+func (s *Shape) readFunction(r resource) error {
+	var p struct {
+		FunctionName                 string
+		Architectures                []string
+		ReservedConcurrentExecutions *int
+		Environment                  struct{ Variables map[string]json.RawMessage }
+	}
+	if err := r.into(&p); err != nil {
+		return err
+	}
+	name := p.FunctionName[strings.LastIndex(p.FunctionName, "-")+1:]
+	f, ok := functions.Named(name)
+	if !ok {
+		s.Functions = append(s.Functions, Function{Name: name, Reserved: p.ReservedConcurrentExecutions})
+		return nil
+	}
+	s.add(f, slices.Contains(p.Architectures, "arm64"), p.ReservedConcurrentExecutions)
+	var budget json.Number
+	if json.Unmarshal(p.Environment.Variables["VACANCY_MODEL_BUDGET"], (*string)(&budget)) == nil && budget != "" {
+		usd, err := budget.Float64()
+		if err != nil {
+			return fmt.Errorf("VACANCY_MODEL_BUDGET: expected USD, got %.40q", budget)
+		}
+		s.ModelUSD = usd
+	}
+	return nil
+}
+
+// throughput is a ceiling of a table, a replica or an index.
+type throughput struct {
+	Read  struct{ MaxReadRequestUnits *int }  `json:"ReadOnDemandThroughputSettings"`
+	Write struct{ MaxWriteRequestUnits *int } `json:"WriteOnDemandThroughputSettings"`
+}
+
+// readTable adds the ceilings of a table and its indexes.
+func (s *Shape) readTable(r resource, id string) error {
+	type index struct {
+		IndexName string
+		throughput
+	}
+	var p struct {
+		BillingMode string
+		throughput
+		GlobalSecondaryIndexes []index
+		Replicas               []struct {
+			throughput
+			GlobalSecondaryIndexes []index
+		}
+	}
+	if err := r.into(&p); err != nil {
+		return err
+	}
+	if p.BillingMode != "PAY_PER_REQUEST" {
+		return fmt.Errorf("expected BillingMode PAY_PER_REQUEST, got %.40q: provisioned tables are billed by the hour", p.BillingMode)
+	}
+	if len(p.Replicas) > 1 {
+		return fmt.Errorf("expected one replica, got %d: each writes everything again", len(p.Replicas))
+	}
+	t := Table{Name: id, Write: p.Write.MaxWriteRequestUnits}
+	reads := map[string]*int{}
+	for _, r := range p.Replicas {
+		t.Read = r.Read.MaxReadRequestUnits
+		for _, i := range r.GlobalSecondaryIndexes {
+			reads[i.IndexName] = i.Read.MaxReadRequestUnits
+		}
+	}
+	s.Tables = append(s.Tables, t)
+	for _, i := range p.GlobalSecondaryIndexes {
+		s.Tables = append(s.Tables, Table{Name: id + "/" + i.IndexName, Index: true, Read: reads[i.IndexName], Write: i.Write.MaxWriteRequestUnits})
+	}
+	return nil
+}
