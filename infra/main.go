@@ -49,6 +49,7 @@ import (
 	"github.com/vacancy-host/vacancy/infra/bundle"
 	"github.com/vacancy-host/vacancy/infra/settings"
 	"github.com/vacancy-host/vacancy/infra/stacks"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 func main() {
@@ -84,7 +85,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(zips)) }()
-	if err := bundle.Functions(ctx, top, chosen.Arch, stacks.Names(), zips, os.Environ()); err != nil {
+	if err := bundle.Functions(ctx, top, chosen.Arch, functions.Names(), zips, os.Environ()); err != nil {
 		return err
 	}
 	stacks.New(app, stacks.Input{

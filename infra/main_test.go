@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/infra/bundle"
-	"github.com/vacancy-host/vacancy/infra/stacks"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 // checkout copies what is deployed into a checkout without history, which does
@@ -100,7 +100,7 @@ func TestASecondSynthesisOfACheckoutIsTheSameToTheByte(t *testing.T) {
 			zips++
 		}
 	}
-	if zips != len(stacks.Names()) {
+	if zips != len(functions.Names()) {
 		t.Errorf("there are %d zips, want one for each function", zips)
 	}
 }

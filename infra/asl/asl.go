@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
@@ -18,8 +19,7 @@ import (
 // Times in seconds. A task times out before the machine gives it up, and the
 // machine before the attempt is overdue (two minutes after its beginning).
 const (
-	TaskSeconds    = 10 // of a function
-	taskSeconds    = TaskSeconds + 2
+	taskSeconds    = functions.StepSeconds + 2
 	MachineSeconds = 90
 )
 
@@ -34,9 +34,6 @@ const (
 
 // Function is the function of a step: its directory's name.
 func Function(s gate.StepName) string { return strings.ReplaceAll(string(s), "_", "") }
-
-// Recorder is the function that records an attempt's end.
-const Recorder = "record"
 
 // Machine is a state machine. Its members have a readable order.
 type Machine struct {
@@ -153,7 +150,7 @@ func catches(refuses []problem.Kind) (all []catch) {
 // overdue, and its next reader ends it.
 func record(says, next string) State {
 	return State{
-		Type: "Task", Comment: says, Resource: Placeholder(Recorder), ResultPath: path("$.status"), TimeoutSeconds: taskSeconds, Retry: retries(),
+		Type: "Task", Comment: says, Resource: Placeholder(functions.Record.Name), ResultPath: path("$.status"), TimeoutSeconds: taskSeconds, Retry: retries(),
 		Catch: []catch{{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.record", Next: failed}},
 		Next:  next,
 	}

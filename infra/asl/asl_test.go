@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/infra/asl"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
@@ -141,8 +142,8 @@ func TestRefusalsAreNotRetried(t *testing.T) {
 func TestInnermostTimeoutComesFirst(t *testing.T) {
 	m := read(t)
 	for name, s := range m.States {
-		if s.Type == "Task" && s.TimeoutSeconds <= asl.TaskSeconds {
-			t.Errorf("task %s ends after %d seconds, its function after %d, want it to end first", name, s.TimeoutSeconds, asl.TaskSeconds)
+		if s.Type == "Task" && s.TimeoutSeconds <= functions.StepSeconds {
+			t.Errorf("task %s ends after %d seconds, its function after %d, want it to end first", name, s.TimeoutSeconds, functions.StepSeconds)
 		}
 		if s.TimeoutSeconds >= m.TimeoutSeconds {
 			t.Errorf("task %s ends after %d seconds, the machine after %d", name, s.TimeoutSeconds, m.TimeoutSeconds)

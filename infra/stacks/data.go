@@ -9,6 +9,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 // data is what must not be lost: tables, bucket and keys.
@@ -43,7 +44,7 @@ func newData(app constructs.Construct, in Input) data {
 
 // stream is the stream of a table by its short name.
 func (d data) stream(table string) *string {
-	if table == "docs" {
+	if table == functions.Docs {
 		return d.docs.TableStreamArn()
 	}
 	return d.rows.TableStreamArn()

@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awswafv2"
 	"github.com/aws/constructs-go/constructs/v10"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
 
@@ -18,21 +20,20 @@ const SecretHeader = "X-Vacancy-Edge"
 
 // newEdge is CloudFront before the functions: one name for all handlers, public
 // pages cached, everything else forwarded unchanged.
-func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
+func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront in front of the functions")
-	e := edge{stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[string]awscloudfront.IOrigin{}}
-	e.calls, e.admin, e.reads, e.agents = callRequests(s, in), adminRequests(s, in), registryRequests(s, in), agentRequests(s, in)
-	e.tenants, e.keyed = tenantRequests(s, in), agentCache(s, in)
-	agents := e.behaviour("agent")
-	agents.CachePolicy, agents.OriginRequestPolicy = e.keyed, e.agents
-	admin := func(name string) *awscloudfront.BehaviorOptions {
-		b := e.behaviour(name)
-		b.OriginRequestPolicy = e.admin
-		return b
+	e := edge{
+		stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[functions.Function]awscloudfront.IOrigin{},
+		sees: map[string]awscloudfront.OriginRequestPolicy{
+			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in), "tenants": tenantRequests(s, in),
+		},
+		kept: map[string]awscloudfront.ICachePolicy{
+			functions.Keyed: agentCache(s, in), "found": searchCache(s, in), "log": logCache(s, in), "pages": pageCache(s, in), "cards": cardCache(s, in),
+		},
 	}
 	props := &awscloudfront.DistributionProps{
 		Comment:                str("Vacancy " + in.Settings.Stage),
-		DefaultBehavior:        agents,
+		DefaultBehavior:        e.behaviour(functions.Default),
 		ErrorResponses:         forgetErrors(),
 		MinimumProtocolVersion: awscloudfront.SecurityPolicyProtocol_TLS_V1_2_2021,
 		HttpVersion:            awscloudfront.HttpVersion_HTTP2_AND_3,
@@ -46,16 +47,9 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 	}
 	d := awscloudfront.NewDistribution(s, str("Distribution"), props)
 	named(d, "Distribution")
-	// CloudFront takes the first matching pattern. Callers append those of signed calls to
-	// any base URL, so they come first; no admin route has them.
-	for _, path := range []string{"*/a2a/message/*", "*/a2a/chain/*"} {
-		e.add(d, path, e.behaviour("message"))
+	for _, p := range functions.Paths() {
+		e.add(d, p.Pattern, e.behaviour(p))
 	}
-	e.add(d, "/v1/admin/export*", admin("export"))
-	e.add(d, "/v1/admin/*", admin("admin"))
-	e.addGateway(d)
-	e.addRegistry(d)
-	e.addPages(d)
 	e.acceptFor(d)
 	if in.Settings.Domain != "" {
 		output(s, "Url", str("https://"+in.Settings.Domain), "public URL of the host")
@@ -66,40 +60,48 @@ func newEdge(app constructs.Construct, in Input, f functions) awscdk.Stack {
 }
 
 type edge struct {
-	stack        awscdk.Stack
-	in           Input
-	f            functions
-	calls, admin awscloudfront.OriginRequestPolicy
-	reads        awscloudfront.OriginRequestPolicy
-	agents       awscloudfront.OriginRequestPolicy
-	tenants      awscloudfront.OriginRequestPolicy
-	keyed        awscloudfront.ICachePolicy // passes Authorization
-	headers      awscloudfront.ResponseHeadersPolicy
-	origins      map[string]awscloudfront.IOrigin
+	stack   awscdk.Stack
+	in      Input
+	f       functionStack
+	sees    map[string]awscloudfront.OriginRequestPolicy
+	kept    map[string]awscloudfront.ICachePolicy
+	headers awscloudfront.ResponseHeadersPolicy
+	origins map[functions.Function]awscloudfront.IOrigin
 }
 
 // origin is a function's origin, shared by its behaviours.
-func (e edge) origin(function string) awscloudfront.IOrigin {
-	if e.origins[function] == nil {
-		e.origins[function] = awscloudfrontorigins.NewFunctionUrlOrigin(e.f.urls[function], &awscloudfrontorigins.FunctionUrlOriginProps{
-			OriginId:      str(function),
+func (e edge) origin(f functions.Function) awscloudfront.IOrigin {
+	if e.origins[f] == nil {
+		e.origins[f] = awscloudfrontorigins.NewFunctionUrlOrigin(e.f.urls[f], &awscloudfrontorigins.FunctionUrlOriginProps{
+			OriginId:      str(f.Name),
 			CustomHeaders: &map[string]*string{SecretHeader: secretText(e.f.secret, e.in.Settings.EdgeSecretVersion)},
 			ReadTimeout:   awscdk.Duration_Seconds(num(30)),
 		})
 	}
-	return e.origins[function]
+	return e.origins[f]
 }
 
-// behaviour forwards everything to a function without caching.
-func (e edge) behaviour(function string) *awscloudfront.BehaviorOptions {
-	return &awscloudfront.BehaviorOptions{
-		Origin:                e.origin(function),
+// behaviour forwards the requests of a path. Paths whose answers are kept take only requests
+// that read, but for those whose cache key has the caller's key.
+func (e edge) behaviour(p functions.Path) *awscloudfront.BehaviorOptions {
+	b := &awscloudfront.BehaviorOptions{
+		Origin:                e.origin(p.To),
 		AllowedMethods:        awscloudfront.AllowedMethods_ALLOW_ALL(),
 		ViewerProtocolPolicy:  awscloudfront.ViewerProtocolPolicy_HTTPS_ONLY,
 		CachePolicy:           awscloudfront.CachePolicy_CACHING_DISABLED(),
-		OriginRequestPolicy:   e.calls,
+		OriginRequestPolicy:   e.sees[p.Sees],
 		ResponseHeadersPolicy: e.headers,
 	}
+	if p.Kept != "" {
+		b.CachePolicy = e.kept[p.Kept]
+	}
+	if p.Kept != "" && p.Kept != functions.Keyed {
+		b.AllowedMethods = awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS()
+	}
+	if b.OriginRequestPolicy == nil || b.CachePolicy == nil {
+		panic(fmt.Sprintf("path %s has the policies %q and %q, of which one is unknown", p.Pattern, p.Sees, p.Kept))
+	}
+	return b
 }
 
 // add adds a behaviour after those that the distribution has.
@@ -110,64 +112,12 @@ func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.Be
 	})
 }
 
-// addGateway adds the behaviours of accounts and AGP, whose requests have a key.
-func (e edge) addGateway(d awscloudfront.Distribution) {
-	for _, path := range []string{"/a2a/v1*", "/v1/account*", "/v1/keys*", "/v1/usage", "/v1/bookings*"} {
-		b := e.behaviour("gateway")
-		b.CachePolicy, b.OriginRequestPolicy = e.keyed, e.tenants
-		e.add(d, path, b)
-	}
-}
-
-// addRegistry adds the behaviours of search, the gate and the registry; the
-// registry serves every other path below /v1/. Searches are cached as long as
-// their answers allow, because most are repeated. Other answers of the registry
-// may depend on who proves to be asking, so only the log is cached.
-func (e edge) addRegistry(d awscloudfront.Distribution) {
-	found, pages := searchCache(e.stack, e.in), logCache(e.stack, e.in)
-	for _, b := range []struct {
-		path, function string
-		cache          awscloudfront.ICachePolicy // nil: no caching, all methods
-	}{
-		{"/v1/search*", "search", found},
-		{"/v1/query_capability", "search", nil},
-		{"/v1/graduations*", "graduate", nil},
-		{"/v1/checkpoint", "registry", pages},
-		{"/v1/proof/*", "registry", pages},
-		{"/v1/log/*", "registry", pages},
-		{"/v1/*", "registry", nil},
-	} {
-		options := e.behaviour(b.function)
-		options.OriginRequestPolicy = e.reads
-		if b.cache != nil {
-			options.AllowedMethods, options.CachePolicy = awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS(), b.cache
-		}
-		e.add(d, b.path, options)
-	}
-}
-
-// addPages adds the public pages. The first matching pattern counts, so these
-// come last: a vacant may be named card. CloudFront allows 25 behaviours, so
-// answers that are cheap to make are not cached: health, and the epoch roots
-// for the reference's tools. Both are agent's, like all other paths of vacants.
-func (e edge) addPages(d awscloudfront.Distribution) {
-	pages, cards := pageCache(e.stack, e.in), cardCache(e.stack, e.in)
-	for _, page := range []struct {
-		path, function string
-		cache          awscloudfront.ICachePolicy
-	}{{"*/card", "message", pages}, {"*/.well-known/*", "agent", cards}} {
-		b := e.behaviour(page.function)
-		b.AllowedMethods, b.CachePolicy = awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS(), page.cache
-		e.add(d, page.path, b)
-	}
-}
-
 // agentCache keeps nothing that forbids it, as all answers of A2A do but the agent card,
 // and that for a second. It is a cache policy because CloudFront passes Authorization of a
 // GET to an origin only if it is part of a cache key, which only a policy that caches has.
 // The card depends on the other two.
 func agentCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, "agents", "A2A: agent cards at a vacant's own URL, for a second", 1, "Authorization", "A2A-Version", "User-Agent")
+	return cachePolicy(s, in, functions.Keyed, "A2A: agent cards at a vacant's own URL, for a second", 1, "Authorization", "A2A-Version", "User-Agent")
 }
 
 // cardCache caches agent cards and their keys as long as they allow, a minute at most. The

@@ -1,7 +1,7 @@
 package stacks
 
 import (
-	"strconv"
+	"encoding/json"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -14,159 +14,90 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 )
 
-// functions are the host's functions and their triggers.
-type functions struct {
+// functionStack is the host's functions and their triggers.
+type functionStack struct {
 	stack  awscdk.Stack
 	queues queues
-	urls   map[string]awslambda.FunctionUrl
+	urls   map[functions.Function]awslambda.FunctionUrl
 	secret awssecretsmanager.Secret // the edge's secret; nil without an edge
 }
 
-func newFunctions(app constructs.Construct, in Input, d data) functions {
-	f := functions{
+func newFunctions(app constructs.Construct, in Input, d data) functionStack {
+	f := functionStack{
 		stack: newStack(app, in, "functions", "Vacancy "+in.Settings.Stage+": the functions and their triggers"),
-		urls:  map[string]awslambda.FunctionUrl{},
+		urls:  map[functions.Function]awslambda.FunctionUrl{},
 	}
 	if in.Settings.Edge {
 		f.secret = edgeSecret(f.stack)
 		output(f.stack, "EdgeSecret", f.secret.SecretArn(), "secret by which the functions recognise the edge")
 	}
 	f.queues = newQueues(f.stack, in)
-	lost, made := deadLetters(f.stack, in), map[string]awslambda.Function{}
-	for _, spec := range table(in.Settings) {
-		made[spec.name] = f.add(in, d, spec, lost)
-		for _, name := range spec.grants.receives {
-			receive(f.stack, in, f.queues[name], name, made[spec.name])
+	lost, allowed, made := deadLetters(f.stack, in), granted(in.Settings), map[functions.Function]awslambda.Function{}
+	for _, row := range functions.All() {
+		made[row] = f.add(in, d, row, allowed[row], lost)
+		for _, queue := range row.Receives() {
+			receive(f.stack, in, f.queues[queue], queue, made[row])
 		}
-		switch spec.name {
-		case "admin":
-			schedule(f.stack, in, theCanary, "EverySixHours", awscdk.Duration_Hours(num(6)), made[spec.name], map[string]any{"canary": true})
-		case "sweeper":
-			// The logical id must not change: CloudFormation would create a second rule with the
-			// same physical name before it deletes this one, and the deployment would fail.
-			schedule(f.stack, in, "sweeper", "EveryHour", awscdk.Duration_Minutes(num(1)), made[spec.name], nil)
-		case "meter":
-			schedule(f.stack, in, "meter", "EveryMinuteFold", awscdk.Duration_Minutes(num(1)), made[spec.name], nil)
-		case "checkpointer":
-			schedule(f.stack, in, "checkpointer", "EveryFiveMinutes", awscdk.Duration_Minutes(num(5)), made[spec.name], nil)
-		case "prober":
-			schedule(f.stack, in, "prober", "EveryMinute", awscdk.Duration_Minutes(num(1)), made[spec.name], nil)
-		case "tamper":
-			watchRows(f.stack, d, made[spec.name], lost)
-		case "indexer":
-			watchDocs(f.stack, in, d, made[spec.name])
+		if row.Every > 0 {
+			schedule(f.stack, in, row, made[row])
+		}
+		switch row.Stream {
+		case functions.Rows:
+			watchRows(f.stack, d, made[row], lost)
+		case functions.Docs:
+			watchDocs(f.stack, in, d, made[row])
 		}
 	}
 	newGate(f.stack, in, made)
 	return f
 }
 
-// add makes one function. The CDK must not add to its role: table lists all
+// add makes one function. The CDK must not add to its role: granted lists all
 // grants.
-func (f functions) add(in Input, d data, spec function, lost awssqs.IQueue) awslambda.Function {
-	role := newRole(f.stack, in, d, spec, lost, f.queues)
+func (f functionStack) add(in Input, d data, row functions.Function, g grants, lost awssqs.IQueue) awslambda.Function {
+	role := newRole(f.stack, in, d, row, g, lost, f.queues)
 	props := &awslambda.FunctionProps{
-		FunctionName: str(in.Settings.Name(spec.name)),
-		Description:  str(spec.description),
+		FunctionName: str(in.Settings.Name(row.Name)),
+		Description:  str(row.Description),
 		Runtime:      awslambda.Runtime_PROVIDED_AL2023(), Handler: str("bootstrap"),
 		Architecture: architecture(in.Settings.Arch),
-		Code:         awslambda.Code_FromAsset(str(in.Zip(spec.name)), nil),
-		MemorySize:   num(spec.memory), Timeout: awscdk.Duration_Seconds(num(spec.timeout)),
-		Environment: f.environment(in, d, spec),
+		Code:         awslambda.Code_FromAsset(str(in.Zip(row.Name)), nil),
+		MemorySize:   num(row.Memory), Timeout: awscdk.Duration_Seconds(num(row.Timeout)),
+		Environment: f.environment(in, d, row),
 		Role:        role.WithoutPolicyUpdates(nil),
 		// A line for each start and end would double the cost of logs.
 		LoggingFormat: awslambda.LoggingFormat_JSON, SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
 		ApplicationLogLevelV2: awslambda.ApplicationLogLevel_INFO,
-		LogGroup:              awslogs.LogGroup_FromLogGroupName(f.stack, str("Log-"+spec.name), str(in.Settings.LogGroup(spec.name))),
+		LogGroup:              awslogs.LogGroup_FromLogGroupName(f.stack, str("Log-"+row.Name), str(in.Settings.LogGroup(row.Name))),
 		Tracing:               awslambda.Tracing_PASS_THROUGH,
 	}
-	if spec.disk > 0 {
-		props.EphemeralStorageSize = awscdk.Size_Mebibytes(num(spec.disk))
+	if row.Disk > 0 {
+		props.EphemeralStorageSize = awscdk.Size_Mebibytes(num(row.Disk))
 	}
-	if n := in.Settings.Limits[spec.name]; n > 0 && in.Settings.Reserve {
+	if n := in.Settings.Limits[row.Name]; n > 0 && in.Settings.Reserve {
 		props.ReservedConcurrentExecutions = num(n)
 	}
-	if spec.scheduled {
+	if row.Job() {
 		props.RetryAttempts = num(0) // the next run does what this one did not
 	}
-	made := awslambda.NewFunction(f.stack, str(spec.name), props)
-	named(made, logical(spec.name))
-	if spec.url {
+	made := awslambda.NewFunction(f.stack, str(row.Name), props)
+	named(made, logical(row.Name))
+	if row.URL {
 		// No AWS signature is required: envelopes are signed, and the function
 		// checks the operator's key.
 		mode := awslambda.InvokeMode_BUFFERED
-		if spec.streams {
+		if row.Streams {
 			mode = awslambda.InvokeMode_RESPONSE_STREAM
 		}
-		f.urls[spec.name] = made.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE, InvokeMode: mode})
-		output(f.stack, logical(spec.name)+"Url", f.urls[spec.name].Url(), "Function URL of "+spec.name)
+		f.urls[row] = made.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE, InvokeMode: mode})
+		output(f.stack, row.URLOutput(), f.urls[row].Url(), "Function URL of "+row.Name)
 	}
 	return made
-}
-
-// environment is the function's environment variables, as far as this stage has
-// them.
-func (f functions) environment(in Input, d data, spec function) *map[string]*string {
-	has := map[string]*string{
-		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
-		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
-		"VACANCY_RATE":     str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate), "VACANCY_READS": str(reads(in.Settings)),
-		"VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, spec.name)),
-		"VACANCY_TASKS": f.queues[tasksQueue].QueueUrl(), "VACANCY_PUSHES": f.queues[pushesQueue].QueueUrl(),
-		"VACANCY_URL": f.publicURL(in), "VACANCY_GATEWAY_URL": f.gatewayURL(in), "VACANCY_GATE": gateARN(f.stack, in),
-		"VACANCY_THINK": functionARN(f.stack, in, "think"), "VACANCY_SEARCH": functionARN(f.stack, in, "search"), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
-		"VACANCY_BOOKING_PRICE": str(in.Settings.BookingPrice), "VACANCY_KEY_PREFIX": str(in.Settings.KeyPrefix), "VACANCY_AGP_KEY_PREFIX": str(in.Settings.AGPKeyPrefix), "VACANCY_MODEL_BUDGET": str(in.Settings.ModelBudget), "VACANCY_TENANT_FUNCTIONS": str(in.Settings.TenantFunctions),
-	}
-	if in.Settings.Fee > 0 {
-		has["VACANCY_FEE"] = str(strconv.Itoa(in.Settings.Fee))
-	}
-	if in.Settings.Mock {
-		has["VACANCY_MOCK"] = str("true")
-	}
-	if d.host != nil {
-		has["VACANCY_HOST_KEY"] = d.host.KeyArn()
-	}
-	if f.secret != nil {
-		has["VACANCY_EDGE_SECRET"] = secretText(f.secret, in.Settings.EdgeSecretVersion)
-		if in.Settings.EdgeSecretBefore != "" {
-			has["VACANCY_EDGE_SECRET_BEFORE"] = secretText(f.secret, in.Settings.EdgeSecretBefore)
-		}
-	}
-	env := map[string]*string{"VACANCY_STAGE": str(in.Settings.Stage)}
-	for _, name := range spec.environment {
-		if v := has[name]; v != nil && *v != "" {
-			env[name] = v
-		}
-	}
-	return &env
-}
-
-// publicURL is the host's URL, if it is known before the edge exists: not the
-// edge's own name, which `vacancy deploy` tells the host, and not to agent, whose URL it is
-// without an edge.
-func (f functions) publicURL(in Input) *string {
-	switch agent := f.urls["agent"]; {
-	case in.Settings.Domain != "":
-		return str("https://" + in.Settings.Domain)
-	case in.Settings.Edge || agent == nil:
-		return nil
-	default:
-		return agent.Url()
-	}
-}
-
-// gatewayURL is that of accounts and AGP; nil where publicURL is theirs too, and for the
-// gateway itself, which has none while it is made.
-func (f functions) gatewayURL(in Input) *string {
-	gateway := f.urls["gateway"]
-	if in.Settings.Domain != "" || in.Settings.Edge || gateway == nil {
-		return nil
-	}
-	return gateway.Url()
 }
 
 func architecture(arch string) awslambda.Architecture {
@@ -203,20 +134,31 @@ func secretText(secret awssecretsmanager.ISecret, version string) *string {
 	return awscdk.SecretValue_SecretsManager(secret.SecretArn(), options).UnsafeUnwrap()
 }
 
-// theCanary is the rule by which admin writes a row that the tamper detector must
-// see.
-const theCanary = "canary"
+// formerRules are logical ids of rules that are not named for their functions. They must not
+// change: CloudFormation would create a second rule with the same physical name before it
+// deletes the first, and the deployment would fail.
+var formerRules = map[string]string{
+	"canary": "EverySixHours", "sweeper": "EveryHour", "meter": "EveryMinuteFold", "checkpointer": "EveryFiveMinutes", "prober": "EveryMinute",
+}
 
-// schedule starts a function at intervals, with an event if one is given.
-func schedule(s awscdk.Stack, in Input, name, id string, every awscdk.Duration, f awslambda.Function, event map[string]any) {
+// schedule starts a function at intervals, with an event if its row has one.
+func schedule(s awscdk.Stack, in Input, row functions.Function, f awslambda.Function) {
+	id := formerRules[row.RuleName()]
+	if id == "" {
+		id = logical(row.RuleName()) + "Rule"
+	}
 	rule := awsevents.NewRule(s, str(id), &awsevents.RuleProps{
-		RuleName:    str(in.Settings.Name(name)),
-		Description: str("starts the " + name),
-		Schedule:    awsevents.Schedule_Rate(every),
+		RuleName:    str(in.Settings.Name(row.RuleName())),
+		Description: str("starts the " + row.RuleName()),
+		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(num(row.Every))),
 	})
 	named(rule, id)
 	props := &awseventstargets.LambdaFunctionProps{}
-	if event != nil {
+	if row.Event != "" {
+		var event map[string]any
+		if err := json.Unmarshal([]byte(row.Event), &event); err != nil {
+			panic(err) // the row is wrong
+		}
 		props.Event = awsevents.RuleTargetInput_FromObject(event)
 	}
 	rule.AddTarget(awseventstargets.NewLambdaFunction(f, props))

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/infra/stacks"
+	table "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
 )
 
@@ -23,7 +24,7 @@ func list(v any) []any {
 
 func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 	functions := synth(t, standard).template(t, "functions")
-	for _, name := range stacks.Names() {
+	for _, name := range table.Names() {
 		allowed, denied := map[string][]string{}, map[string][]string{}
 		for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
 			into := allowed
@@ -76,7 +77,7 @@ func TestNoRoleMayChangeARowAndOneMayScan(t *testing.T) {
 func TestOnlyTheAdminAPIWritesDocumentsOfAnyKind(t *testing.T) {
 	functions := synth(t, standard).template(t, "functions")
 	got := map[string]string{}
-	for _, name := range stacks.Names() {
+	for _, name := range table.Names() {
 		for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
 			for _, a := range list(at(s, "Action")) {
 				partition, bound := partitions(s), at(s, "Condition", "StringLike", "kms:EncryptionContext:vacancy")
@@ -200,7 +201,7 @@ func TestWhatFunctionsOpen(t *testing.T) {
 	for _, context := range []map[string]any{standard, {"hostKey": "software"}} {
 		functions := synth(t, context).template(t, "functions")
 		got := map[string]string{}
-		for _, name := range stacks.Names() {
+		for _, name := range table.Names() {
 			for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
 				if at(s, "Action") != "kms:Decrypt" {
 					continue
@@ -247,7 +248,7 @@ func TestThinkHasTheRightsOfModelsAlone(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what think may do (-want +got):\n%s", diff)
 	}
-	for _, name := range stacks.Names() {
+	for _, name := range table.Names() {
 		anywhere, denied := false, false
 		for _, s := range at(readable(policy(t, functions, name)), "Statement").([]any) {
 			puts := slices.ContainsFunc(list(at(s, "Action")), func(a any) bool { return a == "dynamodb:PutItem" }) && at(s, "Resource") == "data.Docs.Arn"
@@ -263,7 +264,7 @@ func TestThinkHasTheRightsOfModelsAlone(t *testing.T) {
 func TestTheSealingKeyIsUsedForBoundBoxesOnly(t *testing.T) {
 	a := synth(t, standard)
 	var statements []any
-	for _, name := range stacks.Names() {
+	for _, name := range table.Names() {
 		statements = append(statements, at(policy(t, a.template(t, "functions"), name), "Statement").([]any)...)
 	}
 	key := a.template(t, "data").Resources["SealKey"].Properties

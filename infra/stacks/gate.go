@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
 
 	"github.com/vacancy-host/vacancy/infra/asl"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
@@ -41,21 +42,23 @@ func gateStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStat
 // newGate renders the steps of the gate into a Standard state machine: it keeps
 // its history for 90 days and runs each step at least once, for which the steps
 // are made. Its log has only the order of events, no data.
-func newGate(s awscdk.Stack, in Input, made map[string]awslambda.Function) {
+func newGate(s awscdk.Stack, in Input, made map[functions.Function]awslambda.Function) {
 	machine := asl.Gate(gate.Steps())
 	text, err := machine.JSON()
 	if err != nil {
 		panic(err) // texts and numbers always marshal
 	}
-	substitutions, functions := map[string]*string{}, []*string{}
-	for _, f := range steps() {
-		substitutions[asl.Substitution(f.name)] = made[f.name].FunctionArn()
-		functions = append(functions, made[f.name].FunctionArn())
+	substitutions, arns := map[string]*string{}, []*string{}
+	for _, f := range functions.All() {
+		if f.Step {
+			substitutions[asl.Substitution(f.Name)] = made[f].FunctionArn()
+			arns = append(arns, made[f].FunctionArn())
+		}
 	}
 	m := awsstepfunctions.NewCfnStateMachine(s, str("Gate"), &awsstepfunctions.CfnStateMachineProps{
 		StateMachineName: str(in.Settings.Name(theGate)), StateMachineType: str("STANDARD"),
 		DefinitionString: &text, DefinitionSubstitutions: &substitutions,
-		RoleArn: gateRole(s, in, &functions).RoleArn(),
+		RoleArn: gateRole(s, in, &arns).RoleArn(),
 		LoggingConfiguration: &awsstepfunctions.CfnStateMachine_LoggingConfigurationProperty{
 			Level: str("ALL"), IncludeExecutionData: flag(false),
 			Destinations: []any{&awsstepfunctions.CfnStateMachine_LogDestinationProperty{
@@ -72,10 +75,10 @@ func newGate(s awscdk.Stack, in Input, made map[string]awslambda.Function) {
 
 // gateRole may start the step functions and write its log. CloudWatch has no
 // resource for log delivery.
-func gateRole(s awscdk.Stack, in Input, functions *[]*string) awsiam.Role {
+func gateRole(s awscdk.Stack, in Input, steps *[]*string) awsiam.Role {
 	source := map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": s.Account()}, "ArnLike": map[string]any{"aws:SourceArn": gateARN(s, in)}}
 	statements := []awsiam.PolicyStatement{
-		awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Sid: str("Steps"), Actions: strs("lambda:InvokeFunction"), Resources: functions}),
+		awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Sid: str("Steps"), Actions: strs("lambda:InvokeFunction"), Resources: steps}),
 		awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Sid: str("LogDelivery"), Resources: strs("*"),
 			Actions: strs("logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery", "logs:DeleteLogDelivery", "logs:ListLogDeliveries",
 				"logs:PutResourcePolicy", "logs:DescribeResourcePolicies", "logs:DescribeLogGroups")}),

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vacancy-host/vacancy/infra/stacks"
+	table "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 func TestTemplatesAreAsTheGoldenFilesShow(t *testing.T) {
@@ -23,7 +23,7 @@ func TestTemplatesAreAsTheGoldenFilesShow(t *testing.T) {
 
 func TestPoliciesAreAsTheGoldenFilesShow(t *testing.T) {
 	functions := synth(t, standard).template(t, "functions")
-	for _, name := range stacks.Names() {
+	for _, name := range table.Names() {
 		golden(t, filepath.Join("..", "policies", name+".json"), pretty(t, readable(policy(t, functions, name))))
 	}
 }

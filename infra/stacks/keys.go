@@ -6,6 +6,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 // In a key's policy the resource "*" means the key itself.
@@ -49,10 +51,10 @@ func roleOf(s awscdk.Stack, in Input, function string) *string {
 // An authorized person may open text keys, to verify the tables from elsewhere,
 // and never a seed.
 func sealKey(s awscdk.Stack, in Input) awskms.Key {
-	use := func(sid string, actions *[]*string, functions ...string) awsiam.PolicyStatement {
-		roles := make([]*string, len(functions))
-		for i, f := range functions {
-			roles[i] = roleOf(s, in, f)
+	use := func(sid string, actions *[]*string, names ...string) awsiam.PolicyStatement {
+		roles := make([]*string, len(names))
+		for i, name := range names {
+			roles[i] = roleOf(s, in, name)
 		}
 		conditions := boundOnly()
 		conditions["ArnEquals"] = map[string]any{"aws:PrincipalArn": roles}
@@ -64,12 +66,13 @@ func sealKey(s awscdk.Stack, in Input) awskms.Key {
 	verify := boundOnly()
 	verify["StringLike"] = contexts(textKeys)
 	var sealers, openers []string
-	for _, f := range table(in.Settings) {
-		if f.grants.seals {
-			sealers = append(sealers, f.name)
+	allowed := granted(in.Settings)
+	for _, f := range functions.All() {
+		if allowed[f].seals {
+			sealers = append(sealers, f.Name)
 		}
-		if len(f.grants.opens) > 0 {
-			openers = append(openers, f.name)
+		if len(allowed[f].opens) > 0 {
+			openers = append(openers, f.Name)
 		}
 	}
 	return newKey(s, in, "SealKey", &awskms.KeyProps{
@@ -104,9 +107,10 @@ func contexts(patterns ...string) map[string]any {
 // with it, checkpointer signs the log, and both certify keys that sign receipts.
 func hostKey(s awscdk.Stack, in Input) awskms.Key {
 	var signers []*string
-	for _, f := range table(in.Settings) {
-		if slices.Contains(f.grants.host, "Sign") {
-			signers = append(signers, roleOf(s, in, f.name))
+	allowed := granted(in.Settings)
+	for _, f := range functions.All() {
+		if slices.Contains(allowed[f].host, "Sign") {
+			signers = append(signers, roleOf(s, in, f.Name))
 		}
 	}
 	conditions := signOnly()

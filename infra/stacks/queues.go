@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 // deadQueue keeps the messages of both queues that their worker could not handle.
@@ -25,9 +26,9 @@ func newQueues(s awscdk.Stack, in Input) queues {
 	dead := newQueue(s, in, deadQueue, &awssqs.QueueProps{RetentionPeriod: awscdk.Duration_Days(num(14))})
 	accept(dead, "AwsSolutions-SQS3", "It receives the failures of both queues: a person reads it, no function does.")
 	all := queues{}
-	for _, name := range []string{tasksQueue, pushesQueue} {
+	for _, name := range []string{functions.Tasks, functions.Pushes} {
 		all[name] = newQueue(s, in, name, &awssqs.QueueProps{
-			VisibilityTimeout: awscdk.Duration_Seconds(num(longTimeout)),
+			VisibilityTimeout: awscdk.Duration_Seconds(num(functions.Worker.Timeout)),
 			RetentionPeriod:   awscdk.Duration_Days(num(1)), // a task that has not ended fails after a day
 			DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(maxReceives)},
 		})
@@ -47,9 +48,9 @@ func newQueue(s awscdk.Stack, in Input, name string, props *awssqs.QueueProps) a
 // notices. Neither queue takes all instances, so hanging receivers of notices stop no
 // turns.
 func receive(s awscdk.Stack, in Input, q awssqs.Queue, name string, f awslambda.Function) {
-	tasks, pushes := cost.OfQueues(in.Settings.Limits[cost.Worker])
+	tasks, pushes := cost.OfQueues(in.Settings.Limits[functions.Worker.Name])
 	batch, most := 1, tasks
-	if name == pushesQueue {
+	if name == functions.Pushes {
 		batch, most = 10, pushes
 	}
 	id := logical(name) + "Sent"

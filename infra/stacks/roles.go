@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
@@ -28,29 +29,29 @@ var everyWrite = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem
 
 // newRole is the role of a function, with one inline policy. The golden files
 // in infra/policies show the result.
-func newRole(s awscdk.Stack, in Input, d data, f function, lost awssqs.IQueue, q queues) awsiam.Role {
-	statements := slices.Concat(rowStatements(d, f.grants), docStatements(d, f.grants), keyStatements(d, f.grants),
-		snapshotStatements(d, f.grants), queueStatements(q, f.grants), streamStatements(d, f.grants, lost), gateStatements(s, in, f.grants), thinkStatements(s, in, f.grants))
+func newRole(s awscdk.Stack, in Input, d data, f functions.Function, g grants, lost awssqs.IQueue, q queues) awsiam.Role {
+	statements := slices.Concat(rowStatements(d, g), docStatements(d, g), keyStatements(d, g),
+		snapshotStatements(d, g), queueStatements(q, f, g), streamStatements(d, f, g, lost), gateStatements(s, in, g), thinkStatements(s, in, g))
 	statements = append(statements, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("OwnLog"), Actions: strs("logs:CreateLogStream", "logs:PutLogEvents"),
 		Resources: &[]*string{s.FormatArn(&awscdk.ArnComponents{
 			Service: str("logs"), Resource: str("log-group"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME,
-			ResourceName: str(in.Settings.LogGroup(f.name) + ":log-stream:*")})},
+			ResourceName: str(in.Settings.LogGroup(f.Name) + ":log-stream:*")})},
 	}))
-	id := "Role-" + f.name
+	id := "Role-" + f.Name
 	r := awsiam.NewRole(s, str(id), &awsiam.RoleProps{
-		RoleName:    str(roleName(s, in, f.name)),
-		Description: str("Vacancy " + in.Settings.Stage + ": " + f.description),
+		RoleName:    str(roleName(s, in, f.Name)),
+		Description: str("Vacancy " + in.Settings.Stage + ": " + f.Description),
 		AssumedBy:   awsiam.NewServicePrincipal(str("lambda.amazonaws.com"), nil),
 		InlinePolicies: &map[string]awsiam.PolicyDocument{
 			"function": awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})},
 	})
-	named(r, logical(f.name)+"Role")
-	accept(r, "AwsSolutions-IAM5", reasonForStars(f.grants))
+	named(r, logical(f.Name)+"Role")
+	accept(r, "AwsSolutions-IAM5", reasonForStars(f, g))
 	return r
 }
 
-func reasonForStars(g grants) string {
+func reasonForStars(f functions.Function, g grants) string {
 	reason := "Lambda names the streams in the function's own log group, so that grant ends in a star."
 	if len(g.snapshots) > 0 {
 		reason += " The archives of the search index have random names below search/."
@@ -58,7 +59,7 @@ func reasonForStars(g grants) string {
 	if g.exports {
 		reason += " The usage of days has names of days and accounts below usage/."
 	}
-	if g.stream != "" {
+	if f.Stream != "" {
 		reason += " AWS offers no resource for dynamodb:ListStreams."
 	}
 	if len(g.bedrock) > 0 {
@@ -179,7 +180,7 @@ func snapshotStatements(d data, g grants) []awsiam.PolicyStatement {
 
 // queueStatements allow sending, and what Lambda does in the function's name to receive.
 // The function itself says when a message is to come again.
-func queueStatements(q queues, g grants) (out []awsiam.PolicyStatement) {
+func queueStatements(q queues, f functions.Function, g grants) (out []awsiam.PolicyStatement) {
 	add := func(sid string, names, operations []string) {
 		var arns, actions []*string
 		for _, name := range names {
@@ -193,25 +194,25 @@ func queueStatements(q queues, g grants) (out []awsiam.PolicyStatement) {
 		}
 	}
 	add("Sends", g.sends, []string{"SendMessage"})
-	add("Receives", g.receives, []string{"ReceiveMessage", "DeleteMessage", "GetQueueAttributes", "ChangeMessageVisibility"})
+	add("Receives", f.Receives(), []string{"ReceiveMessage", "DeleteMessage", "GetQueueAttributes", "ChangeMessageVisibility"})
 	return out
 }
 
 // streamStatements are what Lambda does in the function's name to read a
 // table's stream and to keep events that failed.
-func streamStatements(d data, g grants, lost awssqs.IQueue) []awsiam.PolicyStatement {
+func streamStatements(d data, f functions.Function, g grants, lost awssqs.IQueue) []awsiam.PolicyStatement {
 	if g.folds {
-		return []awsiam.PolicyStatement{statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.stream("rows"), nil)}
+		return []awsiam.PolicyStatement{statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.stream(functions.Rows), nil)}
 	}
-	if g.stream == "" {
+	if f.Stream == "" {
 		return nil
 	}
 	out := []awsiam.PolicyStatement{
-		statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.stream(g.stream), nil),
+		statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.stream(f.Stream), nil),
 		// ListStreams has no resource: Lambda calls it before it polls.
 		statement("Streams", awsiam.Effect_ALLOW, "dynamodb", []string{"ListStreams"}, str("*"), nil),
 	}
-	if g.stream == "rows" {
+	if f.Stream == functions.Rows {
 		out = append(out, statement("Lost", awsiam.Effect_ALLOW, "sqs", []string{"SendMessage"}, lost.QueueArn(), nil))
 	}
 	return out
@@ -220,10 +221,10 @@ func streamStatements(d data, g grants, lost awssqs.IQueue) []awsiam.PolicyState
 // thinkStatements allow what the function asks other functions and models.
 func thinkStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStatement) {
 	if g.thinks {
-		out = append(out, statement("Think", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, functionARN(s, in, "think"), nil))
+		out = append(out, statement("Think", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, functionARN(s, in, functions.Think), nil))
 	}
 	if g.finds {
-		out = append(out, statement("Find", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, functionARN(s, in, "search"), nil))
+		out = append(out, statement("Find", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, functionARN(s, in, functions.Search), nil))
 	}
 	if len(g.functions) > 0 {
 		out = append(out, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
@@ -253,8 +254,8 @@ func thinkStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicySta
 }
 
 // functionARN is the ARN of a function, known before the function exists.
-func functionARN(s awscdk.Stack, in Input, name string) *string {
-	return s.FormatArn(&awscdk.ArnComponents{Service: str("lambda"), Resource: str("function"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(name))})
+func functionARN(s awscdk.Stack, in Input, f functions.Function) *string {
+	return s.FormatArn(&awscdk.ArnComponents{Service: str("lambda"), Resource: str("function"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(f.Name))})
 }
 
 func bedrockARN(s awscdk.Stack, region, account, kind, id string) *string {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/infra/settings"
-	"github.com/vacancy-host/vacancy/infra/stacks"
+	table "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 func TestASecondSynthesisIsTheSame(t *testing.T) {
@@ -101,7 +101,7 @@ func TestThereIsNoFunctionOfSomebodyElse(t *testing.T) {
 			}
 		}
 		slices.Sort(names)
-		if diff := cmp.Diff(slices.Sorted(slices.Values(stacks.Names())), names); diff != "" {
+		if diff := cmp.Diff(slices.Sorted(slices.Values(table.Names())), names); diff != "" {
 			t.Errorf("functions (-want +got):\n%s", diff)
 		}
 	}

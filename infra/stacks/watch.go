@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssnssubscriptions"
 	"github.com/aws/constructs-go/constructs/v10"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
 )
 
@@ -23,8 +23,8 @@ import (
 func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	s := newStack(app, in, "watch", "Vacancy "+in.Settings.Stage+": logs, alarms and dashboard")
 	s.AddDependency(d.stack, str("its alarms are about the tables"))
-	for _, f := range table(in.Settings) {
-		newLogGroup(s, in, d, f.name)
+	for _, f := range functions.All() {
+		newLogGroup(s, in, d, f.Name)
 	}
 	newLogGroup(s, in, d, theGate)
 	topic := alarmTopic(s, in, d)
@@ -110,7 +110,7 @@ func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
 // none; 0 if it saw one.
 func unseen(in Input) awscloudwatch.IMetric {
 	const day = 24 * 60
-	rule := map[string]*string{"RuleName": str(in.Settings.Name(theCanary))}
+	rule := map[string]*string{"RuleName": str(in.Settings.Name(functions.Admin.RuleName()))}
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
 		Expression: str("IF(FILL(m2,0)<1,m1,0)"), Period: awscdk.Duration_Minutes(num(day)), Label: str("unseen"),
 		UsingMetrics: &map[string]awscloudwatch.IMetric{
@@ -128,70 +128,68 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		return sum(5, metric("AWS/DynamoDB", "ReadThrottleEvents", "Sum", 5, of), metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", 5, of))
 	}
 	var refused []awscloudwatch.IMetric
-	for _, f := range table(in.Settings) {
-		// The state machine retries the gate's functions and reports failures itself. An
-		// alarm takes at most ten metrics: think and worker have alarms of their own, and
-		// scheduled functions end long before their next run.
-		if in.Settings.Limits[f.name] > 0 && !f.scheduled && f.name != "think" && f.name != cost.Worker {
-			refused = append(refused, lambda(in, f.name, "Throttles", "Sum", 5))
+	for _, f := range functions.All() {
+		if f.Refuses() {
+			refused = append(refused, lambda(in, f.Name, "Throttles", "Sum", 5))
 		}
 	}
 	machine := map[string]*string{"StateMachineArn": gateARN(s, in)}
-	// scheduled is the failures of a scheduled function.
-	scheduled := func(function string) awscloudwatch.IMetric {
-		rule := map[string]*string{"RuleName": str(in.Settings.Name(function))}
-		return sum(60, lambda(in, function, "Errors", "Sum", 60), metric("AWS/Events", "FailedInvocations", "Sum", 60, rule))
-	}
-	for _, a := range []struct {
+	type alarm struct {
 		id, says string
 		metric   awscloudwatch.IMetric
 		least    float64 // threshold of the alarm
 		times    int     // in a row
-	}{
+	}
+	all := []alarm{
 		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", counted(in, "tamper", tamper.Metric, "Sum", 1), 1, 1},
-		{"message-fails", "Calls are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "message", "Url5xxCount", "Sum", 5), 5, 1},
-		{"agent-fails", "A2A requests are answered with 5xx. Run vacancy tail --function agent and vacancy doctor.", lambda(in, "agent", "Url5xxCount", "Sum", 5), 5, 1},
-		{"worker-fails", "The function of the queues crashes or runs out of time. Run vacancy tail --function worker.", lambda(in, "worker", "Errors", "Sum", 5), 3, 1},
 		{"tasks-late", "A task has waited five minutes for its turn: all instances of worker are busy. Raise worstDay, or limits=worker:N.",
-			queued(in, tasksQueue, "ApproximateAgeOfOldestMessage"), 300, 1},
+			queued(in, functions.Tasks, "ApproximateAgeOfOldestMessage"), 300, 1},
 		{"tasks-lost", "Some messages of tasks or notifications could not be handled. Run vacancy tail --function worker, then empty the queue.",
 			queued(in, deadQueue, "ApproximateNumberOfMessagesVisible"), 1, 1},
-		{"admin-fails", "The admin API answers with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "admin", "Url5xxCount", "Sum", 5), 1, 1},
 		{"message-slow", "One call of a hundred takes three seconds or more.", counted(in, "message", "ms", "p99", 5), 3000, 3},
 		{"functions-throttled", "Lambda refuses requests: reserved concurrency is used up.", sum(5, refused...), 1, 3},
 		{"rows-throttled", "The table of rows refuses requests: its ceilings are reached.", throttled(d.rows.TableName()), 1, 3},
 		{"docs-throttled", "The table of documents refuses requests: its ceilings are reached.", throttled(d.docs.TableName()), 1, 3},
-		{"registry-fails", "The registry answers with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "registry", "Url5xxCount", "Sum", 5), 5, 1},
-		{"search-fails", "Searches are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "search", "Url5xxCount", "Sum", 5), 5, 1},
-		{"graduate-fails", "Requests to graduate are answered with 5xx. Run vacancy tail and vacancy doctor.", lambda(in, "graduate", "Url5xxCount", "Sum", 5), 1, 1},
 		{"think-throttled", "Models are not asked: all instances of think are busy. Raise worstDay, or limits=message:N,think:N.", lambda(in, "think", "Throttles", "Sum", 5), 10, 3},
-		{"think-fails", "The function that asks models crashes or runs out of time. Run vacancy tail --function think.", lambda(in, "think", "Errors", "Sum", 5), 3, 1},
 		{"gate-fails", "An attempt to graduate ended without a verdict: neither accepted nor refused. Run vacancy doctor.",
 			sum(5, metric("AWS/States", "ExecutionsFailed", "Sum", 5, machine), metric("AWS/States", "ExecutionsTimedOut", "Sum", 5, machine)), 1, 1},
-		{"gateway-fails", "Accounts and AGP are answered with 5xx. Run vacancy tail --function gateway and vacancy doctor.", lambda(in, "gateway", "Url5xxCount", "Sum", 5), 5, 1},
-		{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --function sweeper.", scheduled("sweeper"), 10, 1},
-		{"usage-late", "Usage lags ten minutes: the meter fails. After 24 hours rows would be missing. Run vacancy tail --function meter.",
-			scheduled("meter"), 10, 1},
 		{"usage-lost", "The stream dropped rows before they were folded into usage. Run vacancy verify, which names the hours that lack them, and vacancy usage --recount, which corrects them.",
 			counted(in, "meter", "trimmed", "Sum", 5), 1, 1},
-		{"checkpointer-fails", "Publications and revocations are not sealed in the log.", scheduled("checkpointer"), 2, 1},
-		{"prober-fails", "Vacants that run elsewhere are not listed.", lambda(in, "prober", "Errors", "Sum", 60), 10, 1},
-		{"indexer-fails", "No new search index is published: searches read ever more changes. Run vacancy tail.", lambda(in, "indexer", "Errors", "Sum", 60), 3, 1},
 		{"tamper-blind", "The tamper detector has seen none of the day's canaries: nobody watches the rows. Run vacancy doctor.",
 			unseen(in), 3, 1},
 		{"tamper-behind", "The tamper detector checks rows an hour late or more.",
 			lambda(in, "tamper", "IteratorAge", "Maximum", 5), 3600 * 1000, 1},
 		{"tamper-lost", "The tamper detector could not check some changes of rows. Run vacancy verify, then empty the queue.",
 			queued(in, "lost", "ApproximateNumberOfMessagesVisible"), 1, 1},
-	} {
-		alarm := awscloudwatch.NewAlarm(s, str(a.id), &awscloudwatch.AlarmProps{
+	}
+	for _, f := range functions.All() {
+		if f.Alarm.Name != "" {
+			all = append(all, alarm{f.Alarm.Name, f.Alarm.Says, failures(in, f), float64(f.Alarm.Least), 1})
+		}
+	}
+	for _, a := range all {
+		made := awscloudwatch.NewAlarm(s, str(a.id), &awscloudwatch.AlarmProps{
 			AlarmName: str(in.Settings.Name(a.id)), AlarmDescription: str(a.says), Metric: a.metric,
 			Threshold: &a.least, ComparisonOperator: awscloudwatch.ComparisonOperator_GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
 			EvaluationPeriods: num(a.times), TreatMissingData: awscloudwatch.TreatMissingData_NOT_BREACHING,
 		})
-		named(alarm, "Alarm"+camel(a.id))
-		alarm.AddAlarmAction(awscloudwatchactions.NewSnsAction(topic))
+		named(made, "Alarm"+camel(a.id))
+		made.AddAlarmAction(awscloudwatchactions.NewSnsAction(topic))
 	}
+}
+
+// failures counts what the alarm of a function is for.
+func failures(in Input, f functions.Function) awscloudwatch.IMetric {
+	name := "Errors"
+	if f.URL {
+		name = "Url5xxCount"
+	}
+	failed := lambda(in, f.Name, name, "Sum", f.Alarm.Minutes)
+	if !f.Alarm.Missed {
+		return failed
+	}
+	rule := map[string]*string{"RuleName": str(in.Settings.Name(f.RuleName()))}
+	return sum(f.Alarm.Minutes, failed, metric("AWS/Events", "FailedInvocations", "Sum", f.Alarm.Minutes, rule))
 }
 
 // dashboard shows calls, results, latency and costs of the stage on one page.
@@ -230,7 +228,7 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 				graph("Milliseconds of a turn", counted(in, "think", "ms", "p50", 5), counted(in, "think", "ms", "p99", 5))},
 			{graph("A2A", counted(in, "agent", "calls", "Sum", 5), counted(in, "agent", "refused", "Sum", 5), counted(in, "agent", "failed", "Sum", 5)),
 				graph("A2A in the background", counted(in, "worker", "calls", "Sum", 5), counted(in, "worker", "failed", "Sum", 5), queued(in, deadQueue, "ApproximateNumberOfMessagesVisible")),
-				graph("Seconds in the queue", queued(in, tasksQueue, "ApproximateAgeOfOldestMessage"), queued(in, pushesQueue, "ApproximateAgeOfOldestMessage"))},
+				graph("Seconds in the queue", queued(in, functions.Tasks, "ApproximateAgeOfOldestMessage"), queued(in, functions.Pushes, "ApproximateAgeOfOldestMessage"))},
 		},
 	})
 	named(board, "Board")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/infra/stacks"
+	table "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 func TestEveryFunctionHasALogGroupThatForgets(t *testing.T) {
@@ -30,7 +30,7 @@ func TestEveryFunctionHasALogGroupThatForgets(t *testing.T) {
 	}
 	want = append(want, "/vacancy/dev/gate") // of the state machine
 	slices.Sort(want)
-	if diff := cmp.Diff(want, groups); diff != "" || len(groups) != len(stacks.Names())+1 {
+	if diff := cmp.Diff(want, groups); diff != "" || len(groups) != len(table.Names())+1 {
 		t.Errorf("log groups (-named by functions +made):\n%s", diff)
 	}
 }

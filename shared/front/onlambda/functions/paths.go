@@ -8,8 +8,11 @@ type Path struct {
 	Kept    string // cache policy: how long answers to GET are kept; "": they are not
 }
 
-// Default gets the paths without a pattern. Its cache policy keeps nothing but agent cards.
-var Default = Path{To: Agent, Sees: "tasks", Kept: "agents"}
+// Keyed is the cache policy whose key has the caller's: it keeps nothing but agent cards, for a second.
+const Keyed = "agents"
+
+// Default gets the paths without a pattern.
+var Default = Path{To: Agent, Sees: "tasks", Kept: Keyed}
 
 // Paths lists the patterns. CloudFront takes the first that matches:
 //   - Callers append those of signed calls to any base URL, so they come first; no admin route has them.
@@ -24,11 +27,11 @@ func Paths() []Path {
 		{"*/a2a/chain/*", Message, "calls", ""},
 		{"/v1/admin/export*", Export, "admin", ""},
 		{"/v1/admin/*", Admin, "admin", ""},
-		{"/a2a/v1*", Gateway, "tenants", "agents"},
-		{"/v1/account*", Gateway, "tenants", "agents"},
-		{"/v1/keys*", Gateway, "tenants", "agents"},
-		{"/v1/usage", Gateway, "tenants", "agents"},
-		{"/v1/bookings*", Gateway, "tenants", "agents"},
+		{"/a2a/v1*", Gateway, "tenants", Keyed},
+		{"/v1/account*", Gateway, "tenants", Keyed},
+		{"/v1/keys*", Gateway, "tenants", Keyed},
+		{"/v1/usage", Gateway, "tenants", Keyed},
+		{"/v1/bookings*", Gateway, "tenants", Keyed},
 		{"/v1/search*", Search, "reads", "found"},
 		{"/v1/query_capability", Search, "reads", ""},
 		{"/v1/graduations*", Graduate, "reads", ""},

@@ -1,0 +1,112 @@
+package stacks
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/infra/settings"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+)
+
+// environment is the function's environment variables, as far as this stage has
+// them.
+func (f functionStack) environment(in Input, d data, row functions.Function) *map[string]*string {
+	has := map[string]*string{
+		"VACANCY_STAGE": str(in.Settings.Stage),
+		"VACANCY_ROWS":  d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
+		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
+		"VACANCY_RATE":     str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate), "VACANCY_READS": str(reads(in.Settings)),
+		"VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, row.Name)),
+		"VACANCY_TASKS": f.queues[functions.Tasks].QueueUrl(), "VACANCY_PUSHES": f.queues[functions.Pushes].QueueUrl(),
+		"VACANCY_URL": f.publicURL(in), "VACANCY_GATEWAY_URL": f.gatewayURL(in), "VACANCY_GATE": gateARN(f.stack, in),
+		"VACANCY_THINK": functionARN(f.stack, in, functions.Think), "VACANCY_SEARCH": functionARN(f.stack, in, functions.Search), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
+		"VACANCY_BOOKING_PRICE": str(in.Settings.BookingPrice), "VACANCY_KEY_PREFIX": str(in.Settings.KeyPrefix), "VACANCY_AGP_KEY_PREFIX": str(in.Settings.AGPKeyPrefix), "VACANCY_MODEL_BUDGET": str(in.Settings.ModelBudget), "VACANCY_TENANT_FUNCTIONS": str(in.Settings.TenantFunctions),
+	}
+	if in.Settings.Fee > 0 {
+		has["VACANCY_FEE"] = str(strconv.Itoa(in.Settings.Fee))
+	}
+	if in.Settings.Mock {
+		has["VACANCY_MOCK"] = str("true")
+	}
+	if d.host != nil {
+		has["VACANCY_HOST_KEY"] = d.host.KeyArn()
+	}
+	if f.secret != nil {
+		has["VACANCY_EDGE_SECRET"] = secretText(f.secret, in.Settings.EdgeSecretVersion)
+		if in.Settings.EdgeSecretBefore != "" {
+			has["VACANCY_EDGE_SECRET_BEFORE"] = secretText(f.secret, in.Settings.EdgeSecretBefore)
+		}
+	}
+	env := map[string]*string{}
+	for _, name := range row.Environment() {
+		if v := has[name]; v != nil && *v != "" {
+			env[name] = v
+		}
+	}
+	return &env
+}
+
+// publicURL is the host's URL, if it is known before the edge exists: not the
+// edge's own name, which `vacancy deploy` tells the host, and not to agent, whose URL it is
+// without an edge.
+func (f functionStack) publicURL(in Input) *string {
+	switch agent := f.urls[functions.Agent]; {
+	case in.Settings.Domain != "":
+		return str("https://" + in.Settings.Domain)
+	case in.Settings.Edge || agent == nil:
+		return nil
+	default:
+		return agent.Url()
+	}
+}
+
+// gatewayURL is that of accounts and AGP; nil where publicURL is theirs too, and for the
+// gateway itself, which has none while it is made.
+func (f functionStack) gatewayURL(in Input) *string {
+	gateway := f.urls[functions.Gateway]
+	if in.Settings.Domain != "" || in.Settings.Edge || gateway == nil {
+		return nil
+	}
+	return gateway.Url()
+}
+
+// reads is what an instance of registry, search or graduate may read, and gateway for
+// those without a known key, as units-per-second:burst. Together they take half of the documents' ceiling,
+// and those that read rows (all but search) at most half of the rows': the
+// rest is for calls. The burst is four seconds of the share. Without
+// reservations more instances take more.
+func reads(s settings.Settings) string {
+	const saved = 4       // seconds of the instance's share
+	const revoking = 1.25 // of registry: revocations have a quarter more
+	l := s.Limits
+	ofRows := revoking*float64(l[functions.Registry.Name]) + float64(l[functions.Graduate.Name]) + float64(l[functions.Gateway.Name])
+	share := min(float64(l[cost.DocsReads])/(ofRows+float64(l[functions.Search.Name])), float64(l[cost.RowsReads])/ofRows) / 2
+	return rate(share, saved)
+}
+
+// pageReads is what an instance of message may read for pages, such as cards: a
+// quarter of the documents' ceiling for all instances together.
+func pageReads(s settings.Settings) string {
+	const saved = 4
+	return rate(float64(s.Limits[cost.DocsReads])/4/float64(s.Limits[functions.Message.Name]), saved)
+}
+
+// largeBodies is how many KB of large bodies an instance takes from one address,
+// so that all instances together write for it at most half of the table's
+// ceiling: of rows in message, of documents in registry.
+func largeBodies(s settings.Settings, function string) string {
+	const saved = 60 // for one body of the largest size with the least limits
+	ceiling := s.Limits[cost.RowsWrites]
+	if function == functions.Registry.Name {
+		ceiling = s.Limits[cost.DocsWrites]
+	}
+	return rate(float64(ceiling)/2/float64(max(1, s.Limits[function])), saved)
+}
+
+// rate is a rate for the environment, with a burst of some seconds. Functions
+// accept a thousandth at least.
+func rate(perSecond, saved float64) string {
+	perSecond = max(math.Floor(perSecond*1000), 1) / 1000
+	return strconv.FormatFloat(perSecond, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(saved*perSecond)))
+}

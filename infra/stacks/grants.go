@@ -1,0 +1,266 @@
+package stacks
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/infra/settings"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/due"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/keys/guests"
+	"github.com/vacancy-host/vacancy/shared/host/keys/signingkey"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/callstats"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/host/usage"
+	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// grants are what a function's role may do beside writing its log.
+type grants struct {
+	rows            []string // operations on the table of rows
+	docs            []access // on documents
+	listed          bool     // Query of the sparse index of docs, for registrations
+	childrenIndexes bool     // Query of the index of parents' children
+	openIndex       bool     // Query of the index of open vacants
+	taskIndexes     bool     // Query of the index of owners' tasks
+	bookingIndexes  bool     // Query of the index of venues' bookings
+	tenantIndexes   bool     // Query of the index of tenants' vacants
+	snapshots       []string // operations on the bucket's objects of the search index
+	exports         bool     // writing usage of days to the bucket
+	seals           bool     // Encrypt under the sealing key
+	opens           []string // and Decrypt of boxes of these contexts
+	sealsOnly       []string // and Encrypt of these contexts only; nil: of any
+	host            []string // operations on the host's key
+	gate            []string // operations on the gate and its executions
+	sends           []string // queues that it sends to
+	thinks          bool     // Invoke of the function think
+	finds           bool     // Invoke of the function search
+	folds           bool     // reading the stream of rows itself
+	bedrock         []string // ids of models and inference profiles at Bedrock
+	functions       []string // ARNs of Lambda functions that are agents
+}
+
+// access is operations on documents of some partitions; of all if none are
+// given.
+type access struct {
+	sid        string
+	operations []string
+	documents  of
+}
+
+// kind is a kind of document, whose partition a grant names.
+type kind interface{ Describe() store.Shape }
+
+// of are the kinds of document that a grant is for.
+type of []kind
+
+// patterns are the partitions of the kinds, as conditions of IAM name them: up to the first
+// id or name.
+func (o of) patterns() []string {
+	all := make([]string, len(o))
+	for i, k := range o {
+		all[i] = pattern(k.Describe().Partition)
+	}
+	return all
+}
+
+func pattern(partition string) string {
+	literal, _, star := strings.Cut(partition, "*")
+	if star {
+		literal += "*"
+	}
+	return literal
+}
+
+// Patterns of the contexts of boxes: text keys, seeds of vacants, a software identity of the
+// host, the keys that it certifies, the secret of guests' keys, secrets of agents, and keys of
+// payments.
+const (
+	textKeys     = "textkey:*"
+	vacantSeeds  = "vacant:*"
+	hostIdentity = "host:*"
+	signingKeys  = "signkey:*"
+	guestSecret  = "guest:*"
+	secrets      = "secret:*"
+	paymentKeys  = "paykey:*"
+)
+
+// charging is the access of a function that charges calls: debits and refunds update
+// balances and day counters in the commit of the call.
+func charging() access {
+	return access{"Charges", []string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs}}
+}
+
+// granted lists what the roles of the functions may do.
+//
+// agent, message and worker create text keys and write call statistics; agent and worker
+// also write tasks, and agent makes the secret of guests. All three move money in the
+// commits of calls, and worker dispatches bookings. They write no other documents:
+// whoever takes one over can change neither the operator's key nor a vacant's record. agent
+// and message also create a software identity, if strangers come before the operator. registry writes the registry's documents and accepts cosignatures,
+// but writes nothing of the log; search writes nothing.
+func granted(s settings.Settings) map[functions.Function]grants {
+	all := urlGrants(s)
+	for _, more := range []map[functions.Function]grants{agentGrants(s), {functions.Gateway: gatewayGrants(), functions.Think: thinkGrants(s)}, jobGrants(s), stepGrants()} {
+		maps.Copy(all, more)
+	}
+	return all
+}
+
+// appends are all operations that rows allow.
+func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
+
+// urlGrants are those of most functions with a URL.
+func urlGrants(s settings.Settings) map[functions.Function]grants {
+	any := func(operations ...string) []access { return []access{{sid: "Docs", operations: operations}} }
+	return map[functions.Function]grants{
+		functions.Message: {rows: appends(), docs: append(written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, billing.DueDocs), charging()), openIndex: true, seals: true, opens: []string{vacantSeeds, textKeys},
+			sealsOnly: sealed(s, textKeys), host: []string{"GetPublicKey"}, thinks: true},
+		functions.Admin: {rows: appends(), docs: any("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), bookingIndexes: true, tenantIndexes: true, seals: true, opens: []string{vacantSeeds, textKeys, hostIdentity, signingKeys},
+			host: []string{"GetPublicKey", "Sign"}, gate: []string{"GetExecutionHistory"}, thinks: true},
+		functions.Export: {rows: []string{"Scan", "Query", "GetItem"}, docs: any("GetItem", "Query"), listed: true, opens: []string{textKeys}},
+		functions.Registry: {rows: appends(), docs: []access{
+			{"Registry", []string{"PutItem"}, of{registry.RegistrationDocs, registry.KinDocs, registry.RevokedDocs, translog.CosignedDocs, registry.UnreachedDocs, registry.SlugDocs, registry.VenueCountDocs}},
+			{"Venues", []string{"UpdateItem"}, of{registry.VenueCountDocs}},
+			{"Docs", []string{"GetItem", "Query"}, of{registry.RegistrationDocs, registry.OpenedDocs, registry.KinDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignedDocs, vacants.SelfDocs, vacants.RecordDocs, registry.SlugDocs, registry.VenueCountDocs}},
+		}},
+		functions.Search: {docs: []access{{"Registrations", []string{"GetItem"}, of{registry.RegistrationDocs}}}, listed: true, snapshots: []string{"GetObject"}},
+		functions.Graduate: {rows: appends(), gate: []string{"StartExecution", "GetExecutionHistory"}, docs: []access{
+			{"Attempts", []string{"PutItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs}},
+			{"Docs", []string{"GetItem"}, of{graduation.StatusDocs, graduation.AttemptWindowDocs, registry.RegistrationDocs, registry.RevokedDocs, vacants.SelfDocs, vacants.RecordDocs}},
+		}},
+	}
+}
+
+// gatewayGrants: gateway serves accounts and AGP. It writes keys, links, bookings and balances,
+// and no usage. It alone opens the keys of payments, and no text key. It signs receipts by a key
+// that the host certified, and cannot sign as the host.
+func gatewayGrants() grants {
+	return grants{rows: appends(), host: []string{"GetPublicKey"}, sends: []string{functions.Tasks}, finds: true, bookingIndexes: true, docs: []access{
+		{"Accounts", []string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.PaymentDocs}},
+		{"Unlink", []string{"DeleteItem"}, of{billing.AccountDocs}},
+		{"Bookings", []string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.OnceDocs, billing.UseDocs}},
+		{"BookingsEnd", []string{"DeleteItem"}, of{booking.BookingDocs, booking.DueDocs}},
+		{"Counts", []string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveDocs}},
+		{"Lists", []string{"Query"}, of{billing.AccountDocs, billing.ActiveDocs, booking.EventDocs, usage.All}},
+		{"Docs", []string{"GetItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.UseDocs, billing.LinkDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.OnceDocs, booking.BreakerDocs,
+			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.VenueCountDocs, vacants.RecordDocs, vacants.SelfDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs}},
+	}, opens: []string{paymentKeys, signingKeys}}
+}
+
+// written are the rights of a function that writes documents of some partitions and
+// reads all. It may create a software identity.
+func written(s settings.Settings, reads []string, partitions ...kind) []access {
+	if s.HostKey != "kms" {
+		partitions = append(partitions, vacants.SelfDocs)
+	}
+	return []access{{"Calls", []string{"PutItem"}, partitions}, {sid: "Docs", operations: reads}}
+}
+
+// sealed are the contexts under which such a function seals.
+func sealed(s settings.Settings, contexts ...string) []string {
+	if s.HostKey != "kms" {
+		contexts = append(contexts, hostIdentity)
+	}
+	return contexts
+}
+
+// agentGrants are those of the functions of A2A.
+func agentGrants(s settings.Settings) map[functions.Function]grants {
+	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs)
+	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, of{task.HeadDocs}}, access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs}})
+	return map[functions.Function]grants{
+		functions.Agent: {rows: appends(), docs: agent, openIndex: true, taskIndexes: true, seals: true, opens: []string{vacantSeeds, textKeys, guestSecret},
+			sealsOnly: sealed(s, textKeys, guestSecret), host: []string{"GetPublicKey"}, thinks: true, sends: []string{functions.Tasks, functions.Pushes}},
+		functions.Worker: {rows: appends(), docs: []access{
+			{"Calls", []string{"PutItem"}, of{textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs}},
+			{"Tasks", []string{"Query"}, of{task.HeadDocs}},
+			{"Turns", []string{"UpdateItem"}, of{task.TurnDocs, task.PushedDocs}},
+			charging(),
+			{"Bookings", []string{"PutItem"}, of{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
+			{"BookingsEnd", []string{"DeleteItem"}, of{booking.DueDocs, booking.BreakerDocs}},
+			{"BookingCounts", []string{"UpdateItem"}, of{booking.SlotDocs, booking.CounterDocs}},
+			{sid: "Docs", operations: []string{"GetItem"}}},
+			seals: true, opens: []string{vacantSeeds, textKeys, guestSecret, signingKeys}, sealsOnly: []string{textKeys, guestSecret}, host: []string{"GetPublicKey"}, thinks: true,
+			sends: []string{functions.Pushes}},
+	}
+}
+
+// thinkGrants: think asks models for agent, message, worker and admin, which have no secret. It
+// writes nothing but totals and opens nothing but secrets. It reads the heads of tasks, which
+// have no text, to end with them.
+func thinkGrants(s settings.Settings) grants {
+	var owned []string
+	byTenant, _ := resources.ParseFunctions(s.TenantFunctions) // checked by package settings
+	for _, owner := range slices.Sorted(maps.Keys(byTenant)) {
+		owned = append(owned, byTenant[owner]...)
+	}
+	return grants{opens: []string{secrets}, bedrock: s.BedrockModels, functions: owned, docs: []access{
+		{"Spend", []string{"PutItem", "UpdateItem"}, of{spend.VacantDocs}},
+		{"Docs", []string{"GetItem"}, of{vacants.RecordDocs, registry.RegistrationDocs, registry.OpenedDocs, definition.SecretDocs, spend.VacantDocs, spend.BudgetDocs, models.CurrentDocs, task.HeadDocs}},
+	}}
+}
+
+// stepGrants are those of the gate's steps. Each check only reads. collusion opens text keys and
+// no seed, commit seeds and no text; record writes only attempts, and only commit writes a
+// parent's successes.
+func stepGrants() map[functions.Function]grants {
+	reads := func(operations []string, partitions ...kind) []access {
+		return []access{{"Docs", operations, append(of{graduation.StatusDocs}, partitions...)}}
+	}
+	get, looked := []string{"GetItem"}, []string{"Query"}
+	return map[functions.Function]grants{
+		functions.Consent:   {rows: looked, docs: reads(get, registry.RegistrationDocs, registry.RevokedDocs)},
+		functions.RateLimit: {rows: looked, docs: reads(get, graduation.WindowDocs, registry.RegistrationDocs)},
+		functions.Collusion: {rows: looked, docs: reads([]string{"GetItem", "Query"}, registry.RegistrationDocs, registry.OpenedDocs, vacants.RecordDocs, registry.KinDocs, callstats.CallsDocs, textkeys.KeyDocs),
+			childrenIndexes: true, opens: []string{textKeys}},
+		functions.Commit: {rows: appends(), opens: []string{vacantSeeds}, docs: append(reads(get, graduation.WindowDocs, registry.RegistrationDocs, registry.OpenedDocs, registry.RevokedDocs, vacants.RecordDocs, vacants.SelfDocs, registry.VenueCountDocs),
+			access{"Venues", []string{"UpdateItem"}, of{registry.VenueCountDocs}},
+			access{"Commit", []string{"PutItem"}, of{graduation.StatusDocs, graduation.WindowDocs, registry.RegistrationDocs, registry.OpenedDocs, vacants.RecordDocs, registry.UnreachedDocs, registry.VenueCountDocs}})},
+		functions.Record: {rows: looked, docs: []access{{"Attempts", []string{"GetItem", "PutItem"}, of{graduation.StatusDocs}}}},
+	}
+}
+
+// jobGrants are those of the functions that nobody waits for.
+func jobGrants(s settings.Settings) map[functions.Function]grants {
+	checkpointer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, seals: true, sealsOnly: []string{signingKeys}, docs: []access{
+		{"Log", []string{"GetItem", "PutItem"}, of{translog.HeadDocs, signingkey.KeyDocs}}}}
+	if s.HostKey != "kms" { // the identity is sealed in docs
+		checkpointer.opens = []string{hostIdentity}
+		checkpointer.docs = append(checkpointer.docs, access{"Identity", []string{"GetItem"}, of{vacants.SelfDocs}})
+	}
+	return map[functions.Function]grants{
+		functions.Sweeper: {rows: appends(), sends: []string{functions.Tasks}, docs: []access{
+			{"TextKeys", []string{"PutItem"}, of{textkeys.KeyDocs, due.OffsetDocs}},
+			{"Refunds", []string{"UpdateItem"}, of{billing.BalanceDocs}},
+			{"Reminders", []string{"DeleteItem"}, of{billing.DueDocs, booking.DueDocs}},
+			{sid: "Docs", operations: []string{"Query", "GetItem"}}}},
+		functions.Meter: {rows: []string{"Query"}, folds: true, exports: true, docs: []access{
+			{"Usage", []string{"PutItem"}, of{usage.All, usage.OffsetDocs, exports.OffsetDocs}},
+			{"Spent", []string{"UpdateItem"}, of{usage.SpentDocs}},
+			{"Lists", []string{"Query"}, of{usage.OffsetDocs, billing.TenantDocs, usage.All, booking.EventDocs}},
+			{"Docs", []string{"GetItem"}, of{usage.All, usage.OffsetDocs, exports.OffsetDocs, vacants.RecordDocs, price.VersionDocs, billing.AccountDocs}}}},
+		functions.Prober: {docs: []access{
+			{"Queue", []string{"Query", "DeleteItem"}, of{registry.UnreachedDocs}},
+			{"Venues", []string{"GetItem", "UpdateItem"}, of{registry.VenueCountDocs}},
+			{"Docs", []string{"GetItem", "PutItem"}, of{registry.UnreachedDocs, registry.RegistrationDocs}}}},
+		functions.Tamper:       {},
+		functions.Indexer:      {listed: true, snapshots: []string{"GetObject", "PutObject", "DeleteObject"}},
+		functions.Checkpointer: checkpointer,
+	}
+}
