@@ -26,9 +26,8 @@ func (a *app) invokeCommand() *cobra.Command {
 with your AWS credentials instead of its URL, and print its answer. The last lines of
 its log go to standard error, as "vacancy tail" shows them.
 
-FUNCTION is agent, message, worker, admin, export, registry, search, graduate, think,
-sweeper, tamper, indexer, checkpointer, prober, consent, ratelimit, collusion, commit,
-record, or a physical name.
+FUNCTION is message, sweeper or another function of the host, or a physical name. An
+unknown name is answered with all names.
 The event is sent once and its effects are real. The exit code is 0 for an answer, 1 if
 the function failed or its HTTP answer has a status of 500 or more, and 5 for a status
 of 400 to 499.`,
