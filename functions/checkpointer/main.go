@@ -1,7 +1,10 @@
-// Command checkpointer is the Lambda function that seals the transparency log. A
-// schedule invokes it every five minutes.
+// Command checkpointer is the Lambda function that seals the transparency log, and makes the
+// keys that sign receipts. A schedule invokes it every five minutes.
 package main
 
-import "github.com/vacancy-host/vacancy/shared/front/onlambda"
+import (
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+)
 
-func main() { onlambda.Seal() }
+func main() { onlambda.Jobs(functions.Checkpointer, nil) }

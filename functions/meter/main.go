@@ -1,8 +1,22 @@
-// Command meter is the Lambda function that folds the rows of calls into usage. A schedule
-// invokes it every minute; it reads the stream of the table of rows itself, because the
-// events that Lambda would make of it name no shard.
+// Command meter is the Lambda function that folds the rows of calls into usage, and exports the
+// usage of days that are over. A schedule invokes it every minute; it reads the stream of the
+// table of rows itself, because the events that Lambda would make of it name no shard.
 package main
 
-import "github.com/vacancy-host/vacancy/shared/front/onlambda/cloudmeter"
+import (
+	"crypto/rand"
 
-func main() { cloudmeter.Run() }
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
+	"github.com/vacancy-host/vacancy/shared/store/dynamo/feed"
+)
+
+func main() {
+	onlambda.Jobs(functions.Meter, func(env *onlambda.Env) serve.JobParts {
+		blobs := s3.New(s3.NewClient(env.AWS), env.Blobs, rand.Reader)
+		return serve.JobParts{Exports: func() (blob.Blobs, error) { return blobs, nil }}
+	}, func(env *onlambda.Env, c *serve.Config) { c.Feed = feed.New(feed.NewClient(env.AWS), env.RowsStream) })
+}

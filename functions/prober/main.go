@@ -3,6 +3,9 @@
 // minute.
 package main
 
-import "github.com/vacancy-host/vacancy/shared/front/onlambda"
+import (
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+)
 
-func main() { onlambda.Reach() }
+func main() { onlambda.Jobs(functions.Prober, nil) }

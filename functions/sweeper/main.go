@@ -2,6 +2,18 @@
 // followed and destroys expired text keys. A schedule invokes it every minute.
 package main
 
-import "github.com/vacancy-host/vacancy/shared/front/onlambda/cloudsweep"
+import (
+	"time"
 
-func main() { cloudsweep.Run() }
+	"github.com/vacancy-host/vacancy/shared/front/onlambda"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/queue/sqs"
+)
+
+func main() {
+	onlambda.Jobs(functions.Sweeper, func(env *onlambda.Env) serve.JobParts {
+		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.Tasks, Log: env.Log, Now: time.Now})
+		return serve.JobParts{Bookings: env.Server.OpenBookings(tasks, nil).SendDue}
+	})
+}

@@ -82,7 +82,7 @@ func (f functionStack) add(in Input, d data, row functions.Function, g grants, l
 	if n := in.Settings.Limits[row.Name]; n > 0 && in.Settings.Reserve {
 		props.ReservedConcurrentExecutions = num(n)
 	}
-	if row.Job() {
+	if row.Scheduled() {
 		props.RetryAttempts = num(0) // the next run does what this one did not
 	}
 	made := awslambda.NewFunction(f.stack, str(row.Name), props)

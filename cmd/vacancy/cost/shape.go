@@ -70,7 +70,7 @@ func (s *Shape) add(f functions.Function, arm bool, reserved *int) {
 	runs := 0
 	if f.Every > 0 {
 		runs = 24 * 60 / f.Every
-		if !f.Job() {
+		if !f.Scheduled() {
 			runs *= 1 + retries
 		}
 	}

@@ -3,14 +3,18 @@ package onlambda
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -24,6 +28,38 @@ type Work func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
 func Run(f functions.Function, work func(*Env) Work, parts ...Part) {
 	env, _ := begin(f, os.Stdout, parts...)
 	lambda.Start((&job{log: env.Log, work: work(env)}).invoke)
+}
+
+// Jobs runs, at each invocation of f, the jobs that its row names. It ignores the event. The
+// failure of one job does not stop the others. parts may be nil. Jobs does not return.
+func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
+	Run(f, func(env *Env) Work {
+		var p serve.JobParts
+		if parts != nil {
+			p = parts(env)
+		}
+		p.Log = env.log()
+		jobs := named(env.Server.Jobs(p), strings.Fields(f.Jobs))
+		return func(ctx context.Context, _ json.RawMessage) (counts []slog.Attr, err error) {
+			for _, j := range jobs {
+				done, failed := j.Run(ctx)
+				counts, err = append(counts, done.Counts...), errors.Join(err, failed)
+			}
+			return counts, err
+		}
+	}, more...)
+}
+
+// named picks jobs by their names.
+func named(all []serve.Job, names []string) (jobs []serve.Job) {
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(j serve.Job) bool { return j.Name == name })
+		if i < 0 {
+			panic("this process has no job " + name) // its main lacks a part
+		}
+		jobs = append(jobs, all[i])
+	}
+	return jobs
 }
 
 // Watch reports changed and removed rows. It does not return.

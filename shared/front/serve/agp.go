@@ -2,9 +2,7 @@ package serve
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/agp"
 	"github.com/vacancy-host/vacancy/shared/front/caller"
@@ -76,24 +74,4 @@ func byShort(ctx context.Context, find Find, short string) (identity.ID, error) 
 		return identity.ID{}, err
 	}
 	return page.Matches[0].Registration.ID, nil
-}
-
-// SweepEvery follows the reminders of bookings at once and then at intervals, until ctx
-// ends. Failures are logged and tried again.
-func (a *AGP) SweepEvery(ctx context.Context, every time.Duration, log *slog.Logger) {
-	if a == nil {
-		return
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		if _, err := a.Bookings.Sweep(ctx); err != nil && ctx.Err() == nil {
-			log.LogAttrs(ctx, slog.LevelError, "sweep of bookings", slog.String("cause", err.Error()))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
 }

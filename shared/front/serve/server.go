@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"maps"
@@ -108,7 +107,7 @@ type Config struct {
 	// Fee is the host's share of what callers pay, in basis points; new prices have it.
 	Fee int64
 	// Elsewhere lets vacants that run elsewhere be listed, by a process that runs
-	// ReachEvery or Registry.Reach.
+	// the job for endpoints, or Registry.Reach.
 	Elsewhere bool
 	// TrustedHost: a router chose this host by the request's Host, so it is
 	// this host's; otherwise the sender chose it freely.
@@ -258,66 +257,4 @@ func (h *Server) TenantsHandler() http.Handler {
 		return nil
 	}
 	return admin.Tenants(h.adminConfig())
-}
-
-// Maintain deletes expired text keys and wipes keys that were in memory for
-// long. It returns the number of days whose texts became unreadable. A host
-// runs it periodically.
-func (h *Server) Maintain(ctx context.Context) (days int, err error) {
-	h.Vacants.Sweep()
-	h.SigningKeys.Sweep()
-	return h.Texts.Sweep(ctx)
-}
-
-// MaintainEvery runs Maintain at once and then at intervals, until ctx ends, and
-// makes the text key of the next day in time. Failures are logged and tried again.
-func (h *Server) MaintainEvery(ctx context.Context, every time.Duration, log *slog.Logger) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	leapt := ""
-	for {
-		days, err := h.Maintain(ctx)
-		err = errors.Join(err, h.Texts.Ahead(ctx))
-		if leap := new(textkeys.LeapError); errors.As(err, &leap) {
-			// Once: an idle host would repeat it for days.
-			if err = nil; leapt != leap.Error() {
-				leapt = leap.Error()
-				log.LogAttrs(ctx, slog.LevelWarn, leapt)
-			}
-		}
-		if days > 0 {
-			log.LogAttrs(ctx, slog.LevelInfo, "texts are beyond reading now", slog.Int("days", days))
-		}
-		if err != nil && ctx.Err() == nil {
-			log.LogAttrs(ctx, slog.LevelError, "upkeep", slog.String("cause", err.Error()))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// ReachEvery probes endpoints elsewhere, and lists those that answer: after each
-// publication and at intervals, until ctx ends. Failures are logged and tried
-// again.
-func (h *Server) ReachEvery(ctx context.Context, every time.Duration, probe registry.Probe, log *slog.Logger) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		reached, err := h.Registry.Reach(ctx, probe)
-		if err != nil && ctx.Err() == nil {
-			log.LogAttrs(ctx, slog.LevelError, "endpoints elsewhere are not probed", slog.String("cause", err.Error()))
-		}
-		if err == nil && reached.More {
-			continue
-		}
-		select {
-		case <-h.Registry.Waiting():
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
 }

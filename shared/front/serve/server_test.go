@@ -364,40 +364,6 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
-func TestUpkeepGoesOnAfterAFailure(t *testing.T) {
-	s := memory.New()
-	var log bytes.Buffer
-	h := httpServer(t, s, "http://127.0.0.1:1", quiet)
-	if _, err := h.Maintain(t.Context()); err != nil {
-		t.Errorf("Upkeep() = %v", err)
-	}
-	s.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		h.MaintainEvery(ctx, time.Millisecond, slog.New(slog.NewTextHandler(&lines{&log, 2, cancel}, nil)))
-	}()
-	<-done
-	if !strings.Contains(log.String(), "msg=upkeep") {
-		t.Errorf("log = %q, want the failure", log.String())
-	}
-}
-
-// lines counts log lines and reports when there are enough.
-type lines struct {
-	w      io.Writer
-	left   int
-	enough func()
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	if l.left--; l.left == 0 {
-		l.enough()
-	}
-	return l.w.Write(b)
-}
-
 func TestAHomeWhoseURLIsNoneIsRefused(t *testing.T) {
 	_, err := serve.Config{Store: memory.New(), URL: "vacancy.example", Log: quiet, Now: time.Now, Rand: rand.Reader}.Open()
 	if !problem.Is(err, problem.Usage) {

@@ -2,9 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
-	"log/slog"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -39,36 +36,8 @@ func (h *Server) recount() func(context.Context) (usage.Recounted, error) {
 	}
 }
 
-// MeterEvery folds usage at once and then at intervals, until ctx ends. Failures are logged
-// once, and tried again.
-func (h *Server) MeterEvery(ctx context.Context, every time.Duration, log *slog.Logger) {
-	m := h.Meter()
-	if m == nil {
-		return
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	var last error
-	for {
-		f, err := m.Fold(ctx)
-		LogUnreported(ctx, f, log)
-		if err != nil && ctx.Err() == nil && (last == nil || !errors.Is(err, last) && err.Error() != last.Error()) {
-			log.LogAttrs(ctx, slog.LevelError, "usage is not folded", slog.String("cause", err.Error()))
-		}
-		last = err
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// LogUnreported warns of vacants whose answers have a price by tokens that their agents do not
-// report, once an hour each. The tokens cost nothing then.
-func LogUnreported(ctx context.Context, f usage.Folded, log *slog.Logger) {
-	for _, h := range f.Unreported {
-		log.LogAttrs(ctx, slog.LevelWarn, "the agent does not report all tokens, so a price by tokens does not charge for them",
-			slog.String("vacant", h.Vacant.String()), slog.Time("hour", h.Start), slog.Uint64("answers", h.Unreported))
-	}
+// Fold folds new rows into usage, for a process that ends.
+func (h *Server) Fold(ctx context.Context) error {
+	_, err := h.fold(ctx, h.Meter())
+	return err
 }

@@ -33,7 +33,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
-	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
@@ -43,10 +42,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/gemini"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
-	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
 	"github.com/vacancy-host/vacancy/shared/store/blob/files"
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
@@ -251,22 +250,8 @@ func IsThere(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Intervals of a running host.
-const (
-	// sweepEvery is the interval of looking for expired keys: text keys expire
-	// after hours, keys in memory after minutes.
-	sweepEvery = time.Minute
-	// meterEvery is how often new rows are folded into usage.
-	meterEvery = time.Second
-	// foldTime bounds the last fold of a host that ends.
-	foldTime = 5 * time.Second
-	// exportEvery is how often the exporter looks for a day that is over.
-	exportEvery = time.Hour
-	// sealEvery is how often the registry's log is sealed, if there are new events.
-	sealEvery = time.Minute
-	// reachEvery is how often endpoints elsewhere that did not answer are looked at.
-	reachEvery = time.Minute
-)
+// foldTime bounds the last fold of a host that ends.
+const foldTime = 5 * time.Second
 
 // gcPercent lets the heap, which is a few megabytes, grow to five times the
 // live data: measured, a tenth less CPU for each call at 15 MB more memory.
@@ -372,16 +357,20 @@ func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) e
 func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, found *serve.Search, log *translog.Log) <-chan struct{} {
 	var all sync.WaitGroup
 	all.Go(func() { agents.Run(ctx) })
-	all.Go(func() { h.MeterEvery(ctx, meterEvery, h.config.Log) })
-	all.Go(func() { h.SweepEvery(ctx, sweepEvery, h.config.Log) })
-	all.Go(func() { network.SweepEvery(ctx, sweepEvery, h.config.Log) })
-	all.Go(func() { h.exportEvery(ctx, exportEvery) })
-	all.Go(func() { h.MaintainEvery(ctx, sweepEvery, h.config.Log) })
-	all.Go(func() {
-		h.ReachEvery(ctx, reachEvery, registry.Prober(h.Outbound), h.config.Log)
-	})
-	all.Go(func() { h.keep(ctx, found, log) })
-	all.Go(func() { h.expireEvery(ctx, sweepEvery) })
+	all.Go(func() { h.catchUp(ctx, found) })
+	parts := serve.JobParts{
+		Log:     log,
+		Exports: func() (blob.Blobs, error) { return files.Open(filepath.Join(h.config.Dir, ExportDir), h.config.Now()) },
+		Expire:  func(ctx context.Context, most int) (int, error) { return h.Store.Expire(ctx, h.config.Now(), most) },
+	}
+	if network != nil {
+		parts.Bookings = network.Bookings.Sweep
+	}
+	for _, job := range h.Jobs(parts) {
+		if job.Every > 0 {
+			all.Go(func() { job.Loop(ctx, h.config.Log) })
+		}
+	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); all.Wait() }()
 	return ended
@@ -392,52 +381,8 @@ func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, 
 func (h *Host) foldRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), foldTime)
 	defer cancel()
-	folded, err := h.Meter().Fold(ctx)
-	serve.LogUnreported(ctx, folded, h.config.Log)
-	if err != nil {
+	if err := h.Fold(ctx); err != nil {
 		h.config.Log.WarnContext(ctx, "usage is folded by the next start", "cause", err.Error())
-	}
-}
-
-// exportEvery exports the usage of days that are over, at once and then at intervals, until
-// ctx ends.
-func (h *Host) exportEvery(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		blobs, err := files.Open(filepath.Join(h.config.Dir, ExportDir), h.config.Now())
-		if err == nil {
-			_, err = (&exports.Exporter{Billing: h.Billing, Blobs: blobs}).Run(ctx)
-		}
-		if err != nil && ctx.Err() == nil {
-			h.config.Log.ErrorContext(ctx, "usage is not exported", "cause", err.Error())
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// expireEvery deletes expired documents at intervals, until ctx ends.
-func (h *Host) expireEvery(ctx context.Context, every time.Duration) {
-	const page = 1000
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		n, err := h.Store.Expire(ctx, h.config.Now(), page)
-		if err != nil && ctx.Err() == nil {
-			h.config.Log.ErrorContext(ctx, "expired documents are not deleted", "cause", err.Error())
-		}
-		if n == page {
-			continue
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 
@@ -479,11 +424,9 @@ func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
 	return bleve.Open(dir)
 }
 
-// keep updates the index, so that the first search need not, and seals the log
-// at intervals, until ctx ends.
-func (h *Host) keep(ctx context.Context, found *serve.Search, log *translog.Log) {
+// catchUp updates the index, so that the first search need not.
+func (h *Host) catchUp(ctx context.Context, found *serve.Search) {
 	if err := found.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
 		h.config.Log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))
 	}
-	serve.SealEvery(ctx, log, sealEvery, h.config.Log)
 }

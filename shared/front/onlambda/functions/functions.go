@@ -23,6 +23,7 @@ type Function struct {
 	URL     bool   // requests of its Function URL
 	Streams bool   // the URL's answers are streams
 	Every   int    // minutes between two runs by a schedule; 0: no schedule
+	Jobs    string // what a run does: names of serve.Server.Jobs, in their order
 	Rule    string // name of the schedule's rule; "": the function's
 	Event   string // JSON that the rule sends; "": EventBridge's own event
 	Stream  string // changes of a table: Rows or Docs
@@ -113,8 +114,8 @@ func (f Function) Has(variable string) bool { return slices.Contains(f.Environme
 // Receives lists the queues whose messages start f.
 func (f Function) Receives() []string { return strings.Fields(f.Queues) }
 
-// Job reports whether only a schedule starts f.
-func (f Function) Job() bool { return f.Every > 0 && !f.URL }
+// Scheduled reports whether only a schedule starts f.
+func (f Function) Scheduled() bool { return f.Every > 0 && !f.URL }
 
 // Invoked reports whether only other functions start f.
 func (f Function) Invoked() bool {
@@ -126,7 +127,9 @@ func (f Function) Logs() bool { return f.URL || f.Invoked() || f.Queues != "" }
 
 // Refuses reports whether refused requests of f raise the alarm functions-throttled. Functions of the gate are retried.
 // An alarm takes at most ten metrics: Think and Worker have alarms of their own, and jobs end long before their next run.
-func (f Function) Refuses() bool { return f.Instances > 0 && !f.Job() && !f.Invoked() && f.Queues == "" }
+func (f Function) Refuses() bool {
+	return f.Instances > 0 && !f.Scheduled() && !f.Invoked() && f.Queues == ""
+}
 
 // RuleName is the name of the rule that starts f.
 func (f Function) RuleName() string {

@@ -64,7 +64,7 @@ func TestEveryRowIsWhole(t *testing.T) {
 		if (f.Check.Name == "") != (f.Check.Failing == "") {
 			t.Errorf("the check of %s is incomplete: %+v", f.Name, f.Check)
 		}
-		if f.Job() && f.Timeout > f.Every*60 {
+		if f.Scheduled() && f.Timeout > f.Every*60 {
 			t.Errorf("a run of %s takes up to %d seconds, longer than to the next", f.Name, f.Timeout)
 		}
 		variables := f.Environment()

@@ -110,7 +110,7 @@ var (
 	// Sweeper reads 16 partitions of each kind of reminder, of two minutes, and the offsets.
 	Sweeper = Function{
 		Name: "sweeper", Description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute",
-		Memory: 128, Timeout: 30, Every: 1,
+		Memory: 128, Timeout: 30, Every: 1, Jobs: "calls bookings texts",
 		Needs: tables + " VACANCY_TASKS", Takes: "VACANCY_RETENTION",
 		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 68, Milliseconds: 500},
 		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --function sweeper.", 10, 60, true},
@@ -119,7 +119,7 @@ var (
 	// Meter reads the stream itself, of which one or two shards are open.
 	Meter = Function{
 		Name: "meter", Description: "folds rows into usage, every minute, and exports that of days that are over",
-		Memory: 128, Timeout: 30, Every: 1,
+		Memory: 128, Timeout: 30, Every: 1, Jobs: "exports",
 		Needs:   tables + " VACANCY_ROWS_STREAM VACANCY_BLOBS",
 		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 3, Milliseconds: 200, StreamRequests: 7},
 		Alarm: Alarm{"usage-late", "Usage lags ten minutes: the meter fails. After 24 hours rows would be missing. Run vacancy tail --function meter.", 10, 60, true},
@@ -127,7 +127,7 @@ var (
 	}
 	Prober = Function{
 		Name: "prober", Description: "probes endpoints elsewhere and lists those that answer, every minute",
-		Memory: 128, Timeout: 6, Every: 1,
+		Memory: 128, Timeout: 6, Every: 1, Jobs: "endpoints",
 		Needs:     "VACANCY_DOCS",
 		Instances: 1,
 		Alarm:     Alarm{"prober-fails", "Vacants that run elsewhere are not listed.", 10, 60, false},
@@ -147,7 +147,7 @@ var (
 	}
 	Checkpointer = Function{
 		Name: "checkpointer", Description: "seals the transparency log and certifies the keys that sign receipts, every five minutes",
-		Memory: 128, Timeout: 120, Every: 5,
+		Memory: 128, Timeout: 120, Every: 5, Jobs: "signing log",
 		Needs: sealed, Takes: "VACANCY_HOST_KEY",
 		Identity: true, Instances: 1,
 		Alarm: Alarm{"checkpointer-fails", "Publications and revocations are not sealed in the log.", 2, 60, true},

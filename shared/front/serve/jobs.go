@@ -1,0 +1,266 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/due"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/host/usage"
+	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/blob"
+)
+
+// Job is work that nobody waits for. A local host runs its jobs at intervals; on AWS a
+// function with a schedule runs those that its row of the table of functions names.
+type Job struct {
+	Name  string
+	Every time.Duration // between two runs of a local host; 0: a local host needs none
+	Run   func(context.Context) (Done, error)
+
+	later bool            // a local host waits before the first run, too
+	wake  <-chan struct{} // starts a run of a local host before its time
+}
+
+// Done is what a run did.
+type Done struct {
+	Counts []slog.Attr
+	// News is what a local host logs beside the counts; "": nothing.
+	News  string
+	Level slog.Level // of News
+	More  bool       // there is more to do at once
+}
+
+// JobParts are what only some processes have. A job is not among the jobs of a process that
+// lacks its part, accounts, a feed or the identity of the host.
+type JobParts struct {
+	Log      *translog.Log                                    // to be sealed
+	Bookings func(context.Context) (due.Swept, error)         // follows or sends those that are due
+	Exports  func() (blob.Blobs, error)                       // where usage of days is exported
+	Expire   func(ctx context.Context, most int) (int, error) // deletes expired documents, where the store does not
+}
+
+// Jobs lists the jobs of the host.
+func (h *Server) Jobs(p JobParts) []Job {
+	all := []Job{
+		{Name: "usage", Every: time.Second, Run: h.foldJob()},
+		{Name: "exports", Every: time.Hour, Run: h.exportJob(p.Exports)},
+		{Name: "calls", Every: time.Minute, Run: h.callsJob()},
+		{Name: "bookings", Every: time.Minute, Run: bookingsJob(p.Bookings)},
+		// Text keys expire after hours, keys in memory after minutes.
+		{Name: "texts", Every: time.Minute, Run: h.textsJob()},
+		{Name: "nextday", Every: time.Minute, Run: func(ctx context.Context) (Done, error) { return Done{}, h.Texts.Ahead(ctx) }},
+		{Name: "endpoints", Every: time.Minute, Run: h.endpointsJob(), wake: h.Registry.Waiting()},
+		{Name: "expiry", Every: time.Minute, Run: expiryJob(p.Expire)},
+		// A local host makes the key when a receipt needs it.
+		{Name: "signing", Run: h.signingJob()},
+		{Name: "log", Every: time.Minute, Run: logJob(p.Log), later: true},
+	}
+	return slices.DeleteFunc(all, func(j Job) bool { return j.Run == nil })
+}
+
+// Loop runs the job at once and then at intervals, until ctx ends. A failure is logged and
+// tried again; a job that runs more often than each minute does not repeat the same one.
+func (j Job) Loop(ctx context.Context, log *slog.Logger) {
+	tick := time.NewTicker(j.Every)
+	defer tick.Stop()
+	wait := func() bool {
+		select {
+		case <-j.wake:
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+		return ctx.Err() == nil
+	}
+	if j.later && !wait() {
+		return
+	}
+	for last := ""; ; {
+		done, err := j.Run(ctx)
+		if done.News != "" {
+			log.LogAttrs(ctx, done.Level, done.News, done.Counts...)
+		}
+		failure := ""
+		if err != nil {
+			failure = err.Error()
+		}
+		if err != nil && ctx.Err() == nil && (failure != last || j.Every >= time.Minute) {
+			log.LogAttrs(ctx, slog.LevelError, "a job failed", slog.String("job", j.Name), slog.String("cause", failure))
+		}
+		last = failure
+		if (err != nil || !done.More) && !wait() {
+			return
+		}
+	}
+}
+
+// foldJob folds new rows into usage.
+func (h *Server) foldJob() func(context.Context) (Done, error) {
+	meter := h.Meter()
+	if meter == nil {
+		return nil
+	}
+	return func(ctx context.Context) (Done, error) {
+		folded, err := h.fold(ctx, meter)
+		return Done{Counts: folded}, err
+	}
+}
+
+// trimmed counts folds that found rows missing from the stream.
+const trimmed = "trimmed"
+
+func (h *Server) fold(ctx context.Context, meter *usage.Meter) ([]slog.Attr, error) {
+	log := h.config.Log
+	folded, err := meter.Fold(ctx)
+	for _, one := range folded.Unreported {
+		// Once an hour each. The tokens cost nothing then.
+		log.LogAttrs(ctx, slog.LevelWarn, "the agent does not report all tokens, so a price by tokens does not charge for them",
+			slog.String("vacant", one.Vacant.String()), slog.Time("hour", one.Start), slog.Uint64("answers", one.Unreported))
+	}
+	if errors.Is(err, store.ErrTrimmed) {
+		// Fold has folded the remaining rows. The alarm usage-lost counts these lines.
+		log.LogAttrs(ctx, slog.LevelError, "the stream dropped rows before they were folded into usage", slog.String("cause", err.Error()),
+			slog.Int(trimmed, 1), obs.Block(h.config.Now(), trimmed))
+		err = nil
+	}
+	return []slog.Attr{slog.Int("rows", folded.Rows), slog.Int("commits", folded.Commits)}, err
+}
+
+// exportJob exports the usage of days that are over. It folds before, because an incomplete
+// fold would export incomplete days.
+func (h *Server) exportJob(open func() (blob.Blobs, error)) func(context.Context) (Done, error) {
+	meter := h.Meter()
+	if meter == nil || open == nil {
+		return nil
+	}
+	return func(ctx context.Context) (Done, error) {
+		counts, err := h.fold(ctx, meter)
+		files := 0
+		if err == nil {
+			var blobs blob.Blobs
+			if blobs, err = open(); err == nil {
+				files, err = (&exports.Exporter{Billing: h.Billing, Blobs: blobs}).Run(ctx)
+			}
+		}
+		return Done{Counts: append(counts, slog.Int("files", files))}, err
+	}
+}
+
+// callsJob follows the reminders of calls that are due.
+func (h *Server) callsJob() func(context.Context) (Done, error) {
+	if h.Billing == nil {
+		return nil
+	}
+	return func(ctx context.Context) (Done, error) {
+		swept, err := h.Billing.Sweep(ctx, h.Calls)
+		done := Done{Counts: []slog.Attr{slog.Int("decided", swept.Decided), slog.Int("waiting", swept.Waiting)}}
+		if swept.Waiting > 0 {
+			done.News, done.Level = "priced calls wait for their settlement", slog.LevelWarn
+		}
+		return done, err
+	}
+}
+
+// bookingsJob follows the reminders of bookings that are due.
+func bookingsJob(sweep func(context.Context) (due.Swept, error)) func(context.Context) (Done, error) {
+	if sweep == nil {
+		return nil
+	}
+	return func(ctx context.Context) (Done, error) {
+		swept, err := sweep(ctx)
+		return Done{Counts: []slog.Attr{slog.Int("bookings", swept.Waiting)}}, err
+	}
+}
+
+// Maintain deletes expired text keys and wipes keys that were in memory for
+// long. It returns the number of days whose texts became unreadable.
+func (h *Server) Maintain(ctx context.Context) (days int, err error) {
+	h.Vacants.Sweep()
+	h.SigningKeys.Sweep()
+	return h.Texts.Sweep(ctx)
+}
+
+// textsJob runs Maintain. A stage without calls is no failure, and a local host says once why
+// it keeps the keys: an idle one would repeat it for days.
+func (h *Server) textsJob() func(context.Context) (Done, error) {
+	leapt := ""
+	return func(ctx context.Context) (Done, error) {
+		days, err := h.Maintain(ctx)
+		done := Done{Counts: []slog.Attr{slog.Int("days", days)}}
+		if days > 0 {
+			done.News = "texts are beyond reading now"
+		}
+		if leap := new(textkeys.LeapError); errors.As(err, &leap) {
+			done.Counts, err = append(done.Counts, slog.String("kept", leap.Error())), nil
+			if leapt != leap.Error() {
+				leapt = leap.Error()
+				done.News, done.Level = "expired text keys are kept", slog.LevelWarn
+			}
+		}
+		return done, err
+	}
+}
+
+// endpointsJob probes endpoints elsewhere, and lists those that answer. A local host also does
+// so after each publication.
+func (h *Server) endpointsJob() func(context.Context) (Done, error) {
+	probe := registry.Prober(h.Outbound)
+	return func(ctx context.Context) (Done, error) {
+		reached, err := h.Registry.Reach(ctx, probe)
+		return Done{Counts: []slog.Attr{slog.Int("listed", reached.Listed), slog.Int("silent", reached.Silent), slog.Bool("more", reached.More)}, More: reached.More}, err
+	}
+}
+
+// expiryJob deletes expired documents.
+func expiryJob(expire func(context.Context, int) (int, error)) func(context.Context) (Done, error) {
+	if expire == nil {
+		return nil
+	}
+	return func(ctx context.Context) (Done, error) {
+		const page = 1000
+		n, err := expire(ctx, page)
+		return Done{Counts: []slog.Attr{slog.Int("expired", n)}, More: n == page}, err
+	}
+}
+
+// signingTime bounds what a key may take, so that a function with another job has time left.
+const signingTime = 10 * time.Second
+
+// signingJob makes the key that signs receipts in time.
+func (h *Server) signingJob() func(context.Context) (Done, error) {
+	if !h.config.HoldsIdentity {
+		return nil
+	}
+	return func(ctx context.Context) (Done, error) {
+		ctx, cancel := context.WithTimeout(ctx, signingTime)
+		defer cancel()
+		return Done{}, h.SigningKeys.Renew(ctx)
+	}
+}
+
+// logJob seals the transparency log if there are new events. Another process that seals it is
+// no failure.
+func logJob(l *translog.Log) func(context.Context) (Done, error) {
+	if l == nil {
+		return nil
+	}
+	return func(ctx context.Context) (Done, error) {
+		sealed, err := l.Seal(ctx)
+		if problem.Is(err, problem.Conflict) {
+			return Done{Counts: []slog.Attr{slog.String("sealing", "another")}}, nil
+		}
+		done := Done{Counts: []slog.Attr{slog.Uint64("size", sealed.Size), slog.Uint64("added", sealed.Added)}}
+		if err == nil && sealed.Added > 0 {
+			done.News = "the log is sealed"
+		}
+		return done, err
+	}
+}
