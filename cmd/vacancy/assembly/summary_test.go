@@ -3,11 +3,13 @@ package assembly_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
 func project(t *testing.T, name string) assembly.Template {
@@ -28,15 +30,15 @@ func TestTheProjectOpensFunctionURLsAndNothingElseWithoutACondition(t *testing.T
 	for _, f := range []string{"vacancy-dev-admin", "vacancy-dev-agent", "vacancy-dev-export", "vacancy-dev-gateway", "vacancy-dev-graduate", "vacancy-dev-message", "vacancy-dev-registry", "vacancy-dev-search"} {
 		want = append(want, assembly.Opening{Resource: f, Actions: []string{"lambda:InvokeFunction"}, ByURL: true}, assembly.Opening{Resource: f, Actions: []string{"lambda:InvokeFunctionUrl"}, ByURL: true})
 	}
-	functions := project(t, "functions")
-	if diff := cmp.Diff(want, functions.Openings()); diff != "" {
+	stack := project(t, "functions")
+	if diff := cmp.Diff(want, stack.Openings()); diff != "" {
 		t.Errorf("Openings() of functions (-want +got):\n%s", diff)
 	}
 	var roles []string
-	for _, f := range []string{"admin", "agent", "checkpointer", "collusion", "commit", "consent", "export", "gate", "gateway", "graduate", "indexer", "message", "meter", "prober", "ratelimit", "record", "registry", "search", "sweeper", "tamper", "think", "worker"} {
+	for _, f := range slices.Sorted(slices.Values(append(functions.Names(), "gate"))) {
 		roles = append(roles, "vacancy-dev-"+f+"-us-east-1")
 	}
-	if diff := cmp.Diff(roles, functions.Roles()); diff != "" {
+	if diff := cmp.Diff(roles, stack.Roles()); diff != "" {
 		t.Errorf("Roles() of functions (-want +got):\n%s", diff)
 	}
 	key := []assembly.Opening{{Resource: "AtRestKey", Actions: []string{"kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:CreateGrant", "kms:DescribeKey"},

@@ -82,8 +82,8 @@ func TestEveryJobRunsSomewhereAndFunctionsNameJobs(t *testing.T) {
 	}
 	named := map[string]bool{}
 	for _, f := range functions.All() {
-		if f.Scheduled() != (f.Jobs != "") {
-			t.Errorf("%s has a schedule: %v; jobs: %q", f.Name, f.Scheduled(), f.Jobs)
+		if f.Jobs != "" && !f.Scheduled() {
+			t.Errorf("%s names jobs %q, and no schedule starts it", f.Name, f.Jobs)
 		}
 		for _, name := range strings.Fields(f.Jobs) {
 			if named[name] = true; !slices.Contains(names, name) {
