@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -239,29 +240,28 @@ func jobEvents() map[string]any {
 	removed["userIdentity"] = object{"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 	seen := record("INSERT", "1")
 	seen["dynamodb"].(object)["Keys"] = object{"pk": object{"B": tamper.Canary}, "sk": object{"N": "1"}}
-	scheduled := func(function string) object {
-		return object{
-			"version": "0", "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "detail-type": "Scheduled Event", "source": "aws.events",
-			"account": "123456789012", "time": "2026-01-01T00:00:00Z", "region": "us-east-1",
-			"resources": []string{"arn:aws:events:us-east-1:123456789012:rule/vacancy-dev-" + function}, "detail": object{},
-		}
-	}
 	changed := record("MODIFY", "1")
 	changed["dynamodb"].(object)["Keys"] = object{"pk": object{"S": "reg#" + sampleVacant.ID().String()}, "sk": object{"S": "card"}}
 	changed["eventSourceARN"] = "arn:aws:dynamodb:us-east-1:123456789012:table/vacancy-dev-docs/stream/2026-01-01T00:00:00.000"
-	return map[string]any{
-		"sweeper-schedule.json":      scheduled("sweeper"),
-		"checkpointer-schedule.json": scheduled("checkpointer"),
-		"admin-canary.json":          object{"canary": true},
-		"prober-schedule.json":       scheduled("prober"),
-		"meter-schedule.json":        scheduled("meter"),
-		"search-find.json":           object{"find": object{"Query": "echo", "Limit": 5}},
-		"indexer-changed.json":       object{"Records": []any{changed}},
-		"indexer-reindex.json":       object{"reindex": true},
-		"tamper-changed.json":        object{"Records": []any{record("MODIFY", "1"), removed}},
-		"tamper-canary.json":         object{"Records": []any{seen}},
-		"tamper-odd.json":            object{"Records": []any{odd, record("INSERT", "3")}},
+	all := map[string]any{
+		"admin-canary.json":    object{"canary": true},
+		"search-find.json":     object{"find": object{"Query": "echo", "Limit": 5}},
+		"indexer-changed.json": object{"Records": []any{changed}},
+		"indexer-reindex.json": object{"reindex": true},
+		"tamper-changed.json":  object{"Records": []any{record("MODIFY", "1"), removed}},
+		"tamper-canary.json":   object{"Records": []any{seen}},
+		"tamper-odd.json":      object{"Records": []any{odd, record("INSERT", "3")}},
 	}
+	for _, f := range functions.All() {
+		if f.Scheduled() {
+			all[f.Name+"-schedule.json"] = object{
+				"version": "0", "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "detail-type": "Scheduled Event", "source": "aws.events",
+				"account": "123456789012", "time": "2026-01-01T00:00:00Z", "region": "us-east-1",
+				"resources": []string{"arn:aws:events:us-east-1:123456789012:rule/vacancy-dev-" + f.RuleName()}, "detail": object{},
+			}
+		}
+	}
+	return all
 }
 
 // thinkEvents are the samples for functions/think, as message sends them. They have no
