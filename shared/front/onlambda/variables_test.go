@@ -1,0 +1,57 @@
+package onlambda
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/front/setting/settingtest"
+)
+
+var update = flag.Bool("update", false, "write the golden file again")
+
+// readerOf is a function that reads a variable.
+func readerOf(t *testing.T, name string) Function {
+	t.Helper()
+	env := full()
+	env[name] = "\x00"
+	for _, f := range []Function{Admin, Worker, Gateway, Search, Meter, Message, Graduate} {
+		if _, err := read(f, env); err != nil {
+			return f
+		}
+	}
+	t.Fatalf("no function reads %s", name)
+	return ""
+}
+
+func TestWhatAVariableMayBe(t *testing.T) {
+	names := append(slices.Collect(maps.Keys(full())), "VACANCY_PAGE_READS", "VACANCY_BYTES", "VACANCY_GATEWAY_URL")
+	// Of secrets only the lengths are shown: TestEachVariableThatIsWrongIsNamed has those.
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "SECRET") || name == "VACANCY_SEAL_KEY" })
+	slices.Sort(names)
+	got := settingtest.Table(names, func(name, text string) error {
+		env := full()
+		env[name] = text
+		_, err := read(readerOf(t, name), env)
+		return err
+	})
+	path := filepath.Join("testdata", "variables.golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+}

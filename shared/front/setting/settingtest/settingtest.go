@@ -1,0 +1,71 @@
+// Package settingtest shows what the readers of settings accept and refuse: of a stage's
+// context, of a function's environment and of a host's flags.
+package settingtest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	certificate = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b"
+	function    = "arn:aws:lambda:us-east-1:123456789012:function:answers"
+)
+
+// texts are tried as the value of every setting.
+var texts = []string{
+	"", "0", "1", "-1", "+5", "5", "007", "1e3", "0x10", "0.25", "0.255", "10.5", "$5", "ten",
+	"23", "24", "48", "300", "301", "1000", "1001", "10000", "10001", "1000000", "1000001", "87600", "87601",
+	"20:40", "0:5", "1:0", "0.001:1", "0.0001:1", "1e3:5", "2000000:1", "1:2:3", "NaN:1", "-1:5", "off", "true", "false", "yes",
+	"Dev", "1dev", "a_b", strings.Repeat("a", 12), strings.Repeat("a", 13), strings.Repeat("a", 20), strings.Repeat("a", 21), strings.Repeat("a", 100),
+	"arm64", "amd64", "kms", "software", "example.org", "https://example.org", "ops@example.org", "ops@example",
+	certificate, strings.Replace(certificate, "us-east-1", "eu-west-1", 1), function, "acme=" + function, "=" + function, "acme=answers",
+	"amazon.nova-lite-v1:0", "amazon.nova-lite-v1:0,claude", "0a1b2c3d-0000-0000-0000-000000000000", "message:3", "messages:5", "message:0",
+	"500ms", "1s", "15m", "16m", "1s\n", "\xff",
+}
+
+// Table shows for each name which texts read accepts, and what it says of the others. An error
+// that only repeats the whole text is shown with TEXT for it, and the error of most texts
+// without them.
+func Table(names []string, read func(name, text string) error) string {
+	var b strings.Builder
+	for _, name := range names {
+		var accepted, errs []string
+		refused := map[string][]string{}
+		for _, text := range texts {
+			err := read(name, text)
+			if err == nil {
+				accepted = append(accepted, shown(text))
+				continue
+			}
+			said := strings.TrimSpace(err.Error())
+			said = strings.ReplaceAll(said, strconv.Quote(text), "TEXT")
+			said = strings.ReplaceAll(said, strings.Repeat("a", 79), "79×a")
+			if refused[said] == nil {
+				errs = append(errs, said)
+			}
+			refused[said] = append(refused[said], shown(text))
+		}
+		fmt.Fprintf(&b, "%s\n  accepts %s\n", name, strings.Join(accepted, " "))
+		slices.SortStableFunc(errs, func(x, y string) int { return len(refused[y]) - len(refused[x]) })
+		for i, said := range errs {
+			which := "other texts"
+			if i > 0 {
+				which = strings.Join(refused[said], " ")
+			}
+			fmt.Fprintf(&b, "  %s\n    %s\n", which, strings.ReplaceAll(said, "\n", "\n    "))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// shown is a text, or its beginning and its length.
+func shown(text string) string {
+	if len(text) > 60 {
+		return fmt.Sprintf("%.30q…%d", text, len(text))
+	}
+	return strconv.Quote(text)
+}
