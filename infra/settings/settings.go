@@ -17,9 +17,11 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 )
 
 // Settings are the settings of one stage.
@@ -127,8 +129,8 @@ func Read(context map[string]any) (Settings, error) {
 		Domain:      r.match(Domain, domain, "a host name such as vacants.example.org"),
 		Certificate: r.match(Certificate, certificate, "the ARN of an ACM certificate in us-east-1, which is where CloudFront looks for it"),
 		WorstDay:    r.number(WorstDay, 1, 1000000), Reserve: r.flag(Reserve),
-		Rate:          r.match(Rate, rate, "tokens-per-second:burst such as 20:40, or nothing for no limit"),
-		PairRate:      r.match(PairRate, rate, "tokens-per-second:burst such as 1:20, or nothing for no limit"),
+		Rate:          r.rate(Rate, "tokens-per-second:burst such as 20:40, or nothing for no limit"),
+		PairRate:      r.rate(PairRate, "tokens-per-second:burst such as 1:20, or nothing for no limit"),
 		Email:         r.match(Email, email, "a mail address"),
 		Budget:        r.number(Budget, 1, 1000000),
 		HostKey:       r.word(HostKey, "kms", "software"),
@@ -198,7 +200,6 @@ var (
 	domain      = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	certificate = regexp.MustCompile(`^arn:aws:acm:us-east-1:[0-9]{12}:certificate/[A-Za-z0-9-]{1,64}$`)
 	email       = regexp.MustCompile(`^[^@\s"'{}<>,;]{1,64}@[A-Za-z0-9.-]+\.[A-Za-z]{2,}$`)
-	rate        = regexp.MustCompile(`^(([0-9]{0,5}[1-9][0-9]{0,5}(\.[0-9]{1,3})?|0\.[0-9]{0,2}[1-9][0-9]{0,2}):[1-9][0-9]{0,5})?$`)
 	keyPrefix   = regexp.MustCompile(`^[a-z0-9]{1,12}$`)
 	version     = regexp.MustCompile(`^[A-Za-z0-9-]{32,64}$`)
 )
@@ -213,9 +214,11 @@ type reader struct {
 }
 
 func (r *reader) wrong(name, want, got string) {
-	const most = 80
-	r.errs = append(r.errs, fmt.Errorf("context value %s: expected %s, got %s", name, want, got[:min(len(got), most)]))
+	r.errs = append(r.errs, fmt.Errorf("context value %s: expected %s, got %s", name, want, got))
 }
+
+// quoted is what a message shows of a text.
+func quoted(text string) string { return fmt.Sprintf("%.80q", text) }
 
 // value returns a context value, or its default, as text: the command line
 // passes text for everything.
@@ -235,7 +238,7 @@ func (r *reader) value(name string) string {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	if ok && r.context[name] != nil {
-		r.wrong(name, "a text, a number, true or false", fmt.Sprintf("%v", v))
+		r.wrong(name, "a text, a number, true or false", fmt.Sprintf("%.80v", v))
 	}
 	return ""
 }
@@ -246,8 +249,17 @@ func (r *reader) match(name string, pattern *regexp.Regexp, want string) string 
 	v := r.value(name)
 	_, needed := Defaults()[name]
 	if (v != "" || needed) && !pattern.MatchString(v) {
-		r.wrong(name, want, strconv.Quote(v))
+		r.wrong(name, want, quoted(v))
 		return ""
+	}
+	return v
+}
+
+// rate returns a rate as the functions read it.
+func (r *reader) rate(name, want string) string {
+	v := r.value(name)
+	if _, ok := edge.ParseRate(v); !ok && v != "" {
+		r.wrong(name, want, quoted(v))
 	}
 	return v
 }
@@ -255,7 +267,7 @@ func (r *reader) match(name string, pattern *regexp.Regexp, want string) string 
 func (r *reader) word(name string, words ...string) string {
 	v := r.value(name)
 	if !slices.Contains(words, v) {
-		r.wrong(name, strings.Join(words, " or "), strconv.Quote(v))
+		r.wrong(name, strings.Join(words, " or "), quoted(v))
 	}
 	return v
 }
@@ -266,7 +278,7 @@ func (r *reader) number(name string, least, most int) int {
 	v := r.value(name)
 	n, err := strconv.Atoi(v)
 	if err != nil || n < least || n > most {
-		r.wrong(name, fmt.Sprintf("a whole number from %d to %d", least, most), strconv.Quote(v))
+		r.wrong(name, fmt.Sprintf("a whole number from %d to %d", least, most), quoted(v))
 		return least
 	}
 	return n
@@ -276,7 +288,7 @@ func (r *reader) number(name string, least, most int) int {
 func (r *reader) bookingPrice() string {
 	v := r.value(BookingPrice)
 	if p, err := money.Parse(v); err != nil || price.CheckBooking(p) != nil {
-		r.wrong(BookingPrice, "USD in whole cents such as 0.25, 0.01 to 1000", strconv.Quote(v))
+		r.wrong(BookingPrice, "USD in whole cents such as 0.25, 0.01 to 1000", quoted(v))
 	}
 	return v
 }
@@ -284,8 +296,8 @@ func (r *reader) bookingPrice() string {
 // dollars returns an amount in USD as the functions read it.
 func (r *reader) dollars(name string) string {
 	v := r.value(name)
-	if _, err := money.Parse(v); err != nil {
-		r.wrong(name, "USD such as 5 or 0.5", strconv.Quote(v))
+	if n, err := money.Parse(v); err != nil || n > models.MaxBudget {
+		r.wrong(name, "USD such as 5 or 0.5, at most 1000000", quoted(v))
 	}
 	return v
 }
@@ -297,7 +309,7 @@ func (r *reader) bedrockModels() (all []string) {
 		switch {
 		case id == "":
 		case !substrate.IsBedrockModel(id):
-			r.wrong(BedrockModels, "ids of models or inference profiles at Bedrock, parted by commas", strconv.Quote(id))
+			r.wrong(BedrockModels, "ids of models or inference profiles at Bedrock, parted by commas", quoted(id))
 		default:
 			all = append(all, id)
 		}
@@ -310,7 +322,7 @@ func (r *reader) bedrockModels() (all []string) {
 func (r *reader) tenantFunctions() string {
 	v := r.value(TenantFunctions)
 	if _, err := resources.ParseFunctions(v); err != nil {
-		r.wrong(TenantFunctions, "TENANT=ARN,... with ARNs of Lambda functions; an ARN alone is for vacants without a tenant", strconv.Quote(v))
+		r.wrong(TenantFunctions, "TENANT=ARN,... with ARNs of Lambda functions; an ARN alone is for vacants without a tenant", quoted(v))
 	}
 	return v
 }
@@ -328,7 +340,7 @@ func (r *reader) days(name string) int {
 	v := r.value(name)
 	n, err := strconv.Atoi(v)
 	if err != nil || !slices.Contains(logDays, n) {
-		r.wrong(name, "a number of days that CloudWatch Logs offers ("+strings.Trim(fmt.Sprint(logDays), "[]")+")", strconv.Quote(v))
+		r.wrong(name, "a number of days that CloudWatch Logs offers ("+strings.Trim(fmt.Sprint(logDays), "[]")+")", quoted(v))
 	}
 	return n
 }

@@ -2,6 +2,7 @@ package onlambda
 
 import (
 	"encoding/hex"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
@@ -73,7 +75,7 @@ func Read(f functions.Function, getenv func(string) string) (Settings, error) {
 		case v.secret:
 			wrong = append(wrong, v.name+": expected "+v.want+", got "+strconv.Itoa(len(value))+" other characters")
 		default:
-			wrong = append(wrong, v.name+": expected "+v.want+", got "+strconv.Quote(value[:min(len(value), 80)]))
+			wrong = append(wrong, v.name+": expected "+v.want+", got "+fmt.Sprintf("%.80q", value))
 		}
 	}
 	if len(s.Secrets) > 0 && s.Secrets[0] == "" {
@@ -141,29 +143,29 @@ var (
 		set: func(s *Settings, v string) bool { s.Machine = v; return isMachine(v) }}
 	thinkARN = variable{name: "VACANCY_THINK", want: "the ARN of a Lambda function, or nothing where there are no models",
 		set: func(s *Settings, v string) bool { s.Think = v; return substrate.CheckFunction(v) == nil }}
-	modelBudget = variable{name: "VACANCY_MODEL_BUDGET", want: "USD such as 5 or 0.5",
+	modelBudget = variable{name: "VACANCY_MODEL_BUDGET", want: "USD such as 5 or 0.5, at most 1000000",
 		set: func(s *Settings, v string) (ok bool) {
 			var err error
 			s.ModelBudget, err = money.Parse(v)
-			return err == nil
+			return err == nil && s.ModelBudget <= models.MaxBudget
 		}}
-	mockOn = variable{name: "VACANCY_MOCK", want: "true, or nothing",
-		set: func(s *Settings, v string) bool { s.Mock = v == "true"; return s.Mock }}
+	mockOn = variable{name: "VACANCY_MOCK", want: "true or false",
+		set: func(s *Settings, v string) bool { s.Mock = v == "true"; return s.Mock || v == "false" }}
 	rowsStream = variable{name: "VACANCY_ROWS_STREAM", want: "the ARN of a table's stream",
 		set: func(s *Settings, v string) bool { s.RowsStream = v; return isStream(v) }}
 	searcher = variable{name: "VACANCY_SEARCH", want: "the ARN of a Lambda function",
 		set: func(s *Settings, v string) bool { s.Searcher = v; return substrate.CheckFunction(v) == nil }}
-	keyPrefix = variable{name: "VACANCY_KEY_PREFIX", want: "1 to 12 characters of a-z and 0-9, or nothing for the default",
+	keyPrefix = variable{name: "VACANCY_KEY_PREFIX", want: "1 to 12 characters of a-z and 0-9",
 		set: func(s *Settings, v string) bool { s.KeyPrefix = v; return billing.CheckKeyPrefix(v) == nil }}
-	agpKeyPrefix = variable{name: "VACANCY_AGP_KEY_PREFIX", want: "1 to 12 characters of a-z and 0-9, or nothing for the default",
+	agpKeyPrefix = variable{name: "VACANCY_AGP_KEY_PREFIX", want: "1 to 12 characters of a-z and 0-9",
 		set: func(s *Settings, v string) bool { s.AGPKeyPrefix = v; return billing.CheckKeyPrefix(v) == nil }}
-	fee = variable{name: "VACANCY_FEE", want: "basis points, 0 to 10000, or nothing for 0",
+	fee = variable{name: "VACANCY_FEE", want: "a whole number from 0 to 10000",
 		set: func(s *Settings, v string) bool {
-			n, err := strconv.ParseUint(v, 10, 14)
+			n, err := strconv.Atoi(v)
 			s.Fee = int64(n)
-			return err == nil && s.Fee <= price.MaxFee
+			return err == nil && n >= 0 && n <= price.MaxFee
 		}}
-	bookingPrice = variable{name: "VACANCY_BOOKING_PRICE", want: "USD in whole cents such as 0.25, or nothing for the default",
+	bookingPrice = variable{name: "VACANCY_BOOKING_PRICE", want: "USD in whole cents such as 0.25, 0.01 to 1000",
 		set: func(s *Settings, v string) bool {
 			var err error
 			s.BookingPrice, err = money.Parse(v)
