@@ -2,15 +2,15 @@ package settings_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/infra/settings"
-	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
 const (
@@ -25,44 +25,33 @@ func TestAnEmptyContextIsTheDocumentedDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := settings.Settings{
-		Stage: "dev", Arch: "arm64", Edge: true, WorstDay: 20, Reserve: true,
-		Limits: cost.Limits{
-			"agent": 2, "message": 4, "worker": 4, "admin": 1, "registry": 1, "search": 1, "think": 2, "gateway": 1,
-			"rowsReads": 48, "rowsWrites": 40, "docsReads": 80, "docsWrites": 20, "indexReads": 16, "indexWrites": 8,
-		},
-		Rate: "20:40", PairRate: "1:20", Budget: 20, ModelBudget: "5", BookingPrice: "0.25", KeyPrefix: "vac", AGPKeyPrefix: "agnt", Keep: true, HostKey: "kms", IndexSeconds: 300, Dashboard: true, RetentionDays: 30,
-	}
-	for _, f := range functions.All() {
-		if f.Share == 0 && !f.Step {
-			want.Limits[f.Name] = 1
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Read(nil) (-want +got):\n%s", diff)
-	}
+	golden(t, "defaults.golden", indented(t, got))
 }
 
+// cdk.json shows people the defaults, to read and to change.
 func TestTheFileOfTheAppShowsTheDefaults(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "..", "cdk.json"))
+	path := filepath.Join("..", "..", "cdk.json")
+	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file struct{ Context map[string]any }
-	if err := json.Unmarshal(b, &file); err != nil {
-		t.Fatal(err)
+	var shown strings.Builder
+	for _, row := range setting.Table() {
+		if row.Context == "" || row.Default == "" {
+			continue
+		}
+		value := []byte(row.Default)
+		if !json.Valid(value) { // numbers, true and false are JSON as they are
+			value, _ = json.Marshal(row.Default)
+		}
+		fmt.Fprintf(&shown, ",\n    %q: %s", row.Context, value)
 	}
-	want, err := json.Marshal(settings.Defaults())
-	if err != nil {
-		t.Fatal(err)
+	before, rest, _ := strings.Cut(string(b), "\"context\": {\n")
+	_, after, ok := strings.Cut(rest, "\n  }")
+	if !ok {
+		t.Fatalf("%s has no context", path)
 	}
-	var defaults map[string]any
-	if err := json.Unmarshal(want, &defaults); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(defaults, file.Context); diff != "" {
-		t.Errorf("context of cdk.json (-default +got):\n%s", diff)
-	}
+	goldenFile(t, path, before+"\"context\": {\n"+strings.TrimPrefix(shown.String(), ",\n")+"\n  }"+after)
 }
 
 func TestValuesOfTheCommandLineAreText(t *testing.T) {
@@ -76,19 +65,16 @@ func TestValuesOfTheCommandLineAreText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := settings.Settings{
-		Stage: "prod", Arch: "amd64", Edge: true, Domain: "vacants.example.org", Certificate: arn, WAF: true,
-		WorstDay: 50, PairRate: "0.5:3", Email: "ops@example.org", Budget: 7, HostKey: "software", IndexSeconds: 5,
-		RetentionDays: 7, EdgeSecretVersion: version, EdgeSecretBefore: version,
-		ModelBudget: "0.5", Mock: true, Fee: 250, BookingPrice: "1.5", KeyPrefix: "acme", AGPKeyPrefix: "agp", BedrockModels: []string{"amazon.nova-lite-v1:0", "eu.amazon.nova-lite-v1:0"}, TenantFunctions: "acme=" + function + "," + function,
+	golden(t, "chosen.golden", indented(t, got))
+}
+
+func indented(t *testing.T, s settings.Settings) string {
+	t.Helper()
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got.Limits["message"] != 3 || got.Limits[cost.RowsReads] != 40000 || got.Limits[cost.RowsWrites] < 70 {
-		t.Errorf("Read().Limits = %v, want those that were set, and the others by the worst day", got.Limits)
-	}
-	got.Limits = nil
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Read() (-want +got):\n%s", diff)
-	}
+	return string(b) + "\n"
 }
 
 func TestEachWrongValueIsNamed(t *testing.T) {
@@ -162,7 +148,7 @@ func TestAllWrongValuesAreNamedAtOnce(t *testing.T) {
 }
 
 func TestAWebACLLivesInOneRegion(t *testing.T) {
-	s := settings.Settings{WAF: true}
+	s := settings.Settings{Values: setting.Values{WAF: true}}
 	if err := s.InRegion("eu-west-1"); err == nil || !strings.Contains(err.Error(), "waf: expected a stage in us-east-1") {
 		t.Errorf("InRegion(eu-west-1) = %v, want a refusal that names waf", err)
 	}

@@ -18,7 +18,16 @@ func TestWhatAContextValueMayBe(t *testing.T) {
 		_, err := settings.Read(map[string]any{name: text})
 		return err
 	})
-	path := filepath.Join("testdata", "context.golden")
+	golden(t, "context.golden", got)
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	goldenFile(t, filepath.Join("testdata", name), got)
+}
+
+func goldenFile(t *testing.T, path, got string) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -29,6 +38,6 @@ func TestWhatAContextValueMayBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("context values (-want +got):\n%s", diff)
+		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }

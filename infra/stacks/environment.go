@@ -7,27 +7,22 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/infra/settings"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
 // environment is the function's environment variables, as far as this stage has
 // them.
 func (f functionStack) environment(in Input, d data, row functions.Function) *map[string]*string {
 	has := map[string]*string{
-		"VACANCY_STAGE": str(in.Settings.Stage),
-		"VACANCY_ROWS":  d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
+		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
 		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
-		"VACANCY_RATE":     str(in.Settings.Rate), "VACANCY_PAIR_RATE": str(in.Settings.PairRate), "VACANCY_READS": str(reads(in.Settings)),
-		"VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, row.Name)),
+		"VACANCY_READS":    str(reads(in.Settings)), "VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, row.Name)),
 		"VACANCY_TASKS": f.queues[functions.Tasks].QueueUrl(), "VACANCY_PUSHES": f.queues[functions.Pushes].QueueUrl(),
 		"VACANCY_URL": f.publicURL(in), "VACANCY_GATEWAY_URL": f.gatewayURL(in), "VACANCY_GATE": gateARN(f.stack, in),
 		"VACANCY_THINK": functionARN(f.stack, in, functions.Think), "VACANCY_SEARCH": functionARN(f.stack, in, functions.Search), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
-		"VACANCY_BOOKING_PRICE": str(in.Settings.BookingPrice), "VACANCY_KEY_PREFIX": str(in.Settings.KeyPrefix), "VACANCY_AGP_KEY_PREFIX": str(in.Settings.AGPKeyPrefix), "VACANCY_MODEL_BUDGET": str(in.Settings.ModelBudget), "VACANCY_TENANT_FUNCTIONS": str(in.Settings.TenantFunctions),
 	}
-	if in.Settings.Fee > 0 {
-		has["VACANCY_FEE"] = str(strconv.Itoa(in.Settings.Fee))
-	}
-	if in.Settings.Mock {
-		has["VACANCY_MOCK"] = str("true")
+	for name, text := range in.Settings.Variables {
+		has[name] = str(text)
 	}
 	if d.host != nil {
 		has["VACANCY_HOST_KEY"] = d.host.KeyArn()
@@ -39,7 +34,7 @@ func (f functionStack) environment(in Input, d data, row functions.Function) *ma
 		}
 	}
 	env := map[string]*string{}
-	for _, name := range row.Environment() {
+	for _, name := range append(setting.Variables(row.Name, row.URL), row.Environment()...) {
 		if v := has[name]; v != nil && *v != "" {
 			env[name] = v
 		}

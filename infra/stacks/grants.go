@@ -22,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/usage/exports"
@@ -206,9 +205,8 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 // have no text, to end with them.
 func thinkGrants(s settings.Settings) grants {
 	var owned []string
-	byTenant, _ := resources.ParseFunctions(s.TenantFunctions) // checked by package settings
-	for _, owner := range slices.Sorted(maps.Keys(byTenant)) {
-		owned = append(owned, byTenant[owner]...)
+	for _, owner := range slices.Sorted(maps.Keys(s.TenantFunctions)) {
+		owned = append(owned, s.TenantFunctions[owner]...)
 	}
 	return grants{opens: []string{secrets}, bedrock: s.BedrockModels, functions: owned, docs: []access{
 		{"Spend", []string{"PutItem", "UpdateItem"}, of{spend.VacantDocs}},

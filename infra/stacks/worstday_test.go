@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
 // The limits in the templates let a day cost what the operator set, and not
@@ -32,7 +33,7 @@ func TestTheWorstDayIsWhatTheTemplatesSumUpTo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := float64(cost.DefaultWorstDay)
+			want := float64(setting.DefaultWorstDay)
 			if v, ok := context["worstDay"].(int); ok {
 				want = float64(v)
 			}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -120,22 +119,6 @@ func TestAContextValueOfAnotherNameIsRefusedBeforeAnythingElse(t *testing.T) {
 		if code != problem.ExitUsage || out != "" || !strings.Contains(errs, want) {
 			t.Errorf("deploy --context %s = exit %d, %q, %q; want it refused with %q", bad, code, out, errs, want)
 		}
-	}
-}
-
-func TestTheContextValuesAreThoseOfTheStacks(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "settings", "settings.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var known []string
-	for _, m := range regexp.MustCompile(`(?m)^\t[A-Z]\w+ += "(\w+)"$`).FindAllSubmatch(b, -1) {
-		known = append(known, string(m[1]))
-	}
-	slices.Sort(known)
-	ours := slices.Sorted(slices.Values(slices.Concat(stage.Chosen(), stage.Set())))
-	if diff := gocmp.Diff(known, ours); diff != "" {
-		t.Errorf("context values (-infra/settings +ours):\n%s", diff)
 	}
 }
 

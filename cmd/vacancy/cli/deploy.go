@@ -18,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -72,15 +73,15 @@ func (f deployFlags) values() (map[string]string, error) {
 	given := map[string]string{}
 	for _, kv := range f.context {
 		name, value, ok := strings.Cut(kv, "=")
-		names := strings.Join(stage.Chosen(), ", ")
+		names := strings.Join(setting.Chosen(), ", ")
 		switch {
 		case !ok || name == "":
 			return nil, &problem.Error{Kind: problem.Usage, Field: "--context", Want: "NAME=VALUE with one of " + names, Got: fmt.Sprintf("%.40q", kv)}
 		case name == "stage":
 			return nil, withHint(problem.New(problem.Usage, "--context stage is set by deploy itself; expected one of %s", names), "--stage %s", printable(value))
-		case slices.Contains(stage.Set(), name):
+		case slices.Contains(setting.SetByDeploy(), name):
 			return nil, problem.New(problem.Usage, "--context %s is set by deploy itself; expected one of %s", name, names)
-		case !slices.Contains(stage.Chosen(), name):
+		case !slices.Contains(setting.Chosen(), name):
 			return nil, &problem.Error{Kind: problem.Usage, Field: "--context", Want: "one of " + names, Got: fmt.Sprintf("%.40q", name)}
 		}
 		given[name] = value
@@ -178,7 +179,7 @@ func (d *deployment) choose(ctx context.Context) error {
 		chosen = map[string]string{}
 	}
 	// An earlier release may have remembered values that no longer exist.
-	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(stage.Chosen(), name) })
+	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(setting.Chosen(), name) })
 	given, err := d.flags.values()
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -123,7 +124,7 @@ func (d *deployment) alive(doing string, cmd *exec.Cmd) ([]byte, error) {
 func refusedValues(out []byte) error {
 	// Not anchored: the app's runtime may have printed something before it on
 	// the same line.
-	refused := regexp.MustCompile(`(?:context value )?(` + strings.Join(stage.Chosen(), "|") + `): ((?:expected|needs) .*)$`)
+	refused := regexp.MustCompile(`(?:context value )?(` + strings.Join(setting.Chosen(), "|") + `): ((?:expected|needs) .*)$`)
 	var said []string
 	for line := range strings.Lines(string(out)) {
 		if m := refused.FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -183,7 +184,7 @@ func wanted(rec stage.Record) cost.Limits {
 			return limits
 		}
 	}
-	limits, _ := cost.Derive(cost.Choice{WorstDay: cost.DefaultWorstDay, Edge: true, Dashboard: true}) // a test derives them
+	limits, _ := cost.Derive(cost.Choice{WorstDay: setting.DefaultWorstDay, Edge: true, Dashboard: true}) // a test derives them
 	return limits
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -255,10 +256,6 @@ func (s Shape) clone() Shape {
 	return s
 }
 
-// DefaultWorstDay is the worst day of a stage, in USD, unless its operator
-// chooses another.
-const DefaultWorstDay = 20
-
 // ReadLimits parses limits that are set alone, such as message:8,rowsWrites:100.
 func ReadLimits(text string) (Limits, error) {
 	set := Limits{}
@@ -284,21 +281,27 @@ func ReadLimits(text string) (Limits, error) {
 // ReadChoice reads the choice in a stage's context values, of which those
 // missing have their defaults.
 func ReadChoice(context map[string]string) (Choice, error) {
-	set, err := ReadLimits(context["limits"])
+	v, wrong := setting.ReadContext(context)
+	if len(wrong) > 0 {
+		return Choice{}, problem.Invalid("context value "+wrong[0].Context, wrong[0].Expects(), fmt.Sprintf("%.40q", wrong[0].Text))
+	}
+	c, err := ChoiceOf(v)
 	if err != nil {
-		return Choice{}, problem.Wrap(problem.Malformed, err, "context value limits: %s", err)
-	}
-	c := Choice{
-		WorstDay: DefaultWorstDay, Set: set,
-		Edge: context["edge"] != "false", WAF: context["waf"] == "true", Dashboard: context["dashboard"] != "false",
-		X86: context["arch"] == "amd64", SoftwareKey: context["hostKey"] == "software",
-	}
-	if day, ok := context["worstDay"]; ok {
-		if c.WorstDay, err = strconv.ParseFloat(day, 64); err != nil {
-			return Choice{}, problem.Invalid("context value worstDay", "USD", fmt.Sprintf("%.40q", day))
-		}
+		return Choice{}, problem.Wrap(problem.Malformed, err, "context value %s", err)
 	}
 	return c, nil
+}
+
+// ChoiceOf is the choice in a stage's settings.
+func ChoiceOf(v setting.Values) (Choice, error) {
+	set, err := ReadLimits(v.SetLimits)
+	if err != nil {
+		return Choice{}, fmt.Errorf("limits: %w", err)
+	}
+	return Choice{
+		WorstDay: float64(v.WorstDay), Set: set,
+		Edge: v.Edge, WAF: v.WAF, Dashboard: v.Dashboard, X86: v.Arch == "amd64", SoftwareKey: v.HostKey == "software",
+	}, nil
 }
 
 // Reserved is the sum of the reserved concurrency.

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -112,7 +113,7 @@ func TestTheChoiceIsReadFromTheContext(t *testing.T) {
 	if err != nil || c.WorstDay != 50 || c.Edge || !c.SoftwareKey || !c.X86 || !c.WAF || c.Dashboard || c.Set["search"] != 4 {
 		t.Errorf("ReadChoice() = %+v, %v", c, err)
 	}
-	if c, err = cost.ReadChoice(nil); err != nil || c.WorstDay != cost.DefaultWorstDay || !c.Edge || !c.Dashboard || c.WAF || c.X86 {
+	if c, err = cost.ReadChoice(nil); err != nil || c.WorstDay != setting.DefaultWorstDay || !c.Edge || !c.Dashboard || c.WAF || c.X86 {
 		t.Errorf("ReadChoice(nil) = %+v, %v; want the defaults", c, err)
 	}
 	for _, bad := range []map[string]string{{"worstDay": "much"}, {"limits": "search"}, {"limits": "rowsReads:40001"}} {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
 // The promised costs of a stage with the defaults, in dollars.
 const (
 	promisedDirect = 2.30 // a million calls by Function URL, before transfer out
 	promisedEdge   = 3.40 // a million calls through CloudFront, everything included
-	promisedDay    = cost.DefaultWorstDay
+	promisedDay    = setting.DefaultWorstDay
 )
 
 // deployed is a stage with the defaults, from infra's golden templates.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
-	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
 // leastBootstrap is the CDK bootstrap version that the templates need: the
@@ -42,7 +42,7 @@ func (f Facts) quota() Check {
 	q := f.Quota
 	left := unreserved(q.Limit)
 	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or reserve less: %s --context worstDay=%d; or nothing: --context reserve=false",
-		max(wantedQuota, f.Limits.Reserved()+left), f.deploy(), cost.DefaultWorstDay)
+		max(wantedQuota, f.Limits.Reserved()+left), f.deploy(), setting.DefaultWorstDay)
 	wanted := 0
 	if f.Reserve {
 		wanted = f.Limits.Reserved()

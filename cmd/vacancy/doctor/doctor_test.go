@@ -18,6 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
 func TestTheFixOfATablesEncryptionNamesTheKeyThatIsDeployed(t *testing.T) {
@@ -104,7 +105,7 @@ func well() doctor.Facts {
 			jobs[f.Name] = doctor.Job{Last: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Verdict: "ok"}
 		}
 	}
-	limits, _ := cost.Derive(cost.Choice{WorstDay: cost.DefaultWorstDay, Edge: true, Dashboard: true})
+	limits, _ := cost.Derive(cost.Choice{WorstDay: setting.DefaultWorstDay, Edge: true, Dashboard: true})
 	return doctor.Facts{
 		Stage: "dev", Version: "v1", Keep: true, Region: "us-east-1", Limits: limits, Reserve: true,
 		Tools:     []doctor.Tool{{Name: "go", Version: "1.26.8"}, {Name: "node", Version: "22.1.0"}, {Name: "npm", Version: "10.2.0"}},

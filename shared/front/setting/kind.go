@@ -1,0 +1,117 @@
+package setting
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+)
+
+// Kind is what values a setting has.
+type Kind struct {
+	Type  string // of a flag, as its help shows it
+	Value string // what a text must be, for errors
+	None  string // what it means that there is no value, such as "no limit"; "": there must be one
+	read  func(text string, v *Values) (refused []string)
+}
+
+// kindOf makes a kind of a parser and a field.
+func kindOf[T any](typ, value string, parse func(string) (T, bool), field func(*Values) *T) Kind {
+	return Kind{Type: typ, Value: value, read: func(text string, v *Values) []string {
+		is, ok := parse(text)
+		if !ok {
+			return []string{text}
+		}
+		*field(v) = is
+		return nil
+	}}
+}
+
+// text has the texts that ok accepts.
+func text(value string, ok func(string) bool, field func(*Values) *string) Kind {
+	return kindOf("string", value, func(s string) (string, bool) { return s, ok(s) }, field)
+}
+
+// matching accepts what a pattern matches whole. It compiles the pattern when it is needed, because functions start with
+// this table and need no patterns.
+func matching(pattern string) func(string) bool {
+	return func(s string) bool { return regexp.MustCompile(`\A(?:` + pattern + `)\z`).MatchString(s) }
+}
+
+// anything accepts each text: another package reads it.
+func anything(string) bool { return true }
+
+// word is one of some words.
+func word(field func(*Values) *string, words ...string) Kind {
+	return text(strings.Join(words, " or "), func(s string) bool { return slices.Contains(words, s) }, field)
+}
+
+// onOff is true or false.
+func onOff(field func(*Values) *bool) Kind {
+	return kindOf("bool", "true or false", func(s string) (bool, bool) { return s == "true", s == "true" || s == "false" }, field)
+}
+
+// number is a whole number from least to most.
+func number[T int | int64](least, most T, field func(*Values) *T) Kind {
+	return kindOf("int", fmt.Sprintf("a whole number from %d to %d", least, most), func(s string) (T, bool) {
+		n, err := strconv.Atoi(s)
+		return T(n), err == nil && T(n) >= least && T(n) <= most
+	}, field)
+}
+
+// dollars is an amount that ok accepts.
+func dollars(value string, ok func(money.Amount) bool, field func(*Values) *money.Amount) Kind {
+	return kindOf("dollars", value, func(s string) (money.Amount, bool) {
+		is, err := money.Parse(s)
+		return is, err == nil && ok(is)
+	}, field)
+}
+
+// rate is what an address may do, in tokens of a unit.
+func rate(unit, example string, field func(*Values) *edge.Rate) Kind {
+	k := kindOf("string", unit+"-per-second:burst such as "+example, edge.ParseRate, field)
+	k.None = "no limit"
+	return k
+}
+
+// duration is a time from least to most.
+func duration(value string, least, most time.Duration, field func(*Values) *time.Duration) Kind {
+	return kindOf("duration", value, func(s string) (time.Duration, bool) {
+		is, err := time.ParseDuration(s)
+		return is, err == nil && is >= least && is <= most
+	}, field)
+}
+
+// hours is a time in whole hours.
+func hours(least, most int, field func(*Values) *time.Duration) Kind {
+	return kindOf("int", fmt.Sprintf("whole hours, %d to %d", least, most), func(s string) (time.Duration, bool) {
+		n, err := strconv.Atoi(s)
+		return time.Duration(n) * time.Hour, err == nil && n >= least && n <= most && strconv.Itoa(n) == s
+	}, field)
+}
+
+// list is a list of texts that ok accepts, separated by commas. Its order does not matter.
+func list(value string, ok func(string) bool, field func(*Values) *[]string) Kind {
+	return Kind{Type: "string", Value: value, read: func(text string, v *Values) (refused []string) {
+		var all []string
+		for one := range strings.SplitSeq(text, ",") {
+			switch {
+			case one == "":
+			case ok(one):
+				all = append(all, one)
+			default:
+				refused = append(refused, one)
+			}
+		}
+		if refused == nil {
+			slices.Sort(all)
+			*field(v) = slices.Compact(all)
+		}
+		return refused
+	}}
+}

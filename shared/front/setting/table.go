@@ -1,0 +1,264 @@
+package setting
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+)
+
+// Host are the settings that the processes of a host read. A zero value means the default, or none.
+type Host struct {
+	Rate, PairRate edge.Rate     // of an address; zero: no limit
+	Bytes          edge.Rate     // KB of an address's large bodies; zero: no limit
+	Work           time.Duration // bounds the answer to a call; 0: call.DefaultWork
+	Retention      time.Duration // of texts; 0: textkeys.MinRetention
+
+	Fee                     int64        // the host's share of what callers pay, in basis points; new prices have it
+	BookingPrice            money.Amount // of a booking by AGP; 0: booking.DefaultPrice
+	KeyPrefix, AGPKeyPrefix string       // that new keys begin with; "": the defaults
+
+	ModelBudget     money.Amount        // a day's, for the models of vacants without a tenant
+	Mock            bool                // agents may be mocks
+	TenantFunctions resources.Functions // Lambda functions that agents may be
+}
+
+// Values are all settings of a host: those of its processes, and those of a stage's stacks.
+type Values struct {
+	Host
+
+	Stage string // part of every name
+	Arch  string // arm64 or amd64: the functions' architecture
+
+	Edge        bool   // serve through CloudFront
+	Domain      string // of the edge; empty: CloudFront chooses
+	Certificate string // ARN of the domain's certificate
+	WAF         bool   // a web ACL for the edge
+
+	WorstDay  int    // USD that the limits let one day cost
+	SetLimits string // limits that are set alone, such as message:8; package cost reads them
+	Reserve   bool   // functions have reserved concurrency
+
+	BedrockModels []string // ids of models and inference profiles that agents may use
+
+	Email  string // for alarms and the budget; empty: no mail
+	Budget int    // USD a day above which mail is sent
+
+	Keep          bool   // data is retained with its stack deleted, and tables refuse deletion
+	HostKey       string // kms or software
+	IndexSeconds  int    // at most, from a change to an index that contains it
+	Dashboard     bool
+	RetentionDays int // of logs
+
+	EdgeSecretVersion string // of the edge's secret; empty: its current one
+	EdgeSecretBefore  string // a version that is still accepted; empty: none
+}
+
+// DefaultWorstDay is the worst day of a stage, in USD.
+const DefaultWorstDay = 20
+
+// logDays are the retention periods of CloudWatch Logs.
+var logDays = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
+
+const (
+	letters       = "abcdefghijklmnopqrstuvwxyz"
+	keyPrefix     = "1 to 12 characters of a-z and 0-9"
+	secretVersion = `[A-Za-z0-9-]{32,64}`
+)
+
+// Table lists the settings.
+func Table() []Setting {
+	return []Setting{
+		{
+			Context: "stage", Variable: "VACANCY_STAGE", Functions: EveryFunction, Needed: true, Default: "dev", ByDeploy: true,
+			Help: "part of every name; several stages can coexist",
+			Kind: text("1 to 20 characters of a-z, 0-9 and -, the first a letter", isStage, func(v *Values) *string { return &v.Stage }),
+		},
+		{
+			Context: "arch", Default: "arm64",
+			Help: "the functions' architecture",
+			Kind: word(func(v *Values) *string { return &v.Arch }, "arm64", "amd64"),
+		},
+		{
+			Context: "edge", Default: "true",
+			Help: "serve through CloudFront",
+			Kind: onOff(func(v *Values) *bool { return &v.Edge }),
+		},
+		{
+			Context: "domain",
+			Help:    "the host name of the edge; it needs certificate",
+			Kind: text("a host name such as vacants.example.org", matching(`([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?`),
+				func(v *Values) *string { return &v.Domain }),
+		},
+		{
+			Context: "certificate",
+			Help:    "the ARN of the domain's certificate, in us-east-1",
+			Kind: text("the ARN of an ACM certificate in us-east-1, which is where CloudFront looks for it", matching(`arn:aws:acm:us-east-1:[0-9]{12}:certificate/[A-Za-z0-9-]{1,64}`),
+				func(v *Values) *string { return &v.Certificate }),
+		},
+		{
+			Context: "waf", Default: "false",
+			Help: "a web ACL for the edge, in us-east-1",
+			Kind: onOff(func(v *Values) *bool { return &v.WAF }),
+		},
+		{
+			Context: "worstDay", Default: strconv.Itoa(DefaultWorstDay),
+			Help: "USD that one day may cost; all limits are derived from it",
+			Kind: number(1, 1000000, func(v *Values) *int { return &v.WorstDay }),
+		},
+		{
+			Context: "limits",
+			Help:    "limits that are set alone, such as message:8,rowsWrites:100",
+			Kind:    text("", anything, func(v *Values) *string { return &v.SetLimits }),
+		},
+		{
+			Context: "reserve", Default: "true",
+			Help: "functions have reserved concurrency",
+			Kind: onOff(func(v *Values) *bool { return &v.Reserve }),
+		},
+		{
+			Context: "rate", Variable: "VACANCY_RATE", Functions: WithURL, Flag: "rate", Commands: "serve", Default: "20:40",
+			Help: "requests of an address",
+			Kind: rate("tokens", "20:40", func(v *Values) *edge.Rate { return &v.Rate }),
+		},
+		{
+			Context: "pairRate", Variable: "VACANCY_PAIR_RATE", Functions: WithURL, Flag: "pair-rate", Commands: "serve", Default: "1:20",
+			Help: "first calls and resets of an address",
+			Kind: rate("tokens", "1:20", func(v *Values) *edge.Rate { return &v.PairRate }),
+		},
+		{
+			// The stack derives this limit of functions from worstDay.
+			Variable: "VACANCY_BYTES", Functions: "agent message registry", Flag: "bytes", Commands: "serve", Default: "10:600",
+			Help: "KB of an address, beyond the first of each request",
+			Kind: rate("kilobytes", "4.4:66", func(v *Values) *edge.Rate { return &v.Bytes }),
+		},
+		{
+			Flag: "work", Commands: "serve, dev", Default: call.DefaultWork.String(),
+			Help: "how long an answer may take, 1s to 15m",
+			Kind: duration("1s to 15m", time.Second, 15*time.Minute, func(v *Values) *time.Duration { return &v.Work }),
+		},
+		{
+			Variable: "VACANCY_RETENTION", Functions: "message agent worker admin export sweeper", Default: strconv.Itoa(int(textkeys.MinRetention / time.Hour)),
+			Help: "hours until the texts of a day can be read no more",
+			Kind: hours(int(textkeys.MinRetention/time.Hour), 87600, func(v *Values) *time.Duration { return &v.Retention }),
+		},
+		{
+			Context: "email",
+			Help:    "the address for alarms and mail of the budget",
+			Kind:    text("a mail address", matching(`[^@\s"'{}<>,;]{1,64}@[A-Za-z0-9.-]+\.[A-Za-z]{2,}`), func(v *Values) *string { return &v.Email }),
+		},
+		{
+			Context: "budget", Default: "20",
+			Help: "USD a day of the account above which mail is sent",
+			Kind: number(1, 1000000, func(v *Values) *int { return &v.Budget }),
+		},
+		{
+			Context: "modelBudget", Variable: "VACANCY_MODEL_BUDGET", Functions: "message agent worker think admin", Needed: true, Flag: "model-budget", Commands: "serve, dev, a2a serve", Default: plain(spend.DefaultHost),
+			Help: "the daily budget in `DOLLARS` for the models of vacants without a tenant",
+			Kind: dollars("USD such as 5 or 0.5, at most 1000000", func(p money.Amount) bool { return p <= models.MaxBudget },
+				func(v *Values) *money.Amount { return &v.ModelBudget }),
+		},
+		{
+			Context: "bedrockModels",
+			Help:    "ids of models and inference profiles at Bedrock that agents may use; with a profile, its own models are allowed",
+			Kind:    list("ids of models or inference profiles at Bedrock, parted by commas", substrate.IsBedrockModel, func(v *Values) *[]string { return &v.BedrockModels }),
+		},
+		{
+			Context: "tenantFunctions", Variable: "VACANCY_TENANT_FUNCTIONS", Functions: "think admin",
+			Help: "Lambda functions that the agents of tenants may be",
+			Kind: kindOf("string", "TENANT=ARN,... with ARNs of Lambda functions; an ARN alone is for vacants without a tenant", functions,
+				func(v *Values) *resources.Functions { return &v.TenantFunctions }),
+		},
+		{
+			Context: "mock", Variable: "VACANCY_MOCK", Functions: "message agent worker think admin", Default: "false",
+			Help: "agents may be scripts instead of models, for trials",
+			Kind: onOff(func(v *Values) *bool { return &v.Mock }),
+		},
+		{
+			Context: "fee", Variable: "VACANCY_FEE", Functions: "admin", Flag: "fee", Commands: "serve, dev", Default: "0",
+			Help: "the host's share of what callers pay, in `BASIS` points; prices that are set while it runs have it",
+			Kind: number(0, int64(price.MaxFee), func(v *Values) *int64 { return &v.Fee }),
+		},
+		{
+			Context: "bookingPrice", Variable: "VACANCY_BOOKING_PRICE", Functions: "gateway", Flag: "booking-price", Commands: "serve, dev", Default: plain(booking.DefaultPrice),
+			Help: "what a booking by AGP costs, in `DOLLARS` with at most two decimals",
+			Kind: dollars("USD in whole cents such as 0.25, 0.01 to 1000", func(p money.Amount) bool { return price.CheckBooking(p) == nil },
+				func(v *Values) *money.Amount { return &v.BookingPrice }),
+		},
+		{
+			Context: "keyPrefix", Variable: "VACANCY_KEY_PREFIX", Functions: "admin gateway", Flag: "key-prefix", Commands: "serve, dev", Default: billing.DefaultKeyPrefix,
+			Help: "the `WORD` that new keys of accounts begin with, 1 to 12 characters of a-z and 0-9",
+			Kind: text(keyPrefix, isKeyPrefix, func(v *Values) *string { return &v.KeyPrefix }),
+		},
+		{
+			Context: "agpKeyPrefix", Variable: "VACANCY_AGP_KEY_PREFIX", Functions: "admin gateway", Flag: "agp-key-prefix", Commands: "serve, dev", Default: billing.DefaultAGPKeyPrefix,
+			Help: "the `WORD` that new keys with a tier of AGP begin with",
+			Kind: text(keyPrefix, isKeyPrefix, func(v *Values) *string { return &v.AGPKeyPrefix }),
+		},
+		{
+			Context: "keep", Default: "true",
+			Help: "data is retained when its stack is deleted, and tables refuse deletion",
+			Kind: onOff(func(v *Values) *bool { return &v.Keep }),
+		},
+		{
+			Context: "hostKey", Default: "kms",
+			Help: "where the host's identity is: in KMS, or in software where KMS has no Ed25519",
+			Kind: word(func(v *Values) *string { return &v.HostKey }, "kms", "software"),
+		},
+		{
+			Context: "indexSeconds", Default: "300",
+			Help: "seconds from a change of a registration to a search index that contains it",
+			Kind: number(0, 300, func(v *Values) *int { return &v.IndexSeconds }),
+		},
+		{
+			Context: "dashboard", Default: "true",
+			Help: "a CloudWatch dashboard",
+			Kind: onOff(func(v *Values) *bool { return &v.Dashboard }),
+		},
+		{
+			Context: "retentionDays", Default: "30",
+			Help: "days that logs are kept",
+			Kind: kindOf("int", "a number of days that CloudWatch Logs offers ("+strings.Trim(fmt.Sprint(logDays), "[]")+")", func(s string) (int, bool) {
+				n, err := strconv.Atoi(s)
+				return n, err == nil && slices.Contains(logDays, n)
+			}, func(v *Values) *int { return &v.RetentionDays }),
+		},
+		{
+			Context: "edgeSecretVersion", ByDeploy: true,
+			Help: "the version of the edge's secret that CloudFront sends",
+			Kind: text("a version id of the edge's secret", matching(secretVersion), func(v *Values) *string { return &v.EdgeSecretVersion }),
+		},
+		{
+			Context: "edgeSecretBefore", ByDeploy: true,
+			Help: "the version of the edge's secret that is still accepted",
+			Kind: text("a version id of the edge's secret", matching(secretVersion), func(v *Values) *string { return &v.EdgeSecretBefore }),
+		},
+	}
+}
+
+func isStage(s string) bool {
+	return len(s) >= 1 && len(s) <= 20 && strings.Trim(s, letters+"0123456789-") == "" && strings.ContainsAny(s[:1], letters)
+}
+
+func isKeyPrefix(s string) bool { return billing.CheckKeyPrefix(s) == nil }
+
+func functions(s string) (resources.Functions, bool) {
+	all, err := resources.ParseFunctions(s)
+	return all, err == nil
+}
+
+// plain is an amount as text without its sign.
+func plain(p money.Amount) string { return strings.TrimPrefix(p.String(), "$") }
