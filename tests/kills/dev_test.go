@@ -19,6 +19,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/call/calltest"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -173,7 +174,7 @@ func (h *devTarget) aside(t *testing.T, now func() time.Time) (*serve.Server, *c
 		Substrates: mock.Kinds(),
 		Store:      script, Vault: vault, AllowLoopback: true, URL: "http://127.0.0.1:8080",
 		Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
-		Models: func(*outbound.Client) substrate.Kinds { return nil }, ModelBudget: money.Dollar, Charges: true, HoldsIdentity: true,
+		Models: func(*outbound.Client) substrate.Kinds { return nil }, Host: setting.Host{ModelBudget: money.Dollar}, Charges: true, HoldsIdentity: true,
 	}.Open()
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -98,7 +99,7 @@ func newParted(t *testing.T) (*parted, *caller.Caller) {
 	p := &parted{lambdaTarget: &lambdaTarget{Host: awshost.New(t)}}
 	server, err := serve.Config{
 		Store: p.Store(p.Endpoint), Vault: p.Vault, URL: awshost.URL, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
-		ModelBudget: money.Dollar, Models: func(*outbound.Client) substrate.Kinds { return mock.Kinds() },
+		Host: setting.Host{ModelBudget: money.Dollar}, Models: func(*outbound.Client) substrate.Kinds { return mock.Kinds() },
 	}.Open()
 	if err != nil {
 		t.Fatal(err)

@@ -294,15 +294,15 @@ func (h *reaching) untilDialled() (context.Context, context.CancelFunc) {
 
 func (h *reaching) name() string { return fmt.Sprintf("v%d", h.n) }
 
-// setting is the party that sets an agent whose URL by chose.
-func setting(by outbound.Chooser) vacants.Asker {
+// setter is the party that sets an agent whose URL by chose.
+func setter(by outbound.Chooser) vacants.Asker {
 	return map[outbound.Chooser]vacants.Asker{outbound.Operator: vacants.Operator(), outbound.Tenant: vacants.Tenant("acme")}[by]
 }
 
 // agent checks an agent of a tenant's vacant that by set.
 func agent(form string) func(*reaching, outbound.Chooser, string) {
 	return func(h *reaching, by outbound.Chooser, url string) {
-		r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Substrate: fmt.Sprintf(form, url), Tenant: "acme", By: setting(by)})
+		r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Substrate: fmt.Sprintf(form, url), Tenant: "acme", By: setter(by)})
 		h.must(err)
 		if err := h.Answers.CheckAgent(h.Context(), r.ID); err == nil {
 			h.Error("an agent answers, and there is no network")
@@ -312,7 +312,7 @@ func agent(form string) func(*reaching, outbound.Chooser, string) {
 
 func servers(h *reaching, by outbound.Chooser, url string) {
 	a := &definition.Agent{Provider: substrate.KindOpenAI, BaseURL: url + "/v1", Model: "m", MCPServers: []definition.Server{{Name: "notes", URL: url + "/mcp"}}}
-	r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Agent: a, Tenant: "acme", By: setting(by)})
+	r, err := h.Vacants.Create(h.Context(), vacants.Spec{Name: h.name(), Capability: "answers", Agent: a, Tenant: "acme", By: setter(by)})
 	h.must(err)
 	if _, err := h.Answers.Thinking().MCPTools(h.Context(), think.Agent{Vacant: r.ID, Version: r.Agent}); err == nil {
 		h.Error("a server answers, and there is no network")

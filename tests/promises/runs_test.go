@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
@@ -138,7 +139,7 @@ func openRuns(t testing.TB, column string) *runs {
 	w.vault = vault
 	c := serve.Config{
 		Store: serve.NewChangeNotifier(w.store), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: w.clock, Rand: rand.Reader,
-		Charges: true, Elsewhere: true, OwnMachine: true, HoldsIdentity: true, ModelBudget: money.Dollar,
+		Charges: true, Elsewhere: true, OwnMachine: true, HoldsIdentity: true, Host: setting.Host{ModelBudget: money.Dollar},
 		Substrates: substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return w, nil }},
 	}
 	w.server, err = c.Open()

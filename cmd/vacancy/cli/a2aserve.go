@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
-	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -60,7 +59,7 @@ expect of an agent under test.`,
 	fs.IntVar(&o.port, "port", a2aPort, "the port on 127.0.0.1; 0 picks a free one")
 	o.agent.add(fs)
 	a.logFlag(fs)
-	modelBudgetFlag(fs, &o.budget)
+	o.settings.add(fs, "a2a serve")
 	return cmd
 }
 
@@ -68,7 +67,7 @@ type a2aServeOptions struct {
 	substrate, name, capability string
 	port                        int
 	agent                       agentFlags
-	budget                      money.Amount
+	settings                    settingFlags
 }
 
 // spec is the vacant of the agent.
@@ -99,6 +98,10 @@ func (r a2aServeResult) text(w io.Writer) {
 }
 
 func (a *app) a2aServe(ctx context.Context, o a2aServeOptions) error {
+	settings, err := o.settings.read()
+	if err != nil {
+		return err
+	}
 	if o.port < 0 || o.port > 65535 {
 		return problem.New(problem.Usage, "--port: expected 0 to 65535, got %d", o.port)
 	}
@@ -115,7 +118,7 @@ func (a *app) a2aServe(ctx context.Context, o a2aServeOptions) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	s := standalone.Single{Listener: listener, Vacant: spec, Substrates: mock.Kinds(), ModelBudget: o.budget, Log: slog.New(shown)}
+	s := standalone.Single{Listener: listener, Vacant: spec, Substrates: mock.Kinds(), Host: settings, Log: slog.New(shown)}
 	return s.Run(ctx, func(r vacants.Record) error {
 		return a.show(a2aServeResult{Name: r.Name, ID: r.ID.String(), URL: url, Card: url + ".well-known/agent-card.json"})
 	})

@@ -6,14 +6,10 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
-	"github.com/vacancy-host/vacancy/shared/host/billing"
-	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -92,68 +88,6 @@ func (a *app) budgetSetCommand() *cobra.Command {
 	}
 	f.add(cmd, "the tenant")
 	return cmd
-}
-
-// modelBudgetFlag adds --model-budget.
-func modelBudgetFlag(fs *pflag.FlagSet, to *money.Amount) {
-	*to = spend.DefaultHost
-	fs.Var((*moneyFlag)(to), "model-budget", "the daily budget in `DOLLARS` for the models of vacants without a tenant")
-}
-
-// feeFlag adds --fee.
-func feeFlag(fs *pflag.FlagSet, to *int64) {
-	fs.Int64Var(to, "fee", 0, "the host's share of what callers pay, in `BASIS` points; prices that are set while it runs have it")
-}
-
-// keyPrefixes are the words that new keys begin with.
-type keyPrefixes struct{ keys, agp string }
-
-// add adds --key-prefix and --agp-key-prefix.
-func (p *keyPrefixes) add(fs *pflag.FlagSet) {
-	fs.StringVar(&p.keys, "key-prefix", billing.DefaultKeyPrefix, "the `WORD` that new keys of accounts begin with, 1 to 12 characters of a-z and 0-9")
-	fs.StringVar(&p.agp, "agp-key-prefix", billing.DefaultAGPKeyPrefix, "the `WORD` that new keys with a tier of AGP begin with")
-}
-
-func (p *keyPrefixes) check() error {
-	for _, one := range []struct{ flag, word string }{{"--key-prefix", p.keys}, {"--agp-key-prefix", p.agp}} {
-		if billing.CheckKeyPrefix(one.word) != nil {
-			return problem.New(problem.Usage, "%s: expected 1 to 12 characters of a-z and 0-9, got %.40q", one.flag, one.word)
-		}
-	}
-	return nil
-}
-
-// bookingPriceFlag adds --booking-price.
-func bookingPriceFlag(fs *pflag.FlagSet, to *money.Amount) {
-	*to = booking.DefaultPrice
-	fs.Var((*moneyFlag)(to), "booking-price", "what a booking by AGP costs, in `DOLLARS` with at most two decimals")
-}
-
-// checkBookingPrice checks the value of --booking-price.
-func checkBookingPrice(p money.Amount) error {
-	if price.CheckBooking(p) != nil {
-		return problem.New(problem.Usage, "--booking-price: expected whole cents, 0.01 to 1000, got %s", p)
-	}
-	return nil
-}
-
-// moneyFlag is a flag in dollars.
-type moneyFlag money.Amount
-
-// String implements pflag.Value.
-func (m *moneyFlag) String() string { return money.Amount(*m).String()[1:] }
-
-// Type implements pflag.Value.
-func (*moneyFlag) Type() string { return "dollars" }
-
-// Set implements pflag.Value.
-func (m *moneyFlag) Set(s string) error {
-	is, err := money.Parse(s)
-	if err == nil && is > models.MaxBudget {
-		err = problem.Invalid("dollars", "at most "+models.MaxBudget.String(), s)
-	}
-	*m = moneyFlag(is)
-	return err
 }
 
 // budgetResult is the result of budget show and set.

@@ -10,12 +10,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
-	"github.com/vacancy-host/vacancy/shared/host/call"
-	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -54,11 +52,7 @@ $VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 	witnessFlag(cmd.Flags(), &o.witnesses)
 	a.logFlag(cmd.Flags())
 	newFlag(cmd.Flags(), &o.fresh)
-	workFlag(cmd.Flags(), &o.work)
-	modelBudgetFlag(cmd.Flags(), &o.modelBudget)
-	feeFlag(cmd.Flags(), &o.fee)
-	bookingPriceFlag(cmd.Flags(), &o.booking)
-	o.prefixes.add(cmd.Flags())
+	o.settings.add(cmd.Flags(), "dev")
 	cmd.Flags().BoolVar(&o.testClock, "test-clock", false, "let requests set the host's clock, by the header X-Dev-Now: for tests")
 	dataFlag(cmd.Flags(), &data)
 	return cmd
@@ -70,34 +64,16 @@ type devOptions struct {
 	cluster   string // URL of the search index; "" for one in the data directory
 	witnesses []string
 	fresh     bool // --new
-	work      time.Duration
-
-	modelBudget money.Amount
-	fee         int64
-	booking     money.Amount
-	prefixes    keyPrefixes
-	testClock   bool
-}
-
-// workFlag adds --work.
-func workFlag(fs *pflag.FlagSet, work *time.Duration) {
-	fs.DurationVar(work, "work", call.DefaultWork, "how long an answer may take, 1s to 15m")
-}
-
-// checkWork checks the value of --work.
-func checkWork(work time.Duration) error {
-	const least, most = time.Second, 15 * time.Minute
-	if work < least || work > most {
-		return problem.New(problem.Usage, "--work: expected 1s to 15m, got %v", work)
-	}
-	return nil
+	settings  settingFlags
+	testClock bool
 }
 
 func (a *app) dev(ctx context.Context, data string, o devOptions) error {
-	if err := errors.Join(checkWork(o.work), checkBookingPrice(o.booking), o.prefixes.check()); err != nil {
+	settings, err := o.settings.read()
+	if err != nil {
 		return err
 	}
-	h, url, err := a.devHost(o)
+	h, url, err := a.devHost(o, settings)
 	if err != nil {
 		return err
 	}
@@ -113,7 +89,7 @@ func (a *app) dev(ctx context.Context, data string, o devOptions) error {
 }
 
 // devHost is a host for this machine alone, and its URL.
-func (a *app) devHost(o devOptions) (hostRun, string, error) {
+func (a *app) devHost(o devOptions, settings setting.Host) (hostRun, string, error) {
 	public, err := listenLoopback(o.listen)
 	if err != nil {
 		return hostRun{}, "", err
@@ -121,7 +97,7 @@ func (a *app) devHost(o devOptions) (hostRun, string, error) {
 	url := "http://" + public.Addr().String()
 	return hostRun{
 		cluster: o.cluster,
-		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.fresh, Work: o.work, ModelBudget: o.modelBudget, Fee: o.fee, BookingPrice: o.booking, KeyPrefix: o.prefixes.keys, AGPKeyPrefix: o.prefixes.agp, TestClock: o.testClock},
+		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.fresh, Host: settings, TestClock: o.testClock},
 		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
 	}, url, nil
 }

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -32,7 +32,7 @@ func (a *app) dataDir(flag string) (string, error) {
 // openHost opens the host of a data directory over which none runs. A missing
 // directory is created.
 func (a *app) openHost(dir string) (*standalone.Host, error) {
-	return a.openHostWith(standalone.Config{Dir: dir, AllowLoopback: true, Substrates: mock.Kinds(), ModelBudget: spend.DefaultHost, Log: slog.New(slog.DiscardHandler)})
+	return a.openHostWith(standalone.Config{Dir: dir, AllowLoopback: true, Substrates: mock.Kinds(), Host: setting.Defaults().Host, Log: slog.New(slog.DiscardHandler)})
 }
 
 // openHostWith opens a host with the app's clock, randomness and seams.

@@ -12,11 +12,9 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -26,7 +24,6 @@ type serveOptions struct {
 	devOptions
 	publicURL, cert, key, domain, authority string
 	proxies                                 []string
-	rate, pairRate, bytes                   string
 	loopbackAgents                          bool
 }
 
@@ -72,26 +69,19 @@ The first interrupt refuses new calls and lets those under way end.`,
 	fs.StringVar(&o.domain, "tls-domain", "", "get a certificate for this name from an ACME authority")
 	fs.StringVar(&o.authority, "acme-url", "", "the directory of another ACME authority than Let's Encrypt")
 	fs.StringArrayVar(&o.proxies, "trusted-proxy", nil, "the addresses of a proxy in front, as `CIDR`; may be repeated")
-	limits := standalone.DefaultLimits(nil)
-	fs.StringVar(&o.rate, "rate", limits.Rate.String(), "requests of an address")
-	fs.StringVar(&o.pairRate, "pair-rate", limits.PairRate.String(), "first calls and resets of an address")
-	fs.StringVar(&o.bytes, "bytes", limits.Bytes.String(), "KB of an address, beyond the first of each request")
 	fs.BoolVar(&o.loopbackAgents, "allow-loopback-agents", false, "let agents that the operator set be on this machine")
 	clusterFlag(fs, &o.cluster)
 	witnessFlag(fs, &o.witnesses)
 	a.logFlag(fs)
 	newFlag(fs, &o.fresh)
-	workFlag(fs, &o.work)
-	modelBudgetFlag(fs, &o.modelBudget)
-	feeFlag(fs, &o.fee)
-	bookingPriceFlag(fs, &o.booking)
-	o.prefixes.add(fs)
+	o.settings.add(fs, "serve")
 	dataFlag(fs, &data)
 	return cmd
 }
 
 func (a *app) serve(ctx context.Context, data string, o serveOptions) error {
-	if err := errors.Join(checkWork(o.work), checkBookingPrice(o.booking), o.prefixes.check()); err != nil {
+	settings, err := o.settings.read()
+	if err != nil {
 		return err
 	}
 	base, err := o.base()
@@ -99,10 +89,6 @@ func (a *app) serve(ctx context.Context, data string, o serveOptions) error {
 		return err
 	}
 	proxies, err := o.trusted()
-	if err != nil {
-		return err
-	}
-	limits, err := o.limits(a.now)
 	if err != nil {
 		return err
 	}
@@ -126,9 +112,9 @@ func (a *app) serve(ctx context.Context, data string, o serveOptions) error {
 	https := base.Scheme == "https"
 	h := hostRun{
 		data: data, cluster: o.cluster,
-		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh, Work: o.work, ModelBudget: o.modelBudget, Fee: o.fee, BookingPrice: o.booking, KeyPrefix: o.prefixes.keys, AGPKeyPrefix: o.prefixes.agp},
+		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh, Host: settings},
 		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
-			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, limits, next))
+			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, standalone.Limits(settings, a.now), next))
 		}},
 	}
 	return a.runHost(ctx, h, func(_ context.Context, _ *standalone.Host, dir string) error {
@@ -167,23 +153,6 @@ func (o *serveOptions) trusted() (all []netip.Prefix, err error) {
 		all = append(all, p.Masked())
 	}
 	return all, nil
-}
-
-func (o *serveOptions) limits(now func() time.Time) (c edge.Config, err error) {
-	c.Now = now
-	for _, r := range []struct {
-		flag, value string
-		to          *edge.Rate
-	}{{"--rate", o.rate, &c.Rate}, {"--pair-rate", o.pairRate, &c.PairRate}, {"--bytes", o.bytes, &c.Bytes}} {
-		if r.value == "off" {
-			continue
-		}
-		var ok bool
-		if *r.to, ok = edge.ParseRate(r.value); !ok {
-			return c, &problem.Error{Kind: problem.Usage, Field: r.flag, Want: "tokens-per-second:burst such as 20:40, or off", Got: fmt.Sprintf("%.40q", r.value)}
-		}
-	}
-	return c, nil
 }
 
 // tlsConfig is the configuration of the public listener; nil for plain http.

@@ -25,9 +25,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -164,7 +164,7 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	// The calls are shown from the journal, in both cases.
 	quiet := *w.app
 	quiet.out, quiet.err = io.Discard, io.Discard
-	h, url, err := quiet.devHost(devOptions{listen: w.listen, modelBudget: spend.DefaultHost})
+	h, url, err := quiet.devHost(devOptions{listen: w.listen}, setting.Defaults().Host)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
@@ -31,7 +32,7 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, err := serve.Config{
-		Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, ModelBudget: money.Dollar,
+		Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, Host: setting.Host{ModelBudget: money.Dollar},
 		Models: func(*outbound.Client) substrate.Kinds {
 			return think.Kinds(nil, substrate.KindAnthropic, substrate.KindBedrock, substrate.KindMock)
 		},

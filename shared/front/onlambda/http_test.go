@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
@@ -204,7 +205,7 @@ func TestTheGuardComesFirstThenTheLimit(t *testing.T) { inBothModes(t, testGuard
 
 func testGuard(t *testing.T, streams bool) {
 	reached := 0
-	b := newBench(Settings{Secrets: []string{secret}, Rate: edge.Rate{PerSecond: 0.001, Burst: 2}}, func(_ http.ResponseWriter, r *http.Request) {
+	b := newBench(Settings{Secrets: []string{secret}, Host: setting.Host{Rate: edge.Rate{PerSecond: 0.001, Burst: 2}}}, func(_ http.ResponseWriter, r *http.Request) {
 		reached++
 		if r.RemoteAddr != "198.51.100.7" {
 			t.Errorf("RemoteAddr = %s, want the viewer's", r.RemoteAddr)

@@ -88,8 +88,8 @@ func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logge
 	h.Operator = operator.Keys{Store: h.Store, Now: wall, Rand: rand.Reader}
 	env := serve.Config{
 		Store: h.Store, URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
-		Retention: s.Retention, Log: log, Now: wall, Rand: rand.Reader, HoldsIdentity: f.Identity, TrustedHost: true, Elsewhere: true,
-		Charges: f.Charges, Fee: s.Fee, BookingPrice: s.BookingPrice, KeyPrefix: s.KeyPrefix, AGPKeyPrefix: s.AGPKeyPrefix,
+		Host: s.Host, Log: log, Now: wall, Rand: rand.Reader, HoldsIdentity: f.Identity, TrustedHost: true, Elsewhere: true,
+		Charges: f.Charges,
 	}
 	if err := custodians(h, &env, cfg); err != nil {
 		return nil, err

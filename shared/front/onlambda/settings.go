@@ -6,53 +6,40 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
-	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
-	"github.com/vacancy-host/vacancy/shared/host/money"
-	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
-	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Settings are a function's settings, from its environment.
+// Settings are a function's settings, from its environment: those of package setting, and what its stack has.
 type Settings struct {
-	Stage          string              // VACANCY_STAGE
-	Tables         dynamo.Tables       // VACANCY_ROWS, VACANCY_DOCS
-	Blobs          string              // VACANCY_BLOBS: the name of a bucket
-	SealKey        string              // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
-	HostKey        string              // VACANCY_HOST_KEY: the ARN of a KMS key; "": a software identity
-	URL            string              // VACANCY_URL; "": the URL in the store
-	GatewayURL     string              // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "": URL
-	Secrets        []string            // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
-	Rate, PairRate edge.Rate           // VACANCY_RATE, VACANCY_PAIR_RATE; zero: no limit
-	Reads          edge.Rate           // VACANCY_READS: read units of an instance; zero: no limit
-	PageReads      edge.Rate           // VACANCY_PAGE_READS: read units of an instance for GET; zero: no limit
-	Bytes          edge.Rate           // VACANCY_BYTES: KB of an address's large bodies; zero: no limit
-	Retention      time.Duration       // VACANCY_RETENTION: of texts, in whole hours
-	Think          string              // VACANCY_THINK: the ARN of the function think; "": the stage has no models
-	ModelBudget    money.Amount        // VACANCY_MODEL_BUDGET, in USD: a day's, for models that the operator pays
-	Mock           bool                // VACANCY_MOCK: agents may be mocks
-	Functions      resources.Functions // VACANCY_TENANT_FUNCTIONS
-	Tasks, Pushes  string              // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
-	RowsStream     string              // VACANCY_ROWS_STREAM: the ARN of the stream of the table of rows
-	Searcher       string              // VACANCY_SEARCH: the ARN of the function search
-	Fee            int64               // VACANCY_FEE, in basis points: the host's share of new prices
-	KeyPrefix      string              // VACANCY_KEY_PREFIX: the word that new keys begin with; "": the default
-	AGPKeyPrefix   string              // VACANCY_AGP_KEY_PREFIX: that of keys with a tier of AGP
-	BookingPrice   money.Amount        // VACANCY_BOOKING_PRICE, in USD: of a booking by AGP; 0: the default
-	Machine        string              // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
+	setting.Host
+	Stage         string
+	Tables        dynamo.Tables // VACANCY_ROWS, VACANCY_DOCS
+	Blobs         string        // VACANCY_BLOBS: the name of a bucket
+	SealKey       string        // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
+	HostKey       string        // VACANCY_HOST_KEY: the ARN of a KMS key; "": a software identity
+	URL           string        // VACANCY_URL; "": the URL in the store
+	GatewayURL    string        // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "": URL
+	Secrets       []string      // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
+	Reads         edge.Rate     // VACANCY_READS: read units of an instance; zero: no limit
+	PageReads     edge.Rate     // VACANCY_PAGE_READS: read units of an instance for GET; zero: no limit
+	Think         string        // VACANCY_THINK: the ARN of the function think; "": the stage has no models
+	Tasks, Pushes string        // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
+	RowsStream    string        // VACANCY_ROWS_STREAM: the ARN of the stream of the table of rows
+	Searcher      string        // VACANCY_SEARCH: the ARN of the function search
+	Machine       string        // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
 }
 
 // variable is one environment variable.
 type variable struct {
 	name   string
+	needed bool // if false, it may be missing or empty
 	want   string
 	secret bool // its value is never shown
 	set    func(s *Settings, value string) bool
@@ -61,15 +48,25 @@ type variable struct {
 // Read parses the variables that f has. A function's role needs no rights for other variables. The error, of kind Usage,
 // names every missing or malformed variable.
 func Read(f functions.Function, getenv func(string) string) (Settings, error) {
-	s := Settings{Retention: textkeys.MinRetention}
+	var s Settings
 	var wrong []string
-	for _, v := range variables() {
-		if !f.Has(v.name) {
-			continue
+	var all []variable
+	chosen := setting.Values{Host: setting.Host{Retention: textkeys.MinRetention}}
+	for _, row := range setting.Table() {
+		if row.ReadBy(f.Name, f.URL) {
+			all = append(all, variable{name: row.Variable, needed: row.Needed, want: row.Expects(), set: func(_ *Settings, text string) bool { return row.Read(text, &chosen) == nil }})
 		}
+	}
+	for _, v := range variables() {
+		if f.Has(v.name) {
+			v.needed = f.Requires(v.name)
+			all = append(all, v)
+		}
+	}
+	for _, v := range all {
 		value := getenv(v.name)
 		switch {
-		case value == "" && f.Requires(v.name):
+		case value == "" && v.needed:
 			wrong = append(wrong, v.name+": expected "+v.want+", got nothing")
 		case value == "" || v.set(&s, value):
 		case v.secret:
@@ -81,17 +78,18 @@ func Read(f functions.Function, getenv func(string) string) (Settings, error) {
 	if len(s.Secrets) > 0 && s.Secrets[0] == "" {
 		wrong = append(wrong, "VACANCY_EDGE_SECRET: expected the secret that follows VACANCY_EDGE_SECRET_BEFORE, got nothing")
 	}
+	s.Stage, s.Host = chosen.Stage, chosen.Host
 	if wrong != nil {
 		return Settings{}, problem.New(problem.Usage, "environment: %s", strings.Join(wrong, "; "))
 	}
 	return s, nil
 }
 
-// variables are all variables.
+// variables are those by which its stack tells a function what it has.
 func variables() []variable {
 	return []variable{
-		stage, rows, docs, blobs, sealKey, hostKey, publicURL, gatewayURL, edgeSecret, edgeSecretBefore, rate, pairRate, reads, pageReads, largeBodies,
-		tasks, pushes, machine, thinkARN, modelBudget, mockOn, rowsStream, searcher, keyPrefix, agpKeyPrefix, fee, bookingPrice, tenantFunctions, retention,
+		rows, docs, blobs, sealKey, hostKey, publicURL, gatewayURL, edgeSecret, edgeSecretBefore, reads, pageReads,
+		tasks, pushes, machine, thinkARN, rowsStream, searcher,
 	}
 }
 
@@ -99,8 +97,6 @@ func variables() []variable {
 const leastSecret = 32
 
 var (
-	stage = variable{name: "VACANCY_STAGE", want: "1 to 20 characters of a-z, 0-9 and -, the first a letter",
-		set: func(s *Settings, v string) bool { s.Stage = v; return isStage(v) }}
 	rows = variable{name: "VACANCY_ROWS", want: "the name of a table",
 		set: func(s *Settings, v string) bool { s.Tables.Rows = v; return isTable(v) }}
 	docs = variable{name: "VACANCY_DOCS", want: "the name of a table",
@@ -125,16 +121,10 @@ var (
 			s.Secrets = append(s.Secrets, v)
 			return isSecret(v)
 		}}
-	rate = variable{name: "VACANCY_RATE", want: "tokens-per-second:burst such as 20:40, or nothing for no limit",
-		set: func(s *Settings, v string) (ok bool) { s.Rate, ok = edge.ParseRate(v); return ok }}
-	pairRate = variable{name: "VACANCY_PAIR_RATE", want: "tokens-per-second:burst such as 1:20, or nothing for no limit",
-		set: func(s *Settings, v string) (ok bool) { s.PairRate, ok = edge.ParseRate(v); return ok }}
 	reads = variable{name: "VACANCY_READS", want: "units-per-second:burst such as 12.5:50, or nothing for no limit",
 		set: func(s *Settings, v string) (ok bool) { s.Reads, ok = edge.ParseRate(v); return ok }}
 	pageReads = variable{name: "VACANCY_PAGE_READS", want: "units-per-second:burst such as 4.4:17, or nothing for no limit",
 		set: func(s *Settings, v string) (ok bool) { s.PageReads, ok = edge.ParseRate(v); return ok }}
-	largeBodies = variable{name: "VACANCY_BYTES", want: "kilobytes-per-second:burst such as 4.4:66, or nothing for no limit",
-		set: func(s *Settings, v string) (ok bool) { s.Bytes, ok = edge.ParseRate(v); return ok }}
 	tasks = variable{name: "VACANCY_TASKS", want: "the URL of a queue",
 		set: func(s *Settings, v string) bool { s.Tasks = v; return isBase(v) && QueueName(v) != "" }}
 	pushes = variable{name: "VACANCY_PUSHES", want: "the URL of a queue",
@@ -143,46 +133,10 @@ var (
 		set: func(s *Settings, v string) bool { s.Machine = v; return isMachine(v) }}
 	thinkARN = variable{name: "VACANCY_THINK", want: "the ARN of a Lambda function, or nothing where there are no models",
 		set: func(s *Settings, v string) bool { s.Think = v; return substrate.CheckFunction(v) == nil }}
-	modelBudget = variable{name: "VACANCY_MODEL_BUDGET", want: "USD such as 5 or 0.5, at most 1000000",
-		set: func(s *Settings, v string) (ok bool) {
-			var err error
-			s.ModelBudget, err = money.Parse(v)
-			return err == nil && s.ModelBudget <= models.MaxBudget
-		}}
-	mockOn = variable{name: "VACANCY_MOCK", want: "true or false",
-		set: func(s *Settings, v string) bool { s.Mock = v == "true"; return s.Mock || v == "false" }}
 	rowsStream = variable{name: "VACANCY_ROWS_STREAM", want: "the ARN of a table's stream",
 		set: func(s *Settings, v string) bool { s.RowsStream = v; return isStream(v) }}
 	searcher = variable{name: "VACANCY_SEARCH", want: "the ARN of a Lambda function",
 		set: func(s *Settings, v string) bool { s.Searcher = v; return substrate.CheckFunction(v) == nil }}
-	keyPrefix = variable{name: "VACANCY_KEY_PREFIX", want: "1 to 12 characters of a-z and 0-9",
-		set: func(s *Settings, v string) bool { s.KeyPrefix = v; return billing.CheckKeyPrefix(v) == nil }}
-	agpKeyPrefix = variable{name: "VACANCY_AGP_KEY_PREFIX", want: "1 to 12 characters of a-z and 0-9",
-		set: func(s *Settings, v string) bool { s.AGPKeyPrefix = v; return billing.CheckKeyPrefix(v) == nil }}
-	fee = variable{name: "VACANCY_FEE", want: "a whole number from 0 to 10000",
-		set: func(s *Settings, v string) bool {
-			n, err := strconv.Atoi(v)
-			s.Fee = int64(n)
-			return err == nil && n >= 0 && n <= price.MaxFee
-		}}
-	bookingPrice = variable{name: "VACANCY_BOOKING_PRICE", want: "USD in whole cents such as 0.25, 0.01 to 1000",
-		set: func(s *Settings, v string) bool {
-			var err error
-			s.BookingPrice, err = money.Parse(v)
-			return err == nil && price.CheckBooking(s.BookingPrice) == nil
-		}}
-	tenantFunctions = variable{name: "VACANCY_TENANT_FUNCTIONS", want: "TENANT=ARN,... with ARNs of Lambda functions; an ARN alone is for vacants without a tenant",
-		set: func(s *Settings, v string) bool {
-			var err error
-			s.Functions, err = resources.ParseFunctions(v)
-			return err == nil
-		}}
-	retention = variable{name: "VACANCY_RETENTION", want: "whole hours, 24 to 87600",
-		set: func(s *Settings, v string) bool {
-			hours, err := strconv.Atoi(v)
-			s.Retention = time.Duration(hours) * time.Hour
-			return err == nil && hours >= int(textkeys.MinRetention/time.Hour) && hours <= 87600 && strconv.Itoa(hours) == v
-		}}
 )
 
 // The formats are checked by hand, because regular expressions would be
@@ -197,10 +151,6 @@ const (
 // madeOf reports whether s has least to most characters, all in set.
 func madeOf(s string, least, most int, set string) bool {
 	return len(s) >= least && len(s) <= most && strings.Trim(s, set) == ""
-}
-
-func isStage(s string) bool {
-	return madeOf(s, 1, 20, small+digits+"-") && madeOf(s[:1], 1, 1, small)
 }
 
 func isTable(s string) bool { return madeOf(s, 3, 255, small+large+digits+"_.-") }

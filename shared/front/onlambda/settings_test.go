@@ -9,6 +9,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -52,30 +53,27 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 	const budget = 5 * money.Dollar / 2
 	owned := resources.Functions{"acme": {thinkerARN}}
 	for f, want := range map[functions.Function]Settings{
-		functions.Message: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true},
-		functions.Agent: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true,
-			Tasks: tasksURL, Pushes: pushesURL},
-		functions.Worker:       {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Retention: 48 * time.Hour, Think: thinkerARN, ModelBudget: budget, Mock: true, Tasks: tasksURL, Pushes: pushesURL},
-		functions.Think:        {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN, Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, Functions: owned},
-		functions.Admin:        {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, Machine: gateARN, Think: thinkerARN, ModelBudget: budget, Mock: true, Functions: owned, Fee: 250, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"},
-		functions.Export:       {Stage: "dev", Tables: tables, SealKey: sealARN, Secrets: secrets, Rate: rate, PairRate: pairs, Retention: 48 * time.Hour},
-		functions.Registry:     {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
-		functions.Search:       {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour},
-		functions.Indexer:      {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Retention: 24 * time.Hour},
-		functions.Checkpointer: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, Retention: 24 * time.Hour},
-		functions.Sweeper:      {Stage: "dev", Tables: tables, Retention: 48 * time.Hour, Tasks: tasksURL},
-		functions.Meter:        {Stage: "dev", Tables: tables, Retention: 24 * time.Hour, RowsStream: streamARN, Blobs: "vacancy-dev-blobs"},
-		functions.Gateway: {Stage: "dev", Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads, Retention: 24 * time.Hour,
-			Tasks: tasksURL, Searcher: searchARN, BookingPrice: money.Dollar / 2, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"},
-		functions.Prober: {Stage: "dev", Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Retention: 24 * time.Hour},
-		functions.Tamper: {Stage: "dev", Retention: 24 * time.Hour},
-		functions.Graduate: {Stage: "dev", Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Rate: rate, PairRate: pairs, Reads: reads,
-			Retention: 24 * time.Hour, Machine: gateARN},
-		functions.Consent:   {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
-		functions.RateLimit: {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
-		functions.Collusion: {Stage: "dev", Tables: tables, SealKey: sealARN, Retention: 24 * time.Hour},
-		functions.Commit:    {Stage: "dev", Tables: tables, SealKey: sealARN, URL: "https://vacants.example.org", Retention: 24 * time.Hour},
-		functions.Record:    {Stage: "dev", Tables: tables, Retention: 24 * time.Hour},
+		functions.Message:      {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, Secrets: secrets, Think: thinkerARN},
+		functions.Agent:        {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL},
+		functions.Worker:       {Stage: "dev", Host: setting.Host{Retention: 48 * time.Hour, ModelBudget: budget, Mock: true}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL},
+		functions.Think:        {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour, ModelBudget: budget, Mock: true, TenantFunctions: owned}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, SealKey: sealARN},
+		functions.Admin:        {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour, ModelBudget: budget, Mock: true, TenantFunctions: owned, Fee: 250, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Machine: gateARN, Think: thinkerARN},
+		functions.Export:       {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 48 * time.Hour}, Tables: tables, SealKey: sealARN, Secrets: secrets},
+		functions.Registry:     {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads},
+		functions.Search:       {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", Secrets: secrets, Reads: reads},
+		functions.Indexer:      {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs"},
+		functions.Checkpointer: {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, SealKey: sealARN, HostKey: hostARN},
+		functions.Sweeper:      {Stage: "dev", Host: setting.Host{Retention: 48 * time.Hour}, Tables: tables, Tasks: tasksURL},
+		functions.Meter:        {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, RowsStream: streamARN, Blobs: "vacancy-dev-blobs"},
+		functions.Gateway:      {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour, BookingPrice: money.Dollar / 2, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp"}, Tables: tables, SealKey: sealARN, HostKey: hostARN, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads, Tasks: tasksURL, Searcher: searchARN},
+		functions.Prober:       {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Docs: "vacancy-dev-docs"}},
+		functions.Tamper:       {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}},
+		functions.Graduate:     {Stage: "dev", Host: setting.Host{Rate: rate, PairRate: pairs, Retention: 24 * time.Hour}, Tables: tables, URL: "https://vacants.example.org", Secrets: secrets, Reads: reads, Machine: gateARN},
+		functions.Consent:      {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
+		functions.RateLimit:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
+		functions.Collusion:    {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, SealKey: sealARN},
+		functions.Commit:       {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables, SealKey: sealARN, URL: "https://vacants.example.org"},
+		functions.Record:       {Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: tables},
 	} {
 		got, err := read(f, full())
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -87,7 +85,7 @@ func TestAFunctionReadsWhatItUsesAndNothingElse(t *testing.T) {
 func TestOptionalToolsMayBeMissing(t *testing.T) {
 	env := map[string]string{"VACANCY_STAGE": "dev", "VACANCY_ROWS": "rows", "VACANCY_DOCS": "docs", "VACANCY_SEAL_KEY": hexKey, "VACANCY_MODEL_BUDGET": "0"}
 	got, err := read(functions.Admin, env)
-	want := Settings{Stage: "dev", Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey, Retention: 24 * time.Hour}
+	want := Settings{Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Read() = %v (-want +got):\n%s", err, diff)
 	}

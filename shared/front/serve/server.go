@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
@@ -22,7 +23,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/keys/signingkey"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
-	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/callstats"
@@ -40,8 +40,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config holds what differs between environments: storage, keys, public URL.
+// Config holds what differs between environments: what the operator chose, storage, keys, public URL.
 type Config struct {
+	setting.Host
 	Store store.Store
 	Vault custody.Vault
 	// AllowLoopback lets requests reach loopback at URLs that the operator chose, such
@@ -64,10 +65,6 @@ type Config struct {
 	// those of ThinkerKinds.
 	Thinker      think.Service
 	ThinkerKinds []string
-	// Functions are the Lambda functions that agents may be.
-	Functions resources.Functions
-	// ModelBudget is the daily budget for the models of vacants without a tenant.
-	ModelBudget money.Amount
 	// Servers opens the MCP servers of agents; nil: this host reaches none.
 	Servers func(*outbound.Client, *slog.Logger) loop.Servers
 	// URL is the base URL, as callers reach the host; "" means the URL that PUT
@@ -81,14 +78,11 @@ type Config struct {
 	Operator admin.Checker
 	// GatewayURL returns the base URL of accounts and AGP, if it is not the host's; nil: it is.
 	GatewayURL func(context.Context) (string, error)
-	// Work bounds the answer to a call; 0: call.DefaultWork.
-	Work      time.Duration
-	Stage     string        // reported by GET /v1/admin/host; "" outside a stage
-	Version   string        // of Vacancy, reported there too
-	Retention time.Duration // of texts; textkeys.MinRetention if 0
-	Log       *slog.Logger
-	Now       func() time.Time
-	Rand      io.Reader // safe for concurrent use
+	Stage      string // reported by GET /v1/admin/host; "" outside a stage
+	Version    string // of Vacancy, reported there too
+	Log        *slog.Logger
+	Now        func() time.Time
+	Rand       io.Reader // safe for concurrent use
 	// Verify, Chain, Backup, Status and Reindex are those of the admin socket of one machine;
 	// nil: none.
 	Verify, Chain, Backup http.Handler
@@ -100,12 +94,6 @@ type Config struct {
 	Rows store.Walker
 	// Charges gives the host accounts: calls may have prices, and A2A takes keys.
 	Charges bool
-	// BookingPrice is what a booking by AGP costs; 0: booking.DefaultPrice.
-	BookingPrice money.Amount
-	// KeyPrefix and AGPKeyPrefix are the words that new keys begin with; "": the defaults.
-	KeyPrefix, AGPKeyPrefix string
-	// Fee is the host's share of what callers pay, in basis points; new prices have it.
-	Fee int64
 	// Elsewhere lets vacants that run elsewhere be listed, by a process that runs
 	// the job for endpoints, or Registry.Reach.
 	Elsewhere bool
@@ -177,7 +165,7 @@ func (h Config) Open() (*Server, error) {
 	}
 	directory := vacants.New(vacants.Config{
 		Records: records, Registry: reg, Vault: h.Vault, Rand: h.Rand, Identity: h.Identity, Fee: h.Fee,
-		Resources: &resources.Resources{Substrates: kinds, Servers: servers, Thinker: h.Thinker, Functions: h.Functions, Secrets: agentSecrets, Spend: spending, Models: tables},
+		Resources: &resources.Resources{Substrates: kinds, Servers: servers, Thinker: h.Thinker, Functions: h.TenantFunctions, Secrets: agentSecrets, Spend: spending, Models: tables},
 	})
 	answers := answer.New(answer.Config{Vacants: directory, Guard: guard})
 	keys := textkeys.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -23,9 +23,9 @@ type Single struct {
 	Listener net.Listener // on loopback; Run closes it
 	Vacant   vacants.Spec
 	// Substrates are offered besides those of a Host.
-	Substrates  substrate.Kinds
-	ModelBudget money.Amount
-	Log         *slog.Logger
+	Substrates substrate.Kinds
+	setting.Host
+	Log *slog.Logger
 }
 
 // Run makes the vacant and serves it to A2A clients until ctx ends. ready is called
@@ -43,8 +43,8 @@ func (s *Single) Run(ctx context.Context, ready func(vacants.Record) error) erro
 	data := memory.New()
 	defer data.Close()
 	server, err := serve.Config{
-		Store: data, Vault: vault, AllowLoopback: true, OwnMachine: true, Substrates: s.Substrates, Models: kinds, Servers: mcp.Servers, ModelBudget: s.ModelBudget,
-		URL: "http://" + s.Listener.Addr().String(), Log: s.Log, Now: time.Now, Rand: rand.Reader, Causes: true,
+		Store: data, Vault: vault, AllowLoopback: true, OwnMachine: true, Substrates: s.Substrates, Models: kinds, Servers: mcp.Servers,
+		Host: s.Host, URL: "http://" + s.Listener.Addr().String(), Log: s.Log, Now: time.Now, Rand: rand.Reader, Causes: true,
 	}.Open()
 	if err != nil {
 		return err

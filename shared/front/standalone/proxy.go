@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/edge"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -74,10 +75,9 @@ func ParseBase(s string) (base *url.URL, ok bool) {
 	return u, u.Scheme == "https" || u.Scheme == "http" && outbound.IsThisMachine(u.Hostname())
 }
 
-// DefaultLimits bound what one address may do at a host for everybody: 20 requests a second,
-// a first call of a pair a second, and 10 KB a second of large bodies, each after a burst.
-func DefaultLimits(now func() time.Time) edge.Config {
-	return edge.Config{Rate: edge.Rate{PerSecond: 20, Burst: 40}, PairRate: edge.Rate{PerSecond: 1, Burst: 20}, Bytes: edge.Rate{PerSecond: 10, Burst: 600}, Now: now}
+// Limits bound what one address may do at a host for everybody.
+func Limits(h setting.Host, now func() time.Time) edge.Config {
+	return edge.Config{Rate: h.Rate, PairRate: h.PairRate, Bytes: h.Bytes, Now: now}
 }
 
 // Guard limits the requests of an address and refuses those to another Host than

@@ -27,11 +27,11 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/billing/stripe"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
-	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
@@ -68,6 +68,7 @@ const DefaultURL = "http://127.0.0.1:8080"
 
 // Config configures a Host. Dir, Log, Now and Rand are required.
 type Config struct {
+	setting.Host
 	Dir string // created if it is missing
 	URL string // base URL, as callers reach the host; "": that of the last run
 	// AllowLoopback and OwnMachine say whose URLs may lead to loopback (serve.Config).
@@ -79,17 +80,6 @@ type Config struct {
 	New bool
 	// WrapStore, if set, wraps the data file.
 	WrapStore func(store.Store) store.Store
-	// Work bounds the answer to a call; 0: call.DefaultWork.
-	Work time.Duration
-	// ModelBudget is the daily budget for the models of vacants without a tenant; 0
-	// refuses calls of their paid models.
-	ModelBudget money.Amount
-	// Fee is the host's share of what callers pay, in basis points; new prices have it.
-	Fee int64
-	// BookingPrice is what a booking by AGP costs; 0: $0.25.
-	BookingPrice money.Amount
-	// KeyPrefix and AGPKeyPrefix are the words that new keys begin with; "": the defaults.
-	KeyPrefix, AGPKeyPrefix string
 	// Disk returns the free space and the size of a directory's disk; nil: package Disk.
 	Disk func(dir string) (free, size int64)
 	// TestClock lets requests set the clock of the host, by ClockHeader.
@@ -163,11 +153,11 @@ func Open(c Config) (*Host, error) {
 		Store:  file, clock: clock, config: c, counts: counted, started: c.Now().UTC().Truncate(time.Second),
 	}
 	server, err := serve.Config{
-		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers, ModelBudget: c.ModelBudget,
-		URL: c.URL, Work: c.Work, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
+		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers,
+		Host: c.Host, URL: c.URL, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Verify: export.Verify(all), Chain: export.Chain(all), Backup: http.HandlerFunc(host.backup), Status: host.Status,
 		Reindex:   host.Reindex,
-		Elsewhere: true, HoldsIdentity: true, Causes: true, Charges: true, Fee: c.Fee, BookingPrice: c.BookingPrice, KeyPrefix: c.KeyPrefix, AGPKeyPrefix: c.AGPKeyPrefix, Feed: file, Rows: file,
+		Elsewhere: true, HoldsIdentity: true, Causes: true, Charges: true, Feed: file, Rows: file,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

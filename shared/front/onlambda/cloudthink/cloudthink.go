@@ -28,7 +28,6 @@ func Run() { onlambda.RunThink(part) }
 // part adds the substrates.
 func part(env *onlambda.Env, c *serve.Config) {
 	c.Servers = mcp.Servers
-	c.ModelBudget, c.Functions = env.ModelBudget, env.Functions
 	c.Models = func(client *outbound.Client) substrate.Kinds {
 		all := substrate.Kinds{}
 		for _, some := range []substrate.Kinds{

@@ -9,13 +9,14 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
 // What message and admin offer, this function answers, and nothing else.
 func TestThinkOffersItsKinds(t *testing.T) {
 	for _, mock := range []bool{true, false} {
-		env := &onlambda.Env{Settings: onlambda.Settings{Mock: mock}}
+		env := &onlambda.Env{Settings: onlambda.Settings{Host: setting.Host{Mock: mock}}}
 		var c serve.Config
 		part(env, &c)
 		want := slices.Sorted(slices.Values(env.ThinkKinds()))

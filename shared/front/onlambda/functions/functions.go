@@ -30,8 +30,8 @@ type Function struct {
 	Queues  string // messages of queues, separated by spaces
 	Step    bool   // the gate's state machine
 
-	// Environment variables beside VACANCY_STAGE and those of a URL, separated by spaces. The function does not start
-	// without Needs. A stage may lack Takes.
+	// Environment variables beside settings (package setting) and those of a URL, separated by spaces. The function does
+	// not start without Needs. A stage may lack Takes.
 	Needs, Takes string
 
 	Charges  bool // it has to do with accounts; what it may do is in its role
@@ -90,13 +90,12 @@ const (
 const (
 	tables = "VACANCY_ROWS VACANCY_DOCS"
 	sealed = tables + " VACANCY_SEAL_KEY"
-	turns  = " VACANCY_THINK VACANCY_MOCK"
-	edge   = "VACANCY_EDGE_SECRET VACANCY_EDGE_SECRET_BEFORE VACANCY_RATE VACANCY_PAIR_RATE"
+	edge   = "VACANCY_EDGE_SECRET VACANCY_EDGE_SECRET_BEFORE"
 )
 
-// Environment lists the environment variables of f.
+// Environment lists the environment variables by which its stack tells f what the stage has.
 func (f Function) Environment() []string {
-	all := strings.Fields("VACANCY_STAGE " + f.Needs + " " + f.Takes)
+	all := strings.Fields(f.Needs + " " + f.Takes)
 	if f.URL {
 		all = append(all, strings.Fields(edge)...)
 	}
@@ -105,7 +104,7 @@ func (f Function) Environment() []string {
 
 // Requires reports whether f does not start without a variable.
 func (f Function) Requires(variable string) bool {
-	return variable == "VACANCY_STAGE" || slices.Contains(strings.Fields(f.Needs), variable)
+	return slices.Contains(strings.Fields(f.Needs), variable)
 }
 
 // Has reports whether f has an environment variable.

@@ -24,16 +24,16 @@ var (
 	Agent = Function{
 		Name: "agent", Description: "A2A: messages, tasks, streams and agent cards, and signed calls beside",
 		Memory: 256, Timeout: TurnSeconds, URL: true, Streams: true,
-		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES VACANCY_MODEL_BUDGET",
-		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_RETENTION VACANCY_PAGE_READS VACANCY_BYTES" + turns,
+		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES",
+		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_PAGE_READS VACANCY_THINK",
 		Charges: true, Instances: 1, Share: 9,
 		Alarm: Alarm{"agent-fails", "A2A requests are answered with 5xx. Run vacancy tail --function agent and vacancy doctor.", 5, 5, false},
 	}
 	Message = Function{
 		Name: "message", Description: "signed calls, resets, asks, cards and health",
 		Memory: 256, Timeout: HandlerSeconds, URL: true,
-		Needs:   sealed + " VACANCY_MODEL_BUDGET",
-		Takes:   "VACANCY_HOST_KEY VACANCY_RETENTION VACANCY_PAGE_READS VACANCY_BYTES" + turns,
+		Needs:   sealed,
+		Takes:   "VACANCY_HOST_KEY VACANCY_PAGE_READS VACANCY_THINK",
 		Charges: true, Instances: 1, Share: 19,
 		Alarm: Alarm{"message-fails", "Calls are answered with 5xx. Run vacancy tail and vacancy doctor.", 5, 5, false},
 	}
@@ -41,22 +41,21 @@ var (
 	Admin = Function{
 		Name: "admin", Description: "the admin API, for the operator's key",
 		Memory: 256, Timeout: HandlerSeconds, URL: true, Every: 6 * 60, Rule: "canary", Event: `{"canary":true}`,
-		Needs: sealed + " VACANCY_MODEL_BUDGET",
-		Takes: "VACANCY_HOST_KEY VACANCY_URL VACANCY_RETENTION VACANCY_GATE VACANCY_TENANT_FUNCTIONS VACANCY_FEE" +
-			" VACANCY_KEY_PREFIX VACANCY_AGP_KEY_PREFIX" + turns,
+		Needs:   sealed,
+		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATE VACANCY_THINK",
 		Charges: true, Identity: true, Instances: 1, Share: 2,
 		Alarm: Alarm{"admin-fails", "The admin API answers with 5xx. Run vacancy tail and vacancy doctor.", 1, 5, false},
 	}
 	Export = Function{
 		Name: "export", Description: "the paged export that verify reads, for the operator's key",
 		Memory: 256, Timeout: HandlerSeconds, URL: true,
-		Needs: sealed, Takes: "VACANCY_RETENTION",
+		Needs:     sealed,
 		Instances: 1,
 	}
 	Registry = Function{
 		Name: "registry", Description: "publishing, revoking, cards, events and the transparency log",
 		Memory: 256, Timeout: HandlerSeconds, URL: true,
-		Needs: tables, Takes: "VACANCY_URL VACANCY_READS VACANCY_BYTES",
+		Needs: tables, Takes: "VACANCY_URL VACANCY_READS",
 		Instances: 1, Share: 5,
 		Alarm: Alarm{"registry-fails", "The registry answers with 5xx. Run vacancy tail and vacancy doctor.", 5, 5, false},
 	}
@@ -79,7 +78,7 @@ var (
 		Name: "gateway", Description: "accounts, payments, keys, usage, receipts and AGP",
 		Memory: 256, Timeout: HandlerSeconds, URL: true,
 		Needs:   sealed + " VACANCY_TASKS VACANCY_SEARCH",
-		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_READS VACANCY_BOOKING_PRICE VACANCY_KEY_PREFIX VACANCY_AGP_KEY_PREFIX",
+		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_READS",
 		Charges: true, Instances: 1, Share: 5,
 		Alarm: Alarm{"gateway-fails", "Accounts and AGP are answered with 5xx. Run vacancy tail --function gateway and vacancy doctor.", 5, 5, false},
 	}
@@ -90,8 +89,8 @@ var (
 	Worker = Function{
 		Name: "worker", Description: "runs turns in the background, and pushes the events of tasks",
 		Memory: 256, Timeout: TurnSeconds, Queues: Tasks + " " + Pushes,
-		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES VACANCY_MODEL_BUDGET",
-		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATEWAY_URL VACANCY_RETENTION" + turns,
+		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES",
+		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATEWAY_URL VACANCY_THINK",
 		Charges: true, Instances: 4, Share: 4,
 		Alarm: Alarm{"worker-fails", "The function of the queues crashes or runs out of time. Run vacancy tail --function worker.", 3, 5, false},
 		Check: Check{"background turns", "turns in the background and notifications come late, or are lost (alarm tasks-lost)"},
@@ -99,7 +98,7 @@ var (
 	Think = Function{
 		Name: "think", Description: "asks models, functions and MCP servers, one turn or tool each time, for the functions that run turns",
 		Memory: 256, Timeout: ThinkSeconds,
-		Needs: "VACANCY_DOCS VACANCY_SEAL_KEY VACANCY_MODEL_BUDGET", Takes: "VACANCY_MOCK VACANCY_TENANT_FUNCTIONS",
+		Needs:     "VACANCY_DOCS VACANCY_SEAL_KEY",
 		Instances: 1, Share: 8,
 		Alarm: Alarm{"think-fails", "The function that asks models crashes or runs out of time. Run vacancy tail --function think.", 3, 5, false},
 	}
@@ -111,7 +110,7 @@ var (
 	Sweeper = Function{
 		Name: "sweeper", Description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute",
 		Memory: 128, Timeout: 30, Every: 1, Jobs: "calls bookings texts",
-		Needs: tables + " VACANCY_TASKS", Takes: "VACANCY_RETENTION",
+		Needs:   tables + " VACANCY_TASKS",
 		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 68, Milliseconds: 500},
 		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --function sweeper.", 10, 60, true},
 		Check: Check{"sweeps", "overdue calls are not decided, and bookings not followed (alarm sweeper-fails)"},

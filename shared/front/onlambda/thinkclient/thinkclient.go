@@ -31,7 +31,6 @@ func Part(env *onlambda.Env, c *serve.Config) {
 	}
 	c.Thinker = think.NewClient(New(env.AWS, env.Think))
 	c.ThinkerKinds = env.ThinkKinds()
-	c.ModelBudget, c.Functions = env.ModelBudget, env.Functions
 }
 
 // New returns the invocation of a function by its name or ARN. A throttled request is sent
