@@ -2,36 +2,10 @@
 // imports it. It reads the context values, builds the functions and assembles
 // the stacks: data, watch, functions, edge.
 //
-// Context values, set by `cdk deploy -c NAME=VALUE` or in cdk.json, which holds
-// the defaults:
-//
-//	stage          part of every name; several stages can coexist
-//	arch           arm64 or amd64: the functions' architecture
-//	edge           true: serve through CloudFront
-//	domain         host name of the edge; needs certificate
-//	certificate    ARN of the domain's certificate, in us-east-1
-//	waf            true: a web ACL for the edge, in us-east-1
-//	worstDay       USD that one day may cost: all limits are derived from it
-//	limits         limits set alone, such as message:8,rowsWrites:100
-//	reserve        true: functions have reserved concurrency
-//	rate           requests of an address, tokens-per-second:burst; empty: no limit
-//	pairRate       the same for requests that open a pair
-//	modelBudget    USD a day for models that the operator pays, Bedrock first of all
-//	bedrockModels  ids of models and inference profiles at Bedrock that agents
-//	               may use, parted by commas; empty: none
-//	tenantFunctions TENANT=ARN,...: Lambda functions that agents may be
-//	mock           true: agents may be mocks, for trials
-//	email          address for alarms and budget mail
-//	budget         USD a day of the account above which mail is sent
-//	keep           true: data is retained when its stack is deleted, and
-//	               tables refuse deletion
-//	indexSeconds   from a change of a registration to a new search index
-//	hostKey        kms, or software where KMS has no Ed25519
-//	dashboard      true: a CloudWatch dashboard
-//	retentionDays  of logs
-//
-// `vacancy deploy` also sets edgeSecretVersion and edgeSecretBefore: the
-// versions of the edge's secret that are sent, and still accepted.
+// Context values are set by `cdk deploy -c NAME=VALUE` or in cdk.json, which holds
+// the defaults. Package setting lists them. `vacancy deploy` also sets stage, and
+// edgeSecretVersion and edgeSecretBefore: the versions of the edge's secret that
+// are sent, and still accepted.
 package main
 
 import (

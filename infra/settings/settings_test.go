@@ -54,6 +54,31 @@ func TestTheFileOfTheAppShowsTheDefaults(t *testing.T) {
 	goldenFile(t, path, before+"\"context\": {\n"+strings.TrimPrefix(shown.String(), ",\n")+"\n  }"+after)
 }
 
+func TestTheREADMEListsTheSettings(t *testing.T) {
+	path := filepath.Join("..", "README.md")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := "| Context | Means | Value | Default |\n|---|---|---|---|\n"
+	for _, row := range setting.Table() {
+		if row.Context != "" && !row.ByDeploy {
+			value := ""
+			if row.Default != "" {
+				value = "`" + row.Default + "`"
+			}
+			table += fmt.Sprintf("| `%s` | %s | %s | %s |\n", row.Context, row.Help, row.Expects(), value)
+		}
+	}
+	const begin, end = "settings -update -->\n", "<!-- end -->"
+	before, rest, _ := strings.Cut(string(b), begin)
+	_, after, ok := strings.Cut(rest, end)
+	if !ok {
+		t.Fatalf("%s has no table of settings", path)
+	}
+	goldenFile(t, path, before+begin+table+end+after)
+}
+
 func TestValuesOfTheCommandLineAreText(t *testing.T) {
 	got, err := settings.Read(map[string]any{
 		"stage": "prod", "arch": "amd64", "edge": "true", "domain": "vacants.example.org", "certificate": arn, "waf": "true",

@@ -122,7 +122,7 @@ func Table() []Setting {
 		{
 			Context: "limits",
 			Help:    "limits that are set alone, such as message:8,rowsWrites:100",
-			Kind:    text("", anything, func(v *Values) *string { return &v.SetLimits }),
+			Kind:    text("NAME:NUMBER,... of functions and tables", anything, func(v *Values) *string { return &v.SetLimits }),
 		},
 		{
 			Context: "reserve", Default: "true",
