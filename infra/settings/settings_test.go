@@ -152,7 +152,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"secret version", map[string]any{"edgeSecretVersion": "AWSCURRENT"}, `context value edgeSecretVersion: expected a version id`},
 		{"secret version without edge", map[string]any{"edgeSecretVersion": version, "edge": false}, `edgeSecretVersion: needs edge=true`},
 		{"only the secret before", map[string]any{"edgeSecretBefore": version}, `edgeSecretBefore: needs context value edgeSecretVersion`},
-		{"a slip", map[string]any{"edeg": false}, `context value edeg: expected one of agpKeyPrefix, arch, bedrockModels, bookingPrice, budget, certificate, `},
+		{"a slip", map[string]any{"edeg": false}, "context value edeg: expected one of " + strings.Join(settings.Names(), ", ")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := settings.Read(test.context)

@@ -21,6 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -111,9 +112,10 @@ func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
 func TestAContextValueOfAnotherNameIsRefusedBeforeAnythingElse(t *testing.T) {
 	s := newShell(t)
 	t.Chdir(t.TempDir()) // no checkout, which is the next thing that deploy checks
+	names := strings.Join(setting.Chosen(), ", ")
 	for bad, want := range map[string]string{
-		"x": "NAME=VALUE with one of agpKeyPrefix, arch, bedrockModels, bookingPrice, budget, ", "=x": "NAME=VALUE", "edeg=false": `--context: expected one of agpKeyPrefix, arch, bedrockModels, bookingPrice, budget, certificate, dashboard, domain, edge, email, `,
-		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by deploy itself; expected one of agpKeyPrefix, arch, ", "Keep=true": "one of agpKeyPrefix",
+		"x": "NAME=VALUE with one of " + names, "=x": "NAME=VALUE", "edeg=false": "--context: expected one of " + names,
+		"stage=prod": "try: --stage prod", "edgeSecretVersion=1": "--context edgeSecretVersion is set by deploy itself; expected one of " + names, "Keep=true": "one of " + names,
 	} {
 		code, out, errs := s.run("", "deploy", "--yes", "--context", bad)
 		if code != problem.ExitUsage || out != "" || !strings.Contains(errs, want) {

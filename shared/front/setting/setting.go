@@ -15,7 +15,7 @@ import (
 type Setting struct {
 	Context   string // context value of a stage; "": a stage has none
 	Variable  string // environment variable of functions; "": they have none
-	Functions string // which read Variable, separated by spaces; or EveryFunction or WithURL
+	Functions string // that read Variable, separated by spaces; or EveryFunction or WithURL
 	Needed    bool   // these functions do not start without Variable
 	Flag      string // of Commands; "": none
 	Commands  string // which run a host and have Flag, separated by commas
@@ -25,7 +25,7 @@ type Setting struct {
 	Kind
 }
 
-// Settings.Functions other than names.
+// Values of Setting.Functions that are not names.
 const (
 	EveryFunction = "*"
 	WithURL       = "URL" // those with a Function URL
