@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
@@ -80,13 +81,16 @@ func Operator(b *billing.Billing, receipts *Receipts) []op.Route {
 	if b == nil {
 		return nil
 	}
-	d := &api{Billing: b, receipts: receipts}
-	s := op.Server{Operator: true}
+	return (&api{Billing: b, receipts: receipts}).operator(op.Server{Operator: true})
+}
+
+// operator are the routes of the operator.
+func (d *api) operator(s op.Server) []op.Route {
 	return append(d.twins(s),
 		op.On(s, OpenAccount, d.open),
 		op.On(s, ListAccounts, d.list),
-		op.On(s, CreditAccount, d.move(b.Credit)),
-		op.On(s, AdjustAccount, d.move(b.Adjust)),
+		op.On(s, CreditAccount, d.move((*billing.Billing).Credit)),
+		op.On(s, AdjustAccount, d.move((*billing.Billing).Adjust)),
 		op.On(s, SetLine, d.line),
 		op.On(s, SetCap, d.cap),
 		op.On(s, SuspendAccount, d.suspend(true)),
@@ -94,25 +98,25 @@ func Operator(b *billing.Billing, receipts *Receipts) []op.Route {
 		op.On(s, GetOperatorUsage, d.operatorUsage))
 }
 
-// Handler returns the handler of tenants (ops.go), and of
-//
-//	GET  /v1/account/checkout         where a payer returns to; for anybody
-//	POST /v1/account/stripe           webhooks of Stripe, by their signature
-//
-// Without keys of Stripe, all routes of payments are answered with 404.
+// Handler returns the handler of tenants. Without keys of Stripe, all routes of payments are
+// answered with 404.
 func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, log *slog.Logger, now func() time.Time) http.Handler {
 	d := &api{Billing: b, receipts: receipts, payments: payments}
-	s := op.Server{Keys: b}
-	routes := append(d.twins(s), op.On(s, GetHost, d.host))
-	if payments != nil {
-		routes = append(routes, op.On(s, MakePayment, d.pay))
-	}
-	all := op.Routes(routes...)
-	if payments != nil {
-		all[billing.CheckoutPath][http.MethodGet] = d.returned
-		all[StripePath] = httpapi.Methods{http.MethodPost: d.stripe}
-	}
-	return httpapi.API{Name: "account", Log: log, Now: now}.Mux(all)
+	return httpapi.API{Name: "account", Log: log, Now: now}.Mux(op.Routes(d.tenants(op.Server{Keys: b})...))
+}
+
+// tenants are the routes of tenants.
+func (d *api) tenants(s op.Server) []op.Route {
+	return slices.Concat(d.twins(s), []op.Route{op.On(s, GetHost, d.host)}, op.If(d.payments != nil, "this host takes no payments",
+		op.On(s, MakePayment, d.pay),
+		op.Route{Spec: op.Spec{Method: "GET", Path: billing.CheckoutPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "is where a payer returns to"}, Serve: d.returned},
+		op.Route{Spec: op.Spec{Method: "POST", Path: StripePath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "takes webhooks of Stripe, by their signature"}, Serve: d.stripe}))
+}
+
+// Operations lists the operations of a host that has everything.
+func Operations() []op.Spec {
+	none := &api{}
+	return op.Specs(slices.Concat(none.operator(op.Server{Operator: true}), none.tenants(op.Server{})))
 }
 
 // twins are the routes of twins that a server has.
@@ -230,13 +234,13 @@ func (m *Moved) Reply(h http.Header) int {
 }
 
 // move is a change of the balance.
-func (d *api) move(change func(ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) func(context.Context, Moving) (Moved, error) {
+func (d *api) move(change func(b *billing.Billing, ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) func(context.Context, Moving) (Moved, error) {
 	return func(ctx context.Context, in Moving) (m Moved, err error) {
 		a, err := d.find(ctx, in.One)
 		if err != nil {
 			return m, err
 		}
-		a, m.replayed, err = change(ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)
+		a, m.replayed, err = change(d.Billing, ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)
 		m.Account, err = d.whole(ctx, a, err)
 		return m, err
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -112,6 +113,12 @@ func Handler(c Config) http.Handler {
 		routes[path] = m
 	}
 	return d.guard(d.http().Mux(routes))
+}
+
+// Operations lists the operations of a host that has everything.
+func Operations() []op.Spec {
+	none := &api{Config{Vacants: &vacants.Directory{Config: vacants.Config{Resources: &resources.Resources{}}}}}
+	return op.Specs(none.routes(op.Server{}))
 }
 
 // routes are the operations and what serves them.

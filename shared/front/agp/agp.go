@@ -84,21 +84,33 @@ func newAPI(c Config) *api {
 	return &api{Config: c, searches: searches}
 }
 
-// Handler returns the public handler of bookings (ListBookings and so on), and of
-//
-//	POST /a2a/v1                             an envelope; Authorization: Bearer KEY
-//	GET  /a2a/v1/status                      for anybody
-//	GET  /metrics                            if Metrics
+// Handler returns the public handler.
 func Handler(c Config) http.Handler {
-	d := newAPI(c)
-	routes := op.Routes(d.bookings(op.Server{Keys: c.Bookings.Billing, Vacants: c.Callers.Of})...)
-	routes[Path] = httpapi.Methods{http.MethodPost: d.post}
-	routes[Path+"/{$}"] = routes[Path]
-	routes[StatusPath] = httpapi.Methods{http.MethodGet: d.serveStatus}
-	if c.Metrics {
-		routes[MetricsPath] = httpapi.Methods{http.MethodGet: d.serveMetrics}
+	return httpapi.API{Name: "agp", Log: c.Log, Now: c.Now}.Mux(op.Routes(newAPI(c).public(op.Server{Keys: c.Bookings.Billing, Vacants: c.Callers.Of})...))
+}
+
+// public are the routes of the public handler.
+func (d *api) public(s op.Server) []op.Route {
+	post := op.Route{Spec: op.Spec{Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeAGP}}, Doc: "takes an envelope of AGP"}, Serve: d.post}
+	slash := post
+	slash.Path += "/{$}"
+	routes := append(d.bookings(s), post, slash,
+		op.Route{Spec: op.Spec{Method: "GET", Path: StatusPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows what the host offers by AGP"}, Serve: d.serveStatus})
+	if d.Metrics {
+		routes = append(routes, d.metricsAt(MetricsPath, op.Access{Anybody: true}))
 	}
-	return httpapi.API{Name: "agp", Log: c.Log, Now: c.Now}.Mux(routes)
+	return routes
+}
+
+// metricsAt is the route of the host's metrics.
+func (d *api) metricsAt(path string, a op.Access) op.Route {
+	return op.Route{Spec: op.Spec{Method: "GET", Path: path, Status: http.StatusOK, Access: a, Doc: "shows the host's metrics as text"}, Serve: d.serveMetrics}
+}
+
+// Operations lists the operations of a host that has everything.
+func Operations() []op.Spec {
+	none := newAPI(Config{Metrics: true})
+	return op.Specs(append(none.operator(op.Server{Operator: true}), none.public(op.Server{})...))
 }
 
 // own renders the errors of a route in AGP's form.

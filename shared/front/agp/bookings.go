@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -318,7 +317,10 @@ func Operator(c Config) []op.Route {
 	if c.Bookings == nil {
 		return nil
 	}
-	d := newAPI(c)
-	metrics := op.Route{Spec: op.Spec{Method: "GET", Path: metricsPath, Status: http.StatusOK, Doc: "shows the host's metrics as text"}, Serve: d.serveMetrics}
-	return append(d.bookings(op.Server{Operator: true}), metrics)
+	return newAPI(c).operator(op.Server{Operator: true})
+}
+
+// operator are the routes of the operator.
+func (d *api) operator(s op.Server) []op.Route {
+	return append(d.bookings(s), d.metricsAt(metricsPath, op.Access{}))
 }

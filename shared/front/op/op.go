@@ -97,7 +97,8 @@ type Sound interface {
 	Sound() error
 }
 
-// Spec describes an operation.
+// Spec describes an operation. In and Out are nil if it is a page for people, a stream, or a protocol
+// with a document of its own.
 type Spec struct {
 	Method, Path string
 	Status       int // of success
@@ -276,6 +277,15 @@ func (t Twin[In, Out]) For(operator bool) Op[In, Out] {
 // OnTwin returns the route of a twin's operation that a server has.
 func OnTwin[In, Out any](s Server, t Twin[In, Out], f func(context.Context, In) (Out, error)) Route {
 	return On(s, t.For(s.Operator), f)
+}
+
+// Specs returns the descriptions of routes.
+func Specs(routes []Route) []Spec {
+	all := make([]Spec, len(routes))
+	for i := range routes {
+		all[i] = routes[i].Spec
+	}
+	return all
 }
 
 // Routes returns routes by path and method.

@@ -152,14 +152,9 @@ func (d logAPI) latestEpoch(w http.ResponseWriter, r *http.Request) error {
 }
 
 // Witness adds a cosignature of the log.
-var Witness = op.Op[op.Body[op.Raw[Witnessed]], translog.WitnessedShape]{Method: "POST", Path: "/v1/witness", Access: op.Access{Anybody: true}, Doc: "stores a checkpoint that a witness has cosigned"}
+var Witness = op.Op[op.Body[op.Raw[translog.WitnessShape]], translog.WitnessedShape]{Method: "POST", Path: "/v1/witness", Access: op.Access{Anybody: true}, Doc: "stores a checkpoint that a witness has cosigned"}
 
-// Witnessed is a cosigned checkpoint.
-type Witnessed struct {
-	Note string `json:"note" canon:"required"`
-}
-
-func (d logAPI) witness(ctx context.Context, in op.Body[op.Raw[Witnessed]]) (out translog.WitnessedShape, err error) {
+func (d logAPI) witness(ctx context.Context, in op.Body[op.Raw[translog.WitnessShape]]) (out translog.WitnessedShape, err error) {
 	note, err := readWitness(in.Body)
 	if err != nil {
 		return out, err
@@ -169,7 +164,7 @@ func (d logAPI) witness(ctx context.Context, in op.Body[op.Raw[Witnessed]]) (out
 }
 
 func readWitness(body []byte) (note string, err error) {
-	var is Witnessed
+	var is translog.WitnessShape
 	err = canon.Unmarshal(body, &is, canon.DefaultLimits())
 	return is.Note, schema(err)
 }

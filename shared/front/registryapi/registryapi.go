@@ -52,12 +52,7 @@ type Config struct {
 // and the routes of the transparency log. Refusals are {"detail", "code"}.
 func Registry(c Config) http.Handler {
 	d := &api{Config: c, caller: caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Registry.IsRevoked, Now: c.Now}}
-	routes := op.Routes(
-		op.On(op.Server{}, Publish, d.publish),
-		op.On(op.Server{}, Revoke, d.revoke),
-		op.On(op.Server{}, PutListing, d.listing),
-		op.On(op.Server{}, AddManifest, d.manifest),
-	)
+	routes := op.Routes(d.writes()...)
 	for path, serve := range map[string]httpapi.Handler{
 		"/v1/capability_card/{id}": d.card,
 		"/v1/event_log/{id}":       d.eventLog,
@@ -71,6 +66,21 @@ func Registry(c Config) http.Handler {
 		routes[path] = m
 	}
 	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(routes)
+}
+
+// writes are the routes of what anybody brings that is signed.
+func (d *api) writes() []op.Route {
+	return []op.Route{
+		op.On(op.Server{}, Publish, d.publish),
+		op.On(op.Server{}, Revoke, d.revoke),
+		op.On(op.Server{}, PutListing, d.listing),
+		op.On(op.Server{}, AddManifest, d.manifest),
+	}
+}
+
+// Operations lists the operations that write, those of the log and of the gate, too.
+func Operations() []op.Spec {
+	return append(op.Specs((&api{}).writes()), Witness.Spec(), Submit.Spec())
 }
 
 type api struct {

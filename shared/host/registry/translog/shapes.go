@@ -48,7 +48,7 @@ type EpochShape struct {
 
 // WitnessShape is the JSON body of POST /v1/witness: a signed note.
 type WitnessShape struct {
-	Note string `json:"note"`
+	Note string `json:"note" canon:"required"`
 }
 
 // WitnessedShape is the answer to POST /v1/witness.

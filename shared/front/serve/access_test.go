@@ -1,0 +1,71 @@
+package serve_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/agp"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+)
+
+// Who may use which operation is one list, so that whoever opens an operation shows it to
+// reviewers: go test ./shared/front/serve -run WhoMayUse -update.
+func TestWhoMayUseEachOperation(t *testing.T) {
+	var lines []string
+	for _, s := range slices.Concat(admin.Operations(), account.Operations(), agp.Operations(), registryapi.Operations()) {
+		if s.Doc == "" {
+			t.Errorf("%s %s does not say what it does", s.Method, s.Path)
+		}
+		lines = append(lines, fmt.Sprintf("%s %s: %s", s.Path, s.Method, who(s.Access)))
+	}
+	slices.Sort(lines)
+	if twice := slices.Compact(slices.Clone(lines)); len(twice) < len(lines) {
+		t.Error("an operation is listed twice")
+	}
+	got := strings.Join(lines, "\n") + "\n"
+	golden := filepath.Join("testdata", "access.golden")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("who may use operations has changed:\n%s", got)
+	}
+}
+
+// who says who may use an operation beside the operator of its host.
+func who(a op.Access) string {
+	var all []string
+	if a.Anybody {
+		all = append(all, "anybody")
+	}
+	if a.Vacant {
+		all = append(all, "a vacant by its signature")
+	}
+	if k := a.Key; k.Scope != "" {
+		key := "a key with the scope " + string(k.Scope)
+		if k.Live {
+			key = "a live key with the scope " + string(k.Scope)
+		}
+		if k.Active {
+			key += " of an active account"
+		}
+		all = append(all, key)
+	}
+	if len(all) == 0 {
+		return "the operator alone"
+	}
+	return strings.Join(all, ", ")
+}
