@@ -48,7 +48,7 @@ func (a *app) seal(ctx context.Context, w where) (s admin.Sealed, err error) {
 		return a.sealStage(ctx, at)
 	}
 	err = a.withAdmin(w, false, func(c *adminAPI) error {
-		s, err = admin.SealLog.Call(ctx, c, op.None{})
+		s, err = admin.SealLog.Call(ctx, c, op.Unread{})
 		return err
 	})
 	if problem.Is(err, problem.NotFound) && at != nil && at.stage != "" {

@@ -89,7 +89,7 @@ func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err erro
 		if cluster != "" {
 			return problem.New(problem.Conflict, "a host is running over %s: end it first to rebuild the index in %s", dir, cluster)
 		}
-		r, err := admin.Reindex.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{})
+		r, err := admin.Reindex.Call(ctx, admin.Client{HTTP: client, URL: base}, op.Unread{})
 		if err != nil {
 			return err
 		}

@@ -109,8 +109,8 @@ func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, 
 func (d *api) tenants(s op.Server) []op.Route {
 	return slices.Concat(d.twins(s), []op.Route{op.On(s, GetHost, d.host)}, op.If(d.payments != nil, "this host takes no payments",
 		op.On(s, MakePayment, d.pay),
-		op.Route{Spec: op.Spec{Method: "GET", Path: billing.CheckoutPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "is where a payer returns to"}, Serve: d.returned},
-		op.Route{Spec: op.Spec{Method: "POST", Path: StripePath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "takes webhooks of Stripe, by their signature"}, Serve: d.stripe}))
+		op.Handle(op.Spec{Method: "GET", Path: billing.CheckoutPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "is where a payer returns to"}, d.returned),
+		op.Handle(op.Spec{Method: "POST", Path: StripePath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "takes webhooks of Stripe, by their signature"}, d.stripe)))
 }
 
 // Operations lists the operations of a host that has everything.
@@ -126,7 +126,7 @@ func (d *api) twins(s op.Server) []op.Route {
 		mayRead = func(*http.Request, call.Pair, *call.RequestRow) (bool, error) { return true, nil }
 	}
 	return []op.Route{
-		op.Handle(GetReceipt.For(s.Operator), d.receipt(mayRead)),
+		op.Handle(GetReceipt.For(s.Operator).Spec(), d.receipt(mayRead)),
 		op.OnTwin(s, ShowAccount.Twin, d.show),
 		op.OnTwin(s, ListChanges.Twin, d.changes),
 		op.OnTwin(s, GetUsage.Twin, d.usage),

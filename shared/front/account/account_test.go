@@ -102,6 +102,21 @@ func TestATenantManagesItsKeysByAKey(t *testing.T) {
 	}
 }
 
+// do requires a challenge with each 401.
+func TestABrokenSignatureIsChallengedLikeAMissingKey(t *testing.T) {
+	f := newFixture(t)
+	claim := []byte(f.claim(f.newKey(), f.account.ID))
+	claim[len(claim)-10] ^= 1
+	f.do("POST", "/v1/account/links", `{"claim":"`+string(claim)+`"}`, f.key(), 401, "")
+}
+
+// A client that sends a body with every request can revoke a stolen key.
+func TestABodyWithARevocationIsNotRead(t *testing.T) {
+	f := newFixture(t)
+	made := f.do("POST", "/v1/keys", `{"scopes":["read"]}`, f.key(), 201, `"secret"`)
+	f.do("DELETE", "/v1/keys/"+made["id"].(string), "{}", f.key(), 200, `"revoked":"`)
+}
+
 func TestATenantSeesNothingOfOthers(t *testing.T) {
 	f := newFixture(t)
 	other, err := f.billing.OpenAccount(t.Context(), "other", 1)

@@ -168,11 +168,13 @@ type (
 	// OneKey names a key by its id.
 	OneKey struct {
 		One
+		op.Unread
 		Key string `path:"key"`
 	}
 	// OneCaller names a linked caller.
 	OneCaller struct {
 		One
+		op.Unread
 		Caller identity.ID `path:"caller"`
 	}
 	// OneReceipt names a call by its pair and position; LastPosition is the last answered one.

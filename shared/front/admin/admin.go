@@ -178,16 +178,16 @@ func (d *api) routes(s op.Server) []op.Route {
 			op.On(s, SetBudget, d.setBudget)),
 		op.If(c.Vacants.Registry != nil, "this host keeps no registry", op.On(s, SetListing, d.setListing)),
 		op.If(c.ChildReport != nil, "this host does not list children", op.On(s, ListChildren, d.children)),
-		op.If(c.Recount != nil, "this host does not recount usage", op.On(s, RecountUsage, asked(c.Recount))),
-		op.If(c.Seal != nil, "this host does not seal its log here", op.On(s, SealLog, asked(c.Seal))),
-		op.If(c.Status != nil, "this host has no status", op.On(s, GetStatus, asked(c.Status))),
-		op.If(c.Reindex != nil, "this host does not rebuild its index here", op.On(s, Reindex, asked(c.Reindex))),
+		op.If(c.Recount != nil, "this host does not recount usage", op.On(s, RecountUsage, asked[op.None](c.Recount))),
+		op.If(c.Seal != nil, "this host does not seal its log here", op.On(s, SealLog, asked[op.Unread](c.Seal))),
+		op.If(c.Status != nil, "this host has no status", op.On(s, GetStatus, asked[op.None](c.Status))),
+		op.If(c.Reindex != nil, "this host does not rebuild its index here", op.On(s, Reindex, asked[op.Unread](c.Reindex))),
 	)
 }
 
 // asked is the function of an operation whose request says nothing.
-func asked[Out any](f func(context.Context) (Out, error)) func(context.Context, op.None) (Out, error) {
-	return func(ctx context.Context, _ op.None) (Out, error) { return f(ctx) }
+func asked[In op.None | op.Unread, Out any](f func(context.Context) (Out, error)) func(context.Context, In) (Out, error) {
+	return func(ctx context.Context, _ In) (Out, error) { return f(ctx) }
 }
 
 type api struct{ Config }

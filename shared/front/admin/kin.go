@@ -41,7 +41,7 @@ func (s *Spawned) Reply(http.Header) int {
 	return 0
 }
 
-// Sound implements op.Sound: the text is safe to print is safe to print, and the child is
+// Sound implements op.Sound: the text is safe to print, and the child is
 // bound by a manifest signed by itself and its parent.
 func (s *Spawned) Sound() error {
 	if err := s.Vacant.Sound(); err != nil {

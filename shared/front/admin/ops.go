@@ -81,9 +81,9 @@ var (
 	GetRoot            = op.Op[op.None, Root]{Method: "GET", Path: Prefix + "root", Doc: "shows the vacant at the host's own address"}
 	SetRoot            = op.Op[op.Body[Root], Root]{Method: "PUT", Path: Prefix + "root", Doc: "sets the vacant at the host's own address, or none"}
 	RestoredFromBackup = op.Op[RestoredFrom, Restored]{Method: "POST", Path: Prefix + "restored", Doc: "tells the host that its data came back from a backup"}
-	SealLog            = op.Op[op.None, Sealed]{Method: "POST", Path: Prefix + "log/seal", Doc: "seals the registry's log now"}
+	SealLog            = op.Op[op.Unread, Sealed]{Method: "POST", Path: Prefix + "log/seal", Doc: "seals the registry's log now"}
 	GetStatus          = op.Op[op.None, Status]{Method: "GET", Path: Prefix + "status", Doc: "shows what a host on one machine does"}
-	Reindex            = op.Op[op.None, Reindexed]{Method: "POST", Path: Prefix + "reindex", Doc: "rebuilds the search index of a host on one machine"}
+	Reindex            = op.Op[op.Unread, Reindexed]{Method: "POST", Path: Prefix + "reindex", Doc: "rebuilds the search index of a host on one machine"}
 )
 
 // SecretOps are the operations of secrets of one kind.

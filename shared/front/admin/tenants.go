@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -28,10 +27,11 @@ func askerOf(ctx context.Context) vacants.Asker {
 // because definition.Agent.Prices counts every secret as the operator's.
 func Tenants(c Config) http.Handler {
 	d := &api{c}
-	own := d.http().Mux(op.Routes(d.routes(op.Server{Keys: c.Billing})...))
+	s := op.Server{Keys: c.Billing}
+	own := d.http().Mux(op.Routes(d.routes(s)...))
 	return d.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != vacantsPath && !strings.HasPrefix(r.URL.Path, vacantsPath+"/") {
-			httpapi.Fail(w, op.OperatorsOnly())
+			op.Fail(w, s.OperatorsOnly(r))
 			return
 		}
 		own.ServeHTTP(w, r)

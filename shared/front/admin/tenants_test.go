@@ -156,6 +156,7 @@ func TestWhatATenantsKeyDoesNotOpen(t *testing.T) {
 	for _, path := range []string{"/v1/admin/vacants/of-acme/export", "/v1/admin/host", "/v1/admin/secrets", "/v1/admin/secrets/openai", "/v1/admin/models", "/v1/admin/budgets", "/v1/admin/payments/stripe", "/v1/admin/accounts", "/v1/admin/vacantsX",
 		"/v1/admin/backup", "/v1/graduations", "/v1/admin/", "/v1/admin/root"} {
 		w.want(w.by(w.key, "POST", path, `{}`), 403, operators)
+		w.want(w.by("vac_live_"+strings.Repeat("a", 32), "POST", path, `{}`), 401, "no key of this host")
 	}
 	w.want(w.by(w.key, "GET", "/v1/admin/vacants/%2e%2e/secrets", ""), 404, "")
 	w.want(w.by(w.key, "GET", "/v1/admin/vacants/nobody/nothing", ""), 404, "")
@@ -173,8 +174,15 @@ func TestWhatATenantsKeyDoesNotOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want(list(w.key), 200, "of-acme")
+	forTests := w.keyOf("acme", billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeVacants}, Test: true})
+	unknown := "vac_live_" + strings.Repeat("a", 32)
 	for path, methods := range admin.TenantRoutes(w.config) {
 		for method := range methods {
+			target := strings.Replace(path, "{vacant}", "of-acme", 1)
+			w.want(w.by(forTests, method, target, ""), 403, "")
+			if answer := w.by(unknown, method, target, ""); answer.Code != 401 || answer.Header().Get("WWW-Authenticate") == "" {
+				t.Errorf("%s %s by a key of nobody = %d %s", method, path, answer.Code, answer.Body)
+			}
 			answer := w.by(w.key, method, strings.Replace(path, "{vacant}", "of-acme", 1), "")
 			if refused := strings.Contains(answer.Body.String(), "account_suspended"); refused != (method != "GET") || refused && answer.Code != 403 {
 				t.Errorf("%s %s of a suspended account = %d %s", method, path, answer.Code, answer.Body)

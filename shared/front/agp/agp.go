@@ -91,11 +91,11 @@ func Handler(c Config) http.Handler {
 
 // public are the routes of the public handler.
 func (d *api) public(s op.Server) []op.Route {
-	post := op.Route{Spec: op.Spec{Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeAGP}}, Doc: "takes an envelope of AGP"}, Serve: d.post}
+	post := op.Handle(op.Spec{Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeAGP}}, Doc: "takes an envelope of AGP"}, d.post)
 	slash := post
 	slash.Path += "/{$}"
 	routes := append(d.bookings(s), post, slash,
-		op.Route{Spec: op.Spec{Method: "GET", Path: StatusPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows what the host offers by AGP"}, Serve: d.serveStatus})
+		op.Handle(op.Spec{Method: "GET", Path: StatusPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows what the host offers by AGP"}, d.serveStatus))
 	if d.Metrics {
 		routes = append(routes, d.metricsAt(MetricsPath, op.Access{Anybody: true}))
 	}
@@ -104,7 +104,7 @@ func (d *api) public(s op.Server) []op.Route {
 
 // metricsAt is the route of the host's metrics.
 func (d *api) metricsAt(path string, a op.Access) op.Route {
-	return op.Route{Spec: op.Spec{Method: "GET", Path: path, Status: http.StatusOK, Access: a, Doc: "shows the host's metrics as text"}, Serve: d.serveMetrics}
+	return op.Handle(op.Spec{Method: "GET", Path: path, Status: http.StatusOK, Access: a, Doc: "shows the host's metrics as text"}, d.serveMetrics)
 }
 
 // Operations lists the operations of a host that has everything.

@@ -65,7 +65,7 @@ type (
 	// Cancelling cancels a booking.
 	Cancelling struct {
 		OneBooking
-		Body string `body:"ignored"`
+		op.Unread
 	}
 )
 

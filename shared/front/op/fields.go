@@ -59,7 +59,11 @@ func fieldsOf(t reflect.Type, path string) fields {
 	var all fields
 	missing := map[string]bool{}
 	for _, segment := range strings.Split(path, "/") {
-		if name, ok := variable(segment); ok {
+		name, ok := variable(segment)
+		if strings.HasSuffix(name, "...") {
+			panic("op: a variable stands for one segment of a path, not for the rest of " + path)
+		}
+		if ok {
 			missing[name] = true
 		}
 	}
@@ -72,7 +76,9 @@ func fieldsOf(t reflect.Type, path string) fields {
 			if in != inBody && !isText(f.Type) && (in != inQuery || f.Type != reflect.TypeFor[[]string]()) {
 				panic(fmt.Sprintf("op: %v.%s cannot be read from a %s", t, f.Name, in))
 			}
-			delete(missing, name)
+			if in == inPath {
+				delete(missing, name)
+			}
 			all = append(all, Field{in, name, f.Type, f.Index})
 		}
 	}
@@ -210,7 +216,11 @@ func (f fields) write(path string, from reflect.Value) (target string, header ht
 			}
 			continue
 		}
-		for _, text := range format(at, one.In == inPath) {
+		texts := format(at, one.In == inPath)
+		if one.In == inPath && len(texts) == 0 {
+			return "", nil, nil, problem.New(problem.Usage, "%s: expected one for the path, got none", one.Name)
+		}
+		for _, text := range texts {
 			switch one.In {
 			case inPath:
 				path = strings.Replace(path, "{"+one.Name+"}", segment(text), 1)

@@ -21,6 +21,7 @@ package op
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"reflect"
 
@@ -57,6 +58,11 @@ type Access struct {
 
 // None is a request that says nothing, or an answer without a body.
 type None struct{}
+
+// Unread is a request that says nothing, whatever body comes with it.
+type Unread struct {
+	Body string `body:"ignored"`
+}
 
 // Body is a request that has only a body.
 type Body[T any] struct {
@@ -163,12 +169,20 @@ type Server struct {
 type Route struct {
 	Spec
 	Serve httpapi.Handler
+	admit func(*http.Request) error // checks the access; nil: Serve does all of it
 }
 
 // On returns the route of an operation. f does it; its errors are answered as problems.
 func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, error)) Route {
 	fields := fieldsOf(reflect.TypeFor[In](), o.Path)
-	return Route{o.Spec(), func(w http.ResponseWriter, r *http.Request) (err error) {
+	route := Route{Spec: o.Spec()}
+	if !o.Access.Vacant {
+		route.admit = func(r *http.Request) error {
+			_, err := s.admit(r, nil, o.Access)
+			return err
+		}
+	}
+	route.Serve = func(w http.ResponseWriter, r *http.Request) (err error) {
 		var body []byte
 		if o.Wipe {
 			defer func() { clear(body) }()
@@ -196,28 +210,35 @@ func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, 
 			return challenge(w, err)
 		}
 		return answer(w, o.status(), o.Wipe, &out)
-	}}
+	}
+	return route
 }
 
-// Handle returns the route of an operation that a handler serves, because it needs all of the
-// request.
-func Handle[In, Out any](o Op[In, Out], h httpapi.Handler) Route {
-	return Route{o.Spec(), func(w http.ResponseWriter, r *http.Request) error { return challenge(w, h(w, r)) }}
+// Handle returns the route of what a handler serves: an operation that needs all of the request, a
+// page for people, or a stream. The Access of the description is only told; the handler checks it.
+func Handle(s Spec, h httpapi.Handler) Route {
+	return Route{Spec: s, Serve: func(w http.ResponseWriter, r *http.Request) error { return challenge(w, h(w, r)) }}
 }
 
-// challenge tells the client of an operation which credential it lacks.
+// challenge tells the client of a route which credential it lacks, unless it was answered.
 func challenge(w http.ResponseWriter, err error) error {
-	if problem.Is(err, problem.Unauthorized) {
+	if err != nil && !errors.As(err, new(httpapi.Rendered)) && problem.Of(err).Kind.Row().Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)
 	}
 	return err
 }
 
+// Fail answers with an error, as routes do.
+func Fail(w http.ResponseWriter, err error) { httpapi.Fail(w, challenge(w, err)) }
+
 // admit is the ladder of access.
 func (s Server) admit(r *http.Request, body []byte, a Access) (c Caller, err error) {
 	key := func(ctx context.Context) (*billing.Key, error) {
-		if a.Key.Scope == "" || s.Keys == nil {
-			return nil, OperatorsOnly()
+		if a.Key.Scope == "" {
+			return nil, s.OperatorsOnly(r)
+		}
+		if s.Keys == nil {
+			return nil, errOperators
 		}
 		return s.Keys.Admit(ctx, r, a.Key)
 	}
@@ -236,10 +257,18 @@ func (s Server) admit(r *http.Request, body []byte, a Access) (c Caller, err err
 	return c, err
 }
 
-// OperatorsOnly is the refusal of what no key of an account opens.
-func OperatorsOnly() error {
-	return problem.New(problem.Forbidden, "a key of an account manages the vacants of its tenant; this is the operator's")
+// OperatorsOnly is the refusal of what no key of an account opens. A key that is none of the host's
+// is told that first.
+func (s Server) OperatorsOnly(r *http.Request) error {
+	if s.Keys != nil {
+		if _, err := s.Keys.Admit(r.Context(), r, billing.Demand{}); err != nil {
+			return err
+		}
+	}
+	return errOperators
 }
+
+var errOperators = problem.New(problem.Forbidden, "a key of an account manages the vacants of its tenant; this is the operator's")
 
 func answer(w http.ResponseWriter, status int, wipe bool, out any) error {
 	if r, ok := out.(Replier); ok {
@@ -304,13 +333,21 @@ func Routes(routes ...Route) map[string]httpapi.Methods {
 }
 
 // If returns routes of which some hosts have none: without there they answer with NotFound and the
-// reason.
+// reason to whoever may use them.
 func If(there bool, reason string, routes ...Route) []Route {
 	if there {
 		return routes
 	}
 	for i := range routes {
-		routes[i].Serve = func(http.ResponseWriter, *http.Request) error { return problem.New(problem.NotFound, "%s", reason) }
+		admit := routes[i].admit
+		routes[i].Serve = func(w http.ResponseWriter, r *http.Request) error {
+			if admit != nil {
+				if err := admit(r); err != nil {
+					return challenge(w, err)
+				}
+			}
+			return problem.New(problem.NotFound, "%s", reason)
+		}
 	}
 	return routes
 }

@@ -122,6 +122,12 @@ func TestARequestArrivesAsItWasSent(t *testing.T) {
 	if err := quick.Check(check, nil); err != nil {
 		t.Error(err)
 	}
+	type maybe struct {
+		ID *string `path:"id"`
+	}
+	if path, err := (op.Op[maybe, op.None]{Path: "/{id}"}).At(maybe{}); err == nil {
+		t.Errorf("a path without its variable is %s", path)
+	}
 	empty := ""
 	for _, in := range []request{
 		{Name: "a/b", Of: &empty}, {Name: "../..", Some: []string{"", "&x=y", "z"}}, {Name: "{id}", All: true, Limit: 1<<63 - 1},
@@ -281,6 +287,8 @@ func TestTheLadderOfAccess(t *testing.T) {
 	}{
 		{"the operator", op.Server{Operator: true}, op.Access{}, "", 204, false},
 		{"an account, what is the operator's", keys, op.Access{}, manager, 403, false},
+		{"nobody, what is the operator's", keys, op.Access{}, "", 401, false},
+		{"no host's key, what is the operator's", keys, op.Access{}, "vac_live_nobody", 401, false},
 		{"anybody", keys, op.Access{Anybody: true}, "", 204, false},
 		{"no key", keys, demand, "", 401, false},
 		{"no host's key", keys, demand, "vac_live_nobody", 401, false},
@@ -394,6 +402,10 @@ func TestSomeRequestsOfAnybodyNeedAKey(t *testing.T) {
 func TestWhatAHostHasNotIsNotFound(t *testing.T) {
 	o := op.Op[op.None, op.None]{Method: "POST", Path: "/do"}
 	f := func(context.Context, op.None) (none op.None, err error) { return none, nil }
+	c := serve(op.If(false, "this host does nothing", op.On(op.Server{}, o, f))...)
+	if _ = c.Call(t.Context(), "POST", "/do", nil, nil, nil); c.status != 403 {
+		t.Errorf("who may not use what a host has not gets %d, want 403", c.status)
+	}
 	for there, want := range map[bool]int{true: 204, false: 404} {
 		c := serve(op.If(there, "this host does nothing", op.On(op.Server{Operator: true}, o, f))...)
 		err := c.Call(t.Context(), "POST", "/do", nil, nil, nil)
@@ -416,6 +428,16 @@ func TestAWrongDeclarationPanics(t *testing.T) {
 			op.On(op.Server{}, op.Op[struct {
 				A int `query:"a"`
 			}, op.None]{Path: "/"}, nothing)
+		},
+		"a variable that is read elsewhere": func() {
+			op.On(op.Server{}, op.Op[struct {
+				A string `query:"a"`
+			}, op.None]{Path: "/{a}"}, nil)
+		},
+		"a variable for the rest": func() {
+			op.On(op.Server{}, op.Op[struct {
+				A string `path:"a..."`
+			}, op.None]{Path: "/{a...}"}, nil)
 		},
 		"two at one route": func() {
 			o := op.On(op.Server{}, op.Op[op.None, op.None]{Method: "GET", Path: "/"}, nil)

@@ -57,7 +57,7 @@ func TestTheControlHandlerSealsTheLogOnDemand(t *testing.T) {
 	web, base := serve.InProcess(h.Admin())
 	client := admin.Client{HTTP: web, URL: base}
 	for _, added := range []uint64{1, 0} {
-		s, err := admin.SealLog.Call(t.Context(), client, op.None{})
+		s, err := admin.SealLog.Call(t.Context(), client, op.Unread{})
 		if err != nil || s.Size != 1 || s.Added != added || s.Epochs != 1 {
 			t.Errorf("Seal() = %+v, %v, want 1 event, %d of them new", s, err, added)
 		}
@@ -73,7 +73,7 @@ func TestTheControlHandlerSealsTheLogOnDemand(t *testing.T) {
 
 func TestAHomeThatDoesNotSealHasNoSuchRoute(t *testing.T) {
 	web, base := serve.InProcess(sealing(t, memory.New(), false).Admin())
-	if _, err := admin.SealLog.Call(t.Context(), &admin.Client{HTTP: web, URL: base}, op.None{}); !problem.Is(err, problem.NotFound) {
+	if _, err := admin.SealLog.Call(t.Context(), &admin.Client{HTTP: web, URL: base}, op.Unread{}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Seal() = %v, want not found", err)
 	}
 }

@@ -370,7 +370,7 @@ func Bearer(r *http.Request) (string, error) {
 
 // Demand is what a key must be, so that a request by it is admitted.
 type Demand struct {
-	Scope Scope
+	Scope Scope // "": any
 	// Live: it is for more than tests.
 	Live bool
 	// Active: its account is not suspended.
@@ -396,7 +396,7 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 		return nil, err
 	case d.Live && k.Test:
 		return nil, problem.New(problem.TestKey, "this needs a live key, and %s… is a test key", k.Prefix)
-	case !k.Has(d.Scope):
+	case d.Scope != "" && !k.Has(d.Scope):
 		return nil, NeedsScope(d.Scope)
 	case !d.Active:
 		return &k, nil

@@ -78,21 +78,13 @@ func (k *Key) mayLink() error {
 	case k == nil:
 		return nil
 	case k.Test:
-		return k.CheckLive()
+		return problem.New(problem.TestKey, "a test key makes no links: expected a live key, got %s…", k.Prefix)
 	case !k.Has(ScopeCall):
 		return problem.New(problem.Scope, spends, "with the scope call", fmt.Sprintf("with %v", k.Scopes))
 	case k.Cap > 0:
 		return problem.New(problem.Forbidden, spends, "without a cap", "with a cap of "+k.Cap.String()+" a day")
 	case !k.Expires.IsZero():
 		return problem.New(problem.Forbidden, spends, "without an end", "that ends at "+k.Expires.Format(time.RFC3339))
-	}
-	return nil
-}
-
-// CheckLive refuses changes by a test key of what live keys use.
-func (k *Key) CheckLive() error {
-	if k != nil && k.Test {
-		return problem.New(problem.TestKey, "a test key neither makes nor ends links, nor starts payments: expected a live key, got %s…", k.Prefix)
 	}
 	return nil
 }
