@@ -141,7 +141,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	}
 	root.AddCommand(a.updateCommand(), a.plainCommand(), a.vacantAtRootCommand(), a.removeCommand(), a.deleteCommand(), a.publishCommand(), a.unpublishCommand(), a.revokeCommand())
 	root.AddCommand(a.spawnCommand(), a.childrenCommand(), a.manifestCommand(), a.planCommand(), a.graduateCommand(), a.gateCommand())
-	root.AddCommand(a.priceCommand(), a.accountCommand(), a.creditCommand(), a.paymentsCommand(), a.usageCommand(), a.statementCommand(), a.receiptCommand(), a.listingCommand(), a.agpCommand(), a.bookingsCommand(), a.versionCommand(), a.a2aCommand(), a.cardCommand(), a.peersCommand())
+	root.AddCommand(a.priceCommand(), a.accountCommand(), a.creditCommand(), a.paymentsCommand(), a.usageCommand(), a.statementCommand(), a.receiptCommand(), a.listingCommand(), a.agpCommand(), a.bookingsCommand(), a.versionCommand(), a.openapiCommand(), a.a2aCommand(), a.cardCommand(), a.peersCommand())
 	root.AddCommand(a.cloudCommands()...)
 	group(root)
 	a.complete(root)

@@ -89,12 +89,12 @@ func fieldsOf(t reflect.Type, path string) fields {
 	return all
 }
 
-// variable returns the name of a path's segment that stands for any.
+// variable returns the name of a path's segment that stands for any. A word may follow it, as in
+// {id}:cancel.
 func variable(segment string) (string, bool) {
-	if name, ok := strings.CutPrefix(segment, "{"); ok && name != "$}" {
-		return strings.CutSuffix(name, "}")
-	}
-	return "", false
+	name, ok := strings.CutPrefix(segment, "{")
+	name, _, closed := strings.Cut(name, "}")
+	return name, ok && closed && name != "$"
 }
 
 // isText reports whether values of a type are read from texts.

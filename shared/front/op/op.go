@@ -76,6 +76,15 @@ func Of[T any](body T) Body[T] { return Body[T]{body} }
 // it; in an answer it is sent as it is.
 type Raw[T any] []byte
 
+// Document is a Raw of any type.
+type Document interface {
+	// DocumentType is the type that the document has.
+	DocumentType() reflect.Type
+}
+
+// DocumentType implements Document.
+func (Raw[T]) DocumentType() reflect.Type { return reflect.TypeFor[T]() }
+
 // Encode returns a value in bytes. It panics if the value is not JSON, which only its type decides.
 func Encode[T any](v T) Raw[T] {
 	b, err := json.Marshal(v)

@@ -26,10 +26,7 @@ type GraduationsConfig struct {
 	Logger      *slog.Logger
 }
 
-// Graduations returns the handler of the gate:
-//
-//	POST /v1/graduations       a request signed by both parties, and artefacts that this host cannot sign
-//	GET  /v1/graduations/{id}  the attempt; for the parent and the child only
+// Graduations returns the handler of the gate.
 //
 // The sender of a request need not be a party, so the answer omits what only
 // the parties may see: the compared vacants and the findings.
@@ -46,9 +43,19 @@ type GraduationsConfig struct {
 // together 96. Further attempts get 429 too_many, and nothing is stored.
 func Graduations(c GraduationsConfig) http.Handler {
 	d := &gateAPI{c, caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Revoked, Now: c.Now}}
-	routes := op.Routes(op.On(op.Server{}, Submit, d.submit))
-	routes["/v1/graduations/{id}"] = httpapi.Methods{http.MethodGet: d.status}
-	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(routes)
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(d.routes()...))
+}
+
+func (d *gateAPI) routes() []op.Route {
+	return []op.Route{op.On(op.Server{}, Submit, d.submit), op.Handle(GetAttempt.Spec(), d.status)}
+}
+
+// GetAttempt shows an attempt to graduate.
+var GetAttempt = op.Op[OneAttempt, graduation.View]{Method: "GET", Path: "/v1/graduations/{id}", Access: op.Access{Vacant: true}, Doc: "shows an attempt to graduate to its parent and child; to others there is none"}
+
+// OneAttempt names an attempt by its id.
+type OneAttempt struct {
+	ID string `path:"id"`
 }
 
 type gateAPI struct {

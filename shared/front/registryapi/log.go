@@ -24,30 +24,54 @@ type Log interface {
 	Cosign(ctx context.Context, note []byte) (translog.Published, error)
 }
 
-// logRoutes are the log's routes:
-//
-//	GET  /v1/checkpoint?size=            the newest, or the one of a size
-//	GET  /v1/proof/inclusion?seq=&size=
-//	GET  /v1/proof/consistency?from=&to=
-//	GET  /v1/log/leaves?from=&limit=
-//	GET  /v1/epoch/{n}, /v1/epoch_root/latest
-//	POST /v1/witness                     a cosigned checkpoint
-//
-// Sealed state never changes, so answers to requests that name a size are
-// cacheable without limit.
-func logRoutes(l Log) map[string]httpapi.Methods {
+// The operations of the transparency log. Sealed state never changes, so answers to requests that
+// name a size are cacheable without limit.
+var (
+	GetInclusion   = op.Op[InclusionOf, translog.InclusionShape]{Method: "GET", Path: "/v1/proof/inclusion", Access: op.Access{Anybody: true}, Doc: "proves that an event is in the log"}
+	GetConsistency = op.Op[ConsistencyOf, translog.ConsistencyShape]{Method: "GET", Path: "/v1/proof/consistency", Access: op.Access{Anybody: true}, Doc: "proves that the log only grew"}
+	ListLeaves     = op.Op[LeafList, translog.LeavesShape]{Method: "GET", Path: "/v1/log/leaves", Access: op.Access{Anybody: true}, Doc: "lists the hashes of events"}
+	GetEpoch       = op.Op[OneEpoch, translog.EpochShape]{Method: "GET", Path: "/v1/epoch/{n}", Access: op.Access{Anybody: true}, Doc: "shows the root of an epoch, for the reference's tools"}
+	GetLatestEpoch = op.Op[op.None, translog.EpochShape]{Method: "GET", Path: "/v1/epoch_root/latest", Access: op.Access{Anybody: true}, Doc: "shows the root of the last epoch"}
+	Witness        = op.Op[op.Body[op.Raw[translog.WitnessShape]], translog.WitnessedShape]{Method: "POST", Path: "/v1/witness", Access: op.Access{Anybody: true}, Doc: "stores a checkpoint that a witness has cosigned"}
+)
+
+// Requests.
+type (
+	// InclusionOf asks for the proof of an event in a tree of a size; 0: the last.
+	InclusionOf struct {
+		Seq  uint64 `query:"seq"`
+		Size uint64 `query:"size"`
+	}
+	// ConsistencyOf asks for the proof between two sizes; To 0: the last.
+	ConsistencyOf struct {
+		From uint64 `query:"from"`
+		To   uint64 `query:"to"`
+	}
+	// LeafList is a page of hashes from an event on.
+	LeafList struct {
+		From  uint64 `query:"from"`
+		Limit uint64 `query:"limit"`
+	}
+	// OneEpoch names an epoch by its number.
+	OneEpoch struct {
+		Number uint64 `path:"n"`
+	}
+)
+
+// logRoutes are the routes of the log; none for a host without one.
+func logRoutes(l Log) []op.Route {
 	if l == nil {
 		return nil
 	}
 	d := logAPI{l}
-	return map[string]httpapi.Methods{
-		"/v1/checkpoint":        {http.MethodGet: d.checkpoint},
-		"/v1/proof/inclusion":   {http.MethodGet: d.inclusion},
-		"/v1/proof/consistency": {http.MethodGet: d.consistency},
-		"/v1/log/leaves":        {http.MethodGet: d.leaves},
-		"/v1/epoch/{n}":         {http.MethodGet: d.epoch},
-		"/v1/epoch_root/latest": {http.MethodGet: d.latestEpoch},
-		Witness.Path:            {http.MethodPost: op.On(op.Server{}, Witness, d.witness).Serve},
+	return []op.Route{
+		op.Handle(op.Spec{Method: "GET", Path: "/v1/checkpoint", Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows the newest checkpoint, or that of ?size=, as a signed note"}, d.checkpoint),
+		op.Handle(GetInclusion.Spec(), d.inclusion),
+		op.Handle(GetConsistency.Spec(), d.consistency),
+		op.Handle(ListLeaves.Spec(), d.leaves),
+		op.Handle(GetEpoch.Spec(), d.epoch),
+		op.Handle(GetLatestEpoch.Spec(), d.latestEpoch),
+		op.On(op.Server{}, Witness, d.witness),
 	}
 }
 
@@ -150,9 +174,6 @@ func (d logAPI) latestEpoch(w http.ResponseWriter, r *http.Request) error {
 	}
 	return public(w, r, e.Shape())
 }
-
-// Witness adds a cosignature of the log.
-var Witness = op.Op[op.Body[op.Raw[translog.WitnessShape]], translog.WitnessedShape]{Method: "POST", Path: "/v1/witness", Access: op.Access{Anybody: true}, Doc: "stores a checkpoint that a witness has cosigned"}
 
 func (d logAPI) witness(ctx context.Context, in op.Body[op.Raw[translog.WitnessShape]]) (out translog.WitnessedShape, err error) {
 	note, err := readWitness(in.Body)

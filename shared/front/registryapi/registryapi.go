@@ -12,12 +12,16 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/openapi"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 )
 
@@ -40,47 +44,80 @@ type Config struct {
 	Logger      *slog.Logger
 }
 
-// Registry returns the handler of everything but search: of the operations that write (publish.go),
-// of
-//
-//	GET  /v1/capability_card/{id}
-//	GET  /v1/event_log/{id}?from_seq=&limit=
-//	GET  /v1/event/{seq}
-//	GET  /v1/lineage/{id}?direction=&depth=
-//	GET  /v1/revocation_list?cursor=&limit=
-//
-// and the routes of the transparency log. Refusals are {"detail", "code"}.
+// Registry returns the handler of everything but search and the gate.
 func Registry(c Config) http.Handler {
 	d := &api{Config: c, caller: caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Registry.IsRevoked, Now: c.Now}}
-	routes := op.Routes(d.writes()...)
-	for path, serve := range map[string]httpapi.Handler{
-		"/v1/capability_card/{id}": d.card,
-		"/v1/event_log/{id}":       d.eventLog,
-		"/v1/event/{seq}":          d.event,
-		"/v1/lineage/{id}":         d.lineage,
-		"/v1/revocation_list":      d.revocations,
-	} {
-		routes[path] = httpapi.Methods{http.MethodGet: serve}
-	}
-	for path, m := range logRoutes(c.Log) {
-		routes[path] = m
-	}
-	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(routes)
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(append(d.routes(), logRoutes(c.Log)...)...))
 }
 
-// writes are the routes of what anybody brings that is signed.
-func (d *api) writes() []op.Route {
+// routes are those of cards, events and edges.
+func (d *api) routes() []op.Route {
+	s := op.Server{}
 	return []op.Route{
-		op.On(op.Server{}, Publish, d.publish),
-		op.On(op.Server{}, Revoke, d.revoke),
-		op.On(op.Server{}, PutListing, d.listing),
-		op.On(op.Server{}, AddManifest, d.manifest),
+		op.On(s, Publish, d.publish),
+		op.On(s, Revoke, d.revoke),
+		op.On(s, PutListing, d.listing),
+		op.On(s, AddManifest, d.manifest),
+		op.Handle(GetCard.Spec(), d.card),
+		op.Handle(ListEvents.Spec(), d.eventLog),
+		op.Handle(GetEvent.Spec(), d.event),
+		op.Handle(GetLineage.Spec(), d.lineage),
+		op.Handle(ListRevocations.Spec(), d.revocations),
+		op.Handle(Describe.Spec(), d.describe),
 	}
 }
 
-// Operations lists the operations that write, those of the log and of the gate, too.
+// The operations that read. Their handlers read the query, because what is wrong in it is 422, as in
+// the reference, and answer by what a cache may keep.
+var (
+	GetCard         = op.Op[OneCard, registryclient.HaloMatch]{Method: "GET", Path: "/v1/capability_card/{id}", Access: readers, Doc: "shows the card of a vacant"}
+	ListEvents      = op.Op[EventList, []registryclient.Event]{Method: "GET", Path: "/v1/event_log/{id}", Access: readers, Doc: "lists the events of a vacant"}
+	GetEvent        = op.Op[OneEvent, registryclient.Event]{Method: "GET", Path: "/v1/event/{seq}", Access: readers, Doc: "shows an event"}
+	GetLineage      = op.Op[Kin, registryclient.Lineage]{Method: "GET", Path: "/v1/lineage/{id}", Access: readers, Doc: "lists the ancestors or descendants of a vacant"}
+	ListRevocations = op.Op[RevocationList, []registryclient.Revoked]{Method: "GET", Path: "/v1/revocation_list", Access: op.Access{Anybody: true}, Doc: "lists revoked keys"}
+	Describe        = op.Op[op.None, op.Raw[any]]{Method: "GET", Path: "/v1/openapi.json", Access: op.Access{Anybody: true}, Doc: "describes all operations, as this document"}
+)
+
+// readers are anybody; a vacant that signs its request sees what is shown to it alone.
+var readers = op.Access{Anybody: true, Vacant: true}
+
+// Requests.
+type (
+	// OneCard names a vacant by its id.
+	OneCard struct {
+		ID string `path:"id"`
+	}
+	// EventList is a page of events after a number.
+	EventList struct {
+		OneCard
+		From  uint64 `query:"from_seq"`
+		Limit uint64 `query:"limit"`
+	}
+	// OneEvent names an event by its number.
+	OneEvent struct {
+		Seq uint64 `path:"seq"`
+	}
+	// Kin is a part of a vacant's lineage, to a depth. Direction is ancestors or descendants.
+	Kin struct {
+		OneCard
+		Direction string `query:"direction"`
+		Depth     uint64 `query:"depth"`
+	}
+	// RevocationList is a page of revoked keys.
+	RevocationList struct {
+		Cursor string `query:"cursor"`
+		Limit  uint64 `query:"limit"`
+	}
+)
+
+func (d *api) describe(w http.ResponseWriter, r *http.Request) error {
+	revalidated(w, r, openapi.JSON)
+	return nil
+}
+
+// Operations lists the operations of the registry, of search and of the gate.
 func Operations() []op.Spec {
-	return append(op.Specs((&api{}).writes()), Witness.Spec(), Submit.Spec())
+	return op.Specs(slices.Concat((&api{}).routes(), logRoutes(&translog.Log{}), (&searchAPI{}).routes(), (&gateAPI{}).routes()))
 }
 
 type api struct {

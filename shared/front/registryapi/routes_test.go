@@ -257,7 +257,7 @@ func TestPublicPagesAreCacheable(t *testing.T) {
 	d.publish(key, "open work")
 	id := key.ID().String()
 	for _, path := range []string{"/v1/capability_card/" + id, "/v1/event_log/" + id, "/v1/event/1", "/v1/lineage/" + id,
-		"/v1/revocation_list", "/v1/search?q=open", "/v1/search_capability?q=open"} {
+		"/v1/revocation_list", "/v1/search?q=open", "/v1/search_capability?q=open", "/v1/openapi.json"} {
 		r := d.send("GET", path, nil, nil)
 		etag := r.Header.Get("ETag")
 		if r.StatusCode != 200 || etag == "" || r.Header.Get("Cache-Control") != "public, no-cache" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
@@ -25,23 +26,54 @@ type SearchConfig struct {
 	Logger *slog.Logger
 }
 
-// Search returns the handler of search, a function of its own on AWS:
-//
-//	GET  /v1/search?q=&id=&tag=&family=&max_price=&min_reputation=&limit=&cursor=
-//	GET  /v1/search_capability?q=&limit=&include_local=
-//	POST /v1/query_capability?capability=&family=&limit=
-//
-// The first is an extension: words, filters by the listing, and a cursor. Where nothing
-// has all words, it finds what has most of them, each with its missing_words. The
-// others are the reference's: one substring of the declared capabilities, the
-// claimed family, by score, without further pages.
+// The operations of search. Search is an extension: words, filters by the listing, and a cursor; where
+// nothing has all words, it finds what has most of them, each with its missing_words. The others are
+// the reference's: one substring of the declared capabilities, the claimed family, by score, without
+// further pages.
+var (
+	FindVacants      = op.Op[Sought, registryclient.Page]{Method: "GET", Path: "/v1/search", Access: op.Access{Anybody: true}, Doc: "finds vacants by words and filters"}
+	SearchCapability = op.Op[SoughtText, []registryclient.HaloMatch]{Method: "GET", Path: "/v1/search_capability", Access: op.Access{Anybody: true}, Doc: "finds vacants by a part of a capability, for the reference's SDK"}
+	QueryCapability  = op.Op[SoughtCapability, registryclient.Matches]{Method: "POST", Path: "/v1/query_capability", Access: op.Access{Anybody: true}, Doc: "finds vacants by a part of a capability, for the reference's clients"}
+)
+
+// Requests.
+type (
+	// Sought is what is searched for. Prices are in micro-dollars.
+	Sought struct {
+		Query         string `query:"q"`
+		ID            string `query:"id"` // the beginning of one
+		Tag           string `query:"tag"`
+		Family        string `query:"family"`
+		MaxPrice      uint64 `query:"max_price"`
+		MinReputation string `query:"min_reputation"` // a number from 0 to 1
+		Limit         uint64 `query:"limit"`
+		Cursor        string `query:"cursor"`
+	}
+	// SoughtText is a part of a capability.
+	SoughtText struct {
+		Query        string `query:"q"`
+		Limit        uint64 `query:"limit"`
+		IncludeLocal bool   `query:"include_local"` // ignored
+	}
+	// SoughtCapability is a part of a capability, and the family of who has it.
+	SoughtCapability struct {
+		Capability string `query:"capability"`
+		Family     string `query:"family"`
+		Limit      uint64 `query:"limit"`
+	}
+)
+
+// Search returns the handler of search, a function of its own on AWS.
 func Search(c SearchConfig) http.Handler {
-	s := &searchAPI{c}
-	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(map[string]httpapi.Methods{
-		"/v1/search":            {http.MethodGet: s.search},
-		"/v1/search_capability": {http.MethodGet: s.searchCapability},
-		"/v1/query_capability":  {http.MethodPost: s.queryCapability},
-	})
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes((&searchAPI{c}).routes()...))
+}
+
+func (s *searchAPI) routes() []op.Route {
+	return []op.Route{
+		op.Handle(FindVacants.Spec(), s.search),
+		op.Handle(SearchCapability.Spec(), s.searchCapability),
+		op.Handle(QueryCapability.Spec(), s.queryCapability),
+	}
 }
 
 // IsSearchPath reports whether path is a route of Search.

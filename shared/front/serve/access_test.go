@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/agp"
@@ -15,11 +16,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 )
 
+// operations are those of a host that has everything.
+func operations() []op.Spec {
+	return slices.Concat(admin.Operations(), account.Operations(), agp.Operations(), registryapi.Operations(), a2a.Operations())
+}
+
 // Who may use which operation is one list, so that whoever opens an operation shows it to
 // reviewers: go test ./shared/front/serve -run WhoMayUse -update.
 func TestWhoMayUseEachOperation(t *testing.T) {
 	var lines []string
-	for _, s := range slices.Concat(admin.Operations(), account.Operations(), agp.Operations(), registryapi.Operations()) {
+	for _, s := range operations() {
 		if s.Doc == "" {
 			t.Errorf("%s %s does not say what it does", s.Method, s.Path)
 		}

@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/front/openapi"
+)
+
+func (a *app) openapiCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "openapi",
+		Short: "Print the OpenAPI document of a host",
+		Long: `Print the OpenAPI 3.1 document of a host: its operations with their bodies, answers, errors,
+and who may use them. A host has it at /v1/openapi.json. Hosts without accounts, a registry or
+a gate answer their operations with 404.`,
+		Example: "  vacancy openapi > openapi.json",
+		Args:    arguments(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.out.Write(openapi.JSON)
+			return err
+		},
+	}
+}

@@ -1,0 +1,273 @@
+// Package openapi describes operations as an OpenAPI document, version 3.1. Bodies are described by
+// the tags that canon.Unmarshal reads, answers by those of encoding/json, and who may use an
+// operation by its Access.
+package openapi
+
+import (
+	_ "embed"
+	"encoding"
+	"encoding/json"
+	"net/http"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// JSON is the document of a host that has everything. A test of package serve makes it from the
+// operations.
+//
+//go:embed openapi.json
+var JSON []byte
+
+// Names of the ways to prove who one is.
+const (
+	operator = "operator" // the operator's key
+	account  = "account"  // a key of an account
+	vacant   = "vacant"   // a vacant's signature of the request
+)
+
+type object = map[string]any
+
+// Document returns the document that describes operations of a host, in JSON.
+func Document(title, version, description string, specs []op.Spec) ([]byte, error) {
+	d := &document{schemas: object{}}
+	paths := object{}
+	for _, s := range specs {
+		at := pathOf(s.Path)
+		if paths[at] == nil {
+			paths[at] = object{}
+		}
+		paths[at].(object)[strings.ToLower(s.Method)] = d.operation(&s)
+	}
+	refusal := object{"description": "A refusal: what was expected, what came, and what helps.", "content": d.json(reflect.TypeFor[httpapi.Refusal](), false)}
+	b, err := json.MarshalIndent(object{
+		"openapi": "3.1.0",
+		"info":    object{"title": title, "version": version, "description": description},
+		"paths":   paths,
+		"components": object{
+			"schemas":   d.schemas,
+			"responses": object{"Refusal": refusal},
+			"securitySchemes": object{
+				operator: object{"type": "http", "scheme": "bearer", "description": "The operator's key. The socket of a host on one machine needs none."},
+				account:  object{"type": "http", "scheme": "bearer", "description": "A key of an account. Its scopes are " + scopes() + "."},
+				vacant:   object{"type": "apiKey", "in": "header", "name": "Vacancy-Caller", "description": "A vacant's signature of the request (PROTOCOL §19)."},
+			},
+		},
+	}, "", " ")
+	return append(b, '\n'), err
+}
+
+func scopes() string {
+	var all []string
+	for _, s := range billing.Scopes() {
+		all = append(all, string(s))
+	}
+	return strings.Join(all, ", ")
+}
+
+// pathOf is a pattern of http.ServeMux as a path of OpenAPI.
+func pathOf(pattern string) string { return strings.TrimSuffix(pattern, "{$}") }
+
+type document struct{ schemas object }
+
+// operation describes an operation.
+func (d *document) operation(s *op.Spec) object {
+	o := object{
+		"operationId": strings.ToLower(s.Method) + strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_", "$", "").Replace(s.Path),
+		"summary":     strings.ToUpper(s.Doc[:1]) + s.Doc[1:] + ".",
+		"security":    security(&s.Access),
+		"responses":   object{strconv.Itoa(s.Status): d.answer(s), "default": object{"$ref": "#/components/responses/Refusal"}},
+	}
+	if s.In == nil {
+		return o
+	}
+	var parameters []object
+	for _, f := range s.Fields() {
+		if f.In == "body" {
+			if f.Name != "ignored" {
+				o["requestBody"] = object{"required": true, "content": d.json(f.Type, true)}
+			}
+			continue
+		}
+		parameters = append(parameters, object{"name": f.Name, "in": f.In, "required": f.In == "path", "schema": d.parameter(f.Type)})
+	}
+	if parameters != nil {
+		o["parameters"] = parameters
+	}
+	return o
+}
+
+func (d *document) answer(s *op.Spec) object {
+	a := object{"description": http.StatusText(s.Status)}
+	if s.Out != nil && s.Status != http.StatusNoContent {
+		a["content"] = d.json(s.Out, false)
+	}
+	return a
+}
+
+// security lists the ways to use an operation. Anybody is the empty one.
+func security(a *op.Access) []object {
+	var ways []object
+	if a.Anybody {
+		ways = append(ways, object{})
+	} else {
+		ways = append(ways, object{operator: []string{}})
+	}
+	if a.Vacant {
+		ways = append(ways, object{vacant: []string{}})
+	}
+	if a.Key.Scope != "" {
+		ways = append(ways, object{account: []string{string(a.Key.Scope)}})
+	}
+	return ways
+}
+
+func (d *document) json(t reflect.Type, request bool) object {
+	return object{"application/json": object{"schema": d.schema(t, request, "")}}
+}
+
+// parameter describes a field of a path, a query or a header.
+func (d *document) parameter(t reflect.Type) object {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	s := d.schema(t, true, "")
+	if t.Kind() == reflect.Uint64 {
+		s["minimum"] = 1
+	}
+	return s
+}
+
+// schema describes the JSON of a type, in a request as canon.Unmarshal reads it, in an answer as
+// encoding/json writes it. options are those of a tag of canon.
+func (d *document) schema(t reflect.Type, request bool, options string) object {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return object{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[identity.ID](), reflect.TypeFor[identity.Hash]():
+		return object{"type": "string", "pattern": "^[0-9a-f]{64}$"}
+	case reflect.TypeFor[json.RawMessage]():
+		return object{}
+	}
+	if raw, ok := reflect.New(t).Interface().(op.Document); ok {
+		return d.schema(raw.DocumentType(), request, options)
+	}
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return d.schema(t.Elem(), request, options)
+	case is[encoding.TextMarshaler](t), is[encoding.TextUnmarshaler](t):
+		return bounded(object{"type": "string"}, options, "Length")
+	case is[json.Marshaler](t), is[canon.Unmarshaler](t):
+		return object{} // a form of its own, which the README of its package describes
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return bounded(object{"type": "integer"}, options, "imum")
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return bounded(object{"type": "integer", "minimum": 0}, options, "imum")
+	case reflect.Float32, reflect.Float64:
+		return object{"type": "number"}
+	case reflect.String:
+		return bounded(object{"type": "string"}, options, "Length")
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return object{"type": "string", "contentEncoding": "base64"}
+		}
+		return bounded(object{"type": "array", "items": d.schema(t.Elem(), request, "")}, options, "Items")
+	case reflect.Array:
+		return object{"type": "array", "items": d.schema(t.Elem(), request, "")}
+	case reflect.Map:
+		return bounded(object{"type": "object", "additionalProperties": d.schema(t.Elem(), request, "")}, options, "Properties")
+	case reflect.Struct:
+		return d.named(t, request)
+	}
+	return object{}
+}
+
+func is[I any](t reflect.Type) bool { return reflect.PointerTo(t).Implements(reflect.TypeFor[I]()) }
+
+// bounded adds what the options min and max of canon say.
+func bounded(s object, options, of string) object {
+	for option := range strings.SplitSeq(options, ",") {
+		for _, word := range []string{"min", "max"} {
+			if n, err := strconv.Atoi(strings.TrimPrefix(option, word+"=")); err == nil && strings.HasPrefix(option, word+"=") {
+				s[word+of] = n
+			}
+		}
+	}
+	return s
+}
+
+// named returns a reference to the schema of a struct.
+func (d *document) named(t reflect.Type, request bool) object {
+	if t.Name() == "" {
+		return d.members(t, request)
+	}
+	name, _, _ := strings.Cut(path.Base(t.PkgPath())+"."+t.Name(), "[")
+	if request {
+		name += ".request"
+	}
+	if d.schemas[name] == nil {
+		d.schemas[name] = object{} // while its members may refer to it
+		d.schemas[name] = d.members(t, request)
+	}
+	return object{"$ref": "#/components/schemas/" + name}
+}
+
+func (d *document) members(t reflect.Type, request bool) object {
+	properties, required := object{}, []string{}
+	for _, f := range reflect.VisibleFields(t) {
+		tag, tagged := f.Tag.Lookup("json")
+		if !f.IsExported() || tag == "-" || len(f.Index) > 1 && !reachable(t, f.Index) || f.Anonymous && !tagged {
+			continue
+		}
+		name, rest, _ := strings.Cut(tag, ",")
+		if name == "" {
+			name = f.Name
+		}
+		options := f.Tag.Get("canon")
+		properties[name] = d.schema(f.Type, request, options)
+		optional := strings.Contains(rest, "omitempty") || strings.Contains(rest, "omitzero")
+		if request {
+			optional = !slices.Contains(strings.Split(options, ","), "required")
+		}
+		if !optional {
+			required = append(required, name)
+		}
+	}
+	s := object{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	if request {
+		s["additionalProperties"] = false
+	}
+	return s
+}
+
+// reachable reports whether encoding/json sees a promoted field: all structs around it are embedded
+// without a tag.
+func reachable(t reflect.Type, index []int) bool {
+	for _, i := range index[:len(index)-1] {
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		f := t.Field(i)
+		if _, tagged := f.Tag.Lookup("json"); tagged {
+			return false
+		}
+		t = f.Type
+	}
+	return true
+}

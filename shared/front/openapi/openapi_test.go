@@ -1,0 +1,123 @@
+package openapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/openapi"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+type part struct {
+	Text  string           `json:"text" canon:"required,min=1,max=80"`
+	Count uint64           `json:"count,omitempty" canon:"min=2"`
+	Times []time.Time      `json:"times,omitempty"`
+	Of    map[string]*part `json:"of,omitempty"`
+	ID    identity.ID      `json:"id"`
+	Raw   json.RawMessage  `json:"raw,omitempty"`
+	Bytes []byte           `json:"bytes,omitempty"`
+}
+
+type whole struct {
+	part
+	More bool `json:"more"`
+}
+
+type change struct {
+	Name  string       `path:"name"`
+	Limit *uint64      `query:"limit"`
+	Once  string       `header:"Idempotency-Key"`
+	Body  op.Raw[part] `body:"json"`
+}
+
+func TestAnOperationIsDescribedByItsTypes(t *testing.T) {
+	o := op.Op[change, whole]{Method: "PUT", Path: "/v1/parts/{name}", Status: 201, Access: op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRead}}, Doc: "changes a part"}
+	b, err := openapi.Document("Test", "1", "", []op.Spec{o.Spec()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Paths      map[string]map[string]json.RawMessage
+		Components struct{ Schemas map[string]json.RawMessage }
+	}
+	if err := json.Unmarshal(b, &d); err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[string][2]string{
+		"the operation": {string(d.Paths["/v1/parts/{name}"]["put"]), `{"operationId":"put_v1_parts_name","parameters":[{"in":"path","name":"name","required":true,"schema":{"type":"string"}},` +
+			`{"in":"query","name":"limit","required":false,"schema":{"minimum":1,"type":"integer"}},{"in":"header","name":"Idempotency-Key","required":false,"schema":{"type":"string"}}],` +
+			`"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/openapi_test.part.request"}}},"required":true},` +
+			`"responses":{"201":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/openapi_test.whole"}}},"description":"Created"},"default":{"$ref":"#/components/responses/Refusal"}},` +
+			`"security":[{"operator":[]},{"vacant":[]},{"account":["read"]}],"summary":"Changes a part."}`},
+		"the body": {string(d.Components.Schemas["openapi_test.part.request"]), `{"additionalProperties":false,"properties":{"bytes":{"contentEncoding":"base64","type":"string"},"count":{"minimum":2,"type":"integer"},` +
+			`"id":{"pattern":"^[0-9a-f]{64}$","type":"string"},"of":{"additionalProperties":{"$ref":"#/components/schemas/openapi_test.part.request"},"type":"object"},"raw":{},` +
+			`"text":{"maxLength":80,"minLength":1,"type":"string"},"times":{"items":{"format":"date-time","type":"string"},"type":"array"}},"required":["text"],"type":"object"}`},
+	} {
+		if got := compact(t, want[0]); got != want[1] {
+			t.Errorf("%s is\n%s\nwant\n%s", what, got, want[1])
+		}
+	}
+	if answer := compact(t, string(d.Components.Schemas["openapi_test.whole"])); !strings.Contains(answer, `"more":{"type":"boolean"}`) || !strings.Contains(answer, `"required":["text","id","more"]`) {
+		t.Errorf("the answer is %s, want the members of both structs", answer)
+	}
+}
+
+func compact(t *testing.T, text string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// The document of a host has no loose ends.
+func TestTheDocumentIsWhole(t *testing.T) {
+	var d struct {
+		Paths map[string]map[string]struct {
+			OperationID string `json:"operationId"`
+			Parameters  []struct{ Name, In string }
+		}
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal(openapi.JSON, &d); err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range regexp.MustCompile(`"#/components/schemas/([^"]+)"`).FindAllStringSubmatch(string(openapi.JSON), -1) {
+		if d.Components.Schemas[ref[1]] == nil {
+			t.Errorf("there is no schema %s", ref[1])
+		}
+	}
+	ids := map[string]string{}
+	for path, methods := range d.Paths {
+		for method, o := range methods {
+			at := method + " " + path
+			if other := ids[o.OperationID]; other != "" {
+				t.Errorf("%s and %s have one id", at, other)
+			}
+			ids[o.OperationID] = at
+			var told, named []string
+			for _, p := range o.Parameters {
+				if p.In == "path" {
+					told = append(told, p.Name)
+				}
+			}
+			for _, m := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
+				named = append(named, m[1])
+			}
+			if fmt.Sprint(told) != fmt.Sprint(named) {
+				t.Errorf("%s: parameters of the path are %v, want %v", at, told, named)
+			}
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package serve_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/openapi"
+)
+
+const description = "A host of vacants: agents whose id is an Ed25519 key. Amounts are micro-dollars. A refusal says which field is wrong, what was expected, what came, and what helps."
+
+// The document is made from the operations: go test ./shared/front/serve -run OpenAPI -update.
+func TestTheOpenAPIDocumentIsThatOfTheOperations(t *testing.T) {
+	b, err := openapi.Document("Vacancy", "1", description, operations())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(filepath.Join("..", "openapi", "openapi.json"), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(b, openapi.JSON) {
+		t.Error("openapi.json is not made from the operations as they are")
+	}
+}
