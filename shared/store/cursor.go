@@ -3,7 +3,9 @@ package store
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // Cursor is a position in the order of a range: the next page of Docs starts
@@ -31,9 +33,13 @@ func StreamCursor(s Stream) string { return base64.RawURLEncoding.EncodeToString
 func ParseStreamCursor(s string) (Stream, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	if err != nil || len(b) > MaxKey {
-		return "", errors.New("that cursor is none of this store's")
+		return "", badCursor(s)
 	}
 	return Stream(b), nil
+}
+
+func badCursor(s string) error {
+	return problem.Invalid("cursor", "the next of an earlier page", fmt.Sprintf("%.80q", s))
 }
 
 // ParseCursor decodes Cursor.String. The empty string is the zero Cursor. Any
@@ -43,7 +49,7 @@ func ParseCursor(s string) (Cursor, error) {
 	if s == "" {
 		return c, nil
 	}
-	bad := errors.New("that cursor is none of this store's")
+	bad := badCursor(s)
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
 		return c, bad

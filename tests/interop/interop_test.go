@@ -83,6 +83,12 @@ func host(t *testing.T) string {
 // hostWith serves more vacants, by name and substrate.
 func hostWith(t *testing.T, more map[string]string) string {
 	t.Helper()
+	return hostIn(t, filepath.Join(t.TempDir(), "host"), more)
+}
+
+// hostIn is hostWith over a directory.
+func hostIn(t *testing.T, dir string, more map[string]string) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +98,7 @@ func hostWith(t *testing.T, more map[string]string) string {
 		return func(string) (substrate.Substrate, error) { return s, nil }
 	}
 	h, err := standalone.Open(standalone.Config{
-		Dir: filepath.Join(t.TempDir(), "host"), URL: url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Dir: dir, URL: url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
 		Substrates: substrate.Kinds{"slow": open(slow{500 * time.Millisecond}), "slower": open(slow{20 * time.Second}), "failing": open(failing{})},
 	})
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/vacancy-host/vacancy/shared/front/openapi"
 	"github.com/vacancy-host/vacancy/tests/installed"
 )
 
@@ -71,15 +70,4 @@ func TestNodeOf1(t *testing.T) {
 func TestNodeOf03(t *testing.T) {
 	dir := installed.Node(t, files, "node03", "@a2a-js", "sdk")
 	runs(t, nil, []string{"list", "waiting"}, "node", filepath.Join(dir, "client.mjs"), host(t))
-}
-
-func TestTheOpenAPIDocumentIsValid(t *testing.T) {
-	dir := installed.Python(t, files, "openapi")
-	document := filepath.Join(t.TempDir(), "openapi.json")
-	if err := os.WriteFile(document, openapi.JSON, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "env", "bin", "python"), "-m", "openapi_spec_validator", document).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // CurrentPrice is a vacant's price, and how many answers in the last seven days lacked a report of
@@ -26,6 +27,9 @@ func (d *api) price(ctx context.Context, in PriceVersion) (p CurrentPrice, err e
 		return p, err
 	}
 	if in.Version > 0 {
+		if rec.Price == nil || in.Version > rec.Price.Version {
+			return p, problem.New(problem.NotFound, "%s has no version %d of its price", rec.Name, in.Version)
+		}
 		p.Price, err = d.Billing.PriceVersion(ctx, rec.ID, in.Version)
 		return p, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
@@ -127,6 +128,8 @@ func TestAPriceBoundsItsFreeCalls(t *testing.T) {
 		w.want(w.by(w.key, "PUT", "/v1/admin/vacants/clerk/price", body), 200, want)
 	}
 	w.want(w.by(w.key, "PUT", "/v1/admin/vacants/clerk/price", `{"flat":2000,"free":-1}`), 400, `"field":"free"`)
+	w.want(w.by(w.key, "GET", "/v1/admin/vacants/clerk/price?version=99", ""), 404, "clerk has no version 99 of its price")
+	w.want(w.by(w.key, "GET", "/v1/admin/vacants/of-acme/price?version=1", ""), 404, "of-acme has no version 1 of its price")
 }
 
 func TestATenantManagesItsVacants(t *testing.T) {
@@ -147,6 +150,16 @@ func TestATenantManagesItsVacants(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "clerk kid of-acme second" {
 		t.Errorf("a tenant lists %s", got)
+	}
+}
+
+// A cursor comes from a client, so a wrong one is its mistake, in each list.
+func TestAWrongCursorIsToldByItsField(t *testing.T) {
+	w := newTenants(t)
+	for _, path := range []string{"/v1/admin/accounts", "/v1/admin/vacants", "/v1/admin/vacants/of-acme/children"} {
+		if answer := w.ask("GET", path+"?cursor=T%C3%BD", ""); answer.Code != 404 { // of a host without the list
+			wantRefusal(t, answer, problem.Malformed, "cursor")
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -91,7 +92,7 @@ func Handler(c Config) http.Handler {
 
 // public are the routes of the public handler.
 func (d *api) public(s op.Server) []op.Route {
-	post := op.Handle(op.Spec{Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeAGP}}, Doc: "takes an envelope of AGP"}, d.post)
+	post := op.Handle(op.Spec{Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeAGP}}, Doc: "takes an envelope of AGP", Errors: reflect.TypeFor[failure]()}, d.post)
 	slash := post
 	slash.Path += "/{$}"
 	routes := append(d.bookings(s), post, slash,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -307,7 +308,7 @@ func (d *api) bookings(s op.Server) []op.Route {
 		routes = append(routes, op.On(s, CancelBooking, d.cancel))
 	}
 	for i := range routes {
-		routes[i].Serve = d.own(routes[i].Serve)
+		routes[i].Serve, routes[i].Errors = d.own(routes[i].Serve), reflect.TypeFor[failure]()
 	}
 	return routes
 }

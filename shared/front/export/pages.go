@@ -100,7 +100,7 @@ func (p *pages) streams(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if _, err := store.ParseStreamCursor(q["cursor"]); err != nil {
-		return nil, problem.Invalid("cursor", "the next of an earlier page", clip(q["cursor"]))
+		return nil, err
 	}
 	page := StreamsPage{Streams: [][]byte{}}
 	return &page, p.view(r, func(ctx context.Context, v store.View) error {
@@ -219,7 +219,7 @@ func (p *pages) docs(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if _, err := store.ParseCursor(q["cursor"]); err != nil {
-		return nil, problem.Invalid("cursor", "the next of an earlier page", clip(q["cursor"]))
+		return nil, err
 	}
 	docs, next, err := p.Source.Docs(r.Context(), list, int(limit), q["cursor"])
 	page := DocsPage{Docs: make([]Doc, 0, len(docs)), Next: next}

@@ -120,11 +120,13 @@ type Spec struct {
 	Access       Access
 	Doc          string
 	In, Out      reflect.Type
+	// Errors is the type of refusals; nil: httpapi.Refusal.
+	Errors reflect.Type
 }
 
 // Spec returns the description of o.
 func (o Op[In, Out]) Spec() Spec {
-	return Spec{o.Method, o.Path, o.status(), o.Access, o.Doc, reflect.TypeFor[In](), reflect.TypeFor[Out]()}
+	return Spec{Method: o.Method, Path: o.Path, Status: o.status(), Access: o.Access, Doc: o.Doc, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
 }
 
 func (o Op[In, Out]) status() int {

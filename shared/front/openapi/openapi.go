@@ -48,7 +48,7 @@ func Document(title, version, description string, specs []op.Spec) ([]byte, erro
 		}
 		paths[at].(object)[strings.ToLower(s.Method)] = d.operation(&s)
 	}
-	refusal := object{"description": "A refusal: what was expected, what came, and what helps.", "content": d.json(reflect.TypeFor[httpapi.Refusal](), false)}
+	refusal := object{"description": refused, "content": d.json(reflect.TypeFor[httpapi.Refusal](), false)}
 	b, err := json.MarshalIndent(object{
 		"openapi": "3.1.0",
 		"info":    object{"title": title, "version": version, "description": description},
@@ -85,7 +85,7 @@ func (d *document) operation(s *op.Spec) object {
 		"operationId": strings.ToLower(s.Method) + strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_", "$", "").Replace(s.Path),
 		"summary":     strings.ToUpper(s.Doc[:1]) + s.Doc[1:] + ".",
 		"security":    security(&s.Access),
-		"responses":   object{strconv.Itoa(s.Status): d.answer(s), "default": object{"$ref": "#/components/responses/Refusal"}},
+		"responses":   object{strconv.Itoa(s.Status): d.answer(s), "default": d.refusal(s)},
 	}
 	if s.In == nil {
 		return o
@@ -105,6 +105,16 @@ func (d *document) operation(s *op.Spec) object {
 	}
 	return o
 }
+
+func (d *document) refusal(s *op.Spec) object {
+	if s.Errors == nil {
+		return object{"$ref": "#/components/responses/Refusal"}
+	}
+	return object{"description": refused, "content": d.json(s.Errors, false)}
+}
+
+// refused describes a refusal.
+const refused = "A refusal: what was expected, what came, and what helps."
 
 func (d *document) answer(s *op.Spec) object {
 	a := object{"description": http.StatusText(s.Status)}
@@ -237,13 +247,17 @@ func (d *document) members(t reflect.Type, request bool) object {
 			name = f.Name
 		}
 		options := f.Tag.Get("canon")
-		properties[name] = d.schema(f.Type, request, options)
+		member := d.schema(f.Type, request, options)
+		properties[name] = member
 		optional := strings.Contains(rest, "omitempty") || strings.Contains(rest, "omitzero")
 		if request {
 			optional = !slices.Contains(strings.Split(options, ","), "required")
 		}
 		if !optional {
 			required = append(required, name)
+		}
+		if request && slices.Contains(strings.Split(options, ","), "null") || !request && !optional && f.Type.Kind() == reflect.Pointer {
+			properties[name] = object{"anyOf": []object{member, {"type": "null"}}}
 		}
 	}
 	s := object{"type": "object", "properties": properties}
