@@ -185,42 +185,51 @@ type Route struct {
 
 // On returns the route of an operation. f does it; its errors are answered as problems.
 func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, error)) Route {
-	fields := fieldsOf(reflect.TypeFor[In](), o.Path)
-	route := Route{Spec: o.Spec()}
-	if !o.Access.Vacant {
+	return s.on(o.Spec(), o.Limit, o.Wipe, func(ctx context.Context, in any) (any, error) {
+		out, err := f(ctx, *in.(*In))
+		return &out, err
+	})
+}
+
+// on is On for all types, so that programs have its code once. do takes a pointer to a request, and
+// returns one to the answer.
+func (s Server) on(spec Spec, limit int, wipe bool, do func(context.Context, any) (any, error)) Route {
+	fields := fieldsOf(spec.In, spec.Path)
+	route := Route{Spec: spec}
+	if !spec.Access.Vacant {
 		route.admit = func(r *http.Request) error {
-			_, err := s.admit(r, nil, o.Access)
+			_, err := s.admit(r, nil, spec.Access)
 			return err
 		}
 	}
 	route.Serve = func(w http.ResponseWriter, r *http.Request) (err error) {
 		var body []byte
-		if o.Wipe {
+		if wipe {
 			defer func() { clear(body) }()
 		}
-		if o.Access.Vacant { // whose signature is of the body, too
-			if body, err = fields.body(w, r, o.Limit); err != nil {
+		if spec.Access.Vacant { // whose signature is of the body, too
+			if body, err = fields.body(w, r, limit); err != nil {
 				return err
 			}
 		}
-		by, err := s.admit(r, body, o.Access)
+		by, err := s.admit(r, body, spec.Access)
 		if err != nil {
 			return challenge(w, err)
 		}
-		if !o.Access.Vacant {
-			if body, err = fields.body(w, r, o.Limit); err != nil {
+		if !spec.Access.Vacant {
+			if body, err = fields.body(w, r, limit); err != nil {
 				return err
 			}
 		}
-		var in In
-		if err := fields.read(r, body, o.Limit, reflect.ValueOf(&in).Elem()); err != nil {
+		in := reflect.New(spec.In)
+		if err := fields.read(r, body, limit, in.Elem()); err != nil {
 			return err
 		}
-		out, err := f(context.WithValue(r.Context(), callerKey{}, by), in)
+		out, err := do(context.WithValue(r.Context(), callerKey{}, by), in.Interface())
 		if err != nil {
 			return challenge(w, err)
 		}
-		return answer(w, o.status(), o.Wipe, &out)
+		return answer(w, spec.Status, wipe, out)
 	}
 	return route
 }
@@ -377,27 +386,31 @@ func (o Op[In, Out]) At(in In) (string, error) {
 
 // Call asks a host to do o.
 func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, err error) {
-	fields := fieldsOf(reflect.TypeFor[In](), o.Path)
-	path, header, body, err := fields.write(o.Path, reflect.ValueOf(&in).Elem())
-	if err != nil {
-		return out, err
-	}
-	if o.Wipe {
-		defer clear(body)
-	}
-	var into any
-	if reflect.TypeFor[Out]() != reflect.TypeFor[None]() {
-		into = &out
-	}
-	if err = c.Call(ctx, o.Method, path, header, body, into); err == nil {
-		if s, ok := into.(Sound); ok {
-			err = s.Sound()
-		}
-	}
-	if err != nil {
+	if err := o.Spec().call(ctx, c, o.Wipe, &in, &out); err != nil {
 		return *new(Out), err
 	}
 	return out, nil
+}
+
+// call is Call for all types. in and out point to a request and to an answer.
+func (s Spec) call(ctx context.Context, c Client, wipe bool, in, out any) error {
+	path, header, body, err := fieldsOf(s.In, s.Path).write(s.Path, reflect.ValueOf(in).Elem())
+	if err != nil {
+		return err
+	}
+	if wipe {
+		defer clear(body)
+	}
+	if s.Out == reflect.TypeFor[None]() {
+		out = nil
+	}
+	if err := c.Call(ctx, s.Method, path, header, body, out); err != nil {
+		return err
+	}
+	if sound, ok := out.(Sound); ok {
+		return sound.Sound()
+	}
+	return nil
 }
 
 // limits of a body.
