@@ -15,7 +15,8 @@
 // the path, the query or a header is a text, a bool, a uint64 (a positive number),
 // encoding.TextUnmarshaler, a pointer to these (nil if there is none), or []string (all values).
 //
-// Streams, pages for people and what is signed by the whole request are handlers, not operations.
+// Streams, pages for people and what needs all of the request are handlers, which a description may
+// have, too (Handle).
 package op
 
 import (
@@ -34,6 +35,7 @@ import (
 
 // Op is an operation.
 type Op[In, Out any] struct {
+	_      [0]func() // nobody compares operations, so programs have no code for it
 	Method string
 	Path   string // a pattern of http.ServeMux
 	Status int    // of success; 0: 200, or 204 if Out is None
@@ -126,17 +128,21 @@ type Spec struct {
 
 // Spec returns the description of o.
 func (o Op[In, Out]) Spec() Spec {
-	return Spec{Method: o.Method, Path: o.Path, Status: o.status(), Access: o.Access, Doc: o.Doc, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
+	return specOf(o.Method, o.Path, o.Status, o.Access, o.Doc, reflect.TypeFor[In](), reflect.TypeFor[Out]())
 }
 
-func (o Op[In, Out]) status() int {
+// specOf is not inlined, because programs would have its code for each operation.
+//
+//go:noinline
+func specOf(method, path string, status int, access Access, doc string, in, out reflect.Type) Spec {
 	switch {
-	case o.Status != 0:
-		return o.Status
-	case reflect.TypeFor[Out]() == reflect.TypeFor[None]():
-		return http.StatusNoContent
+	case status != 0:
+	case out == reflect.TypeFor[None]():
+		status = http.StatusNoContent
+	default:
+		status = http.StatusOK
 	}
-	return http.StatusOK
+	return Spec{Method: method, Path: path, Status: status, Access: access, Doc: doc, In: in, Out: out}
 }
 
 // Caller is who sent a request.
@@ -145,7 +151,8 @@ type Caller struct {
 	Operator bool
 	// Vacant is the vacant that signed the request; nil: none did.
 	Vacant *identity.ID
-	// Key is the key of an account that the request has; nil: none was demanded.
+	// Key is the key of an account that the request has; nil: the operator's, a vacant's, or one of
+	// anybody, of which no key was demanded yet.
 	Key   *billing.Key
 	admit func(context.Context) (*billing.Key, error)
 }
@@ -380,8 +387,13 @@ type Client interface {
 
 // At returns the path of a request, with its query.
 func (o Op[In, Out]) At(in In) (string, error) {
-	path, _, _, err := fieldsOf(reflect.TypeFor[In](), o.Path).write(o.Path, reflect.ValueOf(&in).Elem())
+	path, _, _, err := o.Spec().write(&in)
 	return path, err
+}
+
+// write makes the path with its query, the header and the body of a request, to which in points.
+func (s Spec) write(in any) (path string, header http.Header, body []byte, err error) {
+	return fieldsOf(s.In, s.Path).write(s.Path, reflect.ValueOf(in).Elem())
 }
 
 // Call asks a host to do o.
@@ -394,7 +406,7 @@ func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, err er
 
 // call is Call for all types. in and out point to a request and to an answer.
 func (s Spec) call(ctx context.Context, c Client, wipe bool, in, out any) error {
-	path, header, body, err := fieldsOf(s.In, s.Path).write(s.Path, reflect.ValueOf(in).Elem())
+	path, header, body, err := s.write(in)
 	if err != nil {
 		return err
 	}
