@@ -11,6 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 	"github.com/vacancy-host/vacancy/infra/settings"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/shared/front/setting/settingtest"
 )
 
 const (
@@ -51,7 +52,7 @@ func TestTheFileOfTheAppShowsTheDefaults(t *testing.T) {
 	if !ok {
 		t.Fatalf("%s has no context", path)
 	}
-	goldenFile(t, path, before+"\"context\": {\n"+strings.TrimPrefix(shown.String(), ",\n")+"\n  }"+after)
+	settingtest.Golden(t, path, before+"\"context\": {\n"+strings.TrimPrefix(shown.String(), ",\n")+"\n  }"+after, *update)
 }
 
 func TestTheREADMEListsTheSettings(t *testing.T) {
@@ -76,7 +77,7 @@ func TestTheREADMEListsTheSettings(t *testing.T) {
 	if !ok {
 		t.Fatalf("%s has no table of settings", path)
 	}
-	goldenFile(t, path, before+begin+table+end+after)
+	settingtest.Golden(t, path, before+begin+table+end+after, *update)
 }
 
 func TestValuesOfTheCommandLineAreText(t *testing.T) {

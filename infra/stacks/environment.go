@@ -56,8 +56,8 @@ func (f functionStack) publicURL(in Input) *string {
 	}
 }
 
-// gatewayURL is that of accounts and AGP; nil where publicURL is theirs too, and for the
-// gateway itself, which has none while it is made.
+// gatewayURL returns the URL of accounts and AGP. It returns nil if publicURL serves them, too, and
+// for the gateway itself, whose URL does not exist while its stack is made.
 func (f functionStack) gatewayURL(in Input) *string {
 	gateway := f.urls[functions.Gateway]
 	if in.Settings.Domain != "" || in.Settings.Edge || gateway == nil {
@@ -66,11 +66,11 @@ func (f functionStack) gatewayURL(in Input) *string {
 	return gateway.Url()
 }
 
-// reads is what an instance of registry, search or graduate may read, and gateway for
-// those without a known key, as units-per-second:burst. Together they take half of the documents' ceiling,
-// and those that read rows (all but search) at most half of the rows': the
-// rest is for calls. The burst is four seconds of the share. Without
-// reservations more instances take more.
+// reads returns the share of reads of one instance, as units-per-second:burst. Instances of
+// registry, search and graduate have it, and gateway for requests without a known key. All shares
+// together are at most half of the documents' ceiling and half of the rows' ceiling, because calls
+// need the rest. The burst is four seconds of the share. Without reservations there may be more
+// instances, which read more.
 func reads(s settings.Settings) string {
 	const saved = 4       // seconds of the instance's share
 	const revoking = 1.25 // of registry: revocations have a quarter more
@@ -80,8 +80,8 @@ func reads(s settings.Settings) string {
 	return rate(share, saved)
 }
 
-// pageReads is what an instance of message may read for pages, such as cards: a
-// quarter of the documents' ceiling for all instances together.
+// pageReads returns the share of reads that one instance of message spends on pages, such as cards.
+// All shares together are a quarter of the documents' ceiling.
 func pageReads(s settings.Settings) string {
 	const saved = 4
 	return rate(float64(s.Limits[cost.DocsReads])/4/float64(s.Limits[functions.Message.Name]), saved)

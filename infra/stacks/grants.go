@@ -29,7 +29,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// grants are what a function's role may do beside writing its log.
+// grants lists the rights of a function's role. Each role may also write its log.
 type grants struct {
 	rows            []string // operations on the table of rows
 	docs            []access // on documents
@@ -124,7 +124,7 @@ func granted(s settings.Settings) map[functions.Function]grants {
 // appends are all operations that rows allow.
 func appends() []string { return []string{"PutItem", "Query", "GetItem"} }
 
-// urlGrants are those of most functions with a URL.
+// urlGrants returns the grants of functions with a URL, without A2A and the gate.
 func urlGrants(s settings.Settings) map[functions.Function]grants {
 	any := func(operations ...string) []access { return []access{{sid: "Docs", operations: operations}} }
 	return map[functions.Function]grants{
@@ -179,7 +179,7 @@ func sealed(s settings.Settings, contexts ...string) []string {
 	return contexts
 }
 
-// agentGrants are those of the functions of A2A.
+// agentGrants returns the grants of the functions of A2A.
 func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agent := written(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, guests.SecretDocs, billing.DueDocs)
 	agent = append(agent, charging(), access{"Tasks", []string{"Query"}, of{task.HeadDocs}}, access{"Turns", []string{"UpdateItem"}, of{task.TurnDocs}})
@@ -214,7 +214,7 @@ func thinkGrants(s settings.Settings) grants {
 	}}
 }
 
-// stepGrants are those of the gate's steps. Each check only reads. collusion opens text keys and
+// stepGrants returns the grants of the gate's steps. Each check only reads. collusion opens text keys and
 // no seed, commit seeds and no text; record writes only attempts, and only commit writes a
 // parent's successes.
 func stepGrants() map[functions.Function]grants {
@@ -234,7 +234,7 @@ func stepGrants() map[functions.Function]grants {
 	}
 }
 
-// jobGrants are those of the functions that nobody waits for.
+// jobGrants returns the grants of the functions that run jobs.
 func jobGrants(s settings.Settings) map[functions.Function]grants {
 	checkpointer := grants{rows: []string{"Query"}, host: []string{"GetPublicKey", "Sign"}, seals: true, sealsOnly: []string{signingKeys}, docs: []access{
 		{"Log", []string{"GetItem", "PutItem"}, of{translog.HeadDocs, signingkey.KeyDocs}}}}

@@ -50,8 +50,8 @@ func TestTheWorstDayIsWhatTheTemplatesSumUpTo(t *testing.T) {
 	}
 }
 
-// The shape that limits are derived from is that of the templates, which package cost reads
-// only in part.
+// Limits are derived from a shape. The templates have the same shape, of which package cost reads
+// only a part.
 func TestTheShapeOfAStageIsThatOfItsTemplates(t *testing.T) {
 	for _, context := range []map[string]any{standard, full, bare, {"arch": "amd64"}} {
 		t.Run(fmt.Sprint(context), func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestTheShapeOfAStageIsThatOfItsTemplates(t *testing.T) {
 			for _, stack := range a.stacks() {
 				read = append(read, a[stack+".template.json"])
 				for id, r := range a.template(t, strings.TrimPrefix(stack, "vacancy-dev-")).Resources {
-					all.Resources[stack+"."+id] = r // ids are those of a stack
+					all.Resources[stack+"."+id] = r // two stacks may use one id
 				}
 			}
 			got, err := cost.ReadTemplates(read...)

@@ -6,7 +6,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-// Shape is what a stage has that costs money or limits costs.
+// Shape lists the parts of a stage that cost money or limit costs.
 type Shape struct {
 	Functions  []Function `json:"functions"`
 	Tables     []Table    `json:"tables"` // and their indexes
@@ -83,7 +83,7 @@ func (s *Shape) add(f functions.Function, arm bool, reserved *int) {
 }
 
 const (
-	// transitionsOfGate are those of the four steps, and of start and end.
+	// transitionsOfGate counts the four steps, the start and the end of a graduation.
 	transitionsOfGate = 6
 	// rulesOfACL are the rules of a web ACL: a rate, and AWS's common rules.
 	rulesOfACL = 2

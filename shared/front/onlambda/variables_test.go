@@ -3,13 +3,10 @@ package onlambda
 import (
 	"flag"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
@@ -49,17 +46,5 @@ func TestWhatAVariableMayBe(t *testing.T) {
 		_, err := read(readerOf(t, name), env)
 		return err
 	})
-	path := filepath.Join("testdata", "variables.golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("variables (-want +got):\n%s", diff)
-	}
+	settingtest.Golden(t, filepath.Join("testdata", "variables.golden"), got, *update)
 }

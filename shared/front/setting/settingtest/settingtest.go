@@ -4,9 +4,13 @@ package settingtest
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const (
@@ -60,6 +64,23 @@ func Table(names []string, read func(name, text string) error) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// Golden compares a text with a golden file, which update writes again.
+func Golden(t testing.TB, path, got string, update bool) {
+	t.Helper()
+	if update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
 }
 
 // shown is a text, or its beginning and its length.
