@@ -81,17 +81,10 @@ func keyHint(at *remoteHost, err error) error {
 	return withHint(err, "vacancy keys rotate-operator --stage %s", at.stage)
 }
 
-// reports is the source of verify and chain reports: the admin socket of a data
-// directory, or this process over the pages or tables of a remote host.
-type reports struct {
-	admin.Client
-	// named finds the vacant of a word at the host; NotFound if there is none.
-	named func(ctx context.Context, word string) (admin.Vacant, error)
-	close func() error
-}
-
-// withReports runs f on the reports of a host. read limits how tables are read.
-func (a *app) withReports(ctx context.Context, w where, read readFlags, f func(*reports) error) (err error) {
+// withReports runs f on the routes of verify and chain: at the admin API of a data
+// directory, or in this process over the pages or tables of a remote host. read limits
+// how tables are read.
+func (a *app) withReports(ctx context.Context, w where, read readFlags, f func(*adminAPI) error) (err error) {
 	at, err := a.find(w)
 	if err != nil {
 		return err
@@ -105,14 +98,12 @@ func (a *app) withReports(ctx context.Context, w where, read readFlags, f func(*
 			return err
 		}
 		defer func() { err = errors.Join(err, remove()) }()
-		return a.withAdmin(w, false, func(c *adminAPI) error {
-			return f(&reports{Client: c.Client, named: c.Show})
-		})
+		return a.withAdmin(w, false, f)
 	}
-	r, err := a.reportsElsewhere(ctx, at, read)
+	c, err := a.reportsElsewhere(ctx, at, read)
 	if err != nil {
 		return keyHint(at, err)
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	return keyHint(at, f(r))
+	defer func() { err = errors.Join(err, c.close()) }()
+	return keyHint(at, f(c))
 }

@@ -46,7 +46,7 @@ With --json each entry is an object on a line of its own.`,
 			if cmd.Flags().Changed("last") && last == 0 {
 				return problem.New(problem.Usage, "--last: expected a number above 0, got 0")
 			}
-			return a.withReports(cmd.Context(), w, read, func(c *reports) error {
+			return a.withReports(cmd.Context(), w, read, func(c *adminAPI) error {
 				return a.chain(cmd.Context(), c, args[0], args[1], last)
 			})
 		},
@@ -57,18 +57,21 @@ With --json each entry is an object on a line of its own.`,
 	return cmd
 }
 
-func (a *app) chain(ctx context.Context, c *reports, from, to string, last uint64) error {
-	words := [2]string{from, to}
-	from, err := a.callerID(ctx, c, from)
+func (a *app) chain(ctx context.Context, c *adminAPI, from, to string, last uint64) error {
+	h, err := a.dataHome()
 	if err != nil {
 		return err
 	}
-	path := "/v1/admin/chain/" + url.PathEscape(from) + "/" + url.PathEscape(to)
-	if last > 0 {
-		path += "?last=" + strconv.FormatUint(last, 10)
+	q := url.Values{}
+	if self, err := h.Open(from); err == nil { // an unreadable identity does not matter here
+		q.Set("own", self.ID().String())
 	}
+	if last > 0 {
+		q.Set("last", strconv.FormatUint(last, 10))
+	}
+	path := "/v1/admin/chain/" + url.PathEscape(from) + "/" + url.PathEscape(to) + "?" + q.Encode()
 	out := bufio.NewWriter(a.out)
-	err = streamLines(ctx, c, path, func(l *export.ChainLine) (bool, error) {
+	err = streamLines(ctx, c.Client, path, func(l *export.ChainLine) (bool, error) {
 		switch {
 		case l.Error != nil:
 			return false, l.Error.Problem()
@@ -77,7 +80,7 @@ func (a *app) chain(ctx context.Context, c *reports, from, to string, last uint6
 		case l.Entry != nil:
 			return false, chainEntry{*l.Entry}.text(out)
 		case l.Pair != nil && !a.json:
-			_, err := fmt.Fprintf(out, "%s > %s\n\n", end(words[0], l.Pair.From), end(words[1], l.Pair.To))
+			_, err := fmt.Fprintf(out, "%s > %s\n\n", end(from, l.Pair.From), end(to, l.Pair.To))
 			return false, err
 		}
 		return l.End != nil, nil
@@ -91,28 +94,6 @@ func end(word string, id identity.ID) string {
 		return id.String()
 	}
 	return word + " (" + id.String() + ")"
-}
-
-// callerID is the id of the named identity. Other words are for the host to
-// interpret; a name of an identity here and of another vacant there is refused.
-func (a *app) callerID(ctx context.Context, c *reports, word string) (string, error) {
-	h, err := a.dataHome()
-	if err != nil {
-		return "", err
-	}
-	self, err := h.Open(word)
-	if err != nil {
-		return word, nil // an unreadable identity does not matter here
-	}
-	id := self.ID()
-	v, err := c.named(ctx, word)
-	switch {
-	case problem.Is(err, problem.NotFound), err == nil && v.ID == id:
-		return id.String(), nil
-	case err != nil:
-		return "", err
-	}
-	return "", problem.New(problem.Usage, "%q may be your identity %s, or the vacant %s hosted here: give the id", word, id.Short(), v.ID.Short())
 }
 
 // chainEntry prints as two lines: the message, and its outcome.

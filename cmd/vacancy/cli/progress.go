@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -63,7 +64,7 @@ func (p *progressLine) during(doing string, ticks <-chan time.Time, run func() e
 // streamLines reads the JSON lines of a report until take has seen the last
 // one. A stream that ends earlier is incomplete: the host stopped, or the
 // connection was cut.
-func streamLines[L any](ctx context.Context, c *reports, path string, take func(*L) (last bool, err error)) error {
+func streamLines[L any](ctx context.Context, c admin.Client, path string, take func(*L) (last bool, err error)) error {
 	body, err := c.Stream(ctx, path)
 	if err != nil {
 		return err

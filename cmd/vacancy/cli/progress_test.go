@@ -35,7 +35,7 @@ func TestAReportThatBreaksOffIsAnErrorAndNeverClean(t *testing.T) {
 			_, _ = io.WriteString(w, tc.body)
 		}))
 		r := &homeReport{app: &app{out: io.Discard}, progress: &progressLine{}}
-		err := streamLines(context.Background(), &reports{Client: admin.Client{HTTP: s.Client(), URL: s.URL}}, "/v1/admin/verify", r.take)
+		err := streamLines(context.Background(), admin.Client{HTTP: s.Client(), URL: s.URL}, "/v1/admin/verify", r.take)
 		s.Close()
 		if tc.want == problem.Kind(255) && err == nil {
 			continue

@@ -12,10 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/export/remote"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
-	"github.com/vacancy-host/vacancy/shared/host/registry"
-	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/store"
 )
 
 // readFlags limit what a report reads.
@@ -37,9 +34,11 @@ func (r readFlags) check(at *remoteHost) error {
 	return nil
 }
 
-// reportsElsewhere makes the reports of a remote host in this process: over its
+// reportsElsewhere serves the streaming routes in this process: over a remote host's
 // tables with the person's AWS credentials, or over its export pages.
-func (a *app) reportsElsewhere(ctx context.Context, at *remoteHost, read readFlags) (*reports, error) {
+func (a *app) reportsElsewhere(ctx context.Context, at *remoteHost, read readFlags) (*adminAPI, error) {
+	c := export.Config{Now: a.now}
+	end := func() error { return nil }
 	if at.aws {
 		_, mine, err := a.openStage(ctx, at.stage)
 		if err != nil {
@@ -49,43 +48,21 @@ func (a *app) reportsElsewhere(ctx context.Context, at *remoteHost, read readFla
 		if err != nil {
 			return nil, err
 		}
-		return a.reportsOf(export.Config{Source: tables, Vault: tables.Vault, Now: a.now}, namedIn(tables), tables.Close), nil
+		c.Source, c.Vault, end = tables, tables.Vault, tables.Close
+	} else {
+		url, key, err := at.keyed(at.record.ExportURL)
+		if err != nil {
+			return nil, err
+		}
+		host, err := remote.Open(ctx, remote.Config{HTTP: keyedClient(key), URL: url})
+		if err != nil {
+			return nil, err
+		}
+		c.Source, c.Vault, c.Retention = host, host.Vault(), host.Retention()
 	}
-	url, key, err := at.keyed(at.record.ExportURL)
-	if err != nil {
-		return nil, err
-	}
-	host, err := remote.Open(ctx, remote.Config{HTTP: keyedClient(key), URL: url})
-	if err != nil {
-		return nil, err
-	}
-	plane := admin.Client{HTTP: keyedClient(key), URL: at.record.AdminURL}
-	return a.reportsOf(export.Config{Source: host, Vault: host.Vault(), Now: a.now, Retention: host.Retention()}, func(ctx context.Context, word string) (admin.Vacant, error) {
-		return admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: word})
-	}, func() error { return nil }), nil
-}
-
-// reportsOf serves the streaming routes in this process.
-func (a *app) reportsOf(c export.Config, named func(context.Context, string) (admin.Vacant, error), end func() error) *reports {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/admin/verify", export.Verify(c))
 	mux.Handle("/v1/admin/chain/{from}/{to}", export.Chain(c))
 	client, base := serve.InProcess(mux)
-	return &reports{admin.Client{HTTP: client, URL: base}, named, end}
-}
-
-// namedIn looks a name up in the host's documents.
-func namedIn(docs store.Reader) func(context.Context, string) (admin.Vacant, error) {
-	return func(ctx context.Context, word string) (v admin.Vacant, err error) {
-		missing := problem.New(problem.NotFound, "no vacant named %.80q is hosted there", word)
-		if registry.CheckName(word) != nil {
-			return v, missing
-		}
-		id, d, err := vacants.NameDocs.Get(ctx, docs, vacants.NameKey(word))
-		if err == nil && d.Version == 0 {
-			err = missing
-		}
-		v.ID = id
-		return v, err
-	}
+	return &adminAPI{admin.Client{HTTP: client, URL: base}, at, end}, nil
 }

@@ -13,10 +13,10 @@ import (
 // verifyHost checks everything that a host stores, and prints findings as they
 // come.
 func (a *app) verifyHost(ctx context.Context, w where, read readFlags) error {
-	return a.withReports(ctx, w, read, func(c *reports) error {
+	return a.withReports(ctx, w, read, func(c *adminAPI) error {
 		r := &homeReport{app: a, progress: a.progressLine()}
 		defer r.progress.clear()
-		err := streamLines(ctx, c, "/v1/admin/verify", r.take)
+		err := streamLines(ctx, c.Client, "/v1/admin/verify", r.take)
 		if err == nil && r.broken {
 			err = &reported{}
 		}

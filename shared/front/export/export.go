@@ -5,6 +5,9 @@
 // Invariants: no handler writes to the store. A report without its last line is
 // incomplete, so the reader can tell. If the reader disconnects or stalls, the
 // transaction ends. No page opens a vacant's seed.
+//
+// On one machine the check is a stream and reads no pages: the stream shows one
+// moment, at which balances equal their rows. Its vault opens seeds, too.
 package export
 
 import (
@@ -77,8 +80,9 @@ type ChainLine struct {
 	Error *httpapi.Refusal `json:"error,omitempty"`
 }
 
-// Chain handles GET /v1/admin/chain/{from}/{to}?last=: the history of a pair,
-// as JSON lines. An unknown vacant is refused before the first line.
+// Chain handles GET /v1/admin/chain/{from}/{to}?own=&last=: the history of a
+// pair, as JSON lines. own is the id of the reader's identity named from, if it
+// has one. An unknown or ambiguous vacant is refused before the first line.
 func Chain(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		last, err := lastOf(r)
@@ -89,7 +93,11 @@ func Chain(c Config) http.Handler {
 		var out *lines
 		var end End
 		err = c.Source.Walk(r.Context(), func(v store.View) error {
-			pair, err := transcript.Find(r.Context(), v, r.PathValue("from"), r.PathValue("to"))
+			from, err := transcript.Own(r.Context(), v, r.PathValue("from"), r.URL.Query().Get("own"))
+			if err != nil {
+				return err
+			}
+			pair, err := transcript.Find(r.Context(), v, from, r.PathValue("to"))
 			if err != nil {
 				return err
 			}

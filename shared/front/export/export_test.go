@@ -110,6 +110,8 @@ func TestChainOfAnUnknownVacantIsRefused(t *testing.T) {
 	for path, want := range map[string]problem.Kind{
 		"/v1/admin/chain/nobody/demo":                                                     problem.NotFound,
 		"/v1/admin/chain/" + a.Pair().Caller.String() + "/other":                          problem.NotFound,
+		"/v1/admin/chain/demo/demo?own=" + a.Pair().Caller.String():                       problem.Usage,
+		"/v1/admin/chain/alice/demo?own=alice":                                            problem.Malformed,
 		"/v1/admin/chain/" + a.Pair().Caller.String() + "/demo?last=0":                    problem.Malformed,
 		"/v1/admin/chain/" + a.Pair().Caller.String() + "/demo?last=all":                  problem.Malformed,
 		"/v1/admin/chain/" + a.Pair().Caller.String() + "/demo?last=99999999999999999999": problem.Malformed,

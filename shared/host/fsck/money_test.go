@@ -137,6 +137,43 @@ func TestMoneyIsRecounted(t *testing.T) {
 	}
 }
 
+// busy is a host that accepts a call between the rows of a check and a balance.
+type busy struct {
+	hosttest.Store
+	balance store.Key
+	call    *func()
+}
+
+func (b busy) Walk(ctx context.Context, fn func(store.View) error) error {
+	return b.Store.Walk(ctx, func(v store.View) error { return fn(busyView{v, b}) })
+}
+
+type busyView struct {
+	store.View
+	busy busy
+}
+
+func (v busyView) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	if call := *v.busy.call; call != nil && k == v.busy.balance {
+		*v.busy.call = nil
+		call()
+	}
+	return v.View.Doc(ctx, k)
+}
+
+func TestACallDuringTheCheckOfAFileIsNoDamage(t *testing.T) {
+	file, err := bolt.Open(filepath.Join(t.TempDir(), "vacancy.db"), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c, a := paying(t, file)
+	call := func() { c.Call("meanwhile") }
+	if _, found := c.checkWith(busy{c.Store, billing.BalanceKey(a.ID, 0), &call}, fsck.Run); call != nil || len(found) > 0 {
+		t.Errorf("Run() over one moment of a busy host finds %v; the call came: %t", found, call == nil)
+	}
+}
+
 func TestUsageIsRecounted(t *testing.T) {
 	file, err := bolt.Open(filepath.Join(t.TempDir(), "vacancy.db"), bolt.Options{})
 	if err != nil {

@@ -64,6 +64,42 @@ func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
 	return end{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the beginning of one", Got: fmt.Sprintf("%.80q", word)}
 }
 
+// Own returns own, the id of the reader's identity named word; word, if own is "". It
+// refuses a word that may also mean another vacant hosted here.
+func Own(ctx context.Context, v store.View, word, own string) (string, error) {
+	if own == "" {
+		return word, nil
+	}
+	mine, err := identity.ParseID(own)
+	if err != nil {
+		return "", problem.Invalid("own", "an id", fmt.Sprintf("%.80q", own))
+	}
+	e, err := endOf(ctx, v, "from", word)
+	if problem.Is(err, problem.NotFound) {
+		return own, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	other, err := identity.ParseID(e.digits) // of a name, so it is hosted
+	if err != nil {
+		other = mine
+		for s, err := range store.Streams(ctx, v, store.Stream(store.KindLogbook+"#"+string(wholeBytes(e.digits)))) {
+			if err != nil {
+				return "", err
+			}
+			if ids := s.IDs(); len(ids) == 1 && e.fits(ids[0]) && ids[0] != mine {
+				other = ids[0]
+				break
+			}
+		}
+	}
+	if other == mine {
+		return own, nil
+	}
+	return "", problem.New(problem.Usage, "%q may be your identity %s, or the vacant %s hosted here: give the id", word, mine.Short(), other.Short())
+}
+
 // mostPairs is how many pairs the error lists if several fit.
 const mostPairs = 4
 

@@ -164,6 +164,40 @@ func TestAPairIsFoundByNamesIDsAndBeginnings(t *testing.T) {
 	}
 }
 
+func TestANameOfAnOwnIdentityIsRefusedIfAVacantHereHasItToo(t *testing.T) {
+	a := hosttest.Story(t, memory.New())
+	own, demo := a.Pair().Caller.String(), a.Pair().Vacant.String()
+	near := identity.ID{0xab, 0xcd}
+	for i := range byte(2) {
+		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: store.StreamOf(store.KindLogbook, identity.ID{0xab, 0xcd, i}), Position: 1, WriteID: store.WriteID{1}, Data: []byte{1}}))
+	}
+	for _, tc := range []struct {
+		word, own, want string
+		kind            problem.Kind
+	}{
+		{word: "demo", want: "demo"},
+		{word: "alice", own: own, want: own},
+		{word: "demo", own: demo, want: demo}, // it is hosted here
+		{word: "demo", own: own, kind: problem.Usage},
+		{word: demo[:4], own: own, kind: problem.Usage},
+		{word: strings.ToUpper(demo[:9]), own: own, kind: problem.Usage},
+		{word: demo[:9], own: demo, want: demo},
+		{word: demo[:3], own: own, want: own}, // too short for a beginning
+		{word: own[:9], own: own, want: own},  // calls, but is not hosted
+		{word: "abcd00", own: near.String(), want: near.String()},
+		{word: "abcd", own: near.String(), kind: problem.Usage},
+		{word: "alice", own: own[:9], kind: problem.Malformed},
+	} {
+		a.Must(a.Store.Walk(a.Ctx, func(v store.View) error {
+			got, err := transcript.Own(a.Ctx, v, tc.word, tc.own)
+			if got != tc.want || (tc.want == "") != problem.Is(err, tc.kind) {
+				t.Errorf("Own(%.9s, %.9s) = %.9s, %v, want %.9s, %v", tc.word, tc.own, got, err, tc.want, tc.kind)
+			}
+			return nil
+		}))
+	}
+}
+
 func TestABeginningThatFitsSeveralPairsIsRefused(t *testing.T) {
 	a := hosttest.New(t, memory.New()).Caller()
 	for i := range 9 {
