@@ -30,7 +30,7 @@ var scratch string
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
-		os.Exit(cli.Seams{OpenCloud: awscloud.Open}.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+		os.Exit(cli.Run(context.Background(), cli.Seams{OpenCloud: awscloud.Open}, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 	}
 	flag.Parse()
 	os.Exit(run(m))

@@ -78,7 +78,7 @@ func command(ctx context.Context, target string, args ...string) (string, error)
 // commandAt is command by another clock.
 func commandAt(ctx context.Context, now func() time.Time, target string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
-	if code := (cli.Seams{Now: now}).Run(ctx, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + target}); code != 0 {
+	if code := cli.Run(ctx, cli.Seams{Now: now}, args, strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + target}); code != 0 {
 		return out.String(), fmt.Errorf("vacancy %s: exit %d: %s", strings.Join(args, " "), code, errs.String())
 	}
 	return out.String(), nil

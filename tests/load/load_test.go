@@ -46,7 +46,7 @@ func dev(kind string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	return seams.Run(ctx, []string{"dev", "--json", "--listen", "127.0.0.1:0"}, os.Stdin, os.Stdout, os.Stderr, os.Environ())
+	return cli.Run(ctx, seams, []string{"dev", "--json", "--listen", "127.0.0.1:0"}, os.Stdin, os.Stdout, os.Stderr, os.Environ())
 }
 
 const pairs = 64

@@ -22,7 +22,7 @@ type person struct {
 func (p person) run(args ...string) string {
 	p.t.Helper()
 	var out, errs bytes.Buffer
-	if code := cli.Run(p.t.Context(), args, strings.NewReader(""), &out, &errs, p.env); code != 0 {
+	if code := cli.Run(p.t.Context(), cli.Seams{}, args, strings.NewReader(""), &out, &errs, p.env); code != 0 {
 		p.t.Fatalf("vacancy %s = %d\n%s%s", strings.Join(args, " "), code, out.String(), errs.String())
 	}
 	return out.String()
@@ -36,7 +36,7 @@ func (p person) dev(args ...string) (url string, end func()) {
 	var errs bytes.Buffer
 	done := make(chan int, 1)
 	go func() {
-		done <- cli.Run(ctx, append([]string{"dev", "--json", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""), write, &errs, p.env)
+		done <- cli.Run(ctx, cli.Seams{}, append([]string{"dev", "--json", "--listen", "127.0.0.1:0"}, args...), strings.NewReader(""), write, &errs, p.env)
 		_ = write.Close()
 	}()
 	lines := bufio.NewReader(read)

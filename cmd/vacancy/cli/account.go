@@ -167,7 +167,8 @@ time, so 16 suit a tenant with hundreds of calls a second, 1 a small one.`,
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withAdmin(w, false, func(c *adminAPI) error {
-				return a.showAccount(account.OpenAccount.Call(cmd.Context(), c, op.Of(account.Opening{Tenant: args[0], Shards: shards})))
+				r, err := account.OpenAccount.Call(cmd.Context(), c, op.Of(account.Opening{Tenant: args[0], Shards: shards}))
+				return a.showAccount(r, err)
 			})
 		},
 	}
@@ -235,7 +236,8 @@ func (a *app) accountShowCommand() *cobra.Command {
 		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withAccount(cmd.Context(), w, tenantArg(args), func(c op.Client, of account.One) error {
-				return a.showAccount(account.ShowAccount.Call(cmd.Context(), c, of))
+				r, err := account.ShowAccount.Call(cmd.Context(), c, of)
+				return a.showAccount(r, err)
 			})
 		},
 	}
@@ -449,7 +451,8 @@ func (a *app) accountCapCommand() *cobra.Command {
 				return err
 			}
 			return a.withAccount(cmd.Context(), w, args[0], func(c op.Client, of account.One) error {
-				return a.showAccount(account.SetCap.Call(cmd.Context(), c, account.About(of, account.Limit{Amount: money.Amount(n)})))
+				r, err := account.SetCap.Call(cmd.Context(), c, account.About(of, account.Limit{Amount: money.Amount(n)}))
+				return a.showAccount(r, err)
 			})
 		},
 	}
@@ -473,7 +476,8 @@ that is spent cannot be lowered.`,
 				return err
 			}
 			return a.withAccount(cmd.Context(), w, args[0], func(c op.Client, of account.One) error {
-				return a.showAccount(account.SetLine.Call(cmd.Context(), c, account.About(of, account.Sum{Amount: money.Amount(n), Note: note})))
+				r, err := account.SetLine.Call(cmd.Context(), c, account.About(of, account.Sum{Amount: money.Amount(n), Note: note}))
+				return a.showAccount(r, err)
 			})
 		},
 	}
@@ -504,7 +508,8 @@ func (a *app) credit(ctx context.Context, f creditFlags, tenant string, amount m
 	}
 	return a.withAccount(ctx, f.where, tenant, func(c op.Client, of account.One) error {
 		moved, err := do.Call(ctx, c, account.Moving{With: account.About(of, account.Sum{Amount: amount, Note: f.note}), Key: f.key})
-		return a.showAccount(moved.Account, err)
+		r, err := moved.Account, err
+		return a.showAccount(r, err)
 	})
 }
 
@@ -562,7 +567,8 @@ func (a *app) accountSuspendCommand(use, short string, do op.Op[account.With[acc
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withAccount(cmd.Context(), w, args[0], func(c op.Client, of account.One) error {
-				return a.showAccount(do.Call(cmd.Context(), c, account.About(of, account.Note{Note: note})))
+				r, err := do.Call(cmd.Context(), c, account.About(of, account.Note{Note: note}))
+				return a.showAccount(r, err)
 			})
 		},
 	}

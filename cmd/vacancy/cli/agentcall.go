@@ -20,9 +20,11 @@ import (
 )
 
 // notVacantError is why a URL is not a vacant's. It may be another agent's.
-type notVacantError struct{ error }
+type notVacantError struct{ cause error }
 
-func (e notVacantError) Unwrap() error { return e.error }
+func (e notVacantError) Error() string { return e.cause.Error() }
+
+func (e notVacantError) Unwrap() error { return e.cause }
 
 // agentCallFlags are the flags of a call to any agent of A2A.
 type agentCallFlags struct {

@@ -42,7 +42,7 @@ func (a *app) streamSigned(ctx context.Context, f callFlags, agent *agents.Agent
 	target, err := dispatch.FetchTarget(ctx, web, at)
 	switch {
 	case err != nil:
-		return notVacantError{err}
+		return notVacantError{cause: err}
 	case target.ID != agent.Card.VacantID:
 		return problem.New(problem.Untrusted, "the agent card at %s is of vacant %s, the vacant's own card there of %s", at, agent.Card.VacantID.Short(), target.ID.Short())
 	}

@@ -21,7 +21,7 @@ func (s *shell) dev() string {
 	out := &watched{seen: "Ctrl-C ends it", then: func() { close(ready) }}
 	errs := &watched{}
 	a := &app{out: out, err: errs, env: s.env, now: s.clock, rand: s.rand}
-	go func() { ended <- a.run(ctx, []string{"dev", "--listen", "127.0.0.1:0"}) }()
+	go func() { ended <- a.run(ctx, a.rootCommand(), []string{"dev", "--listen", "127.0.0.1:0"}) }()
 	s.t.Cleanup(func() {
 		interrupt()
 		if code := <-ended; code != 0 {

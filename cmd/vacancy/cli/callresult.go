@@ -204,3 +204,6 @@ type callError struct {
 }
 
 func (e *callError) Unwrap() error { return e.error }
+
+// FailedCall implements kit's error with the result of a call.
+func (e *callError) FailedCall() any { return &e.result }

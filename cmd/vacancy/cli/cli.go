@@ -53,13 +53,13 @@ type app struct {
 
 // Run runs one command line and returns its exit code (problem.Exits lists
 // them). env is in the form of os.Environ. An interrupt cancels the command
-// and a second one ends the process.
-func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
-	return Seams{}.Run(ctx, args, stdin, stdout, stderr, env)
+// and a second one ends the process. The zero Seams are those of a program.
+func Run(ctx context.Context, s Seams, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
+	return s.Start(ctx, func(a *app) *cobra.Command { return a.rootCommand() }, args, stdin, stdout, stderr, env)
 }
 
-// Run is cli.Run with seams.
-func (s Seams) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
+// Start runs a command line of the commands below root.
+func (s Seams) Start(ctx context.Context, root func(*app) *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -69,7 +69,7 @@ func (s Seams) Run(ctx context.Context, args []string, stdin io.Reader, stdout, 
 	// second one ends a command that hangs.
 	context.AfterFunc(ctx, stop)
 	a := &app{piped: piped(stdin), in: bufio.NewReader(stdin), out: stdout, err: stderr, env: environment(env), envList: env, now: s.Now, rand: rand.Reader, seams: s}
-	return a.run(ctx, args)
+	return a.run(ctx, root(a), args)
 }
 
 // piped reports whether standard input is a file or a pipe, and not a terminal or
@@ -83,9 +83,8 @@ func piped(stdin io.Reader) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice == 0
 }
 
-// run is Run with the app's clock and randomness.
-func (a *app) run(ctx context.Context, args []string) int {
-	root := a.rootCommand()
+// run is Start with the app's clock and randomness.
+func (a *app) run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	root.SetIn(a.in)
 	root.SetOut(a.out)
@@ -141,7 +140,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	}
 	root.AddCommand(a.updateCommand(), a.plainCommand(), a.vacantAtRootCommand(), a.removeCommand(), a.deleteCommand(), a.publishCommand(), a.unpublishCommand(), a.revokeCommand())
 	root.AddCommand(a.spawnCommand(), a.childrenCommand(), a.manifestCommand(), a.planCommand(), a.graduateCommand(), a.gateCommand())
-	root.AddCommand(a.priceCommand(), a.accountCommand(), a.creditCommand(), a.paymentsCommand(), a.usageCommand(), a.statementCommand(), a.receiptCommand(), a.listingCommand(), a.agpCommand(), a.bookingsCommand(), a.versionCommand(), a.openapiCommand(), a.a2aCommand(), a.cardCommand(), a.peersCommand())
+	root.AddCommand(a.priceCommand(), a.accountCommand(), a.keysCommand(), a.creditCommand(), a.paymentsCommand(), a.usageCommand(), a.statementCommand(), a.receiptCommand(), a.listingCommand(), a.agpCommand(), a.bookingsCommand(), a.versionCommand(), a.openapiCommand(), a.a2aCommand(), a.cardCommand(), a.peersCommand())
 	root.AddCommand(a.cloudCommands()...)
 	group(root)
 	a.complete(root)

@@ -70,7 +70,7 @@ func (s *shell) runContext(ctx context.Context, stdin string, args ...string) (i
 		piped: true, in: bufio.NewReader(strings.NewReader(stdin)), out: &out, err: &errs, env: s.env,
 		now: s.clock, rand: s.rand, seams: Seams{OpenCloud: awscloud.Open},
 	}
-	code := a.run(ctx, args)
+	code := a.run(ctx, a.rootCommand(), args)
 	clean := strings.NewReplacer(s.dataHome, "$VACANCY_HOME").Replace
 	return code, clean(out.String()), clean(errs.String())
 }

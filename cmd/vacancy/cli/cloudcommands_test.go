@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -26,43 +28,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// onAWS is a shell whose AWS is a server with recorded responses, with a stage
-// dev. The SDK retries as by default, because a kept-alive connection may turn
-// out to be closed.
+// onAWS is a shell whose AWS is a server with recorded responses, with a record of
+// stage dev.
 func onAWS(t *testing.T) (*shell, *cloudtest.AWS) {
 	t.Helper()
-	server := cloudtest.New(t)
-	none := filepath.Join(t.TempDir(), "none")
-	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_PROFILE": "", "AWS_SESSION_TOKEN": "",
-		"AWS_EC2_METADATA_DISABLED": "true", "AWS_MAX_ATTEMPTS": "", "AWS_ENDPOINT_URL_S3": "",
-	} {
-		t.Setenv(name, value)
-	}
-	server.Account("123456789012")
+	server := cloudtest.Here(t)
 	s := newShell(t)
-	if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(stageDev()); err != nil {
+	if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(cloudtest.Dev()); err != nil {
 		t.Fatal(err)
 	}
 	return s, server
 }
 
-func stageDev() stage.Record {
-	return stage.Record{Stage: "dev", Region: "eu-west-1", Account: "123456789012", URL: "https://dev.example", AdminURL: "https://a.example", ExportURL: "https://b.example",
-		OperatorKey: "vop_secret", Context: map[string]string{}}
-}
-
 // deploying is a deployment of stage dev by a person who types answers.
-func deploying(t *testing.T, s *shell, answers string, f deployFlags) (*deployment, *bytes.Buffer) {
+func deploying(t *testing.T, answers string, f deployFlags) (*deployment, *bytes.Buffer) {
 	t.Helper()
 	var errs bytes.Buffer
 	c, err := awscloud.Open(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &app{in: bufio.NewReader(strings.NewReader(answers)), out: &bytes.Buffer{}, err: &errs, env: s.env, now: s.clock, rand: s.rand}
-	return &deployment{app: a, flags: f, cloud: c, rec: stageDev()}, &errs
+	a := &app{
+		in: bufio.NewReader(strings.NewReader(answers)), out: &bytes.Buffer{}, err: &errs, env: map[string]string{"VACANCY_HOME": t.TempDir()},
+		now: func() time.Time { return time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC) }, rand: rand.Reader,
+	}
+	return &deployment{app: a, flags: f, cloud: c, rec: cloudtest.Dev()}, &errs
 }
 
 func TestAnEmptyContextValueIsGivenOn(t *testing.T) {
@@ -83,7 +73,7 @@ func TestADeployOutsideACheckoutSaysSo(t *testing.T) {
 }
 
 func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
-	s, _ := onAWS(t)
+	cloudtest.Here(t)
 	for name, tc := range map[string]struct {
 		answers string
 		flags   deployFlags
@@ -100,7 +90,7 @@ func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
 			map[string]string{"keep": "false", "waf": "true", "domain": "a=b", "edge": "false"}, false},
 		"values of an earlier release": {"", deployFlags{yes: true}, map[string]string{"concurrency": "5", "worstDay": "50"}, map[string]string{"worstDay": "50"}, false},
 	} {
-		d, errs := deploying(t, s, tc.answers, tc.flags)
+		d, errs := deploying(t, tc.answers, tc.flags)
 		d.rec.Context = maps.Clone(tc.before)
 		err := d.choose(t.Context())
 		if diff := gocmp.Diff(tc.want, d.rec.Context); diff != "" || err != nil || (errs.Len() > 0) != tc.asked {
@@ -146,7 +136,7 @@ func TestAValueThatTheStacksRefuseIsATypingError(t *testing.T) {
 }
 
 func TestAnAccountIsNeverPreparedSilently(t *testing.T) {
-	s, server := onAWS(t)
+	server := cloudtest.Here(t)
 	server.Stacks()
 	for name, tc := range map[string]struct {
 		answer string
@@ -155,7 +145,7 @@ func TestAnAccountIsNeverPreparedSilently(t *testing.T) {
 	}{
 		"no answer": {"", deployFlags{}, problem.Usage}, "another word": {"no\n", deployFlags{}, problem.Usage}, "only --yes": {"yes\n", deployFlags{yes: true}, problem.Conflict},
 	} {
-		d, _ := deploying(t, s, tc.answer, tc.flags) // its CDK is nil: running it would panic
+		d, _ := deploying(t, tc.answer, tc.flags) // its CDK is nil: running it would panic
 		err := d.bootstrapped(t.Context())
 		h := new(hinted)
 		if !problem.Is(err, tc.kind) || !errors.As(err, &h) || h.hint != "vacancy deploy --stage dev --bootstrap" {
@@ -163,21 +153,21 @@ func TestAnAccountIsNeverPreparedSilently(t *testing.T) {
 		}
 	}
 	server.Stacks(cloudtest.Stack{Name: "CDKToolkit", Status: "CREATE_COMPLETE"})
-	d, errs := deploying(t, s, "", deployFlags{})
+	d, errs := deploying(t, "", deployFlags{})
 	if err := d.bootstrapped(t.Context()); err != nil || errs.Len() > 0 {
 		t.Errorf("bootstrapped() of a prepared account = %v, %q, want silence", err, errs)
 	}
 }
 
 func TestAStackThatCannotBeDeployedOverIsNamedWithTheWayOut(t *testing.T) {
-	s, server := onAWS(t)
+	server := cloudtest.Here(t)
 	for status, want := range map[string]string{
 		"UPDATE_ROLLBACK_FAILED": "aws cloudformation continue-update-rollback --stack-name vacancy-dev-data",
 		"DELETE_FAILED":          "aws cloudformation delete-stack --stack-name vacancy-dev-data",
 		"ROLLBACK_COMPLETE":      "", "UPDATE_ROLLBACK_COMPLETE": "", "UPDATE_COMPLETE": "", "REVIEW_IN_PROGRESS": "",
 	} {
 		server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: status})
-		d, _ := deploying(t, s, "", deployFlags{})
+		d, _ := deploying(t, "", deployFlags{})
 		err := d.quiet(t.Context())
 		h := new(hinted)
 		if want == "" && err != nil || want != "" && (!problem.Is(err, problem.Conflict) || !errors.As(err, &h) || !strings.Contains(h.hint, want)) {
@@ -187,7 +177,7 @@ func TestAStackThatCannotBeDeployedOverIsNamedWithTheWayOut(t *testing.T) {
 }
 
 func TestAnEarlierDeployThatIsUnderWayIsWaitedFor(t *testing.T) {
-	s, server := onAWS(t)
+	server := cloudtest.Here(t)
 	looks := 0
 	server.On("DescribeStacks", func(r cloudtest.Request) cloudtest.Reply {
 		if !strings.Contains(r.Form.Get("StackName"), "data") {
@@ -201,7 +191,7 @@ func TestAnEarlierDeployThatIsUnderWayIsWaitedFor(t *testing.T) {
 		return cloudtest.Reply{Body: "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackId>arn:vacancy-dev-data</StackId><StackName>vacancy-dev-data</StackName><CreationTime>2026-05-06T00:00:00Z</CreationTime><StackStatus>" + status + "</StackStatus></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"}
 	})
 	server.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
-	d, errs := deploying(t, s, "", deployFlags{})
+	d, errs := deploying(t, "", deployFlags{})
 	if err := d.quiet(t.Context()); err != nil || !strings.Contains(errs.String(), "an earlier deploy is under way, waiting for it") {
 		t.Errorf("quiet() = %v, %q, want it to wait", err, errs)
 	}
@@ -224,7 +214,7 @@ func dataTemplate(t *testing.T) string {
 }
 
 func TestTheProjectsOwnTemplateIsRefusedWhereItWouldLoseData(t *testing.T) {
-	s, server := onAWS(t)
+	server := cloudtest.Here(t)
 	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"})
 	var escaped strings.Builder
 	for _, r := range dataTemplate(t) {
@@ -234,7 +224,7 @@ func TestTheProjectsOwnTemplateIsRefusedWhereItWouldLoseData(t *testing.T) {
 		}
 	}
 	server.Always("GetTemplate", "<GetTemplateResponse><GetTemplateResult><TemplateBody>"+escaped.String()+"</TemplateBody></GetTemplateResult></GetTemplateResponse>")
-	d, _ := deploying(t, s, "", deployFlags{})
+	d, _ := deploying(t, "", deployFlags{})
 	for name, tc := range map[string]struct {
 		change []string
 		losses int
@@ -257,7 +247,7 @@ func TestTheProjectsOwnTemplateIsRefusedWhereItWouldLoseData(t *testing.T) {
 }
 
 func TestAnExchangeOfTheEdgesSecretBeginsWithWhatTheEdgeSends(t *testing.T) {
-	s, server := onAWS(t)
+	server := cloudtest.Here(t)
 	const pinned = "11111111-2222-4333-8444-555555555555"
 	for name, tc := range map[string]struct {
 		edge, current, want string
@@ -272,7 +262,7 @@ func TestAnExchangeOfTheEdgesSecretBeginsWithWhatTheEdgeSends(t *testing.T) {
 		server.Always("DescribeSecret", `{"VersionIdsToStages":{"`+tc.current+`":["AWSCURRENT"]}}`)
 		server.Always("UpdateSecretVersionStage", `{}`)
 		before := len(server.Requests("UpdateSecretVersionStage"))
-		d, _ := deploying(t, s, "", deployFlags{})
+		d, _ := deploying(t, "", deployFlags{})
 		d.rec.Context["edge"] = "true"
 		r, err := d.rotation(t.Context())
 		if err != nil || r.before != tc.want || len(r.next) != 36 || r.next == r.before || len(server.Requests("UpdateSecretVersionStage"))-before != tc.promoted {
@@ -283,7 +273,7 @@ func TestAnExchangeOfTheEdgesSecretBeginsWithWhatTheEdgeSends(t *testing.T) {
 		}
 	}
 	server.Stacks()
-	d, _ := deploying(t, s, "", deployFlags{})
+	d, _ := deploying(t, "", deployFlags{})
 	d.rec.Context["edge"] = "true"
 	if r, err := d.rotation(t.Context()); err != nil || r != (rotation{}) || r.context() != nil {
 		t.Errorf("rotation() of a first deploy = %+v, %v, want none", r, err)
@@ -291,9 +281,9 @@ func TestAnExchangeOfTheEdgesSecretBeginsWithWhatTheEdgeSends(t *testing.T) {
 }
 
 func TestAFailedDeployTellsCauseAndState(t *testing.T) {
-	s, server := onAWS(t)
+	server := cloudtest.Here(t)
 	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"}, cloudtest.Stack{Name: "vacancy-dev-functions", Status: "UPDATE_ROLLBACK_FAILED"})
-	d, _ := deploying(t, s, "", deployFlags{})
+	d, _ := deploying(t, "", deployFlags{})
 	events := []cloud.Event{{ID: "1", Stack: "vacancy-dev-functions", Resource: "Account", Type: "AWS::Lambda::Function", Status: "UPDATE_FAILED", Reason: "Resource update cancelled"},
 		{ID: "2", Stack: "vacancy-dev-functions", Resource: "Message", Type: "AWS::Lambda::Function", Status: "UPDATE_FAILED", Reason: "no memory.\nat all."}}
 	err := d.failed(t.Context(), false, "deploy", stackNames("dev"), events, nil)
@@ -639,15 +629,15 @@ func TestATailEndsWellWhenItIsInterrupted(t *testing.T) {
 }
 
 func TestTheToolsOfADeployGetNoOperatorKey(t *testing.T) {
-	s, _ := onAWS(t)
-	s.env["VACANCY_OPERATOR_KEY"] = "vop_secret"
-	d, _ := deploying(t, s, "", deployFlags{yes: true})
+	cloudtest.Here(t)
+	d, _ := deploying(t, "", deployFlags{yes: true})
+	d.env["VACANCY_OPERATOR_KEY"] = "vop_secret"
 	for _, v := range d.environ() {
 		if strings.Contains(v, "vop_secret") || strings.HasPrefix(v, "VACANCY_OPERATOR_KEY=") {
 			t.Errorf("environ() has %s", v)
 		}
 	}
-	if s.env["VACANCY_OPERATOR_KEY"] != "vop_secret" {
+	if d.env["VACANCY_OPERATOR_KEY"] != "vop_secret" {
 		t.Error("environ() changed the environment of the command itself")
 	}
 }

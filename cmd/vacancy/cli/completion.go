@@ -9,54 +9,58 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
+// names completes the names that only this machine knows.
+type names struct{ *app }
+
 // complete adds the completion of names that only this machine knows: vacants of
 // the host, identities and stages.
 func (a *app) complete(root *cobra.Command) {
+	n := names{a}
 	for _, c := range root.Commands() {
 		a.complete(c)
 		if c.Flags().Lookup("as") != nil {
 			// The error is that of a flag that is not there.
 			_ = c.RegisterFlagCompletionFunc("as", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-				return a.identityNames(c, nil, word)
+				return n.identityNames(c, nil, word)
 			})
 		}
 		if c.Flags().Lookup("stage") != nil {
-			_ = c.RegisterFlagCompletionFunc("stage", a.stageNames)
+			_ = c.RegisterFlagCompletionFunc("stage", n.stageNames)
 		}
 		first, _, _ := strings.Cut(strings.TrimPrefix(c.Use, c.Name()), "...")
 		first = strings.Trim(strings.TrimSpace(first), "[]")
 		word, _, _ := strings.Cut(first, " ")
 		switch strings.Trim(word, "[]") {
 		case "VACANT", "TARGET", "PARENT", "CHILD":
-			c.ValidArgsFunction = a.vacantNames
+			c.ValidArgsFunction = n.vacantNames
 		case "NAME":
 			if c.Name() == "use" || c.Name() == "id" {
-				c.ValidArgsFunction = a.identityNames
+				c.ValidArgsFunction = n.identityNames
 			} else if c.Name() != "create" && c.Name() != "init" {
-				c.ValidArgsFunction = a.vacantNames
+				c.ValidArgsFunction = n.vacantNames
 			}
 		case "FROM":
-			c.ValidArgsFunction = a.chainEnds
+			c.ValidArgsFunction = n.chainEnds
 		}
 	}
 }
 
-func (a *app) vacantNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (n names) vacantNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return a.hostedNames(cmd), cobra.ShellCompDirectiveDefault // a card file is a target, too
+	return n.hostedNames(cmd), cobra.ShellCompDirectiveDefault // a card file is a target, too
 }
 
 // hostedNames are the names of the vacants of the host that cmd's flags choose.
-func (a *app) hostedNames(cmd *cobra.Command) (names []string) {
+func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
 	var w where
 	for flag, to := range map[string]*string{"host": &w.host, "stage": &w.stage, "data": &w.data} {
 		if f := cmd.Flags().Lookup(flag); f != nil {
 			*to = f.Value.String()
 		}
 	}
-	plane := a.planeAt(w)
+	plane := n.planeAt(w)
 	if plane == nil {
 		return nil
 	}
@@ -69,33 +73,33 @@ func (a *app) hostedNames(cmd *cobra.Command) (names []string) {
 		return nil
 	}
 	for i := range page.Vacants {
-		names = append(names, page.Vacants[i].Name)
+		hosted = append(hosted, page.Vacants[i].Name)
 	}
-	return names
+	return hosted
 }
 
-func (a *app) identityNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	h, err := a.dataHome()
+func (n names) identityNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	h, err := n.dataHome()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names, _ := h.Names()
-	return names, cobra.ShellCompDirectiveNoFileComp
+	known, _ := h.Names()
+	return known, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (a *app) stageNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	records, err := a.stages()
+func (n names) stageNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	records, err := n.stages()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names, _ := records.Names()
-	return names, cobra.ShellCompDirectiveNoFileComp
+	known, _ := records.Names()
+	return known, cobra.ShellCompDirectiveNoFileComp
 }
 
 // chainEnds completes a caller, then a vacant.
-func (a *app) chainEnds(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (n names) chainEnds(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 1 {
-		return a.hostedNames(cmd), cobra.ShellCompDirectiveNoFileComp
+		return n.hostedNames(cmd), cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.identityNames(cmd, args, word)
+	return n.identityNames(cmd, args, word)
 }

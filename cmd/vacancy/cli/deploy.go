@@ -245,7 +245,7 @@ func (d *deployment) quiet(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if s, _, err = cloud.AwaitStack(ctx, d.cloud, watch, s.ID, d.noteEvent); err != nil {
+			if s, _, err = cloud.AwaitStack(ctx, d.cloud, watch, s.ID, func(e cloud.Event) { d.noteEvent(e) }); err != nil {
 				return err
 			}
 		}

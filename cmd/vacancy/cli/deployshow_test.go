@@ -10,12 +10,13 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
 // The deployment has no CDK: running a diff would panic.
 func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
-	s, server := onAWS(t)
+	server := cloudtest.Here(t)
 	server.Stacks()
 	all := &assembly.Assembly{}
 	for _, short := range stage.Stacks() {
@@ -26,7 +27,7 @@ func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
 		name := stage.Whole("dev", short)
 		all.Stacks = append(all.Stacks, assembly.Stack{ID: name, Name: name, Template: b})
 	}
-	d, errs := deploying(t, s, "yes\n", deployFlags{})
+	d, errs := deploying(t, "yes\n", deployFlags{})
 	changes, _, err := d.compare(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
@@ -41,8 +42,8 @@ func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
 }
 
 func TestALongListIsWrapped(t *testing.T) {
-	s, _ := onAWS(t)
-	d, errs := deploying(t, s, "", deployFlags{})
+	cloudtest.Here(t)
+	d, errs := deploying(t, "", deployFlags{})
 	d.noteWrapped([]string{strings.Repeat("a", 60), strings.Repeat("b", 60), "c"})
 	want := "    " + strings.Repeat("a", 60) + ",\n    " + strings.Repeat("b", 60) + ", c\n"
 	if diff := gocmp.Diff(want, errs.String()); diff != "" {

@@ -228,7 +228,7 @@ func (a *app) deleteStack(ctx context.Context, c cloud.Cloud, d doomed) error {
 	if err := c.Delete(ctx, d.ID); err != nil {
 		return err
 	}
-	s, events, err := cloud.AwaitStack(ctx, c, watch, d.ID, a.noteEvent)
+	s, events, err := cloud.AwaitStack(ctx, c, watch, d.ID, func(e cloud.Event) { a.noteEvent(e) })
 	if err != nil {
 		return withHint(err, "the same command again: it goes on where this one ended")
 	}

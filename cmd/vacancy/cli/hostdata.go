@@ -37,7 +37,7 @@ func (a *app) openHost(dir string) (*standalone.Host, error) {
 
 // openHostWith opens a host with the app's clock, randomness and seams.
 func (a *app) openHostWith(c standalone.Config) (*standalone.Host, error) {
-	c.WrapStore, c.Version, c.Now, c.Rand = a.seams.store, version(), a.now, a.rand
+	c.WrapStore, c.Version, c.Now, c.Rand = a.seams.wrapStore, version(), a.now, a.rand
 	host, err := standalone.Open(c)
 	if problem.Is(err, problem.Damaged) && !c.New {
 		err = withHint(err, "vacancy restore FILE, from a backup, or vacancy dev --new for another host")

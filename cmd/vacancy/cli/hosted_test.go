@@ -84,7 +84,7 @@ func TestDevEndsWellWhenItIsInterrupted(t *testing.T) {
 	out := &watched{seen: "Ctrl-C ends it", then: interrupt}
 	errs := &watched{}
 	a := &app{out: out, err: errs, env: s.env, now: s.clock, rand: s.rand}
-	if code := a.run(ctx, []string{"dev", "--listen", "127.0.0.1:0"}); code != 0 {
+	if code := a.run(ctx, a.rootCommand(), []string{"dev", "--listen", "127.0.0.1:0"}); code != 0 {
 		t.Fatalf("dev = exit %d, want 0; it said: %s", code, errs.String())
 	}
 	for _, want := range []string{`it answered "echo from`, "verified: its signature", "vacancy call demo hi --print | curl --json @- http://127.0.0.1:"} {

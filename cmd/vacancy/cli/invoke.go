@@ -158,7 +158,7 @@ func (r invokeResult) failure() error {
 	case r.Status >= 500:
 		return &reported{}
 	case r.Status >= 400:
-		return &reported{problem.ExitRefused}
+		return &reported{Exit: problem.ExitRefused}
 	}
 	return nil
 }

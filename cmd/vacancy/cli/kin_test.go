@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
@@ -175,7 +176,7 @@ func TestAGraduationOfAStageIsFollowed(t *testing.T) {
 			}
 			defer host.Close()
 			g.handler = host.Admin()
-			rec := stageDev()
+			rec := cloudtest.Dev()
 			rec.URL, rec.AdminURL, rec.GraduateURL = "https://dev.example", web.URL, web.URL
 			if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(rec); err != nil {
 				t.Fatal(err)

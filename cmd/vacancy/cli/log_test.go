@@ -149,7 +149,7 @@ func TestLogVerifyEndsWithSixOnALie(t *testing.T) {
 			dir := t.TempDir()
 			run := func(args ...string) (int, string, string) {
 				var out, errs bytes.Buffer
-				code := Run(t.Context(), append([]string{"log", "verify", server.URL, "--json"}, args...), strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + dir})
+				code := Run(t.Context(), Seams{}, append([]string{"log", "verify", server.URL, "--json"}, args...), strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + dir})
 				return code, out.String(), errs.String()
 			}
 			if code, _, errs := run(); code != problem.ExitOK {

@@ -25,7 +25,7 @@ func TestLogSealReadsTheRegistryOfAStage(t *testing.T) {
 	registry, calls := httptest.NewServer(host.handler), httptest.NewServer(http.NotFoundHandler())
 	defer registry.Close()
 	defer calls.Close()
-	rec := stageDev()
+	rec := cloudtest.Dev()
 	rec.URL, rec.RegistryURL = calls.URL, registry.URL
 	if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(rec); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestLogSealRunsTheCheckpointerOfAStage(t *testing.T) {
 	host := newLoggedHost(t, key)
 	web := httptest.NewServer(host.handler)
 	defer web.Close()
-	rec := stageDev()
+	rec := cloudtest.Dev()
 	rec.URL = web.URL
 	if err := (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(rec); err != nil {
 		t.Fatal(err)

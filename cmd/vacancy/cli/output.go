@@ -79,13 +79,19 @@ type errorObject struct {
 // the failed call.
 type errorReport struct {
 	Error errorObject `json:"error"`
-	Call  *callResult `json:"call,omitempty"`
+	Call  any         `json:"call,omitempty"`
+}
+
+// failedCall is an error of a call that has a result.
+type failedCall interface {
+	error
+	FailedCall() any
 }
 
 // fail prints err, from cmd, on standard error and returns the exit code.
 func (a *app) fail(cmd *cobra.Command, err error) int {
 	if r := new(reported); errors.As(err, &r) {
-		return cmp.Or(r.exit, problem.ExitFailed)
+		return cmp.Or(r.Exit, problem.ExitFailed)
 	}
 	p := kindOf(err)
 	exit := p.Kind.Row().Exit
@@ -96,8 +102,8 @@ func (a *app) fail(cmd *cobra.Command, err error) int {
 	}
 	if a.json {
 		report := errorReport{Error: o}
-		if c := new(callError); errors.As(err, &c) {
-			report.Call = &c.result
+		if c := failedCall(nil); errors.As(err, &c) {
+			report.Call = c.FailedCall()
 		}
 		_ = writeJSON(a.err, report)
 		return exit
@@ -116,7 +122,7 @@ func (a *app) fail(cmd *cobra.Command, err error) int {
 // reported is an error that standard output already shows: it sets the exit
 // code and prints nothing.
 type reported struct {
-	exit int // 0: problem.ExitFailed
+	Exit int // 0: problem.ExitFailed
 }
 
 func (*reported) Error() string { return "broken" }

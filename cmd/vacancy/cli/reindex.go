@@ -103,7 +103,7 @@ func (a *app) reindexFolder(ctx context.Context, flag, cluster string) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	feed := registry.New(registry.Config{Store: a.seams.store(file), Now: a.now, Rand: a.rand})
+	feed := registry.New(registry.Config{Store: a.seams.wrapStore(file), Now: a.now, Rand: a.rand})
 	r := reindexResult{Index: filepath.Join(dir, standalone.SearchDir)}
 	if cluster != "" {
 		r.Index = cluster

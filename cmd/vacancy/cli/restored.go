@@ -49,7 +49,7 @@ func (a *app) restored(ctx context.Context, w where) (err error) {
 			if err != nil {
 				return err
 			}
-			return a.show(at.restored(n))
+			return a.show(restoredAt(at, n))
 		})
 	}
 	dir, err := a.dataDir(w.data)
@@ -76,9 +76,9 @@ func (a *app) restored(ctx context.Context, w where) (err error) {
 	return a.show(restoredResult{Data: dir, Vacants: n})
 }
 
-// restored is the result for a remote host, under the name that the person
+// restoredAt is the result for a remote host, under the name that the person
 // used.
-func (e *remoteHost) restored(vacants int) restoredResult {
+func restoredAt(e *remoteHost, vacants int) restoredResult {
 	if e.aws {
 		return restoredResult{Host: hostAWS, Stage: e.stage, Vacants: vacants}
 	}

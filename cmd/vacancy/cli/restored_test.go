@@ -10,8 +10,8 @@ import (
 func TestARestoredHostIsNamedAsThePersonKnowsIt(t *testing.T) {
 	endpoints := stage.Record{Stage: "dev", URL: "https://dev.example", AdminURL: "https://a.example"}
 	for want, r := range map[string]restoredResult{
-		"1 open vacant in stage dev on AWS refuses messages signed until five minutes from now\n":    (&remoteHost{aws: true, stage: "dev", record: endpoints}).restored(1),
-		"0 open vacants in https://dev.example refuse messages signed until five minutes from now\n": (&remoteHost{stage: "dev", record: endpoints}).restored(0),
+		"1 open vacant in stage dev on AWS refuses messages signed until five minutes from now\n":    restoredAt(&remoteHost{aws: true, stage: "dev", record: endpoints}, 1),
+		"0 open vacants in https://dev.example refuse messages signed until five minutes from now\n": restoredAt(&remoteHost{stage: "dev", record: endpoints}, 0),
 		"2 open vacants in /srv/vacancy refuse messages signed until five minutes from now\n":        {Data: "/srv/vacancy", Vacants: 2},
 	} {
 		var out strings.Builder

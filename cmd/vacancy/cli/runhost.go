@@ -47,7 +47,7 @@ func (a *app) runHost(ctx context.Context, h hostRun, ready func(context.Context
 			return err
 		}
 	}
-	h.running.Endpoints = a.seams.endpoints
+	h.running.Endpoints = a.seams.wrapEndpoints
 	// Of the data file itself: the log's reads are none of the host's.
 	log.names(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.now}}))
 	return host.Run(ctx, h.running, func(ctx context.Context) error { return ready(ctx, host, dir) })

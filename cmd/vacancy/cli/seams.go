@@ -24,14 +24,14 @@ type Seams struct {
 	Authority *http.Client
 }
 
-func (s Seams) store(inner store.Store) store.Store {
+func (s Seams) wrapStore(inner store.Store) store.Store {
 	if s.Store == nil {
 		return inner
 	}
 	return s.Store(inner)
 }
 
-func (s Seams) endpoints(endpoints ...serve.Endpoint) []serve.Endpoint {
+func (s Seams) wrapEndpoints(endpoints ...serve.Endpoint) []serve.Endpoint {
 	if s.Handler != nil {
 		for i := range endpoints {
 			endpoints[i] = s.Handler(endpoints[i])

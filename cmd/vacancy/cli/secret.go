@@ -71,7 +71,7 @@ func (a *app) setSecret(cmd *cobra.Command, f *tenantFlags, kind admin.SecretOps
 		return err
 	}
 	return a.withAdmin(f.where, false, func(c *adminAPI) error {
-		info, err := kind.Set.Call(cmd.Context(), c, admin.NewSecret{OneSecret: f.secret(name), Body: admin.SecretSetting{Value: value, Hosts: hosts}})
+		info, err := kind.Set.Call(cmd.Context(), c, admin.NewSecret{OneSecret: secretOf(f, name), Body: admin.SecretSetting{Value: value, Hosts: hosts}})
 		if err != nil {
 			return err
 		}
@@ -79,8 +79,8 @@ func (a *app) setSecret(cmd *cobra.Command, f *tenantFlags, kind admin.SecretOps
 	})
 }
 
-// secret names a secret of the tenant.
-func (f *tenantFlags) secret(name string) admin.OneSecret {
+// secretOf names a secret of the tenant.
+func secretOf(f *tenantFlags, name string) admin.OneSecret {
 	return admin.OneSecret{OfTenant: admin.OfTenant{Tenant: f.tenant}, Name: name}
 }
 
@@ -153,7 +153,7 @@ func (a *app) deleteSecret(cmd *cobra.Command, f *tenantFlags, kind admin.Secret
 		return err
 	}
 	return a.withAdmin(f.where, false, func(c *adminAPI) error {
-		if _, err := kind.Delete.Call(cmd.Context(), c, f.secret(name)); err != nil {
+		if _, err := kind.Delete.Call(cmd.Context(), c, secretOf(f, name)); err != nil {
 			return err
 		}
 		return a.show(secretDeleted{name, f.tenant, true})

@@ -151,5 +151,5 @@ func (o *operatorKey) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // cloudCommands are the commands for hosts on AWS.
 func (a *app) cloudCommands() []*cobra.Command {
-	return []*cobra.Command{a.deployCommand(), a.destroyCommand(), a.tailCommand(), a.invokeCommand(), a.keysCommand()}
+	return []*cobra.Command{a.deployCommand(), a.destroyCommand(), a.tailCommand(), a.invokeCommand()}
 }

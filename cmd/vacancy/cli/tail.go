@@ -122,7 +122,7 @@ func (a *app) tailLocal(ctx context.Context, f tailFlags) error {
 		return err
 	}
 	defer journal.Close()
-	return a.follow(ctx, f, &journalTail{journal, from}, "", followPause)
+	return a.follow(ctx, f, &journalTail{JournalReader: journal, from: from}, "", followPause)
 }
 
 // follow prints lines until the person interrupts, which is the normal end.

@@ -40,7 +40,7 @@ func (a *app) target(ctx context.Context, web *dispatch.HTTP, what string, w whe
 	case url:
 		t, err := dispatch.FetchTarget(ctx, web, what)
 		if err != nil {
-			return t, notVacantError{err}
+			return t, notVacantError{cause: err}
 		}
 		return t, nil
 	case hosted != nil:

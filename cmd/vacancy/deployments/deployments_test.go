@@ -45,7 +45,7 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 // The commands in the files have flags that serve has.
 func TestTheFilesStartServeWithItsFlags(t *testing.T) {
 	var help strings.Builder
-	if code := cli.Run(t.Context(), []string{"serve", "--help"}, strings.NewReader(""), &help, &help, []string{"HOME=" + t.TempDir()}); code != 0 {
+	if code := cli.Run(t.Context(), cli.Seams{}, []string{"serve", "--help"}, strings.NewReader(""), &help, &help, []string{"HOME=" + t.TempDir()}); code != 0 {
 		t.Fatalf("serve --help = exit %d", code)
 	}
 	for _, name := range []string{"vacancy.service", "Dockerfile"} {

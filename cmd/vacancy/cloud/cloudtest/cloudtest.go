@@ -12,11 +12,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
 // AWS is a server on loopback that speaks the protocols of the services that
@@ -55,6 +58,30 @@ func New(t testing.TB) *AWS {
 	t.Cleanup(s.Close)
 	a.URL = s.URL
 	return a
+}
+
+// Here starts a server that the AWS SDK of this process uses, as account
+// 123456789012. The SDK retries as by default, because a kept-alive connection may
+// turn out to be closed.
+func Here(t *testing.T) *AWS {
+	t.Helper()
+	a := New(t)
+	none := filepath.Join(t.TempDir(), "none")
+	for name, value := range map[string]string{
+		"AWS_ENDPOINT_URL": a.URL, "AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_PROFILE": "", "AWS_SESSION_TOKEN": "",
+		"AWS_EC2_METADATA_DISABLED": "true", "AWS_MAX_ATTEMPTS": "", "AWS_ENDPOINT_URL_S3": "",
+	} {
+		t.Setenv(name, value)
+	}
+	a.Account("123456789012")
+	return a
+}
+
+// Dev is the record of a stage dev in the account of Here.
+func Dev() stage.Record {
+	return stage.Record{Stage: "dev", Region: "eu-west-1", Account: "123456789012", URL: "https://dev.example", AdminURL: "https://a.example", ExportURL: "https://b.example",
+		OperatorKey: "vop_secret", Context: map[string]string{}}
 }
 
 // On sets the handler of an operation.
