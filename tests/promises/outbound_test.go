@@ -97,9 +97,9 @@ var senders = map[string]struct {
 
 // makers are the places that make a client, and what it may reach.
 var makers = map[string]string{
-	"shared/front/serve/server.go Open":                 "the client of a host, which is tested here",
-	"shared/host/client/discovery/endpoint.go Personal": "public addresses only",
-	"cmd/vacancy/cli/agents.go agentsCheckCommand":      "a person's own machine: the URL is an argument of the command",
+	"shared/front/serve/server.go Open":                      "the client of a host, which is tested here",
+	"shared/host/client/discovery/endpoint.go Personal":      "public addresses only",
+	"cmd/vacancy/cli/vacantcmd/agents.go agentsCheckCommand": "a person's own machine: the URL is an argument of the command",
 }
 
 func TestOnlyTheOperatorsURLsReachThisMachine(t *testing.T) {

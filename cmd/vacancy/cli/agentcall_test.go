@@ -8,10 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // foreign is an agent that is no vacant: its card, and one answer to every message.
@@ -100,23 +97,6 @@ func TestACardWithAWrongSignatureIsUntrusted(t *testing.T) {
 	code, out, errs := s.run("", "card", url)
 	if code != problem.ExitUntrusted || !strings.Contains(out, "NOT VERIFIED") || !strings.Contains(errs, "does not verify") {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
-	}
-}
-
-func TestThePriceOfAURLWithAQueryIsChecked(t *testing.T) {
-	id := identity.ID{7}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.RequestURI != "/.well-known/agent-card.json?vacant=demo" {
-			t.Errorf("a request for %s", r.RequestURI)
-		}
-		fmt.Fprintf(w, `{"name":"a","version":"1","url":"http://127.0.0.1","capabilities":{"extensions":[{"uri":%q,"params":{"vacant_id":%q,"price":"5"}}]}}`, a2awire.Extension, id)
-	}))
-	t.Cleanup(s.Close)
-	target := dispatch.Target{ID: id, URL: s.URL + "/a2a/message/send?vacant=demo"}
-	for most, dear := range map[int64]bool{4: true, 5: false} {
-		if err := checkPrice(t.Context(), dispatch.NewHTTP(dispatch.HTTPOptions{}), target, most); problem.Is(err, problem.PriceAboveMax) != dear {
-			t.Errorf("checkPrice() with at most %d = %v", most, err)
-		}
 	}
 }
 

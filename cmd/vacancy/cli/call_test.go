@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -20,8 +22,8 @@ func (s *shell) dev() string {
 	ready, ended := make(chan struct{}), make(chan int, 1)
 	out := &watched{seen: "Ctrl-C ends it", then: func() { close(ready) }}
 	errs := &watched{}
-	a := &app{out: out, err: errs, env: s.env, now: s.clock, rand: s.rand}
-	go func() { ended <- a.run(ctx, a.rootCommand(), []string{"dev", "--listen", "127.0.0.1:0"}) }()
+	a := &kit.App{Out: out, Err: errs, Env: s.env, Now: s.clock, Rand: s.rand}
+	go func() { ended <- a.Run(ctx, rootCommand(a), []string{"dev", "--listen", "127.0.0.1:0"}) }()
 	s.t.Cleanup(func() {
 		interrupt()
 		if code := <-ended; code != 0 {
@@ -40,19 +42,19 @@ func (s *shell) dev() string {
 func TestCallsAreShownAsWritten(t *testing.T) {
 	s := newShell(t)
 	url := s.dev()
-	golden(t, "call", s.must("call", "demo", "hello", "world"))
-	golden(t, "call.json", s.must("call", "demo", "hello", "--context", "t-1", "--json"))
-	golden(t, "call-ask", s.must("call", "demo", "--ask"))
-	golden(t, "call-reset", s.must("call", "demo", "--reset"))
-	golden(t, "call-reset.json", s.must("call", "demo", "--reset", "--json"))
-	golden(t, "call-print", s.must("call", "demo", "printed", "--print"))
+	clitest.Golden(t, "call", s.must("call", "demo", "hello", "world"))
+	clitest.Golden(t, "call.json", s.must("call", "demo", "hello", "--context", "t-1", "--json"))
+	clitest.Golden(t, "call-ask", s.must("call", "demo", "--ask"))
+	clitest.Golden(t, "call-reset", s.must("call", "demo", "--reset"))
+	clitest.Golden(t, "call-reset.json", s.must("call", "demo", "--reset", "--json"))
+	clitest.Golden(t, "call-print", s.must("call", "demo", "printed", "--print"))
 
 	s.must("pause", "demo")
 	code, out, errs := s.run("", "call", url, "hello", "--json")
 	if code != problem.ExitRefused || out != "" {
 		t.Errorf("call of one that sleeps = exit %d, %q; want it refused", code, out)
 	}
-	golden(t, "call-refused.json", errs)
+	clitest.Golden(t, "call-refused.json", errs)
 }
 
 func TestTheFirstCallMakesAnIdentityAndSaysSo(t *testing.T) {
@@ -138,21 +140,5 @@ func TestACardFileMustVerify(t *testing.T) {
 		if code != tc.code || !strings.Contains(errs, tc.want) {
 			t.Errorf("call of a card with %s = exit %d, %q; want %d and %q", name, code, errs, tc.code, tc.want)
 		}
-	}
-}
-
-func TestPrintableEscapesControlCharacters(t *testing.T) {
-	if got, want := printable("a\x1b[2Jb\r\nc\u0085"), `a\u001b[2Jb\u000d\u000ac\u0085`; got != want {
-		t.Errorf("printable() = %q, want %q", got, want)
-	}
-	if got, want := printable("a\u202eb\u2066c\u200fd"), `a\u202eb\u2066c\u200fd`; got != want {
-		t.Errorf("printable() of marks of direction = %q, want %q", got, want)
-	}
-	a := &app{out: &strings.Builder{}}
-	if got, want := a.answerText("a\x1b[2Jb"), "a\x1b[2Jb"; got != want {
-		t.Errorf("answerText() into a pipe = %q, want it untouched", got)
-	}
-	if got, want := escapeControls("a\x1b\nb\tc", "\n\t"), "a\\u001b\nb\tc"; got != want {
-		t.Errorf("escapeControls() = %q, want %q", got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -45,9 +46,9 @@ func TestAHistoryIsToldAsWritten(t *testing.T) {
 		a.Call("control \x1b[31m characters\nand " + strings.Repeat("long ", 40))
 	})
 	caller := a.Pair().Caller.String()
-	golden(t, "chain", s.must("chain", caller, "demo"))
-	golden(t, "chain-last", s.must("chain", caller[:10], a.Pair().Vacant.String(), "--last", "3"))
-	golden(t, "chain.json", s.must("chain", caller, "demo", "--json"))
+	clitest.Golden(t, "chain", s.must("chain", caller, "demo"))
+	clitest.Golden(t, "chain-last", s.must("chain", caller[:10], a.Pair().Vacant.String(), "--last", "3"))
+	clitest.Golden(t, "chain.json", s.must("chain", caller, "demo", "--json"))
 	for args, code := range map[string]int{
 		"chain nobody demo":                  problem.ExitNotFound,
 		"chain " + caller + " other":         problem.ExitNotFound,
@@ -85,14 +86,14 @@ func TestACheckOfAHomeIsShownAsWritten(t *testing.T) {
 		}
 		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: "what\x1b[2J#", Position: 1, WriteID: store.WriteID{1}, Data: []byte("?")}))
 	})
-	golden(t, "verify-home-whole", whole.must("verify"))
-	golden(t, "verify-home-whole.json", whole.must("verify", "--data", filepath.Join(whole.dataHome, "host"), "--json"))
+	clitest.Golden(t, "verify-home-whole", whole.must("verify"))
+	clitest.Golden(t, "verify-home-whole.json", whole.must("verify", "--data", filepath.Join(whole.dataHome, "host"), "--json"))
 	for name, args := range map[string][]string{"verify-home-broken": {"verify"}, "verify-home-broken.json": {"verify", "--json"}} {
 		code, out, errs := broken.run("", args...)
 		if code != problem.ExitFailed || errs != "" {
 			t.Errorf("vacancy %v of a broken home = exit %d, %q; want 1 and no more words", args, code, errs)
 		}
-		golden(t, name, out)
+		clitest.Golden(t, name, out)
 	}
 	for args, code := range map[string]int{
 		"verify --data elsewhere":      problem.ExitNotFound,

@@ -3,15 +3,9 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
-	"flag"
-	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -20,11 +14,11 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
-
-var update = flag.Bool("update", false, "write the golden files again")
 
 // shell runs command lines in process, with one home directory, a fixed clock,
 // and the same keys in every run.
@@ -66,11 +60,11 @@ func (s *shell) run(stdin string, args ...string) (int, string, string) {
 func (s *shell) runContext(ctx context.Context, stdin string, args ...string) (int, string, string) {
 	s.t.Helper()
 	var out, errs bytes.Buffer
-	a := &app{
-		piped: true, in: bufio.NewReader(strings.NewReader(stdin)), out: &out, err: &errs, env: s.env,
-		now: s.clock, rand: s.rand, seams: Seams{OpenCloud: awscloud.Open},
+	a := &kit.App{
+		Piped: true, In: bufio.NewReader(strings.NewReader(stdin)), Out: &out, Err: &errs, Env: s.env,
+		Now: s.clock, Rand: s.rand, Seams: kit.Seams{OpenCloud: awscloud.Open},
 	}
-	code := a.run(ctx, a.rootCommand(), args)
+	code := a.Run(ctx, rootCommand(a), args)
 	clean := strings.NewReplacer(s.dataHome, "$VACANCY_HOME").Replace
 	return code, clean(out.String()), clean(errs.String())
 }
@@ -85,52 +79,6 @@ func (s *shell) must(args ...string) string {
 	return out
 }
 
-// golden compares output with a file, except keys and hashes.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	got = stable(got)
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; make it with: go test ./cmd/vacancy/cli -update", err)
-	}
-	if diff := gocmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-want +got):\n%s", path, diff)
-	}
-}
-
-// varies matches the parts of an output that depend on keys, on the randomness
-// used before, or on free ports.
-var varies = regexp.MustCompile(`[0-9a-f]{128}|[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{12}\b|did:key:z[0-9A-Za-z]+|127\.0\.0\.1:[0-9]{4,}`)
-
-// stable replaces each varying text by its kind and a number. The same text has
-// the same number everywhere in s.
-func stable(s string) string {
-	seen := map[string]string{}
-	return varies.ReplaceAllStringFunc(s, func(v string) string {
-		if seen[v] != "" || v == defaultListen {
-			return cmp.Or(seen[v], v)
-		}
-		form := map[int]string{128: "signature", 64: "hex", 36: "uuid", 12: "short"}[len(v)]
-		switch {
-		case strings.HasPrefix(v, "did"):
-			form = "did"
-		case strings.HasPrefix(v, "127."): // a hash may begin with 127 too
-			form = "address"
-		}
-		seen[v] = fmt.Sprintf("<%s %d>", form, len(seen)+1)
-		return seen[v]
-	})
-}
-
 // commands lists the paths of all commands and help topics, without the root.
 func commands() [][]string {
 	var paths [][]string
@@ -142,7 +90,7 @@ func commands() [][]string {
 			walk(sub, p)
 		}
 	}
-	root := (&app{}).rootCommand()
+	root := rootCommand(&kit.App{})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	walk(root, nil)
@@ -151,9 +99,9 @@ func commands() [][]string {
 
 func TestHelpOfEveryCommandIsAsWritten(t *testing.T) {
 	s := newShell(t)
-	golden(t, "help/vacancy", s.must("--help"))
+	clitest.Golden(t, "help/vacancy", s.must("--help"))
 	for _, path := range commands() {
-		golden(t, "help/"+strings.Join(path, "-"), s.must(append([]string{"help"}, path...)...))
+		clitest.Golden(t, "help/"+strings.Join(path, "-"), s.must(append([]string{"help"}, path...)...))
 	}
 }
 
@@ -251,7 +199,7 @@ func TestAnErrorIsOneObjectForWhoAsksForJSON(t *testing.T) {
 		if code == 0 || out != "" {
 			t.Errorf("vacancy %v = exit %d, out %q; want an error and no output", args, code, out)
 		}
-		golden(t, name, errs)
+		clitest.Golden(t, name, errs)
 	}
 }
 

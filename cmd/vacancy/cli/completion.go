@@ -6,18 +6,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
 // names completes the names that only this machine knows.
-type names struct{ *app }
+type names struct{ *kit.App }
 
 // complete adds the completion of names that only this machine knows: vacants of
 // the host, identities and stages.
-func (a *app) complete(root *cobra.Command) {
+func complete(a *kit.App, root *cobra.Command) {
 	n := names{a}
 	for _, c := range root.Commands() {
-		a.complete(c)
+		complete(a, c)
 		if c.Flags().Lookup("as") != nil {
 			// The error is that of a flag that is not there.
 			_ = c.RegisterFlagCompletionFunc("as", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -54,13 +55,13 @@ func (n names) vacantNames(cmd *cobra.Command, args []string, _ string) ([]strin
 
 // hostedNames are the names of the vacants of the host that cmd's flags choose.
 func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
-	var w where
-	for flag, to := range map[string]*string{"host": &w.host, "stage": &w.stage, "data": &w.data} {
+	var w kit.Where
+	for flag, to := range map[string]*string{"host": &w.Host, "stage": &w.Stage, "data": &w.Data} {
 		if f := cmd.Flags().Lookup(flag); f != nil {
 			*to = f.Value.String()
 		}
 	}
-	plane := n.planeAt(w)
+	plane := n.AdminAt(w)
 	if plane == nil {
 		return nil
 	}
@@ -79,7 +80,7 @@ func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
 }
 
 func (n names) identityNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	h, err := n.dataHome()
+	h, err := n.DataHome()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -88,7 +89,7 @@ func (n names) identityNames(_ *cobra.Command, args []string, _ string) ([]strin
 }
 
 func (n names) stageNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	records, err := n.stages()
+	records, err := n.Stages()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -31,8 +32,8 @@ func synthesized(t *testing.T) string {
 func TestCostShowsEveryLineWithItsFormula(t *testing.T) {
 	s, dir := newShell(t), synthesized(t)
 	clean := strings.NewReplacer(dir, "cdk.out").Replace
-	golden(t, "cost", clean(s.must("cost", "--templates", dir)))
-	golden(t, "cost.json", clean(s.must("cost", "--templates", dir, "--calls", "5", "--json")))
+	clitest.Golden(t, "cost", clean(s.must("cost", "--templates", dir)))
+	clitest.Golden(t, "cost.json", clean(s.must("cost", "--templates", dir, "--calls", "5", "--json")))
 }
 
 func TestCostTakesPricesOfOnesOwn(t *testing.T) {

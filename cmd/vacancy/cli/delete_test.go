@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -21,16 +22,16 @@ func (s *shell) archived(name string) {
 func TestADeletedVacantIsShownAsWritten(t *testing.T) {
 	s := newShell(t)
 	s.archived("scribe")
-	golden(t, "delete", s.must("delete", "scribe", "--yes"))
+	clitest.Golden(t, "delete", s.must("delete", "scribe", "--yes"))
 	if out, want := s.must("delete", "scribe"), "scribe was deleted before, at 2026-05-06T00:00:00+00:00\n"; out != want {
 		t.Errorf("delete, again = %q, want %q", out, want)
 	}
-	golden(t, "delete.json", s.must("delete", "scribe", "--json"))
-	golden(t, "list-deleted", s.must("list", "--all"))
+	clitest.Golden(t, "delete.json", s.must("delete", "scribe", "--json"))
+	clitest.Golden(t, "list-deleted", s.must("list", "--all"))
 	if out := s.must("list"); out != "no vacants\n" {
 		t.Errorf("list = %q, want no tombstone", out)
 	}
-	golden(t, "show-deleted", s.must("show", "scribe", "--logbook"))
+	clitest.Golden(t, "show-deleted", s.must("show", "scribe", "--logbook"))
 	for args, code := range map[string]int{
 		"show scribe --card":         problem.ExitRefused,
 		"export scribe --host local": problem.ExitRefused,
@@ -73,12 +74,12 @@ func TestAHostedVacantIsExportedAsAnIdentityIs(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
 	file := filepath.Join(s.dataHome, "scribe.json")
-	golden(t, "export-hosted", s.must("export", "scribe", "--host", "local", "--out", file, "--yes"))
+	clitest.Golden(t, "export-hosted", s.must("export", "scribe", "--host", "local", "--out", file, "--yes"))
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file is %v, %v, want mode 0600", info.Mode(), err)
 	}
-	golden(t, "verify-hosted-export", s.must("verify", file))
+	clitest.Golden(t, "verify-hosted-export", s.must("verify", file))
 	if out := s.must("show", "scribe", "--logbook"); !strings.Contains(out, "KEY_EXPORTED") {
 		t.Errorf("the logbook does not tell that the key left: %s", out)
 	}
@@ -204,7 +205,7 @@ func TestRemoveTakesTheThreeStepsAfterOneQuestion(t *testing.T) {
 func TestUpdateTakesSettings(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes")
-	golden(t, "update", s.must("update", "scribe", "name=clerk", "capability=answers letters = and calls"))
+	clitest.Golden(t, "update", s.must("update", "scribe", "name=clerk", "capability=answers letters = and calls"))
 	for args, want := range map[string]string{
 		"update clerk name":              `expected name=NAME, capability=TEXT, substrate=SUBSTRATE or settings of its agent, got "name"`,
 		"update clerk colour=red":        "expected name=NAME",

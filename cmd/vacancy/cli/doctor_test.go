@@ -85,14 +85,3 @@ func TestDoctorCallsTheHostOfTheRecord(t *testing.T) {
 		t.Error("vacancy doctor printed the operator key")
 	}
 }
-
-func TestDoctorSendsNoKeyInClear(t *testing.T) {
-	a := &app{env: map[string]string{}}
-	for url, want := range map[string]string{
-		"https://host.example": "vop_k", "http://host.example": "", "http://127.0.0.1:4566": "vop_k", "http://x.localhost:4566": "vop_k", "http://%zz": "",
-	} {
-		if got := a.endpoints(doctor.Facts{}, stage.Record{AdminURL: url, OperatorKey: "vop_k"}).Key; got != want {
-			t.Errorf("handlers() to %s has the key %q, want %q", url, got, want)
-		}
-	}
-}

@@ -5,17 +5,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/vacancy-host/vacancy/cmd/vacancy/hammer"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store/memory"
-	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // hammered is a host whose clock is the shell's.
@@ -79,20 +75,4 @@ func TestHammerEndsByWhatItFound(t *testing.T) {
 	if !strings.Contains(errs, "--i-operate-this-host") {
 		t.Errorf("hammer of another's host says %q, want the flag named", errs)
 	}
-}
-
-func TestASummaryIsShownAsWritten(t *testing.T) {
-	target := hammer.Target{ID: identity.ID{1}, URL: &url.URL{Scheme: "http", Host: "127.0.0.1:40000", Path: "/a2a/message/send"}}
-	r := newHammerResult(target, 64, hammer.Summary{
-		Elapsed: 10*time.Second + 1234567, Calls: 41234, PerSecond: 4122.96, P50: 15 * time.Millisecond, P90: 22300 * time.Microsecond,
-		P99: 41 * time.Millisecond, Max: 120 * time.Millisecond, Resent: 3,
-		Errors: map[string]uint64{"no_answer": 2, "unavailable": 1}, First: map[string]string{"no_answer": "EOF", "unavailable": "storage\x1b is unavailable"},
-	})
-	var text, object strings.Builder
-	r.text(&text)
-	if err := writeJSON(&object, r); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "hammer", text.String())
-	golden(t, "hammer.json", object.String())
 }

@@ -10,23 +10,25 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func TestHostedVacantsAreShownAsWritten(t *testing.T) {
 	s := newShell(t)
-	golden(t, "create", s.must("create", "scribe", "--capability", "repeats what it hears"))
-	golden(t, "create.json", s.must("create", "clerk", "--capability", "answers", "--substrate", "http:http://127.0.0.1:9/answer", "--no-check", "--json"))
-	golden(t, "pause", s.must("pause", "scribe"))
-	golden(t, "resume.json", s.must("resume", "scribe", "--json"))
-	golden(t, "sink", s.must("sink", "scribe", "--yes"))
-	golden(t, "archive", s.must("archive", "scribe", "--yes"))
-	golden(t, "list", s.must("list"))
-	golden(t, "list.json", s.must("list", "--json"))
-	golden(t, "show-logbook", s.must("show", "scribe", "--logbook"))
-	golden(t, "show-logbook.json", s.must("show", "scribe", "--logbook", "--json"))
-	golden(t, "show-card", s.must("show", "clerk", "--card"))
+	clitest.Golden(t, "create", s.must("create", "scribe", "--capability", "repeats what it hears"))
+	clitest.Golden(t, "create.json", s.must("create", "clerk", "--capability", "answers", "--substrate", "http:http://127.0.0.1:9/answer", "--no-check", "--json"))
+	clitest.Golden(t, "pause", s.must("pause", "scribe"))
+	clitest.Golden(t, "resume.json", s.must("resume", "scribe", "--json"))
+	clitest.Golden(t, "sink", s.must("sink", "scribe", "--yes"))
+	clitest.Golden(t, "archive", s.must("archive", "scribe", "--yes"))
+	clitest.Golden(t, "list", s.must("list"))
+	clitest.Golden(t, "list.json", s.must("list", "--json"))
+	clitest.Golden(t, "show-logbook", s.must("show", "scribe", "--logbook"))
+	clitest.Golden(t, "show-logbook.json", s.must("show", "scribe", "--logbook", "--json"))
+	clitest.Golden(t, "show-card", s.must("show", "clerk", "--card"))
 }
 
 func TestRefusalsOfTheAdminAPIExitByTheirKind(t *testing.T) {
@@ -83,8 +85,8 @@ func TestDevEndsWellWhenItIsInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(context.Background())
 	out := &watched{seen: "Ctrl-C ends it", then: interrupt}
 	errs := &watched{}
-	a := &app{out: out, err: errs, env: s.env, now: s.clock, rand: s.rand}
-	if code := a.run(ctx, a.rootCommand(), []string{"dev", "--listen", "127.0.0.1:0"}); code != 0 {
+	a := &kit.App{Out: out, Err: errs, Env: s.env, Now: s.clock, Rand: s.rand}
+	if code := a.Run(ctx, rootCommand(a), []string{"dev", "--listen", "127.0.0.1:0"}); code != 0 {
 		t.Fatalf("dev = exit %d, want 0; it said: %s", code, errs.String())
 	}
 	for _, want := range []string{`it answered "echo from`, "verified: its signature", "vacancy call demo hi --print | curl --json @- http://127.0.0.1:"} {

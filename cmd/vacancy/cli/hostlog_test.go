@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -37,7 +38,7 @@ func TestEachLineOfALogInJSONIsJSON(t *testing.T) {
 	} {
 		ctx, stop := context.WithCancel(t.Context())
 		var errs bytes.Buffer
-		code := Run(ctx, Seams{}, tt.args, strings.NewReader(""), &firstWrite{f: stop}, &errs, env)
+		code := Run(ctx, kit.Seams{}, tt.args, strings.NewReader(""), &firstWrite{f: stop}, &errs, env)
 		stop()
 		if code != tt.exit || !strings.Contains(errs.String(), tt.want) {
 			t.Errorf("%v: exit %d, %s, want %d with %q", tt.args, code, errs.String(), tt.exit, tt.want)

@@ -7,15 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func TestInitAndIdShowTheIdentity(t *testing.T) {
 	s := newShell(t)
-	golden(t, "init", s.must("init", "alice"))
-	golden(t, "id", s.must("id", "alice"))
-	golden(t, "id.json", s.must("id", "alice", "--json"))
-	golden(t, "init-card.json", s.must("init", "bob", "--capability", "translate ZH↔EN", "--json"))
+	clitest.Golden(t, "init", s.must("init", "alice"))
+	clitest.Golden(t, "id", s.must("id", "alice"))
+	clitest.Golden(t, "id.json", s.must("id", "alice", "--json"))
+	clitest.Golden(t, "init-card.json", s.must("init", "bob", "--capability", "translate ZH↔EN", "--json"))
 }
 
 func TestASecondInitOfANameIsAConflict(t *testing.T) {
@@ -79,9 +80,9 @@ func TestExportVerifyImportGoRound(t *testing.T) {
 	s := newShell(t)
 	s.must("init", "alice", "--capability", "translate")
 	file := filepath.Join(s.dataHome, "alice.json")
-	golden(t, "export", s.must("export", "alice", "--out", file, "--yes"))
-	golden(t, "verify", s.must("verify", file))
-	golden(t, "verify.json", s.must("verify", file, "--json"))
+	clitest.Golden(t, "export", s.must("export", "alice", "--out", file, "--yes"))
+	clitest.Golden(t, "verify", s.must("verify", file))
+	clitest.Golden(t, "verify.json", s.must("verify", file, "--json"))
 
 	before := s.must("id", "alice", "--json")
 	if code, _, errs := s.run("", "init", "again", "--import", file); code != problem.ExitConflict || !strings.Contains(errs, `"alice"`) {
@@ -90,7 +91,7 @@ func TestExportVerifyImportGoRound(t *testing.T) {
 	if err := os.Rename(filepath.Join(s.dataHome, "identities", "alice"), filepath.Join(t.TempDir(), "alice")); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "init-import", s.must("init", "again", "--import", file))
+	clitest.Golden(t, "init-import", s.must("init", "again", "--import", file))
 	if id(t, before) != id(t, s.must("id", "again", "--json")) {
 		t.Error("the imported identity has another id")
 	}
@@ -129,7 +130,7 @@ func TestVerifyReportsDamageAndExitsWith1(t *testing.T) {
 	if code != problem.ExitFailed || errs != "" {
 		t.Errorf("verify = exit %d, %q; want 1, and the report on standard output", code, errs)
 	}
-	golden(t, "verify-broken", out)
+	clitest.Golden(t, "verify-broken", out)
 	code, out, _ = s.run("", "verify", broken, "--json")
 	if code != problem.ExitFailed || !strings.Contains(out, `"ok":false`) {
 		t.Errorf("verify --json = exit %d, %q; want 1 and ok false", code, out)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
@@ -23,35 +25,35 @@ const firmPlan = "version: 1\ndelegate:\n- {child: kid, task: '{input}'}\n"
 func TestChildrenAndTheirGateAreShownAsWritten(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "firm", "--capability", "answers questions", "--tenant", "acme")
-	golden(t, "children-none", s.must("children", "firm"))
-	golden(t, "spawn", s.must("spawn", "firm", "--path", "d2", "--name", "kid", "--capability", "reviews contracts", "--tools", "mail,files"))
+	clitest.Golden(t, "children-none", s.must("children", "firm"))
+	clitest.Golden(t, "spawn", s.must("spawn", "firm", "--path", "d2", "--name", "kid", "--capability", "reviews contracts", "--tools", "mail,files"))
 	if out := s.must("spawn", "firm", "--path", "d2", "--name", "kid", "--tools", "mail", "--tools", "files,mail"); !strings.Contains(out, "; it was there already\n") {
 		t.Errorf("spawn of a child that is there = %q, want that it says so", out)
 	}
-	golden(t, "spawn.json", s.must("spawn", "firm", "--path", "D3", "--name", "free", "--capability", "sings", "--json"))
-	golden(t, "children", s.must("children", "firm"))
-	golden(t, "children.json", s.must("children", "firm", "--json"))
-	golden(t, "show-child", s.must("show", "kid"))
-	golden(t, "manifest", s.must("manifest", "kid"))
-	golden(t, "manifest.json", s.must("manifest", "kid", "--json"))
-	golden(t, "gate", s.must("gate", "show"))
-	golden(t, "gate-nobody", s.must("gate", "show", "--tenant", "nobody"))
-	golden(t, "gate.json", s.must("gate", "set", "--mode", "strict", "--limit", "5", "--threshold", "0.5", "--tenant", "acme", "--json"))
+	clitest.Golden(t, "spawn.json", s.must("spawn", "firm", "--path", "D3", "--name", "free", "--capability", "sings", "--json"))
+	clitest.Golden(t, "children", s.must("children", "firm"))
+	clitest.Golden(t, "children.json", s.must("children", "firm", "--json"))
+	clitest.Golden(t, "show-child", s.must("show", "kid"))
+	clitest.Golden(t, "manifest", s.must("manifest", "kid"))
+	clitest.Golden(t, "manifest.json", s.must("manifest", "kid", "--json"))
+	clitest.Golden(t, "gate", s.must("gate", "show"))
+	clitest.Golden(t, "gate-nobody", s.must("gate", "show", "--tenant", "nobody"))
+	clitest.Golden(t, "gate.json", s.must("gate", "set", "--mode", "strict", "--limit", "5", "--threshold", "0.5", "--tenant", "acme", "--json"))
 	code, out, errs := s.run("", "graduate", "kid", "--capability", "reviews contracts", "--explain")
 	if code != problem.ExitRefused || !strings.Contains(errs, "try: vacancy graduate kid --explain") {
 		t.Errorf("graduate of an echo of its parent = %d, %s, want that it is refused", code, errs)
 	}
-	golden(t, "graduate-refused", out)
+	clitest.Golden(t, "graduate-refused", out)
 	code, out, errs = s.run(firmPlan, "plan", "set", "firm", "-")
 	if code != 0 {
 		t.Fatalf("plan set = %d, %s", code, errs)
 	}
-	golden(t, "plan", out)
-	golden(t, "plan.json", s.must("plan", "show", "firm", "--json"))
+	clitest.Golden(t, "plan", out)
+	clitest.Golden(t, "plan.json", s.must("plan", "show", "firm", "--json"))
 	s.must("gate", "set", "--mode", "default", "--tenant", "acme")
-	golden(t, "graduate", s.must("graduate", "kid", "--capability", "reviews contracts"))
-	golden(t, "graduate.json", s.must("graduate", "kid", "--capability", "reviews contracts", "--json"))
-	golden(t, "manifest-graduated", s.must("manifest", "kid"))
+	clitest.Golden(t, "graduate", s.must("graduate", "kid", "--capability", "reviews contracts"))
+	clitest.Golden(t, "graduate.json", s.must("graduate", "kid", "--capability", "reviews contracts", "--json"))
+	clitest.Golden(t, "manifest-graduated", s.must("manifest", "kid"))
 }
 
 func TestFamilyCommandsExitByErrorKind(t *testing.T) {
@@ -169,8 +171,8 @@ func TestAGraduationOfAStageIsFollowed(t *testing.T) {
 			g := &slowGate{t: t, line: c.line, steps: c.steps}
 			web := httptest.NewServer(g)
 			defer web.Close()
-			a := &app{env: s.env, now: s.clock, rand: s.rand}
-			host, err := a.openHost(filepath.Join(s.dataHome, "host"))
+			a := &kit.App{Env: s.env, Now: s.clock, Rand: s.rand}
+			host, err := a.OpenHost(filepath.Join(s.dataHome, "host"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
@@ -149,7 +150,7 @@ func TestLogVerifyEndsWithSixOnALie(t *testing.T) {
 			dir := t.TempDir()
 			run := func(args ...string) (int, string, string) {
 				var out, errs bytes.Buffer
-				code := Run(t.Context(), Seams{}, append([]string{"log", "verify", server.URL, "--json"}, args...), strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + dir})
+				code := Run(t.Context(), kit.Seams{}, append([]string{"log", "verify", server.URL, "--json"}, args...), strings.NewReader(""), &out, &errs, []string{"VACANCY_HOME=" + dir})
 				return code, out.String(), errs.String()
 			}
 			if code, _, errs := run(); code != problem.ExitOK {

@@ -3,10 +3,11 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
 )
 
-func (a *app) openapiCommand() *cobra.Command {
+func openapiCommand(a *kit.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "openapi",
 		Short: "Print the OpenAPI document of a host",
@@ -14,9 +15,9 @@ func (a *app) openapiCommand() *cobra.Command {
 and who may use them. A host has it at /v1/openapi.json. Hosts without accounts, a registry or
 a gate answer their operations with 404.`,
 		Example: "  vacancy openapi > openapi.json",
-		Args:    arguments(0, 0),
+		Args:    kit.Arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.out.Write(openapi.JSON)
+			_, err := a.Out.Write(openapi.JSON)
 			return err
 		},
 	}

@@ -4,18 +4,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func TestPublishOutput(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "repeats what it hears")
-	golden(t, "publish", s.must("publish", "scribe", "--tag", "echo", "--summary", "patient"))
-	golden(t, "publish-again.json", s.must("publish", "scribe", "--json"))
-	golden(t, "publish-restricted", s.must("publish", "scribe", "--visibility", "restricted"))
-	golden(t, "unpublish", s.must("unpublish", "scribe"))
-	golden(t, "revoke.json", s.must("revoke", "scribe", "--reason", "its backup was stolen", "--yes", "--json"))
-	golden(t, "revoke-again", s.must("revoke", "scribe", "--reason", "twice", "--yes"))
+	clitest.Golden(t, "publish", s.must("publish", "scribe", "--tag", "echo", "--summary", "patient"))
+	clitest.Golden(t, "publish-again.json", s.must("publish", "scribe", "--json"))
+	clitest.Golden(t, "publish-restricted", s.must("publish", "scribe", "--visibility", "restricted"))
+	clitest.Golden(t, "unpublish", s.must("unpublish", "scribe"))
+	clitest.Golden(t, "revoke.json", s.must("revoke", "scribe", "--reason", "its backup was stolen", "--yes", "--json"))
+	clitest.Golden(t, "revoke-again", s.must("revoke", "scribe", "--reason", "twice", "--yes"))
 }
 
 func TestAPublishThatIsRefusedExitsByItsKind(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 )
 
 var (
@@ -52,7 +54,7 @@ func TestReadmesShowCommandsAndFlagsThatExist(t *testing.T) {
 		}
 		for _, words := range readmeCommands(string(b)) {
 			count++
-			cmd, rest, err := (&app{}).rootCommand().Find(words)
+			cmd, rest, err := rootCommand(&kit.App{}).Find(words)
 			if err != nil || !cmd.HasParent() {
 				t.Errorf("%s shows vacancy %s, which is no command", readme, strings.Join(words, " "))
 				continue

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/setting/settingtest"
 )
@@ -28,7 +29,7 @@ func TestWhatAFlagOfAHostMayBe(t *testing.T) {
 			}
 		}
 		slices.Sort(flags)
-		golden(t, "flags/"+strings.ReplaceAll(c.command, " ", "-"), settingtest.Table(flags, func(name, text string) error {
+		clitest.Golden(t, "flags/"+strings.ReplaceAll(c.command, " ", "-"), settingtest.Table(flags, func(name, text string) error {
 			_, out, errs := s.run("", append(c.args, "--"+name+"="+text)...)
 			switch {
 			case out != "" || errs == "":

@@ -1,0 +1,288 @@
+// Package awscmd has the commands for a host on AWS: deploy, destroy, tail, invoke, cost,
+// and the operator's key of a stage.
+package awscmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// deployFlags are the flags of a deploy.
+type deployFlags struct {
+	stage, email           string
+	noEdge, bootstrap, yes bool
+	context                []string
+}
+
+func deployCommand(a *kit.App) *cobra.Command {
+	var f deployFlags
+	cmd := &cobra.Command{
+		Use:   "deploy",
+		Short: "Deploy a host to AWS, from a checkout of the project",
+		Long: `Build the functions, show what would change in your AWS account, ask, and deploy the
+stacks of a stage; then make the operator key if the host has none, and call the new
+host. It needs Go, Node 20 or newer with npm, and AWS credentials that may deploy.
+
+A template that would replace or delete a table, a key or the bucket is refused before
+anything starts. What you choose by flags is remembered for the stage. --context sets
+a context value of cdk.json (domain, certificate, budget, keep and others).`,
+		Example: `  vacancy deploy
+  vacancy deploy --stage prod --email ops@example.org --context budget=50
+  vacancy deploy --stage try --no-edge --context keep=false --yes`,
+		Args: kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return deploy(a, cmd.Context(), f) },
+	}
+	fs := cmd.Flags()
+	kit.StageFlag(fs, &f.stage)
+	fs.StringVar(&f.email, "email", "", "where alarms and the budget's warnings go (asked once)")
+	fs.BoolVar(&f.noEdge, "no-edge", false, "no CloudFront: the Function URL is public")
+	fs.BoolVar(&f.bootstrap, "bootstrap", false, "prepare account and Region for CDK without asking, if they are not")
+	fs.StringArrayVar(&f.context, "context", nil, "a context value, as NAME=VALUE; may be given again")
+	fs.BoolVar(&f.yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// deployment is one run of deploy.
+type deployment struct {
+	*kit.App
+	flags deployFlags
+	top   string // top directory of the checkout
+	cdk   *cdk.CLI
+	cloud cloud.Cloud
+	rec   stage.Record // with the context values of this run
+}
+
+// values are the context values in the flags. The stacks validate them.
+func (f deployFlags) values() (map[string]string, error) {
+	given := map[string]string{}
+	for _, kv := range f.context {
+		name, value, ok := strings.Cut(kv, "=")
+		names := strings.Join(setting.Chosen(), ", ")
+		switch {
+		case !ok || name == "":
+			return nil, &problem.Error{Kind: problem.Usage, Field: "--context", Want: "NAME=VALUE with one of " + names, Got: fmt.Sprintf("%.40q", kv)}
+		case name == "stage":
+			return nil, kit.WithHint(problem.New(problem.Usage, "--context stage is set by deploy itself; expected one of %s", names), "--stage %s", kit.Printable(value))
+		case slices.Contains(setting.SetByDeploy(), name):
+			return nil, problem.New(problem.Usage, "--context %s is set by deploy itself; expected one of %s", name, names)
+		case !slices.Contains(setting.Chosen(), name):
+			return nil, &problem.Error{Kind: problem.Usage, Field: "--context", Want: "one of " + names, Got: fmt.Sprintf("%.40q", name)}
+		}
+		given[name] = value
+	}
+	if f.noEdge {
+		given["edge"] = "false"
+	}
+	if f.email != "" {
+		given["email"] = f.email
+	}
+	return given, nil
+}
+
+func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
+	if _, err := f.values(); err != nil { // before anything is fetched or built
+		return err
+	}
+	name, err := a.StageName(f.stage)
+	if err != nil {
+		return err
+	}
+	d := &deployment{App: a, flags: f}
+	if d.top, err = a.Checkout(); err != nil {
+		return err
+	}
+	if err := a.NeedAWS(); err != nil { // before tools are installed, which the other program would check again
+		return err
+	}
+	if d.cdk, err = tools(a, ctx); err != nil {
+		return err
+	}
+	if d.rec, d.cloud, err = a.OpenStage(ctx, name); err != nil {
+		return err
+	}
+	if err := d.choose(ctx); err != nil {
+		return err
+	}
+	if err := d.bootstrapped(ctx); err != nil {
+		return err
+	}
+	if err := d.quiet(ctx); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "vacancy-deploy-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	changed, err := d.roll(ctx, dir)
+	if err != nil {
+		return err
+	}
+	return d.finish(ctx, changed)
+}
+
+// tools makes sure that the tools of a deploy are installed.
+func tools(a *kit.App, ctx context.Context) (*cdk.CLI, error) {
+	if _, err := exec.LookPath("go"); err != nil {
+		return nil, problem.Wrap(problem.NotFound, err, "go was not found, and the functions are built with it: install Go from https://go.dev/dl and put it into PATH")
+	}
+	dir, err := cache.Dir(func(name string) string { return a.Env[name] })
+	if err != nil {
+		return nil, err
+	}
+	progress := io.Discard
+	if !a.JSON {
+		progress = a.Err
+	}
+	return cdk.Install(ctx, dir, progress)
+}
+
+// choose determines the context values: those of the stage's last deploy,
+// changed by the flags. It asks once for the mail address.
+func (d *deployment) choose(ctx context.Context) error {
+	chosen := maps.Clone(d.rec.Context)
+	if chosen == nil {
+		chosen = map[string]string{}
+	}
+	// An earlier release may have remembered values that no longer exist.
+	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(setting.Chosen(), name) })
+	given, err := d.flags.values()
+	if err != nil {
+		return err
+	}
+	maps.Copy(chosen, given)
+	if _, known := chosen["email"]; !known && !d.flags.yes {
+		address, err := d.AskLine(ctx, "Where should alarms and the budget's warnings go? A mail address, or nothing for none:")
+		if err != nil {
+			return err
+		}
+		chosen["email"] = address
+	}
+	d.rec.Context = chosen
+	return nil
+}
+
+// bootstrapped makes sure that CDK's bootstrap stack is in the account and
+// Region. It is created only after confirmation or a flag, because it belongs
+// to the account and not to this project.
+func (d *deployment) bootstrapped(ctx context.Context) error {
+	s, err := d.cloud.Stack(ctx, "CDKToolkit")
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return err
+	}
+	if s.Deployed() {
+		return nil
+	}
+	target := "aws://" + d.rec.Account + "/" + d.rec.Region
+	if !d.flags.bootstrap {
+		missing := problem.New(problem.Conflict, "account %s has no CDK bootstrap in Region %s", d.rec.Account, d.rec.Region)
+		hint := func(err error) error { return kit.WithHint(err, "vacancy deploy --stage %s --bootstrap", d.rec.Stage) }
+		if d.flags.yes {
+			return hint(missing)
+		}
+		d.Note("CDK needs a bucket for its uploads and roles for deployments, once per account and Region (stack CDKToolkit).\n%s.", missing.Text())
+		if err := d.Ask(ctx, "Make it? Type yes:", "yes"); err != nil {
+			return hint(err)
+		}
+	}
+	// Use a directory without cdk.json, or CDK would build the stacks first.
+	dir, err := os.MkdirTemp("", "vacancy-bootstrap-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return d.watched(ctx, dir, []string{"CDKToolkit"}, "bootstrap", target)
+}
+
+// quiet waits until CloudFormation has finished an earlier deploy, and refuses
+// a stage whose stacks are in a state that cannot be deployed.
+func (d *deployment) quiet(ctx context.Context) error {
+	for _, name := range kit.StackNames(d.rec.Stage) {
+		s, err := d.cloud.Stack(ctx, name)
+		if problem.Is(err, problem.NotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if s.Busy() {
+			d.Note("%s is %s: an earlier deploy is under way, waiting for it", name, s.Status)
+			watch, err := d.cloud.Watch(ctx, s.ID)
+			if err != nil {
+				return err
+			}
+			if s, _, err = cloud.AwaitStack(ctx, d.cloud, watch, s.ID, func(e cloud.Event) { noteEvent(d.App, e) }); err != nil {
+				return err
+			}
+		}
+		if stuck := stuckHint(s); stuck != "" {
+			return kit.WithHint(problem.New(problem.Conflict, "%s is %s and cannot be deployed over", name, s.Status), "%s", stuck)
+		}
+	}
+	return nil
+}
+
+// stuckHint is the remedy for a stack in a state that no deploy can leave; ""
+// for other states.
+func stuckHint(s cloud.Stack) string {
+	switch s.Status {
+	case "UPDATE_ROLLBACK_FAILED":
+		return "aws cloudformation continue-update-rollback --stack-name " + s.Name
+	case "DELETE_FAILED", "ROLLBACK_FAILED":
+		return "aws cloudformation delete-stack --stack-name " + s.Name + " (resources with the policy Retain stay)"
+	}
+	return ""
+}
+
+// edgeWanted reports whether the stage should have an edge.
+func (d *deployment) edgeWanted() (bool, error) {
+	if v, ok := d.rec.Context["edge"]; ok {
+		return v == "true", nil
+	}
+	b, err := os.ReadFile(filepath.Join(d.top, "cdk.json"))
+	if err != nil {
+		return false, err
+	}
+	defaults := struct {
+		Context struct {
+			Edge *bool `json:"edge"`
+		} `json:"context"`
+	}{}
+	if err := json.Unmarshal(b, &defaults); err != nil {
+		return false, problem.Wrap(problem.Damaged, err, "cdk.json cannot be read")
+	}
+	return defaults.Context.Edge == nil || *defaults.Context.Edge, nil
+}
+
+// environ is CDK's environment, without the operator's key.
+func (d *deployment) environ() []string {
+	env := maps.Clone(d.Env)
+	delete(env, "VACANCY_OPERATOR_KEY")
+	env["AWS_REGION"] = d.rec.Region
+	if env["AWS_ENDPOINT_URL"] != "" && env["AWS_ENDPOINT_URL_S3"] == "" {
+		env["AWS_ENDPOINT_URL_S3"] = env["AWS_ENDPOINT_URL"]
+	}
+	out := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+env[name])
+	}
+	return out
+}

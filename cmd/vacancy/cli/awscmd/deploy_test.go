@@ -1,0 +1,314 @@
+package awscmd
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/awscloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// deploying is a deployment of stage dev by a person who types answers.
+func deploying(t *testing.T, answers string, f deployFlags) (*deployment, *bytes.Buffer) {
+	t.Helper()
+	var errs bytes.Buffer
+	c, err := awscloud.Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &kit.App{
+		In: bufio.NewReader(strings.NewReader(answers)), Out: &bytes.Buffer{}, Err: &errs, Env: map[string]string{"VACANCY_HOME": t.TempDir()},
+		Now: func() time.Time { return time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC) }, Rand: rand.Reader,
+	}
+	return &deployment{App: a, flags: f, cloud: c, rec: cloudtest.Dev()}, &errs
+}
+
+func TestAnEmptyContextValueIsGivenOn(t *testing.T) {
+	got := contextArgs(map[string]string{"rate": "", "keep": "false"}, map[string]string{"edgeSecretVersion": "v"})
+	want := []string{"--context", "keep=false", "--context", "rate=", "--context", "edgeSecretVersion=v"}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("contextArgs() (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
+	cloudtest.Here(t)
+	for name, tc := range map[string]struct {
+		answers string
+		flags   deployFlags
+		before  map[string]string
+		want    map[string]string
+		asked   bool
+	}{
+		"asked":           {"ops@example.org\n", deployFlags{}, nil, map[string]string{"email": "ops@example.org"}, true},
+		"nobody":          {"\n", deployFlags{}, nil, map[string]string{"email": ""}, true},
+		"not asked again": {"", deployFlags{}, map[string]string{"email": ""}, map[string]string{"email": ""}, false},
+		"by flag":         {"", deployFlags{email: "a@b.org"}, map[string]string{"email": ""}, map[string]string{"email": "a@b.org"}, false},
+		"with --yes":      {"", deployFlags{yes: true}, nil, map[string]string{}, false},
+		"other choices": {"", deployFlags{yes: true, noEdge: true, context: []string{"keep=false", "domain=a=b"}}, map[string]string{"keep": "true", "waf": "true"},
+			map[string]string{"keep": "false", "waf": "true", "domain": "a=b", "edge": "false"}, false},
+		"values of an earlier release": {"", deployFlags{yes: true}, map[string]string{"concurrency": "5", "worstDay": "50"}, map[string]string{"worstDay": "50"}, false},
+	} {
+		d, errs := deploying(t, tc.answers, tc.flags)
+		d.rec.Context = maps.Clone(tc.before)
+		err := d.choose(t.Context())
+		if diff := gocmp.Diff(tc.want, d.rec.Context); diff != "" || err != nil || (errs.Len() > 0) != tc.asked {
+			t.Errorf("%s: choose() = %v, asked %q (-want +got):\n%s", name, err, errs, diff)
+		}
+	}
+}
+
+func TestAValueThatTheStacksRefuseIsATypingError(t *testing.T) {
+	for out, want := range map[string]string{
+		"context value budget: expected a whole number from 1 to 1000000, got \"ten\"\nexit status 1\ngo run ./infra: Subprocess exited with error 1\n": `--context budget: expected a whole number from 1 to 1000000, got "ten"`,
+		"context value keep: expected true or false, got \"\"\r\ndomain: needs context value certificate, the ARN\n":                                    `--context keep: expected true or false, got ""; --context domain: needs context value certificate, the ARN`,
+		"waitid: no child processescontext value pairRate: expected x, got \"y\"\n":                                                                     `--context pairRate: expected x, got "y"`,
+		"waf: expected a stage in us-east-1, got Region \"eu-west-1\"":                                                                                  `--context waf: expected a stage in us-east-1, got Region "eu-west-1"`,
+		"context value edgeSecretVersion: expected a version id":                                                                                        "", // which deploy sets itself
+		"walk.go:3: expected ';'": "", "Error: needs more": "", "": "",
+	} {
+		got := ""
+		if err := refusedValues([]byte(out)); err != nil {
+			if got = err.Error(); !problem.Is(err, problem.Usage) {
+				t.Errorf("refusedValues(%q) is a %v, want Usage", out, problem.Of(err).Kind)
+			}
+		}
+		if got != want {
+			t.Errorf("refusedValues(%q) = %q, want %q", out, got, want)
+		}
+	}
+}
+
+func TestAnAccountIsNeverPreparedSilently(t *testing.T) {
+	server := cloudtest.Here(t)
+	server.Stacks()
+	for name, tc := range map[string]struct {
+		answer string
+		flags  deployFlags
+		kind   problem.Kind
+	}{
+		"no answer": {"", deployFlags{}, problem.Usage}, "another word": {"no\n", deployFlags{}, problem.Usage}, "only --yes": {"yes\n", deployFlags{yes: true}, problem.Conflict},
+	} {
+		d, _ := deploying(t, tc.answer, tc.flags) // its CDK is nil: running it would panic
+		err := d.bootstrapped(t.Context())
+		h := new(kit.Hinted)
+		if !problem.Is(err, tc.kind) || !errors.As(err, &h) || h.Hint != "vacancy deploy --stage dev --bootstrap" {
+			t.Errorf("%s: bootstrapped() = %v, want %v with a hint at the flag", name, err, tc.kind)
+		}
+	}
+	server.Stacks(cloudtest.Stack{Name: "CDKToolkit", Status: "CREATE_COMPLETE"})
+	d, errs := deploying(t, "", deployFlags{})
+	if err := d.bootstrapped(t.Context()); err != nil || errs.Len() > 0 {
+		t.Errorf("bootstrapped() of a prepared account = %v, %q, want silence", err, errs)
+	}
+}
+
+func TestAStackThatCannotBeDeployedOverIsNamedWithTheWayOut(t *testing.T) {
+	server := cloudtest.Here(t)
+	for status, want := range map[string]string{
+		"UPDATE_ROLLBACK_FAILED": "aws cloudformation continue-update-rollback --stack-name vacancy-dev-data",
+		"DELETE_FAILED":          "aws cloudformation delete-stack --stack-name vacancy-dev-data",
+		"ROLLBACK_COMPLETE":      "", "UPDATE_ROLLBACK_COMPLETE": "", "UPDATE_COMPLETE": "", "REVIEW_IN_PROGRESS": "",
+	} {
+		server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: status})
+		d, _ := deploying(t, "", deployFlags{})
+		err := d.quiet(t.Context())
+		h := new(kit.Hinted)
+		if want == "" && err != nil || want != "" && (!problem.Is(err, problem.Conflict) || !errors.As(err, &h) || !strings.Contains(h.Hint, want)) {
+			t.Errorf("%s: quiet() = %v, want %q", status, err, want)
+		}
+	}
+}
+
+func TestAnEarlierDeployThatIsUnderWayIsWaitedFor(t *testing.T) {
+	server := cloudtest.Here(t)
+	looks := 0
+	server.On("DescribeStacks", func(r cloudtest.Request) cloudtest.Reply {
+		if !strings.Contains(r.Form.Get("StackName"), "data") {
+			return cloudtest.Reply{Code: "ValidationError", Message: "Stack does not exist"}
+		}
+		looks++
+		status := "UPDATE_IN_PROGRESS"
+		if looks > 1 {
+			status = "UPDATE_COMPLETE"
+		}
+		return cloudtest.Reply{Body: "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackId>arn:vacancy-dev-data</StackId><StackName>vacancy-dev-data</StackName><CreationTime>2026-05-06T00:00:00Z</CreationTime><StackStatus>" + status + "</StackStatus></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"}
+	})
+	server.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
+	d, errs := deploying(t, "", deployFlags{})
+	if err := d.quiet(t.Context()); err != nil || !strings.Contains(errs.String(), "an earlier deploy is under way, waiting for it") {
+		t.Errorf("quiet() = %v, %q, want it to wait", err, errs)
+	}
+}
+
+// built is an assembly of one stack with a changed copy of the project's data
+// template.
+func built(t *testing.T, change ...string) *assembly.Assembly {
+	t.Helper()
+	return &assembly.Assembly{Stacks: []assembly.Stack{{ID: "vacancy-dev-data", Name: "vacancy-dev-data", Template: []byte(strings.NewReplacer(change...).Replace(dataTemplate(t)))}}}
+}
+
+func dataTemplate(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "infra", "testdata", "data.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestTheProjectsOwnTemplateIsRefusedWhereItWouldLoseData(t *testing.T) {
+	server := cloudtest.Here(t)
+	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"})
+	var escaped strings.Builder
+	for _, r := range dataTemplate(t) {
+		escaped.WriteString(map[rune]string{'<': "&lt;", '>': "&gt;", '&': "&amp;"}[r])
+		if !strings.ContainsRune("<>&", r) {
+			escaped.WriteRune(r)
+		}
+	}
+	server.Always("GetTemplate", "<GetTemplateResponse><GetTemplateResult><TemplateBody>"+escaped.String()+"</TemplateBody></GetTemplateResult></GetTemplateResponse>")
+	d, _ := deploying(t, "", deployFlags{})
+	for name, tc := range map[string]struct {
+		change []string
+		losses int
+	}{
+		"as deployed":              {nil, 0},
+		"a table renamed":          {[]string{`"Rows": {`, `"Rows2": {`}, 1},
+		"all keys of another kind": {[]string{`AWS::KMS::Key"`, `AWS::KMS::Alias"`}, 3},
+		"another sort key":         {[]string{`"KeyType": "RANGE"`, `"KeyType": "HASH"`}, 2},
+		"the bucket gone":          {[]string{`"AWS::S3::Bucket"`, `"AWS::S3::Nothing"`}, 1},
+		"data no longer kept":      {[]string{`"Retain"`, `"Delete"`}, 0},
+	} {
+		changes, losses, err := d.compare(t.Context(), built(t, tc.change...))
+		if err != nil || len(losses) != tc.losses || (len(changes) == 0) != (len(tc.change) == 0) {
+			t.Errorf("%s: compare() = %d changes, losses %q, %v; want %d losses", name, len(changes), losses, err, tc.losses)
+		}
+	}
+	if err := d.refuse([]string{"x"}); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "nothing was started") {
+		t.Errorf("refuse() = %v", err)
+	}
+}
+
+func TestAnExchangeOfTheEdgesSecretBeginsWithWhatTheEdgeSends(t *testing.T) {
+	server := cloudtest.Here(t)
+	const pinned = "11111111-2222-4333-8444-555555555555"
+	for name, tc := range map[string]struct {
+		edge, current, want string
+		promoted            int
+	}{
+		"after the first deploy":   {`{"a":"{{resolve:secretsmanager:arn:SecretString:::}}"}`, "v0", "v0", 0},
+		"after a later one":        {`{"a":"{{resolve:secretsmanager:arn:SecretString:::` + pinned + `}}"}`, pinned, pinned, 0},
+		"after one that broke off": {`{"a":"{{resolve:secretsmanager:arn:SecretString:::` + pinned + `}}"}`, "v0", pinned, 1},
+	} {
+		server.Stacks(cloudtest.Stack{Name: "vacancy-dev-edge", Status: "CREATE_COMPLETE"}, cloudtest.Stack{Name: "vacancy-dev-functions", Status: "CREATE_COMPLETE", Outputs: map[string]string{"EdgeSecret": "arn"}})
+		server.Always("GetTemplate", "<GetTemplateResponse><GetTemplateResult><TemplateBody>"+tc.edge+"</TemplateBody></GetTemplateResult></GetTemplateResponse>")
+		server.Always("DescribeSecret", `{"VersionIdsToStages":{"`+tc.current+`":["AWSCURRENT"]}}`)
+		server.Always("UpdateSecretVersionStage", `{}`)
+		before := len(server.Requests("UpdateSecretVersionStage"))
+		d, _ := deploying(t, "", deployFlags{})
+		d.rec.Context["edge"] = "true"
+		r, err := d.rotation(t.Context())
+		if err != nil || r.before != tc.want || len(r.next) != 36 || r.next == r.before || len(server.Requests("UpdateSecretVersionStage"))-before != tc.promoted {
+			t.Errorf("%s: rotation() = %+v, %v, want before %s and %d promoted", name, r, err, tc.want, tc.promoted)
+		}
+		if diff := gocmp.Diff(map[string]string{"edgeSecretVersion": r.next, "edgeSecretBefore": tc.want}, r.context()); diff != "" {
+			t.Errorf("%s: context() (-want +got):\n%s", name, diff)
+		}
+	}
+	server.Stacks()
+	d, _ := deploying(t, "", deployFlags{})
+	d.rec.Context["edge"] = "true"
+	if r, err := d.rotation(t.Context()); err != nil || r != (rotation{}) || r.context() != nil {
+		t.Errorf("rotation() of a first deploy = %+v, %v, want none", r, err)
+	}
+}
+
+func TestAFailedDeployTellsCauseAndState(t *testing.T) {
+	server := cloudtest.Here(t)
+	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"}, cloudtest.Stack{Name: "vacancy-dev-functions", Status: "UPDATE_ROLLBACK_FAILED"})
+	d, _ := deploying(t, "", deployFlags{})
+	events := []cloud.Event{{ID: "1", Stack: "vacancy-dev-functions", Resource: "Account", Type: "AWS::Lambda::Function", Status: "UPDATE_FAILED", Reason: "Resource update cancelled"},
+		{ID: "2", Stack: "vacancy-dev-functions", Resource: "Message", Type: "AWS::Lambda::Function", Status: "UPDATE_FAILED", Reason: "no memory.\nat all."}}
+	err := d.failed(t.Context(), false, "deploy", kit.StackNames("dev"), events, nil)
+	const want = "deploy failed: vacancy-dev-functions: Message (AWS::Lambda::Function): no memory. at all. Rollback: vacancy-dev-data is CREATE_COMPLETE; " +
+		"vacancy-dev-watch was never made; vacancy-dev-functions is UPDATE_ROLLBACK_FAILED; vacancy-dev-edge was never made"
+	h := new(kit.Hinted)
+	if err.Error() != want || !errors.As(err, &h) || !strings.Contains(h.Hint, "continue-update-rollback") {
+		t.Errorf("failed() = %q with %+v, want %q and the way out", err, h, want)
+	}
+	if err := d.failed(t.Context(), true, "deploy", nil, events, nil); !problem.Is(err, problem.Canceled) {
+		t.Errorf("failed() of an interrupted run = %v, want Canceled", err)
+	}
+}
+
+func TestTheCauseOfARunIsItsLastWordThatIsOne(t *testing.T) {
+	for out, want := range map[string]string{
+		"":                                 "it said nothing",
+		"a\nb\n\n":                         "b",
+		"Error: no bucket\nsee the docs\n": "Error: no bucket",
+		"walk.go:3: undefined: x\ngo run ./infra: Subprocess exited with error 1\n": "walk.go:3: undefined: x",
+		"Subprocess exited with error 1":                                            "Subprocess exited with error 1",
+		"x failed: \x1b[31mred\n":                                                   `x failed: \u001b[31mred`,
+	} {
+		if got := lastWord([]byte(out)); got != want {
+			t.Errorf("lastWord(%q) = %q, want %q", out, got, want)
+		}
+	}
+}
+
+func TestEveryEventThatIsNamedIsThere(t *testing.T) {
+	top := filepath.Join("..", "..", "..", "..")
+	readme, err := os.ReadFile(filepath.Join(top, "infra", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := invokeCommand(&kit.App{})
+	named := regexp.MustCompile(`events/[a-z-]+\.json`).FindAllString(string(readme)+cmd.Long+cmd.Example, -1)
+	if len(named) < 3 {
+		t.Fatalf("found %q, want those of infra/README.md and of the help", named)
+	}
+	for _, path := range named {
+		if _, err := os.Stat(filepath.Join(top, path)); err != nil {
+			t.Errorf("a text names %s: %v", path, err)
+		}
+	}
+}
+
+func TestTheToolsOfADeployGetNoOperatorKey(t *testing.T) {
+	cloudtest.Here(t)
+	d, _ := deploying(t, "", deployFlags{yes: true})
+	d.Env["VACANCY_OPERATOR_KEY"] = "vop_secret"
+	for _, v := range d.environ() {
+		if strings.Contains(v, "vop_secret") || strings.HasPrefix(v, "VACANCY_OPERATOR_KEY=") {
+			t.Errorf("environ() has %s", v)
+		}
+	}
+	if d.Env["VACANCY_OPERATOR_KEY"] != "vop_secret" {
+		t.Error("environ() changed the environment of the command itself")
+	}
+}
+
+func TestALineWithoutAStatusIsFoundByItsVerdict(t *testing.T) {
+	done := map[string]any{"verdict": "unavailable"} // of a function that runs in the background
+	for want, fits := range map[string]bool{"unavailable": true, "ok": false, "5xx": false, "503": false} {
+		if got := statusFits(want, done); got != fits {
+			t.Errorf("statusFits(%s) = %t, want %t", want, got, fits)
+		}
+	}
+}

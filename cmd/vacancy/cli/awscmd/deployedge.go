@@ -1,0 +1,87 @@
+package awscmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// rotation is one rotation of the edge's secret: the functions accept the new
+// and the previous value, then the edge sends the new one. Whenever it stops,
+// the functions accept what the edge sends. The zero rotation changes nothing.
+type rotation struct {
+	secret string // ARN
+	next   string // version id that the edge will send
+	before string // version id that it sends now
+}
+
+// rotation plans a rotation if an edge already sends a secret.
+func (d *deployment) rotation(ctx context.Context) (rotation, error) {
+	wanted, err := d.edgeWanted()
+	if err != nil || !wanted {
+		return rotation{}, err
+	}
+	edge, err := d.deployed(ctx, stage.Whole(d.rec.Stage, "edge"))
+	if err != nil || edge == nil {
+		return rotation{}, err
+	}
+	functions, err := d.cloud.Stack(ctx, stage.Whole(d.rec.Stage, "functions"))
+	if err != nil {
+		return rotation{}, err
+	}
+	r := rotation{secret: functions.Outputs["EdgeSecret"]}
+	if r.secret == "" {
+		return rotation{}, problem.New(problem.Damaged, "stack %s has no output EdgeSecret, and there is an edge", functions.Name)
+	}
+	version, _ := assembly.SecretVersion(edge)
+	if version == "" { // the edge was created with the current version, which is still in use
+		version, err = d.cloud.Version(ctx, r.secret)
+	} else { // the last deploy may have ended before it recorded this
+		err = d.cloud.Promote(ctx, r.secret, version)
+	}
+	if err != nil {
+		return rotation{}, err
+	}
+	r.before = version
+	r.next, err = newUUID(d.Rand)
+	return r, err
+}
+
+// context returns the context values for the templates.
+func (r rotation) context() map[string]string {
+	if r.secret == "" {
+		return nil
+	}
+	return map[string]string{"edgeSecretVersion": r.next, "edgeSecretBefore": r.before}
+}
+
+// begin creates the new value, which the templates already reference.
+func (r rotation) begin(ctx context.Context, c cloud.Cloud) error {
+	if r.secret == "" {
+		return nil
+	}
+	return c.PutVersion(ctx, r.secret, r.next)
+}
+
+// end records that the edge sends the new value.
+func (r rotation) end(ctx context.Context, c cloud.Cloud) error {
+	if r.secret == "" {
+		return nil
+	}
+	return c.Promote(ctx, r.secret, r.next)
+}
+
+// newUUID is a random UUID, which AWS requires as a version id.
+func newUUID(random io.Reader) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
+}

@@ -1,0 +1,249 @@
+package awscmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/callcmd"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// The vacant that a first deploy creates, so that there is one to call.
+const (
+	helloName       = "hello"
+	helloCapability = "echoes what it hears"
+	helloText       = "hello"
+)
+
+// deployResult is the result of a deploy.
+type deployResult struct {
+	Stage   string              `json:"stage"`
+	Region  string              `json:"region"`
+	Account string              `json:"account"`
+	URL     string              `json:"url"`
+	Edge    bool                `json:"edge"`
+	Changes []stackChange       `json:"changes"`
+	Key     *keyResult          `json:"operator_key,omitempty"` // created by this deploy
+	Call    *callcmd.CallResult `json:"call,omitempty"`
+	NoCall  string              `json:"no_call,omitempty"` // why the host was not called
+
+	seq int64
+}
+
+func (r deployResult) Print(w io.Writer) {
+	if r.Key != nil {
+		r.Key.Print(w)
+	}
+	fmt.Fprintf(w, "stage %s is at %s\n", r.Stage, r.URL)
+	if r.Call == nil {
+		fmt.Fprintf(w, "not called: %s\n", r.NoCall)
+		return
+	}
+	fmt.Fprintf(w, "called %s: it answered %q\nverified: its signature, its chain, and that it answers this request (call %d, %.0f ms)\n",
+		helloName, kit.Printable(*r.Call.Text), r.seq, r.Call.Timing.WireMS)
+	fmt.Fprintf(w, "next:\n  vacancy list --host aws --stage %s\n  vacancy tail --stage %s\n", r.Stage, r.Stage)
+}
+
+// finish turns deployed stacks into a usable host: record, operator key, URL,
+// and a first call.
+func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
+	if err := learnURLs(d.App, ctx, d.cloud, &d.rec); err != nil {
+		return err
+	}
+	records, err := d.Stages()
+	if err != nil {
+		return err
+	}
+	if err := records.Write(d.rec); err != nil {
+		return err
+	}
+	r := deployResult{Stage: d.rec.Stage, Region: d.rec.Region, Account: d.rec.Account, URL: d.rec.URL, Edge: d.rec.Edge, Changes: changed}
+	if r.Changes == nil {
+		r.Changes = []stackChange{}
+	}
+	if r.Key, err = d.operatorKey(ctx); err != nil {
+		return err
+	}
+	if err := d.greet(ctx, &r); err != nil {
+		// Print the key even if a later step fails: it is shown only once.
+		if r.Key != nil && !d.JSON {
+			r.Key.Print(d.Out)
+		}
+		return err
+	}
+	return d.Show(r)
+}
+
+// learnURLs reads the URLs of a stage's handlers from its stacks. Behind an
+// edge all have the edge's URL: the functions' own URLs refuse other requests.
+func learnURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) error {
+	stack, err := c.Stack(ctx, stage.Whole(rec.Stage, "functions"))
+	if problem.Is(err, problem.NotFound) {
+		return kit.WithHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", rec.Stage), "vacancy deploy --stage %s", rec.Stage)
+	}
+	if err != nil {
+		return err
+	}
+	edge, err := c.Stack(ctx, stage.Whole(rec.Stage, "edge"))
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return err
+	}
+	at := func(f functions.Function) string { return strings.TrimRight(stack.Outputs[f.URLOutput()], "/") }
+	rec.URL, rec.AdminURL, rec.ExportURL = at(functions.Agent), at(functions.Admin), at(functions.Export)
+	rec.RegistryURL, rec.SearchURL = at(functions.Registry), at(functions.Search)
+	rec.GraduateURL, rec.GatewayURL = at(functions.Graduate), at(functions.Gateway)
+	if rec.Edge = edge.Deployed(); rec.Edge {
+		url := strings.TrimRight(edge.Outputs["Url"], "/")
+		rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL, rec.GatewayURL = url, url, url, url, url, url, url
+	}
+	if rec.URL == "" || rec.AdminURL == "" {
+		return problem.New(problem.Damaged, "the stacks of stage %s do not say where the host is: output AgentUrl or AdminUrl is missing", rec.Stage)
+	}
+	return nil
+}
+
+// operatorKey creates the host's operator key if it never had one; otherwise it
+// makes sure that the key is known here.
+func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
+	if d.rec.OperatorKey == "" {
+		given, err := kit.KeyOf(d.Env["VACANCY_OPERATOR_KEY"])
+		if err != nil {
+			return nil, err
+		}
+		d.rec.OperatorKey = given // used by this run and not stored: it stays where the person keeps it
+	}
+	keys, err := operatorKeys(d.App, ctx, d.cloud, d.rec.Stage)
+	if err != nil {
+		return nil, err
+	}
+	minted, err := keys.Store.Doc(ctx, operator.Key())
+	if err != nil {
+		return nil, d.cloud.Problem(err)
+	}
+	if minted.Version == 0 {
+		r, err := mint(d.App, ctx, d.cloud, &d.rec)
+		if err != nil {
+			return nil, err
+		}
+		return &r, nil
+	}
+	rotate := func(format string, args ...any) error {
+		return kit.WithHint(problem.New(problem.Unauthorized, format, args...), "vacancy keys rotate-operator --stage %s", d.rec.Stage)
+	}
+	if d.rec.OperatorKey == "" {
+		return nil, rotate("the stacks are deployed; the host has an operator key already, and it is not here")
+	}
+	err = keys.Check(ctx, string(d.rec.OperatorKey))
+	if problem.Is(err, problem.Unauthorized) {
+		return nil, rotate("the stacks are deployed; the operator key that is here is not the host's any more")
+	}
+	return nil, err
+}
+
+// settleTime bounds how long a new host may take to answer: CloudFront's name
+// propagates, Lambda starts new functions.
+const settleTime = 3 * time.Minute
+
+// greet tells the host its URL and calls it.
+func (d *deployment) greet(ctx context.Context, r *deployResult) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	handler := kit.AdminClient(d.rec)
+	err := patiently(ctx, func() error {
+		_, err := admin.SetHost.Call(ctx, handler, op.Of(admin.HostURL{URL: d.rec.URL}))
+		return err
+	})
+	if err != nil {
+		return problem.Wrap(problem.Of(err).Kind, err, "the stacks are deployed; the host did not take its URL: %s", problem.Of(err).Text())
+	}
+	hello, why, err := d.hello(ctx, handler)
+	if err != nil || hello == nil {
+		r.NoCall = why
+		return err
+	}
+	err = patiently(ctx, func() error {
+		call, seq, err := callVacant(d.App, ctx, *hello)
+		if err == nil {
+			r.Call, r.seq = &call, seq
+		}
+		return err
+	})
+	if err != nil {
+		return problem.Wrap(problem.Of(err).Kind, err, "the stacks are deployed; the first call failed: %s", problem.Of(err).Text())
+	}
+	return nil
+}
+
+// patiently repeats do until the host answers.
+func patiently(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Deadline) {
+			return err
+		}
+		if cloud.Wait(ctx, 3*time.Second) != nil {
+			return err
+		}
+	}
+}
+
+// hello is the vacant to call; nil with a reason if none may be called: a
+// person's own vacant may cost money, and its caller would be a stranger.
+func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.Vacant, string, error) {
+	v, err := admin.ShowVacant.Call(ctx, handler, admin.One{Vacant: helloName})
+	if err == nil {
+		if v.State != lifecycle.Local && v.State != lifecycle.Active {
+			return nil, fmt.Sprintf("%s is %s", helloName, v.State), nil
+		}
+		return &v, "", nil
+	}
+	if !problem.Is(err, problem.NotFound) {
+		return nil, "", err
+	}
+	page, err := admin.ListVacants.Call(ctx, handler, admin.VacantList{Cursor: "", All: true})
+	if err != nil {
+		return nil, "", err
+	}
+	if len(page.Vacants) > 0 {
+		return nil, "the host has vacants, and none is named " + helloName, nil
+	}
+	v, err = admin.CreateVacant.Call(ctx, handler, op.Of(admin.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"}))
+	return &v, "", err
+}
+
+// callVacant calls a vacant like any caller, with the person's identity, and
+// verifies the answer.
+func callVacant(a *kit.App, ctx context.Context, v admin.Vacant) (callcmd.CallResult, int64, error) {
+	c, err := card.Parse(v.Card)
+	if err != nil {
+		return callcmd.CallResult{}, 0, problem.Wrap(problem.Untrusted, err, "the card of %s cannot be read", v.Name)
+	}
+	if !c.Verify() {
+		return callcmd.CallResult{}, 0, problem.New(problem.Untrusted, "the card of %s does not verify", v.Name)
+	}
+	self, err := a.DemoCaller(ctx)
+	if err != nil {
+		return callcmd.CallResult{}, 0, err
+	}
+	target := dispatch.Target{ID: v.ID, URL: c.Endpoint, Card: &c, Name: v.Name}
+	caller := a.Dispatcher(self, dispatch.NewHTTP(dispatch.HTTPOptions{}), kit.CallTimeout)
+	res, err := caller.Call(ctx, target, envelope.Message{Role: envelope.RoleUser, Parts: []string{helloText}})
+	if err != nil {
+		return callcmd.CallResult{}, 0, err
+	}
+	return callcmd.NewCallResult(self, target, res), res.Request.Seq, nil
+}

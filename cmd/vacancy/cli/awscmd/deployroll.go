@@ -1,0 +1,318 @@
+package awscmd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// roll deploys the checkout's stacks: it synthesizes, compares, refuses losses
+// of data, shows the changes, asks and deploys. It returns what changed.
+func (d *deployment) roll(ctx context.Context, dir string) ([]stackChange, error) {
+	edge, err := d.rotation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	built, err := d.synth(ctx, dir, edge.context())
+	if err != nil {
+		return nil, err
+	}
+	changes, losses, err := d.compare(ctx, built)
+	if err != nil {
+		return nil, err
+	}
+	if len(losses) > 0 {
+		return nil, d.refuse(losses)
+	}
+	dropped, err := d.dropsEdge(ctx, built)
+	if err != nil {
+		return nil, err
+	}
+	if len(changes) == 0 && dropped.ID == "" {
+		d.Note("nothing changes: the stacks are as the checkout says")
+		return nil, nil
+	}
+	if err := d.confirm(ctx, built, changes, dropped); err != nil {
+		return nil, err
+	}
+	records, err := d.Stages()
+	if err != nil {
+		return nil, err
+	}
+	if err := records.Write(d.rec); err != nil { // keep the choices for the next try
+		return nil, err
+	}
+	if dropped.ID != "" {
+		if err := deleteStack(d.App, ctx, d.cloud, doomed{Stack: dropped}); err != nil {
+			return nil, err
+		}
+	}
+	if err := edge.begin(ctx, d.cloud); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, s := range built.Stacks {
+		names = append(names, s.Name)
+	}
+	if err := d.watched(ctx, d.top, names, "deploy", "--app", dir, "--all", "--require-approval", "never", "--progress", "events"); err != nil {
+		return nil, err
+	}
+	return changes, edge.end(ctx, d.cloud)
+}
+
+// stackChange is a stack and its changes.
+type stackChange struct {
+	Stack   string            `json:"stack"`
+	New     bool              `json:"new,omitempty"`
+	Changes []assembly.Change `json:"changes"`
+}
+
+// contextArgs are the arguments for context values. An empty value is one too:
+// rate= is no limit.
+func contextArgs(all ...map[string]string) (args []string) {
+	for _, values := range all {
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			args = append(args, "--context", name+"="+values[name])
+		}
+	}
+	return args
+}
+
+// synth builds the functions and the templates.
+func (d *deployment) synth(ctx context.Context, dir string, more map[string]string) (*assembly.Assembly, error) {
+	d.Note("building the functions and the templates")
+	args := append([]string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage}, contextArgs(d.rec.Context, more)...)
+	out, err := d.alive("building", d.cdk.Command(ctx, d.top, d.environ(), args...))
+	if ctx.Err() != nil {
+		return nil, problem.New(problem.Canceled, "interrupted: nothing was deployed")
+	}
+	if err != nil {
+		if refused := refusedValues(out); refused != nil {
+			return nil, refused
+		}
+		return nil, problem.Wrap(problem.Internal, err, "the functions or templates were not built: %s", lastWord(out))
+	}
+	return assembly.Read(dir)
+}
+
+// alive runs a silent command and shows on a terminal how long it takes.
+func (d *deployment) alive(doing string, cmd *exec.Cmd) ([]byte, error) {
+	var out output
+	cmd.Stdout, cmd.Stderr = &out, &out
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	err := d.ProgressLine().During(doing, tick.C, cmd.Run)
+	return out.Bytes(), err
+}
+
+// refusedValues returns the values that the build refused, of those a person
+// chose; nil if it failed for another reason.
+func refusedValues(out []byte) error {
+	// Not anchored: the app's runtime may have printed something before it on
+	// the same line.
+	refused := regexp.MustCompile(`(?:context value )?(` + strings.Join(setting.Chosen(), "|") + `): ((?:expected|needs) .*)$`)
+	var said []string
+	for line := range strings.Lines(string(out)) {
+		if m := refused.FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil {
+			said = append(said, "--context "+m[1]+": "+m[2])
+		}
+	}
+	if len(said) == 0 {
+		return nil
+	}
+	return problem.New(problem.Usage, "%s", strings.Join(said, "; "))
+}
+
+// compare compares each built template with the deployed one.
+func (d *deployment) compare(ctx context.Context, built *assembly.Assembly) (all []stackChange, losses []string, err error) {
+	for _, s := range built.Stacks {
+		before, err := d.deployed(ctx, s.Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		was, err := assembly.Parse(before)
+		if err != nil {
+			return nil, nil, err
+		}
+		is, err := assembly.Parse(s.Template)
+		if err != nil {
+			return nil, nil, err
+		}
+		if changes := assembly.Compare(was, is); len(changes) > 0 {
+			all = append(all, stackChange{s.Name, before == nil, changes})
+		}
+		for _, l := range assembly.Losses(was, is) {
+			losses = append(losses, s.Name+": "+l.String())
+		}
+	}
+	return all, losses, nil
+}
+
+// deployed is the template of a stack that has resources; nil if it has none.
+func (d *deployment) deployed(ctx context.Context, name string) ([]byte, error) {
+	s, err := d.cloud.Stack(ctx, name)
+	if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.cloud.Template(ctx, name)
+}
+
+// refuse is the error of a deployment that would lose data.
+func (d *deployment) refuse(losses []string) error {
+	err := problem.New(problem.Conflict, "refused, and nothing was started: this would lose data. %s", strings.Join(losses, "; "))
+	return kit.WithHint(err, "the checkout as it was, or vacancy deploy with another --stage")
+}
+
+// dropsEdge is the edge's stack if it is deployed but no longer wanted. It is
+// deleted before the functions, whose outputs it imports.
+func (d *deployment) dropsEdge(ctx context.Context, built *assembly.Assembly) (cloud.Stack, error) {
+	name := stage.Whole(d.rec.Stage, "edge")
+	if slices.ContainsFunc(built.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
+		return cloud.Stack{}, nil
+	}
+	s, err := d.cloud.Stack(ctx, name)
+	if problem.Is(err, problem.NotFound) {
+		return cloud.Stack{}, nil
+	}
+	return s, err
+}
+
+// eventPause is the pause between two polls of stack events.
+const eventPause = 2 * time.Second
+
+// watched runs CDK in a directory and prints stack events, a line per resource.
+// Its error has the first cause and the state of the stacks.
+func (d *deployment) watched(ctx context.Context, dir string, stacks []string, args ...string) error {
+	watch, err := d.cloud.Watch(ctx, stacks...)
+	if err != nil {
+		return err
+	}
+	var out output
+	cmd := d.cdk.Command(ctx, dir, d.environ(), args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	done := make(chan error, 1)
+	go func() { done <- cmd.Run() }()
+	var events []cloud.Event
+	look := func(ctx context.Context) {
+		// A failed poll costs progress lines only; the next one has them.
+		fresh, _ := watch.Next(ctx)
+		for _, e := range fresh {
+			noteEvent(d.App, e)
+		}
+		events = append(events, fresh...)
+	}
+	tick := time.NewTicker(eventPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			look(ctx)
+		case err := <-done:
+			// After an interrupt ctx is over; the last poll needs another.
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			defer cancel()
+			look(last)
+			if err == nil {
+				return nil
+			}
+			return d.failed(last, ctx.Err() != nil, args[0], stacks, events, out.Bytes())
+		}
+	}
+}
+
+// failed is the cause of a failed run of CDK in one line, and the resulting
+// state.
+func (d *deployment) failed(ctx context.Context, interrupted bool, what string, stacks []string, events []cloud.Event, out []byte) error {
+	state, next := d.state(ctx, stacks)
+	if interrupted {
+		err := problem.New(problem.Canceled, "interrupted; CloudFormation continues what it has begun. %s", state)
+		return kit.WithHint(err, "the same command again: it waits for that and goes on")
+	}
+	cause := lastWord(out)
+	if e, ok := cloud.Cause(events); ok {
+		cause = fmt.Sprintf("%s: %s (%s): %s", e.Stack, e.Resource, e.Type, e.Reason)
+	}
+	err := problem.New(problem.Internal, "%s failed: %s. Rollback: %s", what, strings.TrimSuffix(strings.ReplaceAll(cause, "\n", " "), "."), state)
+	if next != "" {
+		return kit.WithHint(err, "%s", next)
+	}
+	return err
+}
+
+// state is the state of the stacks after a failed run, in one line with a
+// remedy.
+func (d *deployment) state(ctx context.Context, stacks []string) (line, next string) {
+	var parts []string
+	for _, name := range stacks {
+		s, err := d.cloud.Stack(ctx, name)
+		switch {
+		case problem.Is(err, problem.NotFound):
+			parts = append(parts, name+" was never made")
+		case err != nil:
+			parts = append(parts, name+" could not be looked at")
+		case s.Status == "ROLLBACK_COMPLETE":
+			parts = append(parts, name+" was taken back as a whole (ROLLBACK_COMPLETE); the next deploy rebuilds it")
+		case s.Status == "UPDATE_ROLLBACK_COMPLETE":
+			parts = append(parts, name+" is as it was before (UPDATE_ROLLBACK_COMPLETE)")
+		default:
+			parts = append(parts, name+" is "+s.Status)
+		}
+		if hint := stuckHint(s); hint != "" && next == "" {
+			next = hint
+		}
+	}
+	return strings.Join(parts, "; "), next
+}
+
+// output keeps a run's output for its error.
+type output struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.Buffer.Write(p)
+}
+
+// lastWord is the line that explains a failed run: the last one with an error,
+// else the last. That CDK's app failed says less than the app's own output
+// before it.
+func lastWord(out []byte) string {
+	var last, worst, ended string
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(kit.Printable(strings.TrimRight(line, "\r\n")))
+		lower := strings.ToLower(line)
+		switch {
+		case line == "":
+		case strings.Contains(line, "Subprocess exited"):
+			ended = line
+		default:
+			last = line
+			if strings.Contains(lower, "error") || strings.Contains(lower, "failed:") || strings.Contains(lower, "expected") {
+				worst = line
+			}
+		}
+	}
+	return cmp.Or(worst, last, ended, "it said nothing")
+}

@@ -1,0 +1,53 @@
+package awscmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud/cloudtest"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+)
+
+// The deployment has no CDK: running a diff would panic.
+func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
+	server := cloudtest.Here(t)
+	server.Stacks()
+	all := &assembly.Assembly{}
+	for _, short := range stage.Stacks() {
+		b, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "infra", "testdata", short+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := stage.Whole("dev", short)
+		all.Stacks = append(all.Stacks, assembly.Stack{ID: name, Name: name, Template: b})
+	}
+	d, errs := deploying(t, "yes\n", deployFlags{})
+	changes, _, err := d.compare(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.confirm(t.Context(), all, changes, cloud.Stack{}); err != nil {
+		t.Fatalf("confirm() = %v", err)
+	}
+	clitest.Golden(t, "deploy-new", errs.String())
+	if n := strings.Count(errs.String(), "\n"); n > 30 {
+		t.Errorf("a new stage is shown on %d lines, want 30 at most", n)
+	}
+}
+
+func TestALongListIsWrapped(t *testing.T) {
+	cloudtest.Here(t)
+	d, errs := deploying(t, "", deployFlags{})
+	d.noteWrapped([]string{strings.Repeat("a", 60), strings.Repeat("b", 60), "c"})
+	want := "    " + strings.Repeat("a", 60) + ",\n    " + strings.Repeat("b", 60) + ", c\n"
+	if diff := gocmp.Diff(want, errs.String()); diff != "" {
+		t.Errorf("noteWrapped() (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,267 @@
+package awscmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/assembly"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func destroyCommand(a *kit.App) *cobra.Command {
+	var stageName string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "destroy --stage STAGE",
+		Short: "Remove a deployed host",
+		Long: `Delete the stacks of a stage, the last deployed first, and the stage's record here.
+
+What the stage was told to keep (context keep=true, the default) stays in the account:
+tables, bucket and keys. With keep=false they go too, and what is in them; the
+bucket is emptied first. Nothing begins before you have seen what goes and what
+stays, and have typed the stage's name.`,
+		Example: `  vacancy destroy --stage try
+  vacancy destroy --stage try --yes`,
+		Args: kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if stageName == "" {
+				return kit.WithHint(problem.New(problem.Usage, "--stage is missing: which one goes?"), "vacancy destroy --stage STAGE")
+			}
+			return destroy(a, cmd.Context(), stageName, yes)
+		},
+	}
+	cmd.Flags().StringVar(&stageName, "stage", "", "the stage (required: $VACANCY_STAGE does not count here)")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// doomed is a stack to delete, with the fate of its data.
+type doomed struct {
+	cloud.Stack
+	goes  []cloud.Resource // data deleted with the stack
+	stays []cloud.Resource // data that outlives the stack
+	count int              // all resources
+}
+
+// destroyResult is the result of destroy.
+type destroyResult struct {
+	Stage  string       `json:"stage"`
+	Stacks []string     `json:"stacks"` // deleted, in this order
+	Kept   []keptResult `json:"kept"`
+}
+
+type keptResult struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+}
+
+func (r destroyResult) Print(w io.Writer) {
+	if len(r.Stacks) == 0 {
+		fmt.Fprintf(w, "stage %s had no stacks\n", r.Stage)
+		return
+	}
+	fmt.Fprintf(w, "stage %s is gone: %s\n", r.Stage, strings.Join(r.Stacks, ", "))
+	for _, k := range r.Kept {
+		fmt.Fprintf(w, "kept  %s  %s\n", k.Type, k.Name)
+	}
+}
+
+func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error {
+	name, err := a.StageName(stageName)
+	if err != nil {
+		return err
+	}
+	_, c, err := a.OpenStage(ctx, name)
+	if err != nil {
+		return err
+	}
+	plan, err := destroyPlan(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	r := destroyResult{Stage: name, Stacks: []string{}, Kept: []keptResult{}}
+	if len(plan) > 0 {
+		full, err := hasData(ctx, c, plan)
+		if err != nil {
+			return err
+		}
+		tellPlan(a, name, c, plan, full)
+		if !yes {
+			if err := a.Ask(ctx, "Type the stage's name to go on:", name); err != nil {
+				return kit.WithHint(err, "vacancy destroy --stage %s --yes", name)
+			}
+		}
+	}
+	for _, d := range plan {
+		if err := deleteStack(a, ctx, c, d); err != nil {
+			return err
+		}
+		r.Stacks = append(r.Stacks, d.Name)
+		for _, k := range d.stays {
+			r.Kept = append(r.Kept, keptResult{k.Type, k.Physical})
+		}
+	}
+	records, err := a.Stages()
+	if err != nil {
+		return err
+	}
+	if err := records.Remove(name); err != nil {
+		return err
+	}
+	return a.Show(r)
+}
+
+// destroyPlan lists the existing stacks in the order of their deletion: later
+// ones do not depend on earlier ones.
+func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]doomed, error) {
+	var plan []doomed
+	names := kit.StackNames(stageName)
+	slices.Reverse(names)
+	for _, name := range names {
+		s, err := c.Stack(ctx, name)
+		if problem.Is(err, problem.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		d := doomed{Stack: s}
+		resources, err := c.Resources(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		d.count = len(resources)
+		template, err := c.Template(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := assembly.Parse(template)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range resources {
+			switch {
+			case !assembly.IsData(r.Type) || r.Physical == "":
+			case parsed.Kept(r.Logical):
+				d.stays = append(d.stays, r)
+			default:
+				d.goes = append(d.goes, r)
+			}
+		}
+		plan = append(plan, d)
+	}
+	return plan, nil
+}
+
+// Types of resources whose content is checked and emptied.
+const (
+	bucketType = "AWS::S3::Bucket"
+	tableType  = "AWS::DynamoDB::Table"
+	globalType = "AWS::DynamoDB::GlobalTable"
+)
+
+// hasData reports whether the resources to delete contain anything.
+func hasData(ctx context.Context, c cloud.Cloud, plan []doomed) (bool, error) {
+	for _, d := range plan {
+		for _, r := range d.goes {
+			var full bool
+			var err error
+			switch r.Type {
+			case bucketType:
+				full, err = c.HasObjects(ctx, r.Physical)
+			case tableType, globalType:
+				full, err = c.HasItems(ctx, r.Physical)
+			}
+			if full || err != nil {
+				return full, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// tellPlan prints what is deleted and what stays.
+func tellPlan(a *kit.App, stageName string, c cloud.Cloud, plan []doomed, full bool) {
+	a.Note("stage %s in Region %s:", stageName, c.Region())
+	for _, d := range plan {
+		a.Note("  goes   stack %s, %d resources", d.Name, d.count)
+		for _, r := range d.goes {
+			a.Note("  goes   %s %s", r.Type, r.Physical)
+		}
+		for _, r := range d.stays {
+			a.Note("  stays  %s %s", r.Type, r.Physical)
+		}
+	}
+	if full {
+		a.Note("The deletion includes data: vacants, their keys and all messages. It cannot be undone.")
+	}
+}
+
+// deleteStack empties a stack's buckets and deletes it. It follows a deletion
+// that is already in progress, for example after an interrupt.
+func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, d doomed) error {
+	progress := a.ProgressLine()
+	defer progress.Clear()
+	for _, r := range d.goes {
+		if r.Type != bucketType {
+			continue
+		}
+		gone := 0
+		if err := c.Empty(ctx, r.Physical, func(n int) { gone = n; progress.Show("bucket %s: %d objects deleted", r.Physical, n) }); err != nil {
+			return err
+		}
+		progress.Clear()
+		if gone > 0 {
+			a.Note("  bucket %s is empty: %d objects and versions deleted", r.Physical, gone)
+		}
+	}
+	watch, err := c.Watch(ctx, d.ID)
+	if err != nil {
+		return err
+	}
+	if err := c.Delete(ctx, d.ID); err != nil {
+		return err
+	}
+	s, events, err := cloud.AwaitStack(ctx, c, watch, d.ID, func(e cloud.Event) { noteEvent(a, e) })
+	if err != nil {
+		return kit.WithHint(err, "the same command again: it goes on where this one ended")
+	}
+	if s.Status == "DELETE_COMPLETE" {
+		return nil
+	}
+	return notDeleted(d.Name, s, events)
+}
+
+// notDeleted names the remaining resources of a stack, and why.
+func notDeleted(name string, s cloud.Stack, events []cloud.Event) error {
+	var left []string
+	for _, e := range events {
+		if e.Status == "DELETE_FAILED" && !e.OfStack() {
+			left = append(left, fmt.Sprintf("%s (%s): %s", e.Resource, e.Type, e.Reason))
+		}
+	}
+	if len(left) == 0 {
+		left = append(left, s.Reason)
+	}
+	return problem.New(problem.Conflict, "%s is %s; not deleted: %s", name, s.Status, strings.Join(left, "; "))
+}
+
+// noteEvent prints one event of a stack.
+func noteEvent(a *kit.App, e cloud.Event) {
+	if e.OfStack() {
+		a.Note("  %-28s %s", e.Status, kit.Printable(e.Stack))
+		return
+	}
+	line := fmt.Sprintf("  %-28s %s (%s)", e.Status, e.Resource, strings.TrimPrefix(e.Type, "AWS::"))
+	if e.Failed() && e.Reason != "" {
+		line += ": " + e.Reason
+	}
+	a.Note("%s", kit.Printable(line))
+}

@@ -1,0 +1,165 @@
+package awscmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func invokeCommand(a *kit.App) *cobra.Command {
+	var stageName string
+	cmd := &cobra.Command{
+		Use:   "invoke FUNCTION EVENT",
+		Short: "Run a deployed function with an event from a file",
+		Long: `Run a function of a stage with the event in the file EVENT ("-" is standard input),
+with your AWS credentials instead of its URL, and print its answer. The last lines of
+its log go to standard error, as "vacancy tail" shows them.
+
+FUNCTION is message, sweeper or another function of the host, or a physical name. An
+unknown name is answered with all names.
+The event is sent once and its effects are real. The exit code is 0 for an answer, 1 if
+the function failed or its HTTP answer has a status of 500 or more, and 5 for a status
+of 400 to 499.`,
+		Example: `  vacancy invoke sweeper events/sweeper-schedule.json
+  vacancy invoke admin events/admin-no-key.json --stage prod --json`,
+		Args: kit.Arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return invoke(a, cmd.Context(), stageName, args[0], args[1])
+		},
+	}
+	kit.StageFlag(cmd.Flags(), &stageName)
+	return cmd
+}
+
+// invokeResult is the result of an invocation.
+type invokeResult struct {
+	Function string          `json:"function"`
+	Status   int             `json:"status,omitempty"` // of an HTTP answer
+	Answer   json.RawMessage `json:"answer"`
+	Error    string          `json:"error,omitempty"`
+	Log      []string        `json:"log"`
+}
+
+func (r invokeResult) Print(w io.Writer) { fmt.Fprintf(w, "%s\n", r.Answer) }
+
+func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) error {
+	name, err := a.StageName(stageFlag)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(function, "vacancy-") {
+		if err := kit.CheckFunction(function); err != nil {
+			return err
+		}
+		function = stage.Whole(name, function)
+	}
+	// Before the event is read: another program may have to read it.
+	if err := a.NeedAWS(); err != nil {
+		return err
+	}
+	event, err := datadir.ReadInput(path, a.In)
+	if err != nil {
+		return err
+	}
+	if !json.Valid(event) {
+		return problem.New(problem.Usage, "%s is no JSON, which every event is", path)
+	}
+	_, c, err := a.OpenStage(ctx, name)
+	if err != nil {
+		return err
+	}
+	answer, err := c.Invoke(ctx, function, event)
+	if problem.Is(err, problem.NotFound) {
+		return kit.WithHint(problem.Wrap(problem.NotFound, err, "there is no function %s in Region %s", function, c.Region()), "vacancy deploy --stage %s", name)
+	}
+	if err != nil {
+		return err
+	}
+	r := invokeResult{Function: function, Answer: wholeAnswer(answer.Payload), Error: answer.Error, Log: []string{}}
+	if !json.Valid(r.Answer) {
+		if r.Answer, err = json.Marshal(string(answer.Payload)); err != nil {
+			return err
+		}
+	}
+	for line := range strings.Lines(answer.Log) {
+		r.Log = append(r.Log, strings.TrimRight(line, "\n"))
+		a.Note("%s", loggedLine(r.Log[len(r.Log)-1], name, function))
+	}
+	r.Status = httpStatus(r.Answer)
+	if err := a.Show(r); err != nil {
+		return err
+	}
+	return r.failure()
+}
+
+// wholeAnswer is an HTTP answer as functions write it that do not stream. One that is
+// streamed is its status and headers, eight NULs, and the body.
+func wholeAnswer(payload []byte) []byte {
+	head, body, streamed := bytes.Cut(payload, make([]byte, 8))
+	var whole map[string]any
+	if !streamed || json.Unmarshal(head, &whole) != nil {
+		return payload
+	}
+	whole["body"] = string(body)
+	b, err := json.Marshal(whole)
+	if err != nil {
+		return payload
+	}
+	return b
+}
+
+// loggedLine formats a function's log line like tail. Its time is in the line,
+// because Lambda returns only the text of the log's end.
+func loggedLine(text, stageName, function string) string {
+	line := readLine(cloud.Line{Group: function, Text: text})
+	line.At = timestampOf(line.fields)
+	return line.text(stage.Whole(stageName, ""))
+}
+
+// timestampOf is the time in a line; zero if there is none. The line of a call
+// has it in its metrics.
+func timestampOf(fields map[string]any) time.Time {
+	if at, err := time.Parse(time.RFC3339Nano, kit.TextOf(fields["time"])); err == nil {
+		return at.UTC()
+	}
+	block, _ := fields["_aws"].(map[string]any)
+	if ms, ok := block["Timestamp"].(float64); ok {
+		return time.UnixMilli(int64(ms)).UTC()
+	}
+	return time.Time{}
+}
+
+// httpStatus is the status of an answer to a Function URL's event; 0 for other
+// events.
+func httpStatus(answer []byte) int {
+	var http struct {
+		StatusCode int `json:"statusCode"`
+	}
+	_ = json.Unmarshal(answer, &http) // an answer that is not an object has none
+	return http.StatusCode
+}
+
+// failure is the error of the invocation; the answer itself was printed.
+func (r invokeResult) failure() error {
+	switch {
+	case r.Error != "":
+		return &kit.Reported{}
+	case r.Status >= 500:
+		return &kit.Reported{}
+	case r.Status >= 400:
+		return &kit.Reported{Exit: problem.ExitRefused}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package awscmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/host/keys/operator"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func RotateOperatorCommand(a *kit.App) *cobra.Command {
+	var stageName string
+	cmd := &cobra.Command{
+		Use:   "rotate-operator",
+		Short: "Replace the operator key; the old one is refused at once",
+		Long: `Create a new operator key with your AWS credentials, show it once and write it to the
+stage's record. The previous key is refused from then on. Update $VACANCY_OPERATOR_KEY
+where it is set.`,
+		Example: "  vacancy keys rotate-operator\n  vacancy keys rotate-operator --stage prod --json",
+		Args:    kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return rotateOperator(a, cmd.Context(), stageName)
+		},
+	}
+	kit.StageFlag(cmd.Flags(), &stageName)
+	return cmd
+}
+
+// keyResult is a new operator key, shown only once.
+type keyResult struct {
+	Stage string `json:"stage"`
+	Key   string `json:"operator_key"`
+	Kept  string `json:"kept_in"`
+}
+
+func (r keyResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "operator key of stage %s, shown this once; it is kept in %s:\n%s\n", r.Stage, r.Kept, r.Key)
+}
+
+func rotateOperator(a *kit.App, ctx context.Context, flag string) error {
+	name, err := a.StageName(flag)
+	if err != nil {
+		return err
+	}
+	rec, c, err := a.OpenStage(ctx, name)
+	if err != nil {
+		return err
+	}
+	if rec.URL == "" { // deployed from elsewhere, or by plain cdk
+		if err := learnURLs(a, ctx, c, &rec); err != nil {
+			return err
+		}
+	}
+	r, err := mint(a, ctx, c, &rec)
+	if err != nil {
+		return err
+	}
+	return a.Show(r)
+}
+
+// mint creates a stage's operator key and stores it in the stage's record. The
+// record is written once before, so that an unwritable directory does not lose
+// a key.
+func mint(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) (keyResult, error) {
+	records, err := a.Stages()
+	if err != nil {
+		return keyResult{}, err
+	}
+	if err := records.Write(*rec); err != nil {
+		return keyResult{}, err
+	}
+	keys, err := operatorKeys(a, ctx, c, rec.Stage)
+	if err != nil {
+		return keyResult{}, err
+	}
+	key, err := keys.Rotate(ctx)
+	if err != nil {
+		return keyResult{}, c.Problem(err)
+	}
+	rec.OperatorKey = stage.Key(key)
+	r := keyResult{Stage: rec.Stage, Key: key, Kept: filepath.Join(records.Dir, rec.Stage+".json")}
+	if err := records.Write(*rec); err != nil {
+		// This is the only copy: better on the screen than lost.
+		r.Print(a.Err)
+		return r, err
+	}
+	return r, nil
+}
+
+// operatorKeys accesses a stage's operator key in its tables, with the person's
+// AWS credentials.
+func operatorKeys(a *kit.App, ctx context.Context, c cloud.Cloud, stageName string) (operator.Keys, error) {
+	data, err := c.Stack(ctx, stage.Whole(stageName, "data"))
+	if problem.Is(err, problem.NotFound) {
+		err = kit.WithHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", stageName), "vacancy deploy --stage %s", stageName)
+	}
+	if err != nil {
+		return operator.Keys{}, err
+	}
+	return operator.Keys{Store: c.Store(data.Outputs["Rows"], data.Outputs["Docs"]), Now: a.Now, Rand: a.Rand}, nil
+}

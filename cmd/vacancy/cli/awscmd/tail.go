@@ -1,0 +1,260 @@
+package awscmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/hostcmd"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// tailFlags select log lines.
+type tailFlags struct {
+	host, data                    string
+	stage, pair, status, function string
+	since                         time.Duration
+	once                          bool
+}
+
+func tailCommand(a *kit.App) *cobra.Command {
+	var f tailFlags
+	cmd := &cobra.Command{
+		Use:   "tail",
+		Short: "Follow the log of a deployed or local host",
+		Long: `Follow the log lines of a stage's functions in order of time, until Ctrl-C: one line per
+call with its pair, verdict, time and cost, and all other lines of the functions. Of the
+requests that wrote nothing each instance logs one a second, which sums up the others
+(calls=N). A line appears a few seconds after it was written.
+
+With --host local, or --data, it follows the log of the host over a data directory.
+
+--pair takes the beginning of an id, or of two as CALLER>VACANT; --status a status, a
+class such as 4xx, or a verdict such as replay. --json prints the original lines, with
+"at" and "log_group" added.`,
+		Example: `  vacancy tail
+  vacancy tail --since 1h --status 5xx
+  vacancy tail --pair 3f9a21 --function message --json`,
+		Args: kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return tail(a, cmd.Context(), f) },
+	}
+	fs := cmd.Flags()
+	kit.StageFlag(fs, &f.stage)
+	fs.StringVar(&f.host, "host", kit.HostAWS, "the host: aws or local")
+	kit.DataFlag(fs, &f.data)
+	fs.StringVar(&f.pair, "pair", "", "lines of this caller, vacant, or CALLER>VACANT only")
+	fs.StringVar(&f.status, "status", "", "lines of this status, class of statuses or verdict only")
+	fs.StringVar(&f.function, "function", "", "lines of this function only")
+	fs.DurationVar(&f.since, "since", time.Minute, "how far back to start")
+	fs.BoolVar(&f.once, "once", false, "print the log up to now and exit")
+	return cmd
+}
+
+// tailPause is the pause between two polls; it grows to tailLongest while AWS
+// throttles or cannot be reached.
+const (
+	tailPause   = 2 * time.Second
+	tailLongest = time.Minute
+)
+
+func tail(a *kit.App, ctx context.Context, f tailFlags) error {
+	if f.since < 0 {
+		return problem.New(problem.Usage, "--since: expected a duration of 0 or more, got %s", f.since)
+	}
+	if f.function != "" {
+		if err := kit.CheckFunction(f.function); err != nil {
+			return err
+		}
+	}
+	if err := checkStatus(f.status); err != nil {
+		return err
+	}
+	if f.host != kit.HostAWS || f.data != "" {
+		return tailLocal(a, ctx, f)
+	}
+	name, err := a.StageName(f.stage)
+	if err != nil {
+		return err
+	}
+	_, c, err := a.OpenStage(ctx, name)
+	if err != nil {
+		return err
+	}
+	prefix := "/vacancy/" + name + "/"
+	groups, err := c.Groups(ctx, prefix+f.function)
+	if err != nil {
+		return err
+	}
+	if len(groups) == 0 {
+		return kit.WithHint(problem.New(problem.NotFound, "there are no logs %s* in Region %s", prefix+f.function, c.Region()), "vacancy deploy --stage %s", name)
+	}
+	return follow(a, ctx, f, c.Tail(groups, a.Now().Add(-f.since)), prefix, tailPause)
+}
+
+// tailLocal follows the journal of a data directory.
+func tailLocal(a *kit.App, ctx context.Context, f tailFlags) error {
+	switch {
+	case f.host != kit.HostLocal && f.host != kit.HostAWS:
+		return &problem.Error{Kind: problem.Usage, Field: "--host", Want: "aws or local", Got: fmt.Sprintf("%.80q", f.host)}
+	case f.stage != "" || f.function != "":
+		return problem.New(problem.Usage, "--stage and --function go with --host aws")
+	}
+	dir, err := a.DataDir(f.data)
+	if err != nil {
+		return err
+	}
+	from := a.Now().Add(-f.since)
+	journal, err := standalone.ReadJournal(dir, from)
+	if problem.Is(err, problem.NotFound) {
+		return kit.WithHint(err, "vacancy dev")
+	}
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	return follow(a, ctx, f, &hostcmd.JournalTail{JournalReader: journal, From: from}, "", hostcmd.FollowPause)
+}
+
+// follow prints lines until the person interrupts, which is the normal end.
+// Transient faults are waited out; no line is printed twice.
+func follow(a *kit.App, ctx context.Context, f tailFlags, t cloud.Tail, prefix string, usual time.Duration) error {
+	pause := usual
+	for {
+		err := t.Next(ctx, func(l cloud.Line) error {
+			line := readLine(l)
+			if !f.wants(line.fields) {
+				return nil
+			}
+			return showLine(a, line, prefix)
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case problem.Is(err, problem.Unavailable) && !f.once:
+			pause = min(2*pause, tailLongest)
+			a.Note("%s; next try in %s", problem.Of(err).Text(), pause)
+		case err != nil:
+			return err
+		case f.once:
+			return nil
+		default:
+			pause = usual
+		}
+		if cloud.Wait(ctx, pause) != nil {
+			return nil
+		}
+	}
+}
+
+// logLine is one log line; fields is nil if it is not a JSON object.
+type logLine struct {
+	cloud.Line
+	fields map[string]any
+}
+
+func readLine(l cloud.Line) logLine {
+	line := logLine{Line: l}
+	line.Text = strings.TrimRight(line.Text, "\r\n")
+	_ = json.Unmarshal([]byte(line.Text), &line.fields) // other text is printed as it is
+	return line
+}
+
+// wants reports whether a line passes the filters. A line without a pair or
+// status does not pass a filter for it.
+func (f tailFlags) wants(fields map[string]any) bool {
+	if f.pair != "" && !pairFits(f.pair, kit.TextOf(fields["pair"])) {
+		return false
+	}
+	return f.status == "" || statusFits(f.status, fields)
+}
+
+// pairFits compares a typed pair with a line's shortened ids: either may be a
+// prefix of the other.
+func pairFits(want, pair string) bool {
+	from, to, ok := strings.Cut(pair, ">")
+	if !ok {
+		return false
+	}
+	fits := func(a, b string) bool {
+		a = strings.ToLower(a)
+		return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
+	}
+	if caller, vacant, both := strings.Cut(want, ">"); both {
+		return fits(caller, from) && fits(vacant, to)
+	}
+	return fits(want, from) || fits(want, to)
+}
+
+// verdicts are verdicts that are no kind of error: success, and those of
+// requests that reached no handler.
+var verdicts = []string{"ok", "refused", "failed"}
+
+// checkStatus refuses an impossible status: waiting for it would look like a
+// host without calls.
+func checkStatus(want string) error {
+	if want == "" || statusForm.MatchString(want) || slices.Contains(verdicts, want) {
+		return nil
+	}
+	words := slices.Clone(verdicts)
+	for _, k := range problem.Kinds() {
+		if k.String() == want {
+			return nil
+		}
+		words = append(words, k.String())
+	}
+	return &problem.Error{Kind: problem.Usage, Field: "--status", Want: "100 to 599, 1xx to 5xx, or one of " + strings.Join(words, ", "), Got: fmt.Sprintf("%.40q", want)}
+}
+
+var statusForm = regexp.MustCompile(`^[1-5]([0-9]{2}|[xX]{2})$`)
+
+func statusFits(want string, fields map[string]any) bool {
+	status, class := kit.TextOf(fields["status"]), strings.ToLower(want)
+	if len(class) == 3 && strings.HasSuffix(class, "xx") {
+		return len(status) == 3 && status[0] == class[0]
+	}
+	return status == want && status != "" || kit.TextOf(fields["verdict"]) == want
+}
+
+func showLine(a *kit.App, l logLine, prefix string) error {
+	if a.JSON {
+		object := l.fields
+		if object == nil {
+			object = map[string]any{"msg": l.Text}
+		}
+		object["at"], object["log_group"] = l.At.Format(time.RFC3339Nano), l.Group
+		return kit.WriteJSON(a.Out, object)
+	}
+	_, err := io.WriteString(a.Out, l.text(prefix)+"\n")
+	return err
+}
+
+// text is a line for people: time, function, message and fields.
+func (l logLine) text(prefix string) string {
+	var b strings.Builder
+	at := ""
+	if !l.At.IsZero() {
+		at = l.At.Format("15:04:05.000")
+	}
+	fmt.Fprintf(&b, "%-12s %-8s ", at, strings.TrimPrefix(l.Group, prefix))
+	if l.fields == nil {
+		return b.String() + kit.Printable(l.Text)
+	}
+	if level := kit.TextOf(l.fields["level"]); level != "" && level != "INFO" {
+		b.WriteString(kit.Printable(level) + " ")
+	}
+	b.WriteString(kit.Printable(kit.TextOf(l.fields["msg"])))
+	for _, name := range kit.OrderedFields(l.fields) {
+		fmt.Fprintf(&b, " %s=%s", kit.Printable(name), kit.Printable(kit.TextOf(l.fields[name])))
+	}
+	return b.String()
+}

@@ -1,0 +1,373 @@
+package callcmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// agentCallFlags are the flags of a call to any agent of A2A.
+type agentCallFlags struct {
+	stream, noWait     bool
+	task, cancel, peer string
+}
+
+func (f *agentCallFlags) add(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.stream, "stream", false, "of an agent's URL: print the answer while it comes")
+	fs.BoolVar(&f.noWait, "no-wait", false, "of an agent's URL: print the task at once, and not the answer")
+	fs.StringVar(&f.task, "task", "", "of an agent's URL: read the task with this `ID`, or send it TEXT")
+	fs.StringVar(&f.peer, "peer", "", "call the best agent of \"vacancy peers\" that has this `SKILL`")
+	fs.StringVar(&f.cancel, "cancel", "", "of an agent's URL: cancel the task with this `ID`")
+}
+
+// set reports whether one of the flags is.
+func (f *agentCallFlags) set() bool {
+	return f.stream || f.noWait || f.task != "" || f.cancel != ""
+}
+
+// agentResult is the answer of an agent that is called without a key.
+type agentResult struct {
+	URL      string     `json:"url"`
+	Task     string     `json:"task_id,omitempty"`
+	Context  string     `json:"context_id,omitempty"`
+	State    task.State `json:"state,omitempty"`
+	Text     string     `json:"text"`
+	Parts    int        `json:"other_parts,omitempty"` // that are no text
+	Cut      string     `json:"cut,omitempty"`         // why the text is only a part of the answer
+	Verified bool       `json:"verified"`              // never: the answer is not signed for this caller
+
+	streamed bool // the text is printed already
+}
+
+func (r agentResult) Print(w io.Writer) {
+	switch {
+	case r.streamed:
+		fmt.Fprintln(w)
+	case r.Text != "":
+		fmt.Fprintln(w, kit.Printable(r.Text))
+	}
+	if r.Parts > 0 {
+		fmt.Fprintf(w, "(and %d parts that are no text: see --json)\n", r.Parts)
+	}
+	if r.Text == "" || r.State != task.Completed && r.Task != "" {
+		fmt.Fprintf(w, "task %s is %s\n", kit.Printable(r.Task), kit.Printable(string(r.State)))
+	}
+}
+
+// callAgent calls an agent of A2A that need not be a vacant, without a key; but the
+// stream of a vacant is a signed call.
+func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []string) error {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
+	cards, err := cards(a, web, false)
+	if err != nil {
+		return err
+	}
+	card, err := agents.FetchCard(ctx, cards, at)
+	if err != nil {
+		return err
+	}
+	agent, err := agents.Open(web, card)
+	if err != nil {
+		return err
+	}
+	if agent.MaxPrice, err = f.find.most(); err != nil {
+		return err
+	}
+	if most := agent.MaxPrice; most != nil && card.Price > *most {
+		return tooDear(card.Name, card.Price, *most)
+	}
+	if agent.Key, err = a.AccountKeyFor(ctx, f.where, at); err != nil {
+		return err
+	}
+	if len(words) == 0 && a.Piped && f.agent.task == "" && f.agent.cancel == "" {
+		words = []string{"-"}
+	}
+	text, err := callText(a, words)
+	if err != nil {
+		return err
+	}
+	if f.agent.stream && f.agent.task == "" && !card.VacantID.IsZero() {
+		return streamSigned(a, ctx, f, agent, web, at, words)
+	}
+	how := "without a key"
+	if agent.Key != "" {
+		how = "an account's key"
+	}
+	a.Note("%s answers %s; nothing of its answer is verified", kit.Printable(card.Name), how)
+	switch {
+	case f.agent.cancel != "":
+		t, err := agent.Cancel(ctx, f.agent.cancel)
+		return showTask(a, at, &t, err)
+	case text == "" && f.agent.task != "":
+		t, err := agent.Get(ctx, f.agent.task)
+		return showTask(a, at, &t, err)
+	case text == "":
+		return problem.New(problem.Usage, "expected TEXT for the agent, got none")
+	}
+	var id [16]byte
+	if _, err := io.ReadFull(a.Rand, id[:]); err != nil {
+		return err
+	}
+	q := a2awire.SendRequest{Immediately: f.agent.noWait, OutputModes: []string{"text/plain"}, Message: task.Message{
+		ID: hex.EncodeToString(id[:]), Task: f.agent.task, Context: f.thread, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}},
+	}}
+	if f.agent.stream {
+		return streamAgent(a, ctx, agent, at, q)
+	}
+	answer, err := agent.Send(ctx, q)
+	var fault *a2awire.RPCError
+	switch {
+	case errors.As(err, &fault) && fault.Code == extensionRequired:
+		return kit.WithHint(err, "vacancy call %s TEXT    # signed, without --no-wait", at)
+	case err != nil:
+		return err
+	}
+	return showAgent(a, at, answer)
+}
+
+// extensionRequired is A2A's code for an agent that answers signed messages alone.
+const extensionRequired = -32008
+
+// showTask prints a task that was read.
+func showTask(a *kit.App, at string, t *task.Task, err error) error {
+	if err != nil {
+		return err
+	}
+	return endAgent(a, agentResult{URL: at}, t)
+}
+
+// showAgent prints an answer; a task that failed is an error.
+func showAgent(a *kit.App, at string, answer a2awire.Answer) error {
+	r := agentResult{URL: at}
+	if m := answer.Message; m != nil {
+		r.Context = m.Context
+		r.take(m.Parts)
+		return showPart(a, r, m)
+	}
+	return endAgent(a, r, answer.Task)
+}
+
+// endAgent prints a task. Its artifacts are the answer, else the message of its status.
+func endAgent(a *kit.App, r agentResult, t *task.Task) error {
+	r.Task, r.Context, r.State = t.ID, t.Context, t.Status.State
+	for i := range t.Artifacts {
+		r.take(t.Artifacts[i].Parts)
+	}
+	if m := t.Status.Message; m != nil && r.Text == "" && r.Parts == 0 {
+		r.take(m.Parts)
+	}
+	switch t.Status.State {
+	case task.Failed, task.Rejected:
+		return problem.New(problem.BehaviourFailed, "task %s is %s: %.300q", kit.Printable(t.ID), t.Status.State, r.Text)
+	}
+	return showPart(a, r, t.Status.Message)
+}
+
+// showPart prints an answer, and a remark if its message says that it is only a part.
+func showPart(a *kit.App, r agentResult, m *task.Message) error {
+	if m != nil {
+		if r.Cut = a2awire.Cut(m); r.Cut != "" {
+			a.Note("%s", cutRemark(r.Cut))
+		}
+	}
+	return a.Show(r)
+}
+
+func (r *agentResult) take(parts []task.Part) {
+	for _, p := range parts {
+		if p.Kind == task.Text {
+			r.Text += p.Text
+		} else {
+			r.Parts++
+		}
+	}
+}
+
+// stream sends a message and prints the text of artifacts while it comes. The answer is a
+// task, or bare.
+func stream(a *kit.App, ctx context.Context, agent *agents.Agent, q a2awire.SendRequest) (t task.Task, bare *a2awire.Answer, printed bool, err error) {
+	err = agent.Stream(ctx, q, func(answer a2awire.Answer) bool {
+		if answer.Message != nil {
+			bare = &answer
+			return true
+		}
+		t.Apply(answer.Event)
+		t.ID = cmp.Or(t.ID, answer.TaskID) // a stream may begin without the task itself
+		if answer.Artifact != nil && !a.JSON {
+			for _, p := range answer.Artifact.Artifact.Parts {
+				printed = printed || p.Text != ""
+				fmt.Fprint(a.Out, kit.Printable(p.Text))
+			}
+		}
+		return true
+	})
+	if err == nil && bare == nil && t.Status.State == "" {
+		err = problem.New(problem.Untrusted, "the agent's stream has no task and no message")
+	}
+	return t, bare, printed, err
+}
+
+func streamAgent(a *kit.App, ctx context.Context, agent *agents.Agent, at string, q a2awire.SendRequest) error {
+	t, bare, printed, err := stream(a, ctx, agent, q)
+	if err != nil && printed {
+		fmt.Fprintln(a.Out)
+	}
+	switch {
+	case errors.Is(err, agents.ErrStreamCutOff) && t.ID != "":
+		return kit.WithHint(err, "vacancy call %s --task %s", at, kit.ShellWord(kit.Printable(t.ID)))
+	case err != nil:
+		return err
+	case bare != nil:
+		return showAgent(a, at, *bare)
+	}
+	return endAgent(a, agentResult{URL: at, streamed: printed}, &t)
+}
+
+// callVacantOrAgent makes a signed call, and calls an agent if a URL turns out not to be
+// a vacant's. What names a vacant by its id is called by a signed call or not at all:
+// whoever answers in its place gets no text.
+func callVacantOrAgent(a *kit.App, ctx context.Context, f callFlags, what string, words []string, threaded bool) error {
+	if len(words) == 0 && a.Piped && !f.ask && !f.reset && f.accept == "" {
+		words = []string{"-"}
+	}
+	err := callTarget(a, ctx, f, what, words, threaded)
+	var not kit.NotVacantError
+	if _, vacant := dispatch.IDInPath(what); vacant || !errors.As(err, &not) || !noCard(problem.Of(err).Kind) {
+		return err
+	}
+	if _, refused := agents.CheckURL(what); refused != nil {
+		return err
+	}
+	instead := callAgent(a, ctx, f, what, words)
+	if errors.Is(instead, agents.ErrAgentCardSchemaInvalid) && problem.Is(instead, problem.NotFound) {
+		return err // there is no agent, either
+	}
+	return instead
+}
+
+// noCard reports whether an answer to the request for a vacant's card says that the URL
+// has none.
+func noCard(k problem.Kind) bool {
+	return k == problem.NotFound || k == problem.Untrusted || k == problem.Forbidden || k == problem.Unauthorized
+}
+
+func CardCommand(a *kit.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "card URL",
+		Short: "Fetch, verify and explain the card of an agent of A2A",
+		Long: `Fetch the card of the agent at URL, of A2A 1.0 or 0.3, check its signatures, and say what
+it says. A signature by the vacant that the card names proves that the card is the
+vacant's; one by a key of the card's own host proves no more than that host.
+
+It fetches the card again; calls use it while it is fresh, ten minutes if its server does
+not say. It exits with 6 if a signature does not verify.`,
+		Example: `  vacancy card http://127.0.0.1:8080/v/demo
+  vacancy card https://agents.example.org --json`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return card(a, cmd.Context(), args[0]) },
+	}
+}
+
+// agentCardResult is a card for people.
+type agentCardResult struct {
+	Name        string             `json:"name"`
+	Description string             `json:"description"`
+	Version     string             `json:"version"`
+	Interfaces  []agents.Interface `json:"interfaces"`
+	Skills      []agents.Skill     `json:"skills"`
+	Streaming   bool               `json:"streaming"`
+	Push        bool               `json:"push_notifications"`
+	VacantID    string             `json:"vacant_id,omitempty"`
+	Signatures  []agents.Signature `json:"signatures"`
+}
+
+func (r agentCardResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s, version %s\n  %s\n", kit.Printable(r.Name), kit.Printable(r.Version), kit.Printable(r.Description))
+	for _, i := range r.Interfaces {
+		fmt.Fprintf(w, "  speaks      %s %s at %s\n", kit.Printable(i.Binding), kit.Printable(i.Version), kit.Printable(i.URL))
+	}
+	for _, s := range r.Skills {
+		fmt.Fprintf(w, "  skill       %s %s\n", kit.Printable(s.Name), kit.Printable(strings.Join(s.Tags, ", ")))
+	}
+	fmt.Fprintf(w, "  streams     %v\n  notifies    %v\n", r.Streaming, r.Push)
+	if r.VacantID != "" {
+		fmt.Fprintf(w, "  vacant      %s\n", r.VacantID)
+	}
+	if len(r.Signatures) == 0 {
+		fmt.Fprintln(w, "  not signed: anybody who answers for this address could have written it")
+	}
+	for _, s := range r.Signatures {
+		switch {
+		case s.Vacant:
+			fmt.Fprintln(w, "  signed      by the vacant itself: verified")
+		case s.Verified:
+			fmt.Fprintf(w, "  signed      by key %s of its host: verified\n", kit.Printable(s.Key))
+		default:
+			fmt.Fprintf(w, "  NOT VERIFIED: a signature by key %s: %s\n", kit.Printable(kit.Clip(s.Key, 80)), kit.Printable(s.Reason))
+		}
+	}
+}
+
+func card(a *kit.App, ctx context.Context, at string) error {
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
+	cards, err := cards(a, web, true)
+	if err != nil {
+		return err
+	}
+	c, err := agents.FetchCard(ctx, cards, at)
+	if err != nil {
+		return err
+	}
+	r := agentCardResult{
+		Name: c.Name, Description: c.Description, Version: c.Version, Interfaces: c.Interfaces, Skills: c.Skills, Streaming: c.Streaming, Push: c.Push,
+		Signatures: c.Signatures(agents.FetchKeys(ctx, web)),
+	}
+	if !c.VacantID.IsZero() {
+		r.VacantID = c.VacantID.String()
+	}
+	if err := a.Show(r); err != nil {
+		return err
+	}
+	for _, s := range r.Signatures {
+		if !s.Verified {
+			return problem.New(problem.Untrusted, "a signature of the card of %s does not verify: %s", kit.Printable(c.Name), kit.Printable(s.Reason))
+		}
+	}
+	return nil
+}
+
+// checkPrice refuses a call of a target whose card says that it may cost more. A target
+// without a card of A2A is left to its host.
+func checkPrice(ctx context.Context, web *dispatch.HTTP, t dispatch.Target, most int64) error {
+	u, err := dispatch.ParseURL(t.URL)
+	if err != nil {
+		return err
+	}
+	c, err := agents.FetchCard(ctx, web, outbound.ReplaceSuffix(u, "/a2a/message/send", "").String())
+	if err != nil || c.VacantID != t.ID || c.Price <= most {
+		return nil
+	}
+	return tooDear(t.Name, c.Price, most)
+}
+
+func tooDear(name string, price, most int64) error {
+	return problem.New(problem.PriceAboveMax, "a call of %s costs up to %s, more than --max-price %s; nothing was sent", kit.Printable(name), money.Amount(price), money.Amount(most))
+}

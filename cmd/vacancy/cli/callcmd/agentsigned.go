@@ -1,0 +1,116 @@
+package callcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// streamedResult is a signed answer whose text may be printed already.
+type streamedResult struct {
+	answerResult
+	streamed bool
+}
+
+func (r streamedResult) Print(w io.Writer) {
+	if r.streamed {
+		fmt.Fprintln(w)
+		return
+	}
+	r.answerResult.Print(w)
+}
+
+// streamSigned makes a signed call as a stream: the text is printed while it comes, and
+// counts once the signed answer at the end confirms it. The call is kept and settled
+// like any other.
+func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, web *dispatch.HTTP, at string, words []string) error {
+	msg, err := callMessage(a, f, words, f.thread != "")
+	if err != nil {
+		return err
+	}
+	if err := checkText(msg.Text()); err != nil {
+		return err
+	}
+	target, err := dispatch.FetchTarget(ctx, web, at)
+	switch {
+	case err != nil:
+		return kit.NotVacantError{Cause: err}
+	case target.ID != agent.Card.VacantID:
+		return problem.New(problem.Untrusted, "the agent card at %s is of vacant %s, the vacant's own card there of %s", at, agent.Card.VacantID.Short(), target.ID.Short())
+	}
+	self, err := a.Caller(ctx, f.as)
+	if err != nil {
+		return err
+	}
+	caller := a.Dispatcher(self, web, f.timeout)
+	_, res, err := caller.Print(ctx, target, msg)
+	if err != nil {
+		return showCall(a, nil, NewCallResult(self, target, res), err)
+	}
+	sent := res.RequestHash
+	t, bare, printed, err := stream(a, ctx, agent, a2awire.SendRequest{OutputModes: []string{"text/plain"}, Message: a2awire.SignedMessage(&res.Request)})
+	if err != nil {
+		return keptCall(at, err)
+	}
+	answer := t.Status.Message
+	if bare != nil {
+		answer = bare.Message
+	}
+	var reply *envelope.Envelope
+	if answer != nil {
+		if reply, err = a2awire.Signed(answer); err != nil {
+			return problem.New(problem.Untrusted, "the envelope of the answer does not decode: %s", problem.Of(err).Text())
+		}
+	}
+	switch {
+	case reply != nil:
+		res, err = caller.Accept(ctx, target, envelope.AppendResponse(nil, nil, reply))
+	case bare == nil && !t.Status.State.Terminal():
+		return keptCall(at, problem.New(problem.Unavailable, "it ended while task %s was %s", kit.Printable(t.ID), kit.Printable(string(t.Status.State))))
+	default:
+		// The signed path tells what became of a call without a signed answer.
+		if res, err = caller.Ask(ctx, target); err == nil {
+			err = problem.New(problem.BehaviourFailed, "task %s is %s without a signed answer", kit.Printable(t.ID), kit.Printable(string(t.Status.State)))
+		}
+	}
+	switch {
+	case err != nil || res.Reply == nil:
+	case res.RequestHash != sent:
+		err = problem.New(problem.Untrusted, "the answer is that of an earlier call to %s", target.ID.Short())
+	case printed && artifactText(&t) != res.Reply.Payload.Text():
+		err = problem.New(problem.Untrusted, "what came as a stream is not the answer that %s signed, which is: %s", target.ID.Short(), kit.Printable(res.Reply.Payload.Text()))
+	}
+	if answer != nil && res.Cut == "" {
+		res.Cut = a2awire.Cut(answer)
+	}
+	known := NewCallResult(self, target, res)
+	return showCall(a, streamedResult{answerResult{known, a.AnswerText}, printed}, known, err)
+}
+
+// keptCall is the error of a stream that broke off or was refused.
+func keptCall(at string, err error) error {
+	var refused *a2awire.RPCError
+	if errors.As(err, &refused) {
+		return kit.WithHint(err, "the same command without --stream")
+	}
+	err = problem.Wrap(problem.Pending, err, "the stream gave no answer; the call is signed and kept: %s", problem.Of(err).Text())
+	return kit.WithHint(err, "vacancy call %s --ask, or the same command again", at)
+}
+
+func artifactText(t *task.Task) (text string) {
+	for i := range t.Artifacts {
+		for _, p := range t.Artifacts[i].Parts {
+			text += p.Text
+		}
+	}
+	return text
+}

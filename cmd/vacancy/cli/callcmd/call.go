@@ -1,0 +1,280 @@
+// Package callcmd has the commands of a caller: call, search, route, card, peers, chain,
+// and the identities that sign calls.
+package callcmd
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+)
+
+// callFlags are the flags of one call.
+type callFlags struct {
+	as, thread, accept string
+	where              kit.Where
+	reset, ask, print  bool
+	timeout            time.Duration
+
+	capability, policy string // for a call to the best match of a search
+	find               findFlags
+
+	agent agentCallFlags // for a call to an agent of A2A
+}
+
+func CallCommand(a *kit.App) *cobra.Command {
+	var f callFlags
+	cmd := &cobra.Command{
+		Use:   "call TARGET [TEXT...] | call --capability WORDS TEXT...",
+		Short: "Call a vacant and verify its answer",
+		Long: `Sign TEXT, send it to TARGET, verify the answer and print it.
+
+TARGET is a card file, the URL of a vacant, or the name or id of a vacant hosted on
+this machine, or on --host, looked for in this order; what can be read as two of them
+is refused. Of a host elsewhere an id is public; a name takes the operator's key.
+TEXT of "-" is standard input, without the newline at its end; so is no TEXT, if standard
+input is no terminal. A text has at most 260,000 bytes, as JSON counts them.
+
+The call is signed by --as NAME or $VACANCY_AS, else by the only identity there is;
+if there is none, one named default is made. What was signed is kept before it is
+sent: after a lost answer, a time-out or an interrupt the same command again sends
+the same bytes and gets the one answer. One call to a target is under way at a time.
+
+The URL of any other agent of A2A works, too, 1.0 or 0.3: it is called without a key, and
+nothing of its answer is verified. --no-wait, --task and --cancel are for such calls; they
+treat a vacant as an agent, too. --stream signs its call of a vacant, and verifies what
+came by the answer at the end. Without these flags a URL with the id of a vacant is
+called by a signed call or not at all.
+
+--max-price refuses a call that may cost more, before it is sent if the vacant's card says
+so, and by the host otherwise. Who pays is the account that the identity is linked to
+("vacancy account link"); for calls of an agent, the account of the key in $VACANCY_KEY,
+which is sent to the host of --host or $VACANCY_HOST alone, or to this machine.
+
+With --capability there is no TARGET: the vacants that a registry finds for WORDS are
+verified and the best of them is called, by its reputation and how well the words fit;
+if it is unavailable, the next one. None is called while another may have taken the
+call. The registry sees WORDS, not TEXT. Endpoints come from strangers then: they must
+be https, and in no network of this machine unless the registry is on it, too.`,
+		Example: `  vacancy call demo "hello"
+  vacancy call https://agents.example.org/v/clerk "hello"
+  vacancy call demo --as alice < question.txt
+  vacancy call demo hi --print | curl --json @- http://127.0.0.1:8080/a2a/message/send
+  vacancy call demo hi --host aws --stage prod
+  vacancy call demo hi --max-price 0.002
+  vacancy call https://agents.example.org/other "hello" --stream
+  vacancy call --capability "translate french" "bonjour" --max-price 0.002
+  vacancy call demo --ask
+  vacancy call demo --reset`,
+		Args: kit.Arguments(1, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return callOneOf(a, cmd.Context(), f, args, cmd.Flags().Changed)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
+	fs.StringVar(&f.thread, "context", "", "the thread that the call belongs to (contextId)")
+	fs.DurationVar(&f.timeout, "timeout", kit.CallTimeout, "how long to wait for the answer")
+	fs.BoolVar(&f.ask, "ask", false, "ask for the outcome of earlier calls; send none")
+	fs.BoolVar(&f.reset, "reset", false, "start the chain with the target again, by a signed reset")
+	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it")
+	fs.StringVar(&f.accept, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
+	fs.StringVar(&f.capability, "capability", "", "call the best vacant that can do this")
+	fs.StringVar(&f.policy, "policy", policyUCB, "how to rank: ucb (gives new vacants a chance) or score")
+	f.find.add(fs)
+	f.agent.add(fs)
+	kit.HostFlags(fs, &f.where)
+	return cmd
+}
+
+// callOneOf makes the kind of call that the flags request. changed tells which were given.
+func callOneOf(a *kit.App, ctx context.Context, f callFlags, args []string, changed func(string) bool) error {
+	if changed("capability") {
+		return callCapability(a, ctx, f, args, changed("context"))
+	}
+	for _, name := range []string{"policy", "registry", "tag", "family", "min-reputation"} {
+		if changed(name) {
+			return problem.New(problem.Usage, "--%s goes with --capability", name)
+		}
+	}
+	if changed("peer") {
+		return callPeer(a, ctx, f, args, changed("context"))
+	}
+	if f.agent.set() {
+		if !kit.IsURL(args[0]) {
+			return problem.New(problem.Usage, "--stream, --no-wait, --task and --cancel go with the URL of an agent, got %q", kit.Clip(args[0], 80))
+		}
+		return callAgent(a, ctx, f, args[0], args[1:])
+	}
+	return callVacantOrAgent(a, ctx, f, args[0], args[1:], changed("context"))
+}
+
+// callMessage is the message of a call, in the thread of --context if given.
+func callMessage(a *kit.App, f callFlags, words []string, threaded bool) (envelope.Message, error) {
+	text, err := callText(a, words)
+	if err != nil {
+		return envelope.Message{}, err
+	}
+	if len(words) > 0 {
+		if err := checkText(text); err != nil {
+			return envelope.Message{}, err
+		}
+	}
+	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
+	if threaded {
+		msg.ContextID = &f.thread
+	}
+	return msg, nil
+}
+
+// callTarget does what the flags request: send, ask, reset, print or accept.
+func callTarget(a *kit.App, ctx context.Context, f callFlags, what string, words []string, threaded bool) error {
+	if err := f.check(len(words) > 0); err != nil {
+		return err
+	}
+	msg, err := callMessage(a, f, words, threaded)
+	if err != nil {
+		return err
+	}
+	// Find the target first: a call without a target must not create an
+	// identity.
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
+	target, err := a.Target(ctx, web, what, f.where)
+	if err != nil {
+		return err
+	}
+	self, err := a.Caller(ctx, f.as)
+	if err != nil {
+		return err
+	}
+	caller := a.Dispatcher(self, web, f.timeout)
+	if caller.MaxPrice, err = f.find.most(); err != nil {
+		return err
+	}
+	if caller.MaxPrice != nil && words != nil && !f.print {
+		if err := checkPrice(ctx, web, target, *caller.MaxPrice); err != nil {
+			return err
+		}
+	}
+	if f.print {
+		return printCall(a, ctx, caller, self, target, msg)
+	}
+	var res dispatch.Result
+	switch {
+	case f.ask:
+		res, err = caller.Ask(ctx, target)
+	case f.reset:
+		res, err = caller.Reset(ctx, target)
+	case f.accept != "":
+		var body []byte
+		if body, err = datadir.ReadInput(f.accept, a.In); err != nil {
+			return err
+		}
+		res, err = caller.Accept(ctx, target, body)
+	default:
+		var fresh discovery.Freshness
+		res, fresh, err = (&discovery.Client{Caller: caller}).Call(ctx, target, msg)
+		if line := news(fresh); line != "" {
+			a.Note("%s%s", kit.Printable(target.Name), line)
+		}
+	}
+	known := NewCallResult(self, target, res)
+	if err != nil {
+		err = callHint(a, ctx, err, f.where, target.ID)
+	}
+	return showCall(a, f.shown(a, known), known, err)
+}
+
+// shown is how a call's result is printed.
+func (f callFlags) shown(a *kit.App, known CallResult) kit.Result {
+	switch {
+	case f.ask:
+		return askResult{known}
+	case f.reset:
+		return resetResult{known}
+	}
+	return answerResult{known, a.AnswerText}
+}
+
+// check refuses incompatible flags.
+func (f callFlags) check(text bool) error {
+	var modes []string
+	for name, on := range map[string]bool{"--ask": f.ask, "--reset": f.reset, "--accept": f.accept != "", "--print": f.print} {
+		if on {
+			modes = append(modes, name)
+		}
+	}
+	switch {
+	case len(modes) > 1:
+		return kit.WithHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept do not go together"), "vacancy call --help")
+	case f.timeout <= 0:
+		return problem.New(problem.Usage, "--timeout: expected a duration above 0, got %s", f.timeout)
+	case (len(modes) == 0 || f.print) && !text:
+		return kit.WithHint(problem.New(problem.Usage, "there is no TEXT"), `vacancy call TARGET "TEXT"`)
+	case len(modes) == 1 && !f.print && text:
+		return problem.New(problem.Usage, "%s takes no TEXT", modes[0])
+	}
+	return nil
+}
+
+// maxText is how many bytes of JSON string fit a request of 256 KiB beside what an
+// envelope needs: two ids, two hashes, a signature, a key and a thread's name.
+const maxText = 260_000
+
+// checkText refuses a text before anything is signed.
+func checkText(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return kit.WithHint(problem.New(problem.Usage, "there is no TEXT"), `vacancy call TARGET "TEXT"`)
+	}
+	if n := len(canon.AppendString(nil, text)) - 2; n > maxText {
+		return problem.New(problem.TooLarge, "TEXT: expected at most %d bytes, as JSON counts them, got %d", maxText, n)
+	}
+	return nil
+}
+
+// callText joins the words of the command line. Standard input, in place of "-", is
+// read once, and the same for each agent that one command calls.
+func callText(a *kit.App, words []string) (string, error) {
+	switch {
+	case len(words) != 1 || words[0] != "-":
+		return strings.Join(words, " "), nil
+	case a.Input != nil:
+		return *a.Input, nil
+	}
+	most := canon.DefaultLimits().Bytes
+	b, err := io.ReadAll(io.LimitReader(a.In, int64(most)+1))
+	if err != nil {
+		return "", err
+	}
+	if len(b) > most {
+		return "", problem.New(problem.TooLarge, "standard input: expected at most %d bytes of text", most)
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
+	a.Input = &text
+	return text, nil
+}
+
+// printCall writes the signed request, a JSON object with or without --json.
+func printCall(a *kit.App, ctx context.Context, caller *dispatch.Caller, self kit.Signer, target dispatch.Target, msg envelope.Message) error {
+	body, res, err := caller.Print(ctx, target, msg)
+	if err != nil {
+		return showCall(a, nil, NewCallResult(self, target, res), err)
+	}
+	if _, err := a.Out.Write(append(body, '\n')); err != nil {
+		return err
+	}
+	a.Note("call %d is signed and kept; its answer is settled by: vacancy call %s --accept FILE", res.Request.Seq, target.Name)
+	return nil
+}

@@ -1,0 +1,123 @@
+package callcmd
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Values of --policy.
+const (
+	policyUCB   = "ucb"
+	policyScore = "score"
+)
+
+func policy(name string) (discovery.Policy, error) {
+	switch name {
+	case policyUCB:
+		return discovery.ByUCB, nil
+	case policyScore:
+		return discovery.ByScore, nil
+	}
+	return nil, problem.New(problem.Usage, "--policy: expected %s or %s, got %.40q", policyUCB, policyScore, name)
+}
+
+// callCapability calls the best match of a search.
+func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string, threaded bool) error {
+	if f.ask || f.reset || f.print || f.accept != "" {
+		return kit.WithHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept are about one TARGET, and do not go with --capability"), "vacancy call URL --ask")
+	}
+	if err := f.check(true); err != nil {
+		return err
+	}
+	q, err := f.find.query(f.capability)
+	if err != nil {
+		return err
+	}
+	msg, err := callMessage(a, f, words, threaded)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	client, self, err := registryClient(a, ctx, f)
+	if err != nil {
+		return err
+	}
+	out, err := client.CallCapability(ctx, q, msg)
+	noteDropped(a, out.Found.Dropped)
+	if out.Chosen.URL == "" && problem.Is(err, problem.NotFound) {
+		return kit.WithHint(err, "vacancy search, with other words, or none for all")
+	}
+	return showOutcome(a, self, out, err)
+}
+
+// registryClient is a client that calls matches of a search.
+func registryClient(a *kit.App, ctx context.Context, f callFlags) (*discovery.Client, kit.Signer, error) {
+	chosen, err := policy(f.policy)
+	if err != nil {
+		return nil, kit.Signer{}, err
+	}
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
+	client, err := finder(a, ctx, f.find, f.where, web)
+	if err != nil {
+		return nil, kit.Signer{}, err
+	}
+	// Find the registry first: a call without a target must not create an
+	// identity.
+	if h, err := a.DataHome(); err != nil {
+		return nil, kit.Signer{}, err
+	} else if names, _ := h.Names(); len(names) == 0 {
+		if _, err := client.Search(ctx, discovery.Query{Limit: 1}); err != nil {
+			return nil, kit.Signer{}, err
+		}
+	}
+	self, err := a.Caller(ctx, f.as)
+	if err != nil {
+		return nil, kit.Signer{}, err
+	}
+	client.Caller, client.Policy = a.Dispatcher(self, web, f.timeout), chosen
+	client.Route = discovery.Personal(f.timeout)
+	return client, self, nil
+}
+
+// triedResult is an unsuccessful call of a match.
+type triedResult struct {
+	ID     identity.ID `json:"vacant_id"`
+	URL    string      `json:"url"`
+	Code   string      `json:"code"`
+	Detail string      `json:"detail"`
+}
+
+// showOutcome prints the answer of the chosen vacant and how it was chosen.
+func showOutcome(a *kit.App, self kit.Signer, out discovery.Outcome, err error) error {
+	known := NewCallResult(self, dispatch.Target{ID: out.Chosen.ID, URL: out.Chosen.URL}, out.Result)
+	known.Dropped = out.Found.Dropped
+	for _, t := range out.Tried {
+		p := problem.Of(t.Err)
+		known.Tried = append(known.Tried, triedResult{t.ID, t.URL, p.Kind.String(), p.Text()})
+		a.Note("not %s: %s", kit.Printable(t.URL), kit.Printable(p.Text()))
+	}
+	if out.Chosen.URL == "" {
+		return err // no vacant was called
+	}
+	m := newMatchResult(&out.Chosen)
+	known.Chosen = &m
+	a.Note("chosen: %s (%s)%s", kit.Printable(m.URL), kit.Printable(kit.Clip(m.Capability, 60)), news(out.Chosen.Freshness))
+	return showCall(a, answerResult{known, a.AnswerText}, known, err)
+}
+
+// news is the note about a card's freshness.
+func news(f discovery.Freshness) string {
+	switch f {
+	case discovery.Changed:
+		return "; its card has changed since the last call"
+	case discovery.Outdated:
+		return "; its card is one that a newer one had replaced"
+	}
+	return ""
+}

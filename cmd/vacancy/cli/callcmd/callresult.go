@@ -1,0 +1,199 @@
+package callcmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// CallResult is the JSON of an operation on a target. Envelopes have the wire's
+// shape.
+type CallResult struct {
+	As          string          `json:"as"`                      // the signing identity
+	Made        bool            `json:"made_identity,omitempty"` // it was created for this call
+	Target      identity.ID     `json:"target"`
+	URL         string          `json:"url"`
+	Fate        dispatch.Fate   `json:"fate,omitempty"`
+	Text        *string         `json:"text,omitempty"`
+	Request     json.RawMessage `json:"request,omitempty"`
+	RequestHash *identity.Hash  `json:"request_hash,omitempty"`
+	Reply       json.RawMessage `json:"reply,omitempty"`
+	ReplyHash   *identity.Hash  `json:"reply_hash,omitempty"`
+	ReplySeq    int64           `json:"reply_seq,omitempty"`
+	Cut         string          `json:"cut,omitempty"` // why the text is only a part of the answer
+	Bound       bool            `json:"bound"`
+	Resumed     bool            `json:"resumed"`
+	Reset       bool            `json:"reset"`
+	Status      int             `json:"status,omitempty"`
+	Timing      timing          `json:"timing"`
+	Late        []lateResult    `json:"late,omitempty"`
+	Unknown     []string        `json:"unknown,omitempty"`
+
+	// For a call to a match of a search.
+	Chosen  *matchResult        `json:"chosen,omitempty"`
+	Tried   []triedResult       `json:"tried,omitempty"`
+	Dropped []discovery.Dropped `json:"dropped,omitempty"`
+}
+
+type timing struct {
+	Began  string  `json:"began"`
+	TookMS float64 `json:"took_ms"`
+	WireMS float64 `json:"wire_ms"`
+	Posts  int     `json:"posts"`
+}
+
+// lateResult is the outcome of an earlier call.
+type lateResult struct {
+	Fate        dispatch.Fate   `json:"fate"`
+	Asked       string          `json:"asked"`
+	Text        *string         `json:"text,omitempty"`
+	Request     json.RawMessage `json:"request"`
+	RequestHash identity.Hash   `json:"request_hash"`
+	Reply       json.RawMessage `json:"reply,omitempty"`
+	ReplyHash   *identity.Hash  `json:"reply_hash,omitempty"`
+	ReplySeq    int64           `json:"reply_seq,omitempty"`
+	Cut         string          `json:"cut,omitempty"`
+
+	seq int64
+}
+
+func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) CallResult {
+	r := CallResult{
+		As: self.Name, Made: self.Made, Target: t.ID, URL: t.URL, Fate: res.Fate, ReplySeq: res.ReplySeq, Cut: res.Cut, Bound: res.Bound,
+		Resumed: res.Resumed, Reset: res.Reset, Status: res.Status, Unknown: res.Unknown,
+		Timing: timing{canon.FormatTime(res.Began), kit.Milliseconds(res.Took), kit.Milliseconds(res.Wire), res.Posts},
+	}
+	if !res.RequestHash.IsZero() {
+		r.Request, r.RequestHash = envelope.AppendMessage(nil, &res.Request), &res.RequestHash
+	}
+	if !res.ReplyHash.IsZero() {
+		r.ReplyHash = &res.ReplyHash
+	}
+	r.Reply, r.Text = spoken(res.Reply)
+	for _, l := range res.Late {
+		r.Late = append(r.Late, newLateResult(l))
+	}
+	return r
+}
+
+func newLateResult(l dispatch.Late) lateResult {
+	r := lateResult{
+		Fate: l.Fate, Asked: l.Request.Payload.Text(), Request: envelope.AppendMessage(nil, &l.Request),
+		RequestHash: l.Request.Hash(), ReplySeq: l.ReplySeq, Cut: l.Cut, seq: l.Request.Seq,
+	}
+	r.Reply, r.Text = spoken(l.Reply)
+	if !l.ReplyHash.IsZero() {
+		r.ReplyHash = &l.ReplyHash
+	}
+	return r
+}
+
+func spoken(reply *envelope.Envelope) (json.RawMessage, *string) {
+	if reply == nil {
+		return nil, nil
+	}
+	text := reply.Payload.Text()
+	return envelope.AppendMessage(nil, reply), &text
+}
+
+// text is the outcome in one line.
+func (l lateResult) text() string {
+	line := fmt.Sprintf("call %d (%s): ", l.seq, kit.Printable(kit.Clip(l.Asked, 40)))
+	switch l.Fate {
+	case dispatch.Answered:
+		if l.Cut != "" {
+			return line + kit.Printable(*l.Text) + " (" + cutRemark(l.Cut) + ")"
+		}
+		return line + kit.Printable(*l.Text)
+	case dispatch.TextGone:
+		return line + "answered; the host no longer keeps the text"
+	case dispatch.Unanswered:
+		return line + "accepted, and will never be answered"
+	}
+	return line + "accepted; its answer is lost"
+}
+
+// answerResult prints only the answer's text, for pipes.
+type answerResult struct {
+	CallResult
+	show func(string) string
+}
+
+func (r answerResult) Print(w io.Writer) {
+	if r.Text != nil {
+		fmt.Fprintln(w, r.show(*r.Text))
+	}
+}
+
+// askResult prints the outcomes of earlier calls.
+type askResult struct{ CallResult }
+
+func (r askResult) Print(w io.Writer) {
+	for _, l := range r.Late {
+		fmt.Fprintln(w, l.text())
+	}
+	if len(r.Late) == 0 && len(r.Unknown) == 0 {
+		fmt.Fprintln(w, "nothing is open")
+	}
+}
+
+// resetResult prints that the chain was reset.
+type resetResult struct{ CallResult }
+
+func (r resetResult) Print(w io.Writer) {
+	fmt.Fprintln(w, "the chain is reset: the next call is number 1")
+}
+
+// showCall prints r, or reports err with what is known of the call. Changes
+// learnt on the way are printed in both cases, because they are not reported
+// again.
+func showCall(a *kit.App, r kit.Result, known CallResult, err error) error {
+	if _, asked := r.(askResult); !asked || err != nil {
+		for _, l := range known.Late {
+			a.Note("earlier %s", l.text())
+		}
+	}
+	for _, u := range known.Unknown {
+		a.Note("%s", kit.Printable(u))
+	}
+	if known.Cut != "" {
+		a.Note("%s", cutRemark(known.Cut))
+	}
+	if known.Resumed && err == nil {
+		a.Note("this call was under way already: its bytes were sent again")
+	}
+	if err != nil {
+		return &callError{err, known}
+	}
+	return a.Show(r)
+}
+
+// cutRemark says that a text is only a part of the answer.
+func cutRemark(cut string) string {
+	switch call.Cut(cut) {
+	case call.CutCanceled:
+		return "the answer is cut: this part of it came before the call was canceled"
+	case call.CutLength:
+		return "the answer is cut: the agent's model may say no more (max_tokens, or the length that it can read)"
+	}
+	return "the answer is cut: " + kit.Printable(kit.Clip(cut, 80))
+}
+
+// callError is the error of a call with its result.
+type callError struct {
+	error
+	result CallResult
+}
+
+func (e *callError) Unwrap() error { return e.error }
+
+// FailedCall implements kit's error with the result of a call.
+func (e *callError) FailedCall() any { return &e.result }

@@ -1,0 +1,145 @@
+package callcmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/host/fsck/transcript"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func ChainCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var read kit.ReadFlags
+	var last uint64
+	cmd := &cobra.Command{
+		Use:   "chain FROM TO",
+		Short: "Show the history of a caller and a hosted vacant",
+		Long: `Show the calls of FROM to TO in order, with the outcome of each. TO is a vacant hosted
+here, FROM is one of your identities or a hosted vacant; both are given by name, id or
+the beginning of an id. Call 2.7 is the seventh call after the second reset. Texts whose
+key was destroyed show as (sealed). Times are UTC.
+
+For another host the history is read with --host URL from the pages of its operator's
+API, or with --host aws from the stage's tables with your AWS credentials.
+
+With --json each entry is an object on a line of its own.`,
+		Example: `  vacancy chain default demo
+  vacancy chain 4f1c0d2a demo --last 20 --json
+  vacancy chain default demo --host aws`,
+		Args: kit.Arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("last") && last == 0 {
+				return problem.New(problem.Usage, "--last: expected a number above 0, got 0")
+			}
+			return a.WithReports(cmd.Context(), w, read, func(c *kit.AdminAPI) error {
+				return chain(a, cmd.Context(), c, args[0], args[1], last)
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&last, "last", 0, "show only the last N entries")
+	kit.HostFlags(cmd.Flags(), &w)
+	kit.ReadUnits(cmd.Flags(), &read)
+	return cmd
+}
+
+func chain(a *kit.App, ctx context.Context, c *kit.AdminAPI, from, to string, last uint64) error {
+	h, err := a.DataHome()
+	if err != nil {
+		return err
+	}
+	q := url.Values{}
+	if self, err := h.Open(from); err == nil { // an unreadable identity does not matter here
+		q.Set("own", self.ID().String())
+	}
+	if last > 0 {
+		q.Set("last", strconv.FormatUint(last, 10))
+	}
+	path := "/v1/admin/chain/" + url.PathEscape(from) + "/" + url.PathEscape(to) + "?" + q.Encode()
+	out := bufio.NewWriter(a.Out)
+	err = kit.StreamLines(ctx, c.Client, path, func(l *export.ChainLine) (bool, error) {
+		switch {
+		case l.Error != nil:
+			return false, l.Error.Problem()
+		case l.Entry != nil && a.JSON:
+			return false, kit.WriteJSON(out, l.Entry)
+		case l.Entry != nil:
+			return false, chainEntry{*l.Entry}.text(out)
+		case l.Pair != nil && !a.JSON:
+			_, err := fmt.Fprintf(out, "%s > %s\n\n", end(from, l.Pair.From), end(to, l.Pair.To))
+			return false, err
+		}
+		return l.End != nil, nil
+	})
+	return errors.Join(err, out.Flush())
+}
+
+// end is one end of a pair: the id, with the name that the person typed.
+func end(word string, id identity.ID) string {
+	if strings.HasPrefix(id.String(), strings.ToLower(word)) {
+		return id.String()
+	}
+	return word + " (" + id.String() + ")"
+}
+
+// chainEntry prints as two lines: the message, and its outcome.
+type chainEntry struct{ export.Entry }
+
+func (e chainEntry) text(w io.Writer) error {
+	at := e.Time
+	if t, err := canon.ParseTime(e.Time); err == nil {
+		at = t.Format(time.DateTime)
+	}
+	if e.Kind == "reset" {
+		_, err := fmt.Fprintf(w, "%6d  %s  reset %d\n", e.Position, at, e.Epoch)
+		return err
+	}
+	const indent = 6 + 2 + len(time.DateTime) + 2
+	_, err := fmt.Fprintf(w, "%6d  %s  call %-6s %s\n%*s%s\n", e.Position, at, e.number(e.Seq), said(e.Said), indent, "", e.outcome())
+	return err
+}
+
+// number is a sequence number within its epoch.
+func (e chainEntry) number(seq int64) string { return fmt.Sprintf("%d.%d", e.Epoch, seq) }
+
+func (e chainEntry) outcome() string {
+	switch {
+	case e.Fate == transcript.Answered && e.Decision != nil && e.Decision.Answer != nil:
+		d := e.Decision.Answer
+		cut := ""
+		if d.Cut != "" {
+			cut = ", cut: " + kit.Printable(string(d.Cut))
+		}
+		return fmt.Sprintf("answer %-4s %s  (%d ms%s%s)", e.number(d.Seq), said(d.Said), d.TookMS, cut, kit.UsageText(e.Decision.Usage))
+	case e.Fate == transcript.Void && e.Decision != nil && e.Decision.Cause != nil:
+		return "never answered: " + kit.Printable(kit.Clip(e.Decision.Cause.String(), kit.MaxShownCause)) + kit.UsageText(e.Decision.Usage)
+	case e.Fate == transcript.Void:
+		return "never answered: it failed, or took too long"
+	case e.Fate == transcript.Closed:
+		return "never answered: the chain was reset before"
+	}
+	return "not answered yet"
+}
+
+func said(s export.Said) string {
+	switch {
+	case s.Sealed:
+		return "(sealed)"
+	case s.Text == nil:
+		return "(damaged: vacancy verify)"
+	}
+	return kit.Printable(kit.Clip(*s.Text, kit.ShownText))
+}

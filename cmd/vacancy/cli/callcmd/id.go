@@ -1,0 +1,125 @@
+package callcmd
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func IdCommand(a *kit.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "id NAME | id list | id use NAME",
+		Short: "Show your identities, or choose the default",
+		Long: `Show an identity: its id, did:key and key file. "id list" lists all, "id use NAME" makes
+one the default, which signs calls without --as.`,
+		Example: `  vacancy id alice
+  vacancy id list
+  vacancy id use alice`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			h, err := a.DataHome()
+			if err != nil {
+				return err
+			}
+			id, err := a.OpenIdentity(h, args[0])
+			if err != nil {
+				return err
+			}
+			return a.Show(describe(id))
+		},
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "list", Short: "List your identities", Example: "  vacancy id list", Args: kit.Arguments(0, 0),
+		RunE: func(*cobra.Command, []string) error { return listIdentities(a) },
+	}, &cobra.Command{
+		Use: "use NAME", Short: "Make an identity the default", Example: "  vacancy id use alice", Args: kit.Arguments(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			h, err := a.DataHome()
+			if err != nil {
+				return err
+			}
+			id, err := a.OpenIdentity(h, args[0])
+			if err != nil {
+				return err
+			}
+			if err := h.SetDefault(id.Name, true); err != nil {
+				return err
+			}
+			return listIdentities(a)
+		},
+	})
+	return cmd
+}
+
+func listIdentities(a *kit.App) error {
+	h, err := a.DataHome()
+	if err != nil {
+		return err
+	}
+	names, err := h.Names()
+	if err != nil {
+		return err
+	}
+	chosen, _, err := h.Default()
+	if err != nil {
+		return err
+	}
+	if chosen == "" && len(names) == 1 {
+		chosen = names[0]
+	}
+	all := idsResult{Identities: []idResult{}, Default: chosen}
+	for _, name := range names {
+		id, err := h.Open(name)
+		if err != nil {
+			a.Note("%s: %s", name, kit.Printable(problem.Of(err).Text()))
+			continue
+		}
+		all.Identities = append(all.Identities, describe(id))
+	}
+	return a.Show(all)
+}
+
+// idsResult is all identities.
+type idsResult struct {
+	Identities []idResult `json:"identities"`
+	Default    string     `json:"default,omitempty"`
+}
+
+func (r idsResult) Print(w io.Writer) {
+	if len(r.Identities) == 0 {
+		fmt.Fprintln(w, "no identities")
+	}
+	widest := 0
+	for _, id := range r.Identities {
+		widest = max(widest, len(id.Name))
+	}
+	for _, id := range r.Identities {
+		mark := ""
+		if id.Name == r.Default {
+			mark = "  default"
+		}
+		fmt.Fprintf(w, "%-*s  %s%s\n", widest, id.Name, id.ID, mark)
+	}
+}
+
+// idResult is an identity without its secret.
+type idResult struct {
+	Name    string      `json:"name"`
+	ID      identity.ID `json:"vacant_id"`
+	DID     string      `json:"did"`
+	KeyFile string      `json:"key_file"`
+}
+
+func describe(id *datadir.Identity) idResult {
+	return idResult{Name: id.Name, ID: id.ID(), DID: id.ID().DIDKey(), KeyFile: id.KeyFile()}
+}
+
+func (r idResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s\n  id    %s\n  did   %s\n  key   %s\n", r.Name, r.ID, r.DID, r.KeyFile)
+}

@@ -1,0 +1,88 @@
+package callcmd
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+)
+
+func InitCommand(a *kit.App) *cobra.Command {
+	var capability, from, seed string
+	cmd := &cobra.Command{
+		Use:   "init NAME",
+		Short: "Create or import an identity",
+		Long: `Create an identity: a new key that only you can read, and a logbook that begins with a
+signed GENESIS entry. An existing identity is never overwritten. The first one becomes the
+default, which signs calls without --as; "vacancy id use NAME" changes that.
+
+--import imports a key. PATH is one of
+  a seed            a file of 64 hex digits or of 32 bytes, or - for standard input
+  a reference home  the directory ~/.vacant/NAME of the Python reference: key, logbook
+                    and envelope_state.json, so that the next call continues the chain
+  an export         a file made by "vacancy export"`,
+		Example: `  vacancy init alice
+  vacancy init translator --capability "translate ZH to EN"
+  vacancy init alice --import ~/.vacant/alice
+  keyring get vacant.cli alice | vacancy init alice --import ~/.vacant/alice --seed -`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := a.DataHome()
+			if err != nil {
+				return err
+			}
+			if err := datadir.CheckName(args[0]); err != nil {
+				return err
+			}
+			bundle, source, err := a.BundleFrom(from, seed)
+			if err != nil {
+				return err
+			}
+			if capability != "" {
+				if err := bundle.MakeCard(cmd.Context(), capability); err != nil {
+					return err
+				}
+			}
+			before, err := h.Names()
+			if err != nil {
+				return err
+			}
+			id, err := h.Make(cmd.Context(), args[0], bundle)
+			if err != nil {
+				return err
+			}
+			if len(before) == 0 {
+				if err := h.SetDefault(id.Name, false); err != nil {
+					return err
+				}
+			}
+			made := initResult{idResult: describe(id), Source: source, Capability: capability, Chains: len(bundle.Chains)}
+			return a.Show(made)
+		},
+	}
+	cmd.Flags().StringVar(&capability, "capability", "", "also make a card that says what the vacant can do")
+	cmd.Flags().StringVar(&from, "import", "", "a seed, a home directory of the reference or an export, instead of a new key")
+	cmd.Flags().StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
+	return cmd
+}
+
+// initResult is a new identity.
+type initResult struct {
+	idResult
+	Source     datadir.Source `json:"source"`
+	Capability string         `json:"capability,omitempty"`
+	Chains     int            `json:"chains"`
+}
+
+func (r initResult) Print(w io.Writer) {
+	r.idResult.Print(w)
+	switch r.Source {
+	case datadir.FromSeed:
+		fmt.Fprintln(w, "  from  a seed; its logbook begins again")
+	case datadir.FromReference, datadir.FromExport:
+		fmt.Fprintf(w, "  from  %s; targets of chains: %d\n", r.Source, r.Chains)
+	}
+}

@@ -1,0 +1,251 @@
+package callcmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/yamldoc"
+	"github.com/vacancy-host/vacancy/shared/durable"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// peersFile holds the peers of a person, in their home directory for vacancy.
+const peersFile = "peers.yaml"
+
+func PeersCommand(a *kit.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "peers",
+		Short: "The agents of A2A that you call by what they can do",
+		Long: `Keep a list of agents in $VACANCY_HOME/peers.yaml, and call the best of them that can do
+something: "vacancy call --peer SKILL TEXT". No other agent is called that way.
+
+A peer's score is 5 for each tier of trust, 1000 by its milliseconds of latency, and 10 if
+it has the skill. Peers that name no skills are taken to be fit for everything.`,
+		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300\n  vacancy peers list --skill translate",
+		Args:    kit.Arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(peersAddCommand(a), peersListCommand(a), peersRemoveCommand(a))
+	return cmd
+}
+
+// peerDocument is the file.
+type peerDocument struct {
+	Peers []agents.Peer `json:"peers"`
+}
+
+func peersPath(a *kit.App) (string, error) {
+	dir, err := a.DataHomeDir()
+	return filepath.Join(dir, peersFile), err
+}
+
+// cards is where cards are fetched. They are kept while they are fresh, for calls; renew
+// fetches them again.
+func cards(a *kit.App, web agents.HTTP, renew bool) (agents.HTTP, error) {
+	dir, err := a.DataHomeDir()
+	return &agents.Cache{HTTP: web, Dir: filepath.Join(dir, "cards"), Now: a.Now, Renew: renew}, err
+}
+
+// readPeers reads the file; an absent one has no peers.
+func readPeers(a *kit.App) (*agents.Peers, error) {
+	path, err := peersPath(a)
+	if err != nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return agents.NewPeers()
+	}
+	if err != nil {
+		return nil, problem.Wrap(problem.Unavailable, err, "%s cannot be read", path)
+	}
+	doc, err := yamldoc.JSON(b)
+	var file peerDocument
+	if err == nil {
+		dec := json.NewDecoder(strings.NewReader(string(doc)))
+		dec.DisallowUnknownFields()
+		err = dec.Decode(&file)
+	}
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "%s is no list of peers: %v", path, err)
+	}
+	peers, err := agents.NewPeers(file.Peers...)
+	if err != nil {
+		return nil, problem.Within(problem.Usage, path, err)
+	}
+	return peers, nil
+}
+
+// keepPeers writes the file.
+func keepPeers(a *kit.App, peers *agents.Peers) error {
+	path, err := peersPath(a)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(peerDocument{peers.All()})
+	if err != nil {
+		return err
+	}
+	if b, err = yamldoc.FromJSON(b); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be made", filepath.Dir(path))
+	}
+	fresh := path + ".new"
+	err = os.WriteFile(fresh, b, 0o600)
+	if err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err == nil {
+		err = durable.Dir(filepath.Dir(path))
+	}
+	if err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be written", path)
+	}
+	return nil
+}
+
+func peersAddCommand(a *kit.App) *cobra.Command {
+	p := agents.Peer{}
+	cmd := &cobra.Command{
+		Use:   "add URL",
+		Short: "Admit an agent, or change what is known of it",
+		Long: `Admit the agent at URL. Its card is fetched: the ids and tags of its skills are what it can
+do. Of another agent than on this machine the URL must be https.`,
+		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300",
+		Args:    kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.URL = args[0]
+			return addPeer(a, cmd.Context(), p)
+		},
+	}
+	cmd.Flags().IntVar(&p.Trust, "trust", 1, "how much you trust it, 1 to 5")
+	cmd.Flags().IntVar(&p.LatencyMS, "latency", 1000, "how many milliseconds an answer takes")
+	return cmd
+}
+
+func addPeer(a *kit.App, ctx context.Context, p agents.Peer) error {
+	peers, err := readPeers(a)
+	if err != nil {
+		return err
+	}
+	card, err := agents.FetchCard(ctx, dispatch.NewHTTP(dispatch.HTTPOptions{}), p.URL)
+	if err != nil {
+		return err
+	}
+	for _, s := range card.Skills {
+		p.Skills, p.Tags = append(p.Skills, s.ID), append(p.Tags, s.Tags...)
+	}
+	if err := peers.Add(p); err != nil {
+		return err
+	}
+	if err := keepPeers(a, peers); err != nil {
+		return err
+	}
+	return listPeers(a, peers, "")
+}
+
+func peersListCommand(a *kit.App) *cobra.Command {
+	skill := ""
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the agents that you admitted, best first",
+		Example: "  vacancy peers list\n  vacancy peers list --skill translate",
+		Args:    kit.Arguments(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			peers, err := readPeers(a)
+			if err != nil {
+				return err
+			}
+			return listPeers(a, peers, skill)
+		},
+	}
+	cmd.Flags().StringVar(&skill, "skill", "", "only those that can do this")
+	return cmd
+}
+
+func listPeers(a *kit.App, peers *agents.Peers, skill string) error {
+	r := peersResult{Peers: []agents.Resolved{}}
+	if skill != "" || len(peers.All()) > 0 {
+		var err error
+		if r.Peers, err = peers.Resolve(skill); err != nil {
+			return err
+		}
+	}
+	return a.Show(r)
+}
+
+type peersResult struct {
+	Peers []agents.Resolved `json:"peers"`
+}
+
+func (r peersResult) Print(w io.Writer) {
+	if len(r.Peers) == 0 {
+		fmt.Fprintln(w, "no peers; vacancy peers add URL admits one")
+	}
+	for _, p := range r.Peers {
+		fmt.Fprintf(w, "%8.1f  %s  trust %d, %d ms  %s\n", p.Score, kit.Printable(p.URL), p.Trust, p.LatencyMS, kit.Printable(strings.Join(p.Skills, ", ")))
+	}
+}
+
+func peersRemoveCommand(a *kit.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove URL",
+		Short:   "Take an agent off the list",
+		Example: "  vacancy peers remove https://agents.example.org/translator",
+		Args:    kit.Arguments(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			peers, err := readPeers(a)
+			if err != nil {
+				return err
+			}
+			if !peers.Remove(args[0]) {
+				return kit.WithHint(problem.New(problem.NotFound, "%.80q is no peer", args[0]), "vacancy peers list")
+			}
+			if err := keepPeers(a, peers); err != nil {
+				return err
+			}
+			return listPeers(a, peers, "")
+		},
+	}
+}
+
+// callPeer calls the best peer that has a skill, by a signed call if it is a vacant; and
+// the next one if it is out of reach, and so has taken nothing.
+func callPeer(a *kit.App, ctx context.Context, f callFlags, words []string, threaded bool) error {
+	peers, err := readPeers(a)
+	if err != nil {
+		return err
+	}
+	fit, err := peers.Resolve(f.agent.peer)
+	if err != nil {
+		return err
+	}
+	for i, p := range fit {
+		a.Note("%s, with a score of %.1f", kit.Printable(p.URL), p.Score)
+		var unreached kit.NotVacantError
+		if f.agent.set() {
+			err = callAgent(a, ctx, f, p.URL, words)
+		} else if err = callVacantOrAgent(a, ctx, f, p.URL, words, threaded); problem.Is(err, problem.Unavailable) && !errors.As(err, &unreached) {
+			return err // a signed call that may have been taken
+		}
+		if i == len(fit)-1 || !problem.Is(err, problem.Unavailable) {
+			return err
+		}
+		a.Note("%s is out of reach: %s", kit.Printable(p.URL), problem.Of(err).Text())
+	}
+	return err
+}

@@ -1,0 +1,224 @@
+package callcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/reputation"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// findFlags are the flags of commands that search.
+type findFlags struct {
+	registry, tag, family, maxPrice string
+	reputation                      float64
+}
+
+func (f *findFlags) add(fs *pflag.FlagSet) {
+	kit.RegistryFlag(fs, &f.registry)
+	fs.StringVar(&f.tag, "tag", "", "only vacants whose listing has this tag")
+	fs.StringVar(&f.family, "family", "", "only vacants whose listing names this model family")
+	fs.StringVar(&f.maxPrice, "max-price", "", "the most that a call may cost, in dollars: 0.002")
+	fs.Float64Var(&f.reputation, "min-reputation", 0, "the least reputation, 0 to 1")
+}
+
+// query is the query of flags and words.
+func (f *findFlags) query(words string) (discovery.Query, error) {
+	q := discovery.Query{Words: words, Tag: f.tag, Family: f.family, MinReputation: f.reputation}
+	if math.IsNaN(f.reputation) || f.reputation < 0 || f.reputation > 1 {
+		return q, problem.New(problem.Usage, "--min-reputation: expected 0 to 1, got %g", f.reputation)
+	}
+	if f.maxPrice != "" {
+		price, err := kit.MicroDollars("--max-price", f.maxPrice)
+		if err != nil {
+			return q, err
+		}
+		q.MaxPrice = &price
+	}
+	return q, nil
+}
+
+// most is the price in --max-price, in micro-dollars; nil: any.
+func (f *findFlags) most() (*int64, error) {
+	if f.maxPrice == "" {
+		return nil, nil
+	}
+	n, err := kit.MicroDollars("--max-price", f.maxPrice)
+	return &n, err
+}
+
+// finder is a client of the registry in the flags. It signs nothing without a
+// caller.
+func finder(a *kit.App, ctx context.Context, f findFlags, w kit.Where, web *dispatch.HTTP) (*discovery.Client, error) {
+	url, err := a.RegistryURL(ctx, f.registry, w)
+	if err != nil {
+		return nil, err
+	}
+	return &discovery.Client{Registries: []*registryclient.Client{{Transport: a.Carried(url, web), URL: url}}}, nil
+}
+
+func SearchCommand(a *kit.App) *cobra.Command {
+	var f findFlags
+	var w kit.Where
+	var limit int
+	var cursor string
+	cmd := &cobra.Command{
+		Use:   "search [WORDS...]",
+		Short: "Find vacants by what they can do",
+		Long: `Ask a registry for the vacants whose card, tags, skills or summary contain all of
+WORDS or other forms of them, best first; without WORDS for all vacants. English words such
+as "a" and "to" need not be there. If no vacant has all words, vacants that have most of the
+words are shown, with the words that they lack. A result is shown only if its signed
+card verifies here; omitted results are listed with the reason on standard error.
+
+The registry is --registry, else that of --host, $VACANCY_REGISTRY,
+$VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key of yours.`,
+		Example: `  vacancy search translate legal
+  vacancy search translate --tag french --max-price 0.002
+  vacancy search "review code" --registry https://registry.example --json`,
+		Args: kit.Arguments(0, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, err := f.query(strings.Join(args, " "))
+			if err != nil {
+				return err
+			}
+			if limit < 1 || limit > 100 {
+				return problem.New(problem.Usage, "--limit: expected 1 to 100, got %d", limit)
+			}
+			q.Limit, q.Cursor = limit, cursor
+			web := dispatch.NewHTTP(dispatch.HTTPOptions{})
+			client, err := finder(a, cmd.Context(), f, w, web)
+			if err != nil {
+				return err
+			}
+			found, err := client.Search(cmd.Context(), q)
+			if err != nil {
+				return err
+			}
+			noteDropped(a, found.Dropped)
+			return a.Show(newSearchResult(found))
+		},
+	}
+	fs := cmd.Flags()
+	f.add(fs)
+	fs.IntVar(&limit, "limit", 20, "the most to show, 1 to 100")
+	fs.StringVar(&cursor, "cursor", "", "continue after an earlier page")
+	kit.HostFlags(fs, &w)
+	return cmd
+}
+
+// noteDropped prints why results are not used.
+func noteDropped(a *kit.App, dropped []discovery.Dropped) {
+	const most = 5
+	for i, d := range dropped {
+		if i == most {
+			a.Note("and %d more were left out", len(dropped)-most)
+			return
+		}
+		a.Note("left out %s: %s", d.ID.Short(), kit.Printable(d.Reason))
+	}
+}
+
+// matchResult is the JSON of a match.
+type matchResult struct {
+	ID         identity.ID         `json:"vacant_id"`
+	Name       string              `json:"name,omitempty"` // at the registry's host; not signed
+	Link       string              `json:"link"`           // what "vacancy call" takes
+	URL        string              `json:"url"`
+	Capability string              `json:"capability"`
+	State      lifecycle.State     `json:"state,omitempty"`
+	Rank       float64             `json:"rank"`
+	Missing    []string            `json:"missing_words,omitempty"` // where nothing has all words
+	Score      float64             `json:"score"`
+	Price      int64               `json:"price_micro_dollars"`
+	Tags       []string            `json:"tags,omitempty"`
+	Skills     []string            `json:"skills,omitempty"`
+	Summary    string              `json:"summary,omitempty"`
+	Family     string              `json:"family,omitempty"`
+	Owner      string              `json:"owner,omitempty"`
+	Signed     bool                `json:"listing_signed"` // price to owner are signed by the vacant
+	CardHash   identity.Hash       `json:"card_hash"`
+	Freshness  discovery.Freshness `json:"card_since_last_call,omitempty"`
+	Registry   string              `json:"registry"`
+	Reputation *reputation.State   `json:"reputation,omitempty"`
+}
+
+func newMatchResult(m *discovery.Match) matchResult {
+	r := matchResult{
+		ID: m.ID, Name: m.Name, Link: linkOf(m), URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, Missing: m.Missing, Score: m.Score, Price: m.Price(),
+		Signed: m.Signed, CardHash: m.CardHash, Freshness: m.Freshness, Registry: m.Registry, Reputation: m.Reputation,
+	}
+	if l := m.Listing; l != nil {
+		r.Tags, r.Skills, r.Summary, r.Family, r.Owner = l.Tags, l.Skills, l.Summary, l.Family, l.Owner
+	}
+	return r
+}
+
+// linkOf is the shortest URL of a match: by its name, if the registry is of the
+// host that it runs at.
+func linkOf(m *discovery.Match) string {
+	if host := m.Registry + "/v/"; m.Name != "" && strings.HasPrefix(m.URL, host+m.ID.String()) {
+		return host + m.Name
+	}
+	return m.URL
+}
+
+// line is a match for people: name, short id, price, capability and how to call
+// it.
+func (r matchResult) line(value float64) string {
+	reviews := "no reviews"
+	if r.Score > 0 {
+		reviews = fmt.Sprintf("reputation %.2f", r.Score)
+	}
+	name := r.ID.Short()
+	if r.Name != "" {
+		name = r.Name + "  " + name
+	}
+	lacks := ""
+	if len(r.Missing) > 0 {
+		lacks = ", without " + kit.Printable(kit.Clip(strings.Join(r.Missing, ", "), 100))
+	}
+	return fmt.Sprintf("%.2f  %s  %s, %s%s\n      %s\n      %s", value, name, kit.Dollars(r.Price), reviews, lacks, kit.Printable(kit.Clip(r.Capability, 100)), kit.Printable(r.Link))
+}
+
+// searchResult is a page of matches.
+type searchResult struct {
+	Matches []matchResult       `json:"matches"`
+	Dropped []discovery.Dropped `json:"dropped,omitempty"`
+	Next    string              `json:"next,omitempty"`
+}
+
+func newSearchResult(f discovery.Found) searchResult {
+	r := searchResult{Matches: []matchResult{}, Dropped: f.Dropped, Next: f.Next}
+	for i := range f.Matches {
+		r.Matches = append(r.Matches, newMatchResult(&f.Matches[i]))
+	}
+	return r
+}
+
+func (r searchResult) Print(w io.Writer) {
+	if len(r.Matches) == 0 {
+		fmt.Fprintln(w, "nothing found")
+	}
+	if len(r.Matches) > 0 && len(r.Matches[0].Missing) > 0 {
+		fmt.Fprintln(w, "nothing has all words; these have most of them:")
+	}
+	for _, m := range r.Matches {
+		fmt.Fprintln(w, m.line(m.Rank))
+	}
+	if r.Next != "" {
+		fmt.Fprintf(w, "more: --cursor %s\n", kit.Printable(r.Next))
+	}
+}

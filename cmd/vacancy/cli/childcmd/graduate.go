@@ -1,0 +1,245 @@
+package childcmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+)
+
+// defaultGraduation is how long a graduation is followed by default: longer
+// than a run may take.
+const defaultGraduation = 2*time.Minute + 10*time.Second
+
+// graduateFlags are the flags of a graduation.
+type graduateFlags struct {
+	where      kit.Where
+	capability string
+	endpoint   string
+	explain    bool
+	wait       time.Duration
+
+	// For two parties who sign separately.
+	print              bool
+	registry, manifest string
+	with               string
+}
+
+func GraduateCommand(a *kit.App) *cobra.Command {
+	var f graduateFlags
+	cmd := &cobra.Command{
+		Use:   "graduate CHILD",
+		Short: "Make a closed child public, through the gate",
+		Long: `Ask the gate to open a closed child. Parent and child both sign the request: a hosted
+vacant by its host, one of your identities here. The gate then checks, in this order,
+that both consent, that the parent has a graduation left within 24 hours, and that the
+child is not its parent or a sibling under another name. If all checks pass, it changes
+manifest, card, registration and both logbooks at once. The child keeps its key, id and
+history.
+
+Sending the same request again joins the open attempt; after a refusal it starts a new
+one. --explain shows everything that was compared; without --capability it shows that of
+the last attempt and sends no request.
+
+A child that is one of your identities and runs elsewhere is graduated with its own
+signatures; --endpoint is its address. Ctrl-C stops the display, not the attempt.
+
+If nobody holds both keys, sign in two steps: --print signs for the party that is one of
+your identities and prints the request; the other party sends it with --with FILE.`,
+		Example: `  vacancy graduate reviewer --capability "reviews contracts"
+  vacancy graduate reviewer --capability "reviews contracts" --explain
+  vacancy graduate reviewer --explain
+  vacancy graduate reviewer --capability "reviews contracts" --host aws --wait 0
+  vacancy graduate alice --capability "sings" --print --registry https://vacancy.example > half.json
+  vacancy graduate alice --with half.json`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(args[0]); err != nil {
+				return err
+			}
+			if f.print {
+				return printHalf(a, cmd.Context(), f, args[0])
+			}
+			if f.capability == "" && !f.explain && f.with == "" {
+				return kit.WithHint(problem.New(problem.Usage, "--capability is missing: what can %s do? Its public card will say that", args[0]), `vacancy graduate %s --capability "TEXT"`, args[0])
+			}
+			return a.WithAdmin(f.where, false, func(c *kit.AdminAPI) error {
+				return graduate(a, cmd.Context(), c, f, args[0])
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.capability, "capability", "", "what the child can do, for its public card")
+	fs.BoolVar(&f.explain, "explain", false, "show the evidence and how it was judged")
+	fs.DurationVar(&f.wait, "wait", defaultGraduation, "how long to follow the run; 0 only starts it")
+	fs.StringVar(&f.endpoint, "endpoint", "", "where a child answers that runs elsewhere (default: as its card says)")
+	fs.BoolVar(&f.print, "print", false, "sign as an identity of yours, and print instead of sending")
+	fs.StringVar(&f.registry, "registry", "", "with --print: the `URL` of the host whose gate it is")
+	fs.StringVar(&f.manifest, "manifest", "", "with --print: a `FILE` with the manifest (default: as the identity has it)")
+	fs.StringVar(&f.with, "with", "", "a `FILE` with what the other party printed")
+	kit.HostFlags(fs, &f.where)
+	return cmd
+}
+
+// check refuses incompatible flags.
+func (f *graduateFlags) check(name string) error {
+	switch {
+	case f.print && f.explain:
+		return problem.New(problem.Usage, "--explain and --print do not go together: nothing is sent, and nothing compared")
+	case !f.print && (f.manifest != "" || f.registry != ""):
+		flag := "--manifest"
+		if f.manifest == "" {
+			flag = "--registry"
+		}
+		return kit.WithHint(problem.New(problem.Usage, "%s goes with --print", flag), `vacancy graduate %s --capability "TEXT" --print`, name)
+	}
+	return nil
+}
+
+// graduate submits a graduation, follows it and shows its outcome.
+func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, name string) error {
+	half, err := readHalf(f.with)
+	if err != nil {
+		return err
+	}
+	child, err := partyNamed(a, ctx, c, name, half)
+	if err != nil {
+		return err
+	}
+	if f.capability == "" && half == nil {
+		view, err := admin.GetGraduation.Call(ctx, c, admin.Attempt{One: admin.One{Vacant: child.id.String()}})
+		if err != nil {
+			return err
+		}
+		return a.Show(graduateResult{View: view, name: name, explain: true})
+	}
+	sub, err := submission(a, ctx, c, f, child, half)
+	if err != nil {
+		return err
+	}
+	view, err := submit(a, ctx, c, sub)
+	if err != nil {
+		return err
+	}
+	if view, err = followRun(a, ctx, c, view, f.wait); err != nil {
+		return err
+	}
+	if err := a.Show(graduateResult{View: view, name: name, explain: f.explain}); err != nil {
+		return err
+	}
+	return refusalOf(&view, name)
+}
+
+// submit sends a request to the gate: through the admin socket of a data
+// directory, whose host may not run, or to the public handler of a remote host.
+func submit(a *kit.App, ctx context.Context, c *kit.AdminAPI, sub graduation.Submission) (graduation.View, error) {
+	body, err := sub.Blob()
+	if err != nil {
+		return graduation.View{}, err
+	}
+	var view graduation.View
+	if c.Remote == nil {
+		return view, c.Call(ctx, http.MethodPost, admin.GraduationsPath, nil, body, &view)
+	}
+	registry, err := gateAt(a, c.Remote)
+	if err != nil {
+		return graduation.View{}, err
+	}
+	return view, registry.Post(ctx, admin.GraduationsPath, json.RawMessage(body), &view)
+}
+
+// gateAt is the public gate handler of a remote host.
+func gateAt(a *kit.App, at *kit.RemoteHost) (*registryclient.Client, error) {
+	// Without an edge the gate's function has its own URL.
+	url, err := at.URLOf(cmp.Or(at.Record.GraduateURL, at.Record.RegistryURL, at.Record.URL))
+	if err != nil {
+		return nil, err
+	}
+	base, err := registryclient.CheckURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Now: a.Now}, nil
+}
+
+// followEvery is the interval between two polls of a run.
+const followEvery = time.Second
+
+// followRun polls an attempt until it is decided, and reports each step that
+// passed. It ends without an error when the time is over.
+func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation.View, wait time.Duration) (graduation.View, error) {
+	var line gate.StepName
+	for end := a.Now().Add(wait); ; {
+		// Only the admin API returns the evidence.
+		next, err := admin.GetGraduation.Call(ctx, c, admin.Attempt{One: admin.One{Vacant: view.Child.String()}, Position: view.Position})
+		if err != nil {
+			return view, err
+		}
+		view = next
+		if view.State != graduation.Open || !a.Now().Before(end) {
+			return view, nil
+		}
+		if view.Step != line && view.Step != "" {
+			a.Note("%s ...", view.Step)
+			line = view.Step
+		}
+		if err := retry.Sleep(ctx, followEvery); err != nil {
+			return view, problem.Wrap(problem.Canceled, err, "graduation %s goes on", view.ID)
+		}
+	}
+}
+
+// submission collects both signatures, and the artefacts of a party that runs
+// elsewhere.
+func submission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
+	var sub graduation.Submission
+	kept, err := admin.GetManifest.Call(ctx, c, admin.One{Vacant: child.id.String()})
+	if err != nil {
+		return sub, err
+	}
+	m, err := kept.Open()
+	if err != nil {
+		return sub, err
+	}
+	if m.ChildID != child.id {
+		return sub, problem.New(problem.Untrusted, "the host's answer is the manifest of another child")
+	}
+	parent, err := partyOf(a, ctx, c, m.ParentID, half)
+	if err != nil {
+		return sub, err
+	}
+	if half != nil {
+		sub.Artefacts = half.Artefacts
+		f.capability = cmp.Or(f.capability, half.Request.CapabilityText)
+	}
+	sub.Request = composite.Request{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}
+	if half != nil && half.Request.Hash() != sub.Request.Hash() {
+		return sub, problem.New(problem.Usage, "%s was signed for another request than this one", f.with)
+	}
+	for _, p := range []party{parent, child} {
+		if err := consent(a, ctx, c, p, &sub.Request); err != nil {
+			return sub, err
+		}
+	}
+	if parent.own == nil && child.own == nil {
+		if f.endpoint != "" {
+			return sub, problem.New(problem.Usage, "--endpoint is for a child of yours that runs elsewhere; this one answers at its host")
+		}
+		return sub, nil
+	}
+	where := func() (string, error) { return registryHere(a, ctx, c, f.where) }
+	return sub, artefacts(a, ctx, where, f, &m, parent, child, &sub)
+}

@@ -1,0 +1,120 @@
+package childcmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// printHalf signs a request and its artefacts as one party, for the person who
+// signs as the other.
+func printHalf(a *kit.App, ctx context.Context, f graduateFlags, name string) error {
+	if f.capability == "" || f.with != "" {
+		return kit.WithHint(problem.New(problem.Usage, "--print goes with --capability, and not --with"), `vacancy graduate %s --capability "TEXT" --print`, name)
+	}
+	h, err := a.DataHome()
+	if err != nil {
+		return err
+	}
+	own, err := a.OpenIdentity(h, name)
+	if err != nil {
+		return err
+	}
+	self := party{id: own.ID(), own: own}
+	m, err := manifestFor(a, ctx, self, f.manifest)
+	if err != nil {
+		return err
+	}
+	sub := graduation.Submission{Request: composite.Request{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}}
+	if err := consent(a, ctx, nil, self, &sub.Request); err != nil {
+		return err
+	}
+	var parent, child party
+	if self.id == m.ParentID {
+		parent = self
+	} else {
+		child = self
+	}
+	where := func() (string, error) { return a.RegistryURL(ctx, f.registry, f.where) }
+	if err := artefacts(a, ctx, where, f, m, parent, child, &sub); err != nil {
+		return err
+	}
+	b, err := sub.Blob()
+	if err != nil {
+		return err
+	}
+	return a.Show(halfResult{b})
+}
+
+// manifestFor is the manifest of a party, from a file or from the identity.
+func manifestFor(a *kit.App, ctx context.Context, p party, file string) (*composite.Manifest, error) {
+	bundle, err := p.own.Bundle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := bundle.Manifest
+	if file != "" {
+		read, err := readManifest(file)
+		if err != nil {
+			return nil, err
+		}
+		m = &read
+	}
+	if m == nil {
+		return nil, kit.WithHint(problem.New(problem.Usage, "%s has no manifest here, so its parent is unknown", p.own.Name), "--manifest FILE; the host's operator gets the file with vacancy manifest CHILD --json")
+	}
+	if err := m.Verify(); err != nil {
+		return nil, err
+	}
+	if p.id != m.ParentID && p.id != m.ChildID {
+		return nil, problem.New(problem.Usage, "the manifest is that of %s and %s, and not of %s", m.ParentID.Short(), m.ChildID.Short(), p.own.Name)
+	}
+	return m, nil
+}
+
+// halfResult is what one party signed.
+type halfResult struct{ json.RawMessage }
+
+func (r halfResult) Print(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }
+
+// readHalf reads what a party printed; nil without a file.
+func readHalf(path string) (*graduation.Submission, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, graduation.MaxSubmission+1))
+	if err != nil {
+		return nil, err
+	}
+	sub, err := graduation.ParseSubmission(b)
+	if err != nil {
+		return nil, problem.New(problem.Usage, "%s is not a request printed with --print: %s", path, problem.Of(err).Text())
+	}
+	return &sub, nil
+}
+
+// signedBy is id's signature in a half; nil if there is none.
+func signedBy(half *graduation.Submission, id identity.ID) []byte {
+	switch {
+	case half == nil:
+		return nil
+	case id == half.Request.ParentID && len(half.Request.SignatureParent) > 0:
+		return half.Request.SignatureParent
+	case id == half.Request.ChildID && len(half.Request.SignatureChild) > 0:
+		return half.Request.SignatureChild
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package childcmd
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/vacantcmd"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/event"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// party is the parent or child of a graduation: hosted at the gate's host, or a
+// local identity.
+type party struct {
+	id    identity.ID
+	own   *datadir.Identity // nil: hosted, or has signed
+	given []byte            // signature of a party that has signed
+}
+
+// partyNamed finds a party by name: a vacant of the host, else an identity.
+func partyNamed(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, half *graduation.Submission) (party, error) {
+	v, err := c.Show(ctx, name)
+	if err == nil {
+		return party{id: v.ID}, nil
+	}
+	if !problem.Is(err, problem.NotFound) {
+		return party{}, err
+	}
+	if id, parseErr := identity.ParseID(name); parseErr == nil {
+		return partyOf(a, ctx, c, id, half)
+	}
+	h, homeErr := a.DataHome()
+	if homeErr != nil {
+		return party{}, homeErr
+	}
+	own, openErr := h.Open(name)
+	if openErr != nil {
+		return party{}, err
+	}
+	return party{id: own.ID(), own: own}, nil
+}
+
+// partyOf finds who signs for an id.
+func partyOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, half *graduation.Submission) (party, error) {
+	if sig := signedBy(half, id); sig != nil {
+		return party{id: id, given: sig}, nil
+	}
+	_, err := c.Show(ctx, id.String())
+	if err == nil {
+		return party{id: id}, nil
+	}
+	if !problem.Is(err, problem.NotFound) {
+		return party{}, err
+	}
+	h, err := a.DataHome()
+	if err != nil {
+		return party{}, err
+	}
+	names, err := h.Names()
+	if err != nil {
+		return party{}, err
+	}
+	for _, name := range names {
+		// An identity that does not open is reported when it is used.
+		if own, err := h.Open(name); err == nil && own.ID() == id {
+			return party{id: id, own: own}, nil
+		}
+	}
+	return party{}, problem.New(problem.NotFound, "vacant %s is neither hosted there nor an identity of yours: nobody here can sign for it", id.Short())
+}
+
+// consent signs the request as a party.
+func consent(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *composite.Request) error {
+	if p.given != nil {
+		return take(p, r, p.given)
+	}
+	if p.own != nil {
+		if p.id == r.ParentID {
+			return r.SignParent(ctx, p.own.Key)
+		}
+		return r.SignChild(ctx, p.own.Key)
+	}
+	got, err := admin.SignGraduation.Call(ctx, c, admin.About(p.id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
+	if err != nil {
+		return err
+	}
+	sig, err := hex.DecodeString(got.Signature)
+	if err != nil {
+		sig = nil
+	}
+	return take(p, r, sig)
+}
+
+// take adds a signature that was made elsewhere, if it is valid.
+func take(p party, r *composite.Request, sig []byte) error {
+	if !identity.Verify(p.id, r.SigningBytes(), sig) {
+		return problem.New(problem.Untrusted, "the file does not contain a valid signature of %s", p.id.Short())
+	}
+	if p.id == r.ParentID {
+		r.SignatureParent = sig
+	} else {
+		r.SignatureChild = sig
+	}
+	return nil
+}
+
+// artefacts signs what an acceptance requires with the local identities that
+// are parties. where is the registry in which a child of theirs is listed.
+func artefacts(a *kit.App, ctx context.Context, where func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
+	next := m.Graduated()
+	if parent.own != nil {
+		if err := next.SignParent(ctx, parent.own.Key); err != nil {
+			return err
+		}
+		sub.Artefacts.ManifestParent = next.SignatureParent
+	}
+	if child.own == nil {
+		return nil
+	}
+	if err := next.SignChild(ctx, child.own.Key); err != nil {
+		return err
+	}
+	sub.Artefacts.ManifestChild = next.SignatureChild
+	url, err := where()
+	if err != nil {
+		return err
+	}
+	return publication(a, ctx, url, f, child.own, &sub.Artefacts)
+}
+
+// publication signs the card and register event of a child that runs elsewhere,
+// as they will be after the gate.
+func publication(a *kit.App, ctx context.Context, url string, f graduateFlags, child *datadir.Identity, out *graduation.Artefacts) error {
+	registry := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: url, Reader: child.Key, Now: a.Now}
+	o := &vacantcmd.Own{Identity: child, Registry: registry}
+	if err := o.Look(ctx); err != nil {
+		return err
+	}
+	next := card.Card{VacantID: child.ID(), HaloVersion: card.Version}
+	if o.Card != nil {
+		next = *o.Card
+	}
+	next.CapabilityText = f.capability
+	if f.endpoint != "" {
+		send, err := dispatch.SendURL(f.endpoint)
+		if err != nil {
+			return err
+		}
+		next.Endpoint = send
+	}
+	if next.Endpoint == "" {
+		return kit.WithHint(problem.New(problem.Usage, "%s has no endpoint yet: where does it take calls?", child.Name), "--endpoint https://HOST")
+	}
+	if err := next.Sign(ctx, child.Key); err != nil {
+		return err
+	}
+	at, err := registry.Standing(ctx, child.ID())
+	if err != nil {
+		return err
+	}
+	key := "graduation:" + next.Hash().String()
+	if !at.Card.IsZero() && at.Card != next.Hash() {
+		key = event.ReplacesKeyAt(at.Card, at.NextSeq)
+	}
+	d := registryclient.Draft{Card: next, State: lifecycle.Active, Visibility: lifecycle.Public}
+	h, err := d.Sign(ctx, child.Key, at.NextSeq, key, a.Now())
+	if err != nil {
+		return err
+	}
+	out.Card, out.Time, out.ActorSeq, out.Key = next.Blob(), h.Time, h.ActorSeq, h.Key
+	out.Signature, err = hex.DecodeString(h.Signature)
+	return err
+}
+
+// registryHere is the registry of the gate's host.
+func registryHere(a *kit.App, ctx context.Context, c *kit.AdminAPI, w kit.Where) (string, error) {
+	if c.Remote == nil {
+		return a.LocalURL(ctx, w.Data)
+	}
+	return a.RegistryURL(ctx, "", w)
+}

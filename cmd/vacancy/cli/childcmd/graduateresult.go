@@ -1,0 +1,167 @@
+package childcmd
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/trust/gate"
+)
+
+// graduateResult is an attempt's outcome.
+type graduateResult struct {
+	graduation.View
+	name    string
+	explain bool
+}
+
+func (r graduateResult) Print(w io.Writer) {
+	switch r.State {
+	case graduation.Accepted:
+		fmt.Fprintf(w, "%s has graduated, attempt %d\n", kit.Printable(r.name), r.Position)
+	case graduation.Open:
+		fmt.Fprintf(w, "%s: attempt %d is open, until %s at the latest\n", kit.Printable(r.name), r.Position, r.Due.UTC().Format("15:04:05Z"))
+	case graduation.Failed: // no step decided
+		fmt.Fprintf(w, "%s has not graduated: attempt %d has failed\n", kit.Printable(r.name), r.Position)
+	default:
+		fmt.Fprintf(w, "%s has not graduated: attempt %d was %s\n", kit.Printable(r.name), r.Position, kit.Printable(string(r.State)))
+	}
+	r.steps(w)
+	if r.Outcome != nil {
+		fmt.Fprintf(w, "  found by   %s\n  called at  %s\n", kit.Printable(r.Capability), kit.Printable(r.Outcome.Endpoint))
+	}
+	if r.explain {
+		r.explanation(w)
+	}
+}
+
+// steps prints the gate's steps up to the attempt's.
+func (r graduateResult) steps(w io.Writer) {
+	passed := r.Step != "" || r.State == graduation.Accepted
+	for _, s := range gate.Steps() {
+		said := "-"
+		switch {
+		case r.State == graduation.Accepted:
+			said = "ok"
+		case passed && s.Name != r.Step:
+			said = "ok"
+		case passed && r.State == graduation.Open:
+			said, passed = "...", false
+		case passed:
+			said, passed = string(r.State), false
+			if r.Refusal != nil {
+				said += ": " + kit.Printable(r.Refusal.Detail)
+			}
+		}
+		fmt.Fprintf(w, "  %-10s %s\n", s.Name, said)
+	}
+}
+
+// explanation prints the policy, and every signal with its inputs.
+func (r graduateResult) explanation(w io.Writer) {
+	p := r.Policy
+	fmt.Fprintf(w, "policy %s: %d of one parent within 24 hours, threshold %g, mode %s, detector %s\n",
+		kit.Printable(p.Version), p.Limit, p.Threshold, kit.Printable(string(p.Mode)), kit.Printable(p.Detector))
+	if r.Findings == nil {
+		fmt.Fprintln(w, "no evidence was looked at")
+		return
+	}
+	for _, pair := range r.Findings.Pairs {
+		fmt.Fprintf(w, "beside %s %s\n", kit.Printable(string(pair.Role)), pair.With.Short())
+		for _, name := range []string{"controller", "substrate", "stylo"} {
+			shown := name
+			for _, s := range pair.Signals {
+				if strengthOf(s.Name) != name {
+					continue
+				}
+				layer := kit.Printable(string(s.Name))
+				if layer == name {
+					layer = ""
+				}
+				fmt.Fprintf(w, "  %-10s  %-9s %s\n", shown, layer, signalText(pair.Role, &s))
+				shown = ""
+			}
+		}
+	}
+	if len(r.Findings.Pairs) == 0 {
+		fmt.Fprintln(w, "nothing was compared")
+	}
+}
+
+// strengthOf is the strength that a signal belongs to, as refusals name it.
+func strengthOf(n gate.Name) string {
+	switch n {
+	case gate.Substrate:
+		return "substrate"
+	case gate.Style:
+		return "stylo"
+	}
+	return "controller"
+}
+
+// because explains the strength of an observed signal, if the host did not.
+func because(role gate.Role, s *gate.Signal) string {
+	switch {
+	case s.Why != "" || s.Name != gate.Substrate || s.State != gate.SignalObserved:
+		return s.Why
+	case s.Strength == 0:
+		return "they are served by different ones"
+	case role == gate.Parent:
+		return "the child and its parent have the same substrate"
+	}
+	return "the child and its sibling have the same substrate"
+}
+
+func signalText(role gate.Role, s *gate.Signal) string {
+	said := string(s.State)
+	if s.State == gate.SignalObserved {
+		said = fmt.Sprintf("%.2f", s.Strength)
+		if s.Blocks {
+			said += ", counts"
+		} else {
+			said += ", recorded alone"
+		}
+	}
+	if why := because(role, s); why != "" {
+		said += ": " + why
+	}
+	if in := s.Inputs; in != nil {
+		switch {
+		case in.A == in.B && in.A != "":
+			said += fmt.Sprintf(" (%s)", in.A)
+		case in.A != "" || in.B != "":
+			said += fmt.Sprintf(" (%s and %s)", in.A, in.B)
+		case s.State == gate.SignalObserved:
+			said += fmt.Sprintf(" (likeness %.3f of %d and %d)", in.Similarity, in.SamplesA, in.SamplesB)
+		case in.SamplesA > 0 || in.SamplesB > 0:
+			said += fmt.Sprintf(" (%d and %d)", in.SamplesA, in.SamplesB)
+		}
+	}
+	return kit.Printable(said)
+}
+
+// refusalOf is the error of an attempt that was not accepted, with a hint.
+func refusalOf(v *graduation.View, name string) error {
+	if v.Refusal == nil {
+		return nil
+	}
+	kind := problem.Internal
+	for _, k := range problem.Kinds() {
+		if k.String() == v.Refusal.Kind {
+			kind = k
+		}
+	}
+	err := problem.New(kind, "%s", v.Refusal.Detail)
+	again := fmt.Sprintf("vacancy graduate %s --capability %q", name, v.Capability)
+	switch kind {
+	case problem.GraduationRate:
+		return kit.WithHint(err, "%s, when 24 hours have passed since the first of its parent's last %d", again, v.Policy.Limit)
+	case problem.Collusion:
+		return kit.WithHint(err, "vacancy graduate %s --explain", name)
+	case problem.Unavailable, problem.Deadline:
+		return kit.WithHint(err, "%s", again)
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+package childcmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/yamldoc"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func PlanCommand(a *kit.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Set the plan by which a composite delegates",
+		Long: `A vacant with a plan is a composite: it delegates each call to its children, one after
+the other or in parallel, and combines their answers.`,
+		Example: `  vacancy plan set lawfirm plan.yaml
+  vacancy plan show lawfirm`,
+		Args: kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(planSetCommand(a), planShowCommand(a))
+	return cmd
+}
+
+func planSetCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:   "set VACANT FILE",
+		Short: "Set the plan of a vacant",
+		Long: `Set the plan of a hosted vacant from FILE, YAML or JSON; - is standard input. The next
+call uses it. Children are named by name or id. They must be the vacant's own children
+and hosted on the same host; a plan that leads back to the vacant is refused.
+
+  version: 1
+  parallel: true              # false: one after the other, with {previous}
+  on_failure: abort           # or skip
+  delegate:
+    - child: reviewer
+      kind: review
+      task: "Review this: {input}"
+  aggregate:
+    how: join                 # list, join, first, vote or substrate`,
+		Example: `  vacancy plan set lawfirm plan.yaml
+  vacancy plan show lawfirm --json | jq .plan | vacancy plan set other -`,
+		Args: kit.Arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			doc, err := document(a, args[1])
+			if err != nil {
+				return err
+			}
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				p, err := admin.SetPlan.Call(cmd.Context(), c, admin.About(args[0], op.Raw[plan.Plan](doc)))
+				if err != nil {
+					return err
+				}
+				return a.Show(planResult{p})
+			})
+		},
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func planShowCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:     "show VACANT",
+		Short:   "Show the plan of a vacant",
+		Example: "  vacancy plan show lawfirm",
+		Args:    kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				p, err := admin.GetPlan.Call(cmd.Context(), c, admin.One{Vacant: args[0]})
+				if err != nil {
+					return err
+				}
+				return a.Show(planResult{p})
+			})
+		},
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// document reads a person's document as JSON.
+func document(a *kit.App, path string) (json.RawMessage, error) {
+	var in io.Reader = a.In
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, yamldoc.Max+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > yamldoc.Max {
+		return nil, problem.New(problem.TooLarge, "%s: expected at most %d bytes", path, yamldoc.Max)
+	}
+	doc, err := yamldoc.JSON(b)
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "%s: %s", path, problem.Of(err).Text())
+	}
+	return doc, nil
+}
+
+// planResult is the plan of a vacant.
+type planResult struct{ admin.Plan }
+
+func (r planResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s answers by plan %s\n", r.Vacant.Name, r.Hash)
+	var b bytes.Buffer
+	if json.Indent(&b, r.Plan.Plan, "", "  ") == nil {
+		fmt.Fprintln(w, kit.EscapeControls(b.String(), "\n"))
+	}
+}

@@ -1,0 +1,218 @@
+package childcmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/vacantcmd"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+)
+
+func SpawnCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var s admin.Spawning
+	var path, reach, outbound string
+	var signed, noCheck bool
+	var agent vacantcmd.AgentFlags
+	cmd := &cobra.Command{
+		Use:   "spawn PARENT",
+		Short: "Create a child of a vacant",
+		Long: `Create a child of a hosted vacant, with a key of its own. Both sign the manifest that
+binds them, the child's logbook begins with BIRTH, and the parent's gets SPAWN.
+
+--path is the kind of child:
+
+  D1  like its parent, with one additional rule (--rule)
+  D2  closed: LOCAL, not listed, and callable only by its parent and the parent's
+      other children; --tools are the parent's tools that it may use
+  D3  with a capability of its own
+  D4  of two parents: --with names the other parent, which signs its consent
+  D5  with another substrate
+
+All but D2 are open and ACTIVE. "vacancy graduate" opens a closed child. The endpoint of
+--substrate http:URL is listed among the tools in the child's manifest, because both
+parties sign everything that a child may reach.
+
+--signed works without the operator's key: PARENT is one of your identities, hosted
+there under the same key, and signs the request itself, at most ten an hour and for a
+hundred children in all. Such a child has its parent's substrate or echo, because other
+substrates and agents are for the operator. The start of the parent's id is appended to its name.`,
+		Example: `  vacancy spawn lawfirm --path D2 --name reviewer --capability "reviews contracts"
+  vacancy spawn lawfirm --path D2 --name clerk --capability "files letters" --tools mail,archive
+  vacancy spawn lawfirm --path D4 --with notary --name deeds --capability "writes deeds"
+  vacancy spawn scribe --path D1 --name curt --rule "answer in one line"
+  vacancy spawn alice --signed --path D2 --name helper --host https://vacancy.example`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.Path, s.Reach, s.Outbound = composite.BirthPath(strings.ToUpper(path)), composite.Reachability(reach), composite.Outbound(outbound)
+			s.Tools = once(s.Tools)
+			return spawn(a, cmd.Context(), w, s, args[0], &agent, signed, noCheck)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&path, "path", "", "D1, D2, D3, D4 or D5 (required)")
+	fs.StringVar(&s.Name, "name", "", "the child's name (required)")
+	fs.StringVar(&s.Capability, "capability", "", "what the child can do (default: as its parent)")
+	fs.StringVar(&s.Substrate, "substrate", "", "its substrate, as of create (default: as its parent, a composite's child echo)")
+	agent.Add(fs)
+	fs.StringSliceVar(&s.Tools, "tools", nil, "`TOOLS` it may use, with commas between; may be repeated")
+	fs.StringVar(&s.Rule, "rule", "", "with D1: the rule that it has beside its parent's")
+	fs.StringVar(&s.With, "with", "", "with D4: the other `PARENT`, hosted here too")
+	fs.StringVar(&reach, "reach", "", "who may call it: parent-only, parent-bridged or public_a2a (default: by the path)")
+	fs.StringVar(&outbound, "outbound", "", "whom it may call: no-external, parent-permitted or unrestricted (default: by the path)")
+	fs.BoolVar(&signed, "signed", false, "PARENT is an identity of yours, and signs for itself")
+	vacantcmd.NoCheckFlag(fs, &noCheck)
+	kit.HostFlags(fs, &w)
+	return cmd
+}
+
+// spawn creates a child as the flags say.
+func spawn(a *kit.App, ctx context.Context, w kit.Where, s admin.Spawning, parent string, agent *vacantcmd.AgentFlags, signed, noCheck bool) error {
+	if missing := spawnMissing(&s); missing != "" {
+		return kit.WithHint(problem.New(problem.Usage, "%s", missing), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, parent)
+	}
+	if signed && agent.From != "" {
+		return problem.New(problem.Usage, "--signed and --from do not go together: an agent of its own is for the operator")
+	}
+	file, err := agent.Read(s.Substrate)
+	if err != nil {
+		return err
+	}
+	if file.Name != "" {
+		s.Agent, s.Substrate, s.Capability = file.Agent.Blob(), "", cmp.Or(s.Capability, file.Agent.Description)
+	}
+	if signed {
+		made, err := spawnSigned(a, ctx, w, s, parent)
+		if err != nil {
+			return spawnHint(err, &s, parent)
+		}
+		return showBirth(a, &made, parent, nil)
+	}
+	return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+		err := spawnByOperator(a, ctx, c, s, parent, noCheck)
+		if err == nil {
+			vacantcmd.WarnOf(a, s.Name, file.Agent.Warnings)
+		}
+		return err
+	})
+}
+
+// spawnByOperator creates a child of a hosted vacant.
+func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, s admin.Spawning, name string, noCheck bool) error {
+	parent, err := c.Show(ctx, name)
+	if err != nil {
+		return err
+	}
+	made, err := admin.SpawnChild.Call(ctx, c, admin.About(parent.ID.String(), s))
+	if err != nil {
+		return spawnHint(err, &s, name)
+	}
+	failure := vacantcmd.CheckAgent(a, ctx, c, &made.Vacant, noCheck || made.Unchanged)
+	if err := showBirth(a, &made, parent.Name, failure); err != nil {
+		return err
+	}
+	if by := servedAlike(made.Vacant.Substrate, parent.Substrate); made.Vacant.Closed && by != "" {
+		a.Note("%s and its parent have the same substrate, %s: by default the gate refuses its graduation", made.Vacant.Name, kit.Printable(by))
+	}
+	return nil
+}
+
+// spawnMissing names a missing flag that every birth needs.
+func spawnMissing(s *admin.Spawning) string {
+	switch {
+	case s.Path == "" && s.Name == "":
+		return "--path and --name are missing"
+	case s.Path == "":
+		return "--path is missing: how does " + s.Name + " come to be?"
+	case s.Name == "":
+		return "--name is missing: what is the child called?"
+	}
+	return ""
+}
+
+// spawnHint explains which flags a path needs.
+func spawnHint(err error, s *admin.Spawning, parent string) error {
+	p := problem.Of(err)
+	again := fmt.Sprintf("vacancy spawn %s --path %s --name %s", parent, s.Path, s.Name)
+	switch {
+	case p.Kind == problem.TooMany:
+		return kit.WithHint(err, "the same command later: a parent asks for ten children within an hour, and has a hundred")
+	case p.Field == "rule" && s.Rule == "":
+		return kit.WithHint(err, `%s --rule "TEXT"`, again)
+	case p.Field == "rule":
+		return kit.WithHint(err, `vacancy spawn %s --path D1 --name %s --rule "TEXT"`, parent, s.Name)
+	case p.Field == "with" && s.With == "":
+		return kit.WithHint(err, "%s --with PARENT", again)
+	case p.Field == "with" && s.Path != "D4":
+		return kit.WithHint(err, "vacancy spawn %s --path D4 --name %s --with %s", parent, s.Name, s.With)
+	case p.Field == "outbound" && s.Outbound == composite.NoExternal:
+		return kit.WithHint(err, "--outbound parent-permitted, or none of it: the endpoint is put among the child's tools then")
+	}
+	return err
+}
+
+// once removes duplicates.
+func once(list []string) (out []string) {
+	for _, one := range list {
+		if !slices.Contains(out, one) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// servedAlike is the common family of two substrates, as the gate compares
+// them; "" if they differ or either is a composite.
+func servedAlike(a, b string) string {
+	of := func(text string) string {
+		s, err := substrate.Parse(text)
+		if err != nil || s.Kind == plan.Kind {
+			return ""
+		}
+		return s.Family()
+	}
+	if by := of(a); by == of(b) {
+		return by
+	}
+	return ""
+}
+
+func showBirth(a *kit.App, made *admin.Spawned, parent string, failure *call.Cause) error {
+	m, err := made.Manifest.Open()
+	if err != nil {
+		return err
+	}
+	return a.Show(spawnResult{*made, failure, m, parent})
+}
+
+// spawnResult is a child that was just created, or existed.
+type spawnResult struct {
+	admin.Spawned
+	Failure  *call.Cause `json:"failure,omitempty"`
+	manifest composite.Manifest
+	parent   string
+}
+
+func (r spawnResult) Print(w io.Writer) {
+	m, was := &r.manifest, ""
+	if r.Unchanged {
+		was = "; it was there already"
+	}
+	fmt.Fprintf(w, "%s is a child of %s (%s), by %s%s\n", r.Vacant.Name, kit.Printable(r.parent), m.ParentID.Short(), m.BirthPath, was)
+	fmt.Fprintf(w, "  id          %s\n  state       %s\n  capability  %s\n", r.Vacant.ID, r.Vacant.State, kit.Printable(r.Vacant.Capability))
+	if m.ClosedByDefault {
+		fmt.Fprintf(w, "  closed      only its parent and the parent's other children may call it\n")
+	}
+}

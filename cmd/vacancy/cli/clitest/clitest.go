@@ -1,0 +1,65 @@
+// Package clitest compares the output of commands with golden files.
+package clitest
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+// Golden compares output with a file, except keys and hashes.
+func Golden(t *testing.T, name, got string) {
+	t.Helper()
+	got = stable(got)
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; make it with: go test -update", err)
+	}
+	if diff := gocmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", path, diff)
+	}
+}
+
+// varies matches the parts of an output that depend on keys, on the randomness
+// used before, or on free ports.
+var varies = regexp.MustCompile(`[0-9a-f]{128}|[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{12}\b|did:key:z[0-9A-Za-z]+|127\.0\.0\.1:[0-9]{4,}`)
+
+// stable replaces each varying text by its kind and a number. The same text has
+// the same number everywhere in s.
+func stable(s string) string {
+	seen := map[string]string{}
+	return varies.ReplaceAllStringFunc(s, func(v string) string {
+		if seen[v] != "" || v == kit.DefaultListen {
+			return cmp.Or(seen[v], v)
+		}
+		form := map[int]string{128: "signature", 64: "hex", 36: "uuid", 12: "short"}[len(v)]
+		switch {
+		case strings.HasPrefix(v, "did"):
+			form = "did"
+		case strings.HasPrefix(v, "127."): // a hash may begin with 127 too
+			form = "address"
+		}
+		seen[v] = fmt.Sprintf("<%s %d>", form, len(seen)+1)
+		return seen[v]
+	})
+}

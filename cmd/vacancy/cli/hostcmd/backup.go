@@ -1,0 +1,163 @@
+package hostcmd
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"filippo.io/age"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/durable"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// passphraseEnv is the variable with the passphrase of a backup. It is not an
+// argument, because arguments are visible to every user of the machine.
+const passphraseEnv = "VACANCY_PASSPHRASE"
+
+func BackupCommand(a *kit.App) *cobra.Command {
+	var data, recipient, passphraseFile string
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Copy a local host to an encrypted file",
+		Long: `Copy the host of a data directory to FILE while it runs: its data and the key that seals
+its secrets. The search index and the log of calls are left out.
+
+FILE is encrypted in the format of age: for --recipient, a public key such as age1..., or
+by a passphrase from --passphrase-file (- is standard input) or $VACANCY_PASSPHRASE. Without
+any of them a passphrase is made and printed; it is kept nowhere else.
+
+A backup keeps the keys of the texts of its day for as long as it is kept.`,
+		Example: `  vacancy backup monday.age
+  vacancy backup monday.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return backup(a, cmd.Context(), args[0], data, recipient, passphraseFile)
+		},
+	}
+	cmd.Flags().StringVar(&recipient, "recipient", "", "the public key of age that may read the backup")
+	passphraseFlag(cmd.Flags(), &passphraseFile)
+	kit.DataFlag(cmd.Flags(), &data)
+	return cmd
+}
+
+func passphraseFlag(fs *pflag.FlagSet, file *string) {
+	fs.StringVar(file, "passphrase-file", "", "a file with the passphrase, - for standard input (default $VACANCY_PASSPHRASE)")
+}
+
+// passphrase is that of --passphrase-file or the environment; "" for none.
+func passphrase(a *kit.App, file string) (string, error) {
+	if file == "" {
+		return a.Env[passphraseEnv], nil
+	}
+	b, err := datadir.ReadInput(file, a.In)
+	if err != nil {
+		return "", err
+	}
+	s := strings.TrimRight(string(b), "\r\n")
+	if s == "" {
+		return "", problem.New(problem.Usage, "--passphrase-file: expected a passphrase, got nothing")
+	}
+	return s, nil
+}
+
+func backup(a *kit.App, ctx context.Context, path, data, recipient, passphraseFile string) (err error) {
+	passphrase, err := passphrase(a, passphraseFile)
+	if err != nil {
+		return err
+	}
+	r := backupResult{File: path}
+	var to age.Recipient
+	switch {
+	case recipient != "" && passphraseFile != "":
+		return problem.New(problem.Usage, "--recipient and --passphrase-file do not go together")
+	case recipient != "":
+		if to, err = age.ParseX25519Recipient(recipient); err != nil {
+			return problem.New(problem.Usage, "--recipient: expected a public key of age, age1..., got %.80q", recipient)
+		}
+	default:
+		if passphrase == "" {
+			passphrase = rand.Text()
+			r.Passphrase = passphrase
+		}
+		if to, err = age.NewScryptRecipient(passphrase); err != nil {
+			return problem.Wrap(problem.Usage, err, "the passphrase cannot be used")
+		}
+	}
+	return a.WithAdmin(kit.Where{Host: kit.HostLocal, Data: data}, false, func(c *kit.AdminAPI) error {
+		if err := writeBackup(a, ctx, c, path, to); err != nil {
+			return err
+		}
+		if info, err := os.Stat(path); err == nil {
+			r.Bytes = info.Size()
+		}
+		return a.Show(r)
+	})
+}
+
+// writeBackup writes a backup beside FILE, which gets its name when it is whole.
+func writeBackup(a *kit.App, ctx context.Context, c *kit.AdminAPI, path string, to age.Recipient) (err error) {
+	if err := datadir.Free(path); err != nil {
+		return err
+	}
+	body, err := c.Backup(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	fresh := path + ".part"
+	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be made: %v", fresh, err)
+	}
+	defer func() {
+		f.Close()
+		if err != nil {
+			os.Remove(fresh)
+		}
+	}()
+	w, err := age.Encrypt(f, to)
+	if err == nil {
+		_, err = io.Copy(w, body)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err == nil {
+		fresh = path
+		err = durable.Dir(filepath.Dir(path))
+	}
+	if err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the backup %s is not complete, and was removed: %v", path, err)
+	}
+	return nil
+}
+
+// backupResult is a backup that was made. Passphrase is set if it was made for it.
+type backupResult struct {
+	File       string `json:"file"`
+	Bytes      int64  `json:"bytes"`
+	Passphrase string `json:"passphrase,omitempty"`
+}
+
+func (r backupResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s: %d bytes, encrypted\n", kit.Printable(r.File), r.Bytes)
+	if r.Passphrase != "" {
+		fmt.Fprintf(w, "  passphrase  %s\n  Write it down: it is kept nowhere else, and nothing reads the backup without it.\n", r.Passphrase)
+	}
+	fmt.Fprintf(w, "  to bring it back: vacancy restore %s\n", kit.ShellWord(r.File))
+}

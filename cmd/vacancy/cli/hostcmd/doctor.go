@@ -1,0 +1,202 @@
+package hostcmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func DoctorCommand(a *kit.App) *cobra.Command {
+	var host, name, data string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check a stage on AWS and the tools to deploy one, or a local host",
+		Long: `Check what a deployment needs (tools, credentials, Region, clock, bootstrap, quotas)
+and the state of a stage: its stacks, the settings of its tables, versions, the edge, the
+host's answers, the operator key, the host's keys, what agents need (secrets, models at
+Bedrock), and whether a row was changed by hand.
+
+With --host local, or --data, it checks the host over a data directory: who can read it,
+the disk, whether the host answers at its public URL, its certificate, and its vacants'
+agents, which are asked one question each.
+
+Each check prints one line: ok, warn, FAIL, or n/a if it does not apply; checks that do
+not apply for the same reason share a line. A warning or failure comes with its cause
+and the command that fixes it. Doctor changes nothing.
+
+It runs every check and exits with 1 if one says FAIL.`,
+		Example: `  vacancy doctor
+  vacancy doctor --stage prod --json
+  vacancy doctor --host local`,
+		Args: kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := examine(a, cmd.Context(), host, name, data)
+			if err != nil {
+				return err
+			}
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
+			if err := a.Show(r); err != nil || r.OK {
+				return err
+			}
+			return &kit.Reported{}
+		},
+	}
+	cmd.Flags().StringVar(&host, "host", kit.HostAWS, "the host: aws or local")
+	kit.StageFlag(cmd.Flags(), &name)
+	kit.DataFlag(cmd.Flags(), &data)
+	return cmd
+}
+
+// examine makes the report of a stage or of a local host.
+func examine(a *kit.App, ctx context.Context, host, name, data string) (doctorResult, error) {
+	switch {
+	case host == kit.HostLocal || data != "":
+		if name != "" {
+			return doctorResult{}, problem.New(problem.Usage, "--stage goes with --host aws")
+		}
+		l, err := localFacts(a, ctx, data)
+		return doctorResult{doctor.ExamineLocal(l)}, err
+	case host != kit.HostAWS:
+		return doctorResult{}, &problem.Error{Kind: problem.Usage, Field: "--host", Want: "aws or local", Got: fmt.Sprintf("%.80q", host)}
+	}
+	if err := a.NeedAWS(); err != nil {
+		return doctorResult{}, err
+	}
+	rec, err := a.StageOrName(name)
+	if err != nil {
+		return doctorResult{}, err
+	}
+	return doctorResult{doctor.Examine(facts(a, ctx, rec))}, nil
+}
+
+// visitTime bounds a host's answer.
+const visitTime = 20 * time.Second
+
+// facts collects the facts of a stage.
+func facts(a *kit.App, ctx context.Context, rec stage.Record) doctor.Facts {
+	var f doctor.Facts
+	c, err := a.OpenCloud(ctx, "")
+	if err != nil && rec.Region != "" {
+		c, err = a.OpenCloud(ctx, rec.Region)
+	}
+	if err != nil {
+		f = cloud.Blind(rec.Stage, err)
+	} else {
+		f = c.Examine(ctx, rec.Stage, a.Now)
+	}
+	f.Version, f.Region, f.Keep = kit.BuiltOf(), rec.Region, rec.Context["keep"] != "false"
+	f.Limits, f.Reserve = wanted(rec), rec.Context["reserve"] != "false"
+	f.Tools = doctor.Tools(ctx, doctor.Run)
+	web := &http.Client{Transport: &http.Transport{DialContext: dispatch.Dial, Proxy: dispatch.Proxy}, Timeout: visitTime}
+	defer web.CloseIdleConnections()
+	urls := endpoints(a, f, rec)
+	f.Visit = doctor.Look(ctx, web, urls, a.Rand)
+	if f.Visit.Operated() {
+		f.Models = doctor.LookModels(ctx, &admin.Client{HTTP: kit.KeyedClient(stage.Key(urls.Key)), URL: urls.Admin})
+		f.Models.Unknown, f.Models.Mock = rec.Context == nil, rec.Context["mock"] == "true"
+		f.Models.Granted = strings.FieldsFunc(rec.Context["bedrockModels"], func(r rune) bool { return r == ',' })
+	}
+	return f
+}
+
+// endpoints returns the URLs of a stage's host, from its stacks or else the
+// record. The key is included only for URLs that nobody can read on the way.
+func endpoints(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
+	d := doctor.URLs{URL: rec.URL, Admin: rec.AdminURL, Key: string(rec.OperatorKey)}
+	if key := a.Env["VACANCY_OPERATOR_KEY"]; key != "" {
+		d.Key = key
+	}
+	d.Raw = map[string]string{}
+	outputs := f.Stacks["functions"].Outputs
+	for _, one := range functions.All() {
+		if at := outputs[one.URLOutput()]; at != "" {
+			d.Raw[one.Name] = strings.TrimRight(at, "/")
+		}
+	}
+	// Without the stacks, the functions behind an edge are unknown.
+	d.Edge = outputs["EdgeSecret"] != ""
+	public := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
+	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
+	d.Registry, d.Search = cmp.Or(public, d.Raw["registry"], rec.RegistryURL), cmp.Or(public, d.Raw["search"], rec.SearchURL)
+	d.Graduate, d.Gateway = cmp.Or(public, d.Raw["graduate"], rec.GraduateURL), cmp.Or(public, d.Raw["gateway"], rec.GatewayURL)
+	d.Admin = cmp.Or(d.Admin, public, d.Raw["admin"])
+	if u, err := url.Parse(d.Admin); err != nil || kit.InClear(u) {
+		d.Key = ""
+	}
+	return d
+}
+
+// wanted are the limits that the stage's context asks for; those of the defaults
+// if they cannot be read, which the next deploy reports.
+func wanted(rec stage.Record) cost.Limits {
+	choice, err := cost.ReadChoice(rec.Context)
+	if err == nil {
+		if limits, err := cost.Derive(choice); err == nil {
+			return limits
+		}
+	}
+	limits, _ := cost.Derive(cost.Choice{WorstDay: setting.DefaultWorstDay, Edge: true, Dashboard: true}) // a test derives them
+	return limits
+}
+
+type doctorResult struct{ doctor.Report }
+
+func (r doctorResult) Print(w io.Writer) {
+	if r.Data != "" {
+		fmt.Fprintf(w, "the host over %s\n", kit.Printable(r.Data))
+	} else {
+		fmt.Fprintf(w, "stage %s\n", r.Stage)
+	}
+	alike := map[string]int{} // checks that do not apply, by reason; one line for each reason
+	for _, c := range r.Checks {
+		if c.Verdict == doctor.NotApplicable {
+			alike[c.Detail]++
+		}
+	}
+	for _, c := range r.Checks {
+		verdict, name := string(c.Verdict), c.Name
+		if c.Verdict == doctor.NotApplicable {
+			n := alike[c.Detail]
+			if n == 0 {
+				continue
+			}
+			if verdict = "n/a"; n > 1 {
+				name = fmt.Sprintf("%s and %d more", name, n-1)
+			}
+			alike[c.Detail] = 0
+		}
+		fmt.Fprintf(w, "  %-4s  %-25s %s\n", verdict, name, kit.Printable(c.Detail))
+		if c.Fix != "" {
+			fmt.Fprintf(w, "        %-25s fix: %s\n", "", kit.Printable(c.Fix))
+		}
+	}
+	warned := ""
+	if n := r.Count(doctor.Warn); n > 0 {
+		warned = fmt.Sprintf(", %d to look at", n)
+	}
+	if r.OK {
+		fmt.Fprintf(w, "well%s\n", warned)
+		return
+	}
+	fmt.Fprintf(w, "%d wrong%s\n", r.Count(doctor.Fail), warned)
+}

@@ -1,0 +1,98 @@
+package hostcmd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/vacantcmd"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// localFacts collects the facts of the host over a data directory.
+func localFacts(a *kit.App, ctx context.Context, data string) (doctor.Local, error) {
+	dir, err := a.DataDir(data)
+	if err != nil {
+		return doctor.Local{}, err
+	}
+	l := doctor.Local{Data: dir, Flag: kit.DataArg(data), Path: kit.ShellWord(dir), Here: standalone.IsThere(filepath.Join(dir, standalone.DataFile)), Now: a.Now(), Command: kit.BuiltOf()}
+	if !l.Here {
+		return l, nil
+	}
+	free, size := standalone.Disk(dir)
+	l.Open, l.Free, l.MinFree = openFiles(dir), free, standalone.MinFree(size)
+	client, base, err := serve.DialAdmin(dir)
+	if errors.Is(err, serve.ErrNoHost) {
+		return l, nil
+	}
+	if l.Running, l.Err = true, err; err != nil {
+		return l, nil
+	}
+	l.Err = askLocal(a, ctx, &l, &admin.Client{HTTP: client, URL: base})
+	return l, nil
+}
+
+// askLocal collects what a running host says of itself and answers to callers.
+func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client) error {
+	s, err := admin.GetStatus.Call(ctx, c, op.None{})
+	if err != nil {
+		return err
+	}
+	l.URL, l.Version, l.Started, l.Calls, l.Failed = s.URL, s.Version, s.Started, s.Calls, s.Failed
+	web := &http.Client{Transport: &http.Transport{DialContext: dispatch.Dial, Proxy: dispatch.Proxy}, Timeout: visitTime}
+	defer web.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+standalone.ReadyPath, nil)
+	if err != nil {
+		return err
+	}
+	if answer, err := web.Do(r); err != nil {
+		l.Ready.Err = err
+	} else {
+		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16))
+		answer.Body.Close()
+		if l.Ready.Status = answer.StatusCode; answer.TLS != nil {
+			l.Certificate = answer.TLS.PeerCertificates[0].NotAfter
+		}
+	}
+	for v, err := range c.All(ctx, false) {
+		if err != nil {
+			return err
+		}
+		if !vacantcmd.HasEndpoint(&v) {
+			continue
+		}
+		agent := doctor.Agent{Name: v.Name}
+		if check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()}); err != nil {
+			agent.Failure = problem.Of(err).Text()
+		} else if check.Failure != nil {
+			agent.Failure = kit.Clip(check.Failure.String(), kit.MaxShownCause)
+		}
+		l.Agents = append(l.Agents, agent)
+	}
+	return nil
+}
+
+// openFiles lists the files in dir that others than their owner can read.
+func openFiles(dir string) (open []string) {
+	if runtime.GOOS == "windows" {
+		return nil // its modes say nothing of readers
+	}
+	entries, _ := os.ReadDir(dir) // of a directory that cannot be read, the data file is missing too
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode()&0o077 != 0 {
+			open = append(open, e.Name())
+		}
+	}
+	return open
+}

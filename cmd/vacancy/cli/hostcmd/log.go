@@ -1,0 +1,269 @@
+package hostcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/client/witness"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// logTimeout bounds one request to a log.
+const logTimeout = 30 * time.Second
+
+func LogCommand(a *kit.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "Verify and witness a registry's transparency log",
+		Long: `Every publication and revocation at a host is a leaf of an append-only Merkle tree. Every
+few minutes the host signs the root as a checkpoint. A kept checkpoint proves for ever
+what the host published.`,
+		Example: `  vacancy log verify http://127.0.0.1:8080
+  vacancy log cosign https://vacancy.example --as alice`,
+		Args: a.KnownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(logVerifyCommand(a), logCosignCommand(a), logShowCommand(a), logSealCommand(a))
+	return cmd
+}
+
+// logFlags are the flags of the commands that follow a log.
+type logFlags struct {
+	where         kit.Where
+	as            string
+	since, hostID string
+	forget, all   bool
+}
+
+func (f *logFlags) following(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.since, "since", "", "a file with a checkpoint that the log must continue, beside the one verified last")
+	fs.StringVar(&f.hostID, "host-id", "", "the id that must have signed (default: the one that signed before)")
+	fs.BoolVar(&f.forget, "forget", false, "discard the previous state and trust what the host shows now")
+	fs.BoolVar(&f.all, "all", false, "verify every event, not only new ones")
+	kit.HostFlags(fs, &f.where)
+}
+
+func logVerifyCommand(a *kit.App) *cobra.Command {
+	var f logFlags
+	cmd := &cobra.Command{
+		Use:   "verify [URL]",
+		Short: "Verify that a host's log is correct and append-only",
+		Long: `Read the newest checkpoint of the host at URL (default: the registry that "vacancy
+search" asks) and verify: the host's signature; that the log continues the checkpoint
+verified last; that the hashes of all events produce the signed root; proofs of
+inclusion; and for each new public event its signature, its hash and its link to the
+event before.
+
+The first time, the signer's id is trusted, unless --host-id gives it. Verified
+checkpoints are kept in $VACANCY_HOME/logs. The command exits with 6 if any of this is
+false. If the host signed two logs that contradict each other, both checkpoints are kept
+as the proof.`,
+		Example: `  vacancy log verify
+  vacancy log verify https://vacancy.example --all
+  vacancy log verify https://vacancy.example --since checkpoint.txt`,
+		Args: kit.Arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := openLog(a, cmd.Context(), f, args)
+			if err != nil {
+				return err
+			}
+			r, err := l.verify(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.Show(r)
+		},
+	}
+	f.following(cmd)
+	return cmd
+}
+
+func logCosignCommand(a *kit.App) *cobra.Command {
+	var f logFlags
+	cmd := &cobra.Command{
+		Use:   "cosign [URL]",
+		Short: "Verify a host's log and cosign its checkpoint",
+		Long: `Verify the log of the host at URL as "vacancy log verify" does, sign its checkpoint as
+a witness (a C2SP cosignature) and submit the signature. From then on everybody gets it
+with the checkpoint, and the host can show no other log of that size.
+
+The host accepts cosignatures of vacants that are registered there and of witnesses in
+its configuration.`,
+		Example: "  vacancy log cosign https://vacancy.example --as alice",
+		Args:    kit.Arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			self, err := present(a, cmd.Context(), f.as)
+			if err != nil {
+				return err
+			}
+			l, err := openLog(a, cmd.Context(), f, args)
+			if err != nil {
+				return err
+			}
+			return cosign(a, cmd.Context(), l, self)
+		},
+	}
+	cmd.Flags().StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
+	f.following(cmd)
+	return cmd
+}
+
+func logShowCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:   "show [URL]",
+		Short: "Print a host's latest signed checkpoint",
+		Long: `Print the newest checkpoint of the host at URL: a signed note with the host's id, the
+number of events in its log and their root, and the lines of its witnesses. Only the
+host's signature is verified.
+
+"vacancy log verify --since FILE" reads a checkpoint that you saved to a file.`,
+		Example: "  vacancy log show > checkpoint.txt\n  vacancy log show https://vacancy.example",
+		Args:    kit.Arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			url, err := a.RegistryURL(cmd.Context(), first(args), w)
+			if err != nil {
+				return err
+			}
+			return showLog(a, cmd.Context(), url)
+		},
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// followed is a log that a command follows, with its remembered checkpoint.
+type followed struct {
+	witness.Follower
+	app    *kit.App
+	url    string
+	memory witness.Memory
+	before []byte // the checkpoint that it must continue
+	all    bool
+	line   *kit.ProgressLine
+}
+
+func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*followed, error) {
+	url, err := a.RegistryURL(ctx, first(args), f.where)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := a.DataHomeDir()
+	if err != nil {
+		return nil, err
+	}
+	l := &followed{app: a, url: url, memory: witness.Memory{Dir: filepath.Join(dir, "logs")}, all: f.all, line: a.ProgressLine()}
+	l.Log = logAt(a, url)
+	l.Progress = func(doing string, done, all uint64) { l.line.Show("%s: %d of %d", doing, done, all) }
+	if f.hostID != "" {
+		if l.Host, err = identity.ParseID(f.hostID); err != nil {
+			return nil, problem.Wrap(problem.Usage, err, "--host-id: expected 64 hex digits, got %.80q", f.hostID)
+		}
+	}
+	switch {
+	case f.forget && f.since != "":
+		return nil, problem.New(problem.Usage, "--forget and --since do not go together")
+	case f.since != "":
+		// The remembered checkpoint counts beside the file, or a forked host
+		// could show each reader the branch of their checkpoint.
+		if l.before, err = datadir.ReadInput(f.since, a.In); err == nil {
+			l.Known, err = l.memory.Load(url)
+		}
+	case !f.forget:
+		l.before, err = l.memory.Load(url)
+	}
+	return l, err
+}
+
+func logAt(a *kit.App, url string) witness.HTTP {
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: logTimeout})
+	return witness.HTTP{Client: &registryclient.Client{Transport: web, URL: url, Now: a.Now}}
+}
+
+// verify verifies the log, remembers the checkpoint, and stores the proof of a
+// fork.
+func (l *followed) verify(ctx context.Context) (logResult, error) {
+	r, err := l.Verify(ctx, l.before, l.all)
+	l.line.Clear()
+	var fork *witness.Fork
+	var other *witness.OtherHost
+	switch {
+	case errors.As(err, &fork):
+		path, kept := l.memory.Accuse(l.url, fork)
+		if kept != nil {
+			return logResult{}, errors.Join(err, kept)
+		}
+		return logResult{}, problem.Wrap(problem.Untrusted, err, "%s; the two checkpoints that it signed are kept as the proof in %s", problem.Of(err).Text(), path)
+	case problem.Is(err, problem.NotFound):
+		return logResult{}, kit.WithHint(err, "vacancy log seal, if it is your host")
+	case errors.As(err, &other):
+		return logResult{}, kit.WithHint(err, "vacancy log verify %s --forget, if you know that another host is there now", l.url)
+	case err != nil:
+		return logResult{}, err
+	}
+	return newLogResult(l.url, r), l.memory.Save(ctx, l.url, r)
+}
+
+// present is the signing identity; none is created, because no host would know
+// it.
+func present(a *kit.App, ctx context.Context, as string) (*datadir.Identity, error) {
+	h, err := a.DataHome()
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.Names()
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 && cmp.Or(as, a.Env["VACANCY_AS"]) == "" {
+		return nil, kit.WithHint(problem.New(problem.NotFound, "there is no identity that could sign"), "vacancy init alice, then vacancy publish alice")
+	}
+	self, err := a.Caller(ctx, as)
+	return self.Identity, err
+}
+
+func cosign(a *kit.App, ctx context.Context, l *followed, self *datadir.Identity) error {
+	verified, err := l.verify(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := l.Cosign(ctx, verified.report, self.Key, a.Now())
+	if problem.Is(err, problem.Forbidden) {
+		return kit.WithHint(err, `vacancy publish %s --capability "cosigns logs" --visibility restricted --registry %s, or have the host take --witness %s`, self.Name, l.url, translog.WitnessKey(self.ID()))
+	}
+	if err != nil {
+		return err
+	}
+	return a.Show(cosignResult{verified, self.Name, self.ID(), n})
+}
+
+func showLog(a *kit.App, ctx context.Context, url string) error {
+	note, err := logAt(a, url).Checkpoint(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := newCheckpointResult(url, note)
+	if err != nil {
+		return err
+	}
+	return a.Show(r)
+}

@@ -1,0 +1,131 @@
+package hostcmd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// logsFlags select lines of a local host's log.
+type logsFlags struct {
+	data           string
+	follow, failed bool
+	since          time.Duration
+}
+
+func LogsCommand(a *kit.App) *cobra.Command {
+	var f logsFlags
+	cmd := &cobra.Command{
+		Use:   "logs [VACANT]",
+		Short: "Show the log of a local host: its calls, and why they failed",
+		Long: `Show what the host of a data directory has logged: a line per call with caller, vacant,
+number, verdict and milliseconds, and what a vacant's agent answered when it failed.
+With VACANT only the calls of that vacant, with --failed only what went wrong, with
+--follow also what comes. The log is kept as long as texts are: to the end of the next
+day, UTC. "vacancy tail" follows a host on AWS.`,
+		Example: `  vacancy logs
+  vacancy logs clerk --failed
+  vacancy logs -f`,
+		Args: kit.Arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			only := ""
+			if len(args) > 0 {
+				only = args[0]
+			}
+			return logs(a, cmd.Context(), f, only)
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVarP(&f.follow, "follow", "f", false, "go on until Ctrl-C")
+	fs.BoolVar(&f.failed, "failed", false, "only what went wrong")
+	fs.DurationVar(&f.since, "since", 48*time.Hour, "how far back to start")
+	kit.DataFlag(fs, &f.data)
+	return cmd
+}
+
+// FollowPause is the pause between two looks at the journal.
+const FollowPause = 40 * time.Millisecond
+
+func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
+	if f.since < 0 {
+		return problem.New(problem.Usage, "--since: expected a duration of 0 or more, got %s", f.since)
+	}
+	dir, err := a.DataDir(f.data)
+	if err != nil {
+		return err
+	}
+	short := ""
+	if only != "" {
+		err := a.WithAdmin(kit.Where{Host: kit.HostLocal, Data: f.data}, false, func(c *kit.AdminAPI) error {
+			v, err := c.Show(ctx, only)
+			short = v.ID.Short()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	from := a.Now().Add(-f.since)
+	journal, err := standalone.ReadJournal(dir, from)
+	if problem.Is(err, problem.NotFound) {
+		return kit.WithHint(err, "vacancy dev")
+	}
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	for {
+		err := journal.Next(ctx, func(line []byte) error {
+			e, ok := kit.ReadEvent(line)
+			if !ok || e.At.Before(from) || f.failed && !e.IsFailed() || short != "" && !e.IsOf(short) {
+				return nil
+			}
+			return ShowEvent(a, &e)
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil || !f.follow {
+			return err
+		}
+		if cloud.Wait(ctx, FollowPause) != nil {
+			return nil
+		}
+	}
+}
+
+func ShowEvent(a *kit.App, e *kit.LogEvent) error {
+	if a.JSON {
+		return kit.WriteJSON(a.Out, e.Fields)
+	}
+	_, err := fmt.Fprintln(a.Out, e.Line(false))
+	return err
+}
+
+// JournalTail is the journal of a data directory as the log of a stage: one group,
+// the host.
+type JournalTail struct {
+	*standalone.JournalReader
+	From time.Time
+}
+
+// Next implements cloud.Tail.
+func (t *JournalTail) Next(ctx context.Context, show func(cloud.Line) error) error {
+	return t.JournalReader.Next(ctx, func(line []byte) error {
+		e, ok := kit.ReadEvent(line)
+		if !ok || e.At.Before(t.From) {
+			return nil
+		}
+		return show(cloud.Line{At: e.At, Group: journalGroup, Text: string(line)})
+	})
+}
+
+// journalGroup stands for the name of a log group.
+const journalGroup = "host"

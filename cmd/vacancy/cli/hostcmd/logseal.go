@@ -1,0 +1,106 @@
+package hostcmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func logSealCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:   "seal",
+		Short: "Sign a checkpoint of your host's log now",
+		Long: `Seal new publications and revocations now. Without this command "vacancy dev" seals every
+minute and a stage on AWS every five. It works whether the host on this machine is
+running or not. With --host aws it runs the stage's checkpointer with your AWS
+credentials.`,
+		Example: "  vacancy log seal\n  vacancy log seal --host aws --stage prod",
+		Args:    kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := seal(a, cmd.Context(), w)
+			if err != nil {
+				return err
+			}
+			return a.Show(sealResult{s})
+		},
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// seal seals the log of a host.
+func seal(a *kit.App, ctx context.Context, w kit.Where) (s admin.Sealed, err error) {
+	at, err := a.Find(w)
+	if err != nil {
+		return s, err
+	}
+	if at != nil && at.AWS {
+		return sealStage(a, ctx, at)
+	}
+	err = a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+		s, err = admin.SealLog.Call(ctx, c, op.Unread{})
+		return err
+	})
+	if problem.Is(err, problem.NotFound) && at != nil && at.Stage != "" {
+		err = kit.WithHint(err, "vacancy log seal --host aws --stage %s", at.Stage)
+	}
+	return s, err
+}
+
+// sealStage runs the stage's checkpointer and reads the result.
+func sealStage(a *kit.App, ctx context.Context, at *kit.RemoteHost) (s admin.Sealed, err error) {
+	// Without an edge the registry's function has its own URL.
+	url, err := at.URLOf(cmp.Or(at.Record.RegistryURL, at.Record.URL))
+	if err != nil {
+		return s, err
+	}
+	before, err := sealedAt(a, ctx, url)
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return s, err
+	}
+	_, c, err := a.OpenStage(ctx, at.Stage)
+	if err != nil {
+		return s, err
+	}
+	answer, err := c.Invoke(ctx, stage.Whole(at.Stage, "checkpointer"), []byte("{}"))
+	if err != nil {
+		return s, err
+	}
+	if answer.Error != "" {
+		return s, kit.WithHint(problem.New(problem.Unavailable, "the stage could not seal its log: %.300s", answer.Payload), "vacancy tail --stage %s --function checkpointer --once", at.Stage)
+	}
+	after, err := sealedAt(a, ctx, url)
+	if err != nil {
+		return s, err
+	}
+	// A cache may still return the previous checkpoint.
+	return admin.Sealed{Host: after.Host, Size: after.Size, Root: after.Root, Added: after.Size - min(before.Size, after.Size)}, nil
+}
+
+// sealedAt is the newest checkpoint of the host at a URL, verified.
+func sealedAt(a *kit.App, ctx context.Context, url string) (translog.Checkpoint, error) {
+	note, err := logAt(a, url).Checkpoint(ctx)
+	if err != nil {
+		return translog.Checkpoint{}, err
+	}
+	c, _, err := translog.Open(note)
+	return c, err
+}
+
+// sealResult is a sealed log.
+type sealResult struct{ admin.Sealed }
+
+func (r sealResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s sealed, %d of them new\n", events(r.Size), r.Added)
+}

@@ -1,0 +1,193 @@
+package hostcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/durable"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func RestoreCommand(a *kit.App) *cobra.Command {
+	var data, identity, passphraseFile string
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Bring a local host back from a backup",
+		Long: `Bring back the host that "vacancy backup" copied to FILE, into a data directory that has
+none. The passphrase is asked for, or comes from --passphrase-file or $VACANCY_PASSPHRASE;
+--identity is a file with the secret key of age for a backup that was made for a recipient.
+
+The host then refuses messages signed until five minutes from now, because it does not
+know what it accepted after the backup ("vacancy restored"). At the end everything is
+verified; with --json the check is a second object.`,
+		Example: `  vacancy restore monday.age
+  vacancy restore monday.age --data /srv/vacancy --identity key.txt`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return restore(a, cmd.Context(), args[0], data, identity, passphraseFile)
+		},
+	}
+	cmd.Flags().StringVar(&identity, "identity", "", "a file with the secret key of age, for a backup made for a recipient")
+	passphraseFlag(cmd.Flags(), &passphraseFile)
+	kit.DataFlag(cmd.Flags(), &data)
+	return cmd
+}
+
+func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFile string) error {
+	dir, err := a.DataDir(data)
+	if err != nil {
+		return err
+	}
+	if err := restorable(dir); err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return problem.Wrap(problem.NotFound, err, "%s cannot be read: %v", path, err)
+	}
+	defer f.Close()
+	key, err := backupKey(a, ctx, identity, passphraseFile)
+	if err != nil {
+		return err
+	}
+	plain, err := age.Decrypt(f, key)
+	var wrong *age.NoIdentityMatchError
+	switch {
+	case errors.As(err, &wrong):
+		return problem.New(problem.Untrusted, "%s does not open: it is another passphrase or key", path)
+	case err != nil:
+		return problem.Wrap(problem.Untrusted, err, "%s is no encrypted backup: %v", path, err)
+	}
+	// All is checked in a directory beside, which then becomes the data directory.
+	fresh := dir + ".restoring"
+	if err := os.RemoveAll(fresh); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s, of a run that was ended, cannot be removed", fresh)
+	}
+	if err := serve.EnsurePrivate(fresh); err != nil {
+		return err
+	}
+	r, err := restoreInto(a, ctx, fresh, plain)
+	if err == nil {
+		r.Kept, err = putBack(fresh, dir)
+	}
+	if err != nil {
+		os.RemoveAll(fresh)
+		return err
+	}
+	r.Data = dir
+	if err := a.Show(r); err != nil {
+		return err
+	}
+	return verifyHost(a, ctx, kit.Where{Host: kit.HostLocal, Data: dir}, kit.ReadFlags{})
+}
+
+// restorable refuses a directory with a host.
+func restorable(dir string) error {
+	if _, _, err := serve.DialAdmin(dir); err == nil {
+		return problem.New(problem.Conflict, "a host is running over %s: end it first", dir)
+	}
+	info, err := os.Stat(filepath.Join(dir, standalone.DataFile))
+	if err != nil || info.Size() == 0 {
+		return nil
+	}
+	err = problem.New(problem.Conflict, "there is a host in %s, which may have accepted calls since the backup; it is not replaced", dir)
+	return kit.WithHint(err, "mv %s %s.before, and the same command again", kit.ShellWord(dir), kit.ShellWord(dir))
+}
+
+// backupKey is what opens a backup.
+func backupKey(a *kit.App, ctx context.Context, identity, passphraseFile string) (age.Identity, error) {
+	if identity != "" {
+		f, err := os.Open(identity)
+		if err != nil {
+			return nil, problem.Wrap(problem.NotFound, err, "--identity: %v", err)
+		}
+		defer f.Close()
+		keys, err := age.ParseIdentities(f)
+		if err != nil || len(keys) != 1 {
+			return nil, problem.New(problem.Usage, "--identity: expected a file with one secret key of age")
+		}
+		return keys[0], nil
+	}
+	passphrase, err := passphrase(a, passphraseFile)
+	if err == nil && passphrase == "" {
+		passphrase, err = a.AskLine(ctx, "The passphrase of the backup:")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(passphrase) == "" {
+		return nil, problem.New(problem.Usage, "there is no passphrase")
+	}
+	key, err := age.NewScryptIdentity(passphrase)
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "the passphrase cannot be used")
+	}
+	return key, nil
+}
+
+// restoreInto unpacks a backup, opens its host, and raises the floors.
+func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader) (r restoreResult, err error) {
+	about, err := standalone.Unpack(plain, dir)
+	if err != nil {
+		return r, err
+	}
+	host, err := a.OpenHost(dir)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	r.Made, r.URL = about.Made, about.URL
+	r.Vacants, err = host.Vacants.Restored(ctx)
+	return r, err
+}
+
+// putBack makes fresh the data directory. What is left of another host there,
+// perhaps its only key, is kept beside it, at the returned path; "" for nothing.
+func putBack(fresh, dir string) (kept string, err error) {
+	if standalone.IsThere(dir) {
+		kept = dir + ".before"
+		for n := 2; standalone.IsThere(kept); n++ {
+			kept = fmt.Sprintf("%s.before-%d", dir, n)
+		}
+		if err := os.Rename(dir, kept); err != nil {
+			return "", problem.Wrap(problem.Unavailable, err, "%s cannot be moved to %s", dir, kept)
+		}
+	}
+	if err := os.Rename(fresh, dir); err != nil {
+		if kept != "" {
+			err = errors.Join(err, os.Rename(kept, dir))
+		}
+		return "", problem.Wrap(problem.Unavailable, err, "%s cannot become %s: %v", fresh, dir, err)
+	}
+	return kept, durable.Dir(filepath.Dir(dir))
+}
+
+// restoreResult is a host that was brought back.
+type restoreResult struct {
+	Data    string    `json:"data"`
+	Made    time.Time `json:"made"` // when the backup was made
+	URL     string    `json:"url"`
+	Vacants int       `json:"vacants"` // that are open
+	// Kept is where the files went that were in the data directory; "" for none.
+	Kept string `json:"kept,omitempty"`
+}
+
+func (r restoreResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s is back as it was at %s\n", kit.Printable(r.Data), r.Made.UTC().Format(time.DateTime))
+	if r.Kept != "" {
+		fmt.Fprintf(w, "what was there is in %s\n", kit.Printable(r.Kept))
+	}
+	restoredResult{Data: r.Data, Vacants: r.Vacants}.Print(w)
+}

@@ -1,0 +1,107 @@
+package hostcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func RestoredCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:   "restored",
+		Short: "Mark a host as restored from a backup",
+		Long: `Mark a data directory as restored from a backup, before a host serves it again.
+
+The backup lacks the calls accepted after it was made, so anybody with their signed
+bytes could run them a second time. After this command every open vacant of the directory
+refuses messages signed until five minutes from now (409, code floor), because callers'
+clocks may be so far ahead. vacancy call signs later by itself; other callers wait.
+Callers whose calls since the backup are lost reset their chain: vacancy call TARGET --reset.
+
+A host elsewhere is marked while it runs: do so before callers can reach the restored
+tables.`,
+		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy\n  vacancy restored --host aws",
+		Args:    kit.Arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return restored(a, cmd.Context(), w) },
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func restored(a *kit.App, ctx context.Context, w kit.Where) (err error) {
+	at, err := a.Find(w)
+	if err != nil {
+		return err
+	}
+	if at != nil {
+		return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+			n, err := c.Restored(ctx)
+			if err != nil {
+				return err
+			}
+			return a.Show(restoredAt(at, n))
+		})
+	}
+	dir, err := a.DataDir(w.Data)
+	if err != nil {
+		return err
+	}
+	switch _, _, err := serve.DialAdmin(dir); {
+	case err == nil:
+		return problem.New(problem.Conflict, "a host runs over %s: end it first, it may be accepting calls again right now", dir)
+	case !errors.Is(err, serve.ErrNoHost):
+		return err
+	case !standalone.IsThere(filepath.Join(dir, standalone.DataFile)):
+		return problem.New(problem.NotFound, "no host has kept anything in %s", dir)
+	}
+	host, err := a.OpenHost(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	n, err := host.Vacants.Restored(ctx)
+	if err != nil {
+		return err
+	}
+	return a.Show(restoredResult{Data: dir, Vacants: n})
+}
+
+// restoredAt is the result for a remote host, under the name that the person
+// used.
+func restoredAt(e *kit.RemoteHost, vacants int) restoredResult {
+	if e.AWS {
+		return restoredResult{Host: kit.HostAWS, Stage: e.Stage, Vacants: vacants}
+	}
+	return restoredResult{Host: e.Record.URL, Vacants: vacants}
+}
+
+// restoredResult is the number of vacants whose floor was raised.
+type restoredResult struct {
+	Data    string `json:"data,omitempty"`
+	Host    string `json:"host,omitempty"`  // as given
+	Stage   string `json:"stage,omitempty"` // of aws
+	Vacants int    `json:"vacants"`
+}
+
+func (r restoredResult) Print(w io.Writer) {
+	in := cmp.Or(r.Data, r.Host)
+	if r.Stage != "" {
+		in = "stage " + r.Stage + " on AWS"
+	}
+	if r.Vacants == 1 {
+		fmt.Fprintf(w, "1 open vacant in %s refuses messages signed until five minutes from now\n", in)
+		return
+	}
+	fmt.Fprintf(w, "%d open vacants in %s refuse messages signed until five minutes from now\n", r.Vacants, in)
+}

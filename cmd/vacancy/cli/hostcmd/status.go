@@ -1,0 +1,82 @@
+// Package hostcmd has the commands that look after a host: its state and logs, backup
+// and restore, verify, its log of the registry, and its search index.
+package hostcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func StatusCommand(a *kit.App) *cobra.Command {
+	var data string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what a local host does",
+		Long: `Show the host that runs over a data directory: since when and where, its calls and how
+many failed, how much it keeps, and when the oldest texts become unreadable.`,
+		Example: "  vacancy status\n  vacancy status --data /var/lib/vacancy --json",
+		Args:    kit.Arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return status(a, cmd.Context(), data) },
+	}
+	kit.DataFlag(cmd.Flags(), &data)
+	return cmd
+}
+
+func status(a *kit.App, ctx context.Context, data string) error {
+	dir, err := a.DataDir(data)
+	if err != nil {
+		return err
+	}
+	client, base, err := serve.DialAdmin(dir)
+	if errors.Is(err, serve.ErrNoHost) {
+		return kit.WithHint(problem.New(problem.NotFound, "no host is running over %s", dir), "vacancy dev%s", kit.DataArg(data))
+	}
+	if err != nil {
+		return err
+	}
+	s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{})
+	if err != nil {
+		return err
+	}
+	return a.Show(statusResult{s, a.Now()})
+}
+
+// statusResult is what a host does, at a time.
+type statusResult struct {
+	admin.Status
+	at time.Time
+}
+
+func (r statusResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s, over %s\n", kit.Printable(r.URL), kit.Printable(r.Data))
+	fmt.Fprintf(w, "  since    %s (%s), %s\n", r.Started.Format(time.DateTime), r.at.Sub(r.Started).Truncate(time.Second), kit.Printable(r.Version))
+	fmt.Fprintf(w, "  vacants  %d\n  calls    %d, of which %d failed\n", r.Vacants, r.Calls, r.Failed)
+	fmt.Fprintf(w, "  keeps    %s of data, %s of search index, %s of log\n", size(r.DataBytes), size(r.SearchBytes), size(r.JournalBytes))
+	if !r.TextsEnd.IsZero() {
+		fmt.Fprintf(w, "  texts    the oldest become unreadable at %s\n", r.TextsEnd.Format(time.DateTime))
+	}
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KB", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/(1<<30))
+}

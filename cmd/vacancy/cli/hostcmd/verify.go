@@ -1,0 +1,91 @@
+package hostcmd
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func VerifyCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var read kit.ReadFlags
+	cmd := &cobra.Command{
+		Use:   "verify [FILE]",
+		Short: "Check everything a host stores, or an export",
+		Long: `Check all data of the host in a data directory: every link, number, epoch and decision
+of every pair; every logbook, record, card and name; every event and registration of the
+registry and its sealed log; and every hash and signature whose text can still be read.
+It works whether the host is running or not. Each broken row is one line.
+
+A host elsewhere is checked on this machine. With --host URL the rows come page by page
+from the host's export, which needs the operator key. The export does not open seeds, so
+the encrypted keys of the vacants are not checked. With --host aws the stage's tables are
+read with your AWS credentials, at --read-units a second, and the keys are checked too.
+
+With FILE it checks an export offline: that the seed is the id's key, that the card and
+every logbook entry are signed by it and linked, and that the chain states are whole.
+
+It reports every part and exits with 1 if one is broken.`,
+		Example: `  vacancy verify
+  vacancy verify --data /srv/vacancy --json
+  vacancy verify --host aws --stage prod --read-units 200
+  vacancy verify alice.vacancy.json`,
+		Args: kit.Arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return verifyHost(a, cmd.Context(), w, read)
+			case w != (kit.Where{}) || read != (kit.ReadFlags{}):
+				return kit.WithHint(problem.New(problem.Usage, "FILE does not go together with the flags of a host"), "%s --help", cmd.CommandPath())
+			}
+			return verifyExport(a, args[0])
+		},
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	kit.ReadUnits(cmd.Flags(), &read)
+	return cmd
+}
+
+func verifyExport(a *kit.App, file string) error {
+	e, err := datadir.ReadExport(file)
+	if err != nil {
+		return err
+	}
+	r := verifyResult{File: file, Format: e.Format, Name: e.Name, ID: e.ID, Parts: e.Check()}
+	r.OK = datadir.Whole(r.Parts)
+	if err := a.Show(r); err != nil || r.OK {
+		return err
+	}
+	return &kit.Reported{}
+}
+
+// verifyResult is the report on an export.
+type verifyResult struct {
+	File   string            `json:"file"`
+	Format string            `json:"format"`
+	Name   string            `json:"name"`
+	ID     string            `json:"vacant_id"`
+	OK     bool              `json:"ok"`
+	Parts  []datadir.Finding `json:"parts"`
+}
+
+func (r verifyResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s: %s of %s\n", kit.Printable(r.File), r.Format, kit.Printable(r.Name))
+	for _, p := range r.Parts {
+		verdict := "ok"
+		if !p.OK {
+			verdict = "BROKEN"
+		}
+		fmt.Fprintf(w, "  %-8s %-7s %s\n", p.Part, verdict, kit.Printable(p.Detail))
+	}
+	if r.OK {
+		fmt.Fprintln(w, "whole")
+	} else {
+		fmt.Fprintln(w, "broken")
+	}
+}

@@ -1,0 +1,113 @@
+package hostcmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+)
+
+// verifyHost checks everything that a host stores, and prints findings as they
+// come.
+func verifyHost(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFlags) error {
+	return a.WithReports(ctx, w, read, func(c *kit.AdminAPI) error {
+		r := &homeReport{App: a, progress: a.ProgressLine()}
+		defer r.progress.Clear()
+		err := kit.StreamLines(ctx, c.Client, "/v1/admin/verify", r.take)
+		if err == nil && r.broken {
+			err = &kit.Reported{}
+		}
+		return err
+	})
+}
+
+// homeReport prints a check in progress. With --json it is one object: the
+// findings, a line each, and then the counts.
+type homeReport struct {
+	*kit.App
+	progress *kit.ProgressLine
+	broken   bool
+}
+
+func (r *homeReport) take(l *export.VerifyLine) (last bool, err error) {
+	switch {
+	case l.Error != nil:
+		return false, l.Error.Problem()
+	case l.Result != nil:
+		r.progress.Clear()
+		return true, r.end(*l.Result)
+	case l.Finding != nil:
+		r.progress.Clear()
+		return false, r.finding(l.Finding)
+	case l.Progress != nil:
+		r.progress.Show("%d rows in %d streams, %d broken", l.Progress.Rows, l.Progress.Streams, l.Progress.Findings)
+	}
+	return false, nil
+}
+
+func (r *homeReport) finding(f *fsck.Finding) error {
+	before := ",\n"
+	if !r.broken {
+		before = "{\"findings\":[\n"
+	}
+	r.broken = true
+	if !r.JSON {
+		_, err := fmt.Fprintf(r.Out, "BROKEN %s\n", kit.Printable(f.String()))
+		return err
+	}
+	b, err := compact(f)
+	if err == nil {
+		_, err = io.WriteString(r.Out, before+b)
+	}
+	return err
+}
+
+// homeResult is the end of a report.
+type homeResult struct {
+	OK bool `json:"ok"`
+	fsck.Result
+}
+
+func (r *homeReport) end(res fsck.Result) error {
+	if !r.JSON {
+		homeResult{!r.broken, res}.Print(r.Out)
+		return nil
+	}
+	before := `{"findings":[],`
+	if r.broken {
+		before = "\n],"
+	}
+	b, err := compact(homeResult{!r.broken, res})
+	if err == nil {
+		_, err = io.WriteString(r.Out, before+b[1:]+"\n")
+	}
+	return err
+}
+
+func (r homeResult) Print(w io.Writer) {
+	verdict := "whole"
+	if !r.OK {
+		verdict = fmt.Sprintf("%d BROKEN", r.Findings)
+	}
+	fmt.Fprintf(w, "%d rows in %d streams, %d vacants: %s\n", r.Rows, r.Streams, r.Vacants, verdict)
+	if r.Events > 0 {
+		fmt.Fprintf(w, "registry: %d events, %d vacants registered\n", r.Events, r.Registered)
+	}
+	if r.Withheld > 0 {
+		fmt.Fprintf(w, "not checked: %d sealed keys, which are opened for signing only\n", r.Withheld)
+	}
+	if r.Sealed > 0 {
+		fmt.Fprintf(w, "the text of %d rows is sealed for good: of them the links were checked, not hashes and signatures\n", r.Sealed)
+	}
+}
+
+// compact is v as JSON in one line.
+func compact(v any) (string, error) {
+	var b bytes.Buffer
+	err := kit.WriteJSON(&b, v)
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), err
+}

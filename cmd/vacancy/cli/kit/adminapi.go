@@ -1,0 +1,109 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// AdminAPI is the admin API: of the host that runs over a data directory, of the
+// data file itself if none runs, or of a remote host.
+type AdminAPI struct {
+	admin.Client
+	Remote *RemoteHost // nil: of a data directory
+	close  func() error
+}
+
+// openAdmin finds the admin API of a host. With create, a missing data
+// directory is created; otherwise it is an error, because --data may be
+// mistyped.
+func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
+	at, err := a.Find(w)
+	switch {
+	case err != nil:
+		return nil, err
+	case at != nil:
+		at.asTenant(a.Env[AccountKeyEnv])
+		url, key, err := at.keyed(at.Record.AdminURL)
+		if err != nil {
+			return nil, err
+		}
+		return &AdminAPI{admin.Client{HTTP: KeyedClient(key), URL: url}, at, func() error { return nil }}, nil
+	}
+	dir, err := a.DataDir(w.Data)
+	if err != nil {
+		return nil, err
+	}
+	client, base, err := serve.DialAdmin(dir)
+	if err == nil {
+		return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }}, nil
+	}
+	if !errors.Is(err, serve.ErrNoHost) {
+		return nil, err
+	}
+	if !create && !standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
+		return nil, WithHint(problem.New(problem.NotFound, "no host has kept anything in %s", dir), "vacancy dev")
+	}
+	host, err := a.OpenHost(dir)
+	if err != nil {
+		return nil, err
+	}
+	client, base = serve.InProcess(host.Admin())
+	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close}, nil
+}
+
+// WithAdmin runs f on the admin API of a host.
+func (a *App) WithAdmin(w Where, create bool, f func(*AdminAPI) error) (err error) {
+	c, err := a.openAdmin(w, create)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	return keyHint(c.Remote, f(c))
+}
+
+// keyHint adds a hint to the error of a wrong key.
+func keyHint(at *RemoteHost, err error) error {
+	if at == nil || !problem.Is(err, problem.Unauthorized) {
+		return err
+	}
+	if at.tenant {
+		return WithHint(err, "set $%s to a key with the scope vacants", AccountKeyEnv)
+	}
+	if at.given != "" {
+		return WithHint(err, "unset VACANCY_OPERATOR_KEY, or set it to the key of this host")
+	}
+	return WithHint(err, "vacancy keys rotate-operator --stage %s", at.Stage)
+}
+
+// WithReports runs f on the routes of verify and chain: at the admin API of a data
+// directory, or in this process over the pages or tables of a remote host. read limits
+// how tables are read.
+func (a *App) WithReports(ctx context.Context, w Where, read ReadFlags, f func(*AdminAPI) error) (err error) {
+	at, err := a.Find(w)
+	if err != nil {
+		return err
+	}
+	if err := read.Check(at); err != nil {
+		return err
+	}
+	if at == nil {
+		w, remove, err := a.readable(w)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, remove()) }()
+		return a.WithAdmin(w, false, f)
+	}
+	c, err := a.reportsElsewhere(ctx, at, read)
+	if err != nil {
+		return keyHint(at, err)
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	return keyHint(at, f(c))
+}

@@ -1,0 +1,205 @@
+// Package kit is what the commands of vacancy share: the state of a run and its
+// output, the host that --host, --stage and --data choose, the person's identities,
+// the host's admin API, the person's stages on AWS, logs for people, and the builder
+// of commands that are one operation.
+//
+// The invariants: standard output carries only the result (with --json exactly one
+// object). Prompts, logs and errors go to standard error (with --json the error is one
+// object). Nothing is coloured. No state is kept between two runs in one process, so
+// tests can run commands in process.
+package kit
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// App is the state that all commands of one run share.
+type App struct {
+	In *bufio.Reader
+	// input is the text of a call that was read from in.
+	Input *string
+	Out   io.Writer
+	Err   io.Writer
+	Env   map[string]string
+	// envList is env in the form of os.Environ, for other programs.
+	envList []string
+	Now     func() time.Time
+	Rand    io.Reader
+	Piped   bool // standard input is a file or a pipe
+	JSON    bool // --json: results and errors as one object each
+	// logForm is how a host logs on standard error: logHuman or logJSON, or "" in a
+	// command without --log. With logJSON every line there is JSON.
+	logForm string
+
+	Seams Seams
+}
+
+// Start runs a command line of the commands below root.
+func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// After the first interrupt signals get their default effect, so that a
+	// second one ends a command that hangs.
+	context.AfterFunc(ctx, stop)
+	a := &App{Piped: piped(stdin), In: bufio.NewReader(stdin), Out: stdout, Err: stderr, Env: environment(env), envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
+	return a.Run(ctx, root(a), args)
+}
+
+// piped reports whether standard input is a file or a pipe, and not a terminal or
+// the null device.
+func piped(stdin io.Reader) bool {
+	f, ok := stdin.(*os.File)
+	if !ok {
+		return true
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice == 0
+}
+
+// Run is Start with the app's clock and randomness.
+func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
+	root.SetArgs(args)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	cmd, err := root.ExecuteContextC(ctx)
+	if errors.Is(err, errNeedsAWS) {
+		code := 0
+		if code, err = a.becomeAWS(ctx, args); err == nil {
+			return code
+		}
+	}
+	if err == nil {
+		return problem.ExitOK
+	}
+	if ctx.Err() != nil && !errors.As(err, new(*problem.Error)) {
+		err = problem.Wrap(problem.Canceled, err, "interrupted")
+	}
+	// A flag that does not parse may hide a later --json; print the error as
+	// JSON anyway.
+	a.JSON = a.JSON || asksJSON(args)
+	return a.fail(cmd, err)
+}
+
+// KnownCommand refuses an unknown command and suggests similar ones.
+func (a *App) KnownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := problem.New(problem.Usage, "unknown command %q", args[0])
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if near := nearest(args[0], names); near != "" {
+		return WithHint(err, "vacancy %s", near)
+	}
+	return WithHint(err, "vacancy --help")
+}
+
+// FlagError refuses flags and suggests one that is near an unknown one, or -- before a
+// text that looks like a flag.
+func FlagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	refused := problem.Wrap(problem.Usage, nil, "%s", err)
+	if errors.As(err, &unknown) {
+		text := "--" + unknown.GetSpecifiedName()
+		if short := unknown.GetSpecifiedShortnames(); short != "" {
+			text = "-" + short
+		}
+		if strings.Contains(cmd.Use, "TEXT") && (strings.Contains(text, " ") || !strings.HasPrefix(text, "--")) {
+			return WithHint(refused, "%s TARGET -- %s    # what follows -- is no flag", cmd.CommandPath(), ShellWord(text))
+		}
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
+			return WithHint(refused, "--%s", near)
+		}
+	}
+	return WithHint(refused, "%s --help", cmd.CommandPath())
+}
+
+// Arguments refuses a number of arguments outside least and most (most < 0:
+// unlimited) and shows the usage.
+func Arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		err := problem.New(problem.Usage, "too many arguments")
+		switch {
+		case len(args) < least:
+			err = problem.New(problem.Usage, "an argument is missing")
+		case most == 0:
+			err = problem.New(problem.Usage, "no arguments are taken")
+		}
+		return WithHint(err, "%s", cmd.UseLine())
+	}
+}
+
+// DataHome opens the identities under $VACANCY_HOME.
+func (a *App) DataHome() (*datadir.Dir, error) {
+	dir, err := a.DataHomeDir()
+	if err != nil {
+		return nil, err
+	}
+	return &datadir.Dir{Dir: filepath.Join(dir, "identities"), Now: a.Now, Rand: a.Rand}, nil
+}
+
+// DataHomeDir is $VACANCY_HOME, by default .vacancy in the user's home
+// directory.
+func (a *App) DataHomeDir() (string, error) {
+	if dir := a.Env["VACANCY_HOME"]; dir != "" {
+		return filepath.Abs(dir)
+	}
+	user := a.Env["HOME"]
+	if runtime.GOOS == "windows" {
+		user = a.Env["USERPROFILE"]
+	}
+	if user == "" {
+		return "", problem.New(problem.Usage, "VACANCY_HOME is not set, and neither is the user's own folder")
+	}
+	return filepath.Join(user, ".vacancy"), nil
+}
+
+func environment(env []string) map[string]string {
+	m := make(map[string]string, len(env))
+	for _, kv := range env {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			m[k] = v
+		}
+	}
+	return m
+}
+
+func asksJSON(args []string) bool {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
+}

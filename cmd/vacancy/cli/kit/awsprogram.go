@@ -1,0 +1,142 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cache"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// awsProgram is this command line with the AWS SDK: cmd/vacancy-aws.
+const awsProgram = "vacancy-aws"
+
+// errNeedsAWS is returned by a command that needs AWS in a program without the
+// AWS SDK, before it has read or changed anything. Run then replaces the program
+// by awsProgram, with the same arguments.
+var errNeedsAWS = errors.New("this program has no AWS SDK")
+
+// NeedAWS returns errNeedsAWS if this program cannot open an AWS account.
+func (a *App) NeedAWS() error {
+	if a.Seams.OpenCloud == nil {
+		return errNeedsAWS
+	}
+	return checkBuilt(a.Env[builtEnv], BuiltOf())
+}
+
+// OpenCloud opens an AWS account. A command that does anything else before calls
+// needAWS first.
+func (a *App) OpenCloud(ctx context.Context, region string) (cloud.Cloud, error) {
+	if err := a.NeedAWS(); err != nil {
+		return nil, err
+	}
+	c, err := a.Seams.OpenCloud(ctx, region)
+	if err != nil {
+		return nil, WithHint(err, "vacancy doctor")
+	}
+	return c, nil
+}
+
+// becomeAWS replaces this process by awsProgram. It returns only if it fails, or
+// with the other program's exit code on a system that cannot replace a process.
+func (a *App) becomeAWS(ctx context.Context, args []string) (int, error) {
+	path, err := a.findAWS(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return replaceProcess(path, append([]string{path}, args...), append(slices.Clone(a.envList), builtEnv+"="+BuiltOf()))
+}
+
+// builtEnv tells awsProgram the commit or release of the program that it
+// replaces.
+const builtEnv = "VACANCY_BUILT"
+
+// checkBuilt refuses to replace a program that was built from another commit or
+// release than this one. "" is unknown and fits every one.
+func checkBuilt(replaced, own string) error {
+	if replaced == "" || own == "" || replaced == own {
+		return nil
+	}
+	err := problem.New(problem.Conflict, "vacancy is of %.40s, and %s beside it of %.40s", replaced, awsProgram, own)
+	return WithHint(err, "go install ./cmd/... in a checkout's folder")
+}
+
+// findAWS returns the path of awsProgram: beside this program, or built from the
+// checkout that the working directory is in.
+func (a *App) findAWS(ctx context.Context) (string, error) {
+	name := awsProgram
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if path := filepath.Join(filepath.Dir(self), name); standalone.IsThere(path) {
+		return path, nil
+	}
+	top, err := a.Checkout()
+	if err != nil {
+		err := problem.New(problem.NotFound, "the commands for AWS are in the program %s, which is neither beside %s nor in a checkout here", name, filepath.Base(self))
+		return "", WithHint(err, "go install ./cmd/... in a checkout's folder")
+	}
+	return a.buildAWS(ctx, top, name)
+}
+
+// buildAWS builds awsProgram from a checkout. The compiler's own cache makes a
+// second build take about a second.
+func (a *App) buildAWS(ctx context.Context, top, name string) (path string, err error) {
+	dir, err := cache.Dir(func(name string) string { return a.Env[name] })
+	if err != nil {
+		return "", err
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(top)) // it never fails
+	path = filepath.Join(dir, fmt.Sprintf("%x-%s", h.Sum64(), name))
+	if !standalone.IsThere(path) {
+		a.Note("building %s, for the commands for AWS; the first time takes a minute", awsProgram)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	// Build beside the path, because another command may be running it.
+	building, err := os.MkdirTemp(dir, awsProgram+"-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(building)
+	built := filepath.Join(building, name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", built, "./cmd/"+awsProgram)
+	cmd.Dir, cmd.Env = top, a.envList
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", problem.Wrap(problem.Internal, err, "building %s failed: %.2000s", awsProgram, out)
+	}
+	return path, os.Rename(built, path)
+}
+
+// Checkout finds the project's directory: the working directory or one above
+// it.
+func (a *App) Checkout() (string, error) {
+	at, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := at; ; dir = filepath.Dir(dir) {
+		if standalone.IsThere(filepath.Join(dir, "cdk.json")) && standalone.IsThere(filepath.Join(dir, "infra")) {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			err := problem.New(problem.NotFound, "there is no cdk.json in %s or above it: a deploy builds from a checkout of the project", at)
+			return "", WithHint(err, "vacancy deploy in the checkout's folder")
+		}
+	}
+}

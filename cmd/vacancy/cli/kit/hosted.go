@@ -1,0 +1,136 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// HostedTarget finds the vacant of a running host that what names; nil and an
+// error of kind NotFound if there is none.
+func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string, w Where) (*dispatch.Target, error) {
+	at, err := a.Find(w)
+	if err != nil {
+		return nil, err
+	}
+	if registry.CheckName(what) != nil && !isID(what) {
+		return nil, problem.New(problem.NotFound, "%q is no card file, no URL and no name of a vacant", what)
+	}
+	if at != nil {
+		return a.targetElsewhere(ctx, web, what, at)
+	}
+	dir, err := a.DataDir(w.Data)
+	if err != nil {
+		return nil, err
+	}
+	client, base, err := serve.DialAdmin(dir)
+	if errors.Is(err, serve.ErrNoHost) {
+		err := problem.New(problem.NotFound, "%q is no card file and no URL, and no host is running over %s", what, dir)
+		return nil, WithHint(err, "vacancy dev")
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := shownTarget(ctx, &admin.Client{HTTP: client, URL: base}, what)
+	if problem.Is(err, problem.NotFound) {
+		err := problem.New(problem.NotFound, "%q is no card file and no URL, and the host over %s has no vacant of that name", what, dir)
+		return nil, WithHint(err, "vacancy list")
+	}
+	return t, err
+}
+
+// targetElsewhere finds a vacant of a remote host: through its public card, or
+// else, with the operator's key, through the admin API, which finds closed
+// children too. It is called at the host's URL, whatever its card says.
+func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *RemoteHost) (*dispatch.Target, error) {
+	public, err := at.URLOf(at.Record.URL)
+	if err != nil {
+		return nil, err
+	}
+	t, err := a.publicTarget(ctx, web, public, what)
+	plane, key, keyErr := at.keyed(at.Record.AdminURL)
+	if keyErr != nil || !problem.Is(err, problem.NotFound) || isID(what) {
+		return t, err
+	}
+	t, err = shownTarget(ctx, &admin.Client{HTTP: KeyedClient(key), URL: plane}, what)
+	if problem.Is(err, problem.NotFound) {
+		return nil, problem.New(problem.NotFound, "%q is no card file and no URL, and the host at %s has no vacant of that name", what, public)
+	}
+	if err != nil {
+		return nil, keyHint(at, err)
+	}
+	t.URL, err = dispatch.SendURL(public + "/v/" + t.ID.String())
+	return t, err
+}
+
+// publicTarget finds a vacant of the host at a URL as everybody can: by name, id,
+// or the first 12 digits of the id of one that is published.
+func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, what string) (*dispatch.Target, error) {
+	t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+what)
+	if err == nil {
+		t.Name = what
+		return &t, nil
+	}
+	if !problem.Is(err, problem.NotFound) {
+		return nil, err
+	}
+	if identity.IsShort(what) {
+		return a.shortTarget(ctx, web, public, what)
+	}
+	if isID(what) {
+		return nil, problem.New(problem.NotFound, "vacant %.12s is not hosted at %s, or only its parent may call it", what, public)
+	}
+	return nil, WithHint(problem.New(problem.NotFound, "%q is no card file and no URL, and the host at %s has no vacant of that name", what, public), "vacancy search --registry %s", public)
+}
+
+// shortTarget finds a published vacant by its short id.
+func (a *App) shortTarget(ctx context.Context, web dispatch.Getter, public, short string) (*dispatch.Target, error) {
+	client := &registryclient.Client{Transport: a.Carried(public, dispatch.NewHTTP(dispatch.HTTPOptions{})), URL: public}
+	found, err := client.Search(ctx, registryclient.Query{ShortID: short, Limit: 2})
+	if err != nil {
+		return nil, err
+	}
+	var fit []identity.ID
+	for i := range found.Matches {
+		if id := found.Matches[i].ID; id.Short() == short {
+			fit = append(fit, id)
+		}
+	}
+	switch len(fit) {
+	case 0:
+		return nil, problem.New(problem.NotFound, "the host at %s has published no vacant whose id begins with %s; others are found by their whole id", public, short)
+	case 1:
+		t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+fit[0].String())
+		return &t, err
+	}
+	return nil, problem.New(problem.Usage, "%s is the beginning of several ids: %s, %s", short, fit[0], fit[1])
+}
+
+// shownTarget is the target of a vacant found by the admin API.
+func shownTarget(ctx context.Context, plane *admin.Client, what string) (*dispatch.Target, error) {
+	v, err := admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: what})
+	if err != nil {
+		return nil, err
+	}
+	if v.Deleted != "" {
+		return nil, problem.New(problem.Gone, "%s was deleted", v.Name)
+	}
+	c, err := card.Parse(v.Card)
+	if err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "the card of %s cannot be read", what)
+	}
+	return &dispatch.Target{ID: v.ID, URL: v.Endpoint, Card: &c, Name: what}, nil
+}
+
+func isID(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdefABCDEF") == ""
+}

@@ -1,0 +1,237 @@
+package kit
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Values of --log.
+const (
+	logHuman = "human"
+	logJSON  = "json"
+)
+
+func (a *App) LogFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&a.logForm, "log", logHuman, "the log on standard error: human or json")
+}
+
+// hostLog is the log of a local host: on standard error, and in the journal of its
+// data directory.
+type hostLog struct {
+	*slog.Logger
+	journal *standalone.Journal
+	lines   *humanLog // nil: JSON on standard error
+	known   *knownNames
+}
+
+// LogOn is the handler of a log on standard error; lines is nil if it is JSON.
+func (a *App) LogOn() (shown slog.Handler, lines *humanLog, err error) {
+	switch a.logForm {
+	case "", logHuman, logJSON:
+	default:
+		return nil, nil, &problem.Error{Kind: problem.Usage, Field: "--log", Want: "human or json", Got: a.logForm}
+	}
+	if a.logForm != logJSON && !a.JSON {
+		lines = &humanLog{out: a.Err, colour: a.colours()}
+		return lines, lines, nil
+	}
+	return slog.NewJSONHandler(a.Err, nil), nil, nil
+}
+
+// HostLog opens the log of the host over a data directory.
+func (a *App) HostLog(dir string) (*hostLog, error) {
+	shown, lines, err := a.LogOn()
+	if err != nil {
+		return nil, err
+	}
+	if err := serve.EnsurePrivate(dir); err != nil {
+		return nil, err
+	}
+	journal, err := standalone.OpenJournal(dir, a.Now)
+	if err != nil {
+		return nil, err
+	}
+	l := &hostLog{journal: journal, lines: lines, known: a.knownNames()}
+	l.Logger = slog.New(&named{known: l.known, next: []slog.Handler{shown, slog.NewJSONHandler(journal, nil)}})
+	return l, nil
+}
+
+// SetNames makes the log show the names of a host's vacants.
+func (l *hostLog) SetNames(v *vacants.Directory) { l.known.of(v) }
+
+func (l *hostLog) Close() error {
+	if l.lines != nil {
+		l.lines.Close()
+	}
+	return l.journal.Close()
+}
+
+// PlainLog is a log on standard error alone.
+func (a *App) PlainLog() *slog.Logger {
+	if a.JSON || a.logForm == logJSON {
+		return slog.New(slog.NewJSONHandler(a.Err, nil))
+	}
+	return slog.New(&humanLog{out: a.Err, colour: a.colours()})
+}
+
+// Fields of a call's log line besides those that handlers write.
+const (
+	FieldPair   = "pair"
+	fieldCaller = "caller" // its name, if it is one of the person's identities or hosted here
+	FieldVacant = "vacant" // its name
+)
+
+// named adds names to the lines of calls and passes them on.
+type named struct {
+	known *knownNames
+	next  []slog.Handler
+}
+
+func (n *named) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
+
+func (n *named) Handle(ctx context.Context, r slog.Record) error {
+	pair := ""
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == FieldPair {
+			pair = a.Value.String()
+		}
+		return pair == ""
+	})
+	if from, to, ok := strings.Cut(pair, ">"); ok {
+		r = r.Clone()
+		caller, vacant := n.known.pair(from, to)
+		if caller != "" {
+			r.AddAttrs(slog.String(fieldCaller, caller))
+		}
+		if vacant != "" {
+			r.AddAttrs(slog.String(FieldVacant, vacant))
+		}
+	}
+	for _, h := range n.next {
+		if err := h.Handle(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *named) WithAttrs(attrs []slog.Attr) slog.Handler {
+	out := &named{known: n.known}
+	for _, h := range n.next {
+		out.next = append(out.next, h.WithAttrs(attrs))
+	}
+	return out
+}
+
+func (n *named) WithGroup(name string) slog.Handler {
+	out := &named{known: n.known}
+	for _, h := range n.next {
+		out.next = append(out.next, h.WithGroup(name))
+	}
+	return out
+}
+
+// knownNames maps short ids to names: of the person's identities, and of the
+// vacants of a host.
+type knownNames struct {
+	now        func() time.Time
+	identities func() map[string]string
+
+	mu      sync.Mutex
+	vacants *vacants.Directory
+	own     map[string]string // identities
+	hosted  map[string]string
+	read    time.Time
+	pause   time.Duration // from read to the next look for an unknown vacant
+}
+
+// Names are read again for an unknown vacant, and from time to time, because
+// names change. Callers choose the vacant that they name, and calls wait for the
+// look, so looks take at most a fiftieth of the time.
+const (
+	relookAfter = 200 * time.Millisecond
+	relookEvery = 30 * time.Second
+	relookShare = 50
+)
+
+func (a *App) knownNames() *knownNames {
+	return &knownNames{now: a.Now, identities: func() map[string]string {
+		own := map[string]string{}
+		h, err := a.DataHome()
+		if err != nil {
+			return own
+		}
+		names, _ := h.Names()
+		for _, name := range names {
+			if id, err := h.Open(name); err == nil {
+				own[id.ID().Short()] = name
+			}
+		}
+		return own
+	}}
+}
+
+func (k *knownNames) of(v *vacants.Directory) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.vacants = v
+}
+
+// pair returns the names of a caller and of a hosted vacant, "" if there is none.
+func (k *knownNames) pair(from, to string) (caller, vacant string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	age := k.now().Sub(k.read)
+	_, known := k.hosted[to]
+	switch {
+	case !known && (age >= max(relookAfter, k.pause) || age < 0):
+		k.read = k.now()
+		began := time.Now()
+		k.own, k.hosted = k.look()
+		k.pause = relookShare * time.Since(began)
+	case age >= relookEvery:
+		// A call does not wait for this.
+		k.read = k.now()
+		go func() {
+			own, hosted := k.look()
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.own, k.hosted = own, hosted
+		}()
+	}
+	if caller = k.own[from]; caller == "" {
+		caller = k.hosted[from]
+	}
+	return caller, k.hosted[to]
+}
+
+// look reads the names of identities and of vacants.
+func (k *knownNames) look() (own, hosted map[string]string) {
+	own, hosted = k.identities(), map[string]string{}
+	if k.vacants == nil {
+		return own, hosted
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for page, err := range k.vacants.Pages(ctx, vacants.Operator()) {
+		if err != nil {
+			return own, hosted // the log shows short ids
+		}
+		for i := range page {
+			hosted[page[i].ID.Short()] = page[i].Name
+		}
+	}
+	return own, hosted
+}

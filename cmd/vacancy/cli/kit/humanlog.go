@@ -1,0 +1,256 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/obs"
+)
+
+// LogEvent is one line of a host's log.
+type LogEvent struct {
+	At     time.Time
+	level  string
+	msg    string
+	Fields map[string]any
+}
+
+// ReadEvent reads a JSON line of a journal; ok is false if it is none.
+func ReadEvent(line []byte) (e LogEvent, ok bool) {
+	if json.Unmarshal(line, &e.Fields) != nil || e.Fields == nil {
+		return e, false
+	}
+	e.At, _ = time.Parse(time.RFC3339Nano, TextOf(e.Fields[slog.TimeKey]))
+	e.level, e.msg = TextOf(e.Fields[slog.LevelKey]), TextOf(e.Fields[slog.MessageKey])
+	return e, true
+}
+
+// eventOf makes an event of a record, with the values that its JSON would have.
+func eventOf(r slog.Record, before []slog.Attr) LogEvent {
+	e := LogEvent{At: r.Time, level: r.Level.String(), msg: r.Message, Fields: map[string]any{}}
+	add := func(a slog.Attr) bool {
+		v := a.Value.Resolve().Any()
+		switch v.(type) {
+		case string, int64, uint64, float64, bool, nil:
+		default:
+			if b, err := json.Marshal(v); err == nil {
+				var plain any
+				_ = json.Unmarshal(b, &plain)
+				v = plain
+			}
+		}
+		e.Fields[a.Key] = v
+		return true
+	}
+	for _, a := range before {
+		add(a)
+	}
+	r.Attrs(add)
+	return e
+}
+
+// isCall reports whether e is about a request of a pair.
+func (e *LogEvent) isCall() bool { return TextOf(e.Fields[FieldPair]) != "" }
+
+// IsOf reports whether e is about a request of a pair with a short id.
+func (e *LogEvent) IsOf(short string) bool {
+	from, to, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">")
+	return from == short || to == short
+}
+
+// IsFailed reports whether e tells of something that went wrong.
+func (e *LogEvent) IsFailed() bool {
+	verdict := TextOf(e.Fields[obs.Verdict])
+	return e.level == slog.LevelError.String() || verdict != "" && verdict != "ok"
+}
+
+// vacant is what e calls the vacant: its name, else its short id.
+func (e *LogEvent) vacant() string {
+	if name := TextOf(e.Fields[FieldVacant]); name != "" {
+		return name
+	}
+	_, to, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">")
+	return to
+}
+
+func (e *LogEvent) caller() string {
+	if name := TextOf(e.Fields[fieldCaller]); name != "" {
+		return name
+	}
+	from, _, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">")
+	return from
+}
+
+// Colours of a terminal.
+const (
+	green  = "\x1b[32m"
+	red    = "\x1b[31m"
+	dim    = "\x1b[2m"
+	normal = "\x1b[0m"
+)
+
+// Line is e for people.
+func (e *LogEvent) Line(colour bool) string {
+	paint := func(c, s string) string {
+		if !colour {
+			return s
+		}
+		return c + s + normal
+	}
+	var b strings.Builder
+	b.WriteString(paint(dim, e.At.Local().Format(time.TimeOnly)) + "  ")
+	if !e.isCall() {
+		if e.level != slog.LevelInfo.String() {
+			b.WriteString(paint(red, Printable(e.level)) + " ")
+		}
+		b.WriteString(Printable(e.msg))
+		for _, name := range OrderedFields(e.Fields) {
+			fmt.Fprintf(&b, " %s=%s", Printable(name), Printable(TextOf(e.Fields[name])))
+		}
+		return b.String()
+	}
+	verdict, shade := TextOf(e.Fields[obs.Verdict]), green
+	if e.IsFailed() {
+		shade = red
+	}
+	what := e.msg
+	if what == message.CallLine {
+		what = "call"
+	}
+	if seq := TextOf(e.Fields[message.Seq]); seq != "" {
+		what += " " + seq
+	} else if operation := TextOf(e.Fields["operation"]); operation != "" {
+		what += " " + operation
+	}
+	fmt.Fprintf(&b, "%s -> %s  %s  %s  %s ms", Printable(e.caller()), Printable(e.vacant()),
+		Printable(what), paint(shade, Printable(verdict)), TextOf(e.Fields["ms"]))
+	if why := e.why(); why != "" {
+		b.WriteString("  " + Printable(why))
+	}
+	if cut := TextOf(e.Fields[obs.Cut]); cut != "" {
+		b.WriteString("  cut: " + Printable(cut))
+	}
+	b.WriteString(UsageText(e.usage()))
+	return b.String()
+}
+
+// usage is what the vacant's agent used for the call; nil if it does not say.
+func (e *LogEvent) usage() *call.Usage {
+	if e.Fields["usage"] == nil {
+		return nil
+	}
+	b, err := json.Marshal(e.Fields["usage"])
+	u := &call.Usage{}
+	if err != nil || json.Unmarshal(b, u) != nil {
+		return nil
+	}
+	return u
+}
+
+// why is the cause of a failure: what the agent did, or what the host says.
+func (e *LogEvent) why() string {
+	failure, ok := e.Fields["failure"].(map[string]any)
+	if !ok {
+		return TextOf(e.Fields["cause"])
+	}
+	why := TextOf(failure["text"])
+	if body := TextOf(failure["body"]); body != "" {
+		why += fmt.Sprintf("; it answered %q", body)
+	}
+	return why
+}
+
+// colours reports whether standard error is a terminal that shows colours.
+func (a *App) colours() bool {
+	f, ok := a.Err.(*os.File)
+	if !ok || a.Env["NO_COLOR"] != "" || a.Env["TERM"] == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// humanLog is a slog.Handler that writes lines for people. Of many calls in one
+// second the first lines are written, and then how many more there were.
+type humanLog struct {
+	out    io.Writer
+	colour bool
+	before []slog.Attr
+
+	mu     sync.Mutex
+	second time.Time
+	lines  int            // of calls in this second
+	more   map[string]int // verdicts of calls that were not written
+	timer  *time.Timer
+}
+
+// maxLines is how many calls of one second are written.
+const maxLines = 5
+
+func (h *humanLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+func (h *humanLog) Handle(_ context.Context, r slog.Record) error {
+	e := eventOf(r, h.before)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e.isCall() {
+		if second := e.At.Truncate(time.Second); !second.Equal(h.second) {
+			h.summarise()
+			h.second, h.lines = second, 0
+		}
+		if h.lines++; h.lines > maxLines {
+			if h.more == nil {
+				h.more = map[string]int{}
+				h.timer = time.AfterFunc(time.Second, func() {
+					h.mu.Lock()
+					defer h.mu.Unlock()
+					h.summarise()
+				})
+			}
+			h.more[TextOf(e.Fields[obs.Verdict])]++
+			return nil
+		}
+	}
+	_, err := io.WriteString(h.out, e.Line(h.colour)+"\n")
+	return err
+}
+
+// summarise writes what was left out.
+func (h *humanLog) summarise() {
+	if h.more == nil {
+		return
+	}
+	h.timer.Stop()
+	all, kinds := 0, []string{}
+	for _, verdict := range slices.Sorted(maps.Keys(h.more)) {
+		all += h.more[verdict]
+		kinds = append(kinds, fmt.Sprintf("%d %s", h.more[verdict], Printable(verdict)))
+	}
+	fmt.Fprintf(h.out, "%s  and %d more calls: %s\n", h.second.Local().Format(time.TimeOnly), all, strings.Join(kinds, ", "))
+	h.more = nil
+}
+
+// Close writes what was left out.
+func (h *humanLog) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.summarise()
+}
+
+func (h *humanLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &humanLog{out: h.out, colour: h.colour, before: append(slices.Clone(h.before), attrs...)}
+}
+
+// WithGroup returns the handler as it is: a line for people has no groups.
+func (h *humanLog) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,115 @@
+package kit
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// defaultIdentity is the identity that is created when a call needs one and
+// there is none.
+const defaultIdentity = "default"
+
+// OpenIdentity opens an identity; if there is none of that name, the error
+// lists the existing ones.
+func (a *App) OpenIdentity(h *datadir.Dir, name string) (*datadir.Identity, error) {
+	id, err := h.Open(name)
+	if !problem.Is(err, problem.NotFound) {
+		return id, err
+	}
+	if names, _ := h.Names(); len(names) > 0 {
+		err := problem.New(problem.NotFound, "no identity %q; there are %s", name, strings.Join(names, ", "))
+		if near := nearest(name, names); near != "" {
+			return nil, WithHint(err, "%s", near)
+		}
+		return nil, err
+	}
+	return nil, WithHint(problem.New(problem.NotFound, "no identity %q; there is none yet", name), "vacancy init %s", name)
+}
+
+// Caller chooses the signer: --as, $VACANCY_AS, the default identity, the only one,
+// or a new one named default. The person is told once that the default one signs.
+// Several without a default are an error that lists them, because signing with the
+// wrong one cannot be undone.
+func (a *App) Caller(ctx context.Context, as string) (Signer, error) {
+	h, err := a.DataHome()
+	if err != nil {
+		return Signer{}, err
+	}
+	if as == "" {
+		as = a.Env["VACANCY_AS"]
+	}
+	if as != "" {
+		id, err := a.OpenIdentity(h, as)
+		return Signer{Identity: id}, err
+	}
+	names, err := h.Names()
+	if err != nil {
+		return Signer{}, err
+	}
+	chosen, told, err := h.Default()
+	switch {
+	case err != nil:
+		return Signer{}, err
+	case len(names) == 0:
+		return a.makeDefault(ctx, h)
+	case chosen != "":
+	case len(names) == 1:
+		chosen = names[0]
+	case slices.Contains(names, defaultIdentity):
+		chosen = defaultIdentity
+	default:
+		err = problem.New(problem.Usage, "several identities, and none is the default: %s", strings.Join(names, ", "))
+		return Signer{}, WithHint(err, "vacancy id use %s", names[0])
+	}
+	if len(names) > 1 && !told {
+		a.Note("signing as %s, the default; vacancy id use NAME changes it, --as NAME overrides it", chosen)
+		if err := h.SetDefault(chosen, true); err != nil {
+			return Signer{}, err
+		}
+	}
+	id, err := h.Open(chosen)
+	return Signer{Identity: id}, err
+}
+
+// Signer is the identity that signs a call.
+type Signer struct {
+	*datadir.Identity
+	Made bool
+}
+
+// makeDefault creates the identity named default, and says so.
+func (a *App) makeDefault(ctx context.Context, h *datadir.Dir) (Signer, error) {
+	bundle, _, err := datadir.NewBundle(a.Rand)
+	if err != nil {
+		return Signer{}, err
+	}
+	id, err := h.Make(ctx, defaultIdentity, bundle)
+	if problem.Is(err, problem.Conflict) {
+		id, err := h.Open(defaultIdentity) // another process was faster
+		return Signer{Identity: id}, err
+	}
+	if err != nil {
+		return Signer{}, err
+	}
+	if err := h.SetDefault(id.Name, false); err != nil {
+		return Signer{}, err
+	}
+	a.Note("made the identity %q: %s", id.Name, id.KeyFile())
+	return Signer{id, true}, nil
+}
+
+// BundleFrom is the start of a new identity or vacant: a new key, or what
+// --import and --seed name.
+func (a *App) BundleFrom(from, seed string) (datadir.Bundle, datadir.Source, error) {
+	switch {
+	case from != "":
+		return datadir.Import(from, seed, a.In)
+	case seed != "":
+		return datadir.Bundle{}, "", WithHint(problem.New(problem.Usage, "--seed goes with --import"), "--import %s", seed)
+	}
+	return datadir.NewBundle(a.Rand)
+}

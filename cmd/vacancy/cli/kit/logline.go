@@ -1,0 +1,44 @@
+package kit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// TextOf is a JSON value as text; "" for none.
+func TextOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
+}
+
+// firstFields are printed first, in this order; hiddenFields are not printed;
+// other fields follow by name.
+var (
+	firstFields  = []string{"calls", "pair", "seq", "state", "status", "verdict", "ms", "trips", "wcu", "rcu", "kms", "cold", "cause", "error"}
+	hiddenFields = []string{"time", "level", "msg", "stage", "function", "version", "_aws", "refused", "failed", "trace", "request"}
+)
+
+// OrderedFields returns the names of the fields to print, in order.
+func OrderedFields(fields map[string]any) []string {
+	var names []string
+	for _, name := range firstFields {
+		if _, ok := fields[name]; ok && (name != "calls" || TextOf(fields[name]) != "1") { // of more, a line sums them up
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !slices.Contains(firstFields, name) && !slices.Contains(hiddenFields, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,10 @@
+package kit
+
+import ()
+
+// NotVacantError is why a URL is not a vacant's. It may be another agent's.
+type NotVacantError struct{ Cause error }
+
+func (e NotVacantError) Error() string { return e.Cause.Error() }
+
+func (e NotVacantError) Unwrap() error { return e.Cause }

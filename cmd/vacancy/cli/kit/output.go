@@ -1,0 +1,201 @@
+package kit
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Result is the result of a command: its fields are the JSON object, its text
+// is for people.
+type Result interface {
+	Print(w io.Writer)
+}
+
+// Show prints r as JSON or text.
+func (a *App) Show(r Result) error {
+	if !a.JSON {
+		r.Print(a.Out)
+		return nil
+	}
+	return WriteJSON(a.Out, r)
+}
+
+// Note prints a remark for people on standard error. It is suppressed with
+// --json, so a program must find the same fact in the result.
+func (a *App) Note(format string, args ...any) {
+	switch {
+	case a.JSON:
+		return
+	case a.logForm == logJSON:
+		a.PlainLog().Info(fmt.Sprintf(format, args...))
+		return
+	}
+	fmt.Fprintf(a.Err, format+"\n", args...)
+}
+
+func WriteJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Hinted is an error with the command that helps.
+type Hinted struct {
+	error
+	Hint string
+}
+
+func (h *Hinted) Unwrap() error { return h.error }
+
+// WithHint adds a hint to err.
+func WithHint(err error, format string, args ...any) error {
+	return &Hinted{err, fmt.Sprintf(format, args...)}
+}
+
+// errorObject is the JSON of an error.
+type errorObject struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+	Field  string `json:"field,omitempty"`
+	Want   string `json:"want,omitempty"`
+	Got    string `json:"got,omitempty"`
+	Hint   string `json:"hint,omitempty"`
+	Exit   int    `json:"exit"`
+}
+
+// errorReport is printed on standard error with --json. Call is the result of
+// the failed call.
+type errorReport struct {
+	Error errorObject `json:"error"`
+	Call  any         `json:"call,omitempty"`
+}
+
+// failedCall is an error of a call that has a result.
+type failedCall interface {
+	error
+	FailedCall() any
+}
+
+// fail prints err, from cmd, on standard error and returns the exit code.
+func (a *App) fail(cmd *cobra.Command, err error) int {
+	if r := new(Reported); errors.As(err, &r) {
+		return cmp.Or(r.Exit, problem.ExitFailed)
+	}
+	p := ProblemOf(err)
+	exit := p.Kind.Row().Exit
+	// The command line's user may see the cause.
+	o := errorObject{Code: p.Kind.String(), Detail: FullText(p), Field: p.Field, Want: p.Want, Got: p.Got, Exit: exit}
+	if h := new(Hinted); errors.As(err, &h) {
+		o.Hint = h.Hint
+	}
+	if a.JSON {
+		report := errorReport{Error: o}
+		if c := failedCall(nil); errors.As(err, &c) {
+			report.Call = c.FailedCall()
+		}
+		_ = WriteJSON(a.Err, report)
+		return exit
+	}
+	if a.logForm == logJSON {
+		a.PlainLog().Error(cmd.CommandPath()+" ends", slog.String("cause", o.Detail), slog.String("code", o.Code), slog.String("hint", o.Hint), slog.Int("exit", exit))
+		return exit
+	}
+	fmt.Fprintf(a.Err, "%s: %s\n", cmd.CommandPath(), Printable(o.Detail))
+	if o.Hint != "" {
+		fmt.Fprintf(a.Err, "try: %s\n", Printable(o.Hint))
+	}
+	return exit
+}
+
+// Reported is an error that standard output already shows: it sets the exit
+// code and prints nothing.
+type Reported struct {
+	Exit int // 0: problem.ExitFailed
+}
+
+func (*Reported) Error() string { return "broken" }
+
+// ProblemOf determines the kind of err. Errors of files get the kind a person
+// expects; others are internal and printed in full.
+func ProblemOf(err error) *problem.Error {
+	if e := new(problem.Error); errors.As(err, &e) {
+		return e
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return problem.New(problem.NotFound, "%s", err)
+	case errors.Is(err, fs.ErrExist):
+		return problem.New(problem.Conflict, "%s", err)
+	}
+	return problem.New(problem.Internal, "%s", err)
+}
+
+// FullText is the text of p with its causes, without repetitions.
+func FullText(p *problem.Error) string {
+	text, cause := p.Text(), p.Err
+	for cause != nil && !strings.Contains(text, cause.Error()) {
+		next, ok := cause.(*problem.Error)
+		switch {
+		case !ok:
+			return text + ": " + cause.Error()
+		case !strings.Contains(text, next.Text()):
+			return text + ": " + FullText(next)
+		}
+		cause = next.Err
+	}
+	return text
+}
+
+// Printable makes foreign text safe for one line of a terminal: control
+// characters, which may move the cursor or hide text, and characters that
+// change the direction of writing are escaped.
+func Printable(s string) string { return EscapeControls(s, "") }
+
+// AnswerText is a vacant's answer for output: unchanged into a file or pipe; on
+// a terminal control characters other than line ends and tabs are escaped.
+func (a *App) AnswerText(s string) string {
+	if isTerminal(a.Out) {
+		return EscapeControls(s, "\n\t")
+	}
+	return s
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&fs.ModeCharDevice != 0
+}
+
+// steers reports whether r is invisible and changes how a terminal shows what
+// follows.
+func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+
+func EscapeControls(s, keep string) string {
+	if strings.IndexFunc(s, steers) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if steers(r) && !strings.ContainsRune(keep, r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

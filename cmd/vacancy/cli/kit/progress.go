@@ -1,0 +1,86 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// ProgressLine is a line on a terminal that is overwritten. Without a terminal
+// and with --json it prints nothing.
+type ProgressLine struct {
+	w     io.Writer // nil: no terminal
+	shown bool
+}
+
+func (a *App) ProgressLine() *ProgressLine {
+	if isTerminal(a.Err) && !a.JSON {
+		return &ProgressLine{w: a.Err}
+	}
+	return &ProgressLine{}
+}
+
+// eraseLine moves to the line's start and erases it.
+const eraseLine = "\r\x1b[K"
+
+func (p *ProgressLine) Show(format string, args ...any) {
+	if p.w != nil {
+		p.shown = true
+		fmt.Fprintf(p.w, eraseLine+format, args...)
+	}
+}
+
+func (p *ProgressLine) Clear() {
+	if p.shown {
+		p.shown = false
+		fmt.Fprint(p.w, eraseLine)
+	}
+}
+
+// During runs something and prints at each tick how long it has taken.
+func (p *ProgressLine) During(doing string, ticks <-chan time.Time, run func() error) error {
+	defer p.Clear()
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	var began time.Time
+	for {
+		select {
+		case at := <-ticks:
+			if began.IsZero() {
+				began = at
+			}
+			p.Show("%3.0f s  %s", at.Sub(began).Seconds()+1, doing)
+		case err := <-done:
+			return err
+		}
+	}
+}
+
+// StreamLines reads the JSON lines of a report until take has seen the last
+// one. A stream that ends earlier is incomplete: the host stopped, or the
+// connection was cut.
+func StreamLines[L any](ctx context.Context, c admin.Client, path string, take func(*L) (last bool, err error)) error {
+	body, err := c.Stream(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	lines := json.NewDecoder(body)
+	for {
+		var line L
+		if err := lines.Decode(&line); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return problem.Wrap(problem.Unavailable, err, "the report broke off; run the same command again")
+		}
+		if last, err := take(&line); last || err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package kit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/registryapi"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// RegistryFlag adds --registry.
+func RegistryFlag(fs *pflag.FlagSet, url *string) {
+	fs.StringVar(url, "registry", "", "the registry: a URL (default that of --host, else $VACANCY_REGISTRY, $VACANT_REGISTRY_URL, else the host here)")
+}
+
+// RegistryURL determines the registry: --registry, the host of --host,
+// $VACANCY_REGISTRY, $VACANT_REGISTRY_URL (as in the reference's tools), the
+// host of $VACANCY_HOST, or the local host.
+func (a *App) RegistryURL(ctx context.Context, given string, w Where) (string, error) {
+	if given == "" && w.Host == "" {
+		given = a.Env["VACANCY_REGISTRY"]
+		if given == "" {
+			given = a.Env["VACANT_REGISTRY_URL"]
+		}
+	}
+	if given != "" {
+		return registryclient.CheckURL(given)
+	}
+	at, err := a.Find(w)
+	if err != nil {
+		return "", err
+	}
+	if at != nil {
+		return at.URLOf(cmp.Or(at.Record.RegistryURL, at.Record.URL))
+	}
+	return a.LocalURL(ctx, w.Data)
+}
+
+// Carried is web for requests to a registry. A stage without an edge has a
+// separate URL for searches, which is taken from its record.
+func (a *App) Carried(registry string, web registryclient.Transport) registryclient.Transport {
+	records, err := a.Stages()
+	if err != nil {
+		return web
+	}
+	rec, err := records.ByURL(registry)
+	if err != nil || rec.SearchURL == "" || rec.SearchURL == registry {
+		return web
+	}
+	return searchesApart{web, registry, rec.SearchURL}
+}
+
+// searchesApart sends searches to another URL.
+type searchesApart struct {
+	registryclient.Transport
+	registry, search string
+}
+
+// Do implements registryclient.Transport.
+func (s searchesApart) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
+	if rest, ok := strings.CutPrefix(r.URL, s.registry); ok {
+		if path, _, _ := strings.Cut(rest, "?"); registryapi.IsSearchPath(path) {
+			r.URL = s.search + rest
+		}
+	}
+	return s.Transport.Do(ctx, r)
+}
+
+// LocalURL is the URL of the host that runs over a data directory.
+func (a *App) LocalURL(ctx context.Context, data string) (string, error) {
+	dir, err := a.DataDir(data)
+	if err != nil {
+		return "", err
+	}
+	client, base, err := serve.DialAdmin(dir)
+	if errors.Is(err, serve.ErrNoHost) {
+		return "", WithHint(problem.New(problem.NotFound, "no host is running over %s, and no registry is named", dir), "vacancy dev, or --registry URL")
+	}
+	if err != nil {
+		return "", err
+	}
+	host, err := admin.GetHost.Call(ctx, &admin.Client{HTTP: client, URL: base}, admin.Challenged{})
+	if err != nil {
+		return "", err
+	}
+	return registryclient.CheckURL(host.URL)
+}

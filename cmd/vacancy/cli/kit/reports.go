@@ -1,0 +1,68 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/export"
+	"github.com/vacancy-host/vacancy/shared/front/export/remote"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// ReadFlags limit what a report reads.
+type ReadFlags struct {
+	Units float64 // read units a second; 0: unlimited
+}
+
+func ReadUnits(fs *pflag.FlagSet, r *ReadFlags) {
+	fs.Float64Var(&r.Units, "read-units", 0, "with --host aws: the most read units a second (0: no limit)")
+}
+
+func (r ReadFlags) Check(at *RemoteHost) error {
+	switch {
+	case r.Units < 0 || math.IsNaN(r.Units) || math.IsInf(r.Units, 0):
+		return &problem.Error{Kind: problem.Usage, Field: "--read-units", Want: "a number above 0", Got: fmt.Sprint(r.Units)}
+	case r.Units > 0 && (at == nil || !at.AWS):
+		return problem.New(problem.Usage, "--read-units goes with --host aws")
+	}
+	return nil
+}
+
+// reportsElsewhere serves the streaming routes in this process: over a remote host's
+// tables with the person's AWS credentials, or over its export pages.
+func (a *App) reportsElsewhere(ctx context.Context, at *RemoteHost, read ReadFlags) (*AdminAPI, error) {
+	c := export.Config{Now: a.Now}
+	end := func() error { return nil }
+	if at.AWS {
+		_, mine, err := a.OpenStage(ctx, at.Stage)
+		if err != nil {
+			return nil, err
+		}
+		tables, err := mine.Tables(ctx, at.Stage, read.Units, a.Now)
+		if err != nil {
+			return nil, err
+		}
+		c.Source, c.Vault, end = tables, tables.Vault, tables.Close
+	} else {
+		url, key, err := at.keyed(at.Record.ExportURL)
+		if err != nil {
+			return nil, err
+		}
+		host, err := remote.Open(ctx, remote.Config{HTTP: KeyedClient(key), URL: url})
+		if err != nil {
+			return nil, err
+		}
+		c.Source, c.Vault, c.Retention = host, host.Vault(), host.Retention()
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/v1/admin/verify", export.Verify(c))
+	mux.Handle("/v1/admin/chain/{from}/{to}", export.Chain(c))
+	client, base := serve.InProcess(mux)
+	return &AdminAPI{admin.Client{HTTP: client, URL: base}, at, end}, nil
+}

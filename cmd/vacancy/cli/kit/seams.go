@@ -1,0 +1,41 @@
+package kit
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Seams are the parts of the command line that programs and tests choose. With a
+// wrapper, a test kills the process at a chosen call. A nil seam changes nothing.
+type Seams struct {
+	// OpenCloud opens an AWS account. nil: the commands that need one run in the
+	// program vacancy-aws.
+	OpenCloud cloud.Open
+
+	Store   func(store.Store) store.Store       // wraps the data file
+	Handler func(serve.Endpoint) serve.Endpoint // wraps each handler of dev: the public one, then the admin socket
+	Now     func() time.Time
+	// Authority sends the requests of serve to its ACME authority; nil: the
+	// system's client.
+	Authority *http.Client
+}
+
+func (s Seams) WrapStore(inner store.Store) store.Store {
+	if s.Store == nil {
+		return inner
+	}
+	return s.Store(inner)
+}
+
+func (s Seams) WrapEndpoints(endpoints ...serve.Endpoint) []serve.Endpoint {
+	if s.Handler != nil {
+		for i := range endpoints {
+			endpoints[i] = s.Handler(endpoints[i])
+		}
+	}
+	return endpoints
+}

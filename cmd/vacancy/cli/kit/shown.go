@@ -1,0 +1,55 @@
+package kit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+)
+
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// Clip shortens s to n characters.
+func Clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n]) + "..."
+	}
+	return s
+}
+
+// ShownText is how much of a text is printed, maxShownCause how much of a cause.
+const (
+	ShownText     = 160
+	MaxShownCause = 1200
+)
+
+// UsageText is what an agent used, for the end of a line; "" if it does not say.
+func UsageText(u *call.Usage) string {
+	if u == nil {
+		return ""
+	}
+	s := fmt.Sprintf(", %d tokens in, %d out", u.In, u.Out)
+	switch {
+	case u.Unreported > 0 && u.In+u.Out == 0:
+		s = ", tokens not reported"
+	case u.Unreported > 0:
+		s += " or more"
+	}
+	if u.Turns > 1 {
+		s += fmt.Sprintf(", %d turns", u.Turns)
+	}
+	switch {
+	case u.Tools == 1:
+		s += ", 1 tool call"
+	case u.Tools > 1:
+		s += fmt.Sprintf(", %d tool calls", u.Tools)
+	}
+	if u.Cost > 0 {
+		s += ", " + money.Amount(u.Cost).String()
+	}
+	if u.Fallback {
+		s += ", by the fallback model"
+	}
+	return s
+}

@@ -1,0 +1,164 @@
+package kit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// InvokeStage invokes a function of a stage and waits for its end.
+func InvokeStage(ctx context.Context, c cloud.Cloud, stageName, function, event string) error {
+	whole := stage.Whole(stageName, function)
+	answer, err := c.Invoke(ctx, whole, []byte(event))
+	switch {
+	case problem.Is(err, problem.NotFound):
+		return WithHint(problem.Wrap(problem.NotFound, err, "there is no function %s in Region %s", whole, c.Region()), "vacancy deploy --stage %s", stageName)
+	case err != nil:
+		return err
+	case answer.Error != "":
+		return WithHint(problem.New(problem.Unavailable, "%s failed: %s", whole, Printable(answer.Error)), "vacancy tail --function %s --stage %s", function, stageName)
+	}
+	return nil
+}
+
+// StageFlag adds --stage.
+func StageFlag(fs *pflag.FlagSet, p *string) {
+	fs.StringVar(p, "stage", "", "the stage (default $VACANCY_STAGE, else dev)")
+}
+
+// CheckFunction refuses an unknown function name, for which the logs or AWS
+// would report only that nothing was found.
+func CheckFunction(name string) error {
+	if _, ok := functions.Named(name); ok {
+		return nil
+	}
+	return &problem.Error{Kind: problem.Usage, Field: "the function", Want: "one of " + strings.Join(functions.Names(), ", "), Got: fmt.Sprintf("%.40q", name)}
+}
+
+// StageName is the stage of --stage.
+func (a *App) StageName(flag string) (string, error) {
+	name := cmp.Or(flag, a.Env["VACANCY_STAGE"], stage.Default)
+	return name, stage.CheckName(name)
+}
+
+// Stages are the records of stages deployed from this machine.
+func (a *App) Stages() (stage.Records, error) {
+	dir, err := a.DataHomeDir()
+	return stage.Records{Dir: filepath.Join(dir, "stages")}, err
+}
+
+// stageRecord is the record of a stage. If there is none the error says how to
+// get one.
+func (a *App) stageRecord(name string) (stage.Record, error) {
+	records, err := a.Stages()
+	if err != nil {
+		return stage.Record{}, err
+	}
+	rec, err := records.Read(name)
+	if problem.Is(err, problem.NotFound) {
+		return rec, WithHint(err, "vacancy deploy --stage %s", name)
+	}
+	return rec, err
+}
+
+// OpenStage returns a stage's record and account. A stage without a record,
+// deployed from elsewhere, is looked up with the current credentials.
+func (a *App) OpenStage(ctx context.Context, name string) (stage.Record, cloud.Cloud, error) {
+	rec, err := a.stageRecord(name)
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return rec, nil, err
+	}
+	c, err := a.OpenCloud(ctx, rec.Region)
+	if err != nil {
+		return rec, nil, err
+	}
+	who, err := c.Caller(ctx)
+	if err != nil {
+		return rec, nil, WithHint(err, "vacancy doctor")
+	}
+	if rec.Stage == "" {
+		return stage.Record{Stage: name, Region: c.Region(), Account: who.Account}, c, nil
+	}
+	return rec, c, sameAccount(rec, who.Account, c.Region())
+}
+
+// sameAccount refuses to take one account's stage for another's: names are the
+// same everywhere.
+func sameAccount(rec stage.Record, account, region string) error {
+	if rec.Account == account && rec.Region == region {
+		return nil
+	}
+	err := problem.New(problem.Conflict, "stage %s was deployed in account %s, Region %s; these credentials are for account %s, Region %s",
+		rec.Stage, rec.Account, rec.Region, account, region)
+	return WithHint(err, "AWS_PROFILE or AWS_REGION of that account, or another --stage")
+}
+
+// StackNames are the stacks of a stage in deployment order.
+func StackNames(stageName string) []string {
+	names := stage.Stacks()
+	for i := range names {
+		names[i] = stage.Whole(stageName, names[i])
+	}
+	return names
+}
+
+// handlerTime bounds one request to a deployed handler: more than its
+// function's timeout.
+const handlerTime = time.Minute
+
+// AdminClient is the admin API of a deployed stage, with the operator's key.
+func AdminClient(rec stage.Record) *admin.Client {
+	return &admin.Client{HTTP: KeyedClient(rec.OperatorKey), URL: rec.AdminURL}
+}
+
+// KeyedClient sends an operator key with each request. It follows no redirect,
+// so the key goes nowhere else.
+func KeyedClient(key stage.Key) *http.Client {
+	c := OpenClient()
+	c.Transport = &operatorKey{key, c.Transport}
+	return c
+}
+
+// OpenClient is a client of a host without a key.
+func OpenClient() *http.Client {
+	return &http.Client{
+		Timeout: handlerTime,
+		Transport: &http.Transport{
+			DialContext: dispatch.Dial, Proxy: dispatch.Proxy, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// operatorKey adds the key to each request.
+type operatorKey struct {
+	key  stage.Key
+	next http.RoundTripper
+}
+
+// Format prints no key.
+func (*operatorKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "operator key") }
+
+// RoundTrip implements http.RoundTripper.
+func (o *operatorKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("User-Agent", "vacancy")
+	if o.key != "" {
+		r.Header.Set("Authorization", "Bearer "+string(o.key))
+	}
+	return o.next.RoundTrip(r)
+}

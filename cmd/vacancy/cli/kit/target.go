@@ -1,0 +1,95 @@
+package kit
+
+import (
+	"context"
+	"encoding/hex"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+)
+
+// Target finds the target that a person means: a card file, a URL, or a vacant
+// of w's host. An ambiguous word is refused, because the wrong vacant would get
+// the message.
+func (a *App) Target(ctx context.Context, web *dispatch.HTTP, what string, w Where) (dispatch.Target, error) {
+	c, fileErr := cardFile(what)
+	url := IsURL(what)
+	// A card or URL may be of another host.
+	hosted, err := a.HostedTarget(ctx, web, what, w)
+	var readings []string
+	if c != nil {
+		readings = append(readings, "the card file "+what)
+	}
+	if url {
+		readings = append(readings, "a URL")
+	}
+	if hosted != nil {
+		readings = append(readings, "the vacant hosted here at "+hosted.URL)
+	}
+	switch {
+	case len(readings) > 1:
+		return dispatch.Target{}, ambiguous(what, readings, hosted)
+	case c != nil:
+		return dispatch.Target{ID: c.VacantID, URL: c.Endpoint, Card: c, Name: what}, nil
+	case url:
+		t, err := dispatch.FetchTarget(ctx, web, what)
+		if err != nil {
+			return t, NotVacantError{Cause: err}
+		}
+		return t, nil
+	case hosted != nil:
+		return *hosted, nil
+	case fileErr != nil:
+		return dispatch.Target{}, fileErr
+	}
+	return dispatch.Target{}, err
+}
+
+func ambiguous(what string, readings []string, hosted *dispatch.Target) error {
+	err := problem.New(problem.Usage, "%q may be %s", what, strings.Join(readings, ", or "))
+	file := "." + string(filepath.Separator) + what
+	if hosted == nil {
+		return WithHint(err, "vacancy call %s, for the file", file)
+	}
+	return WithHint(err, "vacancy call %s, for the file, or vacancy call %s", file, hosted.URL)
+}
+
+func IsURL(s string) bool {
+	scheme, _, ok := strings.Cut(s, "://")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+}
+
+// cardFile reads a card. The card is nil if there is no such file; the error
+// then says why an existing file is not a card, for when nothing else fits
+// either.
+func cardFile(path string) (*card.Card, error) {
+	st, err := os.Stat(path)
+	if err != nil || !st.Mode().IsRegular() {
+		return nil, nil
+	}
+	// Twice the largest card, because the answer of GET /card has it in hex.
+	if st.Size() > 4*card.MaxBlob {
+		return nil, problem.New(problem.Usage, "%s is too large for a card", path)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read card", Path: path, Err: err}
+	}
+	// The answer of GET /card contains the signed card.
+	if page, err := canon.Parse(b, canon.DefaultLimits()); err == nil {
+		if blob, ok := page.Get("capability_card_blob_hex"); ok {
+			b, _ = hex.DecodeString(blob.Text())
+		}
+	}
+	c, err := card.Parse(b)
+	if err != nil {
+		return nil, problem.New(problem.Usage, "%s is no card: %s", path, problem.Of(err).Text())
+	}
+	return &c, nil
+}

@@ -1,0 +1,44 @@
+package kit
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+)
+
+// buildResult is the build of this program.
+type buildResult struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Go      string `json:"go"`
+	System  string `json:"system"`
+}
+
+func Build() buildResult {
+	b := buildResult{Version: "(devel)", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			b.Commit = s.Value
+		}
+	}
+	return b
+}
+
+func (b buildResult) Print(w io.Writer) { fmt.Fprintln(w, Version()) }
+
+// Version is the build in one line.
+func Version() string {
+	b, commit := Build(), ""
+	if b.Commit != "" {
+		commit = " " + b.Commit[:min(12, len(b.Commit))]
+	}
+	return fmt.Sprintf("vacancy %s%s %s %s", b.Version, commit, b.Go, b.System)
+}

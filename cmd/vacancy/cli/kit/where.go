@@ -1,0 +1,196 @@
+package kit
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Hosts that are not URLs.
+const (
+	HostLocal = "local"
+	HostAWS   = "aws"
+)
+
+// Where is the host that the flags of a command choose.
+type Where struct {
+	Host, Stage, Data string
+}
+
+// HostFlags adds --host, --stage and --data.
+func HostFlags(fs *pflag.FlagSet, w *Where) {
+	ElsewhereFlags(fs, w)
+	DataFlag(fs, &w.Data)
+}
+
+// ElsewhereFlags adds --host and --stage.
+func ElsewhereFlags(fs *pflag.FlagSet, w *Where) {
+	fs.StringVar(&w.Host, "host", "", "the host: a URL, aws or local (default $VACANCY_HOST, else local)")
+	fs.StringVar(&w.Stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
+}
+
+// RemoteHost is a host other than a local data directory's.
+type RemoteHost struct {
+	AWS    bool
+	Stage  string       // of aws
+	Record stage.Record // its handlers' URLs, and the operator's key if it is known
+	// The key in the environment is for the host that the person names; a
+	// record's key only for that record's handlers.
+	given stage.Key
+	// tenant: given is a key of an account.
+	tenant bool
+}
+
+// asTenant takes a key of an account for the operator's, unless there is one.
+func (e *RemoteHost) asTenant(key string) {
+	if key != "" && e.given == "" && e.Record.OperatorKey == "" {
+		e.given, e.tenant = stage.Key(key), true
+	}
+}
+
+// IsLocal reports whether w's host is that of a data directory.
+func (w Where) IsLocal(a *App) bool {
+	at, err := a.Find(w)
+	return err == nil && at == nil
+}
+
+// DataArg is the argument for a data directory in a suggested command.
+func DataArg(data string) string {
+	if data == "" {
+		return ""
+	}
+	return " --data " + ShellWord(data)
+}
+
+// ShellWord quotes s for a shell, if it needs that.
+func ShellWord(s string) string {
+	if s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:@%+=,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// Find determines w's host: nil for a data directory.
+func (a *App) Find(w Where) (*RemoteHost, error) {
+	host := w.Host
+	if host == "" {
+		host = a.Env["VACANCY_HOST"]
+	}
+	if host == "" || host == HostLocal {
+		if w.Stage != "" {
+			return nil, problem.New(problem.Usage, "--stage goes with --host aws")
+		}
+		return nil, nil
+	}
+	if w.Data != "" {
+		return nil, WithHint(problem.New(problem.Usage, "--data is a folder of this machine, and the host is %.200q", host), "--host local")
+	}
+	given, err := KeyOf(a.Env["VACANCY_OPERATOR_KEY"])
+	if err != nil {
+		return nil, err
+	}
+	if host == HostAWS {
+		return a.stageHost(w.Stage, given)
+	}
+	if w.Stage != "" {
+		return nil, problem.New(problem.Usage, "--stage goes with --host aws")
+	}
+	base, err := hostURL(host)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := a.Stages()
+	if err != nil {
+		return nil, err
+	}
+	found, err := rec.ByURL(base)
+	if problem.Is(err, problem.NotFound) || err != nil && given != "" {
+		return &RemoteHost{Record: stage.Record{URL: base, AdminURL: base, ExportURL: base}, given: given}, nil
+	}
+	return &RemoteHost{Stage: found.Stage, Record: found, given: given}, err
+}
+
+// stageHost is the host of a stage. A missing record is an error only when it
+// is needed.
+func (a *App) stageHost(name string, given stage.Key) (*RemoteHost, error) {
+	name, err := a.StageName(name)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := a.Stages()
+	if err != nil {
+		return nil, err
+	}
+	found, err := rec.Read(name)
+	if err != nil && !problem.Is(err, problem.NotFound) {
+		return nil, err
+	}
+	return &RemoteHost{AWS: true, Stage: name, Record: found, given: given}, nil
+}
+
+// URLOf is the URL of one of the host's handlers.
+func (e *RemoteHost) URLOf(url string) (string, error) {
+	if url != "" {
+		return url, nil
+	}
+	if e.Record.Stage == "" {
+		return "", WithHint(problem.New(problem.NotFound, "stage %s was not deployed from here: there is no record of it", e.Stage), "vacancy deploy --stage %s", e.Stage)
+	}
+	return "", WithHint(problem.New(problem.NotFound, "the record of stage %s does not say where its host is: its deployment did not end", e.Stage), "vacancy deploy --stage %s", e.Stage)
+}
+
+// keyed returns a handler that needs the operator's key, and the key.
+func (e *RemoteHost) keyed(at string) (string, stage.Key, error) {
+	at, err := e.URLOf(at)
+	if err != nil {
+		return "", "", err
+	}
+	key := e.given
+	if key == "" {
+		key = e.Record.OperatorKey
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		return "", "", problem.Wrap(problem.Usage, err, "%.200q is no URL", at)
+	}
+	if InClear(u) {
+		return "", "", problem.New(problem.Usage, "the operator's key would travel to %s in clear: use https", u.Host)
+	}
+	if key == "" {
+		err := problem.New(problem.Unauthorized, "there is no operator key for %s: set VACANCY_OPERATOR_KEY, or deploy the stage from here", at)
+		return "", "", WithHint(err, "vacancy keys rotate-operator --stage %s, if the host is a stage of yours", cmp.Or(e.Stage, stage.Default))
+	}
+	return at, key, nil
+}
+
+// InClear reports whether requests to u can be read on the way.
+func InClear(u *url.URL) bool { return u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname()) }
+
+// hostURL is the base URL of a host that a person typed.
+func hostURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Hostname() == "", u.Opaque != "", u.RawQuery != "", u.ForceQuery, u.Fragment != "":
+		return "", &problem.Error{Kind: problem.Usage, Field: "--host", Want: "local, aws, or http(s)://HOST with a path at most", Got: fmt.Sprintf("%.200q", s)}
+	case u.User != nil:
+		return "", &problem.Error{Kind: problem.Usage, Field: "--host", Want: "a URL without user and password", Got: "one with them"}
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+// KeyOf reads the key from the environment. Errors do not quote it, because it
+// may be most of a key.
+func KeyOf(s string) (stage.Key, error) {
+	s = strings.TrimSpace(s)
+	if strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" || len(s) > 200 {
+		return "", &problem.Error{Kind: problem.Usage, Field: "VACANCY_OPERATOR_KEY", Want: "a key as `vacancy deploy` showed it"}
+	}
+	return stage.Key(s), nil
+}

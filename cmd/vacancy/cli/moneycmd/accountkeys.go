@@ -1,0 +1,152 @@
+package moneycmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+)
+
+// madeKeyResult is a new key of an account, shown only once.
+type madeKeyResult account.Made
+
+func (r madeKeyResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "key %s of %s, shown this once:\n%s\n", kit.Printable(r.ID), kit.Printable(r.Tenant), kit.Printable(r.Secret))
+}
+
+func makeKeyCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var o billing.KeyOptions
+	var scopes []string
+	var most, tier string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "create [TENANT]",
+		Short: "Make a key of an account",
+		Long: `Make a key of an account, and show it once: the host keeps its hash alone. A test key calls
+the vacants of its own tenant only, and nothing is charged.
+
+A key makes no key that may do more than itself: no scope, cap, end or test mode beyond its
+own. A key with a cap makes none that spends. A link spends without a key, so only a key
+with the scope call, and without a cap and an end, links callers. A test key revokes test
+keys only, and changes no links. Keys with a cap, an end or for tests have the scope manage
+only if --scope says so.
+
+Scopes: call (call vacants), read (the account), manage (keys and links), by default; agp
+(send AGP envelopes) and read by default for a key with --tier: free (ping, search, list, 100
+requests a day of all such keys of the account), pro (also bookings, 10,000) or enterprise
+(any number); vacants (create and change the tenant's own, by --host URL). Tenants make keys
+of tier free themselves; the operator makes the others, and those with the scope vacants.`,
+		Example: "  vacancy keys create acme\n  vacancy keys create acme --scope call --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
+		Args:    kit.Arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if o.Cap, err = kit.CapFlag(most); err != nil {
+				return err
+			}
+			for _, s := range scopes {
+				o.Scopes = append(o.Scopes, billing.Scope(s))
+			}
+			o.Tier = billing.Tier(tier)
+			if days > 0 {
+				o.Expires = a.Now().AddDate(0, 0, days)
+			}
+			return a.WithAccount(cmd.Context(), w, kit.TenantArg(args), func(c op.Client, of account.One) error {
+				made, err := account.MakeKey.Call(cmd.Context(), c, account.About(of, o))
+				if err != nil {
+					return err
+				}
+				return a.Show(madeKeyResult(made))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&o.Test, "test", false, "a test key")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants")
+	cmd.Flags().StringVar(&tier, "tier", "", "for AGP: `free`, pro or enterprise")
+	cmd.Flags().Int64Var(&o.Quota, "quota", 0, "requests by AGP of a UTC day (default that of the tier)")
+	cmd.Flags().StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")
+	cmd.Flags().IntVar(&days, "days", 0, "until the key expires (default never)")
+	cmd.Flags().StringVar(&most, "cap", "", "the most `DOLLARS` of a UTC day (default no bound)")
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// keysResult is the keys of an account.
+type keysResult account.Keys
+
+func (r keysResult) Print(w io.Writer) {
+	if len(r.Keys) == 0 {
+		fmt.Fprintln(w, "no keys")
+		return
+	}
+	for _, k := range r.Keys {
+		var scopes []string
+		for _, s := range k.Scopes {
+			scopes = append(scopes, string(s))
+		}
+		state := ""
+		if !k.Revoked.IsZero() {
+			state = "  revoked " + k.Revoked.Format("2006-01-02T15:04:05Z")
+		}
+		if k.Tier != billing.NoTier {
+			state = "  " + kit.Printable(string(k.Tier)) + state
+		}
+		if !k.LastUsed.IsZero() {
+			state += "  last used " + k.LastUsed.Format("2006-01-02T15:04:05Z")
+		}
+		fmt.Fprintf(w, "%s  %s…  %s%s\n", kit.Printable(k.ID), kit.Printable(k.Prefix), kit.Printable(strings.Join(scopes, ",")), state)
+	}
+}
+
+func listKeysCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:     "list [TENANT]",
+		Short:   "List the keys of an account, without their secrets",
+		Example: "  vacancy keys list acme",
+		Args:    kit.Arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithAccount(cmd.Context(), w, kit.TenantArg(args), func(c op.Client, of account.One) error {
+				all, err := account.ListKeys.Call(cmd.Context(), c, of)
+				if err != nil {
+					return err
+				}
+				return a.Show(keysResult(all))
+			})
+		},
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func revokeKeyCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:     "revoke [TENANT] KEY",
+		Short:   "Revoke a key of an account: its next request is refused",
+		Long:    `Revoke a key of an account, named by its id in "vacancy keys list".`,
+		Example: "  vacancy keys revoke acme tV3xP0aLq9Zd",
+		Args:    kit.Arguments(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tenant := ""
+			if len(args) == 2 {
+				tenant = args[0]
+			}
+			return a.WithAccount(cmd.Context(), w, tenant, func(c op.Client, of account.One) error {
+				k, err := account.RevokeKey.Call(cmd.Context(), c, account.OneKey{One: of, Key: args[len(args)-1]})
+				if err != nil {
+					return err
+				}
+				return a.Show(keysResult{Keys: []billing.Key{k}})
+			})
+		},
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}

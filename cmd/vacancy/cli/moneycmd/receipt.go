@@ -1,0 +1,158 @@
+package moneycmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
+)
+
+func ReceiptCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var as, check, by string
+	var position uint64
+	cmd := &cobra.Command{
+		Use:   "receipt TARGET | receipt --check FILE",
+		Short: "Fetch what the host signs of a paid call, or check it offline",
+		Long: `Fetch the receipt of your last answered call of TARGET that had a price, or of the one that
+--position names (the header Vacancy-Receipt of an answer), and verify it. The host signs who
+called whom, the hashes of request and answer, the price, the tokens and the charge.
+
+--check verifies a receipt in a file, or standard input for -, without any host: the receipt
+has the host's certificate of the key that signed it. With --by it must be of that host.
+--json prints the receipt as the host signed it.`,
+		Example: `  vacancy receipt clerk --as alice
+  vacancy receipt clerk --as alice --json > receipt.json
+  vacancy receipt --check receipt.json`,
+		Args: kit.Arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case check == "" && len(args) == 0:
+				return problem.New(problem.Usage, "expected TARGET, or --check FILE")
+			case check != "" && len(args) > 0:
+				return problem.New(problem.Usage, "--check goes without TARGET")
+			case check == "" && by != "":
+				return problem.New(problem.Usage, "--by goes with --check")
+			case check != "":
+				return checkReceipt(a, check, by)
+			}
+			return fetchReceipt(a, cmd.Context(), w, args[0], as, position)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&as, "as", "", "the identity that called (default $VACANCY_AS, else the only one)")
+	fs.Uint64Var(&position, "position", 0, "the call's position (default the last answered call)")
+	fs.StringVar(&check, "check", "", "verify the receipt in a `FILE`, - for standard input")
+	fs.StringVar(&by, "by", "", "with --check: the `ID` of the host that must have signed it")
+	kit.HostFlags(fs, &w)
+	return cmd
+}
+
+// receiptResult is a receipt that verified.
+type receiptResult receipt.Receipt
+
+func (r receiptResult) Print(w io.Writer) {
+	one := receipt.Receipt(r)
+	fmt.Fprintf(w, "%s paid for call %d of %s by %s on %s\n", money.Amount(one.Charge), one.Position, one.Vacant.Short(), one.Caller.Short(), one.At().Format("2006-01-02 15:04:05 UTC"))
+	fmt.Fprintf(w, "  price       %s (version %d)\n  payment     %s\n", kit.Printable(one.Price), one.Version, kit.Printable(one.Payment))
+	if one.In+one.Out > 0 {
+		fmt.Fprintf(w, "  tokens      %d in, %d out\n", one.In, one.Out)
+	}
+	if one.Cut != "" {
+		fmt.Fprintf(w, "  answer cut  %s\n", kit.Printable(one.Cut))
+	}
+	fmt.Fprintf(w, "  request     %s\n  answer      %s\n  signed by   host %s: verified\n", one.Request, one.Reply, one.Host)
+}
+
+func checkReceipt(a *kit.App, file, by string) error {
+	b, err := datadir.ReadInput(file, a.In)
+	if err != nil {
+		return err
+	}
+	r, err := receipt.Parse(b)
+	if err != nil {
+		return err
+	}
+	if by != "" {
+		id, err := identity.ParseID(by)
+		if err != nil {
+			return problem.Within(problem.Usage, "--by", err)
+		}
+		if id != r.Host {
+			return problem.New(problem.Untrusted, "the receipt is of host %s, not of %s", r.Host, id)
+		}
+	}
+	return showReceipt(a, r)
+}
+
+func showReceipt(a *kit.App, r receipt.Receipt) error {
+	if err := r.Verify(); err != nil {
+		return problem.Within(problem.Untrusted, fmt.Sprintf("the receipt of host %s does not verify", r.Host.Short()), err)
+	}
+	return a.Show(receiptResult(r))
+}
+
+func fetchReceipt(a *kit.App, ctx context.Context, w kit.Where, what, as string, position uint64) error {
+	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: kit.CallTimeout})
+	target, err := a.Target(ctx, web, what, w)
+	if err != nil {
+		return err
+	}
+	self, err := a.Caller(ctx, as)
+	if err != nil {
+		return err
+	}
+	base, _, ok := strings.Cut(target.URL, "/v/")
+	if !ok {
+		return problem.New(problem.Usage, "the endpoint of %s, %.200q, does not say where its host is", kit.Printable(what), target.URL)
+	}
+	which := account.LastPosition
+	if position > 0 {
+		which = strconv.FormatUint(position, 10)
+	}
+	u, err := dispatch.ParseURL(base + caller.ReceiptsPath + self.Key.ID().String() + "/" + target.ID.String() + "/" + which)
+	if err != nil {
+		return err
+	}
+	proof, err := readproof.Sign(ctx, self.Key, readproof.Request{Authority: u.Host, Method: http.MethodGet, Target: u.RequestURI()}, a.Now())
+	if err != nil {
+		return err
+	}
+	reply, err := web.Do(ctx, outbound.Request{Method: http.MethodGet, URL: u.String(), Header: http.Header{readproof.Header: {proof}}})
+	if err != nil {
+		return err
+	}
+	if reply.Status != http.StatusOK {
+		var refused httpapi.Refusal
+		if json.Unmarshal(reply.Body, &refused) != nil {
+			return problem.New(problem.Unavailable, "the host of %s answers %d", kit.Printable(what), reply.Status)
+		}
+		return refused.Problem()
+	}
+	r, err := receipt.Parse(reply.Body)
+	if err != nil {
+		return problem.Within(problem.Untrusted, "the host's answer", err)
+	}
+	if r.Caller != self.Key.ID() || r.Vacant != target.ID || position > 0 && r.Position != int64(position) {
+		return problem.New(problem.Untrusted, "the host's answer is the receipt of another call")
+	}
+	return showReceipt(a, r)
+}

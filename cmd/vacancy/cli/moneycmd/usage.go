@@ -1,0 +1,242 @@
+package moneycmd
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/usage"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// usageResult is the usage of an account, or of the operator's vacants.
+type usageResult struct {
+	account.Usage
+
+	csv bool
+}
+
+// rows are the lines of both sides, with how they are summed up.
+func (r usageResult) rows(fn func(side string, l *account.Line)) {
+	for i := range r.Paid {
+		fn("paid", &r.Paid[i])
+	}
+	for i := range r.Earned {
+		fn("earned", &r.Earned[i])
+	}
+}
+
+func of(l *account.Line) string {
+	for _, s := range []string{l.Hour, l.Day, l.Vacant, l.Caller} {
+		if s != "" {
+			return s
+		}
+	}
+	return "all"
+}
+
+func (r usageResult) Print(w io.Writer) {
+	if r.csv {
+		out := csv.NewWriter(w)
+		_ = out.Write([]string{"side", "of", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out", "unreported"})
+		r.rows(func(side string, l *account.Line) {
+			n := func(v uint64) string { return strconv.FormatUint(v, 10) }
+			_ = out.Write([]string{side, of(l), n(l.Answers), n(l.Voids), strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), n(l.In), n(l.Out), n(l.Unreported)})
+		})
+		out.Flush() // an error of standard output is found when it is closed
+		return
+	}
+	if len(r.Events) > 0 {
+		var made, cents int64
+		for _, e := range r.Events {
+			cents += e.Cents
+			if e.Cents > 0 {
+				made++
+			}
+		}
+		fmt.Fprintf(w, "%d bookings, %s\n", made, money.Amount(cents)*booking.Cent)
+	}
+	if len(r.Paid)+len(r.Earned) == 0 {
+		fmt.Fprintln(w, "no calls yet; one is counted a second after its answer")
+		return
+	}
+	fmt.Fprintf(w, "%-7s %-64s %9s %7s %12s %12s\n", "", "", "answers", "failed", "charge", "fee")
+	r.rows(func(side string, l *account.Line) {
+		fmt.Fprintf(w, "%-7s %-64s %9d %7d %12s %12s\n", side, kit.Printable(of(l)), l.Answers, l.Voids, l.Charge, l.Fee)
+	})
+	for i := range r.Earned {
+		if l := &r.Earned[i]; l.Unreported > 0 {
+			fmt.Fprintf(w, "unreported: %d answers of %s, whose price is by tokens that the agent did not report\n", l.Unreported, kit.Printable(of(l)))
+		}
+	}
+}
+
+// recountResult is the result of usage --recount.
+type recountResult usage.Recounted
+
+func (r recountResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "all rows counted again: %d documents of usage corrected\n", r.Corrected)
+	if r.Changed > 0 {
+		fmt.Fprintf(w, "%d changed meanwhile and are as they were: recount again\n", r.Changed)
+	}
+}
+
+func recountUsage(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFlags, args []string) error {
+	if len(args) > 0 {
+		return problem.New(problem.Usage, "--recount goes without TENANT: it is of all usage")
+	}
+	at, err := a.Find(w)
+	if err == nil {
+		err = read.Check(at)
+	}
+	switch {
+	case err != nil:
+		return err
+	case at != nil && at.AWS:
+		return recountStage(a, ctx, at.Stage, read)
+	}
+	return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+		r, err := admin.RecountUsage.Call(ctx, c, op.None{})
+		if at != nil && problem.Is(err, problem.NotFound) {
+			return kit.WithHint(err, "vacancy usage --recount --host aws, for a host on AWS")
+		}
+		if err != nil {
+			return err
+		}
+		return a.Show(recountResult(r))
+	})
+}
+
+// recountStage recounts the usage of a stage over its tables. The stage's meter folds.
+func recountStage(a *kit.App, ctx context.Context, name string, read kit.ReadFlags) (err error) {
+	_, c, err := a.OpenStage(ctx, name)
+	if err != nil {
+		return err
+	}
+	tables, err := c.Tables(ctx, name, read.Units, a.Now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tables.Close()) }()
+	r := usage.Recounter{
+		Meter: &usage.Meter{Store: tables, Now: a.Now, Rand: a.Rand, Owner: func(ctx context.Context, id identity.ID) (string, error) {
+			return vacants.TenantOf(ctx, tables, id)
+		}},
+		Rows: tables,
+		Fold: func(ctx context.Context) error { return kit.InvokeStage(ctx, c, name, "meter", `{}`) },
+	}
+	done, err := r.Recount(ctx)
+	if err != nil {
+		return err
+	}
+	return a.Show(recountResult(done))
+}
+
+func UsageCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var by, from, until string
+	var asCSV, recount bool
+	var read kit.ReadFlags
+	cmd := &cobra.Command{
+		Use:   "usage [TENANT]",
+		Short: "Show what an account has paid, and what its vacants have earned",
+		Long: `Show what the account of TENANT has paid for calls, and what the vacants of that tenant have
+earned, by default in the UTC month of now. Without TENANT it is the account of the key in
+$VACANCY_KEY, or else what the operator's own vacants have earned. It is a second behind, on
+AWS up to two minutes. "unreported" counts answers whose price is by tokens that the agent
+did not report; those tokens cost nothing.
+
+With --recount it reads all rows and corrects usage that says something else, of hours and
+days that ended ten minutes ago or more. Files of days that were exported stay as they are.
+With --host aws it does so over the stage's tables with your AWS credentials, at --read-units
+a second.`,
+		Example: `  vacancy usage acme
+  vacancy usage acme --by day --from 2026-11-01 --until 2026-12-01 --csv > november.csv
+  vacancy usage
+  vacancy usage --recount
+  vacancy usage --recount --host aws --stage prod --read-units 200`,
+		Args: kit.Arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if asCSV && a.JSON {
+				return problem.New(problem.Usage, "--csv and --json do not go together")
+			}
+			if recount {
+				return recountUsage(a, cmd.Context(), w, read, args)
+			}
+			if read != (kit.ReadFlags{}) {
+				return problem.New(problem.Usage, "--read-units goes with --recount")
+			}
+			span := account.Span{From: from, Until: until, By: by}
+			show := func(u account.Usage, err error) error {
+				if err != nil {
+					return err
+				}
+				return a.Show(usageResult{u, asCSV})
+			}
+			tenant := kit.TenantArg(args)
+			if tenant == "" && a.Env[kit.AccountKeyEnv] == "" {
+				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+					return show(account.GetOperatorUsage.Call(cmd.Context(), c, span))
+				})
+			}
+			return a.WithAccount(cmd.Context(), w, tenant, func(c op.Client, of account.One) error {
+				return show(account.GetUsage.Call(cmd.Context(), c, account.OneSpan{One: of, Span: span}))
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&by, "by", account.ByVacant, "what to sum up by: vacant, caller, day or hour")
+	fs.StringVar(&from, "from", "", "from this UTC `DAY` on, such as 2026-11-01 (default the month of now)")
+	fs.StringVar(&until, "until", "", "until this UTC `DAY`, which is not part of it")
+	fs.BoolVar(&recount, "recount", false, "count all rows again, and correct usage that says something else")
+	fs.BoolVar(&asCSV, "csv", false, "print comma-separated values, money in micro-dollars")
+	kit.HostFlags(fs, &w)
+	kit.ReadUnits(fs, &read)
+	return cmd
+}
+
+// statementResult is a month of an account.
+type statementResult account.Statement
+
+func (r statementResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s, %s\n  credited  %12s\n  spent     %12s\n  earned    %12s gross, %s fee, %s net\n  balance   %12s now\n", kit.Printable(r.Tenant), kit.Printable(r.Month), r.Credited, r.Spent, r.Gross, r.Fee, r.Net, r.Balance)
+	if r.Owed > 0 {
+		fmt.Fprintf(w, "  owed      %12s now\n", r.Owed)
+	}
+}
+
+func StatementCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var month string
+	cmd := &cobra.Command{
+		Use:     "statement [TENANT]",
+		Short:   "Show a month of an account: credited, spent, earned, owed",
+		Example: "  vacancy statement acme --month 2026-11",
+		Args:    kit.Arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithAccount(cmd.Context(), w, kit.TenantArg(args), func(c op.Client, of account.One) error {
+				s, err := account.GetStatement.Call(cmd.Context(), c, account.Month{One: of, Month: month})
+				if err != nil {
+					return err
+				}
+				return a.Show(statementResult(s))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&month, "month", "", "the UTC `MONTH`, such as 2026-11 (default that of now)")
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}

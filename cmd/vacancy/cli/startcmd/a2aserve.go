@@ -1,0 +1,127 @@
+package startcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/vacantcmd"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// a2aPort is where "vacancy a2a serve" listens by default.
+const a2aPort = 10010
+
+func A2aCommand(a *kit.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "a2a",
+		Short:   "Agents of A2A",
+		Example: "  vacancy a2a serve --substrate ollama:llama3.2",
+		Args:    kit.Arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a2aServeCommand(a))
+	return cmd
+}
+
+func a2aServeCommand(a *kit.App) *cobra.Command {
+	var o a2aServeOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve one agent to A2A clients of this machine, from memory",
+		Long: `Serve an agent at / to A2A clients of this machine, 1.0 and 0.3, with its card at
+/.well-known/agent-card.json. Everything is in memory: its key, its tasks and what was
+said are gone when it ends.
+
+The agent is what answers: --substrate as for "vacancy create", or --from a file. With
+--substrate conformance (or conformance:0.3) it does what the conformance kits of A2A
+expect of an agent under test.`,
+		Example: `  vacancy a2a serve --substrate ollama:llama3.2
+  vacancy a2a serve --from agents/sage.md --port 0
+  vacancy a2a serve --substrate conformance`,
+		Args: kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a2aServe(a, cmd.Context(), o) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.substrate, "substrate", "", "what answers (default echo)")
+	fs.StringVar(&o.name, "name", "", "its name (default agent, or that of the file)")
+	fs.StringVar(&o.capability, "capability", "", "what it can do, for its card")
+	fs.IntVar(&o.port, "port", a2aPort, "the port on 127.0.0.1; 0 picks a free one")
+	o.agent.Add(fs)
+	a.LogFlag(fs)
+	o.settings.add(fs, "a2a serve")
+	return cmd
+}
+
+type a2aServeOptions struct {
+	substrate, name, capability string
+	port                        int
+	agent                       vacantcmd.AgentFlags
+	settings                    settingFlags
+}
+
+// spec is the vacant of the agent.
+func (o *a2aServeOptions) spec() (vacants.Spec, error) {
+	file, err := o.agent.Read(o.substrate)
+	if err != nil {
+		return vacants.Spec{}, err
+	}
+	s := vacants.Spec{Name: cmp.Or(o.name, file.Name, "agent"), Capability: o.capability, Substrate: cmp.Or(o.substrate, echo.Kind)}
+	if file.Name != "" {
+		agent := file.Agent
+		s.Agent, s.Substrate, s.Capability = &agent, "", cmp.Or(s.Capability, file.Agent.Description)
+	}
+	s.Capability = cmp.Or(s.Capability, "answers messages as "+s.Name)
+	return s, nil
+}
+
+// a2aServeResult is printed once the agent answers.
+type a2aServeResult struct {
+	Name string `json:"name"`
+	ID   string `json:"vacant_id"`
+	URL  string `json:"url"`
+	Card string `json:"card"`
+}
+
+func (r a2aServeResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s answers A2A clients at %s\n  its card is %s\n\nCtrl-C ends it. The log:\n\n", r.Name, r.URL, r.Card)
+}
+
+func a2aServe(a *kit.App, ctx context.Context, o a2aServeOptions) error {
+	settings, err := o.settings.read()
+	if err != nil {
+		return err
+	}
+	if o.port < 0 || o.port > 65535 {
+		return problem.New(problem.Usage, "--port: expected 0 to 65535, got %d", o.port)
+	}
+	spec, err := o.spec()
+	if err != nil {
+		return err
+	}
+	listener, err := listenLoopback(net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
+	if err != nil {
+		return err
+	}
+	url := "http://" + listener.Addr().String() + "/"
+	shown, _, err := a.LogOn()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	s := standalone.Single{Listener: listener, Vacant: spec, Substrates: mock.Kinds(), Host: settings, Log: slog.New(shown)}
+	return s.Run(ctx, func(r vacants.Record) error {
+		return a.Show(a2aServeResult{Name: r.Name, ID: r.ID.String(), URL: url, Card: url + ".well-known/agent-card.json"})
+	})
+}

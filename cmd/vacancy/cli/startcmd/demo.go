@@ -1,0 +1,95 @@
+package startcmd
+
+import (
+	"context"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/callcmd"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// The vacant that dev creates at its first start.
+const (
+	demoName       = "demo"
+	demoCapability = "echoes what it hears"
+	demoText       = "hello"
+)
+
+// devResult is printed when dev is ready.
+type devResult struct {
+	URL   string              `json:"url"`
+	Data  string              `json:"data"`
+	Demo  demoResult          `json:"demo"`
+	Call  *callcmd.CallResult `json:"call,omitempty"`
+	Error string              `json:"error,omitempty"`
+
+	// Try are commands that work as they are printed, in order.
+	Try []string `json:"try"`
+
+	asked string
+	seq   int64
+}
+
+type demoResult struct {
+	ID    identity.ID     `json:"vacant_id"`
+	Name  string          `json:"name"`
+	State lifecycle.State `json:"state"`
+}
+
+// tryDemo makes sure that there is a demo vacant and calls it over HTTP like
+// any caller. A failed call is reported and stops nothing: the person may have
+// paused the demo or moved its chain.
+func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
+	demo, err := demoVacant(ctx, host)
+	if err != nil {
+		return devResult{}, err
+	}
+	r := devResult{URL: url, Data: dir, Demo: demoResult{demo.ID, demo.Name, demo.State}, asked: demoText}
+	if err := callDemo(a, ctx, demo, &r); err != nil {
+		r.Error = kit.FullText(kit.ProblemOf(err))
+	}
+	return r, nil
+}
+
+// demoVacant returns the demo, and creates it if it never existed. A demo that the
+// person sank or removed is not made again.
+func demoVacant(ctx context.Context, host *standalone.Host) (vacants.Record, error) {
+	demo, err := host.Vacants.ByName(ctx, vacants.Operator(), demoName)
+	if problem.Is(err, problem.NotFound) {
+		return host.Vacants.Create(ctx, vacants.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
+	}
+	return demo, err
+}
+
+func callDemo(a *kit.App, ctx context.Context, demo vacants.Record, r *devResult) error {
+	if demo.IsDeleted() {
+		return problem.New(problem.Gone, "it was removed")
+	}
+	c, err := card.Parse(demo.Card)
+	if err != nil {
+		return err
+	}
+	self, err := a.DemoCaller(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, kit.CallTimeout)
+	defer cancel()
+	target := dispatch.Target{ID: demo.ID, URL: c.Endpoint, Card: &c, Name: demo.Name}
+	caller := a.Dispatcher(self, dispatch.NewHTTP(dispatch.HTTPOptions{}), kit.CallTimeout)
+	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{demoText}}
+	res, err := caller.Call(ctx, target, msg)
+	if err != nil {
+		return err
+	}
+	call := callcmd.NewCallResult(self, target, res)
+	r.Call, r.seq = &call, res.Request.Seq
+	return nil
+}

@@ -1,0 +1,168 @@
+// Package startcmd has the commands that start a host or an agent: dev, serve, watch,
+// new and a2a.
+package startcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/mock"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// grace is how long running calls may take to end after the interrupt.
+const grace = 10 * time.Second
+
+func DevCommand(a *kit.App) *cobra.Command {
+	var data string
+	var o devOptions
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a host on this machine",
+		Long: `Run a host over one file, make a vacant named demo that echoes, call it over HTTP,
+verify its answer, and serve until Ctrl-C. A second start finds everything as it was
+left. Beside the calls it keeps a registry, its search and its log ("vacancy publish",
+"vacancy search", "vacancy log"). It listens on loopback only; administration goes
+through a socket in the data directory, which is for its owner alone.
+
+The log has one line per call: time, caller, vacant, number, verdict, milliseconds, and
+why it failed. "vacancy logs" shows it later, too. "vacancy serve" is for everybody else.
+
+The search index is in the data directory. For more than 200,000 cards it may be in an
+OpenSearch cluster instead, as $VACANCY_OPENSEARCH_USER with
+$VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
+		Example: `  vacancy dev
+  vacancy dev --listen 127.0.0.1:0 --data ./try
+  vacancy dev --opensearch https://search.example:9200/cards`,
+		Args: kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return dev(a, cmd.Context(), data, o)
+		},
+	}
+	cmd.Flags().StringVar(&o.listen, "listen", kit.DefaultListen, "a loopback address and port; port 0 picks a free one")
+	kit.ClusterFlag(cmd.Flags(), &o.cluster)
+	witnessFlag(cmd.Flags(), &o.witnesses)
+	a.LogFlag(cmd.Flags())
+	newFlag(cmd.Flags(), &o.fresh)
+	o.settings.add(cmd.Flags(), "dev")
+	cmd.Flags().BoolVar(&o.testClock, "test-clock", false, "let requests set the host's clock, by the header X-Dev-Now: for tests")
+	kit.DataFlag(cmd.Flags(), &data)
+	return cmd
+}
+
+// devOptions configure a local host.
+type devOptions struct {
+	listen    string
+	cluster   string // URL of the search index; "" for one in the data directory
+	witnesses []string
+	fresh     bool // --new
+	settings  settingFlags
+	testClock bool
+}
+
+func dev(a *kit.App, ctx context.Context, data string, o devOptions) error {
+	settings, err := o.settings.read()
+	if err != nil {
+		return err
+	}
+	h, url, err := devHost(a, o, settings)
+	if err != nil {
+		return err
+	}
+	h.data = data
+	return runHost(a, ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {
+		ready, err := tryDemo(a, ctx, host, dir, url)
+		if err != nil {
+			return err
+		}
+		ready.Try = ready.suggestions(data != "")
+		return a.Show(ready)
+	})
+}
+
+// devHost is a host for this machine alone, and its URL.
+func devHost(a *kit.App, o devOptions, settings setting.Host) (hostRun, string, error) {
+	public, err := listenLoopback(o.listen)
+	if err != nil {
+		return hostRun{}, "", err
+	}
+	url := "http://" + public.Addr().String()
+	return hostRun{
+		cluster: o.cluster,
+		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.fresh, Host: settings, TestClock: o.testClock},
+		running: standalone.Running{Public: public, Wrap: serve.LoopbackOnly, Witnesses: o.witnesses, Grace: grace},
+	}, url, nil
+}
+
+// listenLoopback listens on loopback only: dev has no limits and no accounts
+// that would make it fit for others.
+func listenLoopback(listen string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return nil, problem.New(problem.Usage, "--listen: expected ADDRESS:PORT, got %q", listen)
+	}
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return nil, kit.WithHint(problem.New(problem.Usage, "--listen: expected a loopback address, got %q; dev is for this machine alone", host), "vacancy dev --listen %s", kit.DefaultListen)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, kit.WithHint(problem.New(problem.Unavailable, "%s is taken by another program", listen), "vacancy dev --listen 127.0.0.1:0")
+	}
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "--listen %s", listen)
+	}
+	return l, nil
+}
+
+// Print greets the person: what runs, that it works, what to try.
+func (r devResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "A host over %s\n\n", kit.Printable(r.Data))
+	fmt.Fprintf(w, "  %s is %s, %s\n", r.Demo.Name, r.Demo.ID, r.Demo.State)
+	switch {
+	case r.Call != nil && r.Call.Text != nil:
+		fmt.Fprintf(w, "  %s asked it %q, signed, as call %d\n", r.Call.As, r.asked, r.seq)
+		fmt.Fprintf(w, "  it answered %q\n", *r.Call.Text)
+		fmt.Fprintf(w, "  verified: its signature, its place in the chain, and that it answers this call; %.1f ms\n", r.Call.Timing.TookMS)
+	case r.Error != "":
+		fmt.Fprintf(w, "  it was not called: %s\n", kit.Printable(r.Error))
+	}
+	fmt.Fprintf(w, "\nIt listens at %s. Try, in another terminal:\n\n", r.URL)
+	for _, command := range r.Try {
+		fmt.Fprintf(w, "  %s\n", command)
+	}
+	fmt.Fprintf(w, "\nCtrl-C ends it. The log:\n\n")
+}
+
+// suggestions are commands to try; elsewhere means that the data directory is not
+// the default one.
+func (r devResult) suggestions(elsewhere bool) (all []string) {
+	data := ""
+	if elsewhere {
+		data = kit.DataArg(r.Data) // from any folder
+	}
+	if r.Call != nil { // the demo answers
+		all = append(all,
+			fmt.Sprintf(`vacancy call %s "hello yourself"%s`, r.Demo.Name, data),
+			fmt.Sprintf("vacancy call %s hi --print%s | curl --json @- %s/a2a/message/send", r.Demo.Name, data, r.URL),
+			fmt.Sprintf("curl %s/v/%s", r.URL, r.Demo.Name), // any A2A client can be pointed at this
+			fmt.Sprintf("vacancy publish %s%s", r.Demo.Name, data),
+			fmt.Sprintf(`vacancy call --capability echoes "found you"%s`, data))
+	}
+	return append(all,
+		fmt.Sprintf(`vacancy create scribe --capability "repeats what it hears"%s`, data),
+		fmt.Sprintf("vacancy list%s", data), fmt.Sprintf("vacancy status%s", data))
+}

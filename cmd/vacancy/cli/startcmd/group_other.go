@@ -1,0 +1,14 @@
+//go:build !unix
+
+package startcmd
+
+import "os/exec"
+
+// inShell is a command of a person for a shell.
+func inShell(command string) *exec.Cmd { return exec.Command("cmd", "/c", command) }
+
+// ownGroup does nothing: this system has no groups of processes.
+func ownGroup(*exec.Cmd) {}
+
+// endGroup ends a program at once.
+func endGroup(cmd *exec.Cmd, _ bool) { _ = cmd.Process.Kill() }

@@ -1,0 +1,63 @@
+package startcmd
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// hostRun is one run of a local host.
+type hostRun struct {
+	data, cluster string // flags
+	config        standalone.Config
+	running       standalone.Running
+}
+
+// runHost runs the host of a data directory until ctx ends. ready is called once
+// it answers. The listener is closed in any case.
+func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Context, *standalone.Host, string) error) (err error) {
+	defer h.running.Public.Close()
+	dir, err := a.DataDir(h.data)
+	if err != nil {
+		return err
+	}
+	if _, _, err := serve.DialAdmin(dir); err == nil {
+		return problem.New(problem.Conflict, "a host is running over %s already", dir)
+	}
+	a.Note("Starting a host over %s …", dir) // a large index may take seconds to open
+	log, err := a.HostLog(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	h.config.Dir, h.config.Log = dir, log.Logger
+	host, err := a.OpenHostWith(h.config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	if h.cluster != "" {
+		if h.running.Index, err = a.OpenCluster(ctx, h.cluster); err != nil {
+			return err
+		}
+	}
+	h.running.Endpoints = a.Seams.WrapEndpoints
+	// Of the data file itself: the log's reads are none of the host's.
+	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
+	return host.Run(ctx, h.running, func(ctx context.Context) error { return ready(ctx, host, dir) })
+}
+
+func newFlag(fs *pflag.FlagSet, fresh *bool) {
+	fs.BoolVar(fresh, "new", false, "begin a new host although the data file of the last one is missing or empty")
+}
+
+func witnessFlag(fs *pflag.FlagSet, keys *[]string) {
+	fs.StringArrayVar(keys, "witness", nil, "the verifier key of a witness that may cosign the log unregistered; may be repeated")
+}

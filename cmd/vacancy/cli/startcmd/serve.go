@@ -1,0 +1,220 @@
+package startcmd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// serveOptions are the flags of serve.
+type serveOptions struct {
+	devOptions
+	publicURL, cert, key, domain, authority string
+	proxies                                 []string
+	loopbackAgents                          bool
+}
+
+func ServeCommand(a *kit.App) *cobra.Command {
+	var data string
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a host for everybody, on a server of your own",
+		Long: `Run a host over a data directory, reachable for everybody. --public-url is the address in
+cards and links; if it changes, cards are signed again. Requests to another Host are
+refused.
+
+TLS: with --tls-domain NAME the certificate comes from Let's Encrypt, with --tls-cert and
+--tls-key from files, which are read again when they change. Otherwise the host speaks
+plain http to a proxy in front of it: --trusted-proxy says whose X-Forwarded-For and
+X-Forwarded-Proto it believes.
+
+One address gets --rate requests, --pair-rate first calls and resets, and --bytes KB of
+large requests; each is tokens-per-second:burst, and "off" is no limit. Below 1 GiB of free
+disk (5 % of a small disk) the host takes nothing to write from others, with 429. GET
+/health answers while the process serves, GET /ready while its store takes writes, its
+keys open and the disk has room.
+
+Agents on this machine need --allow-loopback-agents, and that the operator set them: no URL
+of a caller, of a tenant or of another host leads to this machine. Administration goes
+through a socket in the data directory.
+
+The first interrupt refuses new calls and lets those under way end.`,
+		Example: `  vacancy serve --tls-domain agents.example.org
+  vacancy serve --public-url https://agents.example.org --tls-cert cert.pem --tls-key key.pem --listen :8443
+  vacancy serve --public-url https://agents.example.org --listen 10.0.0.5:8080 --trusted-proxy 10.0.0.0/24`,
+		Args: kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runServe(a, cmd.Context(), data, o)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.listen, "listen", "", "the address and port (default :443 with TLS, else "+kit.DefaultListen+")")
+	fs.StringVar(&o.publicURL, "public-url", "", "the URL at which others reach this host (default https:// and --tls-domain)")
+	fs.StringVar(&o.cert, "tls-cert", "", "the certificate, a file in PEM")
+	fs.StringVar(&o.key, "tls-key", "", "its key, a file in PEM")
+	fs.StringVar(&o.domain, "tls-domain", "", "get a certificate for this name from an ACME authority")
+	fs.StringVar(&o.authority, "acme-url", "", "the directory of another ACME authority than Let's Encrypt")
+	fs.StringArrayVar(&o.proxies, "trusted-proxy", nil, "the addresses of a proxy in front, as `CIDR`; may be repeated")
+	fs.BoolVar(&o.loopbackAgents, "allow-loopback-agents", false, "let agents that the operator set be on this machine")
+	kit.ClusterFlag(fs, &o.cluster)
+	witnessFlag(fs, &o.witnesses)
+	a.LogFlag(fs)
+	newFlag(fs, &o.fresh)
+	o.settings.add(fs, "serve")
+	kit.DataFlag(fs, &data)
+	return cmd
+}
+
+func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) error {
+	settings, err := o.settings.read()
+	if err != nil {
+		return err
+	}
+	base, err := o.base()
+	if err != nil {
+		return err
+	}
+	proxies, err := o.trusted()
+	if err != nil {
+		return err
+	}
+	if o.listen == "" {
+		if o.listen = kit.DefaultListen; o.domain != "" || o.cert != "" {
+			o.listen = ":443"
+		}
+	}
+	l, err := listenServe(o.listen)
+	if err != nil {
+		return err
+	}
+	config, err := tlsConfig(a, data, base, o)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	https := base.Scheme == "https"
+	h := hostRun{
+		data: data, cluster: o.cluster,
+		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.fresh, Host: settings},
+		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
+			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, standalone.Limits(settings, a.Now), next))
+		}},
+	}
+	return runHost(a, ctx, h, func(_ context.Context, _ *standalone.Host, dir string) error {
+		return a.Show(serveResult{URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies})
+	})
+}
+
+// base is the public URL, without a slash at its end; it must be https unless it
+// names this machine.
+func (o *serveOptions) base() (*url.URL, error) {
+	if o.publicURL == "" {
+		if o.domain == "" {
+			return nil, kit.WithHint(problem.New(problem.Usage, "--public-url is missing: at which URL do others reach this host?"), "vacancy serve --public-url https://NAME, or --tls-domain NAME")
+		}
+		o.publicURL = "https://" + o.domain
+	}
+	u, ok := standalone.ParseBase(o.publicURL)
+	if !ok {
+		return nil, &problem.Error{Kind: problem.Usage, Field: "--public-url", Want: "https://HOST without path", Got: fmt.Sprintf("%.200q", o.publicURL)}
+	}
+	if o.domain != "" && !strings.EqualFold(u.Hostname(), o.domain) {
+		return nil, problem.New(problem.Usage, "--public-url: expected a URL of --tls-domain %s, got %s", o.domain, u)
+	}
+	return u, nil
+}
+
+func (o *serveOptions) trusted() (all []netip.Prefix, err error) {
+	for _, s := range o.proxies {
+		p, err := netip.ParsePrefix(s)
+		if addr, bad := netip.ParseAddr(s); bad == nil {
+			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil {
+			return nil, &problem.Error{Kind: problem.Usage, Field: "--trusted-proxy", Want: "addresses such as 10.0.0.0/24 or 127.0.0.1", Got: fmt.Sprintf("%.60q", s)}
+		}
+		all = append(all, p.Masked())
+	}
+	return all, nil
+}
+
+// tlsConfig is the configuration of the public listener; nil for plain http.
+func tlsConfig(a *kit.App, data string, base *url.URL, o serveOptions) (*tls.Config, error) {
+	files, acme := o.cert != "" || o.key != "", o.domain != ""
+	switch {
+	case files && acme:
+		return nil, problem.New(problem.Usage, "--tls-domain does not go with --tls-cert and --tls-key")
+	case (o.cert == "") != (o.key == ""):
+		return nil, problem.New(problem.Usage, "--tls-cert and --tls-key go together")
+	case o.authority != "" && !acme:
+		return nil, problem.New(problem.Usage, "--acme-url goes with --tls-domain")
+	case (files || acme) && base.Scheme != "https":
+		return nil, problem.New(problem.Usage, "--public-url: expected https with TLS, got %s", base)
+	case acme:
+		dir, err := a.DataDir(data)
+		if err != nil {
+			return nil, err
+		}
+		return standalone.Acme(dir, o.domain, o.authority, a.Seams.Authority), nil
+	case files:
+		c := &standalone.CertFiles{Cert: o.cert, Key: o.key, Log: a.PlainLog(), Now: a.Now}
+		config, err := c.Config()
+		if err != nil {
+			return nil, err
+		}
+		return config, c.Check(base.Hostname())
+	}
+	return nil, nil
+}
+
+// listenServe listens at any address.
+func listenServe(listen string) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(listen); err != nil {
+		return nil, problem.New(problem.Usage, "--listen: expected ADDRESS:PORT, got %.80q", listen)
+	}
+	l, err := net.Listen("tcp", listen)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, problem.New(problem.Unavailable, "--listen: %s is taken by another program", listen)
+	case errors.Is(err, syscall.EACCES):
+		return nil, kit.WithHint(problem.New(problem.Forbidden, "--listen: %s is a privileged port for this user", listen), "--listen :8443, behind a proxy or a port forward, or the systemd unit, which has the right to it")
+	case err != nil:
+		return nil, problem.Wrap(problem.Usage, err, "--listen %s", listen)
+	}
+	return l, nil
+}
+
+// serveResult is printed when the host is ready.
+type serveResult struct {
+	URL     string   `json:"url"`
+	Listen  string   `json:"listen"`
+	Data    string   `json:"data"`
+	TLS     bool     `json:"tls"`
+	Proxies []string `json:"trusted_proxies,omitempty"`
+}
+
+func (r serveResult) Print(w io.Writer) {
+	how := "with TLS"
+	if !r.TLS {
+		how = "plain http, for a proxy in front"
+	}
+	fmt.Fprintf(w, "A host over %s\n\n  it listens at %s, %s\n  others reach it at %s\n\nCtrl-C ends it. The log:\n\n", kit.Printable(r.Data), r.Listen, how, r.URL)
+}

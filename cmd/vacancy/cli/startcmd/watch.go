@@ -1,0 +1,432 @@
+package startcmd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/agentfile"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/hostcmd"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/vacantcmd"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/setting"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// agentFile is the file of an agent in its folder.
+const agentFile = "agent.md"
+
+// watchOptions are the flags of watch.
+type watchOptions struct {
+	data, listen, name, start, root, substrate string
+}
+
+func WatchCommand(a *kit.App) *cobra.Command {
+	var o watchOptions
+	cmd := &cobra.Command{
+		Use:   "watch DIR",
+		Short: "Run the agent of a folder while you write it",
+		Long: `Start the program in DIR, and a host as "vacancy dev" does if none runs, and host the agent of
+DIR/agent.md under the folder's name. A change of the program starts it again; a change of
+agent.md makes the agent's next version. Each call is shown, with what it used. Ctrl-C ends
+what was started.
+
+The program is what "vacancy new" has written: "go run ." beside a go.mod, "npm start" beside
+a package.json, "python3 agent.py" beside that. --start names another command. It gets in PORT
+the port of base_url in agent.md. An agent that is a model needs no program.`,
+		Example: `  vacancy new fox --lang python
+  vacancy watch fox
+  vacancy watch agents/sage --substrate ollama:llama3.2`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return watch(a, cmd.Context(), args[0], o) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.name, "name", "", "the vacant's name (default: the folder's)")
+	fs.StringVar(&o.start, "start", "", "the `COMMAND` that runs the program, for a shell")
+	fs.StringVar(&o.listen, "listen", kit.DefaultListen, "where a host that is started listens, on loopback")
+	fs.StringVar(&o.root, "root", "", "the `DIR` with instructions and rules of all agents")
+	fs.StringVar(&o.substrate, "substrate", "", "KIND:MODEL, whatever agent.md says")
+	kit.DataFlag(fs, &o.data)
+	return cmd
+}
+
+// watching is a folder that is watched.
+type watching struct {
+	*kit.App
+	watchOptions
+	dir   string
+	began time.Time  // calls before are not shown
+	short string     // the vacant's id
+	out   sync.Mutex // lines of the program and of calls
+	port  string     // of the program; "" if none is said
+}
+
+func watch(a *kit.App, ctx context.Context, dir string, o watchOptions) (err error) {
+	w := &watching{App: a, watchOptions: o}
+	if w.dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if w.name == "" {
+		w.name = filepath.Base(w.dir)
+	}
+	if err := registry.CheckNewName(w.name); err != nil {
+		return kit.WithHint(err, "vacancy watch %s --name NAME", kit.ShellWord(dir))
+	}
+	file, err := w.read()
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	ended, err := w.host(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { end(); <-ended }()
+	data, err := a.DataDir(o.data)
+	if err != nil {
+		return err
+	}
+	w.began = a.Now()
+	journal, err := standalone.ReadJournal(data, w.began)
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	if err := w.set(ctx, file); err != nil {
+		return err
+	}
+	w.say("%s answers calls: vacancy call %s \"hello\"%s", w.name, w.name, w.elsewhere())
+	return w.run(ctx, journal, ended)
+}
+
+// elsewhere is the flag for another data directory than the default one.
+func (w *watching) elsewhere() string {
+	if w.data == "" {
+		return ""
+	}
+	return kit.DataArg(w.data)
+}
+
+// say prints a line of the watch itself.
+func (w *watching) say(format string, args ...any) {
+	w.out.Lock()
+	defer w.out.Unlock()
+	w.Note(format, args...)
+}
+
+// read reads agent.md.
+func (w *watching) read() (agentfile.File, error) {
+	file, err := agentfile.Read(filepath.Join(w.dir, agentFile), agentfile.Options{Root: w.root, Substrate: w.substrate})
+	if err != nil {
+		return file, err
+	}
+	if file.Agent.Description == "" {
+		return file, problem.New(problem.Usage, "%s: description is missing: what can %s do?", filepath.Join(w.dir, agentFile), w.name)
+	}
+	w.port = ""
+	if u, err := url.Parse(file.Agent.BaseURL); err == nil {
+		w.port = u.Port()
+	}
+	return file, nil
+}
+
+// host starts a host in this process, unless one runs over the data directory. ended
+// gets why it ended, and is closed then.
+func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
+	done := make(chan error, 1)
+	dir, err := w.DataDir(w.data)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := serve.DialAdmin(dir); err == nil {
+		go func() { <-ctx.Done(); close(done) }()
+		return done, nil
+	}
+	// The calls are shown from the journal, in both cases.
+	quiet := *w.App
+	quiet.Out, quiet.Err = io.Discard, io.Discard
+	h, url, err := devHost(&quiet, devOptions{listen: w.listen}, setting.Defaults().Host)
+	if err != nil {
+		return nil, err
+	}
+	h.data = w.data
+	ready := make(chan struct{})
+	go func() {
+		defer close(done)
+		done <- runHost(&quiet, ctx, h, func(context.Context, *standalone.Host, string) error { close(ready); return nil })
+	}()
+	select {
+	case <-ready:
+		w.say("A host over %s listens at %s", kit.Printable(dir), url)
+		return done, nil
+	case err := <-done:
+		return nil, err
+	}
+}
+
+// set makes the vacant, or the next version of its agent.
+func (w *watching) set(ctx context.Context, file agentfile.File) error {
+	return w.WithAdmin(kit.Where{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
+		made, err := admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
+		said := "%s is hosted here now"
+		if problem.Is(err, problem.Conflict) {
+			var now admin.Agent
+			if now, err = admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: w.name}}); err != nil {
+				return err
+			}
+			var after admin.Agent
+			if after, err = admin.SetAgent.Call(ctx, c, admin.AgentAfter(&now, file.Agent.Blob())); err != nil {
+				return err
+			}
+			made, said = after.Vacant, fmt.Sprintf("%%s answers by version %d of its agent", after.Version)
+			if after.Version == now.Version {
+				said = ""
+			}
+		}
+		if err != nil {
+			return err
+		}
+		w.short = made.ID.Short()
+		w.out.Lock()
+		defer w.out.Unlock()
+		vacantcmd.WarnOf(w.App, made.Name, file.Agent.Warnings)
+		if said != "" {
+			w.Note(said, made.Name)
+		}
+		return nil
+	})
+}
+
+// watchPause is the pause between two looks at the folder and the journal.
+const watchPause = 150 * time.Millisecond
+
+// run starts the program, and shows calls until ctx ends or the host does.
+func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error) error {
+	seen := w.look()
+	program := w.begin(ctx)
+	defer func() { program.stop() }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		default:
+		}
+		if err := journal.Next(ctx, w.show); err != nil && ctx.Err() == nil {
+			return err
+		}
+		if cloud.Wait(ctx, watchPause) != nil {
+			return journal.Next(context.WithoutCancel(ctx), w.show) // the last calls
+		}
+		now := w.look()
+		changed := changedFiles(seen, now)
+		seen = now
+		if len(changed) == 0 {
+			continue
+		}
+		port := w.port
+		if slices.Contains(changed, agentFile) {
+			file, err := w.read()
+			if err == nil {
+				err = w.set(ctx, file)
+			}
+			if err != nil && ctx.Err() == nil {
+				w.say("%s stays as it was: %s", w.name, kit.Printable(kit.FullText(kit.ProblemOf(err))))
+			}
+			changed = slices.DeleteFunc(changed, func(name string) bool { return name == agentFile })
+		}
+		if len(changed) > 0 || port != w.port {
+			what := agentFile
+			if len(changed) > 0 {
+				what = changed[0]
+			}
+			program.stop()
+			if w.command() != "" {
+				w.say("%s changed; starting again", kit.Printable(what))
+			}
+			program = w.begin(ctx)
+		}
+	}
+}
+
+// show shows a line of the journal, if it is of a call of the vacant.
+func (w *watching) show(line []byte) error {
+	e, ok := kit.ReadEvent(line)
+	if _, to, _ := strings.Cut(kit.TextOf(e.Fields[kit.FieldPair]), ">"); !ok || to == "" || to != w.short || e.At.Before(w.began) {
+		return nil
+	}
+	e.Fields[kit.FieldVacant] = w.name // the host may not have known it yet
+	w.out.Lock()
+	defer w.out.Unlock()
+	return hostcmd.ShowEvent(w.App, &e)
+}
+
+// Limits of a folder.
+const (
+	maxWatched      = 5000
+	maxWatchedDepth = 5
+)
+
+// look is the size and time of each file of the folder that a person writes.
+func (w *watching) look() map[string]string {
+	files := map[string]string{}
+	_ = filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(w.dir, path)
+		switch {
+		case err != nil:
+			return nil // it was removed meanwhile
+		case name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "__pycache__" || strings.HasSuffix(d.Name(), "~")):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			if strings.Count(name, string(filepath.Separator)) >= maxWatchedDepth {
+				return fs.SkipDir
+			}
+			return nil
+		case len(files) == maxWatched:
+			return fs.SkipAll
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			files[name] = fmt.Sprint(info.Size(), info.ModTime().UnixNano())
+		}
+		return nil
+	})
+	return files
+}
+
+// changedFiles are the names that are new, gone or other, in order. What a package
+// manager writes of its own is no change.
+func changedFiles(before, now map[string]string) (names []string) {
+	own := []string{"package-lock.json", "go.sum"}
+	for name, is := range now {
+		if before[name] != is && !slices.Contains(own, name) {
+			names = append(names, name)
+		}
+	}
+	for name := range before {
+		if _, there := now[name]; !there {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// command is what starts the program; "" if there is none.
+func (w *watching) command() string {
+	if w.start != "" {
+		return w.start
+	}
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join(w.dir, name))
+		return err == nil
+	}
+	for _, l := range scaffold.Languages() {
+		if there(l.Marker) {
+			if l.Installed != "" && there(l.Installed) {
+				return l.Run
+			}
+			return l.Start
+		}
+	}
+	return ""
+}
+
+// child is a running program.
+type child struct {
+	cmd      *exec.Cmd
+	done     chan struct{}
+	stopping atomic.Bool
+}
+
+// begin starts the program; a child without cmd is none.
+func (w *watching) begin(ctx context.Context) *child {
+	command := w.command()
+	if command == "" || ctx.Err() != nil {
+		return &child{}
+	}
+	if w.taken() {
+		w.say("port %s is taken by another program, which gets the calls", w.port)
+	}
+	cmd := inShell(command)
+	cmd.Dir = w.dir
+	cmd.Env = os.Environ()
+	if w.port != "" {
+		cmd.Env = append(cmd.Env, "PORT="+w.port)
+	}
+	ownGroup(cmd)
+	lines, err := cmd.StdoutPipe()
+	if err == nil {
+		cmd.Stderr = cmd.Stdout
+		err = cmd.Start()
+	}
+	if err != nil {
+		w.say("%s: %s", kit.Printable(command), kit.Printable(err.Error()))
+		return &child{}
+	}
+	c := &child{cmd: cmd, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		for in := bufio.NewScanner(lines); in.Scan(); {
+			w.say("%s | %s", w.name, kit.Printable(in.Text()))
+		}
+		_, _ = io.Copy(io.Discard, lines) // after a line that is too long
+		if err := cmd.Wait(); err != nil && !c.stopping.Load() {
+			w.say("%s | ended: %s", w.name, kit.Printable(err.Error()))
+		}
+	}()
+	return c
+}
+
+// taken reports whether somebody listens at the program's port.
+func (w *watching) taken() bool {
+	if w.port == "" {
+		return false
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", w.port))
+	if err == nil {
+		l.Close()
+	}
+	return err != nil
+}
+
+// stopTime is how long a program may take to end.
+const stopTime = 3 * time.Second
+
+// stop ends the program and all that it started.
+func (c *child) stop() {
+	if c.cmd == nil {
+		return
+	}
+	c.stopping.Store(true)
+	endGroup(c.cmd, false)
+	select {
+	case <-c.done:
+	case <-time.After(stopTime):
+		endGroup(c.cmd, true)
+		<-c.done
+	}
+}

@@ -1,0 +1,213 @@
+package vacantcmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/agentfile"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// AgentFlags name an agent's file.
+type AgentFlags struct{ From, root string }
+
+func (f *AgentFlags) Add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.From, "from", "", "the `FILE` of its agent (vacancy help agent-files)")
+	fs.StringVar(&f.root, "root", "", "with --from: the `DIR` with instructions and rules of all agents")
+}
+
+// Read reads the file, for a substrate instead of its own if one is named. The zero
+// File is none.
+func (f *AgentFlags) Read(substrate string) (agentfile.File, error) {
+	switch {
+	case f.From == "" && f.root != "":
+		return agentfile.File{}, problem.New(problem.Usage, "--root goes with --from")
+	case f.From == "":
+		return agentfile.File{}, nil
+	}
+	return agentfile.Read(f.From, agentfile.Options{Root: f.root, Substrate: substrate})
+}
+
+// WarnOf prints what an agent's file asks for and the host does not do.
+func WarnOf(a *kit.App, name string, warnings []string) {
+	for _, w := range warnings {
+		a.Note("warning: agent of %s: %s", name, kit.Printable(kit.Clip(w, kit.MaxShownCause)))
+	}
+}
+
+// shownAgent is an agent beside its vacant.
+type shownAgent struct {
+	Version  int                  `json:"version"`
+	Agent    json.RawMessage      `json:"agent"`
+	Settings []definition.Setting `json:"settings"`
+}
+
+func shown(a *admin.Agent) *shownAgent { return &shownAgent{a.Version, a.Agent, a.Settings} }
+
+// agentOf returns the agent of a vacant for people, nil if it has none to show.
+func agentOf(ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) (*shownAgent, error) {
+	spec, err := substrate.Parse(v.Substrate)
+	if v.Deleted != "" || err != nil || v.Agent == 0 && !spec.IsModel() {
+		return nil, nil
+	}
+	got, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: v.ID.String()}})
+	if problem.Is(err, problem.Conflict) { // it answers by a plan
+		return nil, nil
+	}
+	return shown(&got), err
+}
+
+// writeAgent writes the agent's settings and their origins.
+func writeAgent(w io.Writer, a *shownAgent) {
+	version := "of defaults"
+	if a.Version > 0 {
+		version = fmt.Sprintf("version %d", a.Version)
+	}
+	fmt.Fprintf(w, "  agent       %s\n", version)
+	for _, s := range a.Settings {
+		fmt.Fprintf(w, "    %-17s %-30s %s\n", kit.Printable(s.Name), kit.Printable(kit.Clip(s.Value, 60)), kit.Printable(s.Origin))
+	}
+	var also struct {
+		Warnings []string `json:"warnings"`
+	}
+	if json.Unmarshal(a.Agent, &also) == nil {
+		for _, one := range also.Warnings {
+			fmt.Fprintf(w, "    warning           %s\n", kit.Printable(kit.Clip(one, kit.MaxShownCause)))
+		}
+	}
+}
+
+func agentsImportCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var f AgentFlags
+	var substrate, tenant string
+	cmd := &cobra.Command{
+		Use:   "import DIR",
+		Short: "Host a vacant for each agent's file of a folder",
+		Long: `Host a vacant for each file NAME.md in DIR, with the file's description as its capability.
+A vacant that is there already stays as it is; "vacancy update NAME --from FILE" changes it.
+A file that cannot be read is reported, stops nothing, and makes the exit code 1.
+
+"vacancy help agent-files" says what such a file is.`,
+		Example: "  vacancy agents import ./agents --root . --substrate ollama:llama3.2",
+		Args:    kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := filepath.Glob(filepath.Join(args[0], "*.md"))
+			if err != nil {
+				return problem.New(problem.Usage, "%s: expected the name of a folder", args[0])
+			}
+			if len(files) == 0 {
+				if _, err := os.Stat(args[0]); err != nil {
+					return err
+				}
+				return problem.New(problem.NotFound, "%s: there is no file NAME.md", args[0])
+			}
+			return a.WithAdmin(w, true, func(c *kit.AdminAPI) error {
+				r := importResult{OK: true}
+				for _, path := range files {
+					f.From = path
+					one := importAgent(a, cmd.Context(), c, f, substrate, tenant)
+					if err := cmd.Context().Err(); err != nil {
+						return err
+					}
+					r.OK = r.OK && one.Problem == ""
+					r.Agents = append(r.Agents, one)
+				}
+				if err := a.Show(r); err != nil || r.OK {
+					return err
+				}
+				return &kit.Reported{}
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.root, "root", "", "the `DIR` with instructions and rules of all agents")
+	fs.StringVar(&substrate, "substrate", "", "the substrate of all, whatever their files say: KIND:MODEL")
+	fs.StringVar(&tenant, "tenant", "", "the tenant they are hosted for, if not you")
+	kit.HostFlags(fs, &w)
+	return cmd
+}
+
+// importAgent hosts the vacant of one file.
+func importAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, f AgentFlags, substrate, tenant string) (one importedAgent) {
+	one.File = f.From
+	file, err := f.Read(substrate)
+	if err == nil && file.Agent.Description == "" {
+		err = problem.New(problem.Usage, "%s: description is missing: what can the agent do?", f.From)
+	}
+	if err == nil {
+		one.Name = file.Name
+		var made admin.Vacant
+		made, err = admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: file.Name, Capability: file.Agent.Description, Agent: file.Agent.Blob(), Tenant: tenant}))
+		one.ID, one.Warnings = made.ID.String(), file.Agent.Warnings
+	}
+	if problem.Is(err, problem.Conflict) {
+		if there, known := c.Show(ctx, file.Name); known == nil && there.Name == file.Name {
+			one.ID, one.There, one.Warnings, err = there.ID.String(), true, nil, nil
+		}
+	}
+	if err != nil {
+		one.ID, one.Problem = "", problem.Of(err).Text()
+		return one
+	}
+	WarnOf(a, one.Name, one.Warnings)
+	return one
+}
+
+// importedAgent is what came of one file.
+type importedAgent struct {
+	File     string   `json:"file"`
+	Name     string   `json:"name,omitempty"`
+	ID       string   `json:"vacant_id,omitempty"`
+	There    bool     `json:"was_there,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+	Problem  string   `json:"problem,omitempty"`
+}
+
+// importResult is what came of a folder.
+type importResult struct {
+	OK     bool            `json:"ok"`
+	Agents []importedAgent `json:"agents"`
+}
+
+func (r importResult) Print(w io.Writer) {
+	for _, one := range r.Agents {
+		switch {
+		case one.Problem != "":
+			fmt.Fprintf(w, "FAIL  %s\n", kit.Printable(one.Problem))
+		case one.There:
+			fmt.Fprintf(w, "      %s (%.12s) is there already\n", one.Name, one.ID)
+		default:
+			fmt.Fprintf(w, "ok    %s (%.12s) of %s\n", one.Name, one.ID, kit.Printable(one.File))
+		}
+	}
+}
+
+// onlyAgentSettings reports whether all arguments KEY=VALUE are settings of an agent;
+// mixed is an error.
+func onlyAgentSettings(settings []string) (bool, error) {
+	is := func(s string) bool { return strings.Contains(s, "=") && agentfile.IsSetting(settingKey(s)) }
+	if !slices.ContainsFunc(settings, is) {
+		return false, nil
+	}
+	for _, s := range settings {
+		if !is(s) {
+			return false, problem.New(problem.Usage, "%.40q is not a setting of the vacant's agent; change the vacant and its agent by two commands", settingKey(s))
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,189 @@
+package vacantcmd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/host/call"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/httpagent"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+func AgentsCommand(a *kit.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "agents",
+		Short:   "Agents behind vacants",
+		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents import ./agents",
+		Args:    kit.Arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(agentsCheckCommand(a), agentsImportCommand(a))
+	return cmd
+}
+
+func agentsCheckCommand(a *kit.App) *cobra.Command {
+	var withSecret bool
+	cmd := &cobra.Command{
+		Use:   "check URL",
+		Short: "Say what an agent does against the contract",
+		Long: `Ask the agent at URL what a host would ask it: a question, all kinds of characters, a
+question in a thread, one of the largest size, and two at once. No host is needed, and
+nothing is kept. "vacancy help agent-contract" is the contract. It exits with 1 if a call
+would fail.
+
+With --signed, the questions are signed with the secret on standard input, and the agent
+must refuse a question that is signed with another secret.`,
+		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents check http://127.0.0.1:9000 --signed < key.txt",
+		Args:    kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := substrate.Parse(args[0])
+			if err != nil || spec.Kind != substrate.KindHTTP {
+				return &problem.Error{Kind: problem.Usage, Field: "URL", Want: "an http or https URL", Got: fmt.Sprintf("%.80q", args[0])}
+			}
+			// The person chooses the address, on whose machine this runs.
+			anybody := func(context.Context, outbound.Actor, string) error { return nil }
+			agent, err := httpagent.New(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody}))(spec.Argument)
+			if err != nil {
+				return err
+			}
+			key, err := identity.NewKey(a.Rand)
+			if err != nil {
+				return err
+			}
+			secret := substrate.Secret{}
+			if withSecret {
+				value, err := secretValue(a, "vacancy agents check "+args[0]+" --signed")
+				if err != nil {
+					return err
+				}
+				secret = substrate.NewSecret(value)
+			}
+			r := agentsCheckResult{URL: spec.Argument, Checks: checkContract(cmd.Context(), agent, key.ID(), secret)}
+			if withSecret && r.Checks[0].Failure == nil {
+				r.Checks = append(r.Checks, checkSignature(cmd.Context(), agent, key.ID()))
+			}
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
+			r.OK = !slices.ContainsFunc(r.Checks, func(c agentCheck) bool { return c.Failure != nil })
+			if err := a.Show(r); err != nil || r.OK {
+				return err
+			}
+			return &kit.Reported{}
+		},
+	}
+	cmd.Flags().BoolVar(&withSecret, "signed", false, "sign with the secret from standard input")
+	return cmd
+}
+
+// checkSignature sends an agent a question that is signed with a random secret.
+func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.ID) agentCheck {
+	ctx, cancel := context.WithTimeout(ctx, call.DefaultWork-call.DefaultMargin)
+	defer cancel()
+	q := substrate.Ask(id, id, "Hello")
+	q.Secret = substrate.NewSecret(rand.Text())
+	began := time.Now()
+	got, err := substrate.Fold(agent.Infer(ctx, q))
+	check := agentCheck{What: "refuses another's signature", TookMS: time.Since(began).Milliseconds()}
+	var said *call.AgentError
+	switch {
+	case err == nil:
+		check.Answer = kit.Clip(got.Text, 60)
+		check.Failure = call.CauseOf(problem.New(problem.SubstrateMisconfigured, "the agent answers questions that are signed with another secret"), time.Since(began))
+	case !errors.As(err, &said) || said.Status != http.StatusUnauthorized && said.Status != http.StatusForbidden:
+		check.Failure = call.CauseOf(err, time.Since(began))
+	}
+	return check
+}
+
+// largestText is the largest text of a call in bytes, after which its envelope has
+// room in 256 KiB.
+const largestText = 250 << 10
+
+// checkContract asks an agent all that a host may. After a question that the agent
+// cannot be reached with, it asks no more.
+func checkContract(ctx context.Context, agent substrate.Substrate, id identity.ID, secret substrate.Secret) (all []agentCheck) {
+	const thread, sentence = "thread-1", "All work and no play. "
+	for _, c := range []struct {
+		says   string
+		text   string
+		thread *string
+		times  int
+	}{
+		{"answers a question", "Hello", nil, 1},
+		{"takes every character", "Grüße 法律 🦊 \"quoted\" \\ \u2028 \t\n{}", nil, 1},
+		{"takes a question in a thread", "Hello again", new(thread), 1},
+		{"takes the largest question", strings.Repeat(sentence, largestText/len(sentence)), nil, 1},
+		{"answers two at once", "Hello both", nil, 2},
+	} {
+		q := substrate.Ask(id, id, c.text)
+		q.ContextID, q.Secret = c.thread, secret
+		check := agentCheck{What: c.says}
+		began := time.Now()
+		failures, texts := make([]error, c.times), make([]string, c.times)
+		var at sync.WaitGroup
+		for i := range c.times {
+			at.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, call.DefaultWork-call.DefaultMargin)
+				defer cancel()
+				got, err := substrate.Fold(agent.Infer(ctx, q))
+				failures[i], texts[i] = err, got.Text
+			})
+		}
+		at.Wait()
+		took := time.Since(began)
+		check.TookMS, check.Answer = took.Milliseconds(), kit.Clip(texts[0], 60)
+		for _, err := range failures {
+			if err != nil && check.Failure == nil {
+				check.Failure = call.CauseOf(err, took)
+			}
+		}
+		all = append(all, check)
+		if check.Failure != nil && check.Failure.Status == 0 && len(all) == 1 {
+			break
+		}
+	}
+	return all
+}
+
+// agentCheck is one thing that an agent was asked.
+type agentCheck struct {
+	What    string      `json:"what"`
+	Answer  string      `json:"answer"` // the beginning of it
+	TookMS  int64       `json:"took_ms"`
+	Failure *call.Cause `json:"failure,omitempty"`
+}
+
+// agentsCheckResult is how an agent keeps the contract.
+type agentsCheckResult struct {
+	OK     bool         `json:"ok"`
+	URL    string       `json:"url"`
+	Checks []agentCheck `json:"checks"`
+}
+
+func (r agentsCheckResult) Print(w io.Writer) {
+	for _, c := range r.Checks {
+		if c.Failure != nil {
+			fmt.Fprintf(w, "FAIL  %-30s %s\n", c.What, kit.Printable(kit.Clip(c.Failure.String(), kit.MaxShownCause)))
+			continue
+		}
+		fmt.Fprintf(w, "ok    %-30s %5d ms  %s\n", c.What, c.TookMS, kit.Printable(fmt.Sprintf("%q", c.Answer)))
+	}
+	if !r.OK {
+		fmt.Fprintf(w, "\nThe contract: vacancy help agent-contract\n")
+	}
+}

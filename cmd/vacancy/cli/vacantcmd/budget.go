@@ -1,0 +1,175 @@
+package vacantcmd
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/models"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func BudgetCommand(a *kit.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "budget",
+		Short: "Show or set the daily budget for models",
+		Long: `Show or set the budget of a UTC day for the models of a tenant's vacants ($5 by default).
+For vacants without a tenant, the flag --model-budget of "dev" and "serve" sets it. Each
+vacant also has the daily_budget of its agent, and each call the agent's budget ("vacancy
+help agent-files").
+
+The highest possible cost of a turn is reserved before the model is asked; the unused part
+is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is spent.`,
+		Example: "  vacancy budget show\n  vacancy budget set 2.50 --tenant acme",
+		Args:    kit.Arguments(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(budgetShowCommand(a), budgetSetCommand(a))
+	return cmd
+}
+
+func budgetShowCommand(a *kit.App) *cobra.Command {
+	var f kit.TenantFlags
+	cmd := &cobra.Command{
+		Use:     "show",
+		Short:   "Show a daily budget and its use",
+		Example: "  vacancy budget show\n  vacancy budget show --tenant acme --json",
+		Args:    kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.Check(cmd); err != nil {
+				return err
+			}
+			return a.WithAdmin(f.Where, false, func(c *kit.AdminAPI) error {
+				b, err := admin.GetBudget.Call(cmd.Context(), c, admin.OfTenant{Tenant: f.Tenant})
+				if err != nil {
+					return err
+				}
+				return a.Show(budgetResult(b))
+			})
+		},
+	}
+	f.Add(cmd, "the budget of a tenant, instead of the host's")
+	return cmd
+}
+
+func budgetSetCommand(a *kit.App) *cobra.Command {
+	var f kit.TenantFlags
+	cmd := &cobra.Command{
+		Use:     "set DOLLARS --tenant T",
+		Short:   "Set a tenant's daily budget for models",
+		Long:    `Set the daily budget for the models of a tenant's vacants; 0 refuses all paid models.`,
+		Example: "  vacancy budget set 2.50 --tenant acme",
+		Args:    kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.Check(cmd); err != nil {
+				return err
+			}
+			if f.Tenant == "" {
+				return kit.WithHint(problem.New(problem.Usage, "--tenant is missing: the host's budget is a flag of the host"), "vacancy serve --model-budget %s", args[0])
+			}
+			daily, err := money.Parse(args[0])
+			if err != nil {
+				return problem.Within(problem.Usage, "DOLLARS", err)
+			}
+			return a.WithAdmin(f.Where, false, func(c *kit.AdminAPI) error {
+				b, err := admin.SetBudget.Call(cmd.Context(), c, admin.ForTenant(f.Tenant, admin.DailyBudget{Daily: daily}))
+				if err != nil {
+					return err
+				}
+				return a.Show(budgetResult(b))
+			})
+		},
+	}
+	f.Add(cmd, "the tenant")
+	return cmd
+}
+
+// budgetResult is the result of budget show and set.
+type budgetResult spend.Budget
+
+func (r budgetResult) Print(w io.Writer) {
+	whose := "vacants without a tenant"
+	if r.Tenant != "" {
+		whose = "tenant " + kit.Printable(r.Tenant)
+	}
+	fmt.Fprintf(w, "daily budget for models of %s: %s; spent or reserved on %s: %s\n", whose, r.Daily, r.Day, r.Spent)
+}
+
+func ModelsCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:   "models",
+		Short: "Show the prices of models",
+		Long: `Show the host's table of models with prices in dollars per million tokens. A model at Bedrock
+or with a secret must be in the table, or its agent must state a price. In the vacants of
+tenants it must be in the table, because the operator pays for it; the price of the agent
+counts only above the table's. An entry also applies to versions of the model, such as
+NAME-20260401 and NAME-latest.`,
+		Example: "  vacancy models\n  vacancy models --json > models.json\n  vacancy models set models.json",
+		Args:    kit.Arguments(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				t, err := admin.GetModels.Call(cmd.Context(), c, op.None{})
+				if err != nil {
+					return err
+				}
+				return a.Show(modelsResult(t))
+			})
+		},
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	cmd.AddCommand(modelsSetCommand(a))
+	return cmd
+}
+
+func modelsSetCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:   "set FILE",
+		Short: "Replace the table of models",
+		Long: `Replace the host's table of models by a file in the form of "vacancy models --json", with
+prices in micro-dollars per million tokens. Versions are numbered; the rows of calls name
+the version that priced them.`,
+		Example: "  vacancy models set models.json",
+		Args:    kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := os.ReadFile(args[0])
+			if err != nil {
+				return problem.Wrap(problem.NotFound, err, "read %s", args[0])
+			}
+			if _, err := models.Parse(file); err != nil {
+				return problem.Within(problem.Usage, args[0], err)
+			}
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				t, err := admin.SetModels.Call(cmd.Context(), c, op.Of(op.Raw[models.Table](file)))
+				if err != nil {
+					return err
+				}
+				return a.Show(modelsResult(t))
+			})
+		},
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// modelsResult is the result of models and models set.
+type modelsResult models.Table
+
+func (r modelsResult) Print(w io.Writer) {
+	wide := 28
+	for _, m := range r.Models {
+		wide = max(wide, len(m.Name))
+	}
+	fmt.Fprintf(w, "version %d, dollars per million tokens\n%-12s %-*s %8s %8s %8s  %s\n", r.Version, "provider", wide, "model", "in", "out", "cached", "tier")
+	for _, m := range r.Models {
+		fmt.Fprintf(w, "%-12s %-*s %8s %8s %8s  %s\n", kit.Printable(m.Provider), wide, kit.Printable(m.Name), m.In, m.Out, m.Cached, kit.Printable(string(m.Tier)))
+	}
+}

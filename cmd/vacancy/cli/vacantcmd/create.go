@@ -1,0 +1,119 @@
+// Package vacantcmd has the commands about the vacants of a host: their life, settings,
+// agents, secrets and publications.
+package vacantcmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func CreateCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var capability, substrate, tenant, from, seed string
+	var agent AgentFlags
+	var noCheck bool
+	cmd := &cobra.Command{
+		Use:   "create [NAME]",
+		Short: "Host a new or an imported vacant",
+		Long: `Host a vacant: with a new key, or with --import with the key, logbook and chains of
+an export, a seed or a reference home. The host stores the key encrypted. The vacant
+takes calls at once; its state is LOCAL until it is resumed from a pause.
+
+The substrate answers the calls. "echo" repeats the message. "http:URL" posts it to an
+agent ("vacancy help agent-contract"), which is asked once whether it is there.
+"anthropic:MODEL", "gemini:MODEL", "mistral:MODEL" and "openai:MODEL" ask a model of that
+provider, with its secret ("vacancy secret set"). "openai:URL#MODEL" asks another server
+that speaks OpenAI's chat completions at URL/chat/completions, without a key; so do the
+others in their own way. On a machine of your own, "ollama:MODEL" asks a model of Ollama.
+On AWS, "bedrock:MODEL" asks a model at Amazon Bedrock that the stage may use ("vacancy
+deploy --context bedrockModels=MODEL"), and "lambda:ARN" invokes a function of the vacant's
+tenant (--context tenantFunctions=TENANT=ARN). "mcp:URL#TOOL" calls a tool of an MCP server.
+"mock" plays a script, in "dev" and on a stage with --context mock=true.
+"composite" delegates each call to children of the vacant: create them with "vacancy spawn",
+and set with "vacancy plan set NAME FILE" what it asks them. Without a plan a composite
+answers nothing.
+
+--from hosts an agent that is a file ("vacancy help agent-files"): NAME is the file's name
+unless you give one, the capability its description, and --substrate goes before what it
+says of its model.`,
+		Example: `  vacancy create scribe --capability "repeats what it hears"
+  vacancy create clerk --capability "answers letters" --substrate http:http://127.0.0.1:9000/answer
+  vacancy create sage --capability "knows things" --substrate ollama:llama3.2
+  vacancy create --from agents/clerk.md --substrate ollama:llama3.2
+  vacancy create alice --capability "as before" --import alice.vacancy.json`,
+		Args: kit.Arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := agent.Read(substrate)
+			if err != nil {
+				return err
+			}
+			body := admin.Creation{Name: file.Name, Capability: cmp.Or(capability, file.Agent.Description), Substrate: substrate, Tenant: tenant}
+			if len(args) > 0 {
+				body.Name = args[0]
+			}
+			switch {
+			case body.Name == "":
+				return kit.WithHint(problem.New(problem.Usage, "expected NAME, or --from FILE"), `vacancy create NAME --capability "TEXT"`)
+			case body.Capability == "":
+				return kit.WithHint(problem.New(problem.Usage, "--capability is missing: what can %s do?", body.Name), `vacancy create %s --capability "TEXT"`, body.Name)
+			case file.Name != "":
+				body.Agent, body.Substrate = file.Agent.Blob(), ""
+			}
+			if body.Import, err = exportOf(a, from, seed, body.Name); err != nil {
+				return err
+			}
+			return a.WithAdmin(w, true, func(c *kit.AdminAPI) error {
+				return create(a, cmd.Context(), c, body, file.Agent.Warnings, noCheck)
+			})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&capability, "capability", "", "what the vacant can do, for its card (required)")
+	fs.StringVar(&substrate, "substrate", "", "its substrate: echo, http:URL, PROVIDER:MODEL, PROVIDER:URL#MODEL or composite (default: echo, or the imported agent's)")
+	agent.Add(fs)
+	fs.StringVar(&tenant, "tenant", "", "the tenant it is hosted for, if not you")
+	fs.StringVar(&from, "import", "", "an export, a seed or a home directory of the reference, instead of a new key")
+	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
+	NoCheckFlag(fs, &noCheck)
+	kit.HostFlags(fs, &w)
+	return cmd
+}
+
+// create makes a vacant, whose agent's file has warnings.
+func create(a *kit.App, ctx context.Context, c *kit.AdminAPI, body admin.Creation, warnings []string, noCheck bool) error {
+	made, err := admin.CreateVacant.Call(ctx, c, op.Of(body))
+	if err != nil {
+		return err
+	}
+	WarnOf(a, made.Name, warnings)
+	if made.Substrate == plan.Kind {
+		a.Note("%s answers nothing before it has a plan: vacancy plan set %s FILE", made.Name, made.Name)
+	}
+	return a.Show(vacantResult{Vacant: made, Failure: CheckAgent(a, ctx, c, &made, noCheck)})
+}
+
+// exportOf is the import of --import in the form of an export; nil without
+// --import.
+func exportOf(a *kit.App, from, seed, name string) (json.RawMessage, error) {
+	if from == "" && seed == "" {
+		return nil, nil
+	}
+	bundle, _, err := a.BundleFrom(from, seed)
+	if err != nil {
+		return nil, err
+	}
+	if err := datadir.CheckName(name); err != nil {
+		return nil, err
+	}
+	return bundle.AppendExport(nil, name, a.Now()), nil
+}

@@ -1,0 +1,90 @@
+package vacantcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+func DeleteCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "delete VACANT",
+		Short: "Delete an archived vacant and its key",
+		Long: `Delete an archived vacant: its sealed key, its card and the state of its own calls.
+Nobody can sign as it again, unless its key was exported before ("vacancy export VACANT
+--host local").
+
+The calls it received and its logbook stay, and the logbook's last entry records the
+deletion. Its id is never used again, and calls are refused with 410; its name is free. A
+backup of the host's data keeps the key for as long as the backup is kept. After an interruption
+the same command continues; repeating it has no effect.`,
+		Example: `  vacancy delete demo
+  vacancy delete demo --yes
+  vacancy delete demo --host aws --stage prod`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				return deleteVacant(a, cmd.Context(), c, args[0], yes)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func deleteVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, what string, yes bool) error {
+	before, err := c.Show(ctx, what)
+	if err != nil {
+		return err
+	}
+	// The host refuses a vacant that is not archived, so that needs no
+	// confirmation.
+	if !yes && before.Deleted == "" && before.State.Closed() {
+		if err := a.Ask(ctx, fmt.Sprintf("The key of %s will be destroyed, and nothing brings it back. Type its name to delete it:", before.Name), before.Name); err != nil {
+			return kit.WithHint(err, "vacancy delete %s --yes", what)
+		}
+	}
+	// By id: the name was shown, and must not be resolved again.
+	after, err := admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: before.ID.String()})
+	if err != nil {
+		return deleteHint(err, before)
+	}
+	return a.Show(deleteResult{after, before.Deleted != ""})
+}
+
+// deleteHint names the command that comes first.
+func deleteHint(err error, v admin.Vacant) error {
+	switch {
+	case !problem.Is(err, problem.Conflict):
+		return err
+	case v.State.Closed() && v.State != lifecycle.Archived:
+		return kit.WithHint(err, "vacancy archive %s", v.Name)
+	case !v.State.Closed():
+		return kit.WithHint(err, "vacancy sink %s, then vacancy archive %s", v.Name, v.Name)
+	}
+	return err
+}
+
+// deleteResult is the tombstone of a vacant.
+type deleteResult struct {
+	admin.Vacant
+	before bool // it was deleted before
+}
+
+func (r deleteResult) Print(w io.Writer) {
+	if r.before {
+		fmt.Fprintf(w, "%s was deleted before, at %s\n", r.Name, r.Deleted)
+		return
+	}
+	fmt.Fprintf(w, "%s is deleted\n  its key is destroyed; its rows and its logbook stay, and its name is free\n", r.Name)
+}

@@ -1,0 +1,148 @@
+package vacantcmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func ExportCommand(a *kit.App) *cobra.Command {
+	var out string
+	var sure bool
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:   "export NAME",
+		Short: "Export an identity or a hosted vacant, with its key, to one file",
+		Long: `Write key, card, logbook and the state of all chains to a new file that only you can
+read. The file contains the key in the clear: whoever reads the file can sign as the
+vacant. The command therefore asks twice.
+
+NAME is one of your identities. With --host or --data it is a vacant of that host
+($VACANCY_HOST does not count here); --host local is the host on this machine. The
+vacant stays hosted there, and its logbook records that its key left the host. Pause or
+sink it before you use it elsewhere: two hosts that sign with one key fork its chains.
+
+"vacancy verify FILE" checks an export, "vacancy init NAME --import FILE" and
+"vacancy create NAME --import FILE" import it.`,
+		Example: `  vacancy export alice
+  vacancy export alice --out /media/stick/alice.json
+  vacancy export alice --out backup.json --yes
+  vacancy export demo --host local
+  vacancy export demo --host aws --stage prod`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if w != (kit.Where{}) {
+				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+					return exportHosted(a, cmd.Context(), c, args[0], out, sure)
+				})
+			}
+			h, err := a.DataHome()
+			if err != nil {
+				return err
+			}
+			id, err := a.OpenIdentity(h, args[0])
+			if problem.Is(err, problem.NotFound) {
+				return kit.WithHint(err, "vacancy export %s --host %s, if that host has it", args[0], cmp.Or(a.Env["VACANCY_HOST"], kit.HostLocal))
+			}
+			if err != nil {
+				return err
+			}
+			if out, err = exportFile(a, cmd.Context(), id.Name, out, sure); err != nil {
+				return err
+			}
+			return export(a, cmd.Context(), id, out)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "the file to write (default NAME.vacancy.json here)")
+	cmd.Flags().BoolVar(&sure, "yes", false, "do not ask")
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// exportFile is the file for an export, once the person has agreed.
+func exportFile(a *kit.App, ctx context.Context, name, out string, sure bool) (string, error) {
+	if out == "" {
+		out = name + ".vacancy.json"
+	}
+	out, err := filepath.Abs(out)
+	if err != nil || sure {
+		return out, err
+	}
+	return out, askForKey(a, ctx, name, out)
+}
+
+// exportHosted exports a vacant of a host. It checks the file first, because
+// the logbook records every export.
+func exportHosted(a *kit.App, ctx context.Context, c *kit.AdminAPI, what, out string, sure bool) error {
+	v, err := c.Show(ctx, what)
+	if err != nil {
+		return err
+	}
+	if v.Deleted != "" {
+		return problem.New(problem.Gone, "%s was deleted; there is nothing to export", v.Name)
+	}
+	if out, err = exportFile(a, ctx, v.Name, out, sure); err != nil {
+		return err
+	}
+	if err := datadir.Free(out); err != nil {
+		return err
+	}
+	b, err := c.Export(ctx, v.ID.String())
+	if err != nil {
+		return err
+	}
+	defer clear(b)
+	e, err := datadir.ParseExport(b)
+	if err != nil {
+		return err
+	}
+	if e.ID != v.ID.String() || !datadir.Whole(e.Check()) {
+		return problem.New(problem.Untrusted, "the host's export of %s does not verify; nothing was written", v.Name)
+	}
+	if err := datadir.WriteNew(out, b); err != nil {
+		return err
+	}
+	a.Note("Its key is in two places now: pause or sink %s before it is used elsewhere.", v.Name)
+	return a.Show(exportResult{Name: v.Name, File: out, Bytes: len(b), Entries: len(e.Logbook), Chains: len(e.Chains)})
+}
+
+func askForKey(a *kit.App, ctx context.Context, name, out string) error {
+	if err := a.Ask(ctx, fmt.Sprintf("The file will hold the secret key of %[1]q. Type the name, %[1]s, to go on:", name), name); err != nil {
+		return err
+	}
+	return a.Ask(ctx, fmt.Sprintf("Whoever reads %s can sign as %s. Type yes to write it:", out, name), "yes")
+}
+
+func export(a *kit.App, ctx context.Context, id *datadir.Identity, out string) error {
+	bundle, err := id.Bundle(ctx)
+	if err != nil {
+		return err
+	}
+	b := bundle.AppendExport(nil, id.Name, a.Now())
+	defer clear(b)
+	if err := datadir.WriteNew(out, b); err != nil {
+		return err
+	}
+	return a.Show(exportResult{Name: id.Name, File: out, Bytes: len(b), Entries: len(bundle.Logbook), Chains: len(bundle.Chains)})
+}
+
+// exportResult is a written export.
+type exportResult struct {
+	Name    string `json:"name"`
+	File    string `json:"file"`
+	Bytes   int    `json:"bytes"`
+	Entries int    `json:"logbook_entries"`
+	Chains  int    `json:"chains"`
+}
+
+func (r exportResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s is exported to %s\n  key, card if any, logbook entries: %d, targets of chains: %d\n", r.Name, r.File, r.Entries, r.Chains)
+}

@@ -1,0 +1,36 @@
+package vacantcmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+)
+
+func PlainCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	cmd := &cobra.Command{
+		Use:   "plain VACANT open|off|shared",
+		Short: "Set what callers without a key may do",
+		Long: `Set what callers without a key may do: any A2A client that is pointed at the vacant's URL.
+
+  open    They may send messages; the host signs for them, with a key for each
+          conversation. A task is found by its id. Conversations whose context id the host
+          made go on with it, and their tasks are listed. This is the default.
+  off     They are refused; signed callers are answered.
+  shared  All of them are one caller, who sees the tasks of all. For tests.
+
+The calls of such callers have rows in the vacant's chains like all others, and "vacancy verify"
+checks them. They count as nobody's recommendation.`,
+		Example: `  vacancy plain clerk off
+  vacancy plain clerk open`,
+		Args: kit.Arguments(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				return updateVacant(a, cmd.Context(), c, args[0], admin.Update{Plain: &args[1]}, true)
+			})
+		},
+	}
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}

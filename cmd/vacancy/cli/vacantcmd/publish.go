@@ -1,0 +1,221 @@
+package vacantcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// publishFlags are the flags of publish. Flags that are not given change
+// nothing.
+type publishFlags struct {
+	where                kit.Where
+	registry, endpoint   string
+	capability           string
+	visibility, price    string
+	tags, skills         []string
+	summary, family, org string
+
+	given func(name string) bool
+}
+
+func PublishCommand(a *kit.App) *cobra.Command {
+	var f publishFlags
+	cmd := &cobra.Command{
+		Use:   "publish NAME",
+		Short: "Publish a vacant in the registry",
+		Long: `Publish a vacant in a registry: its card, a publication event and its listing, all
+signed by its own key. Searches find it within seconds, and callers use the endpoint
+in its card.
+
+NAME is a vacant hosted on this machine, or on --host, and the registry is that
+host's. With --registry URL, NAME is one of your identities, published there with
+its own key; the first time, --capability and --endpoint give its capability and
+address. An identity that takes no calls and only signs is published restricted.
+
+Without --capability the card stays; another capability makes a new card. --tag,
+--skill, --summary, --family, --owner and --price form the listing: giving any of
+them replaces the whole listing. The listing always has the price of a hosted vacant,
+which "vacancy price" sets; another --price is refused.`,
+		Example: `  vacancy publish demo --tag echo
+  vacancy publish scribe --capability "translates ZH to EN" --tag translate --family claude
+  vacancy publish demo --visibility restricted
+  vacancy publish alice --registry https://vacancy.example --endpoint https://alice.example --capability "plays chess"
+  vacancy publish alice --registry https://vacancy.example --visibility restricted --capability "witnesses logs"`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.given = cmd.Flags().Changed
+			return publish(a, cmd.Context(), f, args[0])
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.capability, "capability", "", "what the vacant can do (default: as its card says)")
+	fs.StringVar(&f.visibility, "visibility", "", "public, restricted (found by id alone) or none (default: as it was, else public)")
+	fs.StringArrayVar(&f.tags, "tag", nil, "a `TAG` to be found by; may be repeated")
+	fs.StringArrayVar(&f.skills, "skill", nil, "a `SKILL` to be found by; may be repeated")
+	fs.StringVar(&f.summary, "summary", "", "a few sentences about it")
+	fs.StringVar(&f.family, "family", "", "the family of its model")
+	fs.StringVar(&f.org, "owner", "", "the owner of the vacant")
+	fs.StringVar(&f.price, "price", "", "US dollars a call; of a hosted vacant the price that it has")
+	fs.StringVar(&f.endpoint, "endpoint", "", "with --registry: the URL where it takes calls (default: as its card says)")
+	ownFlag(fs, &f.registry)
+	kit.HostFlags(fs, &f.where)
+	return cmd
+}
+
+// ownFlag adds --registry for the commands that publish.
+func ownFlag(fs *pflag.FlagSet, url *string) {
+	fs.StringVar(url, "registry", "", "a registry's URL: NAME is an identity of yours then, and its own key signs")
+}
+
+func publish(a *kit.App, ctx context.Context, f publishFlags, name string) error {
+	p, err := f.publication()
+	if err != nil {
+		return err
+	}
+	if f.registry != "" {
+		return publishOwn(a, ctx, f, name, p)
+	}
+	if f.endpoint != "" {
+		return kit.WithHint(problem.New(problem.Usage, "--endpoint goes with --registry: a hosted vacant answers at its host"), "vacancy publish %s --registry URL --endpoint %s", name, f.endpoint)
+	}
+	return a.WithAdmin(f.where, false, func(c *kit.AdminAPI) error {
+		done, err := admin.PublishVacant.Call(ctx, c, admin.About(name, p))
+		if problem.Is(err, problem.Forbidden) {
+			if v, showErr := c.Show(ctx, name); showErr == nil && v.Closed {
+				return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"`, v.Name)
+			}
+		}
+		if err != nil {
+			return ownHint(a, err, "publish", name)
+		}
+		return a.Show(PublishedOf(&done))
+	})
+}
+
+// ownHint helps a person who means a local identity.
+func ownHint(a *kit.App, err error, verb, name string) error {
+	h, homeErr := a.DataHome()
+	if !problem.Is(err, problem.NotFound) || homeErr != nil {
+		return err
+	}
+	if _, openErr := h.Open(name); openErr != nil {
+		return err
+	}
+	return kit.WithHint(err, "vacancy %s %s --registry URL, for your identity %s", verb, name, name)
+}
+
+// publication is the changes in the flags.
+func (f *publishFlags) publication() (p admin.Publication, err error) {
+	if f.given("capability") {
+		p.Capability = &f.capability
+	}
+	if f.given("visibility") {
+		v, err := visibilityOf(f.visibility)
+		if err != nil {
+			return p, err
+		}
+		p.Visibility = &v
+	}
+	for _, name := range []string{"tag", "skill", "summary", "family", "owner", "price"} {
+		if f.given(name) {
+			p.Listing = &admin.Listing{Tags: f.tags, Skills: f.skills, Summary: f.summary, Family: f.family, Owner: f.org}
+		}
+	}
+	if f.given("price") {
+		p.Listing.Price, err = kit.MicroDollars("--price", f.price)
+	}
+	return p, err
+}
+
+func visibilityOf(word string) (lifecycle.Visibility, error) {
+	switch v := lifecycle.Visibility(strings.ToUpper(word)); v {
+	case lifecycle.Public, lifecycle.Restricted, lifecycle.Hidden:
+		return v, nil
+	}
+	return "", &problem.Error{Kind: problem.Usage, Field: "--visibility", Want: "public, restricted or none", Got: fmt.Sprintf("%.40q", word)}
+}
+
+func UnpublishCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var registry string
+	cmd := &cobra.Command{
+		Use:   "unpublish NAME",
+		Short: "Remove a vacant from search",
+		Long: `Remove a vacant from search results, from the next query on, by an event that its own
+key signs. Callers that know its id can still call it. It can be published again.`,
+		Example: `  vacancy unpublish demo
+  vacancy unpublish alice --registry https://vacancy.example`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if registry != "" {
+				return unpublishOwn(a, cmd.Context(), registry, args[0])
+			}
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				done, err := admin.UnpublishVacant.Call(cmd.Context(), c, admin.One{Vacant: args[0]})
+				if err != nil {
+					return ownHint(a, err, "unpublish", args[0])
+				}
+				return a.Show(PublishedOf(&done))
+			})
+		},
+	}
+	ownFlag(cmd.Flags(), &registry)
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// publishedResult is a vacant after a publication or revocation.
+type publishedResult struct {
+	ID         identity.ID          `json:"vacant_id"`
+	Name       string               `json:"name"`
+	State      lifecycle.State      `json:"state,omitempty"`
+	Capability string               `json:"capability_text"`
+	Endpoint   string               `json:"endpoint"`
+	Visibility lifecycle.Visibility `json:"visibility"`
+	Seq        uint64               `json:"event_seq"`
+	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
+	Registry   string               `json:"registry,omitempty"` // of a local identity
+	Unchanged  bool                 `json:"unchanged"`
+	Revoked    bool                 `json:"revoked"`
+	// Unreached: search shows it once its endpoint answers.
+	Unreached bool `json:"unreached,omitempty"`
+}
+
+func PublishedOf(p *admin.Published) publishedResult {
+	return publishedResult{
+		ID: p.Vacant.ID, Name: p.Vacant.Name, State: p.Vacant.State, Capability: p.Vacant.Capability, Endpoint: p.Vacant.Endpoint,
+		Visibility: p.Receipt.Visibility, Seq: p.Receipt.Seq, CardHash: p.Receipt.CardHash, Unchanged: p.Receipt.Unchanged,
+	}
+}
+
+func (r publishedResult) Print(w io.Writer) {
+	was := ""
+	if r.Unchanged {
+		was = "; it was so already"
+	}
+	switch {
+	case r.Revoked:
+		fmt.Fprintf(w, "%s: its key is revoked, event %d%s\n", r.Name, r.Seq, was)
+	case r.Visibility == lifecycle.Public:
+		fmt.Fprintf(w, "%s is published, event %d%s\n", r.Name, r.Seq, was)
+		fmt.Fprintf(w, "  found by  %s\n  called at %s\n", kit.Printable(r.Capability), kit.Printable(r.Endpoint))
+		if r.Unreached {
+			fmt.Fprintln(w, "  not shown in search yet: its endpoint did not answer the registry, which tries again for seven hours")
+		}
+	case r.Visibility == lifecycle.Restricted:
+		fmt.Fprintf(w, "%s is found by its id alone, event %d%s\n", r.Name, r.Seq, was)
+	default:
+		fmt.Fprintf(w, "%s is removed from search, event %d%s\n", r.Name, r.Seq, was)
+	}
+}

@@ -1,0 +1,204 @@
+package vacantcmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/agent/datadir"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/retry"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// Own is a local identity at a registry.
+type Own struct {
+	*datadir.Identity
+	Registry *registryclient.Client
+	Card     *card.Card // as registered, else as stored in the identity; may be nil
+	there    bool       // it is registered
+	shown    lifecycle.Visibility
+}
+
+// openOwn opens an identity and reads its standing in a registry.
+func openOwn(a *kit.App, ctx context.Context, registry, name string) (*Own, error) {
+	base, err := registryclient.CheckURL(registry)
+	if err != nil {
+		return nil, err
+	}
+	h, err := a.DataHome()
+	if err != nil {
+		return nil, err
+	}
+	id, err := a.OpenIdentity(h, name)
+	if err != nil {
+		return nil, err
+	}
+	o := &Own{Identity: id, Registry: &registryclient.Client{
+		Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Reader: id.Key, Now: a.Now,
+	}}
+	return o, o.Look(ctx)
+}
+
+// Look reads the registered card. It counts only if this key signed it.
+func (o *Own) Look(ctx context.Context) error {
+	m, err := o.Registry.Card(ctx, o.ID())
+	switch {
+	case err == nil:
+		c, err := m.Verified()
+		if err != nil {
+			return err
+		}
+		o.Card, o.there, o.shown = &c, true, m.Visibility
+		return nil
+	// A revoked key proves nothing, not even the reader.
+	case problem.Is(err, problem.Revoked) && o.Registry.Reader != nil:
+		o.Registry.Reader = nil
+		return o.Look(ctx)
+	// A registry of the reference does not verify readers, and shows a hidden
+	// vacant not even to itself.
+	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Forbidden):
+		bundle, err := o.Bundle(ctx)
+		o.Card = bundle.Card
+		return err
+	}
+	return err
+}
+
+// draft is o's card with the requested changes.
+func (o *Own) draft(ctx context.Context, capability, endpoint *string) (registryclient.Draft, error) {
+	c := card.Card{VacantID: o.ID(), HaloVersion: card.Version}
+	if o.Card != nil {
+		c = *o.Card
+	}
+	if capability != nil {
+		c.CapabilityText = *capability
+	}
+	if endpoint != nil {
+		c.Endpoint = *endpoint
+	}
+	if c.CapabilityText == "" {
+		return registryclient.Draft{}, kit.WithHint(problem.New(problem.Usage, "%s has no card yet: what can it do?", o.Name), `--capability "TEXT"`)
+	}
+	if err := c.Sign(ctx, o.Key); err != nil {
+		return registryclient.Draft{}, err
+	}
+	return registryclient.Draft{Card: c, State: lifecycle.Active}, nil
+}
+
+func publishOwn(a *kit.App, ctx context.Context, f publishFlags, name string, p admin.Publication) error {
+	if f.where != (kit.Where{}) {
+		return problem.New(problem.Usage, "--registry goes with none of --host, --stage and --data: an identity is on this machine")
+	}
+	o, err := openOwn(a, ctx, f.registry, name)
+	if err != nil {
+		return err
+	}
+	var endpoint *string
+	if f.endpoint != "" {
+		send, err := dispatch.SendURL(f.endpoint)
+		if err != nil {
+			return err
+		}
+		endpoint = &send
+	}
+	d, err := o.draft(ctx, p.Capability, endpoint)
+	if err != nil {
+		return err
+	}
+	d.Visibility = lifecycle.Public
+	switch {
+	case p.Visibility != nil:
+		d.Visibility = *p.Visibility
+	case o.there && o.shown != lifecycle.Hidden:
+		d.Visibility = o.shown
+	}
+	if d.Card.Endpoint == "" && d.Visibility == lifecycle.Public {
+		return kit.WithHint(problem.New(problem.Usage, "%s has no endpoint yet: where does it take calls?", o.Name),
+			"--endpoint https://HOST, or --visibility restricted for one that only signs")
+	}
+	if p.Listing != nil {
+		if d.Listing, err = o.listing(ctx, p.Listing, a.Now().UnixMicro()); err != nil {
+			return err
+		}
+	}
+	return sendOwn(a, ctx, o, d)
+}
+
+// listing signs the requested listing. Its version is the time, which
+// increases.
+func (o *Own) listing(ctx context.Context, wish *admin.Listing, version int64) (*listing.Listing, error) {
+	l := listing.New(o.ID(), version)
+	l.Tags, l.Skills, l.Summary, l.Family, l.Owner, l.Price = wish.Tags, wish.Skills, wish.Summary, wish.Family, wish.Owner, wish.Price
+	return &l, l.Sign(ctx, o.Key)
+}
+
+func unpublishOwn(a *kit.App, ctx context.Context, registry, name string) error {
+	o, err := openOwn(a, ctx, registry, name)
+	if err != nil {
+		return err
+	}
+	if !o.there {
+		return problem.New(problem.NotFound, "%s is not published at %s", name, o.Registry.URL)
+	}
+	d, err := o.draft(ctx, nil, nil)
+	if err != nil {
+		return err
+	}
+	d.Visibility = lifecycle.Hidden
+	return sendOwn(a, ctx, o, d)
+}
+
+func sendOwn(a *kit.App, ctx context.Context, o *Own, d registryclient.Draft) error {
+	r, err := o.Registry.PublishAs(ctx, o.Key, d, a.Rand)
+	if err != nil {
+		return err
+	}
+	if r.ID != o.ID() || r.CardHash != d.Card.Hash() {
+		return problem.New(problem.Untrusted, "%s answers with another card than the one that was published", o.Registry.URL)
+	}
+	if r.Unreached {
+		r.Unreached = o.awaitReached(ctx)
+	}
+	return a.Show(publishedResult{
+		ID: r.ID, Name: o.Name, Capability: d.Card.CapabilityText, Endpoint: d.Card.Endpoint,
+		Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash, Registry: o.Registry.URL, Unchanged: r.Replayed, Unreached: r.Unreached,
+	})
+}
+
+// awaitReached waits a little until the registry has reached the endpoint, which
+// it probes after it has answered. It reports whether that is still to come.
+func (o *Own) awaitReached(ctx context.Context) bool {
+	const patience, every = 3 * time.Second, 50 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for retry.Sleep(ctx, every) == nil {
+		if m, err := o.Registry.Card(ctx, o.ID()); err == nil && !m.Unreached {
+			return false
+		}
+	}
+	return true
+}
+
+func revokeOwn(a *kit.App, ctx context.Context, registry, name, reason string, yes bool) error {
+	o, err := openOwn(a, ctx, registry, name)
+	if err != nil {
+		return err
+	}
+	if err := askToRevoke(a, ctx, o.Name, yes); err != nil {
+		return err
+	}
+	r, err := o.Registry.RevokeAs(ctx, o.Key, reason, a.Rand)
+	if err != nil {
+		return err
+	}
+	return a.Show(publishedResult{
+		ID: o.ID(), Name: o.Name, Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash,
+		Registry: o.Registry.URL, Unchanged: r.Replayed, Revoked: true,
+	})
+}

@@ -1,0 +1,69 @@
+package vacantcmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+func RemoveCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "remove VACANT",
+		Short: "End a vacant: sink, archive and delete it",
+		Long: `End a vacant in one step: sink it, so that it takes no call any more, archive it, and
+delete its key. The calls it received and its logbook stay, as "vacancy delete" says.
+Its name is free afterwards. After an interruption the same command continues.`,
+		Example: `  vacancy remove demo
+  vacancy remove demo --yes`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				return remove(a, cmd.Context(), c, args[0], yes)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func remove(a *kit.App, ctx context.Context, c *kit.AdminAPI, what string, yes bool) error {
+	before, err := c.Show(ctx, what)
+	if err != nil {
+		return err
+	}
+	if before.Deleted != "" {
+		return a.Show(deleteResult{before, true})
+	}
+	if !yes {
+		question := fmt.Sprintf("%s will never take a call again, and its key will be destroyed; its history stays. Type its name to remove it:", before.Name)
+		if err := a.Ask(ctx, question, before.Name); err != nil {
+			return kit.WithHint(err, "vacancy remove %s --yes", what)
+		}
+	}
+	// By id: the name was shown, and must not be resolved again.
+	id, v := before.ID.String(), before
+	for _, step := range []struct {
+		due bool
+		do  func() (admin.Vacant, error)
+	}{
+		{!v.State.Closed(), func() (admin.Vacant, error) { return admin.SinkVacant.Call(ctx, c, admin.One{Vacant: id}) }},
+		{v.State != lifecycle.Archived, func() (admin.Vacant, error) { return admin.ArchiveVacant.Call(ctx, c, admin.One{Vacant: id}) }},
+		{true, func() (admin.Vacant, error) { return admin.DeleteVacant.Call(ctx, c, admin.One{Vacant: id}) }},
+	} {
+		if !step.due {
+			continue
+		}
+		if v, err = step.do(); err != nil {
+			return err
+		}
+	}
+	return a.Show(deleteResult{v, false})
+}

@@ -1,0 +1,70 @@
+package vacantcmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func RevokeCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var registry, reason string
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "revoke NAME",
+		Short: "Revoke a vacant's key",
+		Long: `Revoke the key of a vacant with an event that the key itself signs, its last. From the
+next request on, searches do not list the vacant, its calls and publications are refused,
+and calls to it are refused too; its page by id shows the revocation. A revocation cannot
+be undone. Use it if somebody else may have the key.`,
+		Example: `  vacancy revoke scribe --reason "its backup was stolen"
+  vacancy revoke alice --reason "lost laptop" --registry https://vacancy.example`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return kit.WithHint(problem.New(problem.Usage, "--reason is missing: everybody will read it"), `vacancy revoke %s --reason "TEXT"`, args[0])
+			}
+			if registry != "" {
+				return revokeOwn(a, cmd.Context(), registry, args[0], reason, yes)
+			}
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				v, err := c.Show(cmd.Context(), args[0])
+				if err != nil {
+					return ownHint(a, err, "revoke", args[0])
+				}
+				if err := askToRevoke(a, cmd.Context(), v.Name, yes); err != nil {
+					return err
+				}
+				// By id: the name was shown, and must not be resolved again.
+				done, err := admin.RevokeVacant.Call(cmd.Context(), c, admin.About(v.ID.String(), admin.Revocation{Reason: reason}))
+				if err != nil {
+					return err
+				}
+				r := PublishedOf(&done)
+				r.Revoked = true
+				return a.Show(r)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why; it is public (required)")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	ownFlag(cmd.Flags(), &registry)
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+func askToRevoke(a *kit.App, ctx context.Context, name string, yes bool) error {
+	if yes {
+		return nil
+	}
+	err := a.Ask(ctx, fmt.Sprintf("The key of %[1]s will be refused for ever. Type its name, %[1]s, to revoke it:", name), name)
+	if err != nil {
+		return kit.WithHint(err, "vacancy revoke %s --reason … --yes", name)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package vacantcmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func ShowCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var card, logbook bool
+	cmd := &cobra.Command{
+		Use:   "show VACANT",
+		Short: "Show a hosted vacant, its card or its logbook",
+		Long: `Show a hosted vacant, named by its name, its id or the beginning of its id. Of an agent,
+each setting that is in force is shown, and whether it was set or is the default; --json
+has its texts too.
+
+--card prints its signed card alone: written to a file and handed on, it is a TARGET
+for "vacancy call".`,
+		Example: `  vacancy show demo
+  vacancy show demo --logbook
+  vacancy show demo --card > demo.card.json`,
+		Args: kit.Arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if card && logbook {
+				return kit.WithHint(problem.New(problem.Usage, "--card and --logbook do not go together"), "%s --help", cmd.CommandPath())
+			}
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				v, err := c.Show(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				r := vacantResult{Vacant: v}
+				if card && v.Deleted != "" {
+					return problem.New(problem.Gone, "%s was deleted, and its card with it", v.Name)
+				}
+				if card {
+					return a.Show(cardResult{r.Card})
+				}
+				if r.Agent, err = agentOf(cmd.Context(), c, &v); err != nil {
+					return err
+				}
+				for from := uint64(1); logbook && from > 0; {
+					page, err := admin.GetLogbook.Call(cmd.Context(), c, admin.LogbookPart{One: admin.One{Vacant: r.ID.String()}, From: from})
+					if err != nil {
+						return err
+					}
+					r.Logbook = append(r.Logbook, page.Entries...)
+					from = page.Next
+				}
+				return a.Show(r)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&card, "card", false, "print the signed card alone")
+	cmd.Flags().BoolVar(&logbook, "logbook", false, "also print the logbook")
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}

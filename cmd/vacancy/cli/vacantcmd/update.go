@@ -1,0 +1,146 @@
+package vacantcmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/agentfile"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func UpdateCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var noCheck bool
+	var agent AgentFlags
+	var to int
+	var substrate string
+	cmd := &cobra.Command{
+		Use:   "update VACANT [KEY=VALUE...]",
+		Short: "Change a vacant's name, capability, substrate or agent",
+		Long: `Change a hosted vacant: name=NAME, capability=TEXT and substrate=SUBSTRATE, any of them.
+
+Or make the next version of its agent: with --from of a file ("vacancy help agent-files"),
+with settings such as model=NAME or max_turns=8 of the current one (an empty VALUE is the
+default), or with --to the same as version N. Versions never change. What a new substrate
+leaves of an agent is its defaults.
+
+A new capability, or another kind of substrate, makes a new card, which the vacant signs;
+if it is published, the new card is published with it. A new name frees the old one. Calls
+that were accepted before are answered by the old substrate and agent. If somebody else changes the
+vacant meanwhile, nothing is changed.`,
+		Example: `  vacancy update clerk substrate=http:http://127.0.0.1:9001/answer
+  vacancy update clerk name=secretary capability="answers letters and calls"
+  vacancy update sage model=qwen3 max_turns=8
+  vacancy update sage --from agents/sage.md
+  vacancy update sage --to 1`,
+		Args: kit.Arguments(1, -1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ofAgent, err := onlyAgentSettings(args[1:])
+			if err != nil {
+				return err
+			}
+			if !oneOf(agent.From != "", to > 0, len(args) > 1) || to < 0 || substrate != "" && agent.From == "" {
+				return kit.WithHint(problem.New(problem.Usage, "expected settings KEY=VALUE, --from FILE, or --to N from 1, one of them"), "%s --help", cmd.CommandPath())
+			}
+			if ofAgent || len(args) == 1 {
+				file, err := agent.Read(substrate)
+				if err != nil {
+					return err
+				}
+				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+					return updateAgent(a, cmd.Context(), c, args, file, to, noCheck)
+				})
+			}
+			u, err := updateOf(args[1:])
+			if err != nil {
+				return err
+			}
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				return updateVacant(a, cmd.Context(), c, args[0], u, noCheck || u.Substrate == nil)
+			})
+		},
+	}
+	agent.Add(cmd.Flags())
+	cmd.Flags().StringVar(&substrate, "substrate", "", "with --from: KIND:MODEL, whatever the file says")
+	cmd.Flags().IntVar(&to, "to", 0, "the version of its agent to go back to")
+	NoCheckFlag(cmd.Flags(), &noCheck)
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// oneOf reports whether one of all is true, and no other.
+func oneOf(all ...bool) bool {
+	i := slices.Index(all, true)
+	return i >= 0 && !slices.Contains(all[i+1:], true)
+}
+
+// updateVacant changes what is not a vacant's agent.
+func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, u admin.Update, noCheck bool) error {
+	before, err := c.Show(ctx, name)
+	if err != nil {
+		return err
+	}
+	u.Seen = &before.Changed
+	after, err := admin.UpdateVacant.Call(ctx, c, admin.About(before.ID.String(), u))
+	if err != nil {
+		return err
+	}
+	return a.Show(vacantResult{Vacant: after, Failure: CheckAgent(a, ctx, c, &after, noCheck)})
+}
+
+// updateAgent makes the next version of a vacant's agent: that of a file, or version
+// to, or the current one with settings.
+func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string, file agentfile.File, to int, noCheck bool) error {
+	now, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: args[0]}})
+	if err != nil {
+		return err
+	}
+	next := file.Agent.Blob()
+	switch {
+	case to > 0:
+		then, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: now.Vacant.ID.String()}, Version: admin.Version(to)})
+		if err != nil {
+			return err
+		}
+		next = then.Agent
+	case file.Name == "":
+		if next, err = agentfile.Set(now.Agent, args[1:]); err != nil {
+			return err
+		}
+	}
+	after, err := admin.SetAgent.Call(ctx, c, admin.AgentAfter(&now, next))
+	if err != nil {
+		return err
+	}
+	WarnOf(a, after.Vacant.Name, file.Agent.Warnings)
+	return a.Show(vacantResult{Vacant: after.Vacant, Agent: shown(&after), Failure: CheckAgent(a, ctx, c, &after.Vacant, noCheck)})
+}
+
+// settingKey is the KEY of KEY=VALUE.
+func settingKey(setting string) string {
+	key, _, _ := strings.Cut(setting, "=")
+	return key
+}
+
+// updateOf parses KEY=VALUE arguments.
+func updateOf(settings []string) (u admin.Update, err error) {
+	const want = "name=NAME, capability=TEXT, substrate=SUBSTRATE or settings of its agent"
+	for _, s := range settings {
+		key, value, ok := strings.Cut(s, "=")
+		to := map[string]**string{"name": &u.Name, "capability": &u.Capability, "substrate": &u.Substrate}[key]
+		switch {
+		case !ok || to == nil:
+			return u, problem.New(problem.Usage, "expected %s, got %s", want, fmt.Sprintf("%.80q", s))
+		case *to != nil:
+			return u, problem.New(problem.Usage, "%s: expected once, got it twice", key)
+		}
+		*to = &value
+	}
+	return u, nil
+}
