@@ -15,7 +15,6 @@ func openapiCommand(a *kit.App) *cobra.Command {
 and who may use them. A host has it at /v1/openapi.json. Hosts without accounts, a registry or
 a gate answer their operations with 404.`,
 		Example: "  vacancy openapi > openapi.json",
-		Args:    kit.Arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := a.Out.Write(openapi.JSON)
 			return err

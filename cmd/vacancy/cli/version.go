@@ -11,7 +11,6 @@ func versionCommand(a *kit.App) *cobra.Command {
 		Use:     "version",
 		Short:   "Show the version of this program",
 		Example: "  vacancy version\n  vacancy version --json",
-		Args:    kit.Arguments(0, 0),
 		RunE:    func(*cobra.Command, []string) error { return a.Show(kit.Build()) },
 	}
 }

@@ -17,29 +17,39 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func AgpCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+// Group is the commands about bookings.
+var Group = kit.Group{
+	Title: "Bookings:",
+	Commands: func(a *kit.App) []*cobra.Command {
+		return []*cobra.Command{
+			agpCommand(a), bookingsCommand(a), listingCommand(a),
+		}
+	},
+}
+
+func agpCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:   "agp",
 		Short: "Ask a host by AGP: find venues, and book them",
 		Long: `Ask a host by AGP, the protocol of AGNT at /a2a/v1, with the key in $VACANCY_KEY: one that
 "vacancy keys create --tier" makes. A booking costs money and needs a key of tier pro or
 enterprise; the rest is free.`,
 		Example: "  vacancy agp ping\n  vacancy agp search \"sunset dinner\" --location canggu\n  vacancy agp confirm warung-sunset --at 2026-12-24T19:00:00+08:00 --party 2",
-		Args:    a.KnownCommand,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(agpPingCommand(a), agpSearchCommand(a), agpVenuesCommand(a), agpConfirmCommand(a), agpStatusCommand(a))
-	return cmd
+	}, agpPingCommand(a), agpSearchCommand(a), agpVenuesCommand(a), agpConfirmCommand(a), agpStatusCommand(a))
 }
 
 // agpClient is the client of the key in the environment.
 func agpClient(a *kit.App, ctx context.Context, w kit.Where, from string) (c agp.Client, err error) {
 	key := a.Env[kit.AccountKeyEnv]
 	if key == "" {
-		return c, kit.WithHint(problem.New(problem.Usage, "expected a key with a tier in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT --tier free")
+		return c, errNoTierKey()
 	}
 	base, err := a.HostURL(ctx, w)
 	return agp.Client{HTTP: kit.KeyedClient(stage.Key(key)), URL: base, From: from}, err
+}
+
+func errNoTierKey() error {
+	return kit.WithHint(problem.New(problem.Usage, "expected a key with a tier in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT --tier free")
 }
 
 // agpFlags are the flags of commands that send an envelope.
@@ -78,7 +88,7 @@ func agpPingCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var from string
 	cmd := &cobra.Command{
-		Use: "ping", Short: "Ask who the host takes a key for, and how many venues it has", Example: "  vacancy agp ping", Args: kit.Arguments(0, 0),
+		Use: "ping", Short: "Ask who the host takes a key for, and how many venues it has", Example: "  vacancy agp ping",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return agpSend[pingResult](cmd.Context(), a, w, from, "", "network.ping", map[string]any{}, nil)
 		},
@@ -115,7 +125,7 @@ func agpSearchCommand(a *kit.App) *cobra.Command {
 	var from, location, category string
 	var limit int
 	cmd := &cobra.Command{
-		Use: "search [WORDS]", Short: "Search venues", Example: "  vacancy agp search \"sunset dinner\" --location canggu --limit 5", Args: kit.Arguments(0, -1),
+		Use: "search [WORDS...]", Short: "Search venues", Example: "  vacancy agp search \"sunset dinner\" --location canggu --limit 5",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			payload := map[string]any{"query": strings.Join(args, " "), "limit": limit}
 			for name, s := range map[string]string{"location": location, "category": category} {
@@ -146,7 +156,7 @@ func agpVenuesCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var from, location, category, cursor string
 	cmd := &cobra.Command{
-		Use: "venues", Short: "List venues by category and location", Example: "  vacancy agp venues --category restaurant", Args: kit.Arguments(0, 0),
+		Use: "venues", Short: "List venues by category and location", Example: "  vacancy agp venues --category restaurant",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			payload := map[string]any{}
 			for name, s := range map[string]string{"location": location, "category": category, "cursor": cursor} {
@@ -193,7 +203,6 @@ agent, whose answer is the result. Give --once a word of your own to be sure tha
 command makes one booking.`,
 		Example: `  vacancy agp confirm warung-sunset --at 2026-12-24T19:00:00+08:00 --party 2 --guest "A. Guest"
   vacancy agp confirm clerk --input '{"task": "summarise this"}' --once job-17`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			payload := map[string]any{"venue_slug": args[0], "party_size": party}
 			for name, s := range map[string]string{"starts_at": at, "notes": notes, "idempotency_key": once, "max_price_usd": most} {
@@ -242,7 +251,7 @@ func (r networkStatus) Print(w io.Writer) {
 func agpStatusCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show a host's status by AGP, without a key", Example: "  vacancy agp status", Args: kit.Arguments(0, 0),
+		Use: "status", Short: "Show a host's status by AGP, without a key", Example: "  vacancy agp status",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			base, err := a.HostURL(cmd.Context(), w)
 			if err != nil {

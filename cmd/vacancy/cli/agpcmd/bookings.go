@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/agp"
@@ -14,45 +15,40 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
 )
 
-func BookingsCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+func bookingsCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:   "bookings",
 		Short: "Show bookings, and answer those of your venues",
 		Long: `Show bookings, and answer those of your venues. Operators see all venues of their host.
 With a key in $VACANCY_KEY a tenant sees the bookings that the key has made, and with --venue
 those of a venue of the tenant.`,
 		Example: "  vacancy bookings list --venue warung-sunset\n  vacancy bookings accept BOOKING\n  VACANCY_KEY=agnt_live_… vacancy bookings list",
-		Args:    a.KnownCommand,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(bookingsListCommand(a), bookingsShowCommand(a), bookingsCancelCommand(a))
-	for _, one := range []struct {
-		use, short string
-		to         booking.State
-	}{
-		{"accept", "Accept a booking, for its venue", booking.Accepted},
-		{"reject", "Reject a booking, for its venue", booking.Rejected},
-		{"complete", "Say that a booking took place", booking.Completed},
-		{"no-show", "Say that the guest of a booking did not come", booking.NoShow},
-	} {
-		cmd.AddCommand(bookingsMoveCommand(a, one.use, one.short, one.to))
-	}
-	return cmd
+	},
+		bookingsListCommand(a), bookingsShowCommand(a), bookingsCancelCommand(a),
+		bookingsMoveCommand(a, "accept", "Accept a booking, for its venue", booking.Accepted),
+		bookingsMoveCommand(a, "reject", "Reject a booking, for its venue", booking.Rejected),
+		bookingsMoveCommand(a, "complete", "Say that a booking took place", booking.Completed),
+		bookingsMoveCommand(a, "no-show", "Say that the guest of a booking did not come", booking.NoShow),
+	)
 }
 
-// withBookings runs f as the tenant of the key in the environment, or as the operator.
-func withBookings(a *kit.App, ctx context.Context, w kit.Where, f func(c op.Client, operator bool) error) error {
-	if a.Env[kit.AccountKeyEnv] != "" {
-		c, err := agpClient(a, ctx, w, "")
-		if err != nil {
-			return err
-		}
-		return f(c, false)
+// bookingsAPI is the API of bookings: of the tenant of the key in the environment, or else of
+// the operator.
+type bookingsAPI struct{ kit.HostAPI }
+
+func (b *bookingsAPI) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(op.Client) error) error {
+	if isOperator(a) {
+		return a.WithAdmin(b.Where, false, func(c *kit.AdminAPI) error { return f(agp.Client{HTTP: c.HTTP, URL: c.URL}) })
 	}
-	return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-		return f(agp.Client{HTTP: c.HTTP, URL: c.URL}, true)
-	})
+	c, err := agpClient(a, ctx, b.Where, "")
+	if err != nil {
+		return err
+	}
+	return f(c)
 }
+
+// isOperator reports whether the person has no key of an account.
+func isOperator(a *kit.App) bool { return a.Env[kit.AccountKeyEnv] == "" }
 
 // bookingsResult is bookings, the oldest first.
 type bookingsResult struct {
@@ -74,29 +70,23 @@ func (r bookingsResult) Print(w io.Writer) {
 }
 
 func bookingsListCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
 	var venue string
-	cmd := &cobra.Command{
-		Use: "list", Short: "List bookings", Example: "  vacancy bookings list --venue warung-sunset", Args: kit.Arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withBookings(a, cmd.Context(), w, func(c op.Client, operator bool) error {
-				all := bookingsResult{Bookings: []agp.Booking{}}
-				for cursor := ""; ; {
-					page, err := agp.ListBookings.For(operator).Call(cmd.Context(), c, agp.BookingList{Venue: venue, Cursor: cursor})
-					if err != nil {
-						return err
-					}
-					all.Bookings = append(all.Bookings, page.Bookings...)
-					if cursor = page.Next; cursor == "" {
-						return a.Show(all)
-					}
-				}
-			})
+	return kit.Operation[agp.BookingList, agp.Bookings]{
+		Use:     "list",
+		Short:   "List bookings",
+		Example: "  vacancy bookings list --venue warung-sunset",
+		Op:      agp.ListBookings.For(isOperator(a)),
+		API:     &bookingsAPI{},
+		Flags:   func(fs *pflag.FlagSet) { fs.StringVar(&venue, "venue", "", "those of a `VENUE`, by its slug or id") },
+		Request: func(kit.Asked) (agp.BookingList, error) { return agp.BookingList{Venue: venue}, nil },
+		Next: func(in *agp.BookingList, all *agp.Bookings, page agp.Bookings) bool {
+			all.Bookings, in.Cursor = append(all.Bookings, page.Bookings...), page.Next
+			return page.Next != ""
 		},
-	}
-	cmd.Flags().StringVar(&venue, "venue", "", "those of a `VENUE`, by its slug or id")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: func(all agp.Bookings) kit.Result {
+			return bookingsResult{append([]agp.Booking{}, all.Bookings...)}
+		},
+	}.Command(a)
 }
 
 // bookingResult is a booking with its history.
@@ -125,59 +115,49 @@ func (r bookingResult) Print(w io.Writer) {
 }
 
 func bookingsShowCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
-		Use: "show BOOKING", Short: "Show a booking and its history", Example: "  vacancy bookings show BOOKING", Args: kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withBookings(a, cmd.Context(), w, func(c op.Client, operator bool) error {
-				b, err := agp.GetBooking.For(operator).Call(cmd.Context(), c, agp.OneBooking{ID: args[0]})
-				if err != nil {
-					return err
-				}
-				return a.Show(bookingResult(b))
-			})
-		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+	return kit.Operation[agp.OneBooking, agp.Booking]{
+		Use:     "show BOOKING",
+		Short:   "Show a booking and its history",
+		Example: "  vacancy bookings show BOOKING",
+		Op:      agp.GetBooking.For(isOperator(a)),
+		API:     &bookingsAPI{},
+		Request: func(q kit.Asked) (agp.OneBooking, error) { return agp.OneBooking{ID: q.Args[0]}, nil },
+		Result:  showBooking,
+	}.Command(a)
 }
 
+func showBooking(b agp.Booking) kit.Result { return bookingResult(b) }
+
 func bookingsMoveCommand(a *kit.App, use, short string, to booking.State) *cobra.Command {
-	var w kit.Where
 	var reason string
-	cmd := &cobra.Command{
-		Use: use + " BOOKING", Short: short, Example: "  vacancy bookings " + use + " BOOKING", Args: kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withBookings(a, cmd.Context(), w, func(c op.Client, operator bool) error {
-				b, err := agp.MoveBooking.For(operator).Call(cmd.Context(), c, agp.Moving{OneBooking: agp.OneBooking{ID: args[0]}, Body: agp.Move{To: string(to), Reason: reason}})
-				if err != nil {
-					return err
-				}
-				return a.Show(bookingResult(b))
-			})
+	return kit.Operation[agp.Moving, agp.Booking]{
+		Use:     use + " BOOKING",
+		Short:   short,
+		Example: "  vacancy bookings " + use + " BOOKING",
+		Op:      agp.MoveBooking.For(isOperator(a)),
+		API:     &bookingsAPI{},
+		Flags:   func(fs *pflag.FlagSet) { fs.StringVar(&reason, "reason", "", "why, for the guest") },
+		Request: func(q kit.Asked) (agp.Moving, error) {
+			return agp.Moving{OneBooking: agp.OneBooking{ID: q.Args[0]}, Body: agp.Move{To: string(to), Reason: reason}}, nil
 		},
-	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the guest")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: showBooking,
+	}.Command(a)
 }
 
 func bookingsCancelCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
-		Use: "cancel BOOKING", Short: "Cancel a booking that your key has made", Example: "  VACANCY_KEY=agnt_live_… vacancy bookings cancel BOOKING", Args: kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := agpClient(a, cmd.Context(), w, "")
-			if err != nil {
-				return err
+	return kit.Operation[agp.Cancelling, agp.Booking]{
+		Use:     "cancel BOOKING",
+		Short:   "Cancel a booking that your key has made",
+		Example: "  VACANCY_KEY=agnt_live_… vacancy bookings cancel BOOKING",
+		Op:      agp.CancelBooking,
+		API:     &bookingsAPI{},
+		Request: func(q kit.Asked) (in agp.Cancelling, err error) {
+			if isOperator(a) {
+				err = errNoTierKey()
 			}
-			b, err := agp.CancelBooking.Call(cmd.Context(), c, agp.Cancelling{OneBooking: agp.OneBooking{ID: args[0]}})
-			if err != nil {
-				return err
-			}
-			return a.Show(bookingResult(b))
+			in.ID = q.Args[0]
+			return in, err
 		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: showBooking,
+	}.Command(a)
 }

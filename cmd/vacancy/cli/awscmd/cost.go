@@ -29,7 +29,7 @@ type costFlags struct {
 	since     time.Duration
 }
 
-func CostCommand(a *kit.App) *cobra.Command {
+func costCommand(a *kit.App) *cobra.Command {
 	var f costFlags
 	cmd := &cobra.Command{
 		Use:   "cost",
@@ -44,7 +44,6 @@ calls, the units that its log counts stand beside those of the estimate.`,
 		Example: `  vacancy cost
   vacancy cost --stage prod --calls 50000000
   vacancy cost --templates cdk.out --json`,
-		Args: kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := estimate(a, cmd.Context(), f)
 			if err != nil {

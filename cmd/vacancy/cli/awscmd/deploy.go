@@ -25,6 +25,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+// Group is the commands for a host on AWS.
+var Group = kit.Group{
+	Title: "A host on AWS:",
+	Commands: func(a *kit.App) []*cobra.Command {
+		return []*cobra.Command{
+			deployCommand(a), destroyCommand(a), tailCommand(a), invokeCommand(a), costCommand(a),
+		}
+	},
+}
+
 // deployFlags are the flags of a deploy.
 type deployFlags struct {
 	stage, email           string
@@ -47,7 +57,6 @@ a context value of cdk.json (domain, certificate, budget, keep and others).`,
 		Example: `  vacancy deploy
   vacancy deploy --stage prod --email ops@example.org --context budget=50
   vacancy deploy --stage try --no-edge --context keep=false --yes`,
-		Args: kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return deploy(a, cmd.Context(), f) },
 	}
 	fs := cmd.Flags()

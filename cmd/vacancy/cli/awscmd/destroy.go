@@ -29,7 +29,6 @@ bucket is emptied first. Nothing begins before you have seen what goes and what
 stays, and have typed the stage's name.`,
 		Example: `  vacancy destroy --stage try
   vacancy destroy --stage try --yes`,
-		Args: kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if stageName == "" {
 				return kit.WithHint(problem.New(problem.Usage, "--stage is missing: which one goes?"), "vacancy destroy --stage STAGE")

@@ -34,7 +34,6 @@ the function failed or its HTTP answer has a status of 500 or more, and 5 for a 
 of 400 to 499.`,
 		Example: `  vacancy invoke sweeper events/sweeper-schedule.json
   vacancy invoke admin events/admin-no-key.json --stage prod --json`,
-		Args: kit.Arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return invoke(a, cmd.Context(), stageName, args[0], args[1])
 		},

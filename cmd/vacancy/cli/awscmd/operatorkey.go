@@ -24,7 +24,6 @@ func RotateOperatorCommand(a *kit.App) *cobra.Command {
 stage's record. The previous key is refused from then on. Update $VACANCY_OPERATOR_KEY
 where it is set.`,
 		Example: "  vacancy keys rotate-operator\n  vacancy keys rotate-operator --stage prod --json",
-		Args:    kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return rotateOperator(a, cmd.Context(), stageName)
 		},

@@ -45,7 +45,6 @@ class such as 4xx, or a verdict such as replay. --json prints the original lines
 		Example: `  vacancy tail
   vacancy tail --since 1h --status 5xx
   vacancy tail --pair 3f9a21 --function message --json`,
-		Args: kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return tail(a, cmd.Context(), f) },
 	}
 	fs := cmd.Flags()

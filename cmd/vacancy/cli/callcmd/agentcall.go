@@ -269,7 +269,7 @@ func noCard(k problem.Kind) bool {
 	return k == problem.NotFound || k == problem.Untrusted || k == problem.Forbidden || k == problem.Unauthorized
 }
 
-func CardCommand(a *kit.App) *cobra.Command {
+func cardCommand(a *kit.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "card URL",
 		Short: "Fetch, verify and explain the card of an agent of A2A",
@@ -281,7 +281,6 @@ It fetches the card again; calls use it while it is fresh, ten minutes if its se
 not say. It exits with 6 if a signature does not verify.`,
 		Example: `  vacancy card http://127.0.0.1:8080/v/demo
   vacancy card https://agents.example.org --json`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error { return card(a, cmd.Context(), args[0]) },
 	}
 }

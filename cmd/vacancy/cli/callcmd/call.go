@@ -19,6 +19,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
+// Group is the commands of a caller.
+var Group = kit.Group{
+	Title: "You and your calls:",
+	Commands: func(a *kit.App) []*cobra.Command {
+		return []*cobra.Command{
+			callCommand(a), searchCommand(a), cardCommand(a), initCommand(a), idCommand(a), chainCommand(a), routeCommand(a),
+			peersCommand(a),
+		}
+	},
+}
+
 // callFlags are the flags of one call.
 type callFlags struct {
 	as, thread, accept string
@@ -32,7 +43,7 @@ type callFlags struct {
 	agent agentCallFlags // for a call to an agent of A2A
 }
 
-func CallCommand(a *kit.App) *cobra.Command {
+func callCommand(a *kit.App) *cobra.Command {
 	var f callFlags
 	cmd := &cobra.Command{
 		Use:   "call TARGET [TEXT...] | call --capability WORDS TEXT...",
@@ -76,7 +87,6 @@ be https, and in no network of this machine unless the registry is on it, too.`,
   vacancy call --capability "translate french" "bonjour" --max-price 0.002
   vacancy call demo --ask
   vacancy call demo --reset`,
-		Args: kit.Arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return callOneOf(a, cmd.Context(), f, args, cmd.Flags().Changed)
 		},

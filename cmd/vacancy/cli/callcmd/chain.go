@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func ChainCommand(a *kit.App) *cobra.Command {
+func chainCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var read kit.ReadFlags
 	var last uint64
@@ -40,7 +40,6 @@ With --json each entry is an object on a line of its own.`,
 		Example: `  vacancy chain default demo
   vacancy chain 4f1c0d2a demo --last 20 --json
   vacancy chain default demo --host aws`,
-		Args: kit.Arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("last") && last == 0 {
 				return problem.New(problem.Usage, "--last: expected a number above 0, got 0")

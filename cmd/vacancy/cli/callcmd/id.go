@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func IdCommand(a *kit.App) *cobra.Command {
+func idCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "id NAME | id list | id use NAME",
 		Short: "Show your identities, or choose the default",
@@ -35,10 +35,10 @@ one the default, which signs calls without --as.`,
 		},
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use: "list", Short: "List your identities", Example: "  vacancy id list", Args: kit.Arguments(0, 0),
+		Use: "list", Short: "List your identities", Example: "  vacancy id list",
 		RunE: func(*cobra.Command, []string) error { return listIdentities(a) },
 	}, &cobra.Command{
-		Use: "use NAME", Short: "Make an identity the default", Example: "  vacancy id use alice", Args: kit.Arguments(1, 1),
+		Use: "use NAME", Short: "Make an identity the default", Example: "  vacancy id use alice",
 		RunE: func(_ *cobra.Command, args []string) error {
 			h, err := a.DataHome()
 			if err != nil {

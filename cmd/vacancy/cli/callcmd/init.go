@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 )
 
-func InitCommand(a *kit.App) *cobra.Command {
+func initCommand(a *kit.App) *cobra.Command {
 	var capability, from, seed string
 	cmd := &cobra.Command{
 		Use:   "init NAME",
@@ -28,7 +28,6 @@ default, which signs calls without --as; "vacancy id use NAME" changes that.
   vacancy init translator --capability "translate ZH to EN"
   vacancy init alice --import ~/.vacant/alice
   keyring get vacant.cli alice | vacancy init alice --import ~/.vacant/alice --seed -`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := a.DataHome()
 			if err != nil {

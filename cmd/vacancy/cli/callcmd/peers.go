@@ -24,8 +24,8 @@ import (
 // peersFile holds the peers of a person, in their home directory for vacancy.
 const peersFile = "peers.yaml"
 
-func PeersCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+func peersCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:   "peers",
 		Short: "The agents of A2A that you call by what they can do",
 		Long: `Keep a list of agents in $VACANCY_HOME/peers.yaml, and call the best of them that can do
@@ -34,11 +34,7 @@ something: "vacancy call --peer SKILL TEXT". No other agent is called that way.
 A peer's score is 5 for each tier of trust, 1000 by its milliseconds of latency, and 10 if
 it has the skill. Peers that name no skills are taken to be fit for everything.`,
 		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300\n  vacancy peers list --skill translate",
-		Args:    kit.Arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(peersAddCommand(a), peersListCommand(a), peersRemoveCommand(a))
-	return cmd
+	}, peersAddCommand(a), peersListCommand(a), peersRemoveCommand(a))
 }
 
 // peerDocument is the file.
@@ -126,7 +122,6 @@ func peersAddCommand(a *kit.App) *cobra.Command {
 		Long: `Admit the agent at URL. Its card is fetched: the ids and tags of its skills are what it can
 do. Of another agent than on this machine the URL must be https.`,
 		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300",
-		Args:    kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.URL = args[0]
 			return addPeer(a, cmd.Context(), p)
@@ -164,7 +159,6 @@ func peersListCommand(a *kit.App) *cobra.Command {
 		Use:     "list",
 		Short:   "List the agents that you admitted, best first",
 		Example: "  vacancy peers list\n  vacancy peers list --skill translate",
-		Args:    kit.Arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			peers, err := readPeers(a)
 			if err != nil {
@@ -206,7 +200,6 @@ func peersRemoveCommand(a *kit.App) *cobra.Command {
 		Use:     "remove URL",
 		Short:   "Take an agent off the list",
 		Example: "  vacancy peers remove https://agents.example.org/translator",
-		Args:    kit.Arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			peers, err := readPeers(a)
 			if err != nil {

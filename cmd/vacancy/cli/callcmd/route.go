@@ -22,7 +22,7 @@ type routeFlags struct {
 	send        bool
 }
 
-func RouteCommand(a *kit.App) *cobra.Command {
+func routeCommand(a *kit.App) *cobra.Command {
 	var f routeFlags
 	cmd := &cobra.Command{
 		Use:   "route PROMPT...",
@@ -35,7 +35,6 @@ With --call the best match is called with PROMPT, as vacancy call --capability d
 A PROMPT of "-" is standard input.`,
 		Example: `  vacancy route "please turn this letter into French: ..."
   vacancy route --capability legal - < contract.txt --call`,
-		Args: kit.Arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return route(a, cmd.Context(), f, args)
 		},

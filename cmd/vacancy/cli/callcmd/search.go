@@ -69,7 +69,7 @@ func finder(a *kit.App, ctx context.Context, f findFlags, w kit.Where, web *disp
 	return &discovery.Client{Registries: []*registryclient.Client{{Transport: a.Carried(url, web), URL: url}}}, nil
 }
 
-func SearchCommand(a *kit.App) *cobra.Command {
+func searchCommand(a *kit.App) *cobra.Command {
 	var f findFlags
 	var w kit.Where
 	var limit int
@@ -88,7 +88,6 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 		Example: `  vacancy search translate legal
   vacancy search translate --tag french --max-price 0.002
   vacancy search "review code" --registry https://registry.example --json`,
-		Args: kit.Arguments(0, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, err := f.query(strings.Join(args, " "))
 			if err != nil {

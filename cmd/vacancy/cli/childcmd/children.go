@@ -14,9 +14,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
-func ChildrenCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+// Group is the commands about composites.
+var Group = kit.Group{
+	Title: "Children and composites:",
+	Commands: func(a *kit.App) []*cobra.Command {
+		return []*cobra.Command{
+			spawnCommand(a), childrenCommand(a), manifestCommand(a), planCommand(a), graduateCommand(a), gateCommand(a),
+		}
+	},
+}
+
+func childrenCommand(a *kit.App) *cobra.Command {
+	return kit.Operation[admin.ChildList, admin.Children]{
 		Use:   "children PARENT",
 		Short: "List the children of a vacant, with the outcome of its calls",
 		Long: `List the children of a hosted vacant by name, with the path by which each was created,
@@ -28,27 +37,21 @@ milliseconds). A child that is asleep, sunk or deleted is not called at all: "ca
 answer" means that its parent's plan runs without it.`,
 		Example: `  vacancy children lawfirm
   vacancy children lawfirm --json`,
-		Args: kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				r := childrenResult{Children: []admin.Child{}}
-				for cursor := ""; ; {
-					page, err := admin.ListChildren.Call(cmd.Context(), c, admin.ChildList{One: admin.One{Vacant: args[0]}, Cursor: cursor})
-					if err != nil {
-						return err
-					}
-					r.Children = append(r.Children, page.Children...)
-					if cursor = page.Next; cursor == "" {
-						// Pages are ordered by id.
-						slices.SortFunc(r.Children, func(a, b admin.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })
-						return a.Show(r)
-					}
-				}
-			})
+		Op: admin.ListChildren,
+		Request: func(q kit.Asked) (admin.ChildList, error) {
+			return admin.ChildList{One: admin.One{Vacant: q.Args[0]}}, nil
 		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Next: func(in *admin.ChildList, all *admin.Children, page admin.Children) bool {
+			all.Children, in.Cursor = append(all.Children, page.Children...), page.Next
+			return page.Next != ""
+		},
+		Result: func(all admin.Children) kit.Result {
+			r := childrenResult{append([]admin.Child{}, all.Children...)}
+			// Pages are ordered by id.
+			slices.SortFunc(r.Children, func(a, b admin.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })
+			return r
+		},
+	}.Command(a)
 }
 
 // childrenResult is all children of a vacant.

@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-func GateCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+func gateCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:   "gate",
 		Short: "Show or set the policy of the gate",
 		Long: `A closed child becomes public through a gate of three checks: parent and child consent,
@@ -24,37 +24,21 @@ own observations do not show that one operator runs the child and its parent or 
 sibling.`,
 		Example: `  vacancy gate show
   vacancy gate set --limit 5 --mode strict`,
-		Args: kit.Arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(gateShowCommand(a), gateSetCommand(a))
-	return cmd
+	}, gateShowCommand(a), gateSetCommand(a))
 }
 
 const gateTenant = "the policy of a tenant, instead of the host's"
 
 func gateShowCommand(a *kit.App) *cobra.Command {
-	var f kit.TenantFlags
-	cmd := &cobra.Command{
+	return kit.Operation[admin.OfTenant, admin.GatePolicy]{
 		Use:     "show",
 		Short:   "Show the policy of the gate",
 		Example: "  vacancy gate show\n  vacancy gate show --tenant acme --json",
-		Args:    kit.Arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.Check(cmd); err != nil {
-				return err
-			}
-			return a.WithAdmin(f.Where, false, func(c *kit.AdminAPI) error {
-				p, err := admin.GetGate.Call(cmd.Context(), c, admin.OfTenant{Tenant: f.Tenant})
-				if err != nil {
-					return err
-				}
-				return a.Show(gateResult{p})
-			})
-		},
-	}
-	f.Add(cmd, gateTenant)
-	return cmd
+		Op:      admin.GetGate,
+		API:     kit.TenantAPI(gateTenant),
+		Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
+		Result:  func(p admin.GatePolicy) kit.Result { return gateResult{p} },
+	}.Command(a)
 }
 
 func gateSetCommand(a *kit.App) *cobra.Command {
@@ -77,7 +61,6 @@ therefore refuses every child of a composite whose plan has no combining substra
 		Example: `  vacancy gate set --limit 5
   vacancy gate set --mode strict --threshold 0.5
   vacancy gate set --tenant acme --limit 1`,
-		Args: kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			fs := cmd.Flags()
 			if err := f.Check(cmd); err != nil {

@@ -38,7 +38,7 @@ type graduateFlags struct {
 	with               string
 }
 
-func GraduateCommand(a *kit.App) *cobra.Command {
+func graduateCommand(a *kit.App) *cobra.Command {
 	var f graduateFlags
 	cmd := &cobra.Command{
 		Use:   "graduate CHILD",
@@ -65,7 +65,6 @@ your identities and prints the request; the other party sends it with --with FIL
   vacancy graduate reviewer --capability "reviews contracts" --host aws --wait 0
   vacancy graduate alice --capability "sings" --print --registry https://vacancy.example > half.json
   vacancy graduate alice --with half.json`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(args[0]); err != nil {
 				return err

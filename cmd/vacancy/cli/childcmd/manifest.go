@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
-func ManifestCommand(a *kit.App) *cobra.Command {
+func manifestCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var file string
 	cmd := &cobra.Command{
@@ -31,7 +31,6 @@ a host stores: both signatures, verified on this machine, and what each field al
 		Example: `  vacancy manifest reviewer
   vacancy manifest reviewer --json > reviewer.manifest.json
   vacancy manifest reviewer --take reviewer.manifest.json`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var given *composite.Manifest
 			if file != "" {

@@ -17,24 +17,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func PlanCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+func planCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:   "plan",
 		Short: "Set the plan by which a composite delegates",
 		Long: `A vacant with a plan is a composite: it delegates each call to its children, one after
 the other or in parallel, and combines their answers.`,
 		Example: `  vacancy plan set lawfirm plan.yaml
   vacancy plan show lawfirm`,
-		Args: kit.Arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(planSetCommand(a), planShowCommand(a))
-	return cmd
+	}, planSetCommand(a), planShowCommand(a))
 }
 
 func planSetCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+	return kit.Operation[admin.With[op.Raw[plan.Plan]], admin.Plan]{
 		Use:   "set VACANT FILE",
 		Short: "Set the plan of a vacant",
 		Long: `Set the plan of a hosted vacant from FILE, YAML or JSON; - is standard input. The next
@@ -52,45 +47,27 @@ and hosted on the same host; a plan that leads back to the vacant is refused.
     how: join                 # list, join, first, vote or substrate`,
 		Example: `  vacancy plan set lawfirm plan.yaml
   vacancy plan show lawfirm --json | jq .plan | vacancy plan set other -`,
-		Args: kit.Arguments(2, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			doc, err := document(a, args[1])
-			if err != nil {
-				return err
-			}
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				p, err := admin.SetPlan.Call(cmd.Context(), c, admin.About(args[0], op.Raw[plan.Plan](doc)))
-				if err != nil {
-					return err
-				}
-				return a.Show(planResult{p})
-			})
+		Op: admin.SetPlan,
+		Request: func(q kit.Asked) (admin.With[op.Raw[plan.Plan]], error) {
+			doc, err := document(a, q.Args[1])
+			return admin.About(q.Args[0], op.Raw[plan.Plan](doc)), err
 		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: showPlan,
+	}.Command(a)
 }
 
 func planShowCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+	return kit.Operation[admin.One, admin.Plan]{
 		Use:     "show VACANT",
 		Short:   "Show the plan of a vacant",
 		Example: "  vacancy plan show lawfirm",
-		Args:    kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				p, err := admin.GetPlan.Call(cmd.Context(), c, admin.One{Vacant: args[0]})
-				if err != nil {
-					return err
-				}
-				return a.Show(planResult{p})
-			})
-		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Op:      admin.GetPlan,
+		Request: func(q kit.Asked) (admin.One, error) { return admin.One{Vacant: q.Args[0]}, nil },
+		Result:  showPlan,
+	}.Command(a)
 }
+
+func showPlan(p admin.Plan) kit.Result { return planResult{p} }
 
 // document reads a person's document as JSON.
 func document(a *kit.App, path string) (json.RawMessage, error) {

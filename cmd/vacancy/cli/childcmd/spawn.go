@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
-func SpawnCommand(a *kit.App) *cobra.Command {
+func spawnCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var s admin.Spawning
 	var path, reach, outbound string
@@ -54,7 +54,6 @@ substrates and agents are for the operator. The start of the parent's id is appe
   vacancy spawn lawfirm --path D4 --with notary --name deeds --capability "writes deeds"
   vacancy spawn scribe --path D1 --name curt --rule "answer in one line"
   vacancy spawn alice --signed --path D2 --name helper --host https://vacancy.example`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.Path, s.Reach, s.Outbound = composite.BirthPath(strings.ToUpper(path)), composite.Reachability(reach), composite.Outbound(outbound)
 			s.Tools = once(s.Tools)

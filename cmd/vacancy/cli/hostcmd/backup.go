@@ -23,7 +23,7 @@ import (
 // argument, because arguments are visible to every user of the machine.
 const passphraseEnv = "VACANCY_PASSPHRASE"
 
-func BackupCommand(a *kit.App) *cobra.Command {
+func backupCommand(a *kit.App) *cobra.Command {
 	var data, recipient, passphraseFile string
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
@@ -38,7 +38,6 @@ any of them a passphrase is made and printed; it is kept nowhere else.
 A backup keeps the keys of the texts of its day for as long as it is kept.`,
 		Example: `  vacancy backup monday.age
   vacancy backup monday.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return backup(a, cmd.Context(), args[0], data, recipient, passphraseFile)
 		},

@@ -24,7 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func DoctorCommand(a *kit.App) *cobra.Command {
+func doctorCommand(a *kit.App) *cobra.Command {
 	var host, name, data string
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -46,7 +46,6 @@ It runs every check and exits with 1 if one says FAIL.`,
 		Example: `  vacancy doctor
   vacancy doctor --stage prod --json
   vacancy doctor --host local`,
-		Args: kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := examine(a, cmd.Context(), host, name, data)
 			if err != nil {

@@ -29,7 +29,7 @@ type hammerFlags struct {
 	where       kit.Where
 }
 
-func HammerCommand(a *kit.App) *cobra.Command {
+func hammerCommand(a *kit.App) *cobra.Command {
 	var f hammerFlags
 	cmd := &cobra.Command{
 		Use:   "hammer TARGET",
@@ -45,7 +45,6 @@ answer did not verify, and with 1 if a call was not answered.`,
 		Example: `  vacancy hammer http://127.0.0.1:8080 --pairs 64 --for 10s
   vacancy hammer http://127.0.0.1:8080 --vacant ID --calls 1000 --json
   vacancy hammer demo --calls 1000`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runHammer(a, cmd.Context(), args[0], f)
 		},

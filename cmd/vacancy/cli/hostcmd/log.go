@@ -22,8 +22,8 @@ import (
 // logTimeout bounds one request to a log.
 const logTimeout = 30 * time.Second
 
-func LogCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+func logCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:   "log",
 		Short: "Verify and witness a registry's transparency log",
 		Long: `Every publication and revocation at a host is a leaf of an append-only Merkle tree. Every
@@ -31,11 +31,7 @@ few minutes the host signs the root as a checkpoint. A kept checkpoint proves fo
 what the host published.`,
 		Example: `  vacancy log verify http://127.0.0.1:8080
   vacancy log cosign https://vacancy.example --as alice`,
-		Args: a.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(logVerifyCommand(a), logCosignCommand(a), logShowCommand(a), logSealCommand(a))
-	return cmd
+	}, logVerifyCommand(a), logCosignCommand(a), logShowCommand(a), logSealCommand(a))
 }
 
 // logFlags are the flags of the commands that follow a log.
@@ -73,7 +69,6 @@ as the proof.`,
 		Example: `  vacancy log verify
   vacancy log verify https://vacancy.example --all
   vacancy log verify https://vacancy.example --since checkpoint.txt`,
-		Args: kit.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := openLog(a, cmd.Context(), f, args)
 			if err != nil {
@@ -102,7 +97,6 @@ with the checkpoint, and the host can show no other log of that size.
 The host accepts cosignatures of vacants that are registered there and of witnesses in
 its configuration.`,
 		Example: "  vacancy log cosign https://vacancy.example --as alice",
-		Args:    kit.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			self, err := present(a, cmd.Context(), f.as)
 			if err != nil {
@@ -131,7 +125,6 @@ host's signature is verified.
 
 "vacancy log verify --since FILE" reads a checkpoint that you saved to a file.`,
 		Example: "  vacancy log show > checkpoint.txt\n  vacancy log show https://vacancy.example",
-		Args:    kit.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			url, err := a.RegistryURL(cmd.Context(), first(args), w)
 			if err != nil {

@@ -20,7 +20,7 @@ type logsFlags struct {
 	since          time.Duration
 }
 
-func LogsCommand(a *kit.App) *cobra.Command {
+func logsCommand(a *kit.App) *cobra.Command {
 	var f logsFlags
 	cmd := &cobra.Command{
 		Use:   "logs [VACANT]",
@@ -33,7 +33,6 @@ day, UTC. "vacancy tail" follows a host on AWS.`,
 		Example: `  vacancy logs
   vacancy logs clerk --failed
   vacancy logs -f`,
-		Args: kit.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			only := ""
 			if len(args) > 0 {

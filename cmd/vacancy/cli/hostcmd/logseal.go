@@ -26,7 +26,6 @@ minute and a stage on AWS every five. It works whether the host on this machine 
 running or not. With --host aws it runs the stage's checkpointer with your AWS
 credentials.`,
 		Example: "  vacancy log seal\n  vacancy log seal --host aws --stage prod",
-		Args:    kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := seal(a, cmd.Context(), w)
 			if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-func ReindexCommand(a *kit.App) *cobra.Command {
+func reindexCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var cluster string
 	cmd := &cobra.Command{
@@ -37,7 +37,6 @@ and searches use the old index meanwhile.`,
 		Example: `  vacancy reindex
   vacancy reindex --data /srv/vacancy --json
   vacancy reindex --host aws --stage prod`,
-		Args: kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			there, err := a.Find(w)
 			switch {

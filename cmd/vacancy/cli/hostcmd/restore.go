@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func RestoreCommand(a *kit.App) *cobra.Command {
+func restoreCommand(a *kit.App) *cobra.Command {
 	var data, identity, passphraseFile string
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
@@ -34,7 +34,6 @@ know what it accepted after the backup ("vacancy restored"). At the end everythi
 verified; with --json the check is a second object.`,
 		Example: `  vacancy restore monday.age
   vacancy restore monday.age --data /srv/vacancy --identity key.txt`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return restore(a, cmd.Context(), args[0], data, identity, passphraseFile)
 		},

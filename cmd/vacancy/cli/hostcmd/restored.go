@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func RestoredCommand(a *kit.App) *cobra.Command {
+func restoredCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	cmd := &cobra.Command{
 		Use:   "restored",
@@ -32,7 +32,6 @@ Callers whose calls since the backup are lost reset their chain: vacancy call TA
 A host elsewhere is marked while it runs: do so before callers can reach the restored
 tables.`,
 		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy\n  vacancy restored --host aws",
-		Args:    kit.Arguments(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return restored(a, cmd.Context(), w) },
 	}
 	kit.HostFlags(cmd.Flags(), &w)

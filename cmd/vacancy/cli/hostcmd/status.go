@@ -18,7 +18,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func StatusCommand(a *kit.App) *cobra.Command {
+// Group is the commands that look after a host.
+var Group = kit.Group{
+	Title: "A running host:",
+	Commands: func(a *kit.App) []*cobra.Command {
+		return []*cobra.Command{
+			statusCommand(a), logsCommand(a), doctorCommand(a), backupCommand(a), restoreCommand(a), verifyCommand(a), restoredCommand(a),
+			reindexCommand(a), logCommand(a), hammerCommand(a),
+		}
+	},
+}
+
+func statusCommand(a *kit.App) *cobra.Command {
 	var data string
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -26,7 +37,6 @@ func StatusCommand(a *kit.App) *cobra.Command {
 		Long: `Show the host that runs over a data directory: since when and where, its calls and how
 many failed, how much it keeps, and when the oldest texts become unreadable.`,
 		Example: "  vacancy status\n  vacancy status --data /var/lib/vacancy --json",
-		Args:    kit.Arguments(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return status(a, cmd.Context(), data) },
 	}
 	kit.DataFlag(cmd.Flags(), &data)

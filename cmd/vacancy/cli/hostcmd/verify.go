@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func VerifyCommand(a *kit.App) *cobra.Command {
+func verifyCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var read kit.ReadFlags
 	cmd := &cobra.Command{
@@ -35,7 +35,6 @@ It reports every part and exits with 1 if one is broken.`,
   vacancy verify --data /srv/vacancy --json
   vacancy verify --host aws --stage prod --read-units 200
   vacancy verify alice.vacancy.json`,
-		Args: kit.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:

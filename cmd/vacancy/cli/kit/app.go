@@ -139,24 +139,6 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return WithHint(refused, "%s --help", cmd.CommandPath())
 }
 
-// Arguments refuses a number of arguments outside least and most (most < 0:
-// unlimited) and shows the usage.
-func Arguments(least, most int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) >= least && (most < 0 || len(args) <= most) {
-			return nil
-		}
-		err := problem.New(problem.Usage, "too many arguments")
-		switch {
-		case len(args) < least:
-			err = problem.New(problem.Usage, "an argument is missing")
-		case most == 0:
-			err = problem.New(problem.Usage, "no arguments are taken")
-		}
-		return WithHint(err, "%s", cmd.UseLine())
-	}
-}
-
 // DataHome opens the identities under $VACANCY_HOME.
 func (a *App) DataHome() (*datadir.Dir, error) {
 	dir, err := a.DataHomeDir()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/account"
@@ -20,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func AccountCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+func accountCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:   "account",
 		Short: "Manage accounts of tenants, who pay for calls",
 		Long: `Manage the accounts of tenants. An account pays for the calls of its keys ("vacancy keys"),
@@ -33,16 +34,12 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
   vacancy account link acme --as alice
   vacancy account show acme
   VACANCY_KEY=vac_live_… vacancy account show`,
-		Args: a.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	},
 		accountOpenCommand(a), accountListCommand(a), accountShowCommand(a), accountLogCommand(a),
 		accountLinkCommand(a), accountUnlinkCommand(a), accountCapCommand(a), accountLineCommand(a), accountAdjustCommand(a),
 		accountSuspendCommand(a, "suspend", "Refuse the calls of an account from the next on", account.SuspendAccount),
 		accountSuspendCommand(a, "resume", "Let a suspended account pay again", account.ResumeAccount), accountPayCommand(a),
 	)
-	return cmd
 }
 
 // accountResult is an account.
@@ -75,33 +72,25 @@ func (r accountResult) Print(w io.Writer) {
 	}
 }
 
-func showAccount(a *kit.App, r account.Account, err error) error {
-	if err != nil {
-		return err
-	}
-	return a.Show(accountResult(r))
-}
+func showAccount(r account.Account) kit.Result { return accountResult(r) }
 
 func accountOpenCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
 	var shards int
-	cmd := &cobra.Command{
+	return kit.Operation[op.Body[account.Opening], account.Account]{
 		Use:   "open TENANT",
 		Short: "Open the account of a tenant",
 		Long: `Open the account of a tenant. Its balance is in --shards parts: each takes one call at a
 time, so 16 suit a tenant with hundreds of calls a second, 1 a small one.`,
 		Example: "  vacancy account open acme\n  vacancy account open acme --shards 16",
-		Args:    kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				r, err := account.OpenAccount.Call(cmd.Context(), c, op.Of(account.Opening{Tenant: args[0], Shards: shards}))
-				return showAccount(a, r, err)
-			})
+		Op:      account.OpenAccount,
+		Flags: func(fs *pflag.FlagSet) {
+			fs.IntVar(&shards, "shards", billing.DefaultShards, "parts of the balance: 1, 4 or 16")
 		},
-	}
-	cmd.Flags().IntVar(&shards, "shards", billing.DefaultShards, "parts of the balance: 1, 4 or 16")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Request: func(q kit.Asked) (op.Body[account.Opening], error) {
+			return op.Of(account.Opening{Tenant: q.Args[0], Shards: shards}), nil
+		},
+		Result: showAccount,
+	}.Command(a)
 }
 
 // accountsResult is all accounts of a host.
@@ -128,48 +117,31 @@ func (r accountsResult) Print(w io.Writer) {
 }
 
 func accountListCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+	return kit.Operation[account.List, account.Page]{
 		Use:     "list",
 		Short:   "List the accounts of a host",
 		Example: "  vacancy account list --json",
-		Args:    kit.Arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				all := accountsResult{Accounts: []account.Account{}}
-				for cursor := ""; ; {
-					page, err := account.ListAccounts.Call(cmd.Context(), c, account.List{Cursor: cursor})
-					if err != nil {
-						return err
-					}
-					all.Accounts = append(all.Accounts, page.Accounts...)
-					if cursor = page.Next; cursor == "" {
-						return a.Show(all)
-					}
-				}
-			})
+		Op:      account.ListAccounts,
+		Next: func(in *account.List, all *account.Page, page account.Page) bool {
+			all.Accounts, in.Cursor = append(all.Accounts, page.Accounts...), page.Next
+			return page.Next != ""
 		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: func(all account.Page) kit.Result {
+			return accountsResult{append([]account.Account{}, all.Accounts...)}
+		},
+	}.Command(a)
 }
 
 func accountShowCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+	return kit.Operation[account.One, account.Account]{
 		Use:     "show [TENANT]",
 		Short:   "Show an account, its balance and its links",
 		Example: "  vacancy account show acme\n  VACANCY_KEY=vac_live_… vacancy account show --host https://agents.example.org",
-		Args:    kit.Arguments(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAccount(cmd.Context(), w, kit.TenantArg(args), func(c op.Client, of account.One) error {
-				r, err := account.ShowAccount.Call(cmd.Context(), c, of)
-				return showAccount(a, r, err)
-			})
-		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Op:      account.ShowAccount,
+		API:     kit.AccountAPI(),
+		Request: func(q kit.Asked) (account.One, error) { return q.Account(), nil },
+		Result:  showAccount,
+	}.Command(a)
 }
 
 // changesResult is what changed an account.
@@ -197,30 +169,23 @@ func (r changesResult) Print(w io.Writer) {
 }
 
 func accountLogCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+	return kit.Operation[account.ChangeList, account.Changes]{
 		Use:     "log [TENANT]",
 		Short:   "Show all that changed an account besides calls",
 		Example: "  vacancy account log acme",
-		Args:    kit.Arguments(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAccount(cmd.Context(), w, kit.TenantArg(args), func(c op.Client, of account.One) error {
-				all := changesResult{Changes: []account.Change{}}
-				for from := uint64(1); ; {
-					page, err := account.ListChanges.Call(cmd.Context(), c, account.ChangeList{One: of, From: from})
-					if err != nil {
-						return err
-					}
-					if len(page.Changes) == 0 {
-						return a.Show(all)
-					}
-					all.Changes, from = append(all.Changes, page.Changes...), page.Next
-				}
-			})
+		Op:      account.ListChanges,
+		API:     kit.AccountAPI(),
+		Request: func(q kit.Asked) (account.ChangeList, error) {
+			return account.ChangeList{One: q.Account(), From: 1}, nil
 		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Next: func(in *account.ChangeList, all *account.Changes, page account.Changes) bool {
+			all.Changes, in.From = append(all.Changes, page.Changes...), page.Next
+			return len(page.Changes) > 0
+		},
+		Result: func(all account.Changes) kit.Result {
+			return changesResult{append([]account.Change{}, all.Changes...)}
+		},
+	}.Command(a)
 }
 
 // linkResult is a link.
@@ -244,7 +209,6 @@ func accountLinkCommand(a *kit.App) *cobra.Command {
 claim to the host. --cap bounds what a UTC day's calls may hold. An identity has one payer;
 "vacancy account unlink" ends the link, of either side.`,
 		Example: "  vacancy account link acme --as alice --cap 5\n  VACANCY_KEY=vac_live_… vacancy account link",
-		Args:    kit.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			limit, err := kit.CapFlag(most)
 			if err != nil {
@@ -357,141 +321,108 @@ func unlinkSelf(a *kit.App, ctx context.Context, w kit.Where, as string) error {
 }
 
 func accountCapCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+	return kit.Operation[account.With[account.Limit], account.Account]{
 		Use:     "cap TENANT DOLLARS",
 		Short:   "Set what the calls of an account may hold in a UTC day",
 		Long:    `Set what the calls of an account may hold in a UTC day; 0 is no bound.`,
 		Example: "  vacancy account cap acme 50",
-		Args:    kit.Arguments(2, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			n, err := kit.MicroDollars("DOLLARS", args[1])
-			if err != nil {
-				return err
-			}
-			return a.WithAccount(cmd.Context(), w, args[0], func(c op.Client, of account.One) error {
-				r, err := account.SetCap.Call(cmd.Context(), c, account.About(of, account.Limit{Amount: money.Amount(n)}))
-				return showAccount(a, r, err)
-			})
+		Op:      account.SetCap,
+		API:     kit.AccountAPI(),
+		Request: func(q kit.Asked) (account.With[account.Limit], error) {
+			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
+			return account.About(q.Account(), account.Limit{Amount: money.Amount(n)}), err
 		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: showAccount,
+	}.Command(a)
 }
 
 func accountLineCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
 	var note string
-	cmd := &cobra.Command{
+	return kit.Operation[account.With[account.Sum], account.Account]{
 		Use:   "line TENANT DOLLARS",
 		Short: "Set the credit line of a tenant with a contract",
 		Long: `Set the credit line of a tenant with a contract: it is spent like money, and owed. A line
 that is spent cannot be lowered.`,
 		Example: "  vacancy account line acme 500 --note \"contract 12\"",
-		Args:    kit.Arguments(2, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			n, err := kit.MicroDollars("DOLLARS", args[1])
-			if err != nil {
-				return err
-			}
-			return a.WithAccount(cmd.Context(), w, args[0], func(c op.Client, of account.One) error {
-				r, err := account.SetLine.Call(cmd.Context(), c, account.About(of, account.Sum{Amount: money.Amount(n), Note: note}))
-				return showAccount(a, r, err)
-			})
+		Op:      account.SetLine,
+		API:     kit.AccountAPI(),
+		Flags:   func(fs *pflag.FlagSet) { noteFlag(fs, &note) },
+		Request: func(q kit.Asked) (account.With[account.Sum], error) {
+			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
+			return account.About(q.Account(), account.Sum{Amount: money.Amount(n), Note: note}), err
 		},
-	}
-	cmd.Flags().StringVar(&note, "note", "", "why, for the account's log")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: showAccount,
+	}.Command(a)
 }
 
-// creditFlags are the flags of commands that move money.
-type creditFlags struct {
-	where     kit.Where
-	note, key string
+func noteFlag(fs *pflag.FlagSet, note *string) {
+	fs.StringVar(note, "note", "", "why, for the account's log")
 }
 
-func (f *creditFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.note, "note", "", "why, for the account's log")
-	cmd.Flags().StringVar(&f.key, "key", "", "an idempotency `KEY`, such as an invoice: the same again adds nothing (default random)")
-	kit.HostFlags(cmd.Flags(), &f.where)
-}
-
-func credit(a *kit.App, ctx context.Context, f creditFlags, tenant string, amount money.Amount, do op.Op[account.Moving, account.Moved]) error {
-	if f.key == "" {
-		var random [16]byte
-		if _, err := io.ReadFull(a.Rand, random[:]); err != nil {
-			return err
-		}
-		f.key = hex.EncodeToString(random[:])
-	}
-	return a.WithAccount(ctx, f.where, tenant, func(c op.Client, of account.One) error {
-		moved, err := do.Call(ctx, c, account.Moving{With: account.About(of, account.Sum{Amount: amount, Note: f.note}), Key: f.key})
-		r, err := moved.Account, err
-		return showAccount(a, r, err)
-	})
-}
-
-func CreditCommand(a *kit.App) *cobra.Command {
-	var f creditFlags
-	cmd := &cobra.Command{
-		Use:     "credit TENANT DOLLARS",
-		Short:   "Add money to the account of a tenant",
-		Long:    `Add money to the account of a tenant. With --key, the same credit again adds nothing.`,
-		Example: "  vacancy credit acme 10\n  vacancy credit acme 250 --key invoice-7 --note \"paid by bank\"",
-		Args:    kit.Arguments(2, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			n, err := kit.MicroDollars("DOLLARS", args[1])
-			if err != nil {
-				return err
-			}
-			return credit(a, cmd.Context(), f, args[0], money.Amount(n), account.CreditAccount)
+// moving declares a command that moves amount in or out of an account.
+func moving(a *kit.App, amount func(text string) (int64, error)) kit.Operation[account.Moving, account.Moved] {
+	var note, key string
+	return kit.Operation[account.Moving, account.Moved]{
+		API: kit.AccountAPI(),
+		Flags: func(fs *pflag.FlagSet) {
+			noteFlag(fs, &note)
+			fs.StringVar(&key, "key", "", "an idempotency `KEY`, such as an invoice: the same again adds nothing (default random)")
 		},
+		Request: func(q kit.Asked) (account.Moving, error) {
+			n, err := amount(q.Args[0])
+			if err != nil {
+				return account.Moving{}, err
+			}
+			if key == "" {
+				var random [16]byte
+				if _, err := io.ReadFull(a.Rand, random[:]); err != nil {
+					return account.Moving{}, err
+				}
+				key = hex.EncodeToString(random[:])
+			}
+			return account.Moving{With: account.About(q.Account(), account.Sum{Amount: money.Amount(n), Note: note}), Key: key}, nil
+		},
+		Result: func(m account.Moved) kit.Result { return accountResult(m.Account) },
 	}
-	f.add(cmd)
-	return cmd
+}
+
+func creditCommand(a *kit.App) *cobra.Command {
+	c := moving(a, func(text string) (int64, error) { return kit.MicroDollars("DOLLARS", text) })
+	c.Use, c.Short = "credit TENANT DOLLARS", "Add money to the account of a tenant"
+	c.Long = `Add money to the account of a tenant. With --key, the same credit again adds nothing.`
+	c.Example = "  vacancy credit acme 10\n  vacancy credit acme 250 --key invoice-7 --note \"paid by bank\""
+	c.Op = account.CreditAccount
+	return c.Command(a)
 }
 
 func accountAdjustCommand(a *kit.App) *cobra.Command {
-	var f creditFlags
-	cmd := &cobra.Command{
-		Use:     "adjust TENANT DOLLARS --note WHY",
-		Short:   "Correct the balance of an account, by more or by less",
-		Long:    `Correct the balance of an account; a minus takes from it what it has. --note says why.`,
-		Example: "  vacancy account adjust acme 0.50 --note \"answered too late\"\n  vacancy account adjust acme -- -2 --note \"credited twice\"",
-		Args:    kit.Arguments(2, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			digits, minus := strings.CutPrefix(args[1], "-")
-			n, err := kit.MicroDollars("DOLLARS", digits)
-			if err != nil {
-				return err
-			}
-			if minus {
-				n = -n
-			}
-			return credit(a, cmd.Context(), f, args[0], money.Amount(n), account.AdjustAccount)
-		},
-	}
-	f.add(cmd)
-	return cmd
+	c := moving(a, func(text string) (int64, error) {
+		digits, minus := strings.CutPrefix(text, "-")
+		n, err := kit.MicroDollars("DOLLARS", digits)
+		if minus {
+			n = -n
+		}
+		return n, err
+	})
+	c.Use, c.Short = "adjust TENANT DOLLARS --note WHY", "Correct the balance of an account, by more or by less"
+	c.Long = `Correct the balance of an account; a minus takes from it what it has. --note says why.`
+	c.Example = "  vacancy account adjust acme 0.50 --note \"answered too late\"\n  vacancy account adjust acme -- -2 --note \"credited twice\""
+	c.Op = account.AdjustAccount
+	return c.Command(a)
 }
 
 func accountSuspendCommand(a *kit.App, use, short string, do op.Op[account.With[account.Note], account.Account]) *cobra.Command {
-	var w kit.Where
 	var note string
-	cmd := &cobra.Command{
+	return kit.Operation[account.With[account.Note], account.Account]{
 		Use:     use + " TENANT",
 		Short:   short,
 		Example: "  vacancy account " + use + " acme",
-		Args:    kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAccount(cmd.Context(), w, args[0], func(c op.Client, of account.One) error {
-				r, err := do.Call(cmd.Context(), c, account.About(of, account.Note{Note: note}))
-				return showAccount(a, r, err)
-			})
+		Op:      do,
+		API:     kit.AccountAPI(),
+		Flags:   func(fs *pflag.FlagSet) { noteFlag(fs, &note) },
+		Request: func(q kit.Asked) (account.With[account.Note], error) {
+			return account.About(q.Account(), account.Note{Note: note}), nil
 		},
-	}
-	cmd.Flags().StringVar(&note, "note", "", "why, for the account's log")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: showAccount,
+	}.Command(a)
 }

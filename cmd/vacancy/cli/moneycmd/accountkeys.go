@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/account"
-	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
 
@@ -21,12 +21,11 @@ func (r madeKeyResult) Print(w io.Writer) {
 }
 
 func makeKeyCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
 	var o billing.KeyOptions
 	var scopes []string
 	var most, tier string
 	var days int
-	cmd := &cobra.Command{
+	return kit.Operation[account.With[billing.KeyOptions], account.Made]{
 		Use:   "create [TENANT]",
 		Short: "Make a key of an account",
 		Long: `Make a key of an account, and show it once: the host keeps its hash alone. A test key calls
@@ -44,11 +43,20 @@ requests a day of all such keys of the account), pro (also bookings, 10,000) or 
 (any number); vacants (create and change the tenant's own, by --host URL). Tenants make keys
 of tier free themselves; the operator makes the others, and those with the scope vacants.`,
 		Example: "  vacancy keys create acme\n  vacancy keys create acme --scope call --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
-		Args:    kit.Arguments(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
+		Op:      account.MakeKey,
+		API:     kit.AccountAPI(),
+		Flags: func(fs *pflag.FlagSet) {
+			fs.BoolVar(&o.Test, "test", false, "a test key")
+			fs.StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants")
+			fs.StringVar(&tier, "tier", "", "for AGP: `free`, pro or enterprise")
+			fs.Int64Var(&o.Quota, "quota", 0, "requests by AGP of a UTC day (default that of the tier)")
+			fs.StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")
+			fs.IntVar(&days, "days", 0, "until the key expires (default never)")
+			fs.StringVar(&most, "cap", "", "the most `DOLLARS` of a UTC day (default no bound)")
+		},
+		Request: func(q kit.Asked) (in account.With[billing.KeyOptions], err error) {
 			if o.Cap, err = kit.CapFlag(most); err != nil {
-				return err
+				return in, err
 			}
 			for _, s := range scopes {
 				o.Scopes = append(o.Scopes, billing.Scope(s))
@@ -57,24 +65,10 @@ of tier free themselves; the operator makes the others, and those with the scope
 			if days > 0 {
 				o.Expires = a.Now().AddDate(0, 0, days)
 			}
-			return a.WithAccount(cmd.Context(), w, kit.TenantArg(args), func(c op.Client, of account.One) error {
-				made, err := account.MakeKey.Call(cmd.Context(), c, account.About(of, o))
-				if err != nil {
-					return err
-				}
-				return a.Show(madeKeyResult(made))
-			})
+			return account.About(q.Account(), o), nil
 		},
-	}
-	cmd.Flags().BoolVar(&o.Test, "test", false, "a test key")
-	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants")
-	cmd.Flags().StringVar(&tier, "tier", "", "for AGP: `free`, pro or enterprise")
-	cmd.Flags().Int64Var(&o.Quota, "quota", 0, "requests by AGP of a UTC day (default that of the tier)")
-	cmd.Flags().StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")
-	cmd.Flags().IntVar(&days, "days", 0, "until the key expires (default never)")
-	cmd.Flags().StringVar(&most, "cap", "", "the most `DOLLARS` of a UTC day (default no bound)")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: func(made account.Made) kit.Result { return madeKeyResult(made) },
+	}.Command(a)
 }
 
 // keysResult is the keys of an account.
@@ -105,48 +99,28 @@ func (r keysResult) Print(w io.Writer) {
 }
 
 func listKeysCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+	return kit.Operation[account.One, account.Keys]{
 		Use:     "list [TENANT]",
 		Short:   "List the keys of an account, without their secrets",
 		Example: "  vacancy keys list acme",
-		Args:    kit.Arguments(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAccount(cmd.Context(), w, kit.TenantArg(args), func(c op.Client, of account.One) error {
-				all, err := account.ListKeys.Call(cmd.Context(), c, of)
-				if err != nil {
-					return err
-				}
-				return a.Show(keysResult(all))
-			})
-		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Op:      account.ListKeys,
+		API:     kit.AccountAPI(),
+		Request: func(q kit.Asked) (account.One, error) { return q.Account(), nil },
+		Result:  func(all account.Keys) kit.Result { return keysResult(all) },
+	}.Command(a)
 }
 
 func revokeKeyCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+	return kit.Operation[account.OneKey, billing.Key]{
 		Use:     "revoke [TENANT] KEY",
 		Short:   "Revoke a key of an account: its next request is refused",
 		Long:    `Revoke a key of an account, named by its id in "vacancy keys list".`,
 		Example: "  vacancy keys revoke acme tV3xP0aLq9Zd",
-		Args:    kit.Arguments(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			tenant := ""
-			if len(args) == 2 {
-				tenant = args[0]
-			}
-			return a.WithAccount(cmd.Context(), w, tenant, func(c op.Client, of account.One) error {
-				k, err := account.RevokeKey.Call(cmd.Context(), c, account.OneKey{One: of, Key: args[len(args)-1]})
-				if err != nil {
-					return err
-				}
-				return a.Show(keysResult{Keys: []billing.Key{k}})
-			})
+		Op:      account.RevokeKey,
+		API:     kit.AccountAPI(),
+		Request: func(q kit.Asked) (account.OneKey, error) {
+			return account.OneKey{One: q.Account(), Key: q.Args[0]}, nil
 		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: func(k billing.Key) kit.Result { return keysResult{Keys: []billing.Key{k}} },
+	}.Command(a)
 }

@@ -6,19 +6,19 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/vacantcmd"
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
-	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func PaymentsCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+func paymentsCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:   "payments",
 		Short: "Manage the keys by which a host takes payments by card",
 		Long: `Manage the keys by which a host takes payments by card. Tenants pay on a page of Stripe
@@ -35,65 +35,34 @@ charge.dispute.updated and charge.dispute.closed.`,
 		Example: `  vacancy payments set stripe < key.txt
   vacancy payments set stripe-webhook < signing-secret.txt
   vacancy payments list`,
-		Args: a.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(paymentsSetCommand(a), paymentsListCommand(a), paymentsDeleteCommand(a))
-	return cmd
+	}, paymentsSetCommand(a), paymentsListCommand(a), paymentsDeleteCommand(a))
 }
 
 func paymentsSetCommand(a *kit.App) *cobra.Command {
-	var f kit.TenantFlags
-	var hosts []string
-	cmd := &cobra.Command{
-		Use:   "set stripe|stripe-webhook < FILE",
-		Short: "Set a key of payments",
-		Long: `Set a key of payments. The value is read from standard input. The host seals it, and never
+	c := vacantcmd.SetSecret(a, admin.PaymentKeys, "the `HOST` that the key is sent to (default Stripe's)")
+	c.Use, c.Short = "set stripe|stripe-webhook < FILE", "Set a key of payments"
+	c.Long = `Set a key of payments. The value is read from standard input. The host seals it, and never
 shows it again. The old value is used for at most ten more seconds.
 
 --for sends the key of the API to another host than Stripe's, such as a server for tests on
-this machine.`,
-		Example: "  vacancy payments set stripe < key.txt\n  vacancy payments set stripe --for 127.0.0.1:12111 < key.txt",
-		Args:    kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return vacantcmd.SetSecret(a, cmd, &f, admin.PaymentKeys, args[0], hosts)
-		},
-	}
-	cmd.Flags().StringArrayVar(&hosts, "for", nil, "the `HOST` that the key is sent to (default Stripe's)")
-	kit.HostFlags(cmd.Flags(), &f.Where)
-	return cmd
+this machine.`
+	c.Example = "  vacancy payments set stripe < key.txt\n  vacancy payments set stripe --for 127.0.0.1:12111 < key.txt"
+	return c.Command(a)
 }
 
 func paymentsListCommand(a *kit.App) *cobra.Command {
-	var f kit.TenantFlags
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the keys of payments, without their values",
-		Example: "  vacancy payments list --json",
-		Args:    kit.Arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return vacantcmd.ListSecrets(a, cmd, &f, admin.PaymentKeys)
-		},
-	}
-	kit.HostFlags(cmd.Flags(), &f.Where)
-	return cmd
+	c := vacantcmd.ListSecrets(admin.PaymentKeys)
+	c.Use, c.Short, c.Example = "list", "List the keys of payments, without their values", "  vacancy payments list --json"
+	return c.Command(a)
 }
 
 func paymentsDeleteCommand(a *kit.App) *cobra.Command {
-	var f kit.TenantFlags
-	cmd := &cobra.Command{
-		Use:   "delete stripe|stripe-webhook",
-		Short: "Delete a key of payments",
-		Long: `Delete a key of payments. Without it the host takes no payments, and no webhooks of payments
-that were made.`,
-		Example: "  vacancy payments delete stripe",
-		Args:    kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return vacantcmd.DeleteSecret(a, cmd, &f, admin.PaymentKeys, args[0])
-		},
-	}
-	kit.HostFlags(cmd.Flags(), &f.Where)
-	return cmd
+	c := vacantcmd.DeleteSecret(admin.PaymentKeys)
+	c.Use, c.Short = "delete stripe|stripe-webhook", "Delete a key of payments"
+	c.Long = `Delete a key of payments. Without it the host takes no payments, and no webhooks of payments
+that were made.`
+	c.Example = "  vacancy payments delete stripe"
+	return c.Command(a)
 }
 
 // checkoutResult is a page where somebody pays.
@@ -104,33 +73,25 @@ func (r checkoutResult) Print(w io.Writer) {
 }
 
 func accountPayCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
 	var key string
-	cmd := &cobra.Command{
+	return kit.Operation[account.Payment, billing.Checkout]{
 		Use:   "pay DOLLARS",
 		Short: "Make a page where you pay to your account by card",
 		Long: `Make a page where you pay to the account of the key in $VACANCY_KEY, by card. The account
 has the money as soon as the payment is confirmed. The key needs the scope manage.`,
 		Example: "  VACANCY_KEY=vac_live_… vacancy account pay 25",
-		Args:    kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			n, err := kit.MicroDollars("DOLLARS", args[0])
-			if err != nil {
-				return err
-			}
-			if a.Env[kit.AccountKeyEnv] == "" {
-				return kit.WithHint(problem.New(problem.Usage, "expected a key of the account in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT")
-			}
-			return a.WithAccount(cmd.Context(), w, "", func(c op.Client, of account.One) error {
-				page, err := account.MakePayment.Call(cmd.Context(), c, account.Payment{Body: account.Limit{Amount: money.Amount(n)}, Key: key})
-				if err != nil {
-					return err
-				}
-				return a.Show(checkoutResult(page))
-			})
+		Op:      account.MakePayment,
+		API:     kit.AccountAPI(),
+		Flags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&key, "key", "", "an idempotency `KEY`: the same again makes no second page")
 		},
-	}
-	cmd.Flags().StringVar(&key, "key", "", "an idempotency `KEY`: the same again makes no second page")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Request: func(q kit.Asked) (in account.Payment, err error) {
+			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
+			if err == nil && a.Env[kit.AccountKeyEnv] == "" {
+				err = kit.WithHint(problem.New(problem.Usage, "expected a key of the account in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT")
+			}
+			return account.Payment{Body: account.Limit{Amount: money.Amount(n)}, Key: key}, err
+		},
+		Result: func(page billing.Checkout) kit.Result { return checkoutResult(page) },
+	}.Command(a)
 }

@@ -16,7 +16,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func PriceCommand(a *kit.App) *cobra.Command {
+// Group is the commands about money.
+var Group = kit.Group{
+	Title: "Money:",
+	Commands: func(a *kit.App) []*cobra.Command {
+		return []*cobra.Command{
+			priceCommand(a), accountCommand(a), keysCommand(a), creditCommand(a), paymentsCommand(a), usageCommand(a), statementCommand(a),
+			receiptCommand(a),
+		}
+	},
+}
+
+func priceCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var in, out, most string
 	var p price.Price
@@ -40,7 +51,6 @@ card tell the price.`,
   vacancy price clerk 0.002 --free 10
   vacancy price clerk 0 --in 3 --out 15 --most 0.05
   vacancy price clerk 0`,
-		Args: kit.Arguments(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return showPrice(a, cmd, w, args[0])

@@ -25,7 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-func ReceiptCommand(a *kit.App) *cobra.Command {
+func receiptCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var as, check, by string
 	var position uint64

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/account"
@@ -145,7 +146,7 @@ func recountStage(a *kit.App, ctx context.Context, name string, read kit.ReadFla
 	return a.Show(recountResult(done))
 }
 
-func UsageCommand(a *kit.App) *cobra.Command {
+func usageCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var by, from, until string
 	var asCSV, recount bool
@@ -168,7 +169,6 @@ a second.`,
   vacancy usage
   vacancy usage --recount
   vacancy usage --recount --host aws --stage prod --read-units 200`,
-		Args: kit.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asCSV && a.JSON {
 				return problem.New(problem.Usage, "--csv and --json do not go together")
@@ -218,25 +218,18 @@ func (r statementResult) Print(w io.Writer) {
 	}
 }
 
-func StatementCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+func statementCommand(a *kit.App) *cobra.Command {
 	var month string
-	cmd := &cobra.Command{
+	return kit.Operation[account.Month, account.Statement]{
 		Use:     "statement [TENANT]",
 		Short:   "Show a month of an account: credited, spent, earned, owed",
 		Example: "  vacancy statement acme --month 2026-11",
-		Args:    kit.Arguments(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithAccount(cmd.Context(), w, kit.TenantArg(args), func(c op.Client, of account.One) error {
-				s, err := account.GetStatement.Call(cmd.Context(), c, account.Month{One: of, Month: month})
-				if err != nil {
-					return err
-				}
-				return a.Show(statementResult(s))
-			})
+		Op:      account.GetStatement,
+		API:     kit.AccountAPI(),
+		Flags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&month, "month", "", "the UTC `MONTH`, such as 2026-11 (default that of now)")
 		},
-	}
-	cmd.Flags().StringVar(&month, "month", "", "the UTC `MONTH`, such as 2026-11 (default that of now)")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Request: func(q kit.Asked) (account.Month, error) { return account.Month{One: q.Account(), Month: month}, nil },
+		Result:  func(s account.Statement) kit.Result { return statementResult(s) },
+	}.Command(a)
 }

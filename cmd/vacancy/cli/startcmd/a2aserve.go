@@ -24,16 +24,12 @@ import (
 // a2aPort is where "vacancy a2a serve" listens by default.
 const a2aPort = 10010
 
-func A2aCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+func a2aCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:     "a2a",
 		Short:   "Agents of A2A",
 		Example: "  vacancy a2a serve --substrate ollama:llama3.2",
-		Args:    kit.Arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a2aServeCommand(a))
-	return cmd
+	}, a2aServeCommand(a))
 }
 
 func a2aServeCommand(a *kit.App) *cobra.Command {
@@ -51,7 +47,6 @@ expect of an agent under test.`,
 		Example: `  vacancy a2a serve --substrate ollama:llama3.2
   vacancy a2a serve --from agents/sage.md --port 0
   vacancy a2a serve --substrate conformance`,
-		Args: kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a2aServe(a, cmd.Context(), o) },
 	}
 	fs := cmd.Flags()

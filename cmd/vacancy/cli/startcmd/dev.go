@@ -21,10 +21,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
+// Group is the commands that start a host or an agent.
+var Group = kit.Group{
+	Title: "Start here:",
+	Commands: func(a *kit.App) []*cobra.Command {
+		return []*cobra.Command{
+			devCommand(a), newCommand(a), watchCommand(a), serveCommand(a), a2aCommand(a),
+		}
+	},
+}
+
 // grace is how long running calls may take to end after the interrupt.
 const grace = 10 * time.Second
 
-func DevCommand(a *kit.App) *cobra.Command {
+func devCommand(a *kit.App) *cobra.Command {
 	var data string
 	var o devOptions
 	cmd := &cobra.Command{
@@ -45,7 +55,6 @@ $VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
 		Example: `  vacancy dev
   vacancy dev --listen 127.0.0.1:0 --data ./try
   vacancy dev --opensearch https://search.example:9200/cards`,
-		Args: kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return dev(a, cmd.Context(), data, o)
 		},

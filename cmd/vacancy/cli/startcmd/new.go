@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 )
 
-func NewCommand(a *kit.App) *cobra.Command {
+func newCommand(a *kit.App) *cobra.Command {
 	var language, dir string
 	names := []string{}
 	for _, l := range scaffold.Languages() {
@@ -27,7 +27,6 @@ directory NAME, or --dir. "vacancy watch" runs it. It needs the language's stand
 which fetches tsx. Nothing is overwritten.`,
 		Example: `  vacancy new fox --lang python
   vacancy new fox --lang go --dir agents/fox`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := registry.CheckNewName(args[0]); err != nil {
 				return err

@@ -28,7 +28,7 @@ type serveOptions struct {
 	loopbackAgents                          bool
 }
 
-func ServeCommand(a *kit.App) *cobra.Command {
+func serveCommand(a *kit.App) *cobra.Command {
 	var data string
 	var o serveOptions
 	cmd := &cobra.Command{
@@ -57,7 +57,6 @@ The first interrupt refuses new calls and lets those under way end.`,
 		Example: `  vacancy serve --tls-domain agents.example.org
   vacancy serve --public-url https://agents.example.org --tls-cert cert.pem --tls-key key.pem --listen :8443
   vacancy serve --public-url https://agents.example.org --listen 10.0.0.5:8080 --trusted-proxy 10.0.0.0/24`,
-		Args: kit.Arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runServe(a, cmd.Context(), data, o)
 		},

@@ -42,7 +42,7 @@ type watchOptions struct {
 	data, listen, name, start, root, substrate string
 }
 
-func WatchCommand(a *kit.App) *cobra.Command {
+func watchCommand(a *kit.App) *cobra.Command {
 	var o watchOptions
 	cmd := &cobra.Command{
 		Use:   "watch DIR",
@@ -58,7 +58,6 @@ the port of base_url in agent.md. An agent that is a model needs no program.`,
 		Example: `  vacancy new fox --lang python
   vacancy watch fox
   vacancy watch agents/sage --substrate ollama:llama3.2`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error { return watch(a, cmd.Context(), args[0], o) },
 	}
 	fs := cmd.Flags()

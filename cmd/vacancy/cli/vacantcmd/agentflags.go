@@ -104,7 +104,6 @@ A file that cannot be read is reported, stops nothing, and makes the exit code 1
 
 "vacancy help agent-files" says what such a file is.`,
 		Example: "  vacancy agents import ./agents --root . --substrate ollama:llama3.2",
-		Args:    kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, err := filepath.Glob(filepath.Join(args[0], "*.md"))
 			if err != nil {

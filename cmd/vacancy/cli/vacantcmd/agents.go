@@ -23,16 +23,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func AgentsCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+func agentsCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:     "agents",
 		Short:   "Agents behind vacants",
 		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents import ./agents",
-		Args:    kit.Arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(agentsCheckCommand(a), agentsImportCommand(a))
-	return cmd
+	}, agentsCheckCommand(a), agentsImportCommand(a))
 }
 
 func agentsCheckCommand(a *kit.App) *cobra.Command {
@@ -48,7 +44,6 @@ would fail.
 With --signed, the questions are signed with the secret on standard input, and the agent
 must refuse a question that is signed with another secret.`,
 		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents check http://127.0.0.1:9000 --signed < key.txt",
-		Args:    kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := substrate.Parse(args[0])
 			if err != nil || spec.Kind != substrate.KindHTTP {

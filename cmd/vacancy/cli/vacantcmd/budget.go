@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func BudgetCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+func budgetCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:   "budget",
 		Short: "Show or set the daily budget for models",
 		Long: `Show or set the budget of a UTC day for the models of a tenant's vacants ($5 by default).
@@ -28,67 +28,41 @@ help agent-files").
 The highest possible cost of a turn is reserved before the model is asked; the unused part
 is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is spent.`,
 		Example: "  vacancy budget show\n  vacancy budget set 2.50 --tenant acme",
-		Args:    kit.Arguments(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(budgetShowCommand(a), budgetSetCommand(a))
-	return cmd
+	}, budgetShowCommand(a), budgetSetCommand(a))
 }
 
 func budgetShowCommand(a *kit.App) *cobra.Command {
-	var f kit.TenantFlags
-	cmd := &cobra.Command{
+	return kit.Operation[admin.OfTenant, spend.Budget]{
 		Use:     "show",
 		Short:   "Show a daily budget and its use",
 		Example: "  vacancy budget show\n  vacancy budget show --tenant acme --json",
-		Args:    kit.Arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.Check(cmd); err != nil {
-				return err
-			}
-			return a.WithAdmin(f.Where, false, func(c *kit.AdminAPI) error {
-				b, err := admin.GetBudget.Call(cmd.Context(), c, admin.OfTenant{Tenant: f.Tenant})
-				if err != nil {
-					return err
-				}
-				return a.Show(budgetResult(b))
-			})
-		},
-	}
-	f.Add(cmd, "the budget of a tenant, instead of the host's")
-	return cmd
+		Op:      admin.GetBudget,
+		API:     kit.TenantAPI("the budget of a tenant, instead of the host's"),
+		Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
+		Result:  func(b spend.Budget) kit.Result { return budgetResult(b) },
+	}.Command(a)
 }
 
 func budgetSetCommand(a *kit.App) *cobra.Command {
-	var f kit.TenantFlags
-	cmd := &cobra.Command{
+	return kit.Operation[admin.TenantWith[admin.DailyBudget], spend.Budget]{
 		Use:     "set DOLLARS --tenant T",
 		Short:   "Set a tenant's daily budget for models",
 		Long:    `Set the daily budget for the models of a tenant's vacants; 0 refuses all paid models.`,
 		Example: "  vacancy budget set 2.50 --tenant acme",
-		Args:    kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.Check(cmd); err != nil {
-				return err
+		Op:      admin.SetBudget,
+		API:     kit.TenantAPI("the tenant"),
+		Request: func(q kit.Asked) (in admin.TenantWith[admin.DailyBudget], err error) {
+			if q.Tenant == "" {
+				return in, kit.WithHint(problem.New(problem.Usage, "--tenant is missing: the host's budget is a flag of the host"), "vacancy serve --model-budget %s", q.Args[0])
 			}
-			if f.Tenant == "" {
-				return kit.WithHint(problem.New(problem.Usage, "--tenant is missing: the host's budget is a flag of the host"), "vacancy serve --model-budget %s", args[0])
-			}
-			daily, err := money.Parse(args[0])
+			daily, err := money.Parse(q.Args[0])
 			if err != nil {
-				return problem.Within(problem.Usage, "DOLLARS", err)
+				return in, problem.Within(problem.Usage, "DOLLARS", err)
 			}
-			return a.WithAdmin(f.Where, false, func(c *kit.AdminAPI) error {
-				b, err := admin.SetBudget.Call(cmd.Context(), c, admin.ForTenant(f.Tenant, admin.DailyBudget{Daily: daily}))
-				if err != nil {
-					return err
-				}
-				return a.Show(budgetResult(b))
-			})
+			return admin.ForTenant(q.Tenant, admin.DailyBudget{Daily: daily}), nil
 		},
-	}
-	f.Add(cmd, "the tenant")
-	return cmd
+		Result: func(b spend.Budget) kit.Result { return budgetResult(b) },
+	}.Command(a)
 }
 
 // budgetResult is the result of budget show and set.
@@ -102,9 +76,8 @@ func (r budgetResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "daily budget for models of %s: %s; spent or reserved on %s: %s\n", whose, r.Daily, r.Day, r.Spent)
 }
 
-func ModelsCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+func modelsCommand(a *kit.App) *cobra.Command {
+	cmd := kit.Operation[op.None, models.Table]{
 		Use:   "models",
 		Short: "Show the prices of models",
 		Long: `Show the host's table of models with prices in dollars per million tokens. A model at Bedrock
@@ -113,52 +86,37 @@ tenants it must be in the table, because the operator pays for it; the price of 
 counts only above the table's. An entry also applies to versions of the model, such as
 NAME-20260401 and NAME-latest.`,
 		Example: "  vacancy models\n  vacancy models --json > models.json\n  vacancy models set models.json",
-		Args:    kit.Arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				t, err := admin.GetModels.Call(cmd.Context(), c, op.None{})
-				if err != nil {
-					return err
-				}
-				return a.Show(modelsResult(t))
-			})
-		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
+		Op:      admin.GetModels,
+		Result:  showModels,
+	}.Command(a)
 	cmd.AddCommand(modelsSetCommand(a))
 	return cmd
 }
 
 func modelsSetCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	cmd := &cobra.Command{
+	return kit.Operation[op.Body[op.Raw[models.Table]], models.Table]{
 		Use:   "set FILE",
 		Short: "Replace the table of models",
 		Long: `Replace the host's table of models by a file in the form of "vacancy models --json", with
 prices in micro-dollars per million tokens. Versions are numbered; the rows of calls name
 the version that priced them.`,
 		Example: "  vacancy models set models.json",
-		Args:    kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := os.ReadFile(args[0])
+		Op:      admin.SetModels,
+		Request: func(q kit.Asked) (in op.Body[op.Raw[models.Table]], err error) {
+			file, err := os.ReadFile(q.Args[0])
 			if err != nil {
-				return problem.Wrap(problem.NotFound, err, "read %s", args[0])
+				return in, problem.Wrap(problem.NotFound, err, "read %s", q.Args[0])
 			}
 			if _, err := models.Parse(file); err != nil {
-				return problem.Within(problem.Usage, args[0], err)
+				return in, problem.Within(problem.Usage, q.Args[0], err)
 			}
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				t, err := admin.SetModels.Call(cmd.Context(), c, op.Of(op.Raw[models.Table](file)))
-				if err != nil {
-					return err
-				}
-				return a.Show(modelsResult(t))
-			})
+			return op.Of(op.Raw[models.Table](file)), nil
 		},
-	}
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: showModels,
+	}.Command(a)
 }
+
+func showModels(t models.Table) kit.Result { return modelsResult(t) }
 
 // modelsResult is the result of models and models set.
 type modelsResult models.Table

@@ -17,7 +17,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func CreateCommand(a *kit.App) *cobra.Command {
+// Group is the commands about hosted vacants.
+var Group = kit.Group{
+	Title: "Vacants:",
+	Commands: func(a *kit.App) []*cobra.Command {
+		return append(stateCommands(a),
+			createCommand(a), listCommand(a), showCommand(a), updateCommand(a), plainCommand(a), vacantAtRootCommand(a),
+			publishCommand(a), unpublishCommand(a), removeCommand(a), deleteCommand(a), revokeCommand(a), exportCommand(a),
+			agentsCommand(a), forgetCommand(a), secretCommand(a), modelsCommand(a), budgetCommand(a),
+		)
+	},
+}
+
+func createCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var capability, substrate, tenant, from, seed string
 	var agent AgentFlags
@@ -51,7 +63,6 @@ says of its model.`,
   vacancy create sage --capability "knows things" --substrate ollama:llama3.2
   vacancy create --from agents/clerk.md --substrate ollama:llama3.2
   vacancy create alice --capability "as before" --import alice.vacancy.json`,
-		Args: kit.Arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := agent.Read(substrate)
 			if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-func DeleteCommand(a *kit.App) *cobra.Command {
+func deleteCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var yes bool
 	cmd := &cobra.Command{
@@ -30,7 +30,6 @@ the same command continues; repeating it has no effect.`,
 		Example: `  vacancy delete demo
   vacancy delete demo --yes
   vacancy delete demo --host aws --stage prod`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 				return deleteVacant(a, cmd.Context(), c, args[0], yes)

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func ExportCommand(a *kit.App) *cobra.Command {
+func exportCommand(a *kit.App) *cobra.Command {
 	var out string
 	var sure bool
 	var w kit.Where
@@ -37,7 +37,6 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
   vacancy export alice --out backup.json --yes
   vacancy export demo --host local
   vacancy export demo --host aws --stage prod`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if w != (kit.Where{}) {
 				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
@@ -12,10 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func ForgetCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+func forgetCommand(a *kit.App) *cobra.Command {
 	var caller, thread string
-	cmd := &cobra.Command{
+	var f admin.Forgetting
+	return kit.Operation[admin.With[admin.Forgetting], admin.Vacant]{
 		Use:   "forget VACANT",
 		Short: "Let a vacant's agent forget what was said",
 		Long: `Let the agent of a hosted vacant, if it remembers (memory: on), forget all that it has
@@ -24,32 +25,26 @@ thread. The rows stay; their texts can be read until their days' keys are destro
 not by the agent.`,
 		Example: `  vacancy forget sage
   vacancy forget sage --context letters`,
-		Args: kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var f admin.Forgetting
+		Op: admin.ForgetThread,
+		Flags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&caller, "caller", "", "the `ID` of the caller")
+			fs.StringVar(&thread, "context", "", "the context `ID` of the thread")
+		},
+		Request: func(q kit.Asked) (in admin.With[admin.Forgetting], err error) {
 			if caller != "" {
 				id, err := identity.ParseID(caller)
 				if err != nil {
-					return &problem.Error{Kind: problem.Usage, Field: "--caller", Want: "an id of 64 hex digits", Got: fmt.Sprintf("%.80q", caller)}
+					return in, &problem.Error{Kind: problem.Usage, Field: "--caller", Want: "an id of 64 hex digits", Got: fmt.Sprintf("%.80q", caller)}
 				}
 				f.Caller = &id
 			}
 			if thread != "" {
 				f.ContextID = &thread
 			}
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				v, err := admin.ForgetThread.Call(cmd.Context(), c, admin.About(args[0], f))
-				if err != nil {
-					return err
-				}
-				return a.Show(forgetResult{v.Name, v.ID, f})
-			})
+			return admin.About(q.Args[0], f), nil
 		},
-	}
-	cmd.Flags().StringVar(&caller, "caller", "", "the `ID` of the caller")
-	cmd.Flags().StringVar(&thread, "context", "", "the context `ID` of the thread")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: func(v admin.Vacant) kit.Result { return forgetResult{v.Name, v.ID, f} },
+	}.Command(a)
 }
 
 // forgetResult is what an agent has forgotten.

@@ -2,33 +2,25 @@ package vacantcmd
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
-func ListCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+func listCommand(a *kit.App) *cobra.Command {
 	var deleted bool
-	cmd := &cobra.Command{
+	return kit.Operation[admin.VacantList, admin.Page]{
 		Use:     "list",
 		Short:   "List the vacants of a host",
 		Example: "  vacancy list\n  vacancy list --host aws --stage prod",
-		Args:    kit.Arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				all := listResult{Vacants: []admin.Vacant{}}
-				for v, err := range c.All(cmd.Context(), deleted) {
-					if err != nil {
-						return err
-					}
-					all.Vacants = append(all.Vacants, v)
-				}
-				return a.Show(all)
-			})
+		Op:      admin.ListVacants,
+		Flags:   func(fs *pflag.FlagSet) { fs.BoolVar(&deleted, "all", false, "also deleted vacants") },
+		Request: func(kit.Asked) (admin.VacantList, error) { return admin.VacantList{All: deleted}, nil },
+		Next: func(in *admin.VacantList, all *admin.Page, page admin.Page) bool {
+			all.Vacants, in.Cursor = append(all.Vacants, page.Vacants...), page.Next
+			return page.Next != ""
 		},
-	}
-	cmd.Flags().BoolVar(&deleted, "all", false, "also deleted vacants")
-	kit.HostFlags(cmd.Flags(), &w)
-	return cmd
+		Result: func(all admin.Page) kit.Result { return listResult{append([]admin.Vacant{}, all.Vacants...)} },
+	}.Command(a)
 }

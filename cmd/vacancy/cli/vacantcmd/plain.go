@@ -7,7 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
-func PlainCommand(a *kit.App) *cobra.Command {
+func plainCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	cmd := &cobra.Command{
 		Use:   "plain VACANT open|off|shared",
@@ -24,7 +24,6 @@ The calls of such callers have rows in the vacant's chains like all others, and 
 checks them. They count as nobody's recommendation.`,
 		Example: `  vacancy plain clerk off
   vacancy plain clerk open`,
-		Args: kit.Arguments(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 				return updateVacant(a, cmd.Context(), c, args[0], admin.Update{Plain: &args[1]}, true)

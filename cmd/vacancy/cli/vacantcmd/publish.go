@@ -29,7 +29,7 @@ type publishFlags struct {
 	given func(name string) bool
 }
 
-func PublishCommand(a *kit.App) *cobra.Command {
+func publishCommand(a *kit.App) *cobra.Command {
 	var f publishFlags
 	cmd := &cobra.Command{
 		Use:   "publish NAME",
@@ -52,7 +52,6 @@ which "vacancy price" sets; another --price is refused.`,
   vacancy publish demo --visibility restricted
   vacancy publish alice --registry https://vacancy.example --endpoint https://alice.example --capability "plays chess"
   vacancy publish alice --registry https://vacancy.example --visibility restricted --capability "witnesses logs"`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.given = cmd.Flags().Changed
 			return publish(a, cmd.Context(), f, args[0])
@@ -146,7 +145,7 @@ func visibilityOf(word string) (lifecycle.Visibility, error) {
 	return "", &problem.Error{Kind: problem.Usage, Field: "--visibility", Want: "public, restricted or none", Got: fmt.Sprintf("%.40q", word)}
 }
 
-func UnpublishCommand(a *kit.App) *cobra.Command {
+func unpublishCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var registry string
 	cmd := &cobra.Command{
@@ -156,7 +155,6 @@ func UnpublishCommand(a *kit.App) *cobra.Command {
 key signs. Callers that know its id can still call it. It can be published again.`,
 		Example: `  vacancy unpublish demo
   vacancy unpublish alice --registry https://vacancy.example`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if registry != "" {
 				return unpublishOwn(a, cmd.Context(), registry, args[0])

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-func RemoveCommand(a *kit.App) *cobra.Command {
+func removeCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var yes bool
 	cmd := &cobra.Command{
@@ -22,7 +22,6 @@ delete its key. The calls it received and its logbook stay, as "vacancy delete" 
 Its name is free afterwards. After an interruption the same command continues.`,
 		Example: `  vacancy remove demo
   vacancy remove demo --yes`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 				return remove(a, cmd.Context(), c, args[0], yes)

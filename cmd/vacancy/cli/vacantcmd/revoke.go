@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func RevokeCommand(a *kit.App) *cobra.Command {
+func revokeCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var registry, reason string
 	var yes bool
@@ -24,7 +24,6 @@ and calls to it are refused too; its page by id shows the revocation. A revocati
 be undone. Use it if somebody else may have the key.`,
 		Example: `  vacancy revoke scribe --reason "its backup was stolen"
   vacancy revoke alice --reason "lost laptop" --registry https://vacancy.example`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
 				return kit.WithHint(problem.New(problem.Usage, "--reason is missing: everybody will read it"), `vacancy revoke %s --reason "TEXT"`, args[0])

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
@@ -12,36 +13,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func VacantAtRootCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+func vacantAtRootCommand(a *kit.App) *cobra.Command {
 	var none bool
-	cmd := &cobra.Command{
+	cmd := kit.Operation[op.Body[admin.Root], admin.Root]{
 		Use:   "root VACANT | root --none",
 		Short: "Set which vacant A2A clients find at the host's own address",
 		Long: `Set which vacant answers A2A clients that are pointed at the host's own address, without
 /v/NAME. Without this command it is the only open vacant, if there is one.`,
 		Example: `  vacancy root clerk
   vacancy root --none`,
-		Args: kit.Arguments(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if none == (len(args) == 1) {
-				return kit.WithHint(problem.New(problem.Usage, "expected a vacant or --none"), "%s --help", cmd.CommandPath())
+		Op:    admin.SetRoot,
+		Flags: func(fs *pflag.FlagSet) { fs.BoolVar(&none, "none", false, "let no vacant answer there") },
+		Request: func(q kit.Asked) (in op.Body[admin.Root], err error) {
+			if none == (len(q.Args) == 1) {
+				return in, kit.WithHint(problem.New(problem.Usage, "expected a vacant or --none"), "%s --help", q.Command)
 			}
-			var root admin.Root
 			if !none {
-				root.Vacant = &args[0]
+				in.Body.Vacant = &q.Args[0]
 			}
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				r, err := admin.SetRoot.Call(cmd.Context(), c, op.Of(root))
-				if err != nil {
-					return err
-				}
-				return a.Show(rootResult{r})
-			})
+			return in, nil
 		},
-	}
-	cmd.Flags().BoolVar(&none, "none", false, "let no vacant answer there")
-	kit.HostFlags(cmd.Flags(), &w)
+		Result: func(r admin.Root) kit.Result { return rootResult{r} },
+	}.Command(a)
+	cmd.Args = kit.Arguments(0, 1)
 	return cmd
 }
 

@@ -7,17 +7,19 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 const secretTenant = "the tenant whose vacants use the secrets (default: vacants without a tenant)"
 
-func SecretCommand(a *kit.App) *cobra.Command {
-	cmd := &cobra.Command{
+func secretCommand(a *kit.App) *cobra.Command {
+	return a.Parent(&cobra.Command{
 		Use:   "secret",
 		Short: "Manage the secrets of agents",
 		Long: `Manage the secrets of agents, such as the API keys of model providers. The host seals a
@@ -26,63 +28,51 @@ uses a secret by its name (secret: NAME in its file). Models of anthropic, gemin
 and openai use the secret with their provider's name by default.`,
 		Example: `  vacancy secret set anthropic < key.txt
   vacancy secret list`,
-		Args: kit.Arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(secretSetCommand(a), secretListCommand(a), secretDeleteCommand(a))
-	return cmd
+	}, secretSetCommand(a), secretListCommand(a), secretDeleteCommand(a))
 }
 
 func secretSetCommand(a *kit.App) *cobra.Command {
-	var f kit.TenantFlags
-	var hosts []string
-	cmd := &cobra.Command{
-		Use:   "set NAME < FILE",
-		Short: "Create or replace a secret",
-		Long: `Create or replace a secret. The value is read from standard input: one line of at most
+	c := SetSecret(a, admin.AgentSecrets, "a `HOST` that the secret may be sent to; may be repeated")
+	c.Use, c.Short = "set NAME < FILE", "Create or replace a secret"
+	c.Long = `Create or replace a secret. The value is read from standard input: one line of at most
 2 KiB. Calls use the old value for at most ten more seconds.
 
 --for binds the secret to a host, such as api.example.com or 127.0.0.1:8080. Without --for
 the hosts of an existing secret are unchanged, and a new secret that has the name of a
-provider is bound to the provider's server.`,
-		Example: `  vacancy secret set anthropic < key.txt
+provider is bound to the provider's server.`
+	c.Example = `  vacancy secret set anthropic < key.txt
   vacancy secret set weather --for agents.example.com < key.txt
-  vacancy secret set openai --tenant acme < key.txt`,
-		Args: kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := SetSecret(a, cmd, &f, admin.AgentSecrets, args[0], hosts)
-			if problem.Of(err) != nil && problem.Of(err).Field == "hosts" {
-				return kit.WithHint(err, "vacancy secret set %s --for HOST", args[0])
-			}
-			return err
-		},
-	}
-	cmd.Flags().StringArrayVar(&hosts, "for", nil, "a `HOST` that the secret may be sent to; may be repeated")
-	f.Add(cmd, secretTenant)
-	return cmd
-}
-
-// SetSecret sets a secret of a kind.
-func SetSecret(a *kit.App, cmd *cobra.Command, f *kit.TenantFlags, kind admin.SecretOps, name string, hosts []string) error {
-	if err := f.Check(cmd); err != nil {
-		return err
-	}
-	value, err := secretValue(a, cmd.CommandPath()+" "+name)
-	if err != nil {
-		return err
-	}
-	return a.WithAdmin(f.Where, false, func(c *kit.AdminAPI) error {
-		info, err := kind.Set.Call(cmd.Context(), c, admin.NewSecret{OneSecret: secretOf(f, name), Body: admin.SecretSetting{Value: value, Hosts: hosts}})
-		if err != nil {
-			return err
+  vacancy secret set openai --tenant acme < key.txt`
+	c.API = kit.TenantAPI(secretTenant)
+	c.Explain = func(q kit.Asked, err error) error {
+		if problem.Of(err).Field == "hosts" {
+			return kit.WithHint(err, "vacancy secret set %s --for HOST", q.Args[0])
 		}
-		return a.Show(secretResult{f.Tenant, info})
-	})
+		return err
+	}
+	return c.Command(a)
 }
 
-// secretOf names a secret of the tenant.
-func secretOf(f *kit.TenantFlags, name string) admin.OneSecret {
-	return admin.OneSecret{OfTenant: admin.OfTenant{Tenant: f.Tenant}, Name: name}
+// SetSecret declares the command that sets a secret of a kind. The caller adds its texts.
+func SetSecret(a *kit.App, kind admin.SecretOps, forUsage string) kit.Operation[admin.NewSecret, secrets.Info] {
+	var hosts []string
+	var tenant string
+	return kit.Operation[admin.NewSecret, secrets.Info]{
+		Op:    kind.Set,
+		Flags: func(fs *pflag.FlagSet) { fs.StringArrayVar(&hosts, "for", nil, forUsage) },
+		Request: func(q kit.Asked) (in admin.NewSecret, err error) {
+			tenant = q.Tenant
+			in.OneSecret = secretOf(q)
+			in.Body.Hosts = hosts
+			in.Body.Value, err = secretValue(a, q.Command+" "+q.Args[0])
+			return in, err
+		},
+		Result: func(info secrets.Info) kit.Result { return secretResult{tenant, info} },
+	}
+}
+
+func secretOf(q kit.Asked) admin.OneSecret {
+	return admin.OneSecret{OfTenant: q.OfTenant(), Name: q.Args[0]}
 }
 
 // secretValue reads a value from standard input. A terminal is refused: the value would
@@ -103,62 +93,43 @@ func secretValue(a *kit.App, command string) (string, error) {
 }
 
 func secretListCommand(a *kit.App) *cobra.Command {
-	var f kit.TenantFlags
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List secrets, without their values",
-		Example: "  vacancy secret list\n  vacancy secret list --tenant acme --json",
-		Args:    kit.Arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return ListSecrets(a, cmd, &f, admin.AgentSecrets)
-		},
-	}
-	f.Add(cmd, secretTenant)
-	return cmd
+	c := ListSecrets(admin.AgentSecrets)
+	c.Use, c.Short = "list", "List secrets, without their values"
+	c.Example = "  vacancy secret list\n  vacancy secret list --tenant acme --json"
+	c.API = kit.TenantAPI(secretTenant)
+	return c.Command(a)
 }
 
-// ListSecrets lists the secrets of a kind.
-func ListSecrets(a *kit.App, cmd *cobra.Command, f *kit.TenantFlags, kind admin.SecretOps) error {
-	if err := f.Check(cmd); err != nil {
-		return err
+// ListSecrets declares the command that lists secrets of a kind. The caller adds its texts.
+func ListSecrets(kind admin.SecretOps) kit.Operation[admin.OfTenant, admin.Secrets] {
+	return kit.Operation[admin.OfTenant, admin.Secrets]{
+		Op:      kind.List,
+		Request: func(q kit.Asked) (admin.OfTenant, error) { return q.OfTenant(), nil },
+		Result:  func(all admin.Secrets) kit.Result { return secretsResult(all) },
 	}
-	return a.WithAdmin(f.Where, false, func(c *kit.AdminAPI) error {
-		all, err := kind.List.Call(cmd.Context(), c, admin.OfTenant{Tenant: f.Tenant})
-		if err != nil {
-			return err
-		}
-		return a.Show(secretsResult(all))
-	})
 }
 
 func secretDeleteCommand(a *kit.App) *cobra.Command {
-	var f kit.TenantFlags
-	cmd := &cobra.Command{
-		Use:   "delete NAME",
-		Short: "Delete a secret",
-		Long: `Delete a secret. Calls use it for at most ten more seconds; afterwards the calls of its
-agents fail.`,
-		Example: "  vacancy secret delete anthropic",
-		Args:    kit.Arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return DeleteSecret(a, cmd, &f, admin.AgentSecrets, args[0])
-		},
-	}
-	f.Add(cmd, secretTenant)
-	return cmd
+	c := DeleteSecret(admin.AgentSecrets)
+	c.Use, c.Short = "delete NAME", "Delete a secret"
+	c.Long = `Delete a secret. Calls use it for at most ten more seconds; afterwards the calls of its
+agents fail.`
+	c.Example = "  vacancy secret delete anthropic"
+	c.API = kit.TenantAPI(secretTenant)
+	return c.Command(a)
 }
 
-// DeleteSecret deletes a secret of a kind.
-func DeleteSecret(a *kit.App, cmd *cobra.Command, f *kit.TenantFlags, kind admin.SecretOps, name string) error {
-	if err := f.Check(cmd); err != nil {
-		return err
+// DeleteSecret declares the command that deletes a secret of a kind. The caller adds its texts.
+func DeleteSecret(kind admin.SecretOps) kit.Operation[admin.OneSecret, op.None] {
+	var deleted admin.OneSecret
+	return kit.Operation[admin.OneSecret, op.None]{
+		Op: kind.Delete,
+		Request: func(q kit.Asked) (admin.OneSecret, error) {
+			deleted = secretOf(q)
+			return deleted, nil
+		},
+		Result: func(op.None) kit.Result { return secretDeleted{deleted.Name, deleted.Tenant, true} },
 	}
-	return a.WithAdmin(f.Where, false, func(c *kit.AdminAPI) error {
-		if _, err := kind.Delete.Call(cmd.Context(), c, secretOf(f, name)); err != nil {
-			return err
-		}
-		return a.Show(secretDeleted{name, f.Tenant, true})
-	})
 }
 
 // secretResult is the result of secret set.

@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func ShowCommand(a *kit.App) *cobra.Command {
+func showCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var card, logbook bool
 	cmd := &cobra.Command{
@@ -23,7 +23,6 @@ for "vacancy call".`,
 		Example: `  vacancy show demo
   vacancy show demo --logbook
   vacancy show demo --card > demo.card.json`,
-		Args: kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if card && logbook {
 				return kit.WithHint(problem.New(problem.Usage, "--card and --logbook do not go together"), "%s --help", cmd.CommandPath())

@@ -19,8 +19,9 @@ type stateChange struct {
 	question          string // asked first, if not empty; %s is the name
 }
 
-func StateChanges() []stateChange {
-	return []stateChange{
+// stateCommands are the commands that change the state of a vacant.
+func stateCommands(a *kit.App) (commands []*cobra.Command) {
+	for _, s := range []stateChange{
 		{verb: "pause", to: admin.PauseVacant, short: "Put a vacant to sleep",
 			long: "Put a vacant to sleep: its state becomes HIBERNATING and calls are refused with 423\nuntil it is resumed."},
 		{verb: "resume", to: admin.ResumeVacant, short: "Wake a vacant",
@@ -31,10 +32,13 @@ func StateChanges() []stateChange {
 		{verb: "archive", to: admin.ArchiveVacant, short: "Put a sunk vacant away",
 			long:     "Archive a sunk vacant: its state becomes ARCHIVED, which is final.",
 			question: "%s will be archived, and can only be deleted then. Type its name:"},
+	} {
+		commands = append(commands, stateCommand(a, s))
 	}
+	return commands
 }
 
-func StateCommand(a *kit.App, s stateChange) *cobra.Command {
+func stateCommand(a *kit.App, s stateChange) *cobra.Command {
 	var w kit.Where
 	var yes bool
 	example := fmt.Sprintf("  vacancy %s demo", s.verb)
@@ -49,7 +53,6 @@ func StateCommand(a *kit.App, s stateChange) *cobra.Command {
 The change is an entry in the vacant's logbook, signed by its key. A vacant that is
 in the state already is left alone.`,
 		Example: example,
-		Args:    kit.Arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 				return changeState(a, cmd.Context(), c, s, args[0], yes)

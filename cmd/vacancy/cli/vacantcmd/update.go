@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func UpdateCommand(a *kit.App) *cobra.Command {
+func updateCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var noCheck bool
 	var agent AgentFlags
@@ -39,7 +39,6 @@ vacant meanwhile, nothing is changed.`,
   vacancy update sage model=qwen3 max_turns=8
   vacancy update sage --from agents/sage.md
   vacancy update sage --to 1`,
-		Args: kit.Arguments(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ofAgent, err := onlyAgentSettings(args[1:])
 			if err != nil {

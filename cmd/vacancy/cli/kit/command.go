@@ -1,0 +1,72 @@
+package kit
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Group is the commands of a package, under one title of the help.
+type Group struct {
+	Title    string
+	Commands func(*App) []*cobra.Command
+}
+
+// Parent returns cmd as the parent of commands: without one of them it shows its help.
+func (a *App) Parent(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = a.KnownCommand
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// Complete gives commands that do not say which arguments they take the check of those in
+// their usage line.
+func Complete(commands ...*cobra.Command) {
+	for _, cmd := range commands {
+		if cmd.Args == nil && cmd.Runnable() {
+			least, most := argumentsOf(cmd.Use)
+			cmd.Args = Arguments(least, most)
+		}
+		Complete(cmd.Commands()...)
+	}
+}
+
+// argumentsOf returns how many arguments a usage line names: NAME is one, [NAME] one or
+// none, NAME... any number more. most is -1 if any number is taken. Flags and input of the
+// shell end the line.
+func argumentsOf(use string) (least, most int) {
+	for _, word := range strings.Fields(use)[1:] {
+		if strings.HasPrefix(word, "--") || word == "<" {
+			break
+		}
+		many := strings.HasSuffix(strings.TrimSuffix(word, "]"), "...")
+		if !strings.HasPrefix(word, "[") {
+			least++
+		}
+		if most++; many {
+			return least, -1
+		}
+	}
+	return least, most
+}
+
+// Arguments refuses a number of arguments outside least and most (most < 0:
+// unlimited) and shows the usage.
+func Arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && (most < 0 || len(args) <= most) {
+			return nil
+		}
+		err := problem.New(problem.Usage, "too many arguments")
+		switch {
+		case len(args) < least:
+			err = problem.New(problem.Usage, "an argument is missing")
+		case most == 0:
+			err = problem.New(problem.Usage, "no arguments are taken")
+		}
+		return WithHint(err, "%s", cmd.UseLine())
+	}
+}

@@ -1,0 +1,163 @@
+package kit
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
+)
+
+// Operation declares a command that is one operation of a host: its request is In, its
+// answer Out. The usage line says which arguments the command takes.
+type Operation[In, Out any] struct {
+	Use, Short, Long, Example string
+
+	Op Caller[In, Out]
+	// API is where the operation is; nil: a HostAPI.
+	API   API
+	Flags func(*pflag.FlagSet) // of this command only; nil: none
+	// Request makes the request. Its errors come before a host is looked for. nil: the zero In.
+	Request func(Asked) (In, error)
+	// Next collects the pages of a list: it adds page to all and changes the request to that of the
+	// page after; it returns false after the last. nil: there is one page.
+	Next   func(in *In, all *Out, page Out) (more bool)
+	Result func(Out) Result
+	// Explain adds a hint to an error of the operation; nil: none.
+	Explain func(Asked, error) error
+}
+
+// Caller is op.Op, or an operation that operators and keys have in two routes.
+type Caller[In, Out any] interface {
+	Call(context.Context, op.Client, In) (Out, error)
+}
+
+// Asked is what a person asked for.
+type Asked struct {
+	Command string            // its path: vacancy keys create
+	Args    []string          // without the TENANT that an API takes
+	Changed func(string) bool // whether a flag was given
+	Tenant  string            // of the API's TENANT or --tenant
+}
+
+// Account is the account of TENANT, or that of the key.
+func (q Asked) Account() account.One { return account.One{Account: q.Tenant} }
+
+// OfTenant is the host's settings, or those of --tenant.
+func (q Asked) OfTenant() admin.OfTenant { return admin.OfTenant{Tenant: q.Tenant} }
+
+// API is an API of a host, and which host that is.
+type API interface {
+	// Flags adds the flags that choose the host.
+	Flags(*cobra.Command)
+	// Read takes the API's own part of the arguments and flags.
+	Read(cmd *cobra.Command, args []string) (Asked, error)
+	// With runs f with a client.
+	With(ctx context.Context, a *App, q Asked, f func(op.Client) error) error
+}
+
+// Command returns the declared command.
+func (o Operation[In, Out]) Command(a *App) *cobra.Command {
+	if o.API == nil {
+		o.API = &HostAPI{}
+	}
+	cmd := &cobra.Command{Use: o.Use, Short: o.Short, Long: o.Long, Example: o.Example, RunE: func(cmd *cobra.Command, args []string) error {
+		q, err := o.API.Read(cmd, args)
+		if err != nil {
+			return err
+		}
+		var in In
+		if o.Request != nil {
+			if in, err = o.Request(q); err != nil {
+				return err
+			}
+		}
+		return o.API.With(cmd.Context(), a, q, func(c op.Client) error {
+			out, err := o.call(cmd.Context(), c, in)
+			if err != nil && o.Explain != nil {
+				err = o.Explain(q, err)
+			}
+			if err != nil {
+				return err
+			}
+			return a.Show(o.Result(out))
+		})
+	}}
+	if o.Flags != nil {
+		o.Flags(cmd.Flags())
+	}
+	o.API.Flags(cmd)
+	return cmd
+}
+
+func (o Operation[In, Out]) call(ctx context.Context, c op.Client, in In) (all Out, err error) {
+	if o.Next == nil {
+		return o.Op.Call(ctx, c, in)
+	}
+	for {
+		page, err := o.Op.Call(ctx, c, in)
+		if err != nil || !o.Next(&in, &all, page) {
+			return all, err
+		}
+	}
+}
+
+// HostAPI is the API of a host's operator, or with a key with the scope vacants of a tenant.
+type HostAPI struct{ Where Where }
+
+// Flags implements API.
+func (h *HostAPI) Flags(cmd *cobra.Command) { HostFlags(cmd.Flags(), &h.Where) }
+
+// Read implements API.
+func (*HostAPI) Read(cmd *cobra.Command, args []string) (Asked, error) {
+	return Asked{Command: cmd.CommandPath(), Args: args, Changed: cmd.Flags().Changed}, nil
+}
+
+// With implements API.
+func (h *HostAPI) With(_ context.Context, a *App, _ Asked, f func(op.Client) error) error {
+	return a.WithAdmin(h.Where, false, func(c *AdminAPI) error { return f(c) })
+}
+
+// TenantAPI is HostAPI for the settings of a host or of a tenant: it has the flag --tenant.
+func TenantAPI(usage string) API { return &tenantAPI{usage: usage} }
+
+type tenantAPI struct {
+	HostAPI
+	usage string
+	flags TenantFlags
+}
+
+func (t *tenantAPI) Flags(cmd *cobra.Command) { t.flags.Add(cmd, t.usage) }
+
+func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Asked, error) {
+	q, err := t.HostAPI.Read(cmd, args)
+	if err == nil {
+		err = t.flags.Check(cmd)
+	}
+	t.Where, q.Tenant = t.flags.Where, t.flags.Tenant
+	return q, err
+}
+
+// AccountAPI is the API of accounts. A usage line that begins with TENANT or [TENANT] names the
+// account to operators; without it the account is that of the key in the environment.
+func AccountAPI() API { return &accountAPI{} }
+
+type accountAPI struct{ HostAPI }
+
+func (t *accountAPI) Read(cmd *cobra.Command, args []string) (Asked, error) {
+	q, err := t.HostAPI.Read(cmd, args)
+	words := strings.Fields(cmd.Use)
+	_, most := argumentsOf(cmd.Use)
+	if len(words) > 1 && strings.Trim(words[1], "[]") == "TENANT" && len(args) == most {
+		q.Tenant, q.Args = args[0], args[1:]
+	}
+	return q, err
+}
+
+func (t *accountAPI) With(ctx context.Context, a *App, q Asked, f func(op.Client) error) error {
+	return a.WithAccount(ctx, t.Where, q.Tenant, func(c op.Client, _ account.One) error { return f(c) })
+}
