@@ -60,7 +60,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(versionCommand(a), openapiCommand(a), exitCodesTopic(), agentContractTopic(), agentFilesTopic())
+	root.AddCommand(versionCommand(a), openapiCommand(a), exitCodesTopic(), agentContractTopic(), agentFilesTopic(), referenceTopic(root))
 	kit.Complete(root)
 	complete(a, root)
 	return root

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,14 +102,22 @@ func TestHelpOfEveryCommandIsAsWritten(t *testing.T) {
 	s := newShell(t)
 	clitest.Golden(t, "help/vacancy", s.must("--help"))
 	for _, path := range commands() {
-		clitest.Golden(t, "help/"+strings.Join(path, "-"), s.must(append([]string{"help"}, path...)...))
+		help := s.must(append([]string{"help"}, path...)...)
+		if path[0] == "reference" {
+			clitest.File(t, "../REFERENCE.md", help)
+			continue
+		}
+		clitest.Golden(t, "help/"+strings.Join(path, "-"), help)
 	}
 }
+
+// topics are not commands: help shows them.
+var topics = []string{"agent-contract", "agent-files", "exit-codes", "reference"}
 
 func TestHelpIsTheSameByFlagAndByCommand(t *testing.T) {
 	s := newShell(t)
 	for _, path := range commands() {
-		if path[0] == "exit-codes" || path[0] == "agent-contract" || path[0] == "agent-files" || path[0] == "help" {
+		if path[0] == "help" || slices.Contains(topics, path[0]) {
 			continue
 		}
 		byCommand := s.must(append([]string{"help"}, path...)...)
@@ -122,9 +131,8 @@ func TestHelpIsTheSameByFlagAndByCommand(t *testing.T) {
 func TestEveryCommandHasAnExampleAndTakesJSON(t *testing.T) {
 	s := newShell(t)
 	for _, path := range commands() {
-		switch path[0] {
-		case "help", "completion", "exit-codes", "agent-contract", "agent-files":
-			continue // cobra's own, and a topic
+		if path[0] == "help" || path[0] == "completion" || slices.Contains(topics, path[0]) {
+			continue // cobra's own, and topics
 		}
 		help := s.must(append(path, "--help")...)
 		if !strings.Contains(help, "Examples:\n") {

@@ -25,6 +25,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -56,6 +57,31 @@ type Access struct {
 	Vacant bool
 	// Key opens it to keys of accounts, too, that are as demanded; with an empty scope to none.
 	Key billing.Demand
+}
+
+// Who says who may use an operation besides the operator of its host.
+func (a Access) Who() string {
+	var all []string
+	if a.Anybody {
+		all = append(all, "anybody")
+	}
+	if a.Vacant {
+		all = append(all, "a vacant by its signature")
+	}
+	if k := a.Key; k.Scope != "" {
+		key := "a key with the scope " + string(k.Scope)
+		if k.Live {
+			key = "a live key with the scope " + string(k.Scope)
+		}
+		if k.Active {
+			key += " of an active account"
+		}
+		all = append(all, key)
+	}
+	if len(all) == 0 {
+		return "the operator alone"
+	}
+	return strings.Join(all, ", ")
 }
 
 // None is a request that says nothing, or an answer without a body.

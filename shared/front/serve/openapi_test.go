@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
 )
 
 const description = "A host of vacants: agents whose id is an Ed25519 key. Amounts are micro-dollars. A refusal says which field is wrong, what was expected, what came, and what helps."
 
 // The document is made from the operations: go test ./shared/front/serve -run OpenAPI -update.
 func TestTheOpenAPIDocumentIsThatOfTheOperations(t *testing.T) {
-	b, err := openapi.Document("Vacancy", "1", description, operations())
+	b, err := openapi.Document("Vacancy", "1", description, serve.Operations())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,19 +52,28 @@ const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 // Scope is what a key may do.
 type Scope string
 
-// The scopes.
+// The scopes. Allows says what each is for.
 const (
-	ScopeCall   Scope = "call"   // call vacants
-	ScopeRead   Scope = "read"   // read the account
-	ScopeManage Scope = "manage" // keys and links of the account
-	ScopeAGP    Scope = "agp"    // send AGP envelopes
-	// ScopeVacants is the scope of a tenant's own vacants. The operator gives it: they work
-	// at the host's cost.
+	ScopeCall   Scope = "call"
+	ScopeRead   Scope = "read"
+	ScopeManage Scope = "manage"
+	ScopeAGP    Scope = "agp"
+	// ScopeVacants is given by the operator only, because vacants work at the host's cost.
 	ScopeVacants Scope = "vacants"
 )
 
-// Scopes are all scopes.
 func Scopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP, ScopeVacants} }
+
+// Allows says what a key with the scope may do.
+func (s Scope) Allows() string {
+	return map[Scope]string{
+		ScopeCall:    "call vacants",
+		ScopeRead:    "read the account, its usage and its receipts",
+		ScopeManage:  "make and revoke keys, link callers, pay in",
+		ScopeAGP:     "send envelopes of AGP; only with a tier",
+		ScopeVacants: "create and change the vacants of the account's tenant; only the operator gives it",
+	}[s]
+}
 
 // Tier is what a key may do by AGP.
 type Tier string

@@ -18,11 +18,15 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// Golden compares output with a file, except keys and hashes.
+// Golden compares output with a file of testdata, except keys and hashes.
 func Golden(t *testing.T, name, got string) {
 	t.Helper()
-	got = stable(got)
-	path := filepath.Join("testdata", name+".golden")
+	File(t, filepath.Join("testdata", name+".golden"), stable(got))
+}
+
+// File compares a text with a file.
+func File(t *testing.T, path, got string) {
+	t.Helper()
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
