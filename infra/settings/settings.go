@@ -2,8 +2,8 @@
 // of the CDK app, with defaults. It reports for each wrong value what was
 // expected and what was given.
 //
-// Invariant: settings returned by Read can be deployed, as far as their values
-// can tell.
+// Invariant: settings that Read returns can be deployed, unless something
+// outside their values prevents it.
 package settings
 
 import (
@@ -22,8 +22,8 @@ import (
 // Settings are the settings of one stage.
 type Settings struct {
 	setting.Values
-	Limits    cost.Limits       // derived from WorstDay, or set alone
-	Variables map[string]string // environment variables by which functions are told settings; a missing one means zero
+	Limits    cost.Limits       // derived from WorstDay, or set explicitly
+	Variables map[string]string // environment of functions: their settings by variable; a missing variable means zero
 }
 
 // Names lists every context value.
@@ -71,7 +71,8 @@ func Read(context map[string]any) (s Settings, err error) {
 
 var word = regexp.MustCompile(`^[A-Za-z]+$`)
 
-// textOf returns a context value as text: the command line passes text for everything.
+// textOf returns a context value as text. The command line passes every value as text;
+// cdk.json has JSON values.
 func textOf(v any) (text string, ok bool) {
 	switch v := v.(type) {
 	case nil:
@@ -88,8 +89,8 @@ func textOf(v any) (text string, ok bool) {
 	return "", false
 }
 
-// variables are the texts of the settings that functions read. Functions take a missing variable for zero, so zero has none
-// unless they need it.
+// variables returns the settings that functions read, as text. A setting of zero has no variable, unless functions
+// require it.
 func variables(texts map[string]string) map[string]string {
 	told := map[string]string{}
 	for _, row := range setting.Table() {
@@ -130,8 +131,8 @@ func (s Settings) InRegion(region string) error {
 	return nil
 }
 
-// Name is the physical name of a resource of the stage.
+// Name returns the physical name of a resource of the stage.
 func (s Settings) Name(thing string) string { return "vacancy-" + s.Stage + "-" + thing }
 
-// LogGroup is the name of a function's log group.
+// LogGroup returns the name of a function's log group.
 func (s Settings) LogGroup(function string) string { return "/vacancy/" + s.Stage + "/" + function }

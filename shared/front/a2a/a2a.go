@@ -2,9 +2,9 @@
 // URL, HTTP+JSON of 1.0 below it, and the agent card.
 //
 // It translates: every message goes through host/call, by way of host/a2a/task. The
-// invariants: what is not hosted, a closed child and an unknown route get one answer,
-// byte for byte; an envelope in a message is verified on the bytes that came; a task
-// is found by its owner alone; the refusal of a stream is all of its answer.
+// invariants: an unknown vacant, a closed child and an unknown route get the same
+// answer, byte for byte. An envelope in a message is verified on the bytes that came.
+// Only its owner finds a task. A refused stream has no event but the refusal.
 package a2a
 
 import (
@@ -34,9 +34,10 @@ import (
 // Directory gives access to the hosted vacants. Safe for concurrent use.
 type Directory interface {
 	message.Directory
-	// Root returns the vacant at the host's own address; ok is false if there is none.
+	// Root returns the vacant at the host's own address. ok is false without such a
+	// vacant.
 	Root(ctx context.Context) (id identity.ID, ok bool, err error)
-	// Base returns the host's base URL, "" if it has none yet.
+	// Base returns the host's base URL, or "" while the host has no URL.
 	Base(ctx context.Context) (string, error)
 	// Sign calls fn with the signer of a vacant.
 	Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
@@ -48,21 +49,21 @@ type Config struct {
 	Guests    *guests.Keys
 	Directory Directory
 	Callers   caller.Verifier
-	// Push delivers the events of tasks; nil: nobody does.
+	// Push delivers the events of tasks. With nil, the host delivers none.
 	Push *push.Pusher
-	// Identify returns the account of a request by its credential, nil if it has none. The
-	// error is of kind Unauthorized if the credential is nobody's. nil: there are no
-	// accounts.
+	// Identify returns the account that a request's credential belongs to, or nil for a
+	// request without a credential. An unknown credential is Unauthorized. Identify is nil
+	// on a host without accounts.
 	Identify func(ctx context.Context, r *http.Request) (*call.Payer, error)
 	// Signed handles POST / with a body in the vacant's own form.
 	Signed http.Handler
 	Log    *slog.Logger
 	Now    func() time.Time
-	// Follow bounds a stream that only follows a task; 0: 120 s.
+	// Follow bounds a stream that only follows a task. The default is 120 s.
 	Follow time.Duration
 }
 
-// Handler returns the handler of A2A.
+// Handler returns the handler for all requests of A2A clients.
 func Handler(c Config) http.Handler {
 	if c.Follow == 0 {
 		c.Follow = 120 * time.Second
@@ -81,15 +82,15 @@ type request struct {
 	http.ResponseWriter
 	*http.Request
 	vacant vacants.Record
-	rest   string // of the path after the vacant, without a slash at its end
+	rest   string // path after the vacant, without a slash at its end
 	began  time.Time
 
 	// Set while the request is read.
 	what      string // for the log
 	op        a2awire.Operation
-	a2a       bool     // the request is one of A2A, whatever it asks for
+	a2a       bool     // the request is of A2A, even if its operation is unknown
 	pair      string   // of a message, for the log
-	cut       call.Cut // why the answer that is told ends before its end, for the log
+	cut       call.Cut // why the answer sent ends early, for the log
 	dialect   a2awire.Dialect
 	bare      bool // frames of streams and results without JSON-RPC
 	id        []byte
@@ -116,7 +117,7 @@ func (d *api) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 }
 
-// notHere is the one answer for everything that is not here.
+// notHere returns the error for everything that this host does not serve.
 func notHere() error {
 	return problem.New(problem.NotFound, "no such vacant or path; a card is GET /v/ID, a message is POST /v/ID")
 }
@@ -167,7 +168,8 @@ func (d *api) find(r *request, name string, under bool) (ok bool, err error) {
 	} else {
 		r.vacant, ok, err = d.Directory.ShowNamed(r.Context(), name)
 	}
-	// A request without an envelope cannot prove kinship, and kin has the signed path.
+	// A request without an envelope cannot prove kinship; relatives use the signed
+	// path.
 	return ok && !r.vacant.Closed && !r.vacant.IsDeleted(), err
 }
 
@@ -202,8 +204,8 @@ func notAllowed(r *request, allowed string) error {
 	return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", r.Method, allowed)
 }
 
-// failHTTP answers with an error that is no A2A error: its own status, and detail and
-// code.
+// failHTTP answers an error that A2A does not define: the error's own HTTP status,
+// with detail and code.
 func (d *api) failHTTP(r *request, err error) {
 	p := problem.Of(err)
 	status := p.Kind.Row().Status
@@ -214,13 +216,13 @@ func (d *api) failHTTP(r *request, err error) {
 	d.log(r, p.Kind.String(), status, p)
 }
 
-// Limits of texts in log lines, in bytes of JSON.
+// Limits for texts in log lines, in bytes of JSON.
 const (
 	maxPath  = 90
 	maxCause = 180
 )
 
-// shortPath is the path with the vacant's id as lines have it.
+// shortPath returns the path with the vacant's id shortened as in log lines.
 func (r *request) shortPath() string {
 	if id := r.vacant.ID.String(); strings.HasPrefix(r.URL.Path, "/v/"+id) {
 		return "/v/" + r.vacant.ID.Short() + r.URL.Path[len("/v/"+id):]
@@ -273,13 +275,13 @@ const (
 	version03 = "0.3"
 )
 
-// asked is the version that a client asks for; "" if it asks for none.
+// asked returns the version that a client asks for, or "" without one.
 func (r *request) asked() string {
 	return strings.TrimSpace(cmp.Or(strings.TrimSpace(r.Request.Header.Get("A2A-Version")), r.URL.Query().Get("A2A-Version")))
 }
 
-// version returns the major and minor version that a client asks for; "" if it asks
-// for none.
+// version returns the major and minor version that a client asks for, or "" without
+// one.
 func (r *request) version() (string, *fault) {
 	v := r.asked()
 	parts := strings.SplitN(v, ".", 3)

@@ -71,7 +71,7 @@ func TestCardsDeclareKeys(t *testing.T) {
 		"": {`"extendedAgentCard":true`, `"stateTransitionHistory":true`, `"securitySchemes":{"bearer":{"httpAuthSecurityScheme":{"scheme":"bearer"},"scheme":"bearer","type":"http"}}`,
 			`"security":[{"bearer":[]},{}]`, `"supportsAuthenticatedExtendedCard":true`},
 	} {
-		vacant := map[string]string{"1.0": "sut", "": "echo"}[version] // only the agent under test has a card of 1.0 alone
+		vacant := map[string]string{"1.0": "sut", "": "echo"}[version] // only the agent under test has a card of just 1.0
 		got := w.do("GET", "/v/"+vacant, "", "A2A-Version: "+version)
 		for _, part := range want {
 			if !strings.Contains(got.body, part) {

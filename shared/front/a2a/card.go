@@ -25,13 +25,13 @@ import (
 type profile uint8
 
 const (
-	union profile = iota // 1.0 with the members of 0.3 beside
-	pure                 // 1.0 alone, for readers that refuse unknown members
-	snake                // 1.0 in snake case, for a client that reads no other
+	union profile = iota // 1.0 together with the members of 0.3
+	pure                 // only the members of 1.0, for readers that refuse unknown members
+	snake                // 1.0 in snake case, for a client that reads only snake case
 )
 
-// profile picks the form for a client. The kit of 1.0 refuses members of 0.3 and says no
-// version.
+// profile picks the form for a client. The test kit of 1.0 refuses members of 0.3 and
+// sends no version.
 func (r *request) profile() profile {
 	v := r.asked()
 	test, of03 := conformance.Is(r.vacant.Substrate)
@@ -94,9 +94,9 @@ func (d *api) page(r *request, p *page, cache string) {
 	d.log(r, "ok", http.StatusOK, nil)
 }
 
-// base is the host's base URL: as configured, or by the request if nobody has told the
-// host: without an edge a function cannot be told its own URL. Lambda says whether the
-// request came by TLS, which it does on AWS.
+// base returns the host's base URL: the configured one, else the URL of the request.
+// Without a CDN a function cannot be told its own URL. On AWS requests come by TLS,
+// which Lambda reports in a header.
 func (d *api) base(r *request) (string, error) {
 	base, err := d.Directory.Base(r.Context())
 	if err != nil || base != "" {
@@ -109,8 +109,8 @@ func (d *api) base(r *request) (string, error) {
 	return scheme + "://" + r.Host, nil
 }
 
-// cardCache keeps signed cards: a signature costs more than the rest, and with some
-// custodies money.
+// cardCache keeps signed cards. A signature costs more time than the rest of a
+// card, and KMS charges for it.
 type cardCache struct {
 	mu sync.Mutex
 	m  map[cardKey]*page
@@ -160,11 +160,11 @@ func texts(all ...string) canon.Value {
 	return canon.NewArray(items...)
 }
 
-// signedCard builds a card and signs it, once for each way in which readers rebuild
-// the signed bytes: from the JSON as it is served, from the members of 1.0, and from
-// those of 0.3 that have no default, in ASCII. The card has no member with a default
-// value, because typed readers drop them. They drop what is empty, too, which only security
-// of 0.3 is.
+// signedCard builds a card and signs it, once for each way in which readers rebuild the
+// signed bytes: from the JSON as it is served, from the members of 1.0, and from the
+// members of 0.3 without a default value, in ASCII. The card omits members with a default
+// value, because typed readers drop them. Typed readers also drop empty members; the only
+// empty member is security of 0.3.
 func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, p profile) ([]byte, error) {
 	halo, err := card.Parse(v.Card)
 	if err != nil {
@@ -203,7 +203,8 @@ func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, p 
 	return whole.AppendCJ(nil), nil
 }
 
-// withoutEmpty returns v without empty objects and arrays; ok is false if v is one.
+// withoutEmpty returns v without empty objects and arrays. ok is false if v itself
+// is empty.
 func withoutEmpty(v canon.Value) (whole canon.Value, ok bool) {
 	switch v.Kind() {
 	case canon.Object:
@@ -226,8 +227,8 @@ func withoutEmpty(v canon.Value) (whole canon.Value, ok bool) {
 	return v, true
 }
 
-// snakeCase spells the members of a card in snake case. The parameters of extensions
-// are the extension's own.
+// snakeCase spells the members of a card in snake case, except the parameters of
+// extensions, whose names the extension defines.
 func snakeCase(v canon.Value) canon.Value {
 	switch v.Kind() {
 	case canon.Object:
@@ -272,7 +273,8 @@ func takesGuests(v *vacants.Record) bool {
 // bearer is the name of the scheme of keys.
 const bearer = "bearer"
 
-// security has the ways to authenticate: with a key, and where guests are taken without.
+// security returns the ways to authenticate: by a key, and by nothing if the vacant
+// takes guests.
 func (b *cardBuilder) security() canon.Value {
 	all := []canon.Value{canon.NewObject(member(bearer, canon.NewArray()))}
 	if takesGuests(b.record) {
@@ -281,19 +283,21 @@ func (b *cardBuilder) security() canon.Value {
 	return canon.NewArray(all...)
 }
 
-// schemes has the scheme of keys, as it is described by some members.
+// schemes returns the member with the scheme of keys, made of the members that
+// describe it.
 func schemes(described ...canon.Member) canon.Member {
 	return member("securitySchemes", canon.NewObject(member(bearer, canon.NewObject(described...))))
 }
 
-// scheme1 describes keys for 1.0, scheme03 for 0.3 but for the type, which is a default.
+// scheme1 describes keys for 1.0. scheme03 describes them for 0.3, without the type,
+// because it is a default value.
 var (
 	scheme1  = member("httpAuthSecurityScheme", canon.NewObject(scheme03))
 	scheme03 = text("scheme", bearer)
 )
 
-// modesOf are the media types that a vacant reads and writes: text. An agent under test takes
-// JSON, too, for the kits' messages with data.
+// modesOf returns the media types that a vacant reads and writes: text. An agent under test
+// also takes JSON, because the test kits send messages with data.
 func modesOf(v *vacants.Record) []string {
 	modes := []string{"text/plain", "text"}
 	if test, _ := conformance.Is(v.Substrate); test {
@@ -302,10 +306,10 @@ func modesOf(v *vacants.Record) []string {
 	return modes
 }
 
-// version is that of the vacant's agent.
+// version returns the version of the vacant's agent.
 func (b *cardBuilder) version() string { return fmt.Sprintf("1.%d.0", b.record.Agent) }
 
-// price is the most that a call costs, in micro-dollars.
+// price returns the most that a call costs, in micro-dollars.
 func (b *cardBuilder) price() string {
 	if b.record.Price.IsFree() {
 		return "0"
@@ -313,7 +317,7 @@ func (b *cardBuilder) price() string {
 	return strconv.FormatInt(int64(b.record.Price.Hold()), 10)
 }
 
-// common are the members that both versions have alike.
+// common returns the members that are equal in both versions.
 func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 	extension := []canon.Member{
 		text("uri", a2awire.Extension),
@@ -341,7 +345,7 @@ func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 	}
 }
 
-// members1 is the card of 1.0.
+// members1 returns the members of the card of 1.0.
 func (b *cardBuilder) members1() []canon.Member {
 	at := func(binding, version string) canon.Value {
 		return canon.NewObject(text("url", b.url), text("protocolBinding", binding), text("protocolVersion", version))
@@ -350,12 +354,12 @@ func (b *cardBuilder) members1() []canon.Member {
 	if !b.keys {
 		return append(b.common(), interfaces)
 	}
-	// Without securityRequirements: the Go SDK (v2.4.0) reads no card that has them in the form
-	// of the specification.
+	// securityRequirements is left out, because the Go SDK (v2.4.0) fails to read a card that
+	// has it in the specification's form.
 	return append(b.common(member("extendedAgentCard", canon.NewBool(true))), interfaces, schemes(scheme1))
 }
 
-// members03 is the card of 0.3 without the members whose values are defaults.
+// members03 returns the members of the card of 0.3 that have no default value.
 func (b *cardBuilder) members03() []canon.Member {
 	all := append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
 		member("additionalInterfaces", canon.NewArray(canon.NewObject(text("url", b.url), text("transport", "JSONRPC")))))
@@ -366,7 +370,7 @@ func (b *cardBuilder) members03() []canon.Member {
 	return all
 }
 
-// union is the card for readers of both versions.
+// union returns the card for readers of both versions.
 func (b *cardBuilder) union() []canon.Member {
 	all := append(b.members03(), text("protocolVersion", "0.3.0"), text("preferredTransport", "JSONRPC"))
 	for _, m := range b.members1() {
@@ -383,7 +387,7 @@ func (b *cardBuilder) union() []canon.Member {
 	return all
 }
 
-// merged has the members of two objects.
+// merged returns the members of two objects.
 func merged(a, b canon.Value) canon.Value {
 	members := a.Members()
 	for _, m := range b.Members() {

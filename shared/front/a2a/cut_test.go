@@ -35,7 +35,7 @@ type stepped struct {
 	store.Store
 	mu    sync.Mutex
 	calls int
-	at    int // the call at which it happens; 0: at none
+	at    int // number of the call that the fault hits; zero means no call
 	after bool
 	then  func()
 	dies  bool
@@ -110,7 +110,8 @@ func (s *stepped) Commit(ctx context.Context, writes ...store.Write) error {
 	return err
 }
 
-// pieces are what the agent of cutting says, a second of the host's clock after each other.
+// pieces are the agent's words in cutting. The agent says them a second of the host's clock
+// apart.
 var pieces = []string{"one, ", "two, ", "and three."}
 
 // cutting is a host with a priced vacant that streams, which others of its processes cancel.
@@ -122,7 +123,7 @@ type cutting struct {
 	price   price.Price
 
 	mu     sync.Mutex
-	before func(piece int) // called before the agent says a piece; nil: nothing is
+	before func(piece int) // called before the agent says a piece, unless nil
 	fails  bool            // after its pieces
 	ids    int
 }
@@ -241,14 +242,15 @@ func (c *cutting) whole() {
 	c.must(err)
 }
 
-// estimated is what the part of an answer costs, of which no usage was reported.
+// estimated returns the price of a partial answer for which no usage was
+// reported.
 func (c *cutting) estimated(said string) money.Amount {
 	return c.price.Charge(call.EstimatedTokens(len("count to three")), call.EstimatedTokens(len(said)))
 }
 
 // settles lets time pass until the task has ended by itself and its call is swept, and checks
 // that charge, row and text agree: charged and kept, or given back and gone. It returns the
-// state of the task; "" if there is none.
+// state of the task, or "" without a task.
 func (c *cutting) settles(what string, r task.Ref, balance money.Amount) task.State {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -430,8 +432,8 @@ func TestAPieceThatMeetsACancelIsChargedOrComesTooLate(t *testing.T) {
 	}
 }
 
-// An agent that fails, or whose process dies, costs nothing; what was read of its answer is
-// not there any more.
+// An agent that fails, or whose process dies, costs nothing, and pieces that were read of
+// its answer disappear.
 func TestAFailureAfterPiecesIsFreeAndKeepsNoText(t *testing.T) {
 	c := newCutting(t, price.Price{Flat: 2000})
 	id, r := c.next()

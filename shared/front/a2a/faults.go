@@ -45,7 +45,7 @@ var (
 	paymentRequired = faultKind{-32004, "PAYMENT_REQUIRED", http.StatusPaymentRequired, "FAILED_PRECONDITION"}
 )
 
-// fault is an A2A error. Members are those of its ErrorInfo.
+// fault is an A2A error. Members become the metadata of its ErrorInfo.
 type fault struct {
 	kind    faultKind
 	text    string
@@ -54,20 +54,20 @@ type fault struct {
 
 func (f *fault) Error() string { return f.text }
 
-// textOf is what a client is told of an error.
+// textOf returns the part of an error that a client may read.
 func textOf(err error) string { return problem.Of(err).Text() }
 
 func faultf(kind faultKind, text string) *fault { return &fault{kind: kind, text: text} }
 
-// faultOf returns the A2A error for an error of the host; nil if it is an error of
-// HTTP (failHTTP).
+// faultOf returns the A2A error for an error of the host, or nil if the error is
+// answered as an HTTP error (failHTTP).
 func faultOf(err error) *fault {
 	var known *fault
 	var refusal *task.Refusal
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.Is(err, task.ErrNotFound): // also as a refusal, of a message to a task
+	case errors.Is(err, task.ErrNotFound): // also as the refusal of a message to a task
 		return faultf(taskNotFound, task.ErrNotFound.Text())
 	case errors.As(err, &refusal):
 		f := faultOfKind(refusal.Problem)
@@ -108,7 +108,8 @@ func faultOfKind(p *problem.Error) *fault {
 	return f
 }
 
-// membersOf are what a refusal tells on the signed path (PROTOCOL §6).
+// membersOf returns the members that a refusal has on the signed path (PROTOCOL
+// §6).
 func membersOf(o *call.Outcome) map[string]string {
 	m := map[string]string{"code": o.Problem.Kind.String()}
 	if o.State != "" {
@@ -131,8 +132,8 @@ func membersOf(o *call.Outcome) map[string]string {
 	return m
 }
 
-// alsoA2A is an error of HTTP with what A2A clients read beside: the member error of their
-// binding.
+// alsoA2A adds the member error of the client's binding to an HTTP error, so that A2A
+// clients can read it.
 func (r *request) alsoA2A(p *problem.Error) error {
 	if !r.a2a {
 		return p
@@ -155,7 +156,8 @@ func (r *request) alsoA2A(p *problem.Error) error {
 	return withMembers{p, m}
 }
 
-// serverError is JSON-RPC's code for what neither it nor A2A has a code for.
+// serverError is JSON-RPC's code for errors for which neither JSON-RPC nor A2A
+// has a code.
 const serverError = -32000
 
 // withMembers adds members to the body of an error of HTTP.
@@ -186,7 +188,7 @@ type rpcProblem struct {
 	Data    []errorInfo `json:"data"`
 }
 
-// statusName is gRPC's name for a status of HTTP.
+// statusName returns gRPC's name for an HTTP status.
 func statusName(status int) string {
 	switch status {
 	case http.StatusUnauthorized:

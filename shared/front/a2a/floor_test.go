@@ -30,7 +30,7 @@ func TestAnImportedVacantRefusesMessagesSignedBefore(t *testing.T) {
 	if got := w.rpc("/v/moved", "SendMessage", message("hi", "")); at(t, got.body, "result", "task", "status", "state") != "TASK_STATE_COMPLETED" {
 		t.Errorf("a plain message: %s", got.body)
 	}
-	w.skip.Store(int64(6 * time.Minute)) // what may be signed ahead of the clock of its signer is over
+	w.skip.Store(int64(6 * time.Minute)) // past the time by which a signer's clock may be ahead
 	late := s.envelope(key.ID(), 1, [32]byte{}, "pay the bill", "m1", "")
 	late.Time = w.now().UTC().Truncate(time.Microsecond)
 	if _, err := late.Sign(t.Context(), s.key); err != nil {

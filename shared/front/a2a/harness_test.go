@@ -197,8 +197,8 @@ func refused(body string) string {
 	return body
 }
 
-// at returns the value at a path of keys and indices in a JSON document; "" if there
-// is none.
+// at returns the value at a path of keys and indices in a JSON document, or "" if
+// the path leads nowhere.
 func at(t testing.TB, body string, path ...any) string {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(body))

@@ -7,15 +7,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Requests that one sender may have under way in a process, and that may be under way at one
-// vacant. A stream holds a connection and its memory for minutes, and on Lambda a whole
-// instance. A list holds the memory of its page until its client has read it.
+// Limits for the requests under way in a process, per sender and per vacant. A stream holds
+// a connection and its memory for minutes, and on Lambda a whole instance. A list holds the
+// memory of its page until its client has read it.
 var (
 	streams = bound{16, 64, "streams open", "end one, or read the task with GetTask"}
 	lists   = bound{4, 64, "lists of tasks under way", "read an answer first"}
 )
 
-// bound is how many requests of a kind are under way at most.
+// bound limits the requests of a kind that are under way at the same time.
 type bound struct {
 	ofSender, ofVacant int
 	what, helps        string
@@ -30,7 +30,8 @@ type held struct {
 
 func newHeld(b bound) *held { return &held{bound: b, open: map[any]int{}} }
 
-// hold runs a request if its sender, an account or an address, and its vacant have one left.
+// hold runs a request, or refuses it if its sender (an account or an address) or its vacant
+// has reached the limit.
 func (h *held) hold(r *request, run func() error) error {
 	var sender any = caller.Origin(r.RemoteAddr)
 	if r.payer != nil {
@@ -49,7 +50,7 @@ func (h *held) hold(r *request, run func() error) error {
 	}
 }
 
-// retrySeconds is told to who finds none left.
+// retrySeconds is the Retry-After of such a refusal.
 const retrySeconds = "5"
 
 func (h *held) take(sender, vacant any) (free func(), full any) {

@@ -10,11 +10,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// unaryTime bounds what is not a stream: a turn takes 25 s of it, and a CDN waits 30 s for
-// an answer to begin.
+// unaryTime bounds every request but streams: a turn takes 25 s of it, and a CDN waits 30
+// s for an answer to begin.
 const unaryTime = call.DefaultWork + call.DefaultMargin
 
-// operate does an operation and answers.
+// operate carries out an operation and answers.
 func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 	if err := d.identify(r); err != nil {
 		d.failWith(r, err)
@@ -49,8 +49,8 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 	}
 }
 
-// identify notes whose credential a request has. A client that sends one does not mean to
-// be anybody.
+// identify finds the account of a request's credential. A request with a credential never
+// falls back to an anonymous caller: a bad credential is refused.
 func (d *api) identify(r *request) (err error) {
 	if d.Identify == nil {
 		if r.Request.Header.Get("Authorization") != "" {
@@ -62,8 +62,9 @@ func (d *api) identify(r *request) (err error) {
 	return err
 }
 
-// extendedCard is the card again, which has nothing that others may not see. So it is for all
-// whom the card's security lets in: some clients ask for it by themselves, also without a key.
+// extendedCard answers the card again. The card has no private members, so every caller that
+// the card's security admits may read it; some clients ask for it on their own, even without a
+// key.
 func (d *api) extendedCard(r *request) error {
 	switch {
 	case d.takesKeys(&r.vacant):
@@ -90,8 +91,8 @@ func (d *api) extendedCard(r *request) error {
 	return err
 }
 
-// owner returns who the sender of a request without a message is: the vacant that
-// proved it, or a plain caller.
+// owner returns the owner of a request without a message: the vacant that signed
+// Vacancy-Caller, or a plain caller.
 func (d *api) owner(r *request) (owner call.Owner, err error) {
 	id, err := d.Callers.Of(r.Request, r.body)
 	switch {
@@ -109,7 +110,8 @@ func (d *api) owner(r *request) (owner call.Owner, err error) {
 	return call.GuestOwner, nil
 }
 
-// plain is what plain callers may do. Those of an agent under test share their tasks.
+// plain returns the setting for callers without a key. Plain callers of an agent
+// under test share their tasks.
 func (r *request) plain() vacants.Plain {
 	if r.isTest() && r.vacant.Plain == vacants.PlainOpen {
 		return vacants.PlainShared
@@ -171,7 +173,8 @@ func (d *api) listTasks(r *request, params []byte) error {
 	}
 	list := task.ListRequest{Ref: ref, List: ref.Owner, Context: q.Context, State: q.State, Since: q.Since, Size: q.Size, Token: q.Token}
 	if ref.Owner == call.GuestOwner {
-		// Who knows a context that the host made is one of its conversation.
+		// A guest may list a conversation's tasks if it knows the context id,
+		// which the host made and nobody can guess.
 		own, err := d.Guests.Own(r.Context(), r.vacant.ID, q.Context)
 		if err != nil {
 			return err

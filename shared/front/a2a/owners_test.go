@@ -24,7 +24,7 @@ import (
 type asker struct {
 	name    string
 	whose   string // askers with the same are one owner
-	account string // "ACCOUNT SUBJECT KEY", by which Identify knows it; "": it has no credential
+	account string // "ACCOUNT SUBJECT KEY", by which Identify knows the asker; "" has no credential
 	signs   *signed
 
 	seq  int64 // of its last envelope
@@ -95,7 +95,7 @@ func TestATaskIsFoundByItsOwnerInEachLookup(t *testing.T) {
 	w := identified(t)
 	sut, hook := w.create("sut", "conformance").ID, newReceiver(t, ok).URL+"/hook"
 	for _, owner := range w.askers() {
-		for i, who := range append(w.askers()[:6:6], owner) { // those of other accounts and their subjects, and itself
+		for i, who := range append(w.askers()[:6:6], owner) { // other accounts, their subjects, and the owner
 			begun := owner.send(w, sut, fmt.Sprintf("tck-input-required-%d-%s", i, owner.account), "", "")
 			id, conversation := at(t, begun.body, "task", "id"), at(t, begun.body, "task", "contextId")
 			if at(t, begun.body, "task", "status", "state") != "TASK_STATE_INPUT_REQUIRED" {

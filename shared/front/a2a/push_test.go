@@ -328,7 +328,7 @@ func TestNoRedirectIsFollowed(t *testing.T) {
 	w.verifies(got[1], r.URL+"/hook") // the second is a try of the same URL
 }
 
-// A URL that never answers delays its own notifications alone.
+// A URL that never answers delays only its own notifications.
 func TestAReceiverThatHangsDelaysNobodyElse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -76,7 +76,7 @@ func restRouteAt(parts []string) (restRoute, bool) {
 	return restRoute{}, false
 }
 
-// rest serves the HTTP+JSON binding, which has version 1.0 alone.
+// rest serves the HTTP+JSON binding, which exists only in version 1.0.
 func (d *api) rest(r *request) (handled bool, err error) {
 	route, ok := restRouteOf(r.rest)
 	if !ok {
@@ -117,9 +117,9 @@ func restName(op a2awire.Operation) string {
 	}[op]
 }
 
-// params returns the parameters of an operation in the form that JSON-RPC has: those
-// of a POST are the body, which only a named task may leave out, the others are in path
-// and query.
+// params returns the parameters of an operation in JSON-RPC's form. A POST has them in
+// its body, which may be missing only if the path names a task. Other requests have
+// them in path and query.
 func (r *request) params(route restRoute) ([]byte, *fault, error) {
 	if r.Method == http.MethodPost && (route.id == "" || route.op == a2awire.CreatePushConfig || r.ContentLength != 0) {
 		if err := r.read(); err != nil {

@@ -49,11 +49,11 @@ func (r *request) isTest() bool {
 	return is
 }
 
-// wantsBare reports whether the answer to a message is to be a message alone, which only
-// an agent under test gives. The task is stored all the same.
+// wantsBare reports whether the client gets a message instead of a task, which only an
+// agent under test answers. The task is stored all the same.
 func (r *request) wantsBare(m *task.Message) bool { return r.isTest() && conformance.IsBare(m) }
 
-// bareMessage is the answer of a task as a message alone.
+// bareMessage returns the answer of a task as a message without the task.
 func (r *request) bareMessage(t *task.Task) []byte {
 	m := *t.View(nil, r.extension).Status.Message
 	m.Task = ""
@@ -111,8 +111,8 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 	return q, o, nil
 }
 
-// checkSend refuses what the vacant cannot answer, whose card lists modes. An agent with text
-// alone reads no files, whatever they hold.
+// checkSend refuses a message that the vacant cannot answer. modes are the media types of the
+// vacant's card. An agent that reads only text gets no files, even files with text.
 func checkSend(d a2awire.Dialect, q *a2awire.SendRequest, modes []string) error {
 	m := &q.Message
 	switch {

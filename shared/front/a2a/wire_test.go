@@ -114,7 +114,8 @@ func TestAnInvalidRequestWithoutAnIDIsAnswered(t *testing.T) {
 	}
 }
 
-// What the specification leaves to clients is taken, and what it asks of agents is kept.
+// The vacant accepts every choice that the specification leaves to clients, and keeps
+// every rule that the specification has for agents.
 func TestDetailsOfTheWire(t *testing.T) {
 	w := newWorld(t)
 	w.create("sut", "conformance")

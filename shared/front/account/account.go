@@ -25,9 +25,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Account is the JSON of an account. Balance is what it can spend, its line included. Held is
-// what undecided calls hold of it, and what calls and bookings cost that usage does not count yet;
-// lists do not have it.
+// Account is the JSON of an account. Balance is the amount that it can spend, its line included.
+// Held is the amount that undecided calls hold, plus the cost of calls and bookings that usage
+// does not count yet. Lists omit Held.
 type Account struct {
 	billing.Account
 	Balance money.Amount   `json:"balance"`
@@ -71,8 +71,8 @@ func (m Made) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "key %s…", m
 // api serves the operations.
 type api struct {
 	*billing.Billing
-	receipts *Receipts        // nil: there are none
-	payments billing.Payments // nil: there are none
+	receipts *Receipts        // nil on a host without receipts
+	payments billing.Payments // nil on a host without payments
 }
 
 // Operator returns the routes of the operator, for whom the host decides. They are nil for a
@@ -139,7 +139,8 @@ func (d *api) twins(s op.Server) []op.Route {
 	}
 }
 
-// find returns the account that the operator names, or that of the caller's key.
+// find returns the account that the operator names, or the account of the
+// caller's key.
 func (d *api) find(ctx context.Context, one One) (billing.Account, error) {
 	by := op.CallerOf(ctx)
 	if by.Operator {
@@ -148,7 +149,7 @@ func (d *api) find(ctx context.Context, one One) (billing.Account, error) {
 	return d.Billing.Account(ctx, by.Key.Account)
 }
 
-// whole is an account with what is held of it, and its links.
+// whole returns an account with its held amount and its links.
 func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account, error) {
 	if err != nil {
 		return Account{}, err
@@ -173,7 +174,8 @@ func (d *api) view(ctx context.Context, a *billing.Account) (Account, error) {
 	return Account{Account: *a, Balance: balance, Host: self}, err
 }
 
-// held is what was added to an account, less its balance and what usage says that it spent.
+// held returns the sum of an account's changes, less its balance and the spending that
+// usage counts.
 func (d *api) held(ctx context.Context, a *billing.Account, balance money.Amount) (*money.Amount, error) {
 	held, err := d.Sum(ctx, a, func(c billing.Change) money.Amount { return c.Amount })
 	if err != nil {
@@ -197,7 +199,7 @@ func (d *api) open(ctx context.Context, in op.Body[Opening]) (Account, error) {
 // maxPage bounds a page of accounts: each is read.
 const maxPage = 100
 
-// pageSize is the size of a page for the one that a request wants; 0: the largest.
+// pageSize bounds the page size that a request wants. Zero means the largest.
 func pageSize(limit uint64) int { return int(min(cmp.Or(limit, maxPage), maxPage)) }
 
 func (d *api) list(ctx context.Context, in List) (page Page, err error) {
@@ -311,7 +313,7 @@ func (d *api) revokeKey(ctx context.Context, in OneKey) (k billing.Key, err erro
 	return k, err
 }
 
-// Linked is the link of a caller; nil: it was ended.
+// Linked is the link of a caller, or nil after it was ended.
 type Linked struct{ *billing.Link }
 
 // Reply implements op.Replier.

@@ -20,9 +20,9 @@ const (
 	KeysPath     = "/v1/keys"
 	// UsagePath is the usage of a tenant.
 	UsagePath = "/v1/usage"
-	// StripePath is where Stripe sends its webhooks.
+	// StripePath is the path that Stripe sends webhooks to.
 	StripePath = TenantPath + "/stripe"
-	// OperatorReceiptsPath is where the operator reads receipts.
+	// OperatorReceiptsPath is the path at which the operator reads receipts.
 	OperatorReceiptsPath = "/v1/admin/receipts/"
 
 	one = OperatorPath + "/{account}"
@@ -39,7 +39,7 @@ const IdempotencyKey = "Idempotency-Key"
 // maxBody bounds a body in bytes.
 const maxBody = 16 << 10
 
-// The operations of the operator alone.
+// The operations that only the operator may use.
 var (
 	OpenAccount      = op.Op[op.Body[Opening], Account]{Method: "POST", Path: OperatorPath, Status: http.StatusCreated, Limit: maxBody, Doc: "opens the account of a tenant"}
 	ListAccounts     = op.Op[List, Page]{Method: "GET", Path: OperatorPath, Doc: "lists accounts by tenant"}
@@ -73,7 +73,7 @@ var GetReceipt = op.Twin[OneReceipt, receipt.Receipt]{
 
 const aReceipt = "shows the receipt of a call to its caller (Vacancy-Caller), its payer and the owner of the vacant"
 
-// The operations of tenants alone.
+// The operations that only tenants use.
 var (
 	GetHost     = op.Op[op.None, Host]{Method: "GET", Path: TenantPath + "/host", Access: op.Access{Anybody: true}, Doc: "shows the identity that claims name"}
 	MakePayment = op.Op[Payment, billing.Checkout]{Method: "POST", Path: billing.CheckoutPath, Status: http.StatusCreated, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeManage, Live: true}}, Limit: maxBody, Doc: "makes a page where the tenant pays by card, once for an idempotency key"}
@@ -82,10 +82,11 @@ var (
 // Twin is an operation that the operator has for each account, and a key for its own.
 type Twin[In ofAccount, Out any] struct{ op.Twin[In, Out] }
 
-// ofAccount is a request that names an account, or with "" that of its key.
+// ofAccount is a request that names an account. With "", it means the account
+// of its key.
 type ofAccount interface{ account() string }
 
-// twin returns a twin whose paths end alike. d is what keys need.
+// twin returns a twin whose paths end alike. d is the demand on keys.
 func twin[In ofAccount, Out any](method, path string, d billing.Demand, doc string) Twin[In, Out] {
 	o := op.Op[In, Out]{Method: method, Path: one + path, Limit: maxBody, Doc: doc}
 	t := o
@@ -109,7 +110,8 @@ func (t Twin[In, Out]) open() Twin[In, Out] {
 	return t
 }
 
-// Call asks a host to do t for the account that in names, or for that of the client's key.
+// Call asks a host to do t for the account that in names. If in names none, it does t for
+// the account of the client's key.
 func (t Twin[In, Out]) Call(ctx context.Context, c op.Client, in In) (Out, error) {
 	return t.For(in.account() != "").Call(ctx, c, in)
 }
@@ -148,8 +150,8 @@ type (
 		From  uint64 `query:"from"`
 		Limit uint64 `query:"limit"`
 	}
-	// Span is what usage is summed up of, and by. From and Until are UTC days or hours, "" for the
-	// month of now; By is one of ByHour to ByCaller.
+	// Span selects hours of usage and how to sum them up. From and Until are UTC days or hours, or
+	// "" for the present month; By is one of ByHour to ByCaller.
 	Span struct {
 		From  string `query:"from"`
 		Until string `query:"until"`
@@ -160,7 +162,8 @@ type (
 		One
 		Span
 	}
-	// Month is a month of an account, such as 2026-11; "" is that of now.
+	// Month is a month of an account, such as 2026-11, or "" for the present
+	// month.
 	Month struct {
 		One
 		Month string `query:"month"`

@@ -30,7 +30,7 @@ func (d *api) pay(ctx context.Context, in Payment) (page billing.Checkout, err e
 	return page, err
 }
 
-// returned is what a payer sees afterwards.
+// returned answers a payer who comes back from the provider's page.
 func (d *api) returned(w http.ResponseWriter, r *http.Request) error {
 	text := "Thank you. The account has the money as soon as the payment is confirmed.\nYou may close this page.\n"
 	if r.URL.Query().Get("cancelled") != "" {

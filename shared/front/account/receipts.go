@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-// Receipts are where receipts come from.
+// Receipts are the sources that receipts are made from.
 type Receipts struct {
 	// Settled reads a call that had a price (call.Host).
 	Settled func(ctx context.Context, pair call.Pair, position uint64) (call.RequestRow, call.ResponseRow, bool, error)

@@ -29,7 +29,7 @@ type shop struct {
 	file   *bolt.Store
 	clock  *calltest.Clock
 	key    string
-	during func() // called within a call; nil: nothing is
+	during func() // called within a call, unless nil
 	send   func(text string)
 	meter  *usage.Meter
 }
@@ -91,8 +91,8 @@ func (s *shop) fold() {
 	must(s.T, err)
 }
 
-// What a call holds is neither in the balance nor spent: balance, held and spent are what was
-// added, at each moment.
+// The amount that a call holds is neither in the balance nor spent. At each moment balance,
+// held and spent add up to the credits.
 func TestHeldIsWhatCallsHaveTakenAndUsageDoesNotCount(t *testing.T) {
 	s := openShop(t, calltest.NewClock(time.Now()))
 	_, err := s.billing.SetLine(t.Context(), s.account.ID, 5_000, "")

@@ -33,8 +33,8 @@ type Line struct {
 	usage.Counts
 }
 
-// Usage is what an account has paid for, and what the vacants of its tenant have earned,
-// from a time until another.
+// Usage sums up an account's payments and the earnings of its tenant's vacants, from a
+// time until another.
 type Usage struct {
 	Tenant string    `json:"tenant"`
 	From   time.Time `json:"from"`
@@ -45,7 +45,7 @@ type Usage struct {
 	Events []Event `json:"events"`
 }
 
-// Event is a usage event. Cents are those of AGP; negative ones are given back.
+// Event is a usage event. Cents are AGP's; negative ones are given back.
 type Event struct {
 	ID      string    `json:"event_id"`
 	Intent  string    `json:"intent"`
@@ -55,9 +55,10 @@ type Event struct {
 	At      time.Time `json:"ts"`
 }
 
-// Statement is a month of an account. Gross is what callers have paid for the tenant's
-// vacants, Fee the host's part of it, Net the rest. Credited is less what payments were
-// taken back. Owed is what is spent of the line now, and what they left to pay.
+// Statement is a month of an account. Gross is the sum that callers have paid for the
+// tenant's vacants, Fee the host's part of it, Net the rest. Credited is the sum of
+// credits less withdrawn payments. Owed is the amount spent of the line now, plus the
+// amount that withdrawn payments left to pay.
 type Statement struct {
 	Tenant   string       `json:"tenant"`
 	Month    string       `json:"month"` // 2026-11

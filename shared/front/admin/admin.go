@@ -45,7 +45,8 @@ const Prefix = "/v1/admin/"
 // backupPath is the route of backups.
 const backupPath = Prefix + "backup"
 
-// Config is what the handler needs.
+// Config holds the handler's dependencies. The routes and operations of a nil
+// part do not exist.
 type Config struct {
 	Vacants *vacants.Directory
 	// Answers checks what answers for vacants.
@@ -54,37 +55,36 @@ type Config struct {
 	// the handler.
 	Host string
 	// Verify answers GET /v1/admin/verify, Chain GET
-	// /v1/admin/chain/{from}/{to} (path values from and to); both stream. nil:
-	// no such route.
+	// /v1/admin/chain/{from}/{to} (path values from and to). Both answers are
+	// streams.
 	Verify, Chain http.Handler
-	// Backup answers POST /v1/admin/backup with all of the host, its keys too. nil: no
-	// such route.
+	// Backup answers POST /v1/admin/backup with all of the host, its keys too.
 	Backup http.Handler
-	// Status says what a host on one machine does, Reindex rebuilds its search index; nil: no such
-	// operation.
+	// Status describes a host on one machine; Reindex rebuilds its search index.
 	Status  func(context.Context) (Status, error)
 	Reindex func(context.Context) (Reindexed, error)
-	// RenewKeys makes the key that signs receipts, when the host's URL is set; nil: this
-	// process makes none.
+	// RenewKeys makes the key that signs receipts, when the host's URL is set. With nil,
+	// another process makes it.
 	RenewKeys func(context.Context) error
-	// Seal seals the registry's log; nil: no such operation.
+	// Seal seals the registry's log.
 	Seal func(context.Context) (Sealed, error)
 	// Graduations answers POST /v1/graduations, for operators whose host may
-	// not serve its public listener. nil: no such route.
+	// not serve its public listener.
 	Graduations http.Handler
-	// Billing has the accounts of tenants; nil: this host has none, and no prices.
+	// Billing has the accounts of tenants, or is nil on a host without accounts
+	// and prices.
 	Billing *billing.Billing
 	// PaymentKeys are the keys of the provider of payments; unused if Billing is nil.
 	PaymentKeys *secrets.Secrets
 	Receipts    *account.Receipts
 	// More are the routes of other packages (agp.Operator).
 	More []op.Route
-	// Recount corrects usage by the rows; nil: no such operation.
+	// Recount corrects usage by the rows.
 	Recount func(ctx context.Context) (usage.Recounted, error)
-	// Gate reads graduations and the gate's policy; nil: no such operations.
+	// Gate reads graduations and the gate's policy.
 	Gate Gate
 	// ChildReport returns a page of a vacant's children, with figures of its
-	// calls to them; nil: no such operation.
+	// calls to them.
 	ChildReport func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
 	// GET /v1/admin/host reports KeyService (whether a key service holds the
 	// host's identity), Stage and Version.
@@ -93,8 +93,8 @@ type Config struct {
 	Log            *slog.Logger
 }
 
-// Handler returns the handler of all operations (ops.go), of those of accounts and bookings
-// (account.Operator, agp.Operator), and of
+// Handler returns the handler of all operations: of this package (ops.go), of accounts and
+// bookings (account.Operator, agp.Operator), and of
 //
 //	POST /v1/graduations                          as at the public handler
 //	POST /v1/admin/backup                         a copy of a host on one machine, with its keys

@@ -255,7 +255,7 @@ func TestBodiesAreStrictJSON(t *testing.T) {
 	}
 }
 
-// export is what `vacancy export` writes for a key with one log entry.
+// export returns the output of `vacancy export` for a key with one log entry.
 func export(t testing.TB, key *identity.Key, target identity.ID) string {
 	t.Helper()
 	e := logbook.Next(nil, logbook.KindGenesis, at, logbook.Genesis("me", key.ID()))

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Agent is a version of a vacant's agent. Version is 0 for one of defaults that was
-// never set. Settings are what is in force, but for the texts.
+// Agent is a version of a vacant's agent. Version is 0 for an agent of defaults
+// that was never set. Settings are the ones in force, without the texts.
 type Agent struct {
 	Vacant   Vacant               `json:"vacant"`
 	Version  int                  `json:"version"`
@@ -98,8 +98,8 @@ func (v *Version) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Forgetting is what an agent is to forget: of a caller, in a thread; of everybody, or
-// in every thread, if they are nil.
+// Forgetting selects the conversations that an agent forgets. A nil caller means every
+// caller, a nil thread every thread.
 type Forgetting struct {
 	Caller    *identity.ID `json:"caller,omitempty"`
 	ContextID *string      `json:"context_id,omitempty"`

@@ -85,7 +85,8 @@ func (n *Creation) addImport(s *vacants.Spec) (agent *definition.Agent, err erro
 	return agent, nil
 }
 
-// readAgent reads an agent that is a member of a body; nil if there is none.
+// readAgent reads an agent that is a member of a body. It returns nil for a
+// missing member.
 func readAgent(raw json.RawMessage) (*definition.Agent, error) {
 	if len(raw) == 0 {
 		return nil, nil

@@ -131,7 +131,7 @@ func (c Client) send(ctx context.Context, method, path string, header http.Heade
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < http.StatusBadRequest {
-		// The credentials are for this handler alone.
+		// The credentials are only for this handler.
 		return nil, problem.New(problem.Forbidden, "the host redirects to %.200q, which is not followed", resp.Header.Get("Location"))
 	}
 	var r httpapi.Refusal

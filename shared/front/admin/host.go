@@ -35,9 +35,9 @@ const maxChallenge = 128
 // challengeLetters are the letters of hex and both base64 forms.
 const challengeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 
-// Proof is what the host signs for a challenge. No other signature of this
-// project has its prefix. It names the host and its URL, so one host's proof is
-// not valid for another.
+// Proof returns the bytes that the host signs for a challenge. No other
+// signature of this project has its prefix. It names the host and its URL, so
+// one host's proof is not valid for another.
 func (h *Host) Proof(challenge string) []byte {
 	return []byte(strings.Join([]string{"vacancy-host-proof/1", h.ID.String(), h.URL, challenge}, "\x1f"))
 }

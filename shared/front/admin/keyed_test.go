@@ -42,7 +42,7 @@ func TestOnlyTheOperatorsKeyOpensTheHandler(t *testing.T) {
 	const plain, invalid = `Bearer realm="vacancy"`, `Bearer realm="vacancy", error="invalid_token"`
 	for name, c := range map[string]struct {
 		change func(*http.Request)
-		want   string // the challenge; "": admitted
+		want   string // the challenge; "" if admitted
 	}{
 		"the key":                  {bearer("Bearer " + key), ""},
 		"the key, scheme in lower": {bearer("bearer " + key), ""},

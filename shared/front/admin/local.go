@@ -28,7 +28,8 @@ type Status struct {
 	DataBytes    int64 `json:"data_bytes"`
 	SearchBytes  int64 `json:"search_bytes"`
 	JournalBytes int64 `json:"journal_bytes"`
-	// TextsEnd is when the oldest texts become unreadable; zero if there are none.
+	// TextsEnd is the time at which the oldest texts become unreadable, or the
+	// zero time.
 	TextsEnd time.Time `json:"texts_end,omitzero"`
 }
 

@@ -101,8 +101,8 @@ func secretOps(path, what string) SecretOps {
 	}
 }
 
-// The operations of secrets: those of agents, which tenants have, too, and those of the provider of
-// payments (stripe, stripe-webhook).
+// The operations of secrets: AgentSecrets, which tenants have, too, and PaymentKeys, for the
+// provider of payments (stripe, stripe-webhook).
 var (
 	AgentSecrets = secretOps(Prefix+"secrets", "the secrets of agents")
 	PaymentKeys  = secretOps(Prefix+"payments", "the keys of the provider of payments")
@@ -162,8 +162,8 @@ type (
 		One
 		Version Version `query:"version"`
 	}
-	// NewAgent is the next version of a vacant's agent. After is the version before it; nil: whatever
-	// it is.
+	// NewAgent is the next version of a vacant's agent. After is the version before it. With nil, any
+	// version is replaced.
 	NewAgent struct {
 		With[op.Raw[definition.Agent]]
 		After *Version `query:"after"`

@@ -34,7 +34,7 @@ func (p *Published) Sound() error {
 		return err
 	}
 	switch p.Receipt.Visibility {
-	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public, "": // "": the key was never registered
+	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public, "": // "" if the key was never registered
 		return nil
 	}
 	return problem.New(problem.Untrusted, "the host's answer is no receipt: its visibility is none")
@@ -47,8 +47,8 @@ type Listed struct {
 	Listing Listing     `json:"listing"`
 }
 
-// Listing is what a vacant is found by besides its card. Price is in
-// micro-dollars a call.
+// Listing is the searchable description of a vacant besides its card. Price is
+// in micro-dollars a call.
 type Listing struct {
 	Tags    []string `json:"tags,omitempty"`
 	Skills  []string `json:"skills,omitempty"`

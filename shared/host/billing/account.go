@@ -23,7 +23,8 @@ import (
 // KindAccount is the kind of the stream of an account's changes.
 const KindAccount = "acct"
 
-// DefaultShards is how many shards a balance has: each takes one transaction at a time.
+// DefaultShards is the default number of a balance's shards. Each shard takes one
+// transaction at a time.
 const DefaultShards = 4
 
 // Account is a tenant's account. Its balance is Store's, not here.
@@ -33,10 +34,12 @@ type Account struct {
 	Shards int    `json:"shards"`
 	// Line is a contract's credit: it is spent like money, and owed in the statement.
 	Line money.Amount `json:"line"`
-	// Cap bounds what the account's calls may hold in a UTC day; 0 is no bound.
+	// Cap bounds the money that the account's calls may hold in a UTC day. Zero
+	// means no cap.
 	Cap       money.Amount `json:"cap"`
 	Suspended bool         `json:"suspended"`
-	// Owed is what payments that were taken back left to pay. The next credits pay it.
+	// Owed is the part of withdrawn payments that the balance could not pay. The next
+	// credits pay it.
 	Owed    money.Amount `json:"owed,omitempty"`
 	Changes uint64       `json:"changes"` // position of the last row
 	Created time.Time    `json:"created"`
@@ -59,7 +62,7 @@ type Change struct {
 	At      time.Time    `json:"at"`
 }
 
-// ChangeKind is what a row of an account changes.
+// ChangeKind names the subject of an account's row.
 type ChangeKind string
 
 // The kinds of change.
@@ -200,7 +203,7 @@ func (b *Billing) AllAccounts(ctx context.Context) iter.Seq2[Account, error] {
 	return store.Items(store.Follow(func(cursor string) ([]Account, string, error) { return b.Accounts(ctx, cursor, 100) }))
 }
 
-// Sum adds up what amount returns of each change of an account.
+// Sum adds up the result of amount over all changes of an account.
 func (b *Billing) Sum(ctx context.Context, a *Account, amount func(Change) money.Amount) (total money.Amount, err error) {
 	for at := uint64(1); at <= a.Changes; {
 		changes, err := b.Changes(ctx, a.ID, at, int(min(a.Changes-at+1, store.MaxPage)))
@@ -218,7 +221,8 @@ func (b *Billing) Sum(ctx context.Context, a *Account, amount func(Change) money
 	return total, nil
 }
 
-// Balance is what an account can spend, its line included.
+// Balance returns the amount that an account can spend, its credit line
+// included.
 func (b *Billing) Balance(ctx context.Context, a *Account) (money.Amount, error) {
 	shards, err := b.shards(ctx, a)
 	if err != nil {
@@ -390,7 +394,8 @@ func (b *Billing) SetLine(ctx context.Context, id string, line money.Amount, not
 	})
 }
 
-// SetCap sets what the calls of an account may hold in a UTC day; 0 is no bound.
+// SetCap bounds the money that the calls of an account may hold in a UTC day.
+// Zero means no cap.
 func (b *Billing) SetCap(ctx context.Context, id string, most money.Amount) (Account, error) {
 	if err := checkCap(most); err != nil {
 		return Account{}, err

@@ -96,7 +96,7 @@ func TestABalanceNeverFallsBelowZero(t *testing.T) {
 	}
 }
 
-// sums is what the rows of an account say of its balance.
+// sums adds up the amounts of an account's rows.
 func sums(t *testing.T, w *world, a billing.Account) (total money.Amount) {
 	t.Helper()
 	changes, err := w.billing.Changes(t.Context(), a.ID, 1, 1000)

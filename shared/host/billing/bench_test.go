@@ -20,8 +20,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A call with a price beside one without: by one caller over memory, where the time is
-// CPU's, and by 64 callers over bbolt, where it is that of the file.
+// BenchmarkCall compares calls with and without a price. One caller over memory
+// measures CPU time; 64 callers over bbolt measure the file's time.
 func BenchmarkCall(b *testing.B) {
 	for _, priced := range []bool{false, true} {
 		name := map[bool]string{false: "free", true: "priced"}[priced]

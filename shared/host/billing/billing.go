@@ -1,9 +1,9 @@
 // Package billing is the money of a host: accounts, their keys, links and payments, the
 // ledger of calls that have a price, and the sweeper of its reminders.
 //
-// The invariants: money is integers of micro-dollars. A balance changes only in the commit
-// of the row that says why: a row of the account (credit, line, adjustment, clawback), or
-// a row of a call. It never falls below 0, and nothing is charged or refunded twice, because one
+// The invariants: money is integers of micro-dollars. A balance changes only in the commit of
+// the row that says why: a row of the account (credit, line, adjustment, clawback), or a row of
+// a call. A balance never falls below 0. Nothing is charged or refunded twice, because one
 // conditional write of a position decides.
 //
 // # The life of a priced call
@@ -14,14 +14,13 @@
 //     and a reminder. Where the shard is short, Explain plans it over several.
 //  3. Settle adds to the answer's commit what a price by tokens gives back.
 //  4. Refund adds the hold to the commit of a void.
-//  5. Sweep follows the reminders: it voids what is overdue, and deletes those of decided
-//     calls.
+//  5. Sweep follows the reminders: it voids overdue calls, and deletes the reminders of decided calls.
 //
 // # Crashes
 //
-// A crash before 2 leaves nothing. After 2 the hold and its reminder are there, so the call
-// is decided by its executor, a resend, or Sweep. A crash after 3 or 4 leaves a reminder of
-// a decided call, which Sweep deletes.
+// A crash before 2 leaves nothing. A crash after 2 leaves the hold and its reminder, so the call
+// is decided by its executor, a resend, or Sweep. A crash after 3 or 4 leaves a reminder of a
+// decided call, which Sweep deletes.
 package billing
 
 import (
@@ -45,7 +44,8 @@ type Config struct {
 	// Self is the host's own identity, which claims name.
 	Self func(ctx context.Context) (identity.ID, error)
 	Wait func(ctx context.Context, d time.Duration) error
-	// KeyPrefix and AGPKeyPrefix are the words that new keys begin with; "": the defaults.
+	// KeyPrefix and AGPKeyPrefix are the first words of new keys. "" means
+	// DefaultKeyPrefix and DefaultAGPKeyPrefix.
 	KeyPrefix, AGPKeyPrefix string
 }
 
@@ -69,7 +69,7 @@ func (b *Billing) updater() store.Updater {
 // now is the time in the precision in which it is stored.
 func (b *Billing) now() time.Time { return b.Now().UTC().Truncate(time.Second) }
 
-// cacheTime is how long a link is remembered.
+// cacheTime is the time for which a link is cached.
 const cacheTime = time.Second
 
 // linkCache remembers for a second which account pays for a caller.

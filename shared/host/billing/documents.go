@@ -58,9 +58,9 @@ var (
 		Shape: store.Shape{Name: "use of a key", Partition: keyUsePartition, Sort: "use", Verify: store.Unread},
 		Codec: store.JSON[use](1),
 	}
-	// FreeUseDocs count the requests of a UTC day of all keys of tier free of an account, or each
-	// further key would bring a quota of its own. The text is the day, the number the count.
-	// Test keys take nothing from live ones.
+	// FreeUseDocs count an account's requests of a UTC day by all its keys of tier free together.
+	// Otherwise each further key would have a quota of its own. The text is the day, the number
+	// the count. Test keys are counted apart.
 	FreeUseDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "use of free keys", Partition: keyUsePartition, Sort: "free*", Verify: store.Unread},
 		Codec: store.Text(),

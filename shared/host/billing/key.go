@@ -44,12 +44,12 @@ func CheckKeyPrefix(word string) error {
 	return nil
 }
 
-// secretSize is how many letters and digits follow the prefix: 190 bits.
+// secretSize is the number of letters and digits after the prefix: 190 bits.
 const secretSize = 32
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-// Scope is what a key may do.
+// Scope is a permission of a key.
 type Scope string
 
 // The scopes. Allows says what each is for.
@@ -75,7 +75,7 @@ func (s Scope) Allows() string {
 	}[s]
 }
 
-// Tier is what a key may do by AGP.
+// Tier selects the quota of a key at AGP.
 type Tier string
 
 // The tiers. A key without one has no access to AGP.
@@ -86,10 +86,10 @@ const (
 	Enterprise Tier = "enterprise"
 )
 
-// quotas are the requests of a UTC day of the tiers; 0: any number.
+// quotas is the daily request quota per tier. Zero means no quota.
 var quotas = map[Tier]int64{NoTier: 0, Free: 100, Pro: 10_000, Enterprise: 0}
 
-// KeyOptions are what a new key may do.
+// KeyOptions are the rights and limits of a new key.
 type KeyOptions struct {
 	Test bool `json:"test"`
 	// Scopes default to call, read and manage; with a tier to agp and read; without manage
@@ -101,7 +101,7 @@ type KeyOptions struct {
 	Quota int64 `json:"quota"`
 	// Agents are those whom requests may be from. An empty list means anybody.
 	Agents []string `json:"agent_ids,omitempty"`
-	// Expires is when the key ends. The zero time means never.
+	// Expires is the time at which the key ends. The zero time means never.
 	Expires time.Time `json:"expires,omitzero"`
 }
 
@@ -153,7 +153,7 @@ func (o *KeyOptions) check(now time.Time) error {
 	return nil
 }
 
-// prefix is what a new key begins with.
+// prefix returns the text that a new key begins with.
 func (b *Billing) prefix(o *KeyOptions) string {
 	word := cmp.Or(b.KeyPrefix, DefaultKeyPrefix)
 	if o.Tier != NoTier {
@@ -170,10 +170,10 @@ type Key struct {
 	ID      string       `json:"id"`
 	Account string       `json:"account"`
 	Tenant  string       `json:"tenant"`
-	Prefix  string       `json:"prefix"` // what is shown of the secret
+	Prefix  string       `json:"prefix"` // start of the secret, for display
 	Test    bool         `json:"test,omitempty"`
 	Scopes  []Scope      `json:"scopes"`
-	Cap     money.Amount `json:"cap,omitempty"` // of a UTC day; 0: none
+	Cap     money.Amount `json:"cap,omitempty"` // bounds the spending of a UTC day; zero means no cap
 	// Tier, Quota and Agents are for AGP (KeyOptions).
 	Tier    Tier      `json:"tier,omitempty"`
 	Quota   int64     `json:"quota,omitempty"`
@@ -181,11 +181,13 @@ type Key struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
 	Revoked time.Time `json:"revoked,omitzero"`
-	// LastUsed is when the last envelope came with the key; Keys alone sets it.
+	// LastUsed is the time of the last envelope that came with the key. Only
+	// Keys sets it.
 	LastUsed time.Time `json:"last_used,omitzero"`
 }
 
-// DayQuota is how many requests by AGP k may send in a UTC day; 0: any number.
+// DayQuota returns the number of requests by AGP that k may send in a UTC day.
+// Zero means no quota.
 func (k *Key) DayQuota() int64 { return cmp.Or(k.Quota, quotas[k.Tier]) }
 
 // Has reports whether a key has a scope.
@@ -318,8 +320,8 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (k
 	return k, err
 }
 
-// Authenticate returns the key of a secret, read from the store each time. The error is
-// Unauthorized for a secret that is no key's. A malformed one costs no read.
+// Authenticate returns the key of a secret, read from the store each time. An unknown
+// secret is Unauthorized. A malformed one costs no read.
 func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err error) {
 	if !IsSecret(secret) {
 		return k, problem.New(problem.Unauthorized, "Authorization: expected Bearer and a key of this host, such as %s…", cmp.Or(b.KeyPrefix, DefaultKeyPrefix)+live)
@@ -362,8 +364,8 @@ func IsSecret(secret string) bool {
 	return ok && CheckKeyPrefix(word) == nil && len(secret) == len(prefix)+secretSize
 }
 
-// Bearer is the secret in a request's Authorization header; "" if it has none. Errors do
-// not quote it.
+// Bearer returns the secret in a request's Authorization header, or "" without the
+// header. Errors do not quote it.
 func Bearer(r *http.Request) (string, error) {
 	given := r.Header.Values("Authorization")
 	if len(given) == 0 {
@@ -377,9 +379,9 @@ func Bearer(r *http.Request) (string, error) {
 	return secret, nil
 }
 
-// Demand is what a key must be, so that a request by it is admitted.
+// Live refuses test keys.
 type Demand struct {
-	Scope Scope // "": any
+	Scope Scope // Active refuses keys of suspended accounts.
 	// Live: it is for more than tests.
 	Live bool
 	// Active: its account is not suspended.
@@ -417,7 +419,8 @@ func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, e
 	return &k, err
 }
 
-// Identify returns the account that pays for a request, nil if it has no key.
+// Identify returns the account that pays for a request, or nil for a request
+// without a key.
 func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, error) {
 	k, err := b.Admit(ctx, r, Demand{Scope: ScopeCall})
 	switch {

@@ -135,8 +135,8 @@ func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Cha
 	return call.Charge{Kind: call.PaidByAccount, Payer: [32]byte(raw), Hold: q.Price.Hold(), Shard: uint8(shard), Version: q.Price.Version, Plan: p}, nil
 }
 
-// quoteFree plans one of the free calls of the day. Those of callers that sign are counted
-// by caller and by address, those of guests by address.
+// quoteFree plans one of the free calls of the day. A signing caller's calls are counted
+// by caller and by address, a guest's calls only by address.
 func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, err error) {
 	price, owner := q.Price, q.Owner()
 	isGuest := owner == call.GuestOwner
@@ -192,7 +192,7 @@ func wholeOf(day, vacant string, all int64) store.Add {
 
 func partOf(n int) string { return "all#" + strconv.Itoa(n) }
 
-// partMax is how many of all free calls a part has.
+// partMax returns the share of a part in the day's free calls.
 func partMax(all int64, part int) int64 {
 	most := all / freeParts
 	if int64(part) < all%freeParts {

@@ -17,7 +17,7 @@ import (
 type Link struct {
 	Caller  identity.ID  `json:"caller"`
 	Account string       `json:"account"`
-	Cap     money.Amount `json:"cap,omitempty"` // of a UTC day; 0: none
+	Cap     money.Amount `json:"cap,omitempty"` // bounds the spending of a UTC day; zero means no cap
 	Made    time.Time    `json:"made"`
 }
 

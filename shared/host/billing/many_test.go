@@ -24,7 +24,7 @@ import (
 
 var calls = flag.Int("calls", 2000, "how many synthetic calls TestSyntheticCallsAddUp makes")
 
-// sweptCalls is how many calls are made between two sweeps, as in some minutes of a busy host.
+// sweptCalls is the number of calls between two sweeps, as in some minutes of a busy host.
 const sweptCalls = 10_000
 
 // Many calls of ten accounts, by tokens, of which some fail, some are never run and one in

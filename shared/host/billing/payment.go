@@ -22,12 +22,12 @@ const (
 // Payments is a provider of payments, such as Stripe. It is safe for concurrent use. The
 // errors of both are NotFound if the operator has set no keys for it.
 type Payments interface {
-	// Checkout makes a page where somebody pays an amount to an account. A repeated key makes
-	// no second page; "" is no key.
+	// Checkout makes a page where somebody pays an amount to an account. A repeated key
+	// makes only one page. "" makes a page each time.
 	Checkout(ctx context.Context, account string, amount money.Amount, key string) (Checkout, error)
-	// Event verifies a webhook of the provider by its signature, and reads what it says of a
-	// payment. The zero Event is of something else. The error is Malformed for a webhook that
-	// the provider has not signed in the last five minutes.
+	// Event verifies a webhook of the provider by its signature, and reads a payment's event
+	// from it. The zero Event is a webhook about something else. A webhook that the provider
+	// has not signed in the last five minutes is Malformed.
 	Event(ctx context.Context, signature string, body []byte) (Event, error)
 }
 
@@ -39,7 +39,7 @@ type Checkout struct {
 	Expires time.Time    `json:"expires"`
 }
 
-// CheckoutPath is where payers return to, below the URL of the host.
+// CheckoutPath is the path that payers return to, below the URL of the host.
 const CheckoutPath = "/v1/account/checkout"
 
 // CheckPayment checks the amount of a payment.
@@ -50,12 +50,12 @@ func CheckPayment(amount money.Amount) error {
 	return nil
 }
 
-// Event is what a provider says of a payment. Events come repeatedly, late and in any
-// order.
+// Event is a provider's report about a payment. Events come repeatedly, late and in
+// any order.
 type Event struct {
 	Payment       string       // the provider's id of the payment
-	Account       string       // who gets it, of a payment that was made
-	Paid          money.Amount // of a payment that was made
+	Account       string       // account that gets the payment, if it was paid
+	Paid          money.Amount // amount of the payment, if it was paid
 	RefundedTotal money.Amount // until now, without refunds that had failed by then
 	Refund        string       // the id of a refund
 	Refunded      Refund
@@ -70,13 +70,13 @@ type Refund struct {
 	Failed bool         `json:"failed,omitempty"` // or canceled; for good
 }
 
-// Dispute is what a payer says was paid wrongly.
+// Dispute is a payer's claim that an amount was paid wrongly.
 type Dispute struct {
 	Amount money.Amount `json:"amount"`
 	State  DisputeState `json:"state"`
 }
 
-// DisputeState is the state of a dispute.
+// DisputeState tells how far a dispute is.
 type DisputeState string
 
 // The states of disputes. The provider withdraws the amount of an open or lost dispute.
@@ -89,7 +89,7 @@ const (
 // Payment is the state of a payment. Its account has received Paid, less Taken, which equals
 // the refunds and disputes once SettlePayment has returned.
 type Payment struct {
-	Account string       `json:"account,omitempty"` // "": not paid yet, or to somebody else than a host
+	Account string       `json:"account,omitempty"` // "" while only refunds and disputes of the payment have come
 	Paid    money.Amount `json:"paid,omitempty"`
 	// Refunded is the highest RefundedTotal of all events.
 	Refunded money.Amount       `json:"refunded,omitempty"`
@@ -99,9 +99,10 @@ type Payment struct {
 }
 
 // refunds is the sum of refunds that have not failed and of disputes that are open or lost, at
-// most Paid. A total may include refunds without an event of their own, because an endpoint
-// at the provider chooses its events. What exceeds the known refunds is theirs: no total
-// exceeds the sum of all refunds, so none counts twice.
+// most Paid. A total may include refunds without an event of their own, because the operator
+// chooses which events the provider sends. The part of a total that exceeds the known refunds
+// is counted for those unknown ones. No total exceeds the sum of all refunds, so none counts
+// twice.
 func (p *Payment) refunds() money.Amount {
 	var total, known money.Amount
 	for _, r := range p.Refunds {
@@ -120,7 +121,8 @@ func (p *Payment) refunds() money.Amount {
 }
 
 // merge adds an event and reports whether it changed p. No member of an event tells which of
-// two events is newer, so the states do: a refund that failed and a decided dispute stay so.
+// two events is newer. The states decide instead: a failed refund and a decided dispute are
+// final.
 func (p *Payment) merge(e *Event) (changed bool) {
 	if e.RefundedTotal > p.Refunded {
 		p.Refunded, changed = e.RefundedTotal, true
@@ -142,14 +144,15 @@ func (p *Payment) merge(e *Event) (changed bool) {
 	return true
 }
 
-// unpaidFor is how long refunds and disputes of an unknown payment are kept. Their events may
-// arrive before that of the payment, which the provider retries for three days, or belong to
-// another business.
+// unpaidFor is the time for which refunds and disputes of an unknown payment are kept. Their
+// events may arrive before the payment's own event, which the provider retries for three
+// days, or belong to another business.
 const unpaidFor = 30 * 24 * time.Hour
 
 // SettlePayment applies an event of a provider to the account: it credits a payment once, and
-// takes refunds and disputes from the balance. What the balance does not have is owed, and
-// suspends the account. A repeated event changes nothing, and completes what a crash left.
+// takes refunds and disputes from the balance. If the balance is too small, the account owes
+// the rest and is suspended. A repeated event changes nothing, unless a crash left the event
+// half applied: then it completes it.
 func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 	account := e.Account
 	switch {

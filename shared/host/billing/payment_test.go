@@ -198,10 +198,12 @@ func TestPaymentsThatContradictAreRefused(t *testing.T) {
 	w.wantAccount(b.ID, 0, 0, false)
 }
 
-// told is what a provider tells of a payment of ten, and what refunds and disputes take in the end.
+// told returns the events of a payment of ten, and the amount that its refunds and disputes take in
+// the end.
 func told(r *rapid.T, a billing.Account) (events []billing.Event, taken money.Amount) {
 	events = append(events, paid(a, ten))
-	// Refunds begin and fail one by one. A total is of those that have not failed by then.
+	// Refunds begin and fail one by one. A total counts the refunds that have not failed
+	// by then.
 	var total money.Amount
 	open := map[string]money.Amount{}
 	for i := range rapid.IntRange(0, 8).Draw(r, "steps") {

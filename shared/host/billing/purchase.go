@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Purchase is an amount that an account pays at once, for something else than a call. Its
-// writes join the commit of what is bought.
+// Purchase is an amount that an account pays at once, for anything but a call. Its writes
+// join the commit of the bought thing.
 type Purchase struct {
 	billing *Billing
 	charge  call.Charge
@@ -46,8 +46,9 @@ func (p *Purchase) Writes() (all []store.Write) {
 	return all
 }
 
-// Again plans it another way, after the store refused one of its writes with err. It
-// returns the refusal if there is none, and err if that is of no write of p.
+// Again plans the purchase another way, after the store refused one of its writes
+// with err. It returns the refusal if no other way is left, and err itself if err is
+// about another write of the commit.
 func (p *Purchase) Again(ctx context.Context, err error) error {
 	if !refusedBy(p.Writes(), err) {
 		return err

@@ -10,18 +10,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// A key makes no key that may do more than itself. The operator, a nil maker, makes any.
+// A key makes only keys that may do at most what it may. The operator, a nil maker, makes
+// any key.
 //
-// A cap bounds what its key spends in a day, so keys of a capped key must spend nothing:
-// each would have a cap of its own beside it. A link spends without the key that made it,
-// with neither test nor end, and its cap comes beside the key's. So only a key that calls
-// vacants itself, without these limits, links callers.
+// A cap bounds what its key spends in a day. So a capped key makes only keys that cannot
+// spend, because each new key would have a cap of its own. A link goes on spending without
+// the key that made it: it is never for tests, never expires, and has a cap of its own. So
+// only a key that may call vacants, and has no cap, no end and is not for tests, links
+// callers.
 //
 // A test key changes nothing that live keys use. Every other key with the scope manage
-// revokes any key and ends any link: that takes power and gives none, and a leaked key must
-// end soon.
+// revokes any key and ends any link: that takes rights and gives none, and a leaked key
+// must end soon.
 
-// mayMake refuses what a new key may do beyond its maker. The scopes of o are set.
+// mayMake refuses rights of a new key that its maker lacks. The scopes of o are
+// set.
 func (k *Key) mayMake(o *KeyOptions) error {
 	if k == nil {
 		return nil
@@ -63,7 +66,7 @@ func (k *Key) mayMake(o *KeyOptions) error {
 	return nil
 }
 
-// mayRevoke refuses the end of a key that is for more than tests by one that is for tests.
+// mayRevoke refuses a test key that would revoke a live key.
 func (k *Key) mayRevoke(other *Key) error {
 	if k != nil && k.Test && !other.Test {
 		return problem.New(problem.TestKey, "a test key revokes test keys only")

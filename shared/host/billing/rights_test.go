@@ -38,7 +38,7 @@ func TestAKeyMakesNoGreaterKey(t *testing.T) {
 	for _, c := range []struct {
 		maker string
 		o     billing.KeyOptions
-		field string // of the refusal; "": the key is made
+		field string // field of the refusal; "" if the key is made
 	}{
 		{"whole", billing.KeyOptions{}, ""},
 		{"whole", billing.KeyOptions{Cap: 5 * money.Dollar, Expires: end}, ""},
@@ -283,7 +283,8 @@ func TestALinkSpendsNoMoreThanItsMaker(t *testing.T) {
 	}
 }
 
-// Whatever a key makes is within it, and so is what that makes.
+// A key that another key made has at most its maker's rights, and so have the
+// keys that it makes.
 func TestKeysOfKeysAreWithinTheFirst(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		w := newWorld(test)
@@ -343,7 +344,7 @@ func TestAKeyEndsAtItsInstant(t *testing.T) {
 	w.wantRefusal("at its end", err, problem.Unauthorized)
 }
 
-// The requests of a day with tier free are those of all such keys of an account.
+// All keys of tier free of an account share one daily quota.
 func TestFreeKeysShareTheQuotaOfTheirAccount(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.account("acme", 0, 0), w.account("other", 0, 0)

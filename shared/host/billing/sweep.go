@@ -29,8 +29,8 @@ type Resolver interface {
 	ResolveOverdue(ctx context.Context, pair call.Pair, position uint64) (bool, error)
 }
 
-// Sweep follows the reminders of calls that are due, and voids those that are undecided a
-// minute later. What waits for its settlement is followed again.
+// Sweep follows the reminders of calls that are due, and voids the calls that are
+// undecided a minute later. A call that waits for its settlement is followed again.
 func (b *Billing) Sweep(ctx context.Context, calls Resolver) (due.Swept, error) {
 	return b.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		pair, err := DueDocs.Parse(d)

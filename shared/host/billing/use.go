@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// rate is how many requests a second a key may send by AGP, and at once.
+	// rate is the number of requests a second that a key may send by AGP, and
+	// the size of its burst.
 	rate = 20
 	// maxSeen bounds the agents that a key's use remembers of a minute, so that the
 	// document stays below a kilobyte.
 	maxSeen = 32
 )
 
-// use is what is kept of a key's requests by AGP, in one document that each request
-// changes.
+// use counts a key's requests by AGP, in one document that each request changes.
 type use struct {
 	Day    string    `json:"day"`
 	Count  int64     `json:"count"` // of the day
@@ -45,7 +45,8 @@ func freeUseKey(k *Key) store.Key {
 	return FreeUseDocs.Key(k.Account, "")
 }
 
-// sharesQuota reports whether the quota of k is that of all keys of tier free of its account.
+// sharesQuota reports whether k shares one quota with the other keys of tier free of its
+// account.
 func (k *Key) sharesQuota() bool { return k.Tier == Free && k.Quota == 0 }
 
 func (b *Billing) use(ctx context.Context, from store.Reader, key string) (use, error) {
@@ -53,7 +54,8 @@ func (b *Billing) use(ctx context.Context, from store.Reader, key string) (use, 
 	return u, err
 }
 
-// ofKey is the use of a key. Its Count is that of the account if the key shares its quota.
+// ofKey returns the use of a key. If the key shares its quota, Count is the account's
+// count.
 func (b *Billing) ofKey(ctx context.Context, from store.Reader, k *Key) (use, error) {
 	u, err := b.use(ctx, from, k.ID)
 	if err != nil || !k.sharesQuota() {
@@ -64,16 +66,16 @@ func (b *Billing) ofKey(ctx context.Context, from store.Reader, k *Key) (use, er
 	return u, err
 }
 
-// Allowance is what is left of a key's requests.
+// Allowance is the rest of a key's quota.
 type Allowance struct {
-	Limit, Remaining int64 // of a UTC day; Limit 0: any number
+	Limit, Remaining int64 // for the UTC day; zero Limit means no quota
 	Reset            time.Time
 }
 
 // QuotaError refuses a request of a key that has sent enough of them.
 type QuotaError struct {
 	Allowance
-	After time.Duration // until the next may come
+	After time.Duration // time until the next request may come
 
 	day bool
 }
@@ -90,8 +92,8 @@ func (e *QuotaError) problem() *problem.Error {
 	return problem.New(problem.TooMany, "a key may send %d requests a second", rate)
 }
 
-// CheckUse reports what is left of a key's requests, without counting one. The error is a
-// *QuotaError if nothing is.
+// CheckUse reports the rest of a key's quota, without counting a request. If nothing is
+// left, the error is a *QuotaError.
 func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {
 	u, err := b.ofKey(ctx, b.Store, k)
 	if err != nil {
@@ -158,12 +160,13 @@ func (b *Billing) Seen(agent string) store.Write {
 	return store.Add{Key: ActiveDocs.Key(minuteText(minuteOf(now)), agent), Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
 }
 
-// MaxActive is up to which number active agents are counted.
+// MaxActive is the highest number of active agents that Active reports.
 const MaxActive = 10_000
 
 func minuteText(minute int64) string { return strconv.FormatInt(minute, 10) }
 
-// Active is how many agents were seen in the last five minutes, at most MaxActive.
+// Active returns the number of agents that were seen in the last five minutes, at
+// most MaxActive.
 func (b *Billing) Active(ctx context.Context) (int, error) {
 	seen := map[string]bool{}
 	for minute, last := minuteOf(b.Now()), minuteOf(b.Now())-5; minute > last; minute-- {

@@ -56,7 +56,7 @@ import (
 // KindBooking is the kind of the stream of a booking's rows.
 const KindBooking = "bkg"
 
-// DefaultPrice is what a booking costs.
+// DefaultPrice is the default price of a booking.
 const DefaultPrice = 250_000 * money.Amount(1)
 
 // Cent is a cent: AGP tells money in cents.
@@ -64,19 +64,23 @@ const Cent = money.Dollar / 100
 
 // Times of a booking.
 const (
-	// MaxPending is how long a booking may wait to be dispatched.
+	// MaxPending bounds the time for which a booking waits to be dispatched.
 	MaxPending = 24 * time.Hour
-	// completeAfter is how long after its start an accepted booking is completed.
+	// completeAfter is the time after its start at which an accepted booking is
+	// completed.
 	completeAfter = 24 * time.Hour
-	// MaxAhead is how far ahead a booking may start.
+	// MaxAhead bounds the time from now to the start of a booking.
 	MaxAhead = 366 * 24 * time.Hour
-	// detailsAfter is how long details are kept after the start, or the confirm.
+	// detailsAfter is the time for which details are kept after the start, or
+	// after the confirm.
 	detailsAfter = 30 * 24 * time.Hour
-	// answerTime is how long a venue has to answer; then the dispatch failed.
+	// answerTime bounds the time that a venue takes to answer. After it, the
+	// dispatch has failed.
 	answerTime = 2 * time.Minute
 	// work bounds the turn of a venue of this host, below answerTime.
 	work = 90 * time.Second
-	// repeats is how long a confirm finds the booking that it made before.
+	// repeats is the time for which a repeated confirm finds the booking that
+	// the first one made.
 	repeats = 24 * time.Hour
 )
 
@@ -97,10 +101,10 @@ type Config struct {
 	// ByShort returns the listed vacant with the first 12 digits of an id; the zero id if
 	// there is none.
 	ByShort func(ctx context.Context, short string) (identity.ID, error)
-	// Outbound reaches venues elsewhere; nil: they cannot be booked.
+	// Outbound reaches venues elsewhere. With nil, they cannot be booked.
 	Outbound *outbound.Client
 	Queue    task.Queue
-	Price    money.Amount // a multiple of Cent; 0: DefaultPrice
+	Price    money.Amount // a multiple of Cent; zero means DefaultPrice
 	Log      *slog.Logger
 	Now      func() time.Time
 	Rand     io.Reader // safe for concurrent use
@@ -148,7 +152,7 @@ type Booking struct {
 	VenuePrice   money.Amount `json:"venue_price,omitempty"`
 	VenueVersion uint64       `json:"venue_price_version,omitempty"`
 	Held         money.Amount `json:"held,omitempty"`
-	// Credited is what was given back.
+	// Credited is the amount that was given back.
 	Credited money.Amount  `json:"credited,omitempty"`
 	State    booking.State `json:"envelope_status"`
 	// Cancelled: its guest has cancelled it. Reason is why it was cancelled or rejected.
@@ -162,7 +166,7 @@ type Booking struct {
 	Changed   time.Time `json:"changed_at"`
 }
 
-// Status is what the booking is to its guest.
+// Status returns the booking's status for its guest.
 func (b *Booking) Status() booking.Status {
 	if b.Cancelled {
 		return booking.StatusCancelled
@@ -192,7 +196,7 @@ type stored struct {
 	Events []string     `json:"events,omitempty"`
 }
 
-// RowKind is what a row of a booking says.
+// RowKind names the event that a row of a booking records.
 type RowKind string
 
 // The kinds of row.
@@ -204,9 +208,9 @@ const (
 	RowPaid RowKind = "paid"
 )
 
-// Row is a row of a booking. Amount is what the row takes from the account, or gives back
-// if it is negative. Held is what the row holds for the venue's call, or no longer holds if
-// it is negative.
+// Row is a row of a booking. Amount is the amount that the row takes from the account; a
+// negative one is given back. Held is the amount that the row holds for the venue's call; a
+// negative one is no longer held.
 type Row struct {
 	Kind    RowKind       `json:"kind"`
 	From    booking.State `json:"from,omitempty"`
@@ -221,8 +225,8 @@ type Row struct {
 	At      time.Time     `json:"at"`
 }
 
-// Details are what a guest asks for, and what the venue answered. They are deleted 30 days
-// after the booking's start.
+// Details are the guest's request and the venue's answer. They are deleted 30 days after
+// the booking's start.
 type Details struct {
 	Guest  json.RawMessage `json:"guest,omitempty"`
 	Notes  string          `json:"notes,omitempty"`

@@ -303,8 +303,8 @@ func TestAChangeIsMadeOnce(t *testing.T) {
 	}
 }
 
-// reminded returns when a booking is looked at again, in minutes from now; nil: never. A
-// booking has one reminder at most.
+// reminded returns the times at which a booking is looked at again, in minutes from now,
+// or nil. A booking has one reminder at most.
 func (w *world) reminded(id string) (minutes []int64) {
 	w.Helper()
 	of := due.Reminders{Of: booking.DueDocs.Shape}

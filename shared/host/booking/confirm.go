@@ -26,11 +26,14 @@ type Request struct {
 	Starts  time.Time
 	Party   int64
 	Details Details
-	// Once is the idempotency key, Hash that of the request; "": it may be made again.
+	// Once is the idempotency key, and Hash the hash of the request. With "", a
+	// repeated request makes another booking.
 	Once, Hash string
-	// Most refuses a booking that may cost more, with the venue's price; nil: any price.
+	// Most refuses a booking that costs more together with the venue's price. With nil,
+	// any price is accepted.
 	Most *money.Amount
-	// Wait is for how long the venue is waited for; 0: not at all.
+	// Wait is the time for which Confirm waits for the venue's answer. With
+	// zero, it does not wait.
 	Wait time.Duration
 	// Writes join the commit of the booking.
 	Writes []store.Write
@@ -61,8 +64,8 @@ func onceKey(key, once string) store.Key {
 	return OnceDocs.Key(key, identity.Sum([]byte(once)).String())
 }
 
-// made returns the booking that the same confirm made before; "" if there is none. The
-// error is Idempotency if another one was made.
+// made returns the booking that the same confirm made before, or "". If a different
+// confirm has the same key, the error is Idempotency.
 func (s *Service) made(ctx context.Context, from store.Reader, key string, r *Request) (id string, err error) {
 	if r.Once == "" {
 		return "", nil
@@ -81,8 +84,8 @@ func (s *Service) made(ctx context.Context, from store.Reader, key string, r *Re
 // repeated confirm returns the booking that it made, and costs nothing.
 //
 // The refusals are NotFound for the venue, Conflict with ErrNotBookable or ErrSlotTaken,
-// Idempotency, Schema for a start out of bounds, PriceAboveMax, those of billing.Purchase,
-// and a *billing.QuotaError. None of them leaves a booking.
+// Idempotency, Schema for a start out of bounds, PriceAboveMax, the refusals of
+// billing.Purchase, and a *billing.QuotaError. None of them leaves a booking.
 func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Confirmed, err error) {
 	id, err := s.made(ctx, s.Store, k.ID, &r)
 	if err != nil {
@@ -120,7 +123,8 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 	return c, err
 }
 
-// venueOf is the venue of a booking as it is now, or what the booking knows of it.
+// venueOf returns the venue of a booking as it is now, or as the booking recorded
+// it.
 func (s *Service) venueOf(ctx context.Context, b *Booking) (Venue, error) {
 	if b.Test {
 		return TestVenue(), nil

@@ -177,7 +177,7 @@ func (s *Service) failed(ctx context.Context, b *Booking, reason string) error {
 	return s.tell(ctx, b.Venue, false)
 }
 
-// answer is what a venue answers.
+// answer is the answer of a venue.
 type answer struct {
 	Decision string          `json:"decision"`
 	Reason   string          `json:"reason"`
@@ -370,7 +370,8 @@ func (s *Service) askElsewhere(ctx context.Context, blob []byte, key *identity.K
 	return result.Reply.Payload.Text(), "", nil
 }
 
-// message is what a venue is told of a booking: one part, in JSON.
+// message returns the message that tells a venue of a booking: one part, in
+// JSON.
 func (s *Service) message(ctx context.Context, b *Booking, guest identity.ID) (m envelope.Message, err error) {
 	all, err := s.Details(ctx, b.ID)
 	if err != nil {

@@ -12,7 +12,8 @@ const bookingPartition = KindBooking + "#*"
 
 // The documents of bookings and of AGP.
 var (
-	// BookingDocs are the bookings. The index lists those of a venue by their time.
+	// BookingDocs are the bookings. The index lists the bookings of a venue by
+	// their time.
 	BookingDocs = store.Kind[stored]{
 		Shape: store.Shape{Name: "booking", Partition: bookingPartition, Sort: "booking", Index: "bookings#*", Verify: store.Joined},
 		Codec: store.JSON[stored](1),

@@ -24,7 +24,7 @@ func (s *Service) pause(ctx context.Context, d time.Duration) error {
 
 // step is a change of a booking.
 type step struct {
-	To     booking.State // "": a cancel
+	To     booking.State // "" for a cancellation
 	Actor  string
 	Reason string
 	// EventID names the change: it is made once.
@@ -201,7 +201,8 @@ func (s *Service) pass(ctx context.Context, at *Booking) ([]store.Write, error) 
 	}, errors.Join(err1, err2)
 }
 
-// dueAfter is when a booking is to be looked at again; zero: never.
+// dueAfter returns the time at which a booking must be looked at again, or the
+// zero time.
 func (s *Service) dueAfter(b *stored) time.Time {
 	now := s.now()
 	switch b.State {

@@ -34,7 +34,8 @@ type Venue struct {
 // AgentID is the name of the venue as a destination.
 func (v *Venue) AgentID() string { return "venue:" + v.Slug }
 
-// VenueOf is what a registration is as a venue, without a look at its breaker.
+// VenueOf returns a registration as a venue. It does not read the venue's
+// breaker.
 func VenueOf(g *registry.Registration) Venue {
 	v := Venue{ID: g.ID, Venue: g.Venue(), Live: g.Listed(), card: g.Card, hosted: g.Hosted, Reputation: g.Reputation.Score(reputation.Searched()...)}
 	if g.Listing != nil {
@@ -53,15 +54,15 @@ func VenueOf(g *registry.Registration) Venue {
 	return v
 }
 
-// TestVenue is what test keys book: it accepts every booking.
+// TestVenue returns the venue that test keys book. It accepts every booking.
 func TestVenue() Venue {
 	v := listing.DefaultVenue()
 	v.Slug, v.Name = listing.TestSlug, "Test venue"
 	return Venue{Venue: v, Summary: "accepts every booking of a test key", Live: true, test: true}
 }
 
-// Find finds a venue by its id, its slug, or venue:<slug>, agnt_venue_<slug>; NotFound for
-// one that may not be seen. A venue that is not listed now is found by its id alone.
+// Find finds a venue by its id, its slug, venue:<slug> or agnt_venue_<slug>. A venue that
+// may not be seen is NotFound. A venue that is not listed now is found only by its id.
 func (s *Service) Find(ctx context.Context, ref string) (Venue, error) {
 	unknown := problem.New(problem.NotFound, "no venue %.80q", ref)
 	for _, prefix := range []string{"venue:", "agnt_venue_"} {
@@ -120,7 +121,8 @@ type breaker struct {
 
 func breakerKey(venue identity.ID) store.Key { return BreakerDocs.Key(venue.String()) }
 
-// openUntil is until when nothing is sent to a venue; zero: something is.
+// openUntil returns the time until which nothing is sent to a venue. The zero
+// time means that dispatches are sent.
 func (s *Service) openUntil(ctx context.Context, venue identity.ID) (time.Time, error) {
 	b, _, err := BreakerDocs.Get(ctx, s.Store, breakerKey(venue))
 	switch {
@@ -132,7 +134,8 @@ func (s *Service) openUntil(ctx context.Context, venue identity.ID) (time.Time, 
 	return b.Until, nil
 }
 
-// admit returns until when a dispatch to a venue has to wait; zero: it may go.
+// admit returns the time until which a dispatch to a venue has to wait, or the
+// zero time if it may go.
 func (s *Service) admit(ctx context.Context, venue identity.ID) (wait time.Time, err error) {
 	err = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		wait = time.Time{}

@@ -71,7 +71,8 @@ var errGoexit = errors.New("behaviour ended its goroutine")
 // behaviour that ignores its context is discarded.
 func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage, error) {
 	used := &meter{}
-	// Both are set even if nil: a nested call must not use those of the outer call.
+	// Both are set even if nil, because a nested call must not use the meter and
+	// reporter of the outer call.
 	ctx = context.WithValue(context.WithValue(ctx, meterKey{}, used), reporterKey{}, r.reporter)
 	msg, err := h.behaveWithin(ctx, r)
 	r.out.Usage, r.cut = used.noted()
@@ -245,7 +246,8 @@ const (
 	decidedClosed // by an answer of a newer epoch, without a row of its own
 )
 
-// closing is what is known of a call that is to be voided; all of it may be nil.
+// closing describes a call that is about to be voided. All of its fields may be
+// nil.
 type closing struct {
 	cause   *Cause
 	used    *Usage

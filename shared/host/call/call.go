@@ -31,33 +31,35 @@ import (
 // the call. An AgentError in its chain is kept for the operator.
 type Behaviour func(ctx context.Context, host *Host, e envelope.Envelope) (envelope.Message, error)
 
-// Vacant is what the pipeline needs to know of a hosted vacant.
+// Vacant is the part of a hosted vacant's record that the pipeline needs.
 type Vacant struct {
 	ID        identity.ID
 	State     lifecycle.State
-	Floor     time.Time // envelopes signed at or before it are refused; zero: no bound
+	Floor     time.Time // envelopes signed at or before it are refused; zero refuses none
 	Behaviour Behaviour
 	Signer    identity.Signer
-	// Ready opens the key that Signer signs with, which may fail and may cost
-	// money. It is called after the caller's signature is verified and before
-	// the call is accepted: a host that cannot reach its keys answers 503
-	// instead of accepting a call it could only void. The error is of kind
-	// problem.BudgetSpent if the vacant's budget of the day is spent; the call is then
-	// refused with 429. nil: the Signer is always ready.
+	// Ready opens the key that Signer signs with, which may fail and may cost money.
+	// It is called after the caller's signature is verified and before the call is
+	// accepted: a host that cannot reach its keys answers 503 instead of accepting a
+	// call it could only void. The error is of kind problem.BudgetSpent if the
+	// vacant's budget of the day is spent; the call is then refused with 429. A nil
+	// Ready means that the Signer is always ready.
 	Ready func(context.Context) error
 	// Parent is nil unless the vacant is a child. Closed means that the child's
 	// manifest admits only its parent and siblings; everybody else is told that
 	// it is not hosted here. Reach is the endpoint reachability in a v2
-	// manifest of an open child, "" if there is none.
+	// manifest of an open child, or "".
 	Parent *identity.ID
 	Closed bool
 	Reach  composite.Reachability
 	// HasKin reports whether the vacant has a parent or children. Their answers
 	// are recorded (Config.Observe).
 	HasKin bool
-	// Tenant is whom the vacant is hosted for; "": the operator.
+	// Tenant is the tenant that the vacant is hosted for, or "" for the
+	// operator.
 	Tenant string
-	// Price is what a call costs; nil: nothing. Parents, siblings and the host do not pay.
+	// Price is the price of a call. With nil, calls are free. Parents, siblings and the
+	// host do not pay.
 	Price *price.Price
 }
 
@@ -93,36 +95,36 @@ type Config struct {
 	Texts     Texts
 	Ledger    Ledger
 	// Revoked reports for each id whether its key is revoked, read from the
-	// store. It is called once per call. nil: no key is ever revoked.
+	// store. It is called once per call. With nil, no key is ever revoked.
 	Revoked func(ctx context.Context, ids ...identity.ID) ([]bool, error)
 	// Sibling reports whether caller is a child of parent by a manifest that
 	// both signed. It is called for children that admit only their tree, after
-	// the caller's signature is verified. nil: nobody is a sibling.
+	// the caller's signature is verified. With nil, nobody is a sibling.
 	Sibling func(ctx context.Context, parent, caller identity.ID) (bool, error)
 	// Observe receives the answers of vacants with kin while the answer is
-	// being committed. The reply waits for it, one second at most. Losing an
-	// observation fails no call. nil: nothing is recorded.
+	// being committed. The reply waits for it, one second at most. A call
+	// succeeds even if its observation is lost. With nil, nothing is recorded.
 	Observe func(ctx context.Context, o Observation)
 	// Self returns the host's own identity, which 421 names on the host route.
-	// It is called only then, so that starting needs no key. nil: 421 names
-	// zeros.
+	// It is called only then, so that starting needs no key. With nil, 421
+	// names zeros.
 	Self func(ctx context.Context) (identity.ID, error)
 	Now  func() time.Time
 	Rand io.Reader
 	// Wait sleeps between retries and ends early with ctx.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Work is how long a behaviour may take (default 25 s). Margin is the part
-	// of the caller's deadline kept for writing the answer (default 2 s).
+	// Work bounds a behaviour (default 25 s). Margin is the part of the
+	// caller's deadline kept for writing the answer (default 2 s).
 	Work, Margin time.Duration
 }
 
 // Observation is one answer of a vacant with kin.
 type Observation struct {
 	Pair   Pair
-	Parent *identity.ID // of the vacant; nil if it has none
-	// Position is where on the pair's response stream the answer was first
-	// tried. If another writer took this position, the row there is not this
-	// answer.
+	Parent *identity.ID // of the vacant, or nil
+	// Position is the position of the pair's response stream at which the
+	// answer was first tried. If another writer took this position, the row
+	// there is not this answer.
 	Position uint64
 	Time     time.Time     // of the answer
 	Took     time.Duration // from accept to answer
@@ -170,8 +172,8 @@ func New(c Config) *Host {
 	return &Host{Config: c}
 }
 
-// Forget drops what the host remembers of pairs: rows may be gone since the
-// store came back from a backup.
+// Forget clears the cached tips of all pairs, because a store that came back
+// from a backup may lack rows.
 func (h *Host) Forget() { h.tipCache.clear() }
 
 // State is the outcome of an envelope that was accepted before.
@@ -194,27 +196,27 @@ type Outcome struct {
 	State     State
 	ReplySeq  int64         // with Answered and a destroyed text key
 	ReplyHash identity.Hash // with Answered and a destroyed text key
-	Cut       Cut           // with Reply or Answered: why the answer ends before its end; "": it is whole
+	Cut       Cut           // with Reply or Answered, why the answer ends early; "" for a whole answer
 	TooOld    bool          // with Unknown: older epochs were not searched
 	ResetAt   time.Time     // of a successful Reset
 
 	Chain       bool // ExpectedSeq and ChainTip are set
 	ExpectedSeq int64
 	ChainTip    identity.Hash
-	Floor, Now  time.Time // zero: omitted
+	Floor, Now  time.Time // omitted if zero
 
-	// Cause is why the call was voided just now, and Usage what was used for it, for the
-	// log of the host; nil if there is none.
+	// Cause tells why this request voided the call, and Usage counts the work done for
+	// it, for the log of the host. Both may be nil.
 	Cause *Cause
 	Usage *Usage
 
-	// Price is that of the vacant, if the call has a price. Charge is what was charged for
-	// the answer, and Pay, with 402, the ways to pay, in JSON.
+	// Price is the vacant's price, if the call has a price. Charge is the amount charged
+	// for the answer. Pay lists the ways to pay, in JSON, with a 402.
 	Price  *price.Price
 	Charge money.Amount
 	Pay    []json.RawMessage
 
-	Position uint64        // of the request row; 0 if there is none
+	Position uint64        // of the request row, or zero
 	Hash     identity.Hash // of the envelope
 }
 
@@ -244,7 +246,7 @@ type request struct {
 	pays        bool // the call or reset is to be accepted, so somebody pays
 	reset       bool
 	queued      time.Duration // how long the call may wait before it runs
-	cut         Cut           // why its answer ends before its end; "": it is whole
+	cut         Cut           // why the answer ends early; "" for a whole answer
 	facts
 	out Outcome
 }

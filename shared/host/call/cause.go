@@ -15,7 +15,7 @@ import (
 // with something else than an answer. Its text says nothing of the body.
 type AgentError struct {
 	Status int           // HTTP status
-	After  time.Duration // when it wants to be asked again; 0: it says nothing
+	After  time.Duration // time after which the agent wants to be asked again; zero if it says nothing
 	Body   string        // the beginning of the body, without secrets (substrate.Excerpt)
 	Err    error
 }

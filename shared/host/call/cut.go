@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Cut is why an answer ends before its end; "" for a whole answer. A cut answer is an answer:
-// it is signed, kept and charged.
+// Cut is the reason that an answer ends early; "" for a whole answer. A cut answer is signed,
+// kept and charged like a whole one.
 type Cut string
 
 const (
@@ -46,7 +46,7 @@ func (d *reader) cut() Cut {
 // Partial is the part of an answer that can be read before the answer is decided.
 type Partial struct {
 	Text  string
-	Usage *Usage    // what it is charged by; nil: nothing was used
+	Usage *Usage    // usage that the charge depends on; nil if nothing was used
 	Began time.Time // when the behaviour began
 }
 

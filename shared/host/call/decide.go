@@ -24,8 +24,8 @@ type facts struct {
 	paymentRefusal error // refusal by the account (402, 429), reported only where step 6 allows it
 }
 
-// verdict is what is to be done with an envelope. Without a refusal its row is
-// appended after the tip.
+// verdict is the decision about an envelope. Without a refusal, the envelope's
+// row is appended after the tip.
 type verdict struct {
 	refusal error
 	// floor is the time that a new envelope must be signed after. It is reported

@@ -23,7 +23,7 @@ func TestDecideRefusesInTheOrderOfTheProtocol(t *testing.T) {
 		name string
 		seq  int64
 		prev identity.Hash
-		want problem.Kind // 0: fits
+		want problem.Kind // zero if the envelope is accepted
 	}{
 		{"fits", 4, identity.Hash{3}, 0}, {"replay", 3, identity.Hash{2}, problem.Replay},
 		{"gap", 6, identity.Hash{3}, problem.Gap}, {"fork", 4, identity.Hash{9}, problem.Fork},

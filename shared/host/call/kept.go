@@ -21,7 +21,8 @@ func (e *unsettledError) Error() string { return "not settled: " + e.cause.Error
 
 func (e *unsettledError) Unwrap() error { return e.cause }
 
-// settlement is what was settled, and the version of the kept answer; 0: none is kept.
+// settlement is the result of a settlement, and the version of the kept answer; zero
+// if no answer is kept.
 type settlement struct {
 	Settled
 	kept uint64
@@ -99,7 +100,8 @@ const (
 	keptCut
 )
 
-// keptVoid is how long the mark of a voided call stays: longer than its behaviour can.
+// keptVoid is the time for which the mark of a voided call stays. It must exceed the
+// longest behaviour.
 const keptVoid = 48 * time.Hour
 
 // keep stores an answer, sealed, and returns the version of its document, 0 if the call

@@ -18,8 +18,8 @@ import (
 // row they belong to, so there is never a row without its debit or a refund without its
 // void. It is safe for concurrent use.
 type Ledger interface {
-	// Quote finds who pays for a call now, and how. A problem of status 402, 403 or 429
-	// refuses the call; other errors are those of the store.
+	// Quote plans who pays for a call now, and how. A problem of status 402, 403 or 429
+	// refuses the call; any other error is the store's.
 	Quote(ctx context.Context, q Query) (Charge, error)
 	// Debit returns the writes beside the request row: at most 8, with no Append.
 	Debit(pair Pair, c *Charge, r *RequestRow) []store.Write
@@ -35,18 +35,19 @@ type Ledger interface {
 	Refund(pair Pair, r *RequestRow, ran bool) []store.Write
 	// Late reports whether the settlement of a row may stay uncertain.
 	Late(r *RequestRow) bool
-	// Pay lists the ways to pay a price, in JSON. It depends on the price alone.
+	// Pay lists the ways to pay a price, in JSON. The list depends only on the
+	// price.
 	Pay(p *price.Price) []json.RawMessage
 }
 
 // Query is a call that is about to be accepted.
 type Query struct {
 	Pair   Pair
-	Tenant string       // of the vacant; "": the operator
-	Price  *price.Price // of the vacant; nil: calls are free
+	Tenant string       // of the vacant; "" is the operator
+	Price  *price.Price // of the vacant; nil if calls are free
 	Guest  bool         // the host made the caller's key
 	Reset  bool         // a reset: it runs nothing
-	Held   *Held        // debited before for this call; nil: nothing
+	Held   *Held        // debited before for this call, or nil
 	Credential
 }
 
@@ -61,16 +62,16 @@ func (q *Query) Owner() Owner {
 	return KeyOwner(q.Pair.Caller)
 }
 
-// Credential is what a request brings to pay with.
+// Credential holds a request's means to pay.
 type Credential struct {
-	// Payer is an account that the handler knows by its key; nil: none. It pays for the
-	// call, whoever signs it.
+	// Payer is an account that the handler knows by its key, or nil. It pays for the
+	// call, even if another party signs it.
 	Payer *Payer
-	// Address is the client's IP address; "": unknown.
+	// Address is the client's IP address, or "" if unknown.
 	Address string
-	// Most refuses calls that may cost more; nil: any price.
+	// Most refuses calls that may cost more. With nil, any price is accepted.
 	Most *money.Amount
-	// Voucher is a payment for this call alone; nil: none.
+	// Voucher is a payment for only this call, or nil.
 	Voucher []byte
 }
 
@@ -80,7 +81,7 @@ type Payer struct {
 	Subject string       // who of the account sends the request; "" for a key of the account
 	Tenant  string       // its name
 	Key     string       // id of the key
-	Cap     money.Amount // of a UTC day, of the key; 0: none
+	Cap     money.Amount // of the key, for a UTC day; zero means no cap
 	Test    bool         // a test key: nothing is charged
 }
 
@@ -95,7 +96,7 @@ const (
 	PaidByVoucher PayerKind = 3
 )
 
-// Charge is how one call is paid for.
+// Charge is the plan by which one call is paid for.
 type Charge struct {
 	Kind    PayerKind
 	Payer   [32]byte     // the account; zeros for a free call
@@ -110,11 +111,11 @@ type Settlement struct {
 	Pair  Pair
 	Row   *RequestRow
 	Price *price.Price // the version that Row names, if it is the vacant's current one
-	Usage *Usage       // nil: the agent reports nothing
+	Usage *Usage       // nil if the agent reports nothing
 	Again bool         // it may have been asked before
 }
 
-// Settled is what a call costs in the end, and the writes beside its answer.
+// Settled is the final cost of a call, and the writes beside its answer.
 type Settled struct {
 	Charge money.Amount
 	Writes []store.Write

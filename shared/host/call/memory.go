@@ -27,14 +27,14 @@ const (
 // Exchange is a call of a thread and its answer.
 type Exchange struct {
 	Asked, Answered string
-	Cut             Cut // why the answer ends before its end; "": it is whole
+	Cut             Cut // why the answer ends early; "" for a whole answer
 }
 
-// Remember returns the last exchanges of e's thread before e, the oldest first, from
-// the pair's rows: at most MaxExchanges and MaxRemembered bytes, of e's epoch alone,
-// so that a reset forgets. Nothing is remembered without a context id, of a call
-// without an answer, of one answered no later than since, and of a day whose texts
-// are destroyed.
+// Remember returns the exchanges of e's thread before e, the oldest first, from the
+// pair's rows: at most the last MaxExchanges, and MaxRemembered bytes. It reads only
+// e's epoch, so that a reset forgets. It omits calls without a context id, calls
+// without an answer, answers no later than since, and days whose texts are
+// destroyed.
 func (h *Host) Remember(ctx context.Context, e *envelope.Envelope, since time.Time) ([]Exchange, error) {
 	if e.Payload.ContextID == nil {
 		return nil, nil
@@ -78,7 +78,7 @@ func (h *Host) Remember(ctx context.Context, e *envelope.Envelope, since time.Ti
 	return m.all, nil
 }
 
-// memory is what is remembered for one call, the newest first.
+// memory holds the exchanges remembered for one call, the newest first.
 type memory struct {
 	host   *Host
 	pair   Pair

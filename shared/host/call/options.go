@@ -13,39 +13,40 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Options extend a call beyond its rows. The zero Options are those of Send.
+// Options extend a call beyond its rows. Send uses the zero Options.
 type Options struct {
-	Sink Sink // receives the progress; nil: nobody does
-	// Work bounds the behaviour; 0: Config.Work.
+	Sink Sink // receives the progress, unless nil
+	// Work bounds the behaviour. Zero means Config.Work.
 	Work time.Duration
-	// Stop ends the behaviour when it is closed; nil: never.
+	// Stop ends the behaviour when it is closed. A nil Stop never does.
 	Stop <-chan struct{}
 	// Shown marks a call whose answer can be read while it comes.
 	Shown bool
-	// Guest marks a caller whose key the host made, and with which the host has just
-	// signed: the signature is not verified here again. Calls of guests are no evidence
-	// of anybody's interest in the vacant.
+	// Guest marks a caller whose key the host made and has just signed with, so the
+	// signature is not verified again. Calls of guests do not count as interest in the
+	// vacant, because anybody can make guests.
 	Guest bool
-	// Agreed is the price that was agreed on before the call, as by a booking; nil: the
-	// vacant's price now.
+	// Agreed is the price that was agreed on before the call, as by a booking. With
+	// nil, the vacant's present price applies.
 	Agreed *Agreement
 	Credential
-	// Reply completes the message before it is signed: its ids. nil: it has none.
+	// Reply completes the message before it is signed, by its ids. It may be nil.
 	Reply func(*envelope.Message)
-	// Accepted returns writes that join the commit of the request row; nil: none. It
-	// is called for each position that is tried.
+	// Accepted returns writes that join the commit of the request row. It is called
+	// for each position that is tried. It may be nil.
 	Accepted func(*RequestRow) ([]store.Write, error)
-	// Decided returns writes that join the commit of the row that decides the request;
-	// nil: none. It is called again after another writer changed one of their
-	// documents.
+	// Decided returns writes that join the commit of the row that decides the request.
+	// It is called again after another writer changed one of their documents. It may
+	// be nil.
 	Decided func(context.Context, Decision) ([]store.Write, error)
 }
 
 // Agreement is the price of a call that was agreed on before. It stays the price if the
 // vacant's price changes meanwhile.
 type Agreement struct {
-	Price *price.Price // nil: the call is free
-	// Held is what the payer's account paid for the call before; nil: nothing.
+	Price *price.Price // nil if the call is free
+	// Held is the amount that the payer's account paid for the call before, or
+	// nil.
 	Held *Held
 }
 
@@ -58,8 +59,8 @@ type Held struct {
 
 // Decision is the outcome that is about to be written.
 type Decision struct {
-	Reply   *envelope.Envelope // nil: the call is voided
-	Cut     Cut                // why Reply ends before its end; "": it is whole
+	Reply   *envelope.Envelope // nil if the call is voided
+	Cut     Cut                // why Reply ends early; "" for a whole answer
 	Failure error              // why; nil if nobody knows
 }
 
@@ -97,8 +98,9 @@ type Accepted struct {
 // MaxQueued is the longest time between Accept and Resume.
 const MaxQueued = 15 * time.Minute
 
-// Accept accepts a call that Resume is to run later, maybe in another process. The
-// Outcome is that of Send if the call is refused; otherwise its State is Pending.
+// Accept accepts a call that Resume is to run later, maybe in another process. A
+// refused call has the same Outcome as with Send; an accepted call has State
+// Pending.
 func (h *Host) Accept(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) Outcome {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
@@ -225,8 +227,8 @@ func (h *Host) callAt(ctx context.Context, pair Pair, position uint64) (RequestR
 	return row, err
 }
 
-// Next is what the next envelope of a pair must have, as far as this host knows: a
-// refusal of that envelope says what it should have been.
+// Next describes the next envelope of a pair, as far as this host knows. If
+// another envelope came first, the refusal names the right values.
 type Next struct {
 	Seq   int64
 	Prev  identity.Hash

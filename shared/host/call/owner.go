@@ -10,9 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Owner is who owns a task, a context, a message id or a free call: a subject of an
-// account, the holder of a key, or callers with neither. Owners compare with ==. The zero
-// Owner is nobody.
+// Owner is the owner of a task, a context, a message id or a free call: a subject of an
+// account, the holder of a key, or the callers with neither together. Owners compare with
+// ==. The zero Owner owns nothing.
 type Owner struct{ name string }
 
 // GuestOwner and SharedOwner own what callers without account and key make. A task of
@@ -22,7 +22,8 @@ var (
 	SharedOwner = Owner{"shared"}
 )
 
-// The name of an account is a prefix and a digest, that of a subject has one more.
+// The name of an account is a prefix and a digest. The name of a subject appends a
+// second digest.
 const (
 	accountPrefix = "account-"
 	digestSize    = 16
@@ -91,7 +92,8 @@ func (o Owner) Account() (account Owner, ok bool) {
 	return Owner{o.name[:size]}, true
 }
 
-// Signs reports whether o signs its own messages. The host signs those of all others.
+// Signs reports whether o signs its own messages. The host signs the messages of all
+// other owners.
 func (o Owner) Signs() bool {
 	_, isAccount := o.Account()
 	return !o.IsZero() && o != GuestOwner && o != SharedOwner && !isAccount

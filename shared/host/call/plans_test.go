@@ -41,8 +41,8 @@ func (*payers) Settle(_ context.Context, s call.Settlement) (call.Settled, error
 	return call.Settled{Charge: money.Amount(s.Row.Price)}, nil
 }
 
-// The commit of the first payer is delayed, its repetition finds that the payer falls short,
-// and it arrives before that of the second, whose row is another.
+// The first payer's commit is delayed. Its repetition finds that the payer falls short. The
+// delayed commit then arrives before the commit of the second payer, whose row is another.
 func TestAPlanThatArrivesLateIsNotTakenForTheNext(t *testing.T) {
 	vacant, caller := newKey(t), newKey(t)
 	pair := call.Pair{Caller: caller.ID(), Vacant: vacant.ID()}

@@ -140,7 +140,7 @@ func (h *Host) Settled(ctx context.Context, pair Pair, position uint64) (q Reque
 	return q, *d, true, nil
 }
 
-// lastSettled is how many decisions are looked through for the last answer with a price.
+// lastSettled bounds the decisions that are searched for the last answer with a price.
 const lastSettled = 100
 
 // unavailable turns a store error into one of kind Unavailable. A store error

@@ -95,14 +95,15 @@ type ResponseRow struct {
 	// Text is an answer's text, or the Cause of a void if it is known.
 	Text textkeys.Sealed
 
-	// Usage is what the vacant's agent used; nil if it does not say.
+	// Usage is the usage that the vacant's agent reported, or nil.
 	Usage *Usage
 
-	// Cut is why an answer ends before its end; "" for a whole answer and a void.
+	// Cut is the reason that an answer ends early; "" for a whole answer and a
+	// void.
 	Cut Cut
 
-	// Charge is what an answer cost its payer, in micro-dollars, if its request has a
-	// price; Charged says so.
+	// Charge is the amount that the payer paid for an answer, in micro-dollars.
+	// Charged reports whether the request had a price.
 	Charge  uint64
 	Charged bool
 

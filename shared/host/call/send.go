@@ -233,8 +233,9 @@ func (h *Host) newWriteID() (a store.WriteID, err error) {
 	return a, nil
 }
 
-// timeAllowed is how long a behaviour may take from now: Work, or what the
-// deadline leaves after the margin. A call that runs later has a deadline of its own.
+// timeAllowed returns the time that a behaviour may take from now: Work, or the time
+// until the deadline less the margin. A call that runs later has a deadline of its
+// own.
 func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) time.Duration {
 	d := cmp.Or(r.opts.Work, h.Work)
 	if r.queued > 0 {
@@ -320,8 +321,8 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 const longestCall = time.Hour
 
 // shownAtWork returns the position of a call of tip's epoch whose pieces can be read, and which
-// is neither decided nor overdue; 0 if there is none. An answer of the next epoch would void
-// and refund such a call, whatever its caller has read.
+// is neither decided nor overdue, or 0 without such a call. An answer of the next epoch would
+// void and refund that call, although its caller has read pieces of the answer.
 func (h *Host) shownAtWork(ctx context.Context, pair Pair, tip RequestRow) (uint64, error) {
 	now, open, seen := h.Now(), map[uint64]bool{}, uint64(math.MaxInt64)
 	recent := true

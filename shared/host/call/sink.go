@@ -22,8 +22,8 @@ type Provisional struct {
 	Thought string
 	Tool    string // the name of a tool that the agent calls
 	Usage   *Usage // the usage so far
-	// Detail is what an agent says beside the text of its answer, for a Sink that knows
-	// its type (package task). Others ignore it.
+	// Detail is an agent's report beside the text of its answer. A Sink that knows its
+	// type (package task) reads it; others ignore it.
 	Detail any
 }
 

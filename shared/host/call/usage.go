@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Usage is what a vacant's agent has used for a call. It is kept in the row that
-// decides the call, in numbers alone.
+// Usage counts the work of a vacant's agent for a call. The row that decides the
+// call keeps it. It contains only numbers.
 type Usage struct {
 	In     uint64 `json:"in"` // tokens, as the provider counts them
 	Out    uint64 `json:"out"`
@@ -18,7 +18,7 @@ type Usage struct {
 	Agent  uint64 `json:"agent_version"`
 	// Fallback: the fallback model, not the first, was asked last.
 	Fallback bool `json:"fallback"`
-	// Unreported is how many turns the provider said nothing of.
+	// Unreported counts the turns for which the provider reported no usage.
 	Unreported uint64 `json:"unreported"`
 	Cost       uint64 `json:"cost"` // micro-dollars
 	// Prices is the version of the host's table of models that Cost is based on; 0 if
@@ -61,7 +61,7 @@ func NoteCut(ctx context.Context, why Cut) {
 	}
 }
 
-// noted is the last usage, nil if there is none, and the mark of the answer.
+// noted returns the last usage, or nil, and the mark of the answer.
 func (m *meter) noted() (*Usage, Cut) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

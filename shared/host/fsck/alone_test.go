@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// A kind that is declared to be checked alone needs no code here: whatever its documents are,
-// one that is not readable is found.
+// Declaring a kind as store.Alone suffices for verify to find its unreadable documents: fsck
+// needs no code for the kind.
 func TestADamagedDocumentOfEachKindThatIsCheckedAloneIsFound(t *testing.T) {
 	st := memory.New()
 	c, a := paying(t, st)

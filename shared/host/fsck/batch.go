@@ -7,9 +7,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// batchJobs is how many signatures are verified together: enough to occupy all
-// processors, few enough for memory. batchEvents bounds the reports that are
-// held back if there are no signatures.
+// batchJobs is the number of signatures that are verified together: enough to
+// occupy all processors, few enough for memory. batchEvents bounds the reports
+// that are held back if no signature comes.
 const (
 	batchJobs   = 512
 	batchEvents = 4096
@@ -18,7 +18,7 @@ const (
 // report is a finding to report, or one that depends on a signature.
 type report struct {
 	finding Finding
-	signed  []byte // nil: report in any case
+	signed  []byte // nil reports in any case
 	by      identity.ID
 	sig     []byte
 	ok      bool

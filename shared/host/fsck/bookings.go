@@ -14,7 +14,7 @@ import (
 )
 
 // bookingRows checks the rows of a booking: each may follow the one before, each amount has
-// its event, and the booking is what they amount to.
+// its event, and the rows add up to the stored booking.
 func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) error {
 	rows := r.reader(s)
 	var state booking.State

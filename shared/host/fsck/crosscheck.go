@@ -54,7 +54,7 @@ func (t *crossCheck) add(said []byte) {
 	}
 }
 
-// family holds what the two logbooks of an edge say of each other.
+// family holds the statements of the two logbooks of an edge about each other.
 type family struct{ parent, child [crossCheckKinds]crossCheck }
 
 // inferenceCount counts the answers of a vacant's model, their entries, and the versions of

@@ -59,7 +59,7 @@ func (r *run) chain(ctx context.Context, s store.Stream) error {
 	}
 }
 
-// published is what an actor's events say about the actor.
+// published is the state of an actor according to its events.
 type published struct {
 	position uint64 // of the last event read
 	seq      uint64 // its position in the chain of all events
@@ -216,7 +216,7 @@ func (r *run) joinActor(ctx context.Context, s store.Stream) error {
 	})
 }
 
-// condition is what is at a position.
+// condition classifies the content of a position.
 type condition uint8
 
 const (

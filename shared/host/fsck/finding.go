@@ -43,7 +43,7 @@ const (
 	Agent    Check = "agent"    // every version of the vacant's agent can be read; its model's answers are in the logbook
 	Spend    Check = "spend"    // a vacant's daily totals are readable and cover the cost of its rows
 
-	Money Check = "money" // an account's balance is what its rows and those of its calls say; a charge is that of the price
+	Money Check = "money" // an account's balance is the sum of its rows and its calls' rows; a charge follows the price
 
 	// For parents and children.
 	Kin        Check = "kin"        // record, manifest and both logbooks agree about the child
@@ -61,7 +61,7 @@ const (
 // Finding is one defect.
 type Finding struct {
 	Where    string `json:"stream"`             // the stream, kind#id or kind#id#id; or the document, partition/sort
-	Position uint64 `json:"position,omitempty"` // 0: the stream or document as a whole
+	Position uint64 `json:"position,omitempty"` // zero for the stream or document as a whole
 	Check    Check  `json:"check"`
 	Want     string `json:"want"`
 	Got      string `json:"got"`
@@ -87,7 +87,7 @@ type Result struct {
 	// Withheld counts sealed keys that the vault would not open for this check,
 	// so they are unchecked.
 	Withheld uint64 `json:"withheld,omitempty"`
-	Findings uint64 `json:"broken"` // findings reported; 0: no damage
+	Findings uint64 `json:"broken"` // findings reported; zero means no damage
 }
 
 func inStream(s store.Stream, position uint64, c Check, want, got string) Finding {

@@ -14,9 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// TestEveryByteThatMattersIsChecked flips a bit of each byte of a row of each
-// kind. The list names what may change unnoticed: nothing else in the host
-// repeats it (until an account does), and nothing signed depends on it.
+// TestEveryByteThatMattersIsChecked flips a bit in each byte of one row per
+// kind. The list names the bytes that may change unnoticed: nothing else in the
+// host repeats them (until an account does), and nothing signed depends on
+// them.
 func TestEveryByteThatMattersIsChecked(t *testing.T) {
 	a := published(t, memory.New())
 	req, rsp, log := a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID)

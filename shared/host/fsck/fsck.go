@@ -30,8 +30,8 @@ type Config struct {
 	Source Source
 	Vault  custody.Vault // opens text keys, and seeds unless it withholds them
 	Now    func() time.Time
-	// Retention is how long the host keeps text keys after their day;
-	// textkeys.MinRetention if 0.
+	// Retention is the time for which the host keeps text keys after their day.
+	// Zero means textkeys.MinRetention.
 	Retention time.Duration
 	// Found receives each finding, in the order of the rows as far as a pair's
 	// two streams allow. An error ends the check.
@@ -172,7 +172,8 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 	return r.logbook(ctx, s, ids[0])
 }
 
-// idsOf is the number of ids in a stream's name; 0: unknown kind.
+// idsOf returns the number of ids in a stream's name, or zero for an unknown
+// kind.
 func idsOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:

@@ -65,7 +65,8 @@ func (c *caller) paged(over fsck.Source) (fsck.Result, []fsck.Finding, error) {
 	return res, found, err
 }
 
-// comparePaged compares the findings over pages with those of the local check.
+// comparePaged compares the findings over pages with the findings of the local
+// check.
 func (c *caller) comparePaged(over fsck.Source, res fsck.Result, found []fsck.Finding) {
 	c.Helper()
 	// Only whether seeds open is not known elsewhere. Text keys are.

@@ -33,8 +33,9 @@ func (r *run) each(ctx context.Context, of store.Range, fn func(store.Doc) error
 	return nil
 }
 
-// alone checks the documents of an owner that are compared with nothing: that they are
-// readable. parts are what the stars of their partition stand for.
+// alone checks that an owner's documents of kinds with store.Alone are readable. No
+// other document is compared with them. parts replace the stars in the partition's
+// pattern.
 func (r *run) alone(ctx context.Context, of store.Owner, parts ...string) error {
 	for _, kind := range documents.All() {
 		s := kind.Shape
@@ -76,7 +77,7 @@ func (r *run) self(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var host identity.ID // zero: in a key service
+	var host identity.ID // zero if a key service keeps the key
 	if d.Version > 0 {
 		host, err = vacants.CheckSelf(ctx, d, r.Vault)
 		if err := r.key(vacants.SelfKey(), "the host's key", err); err != nil {

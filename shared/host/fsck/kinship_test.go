@@ -114,7 +114,7 @@ func (f *firm) delegate(child identity.ID, task string) {
 		vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: d.Execute()}))
 }
 
-// asked is what parent and child have signed.
+// asked returns the submission that parent and child have signed.
 func (f *firm) asked(child identity.ID) graduation.Submission {
 	f.Helper()
 	r := composite.Request{ParentID: f.parent, ChildID: child, CapabilityText: "works alone"}
@@ -326,7 +326,7 @@ func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		happens func(*firm)
-		want    string // "": nothing is named
+		want    string // "" if nothing is reported
 	}{
 		"a task that the child was not given": {func(f *firm) {
 			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").Delegate()})
@@ -424,8 +424,8 @@ func TestDamagedFamilyNeverEndsACheck(t *testing.T) {
 	})
 }
 
-// Where a view is no snapshot, a child's logbook may be older than its
-// parent's, and attempts older than a window.
+// In a view that is not a snapshot, a child's logbook may be older than its
+// parent's, and attempts may be older than a window.
 func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 	f := newFirm(t, memory.New())
 	late := false

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// logbookState is what a logbook says of its vacant.
+// logbookState is the state of a vacant according to its logbook.
 type logbookState struct {
 	state lifecycle.State
 	card  string // hash in hex; "" if no card was signed
@@ -90,7 +90,7 @@ func (t *logbookState) observe(e *logbook.Entry, owner identity.ID) error {
 	return t.observeKin(e, owner)
 }
 
-// observeKin records what an entry says of parents and children.
+// observeKin records an entry's statements about parents and children.
 func (t *logbookState) observeKin(e *logbook.Entry, owner identity.ID) error {
 	switch e.Kind {
 	case logbook.KindBirth:

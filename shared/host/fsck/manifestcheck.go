@@ -14,8 +14,9 @@ import (
 )
 
 // checkManifest returns the first deviation of a hosted vacant's record from
-// its manifest (calls go by the record), or of its logbook from both; nil if
-// there is none. An unreadable manifest is reported with the registration.
+// its manifest (calls go by the record), or of its logbook from both. It
+// returns nil without a deviation. An unreadable manifest is reported with the
+// registration.
 func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Record, says *logbookState) (*Finding, error) {
 	d, err := r.view.Doc(ctx, registry.ManifestKey(rec.ID))
 	switch {
@@ -34,7 +35,7 @@ func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Recor
 }
 
 // unbound returns the first deviation of a record from its manifest, or of a
-// logbook from both; nil if there is none.
+// logbook from both, or nil.
 func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, says *logbookState) *Finding {
 	differ := func(what string, want, got any) *Finding {
 		f := inDocument(k, Kin, fmt.Sprintf("%s %v, as its manifest says", what, want), fmt.Sprint(got))
@@ -75,7 +76,8 @@ func unbound(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, say
 	return marked(k, rec, says)
 }
 
-// missingLogEntry returns what a logbook should say of a manifest and does not.
+// missingLogEntry reports an entry that a logbook should have because of a
+// manifest, and lacks.
 func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, says *logbookState) *Finding {
 	if !says.whole {
 		return nil

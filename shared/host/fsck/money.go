@@ -18,11 +18,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The rows are the ledger: an account's balance is what its own rows add to it, less what
-// calls hold or cost by theirs. Requests and decisions are met in any order of pairs, so
-// only the sums are kept.
+// The rows are the ledger: an account's balance is the sum of its own rows, less the
+// amounts that the rows of calls hold or charge. Requests and decisions of pairs come in
+// any order, so only the sums are kept.
 
-// ledger is what rows say of one account.
+// ledger adds up the rows of one account.
 type ledger struct {
 	added   money.Amount               // by the rows of the account
 	held    money.Amount               // by requests
@@ -33,7 +33,7 @@ type ledger struct {
 	damaged bool // a row of it is unreadable, which is reported
 }
 
-// ledgerOf returns what is known of an account, by its id.
+// ledgerOf returns the ledger of an account, by its id.
 func (r *run) ledgerOf(id [32]byte) *ledger {
 	l := r.money[id]
 	if l == nil {
@@ -96,7 +96,7 @@ func (q *requests) hold(ctx context.Context, r *call.RequestRow) error {
 	return nil
 }
 
-// settle counts what a decision gives back of a request's hold.
+// settle subtracts the part of a request's hold that a decision gives back.
 func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if r.Charged != (r.Kind == call.RowAnswer && p.by != call.PaidByNobody) {
@@ -269,14 +269,14 @@ func (r *run) recount(ctx context.Context) error {
 	return nil
 }
 
-// usage compares what is folded of an account with its rows, by the hour. A host that folds
-// nothing yet has no usage. Of the last hour rows may be missing, and of hours since the
-// walk began usage may have more.
+// usage compares an account's folded usage with its rows, by the hour. A host that folds
+// nothing yet has no usage. Usage may lack rows of the last hour, and may have more rows
+// than the walk in hours since the walk began.
 func (r *run) usage(ctx context.Context, l *ledger) error {
 	folded := map[time.Time]usage.Counts{}
 	err := usage.Paid(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {
 		sum := folded[h.Start]
-		h.Fee, h.Unreported = 0, 0 // by the price of each call, which usage alone sums up
+		h.Fee, h.Unreported = 0, 0 // by the price of each call, which only usage sums up
 		sum.Add(h.Counts)
 		folded[h.Start] = sum
 		return nil
@@ -303,7 +303,7 @@ func (r *run) usage(ctx context.Context, l *ledger) error {
 	return nil
 }
 
-// spent compares what is folded of what an account has spent with its rows, by the day.
+// spent compares an account's folded spending with its rows, by the day.
 func (r *run) spent(ctx context.Context, l *ledger) error {
 	key := billing.AccountKey(l.account.ID)
 	folded := map[time.Time]money.Amount{}

@@ -24,7 +24,7 @@ type reader struct {
 	stream store.Stream
 	page   []store.Row
 	at     uint64 // the next position
-	tip    uint64 // the last position; 0: unknown
+	tip    uint64 // the last position; zero if unknown
 	asked  bool   // the tip was requested
 	broken error  // the error of that request
 	ended  bool   // given up

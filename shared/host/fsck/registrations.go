@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// meanwhile is how often a registration is read again because its vacant
+// meanwhile bounds how often a registration is read again because its vacant
 // published between two readings, if the view is not a snapshot.
 const meanwhile = 5
 

@@ -97,8 +97,7 @@ func TestRegistryDataPassesTheCheck(t *testing.T) {
 	}
 }
 
-// Where the parts of a row of the chain of all events are: see
-// registry/rows.go.
+// Offsets in a row of the chain of all events (registry/rows.go).
 const (
 	atEventHash  = 1
 	atEventPrev  = 33

@@ -90,10 +90,10 @@ func (p place) breaches(q *call.RequestRow) (b []breach) {
 	return b
 }
 
-// summary is what responses are checked against.
+// summary is the part of a request that its response is checked against.
 type summary struct {
 	position uint64
-	kind     call.RowKind // 0: the row is unreadable
+	kind     call.RowKind // zero if the row is unreadable
 	hash     rehash
 	epoch    uint64 // by the rules
 	claim    uint64 // according to the row
@@ -101,7 +101,7 @@ type summary struct {
 	paid     paid
 }
 
-// windowRows is how many requests are kept in memory.
+// windowRows is the number of requests kept in memory.
 const windowRows = 4096
 
 // requests checks the request stream of a pair as far as the responses refer to

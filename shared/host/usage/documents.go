@@ -10,23 +10,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// All is what all documents of usage have in common. Only the meter writes them.
+// All is the shape of all documents of usage together. Only the meter writes
+// them.
 var All = store.Shape{Name: "usage", Partition: "use#*", Sort: "*"}
 
 // The documents of usage, by UTC hour or day. They are in the order of time.
 var (
-	// PaidDocs are what an account has paid: the hour, the vacant and the caller.
+	// PaidDocs count an account's payments for each hour, vacant and caller.
 	PaidDocs = store.Kind[Hour]{
 		Shape: store.Shape{Name: "usage of an account", Partition: "use#paid#*", Sort: "*#*#*", Of: store.OfAccount, Verify: store.Joined},
 		Codec: hours,
 	}
-	// OwnedDocs are what a tenant's vacants have earned, those of "" the operator's: the hour
-	// and the vacant.
+	// OwnedDocs count the earnings of a tenant's vacants for each hour and vacant. The
+	// vacants of tenant "" are the operator's.
 	OwnedDocs = store.Kind[Hour]{
 		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Of: store.OfTenant, Verify: store.Unread},
 		Codec: hours,
 	}
-	// SpentDocs are what an account has spent, by the day.
+	// SpentDocs count the spending of an account for each UTC day.
 	SpentDocs = store.Kind[Day]{
 		Shape: store.Shape{Name: "day of an account", Partition: "use#spent#*", Sort: "*", Of: store.OfAccount, Verify: store.Joined},
 		Codec: store.Codec[Day]{
@@ -37,8 +38,8 @@ var (
 			Encode: func(Day) ([]byte, error) { return nil, nil },
 		},
 	}
-	// OffsetDocs are how far partitions of the feed are folded. The number is 1 once a
-	// partition has ended and is folded completely.
+	// OffsetDocs keep the position up to which each partition of the feed is folded.
+	// The number becomes 1 once a partition has ended and is folded completely.
 	OffsetDocs = store.Kind[string]{
 		Shape: store.Shape{Name: "offset of the meter", Partition: "meter", Sort: "*", Verify: store.Unread},
 		Codec: store.Text(),
@@ -47,7 +48,8 @@ var (
 
 var counts = store.JSON[Counts](1)
 
-// hours is the codec of an hour. What it counts is the data, and what it is of is the key.
+// hours is the codec of an hour. The data has the counts; the key has hour, account,
+// vacant and caller.
 var hours = store.Codec[Hour]{
 	Decode: func(d store.Doc) (h Hour, err error) {
 		c, err := counts.Decode(d)

@@ -34,7 +34,7 @@ type Meter struct {
 
 	prices map[priceID]price.Price
 	owners map[identity.ID]string
-	page   int // the most rows that the next step reads; 0: maxRows
+	page   int // most rows that the next step reads; zero means maxRows
 }
 
 type priceID struct {
@@ -53,11 +53,11 @@ const (
 // leastRows is the shortest page.
 const leastRows = 32
 
-// endedFor is how long the offset of an ended partition is kept: longer than a feed lists
-// the partition.
+// endedFor is the time for which the offset of an ended partition is kept. It must be
+// longer than a feed lists the partition.
 const endedFor = 7 * 24 * time.Hour
 
-// Folded is what a Fold did.
+// Folded reports the work of a Fold.
 type Folded struct {
 	Rows    int       // that were folded
 	Commits int       // that it took
@@ -245,17 +245,17 @@ func put(k store.Key, version uint64, id store.WriteID, c Counts) (p store.Put, 
 	return p, err
 }
 
-// addition is what a row adds to a document. Of what an account has spent it is the charge
-// alone.
+// addition is the part of a row that belongs to one document. For SpentDocs only the
+// charge counts.
 type addition struct {
 	key store.Key
 	Counts
 }
 
-// sums is what rows add up to, by document.
+// sums adds up the rows by document.
 type sums map[store.Key]*Counts
 
-// with is how many documents there are with those of more.
+// with returns the number of documents after the documents of more are added.
 func (s sums) with(more []addition) int {
 	n := len(s)
 	for _, a := range more {
@@ -291,8 +291,8 @@ func unreadable(s store.Stream, position uint64, cause error) error {
 // finder returns the request of a decision, or errUnreadable.
 type finder func(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error)
 
-// finder finds requests among the rows of a page, which has those of most of its decisions,
-// and else in the store.
+// finder looks up the request of a decision. Most requests are in the same page as their
+// decision; the others are read from the store.
 func (m *Meter) finder(page []store.FeedRow) finder {
 	type at struct {
 		stream   store.Stream
@@ -410,9 +410,9 @@ func (m *Meter) owner(ctx context.Context, vacant identity.ID) (string, error) {
 	return owner, nil
 }
 
-// CountsOf is what a decision counts, and when it was made, without Fee and Unreported, which
-// take its price. A void has no time: it counts when its call was due, so that every fold
-// finds the same hour.
+// CountsOf returns the counts of a decision and the time of the decision. Fee and Unreported
+// are left out, because they need the price. A void has no time of its own, so it counts at
+// the due time of its call: every fold then finds the same hour.
 func CountsOf(due time.Time, r *call.ResponseRow) (c Counts, decided time.Time) {
 	if r.Usage != nil {
 		c.In, c.Out = r.Usage.In, r.Usage.Out

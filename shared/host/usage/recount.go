@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Recounted is what a Recount did.
+// Recounted reports the work of a Recount.
 type Recounted struct {
 	Corrected int `json:"corrected"` // documents that said something else than the rows
 	Changed   int `json:"changed"`   // documents that a meter changed meanwhile; they are as they were
@@ -27,7 +27,7 @@ type Recounted struct {
 // table may show a row later than a read of the table. If a row cannot be read, nothing is
 // corrected: usage may be the only record of it.
 type Recounter struct {
-	Meter *Meter // its Feed is for Fold alone
+	Meter *Meter // only Fold reads its Feed
 	Rows  store.Walker
 	// Fold folds all rows that there are.
 	Fold func(ctx context.Context) error
@@ -58,7 +58,8 @@ type recount struct {
 	rows     sums                    // what the rows say
 }
 
-// readAccounts reads the documents of all accounts, and those of their tenants' vacants.
+// readAccounts reads the documents of all accounts, and the documents of their tenants'
+// vacants.
 func (c *recount) readAccounts(ctx context.Context) error {
 	accounts := billing.New(billing.Config{Store: c.Meter.Store, Now: c.Meter.Now})
 	ranges := []store.Range{OwnedDocs.All("")}
@@ -91,8 +92,8 @@ func (c *recount) readDocuments(ctx context.Context, r store.Range) error {
 	return nil
 }
 
-// correct writes the documents that differ from the rows. It leaves those of an account that
-// is not there, which verify reports.
+// correct writes the documents that differ from the rows. It skips the documents of a
+// missing account, because verify reports them.
 func (c *recount) correct(ctx context.Context) (done Recounted, err error) {
 	for k := range c.before {
 		if c.rows[k] == nil {

@@ -1,10 +1,10 @@
-// Package usage folds the rows of calls into hours: what each account has paid, for which
-// vacant and caller, and what the vacants of each owner have earned. It folds what accounts
-// have spent, on calls and on bookings, into days.
+// Package usage folds the rows of calls into hourly totals: payments per account, vacant
+// and caller, and earnings per owner and vacant. It folds an account's spending on calls
+// and bookings into daily totals.
 //
-// The invariant: the offset in the feed and the documents that its rows change are one
-// commit, at their versions. So a row counts once, however often it is delivered, by
-// however many processes, and whatever dies in between.
+// The invariant: one commit changes the offset in the feed and the documents of the rows
+// before it, each at its version. So a row counts once, even if several processes read it
+// several times, or a process dies in between.
 package usage
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Counts is what happened in an hour.
+// Counts are totals of an hour.
 type Counts struct {
 	Answers uint64       `json:"answers"`
 	Voids   uint64       `json:"voids"`
@@ -51,16 +51,18 @@ type Hour struct {
 
 const hourForm = "2006-01-02T15"
 
-// Day is what an account has spent on a UTC day.
+// Day is the spending of an account on a UTC day.
 type Day struct {
 	Start  time.Time
 	Amount money.Amount
 }
 
-// notFolded is how long rows may be before usage has them.
+// notFolded is the longest time after which usage contains a row, if a meter
+// runs.
 const notFolded = 10 * time.Minute
 
-// Complete is until when usage has all rows, if meters run.
+// Complete returns the time before which usage contains every row, provided a
+// meter is running.
 func Complete(now time.Time) time.Time { return now.Add(-notFolded) }
 
 // Spent calls fn with what an account has spent by UTC day, on calls and bookings. A day is
@@ -77,8 +79,8 @@ func Spent(ctx context.Context, s store.Lister, account string, fn func(day time
 	return nil
 }
 
-// Paid calls fn with each hour of an account from a time until another, in order; zero
-// times are no bounds.
+// Paid calls fn with each hour of an account from a time until another, in order. A
+// zero time does not bound the range.
 func Paid(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
 	return each(ctx, s, PaidDocs, account, from, until, fn)
 }

@@ -56,7 +56,7 @@ func (*ledger) Explain(_ context.Context, _ call.Query, c *call.Charge, err erro
 	return *c, err
 }
 
-// accounts is how many accounts pay.
+// accounts is the number of accounts that pay.
 const accounts = 10
 
 func account(caller identity.ID) [32]byte { return [32]byte{1 + caller[1]%accounts} }
@@ -193,7 +193,7 @@ func (w *world) fold(m *usage.Meter) {
 	w.Fatal("Fold() fails for ever")
 }
 
-// check requires usage to be what the calls cost.
+// check requires usage to be the sum of the calls.
 func (w *world) check() {
 	w.Helper()
 	got := map[string]usage.Counts{}

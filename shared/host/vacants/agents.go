@@ -75,8 +75,8 @@ func (v *Directory) agentVersion(ctx context.Context, id identity.ID, version in
 	return a, store.Problem(err)
 }
 
-// ForgetAgents drops what this process remembers of agents' versions: in a store that
-// came back from a backup, a version may be another one.
+// ForgetAgents drops this process's cache of agents' versions. In a store that came
+// back from a backup, a version may have another content.
 func (v *Directory) ForgetAgents() { v.agents.Purge() }
 
 // substrateText is the substrate of an agent, which was checked, or else text.
@@ -200,9 +200,9 @@ func (v *Directory) Askable(ctx context.Context, asker, id identity.ID) (r Recor
 	return Record{}, false, err
 }
 
-// mayAsk reports whether the agent of self may ask r: its parent and siblings, and of
-// vacants that admit others those of its tenant and public ones. The vacants of the
-// operator may ask those of all tenants.
+// mayAsk reports whether the agent of self may ask r. It may ask its parent and
+// siblings. Of vacants that admit others, it may ask the vacants of its tenant and
+// public ones; vacants of the operator may ask the vacants of all tenants.
 func (v *Directory) mayAsk(ctx context.Context, self, r *Record) (bool, error) {
 	if r.Parent != nil && (*r.Parent == self.ID || self.Parent != nil && *self.Parent == *r.Parent) {
 		return true, nil

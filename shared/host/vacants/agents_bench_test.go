@@ -11,8 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// BenchmarkAnAgent is the time of a call of an agent, whose model is played, over that
-// of a call of an echo: the loop, its usage and the entry in the logbook.
+// BenchmarkAnAgent measures the time that a call of an agent, with a scripted model,
+// takes longer than a call of an echo: the loop, its usage and the entry in the
+// logbook.
 func BenchmarkAnAgent(b *testing.B) {
 	echo, agent := hosttest.New(b, memory.New()).Caller(), hosttest.New(b, memory.New()).Caller()
 	_, err := agent.Vacants.Update(agent.Ctx, agent.Demo.ID, vacants.Changes{Agent: &definition.Agent{Provider: substrate.KindMock}})

@@ -63,7 +63,7 @@ func TestVersionsOfAnAgentAreNumberedAndStay(t *testing.T) {
 			t.Errorf("Agent(%d) = %v, want not found", version, err)
 		}
 	}
-	// A substrate alone is an agent of its defaults.
+	// Setting only a substrate makes an agent of its defaults.
 	r, err = v.Update(t.Context(), r.ID, vacants.Changes{Substrate: pointer("echo")})
 	if err != nil || r.Agent != 4 {
 		t.Fatalf("Update() = %v, version %d, want version 4", err, r.Agent)
@@ -351,7 +351,7 @@ func TestTheSameSubstrateKeepsTheAgent(t *testing.T) {
 	}
 }
 
-// A store that cannot be read is no fault of the agent's.
+// An unreadable store does not count as a failure of the agent.
 func TestAnAgentThatCannotBeReadNowIsUnavailable(t *testing.T) {
 	inner, va := memory.New(), vault(t)
 	r, err := host(t, inner, va, newClock().now, hostURL).Create(t.Context(), vacants.Spec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "echo"}})

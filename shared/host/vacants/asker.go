@@ -57,11 +57,11 @@ func (a Asker) unknown(what string, err error) error {
 	return err
 }
 
-// Every document of a name has a place in the sparse index, in a partition of its
-// tenant, and so has that of a tombstone without a name, behind the names: '~' sorts
-// after every letter of a name. A page of a tenant's vacants therefore costs what it
-// shows, and its cursor contains nothing but the last document of the page, which is
-// the tenant's own. So cursors need no key of the host: a forged one is another
+// Every document of a name is in the sparse index, in a partition of its tenant.
+// Tombstones without a name come behind the names: '~' sorts after every letter of a
+// name. A page of a tenant's vacants therefore reads only the documents that it
+// shows, and its cursor contains only the last document of the page, which is the
+// tenant's own. So cursors need no key of the host: a forged cursor is another
 // position among the same vacants.
 const afterNames = "~"
 

@@ -190,8 +190,8 @@ func (v *Directory) addChange(ctx context.Context, tx *store.Tx, r *Record, e *e
 	return r.put(tx)
 }
 
-// put adds the write of r to tx, and that of its next agent. r gets the version that
-// it has after the commit.
+// put adds the writes of r and of its next agent to tx. It sets r's version to the
+// version after the commit.
 func (r *Record) put(tx *store.Tx) error {
 	if r.next != nil {
 		r.Agent++

@@ -29,12 +29,12 @@ type Spec struct {
 	Name       string
 	Capability string
 	Substrate  string // a substrate.Spec in its text form; "" if there is an Agent
-	// Agent is the first version of the agent, whose Vacants may be names; nil: one of
-	// defaults with Substrate.
+	// Agent is the first version of the agent, whose Vacants may be names. With nil,
+	// the agent has the defaults of Substrate.
 	Agent  *definition.Agent
 	Tenant string // tenant that the vacant is hosted for; may be ""
 
-	Key     *identity.Key   // nil: a new one
+	Key     *identity.Key   // nil makes a new key
 	Logbook []logbook.Entry // only with a Key; may be empty
 	// Manifest makes the vacant a child; only with a Key. It may be nil if the
 	// registry has the manifest. A logbook that begins with BIRTH needs one or
@@ -122,8 +122,8 @@ func (v *Directory) Create(ctx context.Context, s Spec) (Record, error) {
 	return v.currentCard(ctx, r, base)
 }
 
-// importing is what is known of the vacant of s before it has a record: its tenant,
-// and, if it has a key already, its id and its parent.
+// importing returns the known part of the vacant of s before it has a record: its
+// tenant, and, if it has a key already, its id and its parent.
 func (v *Directory) importing(ctx context.Context, s *Spec) (self Record, err error) {
 	self.Tenant = s.Tenant
 	if s.Key == nil {
@@ -434,7 +434,7 @@ func (v *Directory) keepChains(ctx context.Context, id identity.ID, chains map[i
 	return nil
 }
 
-// deref is what p points to, or the zero T.
+// deref returns the value that p points to, or the zero T.
 func deref[T any](p *T) (v T) {
 	if p != nil {
 		v = *p

@@ -116,9 +116,9 @@ func (v *Directory) byName(ctx context.Context, cursor string) ([]identity.ID, s
 	return ids, next, err
 }
 
-// someChildren returns the names of at most most children of parent, among
-// listed ids; those of another tenant are not named. all reports whether every child
-// was seen.
+// someChildren returns the names of at most most children of parent, among listed
+// ids. Children of another tenant are not named. all reports whether every child was
+// seen.
 func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages, most int) (names []string, all bool, err error) {
 	if v.Registry == nil {
 		return nil, true, nil

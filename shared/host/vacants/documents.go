@@ -14,7 +14,7 @@ import (
 const (
 	// ofVacant has what belongs to a vacant: its id is the star.
 	ofVacant = "v#*"
-	// aboutHost has what is known of the host itself.
+	// aboutHost holds documents about the host itself.
 	aboutHost = "host"
 	// tenantIndex is the index of the vacants of a tenant.
 	tenantIndex = "vacants#*"
@@ -63,7 +63,8 @@ var (
 		Shape: store.Shape{Name: "mark of what is forgotten", Partition: ofVacant, Sort: "forget#*#*", Of: store.OfVacant, Verify: store.Alone},
 		Codec: store.JSON[mark](1),
 	}
-	// NameDocs lead from a name to its vacant. The index lists those of a tenant.
+	// NameDocs lead from a name to its vacant. The index lists the names of a
+	// tenant.
 	NameDocs = store.Kind[identity.ID]{
 		Shape: store.Shape{Name: "name", Partition: "name", Sort: "*", Index: tenantIndex, Verify: store.Joined},
 		Codec: ids,

@@ -29,7 +29,7 @@ import (
 // faultCase is a command that fails at each of its store calls, and is then
 // repeated.
 type faultCase struct {
-	name    string   // of the vacant in the end; "": demo
+	name    string   // of the vacant in the end; "" means demo
 	prepare []string // commands run before, on a vacant named demo
 	url     string   // of the host that runs the command, if another
 	run     func(context.Context, *vacants.Directory) error
@@ -330,9 +330,9 @@ func wantTombstone(t *testing.T, inner *memory.Store, r vacants.Record) {
 	}
 }
 
-// wantWhole checks the package's invariant over the whole store: every logbook
-// except that of an unfinished import belongs to a record with a name, the
-// record's card is signed, and its state is the logbook's.
+// wantWhole checks the package's invariant over the whole store: every logbook,
+// except an unfinished import's, belongs to a record with a name, the record's
+// card is signed, and its state is the logbook's.
 func wantWhole(t *testing.T, inner *memory.Store, v *vacants.Directory, imported identity.ID) {
 	t.Helper()
 	named := map[identity.ID]vacants.Record{}
@@ -434,8 +434,8 @@ func stateInLogbook(t *testing.T, id identity.ID, entries []logbook.Entry) lifec
 	return state
 }
 
-// wantKin checks that r is the child of its manifest's parent, in that parent's
-// logbook too, and that it is no child without a manifest.
+// wantKin checks that r is the child of its manifest's parent, also by that
+// parent's logbook, and that without a manifest r is not a child.
 func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []logbook.Entry) {
 	t.Helper()
 	m, ok, err := v.Manifest(t.Context(), r.ID)

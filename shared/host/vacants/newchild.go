@@ -23,11 +23,11 @@ type newChild struct {
 	base string // the host's URL
 
 	parent   Record
-	above    *composite.Manifest // the parent's own manifest; nil if it has none
+	above    *composite.Manifest // the parent's own manifest, or nil
 	child    Record
 	manifest composite.Manifest
 	consent  *composite.Consent // only for path D4
-	agent    *definition.Agent  // nil: one of defaults
+	agent    *definition.Agent  // nil makes an agent of defaults
 }
 
 // makeChild adds the child to tx. Errors of the store are returned unchanged.

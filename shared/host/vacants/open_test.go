@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The index lists open vacants as their records say; those of an earlier
-// release are listed by the next start.
+// The index lists open vacants as their records say. The next start lists the
+// open vacants of an earlier release.
 func TestOpenVacantsAreListedAsTheirRecordsSay(t *testing.T) {
 	s, va, at := memory.New(), vault(t), newClock()
 	opened := func(v *vacants.Directory) []identity.ID {

@@ -23,10 +23,10 @@ type PublishOptions struct {
 	// Visibility defaults to PUBLIC if the vacant is not published or hidden.
 	Visibility *lifecycle.Visibility
 	Listing    *ListingOptions
-	// Venue changes what the listing says of the vacant as a venue.
+	// Venue changes the venue in the vacant's listing.
 	Venue func(*listing.Venue) error
 
-	allowed []string // substrates, for the card; nil: as the card says
+	allowed []string // substrates, for the card; nil keeps the card's
 }
 
 // ListingOptions replace the whole listing, but a nil Venue leaves the venue unchanged.
@@ -226,10 +226,10 @@ type announcement struct {
 	card       card.Card
 	reg        registry.Registration // as it is stored
 	visibility lifecycle.Visibility
-	listing    *listing.Listing // unsigned; nil: unchanged
+	listing    *listing.Listing // unsigned; nil if unchanged
 }
 
-// announce decides what to publish of a vacant.
+// announce decides the content of a vacant's next publication.
 func (v *Directory) announce(ctx context.Context, record Record, verb string, w wished) (a announcement, err error) {
 	a.record = record
 	r := &a.record
@@ -270,8 +270,9 @@ func (v *Directory) announce(ctx context.Context, record Record, verb string, w 
 	return a, nil
 }
 
-// ListedPrice is the price in listings of r: the most that a call costs, in micro-dollars.
-// given is the price that somebody wants to list; 0: any.
+// ListedPrice returns the price in r's listings: the most that a call costs, in
+// micro-dollars. given is a price that the client wants to list; zero leaves it to the
+// host.
 func (r *Record) ListedPrice(given int64) (int64, error) {
 	var hold int64
 	if r.Price != nil {

@@ -26,8 +26,9 @@ type Record struct {
 	Capability string
 	Substrate  string           // a substrate.Spec in its text form
 	By         outbound.Chooser // who set Substrate and Agent
-	// Agent is the version of the definition.Agent that answers by Substrate; 0: one
-	// of defaults. It is not in force while the vacant answers by a plan.
+	// Agent is the version of the definition.Agent that answers by Substrate. Zero
+	// means an agent of defaults. It is not in force while the vacant answers by a
+	// plan.
 	Agent   int
 	Card    []byte // the signed card's canonical blob
 	Created time.Time
@@ -51,14 +52,14 @@ type Record struct {
 	Outbound composite.Outbound
 	// Kin reports whether the vacant has a parent, or ever had children.
 	Kin bool
-	// Plain is what callers without a key may do.
+	// Plain is the setting for callers without a key.
 	Plain Plain
-	// Price is what calls cost; nil if no price was ever set. A price of 0 keeps the
-	// number of the last version.
+	// Price is the price of a call, or nil if none was ever set. A price of 0 keeps
+	// the number of the last version.
 	Price *price.Price
-	// Deleted is when the vacant was deleted; zero if it is not. The record of
-	// a deleted vacant is a tombstone: id, name, kin, times and the state
-	// ARCHIVED.
+	// Deleted is the time of the vacant's deletion, or the zero time. The
+	// record of a deleted vacant is a tombstone: id, name, kin, times and the
+	// state ARCHIVED.
 	Deleted time.Time
 
 	seed    []byte            // sealed
@@ -86,7 +87,7 @@ func (r *Record) IsDeleted() bool { return !r.Deleted.IsZero() }
 // HasKey reports whether r holds a sealed seed; a tombstone must not.
 func (r *Record) HasKey() bool { return len(r.seed) > 0 }
 
-// Plain is what callers without a key may do. The zero Plain is PlainOpen.
+// Plain is the setting for callers without a key. The zero Plain is PlainOpen.
 type Plain string
 
 // The values of Plain.

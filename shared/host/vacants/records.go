@@ -29,9 +29,9 @@ type Records struct {
 	// "" means the URL that SetURL keeps in the store, for a host that learns
 	// its URL only when it is deployed; until then no card can be signed.
 	URL string
-	// Forget drops what this process remembers of the store: that came back from a
-	// backup while the process kept running, and lacks some of it. nil: nothing
-	// is remembered beside records.
+	// Forget drops this process's caches of the store. It is called if the store
+	// came back from a backup while the process kept running, because the store
+	// then lacks some cached documents. With nil, only records are cached.
 	Forget func()
 
 	began  time.Time
@@ -173,7 +173,7 @@ func (m *memory) bounded(floor time.Time) bool {
 // openIDs caches the result of Open for one n.
 type openIDs struct {
 	ids   []identity.ID
-	n     int // 0: nothing is cached
+	n     int // zero if nothing is cached
 	until time.Time
 }
 

@@ -11,12 +11,13 @@ import (
 // RootKey is the key of the document that names the vacant at the host's own address.
 func RootKey() store.Key { return RootDocs.Key() }
 
-// root is the vacant at the host's own address; nil: none is.
+// root names the vacant at the host's own address, or nil.
 type root struct {
 	Vacant *identity.ID `json:"vacant"`
 }
 
-// SetRoot makes a vacant the one at the host's own address; nil: no vacant is there.
+// SetRoot makes a vacant the one at the host's own address. With nil, no vacant is
+// there.
 func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 	if id != nil {
 		switch r, err := v.get(ctx, *id); {

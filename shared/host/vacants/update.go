@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Changes are what Update changes of a vacant. Nil fields are left unchanged.
+// Changes are the arguments of Update. Nil fields are left unchanged.
 type Changes struct {
 	// By changes the vacant, and so chose Substrate and Agent. The Vacants of the agent
 	// are some that By knows, or public ones.
@@ -24,12 +24,13 @@ type Changes struct {
 	// Agent is the next version of the agent, whose Vacants may be names. It goes
 	// with no Substrate.
 	Agent *definition.Agent
-	// After is the version of the agent that Agent was decided on; nil: any. An agent
-	// that was changed since then is not changed.
+	// After is the version of the agent that Agent was decided on. If the agent has
+	// another version now, Update fails. With nil, any version is replaced.
 	After *int
 	Plain *Plain
-	// Seen is the Changed of the record that the changes were decided on; zero:
-	// any. A record that was changed since then is not changed.
+	// Seen is the Changed of the record that the changes were decided on. If
+	// the record has changed since, Update fails. With the zero time, any
+	// record is changed.
 	Seen time.Time
 }
 
@@ -171,8 +172,9 @@ func (c *Changes) overtaken(r *Record) error {
 	return nil
 }
 
-// chosenBy is who counts as the chooser of what answers for r after c. A tenant that
-// sets again what is there chooses nothing; the operator makes it the operator's.
+// chosenBy returns the party that chose r's substrate or agent, after c. A tenant
+// that sets the present value again chooses nothing; if the operator does, the
+// choice becomes the operator's.
 func (c *Changes) chosenBy(r *Record, next *definition.Agent) outbound.Chooser {
 	set := c.Substrate != nil || c.Agent != nil
 	same := next == nil && (c.Substrate == nil || *c.Substrate == r.Substrate)
@@ -182,9 +184,8 @@ func (c *Changes) chosenBy(r *Record, next *definition.Agent) outbound.Chooser {
 	return ChooserOf(r.Tenant, c.By.chooser())
 }
 
-// setSubstrate sets what answers for r: the next version of its agent, if there is one,
-// or a substrate, unless both are nil. It returns the substrates for the card; nil:
-// those that it names.
+// setSubstrate sets the next version of r's agent, or a substrate, unless both are nil.
+// It returns the substrates for the card; nil means the substrates that the card names.
 func (r *Record) setSubstrate(text *string, next *definition.Agent) (allowed []string, err error) {
 	switch {
 	case next != nil:

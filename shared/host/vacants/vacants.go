@@ -3,15 +3,14 @@
 // of agents and the plans of composites, because each is one commit with its record; package
 // resources checks them, and package answer answers by them.
 //
-// The invariants: every change of a vacant is one commit of its record, a
-// logbook entry that it signed, and its registration, so no half-changed
-// vacant, unlogged state or replaced card can be observed. Creating, importing
-// and graduating a child is one commit with its manifest and its hosted
-// parent's entry. A name belongs to one vacant at a time; that of a deleted vacant
-// is free. No seed appears in a record, an error or a log line, and none is kept
-// of a deleted vacant. Nobody finds a vacant here without an Asker; only Show,
-// ShowNamed and Lookup have none: they are for calls, and for handlers that conceal what
-// strangers may not know.
+// The invariants: every change of a vacant is one commit of its record, a logbook entry that
+// it signed, and its registration, so no half-changed vacant, unlogged state or replaced
+// card can be observed. Creating, importing and graduating a child is one commit with its
+// manifest and its hosted parent's entry. A name belongs to one vacant at a time; deleting a
+// vacant frees its name. No seed appears in a record, an error or a log line, and none is
+// kept of a deleted vacant. Nobody finds a vacant here without an Asker; only Show,
+// ShowNamed and Lookup need no Asker: they serve calls, and handlers that conceal hidden
+// vacants.
 package vacants
 
 import (
@@ -33,7 +32,8 @@ import (
 // Config configures a Directory. Records and Rand are required.
 type Config struct {
 	*Records
-	// Registry holds the publications of the vacants; nil: this host has none.
+	// Registry holds the publications of the vacants, or is nil on a host
+	// without a registry.
 	Registry *registry.Registry
 	// Vault opens the vacants' keys. Without a Vault, AcceptRevocation does not
 	// update the vacant's record; calls are refused by the revocation document
@@ -47,12 +47,13 @@ type Config struct {
 	Fee  int64
 	Rand io.Reader // safe for concurrent use
 	// Identity returns the host's own identity if a key service keeps it. It is
-	// called for each use and must cache by itself. nil: a software identity,
-	// sealed in the store.
+	// called for each use and must cache by itself. With nil, the host has a
+	// software identity, sealed in the store.
 	Identity func(context.Context) (identity.Signer, error)
 	// Wait sleeps between tries, or returns early when ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
-	// KeyTime is how long an opened key stays in memory; 10 minutes if 0.
+	// KeyTime is the time for which an opened key stays in memory. The default
+	// is 10 minutes.
 	KeyTime time.Duration
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/collusion"
 )
 
-// Detector makes findings of evidence. It must not keep the evidence, and must
-// be safe for concurrent use.
+// Detector compares a child with other vacants by evidence. It must not keep
+// the evidence, and must be safe for concurrent use.
 type Detector interface {
 	// Detect fails with a problem of kind Damaged for invalid evidence, such as
 	// NaN.
@@ -28,8 +28,8 @@ func DetectorOf(p Policy) (Detector, error) {
 	return nil, problem.Invalid("detector", "observed or zeros", fmt.Sprintf("%.20q", p.Detector))
 }
 
-// Zeros is a detector without findings, the reference's default. A host with it
-// has no third check.
+// Zeros is the reference's default detector, which finds nothing. On a host
+// with Zeros the third check passes every child.
 type Zeros struct{}
 
 // Detect returns no findings.
@@ -40,7 +40,7 @@ func (Zeros) Detect(e Evidence, p Policy) (Findings, error) {
 // Observed is the detector that compares the host's observations.
 type Observed struct{}
 
-// Detect judges each pair by the policy's mode.
+// Detect weighs the signals of each pair. In mode Reference it skips siblings.
 func (Observed) Detect(e Evidence, p Policy) (Findings, error) {
 	f := Findings{Policy: p}
 	for _, pair := range e.Pairs {
@@ -71,7 +71,8 @@ func weigh(p *Pair, m Mode) (Finding, error) {
 	}
 	signals := []Signal{p.declared(m), p.ancestor(m), activity, p.substrate(m), style}
 	if m == Reference {
-		// There the same vectors are the second layer of same_controller.
+		// The reference uses the same vectors again, as the second layer of
+		// same_controller.
 		behaviour := style
 		behaviour.Name = Behaviour
 		signals = append(signals, behaviour)
@@ -96,8 +97,9 @@ func (p *Pair) declared(m Mode) Signal {
 	return s
 }
 
-// ancestor is recorded and never refuses by default: the edge that graduation
-// ends is not evidence, and siblings share a parent by definition.
+// ancestor is recorded but refuses only in mode Reference. Graduation ends the
+// edge to the parent, so that edge is not evidence, and siblings share a parent
+// by definition.
 func (p *Pair) ancestor(m Mode) Signal {
 	s := Signal{Name: Ancestor, State: SignalObserved, Blocks: m == Reference}
 	switch {
@@ -134,9 +136,9 @@ func (p *Pair) activity(m Mode) (Signal, error) {
 	return s, nil
 }
 
-// substrate compares the families of the substrates: one common family is a
-// match, however many others there are. A child on its parent's substrate is
-// refused; siblings on one substrate only in strict mode.
+// substrate compares the families of the substrates. One common family is a
+// match, even if both have other families, too. By default a match with the
+// parent refuses; a match with a sibling refuses only in strict mode.
 func (p *Pair) substrate(m Mode) Signal {
 	s := Signal{Name: Substrate, State: SignalObserved, Blocks: p.Role == Parent || m == Strict}
 	a, b := p.A.known(), p.B.known()
@@ -150,13 +152,14 @@ func (p *Pair) substrate(m Mode) Signal {
 	return s
 }
 
-// known returns the families that are evidence: a composite answers in its
-// children's words.
+// known returns the families that are evidence. A composite is not, because it
+// answers in its children's words.
 func (o *Observation) known() []string {
 	return slices.DeleteFunc(slices.Clone(o.Families), func(f string) bool { return f == "" || f == "unknown" || f == "composite" })
 }
 
-// shortened names one of several families, so that findings stay small.
+// shortened names the first of several families and counts the others, so that
+// findings stay small.
 func shortened(families []string) string {
 	if n := len(families) - 1; n > 0 {
 		return fmt.Sprintf("%s and %d more", families[0], n)
@@ -197,8 +200,8 @@ func rounded(v []float64) []float64 {
 	return out
 }
 
-// missing is s without evidence, with the host's reason or else the apparent
-// one.
+// missing marks s as lacking evidence. The reason is the recorded one,
+// otherwise why.
 func (p *Pair) missing(s Signal, why string) Signal {
 	s.State, s.Strength, s.Why = SignalMissing, 0, why
 	for _, o := range []Observation{p.A, p.B} {

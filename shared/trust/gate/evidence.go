@@ -19,23 +19,24 @@ const (
 	Sibling Role = "sibling"
 )
 
-// MinResponses is how many responses of each vacant a comparison of style
-// needs.
+// MinResponses is the number of responses by each vacant below which styles are
+// not compared.
 const MinResponses = 50
 
-// Buckets is how many hours of activity a comparison needs: seven days.
+// Buckets is the number of hours of activity that a comparison needs: seven
+// days.
 const Buckets = 7 * 24
 
-// Observation is what a host itself has seen of a vacant. Missing parts are
-// empty or nil, and Why has the reason by the signal's name. For families, Why
-// means that there are unknown others.
+// Observation is a host's own evidence about a vacant. A missing part is empty
+// or nil, and Why has the reason under the signal's name. If Why has a reason
+// for Families, the vacant has more families than the listed ones.
 type Observation struct {
 	ID            identity.ID
 	Closed        bool            // a closed child, which nobody outside its tree calls
-	Tenant, Owner string          // for whom it is hosted; owner in its signed listing
+	Tenant, Owner string          // tenant that it is hosted for; owner in its signed listing
 	Families      []string        // of its substrates, distinct; "unknown" and "composite" are missing evidence
 	Activity      []float64       // hourly counts of calls from outside the tree, Buckets in all
-	Responses     int             // number of responses that Style is made of
+	Responses     int             // number of responses that Style was computed from
 	Style         []float64       // collusion.Vec16, not centred
 	Why           map[Name]string // reasons for missing parts
 }
@@ -45,7 +46,7 @@ type Pair struct {
 	With identity.ID
 	Role Role
 	A, B Observation // of the child and of the other
-	// Ancestor means that their lineages meet elsewhere than in the edge
+	// Ancestor means that the two share an ancestor by more than the edge
 	// between parent and child.
 	Ancestor bool
 }
@@ -115,8 +116,8 @@ type Findings struct {
 	Pairs  []Finding `json:"pairs"`
 }
 
-// Given makes findings of a detector that has only the three strengths of the
-// reference's interface.
+// Given returns the findings of a detector that has only the three strengths of
+// the reference's interface.
 func Given(p Policy, parent identity.ID, controller, substrate, stylo float64) Findings {
 	return Findings{Policy: p, Pairs: []Finding{{With: parent, Role: Parent, Signals: []Signal{
 		{Name: Declared, State: SignalObserved, Strength: controller, Blocks: true},
@@ -125,8 +126,8 @@ func Given(p Policy, parent identity.ID, controller, substrate, stylo float64) F
 	}}}}
 }
 
-// Check checks f; the error is Damaged and names the signal with an invalid
-// strength.
+// Check returns a Damaged error that names the first signal with an invalid
+// strength or state.
 func (f Findings) Check() error {
 	if err := f.Policy.Check(); err != nil {
 		return problem.Wrap(problem.Damaged, err, "findings: %s", problem.Of(err).Text())
@@ -146,7 +147,7 @@ func (f Findings) Check() error {
 	return nil
 }
 
-// strengths are the three named by the reference.
+// strengths are the three numbers of the reference's interface.
 type strengths struct{ controller, substrate, stylo float64 }
 
 func (s strengths) max() float64 { return max(s.controller, s.substrate, s.stylo) }
@@ -168,9 +169,10 @@ func (f *Finding) strengths() (s strengths) {
 	return s
 }
 
-// Judge is the third check: nil, a refusal of kind Collusion in the reference's
-// wording for the most similar pair, or Damaged for invalid findings. In strict
-// mode missing evidence refuses too, and is named.
+// Judge is the third check. It refuses with kind Collusion, in the reference's
+// wording, if the most similar pair reaches the threshold. In strict mode it
+// also refuses missing evidence, and names the signal. Invalid findings are
+// Damaged.
 func (f Findings) Judge() error {
 	if err := f.Check(); err != nil {
 		return err

@@ -2,9 +2,10 @@
 // (PROTOCOL §13). It is a list of steps, each a check of given evidence; no
 // step reads or writes anything.
 //
-// The invariants: the order of the steps is the order of the refusals, wherever
-// they run. Missing evidence is reported as missing and never as zero. An
-// invalid strength fails the run and never passes it.
+// The invariants: the first refusal is the same in a process and in a state
+// machine, because both run the steps in one order. Missing evidence is
+// reported as missing and never as zero. An invalid strength fails the run and
+// never passes it.
 package gate
 
 import (
@@ -54,8 +55,8 @@ type errorName struct {
 	name string
 }
 
-// errorNames maps kinds to names: the reference's classes for its refusals, own
-// names for others.
+// errorNames maps kinds to the names of errors in a state machine. Refusals
+// have the names of the reference's exception classes.
 func errorNames() []errorName {
 	return []errorName{
 		{problem.NotFound, "CompositeError"},
@@ -70,10 +71,10 @@ func errorNames() []errorName {
 	}
 }
 
-// Failed is the name of an error without its own name.
+// Failed is the name of any error that errorNames does not list.
 const Failed = "Failed"
 
-// ErrorName is the name of a kind in a state machine; Failed if it has none.
+// ErrorName returns the name of a kind in a state machine.
 func ErrorName(k problem.Kind) string {
 	for _, e := range errorNames() {
 		if e.kind == k {
@@ -83,7 +84,8 @@ func ErrorName(k problem.Kind) string {
 	return Failed
 }
 
-// KindOf returns the kind of a name; false if there is none.
+// KindOf returns the kind of an error's name. It reports false for an unknown
+// name.
 func KindOf(name string) (problem.Kind, bool) {
 	for _, e := range errorNames() {
 		if e.name == name {
@@ -100,8 +102,9 @@ func Refuses(name StepName, k problem.Kind) bool {
 	return i >= 0 && slices.Contains(Steps()[i].Refuses, k)
 }
 
-// CheckConsent is the first check: m is the child's stored manifest, nil if
-// there is none.
+// CheckConsent is the first check: both must have signed the request, and the
+// child's manifest must name the parent. m is the child's stored manifest, or
+// nil if the child is unknown.
 func CheckConsent(r *composite.Request, m *composite.Manifest) error {
 	switch {
 	case m == nil || m.ChildID != r.ChildID:
@@ -112,7 +115,8 @@ func CheckConsent(r *composite.Request, m *composite.Manifest) error {
 	return r.Verify()
 }
 
-// CheckRate is the second check: whether the parent has a graduation left.
+// CheckRate is the second check: it refuses a parent that has no graduation
+// left today.
 func CheckRate(parent identity.ID, w Window, now time.Time, p Policy) error {
 	if taken := len(w.Within(now)); taken >= p.Limit {
 		return problem.New(problem.GraduationRate, "parent %s hit graduation rate limit (%d in last 24h, limit %d)", parent.Short(), taken, p.Limit)
@@ -120,8 +124,8 @@ func CheckRate(parent identity.ID, w Window, now time.Time, p Policy) error {
 	return nil
 }
 
-// CheckOpen refuses a child that is open already, after the rate limit: a
-// request that is shown again changes nothing (PROTOCOL §23 E2).
+// CheckOpen refuses a child that is open already. It runs after the rate limit,
+// so showing an old request again changes nothing (PROTOCOL §23 E2).
 func CheckOpen(m *composite.Manifest) error {
 	if m.ClosedByDefault {
 		return nil
@@ -129,23 +133,25 @@ func CheckOpen(m *composite.Manifest) error {
 	return problem.New(problem.Graduated, "child %s is open already", m.ChildID.Short())
 }
 
-// Day is how long a graduation counts against its parent.
+// Day is the time for which a graduation counts against its parent.
 const Day = 24 * time.Hour
 
-// Window is when children of one parent graduated, in microseconds since 1970.
-// It need not be in order: a clock may have gone back.
+// Window lists the times at which children of one parent graduated, in
+// microseconds since 1970. The times need not be in order, because a clock may
+// have gone back.
 type Window []int64
 
-// Within is what of w still counts: an entry exactly a day old does not.
+// Within returns the entries of w that still count. An entry that is exactly a
+// day old does not count.
 func (w Window) Within(now time.Time) Window {
 	floor := now.Add(-Day).UnixMicro()
 	return slices.DeleteFunc(slices.Clone(w), func(t int64) bool { return t <= floor })
 }
 
-// Take is the window after another graduation.
+// Take returns the window after another graduation.
 func (w Window) Take(now time.Time) Window { return append(w.Within(now), now.UnixMicro()) }
 
-// Check says whether w is a window: not longer than any limit lets it grow.
+// Check refuses a window that is longer than the highest limit allows.
 func (w Window) Check() error {
 	if len(w) > MaxLimit {
 		return problem.Invalid("window", fmt.Sprintf("at most %d", MaxLimit), fmt.Sprint(len(w)))

@@ -224,8 +224,8 @@ func FuzzFindingsThatAreReadAreWrittenAgain(f *testing.F) {
 	})
 }
 
-// siblings is the evidence of a child beside its parent and a sibling, all of them fully known
-// and different.
+// siblings returns the evidence of a child, its parent and a sibling. Every signal is known,
+// and differs between all three.
 func siblings(t *testing.T) gate.Evidence {
 	t.Helper()
 	observe := func(b byte) gate.Observation {
@@ -382,7 +382,7 @@ func signal(t *testing.T, f *gate.Findings, pair int, n gate.Name) gate.Signal {
 func TestUnusedSignals(t *testing.T) {
 	e, p := siblings(t), gate.DefaultPolicy()
 	p.Mode = gate.Strict
-	// A closed child is not called from outside its tree, so its hours are no
+	// Nobody outside its tree calls a closed child, so its hours are not
 	// evidence and do not refuse.
 	for i := range e.Pairs {
 		e.Pairs[i].A.Closed, e.Pairs[i].A.Activity = true, nil
@@ -394,7 +394,8 @@ func TestUnusedSignals(t *testing.T) {
 	if s := signal(t, &f, 0, gate.Activity); s.State != gate.SignalExcluded || s.Why == "" {
 		t.Errorf("activity of a closed child = %+v, want it excluded", s)
 	}
-	// A child that was called before it was closed is compared by those calls.
+	// A child that was called before it was closed is compared by those earlier
+	// calls.
 	share(&e.Pairs[1], gate.Activity)
 	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.Judge(), problem.Collusion) {
 		t.Errorf("Detect(), Judge() of the activity of a closed child = %v, %v, want a refusal", err, f.Judge())
@@ -525,8 +526,8 @@ func TestFindingsOfNinePairsAreCompact(t *testing.T) {
 	t.Logf("findings of %d pairs take %d bytes", len(f.Pairs), len(b))
 }
 
-// One common family is enough; families that are not all known count as a
-// similarity or as missing, never as a difference.
+// One common family is a match. If some families are unknown, the signal is a
+// match or missing, never a difference.
 func TestAFamilyInCommonIsTheSameHoweverManyThereAre(t *testing.T) {
 	const shared = "http:shared"
 	for name, tt := range map[string]struct {

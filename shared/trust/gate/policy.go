@@ -17,14 +17,15 @@ type Mode string
 
 // The modes.
 const (
-	// Default subtracts what the parent's own influence explains, and does not
-	// count missing evidence.
+	// Default subtracts the similarity that the parent's own influence
+	// explains, and does not count missing evidence.
 	Default Mode = "default"
 	// Strict also refuses a shared tenant or owner, a sibling's substrate
 	// family, and missing evidence.
 	Strict Mode = "strict"
-	// Reference compares child and parent only, as the reference would with
-	// real evidence: not centred, and missing layers are skipped.
+	// Reference compares the child only with its parent, as the reference would
+	// with real evidence: vectors are not centred, and missing layers are
+	// skipped.
 	Reference Mode = "reference"
 )
 
@@ -51,12 +52,12 @@ type Policy struct {
 	Detector  string  `json:"detector"`
 }
 
-// DefaultPolicy is the policy where no other is set.
+// DefaultPolicy is the policy of a host that sets no other.
 func DefaultPolicy() Policy {
 	return Policy{Version: Version, Limit: 3, Threshold: 0.6, Mode: Default, Detector: ByObservation}
 }
 
-// Check returns nil, or names the field that is wrong.
+// Check returns an error that names the first wrong field.
 func (p Policy) Check() error {
 	switch {
 	case p.Version != Version:

@@ -23,7 +23,6 @@ const (
 	V03                    // 0.3
 )
 
-// Operation is what a client asks for.
 type Operation uint8
 
 // The operations.

@@ -88,8 +88,8 @@ func ListParams(d Dialect, q *ListRequest) []byte {
 	return w.b
 }
 
-// Answer is what an agent sends: exactly one of the fields is set. In a stream, Task
-// and Context name the task of a Status or Artifact.
+// Answer is a message of an agent: exactly one of the fields is set. In a stream,
+// Task and Context name the task of a Status or Artifact.
 type Answer struct {
 	task.Event
 	Message         *task.Message
@@ -434,7 +434,7 @@ func ReadResponse(raw []byte, id string) (result []byte, err error) {
 	return result, nil
 }
 
-// fault reads an error of an agent, of any form; nil if it is null.
+// fault reads an error of an agent, of any form. It returns nil for null.
 func (r *reader) fault() (*RPCError, error) {
 	raw, err := r.Raw()
 	if err != nil || string(raw) == "null" {

@@ -17,14 +17,15 @@ import (
 // SendRequest asks for a message to be answered.
 type SendRequest struct {
 	Message task.Message
-	// HistoryLength is how many messages of the history the answer is to have; nil:
-	// the server decides.
+	// HistoryLength bounds the messages of history in the answer. With nil, the
+	// server decides.
 	HistoryLength *int
 	// Immediately asks for the task as soon as it exists.
 	Immediately bool
-	// Push asks for the events of the task; nil: nobody does.
+	// Push asks for the events of the task. With nil, nobody gets them.
 	Push *task.PushConfig
-	// OutputModes are the media types that the client accepts; none: any.
+	// OutputModes are the media types that the client accepts. An empty list
+	// accepts every type.
 	OutputModes []string
 }
 

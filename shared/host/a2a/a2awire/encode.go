@@ -100,7 +100,7 @@ func (w *writer) texts(name string, all []string) {
 	}
 }
 
-// Time is how A2A writes a time.
+// Time writes a time as A2A does.
 func Time(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // SendResult returns the answer to Send that is a task.
@@ -259,8 +259,8 @@ func (w *writer) part(p *task.Part) {
 	})
 }
 
-// part03 writes a part of 0.3. Data that is no object becomes the member value of one,
-// because 0.3 has objects only.
+// part03 writes a part of 0.3. 0.3 allows only objects as data, so other data becomes
+// the member value of an object.
 func (w *writer) part03(p *task.Part) {
 	w.object("", func() {
 		switch p.Kind {

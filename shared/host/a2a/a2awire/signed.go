@@ -16,7 +16,8 @@ import (
 const Extension = "urn:vacant:v1"
 
 // Signed returns the envelope in a message's metadata, rebuilt from the parts of the
-// message that its signature covers; nil if there is none. It is not verified.
+// message that its signature covers, or nil for a message without an envelope. The
+// envelope is not verified.
 func Signed(m *task.Message) (*envelope.Envelope, error) {
 	block, err := metadataMember(m.Metadata, Extension)
 	if err != nil || block == nil {
@@ -85,7 +86,8 @@ func Cut(m *task.Message) (why string) {
 	return why
 }
 
-// metadataMember returns a member of a metadata object as it came; nil: it has none.
+// metadataMember returns a member of a metadata object as it came, or nil for a
+// missing member.
 func metadataMember(metadata []byte, name string) (member []byte, err error) {
 	if metadata == nil {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// claimed is for how long one try keeps other processes away.
+// claimed is the time for which one try keeps other processes away.
 const claimed = timeout + 5*time.Second
 
 // delivery is a request to a receiver. It holds nothing of the task but its own bodies.
@@ -26,7 +26,7 @@ type delivery struct {
 	bytes   int  // that the task may send, this delivery included
 
 	media string
-	body  []byte // nil: it is larger than maxBody
+	body  []byte // nil if it is larger than maxBody
 	bare  []byte // without texts
 }
 
@@ -123,8 +123,8 @@ func bare(t *task.Task) *task.Task {
 // errGivenUp means that a configuration has no more deliveries.
 var errGivenUp = errors.New("the deliveries have ended")
 
-// try tries a delivery once, and keeps what came of it. after is the time before the next
-// try, if it failed. The error is errGivenUp or one of Keep.
+// try tries a delivery once, and stores the result. after is the time before the next
+// try, if this one failed. The error is errGivenUp or an error of Keep.
 func (p *Pusher) try(ctx context.Context, one *task.Push, d *delivery) (after time.Duration, err error) {
 	one.Busy, one.Through = p.Now().Add(claimed), d.through
 	body, why := d.body, error(nil)

@@ -53,7 +53,7 @@ type world struct {
 
 	// Of the process.
 	store   *watched
-	failing int // store call of the next process that fails, from 1; 0: none
+	failing int // number of the store call of the next process that fails, from 1; zero means no call
 	stop    func()
 	tasks   *task.Engine
 	pusher  atomic.Pointer[push.Pusher]
@@ -81,9 +81,9 @@ type watched struct {
 	mu          sync.Mutex
 	reads, most int
 	scans       int // reads of the first page of all configurations
-	until       int // calls before the one that fails, from 1; 0: none fails
+	until       int // calls before the failing call, from 1; with zero no call fails
 	dead        bool
-	afterRead   func() // is called once, after configurations were read; nil: nothing is
+	afterRead   func() // called once, after configurations were read, unless nil
 }
 
 // kill fails all calls from now on.
@@ -93,14 +93,14 @@ func (w *watched) kill() {
 	w.dead = true
 }
 
-// readAtOnce is how many tasks were read at once, at most.
+// readAtOnce returns the highest number of tasks that were read at once.
 func (w *watched) readAtOnce() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.most
 }
 
-// allRead is how often all configurations were read.
+// allRead returns the number of times that all configurations were read.
 func (w *watched) allRead() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -323,7 +323,8 @@ func to(host, from string) task.PushConfig {
 	return task.PushConfig{ID: host, URL: "https://" + host + "/hook", From: from}
 }
 
-// turn is a message of a new guest; "": no notifications.
+// turn returns a message of a new guest, without notifications if config is
+// nil.
 func (w *world) turn(text string, config *task.PushConfig) task.Turn {
 	w.t.Helper()
 	caller := must(identity.NewKey(rand.Reader))

@@ -24,22 +24,22 @@ import (
 
 // Limits of deliveries.
 const (
-	// MaxDeliveries is how many deliveries a configuration has, statuses not counted. The
-	// last one is kept for the end of the task.
+	// MaxDeliveries bounds the deliveries of a configuration, statuses not counted. The
+	// last one is reserved for the end of the task.
 	MaxDeliveries = 100
-	// maxLive is how many deliveries a configuration has while pieces of an artifact are
-	// delivered as they come; after that, pieces wait for the next status.
+	// maxLive is the number of deliveries after which pieces of an artifact wait for the
+	// next status instead of being delivered as they come.
 	maxLive = MaxDeliveries / 2
 	// maxJoined ends a delivery of joined pieces, in bytes.
 	maxJoined = 256 << 10
 	// maxBody is the size of a delivery in bytes. A larger one is sent without its texts.
 	maxBody = 1 << 20
 
-	// What all deliveries of a task may send, tries that fail included: so many bytes, and so
-	// many times the size of its events. Half of it is kept for the end of the task.
+	// All deliveries of a task together may send taskBytes, and taskTimes the size of its
+	// events. Failed tries count. Half of the sum is reserved for the end of the task.
 	taskBytes = 64 << 10
 	taskTimes = task.MaxPushConfigs
-	// What all tasks of a sender may send in an hour, in bytes.
+	// Bytes that all tasks of a sender together may send in an hour.
 	addressBytes = 64 << 20
 	accountBytes = 1 << 30
 
@@ -49,8 +49,8 @@ const (
 	maxURL    = 2 << 10
 )
 
-// BytesOfTask is what the deliveries of a task may send, whose stored events have a size,
-// beside statuses without texts.
+// BytesOfTask returns the number of bytes that the deliveries of a task may send, given
+// the stored size of its events. Statuses without texts are not counted.
 func BytesOfTask(size int) int { return taskBytes + taskTimes*size }
 
 // backoff are the times before the tries after the first.
@@ -76,7 +76,8 @@ type Config struct {
 	AllowLoopback bool
 	Log           *slog.Logger
 	Now           func() time.Time
-	// Notices takes notices that Handle is to get after a while; nil: Run delivers.
+	// Notices takes notices that Handle gets after a while. With nil, Run delivers
+	// instead.
 	Notices task.Notices
 }
 

@@ -340,8 +340,9 @@ func TestTheBytesOfATaskAreBounded(t *testing.T) {
 	})
 }
 
-// What all tasks of a sender send is bounded in each hour, whatever their owners and
-// receivers are. What is beyond it is told without texts, and others are told all.
+// The bytes that all tasks of a sender send in an hour are bounded, even if their
+// owners and receivers differ. Later deliveries of this sender come without texts;
+// deliveries of other senders are complete.
 func TestTheBytesOfASenderAreBounded(t *testing.T) {
 	bubble(t, running, echo, func(w *world) {
 		text := strings.Repeat("x", 300<<10) // is there three times
@@ -442,8 +443,8 @@ func TestASlotThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	})
 }
 
-// One host that hangs leaves its owner's other receivers slots, and one owner those of its
-// address slots.
+// A host that hangs leaves slots for its owner's other receivers, and one owner leaves
+// slots for other owners at its address.
 func TestOwnersAndHostsShareTheSlotsOfASender(t *testing.T) {
 	bubble(t, running, echo, func(w *world) {
 		attacker := call.KeyOwner(must(identity.NewKey(rand.Reader)).ID())

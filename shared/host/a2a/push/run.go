@@ -17,7 +17,7 @@ const (
 	again = time.Second
 	// pieceGap is the least time between two looks at a task whose answer comes in pieces.
 	pieceGap = time.Second
-	// maxLoaded is how many tasks are in memory at once. A delivery holds only its body.
+	// maxLoaded bounds the tasks in memory. A delivery holds only its body.
 	maxLoaded = 4
 	// The configurations that Run knows. Others stay in the store until there is room.
 	maxEntries         = 16 << 10
@@ -26,7 +26,8 @@ const (
 	scanGap = 10 * time.Second
 )
 
-// schedule is what Run knows of configurations whose deliveries have not ended.
+// schedule holds the configurations known to Run whose deliveries have not
+// ended.
 type schedule struct {
 	woken  chan struct{}
 	loaded chan struct{} // a token for each task in memory
@@ -353,8 +354,8 @@ func (p *Pusher) prepare(ctx context.Context, e *entry) (one *task.Push, d *deli
 	return &read, next(&read, &b), b.State, nil
 }
 
-// fault is what follows an error of the store. A configuration that was removed or replaced
-// is read again.
+// fault decides how to go on after an error of the store. A configuration that was removed
+// or replaced is read again.
 func (p *Pusher) fault(ctx context.Context, err error) outcome {
 	if store.IsConflict(err) {
 		return outcome{known: true}

@@ -18,7 +18,7 @@ const (
 	maxOfOwnerHost  = maxOfOwner / 2
 )
 
-// share is a sender, an owner of tasks, a host of URLs, or those of them that are set.
+// share is a sender, an owner of tasks, a host of URLs, or a combination of them.
 type share struct {
 	sender task.Sender
 	owner  call.Owner
@@ -67,8 +67,8 @@ type bounded struct {
 	most int
 }
 
-// shares returns the shares that a slot of e counts for, those of its owner and of its host
-// within the sender first.
+// shares returns the shares that a slot of e counts for. The shares of its owner and its
+// host within the sender come first, because load reads them.
 func (e *entry) shares() [5]bounded {
 	from, owner := e.from.id, e.task.Owner
 	return [...]bounded{
@@ -94,7 +94,8 @@ func (s *slots) load(e *entry) (load [2]int, ok bool) {
 	return load, true
 }
 
-// take gives a slot to the next configuration; nil if there is none that may have one.
+// take gives a slot to the next configuration, or returns nil if no configuration may
+// have one.
 func (s *slots) take() *entry {
 	if s.taken >= maxAtOnce {
 		return nil

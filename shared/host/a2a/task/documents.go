@@ -2,14 +2,14 @@ package task
 
 import "github.com/vacancy-host/vacancy/shared/store"
 
-// taskPartition has what belongs to a task: the star is what Ref.message says of it. Events
-// sort before the head, so a read of both sees no event that the head does not know of.
+// taskPartition has what belongs to a task: the star is Ref.message. Events sort before the
+// head, so a read of both sees no event that the head does not know of.
 const taskPartition = "task#*"
 
 // The documents of tasks. Events and configurations are sealed.
 var (
-	// HeadDocs are the states of tasks. The index lists those of a vacant's owner, the newest
-	// status first.
+	// HeadDocs hold the state of each task. The index lists the tasks of an owner at a
+	// vacant, the newest status first.
 	HeadDocs = store.Kind[head]{
 		Shape: store.Shape{Name: "head of a task", Partition: taskPartition, Sort: "head", Index: "tasks#*#*", Verify: store.Unread},
 		Codec: store.JSON[head](1),

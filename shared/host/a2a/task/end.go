@@ -31,8 +31,8 @@ func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (last, size int, e
 type end struct {
 	status Status
 	void   bool   // without an answer: the turn's artifacts are withdrawn
-	runner string // whose lease must hold; "": anybody's
-	events int    // how many events the task must have; 0: any number
+	runner string // whose lease must hold; "" accepts every runner
+	events int    // number of events that the task must have; zero accepts every number
 }
 
 // errMore means that a task has events which its end does not know of.
@@ -163,7 +163,7 @@ func (e *Engine) abandon(ctx context.Context, l *loaded) error {
 }
 
 // finish decides the turn of a task and ends the task, in one commit. If the turn is decided
-// already, the task alone is ended, unless that came with it.
+// already, only the task is ended, unless the same commit ended it.
 func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options) (call.State, error), how func(*call.Decision) end) error {
 	ends := func(ctx context.Context, d call.Decision, void bool) ([]store.Write, error) {
 		end := how(&d)

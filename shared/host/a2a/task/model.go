@@ -25,7 +25,6 @@ const (
 	Rejected      State = "rejected"
 )
 
-// States returns all states.
 func States() []State {
 	return []State{Submitted, Working, InputRequired, AuthRequired, Completed, Canceled, Failed, Rejected}
 }
@@ -66,10 +65,10 @@ type Part struct {
 	Data      json.RawMessage `json:"data,omitempty"`
 	Filename  string          `json:"filename,omitempty"`
 	MediaType string          `json:"mediaType,omitempty"`
-	Metadata  json.RawMessage `json:"metadata,omitempty"` // an object; nil: none
+	Metadata  json.RawMessage `json:"metadata,omitempty"` // an object, or nil
 }
 
-// Message is what one side says. Metadata is an object; nil: none.
+// Message is a message of one side. Metadata is an object, or nil.
 type Message struct {
 	ID         string          `json:"id"`
 	Context    string          `json:"context,omitempty"`
@@ -138,8 +137,8 @@ type Event struct {
 // IsWithdrawn reports whether e was a piece of an answer that was never given.
 func (e Event) IsWithdrawn() bool { return e == Event{} }
 
-// Ending is how an agent wants its turn to end, if not as Completed with its text as
-// an artifact. It is the Detail of a call.Provisional, as a Chunk is.
+// Ending is an agent's wish to end its turn in another way than Completed with its
+// text as an artifact. It is the Detail of a call.Provisional, as a Chunk is.
 type Ending struct {
 	State State // of the task; the text of the answer is the message of its status
 }

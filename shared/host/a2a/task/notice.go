@@ -14,13 +14,15 @@ import (
 // Notice says that a task has events to push. It carries no text.
 type Notice struct {
 	Task Ref
-	// Slot is the configuration; 0: all that are open.
+	// Slot selects the configuration. Zero means all that are open.
 	Slot int
-	// Idle is how often nothing new was there.
+	// Idle counts the looks that found nothing new.
 	Idle int
-	// Events is how many events the task has at least, once the notice's commit is done.
+	// Events is the least number of events that the task has once the notice's commit is
+	// done.
 	Events int
-	// SetAt is the SetAt of the configuration's Progress; 0: whichever configuration is there.
+	// SetAt must equal the SetAt of the configuration's Progress. Zero accepts every
+	// configuration.
 	SetAt uint64
 }
 
@@ -104,7 +106,8 @@ func (b *Backlog) At(n int) *Task {
 	return &t
 }
 
-// Backlog reads what a notice tells of. The error is ErrAgain if its commit is not done.
+// Backlog reads the events that a notice announces. The error is ErrAgain if the
+// notice's commit is not done.
 func (e *Engine) Backlog(ctx context.Context, n Notice) (b Backlog, err error) {
 	l, err := e.current(ctx, n.Task)
 	switch {

@@ -25,7 +25,7 @@ type PushConfig struct {
 	From        string `json:"from,omitempty"`      // address of the client that set it
 }
 
-// MaxPushConfigs is how many of them a task has.
+// MaxPushConfigs bounds the push configurations of a task.
 const MaxPushConfigs = 4
 
 // ErrNoPushConfig means that the task has no configuration of this id.
@@ -33,7 +33,7 @@ var ErrNoPushConfig = problem.New(problem.NotFound, "the task has no push notifi
 
 func (r Ref) pushKey(slot int) store.Key { return PushDocs.Key(r.message(), strconv.Itoa(slot)) }
 
-// Progress is how far the deliveries of a configuration are, beside the number of the last
+// Progress is the state of a configuration's deliveries, beside the number of the last
 // event that was delivered.
 type Progress struct {
 	// SetAt is the version of its document at which the configuration was set. It tells the
@@ -42,15 +42,15 @@ type Progress struct {
 	Whole   bool      `json:"whole,omitempty"`   // the next delivery is the task as it is
 	Busy    time.Time `json:"busy,omitzero"`     // until then nobody else delivers
 	Try     int       `json:"try,omitempty"`     // how often the next delivery has failed
-	Through int       `json:"through,omitempty"` // last event of a delivery that was tried; 0: none
+	Through int       `json:"through,omitempty"` // last event of a delivery that was tried, or zero
 	Count   int       `json:"count,omitempty"`   // deliveries so far
 	// Quiet skips all events before the end of the turn.
 	Quiet bool `json:"quiet,omitempty"`
 }
 
-// storedPush is a configuration in the store. Its document's number is that of the last
-// event that was delivered. A removed configuration leaves a document without data: versions
-// of a place never repeat, so a commit by an old version never succeeds.
+// storedPush is a configuration in the store. The number of its document is the number of
+// the last event that was delivered. A removed configuration leaves a document without data:
+// versions of a place never repeat, so a commit by an old version never succeeds.
 type storedPush struct {
 	PushConfig
 	Progress
@@ -125,7 +125,7 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 	return c, e.notify(context.WithoutCancel(ctx), of, SenderOf(r.Owner, c.From))
 }
 
-// pushSlot is the place of a configuration among those of its task.
+// pushSlot is one of the places for configurations that a task has.
 type pushSlot struct {
 	key     store.Key
 	version uint64
@@ -283,7 +283,8 @@ func (e *Engine) openPush(ctx context.Context, d store.Doc, r Ref) (p Push, ok b
 	return Push{Task: r, Config: c.PushConfig, Delivered: int(d.Number), Progress: c.Progress, doc: d}, err == nil
 }
 
-// Slot is the place of a configuration among those of its task.
+// Slot returns the configuration's place, one of MaxPushConfigs that the task
+// has.
 func (p *Push) Slot() int { return slotOf(p.doc.Key) }
 
 func slotOf(k store.Key) int {
@@ -306,10 +307,10 @@ func (p *Push) Resume(from *Push) {
 // Sender returns who answers for the deliveries.
 func (p *Push) Sender() Sender { return SenderOf(p.Task.Owner, p.Config.From) }
 
-// Spend is what a try takes of two bounds: the bytes of its task, over all configurations,
-// and the bytes that all tasks of its sender send in an hour.
+// Spend is the cost of a try in bytes, for two bounds: the bytes of its task over all
+// configurations, and the bytes that all tasks of its sender send in an hour.
 type Spend struct {
-	Bytes    int // 0: it takes nothing
+	Bytes    int // zero costs nothing
 	OfTask   int // bytes that the task may send
 	OfSender int // bytes that the sender may send in an hour
 }

@@ -45,7 +45,7 @@ type turn struct {
 	used    *call.Usage
 }
 
-// note takes what s says of the turn, before s is applied to t.
+// note updates u by an event s, before s is applied to t.
 func (u *turn) note(t *Task, n int, s *storedEvent) {
 	switch {
 	case s.Task != nil, s.Asked != nil:
@@ -77,8 +77,9 @@ func (e *Engine) load(ctx context.Context, r Ref) (*loaded, error) {
 	return l, e.extend(ctx, l)
 }
 
-// extend reads the head and the events after those of l. What comes after the event
-// that ends a task is not part of it: its runner did not know yet.
+// extend reads the head, and the events after l's last event. Events after the
+// event that ends a task do not belong to it: the runner that wrote them did not
+// know yet that the task had ended.
 func (e *Engine) extend(ctx context.Context, l *loaded) error {
 	if !isID(l.ref.ID) {
 		return ErrNotFound // and it may not even fit into a key
@@ -182,7 +183,7 @@ type ListRequest struct {
 // counts all, up to MaxListed.
 type Page struct {
 	Tasks []Task
-	Next  string // "": the last page
+	Next  string // "" on the last page
 	Total int
 }
 

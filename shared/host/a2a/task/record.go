@@ -19,7 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Ref names a task. Owner is who may see it; others do not find it.
+// Ref names a task. Only Owner finds the task.
 type Ref struct {
 	Vacant identity.ID
 	Owner  call.Owner
@@ -47,16 +47,16 @@ type head struct {
 	Changed  time.Time   `json:"changed"` // time of the status
 	Caller   identity.ID `json:"caller"`
 	Position uint64      `json:"position"` // of the turn's request row
-	// Lease ends when the turn's runner is taken for dead; zero: the turn waits for a
-	// worker.
+	// Lease ends when the turn's runner is taken for dead. A zero Lease means that
+	// the turn waits for a worker.
 	Lease      time.Time  `json:"lease,omitzero"`
 	Runner     string     `json:"runner,omitempty"`
 	Background bool       `json:"background,omitempty"` // counted among the vacant's turns
 	Events     int        `json:"events"`               // at least so many events exist
 	EndTold    bool       `json:"end_told,omitempty"`   // a push configuration was set after the end
-	Bytes      int        `json:"bytes,omitempty"`      // stored size of so many events; 0: not known
+	Bytes      int        `json:"bytes,omitempty"`      // stored size of so many events; zero if unknown
 	Context    string     `json:"context"`              // hash of the context id, for filters
-	List       call.Owner `json:"list,omitzero"`        // owner in the index of tasks; zero: not listed
+	List       call.Owner `json:"list,omitzero"`        // owner in the index of tasks; zero if the task is not listed
 }
 
 // contextHash hides the context id, which is a caller's text.
@@ -80,7 +80,7 @@ func (h *head) put(r Ref, v uint64, id store.WriteID) (store.Put, error) {
 
 // Times of a task's life.
 const (
-	// Kept is how long a task is kept after its end.
+	// Kept is the time for which a task is kept after its end.
 	Kept = 24 * time.Hour
 	// MaxAge ends a task that has not ended.
 	MaxAge = 24 * time.Hour
@@ -119,7 +119,7 @@ type storedEvent struct {
 	// Void, beside a Status, says that the turn ended without an answer: the artifacts of the
 	// turn are withdrawn.
 	Void bool `json:"void,omitempty"`
-	// Used, beside a piece of the answer, is what the turn has used up to it.
+	// Used, beside a piece of the answer, is the turn's usage up to this piece.
 	Used *call.Usage `json:"used,omitempty"`
 }
 

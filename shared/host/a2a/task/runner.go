@@ -76,7 +76,7 @@ var ErrBusy = problem.New(problem.Conflict, "the task is at work on the message 
 
 // continued returns the writes that begin the next turn of a task: its head, at the
 // version that was read, and the message with the new status. It puts the message into
-// the context of the task. r runs the turn; nil: a worker does.
+// the context of the task. r runs the turn. If r is nil, a worker will.
 func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, position uint64) ([]store.Write, error) {
 	l, err := e.load(ctx, t.Ref)
 	if err != nil {
@@ -219,7 +219,7 @@ func (r *runner) take(p call.Progress) {
 		r.ending = &d
 	}
 	if _, artifact := r.ending.of(); piece.Text == "" || !artifact {
-		return // the text is the message of the status alone
+		return // the text is only the message of the status
 	}
 	r.heard, r.came = append(r.heard, piece.Text...), r.came+len(piece.Text)
 	if now := r.engine.Now(); !r.quiet && (r.flushed.IsZero() || len(r.heard) >= maxChunk || now.Sub(r.flushed) >= r.engine.Chunk) {
@@ -229,8 +229,8 @@ func (r *runner) take(p call.Progress) {
 	}
 }
 
-// used is what the turn has used so far: what the agent reported, and for the text after its
-// report an estimate. Without a report, the request is estimated, too.
+// used returns the turn's usage so far: the usage that the agent reported, and an estimate
+// for the text after the report. Without a report, the request is estimated, too.
 func (r *runner) used() *call.Usage {
 	var u call.Usage
 	if r.reported != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
-// Sender is who answers for what a host does later: for a turn in the background, and for
-// deliveries. It is the account whose task it is, or else the address that asked for it. Keys
-// cost nothing: a sender may have any number of them. It is letters, digits and '-', and
-// shows no address.
+// Sender identifies the party that is charged with a host's later work: turns in the
+// background, and deliveries. A task of an account has the account as its sender; any other
+// task has the address that asked for it. Owners by key would not do, because anybody makes
+// any number of keys. A Sender consists of letters, digits and '-', and shows no address.
 type Sender string
 
 // SenderOf returns who answers for what is done for an owner: its account, or address if it

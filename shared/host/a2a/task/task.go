@@ -41,7 +41,7 @@ import (
 const (
 	MaxEvents = 1000
 	MaxBytes  = 8 << 20 // of all events
-	// MaxBackground is how many turns of a vacant may wait or run in the background.
+	// MaxBackground bounds the turns of a vacant that wait or run in the background.
 	MaxBackground = 32
 	// MaxWork bounds a turn that runs in the background or is followed.
 	MaxWork = 14 * time.Minute
@@ -53,7 +53,7 @@ const (
 	// takes 64 MiB of memory, because a task is in memory as it was stored, as a value and
 	// as an answer.
 	MaxListing = 16 << 20
-	// lease is how long a runner may be silent.
+	// lease is the time for which a runner may be silent.
 	lease = 60 * time.Second
 	// maxChunk ends a chunk early, in bytes.
 	maxChunk = 8 << 10
@@ -64,16 +64,16 @@ type Config struct {
 	Store store.Store
 	Calls *call.Host
 	Texts call.Texts
-	// Queue takes the turns of Start to a Worker; nil: Start fails.
+	// Queue takes the turns of Start to a Worker. With nil, Start fails.
 	Queue Queue
-	// Notices takes notices of events that are to be pushed, for processes that run only
-	// while they answer; nil: OnPush tells of them.
+	// Notices takes notices of events to push, for processes that run only while they
+	// answer. With nil, OnPush announces the events.
 	Notices Notices
-	// Chunk is for how long the pieces of a streamed answer are joined to one event;
-	// 0: 500 ms.
+	// Chunk is the time for which pieces of a streamed answer are joined to one
+	// event. The default is 500 ms.
 	Chunk time.Duration
-	// Poll is how often a follower looks for events of other instances; 0: after
-	// 250 ms, then every second.
+	// Poll is the interval at which a follower looks for events of other
+	// instances. The default is 250 ms once, then every second.
 	Poll time.Duration
 	Log  *slog.Logger
 	Now  func() time.Time
@@ -88,8 +88,8 @@ type Queue interface {
 	Send(ctx context.Context, message string, of Sender) (settle func(ctx context.Context, stored bool), err error)
 }
 
-// Notices carries notices to processes that push, at least once. It shares the processes out
-// by sender: the notices of a sender that keeps them busy come after those of others.
+// Notices carries notices to processes that push, at least once. It is fair between senders:
+// if a sender keeps the processes busy, its notices come after the notices of others.
 type Notices interface {
 	// SendAfter stores a notice that is delivered after a while.
 	SendAfter(ctx context.Context, notice string, of Sender, after time.Duration) error
@@ -125,7 +125,7 @@ func (e *Engine) NewID() (string, error) {
 // Turn is a message to a vacant that begins a task.
 type Turn struct {
 	Ref
-	List    call.Owner // under whom the task is listed; zero: it is not
+	List    call.Owner // owner in the list of tasks; zero if the task is not listed
 	Message Message
 	// Envelope signs the message as the next of its pair. It is called again if
 	// another message was quicker, unless Signed.
@@ -136,11 +136,11 @@ type Turn struct {
 	Carries func(*Message) bool
 	// Opens says that the pair has no call yet, as far as the handler knows.
 	Opens bool
-	// Caller is who signs.
+	// Caller signs the message.
 	Caller identity.ID
-	// From is the address of the client; "" if it is not known.
+	// From is the address of the client, or "" if unknown.
 	From string
-	// Work bounds the turn; 0: what the host allows.
+	// Work bounds the turn. Zero means the host's own bound.
 	Work time.Duration
 	// quiet stores the pieces of the answer with it, not as they come.
 	quiet bool
@@ -150,7 +150,7 @@ type Turn struct {
 	// it: a message that came before finds its task, and runs nothing.
 	Once bool
 	call.Credential
-	// Push is a configuration that the task begins with; nil: none.
+	// Push is a configuration that the task begins with, or nil.
 	Push *PushConfig
 }
 
@@ -352,7 +352,7 @@ func (e *Engine) resent(ctx context.Context, t *Turn, err error) (Task, error) {
 	return found, nil
 }
 
-// options are those of every turn.
+// options returns the options that every turn has.
 func (e *Engine) options(t *Turn) call.Options {
 	return call.Options{Guest: !t.Owner.Signs(), Credential: t.Credential, Reply: func(m *envelope.Message) {
 		replyIDs(t.ID, t.Message.Context)(m) // the context of a task that goes on is read when the call is accepted

@@ -302,7 +302,7 @@ func TestFollowersOnAnyInstanceSeeTheSameEvents(t *testing.T) {
 	}
 }
 
-// refusesEvents refuses the writes of events alone while refuse says so.
+// refusesEvents refuses writes that contain only events, while refuse says so.
 func refusesEvents(refuse func() bool) func([]store.Write) error {
 	return func(writes []store.Write) error {
 		if p, ok := writes[0].(store.Put); ok && len(writes) == 1 && strings.HasPrefix(p.Key.Sort, "e#") && refuse() {
@@ -798,14 +798,14 @@ func (e events) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Ev
 	}
 }
 
-// What a cut answer has used is what the agent reported, and an estimate of what it did not:
+// The usage of a cut answer is the agent's report, and an estimate for the unreported rest:
 // a token for every four bytes, rounded up.
 func TestACutAnswerUsesWhatWasReportedAndAnEstimateOfTheRest(t *testing.T) {
 	text := substrate.Text(strings.Repeat("x", 9))
 	report := substrate.Usage{In: 1000, Out: 50, Turns: 1, Cost: 7}
 	for name, tt := range map[string]struct {
 		events []any
-		want   *call.Usage // nil: the call is void
+		want   *call.Usage // nil if the call is void
 	}{
 		"nothing came":        {[]any{}, nil},
 		"a report alone":      {[]any{report}, nil},
@@ -848,7 +848,7 @@ func TestACutAnswerUsesWhatWasReportedAndAnEstimateOfTheRest(t *testing.T) {
 	}
 }
 
-// The cut of a task's second turn is of this turn alone; what came before stays.
+// Cutting a task's second turn cuts only this turn; earlier answers stay.
 func TestACancelOfALaterTurnCutsThatTurn(t *testing.T) {
 	var w *world
 	var turn task.Turn
@@ -885,8 +885,9 @@ func TestACancelOfALaterTurnCutsThatTurn(t *testing.T) {
 	}
 }
 
-// A commit by what was read of a configuration fails once another configuration has its place,
-// whatever happened there in between. Nothing is sent without such a commit.
+// A commit that relies on a configuration as it was read fails once another configuration has
+// its place, even if several changes happened in between. Nothing is sent without such a
+// commit.
 func TestAConfigurationOfBeforeIsKeptNoMore(t *testing.T) {
 	for name, change := range map[string]func(w *world, r task.Ref) error{
 		"removed": func(w *world, r task.Ref) error { return w.a.RemovePush(w.t.Context(), r, "p") },
