@@ -12,14 +12,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-// data is what must not be lost: tables, bucket and keys.
+// data holds the resources that must not be lost: tables, bucket and keys.
 type data struct {
 	stack      awscdk.Stack
 	rows, docs ddb.TableV2
 	blobs      awss3.Bucket
 	atRest     awskms.Key // encrypts tables, bucket, logs and alarms
 	seal       awskms.Key // seals the host's secrets
-	host       awskms.Key // signs as the host; nil: a software key, sealed in docs
+	host       awskms.Key // signs as the host; nil for a software key, sealed in docs
 }
 
 func newData(app constructs.Construct, in Input) data {

@@ -163,27 +163,26 @@ func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int, heade
 	return p
 }
 
-// callRequests is what message sees of a request: the headers that it needs,
-// and the caller's address as CloudFront saw it. The address cannot be combined
-// with all of the caller's headers unless Host is among them, which a Function
-// URL refuses.
+// callRequests passes message the headers that it needs, and the caller's
+// address as CloudFront saw it. The address cannot be combined with all of the
+// caller's headers unless Host is among them, which a Function URL refuses.
 func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "calls", "headers of signed calls", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address")
 }
 
-// registryRequests is what registry and search see of a request: what message
-// sees, and the reader's proof.
+// registryRequests passes registry and search the headers of callRequests, and
+// the reader's proof.
 func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "reads", "headers of registry requests", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller")
 }
 
-// agentRequests is what agent sees of a request, beside the headers in its cache keys.
+// agentRequests passes agent further headers, beside the headers in its cache keys.
 func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "tasks", "headers of A2A requests", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
 		"Last-Event-ID", "A2A-Extensions", "X-A2A-Extensions")
 }
 
-// tenantRequests is what gateway sees of a request, beside the headers in its cache keys.
+// tenantRequests passes gateway further headers, beside the headers in its cache keys.
 func tenantRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "tenants", "headers of requests to accounts and of AGP", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
 		"Idempotency-Key", "Prefer", paykeys.SignatureHeader)
@@ -201,7 +200,7 @@ func someHeaders(s awscdk.Stack, in Input, name, comment string, headers ...stri
 	return p
 }
 
-// adminRequests is what the admin API sees: all headers but Host, because
+// adminRequests passes the admin API all headers but Host, because
 // Authorization cannot be forwarded otherwise. The caller's address is not
 // included: a header of that name from the caller must not be taken for it.
 func adminRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {

@@ -111,8 +111,8 @@ func TestAPageIsKeptUnderAllThatChoosesIt(t *testing.T) {
 func TestAdminRoutesAreNotShadowed(t *testing.T) {
 	config := at(synth(t, standard).template(t, "edge").Resources["Distribution"].Properties, "DistributionConfig")
 	page := ""
-	// Those of signed calls come first: callers append them to any URL, and no route of the
-	// operator's has them.
+	// The behaviours of signed calls come first: callers append their paths to any URL, and
+	// no route of the operator ends with them.
 	all := at(config, "CacheBehaviors").([]any)
 	if n := len(all); n > 24 || at(all[0], "PathPattern") != "*/a2a/message/*" || at(all[1], "PathPattern") != "*/a2a/chain/*" {
 		t.Fatalf("%d behaviours beside the default, the first for %v and %v", n, at(all[0], "PathPattern"), at(all[1], "PathPattern"))

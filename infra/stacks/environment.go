@@ -87,9 +87,10 @@ func pageReads(s settings.Settings) string {
 	return rate(float64(s.Limits[cost.DocsReads])/4/float64(s.Limits[functions.Message.Name]), saved)
 }
 
-// largeBodies is how many KB of large bodies an instance takes from one address,
-// so that all instances together write for it at most half of the table's
-// ceiling: of rows in message, of documents in registry.
+// largeBodies returns the KB of large bodies that an instance takes from one
+// address. With it, all instances together write for that address at most half
+// of a table's ceiling: the table of rows for message, the table of documents
+// for registry.
 func largeBodies(s settings.Settings, function string) string {
 	const saved = 60 // for one body of the largest size with the least limits
 	ceiling := s.Limits[cost.RowsWrites]

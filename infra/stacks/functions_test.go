@@ -193,10 +193,10 @@ func wantStars(name string) []string {
 	return nil
 }
 
-// think alone opens secrets of agents, and gateway alone the keys of payments; agent and
+// Only think opens secrets of agents, and only gateway the keys of payments; agent and
 // worker open the secret of guests. gateway and worker open the keys that sign receipts and
-// bookings, and only admin and checkpointer the host's identity. Who may decrypt without a
-// condition on the context would open them too.
+// bookings, and only admin and checkpointer the host's identity. A role that may decrypt
+// without a condition on the context could open them too.
 func TestWhatFunctionsOpen(t *testing.T) {
 	for _, context := range []map[string]any{standard, {"hostKey": "software"}} {
 		functions := synth(t, context).template(t, "functions")
@@ -224,7 +224,7 @@ func TestWhatFunctionsOpen(t *testing.T) {
 	}
 }
 
-// think reaches no row, writes totals alone, and is the only function that writes them.
+// think reaches no row, writes only totals, and is the only function that writes them.
 func TestThinkHasTheRightsOfModelsAlone(t *testing.T) {
 	const function = "arn:aws:lambda:us-east-1:123456789012:function:answers"
 	functions := synth(t, map[string]any{"hostKey": "software", "tenantFunctions": "acme=" + function, "bedrockModels": "amazon.nova-lite-v1:0,eu.anthropic.claude-haiku-4-5-20251001-v1:0"}).template(t, "functions")

@@ -43,7 +43,7 @@ type grants struct {
 	exports         bool     // writing usage of days to the bucket
 	seals           bool     // Encrypt under the sealing key
 	opens           []string // and Decrypt of boxes of these contexts
-	sealsOnly       []string // and Encrypt of these contexts only; nil: of any
+	sealsOnly       []string // and Encrypt of these contexts only; nil allows every context
 	host            []string // operations on the host's key
 	gate            []string // operations on the gate and its executions
 	sends           []string // queues that it sends to
@@ -107,12 +107,11 @@ func charging() access {
 
 // granted lists what the roles of the functions may do.
 //
-// agent, message and worker create text keys and write call statistics; agent and worker
-// also write tasks, and agent makes the secret of guests. All three move money in the
-// commits of calls, and worker dispatches bookings. They write no other documents:
-// whoever takes one over can change neither the operator's key nor a vacant's record. agent
-// and message also create a software identity, if strangers come before the operator. registry writes the registry's documents and accepts cosignatures,
-// but writes nothing of the log; search writes nothing.
+// agent, message and worker create text keys and write call statistics; agent and worker also write tasks, and agent
+// makes the secret of guests. All three move money in the commits of calls, and worker dispatches bookings. They write
+// no other documents: an attacker that takes one over can change neither the operator's key nor a vacant's record.
+// agent and message also create a software identity, if strangers come before the operator. registry writes the
+// registry's documents and accepts cosignatures, but does not write the log; search writes nothing.
 func granted(s settings.Settings) map[functions.Function]grants {
 	all := urlGrants(s)
 	for _, more := range []map[functions.Function]grants{agentGrants(s), {functions.Gateway: gatewayGrants(), functions.Think: thinkGrants(s)}, jobGrants(s), stepGrants()} {
@@ -147,8 +146,8 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 }
 
 // gatewayGrants: gateway serves accounts and AGP. It writes keys, links, bookings and balances,
-// and no usage. It alone opens the keys of payments, and no text key. It signs receipts by a key
-// that the host certified, and cannot sign as the host.
+// and no usage. Only gateway opens the keys of payments. It opens no text key. It signs receipts
+// by a key that the host certified, and cannot sign as the host.
 func gatewayGrants() grants {
 	return grants{rows: appends(), host: []string{"GetPublicKey"}, sends: []string{functions.Tasks}, finds: true, bookingIndexes: true, docs: []access{
 		{"Accounts", []string{"PutItem"}, of{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.PaymentDocs}},

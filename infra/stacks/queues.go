@@ -12,9 +12,9 @@ import (
 // deadQueue keeps the messages of both queues that their worker could not handle.
 const deadQueue = "dead"
 
-// maxReceives is how often a message meets a fault before it is a dead letter: eight
-// minutes, by the waits of queue/sqs. Messages that only wait for their task are
-// dropped before.
+// maxReceives is the number of failed receives after which a message becomes a dead
+// letter. That takes eight minutes, by the waits of queue/sqs. Messages that only
+// wait for their task are dropped before.
 const maxReceives = 20
 
 // queues are the queues of tasks by name.

@@ -198,8 +198,8 @@ func queueStatements(q queues, f functions.Function, g grants) (out []awsiam.Pol
 	return out
 }
 
-// streamStatements are what Lambda does in the function's name to read a
-// table's stream and to keep events that failed.
+// streamStatements allow Lambda, in the function's name, to read a table's
+// stream and to keep events that failed.
 func streamStatements(d data, f functions.Function, g grants, lost awssqs.IQueue) []awsiam.PolicyStatement {
 	if g.folds {
 		return []awsiam.PolicyStatement{statement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.stream(functions.Rows), nil)}

@@ -127,7 +127,7 @@ func (t template) of(kind string) map[string]resource {
 	return found
 }
 
-// at returns the value at a path of keys, nil if there is none.
+// at returns the value at a path of keys, or nil.
 func at(v any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {

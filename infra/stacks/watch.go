@@ -106,8 +106,8 @@ func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
 	})
 }
 
-// unseen is how many canaries were due in a day of which the tamper detector saw
-// none; 0 if it saw one.
+// unseen is the number of canaries that were due in a day of which the tamper
+// detector saw none; it is 0 if the detector saw one.
 func unseen(in Input) awscloudwatch.IMetric {
 	const day = 24 * 60
 	rule := map[string]*string{"RuleName": str(in.Settings.Name(functions.Admin.RuleName()))}
@@ -178,7 +178,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}
 }
 
-// failures counts what the alarm of a function is for.
+// failures counts the events that the alarm of a function watches.
 func failures(in Input, f functions.Function) awscloudwatch.IMetric {
 	name := "Errors"
 	if f.URL {

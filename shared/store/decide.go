@@ -1,6 +1,6 @@
 package store
 
-// State is what Decide reads while an adapter holds its lock or transaction.
+// State is read by Decide while an adapter holds its lock or transaction.
 // Returned bytes may alias the adapter's memory.
 type State interface {
 	// Held returns the row at a position. free is true if the position is the

@@ -10,16 +10,16 @@ type Feed interface {
 	// ended long ago may be missing.
 	Partitions(ctx context.Context) ([]Partition, error)
 	// After returns up to n rows (1 to MaxPage) of a partition after an offset, "" for its
-	// beginning, and the offset after them. Without rows the offset is that of the call.
-	// ended: the partition has no rows after them and will have none. The error is
-	// ErrTrimmed if rows after the offset are gone.
+	// beginning, and the offset after them. Without rows, next equals offset. ended
+	// reports that the partition will never have rows after them. The error is ErrTrimmed
+	// if rows after the offset are gone.
 	After(ctx context.Context, partition, offset string, n int) (rows []FeedRow, next string, ended bool, err error)
 }
 
 // Partition is a part of a Feed.
 type Partition struct {
 	ID     string
-	Parent string // its rows come before; "": none that is known
+	Parent string // its rows come before; "" if unknown
 }
 
 // FeedRow is a row with its stream.

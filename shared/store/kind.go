@@ -14,22 +14,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Shape is what is known of a kind of document without knowing what it holds.
+// Shape describes a kind of document, except its content.
 type Shape struct {
-	// Name is what one document is: "payment".
+	// Name names one document, such as "payment".
 	Name string
 	// Partition and Sort are the two parts of the keys. Each star stands for what Key puts
 	// in its place.
 	Partition, Sort string
 	// Index is the partition of the sparse index that lists the documents; "" if none does.
 	Index string
-	// Of is whose documents a partition has.
+	// Of tells the kind of owner that a partition has.
 	Of Owner
-	// Verify is what vacancy verify does with the documents.
+	// Verify tells how vacancy verify checks the documents.
 	Verify Verify
 }
 
-// Owner is whose documents a partition has: its first star is the owner's id or name.
+// Owner is a kind of owner. The first star of a partition is the owner's id or name.
 type Owner uint8
 
 // The owners of documents.
@@ -40,7 +40,7 @@ const (
 	OfTenant
 )
 
-// Verify is what vacancy verify does with the documents of a kind.
+// Verify tells how vacancy verify checks the documents of a kind.
 type Verify uint8
 
 // What verify does. The export serves the documents that verify reads, and no others. Every
@@ -57,8 +57,8 @@ const (
 // Describe returns s, of whatever Kind it is.
 func (s Shape) Describe() Shape { return s }
 
-// Key is the key of a document. There is a part for each star, those of the partition
-// first.
+// Key returns the key of a document. There is a part for each star, the partition's
+// stars first.
 func (s Shape) Key(parts ...string) Key {
 	partition, parts := fill(s.Partition, parts)
 	sort, parts := fill(s.Sort, parts)
@@ -156,8 +156,8 @@ func (s Shape) Within(partition string) bool {
 	return ok
 }
 
-// match returns what the stars of a pattern stand for in a text. A star that literal text
-// follows ends where that text first occurs.
+// match returns the texts that the stars of a pattern match in a text. If literal text
+// follows a star, the match ends where that text first occurs.
 func match(pattern, text string) (parts []string, ok bool) {
 	literal, rest, star := strings.Cut(pattern, "*")
 	if text, ok = strings.CutPrefix(text, literal); !ok || !star {
@@ -188,11 +188,12 @@ type Kind[T any] struct {
 	Valid func(d Doc, v T) error
 }
 
-// Codec is how documents hold a T.
+// Codec encodes a T in a document.
 type Codec[T any] struct {
 	Decode func(Doc) (T, error)
 	Encode func(T) ([]byte, error)
-	// Number is the document's Number; nil if it is not of T.
+	// Number returns the document's Number. It is nil if the number is not part
+	// of T.
 	Number func(T) int64
 }
 
@@ -214,7 +215,7 @@ func (k *Kind[T]) Any() AnyKind {
 	}}
 }
 
-// Reader is what a document is read from: a Store, a View or a Tx.
+// Reader reads documents: a Store, a View or a Tx.
 type Reader interface {
 	Doc(ctx context.Context, k Key) (Doc, error)
 }

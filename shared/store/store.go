@@ -231,8 +231,8 @@ type Append struct {
 	Data     []byte
 }
 
-// Put writes a document if it is at version If (0: absent). The new version is
-// If + 1.
+// Put writes a document if it is at version If. An If of 0 means that it is
+// absent. The new version is If + 1.
 type Put struct {
 	Key     Key
 	If      uint64
@@ -240,7 +240,7 @@ type Put struct {
 	Data    []byte
 	Number  int64
 	Index   Key
-	Expires time.Time // UTC, whole seconds; zero: never
+	Expires time.Time // UTC, whole seconds; zero means never
 }
 
 // Delete removes a document if it is at version If.
@@ -255,7 +255,7 @@ type Delete struct {
 type Add struct {
 	Key             Key
 	Delta, Min, Max int64
-	Expires         time.Time // UTC, whole seconds; zero: never
+	Expires         time.Time // UTC, whole seconds; zero means never
 }
 
 // Fits reports whether the sum stays within the bounds and does not overflow

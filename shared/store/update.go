@@ -32,12 +32,13 @@ type Updater struct {
 }
 
 // Update runs decide and commits the writes that decide added to the Tx. If
-// another writer changed what they depend on, or decide itself returns a
-// conflict, Update runs decide again on a new Tx, after a random backoff, until
-// ctx ends or DefaultPatience has passed. A Tx without writes commits nothing.
+// another writer changed a document that they depend on, or decide itself
+// returns a conflict, Update runs decide again on a new Tx, after a random
+// backoff, until ctx ends or DefaultPatience has passed. A Tx without writes
+// commits nothing.
 //
-// The error is that of decide, or of the last commit. Update never runs decide
-// again while the outcome of a commit is unknown.
+// The error is decide's, or the last commit's. Update never runs decide again
+// while the outcome of a commit is unknown.
 func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx *Tx) error) error {
 	ctx, cancel := WithPatience(ctx)
 	defer cancel()

@@ -275,8 +275,8 @@ func TestWhatTheWorkerCannotHandleIsKept(t *testing.T) {
 	}
 }
 
-// Stock clients talk to the stage: those of tests/interop, where their answers are no
-// streams, which the local AWS holds back.
+// Stock clients talk to the stage: the clients of tests/interop whose answers are not
+// streams. The local AWS holds streams back.
 func TestStockClientsAreAnsweredByTheStage(t *testing.T) {
 	s := shared(t)
 	target, err := url.Parse(s.URL)

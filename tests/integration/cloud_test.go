@@ -44,7 +44,7 @@ func (s *deployed) stack(ctx context.Context, part string) (*types.Stack, error)
 	return &got.Stacks[0], nil
 }
 
-// outputs are those of one of the stage's stacks.
+// outputs returns the outputs of one of the stage's stacks.
 func (s *deployed) outputs(t *testing.T, stack string) map[string]string {
 	t.Helper()
 	got, err := s.stack(t.Context(), stack)
@@ -66,7 +66,8 @@ func (s *deployed) tables(t *testing.T) (dynamo.Tables, *dynamo.Store) {
 	return tables, dynamo.New(dynamo.NewClient(operator(s.aws)), tables)
 }
 
-// name is the last part of an ARN, or the text itself if it is no ARN.
+// name returns the last part of an ARN. A text that is not an ARN is returned
+// unchanged.
 func name(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:] }
 
 // line is a function's log line, as far as tests read it.

@@ -6,7 +6,7 @@
 //	go test ./tests/integration -calls 10000 -run Calls the long load
 //
 // Invariants: a test asks for the stage that it needs and creates its own
-// vacants and callers there, so it passes alone and in any order; everything
-// started here is stopped here; a fault is injected into one stage's function
-// and removed with its test.
+// vacants and callers there, so it passes without the others, and in any order;
+// everything started here is stopped here; a fault is injected into one stage's
+// function and removed with its test.
 package integration

@@ -142,7 +142,7 @@ func (s *deployed) decided(t *testing.T, view graduation.View) (graduation.View,
 	return got, shown
 }
 
-// history is what an execution of the gate has done.
+// history lists the steps of an execution of the gate.
 type history struct {
 	Status      types.ExecutionStatus
 	Entered     []string // the states, in order

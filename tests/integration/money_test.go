@@ -337,7 +337,7 @@ func (a *tenant) rpcWith(to identity.ID, method, params string) object {
 	return answer.Result
 }
 
-// What is charged on the stage is what the rows say, to the micro-dollar.
+// The stage charges the sum of its rows, to the micro-dollar.
 func TestCallsAreChargedAndRecountedOnTheStage(t *testing.T) {
 	s := shared(t)
 	s.charged(t)

@@ -209,7 +209,7 @@ func asked(c server.Call, a server.Action) policy.Request {
 	return r
 }
 
-// keyPolicies are those of the stage's keys, by ARN.
+// keyPolicies returns the policies of the stage's keys, by ARN.
 func (s *deployed) keyPolicies(t *testing.T) map[string]policy.Policy {
 	t.Helper()
 	client := kms.NewFromConfig(operator(s.aws))

@@ -45,7 +45,7 @@ func TestOneOfThirtyTwoWritersTakesAPosition(t *testing.T) {
 			all.Go(func() {
 				<-gun
 				heard[i] = handler.send(sent[i])
-				// A machine that is slow for 32 writers cuts some of them off. What became of
+				// A machine that is slow for 32 writers cuts some of them off. The outcome of
 				// their calls is unknown until they send the same again.
 				for heard[i].Status == http.StatusServiceUnavailable && t.Context().Err() == nil {
 					cut.Add(1)

@@ -404,7 +404,7 @@ func (s *deployed) id(t *testing.T) string {
 }
 
 // A person publishes, searches, calls and withdraws by commands, on a host
-// named by the flag alone.
+// named only by the flag.
 func TestTheCommandsOfTheRegistryWorkOnADeployedHost(t *testing.T) {
 	s := shared(t)
 	name, skill := "p"+word(t), word(t)

@@ -20,8 +20,8 @@ func inA2A(e *envelope.Envelope) request {
 	return request{path: "/v/" + e.To.String(), body: body, envelope: e}
 }
 
-// messageAgain checks what became of the call as the signed path tells it, and that an
-// answer is one of a task: the same message finds it.
+// messageAgain checks the fate of the call by the signed path, and that its answer is
+// a task's: the same message finds it.
 func messageAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.t.Helper()
 	if then == stored {

@@ -152,8 +152,8 @@ func TestKilledHostLeavesNoDoubt(t *testing.T) {
 	})
 }
 
-// pause is how long the host stays down. A start repeats the host's own call
-// and waits for its fate, which is due by then.
+// pause returns the time for which the host stays down. A start repeats the
+// host's own call and waits for its fate, which is due by then.
 func (sc scenario) pause() time.Duration {
 	if sc.make == nil {
 		return past

@@ -20,7 +20,7 @@ import (
 
 const (
 	accountPath = account.OperatorPath + "/acme"
-	// funds are what the account has before the request, callPrice is what a call costs.
+	// The account has funds before the request. A call costs callPrice.
 	funds     = money.Dollar
 	callPrice = 2000
 )

@@ -14,7 +14,7 @@ type item struct {
 	PK struct{ B, S string } `json:"pk"`
 }
 
-// kind is that of a stream or of a document, as calltest.Op names it.
+// kind returns the kind of a stream or of a document, as calltest.Op names it.
 func (i item) kind() string {
 	name := i.PK.S
 	if b, err := base64.StdEncoding.DecodeString(i.PK.B); err == nil && len(b) > 0 {

@@ -33,7 +33,6 @@ func setModels(*stage) request {
 	return request{control: true, method: http.MethodPut, path: modelsPath, body: []byte(`{"models":[{"provider":"openai","model":"m","input":1,"output":2}]}`)}
 }
 
-// secretIsSet sets the secret.
 func secretIsSet(s *stage, p process) {
 	s.t.Helper()
 	if r, err := p.do(setSecret(s)); err != nil || r.status != http.StatusOK {
@@ -41,7 +40,7 @@ func secretIsSet(s *stage, p process) {
 	}
 }
 
-// secretVersion is the version of the secret; 0 if there is none.
+// secretVersion returns the version of the secret, or 0 before it is set.
 func secretVersion(s *stage, p process) int {
 	s.t.Helper()
 	for _, one := range decode[admin.Secrets](s.t, s.get(p, "/v1/admin/secrets")).Secrets {

@@ -83,7 +83,7 @@ func newQueued(t *testing.T) *queued {
 	return q
 }
 
-// run starts a function that dies at a place; nil: nowhere.
+// run starts a function that dies at a place, unless kill is nil.
 func (q *queued) run(built func() (string, error), kill *place) *mortal {
 	q.t.Helper()
 	program, err := built()

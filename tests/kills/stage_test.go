@@ -44,8 +44,8 @@ type target interface {
 // process is a host that can die.
 type process interface {
 	do(request) (response, error)
-	// arm names the place to die from now on (nil: none) and returns the calls
-	// made since it was last called.
+	// arm sets the place to die from now on (or nil) and returns the calls made
+	// since it was last called.
 	arm(kill *place) []string
 	// killed waits for the planned death.
 	killed() error
@@ -58,9 +58,9 @@ type process interface {
 type request struct {
 	path     string
 	body     []byte
-	envelope *envelope.Envelope // nil: none
+	envelope *envelope.Envelope // or nil
 	control  bool
-	method   string // "": GET without a body, else POST
+	method   string // "" means GET without a body, else POST
 	header   http.Header
 }
 

@@ -58,19 +58,19 @@ const (
 type scenario struct {
 	request string
 	in      targets
-	// empty: the target contains nothing yet.
+	// empty means that the target contains nothing yet.
 	empty bool
 	// prepare changes the data before a process runs, warm the process before
-	// the request. nil: nothing.
+	// the request. Both may be nil.
 	prepare func(*stage)
 	warm    func(*stage, process)
-	// make makes the request; nil: the host dies before it serves.
+	// make makes the request. With nil, the host dies before it serves.
 	make func(*stage) request
 	// again sends it again and checks the outcome.
 	again  func(*stage, process, request, *response, fate)
 	points []point
-	// until is the last call that is made alone: what follows is beside work in the
-	// background. "": all calls are.
+	// until is the last call that is made without concurrent work in the
+	// background. "" means all calls.
 	until string
 }
 

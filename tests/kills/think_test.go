@@ -226,8 +226,8 @@ func TestAThinkThatDiesVoidsTheCall(t *testing.T) {
 	}
 }
 
-// A message that dies anywhere leaves no doubt, and think is asked again for a new call
-// alone.
+// A message that dies at any place leaves a certain outcome, and think is asked again
+// only for a new call.
 func TestAMessageThatDiesWhileThinkingLeavesNoDoubt(t *testing.T) {
 	trace, _ := healthy(t)
 	t.Logf("message: %s", strings.Join(trace, ", "))

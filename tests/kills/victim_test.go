@@ -43,9 +43,9 @@ func (p place) String() string {
 	return "before " + p.Call
 }
 
-// order is what the test sends a running victim, one JSON object a line on its
-// standard input. Each is confirmed by an object on file descriptor 3: the
-// calls since the order before.
+// order is sent by the test to a running victim, one JSON object a line on its
+// standard input. The victim confirms each by an object on file descriptor 3:
+// the calls since the order before.
 type order struct {
 	Kill    *place
 	Advance time.Duration

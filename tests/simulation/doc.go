@@ -21,8 +21,8 @@
 //   - invariants_test.go what must hold, during a run and after it
 //   - mutants_test.go   deliberately broken rules, each of which must be detected
 //
-// After the last choice faults stop, everything in progress ends, and each
-// caller makes one more call alone, which must succeed.
+// After the last choice faults stop, everything in progress ends, and each caller makes
+// one more call with nothing beside it, which must succeed.
 //
 //	go test ./tests/simulation                     20,000 schedules
 //	go test ./tests/simulation -schedules 1000000  more schedules

@@ -28,7 +28,7 @@ type instance struct {
 	http.Handler
 	number int
 	call   *call.Host
-	ledger *billing.Billing // nil: calls are free
+	ledger *billing.Billing // nil if calls are free
 }
 
 func (w *world) newInstance(number int) *instance {
@@ -122,7 +122,7 @@ func (w *world) behave(ctx context.Context, _ *call.Host, e envelope.Envelope) (
 	return m, err
 }
 
-// work is what the vacant does for a call.
+// work is the vacant's behaviour for a call.
 func (w *world) work(ctx context.Context, e *envelope.Envelope) (envelope.Message, error) {
 	v := w.pause(ctx, working, "work")
 	if v == slow {

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// record is what was seen of the world from outside.
+// record holds the observations of the world from outside.
 type record struct {
 	envelopes [][]byte // every body on the wire, and answers as requests: the attacker's material
 	known     map[string]known
@@ -29,7 +29,8 @@ type record struct {
 	tips      []tip                           // tips of the request stream, in order
 }
 
-// wanted is what a series of worlds must have met: otherwise it proves little.
+// wanted lists the events that a series of worlds must have met: otherwise the
+// series proves little.
 var wanted = []string{
 	"call", "reset", "answer", "void", // rows
 	"an epoch closed without a row", "a late answer of an old epoch", "a refund",
@@ -64,7 +65,7 @@ func (w *world) lookAtTip() {
 	w.seen.tips = append(w.seen.tips, x)
 }
 
-// known is what a body contains.
+// known is the content of a body.
 type known struct {
 	hash identity.Hash
 	kind string // call, reset or answer
@@ -212,8 +213,8 @@ func (w *world) turnedAway(t *task) {
 	}
 }
 
-// check checks the final rows, and what was reported of them. The numbers are
-// the model's.
+// check checks the final rows, and the reports about them. The numbers are the
+// model's.
 func (w *world) check() {
 	if len(w.wrong) > 0 {
 		return
@@ -336,8 +337,8 @@ func (w *world) checkKind(r *call.RequestRow) {
 	}
 }
 
-// epochsSearched is how many epochs back a host looks for an envelope (PROTOCOL
-// §6).
+// epochsSearched is the number of epochs back in which a host looks for an
+// envelope (PROTOCOL §6).
 const epochsSearched = 8
 
 // checkLearnt: our caller has learnt the stored answer to r, if it is its own

@@ -83,8 +83,8 @@ func (p passing) Docs(ctx context.Context, r store.Range, n int, cursor string) 
 	return p.listings.Docs(ctx, r, n, cursor)
 }
 
-// checkMoney checks I6: the balance is what was paid in less what rows charge, no shard is
-// below 0, and the free calls that were counted are those of rows.
+// checkMoney checks I6: the balance is the sum paid in less the charges in rows, no shard
+// is below 0, and the counted free calls equal the free calls in rows.
 func (w *world) checkMoney(ctx context.Context, s *calltest.Streams, charged int64) {
 	aside := w.billingOver(w.truth, w.now)
 	balance, err := aside.Balance(ctx, &w.account)

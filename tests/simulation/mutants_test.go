@@ -19,7 +19,7 @@ type mutant struct {
 	store func(w *world, s store.Store) store.Store
 	// route changes the route of a caller's request.
 	route func(route string) string
-	// save changes what a caller's disk stores of a state.
+	// save changes the state that a caller's disk stores.
 	save func(w *world, before, st dispatch.State) dispatch.State
 	// open: hosts do not know that a closed child is closed.
 	open bool

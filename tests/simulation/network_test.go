@@ -32,7 +32,7 @@ type exchange struct {
 
 // packet is a request or a reply in flight.
 type packet struct {
-	exchange *exchange // nil: nobody waits
+	exchange *exchange // nil if nobody waits
 	from     string
 	route    string
 	body     []byte

@@ -23,7 +23,7 @@ type task struct {
 	caller   *caller   // of a caller's task
 	host     *instance // of a host's
 	route    string    // the request's route
-	exchange *exchange // the exchange that waits for it; nil: none
+	exchange *exchange // the exchange that waits for it, or nil
 	dead     bool
 	finished bool
 	reply    reply
@@ -56,7 +56,7 @@ const (
 	retrying
 )
 
-// verdict is what a task finds when it continues.
+// verdict tells a task how to continue.
 type verdict int
 
 const (
@@ -310,7 +310,7 @@ func (w *world) startSweep(h *instance) {
 }
 
 // calmDown stops all faults, lets everything under way end, and has each caller
-// make one more call alone.
+// make one more call with nothing beside it.
 func (w *world) calmDown() {
 	w.awaitAll()
 	if len(w.wrong) > 0 {

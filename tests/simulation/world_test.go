@@ -24,8 +24,8 @@ const (
 	due   = call.DefaultWork + call.Grace // from the append until others may void
 	price = 10
 
-	// What a turn of the model reserves and costs, and what it may cost in a day, in
-	// micro-dollars.
+	// Costs of a model's turn, in micro-dollars: reserved before it, spent by it,
+	// and the budgets of a day.
 	reserved, cost, dayBudget, hostBudget = 20, 8, 50, 70
 )
 
@@ -132,10 +132,10 @@ type world struct {
 	texts *calltest.Texts
 	// Of a world with prices.
 	account  billing.Account
-	price    *priced.Price // nil: calls are free
+	price    *priced.Price // nil if calls are free
 	linked   bool          // the account pays for the caller
 	deposits int
-	spend    *spend.Spend // of the vacant's model; nil: it costs nothing
+	spend    *spend.Spend // of the vacant's model; nil if it costs nothing
 	money    int64        // paid in
 	hosts    [2]*instance
 	pair     call.Pair

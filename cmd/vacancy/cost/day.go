@@ -62,7 +62,8 @@ func (b Bounds) parents(s Shape) float64 {
 type Day struct {
 	Lines []Line  `json:"lines"`
 	USD   float64 `json:"usd"`
-	// Unbounded lists, in sentences, what no limit of the stage bounds.
+	// Unbounded lists, in sentences, the costs that no limit of the stage
+	// bounds.
 	Unbounded []string `json:"not_bounded"`
 }
 

@@ -18,7 +18,7 @@ import (
 // and the ceilings of tables in request units a second.
 type Limits map[string]int
 
-// Names of the tables' limits. Those of functions are the functions' names.
+// Names of the tables' limits. Functions' limits have the functions' names.
 const (
 	RowsWrites  = "rowsWrites"
 	RowsReads   = "rowsReads"
@@ -28,7 +28,7 @@ const (
 	IndexReads  = "indexReads"
 )
 
-// Choice is what determines a stage's limits.
+// Choice determines a stage's limits.
 type Choice struct {
 	WorstDay float64 // USD that the limits let one day cost
 	Set      Limits  // limits that are not derived
@@ -36,8 +36,8 @@ type Choice struct {
 	Edge, WAF, Dashboard, X86, SoftwareKey bool
 }
 
-// share is what a function or the calls get of the worst day: a least value, and
-// a part of the money that remains when all have theirs.
+// share is the part of the worst day's money for a function or for the calls: a
+// least value, and a part of the money that remains after all least values.
 type share struct {
 	name    string
 	least   int
@@ -134,7 +134,7 @@ func Derive(c Choice) (Limits, error) {
 		return nil, problem.Invalid("worstDay", fmt.Sprintf("at least %.0f, because the least limits of such a stage let a day cost $%.2f", math.Ceil(least), least),
 			fmt.Sprint(c.WorstDay))
 	}
-	const many = 100 // ceilings are rounded, so one call alone has no exact price
+	const many = 100 // ceilings are rounded, so a single call has no exact price
 	derived := maps.Clone(of)
 	for _, s := range shares() {
 		if s.percent > 0 {
@@ -166,7 +166,7 @@ func Derive(c Choice) (Limits, error) {
 	return l, nil
 }
 
-// Bought is what a stage pays for one of its limits on the worst day.
+// Bought is one of a stage's limits, with its price on the worst day.
 type Bought struct {
 	Name   string  `json:"name"`
 	Limit  int     `json:"limit"`
@@ -175,7 +175,7 @@ type Bought struct {
 	PerUSD float64 `json:"per_usd"` // units that one dollar more a day buys
 }
 
-// Capacity is what the worst day of a stage buys.
+// Capacity is the capacity that the worst day of a stage pays for.
 type Capacity struct {
 	// Calls are the calls a second that the tables' ceilings admit.
 	Calls float64 `json:"calls_a_second"`
@@ -256,7 +256,8 @@ func (s Shape) clone() Shape {
 	return s
 }
 
-// ReadLimits parses limits that are set alone, such as message:8,rowsWrites:100.
+// ReadLimits parses limits that are set explicitly, such as
+// message:8,rowsWrites:100.
 func ReadLimits(text string) (Limits, error) {
 	set := Limits{}
 	var errs []error

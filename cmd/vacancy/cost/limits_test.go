@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Whatever the worst day, the limits are as many as it pays for, and no fewer
-// than those of a smaller one. A test in infra sums the templates.
+// For every worst day, the limits are as high as its money allows, and no lower
+// than the limits of a smaller one. A test in infra sums the templates.
 func TestMoreMoneyBuysMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := cost.Choice{
@@ -87,7 +87,7 @@ func TestThinkHasTwoInstancesLessThanMessage(t *testing.T) {
 	for _, tt := range []struct {
 		day  float64
 		set  string
-		most int // of think; 0: refused
+		most int // of think; zero if refused
 	}{
 		{11, "", 1}, {20, "", 1000}, {500, "", 1000}, {20, "message:3", 1}, {20, "message:4,think:2", 2}, {20, "message:4,think:3", 0}, {20, "think:1", 1}, {20, "message:1,think:2", 0},
 	} {

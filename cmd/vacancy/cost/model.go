@@ -41,7 +41,7 @@ const (
 // that, two units are written.
 const TextBytes = 64
 
-// logOverhead is what CloudWatch Logs adds to each event.
+// logOverhead is the number of bytes that CloudWatch Logs adds to each event.
 const logOverhead = 26
 
 // calls is the unit in most formulas.
@@ -139,7 +139,8 @@ func Month(s Shape, l List) []Line {
 	return lines
 }
 
-// pollsAMinute is how often Lambda asks an empty queue: five pollers, each for 20 seconds.
+// pollsAMinute is the number of times a minute that Lambda asks an empty queue: five
+// pollers, each for 20 seconds.
 const pollsAMinute = 15
 
 // publicFunctions is the number of functions that log calls, think and worker included.

@@ -10,7 +10,7 @@ import (
 // units.
 type PricedModel struct {
 	WriteUnits float64 `json:"write_units"` // both rows, the debit, and its reminder, which the sweeper deletes
-	ReadUnits  float64 `json:"read_units"`  // those of a call, and link, account and price
+	ReadUnits  float64 `json:"read_units"`  // for a call, and for link, account and price
 	BilledMS   float64 `json:"billed_ms"`
 	// RowsWrites and DocsWrites are WriteUnits by their tables.
 	RowsWrites, DocsWrites float64

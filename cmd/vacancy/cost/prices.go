@@ -65,11 +65,11 @@ const (
 )
 
 // ListPrices are the list prices of us-east-1, first tier, without free tiers,
-// of November 2025. Those of Lambda, DynamoDB on demand, CloudFront's transfer
+// of November 2025. Prices of Lambda, DynamoDB on demand, CloudFront's transfer
 // to viewers, CloudWatch, KMS keys and WAF were compared with published copies
-// of the price pages; requests to CloudFront and to KMS, transfer out, backups,
-// S3, SQS, Secrets Manager, CloudFront's transfer to its origin and Step
-// Functions' transitions are as known then.
+// of the price pages. Prices of requests to CloudFront and to KMS, transfer
+// out, backups, S3, SQS, Secrets Manager, CloudFront's transfer to its origin
+// and Step Functions' transitions were not compared.
 func ListPrices() List {
 	return List{Region: "us-east-1", Taken: "2025-11", Prices: map[Item]Price{
 		LambdaRequests:    {0.20, million, "requests"},
@@ -103,9 +103,9 @@ func ListPrices() List {
 	}}
 }
 
-// ReadPrices replaces prices in the list by those of a file: a JSON object with
-// "region", "taken" and "prices", a map from items to {"usd", "per"}. Omitted
-// items keep their price; units do not change.
+// ReadPrices replaces prices in the list by the prices in a file: a JSON object
+// with "region", "taken" and "prices", a map from items to {"usd", "per"}.
+// Omitted items keep their price; units do not change.
 func ReadPrices(b []byte, l List) (List, error) {
 	var in List
 	d := json.NewDecoder(strings.NewReader(string(b)))

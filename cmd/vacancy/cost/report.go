@@ -24,7 +24,7 @@ type Report struct {
 	WorstDay  Day      `json:"worst_day"`
 	Capacity  Capacity `json:"worst_day_buys"`
 
-	Real     *Real      `json:"real,omitempty"` // nil: not requested
+	Real     *Real      `json:"real,omitempty"` // nil if not requested
 	Compared []Compared `json:"compared,omitempty"`
 	RealUSD  float64    `json:"real_usd,omitempty"` // of CallCount calls with the real units
 }

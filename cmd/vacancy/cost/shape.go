@@ -21,9 +21,9 @@ type Shape struct {
 	// Transitions is the number of transitions of an accepted attempt, with
 	// start and end; 0 without a gate.
 	Transitions int     `json:"gate_transitions"`
-	BudgetUSD   float64 `json:"budget_usd_a_day"`       // 0: none
+	BudgetUSD   float64 `json:"budget_usd_a_day"`       // zero without a budget
 	ModelUSD    float64 `json:"model_budget_usd_a_day"` // for models that the operator pays
-	LogDays     int     `json:"log_days"`               // longest retention; 0: no log group has one
+	LogDays     int     `json:"log_days"`               // longest retention; zero if no log group has one
 }
 
 // Function is one Lambda function.
@@ -32,12 +32,13 @@ type Function struct {
 	MemoryMB int    `json:"memory_mb"`
 	Arm      bool   `json:"arm64"`
 	Seconds  int    `json:"timeout_seconds"`
-	// Reserved is the reserved concurrency; nil: limited by the account only.
+	// Reserved is the reserved concurrency. With nil, only the account limits
+	// the function.
 	Reserved *int `json:"reserved_concurrency"`
 	URL      bool `json:"function_url"`
 	Seeds    bool `json:"opens_seeds"` // it has the sealing key in its environment, for seeds or secrets
 	Step     bool `json:"gate_step"`   // only a state machine starts it
-	Runs     int  `json:"runs_a_day"`  // by a schedule, retries included; 0: none
+	Runs     int  `json:"runs_a_day"`  // by a schedule, retries included; zero without a schedule
 	Watch    bool `json:"watch"`       // only changed and removed rows start it
 	Invoked  bool `json:"invoked"`     // only other functions start it
 	Queued   bool `json:"queued"`      // only messages of queues start it
@@ -47,7 +48,7 @@ type Function struct {
 type Table struct {
 	Name  string `json:"name"`
 	Index bool   `json:"index"`
-	// The ceilings in units a second; nil: none.
+	// The ceilings in units a second, or nil.
 	Read  *int `json:"read_ceiling"`
 	Write *int `json:"write_ceiling"`
 }
@@ -61,8 +62,8 @@ func (s Shape) Function(name string) (Function, bool) {
 	return s.Functions[i], true
 }
 
-// retries is how often Lambda retries an asynchronous invocation that failed. Jobs are not
-// retried, because the next run does what the failed one did not.
+// retries is the number of times that Lambda retries an asynchronous invocation that
+// failed. Jobs are not retried, because the next run does the work of the failed one.
 const retries = 2
 
 // add adds a function as the table of functions describes it.

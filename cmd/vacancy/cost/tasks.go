@@ -2,8 +2,8 @@ package cost
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 
-// TaskModel is a task of A2A from a caller without a key, beside what Model says of calls.
-// A test counts its units.
+// TaskModel adds the units of an A2A task from a caller without a key to Model, which has
+// the units of its calls. A test counts them.
 type TaskModel struct {
 	WriteUnits float64 `json:"write_units"` // both rows, the task's head with its entry in the index, and one event; more in the background
 	ReadUnits  float64 `json:"read_units"`  // of an instance that knows the vacant

@@ -16,8 +16,9 @@ func DefaultThinking() ThinkingModel {
 	return ThinkingModel{WriteUnits: 9, ReadUnits: 12, LineBytes: 450, TurnMS: 3000}
 }
 
-// Calls returns the lines for n calls, without those of Model.Calls and without what the
-// model's provider bills. It returns nothing for a stage without the function think.
+// Calls returns the lines for n calls, without the lines of Model.Calls and without the
+// bill of the model's provider. It returns nothing for a stage without the function
+// think.
 func (m ThinkingModel) Calls(s Shape, l List, n float64) []Line {
 	f, ok := s.Function(functions.Think.Name)
 	asking, found := s.Function(functions.Message.Name)

@@ -26,8 +26,8 @@ func (f Facts) bootstrap() Check {
 	}
 }
 
-// unreserved is how much concurrency Lambda requires to stay unreserved: 100,
-// but 10 in new accounts with a limit of 10.
+// unreserved returns the concurrency that Lambda requires to stay unreserved:
+// 100, but 10 in new accounts with a limit of 10.
 func unreserved(limit int) int {
 	if limit <= 100 {
 		return 10

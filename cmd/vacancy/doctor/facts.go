@@ -21,7 +21,7 @@ type Facts struct {
 	// whether functions reserve theirs.
 	Limits  cost.Limits
 	Reserve bool
-	// Region is where the stage was deployed from here; "" if it was not.
+	// Region is the Region that the stage was deployed to from here, or "".
 	Region string
 
 	Tools     []Tool
@@ -48,7 +48,7 @@ type Tool struct {
 	Missing bool
 }
 
-// Trouble is what is wrong with credentials.
+// Trouble is a fault of credentials.
 type Trouble string
 
 // The troubles.
@@ -102,7 +102,7 @@ type Stack struct {
 	Err     error
 }
 
-// Table is a DynamoDB table. Absent: its name is unknown, because the stack
+// Table is a DynamoDB table. If Absent, its name is unknown, because the stack
 // with the name does not exist.
 type Table struct {
 	Absent             bool
@@ -114,7 +114,8 @@ type Table struct {
 	DeletionProtection bool
 	Stream             string // the view type; "" if off
 	Key                string // ARN of the customer managed key; "" if AWS owns it
-	// Ceilings in units a second, of the table and of indexes by name; 0: none.
+	// Ceilings in units a second, of the table and of indexes by name. Zero
+	// means no ceiling.
 	Read, Write int
 	Indexes     []Index
 	Err         error
@@ -134,7 +135,7 @@ type Key struct {
 	Err    error
 }
 
-// Tampered is how many changed or removed rows the tamper detector saw.
+// Tampered counts the changed or removed rows that the tamper detector saw.
 type Tampered struct {
 	Absent bool // no log to read
 	Rows   int
@@ -168,7 +169,7 @@ type Gate struct {
 	Err     error
 }
 
-// Visit is what the host answers to callers.
+// Visit is the host's answer to a caller.
 type Visit struct {
 	Absent bool // there is no URL
 	Edge   bool // CloudFront is before the functions

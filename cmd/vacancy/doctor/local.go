@@ -11,16 +11,17 @@ type Local struct {
 	Flag string // " --data DIR" in commands, "" for the default directory
 	Path string // Data as a word of a shell
 	Here bool   // there is a host's data in it
-	// Open lists files whose owner alone may read them, and that others can read.
+	// Open lists files that only their owner should read, and that others can
+	// read.
 	Open []string
 	// Free is the space of the disk in bytes; negative if it is unknown. Below MinFree a
-	// public host refuses what others want to write.
+	// public host refuses requests that write.
 	Free, MinFree int64
 
 	Running bool
 	Err     error  // why a running host does not answer
 	URL     string // its public URL
-	// Version is the host's, and Command that of this command.
+	// Version is the host's version, Command the version of this command.
 	Version, Command string
 	Started          time.Time
 	Calls, Failed    uint64
@@ -39,8 +40,8 @@ const (
 	someFree  = 1 << 30
 )
 
-// certificateSoon is how long before its end a certificate is worth a warning:
-// one by --tls-domain is renewed a month before.
+// certificateSoon is the time before its end from which a certificate causes a
+// warning. A certificate by --tls-domain is renewed a month before.
 const certificateSoon = 14 * 24 * time.Hour
 
 // ExamineLocal judges the facts about a local host.

@@ -13,8 +13,8 @@ const (
 	leastNode = 20
 )
 
-// tool checks that a program is in the PATH and not older than least ("": any
-// version).
+// tool checks that a program is in the PATH and not older than least. A least
+// of "" accepts any version.
 func tool(name, least, use, needs, fix string) func(Facts) Check {
 	return func(f Facts) Check {
 		i := slices.IndexFunc(f.Tools, func(t Tool) bool { return t.Name == name })

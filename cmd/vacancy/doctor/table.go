@@ -10,8 +10,8 @@ import (
 // row is a check before it is made.
 type row struct {
 	name string
-	// needs says why the check does not apply; "" if it does. nil: it always
-	// applies.
+	// needs returns the reason that the check does not apply, or "". A check
+	// without needs always applies.
 	needs func(Facts) string
 	judge func(Facts) Check
 }

@@ -22,7 +22,7 @@ type URLs struct {
 	Graduate         string // of the gate; "" for a stage without one
 	Gateway          string // of accounts and AGP; "" for a stage without them
 	Edge             bool
-	Key              string // operator key; "" if there is none
+	Key              string // operator key, or ""
 }
 
 // Operated reports whether the admin API takes the operator's key.
@@ -30,7 +30,7 @@ func (v *Visit) Operated() bool {
 	return !v.Absent && !v.NoKey && v.Operator.Err == nil && v.Operator.Status == http.StatusOK
 }
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer bounds the part of an answer that is read.
 const maxAnswer = 64 << 10
 
 // Look calls the handlers of the host. random makes the challenge that the host

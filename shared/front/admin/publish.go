@@ -56,7 +56,7 @@ type Listing struct {
 	Family  string   `json:"family,omitempty"`
 	Owner   string   `json:"owner,omitempty"`
 	Price   int64    `json:"price"`
-	// Venue is what the vacant is as a venue; nil: as before.
+	// Venue describes the vacant as a venue. With nil, it stays as it is.
 	Venue *listing.Venue `json:"venue,omitempty"`
 }
 

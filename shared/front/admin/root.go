@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Root is the vacant at the host's own address. In a change it may be a name; nil: no
-// vacant is there.
+// Root names the vacant at the host's own address. A change may give its name. With
+// nil, no vacant is there.
 type Root struct {
 	Vacant *string `json:"vacant" canon:"required,null"`
 }

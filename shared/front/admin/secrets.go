@@ -25,7 +25,8 @@ type SecretSetting struct {
 // Format prints only the hosts for every verb.
 func (s SecretSetting) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "a secret for %q", s.Hosts) }
 
-// secretsAPI serves secrets of a kind, which tenants have, or the host alone.
+// secretsAPI serves secrets of a kind. tenants reports whether tenants have
+// such secrets too, or only the host.
 type secretsAPI struct {
 	*secrets.Secrets
 	tenants bool

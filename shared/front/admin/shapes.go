@@ -22,7 +22,7 @@ type Vacant struct {
 	State      lifecycle.State `json:"state"`
 	Capability string          `json:"capability_text"`
 	Substrate  string          `json:"substrate"`
-	Agent      int             `json:"agent_version,omitempty"` // 0: one of defaults
+	Agent      int             `json:"agent_version,omitempty"` // zero for an agent of defaults
 	Endpoint   string          `json:"endpoint"`                // where callers post; the card's endpoint
 	Card       json.RawMessage `json:"card"`                    // the signed card
 	Created    string          `json:"created"`
@@ -31,9 +31,9 @@ type Vacant struct {
 	Parent *identity.ID `json:"parent_id,omitempty"`
 	Closed bool         `json:"closed,omitempty"`
 	Tenant string       `json:"tenant,omitempty"` // tenant that it is hosted for
-	Plain  string       `json:"plain,omitempty"`  // what callers without a key may do; "": open
-	Price  *price.Price `json:"price,omitempty"`  // what calls cost; nil: nothing
-	// Deleted is when the vacant was deleted; "" if it is not.
+	Plain  string       `json:"plain,omitempty"`  // setting for callers without a key; "" means open
+	Price  *price.Price `json:"price,omitempty"`  // price of a call; nil if calls are free
+	// Deleted is the time of the vacant's deletion, or "".
 	Deleted string `json:"deleted,omitempty"`
 }
 

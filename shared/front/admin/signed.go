@@ -29,8 +29,8 @@ func ChildrenPath(path string) bool {
 
 // SignedChildren serves POST /v1/admin/vacants/{vacant}/children for a parent
 // that signed its request. A request whose signature does not verify costs no
-// read. For a parent that is not hosted here the refusal is that of a call to
-// it, so the route does not tell which vacants exist.
+// read. A parent that is not hosted here gets the refusal that a call to it
+// would get, so the route does not reveal which vacants exist.
 func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 	d := &api{c}
 	return d.guard(d.http().Mux(map[string]httpapi.Methods{"/v1/admin/vacants/{vacant}/children": {

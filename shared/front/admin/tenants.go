@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// askerOf is who a request is by.
+// askerOf returns the party that sent a request.
 func askerOf(ctx context.Context) vacants.Asker {
 	by := op.CallerOf(ctx)
 	if by.Operator {
@@ -20,11 +20,12 @@ func askerOf(ctx context.Context) vacants.Asker {
 }
 
 // Tenants serves the operations of vacants to tenants, by a key of their account that has the
-// scope vacants: they create vacants of the tenant, and see and change those. Another's is
-// not found, in the same bytes as one that does not exist, with two exceptions: nobody gets
-// a name or slug that is taken, though the refusal tells nothing else of who has it, and an
-// agent may be given public vacants to ask. All others are forbidden. Those of secrets must be,
-// because definition.Agent.Prices counts every secret as the operator's.
+// scope vacants: they create vacants of the tenant, and see and change the tenant's vacants.
+// Another party's vacant is not found, in the same bytes as a vacant that does not exist. There
+// are two exceptions: a taken name or slug is refused, though the refusal says nothing else
+// about its owner, and an agent may ask public vacants. All other operations are forbidden to
+// tenants. Operations on secrets must be, because definition.Agent.Prices counts every secret
+// as the operator's.
 func Tenants(c Config) http.Handler {
 	d := &api{c}
 	s := op.Server{Keys: c.Billing}

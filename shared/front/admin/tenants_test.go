@@ -32,7 +32,7 @@ type tenants struct {
 	tenants http.Handler
 	key     string // of acme
 	own     admin.Vacant
-	others  []admin.Vacant // the operator's, and that of the other tenant
+	others  []admin.Vacant // the operator's, and the other tenant's
 }
 
 // vacantsKey are the options of a key that manages vacants.
@@ -252,7 +252,8 @@ func (public) LookupNetIP(context.Context, string, string) ([]netip.Addr, error)
 	return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, nil
 }
 
-// What a tenant learns of a check is for guessing how the operator's network is built.
+// The addresses in the result of a check would let a tenant map the operator's
+// network.
 func TestACheckTellsAddressesToTheOperatorAlone(t *testing.T) {
 	anybody := func(context.Context, outbound.Actor, string) error { return nil }
 	dial := func(context.Context, string, string) (net.Conn, error) {

@@ -119,7 +119,7 @@ var logged = regexp.MustCompile(`"event_seq":[0-9]+`)
 func (w *twin) send(seed uint16, method, path, body string) string {
 	w.dice.begin(seed)
 	answer := w.by(w.key, method, path, body)
-	answer.Header().Del("Content-Length") // that of the body
+	answer.Header().Del("Content-Length") // the body's
 	return fmt.Sprintf("%d %v %s", answer.Code, answer.Header(), logged.ReplaceAll(answer.Body.Bytes(), nil))
 }
 
@@ -177,8 +177,8 @@ func twinRows(w *twin) map[string][]request {
 	}
 }
 
-// Two hosts differ in the vacants of others alone. To a tenant they answer every request
-// of every route alike, byte for byte, however it names those vacants.
+// Two hosts differ only in the vacants of others. They answer every request of a tenant,
+// on every route, with the same bytes, even if the request names those vacants.
 func TestATenantCannotTellAHostWithTheVacantsOfOthersFromOneWithout(t *testing.T) {
 	rows := twinRows(newTwin(t))
 	for path, methods := range admin.TenantRoutes(newTwin(t).config) {

@@ -248,7 +248,8 @@ func (c *call) finish(ctx context.Context, status string, err error) error {
 	return err
 }
 
-// agent is whom the request is from, for counts: a name of the key's own.
+// agent returns the agent that sent the request, for counts: a name that the
+// key's holder chose.
 func (c *call) agent() string {
 	if a := c.env.Agent(); a != "" {
 		return a
@@ -265,7 +266,8 @@ func (c *call) requests(status string) store.Write {
 	return bookings.Counter("a2a_requests_total", 1, "intent", intent, "tier", string(c.key.Tier), "status", status)
 }
 
-// does is what answers the intent; nil: nothing does.
+// does returns the function that answers the intent, or nil for an unknown
+// intent.
 func (c *call) does() func(context.Context) (any, error) {
 	switch c.env.Intent {
 	case "network.ping":

@@ -16,7 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The operations of bookings: the operator's, of all bookings, and those of keys and of venues.
+// The operations of bookings: the operator's, on all bookings, and the operations for keys and
+// venues.
 var (
 	ListBookings = op.Twin[BookingList, Bookings]{
 		Operator: op.Op[BookingList, Bookings]{Method: "GET", Path: operatorPath, Doc: "lists the bookings of a venue"},
@@ -38,12 +39,12 @@ const (
 	metricsPath  = "/v1/admin/metrics" // of the operator
 )
 
-// parties are who may ask for bookings; which they see is for find to say.
+// parties may ask for bookings. find decides which bookings each of them sees.
 var parties = op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRead}}
 
 // Requests.
 type (
-	// BookingList is a page of bookings: those of a venue, or of the key.
+	// BookingList selects a page of bookings: a venue's, or the key's.
 	BookingList struct {
 		Venue  string `query:"venue"`
 		Cursor string `query:"cursor"`
@@ -128,7 +129,7 @@ func bookingOf(b *bookings.Booking) Booking {
 	return out
 }
 
-// party is who asks about bookings.
+// party is the sender of a request about bookings.
 type party struct {
 	operator bool
 	key      *billing.Key
@@ -146,7 +147,7 @@ func (p *party) String() string {
 	return "key " + p.key.ID
 }
 
-// partyOf is who asks.
+// partyOf returns the sender of a request.
 func partyOf(ctx context.Context) *party {
 	c := op.CallerOf(ctx)
 	return &party{operator: c.Operator, key: c.Key, vacant: c.Vacant}
@@ -173,8 +174,8 @@ func (d *api) find(ctx context.Context, id string, p *party) (bookings.Booking, 
 	return b, err
 }
 
-// mayManage reports whether a key made a booking, or manages those of the account that made
-// it. Test keys see test bookings only, and live keys live ones.
+// mayManage reports whether a key made a booking, or manages the bookings of the account
+// that made it. Test keys see only test bookings, and live keys only live ones.
 func mayManage(k *billing.Key, b *bookings.Booking) bool {
 	return k.Account == b.Account && (k.ID == b.Key || k.Has(billing.ScopeManage)) && k.Test == b.Test
 }

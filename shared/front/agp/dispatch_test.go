@@ -431,8 +431,8 @@ func TestTheKeysOfATierShareItsQuota(t *testing.T) {
 	n.want("another account", n.send(other, "network.ping", ""), http.StatusOK, "")
 }
 
-// The bookings of an account, by each kind of its keys: whoever manages them sees and cancels
-// those of other keys, and a test key only test bookings.
+// The bookings of an account, by each kind of its keys: a key that manages bookings sees and
+// cancels the bookings of other keys, and a test key sees only test bookings.
 func TestWhichKeysManageBookings(t *testing.T) {
 	n := open(t, true)
 	n.venue("warung", substrate.KindMock, nil)

@@ -39,7 +39,7 @@ type Envelope struct {
 	From, To  string
 	Intent    string
 	Payload   map[string]json.RawMessage
-	Context   json.RawMessage // of agent_context; nil: empty
+	Context   json.RawMessage // of agent_context; nil if empty
 	TTL       time.Duration
 	Timestamp string
 }

@@ -115,7 +115,7 @@ func fail(w http.ResponseWriter, request string, err error) error {
 	return httpapi.Rendered{Err: err}
 }
 
-// limits tells what is left of a key's requests.
+// limits writes the headers with the rest of a key's quota.
 func limits(w http.ResponseWriter, a billing.Allowance) {
 	if a.Limit == 0 {
 		return

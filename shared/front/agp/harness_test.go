@@ -59,7 +59,7 @@ type network struct {
 	server *serve.Server
 	store  *memory.Store
 	vault  custody.Vault
-	// recorder is of the test of refusals alone.
+	// recorder is used only by the test of refusals.
 	recorder *recorder
 	agp      *serve.AGP
 	web      http.Handler
@@ -68,7 +68,8 @@ type network struct {
 	acme     billing.Account
 	// Keys by tier, and a test key.
 	free, pro, ent, test string
-	// said is what the venue of kind scripted answers; an error if it is nil.
+	// said returns the answer of the venue of kind scripted. With nil, the
+	// venue fails.
 	said  func(text string) (string, error)
 	asked atomic.Int64
 	guest atomic.Pointer[identity.ID] // of the last call
@@ -278,7 +279,7 @@ func (n *network) sweep() {
 	}
 }
 
-// balance is what the account has, to the micro-dollar.
+// balance returns the account's balance, in micro-dollars.
 func (n *network) balance() money.Amount {
 	n.Helper()
 	m, err := n.server.Billing.Balance(n.Context(), &n.acme)

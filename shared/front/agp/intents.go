@@ -90,14 +90,15 @@ func venueOf(v *bookings.Venue) Venue {
 	return out
 }
 
-// found is what a search found, as it is told for five minutes.
+// found is the result of a search. The same page is answered from it for five
+// minutes.
 type found struct {
 	ids     []identity.ID
 	venues  []Venue
 	expires time.Time
 }
 
-// searchTime is for how long a search is remembered.
+// searchTime is the time for which a search is cached.
 const searchTime = 300 * time.Second
 
 // Limits of searches.

@@ -16,7 +16,7 @@ import (
 
 var lambdas = map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
 
-// The configuration is what the SDK's own loader makes of the same environment.
+// The SDK's own loader makes the same configuration from the same environment.
 func TestTheConfigurationIsThatOfTheSDK(t *testing.T) {
 	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {
 		t.Setenv(name, t.TempDir()+"/none")

@@ -79,8 +79,8 @@ type front struct {
 	proxy   *httpadapter.HandlerAdapterV2 // of handler
 	log     *slog.Logger
 	after   func() // runs after each request
-	// ahead makes the text key of the next day, if it is time; nil: nothing. Nothing
-	// runs between requests, so it runs at the end of one.
+	// ahead makes the text key of the next day, if it is time. It runs at the end of
+	// a request, because nothing runs between requests. It may be nil.
 	ahead   func(context.Context) error
 	started starts
 }
@@ -180,8 +180,8 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 	return answer, nil
 }
 
-// makeAhead runs ahead within what the answer leaves of the deadline. The answer
-// is stored already; a failure is tried again by a later request.
+// makeAhead runs ahead in the time until the deadline. The answer is stored
+// already. If ahead fails, a later request tries again.
 func (f *front) makeAhead(ctx context.Context) {
 	const most, margin = 2 * time.Second, time.Second
 	deadline, ok := ctx.Deadline()

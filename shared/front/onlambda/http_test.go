@@ -52,7 +52,7 @@ func (b *bench) send(t *testing.T, event string) response {
 	return r
 }
 
-// answer is what Lambda gets, a stream as a whole.
+// answer returns the bytes that Lambda gets. A stream is read to its end.
 func (b *bench) answer(ctx context.Context, event json.RawMessage) (response, error) {
 	if !b.streams {
 		return b.invoke(ctx, event)
@@ -86,7 +86,7 @@ func (b *bench) lines(t *testing.T) []map[string]any {
 	return all
 }
 
-// requiredFields is what a log line says of its invocation.
+// requiredFields returns the fields that every log line must have.
 func requiredFields(m map[string]any) []any {
 	return []any{m["msg"], m["verdict"], m["status"], m["_aws"] != nil, m["request"], m["trace"]}
 }

@@ -39,9 +39,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Env is what a function's handler is built from: the parts that its settings
-// name, and the server. A function without tables has only a Log, one of the
-// search index no server.
+// Env has the parts that a function's handler is built from: the parts that its
+// settings name, and the server. A function without tables has only a Log; a
+// function with only the search index has no server.
 type Env struct {
 	Settings
 	*serve.Server
@@ -50,8 +50,8 @@ type Env struct {
 	Vault    custody.Vault
 	Operator admin.Checker
 	Log      *slog.Logger
-	// Direct handles invocations by the stage's own functions and schedules; nil: the
-	// function has only its URL.
+	// Direct handles invocations by the stage's own functions and schedules. With
+	// nil, the function is called only by its URL.
 	Direct Direct
 
 	keyed bool // its callers have keys

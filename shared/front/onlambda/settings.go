@@ -16,24 +16,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Settings are a function's settings, from its environment: those of package setting, and what its stack has.
+// Settings are a function's settings, from its environment: the settings of package setting, and settings
+// that depend on the function's stack.
 type Settings struct {
 	setting.Host
 	Stage         string
 	Tables        dynamo.Tables // VACANCY_ROWS, VACANCY_DOCS
 	Blobs         string        // VACANCY_BLOBS: the name of a bucket
 	SealKey       string        // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hex digits
-	HostKey       string        // VACANCY_HOST_KEY: the ARN of a KMS key; "": a software identity
-	URL           string        // VACANCY_URL; "": the URL in the store
-	GatewayURL    string        // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "": URL
-	Secrets       []string      // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil: no edge
-	Reads         edge.Rate     // VACANCY_READS: read units of an instance; zero: no limit
-	PageReads     edge.Rate     // VACANCY_PAGE_READS: read units of an instance for GET; zero: no limit
-	Think         string        // VACANCY_THINK: the ARN of the function think; "": the stage has no models
+	HostKey       string        // VACANCY_HOST_KEY: the ARN of a KMS key; "" for a software identity
+	URL           string        // VACANCY_URL; "" means the URL in the store
+	GatewayURL    string        // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "" means URL
+	Secrets       []string      // VACANCY_EDGE_SECRET, VACANCY_EDGE_SECRET_BEFORE; nil without an edge
+	Reads         edge.Rate     // VACANCY_READS: read units of an instance; zero means no limit
+	PageReads     edge.Rate     // VACANCY_PAGE_READS: read units of an instance for GET; zero means no limit
+	Think         string        // VACANCY_THINK: the ARN of the function think; "" in a stage without models
 	Tasks, Pushes string        // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
-	RowsStream    string        // VACANCY_ROWS_STREAM: the ARN of the stream of the table of rows
+	RowsStream    string        // VACANCY_ROWS_STREAM: the stream ARN of the table of rows
 	Searcher      string        // VACANCY_SEARCH: the ARN of the function search
-	Machine       string        // VACANCY_GATE: the ARN of the gate's state machine; "": the status has no current step
+	Machine       string        // VACANCY_GATE: the ARN of the gate's state machine; if "", the status has no current step
 }
 
 // variable is one environment variable.

@@ -44,8 +44,8 @@ func (t *thinker) invoke(ctx context.Context, event json.RawMessage) (io.Reader,
 	return think.Serve(ctx, t.service, event, t.report), nil
 }
 
-// report logs a request. message logs the call with all its turns, so the lines of turns
-// that wrote nothing are limited like those of public functions.
+// report logs a request. message logs the call with all its turns. So lines of turns
+// that wrote nothing are limited, as in public functions.
 func (t *thinker) report(ctx context.Context, r think.Report) {
 	verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
 	attrs := []slog.Attr{slog.String("op", clip(r.Op)), slog.String("vacant", r.Vacant.Short()),

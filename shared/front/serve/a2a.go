@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// localChunk is for how long a process that polls nothing joins the pieces of an
-// answer.
+// localChunk is the time for which pieces of an answer are joined in a process
+// that polls nothing.
 const localChunk = 50 * time.Millisecond
 
 // followQueued bounds a stream that only follows a task, in a process that serves one
@@ -29,10 +29,10 @@ type A2A struct {
 	Tasks *task.Engine
 	Push  *push.Pusher
 
-	// Bookings are dispatched by Work, too; nil: none are.
+	// Bookings are dispatched by Work, too, unless nil.
 	Bookings *booking.Service
 
-	queue  *local.Queue // nil: Queues
+	queue  *local.Queue // nil if Queues are used
 	tasks  task.Queue
 	server *Server
 }
@@ -51,8 +51,8 @@ func (h *Server) OpenA2A() *A2A {
 	return a
 }
 
-// OpenQueuedA2A makes the handler of A2A, and what handles the messages of its queues:
-// Tasks.Work and Push.Handle.
+// OpenQueuedA2A makes the handler of A2A. Its Tasks.Work and Push.Handle handle the
+// messages of the queues.
 func (h *Server) OpenQueuedA2A(q Queues) *A2A {
 	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices})
 }
@@ -92,7 +92,7 @@ const (
 	maxBookings = 16
 )
 
-// shares are those of a message of the queue.
+// shares returns the shares that a message of the queue counts for.
 func (a *A2A) shares(ctx context.Context, message string, of task.Sender) []local.Share {
 	if booking.IsMessage(message) {
 		return []local.Share{{Key: "bookings", Max: maxBookings}}

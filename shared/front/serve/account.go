@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
 
-// AccountHandler is the public handler of tenants; nil if the host has no accounts. open
-// opens the provider of payments; nil: there is none.
+// AccountHandler returns the public handler of tenants, or nil for a host without
+// accounts. open opens the provider of payments. With nil, tenants cannot pay.
 func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http.Handler {
 	if h.Billing == nil {
 		return nil

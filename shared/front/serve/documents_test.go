@@ -172,7 +172,7 @@ func writeDoc(w *bytes.Buffer, d *store.Doc) {
 
 var varying = regexp.MustCompile(`[0-9a-f]{32,}|[0-9]+([-:T.][0-9]+)*Z?|slot-[a-z]+`)
 
-// kindOf names the kind of a document by what the keys of the kind have in common.
+// kindOf names the kind of a document, by the pattern that the kind's keys share.
 func kindOf(k store.Key) string {
 	partition, rest, of := strings.Cut(k.Partition, "#")
 	if of {
@@ -234,10 +234,11 @@ func damages(docs []store.Doc, d *store.Doc) []damage {
 	return all
 }
 
-// oneTask is what an error says of the first task that fails: tasks are read at once.
+// oneTask matches the name of a task in an error. Tasks are read at once, so the name
+// of the first that fails differs between runs.
 var oneTask = regexp.MustCompile(`task#\S+ `)
 
-// answer is what an operation answers.
+// answer is the answer of an operation.
 type answer struct{ name, refusal, body, log string }
 
 // outcomeOf says how answers differ: each difference, and below it the operations that have it.
@@ -779,7 +780,7 @@ func drive(t *testing.T) *documented {
 	must(h.agents.Work(ctx, "booking#"+h.names["failed"]))
 	h.do(t, h.public, "POST", "/a2a/v1", `{"from":"nemo","intent":"network.ping"}`, "", "Authorization: Bearer {buyer-free}")
 
-	// What runs in the background of a host.
+	// The host's background jobs.
 	_, err = h.log.Seal(ctx)
 	must(err)
 	published, err := h.log.Latest(ctx)
@@ -847,7 +848,7 @@ func (d handled) Do(_ context.Context, r outbound.Request) (outbound.Reply, erro
 	return outbound.Reply{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
 
-// answers are what a host that has nothing in memory answers, over a copy of the store in
+// answers returns the answers of a host with empty caches, over a copy of the store in
 // which one document has other data.
 func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []answer) {
 	t.Helper()

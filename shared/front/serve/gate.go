@@ -59,9 +59,9 @@ func (h *Server) report(ctx context.Context, by vacants.Asker, parent identity.I
 	return delegation.Report(ctx, by, h.Vacants, h.config.Store, parent, cursor, n)
 }
 
-// requireOperatorKey admits holders of the operator's key to all routes, parents to the one
-// where they request children by their own signature, and tenants, by a key of their
-// account, to those of their vacants.
+// requireOperatorKey admits holders of the operator's key to all routes. It admits parents
+// to the route where they request children by their own signature, and tenants, by a key of
+// their account, to the routes of their vacants.
 func (h Config) requireOperatorKey(routes, children, tenants http.Handler) http.Handler {
 	operators := admin.RequireKey(h.Operator, routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

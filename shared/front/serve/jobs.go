@@ -23,24 +23,24 @@ import (
 // function with a schedule runs those that its row of the table of functions names.
 type Job struct {
 	Name  string
-	Every time.Duration // between two runs of a local host; 0: a local host needs none
+	Every time.Duration // between two runs of a local host; zero if a local host needs no run
 	Run   func(context.Context) (Done, error)
 
 	later bool            // a local host waits before the first run, too
 	wake  <-chan struct{} // starts a run of a local host before its time
 }
 
-// Done is what a run did.
+// Done is the result of a run.
 type Done struct {
 	Counts []slog.Attr
-	// News is what a local host logs beside the counts; "": nothing.
+	// News is logged by a local host beside the counts, unless "".
 	News  string
 	Level slog.Level // of News
 	More  bool       // there is more to do at once
 }
 
-// JobParts are what only some processes have. A job is not among the jobs of a process that
-// lacks its part, accounts, a feed or the identity of the host.
+// JobParts are parts that only some processes have. A process that lacks a job's part
+// (accounts, a feed or the identity of the host) does not have the job.
 type JobParts struct {
 	Log      *translog.Log                                    // to be sealed
 	Bookings func(context.Context) (due.Swept, error)         // follows or sends those that are due
@@ -188,8 +188,8 @@ func (h *Server) Maintain(ctx context.Context) (days int, err error) {
 	return h.Texts.Sweep(ctx)
 }
 
-// textsJob runs Maintain. A stage without calls is no failure, and a local host says once why
-// it keeps the keys: an idle one would repeat it for days.
+// textsJob runs Maintain. A stage without calls is not a failure. A local host logs only once
+// why it keeps the keys, because an idle one would repeat it for days.
 func (h *Server) textsJob() func(context.Context) (Done, error) {
 	leapt := ""
 	return func(ctx context.Context) (Done, error) {
@@ -246,8 +246,8 @@ func (h *Server) signingJob() func(context.Context) (Done, error) {
 	}
 }
 
-// logJob seals the transparency log if there are new events. Another process that seals it is
-// no failure.
+// logJob seals the transparency log if there are new events. If another process is sealing
+// it, the run does not fail.
 func logJob(l *translog.Log) func(context.Context) (Done, error) {
 	if l == nil {
 		return nil

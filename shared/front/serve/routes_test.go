@@ -32,7 +32,7 @@ func TestThePublicListenerLeadsEachPathToItsHandler(t *testing.T) {
 		"/v1/query_capability":           {"search", "message"},
 		"/v1/searching":                  {"registry", "message"},
 		"/v1/log/leaves":                 {"registry", "message"},
-		"/v1/halo/a2a/message/send":      {"message", "message"}, // what callers make of a base URL
+		"/v1/halo/a2a/message/send":      {"message", "message"}, // clients append this path to a base URL
 		"/v1/search/a2a/chain/reset":     {"message", "message"},
 		"/v1/account":                    {"account", "message"},
 		"/v1/account/receipts/a/b/1":     {"account", "message"},

@@ -1,11 +1,11 @@
 // Package serve assembles the handlers of one host: the public listener, and
 // the admin socket that only the user of the machine can open.
 //
-// The invariants: no admin route is served on the public listener of a machine,
-// except the one where a parent requests children by its own signature, and those
-// of a tenant's own vacants, by its key. Neither another user of the machine nor a
-// page in a browser reaches the admin socket. A host with an operator key serves
-// the admin routes to holders of that key only, with the same exceptions.
+// The invariants: the public listener of a machine serves only two kinds of admin
+// route: the route where a parent requests children by its own signature, and the
+// routes of a tenant's own vacants, by its key. Neither another user of the
+// machine nor a page in a browser reaches the admin socket. A host with an
+// operator key serves the other admin routes only to holders of that key.
 package serve
 
 import (
@@ -66,8 +66,8 @@ var NotFound http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http
 // Public is the public handler of a host that serves calls only.
 func Public(message http.Handler) http.Handler { return Handlers{Message: message}.Public() }
 
-// Public is the handler of the public listener. Admin paths are not found
-// there, whatever their suffix, but those of Children and Tenants.
+// Public is the handler of the public listener. It does not find admin paths,
+// with any suffix, except the paths of Children and Tenants.
 func (d Handlers) Public() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.route(r).ServeHTTP(w, r)
@@ -122,7 +122,7 @@ type Endpoint struct {
 	Handler  http.Handler
 	// Streams removes the write limit, for the admin socket.
 	Streams bool
-	// Work is how long answers may take, if longer than call.DefaultWork.
+	// Work bounds answers, if longer than call.DefaultWork.
 	Work time.Duration
 }
 

@@ -46,13 +46,14 @@ type Config struct {
 	Store store.Store
 	Vault custody.Vault
 	// AllowLoopback lets requests reach loopback at URLs that the operator chose, such
-	// as those of the operator's own agents.
+	// as the URLs of the operator's own agents.
 	AllowLoopback bool
-	// OwnMachine says that all callers are on this machine. Their URLs may lead to
-	// loopback, too, also by http: those of notifications, and of vacants that they
-	// publish. With other callers it would let them reach what only this machine can.
+	// OwnMachine says that all callers are on this machine. Their URLs, for
+	// notifications and of vacants that they publish, may then lead to loopback, too,
+	// also by http. Callers elsewhere could use it to reach services that only this
+	// machine can reach.
 	OwnMachine bool
-	// Resolver and Dial are those of all requests that the host sends; nil means the
+	// Resolver and Dial serve all requests that the host sends; nil means the
 	// system's.
 	Resolver outbound.Resolver
 	Dial     outbound.Dial
@@ -61,36 +62,39 @@ type Config struct {
 	// Models returns the substrates that send requests as their vacants. If it and Thinker
 	// are nil, there are none, and the host has no secrets and no paid models.
 	Models func(*outbound.Client) substrate.Kinds
-	// Thinker asks models and MCP servers for this process, instead of Models and Servers:
-	// those of ThinkerKinds.
+	// Thinker asks the models and MCP servers of ThinkerKinds for this process, instead of
+	// Models and Servers.
 	Thinker      think.Service
 	ThinkerKinds []string
-	// Servers opens the MCP servers of agents; nil: this host reaches none.
+	// Servers opens the MCP servers of agents. With nil, this host reaches
+	// none.
 	Servers func(*outbound.Client, *slog.Logger) loop.Servers
 	// URL is the base URL, as callers reach the host; "" means the URL that PUT
 	// /v1/admin/host stores.
 	URL string
-	// Identity returns the host's own identity if a key service keeps it; nil: a
-	// software identity, sealed in the store.
+	// Identity returns the host's own identity if a key service keeps it. With
+	// nil, the host has a software identity, sealed in the store.
 	Identity func(context.Context) (identity.Signer, error)
 	// Operator checks the operator's key in requests to Admin, under any Host.
-	// nil: the listener of Admin admits only the operator.
+	// With nil, the listener of Admin must admit only the operator.
 	Operator admin.Checker
-	// GatewayURL returns the base URL of accounts and AGP, if it is not the host's; nil: it is.
+	// GatewayURL returns the base URL of accounts and AGP. With nil, it is the host's.
 	GatewayURL func(context.Context) (string, error)
 	Stage      string // reported by GET /v1/admin/host; "" outside a stage
 	Version    string // of Vacancy, reported there too
 	Log        *slog.Logger
 	Now        func() time.Time
 	Rand       io.Reader // safe for concurrent use
-	// Verify, Chain, Backup, Status and Reindex are those of the admin socket of one machine;
-	// nil: none.
+	// Verify, Chain, Backup, Status and Reindex serve the admin socket of one machine. They
+	// may be nil.
 	Verify, Chain, Backup http.Handler
 	Status                func(context.Context) (admin.Status, error)
 	Reindex               func(context.Context) (admin.Reindexed, error)
-	// Feed lists the rows that usage is folded from; nil: this host folds none.
+	// Feed lists the rows that usage is folded from. With nil, this host folds
+	// none.
 	Feed store.Feed
-	// Rows lists all rows, to recount usage; nil: this host does not recount.
+	// Rows lists all rows, to recount usage. With nil, this host does not
+	// recount.
 	Rows store.Walker
 	// Charges gives the host accounts: calls may have prices, and A2A takes keys.
 	Charges bool
@@ -120,7 +124,7 @@ type Server struct {
 	Gate     *graduation.Service
 	Outbound *outbound.Client // sends all requests of the host and of its vacants
 	Message  http.Handler     // for Public
-	Billing  *billing.Billing // nil: this host has no accounts
+	Billing  *billing.Billing // nil on a host without accounts
 	// SigningKeys sign receipts and bookings.
 	SigningKeys *signingkey.Keys
 
@@ -229,7 +233,8 @@ func (h *Server) gatewayURL(ctx context.Context) (string, error) {
 	return h.Vacants.Base(ctx)
 }
 
-// adminConfig is what the operator's API and that of tenants' vacants have in common.
+// adminConfig returns the part of admin.Config that is the same for the operator and
+// for tenants.
 func (h *Server) adminConfig() admin.Config {
 	c := &h.config
 	return admin.Config{

@@ -12,11 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 )
 
-// Kind is what values a setting has.
+// Kind describes the values of a setting.
 type Kind struct {
 	Type  string // of a flag, as its help shows it
 	Value string // what a text must be, for errors
-	None  string // what it means that there is no value, such as "no limit"; "": there must be one
+	None  string // meaning of a missing value, such as "no limit"; "" if the value is required
 	read  func(text string, v *Values) (refused []string)
 }
 
@@ -72,7 +72,7 @@ func dollars(value string, ok func(money.Amount) bool, field func(*Values) *mone
 	}, field)
 }
 
-// rate is what an address may do, in tokens of a unit.
+// rate is the kind of a rate limit for one address, in tokens of a unit.
 func rate(unit, example string, field func(*Values) *edge.Rate) Kind {
 	k := kindOf("string", unit+"-per-second:burst such as "+example, edge.ParseRate, field)
 	k.None = "no limit"

@@ -13,11 +13,11 @@ import (
 
 // Setting is one row of the table.
 type Setting struct {
-	Context   string // context value of a stage; "": a stage has none
-	Variable  string // environment variable of functions; "": they have none
+	Context   string // context value of a stage, or ""
+	Variable  string // environment variable of functions, or ""
 	Functions string // that read Variable, separated by spaces; or EveryFunction or WithURL
 	Needed    bool   // these functions do not start without Variable
-	Flag      string // of Commands; "": none
+	Flag      string // of Commands, or ""
 	Commands  string // which run a host and have Flag, separated by commas
 	Default   string // of Context and of Flag; a function without Variable has the zero value
 	ByDeploy  bool   // no operator sets Context: `vacancy deploy` does

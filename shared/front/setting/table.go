@@ -22,21 +22,21 @@ import (
 
 // Host are the settings that the processes of a host read. A zero value means the default, or none.
 type Host struct {
-	Rate, PairRate edge.Rate     // of an address; zero: no limit
-	Bytes          edge.Rate     // KB of an address's large bodies; zero: no limit
-	Work           time.Duration // bounds the answer to a call; 0: call.DefaultWork
-	Retention      time.Duration // of texts; 0: textkeys.MinRetention
+	Rate, PairRate edge.Rate     // of an address; zero means no limit
+	Bytes          edge.Rate     // KB of an address's large bodies; zero means no limit
+	Work           time.Duration // bounds the answer to a call; zero means call.DefaultWork
+	Retention      time.Duration // of texts; zero means textkeys.MinRetention
 
 	Fee                     int64        // the host's share of what callers pay, in basis points; new prices have it
-	BookingPrice            money.Amount // of a booking by AGP; 0: booking.DefaultPrice
-	KeyPrefix, AGPKeyPrefix string       // that new keys begin with; "": the defaults
+	BookingPrice            money.Amount // of a booking by AGP; zero means booking.DefaultPrice
+	KeyPrefix, AGPKeyPrefix string       // first words of new keys; "" means the defaults
 
 	ModelBudget     money.Amount        // a day's, for the models of vacants without a tenant
 	Mock            bool                // agents may be mocks
 	TenantFunctions resources.Functions // Lambda functions that agents may be
 }
 
-// Values are all settings of a host: those of its processes, and those of a stage's stacks.
+// Values are all settings of a host: of its processes, and of a stage's stacks.
 type Values struct {
 	Host
 
@@ -44,17 +44,17 @@ type Values struct {
 	Arch  string // arm64 or amd64: the functions' architecture
 
 	Edge        bool   // serve through CloudFront
-	Domain      string // of the edge; empty: CloudFront chooses
+	Domain      string // of the edge; if empty, CloudFront chooses
 	Certificate string // ARN of the domain's certificate
 	WAF         bool   // a web ACL for the edge
 
 	WorstDay  int    // USD that the limits let one day cost
-	SetLimits string // limits that are set alone, such as message:8; package cost reads them
+	SetLimits string // limits that are set explicitly, such as message:8; package cost reads them
 	Reserve   bool   // functions have reserved concurrency
 
 	BedrockModels []string // ids of models and inference profiles that agents may use
 
-	Email  string // for alarms and the budget; empty: no mail
+	Email  string // for alarms and the budget; if empty, no mail is sent
 	Budget int    // USD a day above which mail is sent
 
 	Keep          bool   // data is retained with its stack deleted, and tables refuse deletion
@@ -63,8 +63,8 @@ type Values struct {
 	Dashboard     bool
 	RetentionDays int // of logs
 
-	EdgeSecretVersion string // of the edge's secret; empty: its current one
-	EdgeSecretBefore  string // a version that is still accepted; empty: none
+	EdgeSecretVersion string // of the edge's secret; if empty, the current one
+	EdgeSecretBefore  string // an older version that is still accepted, or ""
 }
 
 // DefaultWorstDay is the worst day of a stage, in USD.

@@ -37,9 +37,10 @@ type About struct {
 	Version string    `json:"version"`
 }
 
-// backup serves POST /v1/admin/backup: a backup of the running host. It contains
-// the host's keys, so it is for the operator of the machine alone. One backup is made
-// at a time, because each needs copyFile until its end; another is Conflict.
+// backup serves POST /v1/admin/backup: a backup of the running host. It contains the
+// host's keys, so only the operator of the machine may have it. One backup is made at
+// a time, because each needs copyFile until its end; a second one is refused with
+// Conflict.
 func (h *Host) backup(w http.ResponseWriter, r *http.Request) {
 	if !h.backingUp.TryLock() {
 		httpapi.Fail(w, problem.New(problem.Conflict, "another backup is being made; try again when it is complete"))

@@ -4,7 +4,7 @@ package standalone
 
 import "syscall"
 
-// Disk returns the space on dir's disk that this user may use, and that of the whole
+// Disk returns the space on dir's disk that this user may use, and the size of the
 // disk, in bytes. Both are negative if they are unknown.
 func Disk(dir string) (free, size int64) {
 	var s syscall.Statfs_t

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// HealthPath and ReadyPath are for who watches the host. They are answered under
-// any Host, because balancers ask by address.
+// HealthPath and ReadyPath are for monitors and load balancers. They are
+// answered under any Host, because balancers ask by address.
 const (
 	HealthPath = "/health"
 	ReadyPath  = "/ready"
@@ -86,7 +86,8 @@ func (h *Host) Ready(ctx context.Context) error {
 	return nil
 }
 
-// writeCheck is how long the outcome of a write counts. Anybody may ask for ReadyPath.
+// writeCheck is the time for which the outcome of a write is reported again, because
+// anybody may ask for ReadyPath.
 const writeCheck = 10 * time.Second
 
 // writes tries whether the store takes a write.

@@ -26,7 +26,8 @@ const journalDir = "journal"
 const (
 	dayFormat     = time.DateOnly
 	journalSuffix = ".jsonl"
-	// flushAfter is how long a line may be in memory. A crash loses no more.
+	// flushAfter is the longest time that a line stays in memory. A crash loses
+	// no more.
 	flushAfter = 10 * time.Millisecond
 	// maxDay bounds the file of a day in bytes. What comes after that is not kept: a
 	// flood of calls must not fill the disk.
@@ -120,7 +121,8 @@ func (j *Journal) sweep(now time.Time) {
 	}
 }
 
-// Close writes what is left. The error is that of the last write that failed.
+// Close writes the buffered lines. It returns the error of the last write that
+// failed.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

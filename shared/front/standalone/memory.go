@@ -22,7 +22,7 @@ import (
 type Single struct {
 	Listener net.Listener // on loopback; Run closes it
 	Vacant   vacants.Spec
-	// Substrates are offered besides those of a Host.
+	// Substrates are offered besides a Host's own.
 	Substrates substrate.Kinds
 	setting.Host
 	Log *slog.Logger

@@ -90,9 +90,10 @@ func Guard(base *url.URL, limits edge.Config, next http.Handler) http.Handler {
 	return OnlyFor(base, next)
 }
 
-// OnlyFor refuses requests to another Host than that of the host's URL. Otherwise
-// a name that its owner points at this host could make browsers and caches treat
-// its answers as that site's. HealthPath and ReadyPath are answered in any case.
+// OnlyFor refuses requests to any Host but the host of base. Otherwise the owner
+// of another name could point it at this host, and browsers and caches would
+// treat its answers as that site's. HealthPath and ReadyPath are answered in any
+// case.
 func OnlyFor(base *url.URL, next http.Handler) http.Handler {
 	want := strings.ToLower(base.Host)
 	standard := map[string]string{"https": ":443", "http": ":80"}[base.Scheme]

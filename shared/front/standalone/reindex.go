@@ -20,8 +20,8 @@ import (
 type searching struct {
 	turn  sync.Mutex // held while the index is rebuilt
 	mu    sync.Mutex
-	found *serve.Search       // nil: the host does not run yet
-	index *search.Replaceable // nil: the index is not in the data directory
+	found *serve.Search       // nil until the host runs
+	index *search.Replaceable // nil if the index is not in the data directory
 }
 
 func (s *searching) set(found *serve.Search, index *search.Replaceable) {

@@ -17,8 +17,8 @@ import (
 // a small disk; 0 if the size is unknown.
 func MinFree(size int64) int64 { return max(min(1<<30, size/20), 0) }
 
-// roomCheck is how long a look at the disk counts. In this time one host writes some 100 MB
-// at most, which the space below MinFree takes.
+// roomCheck is the time for which a look at the disk counts. In this time one host writes
+// some 100 MB at most, which the space below MinFree takes.
 const roomCheck = 5 * time.Second
 
 // room watches the space of the data directory's disk.

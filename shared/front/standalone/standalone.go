@@ -70,7 +70,7 @@ const DefaultURL = "http://127.0.0.1:8080"
 type Config struct {
 	setting.Host
 	Dir string // created if it is missing
-	URL string // base URL, as callers reach the host; "": that of the last run
+	URL string // base URL, as callers reach the host; "" means the URL of the last run
 	// AllowLoopback and OwnMachine say whose URLs may lead to loopback (serve.Config).
 	AllowLoopback, OwnMachine bool
 	// Substrates are offered besides echo and http.
@@ -80,7 +80,8 @@ type Config struct {
 	New bool
 	// WrapStore, if set, wraps the data file.
 	WrapStore func(store.Store) store.Store
-	// Disk returns the free space and the size of a directory's disk; nil: package Disk.
+	// Disk returns the free space and the size of a directory's disk. The default is
+	// package Disk.
 	Disk func(dir string) (free, size int64)
 	// TestClock lets requests set the clock of the host, by ClockHeader.
 	TestClock bool
@@ -96,7 +97,7 @@ type Host struct {
 	*serve.Server
 	Store *bolt.Store
 
-	clock   *testClock // nil: that of the machine
+	clock   *testClock // nil means the machine's clock
 	config  Config
 	counts  *counts
 	started time.Time
@@ -182,7 +183,8 @@ func (h *Host) Close() error {
 	return h.Store.Close()
 }
 
-// checkFiles refuses to take what is left of a host for a new one.
+// checkFiles refuses to start a new host in a directory with remains of an old
+// one.
 func (c *Config) checkFiles(path, seal string) error {
 	info, err := os.Stat(path)
 	there := err == nil && info.Size() > 0
@@ -258,11 +260,13 @@ type Running struct {
 	// Wrap, if set, wraps the handler of the public listener: who may send requests,
 	// and how many.
 	Wrap func(http.Handler) http.Handler
-	// Index is the search index; nil: one in the data directory.
+	// Index is the search index. With nil, the host keeps one in the data
+	// directory.
 	Index search.Index
 	// Witnesses are verifier keys of unregistered witnesses that may cosign the log.
 	Witnesses []string
-	// Grace is how long running calls may take to end; 0: enough for the slowest.
+	// Grace is the time that running calls get to end. Zero means enough for the
+	// slowest.
 	Grace time.Duration
 	// Endpoints, if set, wraps the endpoints: the public one, then the admin socket.
 	Endpoints func(...serve.Endpoint) []serve.Endpoint

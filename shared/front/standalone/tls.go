@@ -31,7 +31,7 @@ type CertFiles struct {
 	current *tls.Certificate
 }
 
-// lookEvery is how often the files are looked at, at most.
+// lookEvery is the shortest time between two looks at the files.
 const lookEvery = time.Second
 
 // Config reads the files and returns the configuration of a server. The error, of

@@ -9,7 +9,7 @@ import (
 // asker is the reader of registrations. Its parent is read at most once.
 type asker struct {
 	registry *Registry
-	id       *identity.ID // the id that the reader proved; nil: anonymous
+	id       *identity.ID // the id that the reader proved; nil if anonymous
 	known    bool
 	parent   *identity.ID
 }

@@ -28,7 +28,7 @@ type decision struct {
 	keep   bool         // write reg
 }
 
-// actor is what the registry stores of an actor.
+// actor is the stored state of an actor.
 type actor struct {
 	id     identity.ID
 	reg    Registration
@@ -51,7 +51,7 @@ func (a *actor) revoked() bool {
 	return a.reg.Status == StatusRevoked || a.tip().Type == event.Revoke
 }
 
-// actor reads what is stored of id. Events and registration change in one
+// actor reads the stored state of id. Events and registration change in one
 // transaction but are read in two steps. If they do not match, another
 // publication came between, and both are read again.
 func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
@@ -120,7 +120,7 @@ func (r *Registry) replayed(ctx context.Context, a *actor, e *event.Event) (*Log
 	return nil, nil
 }
 
-// eventAt returns a's event with a count; nil if there is none yet.
+// eventAt returns a's event with a count, or nil if no such event exists yet.
 func (r *Registry) eventAt(ctx context.Context, a *actor, count int64) (*Logged, error) {
 	back := a.tip().ActorSeq - count
 	switch {

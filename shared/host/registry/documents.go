@@ -26,13 +26,13 @@ var (
 		Shape: store.Shape{Name: "registration", Partition: vacantPartition, Sort: "card", Index: "registry", Of: store.OfVacant, Verify: store.Joined},
 		Codec: store.Codec[Registration]{Decode: decodeRegistration, Encode: encodeRegistration},
 	}
-	// ManifestDocs are the manifests of children. The index lists those of a parent: graduated
-	// children first, then the latest.
+	// ManifestDocs are the manifests of children. The index lists the manifests of a parent's
+	// children: graduated children first, then the latest.
 	ManifestDocs = store.Kind[ManifestDocument]{
 		Shape: store.Shape{Name: "manifest", Partition: vacantPartition, Sort: manifestSort, Index: "children#*", Of: store.OfVacant, Verify: store.Joined},
 		Codec: store.Codec[ManifestDocument]{Decode: decodeManifest, Encode: encodeManifest},
 	}
-	// OpenedDocs are what Graduate writes beside the manifests of children. They have a
+	// OpenedDocs are written by Graduate beside the manifests of children. They have a
 	// partition of their own, so that a role that may write manifests opens no child.
 	OpenedDocs = store.Kind[opening]{
 		Shape: store.Shape{Name: "opening of a child", Partition: "opened#*", Sort: manifestSort, Of: store.OfVacant, Verify: store.Joined},

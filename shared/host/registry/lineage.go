@@ -37,8 +37,8 @@ type looks struct{ ids, bytes int }
 // nearest first, each once. Claimed parents are not included, because anybody
 // can claim one. Vacants hidden from the caller are left out, with everything
 // behind them. At most depth steps (1 to MaxDepth) and MaxLineage ids are
-// followed, fewer if cards are large. The errors are those of View for id
-// itself, and Schema.
+// followed, fewer if cards are large. The errors are Schema, and the errors of
+// View for id itself.
 func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity.ID, d Direction, depth int) ([]identity.ID, error) {
 	if depth < 1 || depth > MaxDepth {
 		return nil, schema("depth", "1 to "+strconv.Itoa(MaxDepth), strconv.Itoa(depth))

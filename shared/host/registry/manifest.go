@@ -236,7 +236,7 @@ func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDoc
 	return m, true, nil
 }
 
-// checkOpened reads what the gate wrote of a graduated child.
+// checkOpened reads the document that the gate wrote for a graduated child.
 func (r *Registry) checkOpened(ctx context.Context, m *ManifestDocument) error {
 	if !m.Graduated {
 		return nil

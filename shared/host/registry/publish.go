@@ -21,7 +21,7 @@ import (
 // Malformed for a changed parent; Equivocation, with an *EquivocationError in
 // the chain; Forbidden for a closed child; Malformed for an endpoint; Conflict
 // for the state of a vacant that this host runs; Malformed for a listing.
-// Unavailable is no refusal: the same may be sent again.
+// Unavailable does not refuse: the same publication may be sent again.
 func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) {
 	var receipt Receipt
 	err := r.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {

@@ -235,7 +235,7 @@ func TestAnEquivocationNamesBothCards(t *testing.T) {
 	if back.CardHash != first.CardHash || back.Replayed {
 		t.Errorf("Publish() of the first card again = %+v, want it at 3", back)
 	}
-	// The same card with another visibility is no equivocation.
+	// The same card with another visibility is not an equivocation.
 	mustPublish(t, r, k, draft{Seq: 4, Visibility: lifecycle.Restricted})
 }
 

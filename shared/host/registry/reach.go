@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// ReachAtOnce is how many endpoints one Reach probes, all at once: servers
-	// that hang take as long together as one.
+	// ReachAtOnce is the number of endpoints that one Reach probes at the same
+	// time: together, servers that hang take as long as one.
 	ReachAtOnce = 64
 	probeTime   = 3 * time.Second
 	probeReply  = 1 << 10 // bytes; the content does not matter, and the publisher chooses the server

@@ -32,10 +32,10 @@ const (
 	DefaultVersion = "0.0.1"
 )
 
-// StaleAfter is how long a vacant may hibernate before it counts as STALE.
+// StaleAfter is the time in hibernation after which a vacant counts as STALE.
 const StaleAfter = 30 * 24 * time.Hour
 
-// Registration is what the registry stores of one vacant.
+// Registration is the registry's document of one vacant.
 //
 // Card, Visibility, Joined, LastSeq and ActorSeq follow from signed events. A
 // proven Parent, Closed, and a Listing of source signed are signed too.
@@ -100,7 +100,7 @@ func (g *Registration) Listed() bool {
 	return g.Status == StatusActive && !g.Unreached && g.Visibility == lifecycle.Public && g.State == lifecycle.Active
 }
 
-// Venue is what g is as a venue: what its listing says, or the default.
+// Venue returns g as a venue: the venue in its listing, or the default.
 func (g *Registration) Venue() listing.Venue {
 	v := listing.DefaultVenue()
 	if g.Listing != nil && g.Listing.Venue != nil {

@@ -1,31 +1,30 @@
-// Package registry stores what vacants publish: cards, visibility, states,
+// Package registry stores the publications of vacants: cards, visibility, states,
 // parents, and the chain of signed events behind them.
 //
-// The invariants: a registration changes only by an event that its vacant
-// signed, in one transaction with that event; by a listing or manifest that it
-// signed; or by what the host itself vouches for (state of a hosted vacant, an
-// operator's listing, counted reviews). An event and its position in the chain
-// never change, and sending an event again changes nothing. A revoked key
-// publishes nothing more. A child with a registered closed manifest is hidden
-// from everybody outside its tree until it graduates, whatever other manifests
-// come in whatever order.
+// The invariants: a registration changes only by an event that its vacant signed, in
+// one transaction with that event; by a listing or manifest that it signed; or by a
+// fact that the host itself vouches for (state of a hosted vacant, an operator's
+// listing, counted reviews). An event and its position in the chain never change, and
+// sending an event again changes nothing. A revoked key publishes nothing more. A child
+// with a registered closed manifest is hidden from everybody outside its tree until it
+// graduates, even if other manifests come before or after.
 //
 // # Layout
 //
-// Stream evt (one per host): the position is the event's seq; a row holds its
-// hash, the previous hash, its actor and the actor's count. Stream act (one per
-// actor): the position is the actor's count; a row holds the whole event, and
-// its append guards the count. Document reg#<id>/card is the registration,
-// listed in the sparse index under "registry" by the time of its last change:
-// the feed of a search index. reg#<id>/manifest proves a parent, with the
-// manifests it replaced, and is listed in the index under "children#<parent>";
-// opened#<id>/manifest is what the gate writes beside it and no other role can;
-// kin#<parent>/<child> is the same edge from the parent's side. Nothing is
-// deleted, so the edge of a replaced manifest stays: an edge counts only if the
-// child's registration names that parent. revoked/<id> is a revocation, and
-// revoked/#all the list of all revocations that calls consult.
+// Stream evt (one per host): the position is the event's seq; a row holds its hash, the
+// previous hash, its actor and the actor's count. Stream act (one per actor): the
+// position is the actor's count; a row holds the whole event, and its append guards the
+// count. Document reg#<id>/card is the registration, listed in the sparse index under
+// "registry" by the time of its last change: the feed of a search index.
+// reg#<id>/manifest proves a parent, with the manifests it replaced, and is listed in
+// the index under "children#<parent>"; opened#<id>/manifest is written beside it by the
+// gate, and no other role can write it; kin#<parent>/<child> is the same edge from the
+// parent's side. Nothing is deleted, so the edge of a replaced manifest stays: an edge
+// counts only if the child's registration names that parent. revoked/<id> is a
+// revocation, and revoked/#all the list of all revocations that calls consult.
 // unreached/<due>#<id> is an endpoint elsewhere that waits for a probe.
-// slug#<slug>/venue is the vacant that claims a slug, venues/count how many are listed.
+// slug#<slug>/venue is the vacant that claims a slug, venues/count the number of listed
+// venues.
 package registry
 
 import (
@@ -56,7 +55,8 @@ type Config struct {
 	// Neighbours lists endpoints on this machine's loopback, also over plain http: for
 	// a host on a developer's own machine.
 	Neighbours bool
-	// Endpoints knows the endpoints at this host. nil: no vacant is hosted here.
+	// Endpoints knows the endpoints at this host. With nil, no vacant is hosted
+	// here.
 	Endpoints Endpoints
 	// Wait sleeps between tries, or ends early with ctx; retry.Sleep if nil.
 	Wait func(ctx context.Context, d time.Duration) error

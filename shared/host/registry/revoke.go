@@ -26,8 +26,9 @@ type Revocation struct {
 
 // Revoke adds the revocation of a key to tx. The vacant need not be registered:
 // the holder of any key may declare it untrusted. A revocation that is stored
-// already adds nothing, and its receipt says Replayed. The refusals are those of
-// Publish that apply. The caller holds the Turn until tx is committed.
+// already adds nothing, and its receipt says Replayed. The refusals are the
+// refusals of Publish that apply. The caller holds the Turn until tx is
+// committed.
 func (r *Registry) Revoke(ctx context.Context, tx *store.Tx, v Revocation) (Receipt, error) {
 	d, err := r.revoke(ctx, &v)
 	if err != nil {

@@ -16,7 +16,8 @@ const (
 	KindActor  = "act" // an actor's events: its id
 )
 
-// EventStream is the stream of all events.
+// EventStream names the one stream of a host that orders the events of all
+// actors.
 func EventStream() store.Stream { return store.StreamOf(KindEvents, identity.ID{}) }
 
 // ActorStream is the stream of an actor's events.

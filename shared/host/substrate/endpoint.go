@@ -20,14 +20,15 @@ const KindHTTP = "http"
 // at another that speaks as it does.
 const (
 	KindAnthropic = "anthropic"
-	KindBedrock   = "bedrock" // MODEL alone, with the host's own AWS credentials
+	KindBedrock   = "bedrock" // only MODEL, with the host's own AWS credentials
 	KindGemini    = "gemini"
 	KindMistral   = "mistral"
-	KindOllama    = "ollama" // MODEL alone, on the host's own machine
+	KindOllama    = "ollama" // only MODEL, on the host's own machine
 	KindOpenAI    = "openai" // with a URL any server that speaks OpenAI's chat completions
 )
 
-// providerURL is where a provider's own server is; "" for a kind that is no model.
+// providerURL returns the URL of a provider's own server, or "" for a kind that is
+// not a model.
 func providerURL(kind string) string {
 	switch kind {
 	case KindAnthropic:
@@ -76,7 +77,7 @@ func (s Spec) IsModel() bool {
 	return ok || s.Kind == KindMock
 }
 
-// OllamaURL is where Ollama listens on the host's own machine.
+// OllamaURL is the address at which Ollama listens on the host's own machine.
 const OllamaURL = "http://127.0.0.1:11434/v1"
 
 // Model splits the argument of a model's kind into the base URL of its server and

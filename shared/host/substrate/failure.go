@@ -60,8 +60,8 @@ func Answered(status int, h http.Header, body []byte, err error) *call.AgentErro
 	return &call.AgentError{Status: status, After: retryAfter(h), Body: Excerpt(body), Err: err}
 }
 
-// retryAfter is what a header asks for (RFC 9110 §10.2.3), in seconds alone; 0 if it
-// asks for nothing.
+// retryAfter returns the delay in a Retry-After header (RFC 9110 §10.2.3). It reads
+// only seconds, and returns 0 for a missing or another value.
 func retryAfter(h http.Header) time.Duration {
 	n, err := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Secret is what a server knows its client by. It is shown by Reveal alone. The zero
-// Secret is none.
+// Secret authenticates the host at a server. Only Reveal shows it. The zero Secret
+// is empty.
 type Secret struct{ value string }
 
 // NewSecret is the Secret with a value.

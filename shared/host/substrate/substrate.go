@@ -1,22 +1,20 @@
-// Package substrate is the port to what answers for a vacant: an echo, an HTTP
-// endpoint, a model. Each adapter is a package below this one and passes the
-// contract in package substratetest.
+// Package substrate is the port to the service that answers for a vacant: an echo, an HTTP
+// endpoint, a model. Each adapter is a package below this one and passes the contract in package
+// substratetest.
 //
 // The invariant: a substrate sees the conversation and both ids, never an
 // envelope, a signature or a key, so it cannot act as the vacant.
 //
-// # What others send
+// # Reading answers
 //
-// Every adapter reads what its agent or provider sends by one rule: what decides an answer is
-// read strictly; what does not is never worth an answer; what was cut off is none.
+// Every adapter reads its agent's or provider's answers by one rule. Parts that decide an answer
+// are read strictly. A fault in any other part never costs the answer. A part that was cut off
+// does not count.
 //
-//   - Texts, calls of tools, refusals and errors decide. In another form than documented they
-//     fail the answer.
-//   - Usage, thoughts, ids, indices, noise of the transport and unknown events do not decide. In
-//     another form they are as if absent. The words of others may grow: after an unknown reason
+//   - Texts, calls of tools, refusals and errors decide. If their form is not the documented one, the answer fails.
+//   - Usage, thoughts, ids, indices, noise of the transport and unknown events do not decide. If their form is not the documented one, they count as absent. Providers may add words: after an unknown reason
 //     to end, the text that came is the answer. Nothing that follows the end costs the answer.
-//   - A stream without an end is no answer, and a call of a tool that was cut off is none: a call
-//     counts only in an answer that says why it ends, other than by its length.
+//   - A stream without an end is not an answer. A call of a tool counts only in an answer that says why it ends, other than by its length: otherwise the call may be cut off.
 //
 // Models pass substratetest.Wire.Oddities, which has an example of each.
 package substrate
@@ -48,12 +46,12 @@ type Request struct {
 	ContextID *string          // the caller's thread; nil if it named none
 	Turns     []Turn           // oldest first; the last is the caller's, and not empty, or results of its tools
 
-	// What its owner wants of a model. Substrates that are none ignore it.
+	// The owner's settings for a model. Other substrates ignore them.
 	System    string // what the model is told before the conversation; "" for nothing
 	Tools     []Tool // what it may use
 	Final     bool   // it may use nothing any more, and is to answer
-	MaxTokens int    // how much it may say; 0: as much as its server lets it
-	Effort    Effort // how much it may think; "": as much as it does
+	MaxTokens int    // bound for the answer; zero means the server's bound
+	Effort    Effort // bound for thinking; "" means the model's default
 	JSON      bool   // its answer is to be a JSON document
 
 	Secret Secret // what the agent's server knows its client by
@@ -77,7 +75,7 @@ func (r Request) WithID(id identity.Hash) Request {
 	return r
 }
 
-// Turn is what one side has said.
+// Turn is an utterance of one side.
 type Turn struct {
 	Role    Role
 	Text    string
@@ -95,20 +93,20 @@ const (
 	Tools  Role = "tools"
 )
 
-// Tool is what a model is told of a tool.
+// Tool describes a tool to a model.
 type Tool struct {
 	Name        string // of a-z A-Z 0-9 _ -, at most 64
 	Description string
 	Schema      json.RawMessage // of its arguments, a JSON Schema of an object
 }
 
-// ToolResult is what a tool gave for the call with the same ID.
+// ToolResult is a tool's result for the call with the same ID.
 type ToolResult struct {
 	ID, Text string
 	Failed   bool
 }
 
-// Effort is how much a model may think before it answers.
+// Effort bounds a model's thinking before it answers.
 type Effort string
 
 // The efforts.
@@ -126,7 +124,7 @@ func Ask(caller, vacant identity.ID, text string) Request {
 	return Request{Caller: caller, Vacant: vacant, Turns: []Turn{{Role: Caller, Text: text}}}
 }
 
-// Text is what is to be answered: the text of the last turn.
+// Text returns the text to answer, which is the text of the last turn.
 func (r *Request) Text() string { return r.Turns[len(r.Turns)-1].Text }
 
 // Event is a part of an answer: Text, Thought, ToolCall, Usage or Done.
@@ -135,7 +133,7 @@ type Event interface{ event() }
 type (
 	// Text is the next piece of the answer, UTF-8 by itself.
 	Text string
-	// Thought is a piece of what the model thought before it answered. It is no
+	// Thought is a piece of the model's thoughts before it answered. It is not
 	// part of the answer.
 	Thought string
 	// ToolCall is the model's wish to use a tool.
@@ -144,7 +142,8 @@ type (
 		Arguments string // as the model wrote them: they may not even be JSON
 		Opaque    string // what its server wants to see again beside the call; "" for nothing
 	}
-	// Usage is what the answer has used so far; later ones replace earlier ones.
+	// Usage counts the work for the answer so far; a later Usage replaces an
+	// earlier one.
 	Usage struct {
 		In, Out, Cached int // tokens; Cached is a part of In
 
@@ -154,7 +153,7 @@ type (
 		Unreported   int  // turns of which the model's server said nothing
 		Agent        int  // version of the agent
 		Cost         int  // micro-dollars; a turn of unknown usage costs its reservation
-		Prices       int  // version of the table of models; 0: free, or the agent states its price
+		Prices       int  // version of the table of models; zero if the call is free or the agent states its price
 	}
 	// Done is the last event of an answer, and why it ends.
 	Done string
@@ -208,10 +207,9 @@ type Answer struct {
 	Why   Done
 }
 
-// Fold reads an answer to its end. With an error it returns the usage alone. More than MaxText bytes of text are an error
-// of kind SubstrateTooLarge, events that end without Done one of kind
-// SubstrateUnavailable, and an answer that was cut off before its first word one of kind
-// SubstrateMisconfigured.
+// Fold reads an answer to its end. With an error it returns only the usage. More than MaxText bytes of text are an
+// error of kind SubstrateTooLarge. Events that end without Done are an error of kind SubstrateUnavailable. An answer
+// that was cut off before its first word is an error of kind SubstrateMisconfigured.
 func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 	var a Answer
 	var text strings.Builder

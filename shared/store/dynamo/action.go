@@ -87,9 +87,9 @@ func (s *Store) update(a store.Add) *types.Update {
 // commits that share a WriteID are judged by their conditions, and not refused
 // for their token.
 //
-// Deletes alone have no token: without a WriteID, deleting the same versions of
-// recreated documents would look like the earlier deletion, and DynamoDB would
-// do nothing.
+// Commits of only deletes have no token: without a WriteID, deleting the same
+// versions of recreated documents would look like the earlier deletion, and
+// DynamoDB would do nothing.
 func token(writes []store.Write) string {
 	h, owned := sha256.New(), false
 	part := func(kind byte, texts ...string) {

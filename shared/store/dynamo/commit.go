@@ -57,9 +57,10 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	return s.settle(ctx, writes, send)
 }
 
-// settle sends until the outcome is known. A refusal is that of the last try;
-// an earlier try that got lost is a late write like any other, and applies if
-// its conditions still hold. Those of a taken position never do; bounds may.
+// settle sends until the outcome is known. A refusal is the refusal of the last
+// try. A try that got lost is a late write like any other, and applies if its
+// conditions still hold. The condition on a taken position never holds again;
+// bounds may.
 func (s *Store) settle(ctx context.Context, writes []store.Write, send func() error) error {
 	pause := firstPause
 	for try := 1; ; try++ {
@@ -158,7 +159,7 @@ func (s *Store) one(ctx context.Context, a types.TransactWriteItem) error {
 			ReturnValuesOnConditionCheckFailure: a.Delete.ReturnValuesOnConditionCheckFailure,
 		})
 	default:
-		// store.Check lets no Add go alone.
+		// store.Check lets no commit consist of one Add.
 		err = errors.New("an update has no form of its own")
 	}
 	return err
@@ -173,7 +174,8 @@ func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem,
 	return err
 }
 
-// actionSize is what an action counts towards the limit of a transaction.
+// actionSize returns the size by which an action counts towards the limit of a
+// transaction.
 func actionSize(a types.TransactWriteItem) int {
 	switch {
 	case a.Put != nil:

@@ -49,8 +49,8 @@ func New(client *dynamodb.Client, tables Tables) *Store {
 	return &Store{client: client, tables: tables, known: lengths{most: knownStreams}}
 }
 
-// Forget drops what the store remembers of the table's rows, which may be gone
-// since the table came back from a backup.
+// Forget clears the cached tips of the table's streams. A table that came back
+// from a backup may lack their rows.
 func (s *Store) Forget() { s.known.forget() }
 
 // enter begins a call; every call that entered must leave.

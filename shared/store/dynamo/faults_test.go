@@ -50,7 +50,7 @@ func (l *line) faulty(tries int) *dynamo.Store {
 	}), l.tables)
 }
 
-// place is what one case writes to: a stream of one row, a balance of 10, a
+// place holds the targets of one case: a stream of one row, a balance of 10, a
 // document to change and one to delete.
 type place struct {
 	l                      *line

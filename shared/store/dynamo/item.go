@@ -85,7 +85,7 @@ func readRow(it item) (store.Row, error) {
 	return row, r.err
 }
 
-// ReadRow reads a row of an item of the table of rows.
+// ReadRow decodes an item of the table of rows.
 func ReadRow(it map[string]types.AttributeValue) (store.Stream, store.Row, error) {
 	r := reader{item: it}
 	stream := store.Stream(r.bytes(attrPK))

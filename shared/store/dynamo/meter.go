@@ -46,7 +46,7 @@ func askForUnits(parameters any) {
 	}
 }
 
-// unitsOf is what an operation cost.
+// unitsOf returns the cost of an operation.
 func unitsOf(parameters, result any, err error) (reads, writes float64) {
 	if err != nil {
 		return 0, unitsRefused(parameters, err)

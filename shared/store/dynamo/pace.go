@@ -69,7 +69,7 @@ func (p *pace) middleware(wait func(context.Context, time.Duration) error) middl
 	})
 }
 
-// due is how long to wait before the next read.
+// due returns the time to wait before the next read.
 func (p *pace) due() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -83,8 +83,8 @@ func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream s
 	return rows, nil
 }
 
-// contiguous cuts a page at its first gap. A query is no snapshot: it may pass
-// position 7 before it is written and still return 8, written later.
+// contiguous cuts a page at its first gap. A query is not a snapshot: it may
+// pass position 7 before it is written and still return 8, written later.
 func contiguous(rows []store.Row, from uint64, d store.Direction) []store.Row {
 	for i, row := range rows {
 		whole := true

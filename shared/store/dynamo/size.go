@@ -22,9 +22,9 @@ func ItemSize(it map[string]types.AttributeValue) int {
 	return size
 }
 
-// WriteUnits is the cost of a commit of items of these sizes: one unit per
-// started KB for a single item, two in a transaction. An indexed document costs
-// its index entry too.
+// WriteUnits returns the cost of a commit by the sizes of its items: one unit
+// per started KB for a single item, two in a transaction. An indexed document
+// costs its index entry too.
 func WriteUnits(sizes ...int) int {
 	units := 0
 	for _, size := range sizes {

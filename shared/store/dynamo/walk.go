@@ -13,7 +13,7 @@ import (
 )
 
 // Walk implements store.Walker, for operators only: no function that answers
-// callers may Scan. It is no snapshot: names, rows and documents are read as
+// callers may Scan. It is not a snapshot: names, rows and documents are read as
 // they are. A stream without its first row is listed too, because a walk should
 // find it.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
@@ -43,8 +43,8 @@ func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d st
 	return v.page(ctx, s, from, n, d, condition, values)
 }
 
-// scanned is how many rows one request reads. More would read far into a long
-// stream only for its name.
+// scanned is the number of rows that one request reads. A larger number would
+// read far into a long stream only for its name.
 const scanned = 128
 
 // beyond is DynamoDB's largest number, after every row of a stream.

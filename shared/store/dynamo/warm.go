@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// warmReads is how many reads Warm sends to each table. A call's first step has
-// four concurrent requests, each on its own connection.
+// warmReads is the number of reads that Warm sends to each table. A call's
+// first step has four concurrent requests, each on its own connection.
 const warmReads = 2
 
 // Warm opens the connections that a call needs, by reading absent items: half a

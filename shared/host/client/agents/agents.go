@@ -70,8 +70,8 @@ type HTTP interface {
 // cardPath is where a card is, below the URL of an agent.
 const cardPath = "/.well-known/agent-card.json"
 
-// FetchCard fetches the card of the agent at a URL: the URL's own card, or that of its
-// host if it names the URL.
+// FetchCard fetches the card of the agent at a URL: the URL's own card, or the card of
+// its host if that card names the URL.
 func FetchCard(ctx context.Context, h HTTP, at string) (*Card, error) {
 	u, err := CheckURL(at)
 	if err != nil {
@@ -127,8 +127,8 @@ func FetchKeys(ctx context.Context, h HTTP) func(url string) ([]byte, error) {
 // Agent is an agent that can be called. Safe for concurrent use.
 type Agent struct {
 	Card *Card
-	// Key is sent with each request, as a bearer; "": none. MaxPrice is the most that a
-	// message may cost, in micro-dollars; nil: any price.
+	// Key is sent with each request, as a bearer, unless "". MaxPrice is the most that
+	// a message may cost, in micro-dollars. With nil, any price is accepted.
 	Key      string
 	MaxPrice *int64
 
@@ -191,7 +191,7 @@ func answerError(status int, body []byte, err error) error {
 	case errors.As(err, &fault):
 		kind := problem.Forbidden
 		switch fault.Code {
-		case 1, -32001: // the first is what one server answers
+		case 1, -32001: // one server answers 1
 			kind = problem.NotFound
 		case -32603:
 			kind = problem.BehaviourFailed
@@ -313,7 +313,7 @@ func ends(a *a2awire.Answer) bool {
 }
 
 // element reads an element of a stream: a response of JSON-RPC, or, as some agents send,
-// the result alone. A response of a kind that this client does not know is not an error.
+// only its result. A response of an unknown kind is not an error.
 func (a *Agent) element(data []byte, id string) (answer a2awire.Answer, known bool, err error) {
 	result, err := a2awire.ReadResponse(data, id)
 	var fault *a2awire.RPCError
@@ -345,7 +345,7 @@ func (e *events) next() ([]byte, error) {
 	for size := 0; ; {
 		line, err := e.line(maxEvent - size)
 		if err != nil {
-			return nil, err // what has no blank line after it is no event
+			return nil, err // text without a blank line after it is not an event
 		}
 		size += len(line)
 		switch name, value, _ := bytes.Cut(line, []byte(":")); {

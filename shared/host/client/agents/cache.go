@@ -31,7 +31,8 @@ type Cache struct {
 }
 
 const (
-	// freshFor is for how long a card is fresh whose server does not say.
+	// freshFor is the time for which a card is fresh if its server sends no
+	// such time.
 	freshFor = 10 * time.Minute
 	// longest bounds what servers say.
 	longest = 24 * time.Hour
@@ -116,7 +117,7 @@ func (c *Cache) write(file, url string, reply *outbound.Reply) {
 	}
 }
 
-// freshness is for how long an answer may be kept.
+// freshness returns the time for which an answer may be kept.
 func freshness(control string) time.Duration {
 	fresh := freshFor
 	for part := range strings.SplitSeq(strings.ToLower(control), ",") {

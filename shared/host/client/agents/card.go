@@ -43,10 +43,10 @@ type Card struct {
 type Interface struct {
 	URL     string `json:"url"`
 	Binding string `json:"binding"` // JSONRPC, HTTP+JSON, GRPC
-	Version string `json:"version"` // of A2A; "": not said
+	Version string `json:"version"` // of A2A; "" if the card does not say
 }
 
-// Skill is what an agent can do.
+// Skill is an ability of an agent.
 type Skill struct {
 	ID   string   `json:"id"`
 	Name string   `json:"name"`
@@ -107,7 +107,7 @@ func ParseCard(from string, raw []byte) (*Card, error) {
 	return c, nil
 }
 
-// interfaces03 are those of a card of 0.3.
+// interfaces03 returns the interfaces in a card of 0.3.
 func interfaces03(v canon.Value) []Interface {
 	version := member(v, "protocolVersion").Text()
 	if version == "" {
@@ -166,7 +166,7 @@ func (c *Card) use(i Interface) (at string, d a2awire.Dialect, err error) {
 	return u.String(), d, nil
 }
 
-// Signature is what a signature of a card is worth.
+// Signature is the result of checking a card's signature.
 type Signature struct {
 	Key      string `json:"key"` // kid
 	URL      string `json:"jku,omitempty"`
@@ -200,7 +200,7 @@ func (c *Card) payloads() [][]byte {
 		if old[m.Key] {
 			continue
 		}
-		if m.Key == "capabilities" { // a capability of 0.3 alone
+		if m.Key == "capabilities" { // a capability of only 0.3
 			m.Value = without(m.Value, "stateTransitionHistory")
 		}
 		if m.Key == "securitySchemes" {
@@ -272,7 +272,7 @@ func isEmpty(v canon.Value) bool {
 }
 
 // Signatures checks the signatures of a card. keys returns the key set at a URL; it is
-// asked for URLs of the card's own host alone.
+// asked only for URLs of the card's own host.
 func (c *Card) Signatures(keys func(url string) ([]byte, error)) []Signature {
 	signatures, _ := c.value.Get("signatures")
 	payloads := c.payloads()
@@ -312,8 +312,8 @@ func (c *Card) signature(s canon.Value, payloads [][]byte, keys func(url string)
 	return one
 }
 
-// key returns the check of a key: that of a vacant, whose id is its key, or one of the
-// key set that the card's host serves.
+// key returns the check of a key: a vacant's id, which is its key, or a key of the key
+// set that the card's host serves.
 func (c *Card) key(alg, kid, jku string, keys func(url string) ([]byte, error)) (verify func(signed, sig []byte) bool, reason string) {
 	if id, err := identity.ParseID(kid); err == nil && id == c.VacantID && alg == "EdDSA" {
 		return func(signed, sig []byte) bool { return identity.Verify(id, signed, sig) }, ""

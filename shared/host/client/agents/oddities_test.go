@@ -119,7 +119,7 @@ func TestOddAnswers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		version, body string
 		state         task.State
-		text          string // "": no answer
+		text          string // "" without an answer
 	}{
 		"microseconds, no zone":      {"0.3", result(done(`{"state":"completed","timestamp":"2026-01-02T03:04:05.678901"}`, hello)), "completed", "hello"},
 		"a time that is a number":    {"0.3", result(done(`{"state":"completed","timestamp":1767323045}`, hello)), "completed", "hello"},

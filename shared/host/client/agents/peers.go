@@ -15,10 +15,10 @@ type Peer struct {
 	URL string `json:"url"`
 	// Trust is from 1 to 5.
 	Trust int `json:"trust"`
-	// LatencyMS is how long an answer is expected to take; 0 counts as 1.
+	// LatencyMS is the expected time of an answer; 0 counts as 1.
 	LatencyMS int `json:"latency_ms"`
-	// Skills are ids of what the agent can do, Tags those of its skills. Without any the
-	// agent is taken to be fit for everything.
+	// Skills are ids of the agent's skills, Tags their tags. An agent with neither is
+	// taken to be fit for everything.
 	Skills []string `json:"skills,omitempty"`
 	Tags   []string `json:"tags,omitempty"`
 }

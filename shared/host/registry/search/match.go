@@ -97,7 +97,7 @@ func (q *Query) soughtWords() []sought {
 	return all
 }
 
-// sought is a word of a query, and its form; "" if it has no other.
+// sought is a word of a query, and its other form, or "".
 type sought struct{ word, form string }
 
 func newSought(word string) sought {

@@ -18,7 +18,7 @@ const (
 	Groups  int   = 3
 )
 
-// Kind is how a word of a query matches a word of an entry.
+// Kind tells in which way a word of a query matches a word of an entry.
 type Kind int
 
 // The kinds, strongest first.
@@ -115,8 +115,8 @@ func (e *Entry) GroupTexts() [Groups][]string {
 // Texts are the normalised Declared texts, which Query.Text is compared with.
 func (e *Entry) Texts() []string { return normalised(e.Declared) }
 
-// NormalTags are the normalised tags and the marks of the short id and the venue, which
-// those of a query are compared with.
+// NormalTags returns the normalised tags and the marks of the short id and the venue. A
+// query's tags are compared with them.
 func (e *Entry) NormalTags() []string {
 	all := append(normalised(e.Tags), shortIDTag(e.ID.Short()))
 	if c := Normalise(e.Category); c != "" {

@@ -48,10 +48,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Entry is what an index holds of one vacant.
+// Entry is the document of one vacant in an index.
 type Entry struct {
 	ID identity.ID
-	// Name is what the host calls a vacant that it runs; "" for others.
+	// Name is the host's name for a vacant that it runs; "" for others.
 	Name string
 	// Joined is the position of the vacant's first event, unique and above 0.
 	Joined uint64
@@ -77,9 +77,9 @@ type Entry struct {
 	Score float64
 }
 
-// Batch is one change of an index, applied as a whole or not at all. Putting
-// an entry replaces the one of the same id; an id is in one of Put and Remove
-// at most, and removing what is absent is no error.
+// Batch is one change of an index, applied as a whole or not at all. Putting an
+// entry replaces the one of the same id; an id is in one of Put and Remove at
+// most, and removing an absent id is not an error.
 type Batch struct {
 	Put    []Entry
 	Remove []identity.ID
@@ -92,7 +92,7 @@ type Batch struct {
 type Query struct {
 	// Words are normalised, as ParseWords returns them. Needed of them must match.
 	Words []string
-	// Least is how many Words must match; 0: all.
+	// Least is the number of Words that must match. Zero means all.
 	Least  int
 	sought []sought // Words, if the query is Prepared
 	// Text is normalised and must be a substring of one normalised Declared
@@ -110,7 +110,7 @@ type Query struct {
 	MaxPrice *int64
 	// MinScore is the lowest Score, in steps of 1/4096.
 	MinScore float64
-	// ByScore ranks by score alone.
+	// ByScore ranks only by score.
 	ByScore bool
 	// After is the place after which the page begins; nil for the first page.
 	After *Place
@@ -118,7 +118,7 @@ type Query struct {
 	Limit int
 }
 
-// Needed is how many words of q must match.
+// Needed returns the number of q's words that must match.
 func (q *Query) Needed() int {
 	if q.Least <= 0 {
 		return len(q.Words)

@@ -90,7 +90,7 @@ func New(c Config) *Service {
 type Request struct {
 	// Query contains words, all of which must match (ParseWords).
 	Query string
-	// Most: where nothing has all words, find what has most of them.
+	// Most finds entries with most of the words, if no entry has all.
 	Most bool
 	// Text must be a substring of one declared text, after normalisation, like
 	// the reference's search.
@@ -98,7 +98,7 @@ type Request struct {
 	// Tag and Family are the listing's, signed by the vacant or set by the
 	// operator; ClaimedFamily is the publisher's claim.
 	Tag, Family, ClaimedFamily string
-	// Category and Area are those of a venue; Bookable excludes vacants that take no
+	// Category and Area are a venue's; Bookable excludes vacants that take no
 	// bookings.
 	Category, Area string
 	Bookable       bool
@@ -106,7 +106,7 @@ type Request struct {
 	ShortID       string
 	MaxPrice      *int64 // micro-dollars a call
 	MinReputation float64
-	// ByScore ranks by reputation alone, like the reference.
+	// ByScore ranks only by reputation, like the reference.
 	ByScore bool
 	// Limit is 1 to MaxLimit; DefaultLimit if 0.
 	Limit  int

@@ -390,8 +390,8 @@ func TestARequestBeyondItsLimitsIsRefused(t *testing.T) {
 	}
 }
 
-// Words that say nothing need no match. Where nothing has all others, a search that wants it
-// finds what has most of them, page by page, and says which it lacks.
+// Stop words need no match. If no entry has all other words, a search with Most finds the
+// entries with most of them, page by page, and reports the words that each lacks.
 func TestWhatHasMostOfTheWordsFollows(t *testing.T) {
 	w := newTown(t, 6)
 	w.sign(5, "a painter")

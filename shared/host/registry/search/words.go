@@ -190,9 +190,10 @@ func isStop(word string) bool {
 	return ok
 }
 
-// Form returns what all forms of an English word share: its stem ("translat" of
-// translates and translation). ok is false for a word that is not English, is
-// short, or begins otherwise than its stem; then it has no other form.
+// Form returns the part that all forms of an English word share: its stem
+// ("translat" of translates and translation). ok is false for a word that is
+// not English, is short, or begins otherwise than its stem; then it has no
+// other form.
 func Form(word string) (form string, ok bool) {
 	if len(word) < leastForm || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return "", false
@@ -206,8 +207,8 @@ func Form(word string) (form string, ok bool) {
 // leastForm is the least length of a form and of its words.
 const leastForm = 3
 
-// beginning is how all words of a form begin: the last letter may change, as that of
-// happy and happiness does.
+// beginning returns the text that all words of a form begin with: the last letter
+// may change, as in happy and happiness.
 func beginning(form string) string { return form[:len(form)-1] }
 
 // ParseWords returns the words of a query that have to match. English words such as

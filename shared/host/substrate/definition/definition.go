@@ -1,6 +1,5 @@
-// Package definition says what an agent is made of, beside its vacant's key: the
-// model, what it is told, what it may use and how much. It is what a person writes
-// into an agent's file.
+// Package definition describes an agent, beside its vacant's key: its model, its
+// instructions, its tools and its limits. A person writes them into an agent's file.
 //
 // The invariants: an Agent has one JSON form that parses back to it. A member that
 // is absent has its default, which a later release may change.
@@ -48,9 +47,9 @@ type Agent struct {
 	Tier models.Tier `json:"tier,omitempty"`
 	// Secret is the name of the secret for the server; see SecretName for the default.
 	Secret string `json:"secret,omitempty"`
-	// Budget limits the cost of a call, DailyBudget of a UTC day. The defaults are no
-	// limit and one dollar. Price is the price of the models, see Prices; the default is
-	// the host's table of models.
+	// Budget limits the cost of a call, DailyBudget of a UTC day. Budget defaults to no
+	// limit, DailyBudget to one dollar. Price is the price of the models, see Prices;
+	// the default is the host's table of models.
 	Budget      *money.Amount `json:"budget,omitempty"`
 	DailyBudget *money.Amount `json:"daily_budget,omitempty"`
 	Price       *models.Price `json:"price,omitempty"`
@@ -65,19 +64,19 @@ type Agent struct {
 	OutputFormat  Format           `json:"output_format,omitempty" canon:"min=1"`
 	Memory        bool             `json:"memory,omitempty"`
 	Mode          Mode             `json:"mode,omitempty" canon:"min=1"`
-	// AllowedTools are all tools that it may use; none: all that it is offered.
-	// DisallowedTools are none of them.
+	// AllowedTools are the only tools that it may use. An empty list allows all
+	// that it is offered. DisallowedTools are excluded in any case.
 	AllowedTools    []string `json:"allowed_tools,omitempty"`
 	DisallowedTools []string `json:"disallowed_tools,omitempty"`
-	// Vacants are those of its tenant, and public ones of this host, that it may ask,
-	// by id; by name until the agent is set.
+	// Vacants are vacants that it may ask: its tenant's, and public ones of this
+	// host. They are named by id, or by name until the agent is set.
 	Vacants []string `json:"vacants,omitempty"`
-	// MCPServers are those whose tools it is offered.
+	// MCPServers are the servers whose tools it is offered.
 	MCPServers []Server `json:"mcp_servers,omitempty"`
 	// Allow are the substrates that may ever answer, for the vacant's card: KIND, or
-	// KIND:MODEL; none: the kind that answers now.
+	// KIND:MODEL. An empty list means the kind that answers now.
 	Allow []string `json:"allow,omitempty"`
-	// Warnings are what its file says and this host does not do.
+	// Warnings are settings in its file that this host does not implement.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -96,7 +95,7 @@ const (
 	JSON Format = "json"
 )
 
-// Mode is what tools may do.
+// Mode bounds the rights of tools.
 type Mode string
 
 // The modes.
@@ -487,7 +486,7 @@ func (a *Agent) Blob() []byte {
 // Hash names a version in the vacant's logbook.
 func (a *Agent) Hash() identity.Hash { return identity.Sum(a.Blob()) }
 
-// Turns is how many turns a call may take.
+// Turns returns the number of turns that a call may take.
 func (a *Agent) Turns() int {
 	if a.MaxTurns == 0 {
 		return DefaultMaxTurns
@@ -495,7 +494,7 @@ func (a *Agent) Turns() int {
 	return a.MaxTurns
 }
 
-// Time bounds a call; 0: the host's time alone does.
+// Time bounds a call. With zero, only the host's time does.
 func (a *Agent) Time() time.Duration { return time.Duration(a.Timeout) * time.Second }
 
 // Where a Setting's value is from.
@@ -504,14 +503,15 @@ const (
 	Default = "default"
 )
 
-// Setting is what is in force for one member.
+// Setting is the value in force for one member.
 type Setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"` // Set or Default
 }
 
-// Settings are what is in force in a vacant of tenant, but for the texts.
+// Settings returns the settings in force in a vacant of tenant, without the
+// texts.
 func (a *Agent) Settings(tenant string) []Setting {
 	spec, _ := a.Spec()
 	var all []Setting
