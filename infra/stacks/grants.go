@@ -110,8 +110,9 @@ func charging() access {
 // agent, message and worker create text keys and write call statistics; agent and worker also write tasks, and agent
 // makes the secret of guests. All three move money in the commits of calls, and worker dispatches bookings. They write
 // no other documents: an attacker that takes one over can change neither the operator's key nor a vacant's record.
-// agent and message also create a software identity, if strangers come before the operator. registry writes the
-// registry's documents and accepts cosignatures, but does not write the log; search writes nothing.
+// agent and message also create a software identity, if the first request of the stage is a caller's, not the
+// operator's. registry writes the registry's documents and accepts cosignatures, but does not write the log; search
+// writes nothing.
 func granted(s settings.Settings) map[functions.Function]grants {
 	all := urlGrants(s)
 	for _, more := range []map[functions.Function]grants{agentGrants(s), {functions.Gateway: gatewayGrants(), functions.Think: thinkGrants(s)}, jobGrants(s), stepGrants()} {

@@ -39,9 +39,9 @@ type Config struct {
 // line has its request and trace id; the line of the call also has its counts
 // and an embedded metrics block, from which CloudWatch makes the metrics calls,
 // ms, failed and refused by stage and function, and with Units also trips, wcu
-// and rcu. Zero values
-// except ms are omitted, because log bytes are billed. A line with more than one
-// call sums up requests that were not logged; its ms is that of the last.
+// and rcu. Zero values except ms are omitted, because log bytes are billed. A
+// line with more than one call sums up requests that were not logged; its ms
+// belongs to the last.
 //
 // The line of a successful call has at most 470 bytes, which the cost model
 // relies on.
@@ -164,9 +164,9 @@ func timed(attrs []slog.Attr) bool {
 	return false
 }
 
-// metrics returns the counts of an invocation, with those of requests that it
-// sums up, and the block that names them; units tells whether trips and units
-// are metrics.
+// metrics returns the counts of an invocation, added to the counts of the
+// requests that it sums up, and the block that names them. units tells whether
+// trips and units are metrics.
 func metrics(u *Usage, h held, writes float64, timed, units bool, at time.Time) []slog.Attr {
 	names := []string{"calls", "ms"}
 	attrs := []slog.Attr{slog.Int("calls", h.requests)}

@@ -1,5 +1,5 @@
-// Package obs makes a host observable: it counts what a call asks of AWS and
-// writes log lines from which CloudWatch extracts metrics.
+// Package obs makes a host observable: it counts the requests of a call to AWS
+// and writes log lines from which CloudWatch extracts metrics.
 //
 // Adapters count into the Usage of their context, and handlers log with that
 // context. The invariants: without a Usage nothing is counted and nothing
@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// Call is what is known of an invocation when it begins.
+// Call identifies an invocation when it begins.
 type Call struct {
 	Request string // Lambda's request id
-	Trace   string // X-Ray's trace id, 1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx; "" if there is none
+	Trace   string // X-Ray's trace id, 1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx, or ""
 	Cold    bool   // first invocation of its process
 	Now     func() time.Time
 }
 
-// Usage counts what one invocation asks of AWS. It is safe for concurrent use.
-// A nil Usage counts nothing.
+// Usage counts the requests of one invocation to AWS. It is safe for concurrent
+// use. A nil Usage counts nothing.
 type Usage struct {
 	call  Call
 	began time.Time
@@ -36,7 +36,7 @@ type Usage struct {
 	told   bool // the log line with the counts was written
 }
 
-// Counts is what a Usage has counted.
+// Counts are the counters of a Usage.
 type Counts struct {
 	Trips  int     // requests to DynamoDB, one after another; overlapping ones count once
 	Reads  float64 // read units

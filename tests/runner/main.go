@@ -1,5 +1,5 @@
-// Command runner is what tests/run starts. It checks the tools, fetches what
-// later stages need while earlier ones run, runs the chosen stages and prints
+// Command runner is started by tests/run. It checks the tools, fetches files
+// for later stages while earlier ones run, runs the chosen stages and prints
 // the time of each. Its last line is "N passed, N failed, N skipped".
 //
 // A default run gives the same verdict for the same tree: fixed seeds, the
@@ -24,7 +24,7 @@ import (
 // all of them together, so infra has its own stage.
 var packages = []string{"./cmd/...", "./functions/...", "./localstack/...", "./shared/...", "./tests/..."}
 
-// depth is how much of each series a run covers.
+// depth tells how much of each series a run covers.
 type depth bool
 
 const (
@@ -141,8 +141,8 @@ func inOrder(ctx context.Context, stages []stage, d depth, fetched downloads, ti
 	return c
 }
 
-// choose returns the named stages in their order, or those of the depth if none
-// is named.
+// choose returns the named stages in their order. Without names, it returns the
+// stages of the depth.
 func choose(d depth, names []string) ([]stage, error) {
 	if len(names) == 0 {
 		return slices.DeleteFunc(slices.Clone(stages), func(s stage) bool { return s.deepOnly && d != deep }), nil

@@ -79,7 +79,7 @@ func TestAToolIsFoundMissingOrTooOld(t *testing.T) {
 	}
 }
 
-// output is what a person sees of a run.
+// shown returns the output of a run and its exit code.
 func shown(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))

@@ -143,7 +143,7 @@ func fuzz(ctx context.Context, c *counts, _ depth) error {
 }
 
 // fuzzOne runs one target. At its time limit Go's fuzzer sometimes fails with
-// "context deadline exceeded" and no failing input, which is no finding:
+// "context deadline exceeded" and no failing input. Because nothing was found,
 // fuzzOne then runs it again. A finding is never retried.
 func fuzzOne(ctx context.Context, dir, name string) error {
 	run := func() error {

@@ -20,7 +20,7 @@ import (
 // targets are the systems the command must compile for, beside the machine's own.
 var targets = []string{"windows/amd64", "darwin/arm64", "linux/arm64"}
 
-// programs are what users run on their machines.
+// programs are the programs that users run on their machines.
 var programs = []string{"./cmd/vacancy", "./cmd/vacancy-aws"}
 
 // compiles reports an error if the programs do not compile for another system. It checks
@@ -35,7 +35,7 @@ func compiles(ctx context.Context, target string, d depth) error {
 	return checkTypes(ctx, env, arch, programs)
 }
 
-// listed is what go list tells of a package.
+// listed is a package as go list describes it.
 type listed struct {
 	ImportPath, Dir string
 	GoFiles         []string

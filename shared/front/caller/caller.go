@@ -20,7 +20,8 @@ import (
 
 // Verifier finds out which vacant sent a request.
 type Verifier struct {
-	// URL returns the host's base URL, "" if it has none yet; nil: it has none.
+	// URL returns the host's base URL, or "" while the host has none. A nil URL
+	// means that it never has one.
 	URL func(context.Context) (string, error)
 	// Routed: a router chose this host by the request's Host, so it is this host's.
 	Routed  bool
@@ -28,9 +29,9 @@ type Verifier struct {
 	Now     func() time.Time
 }
 
-// Of returns the id that proved to be the sender of r, or nil if there is no proof.
-// body is what r carries. A proof that does not verify is refused. The query parameter
-// caller is ignored.
+// Of returns the id that proved to be the sender of r, or nil without a proof. body is
+// r's body. A proof that does not verify is refused. The query parameter caller is
+// ignored.
 func (c *Verifier) Of(r *http.Request, body []byte) (*identity.ID, error) {
 	values := r.Header.Values(readproof.Header)
 	switch {
@@ -92,7 +93,8 @@ func (c *Verifier) verifyFor(p readproof.Proof, r *http.Request, authority strin
 	return p.Verify(readproof.Request{Authority: authority, Method: method, Target: r.URL.RequestURI(), Body: body}, c.Now())
 }
 
-// public is the authority of the host's own URL, "" if it has none yet.
+// public returns the authority of the host's own URL, or "" while the host has
+// no URL.
 func (c *Verifier) public(ctx context.Context) (string, error) {
 	if c.URL == nil {
 		return "", nil

@@ -18,7 +18,8 @@ const MaxPrice = "max_price"
 // ReceiptHeader names the receipt of an answered call that had a price, beside the answer.
 const ReceiptHeader = "Vacancy-Receipt"
 
-// ReceiptsPath is where receipts are; ReceiptPath is that of a call.
+// ReceiptsPath is the prefix of all receipts' paths; ReceiptPath returns the
+// path of a call's receipt.
 const ReceiptsPath = "/v1/account/receipts/"
 
 // ReceiptPath is the path of the receipt of a call.
@@ -26,7 +27,7 @@ func ReceiptPath(p call.Pair, position uint64) string {
 	return ReceiptsPath + p.Caller.String() + "/" + p.Vacant.String() + "/" + strconv.FormatUint(position, 10)
 }
 
-// Payment is what a request says of paying besides its keys: the client's address, and
+// Payment reads a request's means to pay besides its keys: the client's address, and
 // the most that the call may cost.
 func Payment(r *http.Request) (c call.Credential, err error) {
 	if at := Origin(r.RemoteAddr); at.IsValid() {

@@ -70,7 +70,7 @@ func opens(known [][sha256.Size]byte, given []string) bool {
 }
 
 // viewerAddr parses an address and port. CloudFront writes IPv6 addresses
-// without brackets, so the port is what follows the last colon.
+// without brackets, so the port follows the last colon.
 func viewerAddr(s string) (netip.Addr, bool) {
 	if at, err := netip.ParseAddrPort(s); err == nil {
 		return at.Addr(), true

@@ -14,7 +14,7 @@ const (
 	before = "A1c3E5g7I9k1M3o5Q7s9U1w3Y5a7C9e1G3i5K7m9O1q"
 )
 
-// seen is what the handler behind the guard receives.
+// seen is the request as the handler behind the guard receives it.
 type seen struct {
 	Reached bool
 	Remote  string

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Config configures Limit. A zero Rate is no limit.
+// Config configures Limit. A zero Rate does not limit.
 type Config struct {
 	// Rate bounds all requests of an address; a request costs a token, and one more
 	// for each 4 KB of its body.
@@ -21,17 +21,18 @@ type Config struct {
 	// PairRate limits an address's envelopes that open or reopen a pair: calls
 	// with seq 1 and resets. message.Handler enforces it.
 	PairRate Rate
-	// Reads limits the read units of all requests together, PageReads those of
-	// requests by GET.
+	// Reads limits the read units of all requests together, PageReads the read
+	// units of requests by GET.
 	Reads, PageReads Rate
 	// Urgent requests have a budget of their own beside Reads, of a quarter, so
-	// that a flood of others does not keep them out. nil: there are none.
+	// that a flood of others does not keep them out. With nil, no request is
+	// urgent.
 	Urgent func(*http.Request) bool
 	// Keyed exempts requests from Reads if their key (Authorization) was accepted before.
 	Keyed bool
 	// Bytes limits the KB of an address's large bodies: each KB beyond the first
-	// costs a token. What is stored of a body costs the host by the KB, and one
-	// address must not use all that the tables take.
+	// costs a token. The host pays for stored bodies by the KB, and one address
+	// must not use up the tables' write capacity.
 	Bytes Rate
 	Now   func() time.Time
 }
@@ -81,7 +82,7 @@ func either(fits func(*http.Request) bool, one, other http.Handler) http.Handler
 
 type limit struct {
 	next                   http.Handler
-	requests, pairs, bytes *buckets // nil: no limit
+	requests, pairs, bytes *buckets // nil without a limit
 }
 
 func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -112,8 +113,8 @@ func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(w, r)
 }
 
-// perToken is the bytes of a body that cost a token: what is stored of it costs as
-// much as a small request.
+// perToken is the number of bytes of a body that cost a token: storing them costs
+// as much as a small request.
 const perToken = 4 << 10
 
 // cost is the tokens of a request.

@@ -357,8 +357,8 @@ func TestABodyCostsTokensByItsSize(t *testing.T) {
 	}
 }
 
-// One address does not use up what the tables take by large bodies. Small ones,
-// and those of others, are not limited by it.
+// One address does not use up the tables' write capacity by large bodies. The
+// limit applies neither to its small bodies nor to other addresses.
 func TestLargeBodiesOfAnAddressAreLimited(t *testing.T) {
 	c := newClock()
 	h := Limit(Config{Bytes: Rate{PerSecond: 4, Burst: 60}, Now: c.now}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -56,10 +56,10 @@ const (
 	// headroom is address space mapped beyond the file, so that a growing file
 	// is mapped again only once in so many bytes.
 	headroom = 1 << 30
-	// recentRows is how many rows are kept out of the file's index: at most so
+	// recentRows is the number of rows kept out of the file's index: at most so
 	// many are read back at the start.
 	recentRows = 4096
-	// lockWait is how long to wait for another process's lock, as when one ends
+	// lockWait bounds the wait for another process's lock, as when one ends
 	// while the next starts.
 	lockWait = time.Second
 )
@@ -70,7 +70,7 @@ type Options struct {
 	// ErrUnavailable, as with a full disk, and reads continue.
 	MaxSize int
 
-	recentRows int // 0: the default
+	recentRows int // zero means the default
 	openFile   func(string, int, os.FileMode) (*os.File, error)
 }
 

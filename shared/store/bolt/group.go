@@ -36,8 +36,8 @@ func openBuckets(tx *bbolt.Tx) buckets {
 // indexed is the last record in the file's index.
 func (b buckets) indexed() uint64 { return parseNumber(b.meta.Get(indexedKey)) }
 
-// end is the end of a stream: its number, 0 if it is new, and its last
-// position; added are the records of this group.
+// end describes the end of a stream: its number, 0 if it is new, and its last
+// position. added are the records of this group.
 type end struct {
 	number, last uint64
 	added        []uint64

@@ -108,7 +108,7 @@ func killAChild(t *testing.T, path string, after time.Duration) (acked [childWri
 			if err != io.EOF {
 				t.Fatal(err)
 			}
-			break // an incomplete line is no acknowledgement
+			break // an incomplete line does not acknowledge
 		}
 		if killing == nil {
 			killing = time.AfterFunc(after, func() { _ = child.Process.Kill() })

@@ -72,8 +72,9 @@ func (q *queue) put(r *request) error {
 	return nil
 }
 
-// take waits for commits and moves those of one group into group; none if the
-// queue is closed and empty. Withdrawn commits are left out.
+// take waits for commits and moves the commits of one group into group. It
+// returns none if the queue is closed and empty. Withdrawn commits are left
+// out.
 func (q *queue) take(group []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()

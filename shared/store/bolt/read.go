@@ -113,7 +113,7 @@ type stream struct {
 	journal *bbolt.Bucket
 	index   *bbolt.Bucket // nil if recent has all rows
 	recent  recent        // rows that may be read
-	number  uint64        // 0: no such stream
+	number  uint64        // zero if the stream does not exist
 	limit   uint64        // later records are ignored
 }
 
@@ -132,7 +132,7 @@ func openStream(tx *bbolt.Tx, name store.Stream, r recent, limit uint64) stream 
 	return st
 }
 
-// last is the stream's last position, 0 if it has none.
+// last returns the stream's last position, or 0 for an empty stream.
 func (st *stream) last() uint64 {
 	switch {
 	case st.number == 0:

@@ -57,7 +57,7 @@ type view struct {
 	streams uint64 // the number of the last stream
 
 	mu     sync.Mutex
-	before map[store.Key][]byte // values of changed documents; nil: was absent
+	before map[store.Key][]byte // values of changed documents; nil for one that was absent
 }
 
 // keep records a document's value before a change. Only the first change

@@ -202,9 +202,9 @@ func (p *play) lossy(s store.Store, seed uint64) *Lossy {
 			return Fine
 		}
 		f := Fate(rnd.IntN(5))
-		// A second delivery of a put or delete alone may be refused because of
-		// the first delivery's effect; only rows are permanent. Each unknown
-		// outcome also doubles porcupine's search.
+		// A second delivery of a commit with only a put or delete may be
+		// refused because of the first delivery's effect; only rows are
+		// permanent. Each unknown outcome also doubles porcupine's search.
 		if f == Twice {
 			if _, isRow := writes[0].(store.Append); !isRow {
 				return Fine

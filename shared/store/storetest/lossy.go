@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Fate is what happens to one call of a store.
+// Fate is the outcome of one call of a store.
 type Fate int
 
 // The fates. For a read, Lost, Unheard and Late are the same.

@@ -21,25 +21,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Adapter is a place where a store is kept, and what the suite must know of it.
+// Adapter opens stores for the suite, and tells it the adapter's properties.
 type Adapter struct {
 	// Open returns a store for one test, which may close it; it is closed
 	// after the test by whoever opened it.
 	Open func(tb testing.TB) store.Store
-	// Reopen closes a store and opens what it kept. Nil: the adapter forgets.
+	// Reopen closes a store and opens its data again. It is nil for an adapter
+	// that keeps nothing.
 	Reopen func(tb testing.TB, s store.Store) store.Store
-	// Lag is how long the sparse index may be behind.
+	// Lag bounds the time for which the sparse index is behind.
 	Lag time.Duration
 	// Feed says that stores of the adapter are a store.Feed.
 	Feed bool
-	// Moving says that Walk's view is no snapshot: it moves with the store.
+	// Moving says that Walk's view is not a snapshot: it moves with the store.
 	Moving bool
 	// Rounds of each race; 0 is 1,000, or 50 under -short.
 	Rounds int
 	// Histories to be checked for linearizability; 0 is 30, or 5 under -short.
 	Histories int
-	// Load writes rows 1 to n of an empty stream quickly, for benchmarks. Nil:
-	// one by one.
+	// Load writes rows 1 to n of an empty stream quickly, for benchmarks. With
+	// nil, the suite writes them one by one.
 	Load func(tb testing.TB, s store.Store, name store.Stream, n int)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// updateFacts are what store.Updater promises over every adapter.
+// updateFacts are the promises of store.Updater over every adapter.
 var updateFacts = []fact{
 	{"concurrent updates lose none", raceUpdates},
 	{"every loss of a call leaves the update once or not at all", proveLossyUpdates},

@@ -53,7 +53,7 @@ type Listing struct {
 	Family    string // of its model, in the vacant's own words
 	Owner     string
 	Price     int64  // micro-dollars (millionths of a US dollar) a call
-	Venue     *Venue // nil: DefaultVenue
+	Venue     *Venue // nil means DefaultVenue
 	Signature []byte // empty if the operator has set the listing
 }
 

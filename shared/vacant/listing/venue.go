@@ -32,15 +32,15 @@ const (
 	defaultSlug = "v-"
 )
 
-// Venue is what a listing says of a vacant that takes bookings.
+// Venue is the part of a listing that describes a vacant that takes bookings.
 type Venue struct {
-	Slug     string   `json:"slug"` // its own at a registry; "": v- and the short id
-	Name     string   `json:"name"` // "": that of the vacant
+	Slug     string   `json:"slug"` // its own at a registry; "" means v- and the short id
+	Name     string   `json:"name"` // "" means the vacant's name
 	Category string   `json:"category"`
 	Location string   `json:"location"`
 	Areas    []string `json:"areas"` // other locations that it serves
 	Bookable bool     `json:"bookable"`
-	Capacity int64    `json:"capacity"`     // guests at one time; 0: any number
+	Capacity int64    `json:"capacity"`     // guests at one time; zero means any number
 	Hours    string   `json:"hours"`        // in the venue's own words
 	Referral int64    `json:"referral_fee"` // in basis points
 }
@@ -131,7 +131,7 @@ func (v *Venue) append(dst []byte) []byte {
 	return append(canon.AppendString(append(dst, `,"slug":`...), v.Slug), '}')
 }
 
-// UnmarshalCanon implements canon.Unmarshaler. Members that the value lacks are those of DefaultVenue.
+// UnmarshalCanon implements canon.Unmarshaler. Missing members get the values of DefaultVenue.
 func (v *Venue) UnmarshalCanon(d *canon.Decoder) error {
 	type members Venue // without UnmarshalCanon
 	*v = DefaultVenue()

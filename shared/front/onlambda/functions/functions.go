@@ -17,27 +17,27 @@ type Function struct {
 
 	Memory  int // MB
 	Timeout int // seconds
-	Disk    int // MB of the temporary directory; 0: the free 512
+	Disk    int // MB of the temporary directory; zero means the free 512
 
 	// What starts the function. A function with none of these is invoked by other functions.
 	URL     bool   // requests of its Function URL
 	Streams bool   // the URL's answers are streams
-	Every   int    // minutes between two runs by a schedule; 0: no schedule
+	Every   int    // minutes between two runs by a schedule; zero means no schedule
 	Jobs    string // what a run does: names of serve.Server.Jobs, in their order
-	Rule    string // name of the schedule's rule; "": the function's
-	Event   string // JSON that the rule sends; "": EventBridge's own event
+	Rule    string // name of the schedule's rule; "" means the function's name
+	Event   string // JSON that the rule sends; "" means EventBridge's own event
 	Stream  string // changes of a table: Rows or Docs
 	Queues  string // messages of queues, separated by spaces
 	Step    bool   // the gate's state machine
 
-	// Environment variables beside settings (package setting) and those of a URL, separated by spaces. The function does
-	// not start without Needs. A stage may lack Takes.
+	// Environment variables beside the settings (package setting) and a URL's variables, separated by spaces. The
+	// function does not start without Needs. A stage may lack Takes.
 	Needs, Takes string
 
 	Charges  bool // it has to do with accounts; what it may do is in its role
 	Identity bool // it uses the identity of the host
 
-	// Instances is the least reserved concurrency; 0: nothing is reserved. Share is the part of the worst day, in
+	// Instances is the least reserved concurrency. Zero reserves nothing. Share is the part of the worst day, in
 	// percent, that buys more of them.
 	Instances int
 	Share     float64
@@ -47,7 +47,7 @@ type Function struct {
 	Check Check
 }
 
-// Idle is what one run takes in a stage where nothing is due.
+// Idle is the cost of one run in a stage where nothing is due.
 type Idle struct{ ReadUnits, Milliseconds, StreamRequests int }
 
 // Alarm is the alarm for failures: answers of a URL with 5xx, or errors of a function without a URL.

@@ -5,7 +5,7 @@ type Path struct {
 	Pattern string
 	To      Function
 	Sees    string // origin request policy: which headers of a request reach the function
-	Kept    string // cache policy: how long answers to GET are kept; "": they are not
+	Kept    string // cache policy for answers to GET; "" caches nothing
 }
 
 // Keyed is the cache policy whose key has the caller's: it keeps nothing but agent cards, for a second.
@@ -15,9 +15,8 @@ const Keyed = "agents"
 var Default = Path{To: Agent, Sees: "tasks", Kept: Keyed}
 
 // Paths lists the patterns. CloudFront takes the first that matches:
-//   - Callers append those of signed calls to any base URL, so they come first; no admin route has them.
-//   - Searches are kept as long as their answers allow, because most are repeated. Other answers of the registry may
-//     depend on who proves to be asking, so only the log is kept. Registry serves every other path below /v1/.
+//   - Callers append the paths of signed calls to any base URL, so their patterns come first; no admin route ends with them.
+//   - Searches are kept as long as their answers allow, because most are repeated. Other answers of the registry may depend on the reader's proof, so only the log is kept. Registry serves every other path below /v1/.
 //   - Public pages come last, because a vacant may be named card. CloudFront allows 25 patterns, so answers that are cheap
 //     to make have none: health, and the epoch roots for the reference's tools. Both are Agent's, like all other paths of
 //     vacants.

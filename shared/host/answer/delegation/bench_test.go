@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// BenchmarkTenChildrenAtOnce is the ratio of a composite with ten children that
-// think for 20 to 200 ms to a call of the slowest of them alone; and, with
+// BenchmarkTenChildrenAtOnce measures a composite with ten children that think
+// for 20 to 200 ms, as a ratio to a call of only the slowest child; and, with
 // children that do not think, the cost of the signed calls and their entries.
 func BenchmarkTenChildrenAtOnce(b *testing.B) {
 	for _, fixture := range []string{"memory", "bolt"} {

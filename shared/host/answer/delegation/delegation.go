@@ -50,8 +50,8 @@ type Vacants interface {
 	// Askable is Show for a vacant that the agent of asker may ask; ok is false for
 	// every other.
 	Askable(ctx context.Context, asker, id identity.ID) (r vacants.Record, ok bool, err error)
-	// Entries writes one entry into each of two logbooks, or into the first alone
-	// if the second is zero, in one commit.
+	// Entries writes one entry into each of two logbooks, in one commit. With a
+	// zero second, it writes only into the first.
 	Entries(ctx context.Context, first, second vacants.LogEntry, beside ...store.Write) error
 	// Sign calls fn with id's signer.
 	Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error

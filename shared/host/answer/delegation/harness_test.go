@@ -122,7 +122,7 @@ type fixture struct {
 	reg     *registry.Registry
 	runner  *delegation.Runner
 	calls   *call.Host
-	// wait is how this host waits between tries; nil: the default.
+	// wait sleeps between tries. With nil, the host waits as usual.
 	wait func(context.Context, time.Duration) error
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Recent is how many of a child's last decided calls a Report reads.
+// Recent is the number of a child's last decided calls that a Report reads.
 const Recent = 50
 
 // atOnce bounds how many children a Report reads concurrently.
@@ -24,9 +24,9 @@ const atOnce = 8
 type Child struct {
 	Record vacants.Record
 	Calls  uint64 // accepted in all
-	// Decided is the number of last decided calls that were read, Failures
-	// those without an answer. P50 is the median latency of the others, 0 if
-	// there are none.
+	// Decided is the number of last decided calls that were read, Failures the
+	// number of those calls without an answer. Median is the median latency of
+	// the answered calls, or zero.
 	Decided, Failures int
 	Median            time.Duration
 }

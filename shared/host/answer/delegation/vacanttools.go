@@ -18,7 +18,7 @@ import (
 // toolPrefix begins the name of the tool that asks a vacant.
 const toolPrefix = "vacant__"
 
-// schema is that of the one argument of these tools.
+// schema describes the one argument of these tools.
 const schema = `{"type":"object","properties":{"message":{"type":"string","description":"what to ask or tell it"}},"required":["message"],"additionalProperties":false}`
 
 // VacantTools makes a tool of each vacant of this host that the agent of asker may

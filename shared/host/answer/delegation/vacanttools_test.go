@@ -65,7 +65,7 @@ func TestWhatAnAgentMayNotAskIsTold(t *testing.T) {
 	for _, tt := range []struct {
 		what  string
 		asker vacants.Record
-		as    identity.ID // who calls the asker; zero: anybody
+		as    identity.ID // caller of the asker; zero is any caller
 		want  string
 	}{
 		{"one that fails", h.agent("trusting", 1, "broken"), identity.ID{}, "heard: broken: the vacant failed to answer"},
@@ -82,8 +82,8 @@ func TestWhatAnAgentMayNotAskIsTold(t *testing.T) {
 		}
 	}
 
-	// Closed children reach their tree alone, though the other side would answer: other
-	// vacants are no tools of theirs.
+	// Closed children may ask only their tree, even if another vacant would answer:
+	// other vacants are not among their tools.
 	askBy := func(child vacants.Record) string {
 		t.Helper()
 		h.set(parent.ID, `{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"`+child.Name+`"}]}`)

@@ -1,9 +1,9 @@
-// Package stripe takes payments by Stripe: pages of its Checkout, and its webhooks of what
-// became of payments.
+// Package stripe takes payments by Stripe: pages of its Checkout, and its webhooks about
+// payments.
 //
-// The invariants: an account is credited by a webhook alone, which Stripe signed with the
-// host's own key, and which names this host. Keys are sent to the host that they are bound
-// to, and nowhere else. What Stripe says of a failure is for the log, not for the payer.
+// The invariants: an account is credited only by a webhook that Stripe signed with the
+// host's own key, and that names this host. Keys are sent to the host that they are bound
+// to, and nowhere else. Stripe's text about a failure goes to the log, not to the payer.
 package stripe
 
 import (
@@ -47,8 +47,8 @@ type Payments struct{ paykeys.Config }
 // New returns the Payments of a host.
 func New(c paykeys.Config) billing.Payments { return &Payments{c} }
 
-// keys returns the key of the API and that of webhooks. One without the other is none:
-// nobody is to pay what no webhook credits.
+// keys returns the key of the API and the key of webhooks. It fails unless both are
+// set, because nobody should make a payment that no webhook credits.
 func (p *Payments) keys(ctx context.Context) (key, signs string, err error) {
 	signs, err = p.Keys.Use(ctx, "", paykeys.StripeWebhook)
 	if err == nil {
@@ -131,7 +131,8 @@ func session(self identity.ID, base, account string, amount money.Amount, idempo
 	return s
 }
 
-// failure is what a failure of the API is to a payer. An answer may repeat the key.
+// failure returns the error that a payer sees for a failure of the API. Stripe's
+// answer may repeat the key, so it is hidden.
 func failure(err error, key string) error {
 	var answer *api.Error
 	if errors.As(err, &answer) {
@@ -218,7 +219,8 @@ func object(what string, raw json.RawMessage, into any) error {
 	return nil
 }
 
-// paid reads a session of Checkout. Those of other hosts and businesses are nothing.
+// paid reads a session of Checkout. Sessions of other hosts and businesses are
+// ignored.
 func (p *Payments) paid(ctx context.Context, raw json.RawMessage) (out billing.Event, err error) {
 	var s api.CheckoutSession
 	if err := object("session of Checkout", raw, &s); err != nil {

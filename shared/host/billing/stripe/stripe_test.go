@@ -65,7 +65,8 @@ func newWorld(t *testing.T, loopback bool) *world {
 	return w
 }
 
-// set sets both keys; host is where that of the API is sent, "" for Stripe.
+// set sets both keys. host is the host that the API's key is sent to; "" means
+// Stripe.
 func (w *world) set(host string) {
 	w.Helper()
 	var hosts []string
@@ -149,7 +150,7 @@ func TestAnIdempotencyKeyIsOfOneAccount(t *testing.T) {
 	}
 }
 
-// What Stripe says of a failure is not shown: it may repeat the key.
+// Stripe's text about a failure is not shown, because it may repeat the key.
 func TestFailuresOfStripe(t *testing.T) {
 	for answer, want := range map[string]problem.Kind{
 		`401 {"error":{"type":"invalid_request_error","message":"Invalid API Key: ` + apiKey + `"}}`: problem.Unavailable,

@@ -176,7 +176,8 @@ func (c *checker) response(last, r *call.ResponseRow) {
 }
 
 // verify decrypts the texts, rebuilds the envelopes and checks their hashes and
-// signatures. A text whose key was destroyed is sealed, which is no violation.
+// signatures. A text whose key was destroyed stays sealed, which does not
+// violate the invariant.
 func (s *Streams) verify(ctx context.Context, keys call.Texts) []error {
 	c := checker{}
 	for i := range s.Requests {

@@ -28,7 +28,7 @@ var cuts = []fact{
 	{"a reset waits for an answer that is read while it comes", resetOfShown},
 }
 
-// part is what came of an answer.
+// part returns the pieces of an answer that came before the cut.
 func (s *scene) part() call.Partial {
 	return call.Partial{Text: "re s", Usage: &call.Usage{In: 1, Out: 1, Unreported: 1}, Began: s.clock.Now(0)()}
 }

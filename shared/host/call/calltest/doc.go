@@ -7,10 +7,9 @@
 //
 // # How a test reads
 //
-// A scene has two hosts over one store, a caller's key and a vacant's key, and
-// a clock that only moves when told to. A test signs envelopes, sends them to
-// one host or the other, and says beforehand what becomes of single calls to
-// the store:
+// A scene has two hosts over one store, a caller's key and a vacant's key, and a clock that
+// only moves when told to. A test signs envelopes, sends them to one host or the other, and
+// sets beforehand the fate of single calls to the store:
 //
 //	s.store.Next("Commit rsp", Unacked)   // the next answer is written, the host hears an error
 //	out := s.hosts[0].Send(…)

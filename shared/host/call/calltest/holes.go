@@ -112,7 +112,7 @@ func hole02Between(s *scene) {
 	}
 }
 
-// After the deadline, the clock alone suggests that the request will not be
+// After the deadline, only the clock suggests that the request will not be
 // answered. Only a row may decide that.
 func hole03(s *scene) {
 	e := s.call(nil, "slow")

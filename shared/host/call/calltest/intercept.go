@@ -12,7 +12,7 @@ type Op struct {
 	// Name is the method and its subject: "Tip req", "Rows rsp", "Doc textkey",
 	// "Commit req", "Commit balance". A commit is named by its first write.
 	Name string
-	// Subject is what the call is about, whole: one stream, document or partition.
+	// Subject names the stream, document or partition that the call is about.
 	Subject string
 	Writes  []store.Write // of a commit
 }

@@ -34,7 +34,7 @@ type scene struct {
 	store  *Script
 	clock  *Clock
 	texts  *Texts
-	ledger *Ledger // nil: calls are free, unless paid is set
+	ledger *Ledger // nil if calls are free, unless paid is set
 	paid   func(*call.Config)
 	vault  custody.Vault
 	opener call.Texts // decrypts the hosts' texts
@@ -176,8 +176,8 @@ func (x *sending) finish() call.Outcome {
 	return <-x.out
 }
 
-// call signs the next message after the envelope before (nil: seq 1), with the
-// current time.
+// call signs the next message after the envelope before, with the current time.
+// A nil before means seq 1.
 func (s *scene) call(before *envelope.Envelope, text string) *envelope.Envelope {
 	return s.sign(before, text, s.clock.Now(0)())
 }
@@ -293,7 +293,8 @@ func wire(e *envelope.Envelope) string {
 	return string(envelope.AppendMessage(nil, e))
 }
 
-// chain requires that an outcome reports the chain's tip (nil: an empty chain).
+// chain requires that an outcome reports the chain's tip. A nil tip means an
+// empty chain.
 func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
 	s.t.Helper()
 	seq, hash := int64(1), identity.Hash{}

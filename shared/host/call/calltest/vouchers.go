@@ -23,7 +23,7 @@ type Vouchers struct {
 	Price money.Amount
 
 	mu     sync.Mutex
-	bank   func(again bool) error // how the bank answers; nil: it pays
+	bank   func(again bool) error // the bank's answer; with nil, the bank pays
 	asked  int
 	cashed map[string]bool
 }

@@ -27,8 +27,8 @@ type Client struct {
 	Registries []*registryclient.Client
 	// Policy rates matches; ByUCB if nil.
 	Policy Policy
-	// Memory persists what later runs need. nil: Caller.Book if it is a Memory,
-	// else nothing persists.
+	// Memory persists data for later runs. The default is Caller.Book if it is
+	// a Memory; otherwise nothing persists.
 	Memory Memory
 	// Route chooses the transport to a match's endpoint; Personal if nil.
 	Route Route
@@ -48,8 +48,8 @@ const (
 	DefaultSearchTime = 10 * time.Second
 	DefaultMostTried  = 5
 
-	// briefTries is how often an unavailable vacant is tried before the next
-	// one.
+	// briefTries is the number of times that an unavailable vacant is tried
+	// before the next one.
 	briefTries = 3
 	// endTime bounds saving a decided call.
 	endTime = 5 * time.Second
@@ -114,8 +114,8 @@ func (c *Client) searchTime() time.Duration {
 	return c.SearchTime
 }
 
-// Outcome is the result of CallCapability. Result is that of the last vacant
-// called.
+// Outcome is the result of CallCapability. Result is the result of the last
+// vacant called.
 type Outcome struct {
 	dispatch.Result
 	Chosen  Match
@@ -133,7 +133,7 @@ type Try struct {
 }
 
 // Call calls a known target and records its card. The Freshness compares the
-// card with that of the last call.
+// card with the card of the last call.
 func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Message) (dispatch.Result, Freshness, error) {
 	fresh := FirstSeen
 	if t.Card != nil {

@@ -27,7 +27,7 @@ type Match struct {
 	Registry string // the registry that found it
 
 	State      lifecycle.State   // "" if not reported
-	Score      float64           // 0 to 1, mean of three dimensions; 0: no reviews
+	Score      float64           // 0 to 1, mean of three dimensions; zero without reviews
 	Reputation *reputation.State // nil if not reported
 	Rank       float64           // 0 to 1, of the query
 	Missing    []string          // words of the query that it lacks, if nothing has all

@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Memory persists what later runs of a Client need. Safe for concurrent use.
-// The books of filebook and memorybook implement it.
+// Memory persists data for later runs of a Client. Safe for concurrent use. The
+// books of filebook and memorybook implement it.
 type Memory interface {
 	// Change calls f once with self's data under an exclusive lock. If f
 	// returns true, the changed data is stored durably before Change returns
@@ -53,8 +53,8 @@ const (
 	maxCards = 4096
 	maxOlder = 16
 	maxOpen  = 64
-	// openTime is how long a question stays open: at least as long as a host
-	// keeps the text of the answer (PROTOCOL §21).
+	// openTime is the time for which a question stays open: at least as long as
+	// a host keeps the text of the answer (PROTOCOL §21).
 	openTime = 24 * time.Hour
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// Fit is how well a vacant's words fit a prompt.
+// Fit measures how well a vacant's words fit a prompt.
 type Fit struct {
 	Match
 	Fit   float64  // 0 to 1: share of the weight of the prompt's words that any vacant has

@@ -16,7 +16,7 @@ import (
 // the protocol is treated as absent. Only replies are signed; they are verified
 // where they are used.
 type answer struct {
-	status int // 0: unknown, the answer comes from a file
+	status int // zero if unknown, because the answer comes from a file
 	body   []byte
 
 	object       bool // the body is one strict JSON object
@@ -31,7 +31,7 @@ type answer struct {
 	replySeq  int64  // all that is left of a reply whose text is gone
 	replyHash identity.Hash
 
-	expected   int64 // 0: not given
+	expected   int64 // zero if not given
 	tip        *identity.Hash
 	floor, now time.Time
 }
@@ -180,7 +180,7 @@ func (a answer) wasTaken(seq int64) bool {
 }
 
 // inconclusive reports that the same bytes must be sent again: the host failed
-// without saying what became of them.
+// without telling their fate.
 func (a answer) inconclusive() bool {
 	status := a.status
 	if status == 0 {

@@ -31,14 +31,14 @@ type Caller struct {
 	// agents and load generators. Without it, Call returns a problem of kind
 	// Conflict that names the command, and a person decides.
 	AutoReset bool
-	// Tries is how often the same bytes are posted while replies are
+	// Tries bounds how often the same bytes are posted while replies are
 	// inconclusive (6). Patience bounds the wait for an accepted call's answer
 	// (45 s, more than a host's deadline and grace).
 	Tries    int
 	Patience time.Duration
 
 	// MaxPrice is the most that a call may cost, in micro-dollars: hosts refuse calls that
-	// may cost more; nil: any price.
+	// may cost more. With nil, any price is accepted.
 	MaxPrice *int64
 
 	// BriefTries replaces Tries, if not 0, as long as the target cannot have

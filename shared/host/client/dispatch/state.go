@@ -82,8 +82,8 @@ type Late struct {
 // could lose an answer.
 const MaxListed = 64
 
-// inHand is the call in hand's envelope for the next sequence number; nil if
-// there is none to send.
+// inHand returns the call in hand's envelope for the next sequence number, or
+// nil.
 func (s *State) inHand() *envelope.Envelope {
 	if s.Job == "" {
 		return nil

@@ -25,12 +25,12 @@ const (
 // Target is a vacant to call, and where.
 type Target struct {
 	ID identity.ID
-	// URL is posted to verbatim. Empty: the card's endpoint.
+	// URL is posted to verbatim. If empty, the card's endpoint is used.
 	URL string
 	// Card, if not nil, must verify and belong to ID, or nothing is sent.
 	Card *card.Card
-	// Name is the person's name for the target, for messages. Empty: the short
-	// id.
+	// Name is the person's name for the target, for messages. If empty,
+	// messages have the short id.
 	Name string
 }
 

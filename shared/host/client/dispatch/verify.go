@@ -7,7 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// proof is what a verified answer establishes.
+// proof holds the facts that a verified answer establishes.
 type proof struct {
 	at     Point // the answer's position in the response chain
 	bound  bool  // the answer names its request

@@ -64,7 +64,7 @@ func (v *metersPlans) Get(ctx context.Context, by vacants.Asker, id identity.ID)
 }
 
 // everywhere collects over stores that end pages differently, and fails if the
-// evidence differs; units are those of the store that is like DynamoDB.
+// evidence differs. units are the units of the store that is like DynamoDB.
 func (h *fixture) everywhere(child, parent identity.ID) (gate.Evidence, int) {
 	h.Helper()
 	whole := h.collect(child, parent)

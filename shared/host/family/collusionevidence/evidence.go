@@ -1,14 +1,13 @@
 // Package collusionevidence collects the evidence for the gate's collusion
-// check: what the host has seen of a child, its parent and its siblings.
+// check: the host's observations about a child, its parent and its siblings.
 //
 // The invariants: evidence that is absent, unreadable, not the vacant's or
 // older than seven days is missing, with the reason, and never a zero. An
-// unavailable storage is an error and not evidence. Whatever the number of
-// children, calls and plans and the size of texts, it reads at most ten
-// vacants, and at most MaxUnits read units of rows and plans (budget.go);
-// evidence beyond that is missing, equally on every host. It also reads four
-// documents of each vacant. No text leaves the package: a style is sixteen
-// numbers.
+// unavailable storage is an error and not evidence. It reads at most ten
+// vacants, and at most MaxUnits read units of rows and plans (budget.go), even
+// if there are more children, calls and plans, or longer texts. Evidence beyond
+// that is missing, equally on every host. It also reads four documents of each
+// vacant. No text leaves the package: a style is sixteen numbers.
 package collusionevidence
 
 import (

@@ -276,8 +276,8 @@ func TestSiblingsAreTheGraduatedAndThenTheLatestAndReadsAreBounded(t *testing.T)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Collect() compares with (-want +got):\n%s", diff)
 	}
-	// A page of nine children of the parent, and pages of eight of twelve callers
-	// of two.
+	// One page of the parent's nine children, and two pages of eight of the
+	// twelve callers.
 	if reads, most := h.reads.Load(), int64((1+collusionevidence.MaxSiblings)+2*collusionevidence.MaxCallers); reads > most {
 		t.Errorf("Collect() read %d pages of rows, want at most %d", reads, most)
 	}

@@ -101,8 +101,8 @@ func (c *Collector) answered(ctx context.Context, s *subject, o *gate.Observatio
 	return nil
 }
 
-// ofVersion is the family of an earlier version; "" if it is not known, as that of
-// version 0, whose substrate is not kept.
+// ofVersion returns the family of an earlier version, or "" if unknown. The family
+// of version 0 is unknown, because its substrate is not kept.
 func (c *Collector) ofVersion(ctx context.Context, s *subject, v version, p *readBudget) (string, error) {
 	if v.agent == 0 {
 		return "", nil

@@ -156,8 +156,8 @@ func TestACompositeSiblingIsOfTheFamiliesOfItsLeaves(t *testing.T) {
 }
 
 // The largest tree that plans may make of a child is read whole, if its plans
-// have the usual length; that of a sibling as far as its share of the budget
-// goes.
+// have the usual length. A sibling's tree is read as far as its share of the
+// budget goes.
 func TestCostOfATreeIsBounded(t *testing.T) {
 	h := newFixture(t)
 	parent := h.create("parent", "http:https://model.example/a", "")
@@ -254,7 +254,7 @@ func TestModelsThatAnsweredBeforeCount(t *testing.T) {
 	if diff := cmp.Diff([]string{"model:c"}, h.collect(r.ID, parent.ID).Pairs[0].A.Families); diff != "" {
 		t.Errorf("Families after the window (-want +got):\n%s", diff)
 	}
-	// A substrate alone is not kept when an agent takes its place.
+	// A substrate without an agent is not kept when an agent takes its place.
 	bare := h.spawn(parent.ID, "D2", "bare", "ollama:a")
 	h.delegate(parent.ID, bare, 1)
 	_, err = h.vacants.Update(h.Context(), bare, vacants.Changes{Agent: &definition.Agent{Model: "b"}})

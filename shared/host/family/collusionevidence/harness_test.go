@@ -40,7 +40,7 @@ type fixture struct {
 	texts    *textkeys.Keys
 	keys     map[string]*identity.Key // of callers from outside, by name
 	reads    atomic.Int64
-	says     string // what callers say, which echo answers; "": one word
+	says     string // text that callers send, which echo answers; "" means one word
 }
 
 // collector is the collector of the host, over a store that counts.

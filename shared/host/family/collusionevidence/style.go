@@ -69,7 +69,7 @@ func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observati
 	return r.found, nil
 }
 
-// responses is what was found of one vacant, at most MaxResponses.
+// responses holds the responses found of one vacant, at most MaxResponses.
 type responses struct {
 	collector  *Collector
 	readBudget *readBudget

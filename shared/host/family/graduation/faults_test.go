@@ -40,8 +40,8 @@ func (f *fates) before(s store.Store) store.Store {
 	return f.lossy
 }
 
-// arm applies fn to the calls from now on, counted from 1; nil: no faults. It
-// returns how many there were before.
+// arm applies fn to the calls from now on, counted from 1. A nil fn means no
+// faults. It returns the number of calls before.
 func (f *fates) arm(fn func(n int, op string) storetest.Fate) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

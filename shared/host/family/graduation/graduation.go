@@ -3,14 +3,15 @@
 //
 // The same service runs all steps in one process, or each step as a task of a
 // state machine; both pass a small State from step to step. The invariants: an
-// attempt has one outcome, however often and wherever its steps run. Only
-// commit changes anything but the attempt itself, in one transaction with the
-// outcome and the slot of the day, and it repeats the earlier checks under that
-// transaction's conditions. Nothing is committed once an attempt is due. A
-// child has at most one open attempt; an attempt that was not completed in time
-// has failed, so a crash blocks nobody. A fault is never shown as a refusal. A
-// child begins at most MaxAttempts in a Day, and all children of a parent
-// together at most MaxOfParent, counted in the commit that begins an attempt.
+// attempt has one outcome, even if its steps run several times, or in several
+// processes. Only commit changes anything but the attempt itself, in one
+// transaction with the outcome and the slot of the day, and it repeats the
+// earlier checks under that transaction's conditions. Nothing is committed once
+// an attempt is due. A child has at most one open attempt; an attempt that was
+// not completed in time has failed, so a crash blocks nobody. A fault is never
+// shown as a refusal. A child begins at most MaxAttempts in a Day, and all
+// children of a parent together at most MaxOfParent, counted in the commit that
+// begins an attempt.
 //
 // # Layout
 //
@@ -28,8 +29,8 @@
 // An attempt counts against the parent in the child's manifest, whoever signed
 // the request as the parent: both signed the manifest, and it cannot be
 // changed. The holder of a parent's key can make any number of children, but
-// all together get no further than one parent. A child's key alone can use up
-// only MaxAttempts of that.
+// all together get no further than one parent. With only a child's key, an
+// attacker can use up MaxAttempts of that.
 //
 // # Repeated requests
 //
@@ -74,8 +75,8 @@ type Config struct {
 	Detector gate.Detector
 	Now      func() time.Time
 	Rand     io.Reader // safe for concurrent use
-	// Running returns the step at which an open attempt's run is elsewhere, ""
-	// if unknown. nil: always unknown.
+	// Running returns the step that a state machine runs for an open attempt,
+	// or "" if unknown. With nil, it is always unknown.
 	Running func(ctx context.Context, a *Attempt) gate.StepName
 	// Wait sleeps between tries, or returns early when ctx ends; retry.Sleep if
 	// nil.
@@ -96,10 +97,10 @@ func New(c Config) *Service {
 
 // Limits of attempts.
 const (
-	// DueAfter is how long an attempt may take.
+	// DueAfter bounds the time of an attempt.
 	DueAfter = 2 * time.Minute
-	// MaxAttempts is how many attempts of one child, and MaxOfParent how many
-	// of all children of one parent, may begin in a Day.
+	// MaxAttempts bounds the attempts of one child that begin in a Day, and
+	// MaxOfParent the attempts of all children of one parent.
 	MaxAttempts = 32
 	MaxOfParent = 96
 	Day         = gate.Day

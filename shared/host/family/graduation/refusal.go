@@ -34,8 +34,8 @@ func Refuse(step gate.StepName, err error) *Refusal {
 // keeps 32 KiB, including the error's name.
 const MaxCause = 30 << 10
 
-// Cause is r as the text of a task's error, for ReadCause. Findings that do not
-// fit are left out; those of nine pairs take a third of MaxCause.
+// Cause returns r as the text of a task's error, for ReadCause. Findings that
+// do not fit are left out; the findings of nine pairs take a third of MaxCause.
 func (r *Refusal) Cause() string {
 	if text, ok := r.fitting(); ok {
 		return text

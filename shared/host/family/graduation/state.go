@@ -29,8 +29,8 @@ type Verdict struct {
 func (s *State) ID() ID { return ID{s.Child, s.Position} }
 
 // fits refuses a state that is not a's, or in which the steps before name have
-// not all passed in order since a began. The error is of kind Untrusted: it is
-// no refusal of the gate, because no valid request was made.
+// not all passed in order since a began. The error is of kind Untrusted and not
+// a refusal of the gate, because nobody made a valid request.
 func (s *State) fits(a *Attempt, name gate.StepName) error {
 	if s.ID() != a.ID || s.Request != a.Request.Hash() {
 		return problem.New(problem.Untrusted, "graduation %s: the state is that of another attempt", a.ID)

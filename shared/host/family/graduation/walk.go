@@ -30,7 +30,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Status, error) {
 	return s.Walk(ctx, st.Attempt)
 }
 
-// maxWalkTries is how often a step is tried while storage is unavailable.
+// maxWalkTries bounds the tries of a step while storage is unavailable.
 const maxWalkTries = 3
 
 // Walk runs all steps of an attempt in this process and records the outcome. A

@@ -41,7 +41,7 @@ func sortOf(day uint32) string { return startOf(day).Format(time.DateOnly) }
 // another day's document does not open.
 func bound(day uint32) string { return partition + ":" + sortOf(day) }
 
-// IsBound reports whether a box's context is that of a text key.
+// IsBound reports whether a box's context is a text key's.
 func IsBound(to string) bool {
 	day, ok := strings.CutPrefix(to, partition+":")
 	t, err := time.Parse(time.DateOnly, day)

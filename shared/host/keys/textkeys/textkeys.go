@@ -44,7 +44,7 @@ type Sealed struct {
 	Box []byte // nonce, ciphertext and tag of AES-256-GCM
 }
 
-// Overhead is the size of Box less that of the text, in bytes.
+// Overhead is the size of Box less the size of the text, in bytes.
 const Overhead = nonceSize + 16
 
 const nonceSize = 12
@@ -103,7 +103,7 @@ func (k *Keys) Seal(ctx context.Context, aad, plain []byte) (Sealed, error) {
 }
 
 // MAC returns the HMAC-SHA256 of data under today's key. Once that key is destroyed,
-// nobody can tell what it was of.
+// nobody can check the MAC against guessed data.
 func (k *Keys) MAC(ctx context.Context, data []byte) (sum [sha256.Size]byte, err error) {
 	_, key, err := k.today(ctx)
 	if err != nil {
@@ -197,8 +197,8 @@ func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
 	return nil
 }
 
-// aheadTime is how long before midnight the key of the next day is made: a store that
-// takes no writes at midnight then stops no call.
+// aheadTime is the time before midnight at which the next day's key is made. A store
+// that takes no writes at midnight then stops no call.
 const aheadTime = 6 * time.Hour
 
 // aheadRetry is the least time between two tries to make the next day's key.

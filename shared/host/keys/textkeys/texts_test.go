@@ -333,7 +333,7 @@ func TestAKeyIsDestroyedTheRetentionAfterItsDayAndNotBefore(t *testing.T) {
 	}
 	w.opens(k, s, "x")
 	c.set(end)
-	w.gone(k, s) // by the clock alone, swept or not
+	w.gone(k, s) // only by the clock, swept or not
 	fresh, fc := w.host()
 	fc.set(end)
 	w.gone(fresh, s)
@@ -719,8 +719,8 @@ func TestDaysAndTheirNames(t *testing.T) {
 	}
 }
 
-// BenchmarkSealAndOpen is the cost of a call's text of 500 bytes, beside the
-// cost of AES-GCM, a nonce and the two buffers alone.
+// BenchmarkSealAndOpen measures the cost of a call's text of 500 bytes, and for
+// comparison the cost of only AES-GCM, a nonce and the two buffers.
 func BenchmarkSealAndOpen(b *testing.B) {
 	w := newWorld(b)
 	k := New(w.store, w.vault, time.Now, rand.Reader, 0)
@@ -764,8 +764,8 @@ func (w *fixture) warm(k *Keys) {
 	}
 }
 
-// A clock that is ahead destroys nothing: neither the key of today nor that of
-// yesterday, whose texts are still promised.
+// A clock that is ahead destroys neither today's key nor yesterday's, whose
+// texts are still promised.
 func TestAClockThatIsAheadDestroysNoKey(t *testing.T) {
 	w := newWorld(t)
 	k, c := w.host()
@@ -840,7 +840,8 @@ func TestTheNextDaysKeyIsMadeAhead(t *testing.T) {
 	w.warm(k)
 }
 
-// The key of MACs is not that of texts: it is derived under a label of its own.
+// The key of MACs differs from the key of texts: it is derived under a label of
+// its own.
 func TestTheKeyOfMACsIsDerivedUnderItsLabel(t *testing.T) {
 	key := bytes.Repeat([]byte{7}, keySize)
 	day, err := newDayKey(key)

@@ -115,7 +115,7 @@ func (c *checking) rows(s store.Stream, leaf func(store.Row) (leaf, prev identit
 	return nil
 }
 
-// add adds a leaf and checks what is stored of the tree that it completes.
+// add adds a leaf, and checks the stored parts of the tree that it completes.
 func (c *checking) add(event identity.Hash) error {
 	if err := c.tree.add(event, c.tile); err != nil {
 		return err

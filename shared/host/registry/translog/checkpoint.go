@@ -88,7 +88,8 @@ type Signature struct {
 	Name string
 	// Witness is the witnessing vacant; zero for a configured witness.
 	Witness identity.ID
-	// Time is when the witness signed by its own word, in Unix seconds.
+	// Time is the time at which the witness claims to have signed, in Unix
+	// seconds.
 	Time int64
 }
 

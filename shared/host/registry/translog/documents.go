@@ -57,7 +57,7 @@ var (
 	epochs = store.JSON[storedEpoch](1)
 )
 
-// HeadKey is the key of the head.
+// HeadKey names the document that defines how much of the log is sealed.
 func HeadKey() store.Key { return HeadDocs.Key() }
 
 func tileKey(t tileID) store.Key {

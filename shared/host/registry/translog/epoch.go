@@ -102,8 +102,9 @@ func epochNode(left, right identity.Hash) identity.Hash {
 	return blake2b.Sum256(b[:])
 }
 
-// WitnessStatement is what a witness of the reference signs of an epoch: it
-// binds number, range and time to the root (PROTOCOL §19.3).
+// WitnessStatement returns the statement about an epoch that a witness of the
+// reference signs: it binds number, range and time to the root (PROTOCOL
+// §19.3).
 func (e Epoch) WitnessStatement() identity.Hash {
 	b := []byte("vacant:registry:epoch:witness")
 	number := func(n uint64) { b = binary.BigEndian.AppendUint64(append(b, 0x1f), n) }

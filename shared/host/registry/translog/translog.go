@@ -4,8 +4,8 @@
 //
 // The invariants: a checkpoint never shrinks or changes. Everything stored
 // beside the head is a function of immutable rows, so it may be written early,
-// twice, or by an overtaken checkpointer. The head alone defines what is
-// sealed, and moves in one commit with its checkpoint and epoch.
+// twice, or by an overtaken checkpointer. Only the head defines how much is
+// sealed. It moves in one commit with its checkpoint and epoch.
 //
 // # The life of a leaf
 //
@@ -44,7 +44,7 @@ type Config struct {
 	Leaf func(store.Row) (leaf, prev identity.Hash, err error)
 	// Identity returns the host's identity, which signs.
 	Identity func(context.Context) (identity.Signer, error)
-	// Witness reports whether a vacant may cosign here; nil: none may.
+	// Witness reports whether a vacant may cosign here. With nil, none may.
 	Witness func(context.Context, identity.ID) (bool, error)
 	// Witnesses are verifier keys (name+hash+key) of unregistered witnesses
 	// that may cosign.
@@ -75,8 +75,8 @@ const (
 )
 
 const (
-	// leaseTime is how long a checkpointer may be silent before another takes
-	// over.
+	// leaseTime is the time for which a checkpointer may be silent before
+	// another takes over.
 	leaseTime = time.Minute
 	// perBatch is the most leaves of one checkpoint, so a backlog is sealed in
 	// steps that survive the process.

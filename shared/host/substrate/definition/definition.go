@@ -35,8 +35,8 @@ import (
 
 // Agent is a definition. The zero value of a member is its default.
 type Agent struct {
-	// Description says what the agent can do. It is for people; the vacant's
-	// capability is what callers see.
+	// Description describes the agent's abilities for people. Callers see the
+	// vacant's capability instead.
 	Description string `json:"description,omitempty"`
 	// Provider is the kind of the substrate. The default is openai with a BaseURL, else
 	// the provider of a known model name, else ollama.

@@ -19,12 +19,12 @@ const shell = "Bash"
 
 var fileArgument = map[string]string{"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
 
-// refusal is why the agent may not use a tool, for the model; "" if it may. tool is
-// nil if there is none of the name. arguments are nil if they are no object, or to
-// ask whether the tool is offered.
+// refusal returns the reason, for the model, why the agent may not use a tool, or
+// "" if it may. tool is nil if no tool has the name. arguments are nil if they are
+// not an object, or to ask whether the tool is offered.
 //
-// A tool that is disallowed is refused though it is allowed, too. In mode read-only
-// there are no shell, no tool that writes, and no file written but in the vault.
+// A tool that is disallowed is refused though it is allowed, too. Mode read-only
+// refuses the shell, tools that write, and writes to files outside the vault.
 func (l *loop) refusal(name string, tool *Tool, arguments map[string]json.RawMessage) string {
 	a := &l.Agent
 	switch {

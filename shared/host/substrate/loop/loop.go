@@ -1,9 +1,9 @@
 // Package loop lets a model answer by its agent's definition: it asks the model turn
 // by turn, and between two turns runs the tools that the model calls.
 //
-// The invariants: a tool runs only if the gate permits it, however the model asks.
-// What a tool gave, and why a call was denied, is told to the model alone. A turn is
-// asked again only if nothing of it has been seen.
+// The invariants: a tool runs only if the gate permits it, in whatever form the
+// model asks. Only the model reads a tool's result, or the reason for a denial. A
+// turn is asked again only if the caller has seen no piece of it.
 package loop
 
 import (
@@ -100,8 +100,8 @@ type Servers func(ctx context.Context, vacant identity.ID, by outbound.Chooser, 
 type Config struct {
 	Agent definition.Agent
 	Model substrate.Substrate
-	// Fallback answers a turn at which Model is overloaded or out of order; nil:
-	// Model is asked once more.
+	// Fallback answers a turn at which Model is overloaded or out of order. With
+	// nil, Model is asked once more.
 	Fallback substrate.Substrate
 	// Once: Model is asked once at each turn, as it may do more than answer.
 	Once  bool
@@ -113,7 +113,8 @@ type Config struct {
 	Wait     func(ctx context.Context, d time.Duration) error
 }
 
-// New makes the substrate of an agent. Of tools with one name it has the first alone.
+// New makes the substrate of an agent. If several tools have one name, the agent gets
+// only the first.
 func New(c Config) substrate.Substrate {
 	var tools []Tool
 	for _, t := range c.Tools {
@@ -130,8 +131,8 @@ func New(c Config) substrate.Substrate {
 
 type loop struct{ Config }
 
-// Infer answers r. The text is what the model said in all turns. Its usage is that
-// of all turns together.
+// Infer answers r. The text joins the model's texts of all turns. The usage is the
+// sum of all turns.
 func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if limit := l.Agent.Time(); limit > 0 {
@@ -159,7 +160,7 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 	}
 }
 
-// instruct sets what the agent's owner wants of the model.
+// instruct applies the settings of the agent's owner to the request.
 func (l *loop) instruct(r *substrate.Request) {
 	r.System, r.MaxTokens, r.Effort = l.Agent.System, l.Agent.MaxTokens, l.Agent.Effort
 	r.JSON = l.Agent.OutputFormat == definition.JSON
@@ -354,7 +355,8 @@ func (r *run) count(before substrate.Usage, e *substrate.Usage) {
 	}
 }
 
-// text yields a piece of the answer, apart from that of an earlier turn.
+// text yields a piece of the answer, separated from the text of an earlier
+// turn.
 func (r *run) text(piece substrate.Text) error {
 	if r.apart {
 		piece = "\n\n" + piece

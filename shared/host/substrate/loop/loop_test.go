@@ -186,8 +186,8 @@ func TestACallThatMayNotRunIsTold(t *testing.T) {
 	}
 }
 
-// What the gate of a read-only agent says of the tools that agents' files know,
-// whether the host has them or not.
+// The answers of a read-only agent's gate for the tools that agents' files
+// know, even tools that the host lacks.
 func TestTheGateOfFilesAndShell(t *testing.T) {
 	denied := func(agent, call string) string {
 		m := &model{turns: [][]any{uses(call), says("")}}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Reason is why an answer ends, in a provider's word in lower case; "" if the provider does
-// not say.
+// Reason is a provider's word for why an answer ends, in lower case, or "".
 type Reason string
 
-// UnmarshalJSON implements json.Unmarshaler. A value that is no string is an unknown word.
+// UnmarshalJSON implements json.Unmarshaler. A value that is not a string is an unknown
+// word.
 func (r *Reason) UnmarshalJSON(data []byte) error {
 	var s string
 	if json.Unmarshal(data, &s) != nil {
@@ -23,11 +23,12 @@ func (r *Reason) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Arguments are those of a call: as a text, or as a JSON value.
+// Arguments returns the arguments of a call that came as a text or as a JSON
+// value.
 func Arguments(value json.RawMessage) string {
 	value = bytes.TrimSpace(value)
 	var text string
-	if len(value) == 0 || json.Unmarshal(value, &text) == nil { // null is no text either
+	if len(value) == 0 || json.Unmarshal(value, &text) == nil { // null is not a text either
 		return text
 	}
 	return string(value)

@@ -1,8 +1,8 @@
 // Package remote asks models at servers: it posts a request in JSON and reads the
 // server-sent events of the answer.
 //
-// The invariant: a request goes to one URL, as the vacant that is asked, and has the
-// given header and body alone. The secret of a request is in no error.
+// The invariant: a request goes to one URL, as the vacant that is asked, and has
+// only the given header and body. Errors never contain the secret of a request.
 package remote
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Request is what a server is asked for.
+// Request is the request to a server.
 type Request struct {
 	URL    string
 	Header http.Header // besides Content-Type and Accept
@@ -48,14 +48,14 @@ type Ender interface {
 	End(closed bool) ([]substrate.Event, error)
 }
 
-// Infer sends a request for r through client, whose guard may refuse it, and yields
-// the events that a makes of the answer: a stream, or one JSON document. A failure after
-// the end of the answer, such as that of a connection, does not cost the answer.
+// Infer sends a request for r through client, whose guard may refuse it, and yields the
+// events that a makes of the answer: a stream, or one JSON document. A failure after the
+// end of the answer, such as a lost connection, does not cost the answer.
 //
-// The kinds of its errors are SubstrateUnavailable if the server cannot be reached or
-// is out of order, SubstrateBusy for 429, SubstrateTooLarge for a long stream,
-// SubstrateMisconfigured for any other answer, and those of a. They have what the
-// server answered as a call.AgentError.
+// The kinds of its errors are SubstrateUnavailable if the server cannot be reached or is
+// out of order, SubstrateBusy for 429, SubstrateTooLarge for a long stream,
+// SubstrateMisconfigured for any other answer, and the kinds of a's errors. The server's
+// answer is in the error as a call.AgentError.
 func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, a Answer) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		give := func(events []substrate.Event) bool {
@@ -172,8 +172,8 @@ func isStream(said []byte) bool {
 	return false
 }
 
-// firstByte returns the first byte that is no white space and no byte order mark, and
-// leaves it unread; 0 if there is none.
+// firstByte returns the first byte that is neither white space nor a byte order mark,
+// and leaves it unread. It returns 0 at the end.
 func firstByte(r *bufio.Reader) byte {
 	for {
 		c, _, err := r.ReadRune()
@@ -230,7 +230,7 @@ func post(ctx context.Context, client *outbound.Client, r *substrate.Request, q 
 	}
 	if reply.StatusCode != http.StatusOK {
 		defer reply.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // what of it comes is shown
+		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // the part that came is shown
 		return nil, substrate.Answered(reply.StatusCode, reply.Header, r.Secret.Hide(said), substrate.BadStatus(reply.StatusCode))
 	}
 	return reply, nil

@@ -24,7 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// secret is what models' servers are told by this suite.
+// secret is the secret that this suite sends to models' servers.
 const secret = "secret-of-a-test-0123456789"
 
 // Model is an adapter to a provider's models as the suite sees it.

@@ -18,17 +18,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Wire is what a provider's server writes. Its functions return events.
+// Wire writes the events of a provider's server.
 type Wire struct {
 	Begin string                  // the events before the answer; may be ""
 	Text  func(string) string     // a piece of the answer
 	Usage func(n string) string   // a report of n tokens of the question, where n is any JSON value
-	Ends  func(why string) string // the end of the answer and of its stream; "": without a reason
+	Ends  func(why string) string // the end of the answer and of its stream; "" ends without a reason
 	// Call is a call of a tool, at an index, with the pieces of its arguments.
 	Call func(at int, id, name string, arguments ...string) string
 
 	Stop, Length, Called string // reasons to end
-	// Marked: a mark ends the stream, not the reason alone.
+	// Marked means that only a mark ends the stream, not the reason.
 	Marked bool
 	// Decides are the members that an answer cannot do without.
 	Decides []string
@@ -42,11 +42,11 @@ type Wire struct {
 	Edit  func(event string, f func(any) any) string
 }
 
-// odd is a stream, or another reply, and what is read of it.
+// odd is a stream, or another reply, and the answer that it must be read as.
 type odd struct {
 	what, body string
 	want       substrate.Answer // without usage
-	fails      problem.Kind     // the answer fails; 0: it does not
+	fails      problem.Kind     // kind of the answer's failure, or zero
 	says       string           // what came, as the operator sees it
 }
 
@@ -131,8 +131,8 @@ func (w Wire) table() []odd {
 	)
 }
 
-// Oddities checks what an adapter reads of streams that are not as its provider documents them,
-// and the rules of the package doc of substrate.
+// Oddities checks an adapter's answers to streams that are not as its provider documents them,
+// and the rules in the package doc of substrate.
 func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) substrate.Substrate) {
 	var chunks []string
 	s := serve(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -202,7 +202,8 @@ func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 	t.Run("beginnings", func(t *testing.T) {
 		stream := strings.Join(events, "")
 		for at := range len(stream) {
-			// Whatever is cut off is no answer; after the end of the answer nothing is cut off.
+			// A stream that is cut off before the end of the answer is not an answer; after it,
+			// nothing is missing.
 			if got, err := read(stream[:at]); err == nil {
 				got.Usage = nil
 				if diff := cmp.Diff(want, got); diff != "" {

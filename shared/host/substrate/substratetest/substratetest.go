@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Script is what a played agent does with each request.
+// Script tells a scripted agent how to answer each request.
 type Script struct {
 	Text   string        // answers with it
 	Wait   time.Duration // before the answer
@@ -31,7 +31,7 @@ type Script struct {
 // Play opens a substrate whose agent follows a script.
 type Play func(t testing.TB, s Script) substrate.Substrate
 
-// Question is what the suite asks.
+// Question returns the question of this suite.
 func Question() substrate.Request {
 	return substrate.Ask(identity.ID{1}, identity.ID{2}, "What is the \"answer\"?\n\u2028ü🦊")
 }
