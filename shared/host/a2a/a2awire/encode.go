@@ -309,7 +309,7 @@ func (w *writer) statusUpdate(t *task.Task, s *task.Status) {
 		w.key("status")
 		w.status(s)
 		if w.d == V03 {
-			w.flag("final", s.State.Terminal() || s.State == task.InputRequired || s.State == task.AuthRequired)
+			w.flag("final", s.State.Terminal() || s.State.Waits())
 		}
 	})
 }

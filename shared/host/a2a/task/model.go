@@ -13,7 +13,27 @@ import (
 // State is the state of a task.
 type State string
 
-// The states, as A2A 0.3 spells them.
+// The states, as A2A 0.3 spells them. The head of a task (record.go) holds its state, and
+// each change is one commit of the head and an event.
+//
+//	From                           To                   By
+//	no task                        working              Begin: a message whose turn this process runs
+//	no task                        submitted            Start: a message whose turn a worker runs
+//	no task                        all but submitted    Run: a message whose task is stored with the
+//	                               and working          answer (the states of a decided turn)
+//	submitted                      working              Work: a worker takes the lease
+//	working                        completed            the answer
+//	working                        input-required,      the answer of an agent that asked for this state
+//	                               auth-required,       (Ending)
+//	                               failed, rejected
+//	working                        failed               the turn failed: it has no answer
+//	input-required, auth-required  working, submitted   Begin, Start: the next message
+//	submitted                      failed               no worker came (call.MaxQueued)
+//	working                        failed               the runner's lease ended
+//	all but terminal               failed               the task is older than MaxAge
+//	all but terminal               canceled             Cancel
+//
+// Readers find and fail a task that nobody runs any more (abandoned, in record.go).
 const (
 	Submitted     State = "submitted"
 	Working       State = "working"
@@ -36,6 +56,9 @@ func (s State) Terminal() bool {
 
 // Active reports whether a turn of the task runs or waits for a worker.
 func (s State) Active() bool { return s == Submitted || s == Working }
+
+// Waits reports whether the task waits for its next message.
+func (s State) Waits() bool { return s == InputRequired || s == AuthRequired }
 
 // Role is the side that a message comes from.
 type Role string
@@ -119,7 +142,7 @@ type Task struct {
 // CheckContext refuses a message to the task that names another context. It may name none.
 func (t *Task) CheckContext(named string) error {
 	if named != "" && named != t.Context {
-		return problem.Invalid("contextId", "that of the task, or none", clip(named))
+		return problem.Invalid("contextId", "the id of the task's context, or none", clip(named))
 	}
 	return nil
 }

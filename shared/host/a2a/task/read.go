@@ -324,7 +324,7 @@ func (e *Engine) Follow(ctx context.Context, r Ref, after int, emit func(Numbere
 
 // FollowTurn is Follow that also ends when the task waits for its next message.
 func (e *Engine) FollowTurn(ctx context.Context, r Ref, after int, emit func(Numbered) bool) error {
-	return e.followUntil(ctx, r, after, func(s State) bool { return s.Terminal() || s == InputRequired || s == AuthRequired }, emit)
+	return e.followUntil(ctx, r, after, func(s State) bool { return s.Terminal() || s.Waits() }, emit)
 }
 
 func (e *Engine) followUntil(ctx context.Context, r Ref, after int, over func(State) bool, emit func(Numbered) bool) error {

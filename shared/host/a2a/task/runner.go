@@ -87,7 +87,7 @@ func (e *Engine) continued(ctx context.Context, t *Turn, r *runner, position uin
 	}
 	t.Message.Context = l.task.Context
 	h := l.head
-	if h.State != InputRequired && h.State != AuthRequired {
+	if !h.State.Waits() {
 		return nil, ErrBusy
 	}
 	m := t.Message
