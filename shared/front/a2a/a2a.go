@@ -113,13 +113,9 @@ func (d *api) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	case err != nil:
 		d.failHTTP(r, err)
 	case !handled:
-		d.failHTTP(r, notHere())
+		// One answer for everything that this host does not serve.
+		d.failHTTP(r, problem.New(problem.NotFound, "no such vacant or path; a card is GET /v/ID, a message is POST /v/ID"))
 	}
-}
-
-// notHere returns the error for everything that this host does not serve.
-func notHere() error {
-	return problem.New(problem.NotFound, "no such vacant or path; a card is GET /v/ID, a message is POST /v/ID")
 }
 
 // route finds the vacant and serves the rest of the path.

@@ -2,6 +2,8 @@ package a2a
 
 import (
 	"context"
+	"net/http"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -14,9 +16,18 @@ import (
 // s for an answer to begin.
 const unaryTime = call.DefaultWork + call.DefaultMargin
 
-// operate carries out an operation and answers.
+// operate finds the account of a request's credential, carries out an operation and answers.
+// A request with a credential never falls back to an anonymous caller: a bad credential is
+// refused.
 func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
-	if err := d.identify(r); err != nil {
+	var err error
+	switch {
+	case d.Identify != nil:
+		r.payer, err = d.Identify(r.Context(), r.Request)
+	case r.Request.Header.Get("Authorization") != "":
+		err = problem.New(problem.Unauthorized, "Authorization: this host has no accounts; send none, or an envelope")
+	}
+	if err != nil {
 		d.failWith(r, err)
 		return
 	}
@@ -25,18 +36,17 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 		defer cancel()
 		r.Request = r.WithContext(ctx)
 	}
-	var err error
 	switch op {
 	case a2awire.Send:
 		err = d.sendMessage(r, params)
 	case a2awire.Stream:
 		err = d.streams.hold(r, func() error { return d.streamMessage(r, params) })
 	case a2awire.GetTask:
-		err = d.getTask(r, params)
+		err = d.oneTask(r, params, d.Tasks.Get)
 	case a2awire.ListTasks:
 		err = d.lists.hold(r, func() error { return d.listTasks(r, params) })
 	case a2awire.CancelTask:
-		err = d.cancelTask(r, params)
+		err = d.oneTask(r, params, d.Tasks.Cancel)
 	case a2awire.Subscribe:
 		err = d.streams.hold(r, func() error { return d.subscribe(r, params) })
 	case a2awire.ExtendedCard:
@@ -47,19 +57,6 @@ func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
 	if err != nil {
 		d.failWith(r, err)
 	}
-}
-
-// identify finds the account of a request's credential. A request with a credential never
-// falls back to an anonymous caller: a bad credential is refused.
-func (d *api) identify(r *request) (err error) {
-	if d.Identify == nil {
-		if r.Request.Header.Get("Authorization") != "" {
-			err = problem.New(problem.Unauthorized, "Authorization: this host has no accounts; send none, or an envelope")
-		}
-		return err
-	}
-	r.payer, err = d.Identify(r.Context(), r.Request)
-	return err
 }
 
 // extendedCard answers the card again. The card has no private members, so every caller that
@@ -136,25 +133,13 @@ func (d *api) named(r *request, params []byte) (q a2awire.TaskRequest, ref task.
 	return q, ref, err
 }
 
-func (d *api) getTask(r *request, params []byte) error {
+// oneTask reads or cancels a task, and answers with it.
+func (d *api) oneTask(r *request, params []byte, do func(context.Context, task.Ref) (task.Task, error)) error {
 	q, ref, err := d.named(r, params)
 	if err != nil {
 		return err
 	}
-	t, err := d.Tasks.Get(r.Context(), ref)
-	if err != nil {
-		return err
-	}
-	d.answer(r, a2awire.Task(r.dialect, r.view(&t, q.HistoryLength)))
-	return nil
-}
-
-func (d *api) cancelTask(r *request, params []byte) error {
-	q, ref, err := d.named(r, params)
-	if err != nil {
-		return err
-	}
-	t, err := d.Tasks.Cancel(r.Context(), ref)
+	t, err := do(r.Context(), ref)
 	if err != nil {
 		return err
 	}
@@ -192,7 +177,12 @@ func (d *api) listTasks(r *request, params []byte) error {
 		for i := range page.Tasks {
 			page.Tasks[i] = *r.view(&page.Tasks[i], q.HistoryLength)
 		}
-		d.answerWithin(r, writeTimeout, a2awire.ListResult(r.dialect, page, q.Size, q.Artifacts))
+		// Others wait for the memory of the page, so the client has only so long to read it.
+		c := http.NewResponseController(r.ResponseWriter)
+		_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
+		d.answer(r, a2awire.ListResult(r.dialect, page, q.Size, q.Artifacts))
+		_ = c.Flush()
+		_ = c.SetWriteDeadline(time.Time{}) // the connection is used again
 	}
 	if list.List.IsZero() {
 		answer(&task.Page{})
@@ -205,12 +195,4 @@ func (d *api) listTasks(r *request, params []byte) error {
 func (r *request) view(t *task.Task, history *int) *task.Task {
 	v := t.View(history, r.extension)
 	return &v
-}
-
-// busy refuses a message to a task whose turn runs, or that has ended.
-func busy(t *task.Task) error {
-	if t.Status.State.Terminal() {
-		return faultf(unsupported, "task "+t.ID+" has ended ("+string(t.Status.State)+"); send a message without taskId")
-	}
-	return faultf(taskBusy, "task "+t.ID+" is at work on the message before; wait for its end, or cancel it")
 }

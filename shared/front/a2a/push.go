@@ -73,18 +73,13 @@ func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
 	}
 	c.Extension, c.From = r.extension, caller.Origin(r.RemoteAddr).String()
 	if err := d.Push.Check(r.Context(), r.vacant.ID, c); err != nil {
-		return asParameter(err)
+		if f := faultOf(err); f != nil {
+			return f
+		}
+		return faultf(invalidParams, "pushNotificationConfig: "+textOf(err)) // a URL that may not be reached
 	}
 	if c.ID == "" {
 		c.ID, err = d.Tasks.NewID()
 	}
 	return err
-}
-
-// asParameter makes what may not be reached a wrong parameter.
-func asParameter(err error) error {
-	if f := faultOf(err); f != nil {
-		return f
-	}
-	return faultf(invalidParams, "pushNotificationConfig: "+textOf(err))
 }

@@ -69,7 +69,10 @@ func (d *api) busy(r *request, turn *task.Turn, err error) error {
 	if getErr != nil {
 		return getErr
 	}
-	return busy(&t)
+	if t.Status.State.Terminal() {
+		return faultf(unsupported, "task "+t.ID+" has ended ("+string(t.Status.State)+"); send a message without taskId")
+	}
+	return faultf(taskBusy, "task "+t.ID+" is at work on the message before; wait for its end, or cancel it")
 }
 
 // turn makes the turn of a message. It is nil if the request was answered: the address
@@ -86,11 +89,14 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 		return q, nil, err
 	}
 	var o *task.Turn
-	if e != nil {
+	switch { // without an envelope, the host signs
+	case e != nil:
 		r.extension = true
 		o = d.signedTurn(r, &q, e)
-	} else {
-		o, err = d.plainTurn(r, &q)
+	case r.payer != nil && r.plain() != vacants.PlainOff:
+		o, err = d.accountTurn(r, &q)
+	default:
+		o, err = d.guestTurn(r, &q)
 	}
 	if err == nil {
 		o.Credential, err = caller.Payment(r.Request)
@@ -179,14 +185,6 @@ func (d *api) signedTurn(r *request, q *a2awire.SendRequest, e *envelope.Envelop
 	}
 	t.Message = m
 	return &t
-}
-
-// plainTurn is the turn of a message without an envelope, for which the host signs.
-func (d *api) plainTurn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
-	if r.payer != nil && r.plain() != vacants.PlainOff {
-		return d.accountTurn(r, q)
-	}
-	return d.guestTurn(r, q)
 }
 
 // accountTurn is the turn of a message of an account. Its contexts are its own, whatever

@@ -24,7 +24,16 @@ func (d *api) streamMessage(r *request, params []byte) error {
 		return err
 	}
 	if r.wantsBare(&q.Message) {
-		return d.streamBare(r, turn)
+		t, err := d.Tasks.Run(r.Context(), *turn)
+		if err != nil {
+			return d.busy(r, turn, err)
+		}
+		s := &sse{r: r, ref: turn.Ref}
+		r.cut = t.Status.Cut()
+		s.begin()
+		s.write(append(s.frame([]byte("data: "), r.bareMessage(&t)), "\n\n"...))
+		d.log(r, "ok", http.StatusOK, nil)
+		return nil
 	}
 	ref, done, err := d.Tasks.Begin(r.Context(), *turn)
 	if err != nil {
@@ -46,20 +55,6 @@ func (d *api) streamMessage(r *request, params []byte) error {
 	s.context = t.Context
 	s.event(task.Numbered{N: last, Event: task.Event{Task: &t}})
 	return d.stream(s, last, d.Tasks.FollowTurn)
-}
-
-// streamBare answers with a stream of one message.
-func (d *api) streamBare(r *request, turn *task.Turn) error {
-	t, err := d.Tasks.Run(r.Context(), *turn)
-	if err != nil {
-		return d.busy(r, turn, err)
-	}
-	s := &sse{r: r, ref: turn.Ref}
-	r.cut = t.Status.Cut()
-	s.begin()
-	s.write(append(s.frame([]byte("data: "), r.bareMessage(&t)), "\n\n"...))
-	d.log(r, "ok", http.StatusOK, nil)
-	return nil
 }
 
 func (d *api) subscribe(r *request, params []byte) error {
@@ -125,7 +120,8 @@ func (d *api) stream(s *sse, after int, follow func(context.Context, task.Ref, i
 			}
 			s.event(n)
 		case <-tick.C:
-			s.comment()
+			s.begin()
+			s.write([]byte(": still at work\n\n"))
 		}
 		if s.broken {
 			d.log(r, "hung_up", http.StatusOK, nil)
@@ -181,11 +177,6 @@ func (s *sse) frame(b, result []byte) []byte {
 	}
 	b = append(append(b, s.r.appendID(nil)...), `,"result":`...)
 	return append(append(b, result...), '}')
-}
-
-func (s *sse) comment() {
-	s.begin()
-	s.write([]byte(": still at work\n\n"))
 }
 
 // end ends a stream; err is why it ends early.

@@ -295,7 +295,13 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 		// The record is cached for a second and the text key for a day, so this
 		// usually reads nothing, unless the call has a price.
 		if ok, err = h.fetchVacant(ctx, r, false); err == nil && ok && r.toQuote() {
-			err = h.quoteChecked(ctx, r)
+			// A call with a price waits for a read anyway, so revocations are checked beside
+			// the quote: a revoked call then needs no refund.
+			g, ctx := errgroup.WithContext(ctx)
+			g.Go(func() error { return h.quote(ctx, r) })
+			g.Go(func() error { return h.checkRevoked(ctx, r) })
+			err = g.Wait()
+			h.invalidate(r)
 		}
 		if err == nil && generation != h.tipCache.generation.Load() {
 			// The record just read says that the store came back from a backup.
@@ -356,8 +362,13 @@ func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool
 		r.vacant.Price = agreed.Price
 	}
 	r.signerErr = nil
-	if err := h.checkRelated(ctx, r); err != nil {
-		return false, err
+	r.notRelated = false
+	if r.vacant.TreeOnly() { // the caller's signature was verified before
+		related, err := h.related(ctx, r.pair, r.vacant.Parent)
+		if err != nil {
+			return false, err
+		}
+		r.notRelated = !related
 	}
 	if r.vacant.Closed && r.notRelated {
 		return false, nil

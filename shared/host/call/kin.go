@@ -14,18 +14,6 @@ func (v *Vacant) TreeOnly() bool {
 	return v.Closed || v.Parent != nil && v.Reach != "" && v.Reach != composite.PublicA2A
 }
 
-// checkRelated sets r.notRelated if the vacant admits only its tree and the
-// caller is outside it. The caller's signature was verified before.
-func (h *Host) checkRelated(ctx context.Context, r *request) (err error) {
-	r.notRelated = false
-	if v := &r.vacant; v.TreeOnly() {
-		var related bool
-		related, err = h.related(ctx, r.pair, v.Parent)
-		r.notRelated = !related
-	}
-	return err
-}
-
 // related reports whether the caller is the vacant's parent or one of its
 // siblings.
 func (h *Host) related(ctx context.Context, p Pair, parent *identity.ID) (bool, error) {
@@ -83,24 +71,19 @@ func (k *kinCache) put(e edge, sibling bool, began time.Time) {
 		k.m = make(map[edge]kinEntry)
 	}
 	if _, there := k.m[e]; !there && len(k.m) >= kinCapacity {
-		k.sweep(began)
-	}
-	k.m[e] = kinEntry{sibling, began.Add(kinTTL)}
-}
-
-// sweep removes expired entries, or an arbitrary one if none has expired.
-func (k *kinCache) sweep(now time.Time) {
-	for e, s := range k.m {
-		if !now.Before(s.until) {
+		for e, s := range k.m {
+			if !began.Before(s.until) {
+				delete(k.m, e)
+			}
+		}
+		for e := range k.m { // none has expired: remove any
+			if len(k.m) < kinCapacity {
+				break
+			}
 			delete(k.m, e)
 		}
 	}
-	for e := range k.m {
-		if len(k.m) < kinCapacity {
-			return
-		}
-		delete(k.m, e)
-	}
+	k.m[e] = kinEntry{sibling, began.Add(kinTTL)}
 }
 
 // observeTime bounds how long a reply waits for Config.Observe.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"net/http"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -136,17 +134,6 @@ func (h *Host) fetchAndQuote(ctx context.Context, r *request, fresh bool) (ok bo
 // toQuote reports whether the call has a price, or a key that says whom it may call.
 func (r *request) toQuote() bool {
 	return r.pays && (!r.vacant.Price.IsFree() || r.opts.Payer != nil)
-}
-
-// quoteChecked is quote, with the check of revocation beside it: what has a price waits for
-// a read anyway, and a revoked call need not be refunded then.
-func (h *Host) quoteChecked(ctx context.Context, r *request) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return h.quote(ctx, r) })
-	g.Go(func() error { return h.checkRevoked(ctx, r) })
-	err := g.Wait()
-	h.invalidate(r)
-	return err
 }
 
 // quote finds who pays. A refusal is kept for decide.

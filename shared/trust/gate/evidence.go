@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 
@@ -200,16 +199,13 @@ func (f Findings) Judge() error {
 	for _, pair := range f.Pairs {
 		for _, s := range pair.Signals {
 			if s.State == SignalMissing && s.Blocks {
-				return problem.New(problem.Collusion, "evidence is missing for graduation: %s against %s %s%s", s.Name, pair.Role, pair.With.Short(), because(s.Why))
+				because := ""
+				if s.Why != "" {
+					because = " (" + s.Why + ")"
+				}
+				return problem.New(problem.Collusion, "evidence is missing for graduation: %s against %s %s%s", s.Name, pair.Role, pair.With.Short(), because)
 			}
 		}
 	}
 	return nil
-}
-
-func because(why string) string {
-	if why == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (%s)", why)
 }
