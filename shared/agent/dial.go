@@ -38,7 +38,7 @@ func Dial(ctx context.Context, as, target string) (*Conn, error) {
 func identity(ctx context.Context, as string) (*datadir.Identity, error) {
 	path, err := filepath.Abs(as)
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "%.200q is no path", as)
+		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a path", as)
 	}
 	home := &datadir.Dir{Dir: filepath.Dir(path), Now: time.Now, Rand: rand.Reader}
 	self, err := home.Open(filepath.Base(path))

@@ -368,7 +368,7 @@ func encodeJSON(format int, v any) ([]byte, error) {
 	data := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 	switch members := data[len(first):]; {
 	case len(members) < 2 || members[0] != '{':
-		return nil, errors.New("it is no object")
+		return nil, errors.New("it is not an object")
 	case members[1] == '}':
 		return append(data[:len(first)], '}'), nil
 	}

@@ -48,7 +48,7 @@ var shapes = []shape{
 	},
 	{
 		"; 0: none", "a sentence, as in: Zero means no limit",
-		regexp.MustCompile(`(?m)(?:^|[;(,.] ?)(?:0|nil|""|[Zz]ero|[Ee]mpty|Nil|[Aa]bsent|[Nn]one|[Ff]alse|[Tt]rue): \S|[;,] (?:nil|0|""|empty|none) if (?:there (?:is|are)|it has|they have|it is) n\w+`), nil,
+		regexp.MustCompile(`(?m)(?:^|[;(,] ?|[.] )(?:0|nil|""|[Zz]ero|[Ee]mpty|Nil|[Aa]bsent|[Nn]one|[Ff]alse|[Tt]rue): \S|[;,] (?:nil|0|""|empty|none) if (?:there (?:is|are)|it has|they have|it is) n\w+`), nil,
 	},
 	{
 		"is no X", "is not an X, or what it is",

@@ -222,7 +222,7 @@ func (m members) chooseTier() error {
 	case m["model"] != nil || m["base_url"] != nil || provider != "" && !tiered:
 		delete(m, "tier")
 	case m["tier"] != nil && !tiered:
-		return &problem.Error{Kind: problem.Usage, Field: "tier", Want: "a model beside it, or a provider (--substrate anthropic, or provider: anthropic)", Got: "a tier alone"}
+		return &problem.Error{Kind: problem.Usage, Field: "tier", Want: "a model beside it, or a provider (--substrate anthropic, or provider: anthropic)", Got: "only a tier"}
 	case m["tier"] == nil && tiered:
 		m.set("tier", models.Medium)
 	}
@@ -422,7 +422,7 @@ func (r *reader) servers(a members, key string, value json.RawMessage) error {
 			_ = json.Unmarshal(what, &object)
 			for member := range object {
 				if member != "url" && member != "type" {
-					return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "a URL alone: a host starts no programs, and sends no headers yet", Got: fmt.Sprintf("%.40q", member)}
+					return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "only a URL: a host starts no programs, and sends no headers yet", Got: fmt.Sprintf("%.40q", member)}
 				}
 			}
 			_ = json.Unmarshal(object["url"], &s.URL)
@@ -584,7 +584,7 @@ func readText(root *os.Root, name string) ([]byte, error) {
 func Set(agent []byte, settings []string) ([]byte, error) {
 	m := members{}
 	if err := json.Unmarshal(agent, &m); err != nil {
-		return nil, problem.Wrap(problem.Untrusted, err, "the host's answer is no agent")
+		return nil, problem.Wrap(problem.Untrusted, err, "the host's answer is not an agent")
 	}
 	r := &reader{}
 	for _, s := range settings {

@@ -46,14 +46,14 @@ func Parse(b []byte) (Template, error) {
 		return t, nil
 	}
 	if err := json.Unmarshal(b, &t.sections); err != nil {
-		return t, problem.Wrap(problem.Damaged, err, "a template is no JSON")
+		return t, problem.Wrap(problem.Damaged, err, "a template is not JSON")
 	}
 	all, _ := t.sections["Resources"].(map[string]any)
 	delete(t.sections, "Resources")
 	for id, v := range all {
 		r, ok := v.(map[string]any)
 		if !ok {
-			return t, problem.New(problem.Damaged, "resource %q of a template is no object", id)
+			return t, problem.New(problem.Damaged, "resource %q of a template is not an object", id)
 		}
 		res := resource{rest: maps.Clone(r)}
 		res.Type, _ = r["Type"].(string)

@@ -122,7 +122,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		n := tasks + notices
 		const of = "%s messages a second x 86,400 s"
 		d.Lines = append(d.Lines, l.line(f.Name+": requests to its queues", QueueRequests, requestsOfMessage*n*aDay,
-			"each message is sent, received and deleted alone", "%d x "+of, requestsOfMessage, number(round(n))),
+			"each message is sent, received and deleted by itself", "%d x "+of, requestsOfMessage, number(round(n))),
 			l.line(f.Name+": fair requests to its queue of notices", FairRequests, requestsOfMessage*notices*aDay,
 				"each notice names its sender", "%d x "+of, requestsOfMessage, number(round(notices))),
 			l.line(f.Name+": requests", LambdaRequests, n*aDay, "each message starts the function", of, number(round(n))))

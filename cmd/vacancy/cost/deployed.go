@@ -19,7 +19,7 @@ func ReadTemplates(templates ...[]byte) (Shape, error) {
 	for i, b := range templates {
 		var t struct{ Resources map[string]resource }
 		if err := json.Unmarshal(b, &t); err != nil {
-			return Shape{}, problem.Wrap(problem.Malformed, err, "template %d is no CloudFormation template in JSON", i+1)
+			return Shape{}, problem.Wrap(problem.Malformed, err, "template %d is not a CloudFormation template in JSON", i+1)
 		}
 		for _, id := range slices.Sorted(maps.Keys(t.Resources)) {
 			if err := s.read(t.Resources[id], id); err != nil {

@@ -111,7 +111,7 @@ func ReadPrices(b []byte, l List) (List, error) {
 	d := json.NewDecoder(strings.NewReader(string(b)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return List{}, problem.Wrap(problem.Malformed, err, "the price list is no JSON object with region, taken and prices")
+		return List{}, problem.Wrap(problem.Malformed, err, "the price list is not a JSON object with region, taken and prices")
 	}
 	if in.Region == "" || in.Taken == "" {
 		return List{}, problem.Invalid("region and taken", "a Region and a date", fmt.Sprintf("%.20q and %.20q", in.Region, in.Taken))

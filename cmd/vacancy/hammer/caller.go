@@ -167,7 +167,7 @@ func (c *caller) verify(e *envelope.Envelope) (identity.Hash, error) {
 	hash, ok := e.VerifyBy(c.Target.ID)
 	switch {
 	case !ok:
-		return hash, fmt.Errorf("the answer's signature is not that of %s", c.Target.ID.Short())
+		return hash, fmt.Errorf("the answer is not signed by %s", c.Target.ID.Short())
 	case e.From != c.Target.ID:
 		return hash, fmt.Errorf("the answer is from %s, not from %s", e.From.Short(), c.Target.ID.Short())
 	case e.To != c.key.ID():

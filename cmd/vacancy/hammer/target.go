@@ -39,7 +39,7 @@ func Find(ctx context.Context, given string, id identity.ID, own bool) (Target, 
 	}
 	u, err := url.Parse(send)
 	if err != nil {
-		return Target{}, problem.Wrap(problem.Usage, err, "%.80q is no URL", given)
+		return Target{}, problem.Wrap(problem.Usage, err, "%.80q is not a URL", given)
 	}
 	t := Target{ID: id, URL: u}
 	if t.Addrs, err = addresses(ctx, u, own); err != nil {

@@ -119,7 +119,7 @@ func plainScalar(n *yaml.Node) (v any, err error) {
 	case "!!float":
 		// As written: JSON has no infinities.
 		if !json.Valid([]byte(n.Value)) {
-			return nil, problem.New(problem.Usage, "line %d: %.80q is no number of JSON", n.Line, n.Value)
+			return nil, problem.New(problem.Usage, "line %d: %.80q is not a number of JSON", n.Line, n.Value)
 		}
 		return json.Number(n.Value), nil
 	default:

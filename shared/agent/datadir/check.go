@@ -90,7 +90,7 @@ func (e *Export) checkManifest(id identity.ID) Finding {
 	case err != nil:
 		return Finding{"manifest", false, problem.Of(err).Text()}
 	case m.ChildID != id:
-		return Finding{"manifest", false, fmt.Sprintf("it is that of %s", m.ChildID)}
+		return Finding{"manifest", false, fmt.Sprintf("it belongs to %s", m.ChildID)}
 	}
 	return Finding{"manifest", true, fmt.Sprintf("signed by the id and its parent %s", m.ParentID)}
 }

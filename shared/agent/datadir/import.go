@@ -127,7 +127,7 @@ func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	path := filepath.Join(dir, keyFile)
 	b, err := readSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, problem.New(problem.NotFound, "%s is no home of the reference: it has no %s", dir, keyFile)
+		return nil, problem.New(problem.NotFound, "%s is not a home of the reference: it has no %s", dir, keyFile)
 	}
 	if err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func (h *Dir) checkNewKey(b Bundle) error {
 	for _, other := range names {
 		// An identity that does not open is reported when it is used.
 		if i, err := h.Open(other); err == nil && i.ID() == b.Key.ID() {
-			return problem.New(problem.Conflict, "this key is that of identity %q already, in %s", other, i.Dir)
+			return problem.New(problem.Conflict, "identity %q has this key already, in %s", other, i.Dir)
 		}
 	}
 	return nil

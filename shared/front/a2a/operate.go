@@ -117,7 +117,7 @@ func (r *request) plain() vacants.Plain {
 }
 
 func plainOff() error {
-	return faultf(extensionRequired, "this agent answers signed messages alone: extension "+a2awire.Extension)
+	return faultf(extensionRequired, "this agent answers only signed messages: extension "+a2awire.Extension)
 }
 
 func (d *api) ref(r *request, id string) (task.Ref, error) {

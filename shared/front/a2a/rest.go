@@ -91,7 +91,7 @@ func (d *api) rest(r *request) (handled bool, err error) {
 	r.listsExtension()
 	v, f := r.version()
 	if f == nil && v == version03 {
-		f = faultf(versionNotSupported, "A2A 0.3 is served by JSON-RPC alone")
+		f = faultf(versionNotSupported, "A2A 0.3 is served only by JSON-RPC")
 	}
 	var params []byte
 	if f == nil {

@@ -125,7 +125,7 @@ func checkSend(d a2awire.Dialect, q *a2awire.SendRequest, modes []string) error 
 	case d == a2awire.V03 && m.ID == "": // 1.0 requires it, too, but its clients leave it out
 		return problem.Invalid("messageId", "an id that the client makes", "none")
 	case m.Role != task.User:
-		return problem.Invalid("role", "that of a user", string(m.Role))
+		return problem.Invalid("role", "a user's", string(m.Role))
 	case !accepts(q.OutputModes, modes):
 		return faultf(contentType, fmt.Sprintf("acceptedOutputModes: this agent answers %s, got %.80q", strings.Join(modes, ", "), strings.Join(q.OutputModes, ", ")))
 	}

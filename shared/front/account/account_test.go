@@ -181,7 +181,7 @@ func TestWrongRequestsNameTheField(t *testing.T) {
 	}{
 		{"GET", "/v1/account", "", "", 401, "a key of an account is required"},
 		{"GET", "/v1/account", "", "vac_live_x", 401, "expected Bearer and a key of this host"},
-		{"GET", "/v1/account", "", "vac_live_" + strings.Repeat("a", 32), 401, "no key of this host"},
+		{"GET", "/v1/account", "", "vac_live_" + strings.Repeat("a", 32), 401, "this host has no such key"},
 		{"POST", "/v1/account", "{}", key, 405, "use GET"},
 		{"GET", "/v1/account/other", "", key, 404, "no such path"},
 		{"POST", "/v1/keys", `{"scopes":["all"]}`, key, 400, `"field":"scopes"`},

@@ -69,7 +69,7 @@ func (m *Manifest) Open() (composite.Manifest, error) {
 		err = out.Verify()
 	}
 	if err != nil {
-		return out, problem.Wrap(problem.Untrusted, err, "the host's answer is no manifest: %s", problem.Of(err).Text())
+		return out, problem.Wrap(problem.Untrusted, err, "the host's answer is not a manifest: %s", problem.Of(err).Text())
 	}
 	return out, nil
 }

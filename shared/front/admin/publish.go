@@ -37,7 +37,7 @@ func (p *Published) Sound() error {
 	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public, "": // "" if the key was never registered
 		return nil
 	}
-	return problem.New(problem.Untrusted, "the host's answer is no receipt: its visibility is none")
+	return problem.New(problem.Untrusted, "the host's answer is not a receipt: it has no known visibility")
 }
 
 // Listed is a registration's listing as the operator set it.

@@ -35,7 +35,7 @@ type secretsAPI struct {
 // owner is the tenant of a request.
 func (d secretsAPI) owner(in OfTenant) (string, error) {
 	if in.Tenant != "" && !d.tenants {
-		return "", problem.Invalid("tenant", "none: these secrets are the host's", clip(in.Tenant))
+		return "", problem.Invalid("tenant", "no tenant, because these secrets are the host's", clip(in.Tenant))
 	}
 	return in.Tenant, nil
 }

@@ -68,7 +68,7 @@ func (v *Vacant) Sound() error {
 		}
 	}
 	if err != nil {
-		return problem.Wrap(problem.Untrusted, err, "the host's answer is no vacant: %s", problem.Of(err).Text())
+		return problem.Wrap(problem.Untrusted, err, "the host's answer is not a vacant: %s", problem.Of(err).Text())
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (d *api) spawnSigned(w http.ResponseWriter, r *http.Request, asked *spawnin
 		return err
 	}
 	if r.PathValue("vacant") != q.ParentID.String() {
-		return problem.Invalid("parent_id", fmt.Sprintf("that of the vacant in the path, %.64q", r.PathValue("vacant")), q.ParentID.String())
+		return problem.Invalid("parent_id", fmt.Sprintf("the id of the vacant in the path, %.64q", r.PathValue("vacant")), q.ParentID.String())
 	}
 	if err := asked.Check(&q); err != nil {
 		return err

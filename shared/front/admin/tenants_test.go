@@ -169,13 +169,13 @@ func TestWhatATenantsKeyDoesNotOpen(t *testing.T) {
 	for _, path := range []string{"/v1/admin/vacants/of-acme/export", "/v1/admin/host", "/v1/admin/secrets", "/v1/admin/secrets/openai", "/v1/admin/models", "/v1/admin/budgets", "/v1/admin/payments/stripe", "/v1/admin/accounts", "/v1/admin/vacantsX",
 		"/v1/admin/backup", "/v1/graduations", "/v1/admin/", "/v1/admin/root"} {
 		w.want(w.by(w.key, "POST", path, `{}`), 403, operators)
-		w.want(w.by("vac_live_"+strings.Repeat("a", 32), "POST", path, `{}`), 401, "no key of this host")
+		w.want(w.by("vac_live_"+strings.Repeat("a", 32), "POST", path, `{}`), 401, "this host has no such key")
 	}
 	w.want(w.by(w.key, "GET", "/v1/admin/vacants/%2e%2e/secrets", ""), 404, "")
 	w.want(w.by(w.key, "GET", "/v1/admin/vacants/nobody/nothing", ""), 404, "")
 	list := func(key string) *httptest.ResponseRecorder { return w.by(key, "GET", "/v1/admin/vacants", "") }
 	w.want(list(""), 401, "")
-	w.want(list("vac_live_"+strings.Repeat("a", 32)), 401, "no key of this host")
+	w.want(list("vac_live_"+strings.Repeat("a", 32)), 401, "this host has no such key")
 	w.want(list("short"), 401, "expected Bearer and a key")
 	w.want(list(w.keyOf("acme", billing.KeyOptions{})), 403, "the key lacks the scope vacants")
 	w.want(list(w.keyOf("acme", billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeVacants}, Test: true})), 403, "needs a live key")

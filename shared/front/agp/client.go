@@ -75,7 +75,7 @@ func (c Client) Call(ctx context.Context, method, path string, header http.Heade
 func (c Client) do(ctx context.Context, method, path string, body []byte, header http.Header) (json.RawMessage, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "%.200q is no URL", c.URL)
+		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a URL", c.URL)
 	}
 	if header != nil {
 		r.Header = header.Clone()

@@ -211,7 +211,7 @@ func parseTime(s string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%.40q is no time", s)
+	return time.Time{}, fmt.Errorf("%.40q is not a time", s)
 }
 
 // fields reads the members of a payload and collects what is wrong with them.

@@ -193,7 +193,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 		}
 	}
 	if !documents.Exported(k) {
-		return nil, problem.New(problem.Forbidden, "the document %.80q is no part of an export", k.String())
+		return nil, problem.New(problem.Forbidden, "the document %.80q is not part of an export", k.String())
 	}
 	page := DocPage{}
 	return &page, p.view(r, func(ctx context.Context, v store.View) error {
@@ -341,7 +341,7 @@ func (q query) list() (store.Range, error) {
 		return r, problem.Invalid("partition", "one, or an index", "none")
 	}
 	if !documents.Listed(r) {
-		return r, problem.New(problem.Forbidden, "the documents of %.80q from %.80q to %.80q are no list of an export", r.Partition, r.First, r.Last)
+		return r, problem.New(problem.Forbidden, "the documents of %.80q from %.80q to %.80q are not a list of an export", r.Partition, r.First, r.Last)
 	}
 	return r, nil
 }

@@ -210,7 +210,7 @@ func sound(in *request) error {
 	}
 	_, err := url.Parse("https://" + in.RequestContext.DomainName + path)
 	if _, methodErr := http.NewRequest(in.RequestContext.HTTP.Method, "/", nil); err != nil || methodErr != nil {
-		return problem.Invalid("path or method", "those of an HTTP request", "others")
+		return problem.Invalid("path or method", "a path and method of HTTP", "others")
 	}
 	if in.IsBase64Encoded {
 		body, err := base64.StdEncoding.DecodeString(in.Body)

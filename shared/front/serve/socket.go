@@ -76,7 +76,7 @@ func listenSocket(dir string) (net.Listener, error) {
 func removeSocket(path string) error {
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode().Type() != fs.ModeSocket {
-		err = fmt.Errorf("it is no socket but %v", info.Mode())
+		err = fmt.Errorf("it is not a socket but %v", info.Mode())
 	}
 	if err == nil {
 		err = os.Remove(path)

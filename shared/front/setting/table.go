@@ -121,7 +121,7 @@ func Table() []Setting {
 		},
 		{
 			Context: "limits",
-			Help:    "limits that are set alone, such as message:8,rowsWrites:100",
+			Help:    "limits that are set explicitly, such as message:8,rowsWrites:100",
 			Kind:    text("NAME:NUMBER,... of functions and tables", anything, func(v *Values) *string { return &v.SetLimits }),
 		},
 		{
@@ -179,7 +179,7 @@ func Table() []Setting {
 		{
 			Context: "tenantFunctions", Variable: "VACANCY_TENANT_FUNCTIONS", Functions: "think admin",
 			Help: "Lambda functions that the agents of tenants may be",
-			Kind: kindOf("string", "TENANT=ARN,... with ARNs of Lambda functions; an ARN alone is for vacants without a tenant", functions,
+			Kind: kindOf("string", "TENANT=ARN,... with ARNs of Lambda functions; an ARN without TENANT= is for vacants without a tenant", functions,
 				func(v *Values) *resources.Functions { return &v.TenantFunctions }),
 		},
 		{

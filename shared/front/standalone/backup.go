@@ -116,7 +116,7 @@ func (h *Host) writeBackup(to io.Writer, data string) error {
 // Untrusted for anything but a whole backup.
 func Unpack(from io.Reader, dir string) (about About, err error) {
 	bad := func(cause error, what string) (About, error) {
-		return about, problem.Wrap(problem.Untrusted, cause, "it is no whole backup: %s", what)
+		return about, problem.Wrap(problem.Untrusted, cause, "it is not a whole backup: %s", what)
 	}
 	r := tar.NewReader(from)
 	for _, want := range []string{aboutFile, SealFile, DataFile, endFile} {
@@ -168,7 +168,7 @@ func unpackFile(r io.Reader, path string) (err error) {
 	case written.err != nil:
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", path, err)
 	case err != nil:
-		return problem.Wrap(problem.Untrusted, err, "it is no whole backup: %v", err)
+		return problem.Wrap(problem.Untrusted, err, "it is not a whole backup: %v", err)
 	}
 	return nil
 }

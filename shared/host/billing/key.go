@@ -331,7 +331,7 @@ func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err e
 		return k, store.Problem(err)
 	}
 	if d.Version == 0 {
-		return k, problem.New(problem.Unauthorized, "Authorization: this is no key of this host")
+		return k, problem.New(problem.Unauthorized, "Authorization: this host has no such key")
 	}
 	return k, b.checkAlive(&k)
 }

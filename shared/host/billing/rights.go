@@ -45,7 +45,7 @@ func (k *Key) mayMake(o *KeyOptions) error {
 	}
 	switch {
 	case o.Tier == Pro || o.Tier == Enterprise || o.Quota != 0:
-		return problem.New(problem.Forbidden, "tier: the operator makes keys of tier %s, or with a quota; a tenant makes those of tier free", o.Tier)
+		return problem.New(problem.Forbidden, "tier: the operator makes keys of tier %s, or with a quota; a tenant makes keys of tier free", o.Tier)
 	case k.Test && !o.Test:
 		return above("test", "true", "false")
 	case k.Cap > 0 && (o.Cap == 0 || o.Cap > k.Cap):

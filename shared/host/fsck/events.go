@@ -210,7 +210,7 @@ func (r *run) joinActor(ctx context.Context, s store.Stream) error {
 			return nil
 		}
 		if leaf, err := registry.DecodeEventRow(in); err == nil && (leaf.Actor != l.Actor || leaf.ActorSeq != l.ActorSeq) {
-			r.found(inStream(s, row.Position, Event, want, fmt.Sprintf("that of event %d of %s", leaf.ActorSeq, leaf.Actor)))
+			r.found(inStream(s, row.Position, Event, want, fmt.Sprintf("the place of event %d of %s", leaf.ActorSeq, leaf.Actor)))
 		}
 		return nil
 	})

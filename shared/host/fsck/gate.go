@@ -83,12 +83,12 @@ func (r *run) attempt(ctx context.Context, a *graduation.Attempt) (open bool, er
 		return false, err
 	}
 	if d.Version == 0 {
-		r.found(inDocument(k, Graduation, "what has come of the attempt", "none"))
+		r.found(inDocument(k, Graduation, "the status of the attempt", "none"))
 		return false, nil
 	}
 	st, err := graduation.DecodeStatus(*a, d)
 	if err != nil {
-		return false, r.broken(k, Document, "what has come of an attempt", err)
+		return false, r.broken(k, Document, "the status of an attempt", err)
 	}
 	switch st.Phase {
 	case graduation.Refused:
@@ -123,7 +123,7 @@ func (r *run) accepted(ctx context.Context, k store.Key, st *graduation.Status) 
 	case d.Version > 0 && err != nil:
 		// Reported with the child's registration.
 	case d.Version == 0 || !m.Graduated || m.Manifest.Hash() != made.Hash():
-		r.found(inDocument(registry.ManifestKey(st.Child), Graduation, fmt.Sprintf("that of graduation %s, which was accepted", st.ID), "another, or none"))
+		r.found(inDocument(registry.ManifestKey(st.Child), Graduation, fmt.Sprintf("the manifest of graduation %s, which was accepted", st.ID), "another, or none"))
 	}
 	return nil
 }

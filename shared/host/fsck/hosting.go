@@ -184,7 +184,7 @@ func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) er
 		r.entry(s, row.Position, &chain, &e, linked)
 		linked = true
 		if says.deleted {
-			r.found(inStream(s, row.Position, State, "no entry after that of its deletion", fmt.Sprintf("%.80q", e.Kind)))
+			r.found(inStream(s, row.Position, State, "no entry after its deletion", fmt.Sprintf("%.80q", e.Kind)))
 		}
 		if err := says.observe(&e, owner); err != nil {
 			r.found(inStream(s, row.Position, Row, "an entry that says what its kind says", problem.Of(err).Error()))
@@ -299,7 +299,7 @@ func (r *run) card(k store.Key, rec *vacants.Record, says *logbookState) {
 	case err != nil:
 		r.found(inDocument(k, Card, "a capability card", problem.Of(err).Text()))
 	case c.VacantID != rec.ID:
-		r.found(inDocument(k, Card, "the card of "+rec.ID.String(), "that of "+c.VacantID.String()))
+		r.found(inDocument(k, Card, "the card of "+rec.ID.String(), "the card of "+c.VacantID.String()))
 	case !c.Verify():
 		r.found(inDocument(k, Card, "a card signed by "+rec.ID.String(), "one that is not"))
 	case c.CapabilityText != rec.Capability:

@@ -174,7 +174,7 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 			continue
 		}
 		if (c.Kind == billing.Opened) != (row.Position == 1) {
-			r.found(inStream(s, row.Position, Money, "an account that is opened by its first row alone", string(c.Kind)))
+			r.found(inStream(s, row.Position, Money, "an account that only its first row opens", string(c.Kind)))
 		}
 		l.added += c.Amount
 		owed += c.Owed

@@ -137,7 +137,7 @@ func (r *run) registeredCard(k store.Key, g *registry.Registration) {
 	case err != nil:
 		r.found(inDocument(k, Card, "a capability card", problem.Of(err).Text()))
 	case c.VacantID != g.ID:
-		r.found(inDocument(k, Card, "the card of "+g.ID.String(), "that of "+c.VacantID.String()))
+		r.found(inDocument(k, Card, "the card of "+g.ID.String(), "the card of "+c.VacantID.String()))
 	case !c.Verify():
 		r.found(inDocument(k, Card, "a card signed by "+g.ID.String(), "one that is not"))
 	case c.Hash() != g.CardHash:
@@ -172,8 +172,8 @@ func (r *run) revocation(ctx context.Context, id identity.ID, says *published) e
 	case !revoked:
 		r.found(inDocument(k, Revocation, "none, as no event says so", fmt.Sprintf("one by event %d", v.ActorSeq)))
 	case v.Hash != says.hash || v.Seq != says.seq || uint64(v.ActorSeq) != says.position || v.Reason != says.reason:
-		r.found(inDocument(k, Revocation, fmt.Sprintf("that of event %d, for %.80q", says.position, says.reason),
-			fmt.Sprintf("that of event %d, for %.80q", v.ActorSeq, v.Reason)))
+		r.found(inDocument(k, Revocation, fmt.Sprintf("the revocation of event %d, for %.80q", says.position, says.reason),
+			fmt.Sprintf("the revocation of event %d, for %.80q", v.ActorSeq, v.Reason)))
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (s stand) breaches(a *call.ResponseRow) (b []breach) {
 		next = stand{seq: s.seq + 1, hash: s.hash}
 	}
 	if a.Epoch < s.epoch {
-		add(Epoch, fmt.Sprintf("at least %d, that of the row before", s.epoch), a.Epoch)
+		add(Epoch, fmt.Sprintf("at least %d, as in the row before", s.epoch), a.Epoch)
 	}
 	if a.Seq != next.seq {
 		add(Seq, next.seq, a.Seq)
@@ -160,7 +160,7 @@ func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch ui
 		return epoch, nil
 	}
 	if r.RequestEpoch != q.epoch && r.RequestEpoch != q.claim {
-		wrong(Epoch, fmt.Sprintf("%d, that of request %d", q.epoch, r.Request), r.RequestEpoch)
+		wrong(Epoch, fmt.Sprintf("%d, as in request %d", q.epoch, r.Request), r.RequestEpoch)
 	}
 	if r.Position <= q.seen {
 		wrong(ResponseTip, fmt.Sprintf("a position after %d, which request %d had seen", q.seen, r.Request), r.Position)

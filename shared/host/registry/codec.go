@@ -291,7 +291,7 @@ func replacedBy(child identity.ID, blob []byte) (*composite.Manifest, error) {
 func (m *ManifestDocument) checkOrder() error {
 	wrong := func(what string) error { return problem.New(problem.Damaged, "%s", what) }
 	if m.Graduated && m.Manifest.ClosedByDefault {
-		return wrong("a closed one is not that of a graduated child")
+		return wrong("a closed one does not belong to a graduated child")
 	}
 	switch old := m.Replaced; {
 	case old == nil && m.Before != nil, m.Before != nil && !(old.ClosedByDefault && !m.Before.ClosedByDefault):
@@ -313,7 +313,7 @@ func signedBy(child identity.ID, blob []byte) (composite.Manifest, error) {
 		err = m.Verify()
 	}
 	if err == nil && m.ChildID != child {
-		err = problem.New(problem.Damaged, "it is that of %s", m.ChildID.Short())
+		err = problem.New(problem.Damaged, "it belongs to %s", m.ChildID.Short())
 	}
 	return m, err
 }

@@ -77,7 +77,7 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 		case !a.registered() || seen[0] == seen[1]:
 			return a, nil
 		case seen == before:
-			return a, problem.New(problem.Damaged, "registration of %s is that of its event %d, and its last event is %d", id.Short(), seen[0], seen[1])
+			return a, problem.New(problem.Damaged, "registration of %s belongs to its event %d, but its last event is %d", id.Short(), seen[0], seen[1])
 		case try == store.MaxTries:
 			return a, problem.New(problem.Unavailable, "vacant %s publishes all the time; send the same again", id.Short())
 		}

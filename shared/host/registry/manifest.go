@@ -53,7 +53,7 @@ func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Lis
 // anybody who recorded it could restore it.
 func (g *Registration) take(l listing.Listing) error {
 	if l.VacantID != g.ID {
-		return problem.New(problem.Malformed, "listing: expected that of %s, got that of %s", g.ID, l.VacantID)
+		return problem.New(problem.Malformed, "listing: expected the listing of %s, got the listing of %s", g.ID, l.VacantID)
 	}
 	if err := checkSignedListing(&l); err != nil {
 		return err

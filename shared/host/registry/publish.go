@@ -77,7 +77,7 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 		return Receipt{}, problem.New(problem.Sequence, "event %d of %s is there already", p.ActorSeq, next.ChildID.Short())
 	}
 	if decided.reg.ID != next.ChildID {
-		return Receipt{}, problem.Invalid("capability card", "that of the child "+next.ChildID.String(), "that of "+decided.reg.ID.String())
+		return Receipt{}, problem.Invalid("capability card", "the card of the child "+next.ChildID.String(), "the card of "+decided.reg.ID.String())
 	}
 	after := ManifestDocument{Manifest: next, Graduated: true, Replaced: &known.Manifest, Before: known.Replaced}
 	ManifestDocs.Put(tx, store.Doc{Key: d.Key, Index: after.place(r.now())}, after)

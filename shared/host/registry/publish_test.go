@@ -162,7 +162,7 @@ func refusals() []refusal {
 		{"another's listing", second(func(p *registry.Publication) {
 			l := listing.New(other, 1)
 			p.Listing = &l
-		}), problem.Malformed, "listing: expected that of "},
+		}), problem.Malformed, "listing: expected the listing of "},
 		{"a listing that nobody signed", second(func(p *registry.Publication) {
 			l := listing.New(self, 1)
 			p.Listing = &l

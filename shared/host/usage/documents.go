@@ -66,7 +66,7 @@ var hours = store.Codec[Hour]{
 func hourOf(k store.Key) (h Hour, err error) {
 	parts := strings.Split(k.Sort, "#")
 	if len(parts) != 2 && len(parts) != 3 {
-		return h, errors.New("its key is none")
+		return h, errors.New("its key is not of usage")
 	}
 	if h.Start, err = time.Parse(hourForm, parts[0]); err == nil {
 		h.Vacant, err = identity.ParseID(parts[1])

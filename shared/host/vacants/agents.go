@@ -164,7 +164,7 @@ func (v *Directory) toolOf(ctx context.Context, by Asker, self *Record, what str
 	}
 	may, err := v.mayAsk(ctx, self, &r)
 	if err == nil && !may {
-		err = problem.New(problem.Malformed, "the agent may not ask %s: it asks those of its own tenant and public ones, and of closed children its own and its siblings", r.Name)
+		err = problem.New(problem.Malformed, "the agent may not ask %s: it may ask public vacants, vacants of its own tenant, and, if they are closed, only its own children and its siblings", r.Name)
 	}
 	return r, err
 }

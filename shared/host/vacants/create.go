@@ -311,7 +311,7 @@ func (v *Directory) needManifest(ctx context.Context, id identity.ID, m *composi
 	}
 	_, ok, err := v.Registry.Manifest(ctx, id)
 	if err == nil && !ok {
-		err = problem.Invalid("manifest", "that of the child, whose logbook begins with "+logbook.KindBirth, "none")
+		err = problem.Invalid("manifest", "the manifest of the child, whose logbook begins with "+logbook.KindBirth, "none")
 	}
 	return err
 }
@@ -322,7 +322,7 @@ func checkOwn(m *composite.Manifest, child identity.ID) error {
 		return nil
 	}
 	if m.ChildID != child {
-		return problem.Invalid("manifest", "that of "+child.String(), "that of "+m.ChildID.String())
+		return problem.Invalid("manifest", "the manifest of "+child.String(), "the manifest of "+m.ChildID.String())
 	}
 	if err := m.Check(); err != nil {
 		return err

@@ -54,7 +54,7 @@ func (v *Directory) setPriceOnce(ctx context.Context, tx *store.Tx, id identity.
 	case r.State.Closed():
 		return r, problem.New(problem.Conflict, "vacant %s is %s; it cannot have a price", r.Name, r.State)
 	case r.Closed && !p.IsFree():
-		return r, problem.New(problem.Conflict, "vacant %s is a closed child: its parent and siblings, who alone may call it, do not pay", r.Name)
+		return r, problem.New(problem.Conflict, "vacant %s is a closed child: only its parent and siblings may call it, and they do not pay", r.Name)
 	case r.Price == nil && p.SameTerms(price.Price{Fee: p.Fee}), r.Price != nil && r.Price.SameTerms(p):
 		return r, nil
 	}

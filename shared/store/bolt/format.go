@@ -109,7 +109,7 @@ func parseDocumentKey(b []byte) (store.Key, error) {
 			return store.Key{Partition: string(b[2 : 2+n]), Sort: string(b[2+n:])}, nil
 		}
 	}
-	return store.Key{}, damaged("%q is no document's key", b)
+	return store.Key{}, damaged("%q is not a document's key", b)
 }
 
 // listedKey sorts by the index's sort, then by the document's key. A zero byte
@@ -140,7 +140,7 @@ func parseListed(entry []byte, prefixSize int) (store.Key, error) {
 		}
 		at++ // a zero byte of the sort
 	}
-	return store.Key{}, damaged("%q is no entry of the index", entry)
+	return store.Key{}, damaged("%q is not an entry of the index", entry)
 }
 
 // expiringKey sorts by the second of expiry.

@@ -177,7 +177,7 @@ func (f Findings) Judge() error {
 		return err
 	}
 	if len(f.Pairs) == 0 {
-		return problem.New(problem.Damaged, "findings: expected those of the parent, got none")
+		return problem.New(problem.Damaged, "findings: expected the parent's, got none")
 	}
 	worst := 0
 	for i := range f.Pairs {

@@ -117,7 +117,7 @@ var (
 	}
 	// Meter reads the stream itself, of which one or two shards are open.
 	Meter = Function{
-		Name: "meter", Description: "folds rows into usage, every minute, and exports that of days that are over",
+		Name: "meter", Description: "folds rows into usage, every minute, and exports the usage of past days",
 		Memory: 128, Timeout: 30, Every: 1, Jobs: "exports",
 		Needs:   tables + " VACANCY_ROWS_STREAM VACANCY_BLOBS",
 		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 3, Milliseconds: 200, StreamRequests: 7},

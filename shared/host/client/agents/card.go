@@ -356,12 +356,12 @@ func publicKey(alg string, k canon.Value) (verify func(signed, sig []byte) bool,
 		point := append(append([]byte{4}, x...), coordinate("y")...)
 		key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
 		if err != nil {
-			return nil, "its key is none"
+			return nil, "its key is not valid"
 		}
 		return func(signed, sig []byte) bool {
 			sum := sha256.Sum256(signed)
 			return len(sig) == 64 && ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:]))
 		}, ""
 	}
-	return nil, fmt.Sprintf("%.20q is no algorithm that this client knows, or its key is none", alg)
+	return nil, fmt.Sprintf("this client does not know the algorithm %.20q, or the key does not fit it", alg)
 }

@@ -137,7 +137,7 @@ func TestABadMatchIsDroppedAloneWithItsReason(t *testing.T) {
 		spoil  func(t *testing.T, r *registryclient.HaloMatch)
 	}{
 		{"no card", func(_ *testing.T, r *registryclient.HaloMatch) { r.CardBlob = "" }},
-		{"no hexadecimal", func(_ *testing.T, r *registryclient.HaloMatch) { r.CardBlob = "zz" }},
+		{"not hexadecimal", func(_ *testing.T, r *registryclient.HaloMatch) { r.CardBlob = "zz" }},
 		{"cannot be read", func(_ *testing.T, r *registryclient.HaloMatch) { r.CardBlob = "7b7d" }},
 		{"does not verify", func(_ *testing.T, r *registryclient.HaloMatch) {
 			r.CardBlob = strings.Replace(r.CardBlob, fmt.Sprintf("%x", "translate"), fmt.Sprintf("%x", "translbte"), 1)

@@ -573,7 +573,7 @@ func TestClockForAPerson(t *testing.T) {
 		w := newWorld(t)
 		w.Now = func() time.Time { return w.clock.Now().Add(2 * time.Hour) }
 		_, err := w.call("hi")
-		dispatchtest.WantKind(t, err, problem.Clock, "2h0m0s", "set this one")
+		dispatchtest.WantKind(t, err, problem.Clock, "2h0m0s", "set this machine's")
 	})
 	t.Run("slow: a reset is signed again", func(t *testing.T) {
 		w := newWorld(t)

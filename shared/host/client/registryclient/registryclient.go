@@ -103,7 +103,7 @@ func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 func (c *Client) fetch(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
 	u, err := url.Parse(c.URL + path)
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "registry: %.80q is no URL", c.URL)
+		return nil, problem.Wrap(problem.Usage, err, "registry: %.80q is not a URL", c.URL)
 	}
 	u.RawQuery = query.Encode()
 	header := http.Header{"Accept": {"application/json"}}

@@ -104,7 +104,7 @@ func (m *HaloMatch) Verified() (card.Card, error) {
 	blob, err := hex.DecodeString(text)
 	switch {
 	case err != nil:
-		return card.Card{}, problem.New(problem.Untrusted, "the card of %s is no hexadecimal", m.ID.Short())
+		return card.Card{}, problem.New(problem.Untrusted, "the card of %s is not hexadecimal", m.ID.Short())
 	case len(blob) == 0:
 		return card.Card{}, problem.New(problem.Untrusted, "the registry sent no card of %s", m.ID.Short())
 	}

@@ -47,7 +47,7 @@ func (m Memory) Load(base string) ([]byte, error) {
 		return nil, problem.Wrap(problem.Unavailable, err, "the checkpoint that is remembered cannot be read")
 	}
 	if _, _, err := translog.Open(note); err != nil {
-		return nil, problem.Wrap(problem.Damaged, err, "%s is no checkpoint any more: put it back, or remove it to begin again", m.Path(base))
+		return nil, problem.Wrap(problem.Damaged, err, "%s is no longer a checkpoint: put it back, or remove it to begin again", m.Path(base))
 	}
 	return note, nil
 }

@@ -99,7 +99,7 @@ func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
 	switch {
 	case err != nil:
 	case a.Request.ChildID != child:
-		err = problem.New(problem.Damaged, "it is that of %s", a.Request.ChildID.Short())
+		err = problem.New(problem.Damaged, "it belongs to %s", a.Request.ChildID.Short())
 	case !a.Due.After(a.Began):
 		err = problem.New(problem.Damaged, "it is due before it began")
 	}

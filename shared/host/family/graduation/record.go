@@ -18,7 +18,7 @@ import (
 func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, error) {
 	st, err := s.end(ctx, state.ID(), func(st *Status) error {
 		if state.Request != st.Request.Hash() {
-			return problem.New(problem.Untrusted, "graduation %s: the state is that of another attempt", st.ID)
+			return problem.New(problem.Untrusted, "graduation %s: the state belongs to another attempt", st.ID)
 		}
 		why := r
 		if why == nil {

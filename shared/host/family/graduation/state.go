@@ -33,7 +33,7 @@ func (s *State) ID() ID { return ID{s.Child, s.Position} }
 // a refusal of the gate, because nobody made a valid request.
 func (s *State) fits(a *Attempt, name gate.StepName) error {
 	if s.ID() != a.ID || s.Request != a.Request.Hash() {
-		return problem.New(problem.Untrusted, "graduation %s: the state is that of another attempt", a.ID)
+		return problem.New(problem.Untrusted, "graduation %s: the state belongs to another attempt", a.ID)
 	}
 	passed := s.Passed
 	for _, step := range gate.Steps() {

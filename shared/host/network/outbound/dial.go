@@ -39,7 +39,7 @@ type dialer struct {
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, problem.Wrap(problem.Malformed, err, "%s is no host and port", quote(addr))
+		return nil, problem.Wrap(problem.Malformed, err, "%s is not a host and port", quote(addr))
 	}
 	candidates, err := d.resolve(ctx, host)
 	if err != nil {

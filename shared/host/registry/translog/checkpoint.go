@@ -140,7 +140,7 @@ func open(msg []byte, known map[string]note.Verifier) (Checkpoint, *note.Note, e
 	}
 	// A checkpoint has no blank line, so both cuts agree.
 	if n.Text != c.Text() {
-		return c, nil, errors.New("the note's text is no checkpoint")
+		return c, nil, errors.New("the note's text is not a checkpoint")
 	}
 	return c, n, nil
 }

@@ -94,7 +94,7 @@ func ParseProof(list []string) (Proof, error) {
 	for i, s := range list {
 		h, err := identity.ParseHash(s)
 		if err != nil {
-			return nil, problem.Wrap(problem.Untrusted, err, "node %d of the proof is no hash", i)
+			return nil, problem.Wrap(problem.Untrusted, err, "node %d of the proof is not a hash", i)
 		}
 		p[i] = h[:]
 	}

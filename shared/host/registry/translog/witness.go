@@ -130,7 +130,7 @@ func refused(err error) error {
 	case problem.Of(err).Kind != problem.Internal:
 		return err
 	}
-	return problem.Wrap(problem.Malformed, err, "the body is no signed note")
+	return problem.Wrap(problem.Malformed, err, "the body is not a signed note")
 }
 
 func unknownWitness() error {

@@ -271,7 +271,7 @@ func (a *Agent) Check() error {
 		given bool
 	}{{"fallback_model", a.FallbackModel != ""}, {"max_tokens", a.MaxTokens != 0}, {"effort", a.Effort != ""}} {
 		if only.given && !spec.IsModel() {
-			return problem.Invalid(only.field, "none, as "+spec.Kind+" is no model", "one")
+			return problem.Invalid(only.field, "none, because "+spec.Kind+" is not a model", "one")
 		}
 	}
 	if a.Secret != "" && !spec.TakesSecret() {

@@ -19,7 +19,7 @@ var Substrate substrate.Substrate = substrate.Func(answer)
 // New makes the substrate of a spec; echo takes no argument.
 func New(argument string) (substrate.Substrate, error) {
 	if argument != "" {
-		return nil, problem.Invalid("substrate", "echo alone", fmt.Sprintf("%.80q", Kind+":"+argument))
+		return nil, problem.Invalid("substrate", "echo without an argument", fmt.Sprintf("%.80q", Kind+":"+argument))
 	}
 	return Substrate, nil
 }

@@ -244,7 +244,7 @@ func (r *run) answer(ctx context.Context) (substrate.Done, error) {
 		default:
 			repaired = true
 			r.request.Turns = append(r.request.Turns, substrate.Turn{Role: substrate.Agent, Text: a.Text},
-				substrate.Turn{Role: substrate.Caller, Text: "That was not a JSON document. Answer again with the JSON document alone, without a code fence or any other text."})
+				substrate.Turn{Role: substrate.Caller, Text: "That was not a JSON document. Answer again with only the JSON document, without a code fence or any other text."})
 			r.spoken += len(a.Text)
 		}
 	}

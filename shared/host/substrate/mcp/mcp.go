@@ -285,11 +285,11 @@ func textOf(r *sdk.CallToolResult) string {
 				parts = append(parts, c.Resource.Text)
 				continue
 			}
-			parts = append(parts, "[a resource that is no text]")
+			parts = append(parts, "[a resource that is not text]")
 		case *sdk.ResourceLink:
 			parts = append(parts, "["+c.Name+"]("+c.URI+")")
 		default:
-			parts = append(parts, "[content that is no text]")
+			parts = append(parts, "[content that is not text]")
 		}
 	}
 	if len(parts) == 0 && r.StructuredContent != nil {
@@ -363,7 +363,7 @@ func (a *answering) bare(ctx context.Context, as outbound.Actor, asked arguments
 		Error  json.RawMessage
 	}
 	if err := json.Unmarshal(reply, &got); err != nil || got.Error != nil || got.Text == nil && got.Result == nil {
-		return "", substrate.Answered(status, nil, reply, problem.New(problem.SubstrateMisconfigured, "the server's answer is no result of a tool"))
+		return "", substrate.Answered(status, nil, reply, problem.New(problem.SubstrateMisconfigured, "the server's answer is not a tool's result"))
 	}
 	if got.Text != nil {
 		return *got.Text, nil

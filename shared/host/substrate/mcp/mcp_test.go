@@ -108,7 +108,7 @@ func TestToolsOfServersAreToolsOfTheAgent(t *testing.T) {
 				t.Errorf("%d tools: %+v", len(named), named)
 			}
 			for name, want := range map[string]string{
-				"echo": "got\n{\"text\":\"hi\"}", "fail": "!no such thing", "picture": "see\n[content that is no text]", "figures": `{"a":1}`, "write_file": "written",
+				"echo": "got\n{\"text\":\"hi\"}", "fail": "!no such thing", "picture": "see\n[content that is not text]", "figures": `{"a":1}`, "write_file": "written",
 			} {
 				got, err := named["mcp__one__"+name].Run(t.Context(), nil, json.RawMessage(`{"text":"hi"}`))
 				if err != nil {

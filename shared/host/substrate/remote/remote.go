@@ -259,7 +259,7 @@ func AskForJSON(system string) string {
 	if system != "" {
 		system += "\n\n"
 	}
-	return system + "Answer with one JSON document alone, without a code fence or any other text."
+	return system + "Answer with only one JSON document, without a code fence or any other text."
 }
 
 // Object is the arguments of a call as an object, which providers want to see again

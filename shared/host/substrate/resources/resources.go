@@ -54,7 +54,7 @@ func (r *Resources) ParseSubstrate(text string) (substrate.Spec, error) {
 		return spec, err
 	}
 	if spec.Argument != "" {
-		return spec, problem.Invalid("substrate", plan.Kind+" alone", "an argument")
+		return spec, problem.Invalid("substrate", plan.Kind+" without an argument", "an argument")
 	}
 	return spec, nil
 }

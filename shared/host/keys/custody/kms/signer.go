@@ -102,7 +102,7 @@ func (s *signer) Sign(ctx context.Context, msg []byte) ([]byte, error) {
 		return nil, unavailable(err, "the host cannot sign now")
 	}
 	if !identity.Verify(s.id, msg, out.Signature) {
-		return nil, problem.New(problem.Untrusted, "the key service's signature is not that of host %s", s.id.Short())
+		return nil, problem.New(problem.Untrusted, "the key service's signature is not by host %s", s.id.Short())
 	}
 	return out.Signature, nil
 }

@@ -57,7 +57,7 @@ func (kind Kind) Open(ctx context.Context, v custody.Vault, id identity.ID, box 
 		// The vault authenticates the box, not its content: with another's
 		// seed, signatures would be another's.
 		k.Wipe()
-		return nil, problem.New(problem.Damaged, "sealed seed of %s %s is that of another id", kind, id.Short())
+		return nil, problem.New(problem.Damaged, "sealed seed of %s %s belongs to another id", kind, id.Short())
 	}
 	return k, nil
 }

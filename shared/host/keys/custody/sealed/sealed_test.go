@@ -298,7 +298,7 @@ func TestASeedOpensForItsOwnIdOnly(t *testing.T) {
 	broken := deaf{v.Vault}
 	_, box = newKey(t, broken)
 	_, err := c.signers(broken).Signer(t.Context(), id, box)
-	if want := "sealed seed of vacant " + id.Short() + " is that of another id"; err == nil || err.Error() != want {
+	if want := "sealed seed of vacant " + id.Short() + " belongs to another id"; err == nil || err.Error() != want {
 		t.Errorf("Signer(under a vault that ignores the context) = %v, want %s", err, want)
 	}
 }

@@ -76,7 +76,7 @@ func (h *hit) read(q *search.Query) (search.Hit, error) {
 	var out search.Hit
 	id, err := hex.DecodeString(h.ID)
 	if err != nil || len(id) != identity.Size || len(h.Sort) != 2 {
-		return out, fmt.Errorf("OpenSearch's hit %q at %v is no entry", h.ID, h.Sort)
+		return out, fmt.Errorf("OpenSearch's hit %q at %v is not an entry", h.ID, h.Sort)
 	}
 	score, err := h.Sort[0].Float64()
 	joined, wrong := strconv.ParseUint(h.Sort[1].String(), 10, 64)
