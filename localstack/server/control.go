@@ -117,7 +117,7 @@ func parseCalls(ctx context.Context, r io.Reader) ([]Call, error) {
 // Kind is a kind of fault.
 type Kind string
 
-// The kinds of faults. Error codes are those of the called service.
+// The kinds of faults. Error codes are the called service's.
 const (
 	Throttled Kind = "throttled" // not carried out; ProvisionedThroughputExceededException, ThrottlingException
 	Internal  Kind = "internal"  // not carried out; HTTP 500
@@ -159,7 +159,7 @@ func (s *Server) Waiting(ctx context.Context) (int, error) {
 	return len(all), err
 }
 
-// Moment is when a process is killed.
+// Moment is the call at which a process is killed.
 type Moment struct {
 	when, service, operation, table string
 	call                            int

@@ -27,7 +27,7 @@ func Find(cache, name string) (*Server, error) {
 }
 
 // Clean ends the processes of killed runs in the cache and removes their
-// directories. It leaves live runs alone.
+// directories. It does not touch live runs.
 func Clean(cache string) error {
 	entries, err := os.ReadDir(runs(cache))
 	if errors.Is(err, os.ErrNotExist) {

@@ -20,8 +20,8 @@ import (
 
 // Options of a server. The zero value suits tests.
 type Options struct {
-	Name     string // of the run; empty: a new one
-	Port     int    // 0: a free one
+	Name     string // of the run; empty makes a new one
+	Port     int    // zero means a free port
 	Detached bool   // survives the starting process
 	Freeze   bool   // stop function processes between invocations, like AWS
 }

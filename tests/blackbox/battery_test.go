@@ -121,8 +121,8 @@ func (o *outsiders) envelopes(to identity.ID) (requests []request) {
 }
 
 // a2a are the requests of A2A clients to an id: every route and method of both versions.
-// Messages go to closed children and to nobody alone, because an answer of the firm has
-// ids of its own.
+// Messages go only to closed children and to unknown ids, because an answer of the firm
+// has ids of its own.
 func (o *outsiders) a2a(id identity.ID) (requests []request) {
 	base := "/v/" + id.String()
 	key := http.Header{"Authorization": {anyKey}, "Prefer": {"respond-async"}}
@@ -248,7 +248,7 @@ func (o *outsiders) writes(id identity.ID) (requests []request) {
 	return requests
 }
 
-// graduation requests the graduation of something that is no child.
+// graduation requests the graduation of something that is not a child.
 func (o *outsiders) graduation(parent, child *identity.Key) request {
 	o.t.Helper()
 	r := composite.Request{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "advises"}

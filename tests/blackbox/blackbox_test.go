@@ -242,7 +242,7 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 	if _, err := firm.Vacants.Pause(t.Context(), child.ID); err != nil {
 		t.Fatal(err)
 	}
-	// Of a vacant that is no composite: its substrate is unreachable.
+	// A vacant that is not a composite. Its substrate is unreachable.
 	other, err := firm.Vacants.Create(t.Context(), vacants.Spec{Name: "other", Capability: "counts", Substrate: "http:http://127.0.0.1:9", Key: k.other})
 	if err != nil {
 		t.Fatal(err)

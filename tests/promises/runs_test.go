@@ -78,7 +78,7 @@ var ways = map[string]way{
 	"background": {(*runs).background, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
 	"test key":   {(*runs).testKey, [6]outcome{free, none, free, refused, refused, refused}, nil},
 	"booking":    {(*runs).booking, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/booking askHere"}},
-	// A composite's children answer it for nothing: the composite is what its callers pay.
+	// A composite's children answer it for nothing, because callers pay the composite.
 	"delegation": {(*runs).delegation, [6]outcome{free, free, none, none, free, refused}, []string{"shared/host/answer/delegation send"}},
 	"tool":       {(*runs).tool, [6]outcome{refused, free, refused, refused, refused, refused}, nil},
 }
@@ -116,7 +116,7 @@ func (w *runs) must(err error) {
 	}
 }
 
-// Infer is the shop's answer, or that of an agent that asks the shop first.
+// Infer answers as the shop, or as an agent that asks the shop first.
 func (w *runs) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if len(r.Tools) > 0 && r.Turns[len(r.Turns)-1].Role == substrate.Caller {
@@ -354,7 +354,8 @@ func (w *runs) tool() {
 	w.post("/v/"+asker.ID.String()+"/message:send", "", say(""))
 }
 
-// counted is what an ask adds to the shop's work and to what the buyer has spent.
+// counted returns the runs of the shop and the spending of the buyer that an ask
+// causes.
 func (w *runs) counted(ask func()) (ran int64, spent money.Amount) {
 	w.Helper()
 	before, err := w.server.Billing.Balance(w.Context(), &w.buyer)

@@ -24,7 +24,7 @@ type Message struct {
 	ID, Body string
 	Sent     time.Time
 	Count    int    // how often it was received
-	Group    string // of whom; "": it has none
+	Group    string // of the sender; "" without a group
 
 	visible time.Time
 }
@@ -49,7 +49,8 @@ func Start(tb testing.TB) *Server {
 	return s
 }
 
-// prefix is that of the queues of a stage dev, for which the sample events are.
+// prefix begins the names of the queues of stage dev, for which the sample
+// events are.
 const prefix = "vacancy-dev-"
 
 // Queue is the URL of a queue.
@@ -107,7 +108,7 @@ func (s *Server) Show(queue string) {
 	}
 }
 
-// Hidden is for how long a message is still hidden.
+// Hidden returns the time for which a message is still hidden.
 func (s *Server) Hidden(queue, id string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +171,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// group is what a MessageGroupId may be.
+// group matches a valid MessageGroupId.
 var group = regexp.MustCompile(`^[!-~]{0,128}$`)
 
 func (s *Server) do(operation, queue string, q *request) (any, error) {

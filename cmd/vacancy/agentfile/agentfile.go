@@ -28,13 +28,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Options are what a file does not say.
+// Options are settings from outside the file.
 type Options struct {
-	// Root is the folder with instructions and rules for all agents; "": there are
-	// none.
+	// Root is the folder with instructions and rules for all agents, or "".
 	Root string
-	// Substrate is used whatever the file says of provider, base_url and model; "":
-	// what the file says.
+	// Substrate, unless "", replaces the file's provider, base_url and model.
 	Substrate string
 }
 
@@ -158,7 +156,7 @@ var keys = map[string]func(r *reader, a members, key string, value json.RawMessa
 	"allow":       (*reader).list,
 }
 
-// members are those of an agent in JSON.
+// members are the members of an agent in JSON.
 type members map[string]json.RawMessage
 
 // settings is the agent of a front matter, without its texts.
@@ -259,7 +257,7 @@ func (r *reader) dropBudgets(m members) {
 	}
 }
 
-// setSubstrate replaces what the file says of it.
+// setSubstrate replaces the substrate that the file names.
 func (m members) setSubstrate(text string) error {
 	spec, err := substrate.Parse(text)
 	if err != nil {
@@ -487,8 +485,8 @@ func instructions(provider string) (file, rules string) {
 	return ".claude/CLAUDE.md", ".claude/rules"
 }
 
-// prompt is what the model is told: the root's instructions, the agent's own text and
-// the root's rules. Blank parts are left out.
+// prompt returns the model's instructions: the root's instructions, the agent's own
+// text and the root's rules. Blank parts are left out.
 func (r *reader) prompt(provider, name string, persona []byte) string {
 	var parts []string
 	add := func(text string) {

@@ -245,8 +245,8 @@ func TestSettingsAreChangedOneByOne(t *testing.T) {
 	}
 }
 
-// Whatever a file says, it is an agent with one form, or refused; and it never tells
-// what lies outside of its root.
+// Every file is an agent with one form, or is refused; an error never quotes text
+// from outside of its root.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("---\nmodel: m\nvacants: a, b\n---\nHi\n@x.md\n@../secret.md"))
 	f.Add([]byte("---\n{\"provider\":\"mock\"}\n---\n```mock\ntext: x\n```"))

@@ -32,16 +32,16 @@ type Config struct {
 	Source fsck.Source
 	Vault  custody.Vault
 	Now    func() time.Time
-	// Retention is how long the host keeps a text key after its day ends;
-	// textkeys.MinRetention if 0.
+	// Retention is the time for which the host keeps a text key after its day
+	// ends. Zero means textkeys.MinRetention.
 	Retention time.Duration
 	// Log gets a line for each request of Pages; nil means no log.
 	Log *slog.Logger
 }
 
-// patience is how long a reader may leave a line unread. The limit keeps a
-// reader that pages through a history by hand from holding the transaction, and
-// with it the file, open for a day.
+// patience is the time for which a reader may leave a line unread. The limit
+// keeps a reader that pages through a history by hand from holding the
+// transaction, and with it the file, open for a day.
 const patience = 10 * time.Minute
 
 // VerifyLine is a line of a check. The last line has a result, or the error

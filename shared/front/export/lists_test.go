@@ -68,7 +68,7 @@ func TestListsOfTheRegistryAreKeysInPages(t *testing.T) {
 	}
 }
 
-// Secrets, hashes of keys and texts of tasks are no part of an export, by whatever range.
+// No range exports secrets, hashes of keys or texts of tasks.
 func TestOnlyKindsThatVerifyReadsAreListed(t *testing.T) {
 	h := pagesOf(hosttest.New(t, memory.New()).Caller())
 	id := strings.Repeat("ab", identity.Size)

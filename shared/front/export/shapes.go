@@ -39,7 +39,8 @@ type Entry struct {
 type Decision struct {
 	Position uint64  `json:"position"`
 	Answer   *Answer `json:"answer,omitempty"`
-	// Cause is why a void call was not answered, if it is known and still readable.
+	// Cause tells why a void call was not answered, if it is known and still
+	// readable.
 	Cause *call.Cause `json:"cause,omitempty"`
 	Usage *call.Usage `json:"usage,omitempty"` // what the vacant's agent used, if it says so
 }

@@ -1,4 +1,4 @@
-// Package httpapi is what the JSON APIs of a host share: routes by method,
+// Package httpapi has the common parts of a host's JSON APIs: routes by method,
 // bodies, errors, and the access log.
 //
 // The invariants: every error is rendered in one form from the table of package
@@ -48,7 +48,7 @@ type Methods map[string]Handler
 type API struct {
 	Name string // message of the log line
 	Log  *slog.Logger
-	Now  func() time.Time // nil: the line has no duration
+	Now  func() time.Time // with nil, the line has no duration
 	// ReadLevel is the level of successful GET requests. The zero value is Info.
 	ReadLevel slog.Level
 }
@@ -194,8 +194,8 @@ func Fail(w http.ResponseWriter, err error) {
 	Send(w, p.Kind.Row().Status, body)
 }
 
-// Encode writes JSON with a final newline. Angle brackets and U+2028 stay as
-// they are: the answer is no page.
+// Encode writes JSON with a final newline. Angle brackets and U+2028 are not
+// escaped, because no browser reads the answer as a page.
 func Encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -229,7 +229,7 @@ func Answer(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// bodyTimeout is how long a client may take to send a body.
+// bodyTimeout is the time that a client has to send a body.
 const bodyTimeout = 10 * time.Second
 
 // Body reads a JSON body of at most limit bytes. It checks the media type, which is

@@ -50,7 +50,7 @@ func IsPath(path string) bool {
 		page == cardPage || page == healthPage
 }
 
-// DefaultBodyTimeout is how long a client may take to send a body.
+// DefaultBodyTimeout is the time that a client has to send a body.
 const DefaultBodyTimeout = 10 * time.Second
 
 // Names in the log line of a call: its message, and the attribute with the

@@ -18,7 +18,8 @@ type Directory interface {
 	// Show returns a vacant's record; ok is false if the host has no such
 	// vacant.
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
-	// ShowNamed is Show by name; ok is false also for a text that is no name.
+	// ShowNamed is Show by name; ok is false also for a text that is not a
+	// name.
 	ShowNamed(ctx context.Context, name string) (r vacants.Record, ok bool, err error)
 	// Open returns the ids of at most n vacants that are in service and not
 	// child-only.
@@ -33,8 +34,8 @@ const (
 
 type page func(http.ResponseWriter, *http.Request, vacants.Record)
 
-// page returns the handler of a page at a path: /card or /health, alone or
-// under /v/{id} or /v/{name}. It returns nil for other paths.
+// page returns the handler of a page at a path: /card or /health, at the root
+// or under /v/{id} or /v/{name}. It returns nil for other paths.
 func (d *api) page(path string) http.HandlerFunc {
 	name, under := "", false
 	if name, under = strings.CutPrefix(path, "/v/"); under {

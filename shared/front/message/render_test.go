@@ -63,7 +63,7 @@ func TestMembersOfAnOutcome(t *testing.T) {
 	}
 }
 
-// Reference clients read result.message alone.
+// Reference clients read only result.message.
 func TestAnAnswerIsMarkedAsCut(t *testing.T) {
 	e := &envelope.Envelope{Seq: 1, Time: time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC), IdempotencyKey: "k",
 		Payload: envelope.Message{Role: envelope.RoleAgent, Parts: []string{"half"}}, Signature: make([]byte, identity.SignatureSize)}

@@ -322,7 +322,7 @@ func TestResetsAreAnsweredAsTheReferenceAnswersOrStricter(t *testing.T) {
 					}
 				}
 			}
-			// The bound of the age alone, on an empty chain.
+			// Only the bound of the age, on an empty chain.
 			if len(steps) == 1 && c.Expect.Strict == 0 {
 				fresh := newTestServer(t, now, unhex(t, c.Input.ServerSeed))
 				if res := fresh.post(message.ResetPath, "application/json", c.Input.Request); res.StatusCode != c.Expect.Status {

@@ -27,7 +27,8 @@ const KindAccount = "acct"
 // transaction at a time.
 const DefaultShards = 4
 
-// Account is a tenant's account. Its balance is Store's, not here.
+// Account is a tenant's account. Its balance is in documents of its own
+// (BalanceDocs).
 type Account struct {
 	ID     string `json:"account"` // 32 random bytes, hex
 	Tenant string `json:"tenant"`
@@ -48,14 +49,14 @@ type Account struct {
 // Change is a row of an account.
 type Change struct {
 	Kind    ChangeKind   `json:"kind"`
-	Amount  money.Amount `json:"amount,omitempty"` // what it adds to the balance
-	Owed    money.Amount `json:"owed,omitempty"`   // what it adds to what the account owes
+	Amount  money.Amount `json:"amount,omitempty"` // amount added to the balance
+	Owed    money.Amount `json:"owed,omitempty"`   // amount added to the account's debt
 	Value   money.Amount `json:"value,omitempty"`  // the new line or cap
-	Tenant  string       `json:"tenant,omitempty"` // of an account that is opened
+	Tenant  string       `json:"tenant,omitempty"` // of a new account
 	Shards  int          `json:"shards,omitempty"`
 	Key     string       `json:"key,omitempty"`    // id of a key
 	Caller  string       `json:"caller,omitempty"` // id of a caller that is linked or unlinked
-	Claim   string       `json:"claim,omitempty"`  // what the caller signed
+	Claim   string       `json:"claim,omitempty"`  // the claim that the caller signed
 	Note    string       `json:"note,omitempty"`
 	Payment string       `json:"payment,omitempty"`     // the provider's id of a payment
 	Idem    string       `json:"idempotency,omitempty"` // hash of the Idempotency-Key
@@ -69,7 +70,7 @@ type ChangeKind string
 const (
 	Opened     ChangeKind = "opened"
 	Credited   ChangeKind = "credit"
-	Clawback   ChangeKind = "clawback" // of a payment that was taken back; what it leaves to pay suspends
+	Clawback   ChangeKind = "clawback" // of a withdrawn payment; if the balance is too small, the account is suspended
 	Reversed   ChangeKind = "reversal" // of a clawback
 	Adjusted   ChangeKind = "adjustment"
 	LineSet    ChangeKind = "line"
@@ -108,8 +109,8 @@ func AccountStream(id string) (store.Stream, error) {
 
 func validShards(n int) bool { return n == 1 || n == 4 || n == 16 }
 
-// OpenAccount opens the account of a tenant; shards is 1, 4 or 16, 0 for the default. The
-// error is Conflict if the tenant has one.
+// OpenAccount opens the account of a tenant. shards is 1, 4 or 16, or 0 for the default.
+// The error is Conflict if the tenant has an account.
 func (b *Billing) OpenAccount(ctx context.Context, name string, shards int) (a Account, err error) {
 	if shards == 0 {
 		shards = DefaultShards
@@ -169,7 +170,7 @@ func (b *Billing) Find(ctx context.Context, word string) (Account, error) {
 	return b.Account(ctx, id)
 }
 
-// Account reads an account, strongly consistent; NotFound if there is none.
+// Account reads an account, strongly consistent. An unknown id is NotFound.
 func (b *Billing) Account(ctx context.Context, id string) (Account, error) {
 	return account(ctx, b.Store, id)
 }
@@ -251,8 +252,8 @@ func sum(shards []store.Doc) (total money.Amount) {
 	return total
 }
 
-// change applies decide to an account: its row and document are one commit with what
-// decide adds to the transaction. A zero Change is none.
+// change applies decide to an account. One commit contains its row, its document and
+// the writes that decide adds to the transaction. A zero Change commits nothing.
 func (b *Billing) change(ctx context.Context, id string, decide func(context.Context, *store.Tx, *Account) (Change, error)) (a Account, err error) {
 	stream, err := AccountStream(id)
 	if err != nil {
@@ -274,8 +275,7 @@ func (b *Billing) change(ctx context.Context, id string, decide func(context.Con
 			AccountDocs.Put(tx, store.Doc{Key: AccountKey(id)}, a)
 			return appendChange(tx, stream, a.Changes, &c)
 		})
-		// Calls move the balance meanwhile: what was planned by what they left is planned
-		// again.
+		// Calls moved the balance meanwhile: plan again with the present shards.
 		if !errors.As(err, new(*store.BoundsError)) || b.updater().Backoff(ctx, try) != nil {
 			return a, store.Problem(err)
 		}
@@ -292,9 +292,9 @@ func checkNote(note string) error {
 	return nil
 }
 
-// Credit adds money to an account, first to what it owes, once for each key; the replay of a
-// key returns the account unchanged, and replayed is true. The error is Idempotency if the key was used
-// for another amount.
+// Credit adds money to an account, once for each key. The money first pays the account's debt. The
+// replay of a key returns the account unchanged, and replayed is true. The error is Idempotency if the
+// key was used for another amount.
 func (b *Billing) Credit(ctx context.Context, id string, amount money.Amount, key, note string) (a Account, replayed bool, err error) {
 	if amount <= 0 || amount > money.Max {
 		return a, false, problem.Invalid("amount", fmt.Sprintf("1 to %d micro-dollars", money.Max), strconv.FormatInt(int64(amount), 10))
@@ -303,8 +303,8 @@ func (b *Billing) Credit(ctx context.Context, id string, amount money.Amount, ke
 	return a, replayed, err
 }
 
-// Adjust corrects a balance, by more or by less, once for each key. It is refused if the
-// balance does not have what it takes.
+// Adjust changes a balance by a positive or negative amount, once for each key. It is
+// refused if the balance would fall below 0.
 func (b *Billing) Adjust(ctx context.Context, id string, amount money.Amount, key, note string) (a Account, replayed bool, err error) {
 	if amount == 0 || amount > money.Max || amount < -money.Max {
 		return a, false, problem.Invalid("amount", fmt.Sprintf("%d to %d micro-dollars, not 0", -money.Max, money.Max), strconv.FormatInt(int64(amount), 10))
@@ -375,8 +375,8 @@ func (b *Billing) addMoney(ctx context.Context, tx *store.Tx, a *Account, amount
 	return nil
 }
 
-// SetLine sets the credit line of an account. It is refused if more of the old line is
-// spent than the new one has.
+// SetLine sets the credit line of an account. It is refused if the account has spent
+// more of the old line than the new one allows.
 func (b *Billing) SetLine(ctx context.Context, id string, line money.Amount, note string) (Account, error) {
 	if line < 0 || line > money.Max {
 		return Account{}, problem.Invalid("line", fmt.Sprintf("0 to %d micro-dollars", money.Max), strconv.FormatInt(int64(line), 10))

@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// accountPartition has what belongs to an account: its id is the star.
+// accountPartition holds the documents of an account: its id is the star.
 const accountPartition = KindAccount + "#*"
 
 // keyUsePartition counts the requests of a key, or of an account's keys of tier free.
@@ -81,7 +81,7 @@ var (
 		Shape: store.Shape{Name: "payment", Partition: "pay#*", Sort: "payment", Verify: store.Joined},
 		Codec: store.JSON[Payment](1),
 	}
-	// QuotaDocs count the free calls of a UTC day, and what caps bound.
+	// QuotaDocs count the free calls of a UTC day, and the spending under caps.
 	QuotaDocs = store.Kind[int64]{
 		Shape: store.Shape{Name: "counter of a day", Partition: "quota#*", Sort: "*", Verify: store.Unread},
 		Codec: store.Count(),

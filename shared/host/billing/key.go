@@ -22,9 +22,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Keys begin with a word of the host's, by which people recognise them, and whether they
-// are for tests: nothing is decided by that. Keys with a tier of AGP have another word. A
-// test key calls its own tenant's vacants, and nothing is charged.
+// A key begins with the host's word and _live_ or _test_, so that people recognise it.
+// What a key may do is read from its document, never from this prefix. Keys with a tier
+// of AGP have another word. A test key calls its own tenant's vacants, and nothing is
+// charged.
 const (
 	DefaultKeyPrefix    = "vac"
 	DefaultAGPKeyPrefix = "agnt"
@@ -99,7 +100,8 @@ type KeyOptions struct {
 	Tier   Tier         `json:"tier"`
 	// Quota is the number of requests by AGP in a UTC day. Zero means the tier's quota.
 	Quota int64 `json:"quota"`
-	// Agents are those whom requests may be from. An empty list means anybody.
+	// Agents lists the agents that requests may come from. An empty list allows
+	// every agent.
 	Agents []string `json:"agent_ids,omitempty"`
 	// Expires is the time at which the key ends. The zero time means never.
 	Expires time.Time `json:"expires,omitzero"`
@@ -213,8 +215,8 @@ func (b *Billing) MakeKey(ctx context.Context, account string, o KeyOptions) (k 
 	return b.MakeKeyBy(ctx, nil, account, o)
 }
 
-// MakeKeyBy is MakeKey for the holder of a key of the account, or for the operator if it is
-// nil. The error is Forbidden for a key that may do more than its maker.
+// MakeKeyBy makes a key for the holder of a key of the account, or for the operator if
+// maker is nil. The error is Forbidden for a key that may do more than its maker.
 func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o KeyOptions) (k Key, secret string, err error) {
 	if err := o.check(b.Now()); err != nil {
 		return k, "", err
@@ -288,8 +290,8 @@ func (b *Billing) Keys(ctx context.Context, account string) (all []Key, err erro
 	return all, g.Wait()
 }
 
-// RevokeKey revokes a key of an account, for a key or, if it is nil, the operator: the next
-// request with it is refused. Revoking it again has no effect.
+// RevokeKey revokes a key of an account, from the next request on. by is the key that
+// revokes it, or nil for the operator. Revoking it again has no effect.
 func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (k Key, err error) {
 	if id == "" || strings.Trim(id, letters) != "" || len(id) > 64 {
 		return k, problem.New(problem.NotFound, "no such key")
@@ -354,7 +356,7 @@ var (
 )
 
 // IsSecret reports whether a text has the form of a key's secret, before anything is read.
-// Those that were made under another prefix stay good.
+// Secrets with an earlier prefix keep their form.
 func IsSecret(secret string) bool {
 	prefix := strings.TrimRight(secret, letters)
 	word, ok := strings.CutSuffix(prefix, live)
@@ -379,20 +381,20 @@ func Bearer(r *http.Request) (string, error) {
 	return secret, nil
 }
 
-// Live refuses test keys.
+// Demand is a condition that the key of a request must meet.
 type Demand struct {
-	Scope Scope // Active refuses keys of suspended accounts.
-	// Live: it is for more than tests.
+	Scope Scope // "" accepts every scope
+	// Live refuses test keys.
 	Live bool
-	// Active: its account is not suspended.
+	// Active refuses keys of suspended accounts.
 	Active bool
 }
 
-// ErrNoKey is in the error of Admit for a request without a key.
+// ErrNoKey is the cause of Admit's error for a request without a key.
 var ErrNoKey = errors.New("no key")
 
-// Admit returns the key of a request, if it is as demanded. It is the only place that admits
-// requests by keys of accounts.
+// Admit returns the key of a request, if it meets the demand. It is the only place that
+// admits requests by keys of accounts.
 func (b *Billing) Admit(ctx context.Context, r *http.Request, d Demand) (*Key, error) {
 	secret, err := Bearer(r)
 	if err == nil && secret == "" {
@@ -432,7 +434,7 @@ func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, e
 	return &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, Cap: k.Cap, Test: k.Test}, nil
 }
 
-// NeedsScope is the refusal of a key without a scope.
+// NeedsScope returns the refusal of a key without a scope.
 func NeedsScope(s Scope) error {
 	return problem.New(problem.Scope, "the key lacks the scope %s", s)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// plan is how a call is paid for.
+// plan holds the writes by which a call is paid for.
 type plan struct {
 	account *Account
 	day     string
@@ -34,16 +34,17 @@ type plan struct {
 	counters []counter
 }
 
-// counter is a day counter, and the refusal if it is full. parts is more than 0 for a
-// counter in so many parts, of which one is used.
+// counter is a day counter, and the refusal if it is full. parts is the number of
+// parts that the counter is divided into, one of which is used; 0 means that it is
+// not divided.
 type counter struct {
 	store.Add
 	full  error
 	parts int
 }
 
-// freeParts is in how many parts the free calls of all callers are counted: one item of a
-// table takes a thousand writes a second.
+// freeParts is the number of parts into which the counter of all callers' free calls is
+// divided, because one item of a table takes a thousand writes a second.
 const freeParts = 16
 
 // Quote implements call.Ledger.
@@ -84,14 +85,14 @@ func (b *Billing) active(ctx context.Context, id string) (Account, error) {
 	return a, err
 }
 
-// capOf is a cap of a UTC day, and whose it is.
+// capOf is a cap of a UTC day, and its owner.
 type capOf struct {
 	whose string // for the counter's key and the refusal
 	most  money.Amount
 }
 
-// payer returns the account that pays for a call, "" if none does, and the caps beside
-// the account's own.
+// payer returns the account that pays for a call, or "" if none does, and the caps
+// beside the account's own.
 func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, caps []capOf, err error) {
 	if p := q.Payer; p != nil {
 		return p.Account, []capOf{{"key#" + p.Key, p.Cap}}, nil
@@ -180,7 +181,7 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 	return call.Charge{Kind: call.FreeOfDay, Version: price.Version, Plan: p}, nil
 }
 
-// unpaid is the refusal of a call that nobody pays for.
+// unpaid returns the refusal of a call that nobody pays for.
 func unpaid(p *price.Price) error {
 	return problem.New(problem.PaymentRequired, "the price is %s: send the key of an account, or link the caller's id to one", p.String())
 }
@@ -206,8 +207,8 @@ func quotaKey(day, whose string) store.Key {
 	return QuotaDocs.Key(whose, day)
 }
 
-// day is the UTC day. dayEnds is when its counters may be deleted: a day after its end,
-// for clocks that are behind.
+// day returns the UTC day. dayEnds returns the time from which its counters may be
+// deleted: a day after its end, for clocks that are behind.
 func (b *Billing) day() string { return b.Now().UTC().Format(time.DateOnly) }
 
 func (b *Billing) dayEnds() time.Time {
@@ -246,7 +247,7 @@ func (b *Billing) Debit(pair call.Pair, c *call.Charge, r *call.RequestRow) []st
 func (b *Billing) Explain(ctx context.Context, q call.Query, c *call.Charge, refused error) (call.Charge, error) {
 	var bounds *store.BoundsError
 	if !errors.As(refused, &bounds) {
-		return *c, refused // a reminder of this very position: unlike anything but damage
+		return *c, refused // a reminder of this position exists already, which only damage explains
 	}
 	p := c.Plan.(*plan)
 	for i, one := range p.counters {

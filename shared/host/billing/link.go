@@ -23,7 +23,7 @@ type Link struct {
 
 // link is a Link as it is stored.
 type link struct {
-	Claim string `json:"claim"` // the last that the caller signed
+	Claim string `json:"claim"` // the last claim that the caller signed
 	Link
 	Ended bool `json:"ended,omitempty"`
 }
@@ -32,9 +32,9 @@ func linkKey(caller identity.ID) store.Key {
 	return LinkDocs.Key(caller.String())
 }
 
-// Link links a caller to the account that a claim of the caller names, for the operator.
-// Claims of a caller count in the order of their times. The error is Conflict if another
-// account pays for the caller.
+// Link makes the account that a caller's claim names pay for the caller's calls, for the
+// operator. Claims of a caller count in the order of their times. The error is Conflict
+// if another account pays for the caller.
 func (b *Billing) Link(ctx context.Context, account, text string) (l Link, err error) {
 	return b.LinkBy(ctx, nil, account, text)
 }
@@ -87,7 +87,8 @@ func (b *Billing) Unlink(ctx context.Context, account string, caller identity.ID
 	return b.unlink(ctx, account, caller, "")
 }
 
-// UnlinkBy ends the link of a caller by a claim that names no account, whoever pays.
+// UnlinkBy ends the link of a caller by a claim that names no account. The caller
+// may end it at any account.
 func (b *Billing) UnlinkBy(ctx context.Context, text string) error {
 	c, err := b.verify(ctx, text)
 	if err != nil {

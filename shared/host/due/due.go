@@ -34,7 +34,7 @@ type Reminders struct {
 	Of   store.Shape
 	With store.Updater
 	Now  func() time.Time
-	// After is how long after its minute a reminder is followed.
+	// After is the time after its minute at which a reminder is followed.
 	After time.Duration
 }
 
@@ -64,7 +64,7 @@ func (r Reminders) offsetKey() store.Key {
 	return OffsetDocs.Key(kind)
 }
 
-// Swept is what a Sweep did.
+// Swept is the result of a Sweep.
 type Swept struct {
 	Decided int // reminders that are done with, and deleted
 	Waiting int // the others
@@ -172,20 +172,20 @@ func (r Reminders) part(ctx context.Context, follow func(context.Context, store.
 	return errors.Join(failed...)
 }
 
-// result is what became of a reminder.
+// result is the fate of a reminder.
 type result struct {
 	decided bool
 	err     error
 }
 
-// partsAtOnce and atOnce are how many partitions are read at once, and of each how many
-// reminders are followed at once: a busy minute has thousands, and each waits for the store.
+// partsAtOnce partitions are read at the same time, and atOnce reminders of each are
+// followed at the same time: a busy minute has thousands, and each waits for the store.
 const (
 	partsAtOnce = 4
 	atOnce      = 8
 )
 
-// page follows some reminders, and returns what became of each.
+// page follows some reminders, and returns the result of each.
 func (r Reminders) page(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), docs []store.Doc) []result {
 	all := make([]result, len(docs))
 	var g errgroup.Group

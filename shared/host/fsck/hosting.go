@@ -33,9 +33,8 @@ func (r *run) each(ctx context.Context, of store.Range, fn func(store.Doc) error
 	return nil
 }
 
-// alone checks that an owner's documents of kinds with store.Alone are readable. No
-// other document is compared with them. parts replace the stars in the partition's
-// pattern.
+// alone reads an owner's documents of kinds with store.Alone. No other document is
+// compared with them. parts replace the stars in the partition's pattern.
 func (r *run) alone(ctx context.Context, of store.Owner, parts ...string) error {
 	for _, kind := range documents.All() {
 		s := kind.Shape

@@ -28,8 +28,8 @@ type Meter struct {
 	Feed  store.Feed
 	Now   func() time.Time
 	Rand  io.Reader
-	// Owner returns the tenant of a vacant, "" for the operator's and for one that is not
-	// known any more.
+	// Owner returns the tenant of a vacant. "" means the operator, or a vacant that is no
+	// longer known.
 	Owner func(ctx context.Context, id identity.ID) (string, error)
 
 	prices map[priceID]price.Price
@@ -59,10 +59,10 @@ const endedFor = 7 * 24 * time.Hour
 
 // Folded reports the work of a Fold.
 type Folded struct {
-	Rows    int       // that were folded
-	Commits int       // that it took
-	Latest  time.Time // of the last decision; zero if there was none
-	// Unreported are the hours of vacants that have unreported answers, and had none before.
+	Rows    int       // folded rows
+	Commits int       // commits of the fold
+	Latest  time.Time // time of the last decision, or the zero time
+	// Unreported are the hours in which a vacant's first unreported answer came.
 	Unreported []Hour
 
 	lost error // store.ErrTrimmed
@@ -118,13 +118,14 @@ func (m *Meter) end(ctx context.Context, at store.Doc) error {
 	return m.set(ctx, store.Put{Key: at.Key, If: at.Version, Data: at.Data, Number: 1, Expires: m.Now().Add(endedFor).UTC().Truncate(time.Second)})
 }
 
-// set writes an offset, unless another meter has.
+// set writes an offset. If another meter has written a newer one, set does
+// nothing.
 func (m *Meter) set(ctx context.Context, p store.Put) (err error) {
 	if p.WriteID, err = m.updater().NewWriteID(); err == nil {
 		err = m.updater().Commit(ctx, p)
 	}
 	if store.IsConflict(err) {
-		return nil // the other meter has written a newer offset
+		return nil // another meter has written a newer offset
 	}
 	return store.Problem(err)
 }
@@ -155,7 +156,7 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 	taken := 0
 	for _, row := range rows {
 		adds, decided, err := m.counts(ctx, row, find)
-		if err != nil && !errors.Is(err, errUnreadable) { // verify reports those
+		if err != nil && !errors.Is(err, errUnreadable) { // verify reports unreadable rows
 			return false, err
 		}
 		if total.with(adds) > maxDocs {
@@ -167,13 +168,14 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 		}
 		taken++
 	}
-	// Rows of many accounts fill a commit early, and what was read beyond it is read again.
+	// Rows of many accounts fill a commit early. The rest of the page is then read again.
 	if m.page = min(2*page, maxRows); len(rows) < page {
 		m.page = maxRows // the next rows may be of few accounts
 	}
 	if taken < len(rows) {
 		m.page = max(taken+taken/2, leastRows)
-		// The offset after fewer rows is asked for again.
+		// The page was cut, so the feed must name the offset after the rows
+		// that are left.
 		if rows, next, _, err = m.Feed.After(ctx, partition, string(at.Data), taken); err != nil {
 			return false, err
 		}
@@ -194,12 +196,12 @@ func (m *Meter) step(ctx context.Context, partition string, f *Folded) (more boo
 	return true, nil
 }
 
-// maxSpent bounds what an account has spent in a day, so that a wrong sum stops no fold. It
-// is below 0 on a day when only credits of earlier bookings are given.
+// maxSpent bounds an account's spending in a day, so that a wrong sum does not stop the
+// fold. The spending of a day is negative if only credits for earlier bookings come.
 const maxSpent = math.MaxInt64 / 16
 
-// commit writes the offset and what the rows before it add, at their versions. It returns
-// the hours of vacants that have unreported answers now, and had none before.
+// commit writes the offset and the sums of the rows before it, at the documents'
+// versions. It returns the hours in which a vacant's first unreported answer came.
 func (m *Meter) commit(ctx context.Context, at store.Doc, next string, total sums) (unreported []Hour, err error) {
 	id, err := m.updater().NewWriteID()
 	if err != nil {
@@ -312,7 +314,8 @@ func (m *Meter) finder(page []store.FeedRow) finder {
 	}
 }
 
-// requestOf is the request of a call without its text; nil for a row that is none.
+// requestOf returns the request of a call without its text, or nil for another
+// row.
 func requestOf(row store.Row) *call.RequestRow {
 	r, err := call.DecodeRequest(row)
 	if err != nil || r.Kind != call.RowCall {
@@ -322,8 +325,9 @@ func requestOf(row store.Row) *call.RequestRow {
 	return &r
 }
 
-// counts returns what a row adds, and when the call was decided. Only decisions of calls
-// and rows of bookings add something. The error is errUnreadable for a damaged row.
+// counts returns the additions of a row, and the time at which the call was decided.
+// Only decisions of calls and rows of bookings add something. The error is errUnreadable
+// for a damaged row.
 func (m *Meter) counts(ctx context.Context, row store.FeedRow, find finder) (adds []addition, decided time.Time, err error) {
 	switch ids := row.Stream.IDs(); {
 	case row.Stream.Kind() == store.KindResponse && len(ids) == 2:

@@ -14,8 +14,8 @@ import (
 
 // Recounted reports the work of a Recount.
 type Recounted struct {
-	Corrected int `json:"corrected"` // documents that said something else than the rows
-	Changed   int `json:"changed"`   // documents that a meter changed meanwhile; they are as they were
+	Corrected int `json:"corrected"` // documents that differed from the rows
+	Changed   int `json:"changed"`   // documents that a meter changed meanwhile; they were not corrected
 }
 
 // Recounter corrects usage by all rows that a host has, also those that its feed does not
@@ -29,7 +29,7 @@ type Recounted struct {
 type Recounter struct {
 	Meter *Meter // only Fold reads its Feed
 	Rows  store.Walker
-	// Fold folds all rows that there are.
+	// Fold folds all rows of the feed.
 	Fold func(ctx context.Context) error
 }
 
@@ -52,10 +52,10 @@ func (r *Recounter) Recount(ctx context.Context) (done Recounted, err error) {
 // recount is one Recount.
 type recount struct {
 	*Recounter
-	complete time.Time               // until when usage has all rows
+	complete time.Time               // usage has all rows before this time
 	read     map[string]bool         // partitions whose documents are in before
-	before   map[store.Key]store.Doc // before any row was read that counts in their partition
-	rows     sums                    // what the rows say
+	before   map[store.Key]store.Doc // read before any row of their partition
+	rows     sums                    // sums of the rows
 }
 
 // readAccounts reads the documents of all accounts, and the documents of their tenants'
@@ -126,7 +126,7 @@ func (c *recount) correct(ctx context.Context) (done Recounted, err error) {
 	return done, nil
 }
 
-// endOf is the end of the hour or the day of a document; ok is false if its key has none.
+// endOf returns the end of a document's hour or day. ok is false for another key.
 func endOf(k store.Key) (end time.Time, ok bool) {
 	form, long := hourForm, time.Hour
 	if isSpent(k) {
@@ -136,7 +136,7 @@ func endOf(k store.Key) (end time.Time, ok bool) {
 	return start.Add(long), err == nil
 }
 
-// says reports whether a document says what it should.
+// says reports whether a document has the counts that it should have.
 func says(d store.Doc, want Counts) bool {
 	switch {
 	case d.Version == 0:

@@ -40,8 +40,8 @@ func (c *Counts) Add(other Counts) {
 	c.Unreported += other.Unreported
 }
 
-// Hour is the counts of a UTC hour: of an account, a vacant and a caller, or of an owner
-// and its vacant, when Caller is zero.
+// Hour has the counts of a UTC hour: either of an account, a vacant and a caller, or,
+// with a zero Caller, of an owner and its vacant.
 type Hour struct {
 	Start  time.Time   `json:"hour"`
 	Vacant identity.ID `json:"vacant"`
@@ -65,8 +65,8 @@ const notFolded = 10 * time.Minute
 // meter is running.
 func Complete(now time.Time) time.Time { return now.Add(-notFolded) }
 
-// Spent calls fn with what an account has spent by UTC day, on calls and bookings. A day is
-// below 0 if credits of earlier bookings are more.
+// Spent calls fn with an account's spending on calls and bookings for each UTC day. The
+// spending of a day is negative if credits for earlier bookings exceed it.
 func Spent(ctx context.Context, s store.Lister, account string, fn func(day time.Time, amount money.Amount) error) error {
 	for d, err := range SpentDocs.Each(ctx, s, SpentDocs.All(account)) {
 		if err != nil {

@@ -1,7 +1,7 @@
 // Package booking is the protocol of bookings: the states of a booking's envelope, and the
 // signed statement by which a venue knows that a booking is a host's.
 //
-// The invariant: Transition alone says which state may follow which. It is asked before
+// The invariant: only Transition decides which state may follow which. It is asked before
 // anything is stored.
 package booking
 
@@ -45,12 +45,10 @@ var next = map[State][]State{
 	Expired:        {},
 }
 
-// States are all states.
 func States() []State {
 	return []State{Pending, Dispatched, DispatchFailed, Accepted, Rejected, Completed, NoShow, Expired}
 }
 
-// ParseState parses a state.
 func ParseState(s string) (State, error) {
 	if _, ok := next[State(s)]; !ok {
 		return "", &problem.Error{Kind: problem.Schema, Field: "to", Want: "one of " + join(States()), Got: fmt.Sprintf("%.40q", s)}
@@ -93,7 +91,7 @@ func Transition(from, to State) error {
 	return &IllegalError{from, to, from.Allowed()}
 }
 
-// Status is what a booking is to its guest.
+// Status is a booking's status for its guest.
 type Status string
 
 // The statuses.

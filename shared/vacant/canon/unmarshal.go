@@ -372,7 +372,7 @@ func (u *unmarshaler) table(to reflect.Value, o options) error {
 	return err
 }
 
-// wanted says what a value of a type is in JSON.
+// wanted names the JSON form of a type's values, for errors.
 func wanted(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -395,8 +395,8 @@ func wanted(t reflect.Type) string {
 // options holds the options in the tag of a field.
 type options struct {
 	required, null, secret bool
-	max                    int  // 0: no limit
-	min                    *int // nil: no limit
+	max                    int  // zero means no limit
+	min                    *int // nil means no limit
 }
 
 type field struct {

@@ -1,9 +1,10 @@
-// Package certificate is what a host signs so that another key signs its receipts and
-// bookings. Handlers that the public reaches hold that key, and never the host's identity.
+// Package certificate implements a host's signed statement that another key signs its
+// receipts and bookings. Handlers that the public reaches hold that key, and never the
+// host's identity.
 //
 // The invariants: the certified key counts for receipts and bookings only, and only within
-// the certificate's time. Whatever else a host signs, such as checkpoints, verifies by the
-// host's id alone.
+// the certificate's time. All other statements of a host, such as checkpoints, verify only
+// by the host's id.
 package certificate
 
 import (

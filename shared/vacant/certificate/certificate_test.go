@@ -45,7 +45,7 @@ func TestACertificateCountsForItsHostAndTime(t *testing.T) {
 		name   string
 		change func(*certificate.Certificate)
 		at     time.Time
-		want   string // of the error; "": it verifies
+		want   string // of the error; "" if it verifies
 	}{
 		{"at its beginning", nil, from, ""},
 		{"in its last microsecond", nil, until.Add(-time.Microsecond), ""},

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Tip is the state of a chain. The zero Tip is that of an unknown pair.
+// Tip is the state of a chain. An unknown pair has the zero Tip.
 type Tip struct {
 	Seq   int64         // last sequence number of this epoch; 0 before the first
 	Hash  identity.Hash // hash of that envelope; zeros before the first

@@ -24,8 +24,9 @@ const Skew = 300 * time.Second
 // domain separates these signed bytes from all others of a vacant.
 const domain = "vacancy:claim:v1"
 
-// Claim is what a vacant signs. Account is the id of an account, in hex; "" ends the link
-// that the vacant has, whoever pays. Cap is in micro-dollars a UTC day; 0 is none.
+// Claim is a vacant's signed statement. Account is the id of the account that pays for
+// its calls, in hex; "" ends the vacant's link, even if another account pays now. Cap is
+// in micro-dollars a UTC day; 0 means no cap.
 type Claim struct {
 	Vacant    identity.ID
 	Host      identity.ID

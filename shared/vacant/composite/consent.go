@@ -39,8 +39,8 @@ func checkNonce(s string) error {
 	return nil
 }
 
-// Consent is the consent of the second parent of a child of path D4. The second
-// parent makes both signatures.
+// Consent is signed by the second parent of a path D4 child. The second parent
+// makes both signatures.
 type Consent struct {
 	ParentID, SecondaryID, ChildID identity.ID
 	Nonce                          string

@@ -4,8 +4,8 @@
 // §15).
 //
 // Invariants: the signed bytes are rebuilt from the fields; both signatures of
-// a manifest cover the same bytes, those of its own schema version; members
-// that a version does not sign have no effect.
+// a manifest cover the same bytes, in the form of its own schema version;
+// members that a version does not sign have no effect.
 package composite
 
 import (

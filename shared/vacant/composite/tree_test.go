@@ -72,10 +72,10 @@ func siblings(child identity.ID, manifests []composite.Manifest) []identity.ID {
 	return siblings
 }
 
-// gates is what a manifest allows: to call its parent, a sibling, a vacant
-// among its tools, a stranger; to send to a URL among its tools, to another; to
-// be called by its parent, a sibling, a stranger, itself. One sign each, + for
-// allowed.
+// gates lists the results of a manifest's checks: calls to its parent, a
+// sibling, a vacant among its tools, a stranger; requests to a URL among its
+// tools, to another; calls from its parent, a sibling, a stranger, itself. One
+// sign each, + for allowed.
 type gates struct {
 	name     string
 	schema   composite.Schema

@@ -250,8 +250,8 @@ func TestDecodeAcceptsWhatTheReferenceAccepts(t *testing.T) {
 	}
 }
 
-// The order is that of PROTOCOL §6.2, wherever the member is in the body. A
-// body that is not JSON comes first.
+// The first wrong member by the order of PROTOCOL §6.2 is named, wherever the
+// member is in the body. A body that is not JSON comes first.
 func TestTheFirstWrongMemberIsNamed(t *testing.T) {
 	wrong := []struct{ old, new, text string }{
 		{`"jsonrpc":"2.0"`, `"jsonrpc":1`, "jsonrpc field must be '2.0'; got 1"},

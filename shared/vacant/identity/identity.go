@@ -47,7 +47,7 @@ func IsShort(s string) bool {
 	return len(s) == 2*shortSize && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// IsZero reports whether id is all zeros, which is no vacant's id.
+// IsZero reports whether id is all zeros. No vacant has that id.
 func (id ID) IsZero() bool { return id == ID{} }
 
 // MarshalText writes the canonical form.

@@ -76,9 +76,9 @@ func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) 
 
 // Verify reports whether sig is id's signature of msg, by libsodium's rules: 64
 // bytes, S below the group order, a canonical key, and neither the key nor the
-// point R of small order. crypto/ed25519 alone would accept the identity key,
-// under which a fixed signature fits every message (PROTOCOL §1), and values of
-// R that the reference refuses.
+// point R of small order. Without these checks, crypto/ed25519 would accept the
+// identity key, under which a fixed signature fits every message (PROTOCOL §1),
+// and values of R that the reference refuses.
 func Verify(id ID, msg, sig []byte) bool {
 	return len(sig) == SignatureSize && id.Check() == nil && !ID(sig[:Size]).smallOrder() && ed25519.Verify(id[:], msg, sig)
 }

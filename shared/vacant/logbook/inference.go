@@ -11,14 +11,14 @@ import (
 // KindInference is an answer of a model (PROTOCOL §11).
 const KindInference = "INFERENCE_EVENT"
 
-// Inference is what a vacant says of an answer of its model: whose question, and the
-// hashes of both texts, never the texts.
+// Inference is a vacant's statement about an answer of its model: the caller who
+// asked, and the hashes of both texts, never the texts.
 type Inference struct {
 	Caller           identity.ID
 	Request          identity.Hash // of the envelope
 	Prompt, Response identity.Hash // of the texts
 	Substrate, Model string        // kind of substrate; name of the model
-	Agent            int           // version of the vacant's agent; 0: one of defaults
+	Agent            int           // version of the vacant's agent; zero for an agent of defaults
 	Time             time.Time
 }
 

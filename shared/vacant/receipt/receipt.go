@@ -1,8 +1,10 @@
-// Package receipt is what a host signs of an answered call that had a price.
+// Package receipt implements a host's signed statement about an answered call that had a
+// price.
 //
 // The invariants: the signed bytes begin with a tag of their own and are rebuilt from the
-// members, so a receipt says what its host has signed. It carries the certificate of the key
-// that signed it, so anybody can check it with nothing but the receipt and the host's id.
+// members, so no member of a receipt can differ from the signed bytes. It carries the
+// certificate of the key that signed it, so anybody can check it with nothing but the
+// receipt and the host's id.
 package receipt
 
 import (
@@ -19,7 +21,7 @@ import (
 // domain separates these signed bytes from all others of a host.
 const domain = "vacancy:receipt:v2\x1f"
 
-// Receipt is what an answered call cost. Amounts are in micro-dollars.
+// Receipt states the cost of an answered call. Amounts are in micro-dollars.
 type Receipt struct {
 	Host     identity.ID   `json:"host_id" canon:"required"`
 	Caller   identity.ID   `json:"caller_id" canon:"required"`
@@ -35,12 +37,13 @@ type Receipt struct {
 	In       int64         `json:"tokens_in" canon:"required"`
 	Out      int64         `json:"tokens_out" canon:"required"`
 	Payment  string        `json:"payment" canon:"required"` // account, free or voucher
-	// Cut is why the answer ends before its end, such as canceled; "" for a whole answer, whose
-	// receipt has no such member.
+	// Cut is the reason that the answer ends early, such as canceled. A whole answer's receipt
+	// has no such member.
 	Cut string `json:"cut,omitempty"`
 
-	// Signed is when the receipt was signed, in wire form. It is long after Time if the
-	// receipt is of an old call, so it is what the certificate must cover.
+	// Signed is the time at which the receipt was signed, in wire form. The certificate
+	// must cover it and not Time, because the receipt of an old call is signed long
+	// after Time.
 	Signed      string                  `json:"signed_at" canon:"required"`
 	Certificate certificate.Certificate `json:"certificate" canon:"required"`
 	Signature   string                  `json:"signature" canon:"required"` // of the certified key, hex
@@ -87,7 +90,7 @@ func (r *Receipt) signed() []byte {
 	return canon.NewObject(members...).AppendCJ([]byte(domain))
 }
 
-// limits are those of a receipt's JSON.
+// limits bound a receipt's JSON.
 var limits = canon.Limits{Bytes: 8 << 10, Depth: 2, Keys: 32}
 
 // Parse parses a receipt's JSON without verifying it.

@@ -32,7 +32,7 @@ type listing struct {
 // print is the beginning of a name's SHA-256.
 type print [16]byte
 
-// runPrints is how many prints are kept in memory: 1 MB.
+// runPrints is the number of prints kept in memory: 1 MB.
 const runPrints = 64 << 10
 
 // take adds a page.

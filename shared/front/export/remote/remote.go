@@ -80,7 +80,8 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
-// Retention is how long the host keeps text keys after their day.
+// Retention returns the time for which the host keeps text keys after their
+// day.
 func (h *Host) Retention() time.Duration { return h.retention }
 
 // Docs lists the documents of a kind, or the keys of those that an index lists

@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Walk implements store.Walker. The view is no snapshot: each page shows the
+// Walk implements store.Walker. The view is not a snapshot: each page shows the
 // host at the time of its request.
 func (h *Host) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := ctx.Err(); err != nil {
@@ -30,7 +30,7 @@ type view struct {
 	head    head
 }
 
-// headRows is how many rows are requested beside a stream's last one.
+// headRows is the number of rows requested beside a stream's last one.
 const headRows = 256
 
 // head is the beginning of a stream, requested together with its end: a reader
@@ -80,8 +80,8 @@ func (h *head) take(s store.Stream, part *export.RowsPart) {
 	h.had[0], h.had[1] = h.had[1], s
 }
 
-// rowsOf returns the rows of a part if they are what was requested: at most n,
-// in that order, each once, from that position on.
+// rowsOf returns the rows of a part if they match the request: at most n, in
+// the requested order, each once, from the requested position on.
 func rowsOf(part *export.RowsPart, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if len(part.Rows) > n {
 		return nil, wrong("rows", fmt.Sprintf("at most %d", n), strconv.Itoa(len(part.Rows)))

@@ -34,8 +34,8 @@ type Manifests interface {
 	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }
 
-// Guard decides what the vacants of one host may reach. It is safe for
-// concurrent use.
+// Guard decides which endpoints the vacants of one host may reach. It is safe
+// for concurrent use.
 type Guard struct {
 	Vacants   Vacants
 	Manifests Manifests

@@ -24,13 +24,13 @@ import (
 
 // Limits of requests.
 const (
-	// Skew is how far a request's time may be from the host's clock.
+	// Skew bounds the distance of a request's time from the host's clock.
 	Skew = 300 * time.Second
-	// Most is how many requests of a parent are accepted within Window, which
-	// is longer than a request stays valid.
+	// Most bounds the requests of a parent that are accepted within Window,
+	// which is longer than a request stays valid.
 	Most   = 10
 	Window = time.Hour
-	// MostChildren is how many children a parent may have by its requests.
+	// MostChildren bounds the children that a parent has by its requests.
 	// Deleted ones are looked up at most once in Recount, with a read for each.
 	MostChildren = 100
 	Recount      = time.Minute
@@ -105,8 +105,8 @@ func unavailable(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; the same request may be sent again")
 }
 
-// decide returns what to store instead of what tx reads, or nil if nothing changes: r
-// was accepted before, or is refused.
+// decide returns the document to store in place of the one that tx reads, or nil if
+// nothing changes: r was accepted before, or is refused.
 func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnRequest, gone Gone) (*stored, error) {
 	was, _, err := SpawnsDocs.Get(ctx, tx, Key(r.ParentID))
 	if err != nil {
@@ -145,8 +145,8 @@ func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnR
 }
 
 // count appends name. If there are too many names and they were not counted
-// lately, it drops those of deleted children. A name that was requested within
-// Window counts, because its child may be about to be created.
+// lately, it drops the names of deleted children. A name that was requested
+// within Window counts, because its child may be about to be created.
 func (s *stored) count(ctx context.Context, now time.Time, name string, gone Gone) (counted bool, err error) {
 	others := slices.DeleteFunc(slices.Clone(s.Children), func(c child) bool { return c.Name == name })
 	counted = len(others) >= MostChildren && now.Sub(time.UnixMicro(s.Recounted)).Abs() >= Recount

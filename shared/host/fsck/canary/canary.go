@@ -30,7 +30,7 @@ func Write(ctx context.Context, s store.Store, now time.Time, rand io.Reader) er
 	}))
 }
 
-// Check refuses a row that is no canary. The error is of kind Damaged.
+// Check refuses a row that is not a canary. The error is of kind Damaged.
 func Check(row store.Row) error {
 	if len(row.Data) != 8 {
 		return problem.New(problem.Damaged, "row %d of %s: expected 8 bytes, got %d", row.Position, Kind, len(row.Data))

@@ -100,7 +100,7 @@ func Own(ctx context.Context, v store.View, word, own string) (string, error) {
 	return "", problem.New(problem.Usage, "%q may be your identity %s, or the vacant %s hosted here: give the id", word, mine.Short(), other.Short())
 }
 
-// mostPairs is how many pairs the error lists if several fit.
+// mostPairs is the number of pairs that the error lists if several fit.
 const mostPairs = 4
 
 // pairs lists some pairs with requests that fit. Two complete ids are looked up

@@ -61,8 +61,9 @@ type Decision struct {
 	Text     Text
 	Took     time.Duration // whole milliseconds
 	Usage    *call.Usage   // what was used; nil if the agent does not say
-	Cut      call.Cut      // why the answer ends before its end; "": it is whole
-	// Cause is why a call is void; nil if it is not known, or not readable any more.
+	Cut      call.Cut      // why the answer ends early; "" for a whole answer
+	// Cause tells why a call is void, or is nil if it is unknown or no longer
+	// readable.
 	Cause *call.Cause
 }
 
@@ -116,8 +117,8 @@ type reader struct {
 	page []call.ResponseRow // decisions around the last one used
 }
 
-// decide finds the decisions. Those of a request and all later ones are after
-// the response tip that the first call among them saw.
+// decide finds the decisions. The decisions of a request and of all later ones
+// come after the response tip that the first call among them saw.
 func (r *reader) decide(ctx context.Context) error {
 	from, calls := uint64(1), false
 	err := each(ctx, r.view, r.pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {

@@ -3,8 +3,8 @@
 // custody/sealed signs with sealed seeds, and custodytest is the contract of
 // every vault.
 //
-// The invariant: no secret appears in an error, in a log line or in what fmt
-// prints of any type here.
+// The invariant: no secret appears in an error, in a log line or in fmt's
+// output for any type here.
 package custody
 
 import (

@@ -25,7 +25,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// bound is what the secret is sealed to.
+// bound is the context that the secret is sealed for.
 const bound = "guest:secret"
 
 const secretSize = 32
@@ -37,7 +37,7 @@ type Keys struct {
 	rand    io.Reader
 
 	mu     sync.Mutex
-	secret []byte // nil: not read yet
+	secret []byte // nil until it is read
 }
 
 // New returns the guests of a host.

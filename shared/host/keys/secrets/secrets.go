@@ -35,21 +35,22 @@ const (
 	MaxHosts = 16
 	maxName  = 64  // bytes
 	maxHost  = 255 // bytes
-	// Fresh is how long Use may return a cached value.
+	// Fresh is the time for which Use may return a cached value.
 	Fresh = 10 * time.Second
 )
 
 // Kind is a kind of secrets.
 type Kind struct {
-	// Name is what one is: "secret".
+	// Name names one of them: "secret".
 	Name string
 	// Word begins their partitions, "WORD#TENANT", and the contexts that they are sealed
 	// for, "WORD:TENANT:NAME".
 	Word string
-	// Host is the host that a new secret of a name is bound to by default; "": none.
+	// Host returns the host that a new secret of a name is bound to by default, or
+	// "".
 	Host func(name string) string
-	// Check checks a new value; nil: every text that fits into a header is allowed. The
-	// error does not contain the value.
+	// Check checks a new value. The error does not contain the value. With nil, every
+	// text that fits into a header is allowed.
 	Check func(name string, value []byte) error
 }
 
@@ -217,8 +218,8 @@ func (s *Secrets) Check(ctx context.Context, tenant, name string, urls ...string
 	return permitted(name, one.Hosts, urls)
 }
 
-// Use returns the value of a secret for requests to URLs; none for a value that is not sent.
-// The errors are those of Check.
+// Use returns the value of a secret for requests to URLs. A value that is never sent needs
+// no URL. The errors are the errors of Check.
 func (s *Secrets) Use(ctx context.Context, tenant, name string, urls ...string) (string, error) {
 	key := s.keyOf(tenant, name)
 	o, ok := s.cache.Get(key)

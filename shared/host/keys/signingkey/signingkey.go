@@ -27,13 +27,14 @@ import (
 func Key() store.Key { return KeyDocs.Key() }
 
 const (
-	// Lifetime is how long a certificate lasts. It bounds what a stolen key can sign. The
-	// next key is made when half of it is left.
+	// Lifetime is the time for which a certificate is valid. It bounds the damage by a
+	// stolen key. The next key is made when half of it is left.
 	Lifetime = 30 * 24 * time.Hour
-	// ahead is how long before its time the next key is made: longer than cacheTime, so that
-	// every process knows the key by then.
+	// ahead is the time before its first use at which the next key is made. It is longer
+	// than cacheTime, so that every process knows the key by then.
 	ahead = 24 * time.Hour
-	// cacheTime is how long a process keeps the document and an opened key.
+	// cacheTime is the time for which a process keeps the document and an
+	// opened key.
 	cacheTime = 10 * time.Minute
 )
 
@@ -47,7 +48,8 @@ type sealedKey struct {
 	Seed        []byte                  `json:"seed"`
 }
 
-// at returns the key that signs what is of a time: the newest one that is certified for it.
+// at returns the key for signing statements of a time: the newest one that is certified for
+// it.
 func (s *stored) at(t time.Time) (sealedKey, bool) {
 	for _, k := range slices.Backward(s.Keys) {
 		if k.Certificate.Covers(t) {
@@ -57,8 +59,8 @@ func (s *stored) at(t time.Time) (sealedKey, bool) {
 	return sealedKey{}, false
 }
 
-// most is how many keys are kept: more than the current one and the next, because a clock
-// that is ahead takes the current one for one that has ended.
+// most bounds the keys that are kept. It is more than the current one and the next,
+// because a clock that is ahead takes the current key for expired.
 const most = 4
 
 // drop makes room for a key: it forgets the oldest ones whose time ended so long ago that
@@ -112,8 +114,8 @@ type Config struct {
 	Vault custody.Vault
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Identity is the host's own identity. nil: this process may not sign with it, and
-	// makes no key.
+	// Identity returns the host's own identity. With nil, this process may not sign
+	// with it, and makes no key.
 	Identity func(context.Context) (identity.Signer, error)
 }
 
@@ -141,8 +143,8 @@ func (k *Keys) Sweep() { k.signers.Sweep() }
 // Close wipes all keys from memory.
 func (k *Keys) Close() { k.signers.Close() }
 
-// Signer returns the key that signs what is of a time. The error is of kind Unavailable if the
-// host has no such key yet.
+// Signer returns the key for signing statements of a time. The error is of kind Unavailable if
+// the host has no such key yet.
 func (k *Keys) Signer(ctx context.Context, at time.Time) (certificate.Signer, error) {
 	s, err := k.load(ctx, at)
 	if err != nil {

@@ -60,7 +60,7 @@ func New(c Config) *Observer {
 	return &Observer{Config: c, vacants: make(map[identity.ID]*vacant), callers: make(map[identity.ID]caller)}
 }
 
-// noted is what was not written yet.
+// noted holds counts that were not written yet.
 type noted struct {
 	counts map[int64]uint32 // by hour
 	refs   []Reference      // oldest first

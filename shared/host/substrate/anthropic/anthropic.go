@@ -1,9 +1,9 @@
 // Package anthropic is the substrate behind Anthropic's messages: at Anthropic, and at
 // servers that speak as it does.
 //
-// The invariant: the request contains the model's name, the conversation, what the
-// vacant's owner wants of the model, the owner's secret, and nothing else: no id, no
-// envelope, nothing of the host's environment.
+// The invariant: the request contains the model's name, the conversation, the owner's
+// settings for the model, the owner's secret, and nothing else: no id, no envelope,
+// nothing of the host's environment.
 package anthropic
 
 import (
@@ -24,8 +24,8 @@ import (
 const (
 	// version of the API, which is a date.
 	version = "2023-06-01"
-	// maxTokens is what a model may say of which its agent says nothing: the API wants
-	// a number, which every model since Claude 3.5 takes.
+	// maxTokens bounds an answer if the agent sets no bound: the API requires a
+	// number, and every model since Claude 3.5 takes this one.
 	maxTokens = 8192
 )
 
@@ -156,9 +156,9 @@ type event struct {
 	Usage lax.Of[usage]
 }
 
-// usage is what a server reports. Numbers that are absent are as before.
+// usage is a server's report. Absent numbers keep their earlier value.
 type usage struct {
-	In      lax.Count `json:"input_tokens"` // apart from those of the cache
+	In      lax.Count `json:"input_tokens"` // without the cache's tokens
 	Out     lax.Count `json:"output_tokens"`
 	Written lax.Count `json:"cache_creation_input_tokens"`
 	Cached  lax.Count `json:"cache_read_input_tokens"`

@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// idleTime is how long an idle connection is reused. It is short, because connections die
-// while a Lambda function is frozen.
+// idleTime is the time for which an idle connection is reused. It is short, because
+// connections die while a Lambda function is frozen.
 const idleTime = 20 * time.Second
 
 // HTTPClient returns a client for requests that may not be sent twice.

@@ -35,7 +35,7 @@ type function struct {
 	spec   substrate.Spec
 }
 
-// Infer invokes the function once. The kinds of its errors are those of an HTTP agent; a
+// Infer invokes the function once. Its errors have the same kinds as an HTTP agent's; a
 // function that fails is SubstrateUnavailable.
 func (f *function) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {

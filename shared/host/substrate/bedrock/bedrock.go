@@ -1,8 +1,8 @@
 // Package bedrock is the substrate of models at Amazon Bedrock, over ConverseStream and with
 // the host's own AWS credentials.
 //
-// The invariant: the request contains the model's id, the conversation, what the vacant's
-// owner wants of the model, and nothing else.
+// The invariant: the request contains the model's id, the conversation, the owner's settings
+// for the model, and nothing else.
 package bedrock
 
 import (

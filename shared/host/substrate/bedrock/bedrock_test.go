@@ -73,7 +73,7 @@ var (
 	stop  = event("contentBlockStop", map[string]any{"contentBlockIndex": 0})
 )
 
-// config is that of a host whose Bedrock is at a URL.
+// config returns the configuration of a host whose Bedrock is at a URL.
 func config(url string) aws.Config {
 	return aws.Config{Region: "eu-central-1", BaseEndpoint: &url, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "secret"}, nil

@@ -1,6 +1,6 @@
 // Package conformance is the substrate of vacants under test by the conformance kits of
-// A2A: it does what the beginning of a message's id says, else the beginning of its
-// text, as the kits expect. It is no agent for anybody else.
+// A2A: the beginning of a message's id, or else of its text, selects the behaviour that
+// the kits expect. No other vacant should use it.
 package conformance
 
 import (
@@ -39,17 +39,17 @@ func Is(text string) (is, of03 bool) {
 	return err == nil && spec.Kind == Kind, err == nil && spec.Argument == parking
 }
 
-// IsBare reports whether the answer to a message is a message alone, and no task.
+// IsBare reports whether a message is answered by a message instead of a task.
 func IsBare(m *task.Message) bool { return behaviourOf(m).bare }
 
-// behaviour is what the agent does with a message.
+// behaviour is the agent's reaction to a message.
 type behaviour struct {
 	prefix  string
 	says    string        // the message of the status at the end
-	state   task.State    // at the end; "": completed
+	state   task.State    // at the end; "" means completed
 	takes   time.Duration // before it ends
 	chunks  []task.Chunk
-	bare    bool // the answer is a message alone
+	bare    bool // the answer is a message without a task
 	failure string
 }
 

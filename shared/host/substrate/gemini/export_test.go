@@ -6,7 +6,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 )
 
-// Thinking is what an effort is for a model, in JSON.
+// Thinking returns a model's setting for an effort, in JSON.
 func Thinking(model string, e substrate.Effort) string {
 	b, err := json.Marshal(thinking(model, e))
 	if err != nil {

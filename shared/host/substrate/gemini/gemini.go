@@ -1,8 +1,8 @@
 // Package gemini is the substrate behind Google's Gemini models: at Google, and at
 // servers that speak as it does.
 //
-// The invariant: the request contains the model's name, the conversation, what the
-// vacant's owner wants of the model, the owner's secret, and nothing else: no id, no
+// The invariant: the request contains the model's name, the conversation, the
+// owner's settings for the model, the owner's secret, and nothing else: no id, no
 // envelope, nothing of the host's environment.
 package gemini
 
@@ -161,7 +161,8 @@ func (s *server) bodyOf(r *substrate.Request) request {
 	return body
 }
 
-// thinking is what an effort is for a model; nil if its agent says none.
+// thinking returns a model's setting for an effort, or nil if its agent sets
+// none.
 func thinking(model string, e substrate.Effort) *thinkingConfig {
 	switch {
 	case e == "":

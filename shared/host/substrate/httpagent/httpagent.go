@@ -126,7 +126,7 @@ func read(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error
 		media, err := mediaOf(reply)
 		switch {
 		case err != nil:
-			_, _ = io.CopyN(io.Discard, body, 2*substrate.MaxExcerpt) // what of it comes is shown
+			_, _ = io.CopyN(io.Discard, body, 2*substrate.MaxExcerpt) // the part that came is shown
 			yield(nil, err)
 			return
 		case media == "text/event-stream":
@@ -179,9 +179,9 @@ func object(body []byte) ([]substrate.Event, error) {
 	return append(whole(text), end...), nil
 }
 
-// AppendQuestion appends the request body. history is what was said before, if the
-// vacant's agent remembers. deadline_ms is how long the host waits,
-// in milliseconds, and is left out if nothing bounds it.
+// AppendQuestion appends the request body. history is the earlier conversation, if
+// the vacant's agent remembers. deadline_ms is the time that the host waits, in
+// milliseconds, and is left out if nothing bounds it.
 func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte {
 	b = append(b, `{"message":`...)
 	b = canon.AppendString(b, q.Text())
@@ -232,7 +232,7 @@ func mediaOf(reply *http.Response) (string, error) {
 	return "", failed("Content-Type", want, fmt.Sprintf("%.80q", header))
 }
 
-// whole is the event of a text; none if there is no text.
+// whole returns the event of a text, or none for an empty text.
 func whole(text string) []substrate.Event {
 	if text == "" {
 		return nil

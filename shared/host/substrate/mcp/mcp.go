@@ -166,7 +166,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		r.failed = cmp.Or(r.failed, err)
 	case reply.StatusCode >= 400 && req.Method == http.MethodPost:
-		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // what of it comes is shown
+		said, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt)) // the part that came is shown
 		reply.Body = struct {
 			io.Reader
 			io.Closer
@@ -176,7 +176,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return reply, err
 }
 
-// failure is why a request failed: err is what the library says of it.
+// failure returns the reason that a request failed. err is the library's error.
 func (r *recorder) failure(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,7 +273,7 @@ func (s *session) use(ctx context.Context, tool string, arguments any) (string, 
 	return text, nil
 }
 
-// textOf is the text of a tool's result; what is no text is named.
+// textOf returns the text of a tool's result. It names parts that are not text.
 func textOf(r *sdk.CallToolResult) string {
 	var parts []string
 	for _, c := range r.Content {
@@ -319,7 +319,7 @@ type answering struct {
 	url, tool string
 }
 
-// arguments are those of the reference's adapter.
+// arguments are the arguments that the reference's adapter sends.
 type arguments struct {
 	System   string            `json:"system_prompt"`
 	User     string            `json:"user_prompt"`

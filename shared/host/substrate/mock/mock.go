@@ -94,13 +94,13 @@ func linesOf(system string, turn int) []string {
 	return lines
 }
 
-// scene is what a script refers to, and the calls so far.
+// scene holds the values that a script refers to, and the calls so far.
 type scene struct {
 	input, result string
 	calls         int
 }
 
-// event is what a line says; nil for a wait.
+// event returns the event of a script's line, or nil for a wait.
 func (s *scene) event(ctx context.Context, line string) (substrate.Event, error) {
 	what, rest, _ := strings.Cut(line, ":")
 	rest = strings.TrimSpace(rest)
@@ -148,7 +148,7 @@ var failures = map[string]problem.Kind{
 	"refused": problem.SubstrateRefused, "misconfigured": problem.SubstrateMisconfigured,
 }
 
-// statuses are what a server would say.
+// statuses are the HTTP statuses of a real server.
 var statuses = map[problem.Kind]int{
 	problem.SubstrateBusy: http.StatusTooManyRequests, problem.SubstrateUnavailable: http.StatusServiceUnavailable,
 	problem.SubstrateRefused: http.StatusOK, problem.SubstrateMisconfigured: http.StatusBadRequest,

@@ -156,7 +156,7 @@ func TestVersionsOfATableAreNumberedAndStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the same is no new version
+	for range 2 { // the same table does not make a new version
 		if got, err := tables.Set(t.Context(), next); err != nil || got.Version != 2 {
 			t.Errorf("Set() = version %d, %v; want 2", got.Version, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Fresh is how long Current may return a cached table.
+// Fresh is the time for which Current may return a cached table.
 const Fresh = 10 * time.Second
 
 // Tables stores the versions of a host's table of models. It is safe for concurrent use.

@@ -1,8 +1,8 @@
 // Package openai is the substrate behind OpenAI's chat completions: at OpenAI, at
 // Mistral, and at servers of one's own such as Ollama, llama.cpp or vLLM.
 //
-// The invariant: the request contains the model's name, the conversation, what the
-// vacant's owner wants of the model, the owner's secret if there is one, and nothing
+// The invariant: the request contains the model's name, the conversation, the
+// owner's settings for the model, the owner's secret if there is one, and nothing
 // else: no id, no envelope, nothing of the host's environment.
 package openai
 
@@ -69,7 +69,7 @@ type answer struct {
 	places []place // of the calls, which come in pieces
 }
 
-// place is what tells a call from others: its index and its id, if the server gives them.
+// place identifies a call among others: its index and its id, if the server gives them.
 type place struct {
 	index *int
 	id    string
@@ -168,8 +168,8 @@ type request struct {
 	StreamOptions *streamOptions `json:"stream_options,omitempty"` // Mistral refuses it, and reports usage anyway
 	Tools         []tool         `json:"tools,omitempty"`
 	ToolChoice    string         `json:"tool_choice,omitempty"` // "none", or as the model likes
-	// MaxTokens is the older name, which every server of one's own knows; OpenAI's
-	// models that reason take the newer one alone.
+	// MaxTokens is the older name, which every self-hosted server knows; OpenAI's
+	// models that reason take only the newer one.
 	MaxTokens           int              `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int              `json:"max_completion_tokens,omitempty"`
 	Effort              substrate.Effort `json:"reasoning_effort,omitempty"`
@@ -240,7 +240,7 @@ func (s *server) bodyOf(r *substrate.Request) request {
 	return body
 }
 
-// messages are those of a turn: of results one each.
+// messages returns the messages of a turn. Each result is a message.
 func messages(t *substrate.Turn) []message {
 	switch t.Role {
 	case substrate.Tools:
@@ -277,7 +277,7 @@ type chunk struct {
 	Error json.RawMessage
 }
 
-// said is what a model says.
+// said is a model's utterance.
 type said struct {
 	Content content
 	Refusal lax.Of[string]
@@ -297,8 +297,8 @@ type piece struct {
 	}
 }
 
-// content is what a model says: a text, or a list of parts, of which some are what it
-// thought (Mistral's reasoning models).
+// content is a model's text, or a list of parts, some of which are its thoughts
+// (Mistral's reasoning models).
 type content struct{ text, thought string }
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -37,9 +37,9 @@ const (
 	MaxSeparator   = 256     // bytes
 	// MaxDepth bounds nested plans: a composite of plain children has depth 1.
 	MaxDepth = 4
-	// MaxCalls bounds the delegations of one call, including those of
-	// children's plans. Otherwise a caller of a deep tree could get a million
-	// calls for the price of one.
+	// MaxCalls bounds the delegations of one call, children's plans included.
+	// Otherwise a caller of a deep tree could get a million calls for the price
+	// of one.
 	MaxCalls = 128
 )
 
@@ -71,7 +71,7 @@ const (
 // DefaultSeparator is Join's default.
 const DefaultSeparator = "\n\n"
 
-// Plan is how a composite answers.
+// Plan lists a composite's delegations and how to join their answers.
 type Plan struct {
 	Parallel  bool         `json:"parallel"` // all at once; else one after the other, like the reference
 	Delegate  []Delegation `json:"delegate"`
@@ -82,7 +82,7 @@ type Plan struct {
 // Delegation calls one child.
 type Delegation struct {
 	Child string `json:"child"` // its name until the plan is set, then its id
-	Kind  string `json:"kind"`  // the subtask's kind, for the logbooks; "": the task is a text
+	Kind  string `json:"kind"`  // the subtask's kind, for the logbooks; "" if the task is a text
 	Task  string `json:"task"`  // {input} is the caller's text, {previous} the answer before
 }
 

@@ -1,6 +1,6 @@
-// Package resources holds what the agents of a host may use: substrates, MCP servers, Lambda
+// Package resources holds the resources of a host's agents: substrates, MCP servers, Lambda
 // functions, secrets, budgets and prices. Package vacants checks an agent or a plan with it
-// before it stores that; package answer uses it when a call comes.
+// before it stores them; package answer uses it when a call comes.
 package resources
 
 import (

@@ -62,7 +62,7 @@ type Payer struct {
 	Host   bool
 	Daily  money.Amount // of the vacant
 	Call   money.Amount // of the call; negative for no limit
-	Before money.Amount // what turns of the call cost that other processes settled
+	Before money.Amount // cost of the call's turns that other processes settled
 }
 
 // owners are the owners of the shared totals: a tenant's name, or "" for the host.

@@ -51,7 +51,7 @@ func (b *bench) begin(daily, call money.Amount) *spend.Call {
 	return b.Begin(spend.Payer{Vacant: identity.ID{1}, Daily: daily, Call: call}, spend.Prices{Model: simple, Fallback: models.Price{In: 2 * dollar, Out: 20 * dollar}, Version: 1})
 }
 
-// spent is what the vacant and the host have spent on a day.
+// spent returns the spending of the vacant and of the host on a day.
 func (b *bench) spent(t testing.TB, day string) (vacant, host money.Amount) {
 	t.Helper()
 	for key, to := range map[store.Key]*money.Amount{spend.VacantKey(identity.ID{1}, day): &vacant, {Partition: "spend#host", Sort: day}: &host} {

@@ -14,7 +14,7 @@ import (
 )
 
 // Invoke sends a request to the other process and returns its reply. It sends a request
-// that may have arrived only once. Its errors are those of substrates.
+// that may have arrived only once. Its errors have the kinds of substrates' errors.
 type Invoke func(ctx context.Context, request []byte) (reply []byte, err error)
 
 // NewClient returns the Service of another process.

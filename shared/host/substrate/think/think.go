@@ -29,8 +29,8 @@ type Turn struct {
 	Fallback bool // ask the agent's fallback model
 	Check    bool // the host checks the agent: a short answer suffices
 	Spent    int  // micro-dollars that the call has cost before
-	// Request is the conversation with the offered tools. What the agent's owner wants
-	// of the model, and the secret, are not a part of it.
+	// Request is the conversation with the offered tools. It contains neither the
+	// owner's settings for the model nor the secret.
 	Request substrate.Request
 }
 
@@ -41,7 +41,7 @@ type Tool struct {
 }
 
 // Service asks models, programs and MCP servers as their vacants. It is safe for
-// concurrent use. Its errors are those of substrates.
+// concurrent use. Its errors have the kinds of substrates' errors.
 type Service interface {
 	// Turn asks for one turn and settles its cost before the last event. The usage has
 	// the cost of the turn.

@@ -67,7 +67,7 @@ func (s *service) UseMCPTool(_ context.Context, _ think.Agent, name string, argu
 	return "used", s.err
 }
 
-// through asks s over the wire. reports are what it logs.
+// through asks s over the wire. reports are the reports that it logs.
 func through(s think.Service) (c think.Service, reports *[]think.Report) {
 	reports = new([]think.Report)
 	return think.NewClient(func(ctx context.Context, request []byte) ([]byte, error) {

@@ -26,7 +26,7 @@ type request struct {
 	Op         string          `json:"op"`
 	Vacant     identity.ID     `json:"vacant"`
 	Version    int             `json:"agent,omitempty"`
-	DeadlineMS int64           `json:"deadline_ms,omitempty"` // Unix time; 0: none
+	DeadlineMS int64           `json:"deadline_ms,omitempty"` // Unix time; zero means no deadline
 	Task       string          `json:"task,omitempty"`        // the turn whose end ends the request
 	Fallback   bool            `json:"fallback,omitempty"`
 	Check      bool            `json:"check,omitempty"`

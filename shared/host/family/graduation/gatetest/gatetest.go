@@ -3,8 +3,7 @@
 // implementation: the service that runs the steps in one process, and the state
 // machine.
 //
-// Invariant: after each case the records are those of the table, whatever the
-// implementation.
+// Invariant: after each case every implementation has the records in the table.
 package gatetest
 
 import (

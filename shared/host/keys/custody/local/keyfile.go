@@ -26,7 +26,7 @@ func loadOrMake(path string, rand io.Reader) ([]byte, error) {
 	return load(path)
 }
 
-// load reads the key file. Mode and size are those of the open file, so the
+// load reads the key file. Mode and size are taken from the open file, so the
 // file cannot be exchanged between check and read.
 func load(path string) ([]byte, error) {
 	f, err := os.Open(path)

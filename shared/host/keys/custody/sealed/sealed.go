@@ -1,6 +1,5 @@
-// Package sealed signs by seeds that are sealed in the store: those of hosted vacants, and the
-// host's own.
-// A seed is opened once, kept in memory for a limited time, and wiped.
+// Package sealed signs by seeds that are sealed in the store: hosted vacants' seeds, and the
+// host's own. A seed is opened once, kept in memory for a limited time, and wiped.
 //
 // The invariants: a key signs only for its own id. An expired key signs nothing
 // more, and is wiped after its last signature in progress.
@@ -18,12 +17,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// most is how many keys are open at once; opening another closes the one that
-// expires first. It bounds what a memory dump of a large host reveals.
+// most bounds the keys that are open at the same time; opening another closes
+// the one that expires first. It bounds what a memory dump of a large host
+// reveals.
 const most = 1024
 
-// Kind is whose seed it is. The context of a box begins with it, so that roles can be allowed
-// to open seeds of one kind only.
+// Kind tells whose seed a box has. The box's context begins with it, so that a role can be
+// allowed to open only seeds of one kind.
 type Kind string
 
 // The kinds.

@@ -42,7 +42,7 @@ type Index struct {
 	mu      sync.RWMutex // held to read while in use, to write by Close
 	closed  bool
 	scorch  *scorch.Scorch
-	path    string // of the segments; "": in memory
+	path    string // of the segments; "" keeps them in memory
 	queue   *index.AnalysisQueue
 	columns columnCache
 	saved   sync.Mutex // one Apply at a time

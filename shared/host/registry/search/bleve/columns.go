@@ -23,8 +23,8 @@ type columnCache struct {
 	kept map[segment.Segment]*columns
 }
 
-// of returns the columns of a snapshot's segments, in order, and drops those of
-// other segments.
+// of returns the columns of a snapshot's segments, in order, and drops the
+// columns of other segments.
 func (c *columnCache) of(s *scorch.IndexSnapshot) ([]*columns, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -76,11 +76,12 @@ type picker struct {
 }
 
 const (
-	// round is how many documents beyond a page are selected at first.
+	// round is the number of documents beyond a page that are selected at
+	// first.
 	round = 32
 	// maxRound is the most selected at once.
 	maxRound = 1 << 14
-	// checkEvery is how many documents are read between checks of the context.
+	// checkEvery is the number of documents read between checks of the context.
 	checkEvery = 64
 )
 

@@ -95,7 +95,7 @@ func (a *archive) header(name string, size int64) error {
 	})
 }
 
-// root adds the root file last: without it, the files are no index.
+// root adds the root file last: without it, the files are not an index.
 func (a *archive) root() error {
 	f, err := os.Open(filepath.Join(a.dir, rootFile))
 	if err != nil {

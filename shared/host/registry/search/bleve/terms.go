@@ -17,7 +17,7 @@ const (
 	word    = 'w' // a word
 	gram    = 'g' // three runes inside a word; in scripts without spaces also one and two
 	edge    = 'e' // the first one, two or three runes of a word
-	form    = 'f' // what the forms of a word share
+	form    = 'f' // the common part of a word's forms
 	letter  = 'l' // one rune of a declared text
 	tag     = 'T'
 	family  = 'F'

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Overlap is how far before the mark a reader starts: more than any store's
-// sparse index lags, and more than hosts' clocks differ.
+// Overlap is the time before the mark from which a reader starts: more than any
+// store's sparse index lags, and more than hosts' clocks differ.
 const Overlap = 30 * time.Second
 
 const (

@@ -6,14 +6,14 @@ const (
 	fieldPrice   = "price"
 	fieldWeight  = "weight"  // ScoreSteps + the score's step: a factor of the rank
 	fieldWords   = "words"   // words0 …: keywords, and their trigrams below
-	fieldForms   = "forms"   // forms0 …: what the forms of the words share
+	fieldForms   = "forms"   // forms0 …: the common parts of the words' forms
 	fieldRuns    = "runs"    // runs0 …: the words of scripts without spaces
 	fieldTexts   = "texts"   // the declared texts, for substrings of any length
 	fieldTag     = "tag"     // exactly
 	fieldFamily  = "family"  // the listing's, exactly
 	fieldClaimed = "claimed" // the claimed one, exactly
 
-	fieldMark = "mark" // of the document with the mark, which is no entry
+	fieldMark = "mark" // of the document with the mark, which is not an entry
 	markID    = "mark"
 )
 
@@ -46,7 +46,7 @@ func mapping(alias string, shards, replicas int) object {
 	return object{
 		"settings": object{
 			"number_of_shards": shards, "number_of_replicas": replicas,
-			"refresh_interval": "-1", // by Apply alone
+			"refresh_interval": "-1", // only Apply refreshes
 			"analysis":         object{"tokenizer": tokenizers, "analyzer": analyzers},
 		},
 		"mappings": object{

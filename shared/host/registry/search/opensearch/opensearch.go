@@ -47,8 +47,8 @@ type Config struct {
 	// Shards and Replicas apply to an index that Open creates. Shards of 0 mean
 	// one: good for some millions of cards.
 	Shards, Replicas int
-	// Transport sends the requests; nil: this package's own. A caller that must
-	// sign requests does it there.
+	// Transport sends the requests. With nil, this package's own does. A caller
+	// that must sign requests does it there.
 	Transport http.RoundTripper
 }
 
@@ -170,7 +170,7 @@ func (x *Index) Mark(ctx context.Context) (string, error) {
 	}
 	err := x.using(func() error {
 		err := x.do(ctx, http.MethodGet, "/"+x.name+"/_doc/"+markID, nil, nil, &answer)
-		// A missing document is no error; a missing index is.
+		// A missing document is not an error; a missing index is.
 		if refused, ok := errors.AsType[*answerError](err); ok && refused.Status == http.StatusNotFound && refused.Type == "" {
 			return nil
 		}

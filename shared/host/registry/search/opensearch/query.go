@@ -154,7 +154,7 @@ func words(q *search.Query) (must []any) {
 	return must
 }
 
-// matches lists the kinds in which a word matches those of a group.
+// matches lists the kinds in which a word matches a group's words.
 func matches(w, group string) (m [search.Kinds]object) {
 	m[search.Exact] = object{"term": object{fieldWords + group: w}}
 	m[search.Prefix] = object{"prefix": object{fieldWords + group: w}}

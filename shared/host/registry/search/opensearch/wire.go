@@ -89,8 +89,8 @@ func (x *Index) send(ctx context.Context, r request, into any) error {
 	return nil
 }
 
-// refusal reads what it can of an error answer: a proxy before the cluster may
-// answer anything.
+// refusal reads an error answer as far as possible: a proxy before the cluster
+// may answer anything.
 func refusal(status int, text []byte) *answerError {
 	var answer struct {
 		Error struct{ Type, Reason string }

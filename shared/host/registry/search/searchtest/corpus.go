@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Corpus generates entries like those of real cards: capabilities of 25 to 55
-// words of a vocabulary in which the word of rank r has the frequency
+// Corpus generates entries like the entries of real cards: capabilities of 25
+// to 55 words of a vocabulary in which the word of rank r has the frequency
 // 1/(r+2.7), one in ten of them in Chinese, with tags, skills and a claim that
 // mostly repeats the capability. The same seed gives the same entries.
 type Corpus struct {

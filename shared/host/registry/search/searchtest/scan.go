@@ -11,8 +11,8 @@ import (
 // worth is the table of package search's comment: groups down, kinds across.
 var worth = [3][3]float64{{16, 12, 8}, {12, 9, 6}, {8, 6, 4}}
 
-// Scan answers a query by looking at every entry: slowly, and with nothing of
-// what an index is made of but the cutting of texts into words.
+// Scan answers a query by reading every entry. It is slow, and shares no code
+// with an index except for cutting texts into words.
 func Scan(entries []search.Entry, q search.Query) []search.Hit {
 	var hits []search.Hit
 	for _, e := range entries {

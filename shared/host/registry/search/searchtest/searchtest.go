@@ -1,9 +1,9 @@
 // Package searchtest is the contract of search.Index, executable. Every adapter
 // passes it: Run(t, open) with a function that opens an empty index.
 //
-// The invariant: what an index answers is what a scan of all entries would
-// (Scan), in the same order, with the same ranks. Corpus makes entries to try
-// and to measure with.
+// The invariant: an index answers like a scan of all entries (Scan), in the
+// same order, with the same ranks. Corpus makes entries for tests and
+// measurements.
 package searchtest
 
 import (
@@ -60,7 +60,8 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// ranks are compared as what 64-bit floats make of the same integers.
+// ranks compares the 64-bit floats that different code computes from the same
+// integers.
 var ranks = cmpopts.EquateApprox(0, 1e-12)
 
 func apply(t testing.TB, x search.Index, b search.Batch) {

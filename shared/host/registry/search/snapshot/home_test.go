@@ -88,7 +88,7 @@ func (h *fixture) publish(s *snapshot.Snapshots, index snapshot.Source, base sna
 	return v
 }
 
-// loaded is what a process loads that starts now.
+// loaded returns the version and content that a new process loads.
 func (h *fixture) loaded() (snapshot.Version, string) {
 	h.t.Helper()
 	s, _ := h.process()

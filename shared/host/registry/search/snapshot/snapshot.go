@@ -27,8 +27,8 @@ const (
 	// orphanAge is when an unreferenced archive is removed. A loader reads the
 	// archive within one download after the manifest.
 	orphanAge = time.Hour
-	// checkEvery is how often Newer reads the manifest: a request a second from
-	// thousands of processes would cost more than the index.
+	// checkEvery is the interval at which Newer reads the manifest: a request a
+	// second from thousands of processes would cost more than the index.
 	checkEvery = 10 * time.Second
 	// tries at conflicts and unknown outcomes.
 	tries = 4
@@ -61,8 +61,8 @@ type Config struct {
 	Blobs blob.Blobs
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Dir is a directory of this process alone, for archives being uploaded and
-	// loaded indexes.
+	// Dir is a directory that only this process uses, for archives being
+	// uploaded and loaded indexes.
 	Dir string
 }
 
