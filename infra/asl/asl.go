@@ -43,7 +43,6 @@ type Machine struct {
 	States         states
 }
 
-// State is a state.
 type State struct {
 	Type           string
 	Comment        string  `json:",omitempty"`

@@ -105,7 +105,7 @@ func charging() access {
 	return access{"Charges", []string{"UpdateItem"}, of{billing.BalanceDocs, billing.QuotaDocs}}
 }
 
-// granted lists what the roles of the functions may do.
+// granted lists the grants of the functions' roles.
 //
 // agent, message and worker create text keys and write call statistics; agent and worker also write tasks, and agent
 // makes the secret of guests. All three move money in the commits of calls, and worker dispatches bookings. They write

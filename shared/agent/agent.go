@@ -49,7 +49,7 @@ type Options struct {
 	// PublicURL is the URL in cards and links, https unless it names this machine; ""
 	// is http:// and the address of Listen, which must be on loopback then.
 	PublicURL string
-	Log       *slog.Logger // nil: slog.Default()
+	Log       *slog.Logger // nil means slog.Default()
 	// Ready, if set, is called with the vacant's URL once it answers.
 	Ready func(url string)
 }

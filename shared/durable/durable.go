@@ -1,5 +1,5 @@
-// Package durable makes the names in a directory survive a crash, which a synced
-// file alone does not.
+// Package durable makes the names in a directory survive a crash. Syncing only
+// the file does not.
 package durable
 
 import (

@@ -74,7 +74,7 @@ const (
 	Scope
 )
 
-// Row is what a Kind becomes outside.
+// Row has the public forms of a Kind.
 type Row struct {
 	// Code is the machine-readable word in an answer's `code` member.
 	Code string

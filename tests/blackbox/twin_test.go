@@ -36,7 +36,7 @@ import (
 // authority is the address of both hosts.
 const authority = "host.example"
 
-// keys are what both twins have in common.
+// keys are the common keys of both twins.
 type keys struct{ host, firm, other *identity.Key }
 
 // host is one of the two: with closed children, or without.
@@ -240,7 +240,7 @@ func (h *host) ask(r request) shown {
 // anyKey stands for the host's key of an account.
 const anyKey = "Bearer KEY"
 
-// requestID is what differs between any two answers of AGP.
+// requestID matches the member that differs between any two answers of AGP.
 var requestID = regexp.MustCompile(`,"request_id":"[0-9a-f]{16}"`)
 
 // compare makes the same request to both and compares the answers.

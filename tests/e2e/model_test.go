@@ -14,17 +14,15 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// startModel is the command: model, which starts a server that speaks OpenAI's
-// chat completions and sets $MODEL to its base URL, $MODELHOST to its host, and $SAGE
-// and $MISSING to substrates there. The model sage thinks and then says "I know TEXT"; the model
-// backup says it, too, and other models do not exist. The last request's body is in
-// the file prompt.json, and what its sender is known by in known.txt. For the texts "busy" and "refuse" it does so, for "slow" it
-// answers late, for "overload" sage answers 503, for "ask TOOL TEXT" it calls the
-// tool, and then says "I heard RESULT", for "endless" it says its words and never ends, for
-// "silent" it says none, for "long" it may not say all, for "ponder" its thoughts leave no room
-// for words, for "begin TOOL" a call of the tool is cut off, for "eos" it ends in its own way, and
-// for "write" it says what is no JSON, but once it is asked again. $CLAUDE and $GEMINI are sage at servers that speak as
-// Anthropic's and Google's do: they say "I know TEXT" alone.
+// startModel is the command: model, which starts a server that speaks OpenAI's chat completions and sets $MODEL to its
+// base URL, $MODELHOST to its host, and $SAGE and $MISSING to substrates there. The model sage thinks and then says "I
+// know TEXT"; the model backup says it, too, and other models do not exist. The last request's body is in the file
+// prompt.json, and what its sender is known by in known.txt. For the texts "busy" and "refuse" it does so, for "slow"
+// it answers late, for "overload" sage answers 503, for "ask TOOL TEXT" it calls the tool, and then says "I heard
+// RESULT", for "endless" it says its words and never ends, for "silent" it says none, for "long" it may not say all,
+// for "ponder" its thoughts leave no room for words, for "begin TOOL" a call of the tool is cut off, for "eos" it ends
+// in its own way, and for "write" it says JSON only once it is asked again. $CLAUDE and $GEMINI are sage at servers
+// that speak as Anthropic's and Google's do: they say only "I know TEXT".
 func startModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: model")

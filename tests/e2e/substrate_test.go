@@ -21,8 +21,8 @@ const slowness = 3 * time.Second
 // vacant's substrate and sets $SUBSTRATE to its URL. The last request is in the
 // file asked.json, and the texts of all requests are in asked.log. For the text
 // "fail" it answers 500, for "leak" with a secret, for "redirect" it redirects
-// elsewhere, for "garbage", "untexted" and "endless" it answers what is no answer,
-// for "slow" it answers late.
+// elsewhere, for "garbage", "untexted" and "endless" it sends something that is
+// not an answer, for "slow" it answers late.
 func startSubstrate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: substrate")

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Fault is what happens to a request.
+// Fault is the fate of a request.
 type Fault int
 
 // The faults.
@@ -122,8 +122,8 @@ func (p *Proxy) Watch(w Watcher) {
 	p.watch = w
 }
 
-// Cut closes all client connections, as happens to those of a frozen process.
-// New connections are accepted.
+// Cut closes all client connections, as when a process was frozen. New
+// connections are accepted.
 func (p *Proxy) Cut() { p.server.CloseClientConnections() }
 
 // Seen returns the number of requests of an operation so far, whatever happened

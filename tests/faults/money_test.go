@@ -32,7 +32,7 @@ type priced struct {
 	account billing.Account
 }
 
-// credit is what a new account has, in micro-dollars.
+// credit is the balance of a new account, in micro-dollars.
 const credit = 1_000_000
 
 func (h *fixture) money(s store.Store, now func() time.Time) *serve.Server {
@@ -78,8 +78,8 @@ func (h *priced) handlerOf(s store.Store) http.Handler {
 	return serve.Public(h.money(s, time.Now).Message)
 }
 
-// swept sweeps as a host whose clock is ahead, and returns what the deletions of reminders
-// consumed.
+// swept sweeps as a host whose clock is ahead, and returns the units that the deletions of
+// reminders consumed.
 func (h *priced) swept(ahead time.Duration) (units float64) {
 	h.t.Helper()
 	counter := &roundtrips.Counter{}
@@ -94,7 +94,7 @@ func (h *priced) swept(ahead time.Duration) (units float64) {
 	return units
 }
 
-// balance is what the account can spend.
+// balance returns the amount that the account can spend.
 func (h *priced) balance() money.Amount {
 	h.t.Helper()
 	b, err := h.money(h.Store(h.Endpoint), time.Now).Billing.Balance(h.t.Context(), &h.account)

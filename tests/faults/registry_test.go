@@ -28,8 +28,8 @@ func TestRegistryOverDynamoDBLocal(t *testing.T) {
 const maxPublishUnits = 12
 
 // The units that DynamoDB reports for the publication of a card of 1 KB, and
-// those of docs' index, which its answers do not contain: an entry is removed
-// at its old place and added at its new one.
+// the units of docs' index, which its answers do not contain: an entry is
+// removed at its old place and added at its new one.
 func TestAPublishOfOneKilobyteIsOneTransactionOfTwelveUnits(t *testing.T) {
 	endpoint := dynamolocal.Start(t)
 	counter := &roundtrips.Counter{}

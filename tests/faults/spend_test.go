@@ -42,7 +42,7 @@ func (h *fixture) paid(name string, turns int) *fixture {
 	return &fixture{Host: h.Host, t: h.t, vacant: r.ID, caller: caller.New(h.t, r.ID), asked: h.asked}
 }
 
-// spent is what the vacant has spent today in micro-dollars.
+// spent returns the vacant's spending of today in micro-dollars.
 func (h *fixture) spent() int64 {
 	h.t.Helper()
 	d, err := h.Store(h.Endpoint).Doc(h.t.Context(), spend.VacantKey(h.vacant, time.Now().UTC().Format(time.DateOnly)))

@@ -75,7 +75,8 @@ func (m *messages) SendAfter(_ context.Context, notice string, _ task.Sender, _ 
 	return nil
 }
 
-// The estimate of a task in the background is what agent and worker take.
+// The estimate of a task in the background equals the units that agent and
+// worker consume.
 func TestATaskInTheBackgroundConsumesWhatTheEstimateSays(t *testing.T) {
 	h := newFixture(t)
 	h.answered("the first of the day")

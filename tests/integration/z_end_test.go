@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-// left counts what still exists of a stage.
+// left counts the remains of a stage.
 type left struct {
 	Stacks, Functions, LogGroups int
 	Tables, Buckets, Keys        int // of the outputs of data

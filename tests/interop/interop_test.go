@@ -63,8 +63,8 @@ func (failing) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Eve
 	}
 }
 
-// at is the base URL of a host that is there already, on Lambda: its answers are compared
-// where they are no streams, which LocalStack holds back.
+// at is the base URL of a host that is there already, on Lambda. Only answers that are
+// not streams are compared, because LocalStack holds streams back.
 var at = flag.String("at", "", "base URL of a host with the vacants echo, slow, slower and failing")
 
 // unary are the scenarios without a stream.
@@ -338,7 +338,7 @@ func ownText(parts []task.Part) string {
 	return shown(all)
 }
 
-// goClient is the client of a2a-go.
+// goClient drives the SDK of Go as a client.
 type goClient struct {
 	url     string
 	old     bool

@@ -49,7 +49,8 @@ func TestPiecesOfAnHTTPAgentAreLive(t *testing.T) {
 	}
 }
 
-// A stock client's token comes by the name of the specification and by that of the SDKs.
+// A stock client's token comes by the name in the specification and by the name in the
+// SDKs.
 func TestNotificationsHaveTheTokenOfAStockClient(t *testing.T) {
 	needsLocalHost(t)
 	told := make(chan http.Header, 16)

@@ -68,7 +68,7 @@ func signedSamples() (first, second, reset *envelope.Envelope) {
 	return first, second, c.Reset(signedAt.Add(2 * time.Second))
 }
 
-// The samples' operator key is that of 32 bytes of 03; their edge's secret is
+// The samples' operator key is made of 32 bytes of 03; their edge's secret is
 // public too.
 const (
 	sampleOperator = "vop_AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM"

@@ -13,8 +13,8 @@ import (
 )
 
 // No caller's request loads the search engine: the two functions with it are
-// apart, and larger. The handlers beside that of calls are a little larger:
-// they have clients of AWS that calls do without, or the log.
+// apart, and larger. The other handlers are a little larger than the handler of
+// calls: they have clients of AWS that calls do without, or the log.
 func TestZipsAreSmall(t *testing.T) {
 	for _, name := range functions.Names() {
 		most := 5 << 20
@@ -23,7 +23,7 @@ func TestZipsAreSmall(t *testing.T) {
 			most = 8 << 20
 		case "message": // the client of think
 			most = 6 << 20
-		case "agent", "worker": // and that of queues
+		case "agent", "worker": // and the queues' client
 			most = 7 << 20
 		case "think": // libraries of providers and of MCP
 			most = 16 << 20

@@ -105,7 +105,7 @@ func identityOf(t *testing.T, text any) identity.ID {
 	return id
 }
 
-// balance is what the account can spend, in micro-dollars.
+// balance returns the amount that the account can spend, in micro-dollars.
 func (s *shop) balance() float64 {
 	s.t.Helper()
 	return s.must(s.gateway, "GET", "/v1/account", s.key, "")["balance"].(float64)
@@ -406,7 +406,7 @@ func TestATenantManagesItsVacantsAtAdmin(t *testing.T) {
 	}
 }
 
-// Payments by card: both keys are set by admin, and gateway alone opens them. The request to
+// Payments by card: both keys are set by admin, and only gateway opens them. The request to
 // Stripe goes by the safe client, which reaches nothing of this machine.
 func TestAPaymentByCardIsCredited(t *testing.T) {
 	s := newShop(t)

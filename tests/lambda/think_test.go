@@ -162,7 +162,8 @@ func TestAModelAnswersThroughThink(t *testing.T) {
 	if diff := cmp.Diff(want, pick(told, "think", "op", "verdict", "in", "out", "cost", "wcu")); diff != "" {
 		t.Errorf("op, verdict, in, out, cost, wcu of think (-want +got):\n%s\n%s", diff, c.think.Log())
 	}
-	// The estimate of a call of one turn is what this call takes beyond an echo's.
+	// The estimate for a call of one turn equals the units that this call takes
+	// beyond an echo's.
 	model, echo := cost.DefaultThinking(), cost.DefaultModel()
 	calls, turns := pick(lines(t, f), "send", "wcu", "rcu"), pick(told, "think", "rcu")
 	last := calls[len(calls)-1]

@@ -188,7 +188,7 @@ func TestOnlyThinkContainsProviders(t *testing.T) {
 	}
 }
 
-// Keys of payments are opened by gateway alone, so no other function has a use for Stripe.
+// Only gateway opens keys of payments, so no other function has a use for Stripe.
 func TestOnlyGatewayContainsStripe(t *testing.T) {
 	all, err := os.ReadDir(filepath.Join("..", "..", "functions"))
 	if err != nil {

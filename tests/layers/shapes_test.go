@@ -48,16 +48,16 @@ var shapes = []shape{
 	},
 	{
 		"; 0: none", "a sentence, as in: Zero means no limit",
-		regexp.MustCompile(`(?m)(?:^|[;(,] ?|[.] )(?:0|nil|""|[Zz]ero|[Ee]mpty|Nil|[Aa]bsent|[Nn]one|[Ff]alse|[Tt]rue): \S|[;,] (?:nil|0|""|empty|none) if (?:there (?:is|are)|it has|they have|it is) n\w+`), nil,
+		regexp.MustCompile(`(?m)(?:^|[;(,] ?|[.] )(?:0|nil|""|[Zz]ero|[Ee]mpty|Nil|[Aa]bsent|[Nn]one|[Ff]alse|[Tt]rue): \S|[;,] (?:nil|0|""|empty|none) if (?:there (?:is|are)|it has|they have|it is) no(?:ne|t)?\b`), nil,
 	},
 	{
 		"is no X", "is not an X, or what it is",
-		regexp.MustCompile(`(?:\w+ )?\b(?:is|are|was|were|be|been) no \w+`),
-		regexp.MustCompile(`^[Tt]here |no (?:longer|more|later|earlier|less|greater|smaller|larger|bigger|better|worse|older|newer|other)$`),
+		regexp.MustCompile(`(?:\w+ ){0,2}\b(?:is|are|was|were|be|been) no \w+`),
+		regexp.MustCompile(`\b[Tt]here (?:may |can |will |should )?(?:is|are|was|were|be)|no (?:longer|more|later|earlier|less|greater|smaller|larger|bigger|better|worse|older|newer|other)$`),
 	},
 	{
 		"alone", "only",
-		regexp.MustCompile(`(?:\w+ )?\balone\b`), regexp.MustCompile(`^(?:let|lets|leave|leaves|left|stand|stands) `),
+		regexp.MustCompile(`\w+ alone\b`), regexp.MustCompile(`^(?:let|lets|leave|leaves|left|stand|stands) `),
 	},
 	{
 		"of-chain", "a noun phrase, as in: daily request quota per tier",

@@ -33,7 +33,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/await"
 )
 
-// cloud is what the tests share: one server, one build of the probe, one key.
+// cloud is shared by the tests: one server, one build of the probe, one key.
 type cloud struct {
 	*server.Server
 	config aws.Config
@@ -98,7 +98,8 @@ func serve(m *testing.M) int {
 	return code
 }
 
-// pids are those of the server and of its functions, which Freeze has stopped.
+// pids returns the processes of the server and of its functions, which Freeze
+// has stopped.
 func pids(ctx context.Context, s *server.Server) ([]int, error) {
 	instances, err := s.Instances(ctx)
 	all := []int{s.PID}

@@ -63,7 +63,7 @@ func client() *outbound.Client {
 
 const secret = "secret-of-a-test-0123456789"
 
-// conversation is that of client.py.
+// conversation returns the conversation in client.py.
 func conversation() substrate.Request {
 	r := substrate.Ask(identity.ID{1}, identity.ID{2}, "What is the \"answer\"?\n\u2028ü🦊")
 	r.System, r.MaxTokens, r.Secret = "You know things", 500, substrate.NewSecret(secret)
@@ -74,7 +74,7 @@ func conversation() substrate.Request {
 	return r
 }
 
-// asked is what a client sent.
+// asked is a client's request.
 type asked struct {
 	Path, Key string
 	Body      any
@@ -116,7 +116,7 @@ func data(events ...string) string {
 	return b.String()
 }
 
-// heard is what a client read.
+// heard is an answer as a client read it.
 type heard struct {
 	Text  string         `json:"text"`
 	Calls [][2]any       `json:"calls"`

@@ -73,7 +73,7 @@ var reached = []struct {
 const ownURL = "https://host.example"
 
 // senders are the places that send requests out of a host, or ask whether one may be sent,
-// by what they say of who chose the URL. A new one needs a row.
+// with the party that chose the URL. A new one needs a row.
 var senders = map[string]struct {
 	by   string // the argument of outbound.Itself or outbound.Vacant
 	send func(h *reaching, by outbound.Chooser, url string)

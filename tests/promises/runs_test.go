@@ -41,10 +41,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// A behaviour runs in one of these ways, and each column is what stands between the sender
-// and the work. A cell says what happens: the work is paid for, free for a reason that the
-// price names, or refused, and then nothing runs and nothing is charged. None is worth an
-// empty cell: a way in which a column cannot come about says none.
+// A behaviour runs in one of these ways, and each column is a check between the sender and
+// the work. A cell says what happens: the work is paid for, free for a reason that the
+// price names, or refused, and then nothing runs and nothing is charged. No cell is empty:
+// if a column cannot occur in a way, the cell says none.
 type outcome string
 
 const (

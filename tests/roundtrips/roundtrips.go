@@ -125,7 +125,7 @@ func (c *Counter) count(ctx context.Context, in middleware.InitializeInput, next
 	return out, metadata, err
 }
 
-// units returns the consumed capacity of an answer. It computes that of
+// units returns the consumed capacity of an answer. It computes the capacity of
 // transactions, because DynamoDB Local's number does not depend on the items.
 func units(parameters, result any) (reads, writes float64) {
 	of := func(c *types.ConsumedCapacity) float64 {

@@ -20,7 +20,7 @@ import (
 
 const version = "v0.203.0"
 
-// listens is what the mock says of its port.
+// listens matches the line by which the mock reports its port.
 var listens = regexp.MustCompile(`HTTP at address: (127\.0\.0\.1:[0-9]+)`)
 
 // Start runs the mock until the test ends, and returns its HOST:PORT.

@@ -24,7 +24,7 @@ func Paid(payment, host, account string, cents int) string {
 		"metadata":{"vacancy_host":%q,"vacancy_account":%q}`, payment, cents, host, account))
 }
 
-// Refunded is the webhook of what was refunded of a payment until now.
+// Refunded returns the webhook about the total refunded of a payment until now.
 func Refunded(payment string, cents int) string {
 	return eventOf("charge.refunded", fmt.Sprintf(`"object":"charge","payment_intent":%q,"currency":"usd","amount_refunded":%d`, payment, cents))
 }

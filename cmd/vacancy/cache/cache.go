@@ -35,7 +35,7 @@ func Dir(getenv func(string) string) (string, error) {
 type Install struct {
 	Name    string
 	Version string // of the content or of its recipe: another version is another install
-	Proof   string // a file in the directory that a complete install has; empty: the directory
+	Proof   string // a file in the directory that a complete install has; if empty, the directory itself
 	// Build fills an empty directory, which is renamed afterwards.
 	Build func(folder string) error
 }

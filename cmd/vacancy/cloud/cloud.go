@@ -91,8 +91,8 @@ type Cloud interface {
 	Store(rows, docs string) store.Store
 	Problem(err error) error
 	// Tables opens a stage's tables for bulk reads: at most units read units a
-	// second (0: unlimited), with patience when throttled. NotFound if the stage
-	// is not deployed.
+	// second, with patience when throttled. Zero units mean no limit. NotFound
+	// if the stage is not deployed.
 	Tables(ctx context.Context, stage string, units float64, now func() time.Time) (*Tables, error)
 
 	// Groups lists the log groups whose names begin with prefix.

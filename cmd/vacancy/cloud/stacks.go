@@ -27,7 +27,7 @@ const (
 )
 
 // Busy reports whether CloudFormation is changing the stack. A change set that
-// awaits a decision is no change.
+// awaits a decision changes nothing yet.
 func (s Stack) Busy() bool {
 	return strings.HasSuffix(s.Status, "_IN_PROGRESS") && s.Status != statusReview
 }

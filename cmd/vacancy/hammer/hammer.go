@@ -30,7 +30,7 @@ const (
 	MaxSize  = 100_000 // bytes of a text
 )
 
-// grace is how long running calls may take to end after the time is over.
+// grace is the time that running calls get to end after the time is over.
 const grace = 5 * time.Second
 
 // Config configures a run.
@@ -38,7 +38,7 @@ type Config struct {
 	Target Target
 	Pairs  int           // callers, each a pair with the target
 	For    time.Duration // how long calls are started
-	Calls  uint64        // most calls to start; 0: MaxCalls
+	Calls  uint64        // most calls to start; zero means MaxCalls
 	Size   int           // bytes of each text
 	Now    func() time.Time
 	Rand   io.Reader // safe for concurrent use

@@ -29,9 +29,9 @@ type Target struct {
 const dialTime = 5 * time.Second
 
 // Find finds the target of a URL that a person typed: of a host, of a vacant
-// (…/v/ID), or of its message route. The id is the given one, else that of the
-// card there. A host on another machine is refused unless the person says that
-// it is their own.
+// (…/v/ID), or of its message route. The id is the given one, else the id in
+// the card there. A host on another machine is refused unless the person says
+// that it is their own.
 func Find(ctx context.Context, given string, id identity.ID, own bool) (Target, error) {
 	send, err := dispatch.SendURL(given)
 	if err != nil {

@@ -22,7 +22,7 @@ const exchangeTime = 45 * time.Second
 // wire is a caller's connection, kept open between calls.
 type wire struct {
 	target *Target
-	conn   net.Conn // nil: none is open
+	conn   net.Conn // nil while none is open
 	read   *bufio.Reader
 	head   []byte // of every request, up to the length
 	out    []byte

@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Files of Go end in .txt here, so that they are no part of this module.
+// Files of Go end in .txt here, so that they are not part of this module.
 //
 //go:embed files
 var files embed.FS
@@ -29,8 +29,8 @@ type Language struct {
 	Program string // the file with the function answer
 	Start   string // the command that runs it
 	Test    string // the command that tests it
-	// Marker is the file by which a folder is of the language. Once Installed is there
-	// Run is enough instead of Start; "": Start is.
+	// Marker is the file that shows that a folder is of the language. Once Installed
+	// exists, Run starts the agent, unless Run is ""; otherwise Start does.
 	Marker, Installed, Run string
 }
 

@@ -17,8 +17,8 @@ const defaultFile = ".default"
 
 const toldLine = "told"
 
-// Default returns the name of the default identity, "" if there is none, and
-// whether the person was told that it signs.
+// Default returns the name of the default identity, or "", and whether the
+// person was told that it signs.
 func (h *Dir) Default() (name string, told bool, err error) {
 	b, err := os.ReadFile(filepath.Join(h.Dir, defaultFile))
 	if errors.Is(err, fs.ErrNotExist) {

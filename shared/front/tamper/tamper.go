@@ -40,8 +40,8 @@ type Watcher struct {
 // New makes a Watcher that writes its lines to a handler of obs.
 func New(lines slog.Handler, now func() time.Time) *Watcher { return &Watcher{lines, now} }
 
-// event is that of a DynamoDB stream, as far as it matters; what has another
-// form than expected stays empty.
+// event has the members of a DynamoDB stream's event that matter; a member of
+// another form stays empty.
 type event struct{ Records []json.RawMessage }
 
 type record struct {
@@ -81,7 +81,7 @@ func (w *Watcher) Look(ctx context.Context, raw []byte) (tampered int, err error
 	return tampered, nil
 }
 
-// attrs are what finds the row: `vacancy chain` and verify take it from there.
+// attrs identify the row: `vacancy chain` and verify take it from there.
 func attrs(r *record) []slog.Attr {
 	name := clip(r.EventName)
 	if name == "" {

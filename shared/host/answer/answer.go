@@ -119,7 +119,8 @@ func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 	}
 }
 
-// remember returns what the agent of e's vacant remembers of e's thread.
+// remember returns the part of e's thread that the agent of e's vacant
+// remembers.
 func (a *Answerer) remember(ctx context.Context, calls *call.Host, e *envelope.Envelope) (turns []substrate.Turn, err error) {
 	if e.Payload.ContextID == nil {
 		return nil, nil

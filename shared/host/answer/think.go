@@ -130,13 +130,15 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 	return loop.Turn(ctx, c, t.Request, t.Fallback), nil
 }
 
-// thinker reads the record of a vacant that is asked. Its errors are those of substrates.
+// thinker reads the record of a vacant that is asked. Its errors have the kinds of
+// substrates' errors.
 func (v thinking) thinker(ctx context.Context, id identity.ID) (vacants.Record, error) {
 	r, err := v.vacants.GetExisting(ctx, id)
 	return r, asSubstrate("the vacant", err)
 }
 
-// version opens a version of r's agent. Its errors are those of substrates.
+// version opens a version of r's agent. Its errors have the kinds of
+// substrates' errors.
 func (v thinking) version(ctx context.Context, r *vacants.Record, version int) (*agent, error) {
 	if version > r.Agent || version == 0 && r.Agent > 0 {
 		return nil, problem.New(problem.SubstrateMisconfigured, "version %d of the agent is not there; it has been changed", version)
@@ -165,7 +167,8 @@ func (v thinking) combine(ctx context.Context, r *vacants.Record, q substrate.Re
 	return s.Infer(ctx, q), nil
 }
 
-// asSubstrate gives an error of the store or of an agent the kind of a substrate's.
+// asSubstrate turns an error of the store, or about an agent, into a substrate's
+// error.
 func asSubstrate(what string, err error) error {
 	switch {
 	case err == nil || problem.Of(err).Kind.IsFailure():

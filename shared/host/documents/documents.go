@@ -98,5 +98,5 @@ func Listed(r store.Range) bool {
 	})
 }
 
-// literal is how much a pattern says.
+// literal returns the number of literal characters in a pattern.
 func literal(pattern string) int { return len(pattern) - strings.Count(pattern, "*") }

@@ -145,8 +145,8 @@ func stars(partition string) []string {
 	return parts
 }
 
-// Verify finds the documents that are checked alone by their owner: by the host's partition,
-// or by the id of a vacant or an account that it meets.
+// Verify finds the documents of kinds with store.Alone by their owner: by the host's
+// partition, or by the id of a vacant or an account that it meets.
 func TestVerifyMeetsTheOwnersOfWhatItChecksAlone(t *testing.T) {
 	for _, kind := range documents.All() {
 		s := kind.Shape

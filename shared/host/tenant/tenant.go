@@ -13,7 +13,8 @@ const Max = 128
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
-// Check checks a name; "" is no tenant. The error names the field tenant.
+// Check checks a name; "" is valid and names nobody. The error names the field
+// tenant.
 func Check(name string) error {
 	if len(name) > Max || strings.Trim(name, letters) != "" {
 		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", Max), fmt.Sprintf("%.80q", name))

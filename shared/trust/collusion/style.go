@@ -108,12 +108,12 @@ func baseline() (means, scales [Features]float64) {
 // their other features are.
 const farthest = 2
 
-// Centre returns the difference between a style and that of ordinary answers.
-// Vectors without negative components all point in similar directions; centred
-// vectors do not. Measured on synthetic authors: of unrelated pairs, 0.1 to 2 %
-// exceed StyleThreshold (9 to 48 % without centring) and at most 0.3 % reach
-// the default refusal strength; of pairs by one author, 95 % do. A missing
-// confidence counts as no difference.
+// Centre returns the difference between a style and the style of ordinary
+// answers. Vectors without negative components all point in similar directions;
+// centred vectors do not. Measured on synthetic authors: of unrelated pairs,
+// 0.1 to 2 % exceed StyleThreshold (9 to 48 % without centring) and at most 0.3
+// % reach the default refusal strength; of pairs by one author, 95 % do. A
+// missing confidence counts as no difference.
 func Centre(v []float64) ([]float64, error) {
 	if len(v) != Features {
 		return nil, problem.New(problem.Damaged, "style: expected %d features, got %d", Features, len(v))

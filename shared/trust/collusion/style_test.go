@@ -24,7 +24,7 @@ type author struct {
 	items      float64 // of the answers are lists
 	code       float64
 	refusals   float64
-	confidence float64 // 0: never told
+	confidence float64 // zero if never told
 	unsure     float64
 	took       float64 // seconds
 	jitter     float64

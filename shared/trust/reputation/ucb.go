@@ -99,7 +99,7 @@ const MaxExploration = 0.25
 //     earns no larger bonus than a whole review
 //   - the exploration bonus is at most MaxExploration
 //
-// A nil state is that of a vacant without reviews.
+// A nil state means a vacant without reviews.
 func CappedUCB(s *State, w Weights, known int) (float64, error) {
 	weights, err := w.normal()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // lines passes the lines of a log group that contain a word to take, oldest
-// first, since a time (zero: all), until take returns false. An absent group is
-// NotFound.
+// first, since a time, until take returns false. The zero time means all lines.
+// An absent group is NotFound.
 func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, take func(at time.Time, line []byte) (more bool)) error {
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: aws.String(`"` + word + `"`)}
 	if !since.IsZero() {

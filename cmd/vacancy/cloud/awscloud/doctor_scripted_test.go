@@ -23,7 +23,7 @@ import (
 type scripted struct {
 	identity   string // body of STS's answer
 	status     int
-	date       time.Time // of the Date header; zero: now
+	date       time.Time // of the Date header; the zero time means now
 	limit      int       // of Lambda's account
 	unreserved int
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Labels of a secret's versions. AWSCURRENT is what the edge sends. A value
-// that the edge does not send yet has its own label, so AWSCURRENT stays true
-// if a rotation stops.
+// Labels of a secret's versions. The edge sends the value labelled AWSCURRENT.
+// A value that the edge does not send yet has its own label, so AWSCURRENT
+// stays true if a rotation stops.
 const (
 	current = "AWSCURRENT"
 	coming  = "VACANCY_COMING"

@@ -22,8 +22,8 @@ import (
 var cards = flag.Int("cards", 100_000, "cards in the published index")
 
 // asSearch names, for a process of this test binary, the bucket that it loads
-// the index from. The measured memory is thus that of an instance of search,
-// without what built the index.
+// the index from. So the measured memory is the memory of an instance of
+// search, without the builder of the index.
 const asSearch = "VACANCY_BENCH_BUCKET"
 
 func TestMain(m *testing.M) {
@@ -44,8 +44,8 @@ func (nothing) Changes(context.Context, string, int, string) ([]registry.Registr
 	return nil, "", nil
 }
 
-// loadOnce does what a new instance of search does before its first answer, and
-// prints the time and the peak memory.
+// loadOnce loads the index as a new instance of search does before its first
+// answer, and prints the time and the peak memory.
 func loadOnce(dir string) error {
 	blobs, err := files.Open(dir, time.Now())
 	if err != nil {

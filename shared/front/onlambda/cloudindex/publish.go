@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// rivals is how often publishing starts over after another indexer was first.
+	// rivals bounds how often publishing starts over after another indexer was
+	// first.
 	rivals = 3
 	// between is the wait before the next try after the feed refused: its throughput
 	// limit is in units a second.

@@ -79,7 +79,7 @@ func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err
 		return false, problem.New(problem.Malformed, "a message of none of this stage's queues")
 	}
 	if errors.Is(err, task.ErrAgain) {
-		err = nil // it comes again, which is no fault
+		err = nil // it comes again, which is not a fault
 	}
 	return done, err
 }

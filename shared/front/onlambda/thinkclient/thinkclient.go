@@ -1,5 +1,5 @@
-// Package thinkclient lets a Lambda function ask models through functions/think, which
-// alone opens secrets and contains providers' libraries.
+// Package thinkclient lets a Lambda function ask models through functions/think, the
+// only function that opens secrets and contains providers' libraries.
 //
 // The invariant: a request that may have run is not sent again, because a model may have
 // been paid for it.

@@ -1,5 +1,5 @@
-// Package settingtest shows what the readers of settings accept and refuse: of a stage's
-// context, of a function's environment and of a host's flags.
+// Package settingtest shows which values the readers of settings accept: the readers of
+// a stage's context, of a function's environment and of a host's flags.
 package settingtest
 
 import (
@@ -30,9 +30,9 @@ var texts = []string{
 	"500ms", "1s", "15m", "16m", "1s\n", "\xff",
 }
 
-// Table shows for each name which texts read accepts, and what it says of the others. An error
-// that only repeats the whole text is shown with TEXT for it, and the error of most texts
-// without them.
+// Table shows for each name which texts read accepts, and its errors for the other texts. An
+// error that only repeats the whole text is shown with TEXT for it, and the error of most
+// texts without them.
 func Table(names []string, read func(name, text string) error) string {
 	var b strings.Builder
 	for _, name := range names {

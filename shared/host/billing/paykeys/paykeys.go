@@ -32,7 +32,7 @@ const SignatureHeader = "Stripe-Signature"
 // host, for tests.
 const stripeHost = "api.stripe.com"
 
-// prefixes are what the values begin with.
+// prefixes lists the beginnings of valid values.
 var prefixes = map[string][]string{
 	Stripe:        {"sk_live_", "sk_test_", "rk_live_", "rk_test_"},
 	StripeWebhook: {"whsec_"},
@@ -65,7 +65,7 @@ func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader) *
 // IsLive reports whether a key of Stripe's API moves real money.
 func IsLive(key string) bool { return strings.Contains(key, "_live_") }
 
-// Config is what a provider of payments needs of a host.
+// Config holds the parts of a host that a provider of payments needs.
 type Config struct {
 	Keys   *secrets.Secrets
 	Client *outbound.Client

@@ -41,8 +41,8 @@ type Transport interface {
 type Client struct {
 	Transport Transport
 	URL       string // base URL without a trailing slash
-	// Reader proves the reader's identity, for data that is not public. nil:
-	// anonymous.
+	// Reader proves the reader's identity, for data that is not public. With
+	// nil, the reader is anonymous.
 	Reader identity.Signer
 	Now    func() time.Time // the time of proofs; required with a Reader
 }

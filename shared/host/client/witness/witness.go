@@ -88,10 +88,10 @@ func (o *OtherHost) Error() string {
 func (o *OtherHost) Unwrap() error { return lie("%s", o.Error()) }
 
 // Verify reads the newest checkpoint and verifies the host's signature, that it
-// continues the checkpoint before (nil: unknown), that the hashes of all events
-// make its root, proofs of inclusion, and events: signature, hash, position and
-// the link to the one before. With all it verifies every event, otherwise those
-// after the checkpoint before.
+// continues the checkpoint before (unless that is nil), that the hashes of all
+// events make its root, proofs of inclusion, and events: signature, hash,
+// position and the link to the one before. With all it verifies every event,
+// otherwise those after the checkpoint before.
 func (f Follower) Verify(ctx context.Context, before []byte, all bool) (Report, error) {
 	var r Report
 	note, err := f.Log.Checkpoint(ctx)
@@ -144,7 +144,7 @@ func (f Follower) continues(ctx context.Context, before []byte, r *Report) error
 	switch {
 	case r.Size < since.Size:
 		// A cache may return an older checkpoint, which the one before
-		// continues: that is no fork.
+		// continues. That is not a fork.
 		older, err := f.older(ctx, r.Checkpoint, since)
 		if err != nil {
 			return err

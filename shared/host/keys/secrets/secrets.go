@@ -1,5 +1,5 @@
-// Package secrets stores secrets that are sent to servers: those of agents, such as the
-// API keys of model providers, and those of other kinds, each with its own partitions and
+// Package secrets stores secrets that are sent to servers: agents' secrets, such as the API
+// keys of model providers, and secrets of other kinds. Each kind has its own partitions and
 // its own context of sealing.
 //
 // The invariants: only Use returns a value, within the secret's own tenant, and for requests

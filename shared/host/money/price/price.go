@@ -1,4 +1,4 @@
-// Package price is what a vacant charges for a call: pure values, no I/O.
+// Package price computes the price of a call: pure values, no I/O.
 package price
 
 import (
@@ -12,7 +12,7 @@ import (
 
 // Limits of a price.
 const (
-	Max     = 1_000_000 * money.Dollar // of a call; that of a listing
+	Max     = 1_000_000 * money.Dollar // of a call, and of a listing
 	maxRate = 1000 * money.Dollar      // for a million tokens
 	MaxFree = 1_000_000_000            // free calls a day
 	MaxFee  = 10_000                   // basis points
@@ -25,7 +25,7 @@ const (
 	maxTokens = 1 << 32
 )
 
-// CheckBooking refuses what cannot be the price of a booking.
+// CheckBooking refuses an amount that cannot be the price of a booking.
 func CheckBooking(p money.Amount) error {
 	if p <= 0 || p > MaxBooking || p%cent != 0 {
 		return problem.Invalid("the price of a booking", "whole cents, 0.01 to 1000", p.String())
@@ -42,8 +42,8 @@ type Price struct {
 	In   money.Amount `json:"in,omitempty"`
 	Out  money.Amount `json:"out,omitempty"`
 	Most money.Amount `json:"most,omitempty"`
-	// Free calls of a UTC day: for each caller that signs, for each address, and altogether
-	// (0: no bound). They are for callers that no account pays for.
+	// Free calls of a UTC day: for each caller that signs, for each address, and
+	// altogether. Zero means no bound. They are for callers that no account pays for.
 	Free        int64 `json:"free,omitempty"`
 	FreeAddress int64 `json:"free_address,omitempty"`
 	FreeAll     int64 `json:"free_all,omitempty"`
@@ -79,8 +79,8 @@ func (p *Price) Hold() money.Amount {
 // ByTokens reports whether tokens have a price.
 func (p *Price) ByTokens() bool { return p != nil && (p.In > 0 || p.Out > 0) }
 
-// Charge is what a call costs whose agent reports so many tokens, rounded up to a
-// micro-dollar, and never above Hold.
+// Charge returns the price of a call whose agent reports so many tokens, rounded
+// up to a micro-dollar, and never above Hold.
 func (p *Price) Charge(in, out uint64) money.Amount {
 	tokens := p.In*money.Amount(min(in, maxTokens)) + p.Out*money.Amount(min(out, maxTokens))
 	return min(p.Flat+(tokens+million-1)/million, p.Hold())

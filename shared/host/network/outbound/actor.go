@@ -47,7 +47,7 @@ func (a Actor) Calling(callee *card.Card) Actor {
 // Vacant is the acting vacant's id; false if the actor is not a vacant.
 func (a Actor) Vacant() (identity.ID, bool) { return a.vacant, !a.host && !a.vacant.IsZero() }
 
-// Callee is the called vacant's card, unverified; nil if there is none.
+// Callee returns the called vacant's card, unverified, or nil.
 func (a Actor) Callee() *card.Card { return a.callee }
 
 // Guard decides whether a hosted vacant may reach url, which passed ParseURL

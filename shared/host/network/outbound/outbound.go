@@ -55,7 +55,7 @@ type Options struct {
 	MaxReply int64
 	// Timeout bounds a request in addition to its context; 0 is DefaultTimeout.
 	Timeout time.Duration
-	// Guard decides for vacants; nil: vacants reach nothing.
+	// Guard decides for vacants. With nil, vacants reach nothing.
 	Guard Guard
 }
 

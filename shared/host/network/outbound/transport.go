@@ -13,8 +13,8 @@ const MaxStream = 4 << 20
 
 // HTTPClient is the Client for one actor in the form of net/http, for libraries
 // that send requests themselves. It checks as Do does, and returns the errors of
-// Do. A redirect is an error of kind Forbidden. The time is bounded by the
-// request's context alone.
+// Do. A redirect is an error of kind Forbidden. Only the request's context
+// bounds the time.
 func (a Acting) HTTPClient() *http.Client { return &http.Client{Transport: transport(a)} }
 
 type transport Acting

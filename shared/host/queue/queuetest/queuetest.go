@@ -17,9 +17,9 @@ type Subject struct {
 	task.Queue
 	// Run delivers messages to handle until ctx ends and all handlers have returned.
 	Run func(ctx context.Context, handle func(context.Context, string) error)
-	// Patience is for how long a message that is refused comes again.
+	// Patience is the time for which a refused message comes again.
 	Patience time.Duration
-	// Late is how long a message may take to come.
+	// Late bounds the time that a message takes to come.
 	Late time.Duration
 }
 

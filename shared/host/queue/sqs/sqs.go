@@ -29,8 +29,8 @@ type Config struct {
 	URL    string // of the queue
 	Log    *slog.Logger
 	Now    func() time.Time
-	// Patience is for how long a message that its handler refuses with task.ErrAgain is
-	// tried again; 0: queue.Patience.
+	// Patience is the time for which a message is tried again if its handler refuses it
+	// with task.ErrAgain. Zero means queue.Patience.
 	Patience time.Duration
 }
 

@@ -5,8 +5,8 @@
 // is absent has its default, which a later release may change.
 //
 // The operator pays for a model at Bedrock, which AWS bills, and for a model that is asked
-// with a secret: only the operator sets secrets, also those of tenants (front/admin). In
-// the vacants of tenants the operator's table of models prices both. Price in such an agent
+// with a secret: only the operator sets secrets, tenants' secrets too (front/admin). In the
+// vacants of tenants the operator's table of models prices both. Price in such an agent
 // only raises the table's price, each component by itself, and a model without a row is
 // refused. Agents do not record their authors, and a tenant's key can write every agent of
 // the tenant, so an operator prices a tenant's model in the table. Agents of vacants

@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	// after is how long after its end a day is exported: what came late is folded then.
+	// after is the time after its end at which a day is exported, so that late rows are
+	// folded.
 	after = 15 * time.Minute
-	// maxDays is how many days are made up for after a pause.
+	// maxDays bounds the days that are made up for after a pause.
 	maxDays = 31
 )
 

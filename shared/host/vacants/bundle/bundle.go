@@ -25,9 +25,8 @@ const Format = "vacancy-export/1"
 type Bundle struct {
 	Name string
 	Key  *identity.Key
-	Card []byte // the signed card's blob; nil if there is none
-	// Manifest is the blob of the manifest that names its parent; nil if there
-	// is none.
+	Card []byte // the signed card's blob, or nil
+	// Manifest is the blob of the manifest that names its parent, or nil.
 	Manifest []byte
 	Agent    []byte // the JSON of its agent; nil if it has one of defaults
 	Logbook  []logbook.Entry

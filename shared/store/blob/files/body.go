@@ -21,7 +21,7 @@ func (r reader) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// body is the body that Get returns. Its errors are those of the adapter.
+// body is the body that Get returns. It returns the adapter's errors.
 type body struct {
 	from io.Reader
 	io.Closer

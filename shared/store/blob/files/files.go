@@ -184,7 +184,7 @@ func (f *Files) acquire(ctx context.Context) (release func(), err error) {
 	return func() { _ = l.Unlock(); <-f.turn }, nil
 }
 
-// aside writes and syncs a file that is no object yet.
+// aside writes and syncs a file that is not an object yet.
 func (f *Files) aside(ctx context.Context, content io.Reader) (path, tag string, err error) {
 	file, err := os.CreateTemp(filepath.Join(f.dir, incoming), "put-*")
 	if err != nil {

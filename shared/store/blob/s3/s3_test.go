@@ -30,7 +30,7 @@ const (
 type oneObject struct {
 	mu     sync.Mutex
 	body   []byte
-	put    string // the metadata; "" if there is no object
+	put    string // the metadata; "" without an object
 	tag    int
 	puts   int
 	faults []fault

@@ -82,8 +82,8 @@ func all(t *testing.T, f store.Feed) (rows []store.FeedRow) {
 	return rows
 }
 
-// Whoever has the right may write what is no row, change a row and remove one. The tamper
-// detector tells; the feed goes on.
+// A role with the right may write an item that is not a row, change a row and remove one.
+// The tamper detector reports it; the feed goes on.
 func TestTheFeedSkipsWhatIsNoNewRow(t *testing.T) {
 	s := open(t)
 	one := store.Append{Stream: "one", Position: 1, WriteID: newID(), Data: []byte("first")}

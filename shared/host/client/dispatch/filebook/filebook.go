@@ -35,8 +35,8 @@ const pollPause = 5 * time.Millisecond
 // needed. Safe for concurrent use, also by other processes.
 type Book struct {
 	Dir string
-	// Wait pauses between tries to lock, or returns early when ctx ends. nil:
-	// by the clock.
+	// Wait pauses between tries to lock, or returns early when ctx ends. With
+	// nil, it pauses by the clock.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 

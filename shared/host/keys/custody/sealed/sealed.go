@@ -18,8 +18,8 @@ import (
 )
 
 // most bounds the keys that are open at the same time; opening another closes
-// the one that expires first. It bounds what a memory dump of a large host
-// reveals.
+// the one that expires first. It bounds the damage by a memory dump on a large
+// host.
 const most = 1024
 
 // Kind tells whose seed a box has. The box's context begins with it, so that a role can be
