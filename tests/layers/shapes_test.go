@@ -256,8 +256,8 @@ func areaOf(path string, table map[string]int) string {
 	return best
 }
 
-// TestSentencesAreRead keeps the numbers of shapes from rising. To see the
-// shapes of a path: go test ./tests/layers -run Sentences -shapes shared/host.
+// The numbers of shapes only fall. To list the shapes below a path:
+// go test ./tests/layers -run Sentences -shapes shared/host
 func TestSentencesHaveFewShapesThatAreReadTwice(t *testing.T) {
 	comments, texts := allShapes(t)
 	for _, kind := range []struct {
@@ -305,5 +305,52 @@ func TestSentencesHaveFewShapesThatAreReadTwice(t *testing.T) {
 				t.Errorf("%s of %q have %d shapes, fewer than %d: write the smaller number here", kind.name, a, len(found), most)
 			}
 		}
+	}
+}
+
+func TestShapesAreFound(t *testing.T) {
+	for text, want := range map[string]string{
+		"Complete is until when usage has all rows.":     "X is what",
+		"Key, and Name are what a client sends.":         "X is what",
+		"It is how long a call may take.":                "X is what",
+		"The path is where Stripe sends.":                "",
+		"Its errors are those of the store.":             "that of",
+		"It is cut, so that of two writers one is told.": "",
+		"Stop ends the turn; nil: never.":                "; 0: none",
+		"nil: there are none":                            "; 0: none",
+		"the last position, 0 if there is none":          "; 0: none",
+		"With nil, it never ends.":                       "",
+		"Ports are 80: 443 is refused.":                  "",
+		"it is no JSON-RPC":                              "is no X",
+		"There is no manifest, and it is no longer here": "",
+		"There may be no room.":                          "",
+		"Only the head moves, and the tip alone counts":  "alone",
+		"The rows are left alone.":                       "",
+		"the row of the table of the rows of a stream":   "of-chain",
+		"the size of a page of rows":                     "",
+		"What a substrate leaves of an agent is lost.":   "what Y gives of Z",
+		"What a host signs, others verify.":              "",
+	} {
+		var got []string
+		for _, f := range find("p", 1, text) {
+			got = append(got, f.shape.name)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("find(%q) = %q, want %q", text, got, want)
+		}
+	}
+	for doc, want := range map[string]bool{
+		"Scopes are all scopes.":                  true,
+		"Scopes returns the scopes.":              true,
+		"Scopes are the permissions of a key.":    false,
+		"AllScopes returns scopes in their order": false,
+	} {
+		if got := paraphrase("Scopes", doc); got != want {
+			t.Errorf("paraphrase(%q) = %t, want %t", doc, got, want)
+		}
+	}
+	page := "# Title\n\n```\nx; 0: none\n```\n\n| a | b |\n|---|---|\n| `it` is no X | c |\n"
+	if got := inPage("p", page); len(got) != 1 || got[0].shape.name != "is no X" {
+		t.Errorf("inPage() = %v, want one", got)
 	}
 }

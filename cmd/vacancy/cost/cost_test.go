@@ -230,7 +230,7 @@ func TestReadTemplatesTakesWhatTheOperatorChose(t *testing.T) {
 
 func TestReadTemplatesRefusesWhatItCannotPrice(t *testing.T) {
 	for name, tt := range map[string]struct{ template, want string }{
-		"no JSON":     {"Resources:", "template 1 is no CloudFormation template"},
+		"no JSON":     {"Resources:", "template 1 is not a CloudFormation template"},
 		"provisioned": {`{"Resources":{"T":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PROVISIONED"}}}}`, "PAY_PER_REQUEST"},
 		"replicas":    {`{"Resources":{"T":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PAY_PER_REQUEST","Replicas":[{},{}]}}}}`, "one replica"},
 		"no number":   {`{"Resources":{"F":{"Type":"AWS::Lambda::Function","Properties":{"ReservedConcurrentExecutions":{"Ref":"M"}}}}}`, `"F"`},

@@ -49,7 +49,7 @@ func TestYAMLBeyondJSONIsRefused(t *testing.T) {
 		"a number's key":   {"1: a\n", "expected a name"},
 		"a tag of its own": {"a: !thing 1\n", "!thing"},
 		"binary":           {"a: !!binary aGk=\n", "!!binary"},
-		"infinity":         {"a: .inf\n", "no number of JSON"},
+		"infinity":         {"a: .inf\n", "not a number of JSON"},
 		"too deep":         {strings.Repeat("[", 40) + "a: !x 1" + strings.Repeat("]", 40), "levels"},
 		"no YAML":          {"a: [1\n", "neither"},
 	} {

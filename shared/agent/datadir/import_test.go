@@ -144,7 +144,7 @@ func TestImportRefusesADamagedHome(t *testing.T) {
 		want  problem.Kind
 		text  string
 	}{
-		"no key file": {map[string]string{"logbook.jsonl": log}, problem.NotFound, "no home of the reference"},
+		"no key file": {map[string]string{"logbook.jsonl": log}, problem.NotFound, "not a home of the reference"},
 		"changed entry": {map[string]string{"key.json": plainKey, "logbook.jsonl": strings.Replace(log, "alice", "mallo", 1)},
 			problem.Untrusted, "entry 0 signature"},
 		"missing entry": {map[string]string{"key.json": plainKey, "logbook.jsonl": log[strings.Index(log, "\n")+1:]},
