@@ -73,7 +73,7 @@ type Config struct {
 	// event. The default is 500 ms.
 	Chunk time.Duration
 	// Poll is the interval at which a follower looks for events of other
-	// instances. The default is 250 ms once, then every second.
+	// instances. The default is 250 ms for the first looks, then a second.
 	Poll time.Duration
 	Log  *slog.Logger
 	Now  func() time.Time
