@@ -274,7 +274,7 @@ func areaOf(path string, table map[string]int) string {
 }
 
 // The numbers of shapes only fall. To list the shapes below a path:
-// go test ./tests/layers -run Sentences -shapes shared/host
+// go test ./tests/layers -v -run Sentences -shapes shared/host
 func TestSentencesHaveFewShapesThatAreReadTwice(t *testing.T) {
 	comments, texts := allShapes(t)
 	for _, kind := range []struct {
