@@ -169,6 +169,12 @@ func (d *api) find(r *request, name string, under bool) (ok bool, err error) {
 	return ok && !r.vacant.Closed && !r.vacant.IsDeleted(), err
 }
 
+// Paths below a vacant, for anybody.
+const (
+	cardPath   = "/.well-known/agent-card.json"
+	keySetPath = "/.well-known/jwks.json"
+)
+
 // serve serves a path below a vacant.
 func (d *api) serve(r *request) (handled bool, err error) {
 	get := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -181,12 +187,12 @@ func (d *api) serve(r *request) (handled bool, err error) {
 			return true, d.rpc(r)
 		}
 		return true, notAllowed(r, "GET, POST")
-	case "/.well-known/agent-card.json", "/.well-known/agent.json":
+	case cardPath, "/.well-known/agent.json":
 		if !get {
 			return true, notAllowed(r, "GET")
 		}
 		return true, d.card(r)
-	case "/.well-known/jwks.json", "/jwks.json":
+	case keySetPath, "/jwks.json":
 		if !get {
 			return true, notAllowed(r, "GET")
 		}

@@ -400,6 +400,6 @@ func merged(a, b canon.Value) canon.Value {
 
 // sign returns a JWS over a payload, without the payload.
 func (b *cardBuilder) sign(ctx context.Context, s identity.Signer, payload []byte) (canon.Value, error) {
-	protected, signature, err := jws.Sign(ctx, s, payload, text("jku", b.url+"/.well-known/jwks.json"))
+	protected, signature, err := jws.Sign(ctx, s, payload, text("jku", b.url+keySetPath))
 	return canon.NewObject(text("protected", protected), text("signature", signature)), err
 }

@@ -1,50 +1,113 @@
 package a2a
 
 import (
+	"math"
 	"net/http"
 	"reflect"
 
 	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
 
-// OfVacant names a vacant, at whose address A2A is served.
-type OfVacant struct {
-	Vacant string `path:"vacant"`
+// Requests. Version is that of A2A, 1.0; an empty one is the same.
+type (
+	// OfVacant names a vacant, at whose address A2A is served.
+	OfVacant struct {
+		Vacant  string `path:"vacant"`
+		Version string `header:"A2A-Version"`
+	}
+	// Sending is a message to a vacant.
+	Sending struct {
+		OfVacant
+		Body op.Raw[Send] `body:"json"`
+	}
+	// TaskList is a page of tasks.
+	TaskList struct {
+		OfVacant
+		Context   string `query:"contextId"`
+		Status    string `query:"status"`
+		Since     string `query:"statusTimestampAfter"`
+		Artifacts bool   `query:"includeArtifacts"`
+		History   uint64 `query:"historyLength"`
+		Size      uint64 `query:"pageSize"`
+		Token     string `query:"pageToken"`
+	}
+	// OfTask names a task of a vacant.
+	OfTask struct {
+		OfVacant
+		ID string `path:"id"`
+	}
+	// ShownTask names a task, and how much of its history to show.
+	ShownTask struct {
+		OfTask
+		History uint64 `query:"historyLength"`
+	}
+	// Following names a task whose events follow, after one that the client knows.
+	Following struct {
+		OfTask
+		Last string `header:"Last-Event-ID"`
+	}
+	// NewConfig is a push configuration of a task.
+	NewConfig struct {
+		OfTask
+		Body op.Raw[PushConfig] `body:"json"`
+	}
+	// OfConfig names a push configuration of a task.
+	OfConfig struct {
+		OfTask
+		Config string `path:"config"`
+	}
+)
+
+var historyRange = op.Range{Min: 0, Max: math.MaxInt64}
+
+// Ranges implements op.Ranged.
+func (TaskList) Ranges() map[string]op.Range {
+	return map[string]op.Range{
+		"status": {Words: a2awire.StateNames()}, "historyLength": historyRange,
+		"pageSize": {Min: 1, Max: a2awire.MaxPage, Default: a2awire.DefaultPage},
+	}
 }
 
-// OfTask names a task of a vacant.
-type OfTask struct {
-	OfVacant
-	ID string `path:"id"`
+// Ranges implements op.Ranged.
+func (ShownTask) Ranges() map[string]op.Range {
+	return map[string]op.Range{"historyLength": historyRange}
 }
 
-// OfConfig names a push configuration of a task.
-type OfConfig struct {
-	OfTask
-	Config string `path:"config"`
-}
-
-// Operations lists the operations of the HTTP+JSON binding. Their bodies and answers are those of the
-// A2A specification, version 1.0.
+// Operations lists the operations of the HTTP+JSON binding, of A2A 1.0, and the card.
 func Operations() []op.Spec {
-	senders := op.Access{Anybody: true, Vacant: true, Key: billing.Demand{Scope: billing.ScopeCall}}
+	media := []string{mediaA2A, mediaJSON}
 	var all []op.Spec
-	add := func(method, path, doc string, in reflect.Type) {
-		all = append(all, op.Spec{Method: method, Path: "/{vacant}/" + path, Status: http.StatusOK, Access: senders, Doc: doc + " (A2A 1.0)", In: in})
+	add := func(method, path, doc string, in, out reflect.Type) *op.Spec {
+		all = append(all, op.Spec{
+			Method: method, Path: "/v/{vacant}/" + path, Status: http.StatusOK, Doc: doc + " (A2A 1.0)", In: in, Out: out,
+			Access: op.Access{Anybody: true, Vacant: true, Key: billing.Demand{Scope: billing.ScopeCall}},
+			Errors: reflect.TypeFor[Failure](), Takes: media, Gives: media, Open: true,
+		})
+		return &all[len(all)-1]
+	}
+	stream := func(method, path, doc string, in reflect.Type) {
+		s := add(method, path, doc, in, nil)
+		s.Gives, s.Answer = []string{mediaEvents}, "Server-sent events. The data of each is a StreamResponse of A2A: a task, a message, a statusUpdate or an artifactUpdate. A comment each 15 seconds says that the task is still at work."
 	}
 	vacant, task, config := reflect.TypeFor[OfVacant](), reflect.TypeFor[OfTask](), reflect.TypeFor[OfConfig]()
-	add("POST", "message:send", "sends a message to a vacant", vacant)
-	add("POST", "message:stream", "sends a message, and streams what follows", vacant)
-	add("GET", "extendedAgentCard", "shows the card of a vacant to keys", vacant)
-	add("GET", "tasks", "lists tasks of the sender", vacant)
-	add("GET", "tasks/{id}", "shows a task", task)
-	add("POST", "tasks/{id}:cancel", "cancels a task", task)
-	add("GET", "tasks/{id}:subscribe", "streams what follows of a task", task)
-	add("POST", "tasks/{id}:subscribe", "streams what follows of a task", task)
-	add("GET", "tasks/{id}/pushNotificationConfigs", "lists the push configurations of a task", task)
-	add("POST", "tasks/{id}/pushNotificationConfigs", "stores a push configuration of a task", task)
-	add("GET", "tasks/{id}/pushNotificationConfigs/{config}", "shows a push configuration", config)
-	add("DELETE", "tasks/{id}/pushNotificationConfigs/{config}", "deletes a push configuration", config)
-	return all
+	sending, following := reflect.TypeFor[Sending](), reflect.TypeFor[Following]()
+	add("POST", "message:send", "sends a message to a vacant", sending, reflect.TypeFor[Sent]())
+	stream("POST", "message:stream", "sends a message, and streams what follows", sending)
+	add("GET", "extendedAgentCard", "shows the card of a vacant to keys", vacant, reflect.TypeFor[Card]())
+	add("GET", "tasks", "lists tasks of the sender", reflect.TypeFor[TaskList](), reflect.TypeFor[Tasks]())
+	add("GET", "tasks/{id}", "shows a task", reflect.TypeFor[ShownTask](), reflect.TypeFor[Task]())
+	add("POST", "tasks/{id}:cancel", "cancels a task", task, reflect.TypeFor[Task]())
+	stream("GET", "tasks/{id}:subscribe", "streams what follows of a task", following)
+	stream("POST", "tasks/{id}:subscribe", "streams what follows of a task", following)
+	add("GET", "tasks/{id}/pushNotificationConfigs", "lists the push configurations of a task", task, reflect.TypeFor[PushConfigs]())
+	add("POST", "tasks/{id}/pushNotificationConfigs", "stores a push configuration of a task", reflect.TypeFor[NewConfig](), reflect.TypeFor[PushConfig]())
+	add("GET", "tasks/{id}/pushNotificationConfigs/{config}", "shows a push configuration", config, reflect.TypeFor[PushConfig]())
+	add("DELETE", "tasks/{id}/pushNotificationConfigs/{config}", "deletes a push configuration", config, reflect.TypeFor[struct{}]())
+	open := op.Access{Anybody: true}
+	return append(all,
+		op.Spec{Method: "GET", Path: "/v/{vacant}" + cardPath, Status: http.StatusOK, Access: open, Doc: "shows the card of a vacant, signed, for A2A 1.0 and 0.3", In: vacant, Out: reflect.TypeFor[Card]()},
+		op.Spec{Method: "GET", Path: "/v/{vacant}" + keySetPath, Status: http.StatusOK, Access: open, Doc: "shows the key that signs the card of a vacant", In: vacant, Out: reflect.TypeFor[KeySet]()},
+	)
 }

@@ -19,6 +19,8 @@ import (
 const (
 	mediaJSON = "application/json"
 	mediaA2A  = "application/a2a+json"
+
+	mediaEvents = "text/event-stream"
 )
 
 // read reads the body of a request, at most 256 KiB, once.

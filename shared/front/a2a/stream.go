@@ -149,7 +149,7 @@ func (s *sse) begin() {
 	// notice that the client is gone.
 	_ = http.NewResponseController(s.r.ResponseWriter).SetReadDeadline(time.Time{})
 	h := s.r.ResponseWriter.Header()
-	h.Set("Content-Type", "text/event-stream")
+	h.Set("Content-Type", mediaEvents)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -92,11 +92,14 @@ func Handler(c Config) http.Handler {
 
 // public are the routes of the public handler.
 func (d *api) public(s op.Server) []op.Route {
-	post := op.Handle(op.Spec{Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeAGP}}, Doc: "takes an envelope of AGP", Errors: reflect.TypeFor[failure]()}, d.post)
+	post := op.Handle(op.Spec{
+		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeAGP}}, Doc: "takes an envelope of AGP, and answers by its intent",
+		In: reflect.TypeFor[op.Body[op.Raw[Post]]](), Out: reflect.TypeFor[op.Raw[any]](), Errors: reflect.TypeFor[failure](), Gives: []string{"application/json", envelopeType}, Open: true,
+	}, d.post)
 	slash := post
 	slash.Path += "/{$}"
 	routes := append(d.bookings(s), post, slash,
-		op.Handle(op.Spec{Method: "GET", Path: StatusPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows what the host offers by AGP"}, d.serveStatus))
+		op.Handle(op.Spec{Method: "GET", Path: StatusPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows what the host offers by AGP", In: reflect.TypeFor[op.None](), Out: reflect.TypeFor[statusAnswer]()}, d.serveStatus))
 	if d.Metrics {
 		routes = append(routes, d.metricsAt(MetricsPath, op.Access{Anybody: true}))
 	}
@@ -105,7 +108,7 @@ func (d *api) public(s op.Server) []op.Route {
 
 // metricsAt is the route of the host's metrics.
 func (d *api) metricsAt(path string, a op.Access) op.Route {
-	return op.Handle(op.Spec{Method: "GET", Path: path, Status: http.StatusOK, Access: a, Doc: "shows the host's metrics as text"}, d.serveMetrics)
+	return op.Handle(op.Spec{Method: "GET", Path: path, Status: http.StatusOK, Access: a, Doc: "shows the host's metrics as text", Gives: []string{"text/plain"}, Answer: "The text format of Prometheus, 0.0.4."}, d.serveMetrics)
 }
 
 // Operations lists the operations of a host that has everything.

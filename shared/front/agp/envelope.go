@@ -44,6 +44,18 @@ type Envelope struct {
 	Timestamp string
 }
 
+// Post is the JSON of an envelope, for descriptions: parseEnvelope reads it, with from_agent for from, too.
+type Post struct {
+	Protocol  string         `json:"protocol,omitempty"`
+	From      string         `json:"from"`
+	To        string         `json:"to,omitempty"`
+	Intent    string         `json:"intent"`
+	Payload   map[string]any `json:"payload,omitempty"`
+	Context   map[string]any `json:"agent_context,omitempty"`
+	TTL       int64          `json:"ttl_ms,omitempty"`
+	Timestamp string         `json:"timestamp,omitempty"`
+}
+
 // Agent is the part of From that names the agent.
 func (e *Envelope) Agent() string {
 	agent, _, _ := strings.Cut(e.From, ":")

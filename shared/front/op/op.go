@@ -140,8 +140,8 @@ type Sound interface {
 	Sound() error
 }
 
-// Spec describes an operation. In and Out are nil if it is a page for people, a stream, or a protocol
-// with a document of its own.
+// Spec describes an operation. Out is nil if its answer is not JSON, and In if it reads nothing but its
+// path, or has a document of its own.
 type Spec struct {
 	Method, Path string
 	Status       int // of success
@@ -150,6 +150,28 @@ type Spec struct {
 	In, Out      reflect.Type
 	// Errors is the type of refusals; nil: httpapi.Refusal.
 	Errors reflect.Type
+	// Takes and Gives are the media types of bodies and of answers; none: application/json.
+	Takes, Gives []string
+	// Open: members of a body that its type lacks are ignored, and not refused.
+	Open bool
+	// Answer says what an answer is that is not JSON.
+	Answer string
+}
+
+// Ranged is a request whose handler reads the query, by ranges that its description tells.
+type Ranged interface {
+	// Ranges are those of parameters of the query, by name.
+	Ranges() map[string]Range
+}
+
+// Range is what a parameter may be: a number from Min to Max, or one of Words.
+type Range struct {
+	Min, Max int64
+	Words    []string
+	// Default is the value of a parameter that is missing; nil: none.
+	Default any
+	// Required: a missing parameter is refused.
+	Required bool
 }
 
 // Spec returns the description of o.

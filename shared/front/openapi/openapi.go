@@ -4,6 +4,7 @@
 package openapi
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding"
 	"encoding/json"
@@ -37,9 +38,16 @@ const (
 
 type object = map[string]any
 
-// Document returns the document that describes operations of a host, in JSON.
-func Document(title, version, description string, specs []op.Spec) ([]byte, error) {
-	d := &document{schemas: object{}}
+// Example is the body of a request, and the answer to it.
+type Example struct{ Body, Answer json.RawMessage }
+
+// Key returns the key of an operation's example.
+func Key(s *op.Spec) string { return s.Method + " " + s.Path }
+
+// Document returns the document that describes operations of a host, in JSON. Operations without an
+// example have none in it.
+func Document(title, version, description string, specs []op.Spec, examples map[string]Example) ([]byte, error) {
+	d := &document{schemas: object{}, examples: examples}
 	paths := object{}
 	for _, s := range specs {
 		at := pathOf(s.Path)
@@ -48,7 +56,7 @@ func Document(title, version, description string, specs []op.Spec) ([]byte, erro
 		}
 		paths[at].(object)[strings.ToLower(s.Method)] = d.operation(&s)
 	}
-	refusal := object{"description": refused, "content": d.json(reflect.TypeFor[httpapi.Refusal](), false)}
+	refusal := object{"description": refused, "content": d.content(nil, reflect.TypeFor[httpapi.Refusal](), false, nil)}
 	b, err := json.MarshalIndent(object{
 		"openapi": "3.1.0",
 		"info":    object{"title": title, "version": version, "description": description},
@@ -77,7 +85,10 @@ func scopes() string {
 // pathOf is a pattern of http.ServeMux as a path of OpenAPI.
 func pathOf(pattern string) string { return strings.TrimSuffix(pattern, "{$}") }
 
-type document struct{ schemas object }
+type document struct {
+	schemas  object
+	examples map[string]Example
+}
 
 // operation describes an operation.
 func (d *document) operation(s *op.Spec) object {
@@ -85,7 +96,10 @@ func (d *document) operation(s *op.Spec) object {
 		"operationId": strings.ToLower(s.Method) + strings.NewReplacer("/", "_", "{", "", "}", "", "-", "_", "$", "").Replace(s.Path),
 		"summary":     strings.ToUpper(s.Doc[:1]) + s.Doc[1:] + ".",
 		"security":    security(&s.Access),
-		"responses":   object{strconv.Itoa(s.Status): d.answer(s), "default": d.refusal(s)},
+		"responses":   object{strconv.Itoa(s.Status): d.answer(s, d.examples[Key(s)].Answer), "default": d.refusal(s)},
+	}
+	if s.Out != nil && is[op.Replier](s.Out) { // which may have another status
+		o["responses"].(object)["2XX"] = d.answer(s, nil)
 	}
 	if s.In == nil {
 		return o
@@ -94,11 +108,13 @@ func (d *document) operation(s *op.Spec) object {
 	for _, f := range s.Fields() {
 		if f.In == "body" {
 			if f.Name != "ignored" {
-				o["requestBody"] = object{"required": true, "content": d.json(f.Type, true)}
+				o["requestBody"] = object{"required": true, "content": d.content(s.Takes, f.Type, !s.Open, d.examples[Key(s)].Body)}
 			}
 			continue
 		}
-		parameters = append(parameters, object{"name": f.Name, "in": f.In, "required": f.In == "path", "schema": d.parameter(f.Type)})
+		p := object{"name": f.Name, "in": f.In, "required": f.In == "path", "schema": d.parameter(f.Type)}
+		setRange(p, s, &f)
+		parameters = append(parameters, p)
 	}
 	if parameters != nil {
 		o["parameters"] = parameters
@@ -110,16 +126,24 @@ func (d *document) refusal(s *op.Spec) object {
 	if s.Errors == nil {
 		return object{"$ref": "#/components/responses/Refusal"}
 	}
-	return object{"description": refused, "content": d.json(s.Errors, false)}
+	return object{"description": refused, "content": d.content(nil, s.Errors, false, nil)}
 }
 
 // refused describes a refusal.
 const refused = "A refusal: what was expected, what came, and what helps."
 
-func (d *document) answer(s *op.Spec) object {
-	a := object{"description": http.StatusText(s.Status)}
-	if s.Out != nil && s.Status != http.StatusNoContent {
-		a["content"] = d.json(s.Out, false)
+func (d *document) answer(s *op.Spec, example json.RawMessage) object {
+	a := object{"description": cmp.Or(s.Answer, http.StatusText(s.Status))}
+	switch {
+	case s.Status == http.StatusNoContent:
+	case s.Out != nil:
+		a["content"] = d.content(s.Gives, s.Out, false, example)
+	case s.Gives != nil:
+		content := object{}
+		for _, media := range s.Gives {
+			content[media] = object{"schema": object{"type": "string"}}
+		}
+		a["content"] = content
 	}
 	return a
 }
@@ -141,8 +165,46 @@ func security(a *op.Access) []object {
 	return ways
 }
 
-func (d *document) json(t reflect.Type, request bool) object {
-	return object{"application/json": object{"schema": d.schema(t, request, "")}}
+// content describes JSON of some media types, of application/json if there are none. The first has the
+// example.
+func (d *document) content(media []string, t reflect.Type, request bool, example json.RawMessage) object {
+	if media == nil {
+		media = []string{"application/json"}
+	}
+	content := object{}
+	for i, m := range media {
+		of := object{"schema": d.schema(t, request, "")}
+		if example != nil && i == 0 {
+			of["example"] = example
+		}
+		content[m] = of
+	}
+	return content
+}
+
+// setRange adds the range that the handler of an operation takes to a parameter of its query.
+func setRange(p object, s *op.Spec, f *op.Field) {
+	of, ok := reflect.New(s.In).Interface().(op.Ranged)
+	if !ok || f.In != "query" {
+		return
+	}
+	r, ok := of.Ranges()[f.Name]
+	if !ok {
+		return
+	}
+	schema := p["schema"].(object)
+	if r.Words != nil {
+		schema["enum"] = r.Words
+	} else {
+		if schema["type"] == "string" {
+			schema["type"] = "number"
+		}
+		schema["minimum"], schema["maximum"] = r.Min, r.Max
+	}
+	if r.Default != nil {
+		schema["default"] = r.Default
+	}
+	p["required"] = r.Required
 }
 
 // parameter describes a field of a path, a query or a header.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
@@ -38,7 +40,7 @@ type change struct {
 
 func TestAnOperationIsDescribedByItsTypes(t *testing.T) {
 	o := op.Op[change, whole]{Method: "PUT", Path: "/v1/parts/{name}", Status: 201, Access: op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRead}}, Doc: "changes a part"}
-	b, err := openapi.Document("Test", "1", "", []op.Spec{o.Spec()})
+	b, err := openapi.Document("Test", "1", "", []op.Spec{o.Spec()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,5 +121,52 @@ func TestTheDocumentIsWhole(t *testing.T) {
 				t.Errorf("%s: parameters of the path are %v, want %v", at, told, named)
 			}
 		}
+	}
+}
+
+// Each example is as its schema says: what hosts were asked and have answered.
+func TestExamplesFitTheirSchemas(t *testing.T) {
+	// The validator resolves references below a schema's definitions only.
+	document := strings.ReplaceAll(string(openapi.JSON), "#/components/schemas/", "#/$defs/")
+	type content map[string]struct {
+		Schema  *jsonschema.Schema
+		Example any
+	}
+	var d struct {
+		Paths map[string]map[string]struct {
+			RequestBody struct{ Content content }
+			Responses   map[string]struct{ Content content }
+		}
+		Components struct{ Schemas map[string]*jsonschema.Schema }
+	}
+	if err := json.Unmarshal([]byte(document), &d); err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	check := func(at string, c content) {
+		for media, of := range c {
+			if of.Example == nil {
+				continue
+			}
+			count++
+			schema, err := (&jsonschema.Schema{AllOf: []*jsonschema.Schema{of.Schema}, Defs: d.Components.Schemas}).Resolve(nil)
+			if err == nil {
+				err = schema.Validate(of.Example)
+			}
+			if err != nil {
+				t.Errorf("%s, %s: %v", at, media, err)
+			}
+		}
+	}
+	for path, methods := range d.Paths {
+		for method, o := range methods {
+			check(method+" "+path+" request", o.RequestBody.Content)
+			for status, answer := range o.Responses {
+				check(method+" "+path+" "+status, answer.Content)
+			}
+		}
+	}
+	if count < 100 {
+		t.Errorf("%d examples, want at least 100", count)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -93,9 +94,11 @@ func FuzzQuery(f *testing.F) {
 		if err != nil {
 			return
 		}
-		q := query{values: values}
-		limit, least := q.number("limit", 20, 1, 100), q.fraction("min_reputation")
-		word := q.word("direction", "a", "a", "ancestors")
+		q := query{values: values, ranges: map[string]op.Range{
+			"limit": {Min: 1, Max: 100, Default: int64(20)}, "min_reputation": {Max: 1}, "direction": {Words: []string{"a", "ancestors"}, Default: "a"},
+		}}
+		limit, least := q.number("limit"), q.fraction("min_reputation")
+		word := q.word("direction")
 		q.boolean("include_local")
 		if q.err != nil {
 			if !shaped(q.err) {

@@ -3,6 +3,7 @@ package registryapi
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"strconv"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
@@ -37,6 +38,10 @@ var (
 
 // Requests.
 type (
+	// CheckpointOf asks for the newest checkpoint, or for that of a size.
+	CheckpointOf struct {
+		Size uint64 `query:"size"`
+	}
 	// InclusionOf asks for the proof of an event in a tree of a size; 0: the last.
 	InclusionOf struct {
 		Seq  uint64 `query:"seq"`
@@ -58,6 +63,29 @@ type (
 	}
 )
 
+// Ranges implements op.Ranged.
+func (CheckpointOf) Ranges() map[string]op.Range {
+	return map[string]op.Range{"size": {Max: maxNumber}}
+}
+
+// Ranges implements op.Ranged.
+func (InclusionOf) Ranges() map[string]op.Range {
+	return map[string]op.Range{"seq": {Min: 1, Max: maxNumber, Required: true}, "size": {Min: 1, Max: maxNumber}}
+}
+
+// Ranges implements op.Ranged.
+func (ConsistencyOf) Ranges() map[string]op.Range {
+	return map[string]op.Range{"from": {Max: maxNumber, Required: true}, "to": {Min: 1, Max: maxNumber}}
+}
+
+// Ranges implements op.Ranged.
+func (LeafList) Ranges() map[string]op.Range {
+	return map[string]op.Range{
+		"from":  {Min: 1, Max: maxNumber, Default: int64(1)},
+		"limit": {Min: 1, Max: translog.MaxLeaves, Default: int64(translog.MaxLeaves)},
+	}
+}
+
 // logRoutes are the routes of the log; none for a host without one.
 func logRoutes(l Log) []op.Route {
 	if l == nil {
@@ -65,7 +93,10 @@ func logRoutes(l Log) []op.Route {
 	}
 	d := logAPI{l}
 	return []op.Route{
-		op.Handle(op.Spec{Method: "GET", Path: "/v1/checkpoint", Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows the newest checkpoint, or that of ?size=, as a signed note"}, d.checkpoint),
+		op.Handle(op.Spec{
+			Method: "GET", Path: "/v1/checkpoint", Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows the newest checkpoint, or that of a size, as a signed note",
+			In: reflect.TypeFor[CheckpointOf](), Gives: []string{"text/plain"}, Answer: "A signed note (C2SP): the checkpoint, an empty line, and a line for each signature.",
+		}, d.checkpoint),
 		op.Handle(GetInclusion.Spec(), d.inclusion),
 		op.Handle(GetConsistency.Spec(), d.consistency),
 		op.Handle(ListLeaves.Spec(), d.leaves),
@@ -83,13 +114,13 @@ const forGood = "public, max-age=31536000, immutable"
 // checkpoint answers with a signed note, which is text. Cosignatures are added
 // later, so even the checkpoint of a given size is not cached for good.
 func (d logAPI) checkpoint(w http.ResponseWriter, r *http.Request) error {
-	q := query{values: r.URL.Query()}
-	size := q.number("size", -1, 0, maxNumber)
+	q := queryOf(r, CheckpointOf{})
+	size := q.number("size")
 	if q.err != nil {
 		return q.err
 	}
 	read := d.log.Latest
-	if size >= 0 {
+	if q.values.Has("size") {
 		read = func(ctx context.Context) (translog.Published, error) { return d.log.At(ctx, uint64(size)) }
 	}
 	p, err := read(r.Context())
@@ -102,12 +133,8 @@ func (d logAPI) checkpoint(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d logAPI) inclusion(w http.ResponseWriter, r *http.Request) error {
-	q := query{values: r.URL.Query()}
-	seq := q.number("seq", 0, 1, maxNumber)
-	size := q.number("size", 0, 1, maxNumber)
-	if !q.values.Has("seq") {
-		q.refuse("seq", "an event's number", "")
-	}
+	q := queryOf(r, InclusionOf{})
+	seq, size := q.number("seq"), q.number("size")
 	if q.err != nil {
 		return q.err
 	}
@@ -119,12 +146,8 @@ func (d logAPI) inclusion(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d logAPI) consistency(w http.ResponseWriter, r *http.Request) error {
-	q := query{values: r.URL.Query()}
-	from := q.number("from", 0, 0, maxNumber)
-	to := q.number("to", 0, 1, maxNumber)
-	if !q.values.Has("from") {
-		q.refuse("from", "the size of the earlier tree", "")
-	}
+	q := queryOf(r, ConsistencyOf{})
+	from, to := q.number("from"), q.number("to")
 	if q.err != nil {
 		return q.err
 	}
@@ -136,9 +159,8 @@ func (d logAPI) consistency(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d logAPI) leaves(w http.ResponseWriter, r *http.Request) error {
-	q := query{values: r.URL.Query()}
-	from := q.number("from", 1, 1, maxNumber)
-	limit := q.number("limit", translog.MaxLeaves, 1, translog.MaxLeaves)
+	q := queryOf(r, LeafList{})
+	from, limit := q.number("from"), q.number("limit")
 	if q.err != nil {
 		return q.err
 	}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -44,9 +46,8 @@ func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q := query{values: r.URL.Query()}
-	after := q.number("from_seq", 0, 0, maxNumber)
-	limit := q.number("limit", defaultEvents, 1, maxEvents)
+	q := queryOf(r, EventList{})
+	after, limit := q.number("from_seq"), q.number("limit")
 	who, err := d.caller.Of(r, nil)
 	if q.err != nil || err != nil {
 		return first(q.err, err)
@@ -91,9 +92,8 @@ func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q := query{values: r.URL.Query()}
-	depth := q.number("depth", defaultDepth, 1, maxDepth)
-	direction := q.word("direction", string(registry.Descendants), string(registry.Descendants), string(registry.Ancestors))
+	q := queryOf(r, Kin{})
+	depth, direction := q.number("depth"), q.word("direction")
 	who, err := d.caller.Of(r, nil)
 	if q.err != nil || err != nil {
 		return first(q.err, err)
@@ -113,8 +113,8 @@ func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
 // reason is left empty: the list has every revoked key, those of hidden vacants
 // too, and what it says of them is for nobody else.
 func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
-	q := query{values: r.URL.Query()}
-	limit := q.number("limit", maxRevocations, 1, maxRevocations)
+	q := queryOf(r, RevocationList{})
+	limit := q.number("limit")
 	if q.err != nil {
 		return q.err
 	}
@@ -149,11 +149,16 @@ func vacantID(text string) (identity.ID, error) {
 // every JSON reader.
 const maxNumber = 1<<53 - 1
 
-// query reads URL parameters. err is the first invalid one, of kind Schema like
-// the reference.
+// query reads URL parameters in the ranges of a request. err is the first invalid one, of kind Schema
+// like the reference.
 type query struct {
 	values url.Values
+	ranges map[string]op.Range
 	err    error
+}
+
+func queryOf(r *http.Request, of op.Ranged) query {
+	return query{values: r.URL.Query(), ranges: of.Ranges()}
 }
 
 func (q *query) refuse(name, want, got string) {
@@ -162,42 +167,45 @@ func (q *query) refuse(name, want, got string) {
 	}
 }
 
-func (q *query) number(name string, missing, least, most int64) int64 {
-	if !q.values.Has(name) {
-		return missing
+// number reads a whole number. A missing one is the default of its range, or 0.
+func (q *query) number(name string) int64 {
+	is := q.ranges[name]
+	if !q.values.Has(name) && !is.Required {
+		n, _ := is.Default.(int64)
+		return n
 	}
 	n, err := strconv.ParseInt(q.values.Get(name), 10, 64)
-	if err != nil || n < least || n > most {
-		q.refuse(name, fmt.Sprintf("a number from %d to %d", least, most), q.values.Get(name))
+	if err != nil || n < is.Min || n > is.Max {
+		q.refuse(name, fmt.Sprintf("a number from %d to %d", is.Min, is.Max), q.values.Get(name))
 	}
 	return n
 }
 
-// fraction reads a number from 0 to 1.
+// fraction reads a number that need not be whole.
 func (q *query) fraction(name string) float64 {
+	is := q.ranges[name]
 	if !q.values.Has(name) {
 		return 0
 	}
 	f, err := strconv.ParseFloat(q.values.Get(name), 64)
-	if err != nil || !(f >= 0 && f <= 1) { // also excludes NaN
-		q.refuse(name, "a number from 0 to 1", q.values.Get(name))
+	if err != nil || !(f >= float64(is.Min) && f <= float64(is.Max)) { // also excludes NaN
+		q.refuse(name, fmt.Sprintf("a number from %d to %d", is.Min, is.Max), q.values.Get(name))
 	}
 	return f
 }
 
-// word reads one of the given words.
-func (q *query) word(name, missing string, words ...string) string {
+// word reads one of the words of a range.
+func (q *query) word(name string) string {
+	is := q.ranges[name]
 	if !q.values.Has(name) {
-		return missing
+		word, _ := is.Default.(string)
+		return word
 	}
 	got := q.values.Get(name)
-	for _, w := range words {
-		if got == w {
-			return w
-		}
+	if !slices.Contains(is.Words, got) {
+		q.refuse(name, fmt.Sprintf("one of %v", is.Words), got)
 	}
-	q.refuse(name, fmt.Sprintf("one of %v", words), got)
-	return missing
+	return got
 }
 
 // boolean reads the forms that the reference's framework accepts.

@@ -110,6 +110,24 @@ type (
 	}
 )
 
+// Ranges implements op.Ranged.
+func (EventList) Ranges() map[string]op.Range {
+	return map[string]op.Range{"from_seq": {Max: maxNumber}, "limit": {Min: 1, Max: maxEvents, Default: int64(defaultEvents)}}
+}
+
+// Ranges implements op.Ranged.
+func (Kin) Ranges() map[string]op.Range {
+	return map[string]op.Range{
+		"direction": {Words: []string{string(registry.Descendants), string(registry.Ancestors)}, Default: string(registry.Descendants)},
+		"depth":     {Min: 1, Max: maxDepth, Default: int64(defaultDepth)},
+	}
+}
+
+// Ranges implements op.Ranged.
+func (RevocationList) Ranges() map[string]op.Range {
+	return map[string]op.Range{"limit": {Min: 1, Max: maxRevocations, Default: int64(maxRevocations)}}
+}
+
 func (d *api) describe(w http.ResponseWriter, r *http.Request) error {
 	revalidated(w, r, openapi.JSON)
 	return nil

@@ -63,6 +63,22 @@ type (
 	}
 )
 
+// searchLimit is the range of how many are found.
+var searchLimit = op.Range{Min: 1, Max: search.MaxLimit, Default: int64(search.DefaultLimit)}
+
+// Ranges implements op.Ranged.
+func (Sought) Ranges() map[string]op.Range {
+	return map[string]op.Range{"max_price": {Max: math.MaxInt64}, "min_reputation": {Max: 1}, "limit": searchLimit}
+}
+
+// Ranges implements op.Ranged.
+func (SoughtText) Ranges() map[string]op.Range { return map[string]op.Range{"limit": searchLimit} }
+
+// Ranges implements op.Ranged.
+func (SoughtCapability) Ranges() map[string]op.Range {
+	return map[string]op.Range{"limit": searchLimit}
+}
+
 // Search returns the handler of search, a function of its own on AWS.
 func Search(c SearchConfig) http.Handler {
 	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes((&searchAPI{c}).routes()...))
@@ -84,14 +100,14 @@ func IsSearchPath(path string) bool {
 type searchAPI struct{ SearchConfig }
 
 func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
-	q := query{values: r.URL.Query()}
+	q := queryOf(r, Sought{})
 	req := search.Request{
 		Query: q.values.Get("q"), Tag: q.values.Get("tag"), Family: q.values.Get("family"),
 		ShortID: q.values.Get("id"), Most: true,
-		MinReputation: q.fraction("min_reputation"), Limit: s.limit(&q), Cursor: q.values.Get("cursor"),
+		MinReputation: q.fraction("min_reputation"), Limit: int(q.number("limit")), Cursor: q.values.Get("cursor"),
 	}
 	if q.values.Has("max_price") {
-		price := q.number("max_price", 0, 0, math.MaxInt64)
+		price := q.number("max_price")
 		req.MaxPrice = &price
 	}
 	if q.err != nil {
@@ -118,7 +134,7 @@ func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 // card in another member. include_local is parsed and ignored, like in the
 // reference: nobody sees hidden vacants.
 func (s *searchAPI) searchCapability(w http.ResponseWriter, r *http.Request) error {
-	q := query{values: r.URL.Query()}
+	q := queryOf(r, SoughtText{})
 	q.boolean("include_local")
 	matches, err := s.plain(r.Context(), &q, q.values.Get("q"), "")
 	if err != nil {
@@ -131,7 +147,7 @@ func (s *searchAPI) searchCapability(w http.ResponseWriter, r *http.Request) err
 }
 
 func (s *searchAPI) queryCapability(w http.ResponseWriter, r *http.Request) error {
-	q := query{values: r.URL.Query()}
+	q := queryOf(r, SoughtCapability{})
 	matches, err := s.plain(r.Context(), &q, q.values.Get("capability"), q.values.Get("family"))
 	if err != nil {
 		return err
@@ -141,16 +157,12 @@ func (s *searchAPI) queryCapability(w http.ResponseWriter, r *http.Request) erro
 
 // plain is the reference's search.
 func (s *searchAPI) plain(ctx context.Context, q *query, text, family string) ([]registryclient.HaloMatch, error) {
-	req := search.Request{Text: text, ClaimedFamily: family, ByScore: true, Limit: s.limit(q)}
+	req := search.Request{Text: text, ClaimedFamily: family, ByScore: true, Limit: int(q.number("limit"))}
 	if q.err != nil {
 		return nil, q.err
 	}
 	page, err := s.Finder.Find(ctx, req)
 	return s.shown(page.Matches, false), err
-}
-
-func (s *searchAPI) limit(q *query) int {
-	return int(q.number("limit", search.DefaultLimit, 1, search.MaxLimit))
 }
 
 func (s *searchAPI) shown(found []search.Match, ranked bool) []registryclient.HaloMatch {

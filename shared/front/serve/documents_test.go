@@ -485,6 +485,8 @@ type documented struct {
 
 	names map[string]string // of what stands in paths and bodies as {name}
 	sent  []byte            // a signed call
+
+	exchanges []exchange // all requests so far
 }
 
 // site is a handler and the Host of its requests.
@@ -529,11 +531,11 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	found := h.server.OpenSearch(index)
 	h.agents = h.server.OpenQueuedA2A(serve.Queues{Tasks: queue.New(store.Updater{Store: s, Rand: h.rand}, now), Notices: h.notices})
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
-	h.public = site{documentsHost, serve.Handlers{
+	h.public = site{documentsHost, h.recorded(serve.Handlers{
 		AGP: h.agp, Metrics: true, Message: h.server.Message, A2A: h.agents, Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(),
-	}.Public()}
-	h.admin = site{admin.SocketHost, h.server.Admin()}
+	}.Public())}
+	h.admin = site{admin.SocketHost, h.recorded(h.server.Admin())}
 	return h
 }
 

@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"net/http"
 	"path/filepath"
 	"testing"
 
@@ -12,7 +13,18 @@ const description = "A host of vacants: agents whose id is an Ed25519 key. Amoun
 
 // The document is made from the operations: go test ./shared/front/serve -run OpenAPI -update.
 func TestTheOpenAPIDocumentIsThatOfTheOperations(t *testing.T) {
-	b, err := openapi.Document("Vacancy", "1", description, serve.Operations())
+	specs := serve.Operations()
+	h := drive(t)
+	h.ask(t)
+	examples := h.examples(t, specs)
+	for i := range specs {
+		key := openapi.Key(&specs[i])
+		_, there := examples[key]
+		if isJSON := specs[i].Out != nil && specs[i].Status != http.StatusNoContent; isJSON && there == (withoutExample[key] != "") {
+			t.Errorf("%s has an example: %v", key, there)
+		}
+	}
+	b, err := openapi.Document("Vacancy", "1", description, specs, examples)
 	if err != nil {
 		t.Fatal(err)
 	}

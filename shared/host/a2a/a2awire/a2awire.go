@@ -83,6 +83,15 @@ func (d Dialect) state(s task.State) string {
 	return name
 }
 
+// StateNames returns the names of the states in 1.0.
+func StateNames() []string {
+	var all []string
+	for _, s := range task.States() {
+		all = append(all, V1.state(s))
+	}
+	return all
+}
+
 func (d Dialect) parseState(text string) (task.State, bool) {
 	for _, s := range task.States() {
 		if d.state(s) == text {

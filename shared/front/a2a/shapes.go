@@ -1,0 +1,151 @@
+package a2a
+
+import (
+	"encoding/json"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// The JSON of A2A 1.0, for descriptions: package a2awire reads and writes it. Readers ignore other
+// members, and cards have more.
+type (
+	// Part has one of Text, URL, Raw (in base64) and Data.
+	Part struct {
+		Text      string          `json:"text,omitempty"`
+		URL       string          `json:"url,omitempty"`
+		Raw       []byte          `json:"raw,omitempty"`
+		Data      json.RawMessage `json:"data,omitempty"`
+		Filename  string          `json:"filename,omitempty"`
+		MediaType string          `json:"mediaType,omitempty"`
+		Metadata  map[string]any  `json:"metadata,omitempty"`
+	}
+	// Message is what one side says: ROLE_USER or ROLE_AGENT.
+	Message struct {
+		ID         string         `json:"messageId"`
+		Context    string         `json:"contextId,omitempty"`
+		Task       string         `json:"taskId,omitempty"`
+		Role       string         `json:"role"`
+		Parts      []Part         `json:"parts"`
+		Metadata   map[string]any `json:"metadata,omitempty"`
+		Extensions []string       `json:"extensions,omitempty"`
+		References []string       `json:"referenceTaskIds,omitempty"`
+	}
+	// Artifact is a result of a task.
+	Artifact struct {
+		ID          string         `json:"artifactId"`
+		Name        string         `json:"name,omitempty"`
+		Description string         `json:"description,omitempty"`
+		Parts       []Part         `json:"parts"`
+		Metadata    map[string]any `json:"metadata,omitempty"`
+		Extensions  []string       `json:"extensions,omitempty"`
+	}
+	// Status is the state of a task since a time.
+	Status struct {
+		State   string   `json:"state"`
+		Message *Message `json:"message,omitempty"`
+		Time    string   `json:"timestamp"`
+	}
+	// Task is a unit of work for a caller.
+	Task struct {
+		ID        string         `json:"id"`
+		Context   string         `json:"contextId"`
+		Status    Status         `json:"status"`
+		Artifacts []Artifact     `json:"artifacts,omitempty"`
+		History   []Message      `json:"history,omitempty"`
+		Metadata  map[string]any `json:"metadata,omitempty"`
+	}
+	// Tasks is a page of tasks.
+	Tasks struct {
+		Tasks []Task `json:"tasks"`
+		Next  string `json:"nextPageToken"`
+		Size  int    `json:"pageSize"`
+		Total int    `json:"totalSize"`
+	}
+	// Send asks for a message to be answered.
+	Send struct {
+		Message  Message        `json:"message"`
+		Config   *SendConfig    `json:"configuration,omitempty"`
+		Metadata map[string]any `json:"metadata,omitempty"`
+	}
+	// SendConfig is how a message is to be answered.
+	SendConfig struct {
+		OutputModes []string    `json:"acceptedOutputModes,omitempty"`
+		Push        *PushConfig `json:"taskPushNotificationConfig,omitempty"`
+		History     uint64      `json:"historyLength,omitempty"`
+		Immediately bool        `json:"returnImmediately,omitempty"`
+	}
+	// Sent is the task of a message, or the message that answers it.
+	Sent struct {
+		Task    *Task    `json:"task,omitempty"`
+		Message *Message `json:"message,omitempty"`
+	}
+	// PushConfig is where the events of a task are sent.
+	PushConfig struct {
+		Task           string          `json:"taskId,omitempty"`
+		ID             string          `json:"id,omitempty"`
+		URL            string          `json:"url"`
+		Token          string          `json:"token,omitempty"`
+		Authentication *Authentication `json:"authentication,omitempty"`
+	}
+	// Authentication is the Authorization header of notifications.
+	Authentication struct {
+		Scheme      string `json:"scheme,omitempty"`
+		Credentials string `json:"credentials,omitempty"`
+	}
+	// PushConfigs are the push configurations of a task.
+	PushConfigs struct {
+		Configs []PushConfig `json:"configs"`
+		Next    string       `json:"nextPageToken"`
+	}
+	// Card has the members of an agent card that all its forms have.
+	Card struct {
+		Name         string          `json:"name"`
+		Description  string          `json:"description"`
+		Version      string          `json:"version"`
+		Capabilities map[string]any  `json:"capabilities"`
+		Interfaces   []Interface     `json:"supportedInterfaces"`
+		InputModes   []string        `json:"defaultInputModes"`
+		OutputModes  []string        `json:"defaultOutputModes"`
+		Skills       []Skill         `json:"skills"`
+		Signatures   []CardSignature `json:"signatures"`
+	}
+	// Interface is an address of an agent.
+	Interface struct {
+		URL     string `json:"url"`
+		Binding string `json:"protocolBinding"`
+		Version string `json:"protocolVersion"`
+	}
+	// Skill is what an agent can do.
+	Skill struct {
+		ID          string   `json:"id"`
+		Name        string   `json:"name"`
+		Description string   `json:"description"`
+		Tags        []string `json:"tags"`
+	}
+	// CardSignature is a JWS over one form of a card, without its payload.
+	CardSignature struct {
+		Protected string `json:"protected"`
+		Signature string `json:"signature"`
+	}
+	// KeySet is a JSON Web Key Set with the key of a vacant.
+	KeySet struct {
+		Keys []Key `json:"keys"`
+	}
+	// Key is the public key of a vacant.
+	Key struct {
+		Type      string      `json:"kty"`
+		Curve     string      `json:"crv"`
+		Algorithm string      `json:"alg"`
+		Use       string      `json:"use"`
+		ID        identity.ID `json:"kid"`
+		X         string      `json:"x"`
+	}
+	// Failure is a refusal. Error is A2A's, which the refusals of paths without a vacant lack; the other
+	// members are the host's, which A2A's own errors lack.
+	Failure struct {
+		Error  *restError `json:"error,omitempty"`
+		Detail string     `json:"detail,omitempty"`
+		Code   string     `json:"code,omitempty"`
+		Field  string     `json:"field,omitempty"`
+	}
+)

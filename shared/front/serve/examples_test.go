@@ -1,0 +1,234 @@
+package serve_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/front/openapi"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
+	"github.com/vacancy-host/vacancy/shared/vacant/claim"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
+)
+
+// exchange is a request, and the answer to it.
+type exchange struct {
+	method, path string
+	body, answer []byte
+	status       int
+}
+
+// recorded returns a handler whose requests and answers h keeps.
+func (h *documented) recorded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // a test's, in memory
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+		if is, ok := w.(*httptest.ResponseRecorder); ok {
+			h.exchanges = append(h.exchanges, exchange{r.Method, r.URL.Path, body, bytes.Clone(is.Body.Bytes()), is.Code})
+		}
+	})
+}
+
+// examples returns for each operation the first exchange that succeeded.
+func (h *documented) examples(t *testing.T, specs []op.Spec) map[string]openapi.Example {
+	t.Helper()
+	variables := func(path string) int { return strings.Count(path, "{") }
+	specs = slices.Clone(specs)
+	slices.SortStableFunc(specs, func(a, b op.Spec) int { return variables(a.Path) - variables(b.Path) })
+	variable := regexp.MustCompile(`\\\{\w+\\\}`)
+	paths := make([]*regexp.Regexp, len(specs))
+	for i := range specs {
+		pattern := regexp.QuoteMeta(strings.TrimSuffix(specs[i].Path, "{$}"))
+		paths[i] = regexp.MustCompile("^" + variable.ReplaceAllString(pattern, "[^/:]+") + "$")
+	}
+	all := map[string]openapi.Example{}
+	for _, e := range h.exchanges {
+		i := slices.IndexFunc(specs, func(s op.Spec) bool {
+			return s.Method == e.method && paths[slices.IndexFunc(specs, func(o op.Spec) bool { return o.Path == s.Path })].MatchString(e.path)
+		})
+		if i < 0 || e.status/100 != 2 {
+			continue
+		}
+		key := openapi.Key(&specs[i])
+		if _, known := all[key]; known {
+			continue
+		}
+		var one openapi.Example
+		if json.Valid(e.body) {
+			one.Body = e.body
+		}
+		if json.Valid(e.answer) {
+			one.Answer = e.answer
+		}
+		all[key] = one
+	}
+	return all
+}
+
+// withoutExample are operations that are not asked here, and why.
+var withoutExample = map[string]string{
+	"GET /v1/openapi.json":      "its answer is this document",
+	"GET /v1/admin/status":      "only package standalone has it",
+	"POST /v1/admin/reindex":    "only package standalone has it",
+	"POST /v1/account/checkout": "it needs Stripe",
+}
+
+// ask uses the host that drive left for all that drive does not.
+func (h *documented) ask(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	const pro, version = "Authorization: Bearer {buyer-pro}", "A2A-Version: 1.0"
+	do := func(to site, method, path, body string, headers ...string) string {
+		t.Helper()
+		h.do(t, to, method, path, body, "", headers...)
+		return string(h.exchanges[len(h.exchanges)-1].answer)
+	}
+	member := func(answer, name string) string {
+		t.Helper()
+		var of map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(answer), &of); err != nil {
+			t.Fatalf("%s: %v", answer, err)
+		}
+		return strings.Trim(string(of[name]), `"`)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, h.said)
+		}
+	}
+	demo, err := identity.ParseID(h.names["demo"])
+	must(err)
+
+	// Vacants and their families.
+	const vacants = "/v1/admin/vacants"
+	do(h.admin, "GET", vacants+"?limit=1", "")
+	for _, path := range []string{"/free", "/warung/price", "/sage/agent", "/demo/plan", "/demo/logbook?limit=1", "/demo/children?limit=1", "/{pupil}/graduation"} {
+		do(h.admin, "GET", vacants+path, "")
+	}
+	do(h.admin, "POST", vacants+"/{kid}/manifest", member(do(h.admin, "GET", vacants+"/{kid}/manifest", ""), "manifest"))
+	do(h.admin, "PATCH", vacants+"/imported", `{"capability":"comes and goes"}`)
+	for _, verb := range []string{"check", "pause", "resume", "export"} {
+		do(h.admin, "POST", vacants+"/imported/"+verb, "")
+	}
+	do(h.admin, "POST", vacants+"/demo/graduation-signature", `{"parent_id":"{demo}","child_id":"{kid}","capability_text":"helps"}`)
+
+	// The host.
+	for _, path := range []string{"host", "root", "gate", "secrets", "payments", "models", "budgets?tenant=acme", "usage?from=2026-05-06&until=2026-05-07", "metrics"} {
+		do(h.admin, "GET", "/v1/admin/"+path, "")
+	}
+	do(h.admin, "PUT", "/v1/admin/listings/{free}", `{"tags":["writing"],"skills":["letters"],"summary":"writes letters","family":"clerks","owner":"acme"}`)
+	do(h.admin, "DELETE", "/v1/admin/secrets/openai", "")
+	do(h.admin, "DELETE", "/v1/admin/payments/stripe", "")
+	for _, path := range []string{"usage/recount", "log/seal", "restored"} {
+		do(h.admin, "POST", "/v1/admin/"+path, "")
+	}
+
+	// Accounts: by the operator, and by their keys.
+	const accounts = "/v1/admin/accounts"
+	do(h.admin, "GET", accounts+"?limit=1", "")
+	for _, path := range []string{"", "/changes?limit=2", "/usage?from=2026-05-06&until=2026-05-07", "/statement?month=2026-05", "/keys"} {
+		do(h.admin, "GET", accounts+"/acme"+path, "")
+	}
+	h.names["spare"] = member(do(h.admin, "POST", accounts+"/acme/keys", `{"tier":"pro","scopes":["call"]}`), "id")
+	do(h.admin, "DELETE", accounts+"/acme/keys/{spare}", "")
+	do(h.admin, "POST", accounts+"/acme/adjustment", `{"amount":-1000000,"note":"a refund"}`, "Idempotency-Key: refund")
+	do(h.admin, "PUT", accounts+"/acme/cap", `{"amount":20000000}`)
+	do(h.admin, "POST", accounts+"/acme/suspend", `{"note":"unpaid"}`)
+	do(h.admin, "POST", accounts+"/acme/resume", `{"note":"paid"}`)
+	self, err := h.server.Vacants.SelfID(ctx)
+	must(err)
+	for n, account := range []string{"acme", "buyer"} {
+		c := claim.Claim{Host: self, Account: h.names[account], Cap: 40_000_000}
+		must(c.Sign(ctx, seeded(t, byte(60+n)), h.clock.now()))
+		h.names["linked"] = seeded(t, byte(60+n)).ID().String()
+		if account == "acme" {
+			do(h.admin, "POST", accounts+"/acme/links", `{"claim":"`+c.String()+`"}`)
+			do(h.admin, "DELETE", accounts+"/acme/links/{linked}", "")
+			continue
+		}
+		do(h.public, "POST", "/v1/account/links", `{"claim":"`+c.String()+`"}`, pro)
+		do(h.public, "DELETE", "/v1/account/links/{linked}", "", pro)
+	}
+	for _, path := range []string{"account", "account/changes?limit=2", "account/statement?month=2026-05", "account/host", "usage?from=2026-05-06&until=2026-05-07&by=vacant", "keys"} {
+		do(h.public, "GET", "/v1/"+path, "", pro)
+	}
+	h.names["spare"] = member(do(h.public, "POST", "/v1/keys", `{"tier":"free","scopes":["call"]}`, pro), "id")
+	do(h.public, "DELETE", "/v1/keys/{spare}", "", pro)
+	do(h.admin, "GET", "/v1/admin/receipts/{payer}/{sage}/last", "")
+	last := h.fill("/v1/account/receipts/{payer}/{sage}/last")
+	proof, err := readproof.Sign(ctx, seeded(t, 21), readproof.Request{Authority: documentsHost, Method: "GET", Target: last}, h.clock.now())
+	must(err)
+	do(h.public, "GET", last, "", readproof.Header+": "+proof)
+
+	// AGP and bookings.
+	do(h.public, "GET", "/a2a/v1/status", "")
+	do(h.public, "GET", "/metrics", "")
+	do(h.public, "GET", "/v1/bookings", "", pro)
+	do(h.public, "GET", "/v1/bookings/{booking}", "", pro)
+	do(h.admin, "GET", "/v1/admin/bookings?venue={warung}", "")
+	do(h.admin, "GET", "/v1/admin/bookings/{booking}", "")
+	do(h.public, "POST", "/v1/bookings/{booking}/transition", `{"to":"completed","reason":"they came","event_id":"e1"}`, "Authorization: Bearer {acme-pro}")
+	do(h.admin, "POST", "/v1/admin/bookings/{failed}/transition", `{"to":"dispatched","reason":"told by telephone","event_id":"e2"}`)
+	h.names["another"] = member(do(h.public, "POST", "/a2a/v1/", `{"from":"nemo","intent":"booking.confirm","payload":{"venue_slug":"warung","starts_at":"2026-05-07T18:00:00Z","party_size":2,"guest":{"name":"Bo"}}}`, pro, "Prefer: respond-async"), "booking_id")
+	do(h.public, "POST", "/v1/bookings/{another}/cancel", "", pro)
+
+	// The registry and its log.
+	for _, path := range []string{
+		"capability_card/{free}", "event_log/{free}?limit=1", "event/1", "lineage/{demo}?direction=descendants", "revocation_list", "search?q=free&limit=1", "search_capability?q=free&limit=1",
+		"checkpoint", "proof/inclusion?seq=1", "proof/consistency?from=1", "log/leaves?limit=2", "epoch/1", "epoch_root/latest",
+	} {
+		do(h.public, "GET", "/v1/"+path, "")
+	}
+	do(h.public, "POST", "/v1/query_capability?capability=free&limit=1", "")
+	do(h.public, "POST", "/v1/manifests", member(do(h.admin, "GET", vacants+"/{clerk}/manifest", ""), "manifest"))
+	attempt := h.fill("/v1/graduations/" + member(do(h.admin, "GET", vacants+"/{pupil}/graduation", ""), "id"))
+	must(h.server.Vacants.Sign(ctx, demo, func(s identity.Signer) error {
+		proof, err := readproof.Sign(ctx, s, readproof.Request{Authority: documentsHost, Method: "GET", Target: attempt}, h.clock.now())
+		do(h.public, "GET", attempt, "", readproof.Header+": "+proof)
+		return err
+	}))
+	must(h.server.Vacants.Sign(ctx, demo, func(s identity.Signer) error {
+		published, err := h.log.Latest(ctx)
+		if err != nil {
+			return err
+		}
+		note, err := translog.Cosign(ctx, published.Checkpoint, s, h.clock.now())
+		do(h.public, "POST", "/v1/witness", string(op.Encode(translog.WitnessShape{Note: string(note)})))
+		return err
+	}))
+	elsewhere := seeded(t, 30)
+	of := listing.New(elsewhere.ID(), 1)
+	of.Tags, of.Summary = []string{"mock"}, "lives elsewhere"
+	must(of.Sign(ctx, elsewhere))
+	do(h.public, "PUT", "/v1/listing/"+elsewhere.ID().String(), string(of.Blob()))
+	client := &registryclient.Client{Transport: handled{h.public}, URL: "https://" + documentsHost, Reader: elsewhere, Now: h.clock.now}
+	_, err = client.RevokeAs(ctx, elsewhere, "lost", h.rand)
+	must(err)
+	do(h.admin, "POST", vacants+"/free/unpublish", "")
+
+	// A2A.
+	const message = `{"message":{"messageId":"m9","role":"ROLE_USER","parts":[{"text":"hi"}]}}`
+	at := func(task string) string { return "/v/free/tasks/{" + task + "}" }
+	do(h.public, "POST", "/v/free/message:send", message, version, pro)
+	do(h.public, "POST", "/v/free/message:stream", message, version, pro)
+	for _, path := range []string{"/v/free/extendedAgentCard", "/v/free/tasks?pageSize=1", at("task"), "/v/free/.well-known/agent-card.json", "/v/free/.well-known/jwks.json"} {
+		do(h.public, "GET", path, "", version, pro)
+	}
+	h.names["config"] = member(do(h.public, "POST", at("queued-task")+"/pushNotificationConfigs", `{"url":"http://127.0.0.1:1/hook","token":"tok"}`, version, pro), "id")
+	do(h.public, "GET", at("queued-task")+"/pushNotificationConfigs", "", version, pro)
+	do(h.public, "GET", at("queued-task")+"/pushNotificationConfigs/{config}", "", version, pro)
+	do(h.public, "DELETE", at("queued-task")+"/pushNotificationConfigs/{config}", "", version, pro)
+	do(h.public, "POST", at("queued-task")+":cancel", "", version, pro)
+}
