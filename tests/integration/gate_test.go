@@ -278,7 +278,7 @@ func (s *deployed) planned(t *testing.T, parent identity.ID, kids []identity.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.SetPlan.Call(t.Context(), s.admin(t), admin.About(parent.String(), op.Raw[plan.Plan](blob))); err != nil {
+	if _, err := admin.SetPlan.Call(t.Context(), s.admin(t), admin.About(parent.String(), op.Raw[plan.Shape](blob))); err != nil {
 		t.Fatalf("setting a plan: %v", err)
 	}
 }

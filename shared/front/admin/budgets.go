@@ -15,7 +15,7 @@ func (d *api) models(ctx context.Context, _ op.None) (models.Table, error) {
 	return d.Vacants.Resources.Models.Current(ctx)
 }
 
-func (d *api) setModels(ctx context.Context, in op.Body[op.Raw[models.Table]]) (models.Table, error) {
+func (d *api) setModels(ctx context.Context, in op.Body[op.Raw[models.Shape]]) (models.Table, error) {
 	t, err := models.Parse(in.Body)
 	if err != nil {
 		return t, err

@@ -197,7 +197,7 @@ func (d *api) showManifest(ctx context.Context, child identity.ID) (Manifest, er
 }
 
 // storeManifest stores a manifest that both parties signed.
-func (d *api) storeManifest(ctx context.Context, in With[op.Raw[composite.Manifest]]) (Manifest, error) {
+func (d *api) storeManifest(ctx context.Context, in With[op.Raw[composite.ManifestShape]]) (Manifest, error) {
 	m, err := composite.Parse(in.Body)
 	if err != nil {
 		return Manifest{}, err
@@ -235,7 +235,7 @@ func planPage(rec *vacants.Record, p *plan.Plan) Plan {
 	return Plan{vacantOf(rec), json.RawMessage(p.Blob()), p.Hash()}
 }
 
-func (d *api) setPlan(ctx context.Context, in With[op.Raw[plan.Plan]]) (Plan, error) {
+func (d *api) setPlan(ctx context.Context, in With[op.Raw[plan.Shape]]) (Plan, error) {
 	p, err := plan.Parse(in.Body)
 	if err != nil {
 		return Plan{}, err

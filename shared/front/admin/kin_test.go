@@ -77,10 +77,10 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	if _, err := admin.GetManifest.Call(t.Context(), c, admin.One{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Manifest() of nobody's child = %v, want NotFound", err)
 	}
-	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.About("child", op.Raw[composite.Manifest](m.Blob()))); err != nil {
+	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.About("child", op.Raw[composite.ManifestShape](m.Blob()))); err != nil {
 		t.Errorf("TakeManifest() of the one that is kept = %v, want nil", err)
 	}
-	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.About("parent", op.Raw[composite.Manifest](m.Blob()))); !problem.Is(err, problem.Malformed) {
+	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.About("parent", op.Raw[composite.ManifestShape](m.Blob()))); !problem.Is(err, problem.Malformed) {
 		t.Errorf("TakeManifest() of another's = %v, want Malformed", err)
 	}
 }
@@ -175,7 +175,7 @@ func TestACompositeIsSetByItsPlanAndItsChildrenEcho(t *testing.T) {
 	if _, err := admin.GetPlan.Call(t.Context(), c, admin.One{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Plan() before there is one = %v, want NotFound", err)
 	}
-	set, err := admin.SetPlan.Call(t.Context(), c, admin.About("parent", op.Raw[plan.Plan]([]byte(`{"version":1,"delegate":[{"child":"child","task":"{input}"}]}`))))
+	set, err := admin.SetPlan.Call(t.Context(), c, admin.About("parent", op.Raw[plan.Shape]([]byte(`{"version":1,"delegate":[{"child":"child","task":"{input}"}]}`))))
 	if err != nil || set.Vacant.Substrate != "composite" {
 		t.Fatalf("SetPlan() = %+v, %v, want a composite", set, err)
 	}

@@ -53,7 +53,7 @@ var (
 	GetAgent        = op.Op[AgentVersion, Agent]{Method: "GET", Path: vacantPath + "/agent", Access: reads, Doc: "shows how a vacant answers"}
 	SetAgent        = op.Op[NewAgent, Agent]{Method: "PUT", Path: vacantPath + "/agent", Access: changes, Limit: definition.MaxBlob, Doc: "makes the next version of a vacant's agent"}
 	GetPlan         = op.Op[One, Plan]{Method: "GET", Path: vacantPath + "/plan", Access: reads, Doc: "shows what a composite answers by"}
-	SetPlan         = op.Op[With[op.Raw[plan.Plan]], Plan]{Method: "PUT", Path: vacantPath + "/plan", Access: changes, Doc: "sets what a composite answers by"}
+	SetPlan         = op.Op[With[op.Raw[plan.Shape]], Plan]{Method: "PUT", Path: vacantPath + "/plan", Access: changes, Doc: "sets what a composite answers by"}
 )
 
 // The operations of children.
@@ -61,7 +61,7 @@ var (
 	SpawnChild     = op.Op[With[Spawning], Spawned]{Method: "POST", Path: vacantPath + "/children", Status: http.StatusCreated, Access: changes, Doc: "creates a child of a vacant; 200 if it was there"}
 	ListChildren   = op.Op[ChildList, Children]{Method: "GET", Path: vacantPath + "/children", Access: reads, Doc: "lists a vacant's children"}
 	GetManifest    = op.Op[One, Manifest]{Method: "GET", Path: vacantPath + "/manifest", Access: reads, Doc: "shows what binds a child"}
-	StoreManifest  = op.Op[With[op.Raw[composite.Manifest]], Manifest]{Method: "POST", Path: vacantPath + "/manifest", Access: changes, Doc: "stores a manifest that both have signed"}
+	StoreManifest  = op.Op[With[op.Raw[composite.ManifestShape]], Manifest]{Method: "POST", Path: vacantPath + "/manifest", Access: changes, Doc: "stores a manifest that both have signed"}
 	SignGraduation = op.Op[With[GraduationRequest], GraduationSignature]{Method: "POST", Path: vacantPath + "/graduation-signature", Access: changes, Doc: "signs a request to graduate as parent or child"}
 	GetGraduation  = op.Op[Attempt, graduation.View]{Method: "GET", Path: vacantPath + "/graduation", Access: reads, Doc: "shows an attempt to graduate, the last if no position is named"}
 	GetGate        = op.Op[OfTenant, GatePolicy]{Method: "GET", Path: Prefix + "gate", Doc: "shows what graduations are judged by"}
@@ -72,7 +72,7 @@ var (
 var (
 	SetListing         = op.Op[With[Listing], Listed]{Method: "PUT", Path: Prefix + "listings/{vacant}", Doc: "sets what the operator says of a registered vacant"}
 	GetModels          = op.Op[op.None, models.Table]{Method: "GET", Path: Prefix + "models", Doc: "shows prices of models"}
-	SetModels          = op.Op[op.Body[op.Raw[models.Table]], models.Table]{Method: "PUT", Path: Prefix + "models", Limit: models.MaxTable, Doc: "sets the next version of prices of models"}
+	SetModels          = op.Op[op.Body[op.Raw[models.Shape]], models.Table]{Method: "PUT", Path: Prefix + "models", Limit: models.MaxTable, Doc: "sets the next version of prices of models"}
 	GetBudget          = op.Op[OfTenant, spend.Budget]{Method: "GET", Path: Prefix + "budgets", Doc: "shows the daily budget for models"}
 	SetBudget          = op.Op[TenantWith[DailyBudget], spend.Budget]{Method: "PUT", Path: Prefix + "budgets", Doc: "sets the daily budget for models"}
 	RecountUsage       = op.Op[op.None, usage.Recounted]{Method: "POST", Path: Prefix + "usage/recount", Doc: "corrects usage by the rows"}

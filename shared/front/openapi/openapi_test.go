@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
+	"github.com/vacancy-host/vacancy/shared/front/openapi/openapitest"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -126,32 +125,20 @@ func TestTheDocumentIsWhole(t *testing.T) {
 
 // Each example is as its schema says: what hosts were asked and have answered.
 func TestExamplesFitTheirSchemas(t *testing.T) {
-	// The validator resolves references below a schema's definitions only.
-	document := strings.ReplaceAll(string(openapi.JSON), "#/components/schemas/", "#/$defs/")
-	type content map[string]struct {
-		Schema  *jsonschema.Schema
-		Example any
-	}
-	var d struct {
-		Paths map[string]map[string]struct {
-			RequestBody struct{ Content content }
-			Responses   map[string]struct{ Content content }
-		}
-		Components struct{ Schemas map[string]*jsonschema.Schema }
-	}
-	if err := json.Unmarshal([]byte(document), &d); err != nil {
+	d, err := openapitest.Open()
+	if err != nil {
 		t.Fatal(err)
 	}
 	count := 0
-	check := func(at string, c content) {
-		for media, of := range c {
-			if of.Example == nil {
+	check := func(at string, c openapitest.Content) {
+		for media, m := range c {
+			if m.Example == nil {
 				continue
 			}
 			count++
-			schema, err := (&jsonschema.Schema{AllOf: []*jsonschema.Schema{of.Schema}, Defs: d.Components.Schemas}).Resolve(nil)
+			v, err := d.Validator(m)
 			if err == nil {
-				err = schema.Validate(of.Example)
+				err = v.Validate(m.Example)
 			}
 			if err != nil {
 				t.Errorf("%s, %s: %v", at, media, err)

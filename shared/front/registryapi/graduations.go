@@ -64,7 +64,7 @@ type gateAPI struct {
 }
 
 // Submit asks for a graduation.
-var Submit = op.Op[op.Body[op.Raw[graduation.Submission]], Submitted]{Method: "POST", Path: "/v1/graduations", Status: http.StatusAccepted, Access: op.Access{Anybody: true}, Doc: "asks for the graduation of a child, signed by it and its parent; 200 if it has graduated"}
+var Submit = op.Op[op.Body[op.Raw[graduation.SubmissionShape]], Submitted]{Method: "POST", Path: "/v1/graduations", Status: http.StatusAccepted, Access: op.Access{Anybody: true}, Doc: "asks for the graduation of a child, signed by it and its parent; 200 if it has graduated"}
 
 // Submitted is an attempt that was begun or joined. 200 means that the child has graduated, 202
 // anything else: the state tells which, and a host of a single process decides at once.
@@ -80,7 +80,7 @@ func (s *Submitted) Reply(h http.Header) int {
 }
 
 // submit begins an attempt or joins an existing one.
-func (d *gateAPI) submit(ctx context.Context, in op.Body[op.Raw[graduation.Submission]]) (out Submitted, err error) {
+func (d *gateAPI) submit(ctx context.Context, in op.Body[op.Raw[graduation.SubmissionShape]]) (out Submitted, err error) {
 	sub, err := graduation.ParseSubmission(in.Body)
 	if err == nil {
 		err = sub.CheckWords()

@@ -19,13 +19,13 @@ var (
 	Publish     = op.Op[op.Body[op.Raw[registryclient.Halo]], registryclient.Receipt]{Method: "POST", Path: "/v1/halo", Access: op.Access{Anybody: true}, Doc: "publishes a card that its vacant has signed"}
 	Revoke      = op.Op[op.Body[op.Raw[registryclient.Revocation]], registryclient.Receipt]{Method: "POST", Path: "/v1/revoke_halo", Access: op.Access{Anybody: true}, Doc: "ends a key for good, by its own signature"}
 	PutListing  = op.Op[SignedListing, registryclient.HaloMatch]{Method: "PUT", Path: "/v1/listing/{id}", Access: op.Access{Anybody: true}, Doc: "stores a listing that its vacant has signed"}
-	AddManifest = op.Op[op.Body[op.Raw[composite.Manifest]], registryclient.Manifest]{Method: "POST", Path: "/v1/manifests", Access: op.Access{Anybody: true}, Doc: "stores a parent's edge, which both have signed"}
+	AddManifest = op.Op[op.Body[op.Raw[composite.ManifestShape]], registryclient.Manifest]{Method: "POST", Path: "/v1/manifests", Access: op.Access{Anybody: true}, Doc: "stores a parent's edge, which both have signed"}
 )
 
 // SignedListing is a listing for the vacant of the path.
 type SignedListing struct {
 	ID   string                  `path:"id"`
-	Body op.Raw[listing.Listing] `body:"json"`
+	Body op.Raw[listing.Shape] `body:"json"`
 }
 
 // publish accepts a publication in the reference's form.
@@ -108,7 +108,7 @@ func (d *api) listing(ctx context.Context, in SignedListing) (m registryclient.H
 }
 
 // manifest accepts a manifest signed by parent and child.
-func (d *api) manifest(ctx context.Context, in op.Body[op.Raw[composite.Manifest]]) (out registryclient.Manifest, err error) {
+func (d *api) manifest(ctx context.Context, in op.Body[op.Raw[composite.ManifestShape]]) (out registryclient.Manifest, err error) {
 	m, err := composite.Parse(in.Body)
 	if err != nil {
 		return out, schema(err)

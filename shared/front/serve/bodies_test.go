@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/openapi/openapitest"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -118,7 +119,7 @@ func variants(t *testing.T, body string) []variant {
 var random = regexp.MustCompile(`[0-9a-f]{64}|\b[0-9a-f]{12}\b|acct_\w+`)
 
 // The golden file has what each operation answers to good and bad bodies: the status, and of
-// a refusal its field and text.
+// a refusal its field and text. What is accepted is as its schema says.
 func TestBodiesAreAnsweredAsBefore(t *testing.T) {
 	const golden = "testdata/bodies.golden"
 	vault, err := local.FromHex(strings.Repeat("5a", 32), zeros{})
@@ -130,8 +131,19 @@ func TestBodiesAreAnsweredAsBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	document, err := openapitest.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := finder(operations())
 	var got bytes.Buffer
 	for _, op := range bodies {
+		path, _, _ := strings.Cut(op.path, "?")
+		described := document.Paths[find(op.method, path).Path][strings.ToLower(op.method)]
+		schema, err := document.Validator(described.RequestBody.Content["application/json"])
+		if err != nil {
+			t.Fatal(err)
+		}
 		fmt.Fprintf(&got, "\n%s %s\n", op.method, op.path)
 		for _, v := range variants(t, op.body) {
 			s, err := serve.Config{
@@ -169,6 +181,15 @@ func TestBodiesAreAnsweredAsBefore(t *testing.T) {
 				fmt.Fprintf(&got, " %s: %s", refusal.Field, random.ReplaceAllString(refusal.Detail, "ID"))
 			}
 			got.WriteByte('\n')
+			var body any
+			if w.Code < http.StatusBadRequest {
+				if err := json.Unmarshal([]byte(ids.Replace(v.body)), &body); err != nil {
+					t.Fatal(err)
+				}
+				if err := schema.Validate(body); err != nil {
+					t.Errorf("%s %s accepts %s, which its schema does not: %v", op.method, op.path, v.name, err)
+				}
+			}
 		}
 	}
 	if *update {

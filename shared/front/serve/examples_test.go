@@ -40,27 +40,37 @@ func (h *documented) recorded(next http.Handler) http.Handler {
 	})
 }
 
-// examples returns for each operation the first exchange that succeeded.
-func (h *documented) examples(t *testing.T, specs []op.Spec) map[string]openapi.Example {
-	t.Helper()
-	variables := func(path string) int { return strings.Count(path, "{") }
+// finder returns what finds the operation of a request; nil: it is of none.
+func finder(specs []op.Spec) func(method, path string) *op.Spec {
+	variables := func(s op.Spec) int { return strings.Count(s.Path, "{") }
 	specs = slices.Clone(specs)
-	slices.SortStableFunc(specs, func(a, b op.Spec) int { return variables(a.Path) - variables(b.Path) })
+	slices.SortStableFunc(specs, func(a, b op.Spec) int { return variables(a) - variables(b) })
 	variable := regexp.MustCompile(`\\\{\w+\\\}`)
 	paths := make([]*regexp.Regexp, len(specs))
 	for i := range specs {
 		pattern := regexp.QuoteMeta(strings.TrimSuffix(specs[i].Path, "{$}"))
 		paths[i] = regexp.MustCompile("^" + variable.ReplaceAllString(pattern, "[^/:]+") + "$")
 	}
+	return func(method, path string) *op.Spec {
+		for i := range specs {
+			if specs[i].Method == method && paths[i].MatchString(path) {
+				return &specs[i]
+			}
+		}
+		return nil
+	}
+}
+
+// examples returns for each operation the first exchange that succeeded.
+func (h *documented) examples(specs []op.Spec) map[string]openapi.Example {
+	find := finder(specs)
 	all := map[string]openapi.Example{}
 	for _, e := range h.exchanges {
-		i := slices.IndexFunc(specs, func(s op.Spec) bool {
-			return s.Method == e.method && paths[slices.IndexFunc(specs, func(o op.Spec) bool { return o.Path == s.Path })].MatchString(e.path)
-		})
-		if i < 0 || e.status/100 != 2 {
+		s := find(e.method, e.path)
+		if s == nil || e.status/100 != 2 {
 			continue
 		}
-		key := openapi.Key(&specs[i])
+		key := openapi.Key(s)
 		if _, known := all[key]; known {
 			continue
 		}

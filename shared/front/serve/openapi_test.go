@@ -16,7 +16,7 @@ func TestTheOpenAPIDocumentIsThatOfTheOperations(t *testing.T) {
 	specs := serve.Operations()
 	h := drive(t)
 	h.ask(t)
-	examples := h.examples(t, specs)
+	examples := h.examples(specs)
 	for i := range specs {
 		key := openapi.Key(&specs[i])
 		_, there := examples[key]

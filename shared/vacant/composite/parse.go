@@ -36,6 +36,23 @@ func Parse(blob []byte) (Manifest, error) {
 	return m, nil
 }
 
+// ManifestShape is the JSON of a manifest, for descriptions: Parse reads it, and Blob writes it. Signatures
+// are hexadecimal.
+type ManifestShape struct {
+	Parent          identity.ID  `json:"parent_id" canon:"required"`
+	Child           identity.ID  `json:"child_id" canon:"required"`
+	BirthPath       BirthPath    `json:"birth_path" canon:"required"`
+	Closed          bool         `json:"closed_by_default"`
+	Inherited       []string     `json:"tool_whitelist_inherited"`
+	Added           []string     `json:"tool_whitelist_added"`
+	Removed         []string     `json:"tool_whitelist_removed"`
+	Reachability    Reachability `json:"endpoint_reachability"`
+	Outbound        Outbound     `json:"outbound_policy"`
+	Schema          Schema       `json:"schema_version"`
+	SignatureParent string       `json:"signature_parent"`
+	SignatureChild  string       `json:"signature_child"`
+}
+
 func (m *Manifest) read(d *canon.Decoder, key string) (err error) {
 	switch key {
 	case "parent_id":

@@ -48,6 +48,20 @@ func Parse(blob []byte) (Listing, error) {
 	return l, nil
 }
 
+// Shape is the JSON of a listing, for descriptions: Parse reads it, and Blob writes it.
+type Shape struct {
+	ID        identity.ID `json:"vacant_id" canon:"required"`
+	Version   int64       `json:"version" canon:"required"`
+	Tags      []string    `json:"tags"`
+	Skills    []string    `json:"skills"`
+	Summary   string      `json:"summary"`
+	Family    string      `json:"family"`
+	Owner     string      `json:"owner"`
+	Price     int64       `json:"price"`
+	Venue     *Venue      `json:"venue,omitempty"`
+	Signature string      `json:"signature"` // hex
+}
+
 func (l *Listing) read(d *canon.Decoder, key string) (err error) {
 	switch key {
 	case "vacant_id":

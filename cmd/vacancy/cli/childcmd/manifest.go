@@ -43,7 +43,7 @@ a host stores: both signatures, verified on this machine, and what each field al
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) (err error) {
 				var kept admin.Manifest
 				if given != nil {
-					kept, err = admin.StoreManifest.Call(cmd.Context(), c, admin.About(args[0], op.Raw[composite.Manifest](given.Blob())))
+					kept, err = admin.StoreManifest.Call(cmd.Context(), c, admin.About(args[0], op.Raw[composite.ManifestShape](given.Blob())))
 				} else {
 					kept, err = manifestNamed(a, cmd.Context(), c, args[0])
 				}

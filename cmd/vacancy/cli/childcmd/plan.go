@@ -29,7 +29,7 @@ the other or in parallel, and combines their answers.`,
 }
 
 func planSetCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[admin.With[op.Raw[plan.Plan]], admin.Plan]{
+	return kit.Operation[admin.With[op.Raw[plan.Shape]], admin.Plan]{
 		Use:   "set VACANT FILE",
 		Short: "Set the plan of a vacant",
 		Long: `Set the plan of a hosted vacant from FILE, YAML or JSON; - is standard input. The next
@@ -48,9 +48,9 @@ and hosted on the same host; a plan that leads back to the vacant is refused.
 		Example: `  vacancy plan set lawfirm plan.yaml
   vacancy plan show lawfirm --json | jq .plan | vacancy plan set other -`,
 		Op: admin.SetPlan,
-		Request: func(q kit.Asked) (admin.With[op.Raw[plan.Plan]], error) {
+		Request: func(q kit.Asked) (admin.With[op.Raw[plan.Shape]], error) {
 			doc, err := document(a, q.Args[1])
-			return admin.About(q.Args[0], op.Raw[plan.Plan](doc)), err
+			return admin.About(q.Args[0], op.Raw[plan.Shape](doc)), err
 		},
 		Result: showPlan,
 	}.Command(a)

@@ -94,7 +94,7 @@ NAME-20260401 and NAME-latest.`,
 }
 
 func modelsSetCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[op.Body[op.Raw[models.Table]], models.Table]{
+	return kit.Operation[op.Body[op.Raw[models.Shape]], models.Table]{
 		Use:   "set FILE",
 		Short: "Replace the table of models",
 		Long: `Replace the host's table of models by a file in the form of "vacancy models --json", with
@@ -102,7 +102,7 @@ prices in micro-dollars per million tokens. Versions are numbered; the rows of c
 the version that priced them.`,
 		Example: "  vacancy models set models.json",
 		Op:      admin.SetModels,
-		Request: func(q kit.Asked) (in op.Body[op.Raw[models.Table]], err error) {
+		Request: func(q kit.Asked) (in op.Body[op.Raw[models.Shape]], err error) {
 			file, err := os.ReadFile(q.Args[0])
 			if err != nil {
 				return in, problem.Wrap(problem.NotFound, err, "read %s", q.Args[0])
@@ -110,7 +110,7 @@ the version that priced them.`,
 			if _, err := models.Parse(file); err != nil {
 				return in, problem.Within(problem.Usage, q.Args[0], err)
 			}
-			return op.Of(op.Raw[models.Table](file)), nil
+			return op.Of(op.Raw[models.Shape](file)), nil
 		},
 		Result: showModels,
 	}.Command(a)

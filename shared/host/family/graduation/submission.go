@@ -27,13 +27,14 @@ type Artefacts = vacants.Artefacts
 // MaxSubmission is the largest submission in bytes.
 const MaxSubmission = 128 << 10
 
-// wire is the JSON form; an event's members are named as in a publication.
-type wire struct {
+// SubmissionShape is the JSON of a submission; an event's members are named as in a publication.
+type SubmissionShape struct {
 	Request   json.RawMessage `json:"request" canon:"required"`
-	Artefacts *wireArtefacts  `json:"artefacts,omitempty"`
+	Artefacts *ArtefactsShape  `json:"artefacts,omitempty"`
 }
 
-type wireArtefacts struct {
+// ArtefactsShape is the JSON of Artefacts.
+type ArtefactsShape struct {
 	ManifestParent hexText `json:"manifest_signature_parent,omitempty"`
 	ManifestChild  hexText `json:"manifest_signature_child,omitempty"`
 	Card           hexText `json:"capability_card_blob_hex,omitempty"`
@@ -57,9 +58,9 @@ func (h *hexText) UnmarshalText(b []byte) (err error) {
 
 // Blob is the JSON form, as sent and stored.
 func (s *Submission) Blob() ([]byte, error) {
-	w := wire{Request: s.Request.Blob()}
+	w := SubmissionShape{Request: s.Request.Blob()}
 	if a := &s.Artefacts; !a.IsZero() {
-		w.Artefacts = &wireArtefacts{a.ManifestParent, a.ManifestChild, a.Card, a.Time, a.ActorSeq, a.Key, a.Signature}
+		w.Artefacts = &ArtefactsShape{a.ManifestParent, a.ManifestChild, a.Card, a.Time, a.ActorSeq, a.Key, a.Signature}
 	}
 	return encode(w)
 }
@@ -82,7 +83,7 @@ func ParseSubmission(blob []byte) (Submission, error) {
 	if len(blob) > MaxSubmission {
 		return Submission{}, &problem.Error{Kind: problem.TooLarge, Field: "graduation", Want: fmt.Sprintf("at most %d bytes", MaxSubmission), Got: fmt.Sprint(len(blob))}
 	}
-	var w wire
+	var w SubmissionShape
 	if err := canon.Unmarshal(blob, &w, canon.DefaultLimits()); err != nil {
 		return Submission{}, err
 	}
@@ -98,7 +99,7 @@ func ParseSubmission(blob []byte) (Submission, error) {
 	return s, err
 }
 
-func (a *wireArtefacts) check() error {
+func (a *ArtefactsShape) check() error {
 	for _, bytes := range []struct {
 		name  string
 		value []byte

@@ -143,14 +143,17 @@ func (t *Table) OfTier(provider string, tier Tier) (m Model, ok bool) {
 	return t.Models[i], true
 }
 
+// Shape is the JSON that Parse reads.
+type Shape struct {
+	Version json.RawMessage `json:"version" canon:"null"`
+	Models  []row           `json:"models"`
+}
+
 // Parse parses {"models": [{"provider", "model", "input", "output", "cached", "tier"}]}
 // with prices in micro-dollars per million tokens. The member version is ignored, because
 // the host assigns versions.
 func Parse(data []byte) (t Table, err error) {
-	var body struct {
-		Version json.RawMessage `json:"version" canon:"null"`
-		Models  []row           `json:"models"`
-	}
+	var body Shape
 	if err := canon.Unmarshal(data, &body, canon.Limits{Bytes: MaxTable, Depth: 8, Keys: 8}); err != nil {
 		return t, err
 	}

@@ -19,10 +19,7 @@ func Parse(data []byte) (Plan, error) {
 	}
 	limits := canon.DefaultLimits()
 	limits.Bytes, limits.Depth = MaxBlob, 4
-	var body struct {
-		Version int64 `json:"version"`
-		Plan
-	}
+	var body Shape
 	body.Plan = Plan{OnFailure: Abort, Aggregate: Aggregate{How: List}}
 	err := canon.Unmarshal(data, &body, limits)
 	switch {
@@ -37,6 +34,12 @@ func Parse(data []byte) (Plan, error) {
 		return Plan{}, problem.Within(problem.Of(err).Kind, "plan", err)
 	}
 	return body.Plan, nil
+}
+
+// Shape is the JSON of a plan.
+type Shape struct {
+	Version int64 `json:"version"`
+	Plan
 }
 
 // UnmarshalCanon implements canon.Unmarshaler. The default task is the caller's text.
