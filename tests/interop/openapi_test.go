@@ -1,14 +1,20 @@
 package interop
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/front/a2a"
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/op"
@@ -17,6 +23,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/tests/installed"
 )
+
+// pushConfig is the id of the push configuration of endedTask.
+const pushConfig = "mine"
+
+// endedTask is a task of a key at the vacant echo, with a push configuration.
+func endedTask(t *testing.T, public, secret string) string {
+	t.Helper()
+	post := func(path, body string, into any) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, public+"/v/echo/"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+secret)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if err := json.NewDecoder(resp.Body).Decode(into); err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s, %v", path, resp.Status, err)
+		}
+	}
+	var sent a2a.Sent
+	post("message:send", `{"message":{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hi"}]}}`, &sent)
+	var config a2a.PushConfig
+	post("tasks/"+sent.Task.ID+"/pushNotificationConfigs", `{"id":"`+pushConfig+`","url":"http://127.0.0.1:1/hook"}`, &config)
+	return sent.Task.ID
+}
 
 // A stock validator accepts the OpenAPI document, and a stock fuzzer finds no answer of a host that
 // is not in it, nor a fault: as the operator, through a proxy to the admin socket, and with a key.
@@ -49,7 +85,7 @@ func TestNoAnswerIsOutsideTheOpenAPIDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	scopes := []billing.Scope{billing.ScopeRead, billing.ScopeManage, billing.ScopeVacants, billing.ScopeCall, billing.ScopeAGP}
-	key, err := account.MakeKey.Call(t.Context(), c, account.About(account.One{Account: "acme"}, billing.KeyOptions{Tier: billing.Pro, Scopes: scopes}))
+	key, err := account.MakeKey.Call(t.Context(), c, account.About(account.One{Account: "acme"}, billing.KeyOptions{Tier: billing.Enterprise, Scopes: scopes}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,15 +96,40 @@ func TestNoAnswerIsOutsideTheOpenAPIDocument(t *testing.T) {
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: client.Transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(socket) }})
 	defer proxy.Close()
 	const operators = "^/v1/admin/"
-	for name, args := range map[string][]string{
-		"operator": {"--url", proxy.URL, "--include-path-regex", operators},
-		"key":      {"--url", public, "--header", "Authorization: Bearer " + key.Secret, "--exclude-path-regex", operators},
+	// The fuzzer asks A2A for what it cannot guess: a vacant, and an ended task of the key. It adds no
+	// credentials of its own, which would hide all behind 401.
+	config := filepath.Join(t.TempDir(), "schemathesis.toml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, `
+[generation]
+with-security-parameters = false
+
+[[operations]]
+include-path-regex = "^/v/"
+
+[operations.parameters]
+"path.vacant" = "echo"
+"path.id" = %q
+"path.config" = %q
+"header.A2A-Version" = "1.0"
+`, endedTask(t, public, key.Secret), pushConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The fuzzer uses ids that it has seen: it finds its own key to revoke, and as the operator its account.
+	const revoke = "delete_v1_keys_key"
+	withKey := []string{"--url", public, "--header", "Authorization: Bearer " + key.Secret}
+	for _, as := range []struct {
+		name string
+		args []string
+	}{
+		{"key", append(slices.Clone(withKey), "--exclude-path-regex", operators, "--exclude-operation-id", revoke)},
+		{"revoke", append(slices.Clone(withKey), "--include-operation-id", revoke)},
+		{"operator", []string{"--url", proxy.URL, "--include-path-regex", operators}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(as.name, func(t *testing.T) {
 			run(t, "schemathesis.cli", append([]string{
-				"run", document, "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+				"--config-file", config, "run", document, "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
 				"--phases", "examples,coverage,fuzzing", "--max-examples", "10", "--seed", "1", "--continue-on-failure", "--no-color",
-			}, args...)...)
+			}, as.args...)...)
 		})
 	}
 }

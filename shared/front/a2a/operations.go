@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"reflect"
@@ -88,8 +89,8 @@ func Operations() []op.Spec {
 		return &all[len(all)-1]
 	}
 	stream := func(method, path, doc string, in reflect.Type) {
-		s := add(method, path, doc, in, nil)
-		s.Gives, s.Answer = []string{mediaEvents}, "Server-sent events. The data of each is a StreamResponse of A2A: a task, a message, a statusUpdate or an artifactUpdate. A comment each 15 seconds says that the task is still at work."
+		s := add(method, path, doc, in, reflect.TypeFor[Streamed]())
+		s.Gives, s.Answer = []string{mediaEvents}, fmt.Sprintf("Server-sent events. A comment each %v says that the task is still at work.", keepAlive)
 	}
 	vacant, task, config := reflect.TypeFor[OfVacant](), reflect.TypeFor[OfTask](), reflect.TypeFor[OfConfig]()
 	sending, following := reflect.TypeFor[Sending](), reflect.TypeFor[Following]()

@@ -79,6 +79,27 @@ type (
 		Task    *Task    `json:"task,omitempty"`
 		Message *Message `json:"message,omitempty"`
 	}
+	// Streamed is an event of a task: one of its members.
+	Streamed struct {
+		Task     *Task           `json:"task,omitempty"`
+		Message  *Message        `json:"message,omitempty"`
+		Status   *StatusUpdate   `json:"statusUpdate,omitempty"`
+		Artifact *ArtifactUpdate `json:"artifactUpdate,omitempty"`
+	}
+	// StatusUpdate is a new status of a task.
+	StatusUpdate struct {
+		Task    string `json:"taskId"`
+		Context string `json:"contextId"`
+		Status  Status `json:"status"`
+	}
+	// ArtifactUpdate is a part of an artifact, which replaces those before it unless Append is set.
+	ArtifactUpdate struct {
+		Task     string   `json:"taskId"`
+		Context  string   `json:"contextId"`
+		Artifact Artifact `json:"artifact"`
+		Append   bool     `json:"append"`
+		Last     bool     `json:"lastChunk"`
+	}
 	// PushConfig is where the events of a task are sent.
 	PushConfig struct {
 		Task           string          `json:"taskId,omitempty"`

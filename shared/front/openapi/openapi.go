@@ -36,6 +36,9 @@ const (
 	vacant   = "vacant"   // a vacant's signature of the request
 )
 
+// events is the media type of server-sent events.
+const events = "text/event-stream"
+
 type object = map[string]any
 
 // Example is the body of a request, and the answer to it.
@@ -165,15 +168,20 @@ func security(a *op.Access) []object {
 	return ways
 }
 
-// content describes JSON of some media types, of application/json if there are none. The first has the
-// example.
+// content describes JSON of some media types, of application/json if there are none, or server-sent events
+// with JSON as their data. The first has the example.
 func (d *document) content(media []string, t reflect.Type, request bool, example json.RawMessage) object {
 	if media == nil {
 		media = []string{"application/json"}
 	}
 	content := object{}
 	for i, m := range media {
-		of := object{"schema": d.schema(t, request, "")}
+		schema := d.schema(t, request, "")
+		if m == events { // whose schema is that of each event
+			data := object{"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
+			schema = object{"type": "object", "properties": object{"id": object{"type": "string"}, "data": data}, "required": []string{"data"}}
+		}
+		of := object{"schema": schema}
 		if example != nil && i == 0 {
 			of["example"] = example
 		}

@@ -92,6 +92,9 @@ var withoutExample = map[string]string{
 	"GET /v1/admin/status":      "only package standalone has it",
 	"POST /v1/admin/reindex":    "only package standalone has it",
 	"POST /v1/account/checkout": "it needs Stripe",
+
+	"GET /v/{vacant}/tasks/{id}:subscribe":  "it is a stream",
+	"POST /v/{vacant}/tasks/{id}:subscribe": "it is a stream",
 }
 
 // ask uses the host that drive left for all that drive does not.
