@@ -3,6 +3,8 @@ package openapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -35,6 +37,44 @@ type change struct {
 	Limit *uint64      `query:"limit"`
 	Once  string       `header:"Idempotency-Key"`
 	Body  op.Raw[part] `body:"json"`
+}
+
+type sought struct {
+	Least string `query:"least"`
+	Order string `query:"order"`
+	Limit uint64 `query:"limit"`
+}
+
+func (sought) Ranges() map[string]op.Range {
+	return map[string]op.Range{"least": {Max: 1, Required: true}, "order": {Words: []string{"up", "down"}, Default: "up"}, "limit": {Min: 1, Max: 9}}
+}
+
+// replies has another status at times.
+type replies struct{ part }
+
+func (*replies) Reply(http.Header) int { return 0 }
+
+func TestAHandlerIsDescribedByWhatItTellsBesideItsTypes(t *testing.T) {
+	event := op.Spec{Method: "GET", Path: "/v1/events", Status: 200, Doc: "streams", In: reflect.TypeFor[sought](), Out: reflect.TypeFor[replies](), Gives: []string{"text/event-stream"}, Answer: "Events."}
+	text := op.Spec{Method: "POST", Path: "/v1/text", Status: 200, Doc: "reads", In: reflect.TypeFor[op.Body[part]](), Open: true, Takes: []string{"application/a+json", "application/json"}, Gives: []string{"text/plain"}}
+	b, err := openapi.Document("Test", "1", "", []op.Spec{event, text}, map[string]openapi.Example{openapi.Key(&text): {Body: json.RawMessage(`{"text":"a"}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := compact(t, string(b))
+	for _, want := range []string{
+		`{"in":"query","name":"least","required":true,"schema":{"maximum":1,"minimum":0,"type":"number"}}`,
+		`{"in":"query","name":"order","required":false,"schema":{"default":"up","enum":["up","down"],"type":"string"}}`,
+		`{"in":"query","name":"limit","required":false,"schema":{"maximum":9,"minimum":1,"type":"integer"}}`,
+		`"200":{"content":{"text/event-stream":{"schema":{"properties":{"data":{"contentMediaType":"application/json","contentSchema":{"$ref":"#/components/schemas/openapi_test.replies"},"type":"string"},"id":{"type":"string"}},"required":["data"],"type":"object"}}},"description":"Events."}`,
+		`"2XX":`,
+		`"requestBody":{"content":{"application/a+json":{"example":{"text":"a"},"schema":{"$ref":"#/components/schemas/openapi_test.part"}},"application/json":{"schema":{"$ref":"#/components/schemas/openapi_test.part"}}},"required":true}`,
+		`"200":{"content":{"text/plain":{"schema":{"type":"string"}}},"description":"OK"}`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the document has no %s:\n%s", want, got)
+		}
+	}
 }
 
 func TestAnOperationIsDescribedByItsTypes(t *testing.T) {

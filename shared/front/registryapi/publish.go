@@ -24,7 +24,7 @@ var (
 
 // SignedListing is a listing for the vacant of the path.
 type SignedListing struct {
-	ID   string                  `path:"id"`
+	ID   string                `path:"id"`
 	Body op.Raw[listing.Shape] `body:"json"`
 }
 

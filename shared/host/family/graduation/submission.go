@@ -30,7 +30,7 @@ const MaxSubmission = 128 << 10
 // SubmissionShape is the JSON of a submission; an event's members are named as in a publication.
 type SubmissionShape struct {
 	Request   json.RawMessage `json:"request" canon:"required"`
-	Artefacts *ArtefactsShape  `json:"artefacts,omitempty"`
+	Artefacts *ArtefactsShape `json:"artefacts,omitempty"`
 }
 
 // ArtefactsShape is the JSON of Artefacts.
