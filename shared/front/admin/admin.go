@@ -18,6 +18,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"github.com/vacancy-host/vacancy/shared/front/account"
@@ -94,31 +95,39 @@ type Config struct {
 }
 
 // Handler returns the handler of all operations: of this package (ops.go), of accounts and
-// bookings (account.Operator, agp.Operator), and of
-//
-//	POST /v1/graduations                          as at the public handler
-//	POST /v1/admin/backup                         a copy of a host on one machine, with its keys
-//	GET  /v1/admin/verify, /v1/admin/chain/{from}/{to}
+// bookings (account.Operator, agp.Operator), and of POST /v1/graduations, as at the public handler.
 //
 // Refusals are {"detail", "code"} and, where one input is wrong, "field".
 func Handler(c Config) http.Handler {
 	d := &api{c}
-	routes := op.Routes(slices.Concat(d.routes(op.Server{Operator: true}), account.Operator(c.Billing, c.Receipts), c.More)...)
-	for path, m := range map[string]httpapi.Methods{
-		GraduationsPath:               {http.MethodPost: stream(c.Graduations)},
-		backupPath:                    {http.MethodPost: stream(c.Backup)},
-		"/v1/admin/verify":            {http.MethodGet: stream(c.Verify)},
-		"/v1/admin/chain/{from}/{to}": {http.MethodGet: stream(c.Chain)},
-	} {
-		routes[path] = m
-	}
+	routes := op.Routes(slices.Concat(d.routes(op.Server{Operator: true}), d.streams(), account.Operator(c.Billing, c.Receipts), c.More)...)
+	routes[GraduationsPath] = httpapi.Methods{http.MethodPost: stream(c.Graduations)}
 	return d.guard(d.http().Mux(routes))
 }
 
 // Operations lists the operations of a host that has everything.
 func Operations() []op.Spec {
 	none := &api{Config{Vacants: &vacants.Directory{Config: vacants.Config{Resources: &resources.Resources{}}}}}
-	return op.Specs(none.routes(op.Server{}))
+	return op.Specs(append(none.routes(op.Server{}), none.streams()...))
+}
+
+// streams are the routes of answers that are written while they are read.
+func (d *api) streams() []op.Route {
+	lines := []string{"application/x-ndjson"}
+	return []op.Route{
+		op.Handle(op.Spec{
+			Method: "GET", Path: Prefix + "verify", Status: http.StatusOK, Doc: "checks the whole host", In: reflect.TypeFor[op.None](),
+			Gives: lines, Answer: "JSON lines: each finding, progress, and the result or an error. Without the last line the report is incomplete.",
+		}, stream(d.Verify)),
+		op.Handle(op.Spec{
+			Method: "GET", Path: Prefix + "chain/{from}/{to}", Status: http.StatusOK, Doc: "shows the calls of a pair", In: reflect.TypeFor[Calls](),
+			Gives: lines, Answer: "JSON lines: the pair, each entry, and the end or an error. Without the last line the history is incomplete.",
+		}, stream(d.Chain)),
+		op.Handle(op.Spec{
+			Method: "POST", Path: backupPath, Status: http.StatusOK, Doc: "copies a host on one machine, with its keys",
+			Gives: []string{"application/x-tar"}, Answer: "A tar archive. Without its end it is incomplete.",
+		}, stream(d.Backup)),
+	}
 }
 
 // routes are the operations and what serves them.

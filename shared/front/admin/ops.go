@@ -179,6 +179,14 @@ type (
 		One
 		Position uint64 `query:"position"`
 	}
+	// Calls are the last calls of a pair, all without Last. Own is the id of the reader's identity
+	// that From names, if there is one.
+	Calls struct {
+		From string `path:"from"`
+		To   string `path:"to"`
+		Own  string `query:"own"`
+		Last uint64 `query:"last"`
+	}
 	// OneSecret names a secret.
 	OneSecret struct {
 		OfTenant

@@ -4,16 +4,18 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/host/documents"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody"
 	"github.com/vacancy-host/vacancy/shared/host/keys/textkeys"
@@ -31,32 +33,12 @@ const pageLimit = 256
 
 // Pages returns the handler of the paged export, from which the operator's
 // machine checks this host:
-//
-//	GET  /v1/admin/export                                  about this export
-//	GET  /v1/admin/export/streams?prefix=&limit=&cursor=   names of streams
-//	GET  /v1/admin/export/rows?stream=&from=&limit=&order=&head=
-//	GET  /v1/admin/export/doc?partition=&sort=             a document
-//	GET  /v1/admin/export/docs?partition=&first=&last=&limit=&cursor=    the documents of a kind
-//	GET  /v1/admin/export/docs?index=&limit=&cursor=       the keys of documents that an index lists
-//	POST /v1/admin/export/open                             a sealed text key
-//
-// Names of streams are base64url; cursors are opaque. Each page is read at its
+// (the requests in ops.go). Each page is read at its
 // own time, so pages of a busy host show different moments. The export contains
 // only documents that a check reads (store.Shape). It decrypts text keys and never a seed. Only
 // the operator may call it: wrap it in admin.RequireKey.
 func Pages(c Config) http.Handler {
-	p := &pages{c}
-	get := func(answer func(*http.Request) (any, error)) httpapi.Methods {
-		return httpapi.Methods{http.MethodGet: serve(answer)}
-	}
-	return httpapi.API{Name: "export", Log: c.Log}.Mux(map[string]httpapi.Methods{
-		"/v1/admin/export":         get(p.about),
-		"/v1/admin/export/streams": get(p.streams),
-		"/v1/admin/export/rows":    get(p.rows),
-		"/v1/admin/export/doc":     get(p.doc),
-		"/v1/admin/export/docs":    get(p.docs),
-		"/v1/admin/export/open":    {http.MethodPost: serve(p.open)},
-	})
+	return httpapi.API{Name: "export", Log: c.Log}.Mux(op.Routes((&pages{c}).routes()...))
 }
 
 type pages struct{ Config }
@@ -79,7 +61,7 @@ func (p *pages) view(r *http.Request, read func(ctx context.Context, v store.Vie
 }
 
 func (p *pages) about(r *http.Request) (any, error) {
-	if _, err := queryOf(r); err != nil {
+	if _, err := queryOf(r, op.None{}); err != nil {
 		return nil, err
 	}
 	kept := max(p.Retention, textkeys.MinRetention)
@@ -87,7 +69,7 @@ func (p *pages) about(r *http.Request) (any, error) {
 }
 
 func (p *pages) streams(r *http.Request) (any, error) {
-	q, err := queryOf(r, "prefix", "limit", "cursor")
+	q, err := queryOf(r, StreamList{})
 	if err != nil {
 		return nil, err
 	}
@@ -95,16 +77,16 @@ func (p *pages) streams(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := q.number("limit", store.MaxPage, store.MaxPage)
+	limit, err := q.number("limit")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := store.ParseStreamCursor(q["cursor"]); err != nil {
+	if _, err := store.ParseStreamCursor(q.values["cursor"]); err != nil {
 		return nil, err
 	}
 	page := StreamsPage{Streams: [][]byte{}}
 	return &page, p.view(r, func(ctx context.Context, v store.View) error {
-		names, next, err := v.Streams(ctx, prefix, int(limit), q["cursor"])
+		names, next, err := v.Streams(ctx, prefix, int(limit), q.values["cursor"])
 		for _, name := range names {
 			page.Streams = append(page.Streams, []byte(name))
 		}
@@ -114,7 +96,7 @@ func (p *pages) streams(r *http.Request) (any, error) {
 }
 
 func (p *pages) rows(r *http.Request) (any, error) {
-	q, err := queryOf(r, "stream", "from", "limit", "order", "head")
+	q, err := queryOf(r, RowList{})
 	if err != nil {
 		return nil, err
 	}
@@ -125,25 +107,25 @@ func (p *pages) rows(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, err := q.number("from", 1, math.MaxInt64)
+	from, err := q.number("from")
 	if err != nil {
 		return nil, err
 	}
-	limit, err := q.number("limit", pageLimit, store.MaxPage)
+	limit, err := q.number("limit")
 	if err != nil {
 		return nil, err
 	}
-	head, err := q.number("head", 0, store.MaxPage)
+	head, err := q.number("head")
 	if err != nil {
 		return nil, err
 	}
 	order := store.Ascending
-	switch q["order"] {
-	case "", "asc":
-	case "desc":
+	switch q.values["order"] {
+	case "", ascending:
+	case descending:
 		order = store.Descending
 	default:
-		return nil, problem.Invalid("order", "asc or desc", clip(q["order"]))
+		return nil, problem.Invalid("order", ascending+" or "+descending, clip(q.values["order"]))
 	}
 	page := RowsPage{}
 	return &page, p.view(r, func(ctx context.Context, v store.View) (err error) {
@@ -182,11 +164,11 @@ func damage(err error) (string, error) {
 }
 
 func (p *pages) doc(r *http.Request) (any, error) {
-	q, err := queryOf(r, "partition", "sort")
+	q, err := queryOf(r, OneDoc{})
 	if err != nil {
 		return nil, err
 	}
-	k := store.Key{Partition: q["partition"], Sort: q["sort"]}
+	k := store.Key{Partition: q.values["partition"], Sort: q.values["sort"]}
 	for name, part := range map[string]string{"partition": k.Partition, "sort": k.Sort} {
 		if part == "" || len(part) > store.MaxKey {
 			return nil, problem.Invalid(name, "1 to 512 bytes", clip(part))
@@ -206,7 +188,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 }
 
 func (p *pages) docs(r *http.Request) (any, error) {
-	q, err := queryOf(r, "partition", "first", "last", "index", "limit", "cursor")
+	q, err := queryOf(r, DocList{})
 	if err != nil {
 		return nil, err
 	}
@@ -214,14 +196,14 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := q.number("limit", pageLimit, store.MaxPage)
+	limit, err := q.number("limit")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := store.ParseCursor(q["cursor"]); err != nil {
+	if _, err := store.ParseCursor(q.values["cursor"]); err != nil {
 		return nil, err
 	}
-	docs, next, err := p.Source.Docs(r.Context(), list, int(limit), q["cursor"])
+	docs, next, err := p.Source.Docs(r.Context(), list, int(limit), q.values["cursor"])
 	page := DocsPage{Docs: make([]Doc, 0, len(docs)), Next: next}
 	room := pageBytes
 	for i := range docs {
@@ -247,7 +229,7 @@ const maxOpen = 32 << 10
 // open decrypts the sealed key of a day's texts. A seed cannot be decrypted as
 // a text key, because the vault binds its box to the vacant.
 func (p *pages) open(r *http.Request) (any, error) {
-	if _, err := queryOf(r); err != nil {
+	if _, err := queryOf(r, op.None{}); err != nil {
 		return nil, err
 	}
 	if ct := r.Header.Get("Content-Type"); ct != "application/json" {
@@ -290,52 +272,64 @@ func readBox(body []byte) (bound string, box []byte, err error) {
 	return bound, box, nil
 }
 
-// query holds the parameters of a query, each at most once.
-type query map[string]string
+// query holds the parameters of a query, each at most once, and their ranges.
+type query struct {
+	values map[string]string
+	ranges map[string]op.Range
+}
 
-// queryOf parses a query and refuses unknown parameters: ignoring a misspelt
-// one would return a different page.
-func queryOf(r *http.Request, known ...string) (query, error) {
+// queryOf parses the query of a request and refuses parameters that its type lacks: ignoring a
+// misspelt one would return a different page.
+func queryOf(r *http.Request, request any) (query, error) {
+	q := query{values: map[string]string{}}
+	if of, ok := request.(op.Ranged); ok {
+		q.ranges = of.Ranges()
+	}
+	var known []string
+	for _, f := range (op.Spec{In: reflect.TypeOf(request)}).Fields() {
+		known = append(known, f.Name)
+	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, problem.Invalid("query", "NAME=VALUE&...", clip(r.URL.RawQuery))
+		return q, problem.Invalid("query", "NAME=VALUE&...", clip(r.URL.RawQuery))
 	}
-	q := query{}
 	for name, given := range values {
 		switch {
 		case !slices.Contains(known, name) && len(known) == 0:
-			return nil, problem.Invalid(clip(name), "no query", "one")
+			return q, problem.Invalid(clip(name), "no query", "one")
 		case !slices.Contains(known, name):
-			return nil, problem.Invalid(clip(name), strings.Join(known, ", "), "another member of the query")
+			return q, problem.Invalid(clip(name), strings.Join(known, ", "), "another member of the query")
 		case len(given) != 1 || given[0] == "":
-			return nil, problem.Invalid(name, "a value, once", strconv.Itoa(len(given))+" times "+clip(given[0]))
+			return q, problem.Invalid(name, "a value, once", strconv.Itoa(len(given))+" times "+clip(given[0]))
 		}
-		q[name] = given[0]
+		q.values[name] = given[0]
 	}
 	return q, nil
 }
 
-// number parses a number from 1 to most.
-func (q query) number(name string, missing, most uint64) (uint64, error) {
-	s, there := q[name]
+// number parses a number in the range of a parameter. A missing one is the default, or 0.
+func (q query) number(name string) (uint64, error) {
+	is := q.ranges[name]
+	s, there := q.values[name]
 	if !there {
-		return missing, nil
+		n, _ := is.Default.(int64)
+		return uint64(n), nil
 	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil || n == 0 || n > most || strconv.FormatUint(n, 10) != s {
-		return 0, problem.Invalid(name, "1 to "+strconv.FormatUint(most, 10), clip(s))
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < is.Min || n > is.Max || strconv.FormatInt(n, 10) != s {
+		return 0, problem.Invalid(name, fmt.Sprintf("%d to %d", is.Min, is.Max), clip(s))
 	}
-	return n, nil
+	return uint64(n), nil
 }
 
 // list parses which documents are requested.
 func (q query) list() (store.Range, error) {
-	r := store.Range{Partition: q["partition"], First: q["first"], Last: q["last"]}
-	if q["index"] != "" {
+	r := store.Range{Partition: q.values["partition"], First: q.values["first"], Last: q.values["last"]}
+	if q.values["index"] != "" {
 		if r != (store.Range{}) {
-			return r, problem.Invalid("index", "none beside partition, first or last", clip(q["index"]))
+			return r, problem.Invalid("index", "none beside partition, first or last", clip(q.values["index"]))
 		}
-		r = store.Range{Partition: q["index"], Index: true}
+		r = store.Range{Partition: q.values["index"], Index: true}
 	}
 	if r.Partition == "" {
 		return r, problem.Invalid("partition", "one, or an index", "none")
@@ -348,9 +342,9 @@ func (q query) list() (store.Range, error) {
 
 // stream parses the name or the prefix of a stream.
 func (q query) stream(name string) (store.Stream, error) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(q[name])
+	b, err := base64.RawURLEncoding.Strict().DecodeString(q.values[name])
 	if err != nil || len(b) > store.MaxKey {
-		return "", problem.Invalid(name, "at most 512 bytes in base64url", clip(q[name]))
+		return "", problem.Invalid(name, "at most 512 bytes in base64url", clip(q.values[name]))
 	}
 	return store.Stream(b), nil
 }

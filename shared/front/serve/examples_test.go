@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
@@ -88,10 +91,11 @@ func (h *documented) examples(specs []op.Spec) map[string]openapi.Example {
 
 // withoutExample are operations that are not asked here, and why.
 var withoutExample = map[string]string{
-	"GET /v1/openapi.json":      "its answer is this document",
-	"GET /v1/admin/status":      "only package standalone has it",
-	"POST /v1/admin/reindex":    "only package standalone has it",
-	"POST /v1/account/checkout": "it needs Stripe",
+	"GET /v1/openapi.json":       "its answer is this document",
+	"GET /v1/admin/status":       "only package standalone has it",
+	"POST /v1/admin/reindex":     "only package standalone has it",
+	"POST /v1/account/checkout":  "it needs Stripe",
+	"POST /v1/admin/export/open": "it opens a sealed key",
 
 	"GET /v/{vacant}/tasks/{id}:subscribe":  "it is a stream",
 	"POST /v/{vacant}/tasks/{id}:subscribe": "it is a stream",
@@ -147,6 +151,16 @@ func (h *documented) ask(t *testing.T) {
 	for _, path := range []string{"usage/recount", "log/seal", "restored"} {
 		do(h.admin, "POST", "/v1/admin/"+path, "")
 	}
+
+	// The export of a host in the cloud.
+	pages := site{admin.SocketHost, h.recorded(export.Pages(export.Config{Source: h.store, Vault: h.vault, Now: h.clock.now}))}
+	const exported = "/v1/admin/export"
+	do(pages, "GET", exported, "")
+	var streams export.StreamsPage
+	must(json.Unmarshal([]byte(do(pages, "GET", exported+"/streams?limit=1", "")), &streams))
+	do(pages, "GET", exported+"/rows?limit=1&stream="+base64.RawURLEncoding.EncodeToString(streams.Streams[0]), "")
+	do(pages, "GET", exported+"/doc?partition=name&sort=demo", "")
+	do(pages, "GET", exported+"/docs?partition=name&limit=1", "")
 
 	// Accounts: by the operator, and by their keys.
 	const accounts = "/v1/admin/accounts"

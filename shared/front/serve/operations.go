@@ -7,11 +7,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/account"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/agp"
+	"github.com/vacancy-host/vacancy/shared/front/export"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 )
 
 // Operations describes the operations of a host that has all parts.
 func Operations() []op.Spec {
-	return slices.Concat(admin.Operations(), account.Operations(), agp.Operations(), registryapi.Operations(), a2a.Operations())
+	return slices.Concat(admin.Operations(), account.Operations(), agp.Operations(), registryapi.Operations(), a2a.Operations(), export.Operations())
 }

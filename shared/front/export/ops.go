@@ -1,0 +1,85 @@
+package export
+
+import (
+	"math"
+	"net/http"
+	"reflect"
+
+	"github.com/vacancy-host/vacancy/shared/front/op"
+	"github.com/vacancy-host/vacancy/shared/store"
+)
+
+// Words of the order of rows.
+const (
+	ascending  = "asc"
+	descending = "desc"
+)
+
+// Requests of pages. Names of streams are base64url; cursors are opaque.
+type (
+	// StreamList is a page of names of streams.
+	StreamList struct {
+		Prefix string `query:"prefix"`
+		Limit  uint64 `query:"limit"`
+		Cursor string `query:"cursor"`
+	}
+	// RowList is a page of a stream's rows, and with Head also of its first rows.
+	RowList struct {
+		Stream string `query:"stream"`
+		From   uint64 `query:"from"`
+		Limit  uint64 `query:"limit"`
+		Order  string `query:"order"`
+		Head   uint64 `query:"head"`
+	}
+	// OneDoc names a document.
+	OneDoc struct {
+		Partition string `query:"partition"`
+		Sort      string `query:"sort"`
+	}
+	// DocList is a page of the documents of a kind, or of the keys that an index lists.
+	DocList struct {
+		Partition string `query:"partition"`
+		First     string `query:"first"`
+		Last      string `query:"last"`
+		Index     string `query:"index"`
+		Limit     uint64 `query:"limit"`
+		Cursor    string `query:"cursor"`
+	}
+)
+
+func limitOf(missing int64) op.Range { return op.Range{Min: 1, Max: store.MaxPage, Default: missing} }
+
+// Ranges implements op.Ranged.
+func (StreamList) Ranges() map[string]op.Range {
+	return map[string]op.Range{"limit": limitOf(store.MaxPage)}
+}
+
+// Ranges implements op.Ranged.
+func (RowList) Ranges() map[string]op.Range {
+	return map[string]op.Range{
+		"from": {Min: 1, Max: math.MaxInt64, Default: int64(1)}, "limit": limitOf(pageLimit), "order": {Words: []string{ascending, descending}, Default: ascending},
+		"head": {Min: 1, Max: store.MaxPage},
+	}
+}
+
+// Ranges implements op.Ranged.
+func (DocList) Ranges() map[string]op.Range {
+	return map[string]op.Range{"limit": limitOf(pageLimit)}
+}
+
+// Operations lists the pages, which the operator of a host in the cloud reads.
+func Operations() []op.Spec { return op.Specs((&pages{}).routes()) }
+
+func (p *pages) routes() []op.Route {
+	route := func(method, path, doc string, in, out reflect.Type, answer func(*http.Request) (any, error)) op.Route {
+		return op.Handle(op.Spec{Method: method, Path: "/v1/admin/export" + path, Status: http.StatusOK, Doc: doc, In: in, Out: out}, serve(answer))
+	}
+	return []op.Route{
+		route("GET", "", "shows the format of the export of a host in the cloud", reflect.TypeFor[op.None](), reflect.TypeFor[About](), p.about),
+		route("GET", "/streams", "lists names of streams", reflect.TypeFor[StreamList](), reflect.TypeFor[StreamsPage](), p.streams),
+		route("GET", "/rows", "lists rows of a stream", reflect.TypeFor[RowList](), reflect.TypeFor[RowsPage](), p.rows),
+		route("GET", "/doc", "shows a stored document", reflect.TypeFor[OneDoc](), reflect.TypeFor[DocPage](), p.doc),
+		route("GET", "/docs", "lists stored documents, or the keys that an index lists", reflect.TypeFor[DocList](), reflect.TypeFor[DocsPage](), p.docs),
+		route("POST", "/open", "opens the sealed key of a day's texts", reflect.TypeFor[op.Body[Sealed]](), reflect.TypeFor[Secret](), p.open),
+	}
+}
