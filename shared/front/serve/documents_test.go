@@ -435,10 +435,10 @@ func (s *sameRandom) Read(b []byte) (int, error) {
 
 // restart makes what is random from now on depend on a step only, not on how much was read
 // before it.
-func (s *sameRandom) restart(step, of byte) {
+func (s *sameRandom) restart(step int, of byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of.Seed([32]byte{step, of})
+	s.of.Seed([32]byte{byte(step), of, byte(step >> 8)})
 }
 
 // movedClock stands still until it is moved.
@@ -481,7 +481,7 @@ type documented struct {
 	said    *strings.Builder // its log
 	clock   *movedClock
 	rand    *sameRandom
-	steps   byte // of drive, so far
+	steps   int // requests of do, so far
 
 	names map[string]string // of what stands in paths and bodies as {name}
 	sent  []byte            // a signed call
@@ -861,7 +861,7 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	// What is random for an operation does not depend on whether those before it failed.
 	next := func() {
 		h.said.Reset()
-		h.rand.restart(byte(len(all)), 1)
+		h.rand.restart(len(all), 1)
 	}
 	note := func(name string, err error, body string) {
 		a := answer{name: name, body: body, log: h.said.String()}
