@@ -135,7 +135,7 @@ func TestBodiesAreAnsweredAsBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	find := finder(operations())
+	find := finder(serve.Operations())
 	var got bytes.Buffer
 	for _, op := range bodies {
 		path, _, _ := strings.Cut(op.path, "?")
