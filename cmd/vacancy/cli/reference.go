@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/shared/front/op"
-	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/operations"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
@@ -150,7 +150,7 @@ func writeSettings(b *strings.Builder) {
 
 func writeOperations(b *strings.Builder) {
 	b.WriteString("\n## Operations\n\nThe operator may use all of them. Bodies, answers and errors: `vacancy openapi`, or `/v1/openapi.json` of a host.\n")
-	all := serve.Operations()
+	all := operations.All()
 	slices.SortFunc(all, func(x, y op.Spec) int {
 		return cmp.Or(strings.Compare(x.Path, y.Path), strings.Compare(x.Method, y.Method))
 	})

@@ -10,14 +10,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/operations"
 )
 
 // Who may use which operation is one list, so that whoever opens an operation shows it to
 // reviewers: go test ./shared/front/serve -run WhoMayUse -update.
 func TestWhoMayUseEachOperation(t *testing.T) {
 	var lines []string
-	for _, s := range serve.Operations() {
+	for _, s := range operations.All() {
 		if s.Doc == "" {
 			t.Errorf("%s %s does not say what it does", s.Method, s.Path)
 		}

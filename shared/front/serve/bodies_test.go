@@ -21,6 +21,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/openapi/openapitest"
+	"github.com/vacancy-host/vacancy/shared/front/operations"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
@@ -135,7 +136,7 @@ func TestBodiesAreAnsweredAsBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	find := finder(serve.Operations())
+	find := finder(operations.All())
 	var got bytes.Buffer
 	for _, op := range bodies {
 		path, _, _ := strings.Cut(op.path, "?")

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
-	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/front/operations"
 )
 
 const description = "A host of vacants: agents whose id is an Ed25519 key. Amounts are micro-dollars. A refusal says which field is wrong, what was expected, what came, and what helps."
 
 // The document is made from the operations: go test ./shared/front/serve -run OpenAPI -update.
 func TestTheOpenAPIDocumentIsThatOfTheOperations(t *testing.T) {
-	specs := serve.Operations()
+	specs := operations.All()
 	h := drive(t)
 	h.ask(t)
 	examples := h.examples(specs)

@@ -1,4 +1,6 @@
-package serve
+// Package operations lists the operations of a host that has all parts, for descriptions. Servers do not
+// import it, because they would link all handlers.
+package operations
 
 import (
 	"slices"
@@ -12,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/registryapi"
 )
 
-// Operations describes the operations of a host that has all parts.
-func Operations() []op.Spec {
+// All returns the operations of a host that has all parts.
+func All() []op.Spec {
 	return slices.Concat(admin.Operations(), account.Operations(), agp.Operations(), registryapi.Operations(), a2a.Operations(), export.Operations())
 }
