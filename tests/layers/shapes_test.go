@@ -22,23 +22,14 @@ var listShapes = flag.String("shapes", "", "list the shapes below this path, suc
 // commentShapes are the numbers of shapes in comments by path. A number may only
 // fall, and a path that is not listed has none.
 var commentShapes = map[string]int{
-	"cmd/vacancy/cli":                87,
-	"shared/front/a2a/operations.go": 1,
-	"shared/front/op":                21,
-	"shared/front/openapi":           2,
-	"shared/front/registryapi":       13,
+	"cmd/vacancy/cli": 87,
+	"shared/front/op": 5,
 }
 
 // textShapes are the numbers of shapes in texts that users read: strings of
 // programs, and pages. They fall to none.
 var textShapes = map[string]int{
-	"cmd/vacancy/cli":                 69,
-	"shared/front/a2a/operations.go":  2,
-	"shared/front/account/ops.go":     1,
-	"shared/front/admin/ops.go":       2,
-	"shared/front/agp/bookings.go":    1,
-	"shared/front/op/op.go":           1,
-	"shared/front/registryapi/log.go": 1,
+	"cmd/vacancy/cli": 69,
 }
 
 // A shape is a form of sentence that readers had to read twice. It is searched

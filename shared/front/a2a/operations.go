@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
 
-// Requests. Version is that of A2A, 1.0; an empty one is the same.
+// Requests. Version is the version of A2A, 1.0; an empty one is the same.
 type (
 	// OfVacant names a vacant, at whose address A2A is served.
 	OfVacant struct {
@@ -100,8 +100,8 @@ func Operations() []op.Spec {
 	add("GET", "tasks", "lists tasks of the sender", reflect.TypeFor[TaskList](), reflect.TypeFor[Tasks]())
 	add("GET", "tasks/{id}", "shows a task", reflect.TypeFor[ShownTask](), reflect.TypeFor[Task]())
 	add("POST", "tasks/{id}:cancel", "cancels a task", task, reflect.TypeFor[Task]())
-	stream("GET", "tasks/{id}:subscribe", "streams what follows of a task", following)
-	stream("POST", "tasks/{id}:subscribe", "streams what follows of a task", following)
+	stream("GET", "tasks/{id}:subscribe", "streams the events of a task from now on", following)
+	stream("POST", "tasks/{id}:subscribe", "streams the events of a task from now on", following)
 	add("GET", "tasks/{id}/pushNotificationConfigs", "lists the push configurations of a task", task, reflect.TypeFor[PushConfigs]())
 	add("POST", "tasks/{id}/pushNotificationConfigs", "stores a push configuration of a task", reflect.TypeFor[NewConfig](), reflect.TypeFor[PushConfig]())
 	add("GET", "tasks/{id}/pushNotificationConfigs/{config}", "shows a push configuration", config, reflect.TypeFor[PushConfig]())

@@ -19,7 +19,7 @@ type (
 		MediaType string          `json:"mediaType,omitempty"`
 		Metadata  map[string]any  `json:"metadata,omitempty"`
 	}
-	// Message is what one side says: ROLE_USER or ROLE_AGENT.
+	// Message holds the words of one side: ROLE_USER or ROLE_AGENT.
 	Message struct {
 		ID         string         `json:"messageId"`
 		Context    string         `json:"contextId,omitempty"`
@@ -67,7 +67,7 @@ type (
 		Config   *SendConfig    `json:"configuration,omitempty"`
 		Metadata map[string]any `json:"metadata,omitempty"`
 	}
-	// SendConfig is how a message is to be answered.
+	// SendConfig says how to answer a message.
 	SendConfig struct {
 		OutputModes []string    `json:"acceptedOutputModes,omitempty"`
 		Push        *PushConfig `json:"taskPushNotificationConfig,omitempty"`
@@ -100,7 +100,7 @@ type (
 		Append   bool     `json:"append"`
 		Last     bool     `json:"lastChunk"`
 	}
-	// PushConfig is where the events of a task are sent.
+	// PushConfig says where to send the events of a task.
 	PushConfig struct {
 		Task           string          `json:"taskId,omitempty"`
 		ID             string          `json:"id,omitempty"`
@@ -136,7 +136,7 @@ type (
 		Binding string `json:"protocolBinding"`
 		Version string `json:"protocolVersion"`
 	}
-	// Skill is what an agent can do.
+	// Skill describes one ability of an agent.
 	Skill struct {
 		ID          string   `json:"id"`
 		Name        string   `json:"name"`

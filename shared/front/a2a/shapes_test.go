@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 )
 
-// What is written is what the OpenAPI document describes: each member of an answer is one of its
-// shape, and a body of that shape is read whole.
+// The host writes answers as the OpenAPI document describes them: each member of an answer is a
+// member of its shape. A body of that shape is read whole.
 func TestAnswersHaveTheMembersOfTheirShapes(t *testing.T) {
 	object := json.RawMessage(`{"a":1}`)
 	parts := []task.Part{

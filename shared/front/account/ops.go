@@ -59,7 +59,7 @@ var (
 	GetUsage     = twin[OneSpan, Usage]("GET", "/usage", billing.Demand{Scope: billing.ScopeRead}, "sums up what an account paid for, and what its tenant's vacants earned")
 	GetStatement = twin[Month, Statement]("GET", "/statement", billing.Demand{Scope: billing.ScopeRead}, "sums up a month of an account")
 	ListKeys     = twin[One, Keys]("GET", "/keys", billing.Demand{Scope: billing.ScopeManage}, "lists the keys of an account, without secrets")
-	MakeKey      = twin[With[billing.KeyOptions], Made]("POST", "/keys", billing.Demand{Scope: billing.ScopeManage}, "makes a key of an account; its secret is in this answer alone").created()
+	MakeKey      = twin[With[billing.KeyOptions], Made]("POST", "/keys", billing.Demand{Scope: billing.ScopeManage}, "makes a key of an account; only this answer has its secret").created()
 	RevokeKey    = twin[OneKey, billing.Key]("DELETE", "/keys/{key}", billing.Demand{Scope: billing.ScopeManage}, "revokes a key of an account")
 	LinkCaller   = twin[With[Claim], Linked]("POST", "/links", billing.Demand{Scope: billing.ScopeManage}, "links a caller by its claim, so that the account pays for it; a claim that names no account ends its signer's link, and needs no key").created().open()
 	UnlinkCaller = twin[OneCaller, op.None]("DELETE", "/links/{caller}", billing.Demand{Scope: billing.ScopeManage, Live: true}, "ends the link of a caller")

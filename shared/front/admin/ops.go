@@ -48,7 +48,7 @@ var (
 	UnpublishVacant = op.Op[One, Published]{Method: "POST", Path: vacantPath + "/unpublish", Access: changes, Doc: "takes a vacant out of search"}
 	RevokeVacant    = op.Op[With[Revocation], Published]{Method: "POST", Path: vacantPath + "/revoke", Access: changes, Doc: "revokes a vacant's key, for good"}
 	GetLogbook      = op.Op[LogbookPart, Logbook]{Method: "GET", Path: vacantPath + "/logbook", Access: reads, Doc: "shows a vacant's logbook"}
-	GetPrice        = op.Op[PriceVersion, CurrentPrice]{Method: "GET", Path: vacantPath + "/price", Access: reads, Doc: "shows what calls of a vacant cost"}
+	GetPrice        = op.Op[PriceVersion, CurrentPrice]{Method: "GET", Path: vacantPath + "/price", Access: reads, Doc: "shows the price of calls of a vacant"}
 	SetPrice        = op.Op[With[NewPrice], Vacant]{Method: "PUT", Path: vacantPath + "/price", Access: changes, Doc: "sets the next version of a vacant's price"}
 	GetAgent        = op.Op[AgentVersion, Agent]{Method: "GET", Path: vacantPath + "/agent", Access: reads, Doc: "shows how a vacant answers"}
 	SetAgent        = op.Op[NewAgent, Agent]{Method: "PUT", Path: vacantPath + "/agent", Access: changes, Limit: definition.MaxBlob, Doc: "makes the next version of a vacant's agent"}
@@ -70,7 +70,7 @@ var (
 
 // The operations of the host.
 var (
-	SetListing         = op.Op[With[Listing], Listed]{Method: "PUT", Path: Prefix + "listings/{vacant}", Doc: "sets what the operator says of a registered vacant"}
+	SetListing         = op.Op[With[Listing], Listed]{Method: "PUT", Path: Prefix + "listings/{vacant}", Doc: "sets the listing of a registered vacant by its operator"}
 	GetModels          = op.Op[op.None, models.Table]{Method: "GET", Path: Prefix + "models", Doc: "shows prices of models"}
 	SetModels          = op.Op[op.Body[op.Raw[models.Shape]], models.Table]{Method: "PUT", Path: Prefix + "models", Limit: models.MaxTable, Doc: "sets the next version of prices of models"}
 	GetBudget          = op.Op[OfTenant, spend.Budget]{Method: "GET", Path: Prefix + "budgets", Doc: "shows the daily budget for models"}

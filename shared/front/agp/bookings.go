@@ -21,7 +21,7 @@ import (
 var (
 	ListBookings = op.Twin[BookingList, Bookings]{
 		Operator: op.Op[BookingList, Bookings]{Method: "GET", Path: operatorPath, Doc: "lists the bookings of a venue"},
-		Key:      op.Op[BookingList, Bookings]{Method: "GET", Path: BookingsPath, Access: parties, Doc: "lists the bookings that a key may see, or those of a venue for it and its owner"},
+		Key:      op.Op[BookingList, Bookings]{Method: "GET", Path: BookingsPath, Access: parties, Doc: "lists the bookings that a key may see, or the bookings of one venue"},
 	}
 	GetBooking = op.Twin[OneBooking, Booking]{
 		Operator: op.Op[OneBooking, Booking]{Method: "GET", Path: operatorPath + "/{id}", Doc: "shows a booking with its history"},

@@ -41,7 +41,7 @@ type Field struct {
 // Fields returns the fields of an operation's request. A variable that its path lacks is none.
 func (s Spec) Fields() []Field { return fieldsOf(s.In, s.Path) }
 
-// fields are those of one type of request.
+// fields lists the fields of one type of request.
 type fields []Field
 
 var known sync.Map // fields by type and path
@@ -240,7 +240,7 @@ func (f fields) write(path string, from reflect.Value) (target string, header ht
 	return path, header, body, nil
 }
 
-// segment is a text as one segment of a path. Dots alone, or nothing, would be another path.
+// segment is a text as one segment of a path. Only dots, or nothing, would be another path.
 func segment(text string) string {
 	if strings.Trim(text, ".") == "" {
 		text = strconv.Quote(text)

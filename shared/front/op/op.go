@@ -15,8 +15,8 @@
 // the path, the query or a header is a text, a bool, a uint64 (a positive number),
 // encoding.TextUnmarshaler, a pointer to these (nil if there is none), or []string (all values).
 //
-// Streams, pages for people and what needs all of the request are handlers, which a description may
-// have, too (Handle).
+// A stream, a page for people, and an operation that reads the whole request by itself are handlers.
+// Handle gives them a description, too.
 package op
 
 import (
@@ -39,18 +39,18 @@ type Op[In, Out any] struct {
 	_      [0]func() // nobody compares operations, so programs have no code for it
 	Method string
 	Path   string // a pattern of http.ServeMux
-	Status int    // of success; 0: 200, or 204 if Out is None
+	Status int    // of success; zero means 200, or 204 if Out is None
 	Access Access
-	Limit  int // of the body in bytes; 0: canon.DefaultLimits
+	Limit  int // of the body in bytes; zero means canon.DefaultLimits
 	// Wipe: the body, or an answer that is Raw, has a secret, so its bytes are wiped once they are read
 	// or sent. Nothing may keep them.
 	Wipe bool
 	Doc  string // what it does, for readers of the API: "creates a vacant"
 }
 
-// Access is who may use an operation. The zero Access is the operator's alone.
+// Access says who may use an operation. The zero Access admits only the operator.
 type Access struct {
-	// Anybody: no credential is asked for. The function checks what the request has, such as a
+	// Anybody means that no credential is asked for. The function checks what the request has, such as a
 	// signature. If Key has a scope, the function may demand a key of some requests (Admit).
 	Anybody bool
 	// Vacant opens it to vacants, too, by their signature of the request with its body.
@@ -79,7 +79,7 @@ func (a Access) Who() string {
 		all = append(all, key)
 	}
 	if len(all) == 0 {
-		return "the operator alone"
+		return "only the operator"
 	}
 	return strings.Join(all, ", ")
 }
@@ -128,8 +128,8 @@ func (r Raw[T]) MarshalJSON() ([]byte, error) { return json.RawMessage(r).Marsha
 // UnmarshalJSON implements json.Unmarshaler.
 func (r *Raw[T]) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(r).UnmarshalJSON(b) }
 
-// Replier is an answer that sets headers, or another status than the operation's. It returns the
-// status; 0: the operation's.
+// Replier is an answer that sets headers, or another status than the operation's. Reply returns the
+// status. Zero means the operation's.
 type Replier interface {
 	Reply(h http.Header) (status int)
 }
@@ -148,29 +148,29 @@ type Spec struct {
 	Access       Access
 	Doc          string
 	In, Out      reflect.Type
-	// Errors is the type of refusals; nil: httpapi.Refusal.
+	// Errors is the type of refusals. Nil means httpapi.Refusal.
 	Errors reflect.Type
-	// Takes and Gives are the media types of bodies and of answers; none: application/json.
+	// Takes and Gives are the media types of bodies and of answers. Nil means application/json.
 	Takes, Gives []string
-	// Open: members of a body that its type lacks are ignored, and not refused.
+	// Open means that members of a body that its type lacks are ignored, and not refused.
 	Open bool
-	// Answer says what an answer is that is not JSON.
+	// Answer describes an answer that is not JSON.
 	Answer string
 }
 
 // Ranged is a request whose handler reads the query, by ranges that its description tells.
 type Ranged interface {
-	// Ranges are those of parameters of the query, by name.
+	// Ranges returns the range of each parameter of the query, by name.
 	Ranges() map[string]Range
 }
 
-// Range is what a parameter may be: a number from Min to Max, or one of Words.
+// Range bounds a parameter: it is a number from Min to Max, or one of Words.
 type Range struct {
 	Min, Max int64
 	Words    []string
-	// Default is the value of a parameter that is missing; nil: none.
+	// Default is the value of a parameter that is missing. Nil means that there is no default.
 	Default any
-	// Required: a missing parameter is refused.
+	// Required means that a missing parameter is refused.
 	Required bool
 }
 
@@ -193,14 +193,14 @@ func specOf(method, path string, status int, access Access, doc string, in, out 
 	return Spec{Method: method, Path: path, Status: status, Access: access, Doc: doc, In: in, Out: out}
 }
 
-// Caller is who sent a request.
+// Caller tells who sent a request.
 type Caller struct {
-	// Operator: the host says that everybody is who reaches this handler.
+	// Operator means that the server admits only the operator, so the caller is the operator.
 	Operator bool
-	// Vacant is the vacant that signed the request; nil: none did.
+	// Vacant is the vacant that signed the request. Nil means that no vacant signed it.
 	Vacant *identity.ID
-	// Key is the key of an account that the request has; nil: the operator's, a vacant's, or one of
-	// anybody, of which no key was demanded yet.
+	// Key is the key of an account. Nil means that the caller is the operator or a vacant, or that no
+	// key was demanded yet, because anybody may send the request.
 	Key   *billing.Key
 	admit func(context.Context) (*billing.Key, error)
 }
@@ -223,11 +223,11 @@ func Admit(ctx context.Context) (context.Context, error) {
 
 // Server serves operations.
 type Server struct {
-	// Operator: who reaches it is the operator.
+	// Operator means that only the operator can reach the server.
 	Operator bool
-	// Keys checks keys of accounts; nil: the host has none.
+	// Keys checks keys of accounts. Nil means that the host has no accounts.
 	Keys *billing.Billing
-	// Vacants returns the vacant that signed a request with its body; nil: none did.
+	// Vacants returns the vacant that signed a request with its body, or nil if no vacant signed it.
 	Vacants func(r *http.Request, body []byte) (*identity.ID, error)
 }
 
@@ -235,7 +235,7 @@ type Server struct {
 type Route struct {
 	Spec
 	Serve httpapi.Handler
-	admit func(*http.Request) error // checks the access; nil: Serve does all of it
+	admit func(*http.Request) error // checks the access; if it is nil, Serve does so
 }
 
 // On returns the route of an operation. f does it; its errors are answered as problems.

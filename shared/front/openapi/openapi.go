@@ -1,6 +1,6 @@
 // Package openapi describes operations as an OpenAPI document, version 3.1. Bodies are described by
-// the tags that canon.Unmarshal reads, answers by those of encoding/json, and who may use an
-// operation by its Access.
+// the tags that canon.Unmarshal reads, answers by the tags of encoding/json. The Access of an
+// operation says who may use it.
 package openapi
 
 import (
@@ -177,7 +177,7 @@ func (d *document) content(media []string, t reflect.Type, request bool, example
 	content := object{}
 	for i, m := range media {
 		schema := d.schema(t, request, "")
-		if m == events { // whose schema is that of each event
+		if m == events { // the schema describes each event
 			data := object{"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
 			schema = object{"type": "object", "properties": object{"id": object{"type": "string"}, "data": data}, "required": []string{"data"}}
 		}
@@ -228,7 +228,7 @@ func (d *document) parameter(t reflect.Type) object {
 }
 
 // schema describes the JSON of a type, in a request as canon.Unmarshal reads it, in an answer as
-// encoding/json writes it. options are those of a tag of canon.
+// encoding/json writes it. options are the options of a canon tag.
 func (d *document) schema(t reflect.Type, request bool, options string) object {
 	switch t {
 	case reflect.TypeFor[time.Time]():

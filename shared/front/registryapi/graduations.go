@@ -112,8 +112,8 @@ func unjudged(v *graduation.View) {
 	}
 }
 
-// status reports an attempt to its parent or child. For everybody else the
-// answer is that of an unknown attempt.
+// status reports an attempt to its parent or child. Everybody else
+// gets the answer for an unknown attempt.
 func (d *gateAPI) status(w http.ResponseWriter, r *http.Request) error {
 	id, err := graduation.ParseID(r.PathValue("id"))
 	if err != nil {

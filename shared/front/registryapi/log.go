@@ -38,11 +38,11 @@ var (
 
 // Requests.
 type (
-	// CheckpointOf asks for the newest checkpoint, or for that of a size.
+	// CheckpointOf asks for the newest checkpoint, or for the checkpoint of a size.
 	CheckpointOf struct {
 		Size uint64 `query:"size"`
 	}
-	// InclusionOf asks for the proof of an event in a tree of a size; 0: the last.
+	// InclusionOf asks for the proof of an event in a tree of a size. Zero means the last tree.
 	InclusionOf struct {
 		Seq  uint64 `query:"seq"`
 		Size uint64 `query:"size"`
@@ -94,7 +94,7 @@ func logRoutes(l Log) []op.Route {
 	d := logAPI{l}
 	return []op.Route{
 		op.Handle(op.Spec{
-			Method: "GET", Path: "/v1/checkpoint", Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows the newest checkpoint, or that of a size, as a signed note",
+			Method: "GET", Path: "/v1/checkpoint", Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows the newest checkpoint, or the checkpoint of a size, as a signed note",
 			In: reflect.TypeFor[CheckpointOf](), Gives: []string{"text/plain"}, Answer: "A signed note (C2SP): the checkpoint, an empty line, and a line for each signature.",
 		}, d.checkpoint),
 		op.Handle(GetInclusion.Spec(), d.inclusion),

@@ -28,7 +28,7 @@ func (d *api) seal() translog.Sealed {
 	return s
 }
 
-// It is verified from outside, by the handlers' answers alone. A hidden
+// It is verified from outside, only by the handlers' answers. A hidden
 // vacant's event is in the tree and nowhere else.
 func TestTheLogIsVerifiedOverHTTP(t *testing.T) {
 	d := newTestServer(t)

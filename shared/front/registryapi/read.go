@@ -110,8 +110,8 @@ func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
 
 // revocations answers with a bare list, like the reference. The reference
 // truncates a long list silently; here a Link header names the next page. The
-// reason is left empty: the list has every revoked key, those of hidden vacants
-// too, and what it says of them is for nobody else.
+// reason is left empty, because the list has the keys of hidden vacants, too, whose
+// reasons nobody else may read.
 func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
 	q := queryOf(r, RevocationList{})
 	limit := q.number("limit")

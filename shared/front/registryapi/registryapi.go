@@ -31,10 +31,10 @@ type Config struct {
 	// Vacants stores revocations and manifests, which also change the records of
 	// hosted vacants.
 	Vacants *vacants.Directory
-	// Log is the transparency log of the registry's events; nil: no log routes.
+	// Log is the transparency log of the registry's events. Without it there are no routes of the log.
 	Log Log
-	// URL returns the host's base URL, for which callers may sign their proofs;
-	// nil: none.
+	// URL returns the host's base URL, for which callers may sign their proofs.
+	// Nil means that there is none.
 	URL func(context.Context) (string, error)
 	// TrustedHost: a router chose this host by the request's Host, so callers
 	// may sign for that Host too. Otherwise the sender chose the Host freely,
@@ -50,7 +50,7 @@ func Registry(c Config) http.Handler {
 	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(append(d.routes(), logRoutes(c.Log)...)...))
 }
 
-// routes are those of cards, events and edges.
+// routes returns the routes of cards, events and edges.
 func (d *api) routes() []op.Route {
 	s := op.Server{}
 	return []op.Route{
@@ -78,7 +78,7 @@ var (
 	Describe        = op.Op[op.None, op.Raw[any]]{Method: "GET", Path: "/v1/openapi.json", Access: op.Access{Anybody: true}, Doc: "describes all operations, as this document"}
 )
 
-// readers are anybody; a vacant that signs its request sees what is shown to it alone.
+// readers admits anybody. A vacant that signs its request sees more: what only it may see.
 var readers = op.Access{Anybody: true, Vacant: true}
 
 // Requests.

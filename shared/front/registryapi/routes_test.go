@@ -352,7 +352,7 @@ func TestTheListOfRevocationsLeadsOn(t *testing.T) {
 		t.Errorf("the list and where it leads have %d, want 3", seen)
 	}
 	refused(t, d.send("GET", "/v1/revocation_list?limit=0", nil, nil), 422, "schema", "limit")
-	// A malformed request is no fault of the store, which would be a 503.
+	// A malformed request is not a fault of the store, which would be a 503.
 	for _, cursor := range []string{"zzz", store.Cursor{Key: store.Key{Partition: "reg#1", Sort: "card"}}.String()} {
 		refused(t, d.send("GET", "/v1/revocation_list?cursor="+cursor, nil, nil), 400, "malformed", "cursor")
 	}

@@ -26,8 +26,8 @@ type SearchConfig struct {
 	Logger *slog.Logger
 }
 
-// The operations of search. Search is an extension: words, filters by the listing, and a cursor; where
-// nothing has all words, it finds what has most of them, each with its missing_words. The others are
+// The operations of search. Search is an extension: words, filters by the listing, and a cursor; if
+// nothing has all words, it finds vacants that have most of them, each with its missing_words. The others are
 // the reference's: one substring of the declared capabilities, the claimed family, by score, without
 // further pages.
 var (
@@ -38,7 +38,7 @@ var (
 
 // Requests.
 type (
-	// Sought is what is searched for. Prices are in micro-dollars.
+	// Sought is a search. Prices are in micro-dollars.
 	Sought struct {
 		Query         string `query:"q"`
 		ID            string `query:"id"` // the beginning of one

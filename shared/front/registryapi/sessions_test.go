@@ -48,7 +48,7 @@ type step struct {
 //   - republish: two cards of one version are an equivocation. With the key that
 //     says which follows which it goes through, and later steps find it.
 //   - idempotency conflict: there the key was another actor's. Keys are an
-//     actor's own here, and the step's other card is what is refused.
+//     actor's own here, and the step is refused for its other card.
 //   - card not hex: the text quotes Python's.
 //   - card: its score is always 0 there, and what search says here.
 //   - caller in the query says nothing; the driver signs as that caller.

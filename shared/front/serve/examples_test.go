@@ -43,7 +43,7 @@ func (h *documented) recorded(next http.Handler) http.Handler {
 	})
 }
 
-// finder returns what finds the operation of a request; nil: it is of none.
+// finder returns a function that finds the operation of a request, or nil if there is none.
 func finder(specs []op.Spec) func(method, path string) *op.Spec {
 	variables := func(s op.Spec) int { return strings.Count(s.Path, "{") }
 	specs = slices.Clone(specs)

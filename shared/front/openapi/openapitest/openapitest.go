@@ -13,7 +13,7 @@ import (
 // Content is a body or an answer by its media type.
 type Content map[string]Media
 
-// Media is the schema of a body or an answer, and its example; nil: there is none.
+// Media is the schema of a body or an answer, and its example. Example is nil if the document has none.
 type Media struct {
 	Schema  *jsonschema.Schema
 	Example any
