@@ -102,7 +102,7 @@ func TestWrongUsesOfCallAreRefused(t *testing.T) {
 		{"call demo text --print --ask", "do not go together"},
 		{"call demo text --timeout 0s", "--timeout"},
 		{"call demo text --timeout soon", "invalid argument"},
-		{"call ftp://example.com text", "no card file, no URL"},
+		{"call ftp://example.com text", "not a card file, a URL"},
 		{"call http://user:secret@127.0.0.1 text", "user and password"},
 	} {
 		code, out, errs := s.run("", strings.Fields(tc.args)...)
@@ -129,7 +129,7 @@ func TestACardFileMustVerify(t *testing.T) {
 	}{
 		"no endpoint":  {string(b), problem.ExitNotFound, "no endpoint"},
 		"changed text": {strings.Replace(strings.Replace(string(b), "translate", "Translate", 1), "null", `"http://127.0.0.1:9/"`, 1), problem.ExitUntrusted, "does not verify"},
-		"no card":      {`{"a":1}`, problem.ExitUsage, "is no card"},
+		"no card":      {`{"a":1}`, problem.ExitUsage, "is not a card"},
 		"too large":    {strings.Repeat("x", 200<<10), problem.ExitUsage, "too large"},
 	} {
 		path := filepath.Join(t.TempDir(), "card.json")

@@ -62,7 +62,7 @@ func restored(a *kit.App, ctx context.Context, w kit.Where) (err error) {
 	case !errors.Is(err, serve.ErrNoHost):
 		return err
 	case !standalone.IsThere(filepath.Join(dir, standalone.DataFile)):
-		return problem.New(problem.NotFound, "no host has kept anything in %s", dir)
+		return problem.New(problem.NotFound, "%s holds no data of a host", dir)
 	}
 	host, err := a.OpenHost(dir)
 	if err != nil {

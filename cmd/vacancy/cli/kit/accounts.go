@@ -18,7 +18,7 @@ import (
 // AccountKeyEnv is the key of an account, for its tenant.
 const AccountKeyEnv = "VACANCY_KEY"
 
-// WithAccount runs f on the account of a tenant, or without one on that of the key.
+// WithAccount runs f on the account of a tenant. Without a tenant, it is the account of $VACANCY_KEY.
 func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op.Client, account.One) error) error {
 	if tenant != "" {
 		return a.WithAdmin(w, false, func(c *AdminAPI) error {
@@ -85,6 +85,7 @@ func TenantArg(args []string) string {
 	return args[0]
 }
 
+// CapFlag parses the dollars of --cap. An empty text is 0.
 func CapFlag(text string) (money.Amount, error) {
 	if text == "" {
 		return 0, nil

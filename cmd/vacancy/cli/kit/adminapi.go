@@ -15,7 +15,7 @@ import (
 // data file itself if none runs, or of a remote host.
 type AdminAPI struct {
 	admin.Client
-	Remote *RemoteHost // nil: of a data directory
+	Remote *RemoteHost // nil for a data directory
 	close  func() error
 }
 
@@ -47,7 +47,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 		return nil, err
 	}
 	if !create && !standalone.IsThere(filepath.Join(dir, standalone.DataFile)) {
-		return nil, WithHint(problem.New(problem.NotFound, "no host has kept anything in %s", dir), "vacancy dev")
+		return nil, WithHint(problem.New(problem.NotFound, "%s holds no data of a host", dir), "vacancy dev")
 	}
 	host, err := a.OpenHost(dir)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package kit is what the commands of vacancy share: the state of a run and its
+// Package kit is shared by the commands of vacancy. It has the state of a run and its
 // output, the host that --host, --stage and --data choose, the person's identities,
 // the host's admin API, the person's stages on AWS, logs for people, and the builder
 // of commands that are one operation.
@@ -128,7 +128,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 			text = "-" + short
 		}
 		if strings.Contains(cmd.Use, "TEXT") && (strings.Contains(text, " ") || !strings.HasPrefix(text, "--")) {
-			return WithHint(refused, "%s TARGET -- %s    # what follows -- is no flag", cmd.CommandPath(), ShellWord(text))
+			return WithHint(refused, "%s TARGET -- %s    # text after -- is not read as a flag", cmd.CommandPath(), ShellWord(text))
 		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
@@ -159,7 +159,7 @@ func (a *App) DataHomeDir() (string, error) {
 		user = a.Env["USERPROFILE"]
 	}
 	if user == "" {
-		return "", problem.New(problem.Usage, "VACANCY_HOME is not set, and neither is the user's own folder")
+		return "", problem.New(problem.Usage, "VACANCY_HOME is not set, and the user has no home directory")
 	}
 	return filepath.Join(user, ".vacancy"), nil
 }

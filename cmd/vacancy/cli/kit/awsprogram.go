@@ -66,7 +66,7 @@ func checkBuilt(replaced, own string) error {
 	if replaced == "" || own == "" || replaced == own {
 		return nil
 	}
-	err := problem.New(problem.Conflict, "vacancy is of %.40s, and %s beside it of %.40s", replaced, awsProgram, own)
+	err := problem.New(problem.Conflict, "vacancy was built from %.40s, and %s beside it from %.40s", replaced, awsProgram, own)
 	return WithHint(err, "go install ./cmd/... in a checkout's folder")
 }
 

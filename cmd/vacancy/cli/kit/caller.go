@@ -12,6 +12,7 @@ import (
 // grace.
 const CallTimeout = time.Minute
 
+// Dispatcher returns a caller that signs as self and keeps its calls in self's book.
 func (a *App) Dispatcher(self Signer, web *dispatch.HTTP, timeout time.Duration) *dispatch.Caller {
 	return &dispatch.Caller{
 		Signer: self.Key, Book: self.Book(), Transport: web,

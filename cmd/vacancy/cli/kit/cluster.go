@@ -18,6 +18,7 @@ const (
 	clusterPassword = "VACANCY_OPENSEARCH_PASSWORD"
 )
 
+// ClusterFlag adds --opensearch.
 func ClusterFlag(flags *pflag.FlagSet, cluster *string) {
 	flags.StringVar(cluster, "opensearch", "", "keep the search index in an OpenSearch cluster: `URL/INDEX`, one index for each host")
 }

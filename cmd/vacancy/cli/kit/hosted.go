@@ -23,7 +23,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 		return nil, err
 	}
 	if registry.CheckName(what) != nil && !isID(what) {
-		return nil, problem.New(problem.NotFound, "%q is no card file, no URL and no name of a vacant", what)
+		return nil, problem.New(problem.NotFound, "%q is not a card file, a URL or the name of a vacant", what)
 	}
 	if at != nil {
 		return a.targetElsewhere(ctx, web, what, at)
@@ -34,7 +34,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
-		err := problem.New(problem.NotFound, "%q is no card file and no URL, and no host is running over %s", what, dir)
+		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and no host is running over %s", what, dir)
 		return nil, WithHint(err, "vacancy dev")
 	}
 	if err != nil {
@@ -42,7 +42,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	}
 	t, err := shownTarget(ctx, &admin.Client{HTTP: client, URL: base}, what)
 	if problem.Is(err, problem.NotFound) {
-		err := problem.New(problem.NotFound, "%q is no card file and no URL, and the host over %s has no vacant of that name", what, dir)
+		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host over %s has no vacant of that name", what, dir)
 		return nil, WithHint(err, "vacancy list")
 	}
 	return t, err
@@ -63,7 +63,7 @@ func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 	}
 	t, err = shownTarget(ctx, &admin.Client{HTTP: KeyedClient(key), URL: plane}, what)
 	if problem.Is(err, problem.NotFound) {
-		return nil, problem.New(problem.NotFound, "%q is no card file and no URL, and the host at %s has no vacant of that name", what, public)
+		return nil, problem.New(problem.NotFound, "%q is not a card file or a URL, and the host at %s has no vacant of that name", what, public)
 	}
 	if err != nil {
 		return nil, keyHint(at, err)
@@ -89,7 +89,7 @@ func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, wha
 	if isID(what) {
 		return nil, problem.New(problem.NotFound, "vacant %.12s is not hosted at %s, or only its parent may call it", what, public)
 	}
-	return nil, WithHint(problem.New(problem.NotFound, "%q is no card file and no URL, and the host at %s has no vacant of that name", what, public), "vacancy search --registry %s", public)
+	return nil, WithHint(problem.New(problem.NotFound, "%q is not a card file or a URL, and the host at %s has no vacant of that name", what, public), "vacancy search --registry %s", public)
 }
 
 // shortTarget finds a published vacant by its short id.

@@ -21,6 +21,7 @@ const (
 	logJSON  = "json"
 )
 
+// LogFlag adds --log, the form of the log on standard error.
 func (a *App) LogFlag(fs *pflag.FlagSet) {
 	fs.StringVar(&a.logForm, "log", logHuman, "the log on standard error: human or json")
 }
@@ -30,7 +31,7 @@ func (a *App) LogFlag(fs *pflag.FlagSet) {
 type hostLog struct {
 	*slog.Logger
 	journal *standalone.Journal
-	lines   *humanLog // nil: JSON on standard error
+	lines   *humanLog // nil if standard error gets JSON
 	known   *knownNames
 }
 
@@ -76,7 +77,7 @@ func (l *hostLog) Close() error {
 	return l.journal.Close()
 }
 
-// PlainLog is a log on standard error alone.
+// PlainLog returns a log that goes to standard error and to no journal.
 func (a *App) PlainLog() *slog.Logger {
 	if a.JSON || a.logForm == logJSON {
 		return slog.New(slog.NewJSONHandler(a.Err, nil))
@@ -189,7 +190,7 @@ func (k *knownNames) of(v *vacants.Directory) {
 	k.vacants = v
 }
 
-// pair returns the names of a caller and of a hosted vacant, "" if there is none.
+// pair returns the names of a caller and of a hosted vacant. A name that is not known is empty.
 func (k *knownNames) pair(from, to string) (caller, vacant string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -75,7 +75,7 @@ func (e *LogEvent) IsFailed() bool {
 	return e.level == slog.LevelError.String() || verdict != "" && verdict != "ok"
 }
 
-// vacant is what e calls the vacant: its name, else its short id.
+// vacant returns the vacant's name, or its short id if it has no name.
 func (e *LogEvent) vacant() string {
 	if name := TextOf(e.Fields[FieldVacant]); name != "" {
 		return name
@@ -145,7 +145,7 @@ func (e *LogEvent) Line(colour bool) string {
 	return b.String()
 }
 
-// usage is what the vacant's agent used for the call; nil if it does not say.
+// usage returns the tokens, turns and cost that the vacant's agent reported, or nil.
 func (e *LogEvent) usage() *call.Usage {
 	if e.Fields["usage"] == nil {
 		return nil
@@ -195,7 +195,7 @@ type humanLog struct {
 	timer  *time.Timer
 }
 
-// maxLines is how many calls of one second are written.
+// maxLines bounds the calls that are written in one second.
 const maxLines = 5
 
 func (h *humanLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }

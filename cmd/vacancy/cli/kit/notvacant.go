@@ -1,8 +1,6 @@
 package kit
 
-import ()
-
-// NotVacantError is why a URL is not a vacant's. It may be another agent's.
+// NotVacantError reports that a URL is not a vacant's. The URL may be another agent's.
 type NotVacantError struct{ Cause error }
 
 func (e NotVacantError) Error() string { return e.Cause.Error() }

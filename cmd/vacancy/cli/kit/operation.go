@@ -18,16 +18,16 @@ type Operation[In, Out any] struct {
 	Use, Short, Long, Example string
 
 	Op Caller[In, Out]
-	// API is where the operation is; nil: a HostAPI.
+	// API has the operation. The default is a HostAPI.
 	API   API
-	Flags func(*pflag.FlagSet) // of this command only; nil: none
-	// Request makes the request. Its errors come before a host is looked for. nil: the zero In.
+	Flags func(*pflag.FlagSet) // adds the command's own flags
+	// Request makes the request, before a host is looked for. Without it, the zero In is sent.
 	Request func(Asked) (In, error)
-	// Next collects the pages of a list: it adds page to all and changes the request to that of the
-	// page after; it returns false after the last. nil: there is one page.
+	// Next collects the pages of a list: it adds page to all, makes in ask for the page after, and
+	// returns false after the last page. Without Next, the answer is one page.
 	Next   func(in *In, all *Out, page Out) (more bool)
 	Result func(Out) Result
-	// Explain adds a hint to an error of the operation; nil: none.
+	// Explain adds a hint to an error of the operation.
 	Explain func(Asked, error) error
 }
 
@@ -36,7 +36,7 @@ type Caller[In, Out any] interface {
 	Call(context.Context, op.Client, In) (Out, error)
 }
 
-// Asked is what a person asked for.
+// Asked holds the arguments and flags that a person gave.
 type Asked struct {
 	Command string            // its path: vacancy keys create
 	Args    []string          // without the TENANT that an API takes
@@ -44,10 +44,10 @@ type Asked struct {
 	Tenant  string            // of the API's TENANT or --tenant
 }
 
-// Account is the account of TENANT, or that of the key.
+// Account chooses the account of TENANT, or without TENANT the key's account.
 func (q Asked) Account() account.One { return account.One{Account: q.Tenant} }
 
-// OfTenant is the host's settings, or those of --tenant.
+// OfTenant chooses the settings of --tenant, or without --tenant the host's.
 func (q Asked) OfTenant() admin.OfTenant { return admin.OfTenant{Tenant: q.Tenant} }
 
 // API is an API of a host, and which host that is.
@@ -143,7 +143,7 @@ func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Asked, error) {
 }
 
 // AccountAPI is the API of accounts. A usage line that begins with TENANT or [TENANT] names the
-// account to operators; without it the account is that of the key in the environment.
+// account to operators; without TENANT, the key in the environment chooses its own account.
 func AccountAPI() API { return &accountAPI{} }
 
 type accountAPI struct{ HostAPI }

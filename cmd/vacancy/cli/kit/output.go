@@ -45,6 +45,7 @@ func (a *App) Note(format string, args ...any) {
 	fmt.Fprintf(a.Err, format+"\n", args...)
 }
 
+// WriteJSON writes v as one line of JSON and keeps <, > and & as they are.
 func WriteJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -122,7 +123,7 @@ func (a *App) fail(cmd *cobra.Command, err error) int {
 // Reported is an error that standard output already shows: it sets the exit
 // code and prints nothing.
 type Reported struct {
-	Exit int // 0: problem.ExitFailed
+	Exit int // problem.ExitFailed if it is 0
 }
 
 func (*Reported) Error() string { return "broken" }
@@ -185,6 +186,7 @@ func isTerminal(w io.Writer) bool {
 // follows.
 func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
+// EscapeControls escapes the characters of s that steer a terminal, except those in keep.
 func EscapeControls(s, keep string) string {
 	if strings.IndexFunc(s, steers) < 0 {
 		return s

@@ -14,10 +14,11 @@ import (
 // ProgressLine is a line on a terminal that is overwritten. Without a terminal
 // and with --json it prints nothing.
 type ProgressLine struct {
-	w     io.Writer // nil: no terminal
+	w     io.Writer // nil without a terminal
 	shown bool
 }
 
+// ProgressLine returns a line on standard error.
 func (a *App) ProgressLine() *ProgressLine {
 	if isTerminal(a.Err) && !a.JSON {
 		return &ProgressLine{w: a.Err}
@@ -28,6 +29,7 @@ func (a *App) ProgressLine() *ProgressLine {
 // eraseLine moves to the line's start and erases it.
 const eraseLine = "\r\x1b[K"
 
+// Show replaces the line.
 func (p *ProgressLine) Show(format string, args ...any) {
 	if p.w != nil {
 		p.shown = true
@@ -35,6 +37,7 @@ func (p *ProgressLine) Show(format string, args ...any) {
 	}
 }
 
+// Clear erases the line, so that other output can follow.
 func (p *ProgressLine) Clear() {
 	if p.shown {
 		p.shown = false

@@ -30,15 +30,15 @@ func (a *App) readable(w Where) (there Where, remove func() error, err error) {
 	}
 	copied, err := os.MkdirTemp("", "vacancy-read-")
 	if err != nil {
-		return w, remove, problem.Wrap(problem.Unavailable, err, "%s is on a disk that takes no writes, and no copy can be made", dir)
+		return w, remove, problem.Wrap(problem.Unavailable, err, "%s is on a read-only disk, and no copy can be made", dir)
 	}
 	remove = func() error { return os.RemoveAll(copied) }
 	for _, name := range standalone.Essential() {
 		if err := copyFile(filepath.Join(copied, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return w, remove, errors.Join(problem.Wrap(problem.Unavailable, err, "%s is on a disk that takes no writes, and was not copied", dir), remove())
+			return w, remove, errors.Join(problem.Wrap(problem.Unavailable, err, "%s is on a read-only disk, and was not copied", dir), remove())
 		}
 	}
-	a.Note("%s is on a disk that takes no writes: a copy is read", dir)
+	a.Note("%s is on a read-only disk: a copy is read", dir)
 	w.Data = copied
 	return w, remove, nil
 }

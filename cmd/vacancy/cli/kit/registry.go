@@ -18,7 +18,7 @@ import (
 
 // RegistryFlag adds --registry.
 func RegistryFlag(fs *pflag.FlagSet, url *string) {
-	fs.StringVar(url, "registry", "", "the registry: a URL (default that of --host, else $VACANCY_REGISTRY, $VACANT_REGISTRY_URL, else the host here)")
+	fs.StringVar(url, "registry", "", "the registry's URL (default: the host of --host, else $VACANCY_REGISTRY, $VACANT_REGISTRY_URL, else the host here)")
 }
 
 // RegistryURL determines the registry: --registry, the host of --host,

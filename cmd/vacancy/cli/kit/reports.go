@@ -17,13 +17,15 @@ import (
 
 // ReadFlags limit what a report reads.
 type ReadFlags struct {
-	Units float64 // read units a second; 0: unlimited
+	Units float64 // read units a second, without a bound if 0
 }
 
+// ReadUnits adds --read-units.
 func ReadUnits(fs *pflag.FlagSet, r *ReadFlags) {
-	fs.Float64Var(&r.Units, "read-units", 0, "with --host aws: the most read units a second (0: no limit)")
+	fs.Float64Var(&r.Units, "read-units", 0, "with --host aws: the most read units a second (default no limit)")
 }
 
+// Check refuses --read-units for hosts that are not on AWS.
 func (r ReadFlags) Check(at *RemoteHost) error {
 	switch {
 	case r.Units < 0 || math.IsNaN(r.Units) || math.IsInf(r.Units, 0):

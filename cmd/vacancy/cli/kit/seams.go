@@ -12,18 +12,19 @@ import (
 // Seams are the parts of the command line that programs and tests choose. With a
 // wrapper, a test kills the process at a chosen call. A nil seam changes nothing.
 type Seams struct {
-	// OpenCloud opens an AWS account. nil: the commands that need one run in the
+	// OpenCloud opens an AWS account. Without it, commands that need one run in the
 	// program vacancy-aws.
 	OpenCloud cloud.Open
 
 	Store   func(store.Store) store.Store       // wraps the data file
 	Handler func(serve.Endpoint) serve.Endpoint // wraps each handler of dev: the public one, then the admin socket
 	Now     func() time.Time
-	// Authority sends the requests of serve to its ACME authority; nil: the
-	// system's client.
+	// Authority sends the requests of serve to its ACME authority. The default is
+	// the system's client.
 	Authority *http.Client
 }
 
+// WrapStore wraps a data file's store in the seam, if a test has set one.
 func (s Seams) WrapStore(inner store.Store) store.Store {
 	if s.Store == nil {
 		return inner
@@ -31,6 +32,7 @@ func (s Seams) WrapStore(inner store.Store) store.Store {
 	return s.Store(inner)
 }
 
+// WrapEndpoints wraps the handlers of a host in the seam, if a test has set one.
 func (s Seams) WrapEndpoints(endpoints ...serve.Endpoint) []serve.Endpoint {
 	if s.Handler != nil {
 		for i := range endpoints {

@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 )
 
+// Milliseconds returns d in milliseconds, with microseconds as the fraction.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // Clip shortens s to n characters.
@@ -18,13 +19,13 @@ func Clip(s string, n int) string {
 	return s
 }
 
-// ShownText is how much of a text is printed, maxShownCause how much of a cause.
+// ShownText bounds the characters of a text that are printed, MaxShownCause of a cause.
 const (
 	ShownText     = 160
 	MaxShownCause = 1200
 )
 
-// UsageText is what an agent used, for the end of a line; "" if it does not say.
+// UsageText returns an agent's usage for the end of a line, or "" if u is nil.
 func UsageText(u *call.Usage) string {
 	if u == nil {
 		return ""

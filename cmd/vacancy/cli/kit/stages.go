@@ -49,7 +49,7 @@ func CheckFunction(name string) error {
 	return &problem.Error{Kind: problem.Usage, Field: "the function", Want: "one of " + strings.Join(functions.Names(), ", "), Got: fmt.Sprintf("%.40q", name)}
 }
 
-// StageName is the stage of --stage.
+// StageName returns --stage, $VACANCY_STAGE or dev, and refuses names that no stage can have.
 func (a *App) StageName(flag string) (string, error) {
 	name := cmp.Or(flag, a.Env["VACANCY_STAGE"], stage.Default)
 	return name, stage.CheckName(name)

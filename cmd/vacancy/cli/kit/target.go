@@ -60,6 +60,7 @@ func ambiguous(what string, readings []string, hosted *dispatch.Target) error {
 	return WithHint(err, "vacancy call %s, for the file, or vacancy call %s", file, hosted.URL)
 }
 
+// IsURL reports whether s begins like an http or https URL.
 func IsURL(s string) bool {
 	scheme, _, ok := strings.Cut(s, "://")
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
@@ -89,7 +90,7 @@ func cardFile(path string) (*card.Card, error) {
 	}
 	c, err := card.Parse(b)
 	if err != nil {
-		return nil, problem.New(problem.Usage, "%s is no card: %s", path, problem.Of(err).Text())
+		return nil, problem.New(problem.Usage, "%s is not a card: %s", path, problem.Of(err).Text())
 	}
 	return &c, nil
 }

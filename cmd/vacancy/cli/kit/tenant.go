@@ -12,6 +12,7 @@ type TenantFlags struct {
 	Tenant string
 }
 
+// Add adds --tenant, with its usage, and the flags that choose a host.
 func (f *TenantFlags) Add(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&f.Tenant, "tenant", "", usage)
 	HostFlags(cmd.Flags(), &f.Where)

@@ -15,6 +15,7 @@ type buildResult struct {
 	System  string `json:"system"`
 }
 
+// Build reads the version that Go stamped into this program.
 func Build() buildResult {
 	b := buildResult{Version: "(devel)", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

@@ -55,7 +55,7 @@ func (e *RemoteHost) asTenant(key string) {
 	}
 }
 
-// IsLocal reports whether w's host is that of a data directory.
+// IsLocal reports whether w chooses the host over a data directory.
 func (w Where) IsLocal(a *App) bool {
 	at, err := a.Find(w)
 	return err == nil && at == nil
@@ -158,10 +158,10 @@ func (e *RemoteHost) keyed(at string) (string, stage.Key, error) {
 	}
 	u, err := url.Parse(at)
 	if err != nil {
-		return "", "", problem.Wrap(problem.Usage, err, "%.200q is no URL", at)
+		return "", "", problem.Wrap(problem.Usage, err, "%.200q is not a URL", at)
 	}
 	if InClear(u) {
-		return "", "", problem.New(problem.Usage, "the operator's key would travel to %s in clear: use https", u.Host)
+		return "", "", problem.New(problem.Usage, "the operator key would be sent to %s without encryption: use https", u.Host)
 	}
 	if key == "" {
 		err := problem.New(problem.Unauthorized, "there is no operator key for %s: set VACANCY_OPERATOR_KEY, or deploy the stage from here", at)
