@@ -24,8 +24,8 @@ import (
 type Seams = kit.Seams
 
 // Run runs one command line and returns its exit code (problem.Exits lists
-// them). env is in the form of os.Environ. An interrupt cancels the command
-// and a second one ends the process. The zero Seams are those of a program.
+// them). env is in the form of os.Environ. An interrupt cancels the command,
+// and a second interrupt ends the process. Programs pass zero Seams.
 func Run(ctx context.Context, s Seams, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
 	return s.Start(ctx, rootCommand, args, stdin, stdout, stderr, env)
 }
@@ -34,8 +34,8 @@ func rootCommand(a *kit.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "vacancy",
 		Short: "Host vacants, and call them",
-		Long: `Vacancy hosts vacants: agents whose id is their Ed25519 key, who sign every
-message and keep a chain of what was said with each caller.
+		Long: `Vacancy hosts vacants. A vacant is an agent whose id is its Ed25519 key: it signs
+every message, and keeps a hash chain of its messages with each caller.
 
 Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		Example: `  vacancy dev

@@ -20,7 +20,7 @@ func complete(a *kit.App, root *cobra.Command) {
 	for _, c := range root.Commands() {
 		complete(a, c)
 		if c.Flags().Lookup("as") != nil {
-			// The error is that of a flag that is not there.
+			// It fails only for flags that do not exist.
 			_ = c.RegisterFlagCompletionFunc("as", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 				return n.identityNames(c, nil, word)
 			})

@@ -12,8 +12,8 @@ func openapiCommand(a *kit.App) *cobra.Command {
 		Use:   "openapi",
 		Short: "Print the OpenAPI document of a host",
 		Long: `Print the OpenAPI 3.1 document of a host: its operations with their bodies, answers, errors and
-examples, and who may use them. A host has it at /v1/openapi.json. Hosts without accounts, a
-registry or a gate answer their operations with 404.`,
+examples, and who may use them. A host serves it at /v1/openapi.json. A host without accounts,
+registry or gate answers the operations of these parts with 404.`,
 		Example: "  vacancy openapi > openapi.json",
 		RunE: func(*cobra.Command, []string) error {
 			_, err := a.Out.Write(openapi.JSON)

@@ -185,7 +185,7 @@ func writeErrors(b *strings.Builder) {
 }
 
 func writeDocuments(b *strings.Builder) {
-	b.WriteString("\n## Stored documents\n\nA key has a partition and a sort; a star stands for a part that differs. `verify` reads a document alone, or compares it with rows and other documents; others are secret, short-lived, or can be made again.\n")
+	b.WriteString("\n## Stored documents\n\nA key has a partition and a sort; a star stands for a part that differs. `verify` checks that a document reads, or compares it with rows and other documents. Documents that it does not check are secret, short-lived, or can be made again.\n")
 	owners := map[store.Owner]string{store.OfHost: "the host", store.OfVacant: "a vacant", store.OfAccount: "an account", store.OfTenant: "a tenant"}
 	checks := map[store.Verify]string{store.Unread: "", store.Alone: "reads it", store.Joined: "compares it"}
 	var rows [][]string
@@ -231,8 +231,8 @@ func writeLimits(b *strings.Builder) {
 		{"hosts of a secret", secrets.MaxHosts},
 		{"plan of a composite", size(plan.MaxBlob)},
 		{"delegations of a plan", plan.MaxDelegations},
-		{"composites below each other in a call", plan.MaxDepth},
-		{"calls that a call of a composite makes", plan.MaxCalls},
+		{"nested composites in a call", plan.MaxDepth},
+		{"calls made for one call of a composite", plan.MaxCalls},
 		{"graduations of a parent in 24 hours that a policy may allow", gate.MaxLimit},
 		{"price of a call", price.Max},
 		{"price of a booking", price.MaxBooking},

@@ -42,8 +42,8 @@ func agentContractTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent-contract",
 		Short: "What a host sends to an agent, and what it takes as an answer",
-		Long: `An agent is an HTTP endpoint. "vacancy new" writes one, and "vacancy agents check URL" asks
-one all that follows.
+		Long: `An agent is an HTTP endpoint. "vacancy new" writes one, and "vacancy agents check URL" checks
+one against this contract.
 
 The host sends POST with Content-Type: application/json and these members:
 
@@ -56,7 +56,7 @@ The host sends POST with Content-Type: application/json and these members:
     id          the hash of the call, 64 hex digits; zeros if the host itself asks
     deadline_ms how many milliseconds the host waits for the answer
 
-More members may come; ignore what you do not know. There is no key in it.
+Ignore members that you do not know: later versions may add some. The request has no key.
 
 If the agent has a secret ("vacancy secret set NAME --for HOST", "secret: NAME" in its
 file), the host signs each request:
@@ -73,18 +73,18 @@ The answer has status 200 and either
         "usage": {"input_tokens": 12, "output_tokens": 7, "cached_tokens": 0} is kept
     Content-Type: text/plain and the text itself, in UTF-8
     Content-Type: text/event-stream and events delta and thought with data {"text": "..."},
-        usage with data as above, and at the end done, or error: without done it failed;
-        callers that stream get each piece as it comes
+        usage with data as above, and at the end done, or error; an answer without done
+        has failed. Callers that stream get each piece as it comes
 
-with at most 300 KB of text, within 25 s (23 s for you; --work gives more on a host of your
-own). Redirects are not followed, and no proxy is used.
+with at most 300 KB of text, within 25 s (23 s for the agent; on your own host --work allows
+more). Redirects are not followed, and no proxy is used.
 
 A Lambda function ("lambda:ARN", on AWS) gets the same question as its event, without a
 signature, and returns the object {"text": "...", "usage": {...}}.
 
-What else the agent does is a failure of the vacant. Its caller learns the kind alone; its
-operator reads the first 500 bytes of what came in "vacancy logs --failed", without what
-looks like a secret.
+Any other answer is a failure of the vacant. The caller gets only the kind of the failure. The
+operator reads the first 500 bytes of the answer in "vacancy logs --failed"; text that looks
+like a secret is removed.
 
     refuses the connection for 2 s, 408, 5xx       substrate_unavailable
     429                                            substrate_busy
@@ -92,8 +92,8 @@ looks like a secret.
     more than 300 KB                               substrate_too_large
     nothing in time                                deadline
 
-Calls of one caller come one after the other, those of several callers at once. A call that
-failed is not repeated: its caller may send a new one.
+Calls of one caller come one after the other, calls of different callers at the same time. The
+host does not repeat a call that failed; the caller may send a new one.
 `,
 	}
 }
@@ -102,9 +102,9 @@ failed is not repeated: its caller may send a new one.
 func agentFilesTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent-files",
-		Short: "How an agent is written into a file",
-		Long: `An agent is a Markdown file NAME.md: settings between two lines of ---, in YAML, and then
-what its model is told.
+		Short: "The settings of an agent file",
+		Long: `An agent is a Markdown file NAME.md: settings in YAML between two lines of ---, and then the
+instructions for its model.
 
     ---
     description: Answers letters
@@ -129,8 +129,8 @@ what its model is told.
                       model from "vacancy models"; the provider may come from --substrate
     secret            the name of the secret for the server ("vacancy secret set"); anthropic,
                       gemini, mistral and openai without a base_url use their own name by default
-    fallback_model    asked instead for a turn at which the model is overloaded or out of
-                      order; without one the model is asked once more
+    fallback_model    the model to ask instead, for a turn in which the model is overloaded or
+                      fails; without it the model is asked once more
     budget            the budget of a call in dollars, for a paid model
     daily_budget      the budget of a UTC day in dollars, for a paid model (default 1)
     price             dollars per million tokens as IN/OUT or IN/OUT/CACHED (default: as in
@@ -139,14 +139,15 @@ what its model is told.
                       the price counts only above the one in "vacancy models"
     max_tokens        how much the model may say in a turn; 1 to 1048576 (default: the server's,
                       for a paid model 8192)
-    max_turns         how often the model is asked in a call; 1 to 64, 16 if there is none
+    max_turns         how often the model is asked in a call; 1 to 64 (default 16)
     timeout           seconds for a call, if that is less than the host gives
     effort            low, medium or high
-    output_format     text or json: an answer that is no JSON document is asked for once more
+    output_format     text or json; with json the model is asked once more if its answer is not a
+                      JSON document
     memory            on or off: whether it is told the last 20 exchanges of the caller's
                       thread (context id)
-    vacants           vacants of its tenant, or public ones of this host, that it may ask, each a
-                      tool vacant__NAME for as long as it may
+    vacants           vacants that it may ask: vacants of its tenant, or public vacants of this
+                      host; each is a tool vacant__NAME while the agent may call it
     mcp_servers       MCP servers, as NAME: URL, whose tools it is offered: mcp__NAME__TOOL; the
                       host leaves out tools whose schema models refuse, and logs them
     tools             the only tools that it may use; allowed_tools means the same
@@ -156,18 +157,18 @@ what its model is told.
     mode              read-only, without tools that change something (of MCP those without
                       readOnlyHint), or read-write
 
-Lists may be texts with commas. --substrate KIND:MODEL goes before provider, base_url and
-model. An agent for one provider alone is PROVIDER/NAME.md beside NAME.md. What a file asks
-for and this host does not do is a warning; an unknown setting is an error.
+Lists may be texts with commas. --substrate KIND:MODEL overrides provider, base_url and model.
+PROVIDER/NAME.md beside NAME.md is the agent for that provider only. A setting that this host
+does not support is a warning; an unknown setting is an error.
 
-With --root DIR the model is first told .claude/CLAUDE.md of DIR, and at the end its
-.claude/rules/*.md. A line that begins with @PATH stands for that file, sought beside the
-file with the line and then from DIR; nothing else is read.
+With --root DIR the model's instructions begin with .claude/CLAUDE.md of DIR and end with its
+.claude/rules/*.md. A line that begins with @PATH is replaced by that file, which is looked for
+beside the file with the line and then in DIR; nothing else is read.
 
 The mock answers with the message, or plays the script in a code block of the language mock:
-one line an event (thought: TEXT, text: TEXT, call: TOOL {"argument": "value"}, usage: IN OUT,
+one event per line (thought: TEXT, text: TEXT, call: TOOL {"argument": "value"}, usage: IN OUT,
 wait: 200ms, fail: busy), and a line of --- between two turns. {input} is the message and
-{result} what the tools gave.
+{result} the results of the tools.
 `,
 	}
 }

@@ -27,7 +27,7 @@ const a2aPort = 10010
 func a2aCommand(a *kit.App) *cobra.Command {
 	return a.Parent(&cobra.Command{
 		Use:     "a2a",
-		Short:   "Agents of A2A",
+		Short:   "Run an agent for A2A clients",
 		Example: "  vacancy a2a serve --substrate ollama:llama3.2",
 	}, a2aServeCommand(a))
 }
@@ -36,23 +36,23 @@ func a2aServeCommand(a *kit.App) *cobra.Command {
 	var o a2aServeOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve one agent to A2A clients of this machine, from memory",
-		Long: `Serve an agent at / to A2A clients of this machine, 1.0 and 0.3, with its card at
-/.well-known/agent-card.json. Everything is in memory: its key, its tasks and what was
-said are gone when it ends.
+		Short: "Serve one agent to A2A clients on this machine, in memory only",
+		Long: `Serve an agent at / to clients of A2A 1.0 and 0.3 on this machine, with its card at
+/.well-known/agent-card.json. The agent's key, tasks and conversations are in memory
+only: they are gone when the command ends.
 
-The agent is what answers: --substrate as for "vacancy create", or --from a file. With
---substrate conformance (or conformance:0.3) it does what the conformance kits of A2A
-expect of an agent under test.`,
+--substrate chooses the agent as in "vacancy create"; --from reads it from a file. With
+--substrate conformance (or conformance:0.3) the agent answers as the conformance kits
+of A2A require.`,
 		Example: `  vacancy a2a serve --substrate ollama:llama3.2
   vacancy a2a serve --from agents/sage.md --port 0
   vacancy a2a serve --substrate conformance`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a2aServe(a, cmd.Context(), o) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.substrate, "substrate", "", "what answers (default echo)")
-	fs.StringVar(&o.name, "name", "", "its name (default agent, or that of the file)")
-	fs.StringVar(&o.capability, "capability", "", "what it can do, for its card")
+	fs.StringVar(&o.substrate, "substrate", "", "the agent's substrate, as in \"vacancy create\" (default echo)")
+	fs.StringVar(&o.name, "name", "", "the agent's name (default: the file's name, else agent)")
+	fs.StringVar(&o.capability, "capability", "", "what the agent can do, for its card")
 	fs.IntVar(&o.port, "port", a2aPort, "the port on 127.0.0.1; 0 picks a free one")
 	o.agent.Add(fs)
 	a.LogFlag(fs)

@@ -31,7 +31,7 @@ var Group = kit.Group{
 	},
 }
 
-// grace is how long running calls may take to end after the interrupt.
+// grace bounds the time of running calls after the interrupt.
 const grace = 10 * time.Second
 
 func devCommand(a *kit.App) *cobra.Command {
@@ -41,17 +41,18 @@ func devCommand(a *kit.App) *cobra.Command {
 		Use:   "dev",
 		Short: "Run a host on this machine",
 		Long: `Run a host over one file, make a vacant named demo that echoes, call it over HTTP,
-verify its answer, and serve until Ctrl-C. A second start finds everything as it was
-left. Beside the calls it keeps a registry, its search and its log ("vacancy publish",
-"vacancy search", "vacancy log"). It listens on loopback only; administration goes
-through a socket in the data directory, which is for its owner alone.
+verify its answer, and serve until Ctrl-C. A second start continues with the same data.
+The host also has a registry with search and a log ("vacancy publish", "vacancy search",
+"vacancy log"). It listens on loopback only; the operator's API is a socket in the data
+directory, which only the owner of the directory can open.
 
 The log has one line per call: time, caller, vacant, number, verdict, milliseconds, and
-why it failed. "vacancy logs" shows it later, too. "vacancy serve" is for everybody else.
+why the call failed. "vacancy logs" shows it later. "vacancy serve" runs a host that other
+machines can reach.
 
-The search index is in the data directory. For more than 200,000 cards it may be in an
-OpenSearch cluster instead, as $VACANCY_OPENSEARCH_USER with
-$VACANCY_OPENSEARCH_PASSWORD where that asks. A new one fills itself.`,
+The search index is in the data directory. With more than 200,000 cards, keep the index
+in an OpenSearch cluster (--opensearch), which fills itself at its first start. If the
+cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PASSWORD.`,
 		Example: `  vacancy dev
   vacancy dev --listen 127.0.0.1:0 --data ./try
   vacancy dev --opensearch https://search.example:9200/cards`,
@@ -100,7 +101,7 @@ func dev(a *kit.App, ctx context.Context, data string, o devOptions) error {
 	})
 }
 
-// devHost is a host for this machine alone, and its URL.
+// devHost returns a host that serves only this machine, and its URL.
 func devHost(a *kit.App, o devOptions, settings setting.Host) (hostRun, string, error) {
 	public, err := listenLoopback(o.listen)
 	if err != nil {
@@ -125,7 +126,7 @@ func listenLoopback(listen string) (net.Listener, error) {
 		host = "127.0.0.1"
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil, kit.WithHint(problem.New(problem.Usage, "--listen: expected a loopback address, got %q; dev is for this machine alone", host), "vacancy dev --listen %s", kit.DefaultListen)
+		return nil, kit.WithHint(problem.New(problem.Usage, "--listen: expected a loopback address, got %q; dev serves this machine only", host), "vacancy dev --listen %s", kit.DefaultListen)
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -21,10 +21,10 @@ func newCommand(a *kit.App) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "new NAME",
-		Short: "Write the beginning of an agent: a program, its file, its test, a README",
+		Short: "Write a new agent: a program, its agent.md, its test and a README",
 		Long: `Write a program that answers for a vacant, with its agent.md, its test and a README, into the
-directory NAME, or --dir. "vacancy watch" runs it. It needs the language's standard library alone; TypeScript also needs npm,
-which fetches tsx. Nothing is overwritten.`,
+directory NAME, or --dir. "vacancy watch" runs it. The program needs only the standard library
+of its language; TypeScript also needs npm, which fetches tsx. No existing file is overwritten.`,
 		Example: `  vacancy new fox --lang python
   vacancy new fox --lang go --dir agents/fox`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -45,7 +45,7 @@ which fetches tsx. Nothing is overwritten.`,
 			return a.Show(newResult{Name: args[0], Dir: at, Language: l.Name, Program: l.Program, Start: l.Start, Test: l.Test})
 		},
 	}
-	cmd.Flags().StringVar(&language, "lang", "python", "its language: "+strings.Join(names, ", "))
+	cmd.Flags().StringVar(&language, "lang", "python", "the program's language: "+strings.Join(names, ", "))
 	cmd.Flags().StringVar(&dir, "dir", "", "the directory (default NAME)")
 	return cmd
 }

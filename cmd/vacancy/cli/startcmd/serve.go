@@ -33,27 +33,27 @@ func serveCommand(a *kit.App) *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run a host for everybody, on a server of your own",
-		Long: `Run a host over a data directory, reachable for everybody. --public-url is the address in
-cards and links; if it changes, cards are signed again. Requests to another Host are
-refused.
+		Short: "Run a public host on a server of your own",
+		Long: `Run a host over a data directory, for callers from everywhere. --public-url is the address in
+cards and links; if it changes, cards are signed again. Requests with another Host header
+are refused.
 
 TLS: with --tls-domain NAME the certificate comes from Let's Encrypt, with --tls-cert and
---tls-key from files, which are read again when they change. Otherwise the host speaks
-plain http to a proxy in front of it: --trusted-proxy says whose X-Forwarded-For and
-X-Forwarded-Proto it believes.
+--tls-key from files, which are read again when they change. Without these flags the host
+speaks plain http to a proxy in front of it: it believes X-Forwarded-For and
+X-Forwarded-Proto of the addresses in --trusted-proxy only.
 
-One address gets --rate requests, --pair-rate first calls and resets, and --bytes KB of
-large requests; each is tokens-per-second:burst, and "off" is no limit. Below 1 GiB of free
-disk (5 % of a small disk) the host takes nothing to write from others, with 429. GET
-/health answers while the process serves, GET /ready while its store takes writes, its
-keys open and the disk has room.
+One address may send --rate requests, --pair-rate first calls and resets, and --bytes KB of
+large requests. Each flag is tokens-per-second:burst, or "off" for no limit. If less than
+1 GiB of the disk is free (5 % of a small disk), the host answers 429 to requests from others
+that would write. GET /health succeeds while the process serves. GET /ready succeeds if the
+store takes writes, the keys can be opened and the disk has room.
 
-Agents on this machine need --allow-loopback-agents, and that the operator set them: no URL
-of a caller, of a tenant or of another host leads to this machine. Administration goes
-through a socket in the data directory.
+Agents on this machine need --allow-loopback-agents, and only the operator can set them: a URL
+from a caller, a tenant or another host is never called if it leads to this machine. The
+operator's API is a socket in the data directory.
 
-The first interrupt refuses new calls and lets those under way end.`,
+After the first Ctrl-C the host refuses new calls and completes running calls.`,
 		Example: `  vacancy serve --tls-domain agents.example.org
   vacancy serve --public-url https://agents.example.org --tls-cert cert.pem --tls-key key.pem --listen :8443
   vacancy serve --public-url https://agents.example.org --listen 10.0.0.5:8080 --trusted-proxy 10.0.0.0/24`,
@@ -65,11 +65,11 @@ The first interrupt refuses new calls and lets those under way end.`,
 	fs.StringVar(&o.listen, "listen", "", "the address and port (default :443 with TLS, else "+kit.DefaultListen+")")
 	fs.StringVar(&o.publicURL, "public-url", "", "the URL at which others reach this host (default https:// and --tls-domain)")
 	fs.StringVar(&o.cert, "tls-cert", "", "the certificate, a file in PEM")
-	fs.StringVar(&o.key, "tls-key", "", "its key, a file in PEM")
+	fs.StringVar(&o.key, "tls-key", "", "the key of the certificate, a file in PEM")
 	fs.StringVar(&o.domain, "tls-domain", "", "get a certificate for this name from an ACME authority")
-	fs.StringVar(&o.authority, "acme-url", "", "the directory of another ACME authority than Let's Encrypt")
+	fs.StringVar(&o.authority, "acme-url", "", "the directory URL of an ACME authority (default Let's Encrypt)")
 	fs.StringArrayVar(&o.proxies, "trusted-proxy", nil, "the addresses of a proxy in front, as `CIDR`; may be repeated")
-	fs.BoolVar(&o.loopbackAgents, "allow-loopback-agents", false, "let agents that the operator set be on this machine")
+	fs.BoolVar(&o.loopbackAgents, "allow-loopback-agents", false, "call agents on this machine, if the operator set them")
 	kit.ClusterFlag(fs, &o.cluster)
 	witnessFlag(fs, &o.witnesses)
 	a.LogFlag(fs)

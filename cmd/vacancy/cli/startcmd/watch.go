@@ -47,14 +47,15 @@ func watchCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch DIR",
 		Short: "Run the agent of a folder while you write it",
-		Long: `Start the program in DIR, and a host as "vacancy dev" does if none runs, and host the agent of
-DIR/agent.md under the folder's name. A change of the program starts it again; a change of
-agent.md makes the agent's next version. Each call is shown, with what it used. Ctrl-C ends
-what was started.
+		Long: `Start the program in DIR, start a host like "vacancy dev" if none is running, and host the
+agent of DIR/agent.md under the folder's name. A changed program starts again. A changed
+agent.md becomes the agent's next version. Each call is shown with its usage. Ctrl-C ends the
+program, and the host if this command started it.
 
-The program is what "vacancy new" has written: "go run ." beside a go.mod, "npm start" beside
-a package.json, "python3 agent.py" beside that. --start names another command. It gets in PORT
-the port of base_url in agent.md. An agent that is a model needs no program.`,
+The program that "vacancy new" writes is started by "go run ." if DIR has a go.mod, by "npm
+start" if it has a package.json, and by "python3 agent.py" if it has an agent.py. --start names
+another command. The variable PORT is the port of base_url in agent.md. An agent that is a
+model needs no program.`,
 		Example: `  vacancy new fox --lang python
   vacancy watch fox
   vacancy watch agents/sage --substrate ollama:llama3.2`,
@@ -62,10 +63,10 @@ the port of base_url in agent.md. An agent that is a model needs no program.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.name, "name", "", "the vacant's name (default: the folder's)")
-	fs.StringVar(&o.start, "start", "", "the `COMMAND` that runs the program, for a shell")
-	fs.StringVar(&o.listen, "listen", kit.DefaultListen, "where a host that is started listens, on loopback")
+	fs.StringVar(&o.start, "start", "", "the shell `COMMAND` that runs the program")
+	fs.StringVar(&o.listen, "listen", kit.DefaultListen, "the loopback address and port, if this command starts the host")
 	fs.StringVar(&o.root, "root", "", "the `DIR` with instructions and rules of all agents")
-	fs.StringVar(&o.substrate, "substrate", "", "KIND:MODEL, whatever agent.md says")
+	fs.StringVar(&o.substrate, "substrate", "", "KIND:MODEL, instead of the substrate in agent.md")
 	kit.DataFlag(fs, &o.data)
 	return cmd
 }
@@ -78,7 +79,7 @@ type watching struct {
 	began time.Time  // calls before are not shown
 	short string     // the vacant's id
 	out   sync.Mutex // lines of the program and of calls
-	port  string     // of the program; "" if none is said
+	port  string     // of the program, or "" if base_url has none
 }
 
 func watch(a *kit.App, ctx context.Context, dir string, o watchOptions) (err error) {
@@ -316,8 +317,8 @@ func (w *watching) look() map[string]string {
 	return files
 }
 
-// changedFiles are the names that are new, gone or other, in order. What a package
-// manager writes of its own is no change.
+// changedFiles returns the names of new, changed and deleted files, sorted. Files that
+// package managers write do not count as changed.
 func changedFiles(before, now map[string]string) (names []string) {
 	own := []string{"package-lock.json", "go.sum"}
 	for name, is := range now {
@@ -334,7 +335,7 @@ func changedFiles(before, now map[string]string) (names []string) {
 	return names
 }
 
-// command is what starts the program; "" if there is none.
+// command returns the shell command that starts the program, or "" without a program.
 func (w *watching) command() string {
 	if w.start != "" {
 		return w.start
@@ -361,7 +362,7 @@ type child struct {
 	stopping atomic.Bool
 }
 
-// begin starts the program; a child without cmd is none.
+// begin starts the program. Without a program, the child has no cmd.
 func (w *watching) begin(ctx context.Context) *child {
 	command := w.command()
 	if command == "" || ctx.Err() != nil {
@@ -412,7 +413,7 @@ func (w *watching) taken() bool {
 	return err != nil
 }
 
-// stopTime is how long a program may take to end.
+// stopTime is the time between asking a program to end and killing it.
 const stopTime = 3 * time.Second
 
 // stop ends the program and all that it started.
