@@ -210,7 +210,7 @@ func TestUpdateTakesSettings(t *testing.T) {
 		"update clerk name":              `expected name=NAME, capability=TEXT, substrate=SUBSTRATE or settings of its agent, got "name"`,
 		"update clerk colour=red":        "expected name=NAME",
 		"update clerk name=a name=b":     "name: expected once, got it twice",
-		"update clerk":                   "expected settings KEY=VALUE",
+		"update clerk":                   "expected one of: settings KEY=VALUE",
 		"update clerk model":             `or settings of its agent, got "model"`,
 		"update clerk substrate=nowhere": "substrate",
 		"update clerk name=0123456789ab": "beginning of an id",
@@ -219,7 +219,7 @@ func TestUpdateTakesSettings(t *testing.T) {
 			t.Errorf("vacancy %s = exit %d, %q, %q; want a usage error that says %q", args, code, out, errs, want)
 		}
 	}
-	// One refusal for reserved names and for those of others, whoever asks.
+	// One refusal for reserved names and for names of others, whoever asks.
 	if code, _, errs := s.run("", "update", "clerk", "name=health"); code != problem.ExitConflict || !strings.Contains(errs, "the name health is in use or reserved on this host") {
 		t.Errorf("vacancy update clerk name=health = exit %d, %q", code, errs)
 	}

@@ -40,7 +40,7 @@ func TestAPublishThatIsRefusedExitsByItsKind(t *testing.T) {
 		{"publish scribe --price 1", problem.ExitUsage, "vacancy price sets it"},
 		{"publish scribe --endpoint https://x.example", problem.ExitUsage, "--endpoint goes with --registry"},
 		{"publish alice --registry nowhere", problem.ExitUsage, "registry: expected an http or https URL"},
-		{"publish alice --registry https://x.example --host local", problem.ExitUsage, "--registry goes with none of"},
+		{"publish alice --registry https://x.example --host local", problem.ExitUsage, "--registry does not go with"},
 		{"publish bob --registry https://x.example", problem.ExitNotFound, `no identity "bob"`},
 		{"publish alice --registry http://127.0.0.1:1", problem.ExitUnavailable, "127.0.0.1:1"},
 	} {

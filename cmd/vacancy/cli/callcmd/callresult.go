@@ -116,7 +116,7 @@ func (l lateResult) text() string {
 	case dispatch.TextGone:
 		return line + "answered; the host no longer keeps the text"
 	case dispatch.Unanswered:
-		return line + "accepted, and will never be answered"
+		return line + "failed; it will not be answered"
 	}
 	return line + "accepted; its answer is lost"
 }

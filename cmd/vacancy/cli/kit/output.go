@@ -113,7 +113,8 @@ func (a *App) fail(cmd *cobra.Command, err error) int {
 		a.PlainLog().Error(cmd.CommandPath()+" ends", slog.String("cause", o.Detail), slog.String("code", o.Code), slog.String("hint", o.Hint), slog.Int("exit", exit))
 		return exit
 	}
-	fmt.Fprintf(a.Err, "%s: %s\n", cmd.CommandPath(), Printable(o.Detail))
+	// A field may have the command's name, as in: vacancy plain: expected open, off or shared.
+	fmt.Fprintf(a.Err, "%s: %s\n", cmd.CommandPath(), Printable(strings.TrimPrefix(o.Detail, cmd.Name()+": ")))
 	if o.Hint != "" {
 		fmt.Fprintf(a.Err, "try: %s\n", Printable(o.Hint))
 	}

@@ -58,7 +58,7 @@ type shownAgent struct {
 
 func shown(a *admin.Agent) *shownAgent { return &shownAgent{a.Version, a.Agent, a.Settings} }
 
-// agentOf returns the agent of a vacant for people, nil if it has none to show.
+// agentOf returns the agent of a vacant for people, or nil for vacants without an agent.
 func agentOf(ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) (*shownAgent, error) {
 	spec, err := substrate.Parse(v.Substrate)
 	if v.Deleted != "" || err != nil || v.Agent == 0 && !spec.IsModel() {
@@ -97,12 +97,12 @@ func agentsImportCommand(a *kit.App) *cobra.Command {
 	var substrate, tenant string
 	cmd := &cobra.Command{
 		Use:   "import DIR",
-		Short: "Host a vacant for each agent's file of a folder",
+		Short: "Host a vacant for each agent file in a folder",
 		Long: `Host a vacant for each file NAME.md in DIR, with the file's description as its capability.
-A vacant that is there already stays as it is; "vacancy update NAME --from FILE" changes it.
-A file that cannot be read is reported, stops nothing, and makes the exit code 1.
+An existing vacant is not changed; "vacancy update NAME --from FILE" changes it.
+A file that cannot be read is reported; the other files are hosted, and the exit code is 1.
 
-"vacancy help agent-files" says what such a file is.`,
+"vacancy help agent-files" describes these files.`,
 		Example: "  vacancy agents import ./agents --root . --substrate ollama:llama3.2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			files, err := filepath.Glob(filepath.Join(args[0], "*.md"))
@@ -135,8 +135,8 @@ A file that cannot be read is reported, stops nothing, and makes the exit code 1
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.root, "root", "", "the `DIR` with instructions and rules of all agents")
-	fs.StringVar(&substrate, "substrate", "", "the substrate of all, whatever their files say: KIND:MODEL")
-	fs.StringVar(&tenant, "tenant", "", "the tenant they are hosted for, if not you")
+	fs.StringVar(&substrate, "substrate", "", "KIND:MODEL for all, instead of the substrates in the files")
+	fs.StringVar(&tenant, "tenant", "", "the tenant that they are hosted for (default: you)")
 	kit.HostFlags(fs, &w)
 	return cmd
 }
@@ -167,7 +167,7 @@ func importAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, f AgentFlags,
 	return one
 }
 
-// importedAgent is what came of one file.
+// importedAgent is the outcome for one file.
 type importedAgent struct {
 	File     string   `json:"file"`
 	Name     string   `json:"name,omitempty"`
@@ -177,7 +177,7 @@ type importedAgent struct {
 	Problem  string   `json:"problem,omitempty"`
 }
 
-// importResult is what came of a folder.
+// importResult is the outcome for a folder.
 type importResult struct {
 	OK     bool            `json:"ok"`
 	Agents []importedAgent `json:"agents"`
@@ -205,7 +205,7 @@ func onlyAgentSettings(settings []string) (bool, error) {
 	}
 	for _, s := range settings {
 		if !is(s) {
-			return false, problem.New(problem.Usage, "%.40q is not a setting of the vacant's agent; change the vacant and its agent by two commands", settingKey(s))
+			return false, problem.New(problem.Usage, "%.40q is not a setting of the vacant's agent; change the vacant and its agent with two commands", settingKey(s))
 		}
 	}
 	return true, nil

@@ -26,7 +26,7 @@ import (
 func agentsCommand(a *kit.App) *cobra.Command {
 	return a.Parent(&cobra.Command{
 		Use:     "agents",
-		Short:   "Agents behind vacants",
+		Short:   "Check and import the agents behind vacants",
 		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents import ./agents",
 	}, agentsCheckCommand(a), agentsImportCommand(a))
 }
@@ -35,11 +35,11 @@ func agentsCheckCommand(a *kit.App) *cobra.Command {
 	var withSecret bool
 	cmd := &cobra.Command{
 		Use:   "check URL",
-		Short: "Say what an agent does against the contract",
-		Long: `Ask the agent at URL what a host would ask it: a question, all kinds of characters, a
-question in a thread, one of the largest size, and two at once. No host is needed, and
-nothing is kept. "vacancy help agent-contract" is the contract. It exits with 1 if a call
-would fail.
+		Short: "Check an agent against the contract",
+		Long: `Send the agent at URL the questions that a host sends: a short one, one with all kinds of
+characters, one in a thread, one of the largest size, and two at once. No host is needed,
+and nothing is stored. "vacancy help agent-contract" is the contract. The command exits
+with 1 if a call would fail.
 
 With --signed, the questions are signed with the secret on standard input, and the agent
 must refuse a question that is signed with another secret.`,

@@ -53,7 +53,7 @@ func budgetSetCommand(a *kit.App) *cobra.Command {
 		API:     kit.TenantAPI("the tenant"),
 		Request: func(q kit.Asked) (in admin.TenantWith[admin.DailyBudget], err error) {
 			if q.Tenant == "" {
-				return in, kit.WithHint(problem.New(problem.Usage, "--tenant is missing: the host's budget is a flag of the host"), "vacancy serve --model-budget %s", q.Args[0])
+				return in, kit.WithHint(problem.New(problem.Usage, "--tenant is missing: the host's own budget is set by its flag"), "vacancy serve --model-budget %s", q.Args[0])
 			}
 			daily, err := money.Parse(q.Args[0])
 			if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // NoCheckFlag adds --no-check.
 func NoCheckFlag(fs *pflag.FlagSet, off *bool) {
-	fs.BoolVar(off, "no-check", false, "do not ask the vacant's agent once whether it is there")
+	fs.BoolVar(off, "no-check", false, "do not check that the vacant's agent answers")
 }
 
 // CheckAgent asks the agent of a vacant that was made or changed one question, and
@@ -26,7 +26,7 @@ func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 	check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()})
 	if err != nil {
 		if !problem.Is(err, problem.Canceled) {
-			a.Note("warning: whether its agent answers is not known: %s", kit.Printable(problem.Of(err).Text()))
+			a.Note("warning: the agent of %s could not be checked: %s", v.Name, kit.Printable(problem.Of(err).Text()))
 		}
 		return nil
 	}

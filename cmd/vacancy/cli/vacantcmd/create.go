@@ -37,27 +37,27 @@ func createCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create [NAME]",
 		Short: "Host a new or an imported vacant",
-		Long: `Host a vacant: with a new key, or with --import with the key, logbook and chains of
+		Long: `Host a vacant with a new key, or with --import, with the key, logbook and chains of
 an export, a seed or a reference home. The host stores the key encrypted. The vacant
 takes calls at once; its state is LOCAL until it is resumed from a pause.
 
 The substrate answers the calls. "echo" repeats the message. "http:URL" posts it to an
-agent ("vacancy help agent-contract"), which is asked once whether it is there.
+agent ("vacancy help agent-contract"); the host checks once that the agent answers.
 "anthropic:MODEL", "gemini:MODEL", "mistral:MODEL" and "openai:MODEL" ask a model of that
 provider, with its secret ("vacancy secret set"). "openai:URL#MODEL" asks another server
-that speaks OpenAI's chat completions at URL/chat/completions, without a key; so do the
-others in their own way. On a machine of your own, "ollama:MODEL" asks a model of Ollama.
+that speaks OpenAI's chat completions at URL/chat/completions, without a key; the others take
+a URL, too, and speak their own protocol. On your own machine, "ollama:MODEL" asks Ollama.
 On AWS, "bedrock:MODEL" asks a model at Amazon Bedrock that the stage may use ("vacancy
 deploy --context bedrockModels=MODEL"), and "lambda:ARN" invokes a function of the vacant's
 tenant (--context tenantFunctions=TENANT=ARN). "mcp:URL#TOOL" calls a tool of an MCP server.
 "mock" plays a script, in "dev" and on a stage with --context mock=true.
-"composite" delegates each call to children of the vacant: create them with "vacancy spawn",
-and set with "vacancy plan set NAME FILE" what it asks them. Without a plan a composite
-answers nothing.
+"composite" delegates each call to children of the vacant: create the children with "vacancy
+spawn", and the plan of their tasks with "vacancy plan set NAME FILE". A composite answers no
+call before it has a plan.
 
---from hosts an agent that is a file ("vacancy help agent-files"): NAME is the file's name
-unless you give one, the capability its description, and --substrate goes before what it
-says of its model.`,
+--from reads the agent from a file ("vacancy help agent-files"). By default NAME is the file's
+name and the capability is the file's description. --substrate overrides the model in the
+file.`,
 		Example: `  vacancy create scribe --capability "repeats what it hears"
   vacancy create clerk --capability "answers letters" --substrate http:http://127.0.0.1:9000/answer
   vacancy create sage --capability "knows things" --substrate ollama:llama3.2
@@ -92,7 +92,7 @@ says of its model.`,
 	fs.StringVar(&capability, "capability", "", "what the vacant can do, for its card (required)")
 	fs.StringVar(&substrate, "substrate", "", "its substrate: echo, http:URL, PROVIDER:MODEL, PROVIDER:URL#MODEL or composite (default: echo, or the imported agent's)")
 	agent.Add(fs)
-	fs.StringVar(&tenant, "tenant", "", "the tenant it is hosted for, if not you")
+	fs.StringVar(&tenant, "tenant", "", "the tenant that it is hosted for (default: you)")
 	fs.StringVar(&from, "import", "", "an export, a seed or a home directory of the reference, instead of a new key")
 	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
 	NoCheckFlag(fs, &noCheck)

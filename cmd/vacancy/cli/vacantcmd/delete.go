@@ -24,9 +24,9 @@ Nobody can sign as it again, unless its key was exported before ("vacancy export
 --host local").
 
 The calls it received and its logbook stay, and the logbook's last entry records the
-deletion. Its id is never used again, and calls are refused with 410; its name is free. A
-backup of the host's data keeps the key for as long as the backup is kept. After an interruption
-the same command continues; repeating it has no effect.`,
+deletion. Its id is never used again: calls are refused with 410. Another vacant may take
+its name. A backup of the host's data keeps the key for as long as the backup is kept. After
+an interruption the same command continues; repeating it has no effect.`,
 		Example: `  vacancy delete demo
   vacancy delete demo --yes
   vacancy delete demo --host aws --stage prod`,
@@ -85,5 +85,5 @@ func (r deleteResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "%s was deleted before, at %s\n", r.Name, r.Deleted)
 		return
 	}
-	fmt.Fprintf(w, "%s is deleted\n  its key is destroyed; its rows and its logbook stay, and its name is free\n", r.Name)
+	fmt.Fprintf(w, "%s is deleted\n  its key is destroyed; its calls and its logbook stay; another vacant may take its name\n", r.Name)
 }

@@ -18,11 +18,11 @@ func forgetCommand(a *kit.App) *cobra.Command {
 	var f admin.Forgetting
 	return kit.Operation[admin.With[admin.Forgetting], admin.Vacant]{
 		Use:   "forget VACANT",
-		Short: "Let a vacant's agent forget what was said",
-		Long: `Let the agent of a hosted vacant, if it remembers (memory: on), forget all that it has
-answered by now: to everybody, or with --caller to one caller, with --context in one
-thread. The rows stay; their texts can be read until their days' keys are destroyed, but
-not by the agent.`,
+		Short: "Make a vacant's agent forget its past answers",
+		Long: `Make the agent of a hosted vacant, if it has a memory (memory: on), forget all answers that it
+has given by now: to every caller, with --caller to one caller, with --context in one thread.
+The rows of the calls stay. You can read their texts until the keys of their days are
+destroyed; the agent does not get them any more.`,
 		Example: `  vacancy forget sage
   vacancy forget sage --context letters`,
 		Op: admin.ForgetThread,
@@ -47,7 +47,7 @@ not by the agent.`,
 	}.Command(a)
 }
 
-// forgetResult is what an agent has forgotten.
+// forgetResult says which answers an agent has forgotten.
 type forgetResult struct {
 	Name string      `json:"name"`
 	ID   identity.ID `json:"vacant_id"`

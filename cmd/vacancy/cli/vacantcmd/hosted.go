@@ -13,10 +13,10 @@ import (
 // vacantResult is a hosted vacant.
 type vacantResult struct {
 	admin.Vacant
-	// Agent is what it answers by; nil if there is nothing to say of it.
+	// Agent is nil for vacants without an agent.
 	Agent   *shownAgent   `json:"agent,omitempty"`
 	Logbook []admin.Entry `json:"logbook,omitempty"`
-	// Failure is why a call would fail now, if its agent was asked and did not answer.
+	// Failure says why a call would fail now, if the agent was asked and did not answer.
 	Failure *call.Cause `json:"failure,omitempty"`
 }
 
@@ -51,7 +51,7 @@ func (r vacantResult) Print(w io.Writer) {
 	}
 }
 
-// cardResult is the signed card alone, for files.
+// cardResult is only the signed card, for files.
 type cardResult struct{ json.RawMessage }
 
 func (r cardResult) Print(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }

@@ -21,7 +21,7 @@ func plainCommand(a *kit.App) *cobra.Command {
   shared  All of them are one caller, who sees the tasks of all. For tests.
 
 The calls of such callers have rows in the vacant's chains like all others, and "vacancy verify"
-checks them. They count as nobody's recommendation.`,
+checks them. They do not count as recommendations.`,
 		Example: `  vacancy plain clerk off
   vacancy plain clerk open`,
 		RunE: func(cmd *cobra.Command, args []string) error {

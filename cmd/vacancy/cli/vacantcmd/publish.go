@@ -59,13 +59,13 @@ which "vacancy price" sets; another --price is refused.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.capability, "capability", "", "what the vacant can do (default: as its card says)")
-	fs.StringVar(&f.visibility, "visibility", "", "public, restricted (found by id alone) or none (default: as it was, else public)")
+	fs.StringVar(&f.visibility, "visibility", "", "public, restricted (found only by id) or none (default: as it was, else public)")
 	fs.StringArrayVar(&f.tags, "tag", nil, "a `TAG` to be found by; may be repeated")
 	fs.StringArrayVar(&f.skills, "skill", nil, "a `SKILL` to be found by; may be repeated")
 	fs.StringVar(&f.summary, "summary", "", "a few sentences about it")
 	fs.StringVar(&f.family, "family", "", "the family of its model")
 	fs.StringVar(&f.org, "owner", "", "the owner of the vacant")
-	fs.StringVar(&f.price, "price", "", "US dollars a call; of a hosted vacant the price that it has")
+	fs.StringVar(&f.price, "price", "", "the price of a call in US dollars; of a hosted vacant, its own price")
 	fs.StringVar(&f.endpoint, "endpoint", "", "with --registry: the URL where it takes calls (default: as its card says)")
 	ownFlag(fs, &f.registry)
 	kit.HostFlags(fs, &f.where)
@@ -74,7 +74,7 @@ which "vacancy price" sets; another --price is refused.`,
 
 // ownFlag adds --registry for the commands that publish.
 func ownFlag(fs *pflag.FlagSet, url *string) {
-	fs.StringVar(url, "registry", "", "a registry's URL: NAME is an identity of yours then, and its own key signs")
+	fs.StringVar(url, "registry", "", "a registry's URL; NAME is then one of your identities, and its own key signs")
 }
 
 func publish(a *kit.App, ctx context.Context, f publishFlags, name string) error {
@@ -200,7 +200,7 @@ func PublishedOf(p *admin.Published) publishedResult {
 func (r publishedResult) Print(w io.Writer) {
 	was := ""
 	if r.Unchanged {
-		was = "; it was so already"
+		was = "; nothing changed"
 	}
 	switch {
 	case r.Revoked:
@@ -212,7 +212,7 @@ func (r publishedResult) Print(w io.Writer) {
 			fmt.Fprintln(w, "  not shown in search yet: its endpoint did not answer the registry, which tries again for seven hours")
 		}
 	case r.Visibility == lifecycle.Restricted:
-		fmt.Fprintf(w, "%s is found by its id alone, event %d%s\n", r.Name, r.Seq, was)
+		fmt.Fprintf(w, "%s is found only by its id, event %d%s\n", r.Name, r.Seq, was)
 	default:
 		fmt.Fprintf(w, "%s is removed from search, event %d%s\n", r.Name, r.Seq, was)
 	}

@@ -93,7 +93,7 @@ func (o *Own) draft(ctx context.Context, capability, endpoint *string) (registry
 
 func publishOwn(a *kit.App, ctx context.Context, f publishFlags, name string, p admin.Publication) error {
 	if f.where != (kit.Where{}) {
-		return problem.New(problem.Usage, "--registry goes with none of --host, --stage and --data: an identity is on this machine")
+		return problem.New(problem.Usage, "--registry does not go with --host, --stage or --data: an identity is on this machine")
 	}
 	o, err := openOwn(a, ctx, f.registry, name)
 	if err != nil {
@@ -160,7 +160,7 @@ func sendOwn(a *kit.App, ctx context.Context, o *Own, d registryclient.Draft) er
 		return err
 	}
 	if r.ID != o.ID() || r.CardHash != d.Card.Hash() {
-		return problem.New(problem.Untrusted, "%s answers with another card than the one that was published", o.Registry.URL)
+		return problem.New(problem.Untrusted, "%s answers with a card that is not the published one", o.Registry.URL)
 	}
 	if r.Unreached {
 		r.Unreached = o.awaitReached(ctx)

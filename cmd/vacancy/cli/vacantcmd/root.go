@@ -22,8 +22,10 @@ func vacantAtRootCommand(a *kit.App) *cobra.Command {
 /v/NAME. Without this command it is the only open vacant, if there is one.`,
 		Example: `  vacancy root clerk
   vacancy root --none`,
-		Op:    admin.SetRoot,
-		Flags: func(fs *pflag.FlagSet) { fs.BoolVar(&none, "none", false, "let no vacant answer there") },
+		Op: admin.SetRoot,
+		Flags: func(fs *pflag.FlagSet) {
+			fs.BoolVar(&none, "none", false, "let no vacant answer at the host's own address")
+		},
 		Request: func(q kit.Asked) (in op.Body[admin.Root], err error) {
 			if none == (len(q.Args) == 1) {
 				return in, kit.WithHint(problem.New(problem.Usage, "expected a vacant or --none"), "%s --help", q.Command)

@@ -14,12 +14,12 @@ func showCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show VACANT",
 		Short: "Show a hosted vacant, its card or its logbook",
-		Long: `Show a hosted vacant, named by its name, its id or the beginning of its id. Of an agent,
-each setting that is in force is shown, and whether it was set or is the default; --json
-has its texts too.
+		Long: `Show a hosted vacant, named by its name, its id or the beginning of its id. Each setting of
+its agent is shown with its value, and whether it was set or is the default; --json also has
+the agent's texts.
 
---card prints its signed card alone: written to a file and handed on, it is a TARGET
-for "vacancy call".`,
+--card prints only the signed card. In a file, which you may hand on, it is a TARGET for
+"vacancy call".`,
 		Example: `  vacancy show demo
   vacancy show demo --logbook
   vacancy show demo --card > demo.card.json`,
@@ -54,7 +54,7 @@ for "vacancy call".`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&card, "card", false, "print the signed card alone")
+	cmd.Flags().BoolVar(&card, "card", false, "print only the signed card")
 	cmd.Flags().BoolVar(&logbook, "logbook", false, "also print the logbook")
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd

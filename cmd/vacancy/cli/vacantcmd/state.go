@@ -22,16 +22,16 @@ type stateChange struct {
 // stateCommands are the commands that change the state of a vacant.
 func stateCommands(a *kit.App) (commands []*cobra.Command) {
 	for _, s := range []stateChange{
-		{verb: "pause", to: admin.PauseVacant, short: "Put a vacant to sleep",
-			long: "Put a vacant to sleep: its state becomes HIBERNATING and calls are refused with 423\nuntil it is resumed."},
-		{verb: "resume", to: admin.ResumeVacant, short: "Wake a vacant",
-			long: "Wake a vacant that sleeps: its state becomes ACTIVE and it takes calls."},
+		{verb: "pause", to: admin.PauseVacant, short: "Pause a vacant: calls are refused until it is resumed",
+			long: "Pause a vacant: its state becomes HIBERNATING, and calls are refused with 423 until it\nis resumed."},
+		{verb: "resume", to: admin.ResumeVacant, short: "Resume a paused vacant",
+			long: "Resume a paused vacant: its state becomes ACTIVE, and it takes calls again."},
 		{verb: "sink", to: admin.SinkVacant, short: "Close a vacant for good",
-			long:     "Close a vacant for good: its state becomes SUNK, calls are refused with 410, and there\nis no way back. What it said stays on record.",
+			long:     "Close a vacant for good: its state becomes SUNK, calls are refused with 410, and it\ncannot be opened again. Its past calls stay on record.",
 			question: "%s will never take a call again. Type its name to sink it:"},
-		{verb: "archive", to: admin.ArchiveVacant, short: "Put a sunk vacant away",
+		{verb: "archive", to: admin.ArchiveVacant, short: "Archive a sunk vacant, so that it can be deleted",
 			long:     "Archive a sunk vacant: its state becomes ARCHIVED, which is final.",
-			question: "%s will be archived, and can only be deleted then. Type its name:"},
+			question: "%s will be archived; after that it can only be deleted. Type its name:"},
 	} {
 		commands = append(commands, stateCommand(a, s))
 	}
@@ -51,7 +51,7 @@ func stateCommand(a *kit.App, s stateChange) *cobra.Command {
 		Long: s.long + `
 
 The change is an entry in the vacant's logbook, signed by its key. A vacant that is
-in the state already is left alone.`,
+already in the state is not changed.`,
 		Example: example,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {

@@ -25,15 +25,15 @@ func updateCommand(a *kit.App) *cobra.Command {
 		Short: "Change a vacant's name, capability, substrate or agent",
 		Long: `Change a hosted vacant: name=NAME, capability=TEXT and substrate=SUBSTRATE, any of them.
 
-Or make the next version of its agent: with --from of a file ("vacancy help agent-files"),
-with settings such as model=NAME or max_turns=8 of the current one (an empty VALUE is the
-default), or with --to the same as version N. Versions never change. What a new substrate
-leaves of an agent is its defaults.
+Or make the next version of its agent: --from reads it from a file ("vacancy help agent-files"),
+settings such as model=NAME or max_turns=8 change the current version (an empty VALUE sets the
+default), and --to N copies version N. Versions never change. Changing the substrate resets the
+agent's settings to their defaults.
 
 A new capability, or another kind of substrate, makes a new card, which the vacant signs;
-if it is published, the new card is published with it. A new name frees the old one. Calls
-that were accepted before are answered by the old substrate and agent. If somebody else changes the
-vacant meanwhile, nothing is changed.`,
+if it is published, the new card is published with it. After a new name, another vacant may
+take the old one. Calls that were accepted before are answered by the old substrate and agent.
+If somebody else changes the vacant meanwhile, this command changes nothing.`,
 		Example: `  vacancy update clerk substrate=http:http://127.0.0.1:9001/answer
   vacancy update clerk name=secretary capability="answers letters and calls"
   vacancy update sage model=qwen3 max_turns=8
@@ -45,7 +45,7 @@ vacant meanwhile, nothing is changed.`,
 				return err
 			}
 			if !oneOf(agent.From != "", to > 0, len(args) > 1) || to < 0 || substrate != "" && agent.From == "" {
-				return kit.WithHint(problem.New(problem.Usage, "expected settings KEY=VALUE, --from FILE, or --to N from 1, one of them"), "%s --help", cmd.CommandPath())
+				return kit.WithHint(problem.New(problem.Usage, "expected one of: settings KEY=VALUE, --from FILE, --to N from 1"), "%s --help", cmd.CommandPath())
 			}
 			if ofAgent || len(args) == 1 {
 				file, err := agent.Read(substrate)
@@ -66,7 +66,7 @@ vacant meanwhile, nothing is changed.`,
 		},
 	}
 	agent.Add(cmd.Flags())
-	cmd.Flags().StringVar(&substrate, "substrate", "", "with --from: KIND:MODEL, whatever the file says")
+	cmd.Flags().StringVar(&substrate, "substrate", "", "with --from: KIND:MODEL, instead of the substrate in the file")
 	cmd.Flags().IntVar(&to, "to", 0, "the version of its agent to go back to")
 	NoCheckFlag(cmd.Flags(), &noCheck)
 	kit.HostFlags(cmd.Flags(), &w)
@@ -93,8 +93,8 @@ func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string,
 	return a.Show(vacantResult{Vacant: after, Failure: CheckAgent(a, ctx, c, &after, noCheck)})
 }
 
-// updateAgent makes the next version of a vacant's agent: that of a file, or version
-// to, or the current one with settings.
+// updateAgent makes the next version of a vacant's agent: from a file, from version to,
+// or from the current version with settings.
 func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string, file agentfile.File, to int, noCheck bool) error {
 	now, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{One: admin.One{Vacant: args[0]}})
 	if err != nil {

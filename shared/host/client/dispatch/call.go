@@ -263,7 +263,8 @@ func (r *run) handOver() error {
 		return problem.New(problem.BehaviourFailed, "%s answered call %d, and no longer keeps the text of the answer (number %d, hash %s)",
 			r.t.Name, l.Request.Seq, l.ReplySeq, l.ReplyHash)
 	case Unanswered:
-		return problem.New(l.failure(), "%s accepted call %d and will never answer it: %s", r.t.Name, l.Request.Seq, l.Detail)
+		reason := strings.TrimPrefix(l.Detail, problem.BehaviourFailed.Row().Text+": ")
+		return problem.New(l.failure(), "call %d to %s failed: %s", l.Request.Seq, r.t.Name, reason)
 	case AnswerLost:
 		return problem.New(problem.BehaviourFailed, "%s accepted call %d, but its answer is lost", r.t.Name, l.Request.Seq)
 	}

@@ -132,7 +132,7 @@ func (r *run) unanswered(e envelope.Envelope, h identity.Hash, a answer) (verdic
 	detail := a.shown()
 	if a.detail == "" || a.conflict() || a.status != 0 && a.status < 500 {
 		// An ask gives no reason, and a resend's reason is about the resend.
-		detail, a.code = "it failed, or took too long", ""
+		detail, a.code = "its agent failed, or took too long", ""
 	}
 	r.tell(Late{Request: e, Fate: Unanswered, Detail: detail, Code: a.code})
 	return done, nil, nil

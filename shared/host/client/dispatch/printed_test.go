@@ -65,8 +65,8 @@ func TestAcceptOfRefusals(t *testing.T) {
 		"floor":          {`{"detail":"x","code":"floor","expected_seq":1,"floor":"2026-05-06T12:00:01+00:00"}`, problem.Conflict, "signs a new one"},
 		"clock":          {`{"detail":"x","code":"clock","now":"2026-05-06T11:00:01+00:00"}`, problem.Conflict, "signs a new one"},
 		"lost":           {`{"detail":"replay/out-of-order envelope: seq 1 <= last_seen 1"}`, problem.BehaviourFailed, "its answer is lost"},
-		"unanswered":     {`{"detail":"it broke","state":"unanswered"}`, problem.BehaviourFailed, "will never answer it: it broke"},
-		"of a resend":    {`{"detail":"replay/out-of-order envelope: seq 1 <= last_seen 1","code":"replay","state":"unanswered"}`, problem.BehaviourFailed, "will never answer it: it failed, or took too long"},
+		"unanswered":     {`{"detail":"it broke","state":"unanswered"}`, problem.BehaviourFailed, "call 1 to demo failed: it broke"},
+		"of a resend":    {`{"detail":"replay/out-of-order envelope: seq 1 <= last_seen 1","code":"replay","state":"unanswered"}`, problem.BehaviourFailed, "failed: its agent failed, or took too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

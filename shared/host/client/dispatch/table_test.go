@@ -169,7 +169,7 @@ func TestUnansweredSettlesAndTheResponseChainStands(t *testing.T) {
 	dispatchtest.Want(t, res, err, "echo: one")
 	w.host.Behave = func(*envelope.Envelope) string { return "fail" }
 	res, err = w.call("two")
-	dispatchtest.WantKind(t, err, problem.BehaviourFailed, "will never answer it: the vacant failed to answer")
+	dispatchtest.WantKind(t, err, problem.BehaviourFailed, "failed: the vacant failed to answer")
 	if res.Fate != dispatch.Unanswered || res.Status != 500 || res.Reply != nil {
 		t.Errorf("Call() = %+v", res)
 	}
