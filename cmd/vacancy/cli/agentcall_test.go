@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// foreign is an agent that is no vacant: its card, and one answer to every message.
+// foreign is an agent that is not a vacant: its card, and one answer to every message.
 func foreign(t *testing.T, card, answer string) string {
 	t.Helper()
 	s := httptest.NewServer(nil)
@@ -36,7 +36,7 @@ func TestAnAgentThatIsNoVacantIsCalledByItsURL(t *testing.T) {
 	s := newShell(t)
 	url := foreign(t, fmt.Sprintf(foreignCard, ""), `{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"hello \u001b[31m"},{"kind":"file","file":{"uri":"https://x.example"}}]}`)
 	code, out, errs := s.run("", "call", url, "hi")
-	if code != 0 || !strings.HasPrefix(out, "hello ") || strings.Contains(out, "\x1b") || !strings.Contains(out, "1 parts that are no text") || !strings.Contains(errs, "nothing of its answer is verified") {
+	if code != 0 || !strings.HasPrefix(out, "hello ") || strings.Contains(out, "\x1b") || !strings.Contains(out, "1 more parts are not text") || !strings.Contains(errs, "its answer is not verified") {
 		t.Errorf("call: exit %d, %q, %q", code, out, errs)
 	}
 	url = foreign(t, fmt.Sprintf(foreignCard, ""), `{"kind":"task","id":"t","contextId":"c","status":{"state":"failed","message":{"kind":"message","messageId":"m","role":"agent","parts":[{"kind":"text","text":"too bad"}]}}}`)

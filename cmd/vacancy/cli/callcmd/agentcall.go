@@ -29,11 +29,11 @@ type agentCallFlags struct {
 }
 
 func (f *agentCallFlags) add(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.stream, "stream", false, "of an agent's URL: print the answer while it comes")
-	fs.BoolVar(&f.noWait, "no-wait", false, "of an agent's URL: print the task at once, and not the answer")
-	fs.StringVar(&f.task, "task", "", "of an agent's URL: read the task with this `ID`, or send it TEXT")
+	fs.BoolVar(&f.stream, "stream", false, "with an agent's URL: print the answer while it comes")
+	fs.BoolVar(&f.noWait, "no-wait", false, "with an agent's URL: print the task at once instead of the answer")
+	fs.StringVar(&f.task, "task", "", "with an agent's URL: read the task with this `ID`, or send it TEXT")
 	fs.StringVar(&f.peer, "peer", "", "call the best agent of \"vacancy peers\" that has this `SKILL`")
-	fs.StringVar(&f.cancel, "cancel", "", "of an agent's URL: cancel the task with this `ID`")
+	fs.StringVar(&f.cancel, "cancel", "", "with an agent's URL: cancel the task with this `ID`")
 }
 
 // set reports whether one of the flags is.
@@ -48,7 +48,7 @@ type agentResult struct {
 	Context  string     `json:"context_id,omitempty"`
 	State    task.State `json:"state,omitempty"`
 	Text     string     `json:"text"`
-	Parts    int        `json:"other_parts,omitempty"` // that are no text
+	Parts    int        `json:"other_parts,omitempty"` // that are not text
 	Cut      string     `json:"cut,omitempty"`         // why the text is only a part of the answer
 	Verified bool       `json:"verified"`              // never: the answer is not signed for this caller
 
@@ -63,7 +63,7 @@ func (r agentResult) Print(w io.Writer) {
 		fmt.Fprintln(w, kit.Printable(r.Text))
 	}
 	if r.Parts > 0 {
-		fmt.Fprintf(w, "(and %d parts that are no text: see --json)\n", r.Parts)
+		fmt.Fprintf(w, "(%d more parts are not text: see --json)\n", r.Parts)
 	}
 	if r.Text == "" || r.State != task.Completed && r.Task != "" {
 		fmt.Fprintf(w, "task %s is %s\n", kit.Printable(r.Task), kit.Printable(string(r.State)))
@@ -111,7 +111,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 	if agent.Key != "" {
 		how = "an account's key"
 	}
-	a.Note("%s answers %s; nothing of its answer is verified", kit.Printable(card.Name), how)
+	a.Note("%s answers %s; its answer is not verified", kit.Printable(card.Name), how)
 	switch {
 	case f.agent.cancel != "":
 		t, err := agent.Cancel(ctx, f.agent.cancel)
@@ -143,7 +143,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 	return showAgent(a, at, answer)
 }
 
-// extensionRequired is A2A's code for an agent that answers signed messages alone.
+// extensionRequired is A2A's code for an agent that answers only signed messages.
 const extensionRequired = -32008
 
 // showTask prints a task that was read.
@@ -272,13 +272,13 @@ func noCard(k problem.Kind) bool {
 func cardCommand(a *kit.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "card URL",
-		Short: "Fetch, verify and explain the card of an agent of A2A",
-		Long: `Fetch the card of the agent at URL, of A2A 1.0 or 0.3, check its signatures, and say what
-it says. A signature by the vacant that the card names proves that the card is the
-vacant's; one by a key of the card's own host proves no more than that host.
+		Short: "Fetch, verify and explain the card of an A2A agent",
+		Long: `Fetch the card of the agent at URL, of A2A 1.0 or 0.3, check its signatures, and show it.
+A signature by the vacant that the card names proves that the card is the vacant's. A
+signature by a key of the card's own host proves only that the host signed it.
 
-It fetches the card again; calls use it while it is fresh, ten minutes if its server does
-not say. It exits with 6 if a signature does not verify.`,
+The command always fetches the card; calls use a fetched card while it is fresh, ten minutes
+unless its server says otherwise. It exits with 6 if a signature does not verify.`,
 		Example: `  vacancy card http://127.0.0.1:8080/v/demo
   vacancy card https://agents.example.org --json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return card(a, cmd.Context(), args[0]) },

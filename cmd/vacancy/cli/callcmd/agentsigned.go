@@ -75,9 +75,9 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	case reply != nil:
 		res, err = caller.Accept(ctx, target, envelope.AppendResponse(nil, nil, reply))
 	case bare == nil && !t.Status.State.Terminal():
-		return keptCall(at, problem.New(problem.Unavailable, "it ended while task %s was %s", kit.Printable(t.ID), kit.Printable(string(t.Status.State))))
+		return keptCall(at, problem.New(problem.Unavailable, "the stream ended while task %s was %s", kit.Printable(t.ID), kit.Printable(string(t.Status.State))))
 	default:
-		// The signed path tells what became of a call without a signed answer.
+		// The task has no signed answer: the signed path tells the outcome.
 		if res, err = caller.Ask(ctx, target); err == nil {
 			err = problem.New(problem.BehaviourFailed, "task %s is %s without a signed answer", kit.Printable(t.ID), kit.Printable(string(t.Status.State)))
 		}
@@ -85,9 +85,9 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	switch {
 	case err != nil || res.Reply == nil:
 	case res.RequestHash != sent:
-		err = problem.New(problem.Untrusted, "the answer is that of an earlier call to %s", target.ID.Short())
+		err = problem.New(problem.Untrusted, "the answer belongs to an earlier call to %s", target.ID.Short())
 	case printed && artifactText(&t) != res.Reply.Payload.Text():
-		err = problem.New(problem.Untrusted, "what came as a stream is not the answer that %s signed, which is: %s", target.ID.Short(), kit.Printable(res.Reply.Payload.Text()))
+		err = problem.New(problem.Untrusted, "the streamed text differs from the answer that %s signed, which is: %s", target.ID.Short(), kit.Printable(res.Reply.Payload.Text()))
 	}
 	if answer != nil && res.Cut == "" {
 		res.Cut = a2awire.Cut(answer)

@@ -51,32 +51,34 @@ func callCommand(a *kit.App) *cobra.Command {
 		Long: `Sign TEXT, send it to TARGET, verify the answer and print it.
 
 TARGET is a card file, the URL of a vacant, or the name or id of a vacant hosted on
-this machine, or on --host, looked for in this order; what can be read as two of them
-is refused. Of a host elsewhere an id is public; a name takes the operator's key.
-TEXT of "-" is standard input, without the newline at its end; so is no TEXT, if standard
-input is no terminal. A text has at most 260,000 bytes, as JSON counts them.
+this machine, or on --host. A TARGET that fits two of these is refused. On a remote host
+a closed child is found by its name only with the operator key.
 
-The call is signed by --as NAME or $VACANCY_AS, else by the only identity there is;
-if there is none, one named default is made. What was signed is kept before it is
-sent: after a lost answer, a time-out or an interrupt the same command again sends
-the same bytes and gets the one answer. One call to a target is under way at a time.
+A TEXT of "-" is read from standard input, without the newline at its end. So is a missing
+TEXT, unless standard input is a terminal. TEXT has at most 260,000 bytes, as JSON counts
+them.
 
-The URL of any other agent of A2A works, too, 1.0 or 0.3: it is called without a key, and
-nothing of its answer is verified. --no-wait, --task and --cancel are for such calls; they
-treat a vacant as an agent, too. --stream signs its call of a vacant, and verifies what
-came by the answer at the end. Without these flags a URL with the id of a vacant is
-called by a signed call or not at all.
+The identity of --as NAME or $VACANCY_AS signs the call, else the default identity, else
+the only one; if there is none, one named default is made. The signed call is stored
+before it is sent: after a lost answer, a time-out or an interrupt, the same command sends
+the same bytes again and gets the one answer. A target gets one call at a time.
 
---max-price refuses a call that may cost more, before it is sent if the vacant's card says
-so, and by the host otherwise. Who pays is the account that the identity is linked to
-("vacancy account link"); for calls of an agent, the account of the key in $VACANCY_KEY,
-which is sent to the host of --host or $VACANCY_HOST alone, or to this machine.
+TARGET may also be the URL of any other agent of A2A 1.0 or 0.3. The agent is called without
+a signature, and its answer is not verified. --no-wait, --task and --cancel are for such
+calls; with them a vacant is called like any agent. --stream signs a call of a vacant, and
+verifies the streamed text by the answer at the end. Without these flags, a URL with a
+vacant's id gets only signed calls.
+
+--max-price refuses a call that may cost more: before it is sent, if the vacant's card says
+so, and otherwise at the host. The account that the identity is linked to pays ("vacancy
+account link"). For calls of an agent, the account of the key in $VACANCY_KEY pays; the key
+is sent only to the host of --host or $VACANCY_HOST, or to this machine.
 
 With --capability there is no TARGET: the vacants that a registry finds for WORDS are
-verified and the best of them is called, by its reputation and how well the words fit;
-if it is unavailable, the next one. None is called while another may have taken the
-call. The registry sees WORDS, not TEXT. Endpoints come from strangers then: they must
-be https, and in no network of this machine unless the registry is on it, too.`,
+verified, and the best by reputation and matching words is called; if it is unavailable,
+the next one is called, but never while an earlier one may have taken the call. The
+registry sees WORDS, not TEXT. The endpoints then come from strangers: they must be https,
+and outside the networks of this machine unless the registry is on it, too.`,
 		Example: `  vacancy call demo "hello"
   vacancy call https://agents.example.org/v/clerk "hello"
   vacancy call demo --as alice < question.txt
@@ -95,8 +97,8 @@ be https, and in no network of this machine unless the registry is on it, too.`,
 	fs.StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
 	fs.StringVar(&f.thread, "context", "", "the thread that the call belongs to (contextId)")
 	fs.DurationVar(&f.timeout, "timeout", kit.CallTimeout, "how long to wait for the answer")
-	fs.BoolVar(&f.ask, "ask", false, "ask for the outcome of earlier calls; send none")
-	fs.BoolVar(&f.reset, "reset", false, "start the chain with the target again, by a signed reset")
+	fs.BoolVar(&f.ask, "ask", false, "ask for the outcomes of earlier calls, without a new call")
+	fs.BoolVar(&f.reset, "reset", false, "sign a reset, which starts a new chain with the target")
 	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it")
 	fs.StringVar(&f.accept, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
 	fs.StringVar(&f.capability, "capability", "", "call the best vacant that can do this")
@@ -239,8 +241,8 @@ func (f callFlags) check(text bool) error {
 	return nil
 }
 
-// maxText is how many bytes of JSON string fit a request of 256 KiB beside what an
-// envelope needs: two ids, two hashes, a signature, a key and a thread's name.
+// maxText bounds the bytes of a JSON string, so that it fits a request of 256 KiB beside
+// an envelope's two ids, two hashes, signature, key and thread's name.
 const maxText = 260_000
 
 // checkText refuses a text before anything is signed.
@@ -285,6 +287,6 @@ func printCall(a *kit.App, ctx context.Context, caller *dispatch.Caller, self ki
 	if _, err := a.Out.Write(append(body, '\n')); err != nil {
 		return err
 	}
-	a.Note("call %d is signed and kept; its answer is settled by: vacancy call %s --accept FILE", res.Request.Seq, target.Name)
+	a.Note("call %d is signed and stored; verify its answer with: vacancy call %s --accept FILE", res.Request.Seq, target.Name)
 	return nil
 }

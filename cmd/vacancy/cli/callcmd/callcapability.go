@@ -29,7 +29,7 @@ func policy(name string) (discovery.Policy, error) {
 // callCapability calls the best match of a search.
 func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string, threaded bool) error {
 	if f.ask || f.reset || f.print || f.accept != "" {
-		return kit.WithHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept are about one TARGET, and do not go with --capability"), "vacancy call URL --ask")
+		return kit.WithHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept need one TARGET, and do not go with --capability"), "vacancy call URL --ask")
 	}
 	if err := f.check(true); err != nil {
 		return err
@@ -100,7 +100,7 @@ func showOutcome(a *kit.App, self kit.Signer, out discovery.Outcome, err error) 
 	for _, t := range out.Tried {
 		p := problem.Of(t.Err)
 		known.Tried = append(known.Tried, triedResult{t.ID, t.URL, p.Kind.String(), p.Text()})
-		a.Note("not %s: %s", kit.Printable(t.URL), kit.Printable(p.Text()))
+		a.Note("tried %s: %s", kit.Printable(t.URL), kit.Printable(p.Text()))
 	}
 	if out.Chosen.URL == "" {
 		return err // no vacant was called
@@ -117,7 +117,7 @@ func news(f discovery.Freshness) string {
 	case discovery.Changed:
 		return "; its card has changed since the last call"
 	case discovery.Outdated:
-		return "; its card is one that a newer one had replaced"
+		return "; its card is older than the one seen before"
 	}
 	return ""
 }

@@ -39,7 +39,7 @@ func callHint(a *kit.App, ctx context.Context, err error, w kit.Where, id identi
 		if p, showErr := admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: v.Parent.String()}); showErr == nil {
 			parent = p.Name
 		}
-		return kit.WithHint(err, `vacancy graduate %s --capability "TEXT": it is a closed child of %s, which alone may call it until then, and that one's other children`, v.Name, parent)
+		return kit.WithHint(err, `vacancy graduate %s --capability "TEXT": it is a closed child of %s, and until it graduates only its parent and the parent's other children may call it`, v.Name, parent)
 	}
 	if page, listErr := admin.ListChildren.Call(ctx, plane, admin.ChildList{One: admin.One{Vacant: v.ID.String()}, Cursor: ""}); failed && listErr == nil && len(page.Children) > 0 {
 		return kit.WithHint(err, "vacancy children %s", v.Name)

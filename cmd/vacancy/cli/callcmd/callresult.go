@@ -141,7 +141,7 @@ func (r askResult) Print(w io.Writer) {
 		fmt.Fprintln(w, l.text())
 	}
 	if len(r.Late) == 0 && len(r.Unknown) == 0 {
-		fmt.Fprintln(w, "nothing is open")
+		fmt.Fprintln(w, "no call is open")
 	}
 }
 
@@ -152,7 +152,7 @@ func (r resetResult) Print(w io.Writer) {
 	fmt.Fprintln(w, "the chain is reset: the next call is number 1")
 }
 
-// showCall prints r, or reports err with what is known of the call. Changes
+// showCall prints r, or reports err with the known result of the call. Changes
 // learnt on the way are printed in both cases, because they are not reported
 // again.
 func showCall(a *kit.App, r kit.Result, known CallResult, err error) error {
@@ -168,7 +168,7 @@ func showCall(a *kit.App, r kit.Result, known CallResult, err error) error {
 		a.Note("%s", cutRemark(known.Cut))
 	}
 	if known.Resumed && err == nil {
-		a.Note("this call was under way already: its bytes were sent again")
+		a.Note("an earlier run had begun this call: the same bytes were sent again")
 	}
 	if err != nil {
 		return &callError{err, known}
@@ -182,7 +182,7 @@ func cutRemark(cut string) string {
 	case call.CutCanceled:
 		return "the answer is cut: this part of it came before the call was canceled"
 	case call.CutLength:
-		return "the answer is cut: the agent's model may say no more (max_tokens, or the length that it can read)"
+		return "the answer is cut: the agent's model reached its limit (max_tokens, or its context length)"
 	}
 	return "the answer is cut: " + kit.Printable(kit.Clip(cut, 80))
 }

@@ -126,7 +126,7 @@ func (e chainEntry) outcome() string {
 	case e.Fate == transcript.Void && e.Decision != nil && e.Decision.Cause != nil:
 		return "never answered: " + kit.Printable(kit.Clip(e.Decision.Cause.String(), kit.MaxShownCause)) + kit.UsageText(e.Decision.Usage)
 	case e.Fate == transcript.Void:
-		return "never answered: it failed, or took too long"
+		return "never answered: the agent failed, or took too long"
 	case e.Fate == transcript.Closed:
 		return "never answered: the chain was reset before"
 	}

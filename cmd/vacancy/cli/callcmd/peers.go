@@ -27,12 +27,12 @@ const peersFile = "peers.yaml"
 func peersCommand(a *kit.App) *cobra.Command {
 	return a.Parent(&cobra.Command{
 		Use:   "peers",
-		Short: "The agents of A2A that you call by what they can do",
+		Short: "Keep a list of A2A agents, and call them by skill",
 		Long: `Keep a list of agents in $VACANCY_HOME/peers.yaml, and call the best of them that can do
 something: "vacancy call --peer SKILL TEXT". No other agent is called that way.
 
-A peer's score is 5 for each tier of trust, 1000 by its milliseconds of latency, and 10 if
-it has the skill. Peers that name no skills are taken to be fit for everything.`,
+A peer's score is the sum of 5 per tier of trust, 1000 divided by its latency in milliseconds,
+and 10 if it has the skill. A peer without skills in its card counts as fit for everything.`,
 		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300\n  vacancy peers list --skill translate",
 	}, peersAddCommand(a), peersListCommand(a), peersRemoveCommand(a))
 }
@@ -75,7 +75,7 @@ func readPeers(a *kit.App) (*agents.Peers, error) {
 		err = dec.Decode(&file)
 	}
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "%s is no list of peers: %v", path, err)
+		return nil, problem.Wrap(problem.Usage, err, "%s is not a list of peers: %v", path, err)
 	}
 	peers, err := agents.NewPeers(file.Peers...)
 	if err != nil {
@@ -118,9 +118,9 @@ func peersAddCommand(a *kit.App) *cobra.Command {
 	p := agents.Peer{}
 	cmd := &cobra.Command{
 		Use:   "add URL",
-		Short: "Admit an agent, or change what is known of it",
-		Long: `Admit the agent at URL. Its card is fetched: the ids and tags of its skills are what it can
-do. Of another agent than on this machine the URL must be https.`,
+		Short: "Add an agent, or change its trust and latency",
+		Long: `Add the agent at URL. Its card is fetched: "--peer SKILL" finds it by the ids and tags of its
+skills. The URL must be https, unless the agent is on this machine.`,
 		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.URL = args[0]
@@ -128,7 +128,7 @@ do. Of another agent than on this machine the URL must be https.`,
 		},
 	}
 	cmd.Flags().IntVar(&p.Trust, "trust", 1, "how much you trust it, 1 to 5")
-	cmd.Flags().IntVar(&p.LatencyMS, "latency", 1000, "how many milliseconds an answer takes")
+	cmd.Flags().IntVar(&p.LatencyMS, "latency", 1000, "how long an answer takes, in milliseconds")
 	return cmd
 }
 
@@ -157,7 +157,7 @@ func peersListCommand(a *kit.App) *cobra.Command {
 	skill := ""
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List the agents that you admitted, best first",
+		Short:   "List your agents, best first",
 		Example: "  vacancy peers list\n  vacancy peers list --skill translate",
 		RunE: func(*cobra.Command, []string) error {
 			peers, err := readPeers(a)
@@ -167,7 +167,7 @@ func peersListCommand(a *kit.App) *cobra.Command {
 			return listPeers(a, peers, skill)
 		},
 	}
-	cmd.Flags().StringVar(&skill, "skill", "", "only those that can do this")
+	cmd.Flags().StringVar(&skill, "skill", "", "only agents with this skill")
 	return cmd
 }
 
@@ -188,7 +188,7 @@ type peersResult struct {
 
 func (r peersResult) Print(w io.Writer) {
 	if len(r.Peers) == 0 {
-		fmt.Fprintln(w, "no peers; vacancy peers add URL admits one")
+		fmt.Fprintln(w, "no peers; add one with: vacancy peers add URL")
 	}
 	for _, p := range r.Peers {
 		fmt.Fprintf(w, "%8.1f  %s  trust %d, %d ms  %s\n", p.Score, kit.Printable(p.URL), p.Trust, p.LatencyMS, kit.Printable(strings.Join(p.Skills, ", ")))
@@ -206,7 +206,7 @@ func peersRemoveCommand(a *kit.App) *cobra.Command {
 				return err
 			}
 			if !peers.Remove(args[0]) {
-				return kit.WithHint(problem.New(problem.NotFound, "%.80q is no peer", args[0]), "vacancy peers list")
+				return kit.WithHint(problem.New(problem.NotFound, "%.80q is not in the list of peers", args[0]), "vacancy peers list")
 			}
 			if err := keepPeers(a, peers); err != nil {
 				return err

@@ -15,7 +15,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// routeFlags are the flags of a route.
 type routeFlags struct {
 	callFlags
 	among, show int
@@ -29,7 +28,7 @@ func routeCommand(a *kit.App) *cobra.Command {
 		Short: "Choose a vacant for a prompt, on this machine",
 		Long: `Fetch vacants from a registry, compare PROMPT with their cards on this machine, and
 show the best matches with the words that matched. The registry never sees PROMPT: it is
-asked for its highest ranked vacants, at most --among, or for those of --capability.
+asked for its highest ranked vacants, at most --among, or for vacants that match --capability.
 
 With --call the best match is called with PROMPT, as vacancy call --capability does.
 A PROMPT of "-" is standard input.`,

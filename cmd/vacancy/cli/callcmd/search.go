@@ -50,7 +50,7 @@ func (f *findFlags) query(words string) (discovery.Query, error) {
 	return q, nil
 }
 
-// most is the price in --max-price, in micro-dollars; nil: any.
+// most returns the price of --max-price in micro-dollars, or nil without the flag.
 func (f *findFlags) most() (*int64, error) {
 	if f.maxPrice == "" {
 		return nil, nil
@@ -79,11 +79,11 @@ func searchCommand(a *kit.App) *cobra.Command {
 		Short: "Find vacants by what they can do",
 		Long: `Ask a registry for the vacants whose card, tags, skills or summary contain all of
 WORDS or other forms of them, best first; without WORDS for all vacants. English words such
-as "a" and "to" need not be there. If no vacant has all words, vacants that have most of the
+as "a" and "to" may be missing. If no vacant has all words, vacants that have most of the
 words are shown, with the words that they lack. A result is shown only if its signed
 card verifies here; omitted results are listed with the reason on standard error.
 
-The registry is --registry, else that of --host, $VACANCY_REGISTRY,
+The registry is --registry, else the host of --host, $VACANCY_REGISTRY,
 $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key of yours.`,
 		Example: `  vacancy search translate legal
   vacancy search translate --tag french --max-price 0.002
@@ -212,7 +212,7 @@ func (r searchResult) Print(w io.Writer) {
 		fmt.Fprintln(w, "nothing found")
 	}
 	if len(r.Matches) > 0 && len(r.Matches[0].Missing) > 0 {
-		fmt.Fprintln(w, "nothing has all words; these have most of them:")
+		fmt.Fprintln(w, "no vacant has all words; these have most of them:")
 	}
 	for _, m := range r.Matches {
 		fmt.Fprintln(w, m.line(m.Rank))
