@@ -30,10 +30,10 @@ var Group = kit.Group{
 func agpCommand(a *kit.App) *cobra.Command {
 	return a.Parent(&cobra.Command{
 		Use:   "agp",
-		Short: "Ask a host by AGP: find venues, and book them",
-		Long: `Ask a host by AGP, the protocol of AGNT at /a2a/v1, with the key in $VACANCY_KEY: one that
-"vacancy keys create --tier" makes. A booking costs money and needs a key of tier pro or
-enterprise; the rest is free.`,
+		Short: "Find and book venues by AGP, the protocol of AGNT",
+		Long: `Find and book venues at a host by AGP, the protocol of AGNT at /a2a/v1. The key in
+$VACANCY_KEY needs a tier ("vacancy keys create --tier"). A booking costs money and needs the
+tier pro or enterprise; everything else is free.`,
 		Example: "  vacancy agp ping\n  vacancy agp search \"sunset dinner\" --location canggu\n  vacancy agp confirm warung-sunset --at 2026-12-24T19:00:00+08:00 --party 2",
 	}, agpPingCommand(a), agpSearchCommand(a), agpVenuesCommand(a), agpConfirmCommand(a), agpStatusCommand(a))
 }
@@ -73,7 +73,7 @@ func agpSend[T any, R interface {
 	}
 	out := R(new(T))
 	if err := json.Unmarshal(raw, out); err != nil {
-		return problem.Wrap(problem.Untrusted, err, "the answer is not that of AGP")
+		return problem.Wrap(problem.Untrusted, err, "the answer is not an AGP answer")
 	}
 	return a.Show(out)
 }
@@ -88,7 +88,7 @@ func agpPingCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var from string
 	cmd := &cobra.Command{
-		Use: "ping", Short: "Ask who the host takes a key for, and how many venues it has", Example: "  vacancy agp ping",
+		Use: "ping", Short: "Show the agent and tier of your key, and the number of venues", Example: "  vacancy agp ping",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return agpSend[pingResult](cmd.Context(), a, w, from, "", "network.ping", map[string]any{}, nil)
 		},
@@ -136,9 +136,9 @@ func agpSearchCommand(a *kit.App) *cobra.Command {
 			return agpSend[venueSearchResult](cmd.Context(), a, w, from, "", "booking.search", payload, nil)
 		},
 	}
-	cmd.Flags().StringVar(&location, "location", "", "where the venue is, or what it serves")
-	cmd.Flags().StringVar(&category, "category", "", "what it is")
-	cmd.Flags().IntVar(&limit, "limit", 10, "how many at most, to 50")
+	cmd.Flags().StringVar(&location, "location", "", "where the venue is, or a place that it serves")
+	cmd.Flags().StringVar(&category, "category", "", "the venue's category")
+	cmd.Flags().IntVar(&limit, "limit", 10, "the most venues to show, 1 to 50")
 	agpFlags(cmd, &w, &from)
 	return cmd
 }
@@ -167,9 +167,9 @@ func agpVenuesCommand(a *kit.App) *cobra.Command {
 			return agpSend[venueListResult](cmd.Context(), a, w, from, "", "venue.list", payload, nil)
 		},
 	}
-	cmd.Flags().StringVar(&location, "location", "", "where the venue is, or what it serves")
-	cmd.Flags().StringVar(&category, "category", "", "what it is")
-	cmd.Flags().StringVar(&cursor, "cursor", "", "the next page, as the one before told it")
+	cmd.Flags().StringVar(&location, "location", "", "where the venue is, or a place that it serves")
+	cmd.Flags().StringVar(&category, "category", "", "the venue's category")
+	cmd.Flags().StringVar(&cursor, "cursor", "", "the cursor of the next page, as printed under a page")
 	agpFlags(cmd, &w, &from)
 	return cmd
 }
@@ -197,10 +197,10 @@ func agpConfirmCommand(a *kit.App) *cobra.Command {
 		Use:   "confirm VENUE",
 		Short: "Book a venue",
 		Long: `Book a venue, named by its slug or id. The booking costs money once it is made, whatever the
-venue answers; what never reaches the venue is given back. A venue with a price charges for
-its answer, too: the most that it charges is held until then. With --input it is a job for an
-agent, whose answer is the result. Give --once a word of your own to be sure that a repeated
-command makes one booking.`,
+venue answers; the money is given back if the booking never reaches the venue. A venue with a
+price charges for its answer, too: the most that it charges is held until the answer. With
+--input the booking is a job for an agent, and the agent's answer is the result. With the same
+--once KEY, a repeated command makes only one booking.`,
 		Example: `  vacancy agp confirm warung-sunset --at 2026-12-24T19:00:00+08:00 --party 2 --guest "A. Guest"
   vacancy agp confirm clerk --input '{"task": "summarise this"}' --once job-17`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -263,7 +263,7 @@ func agpStatusCommand(a *kit.App) *cobra.Command {
 			}
 			var s networkStatus
 			if err := json.Unmarshal(raw, &s); err != nil {
-				return problem.Wrap(problem.Untrusted, err, "the answer is not that of AGP")
+				return problem.Wrap(problem.Untrusted, err, "the answer is not an AGP answer")
 			}
 			return a.Show(s)
 		},

@@ -18,17 +18,17 @@ import (
 func bookingsCommand(a *kit.App) *cobra.Command {
 	return a.Parent(&cobra.Command{
 		Use:   "bookings",
-		Short: "Show bookings, and answer those of your venues",
-		Long: `Show bookings, and answer those of your venues. Operators see all venues of their host.
-With a key in $VACANCY_KEY a tenant sees the bookings that the key has made, and with --venue
-those of a venue of the tenant.`,
+		Short: "Show bookings, and answer bookings of your venues",
+		Long: `Show bookings, and answer bookings of your venues. Operators answer for all venues of their
+host. With a key in $VACANCY_KEY a tenant sees the bookings that the key has made, and with
+--venue the bookings of a venue of the tenant.`,
 		Example: "  vacancy bookings list --venue warung-sunset\n  vacancy bookings accept BOOKING\n  VACANCY_KEY=agnt_live_… vacancy bookings list",
 	},
 		bookingsListCommand(a), bookingsShowCommand(a), bookingsCancelCommand(a),
 		bookingsMoveCommand(a, "accept", "Accept a booking, for its venue", booking.Accepted),
 		bookingsMoveCommand(a, "reject", "Reject a booking, for its venue", booking.Rejected),
-		bookingsMoveCommand(a, "complete", "Say that a booking took place", booking.Completed),
-		bookingsMoveCommand(a, "no-show", "Say that the guest of a booking did not come", booking.NoShow),
+		bookingsMoveCommand(a, "complete", "Mark a booking as completed", booking.Completed),
+		bookingsMoveCommand(a, "no-show", "Mark a booking whose guest did not come", booking.NoShow),
 	)
 }
 
@@ -77,7 +77,9 @@ func bookingsListCommand(a *kit.App) *cobra.Command {
 		Example: "  vacancy bookings list --venue warung-sunset",
 		Op:      agp.ListBookings.For(isOperator(a)),
 		API:     &bookingsAPI{},
-		Flags:   func(fs *pflag.FlagSet) { fs.StringVar(&venue, "venue", "", "those of a `VENUE`, by its slug or id") },
+		Flags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&venue, "venue", "", "the bookings of a `VENUE`, by its slug or id")
+		},
 		Request: func(kit.Asked) (agp.BookingList, error) { return agp.BookingList{Venue: venue}, nil },
 		Next: func(in *agp.BookingList, all *agp.Bookings, page agp.Bookings) bool {
 			all.Bookings, in.Cursor = append(all.Bookings, page.Bookings...), page.Next

@@ -13,8 +13,8 @@ import (
 func listingCommand(a *kit.App) *cobra.Command {
 	return a.Parent(&cobra.Command{
 		Use:     "listing",
-		Short:   "Say what a vacant is as a venue, for AGP",
-		Long:    `Say what a published vacant is as a venue: what AGP tells of it, and finds it by.`,
+		Short:   "Describe a vacant as a venue that can be booked by AGP",
+		Long:    `Describe a published vacant as a venue. AGP clients find it by this description and see it.`,
 		Example: "  vacancy listing set clerk --slug clerk --category office --location zurich",
 	}, listingSetCommand(a))
 }
@@ -26,22 +26,22 @@ func listingSetCommand(a *kit.App) *cobra.Command {
 	var capacity, referral int64
 	return kit.Operation[admin.With[admin.Publication], admin.Published]{
 		Use:   "set VACANT",
-		Short: "Set what a vacant is as a venue",
-		Long: `Set what a published vacant is as a venue. What is not given stays as it is. Without a
-venue of its own a vacant is an agent that is reached everywhere (category agent, location
-global), and takes bookings. A slug is the first vacant's that claims it.`,
+		Short: "Set the description of a venue",
+		Long: `Set the description of a published vacant as a venue. Values that are not given do not
+change. Without a description the venue is an agent for callers everywhere (category agent,
+location global), and takes bookings. A slug belongs to the first vacant that claims it.`,
 		Example: `  vacancy listing set warung --slug warung-sunset --name "Warung Sunset" --category restaurant --location echo-beach --area canggu --capacity 40
   vacancy listing set clerk --bookable=false`,
 		Op: admin.PublishVacant,
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&slug, "slug", "", "its `SLUG`: 1 to 64 of a-z, 0-9 and -")
 			fs.StringVar(&name, "name", "", "its name")
-			fs.StringVar(&category, "category", "", "what it is, such as restaurant")
+			fs.StringVar(&category, "category", "", "its category, such as restaurant")
 			fs.StringVar(&location, "location", "", "where it is")
 			fs.StringArrayVar(&areas, "area", nil, "another `LOCATION` that it serves; may be repeated")
 			fs.BoolVar(&bookable, "bookable", true, "whether it takes bookings")
-			fs.Int64Var(&capacity, "capacity", 0, "guests at one time (0: any number)")
-			fs.StringVar(&hours, "hours", "", "when it is open, in its own words")
+			fs.Int64Var(&capacity, "capacity", 0, "the most guests at one time (default no limit)")
+			fs.StringVar(&hours, "hours", "", "its opening hours, as free text")
 			fs.Int64Var(&referral, "referral", 0, "the referral fee in `BASIS` points")
 		},
 		Request: func(q kit.Asked) (in admin.With[admin.Publication], err error) {

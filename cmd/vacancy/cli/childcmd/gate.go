@@ -102,7 +102,7 @@ therefore refuses every child of a composite whose plan has no combining substra
 	fs.IntVar(&limit, "limit", 0, "how many children of one parent graduate within 24 hours, at least 1")
 	fs.Float64Var(&threshold, "threshold", 0, "the signal strength that refuses, from 0 to 1")
 	fs.StringVar(&mode, "mode", "", "default, strict or reference")
-	fs.StringVar(&detector, "detector", "", "observed, or zeros for none")
+	fs.StringVar(&detector, "detector", "", "observed, or zeros to switch the collusion check off")
 	f.Add(cmd, gateTenant)
 	return cmd
 }
@@ -110,7 +110,7 @@ therefore refuses every child of a composite whose plan has no combining substra
 // gateResult is the policy of the gate.
 type gateResult struct{ admin.GatePolicy }
 
-// MarshalJSON is that of the page, because the embedded policy has its own.
+// MarshalJSON marshals the whole page: the embedded policy has a MarshalJSON of its own.
 func (r gateResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.GatePolicy) }
 
 func (r gateResult) Print(w io.Writer) {

@@ -20,8 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
-// defaultGraduation is how long a graduation is followed by default: longer
-// than a run may take.
+// defaultGraduation is the default of --wait: longer than a run may take.
 const defaultGraduation = 2*time.Minute + 10*time.Second
 
 // graduateFlags are the flags of a graduation.
@@ -51,8 +50,8 @@ manifest, card, registration and both logbooks at once. The child keeps its key,
 history.
 
 Sending the same request again joins the open attempt; after a refusal it starts a new
-one. --explain shows everything that was compared; without --capability it shows that of
-the last attempt and sends no request.
+one. --explain shows everything that was compared; without --capability it shows the evidence
+of the last attempt and sends no request.
 
 A child that is one of your identities and runs elsewhere is graduated with its own
 signatures; --endpoint is its address. Ctrl-C stops the display, not the attempt.

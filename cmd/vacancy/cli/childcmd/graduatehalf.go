@@ -75,12 +75,12 @@ func manifestFor(a *kit.App, ctx context.Context, p party, file string) (*compos
 		return nil, err
 	}
 	if p.id != m.ParentID && p.id != m.ChildID {
-		return nil, problem.New(problem.Usage, "the manifest is that of %s and %s, and not of %s", m.ParentID.Short(), m.ChildID.Short(), p.own.Name)
+		return nil, problem.New(problem.Usage, "the manifest is for parent %s and child %s, and not for %s", m.ParentID.Short(), m.ChildID.Short(), p.own.Name)
 	}
 	return m, nil
 }
 
-// halfResult is what one party signed.
+// halfResult is the part of a request that one party signed.
 type halfResult struct{ json.RawMessage }
 
 func (r halfResult) Print(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }
@@ -106,7 +106,7 @@ func readHalf(path string) (*graduation.Submission, error) {
 	return &sub, nil
 }
 
-// signedBy is id's signature in a half; nil if there is none.
+// signedBy returns id's signature in a half, or nil.
 func signedBy(half *graduation.Submission, id identity.ID) []byte {
 	switch {
 	case half == nil:

@@ -23,7 +23,7 @@ import (
 // local identity.
 type party struct {
 	id    identity.ID
-	own   *datadir.Identity // nil: hosted, or has signed
+	own   *datadir.Identity // nil if the host signs, or the party has signed
 	given []byte            // signature of a party that has signed
 }
 

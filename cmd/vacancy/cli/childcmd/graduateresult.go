@@ -121,7 +121,7 @@ func signalText(role gate.Role, s *gate.Signal) string {
 		if s.Blocks {
 			said += ", counts"
 		} else {
-			said += ", recorded alone"
+			said += ", recorded only"
 		}
 	}
 	if why := because(role, s); why != "" {

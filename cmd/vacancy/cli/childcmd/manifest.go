@@ -100,7 +100,7 @@ func readManifest(path string) (composite.Manifest, error) {
 	}
 	m, err := composite.Parse(b)
 	if err != nil {
-		return m, problem.New(problem.Usage, "%s is no manifest: %s", path, problem.Of(err).Text())
+		return m, problem.New(problem.Usage, "%s is not a manifest: %s", path, problem.Of(err).Text())
 	}
 	return m, nil
 }

@@ -64,10 +64,10 @@ substrates and agents are for the operator. The start of the parent's id is appe
 	fs.StringVar(&path, "path", "", "D1, D2, D3, D4 or D5 (required)")
 	fs.StringVar(&s.Name, "name", "", "the child's name (required)")
 	fs.StringVar(&s.Capability, "capability", "", "what the child can do (default: as its parent)")
-	fs.StringVar(&s.Substrate, "substrate", "", "its substrate, as of create (default: as its parent, a composite's child echo)")
+	fs.StringVar(&s.Substrate, "substrate", "", "its substrate, as in \"vacancy create\" (default: its parent's; echo if the parent is a composite)")
 	agent.Add(fs)
 	fs.StringSliceVar(&s.Tools, "tools", nil, "`TOOLS` it may use, with commas between; may be repeated")
-	fs.StringVar(&s.Rule, "rule", "", "with D1: the rule that it has beside its parent's")
+	fs.StringVar(&s.Rule, "rule", "", "with D1: the child's additional rule")
 	fs.StringVar(&s.With, "with", "", "with D4: the other `PARENT`, hosted here too")
 	fs.StringVar(&reach, "reach", "", "who may call it: parent-only, parent-bridged or public_a2a (default: by the path)")
 	fs.StringVar(&outbound, "outbound", "", "whom it may call: no-external, parent-permitted or unrestricted (default: by the path)")
@@ -134,7 +134,7 @@ func spawnMissing(s *admin.Spawning) string {
 	case s.Path == "" && s.Name == "":
 		return "--path and --name are missing"
 	case s.Path == "":
-		return "--path is missing: how does " + s.Name + " come to be?"
+		return "--path is missing: what kind of child is " + s.Name + "?"
 	case s.Name == "":
 		return "--name is missing: what is the child called?"
 	}
@@ -147,7 +147,7 @@ func spawnHint(err error, s *admin.Spawning, parent string) error {
 	again := fmt.Sprintf("vacancy spawn %s --path %s --name %s", parent, s.Path, s.Name)
 	switch {
 	case p.Kind == problem.TooMany:
-		return kit.WithHint(err, "the same command later: a parent asks for ten children within an hour, and has a hundred")
+		return kit.WithHint(err, "the same command later: a parent may ask for ten children an hour, and have a hundred")
 	case p.Field == "rule" && s.Rule == "":
 		return kit.WithHint(err, `%s --rule "TEXT"`, again)
 	case p.Field == "rule":
@@ -157,7 +157,7 @@ func spawnHint(err error, s *admin.Spawning, parent string) error {
 	case p.Field == "with" && s.Path != "D4":
 		return kit.WithHint(err, "vacancy spawn %s --path D4 --name %s --with %s", parent, s.Name, s.With)
 	case p.Field == "outbound" && s.Outbound == composite.NoExternal:
-		return kit.WithHint(err, "--outbound parent-permitted, or none of it: the endpoint is put among the child's tools then")
+		return kit.WithHint(err, "--outbound parent-permitted, or no --outbound: the child's tools then include the endpoint")
 	}
 	return err
 }

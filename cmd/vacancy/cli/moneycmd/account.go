@@ -37,12 +37,11 @@ it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
 	},
 		accountOpenCommand(a), accountListCommand(a), accountShowCommand(a), accountLogCommand(a),
 		accountLinkCommand(a), accountUnlinkCommand(a), accountCapCommand(a), accountLineCommand(a), accountAdjustCommand(a),
-		accountSuspendCommand(a, "suspend", "Refuse the calls of an account from the next on", account.SuspendAccount),
-		accountSuspendCommand(a, "resume", "Let a suspended account pay again", account.ResumeAccount), accountPayCommand(a),
+		accountSuspendCommand(a, "suspend", "Suspend an account: its calls are refused from then on", account.SuspendAccount),
+		accountSuspendCommand(a, "resume", "End the suspension of an account", account.ResumeAccount), accountPayCommand(a),
 	)
 }
 
-// accountResult is an account.
 type accountResult account.Account
 
 func (r accountResult) Print(w io.Writer) {
@@ -144,7 +143,7 @@ func accountShowCommand(a *kit.App) *cobra.Command {
 	}.Command(a)
 }
 
-// changesResult is what changed an account.
+// changesResult lists the changes of an account.
 type changesResult struct {
 	Changes []account.Change `json:"changes"`
 }
@@ -171,7 +170,7 @@ func (r changesResult) Print(w io.Writer) {
 func accountLogCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[account.ChangeList, account.Changes]{
 		Use:     "log [TENANT]",
-		Short:   "Show all that changed an account besides calls",
+		Short:   "Show the changes of an account, without its calls",
 		Example: "  vacancy account log acme",
 		Op:      account.ListChanges,
 		API:     kit.AccountAPI(),
@@ -188,7 +187,6 @@ func accountLogCommand(a *kit.App) *cobra.Command {
 	}.Command(a)
 }
 
-// linkResult is a link.
 type linkResult billing.Link
 
 func (r linkResult) Print(w io.Writer) {
@@ -204,10 +202,10 @@ func accountLinkCommand(a *kit.App) *cobra.Command {
 	var as, most string
 	cmd := &cobra.Command{
 		Use:   "link [TENANT]",
-		Short: "Have an account pay for an identity's signed calls",
-		Long: `Sign with an identity of yours that an account pays for its signed calls, and bring the
-claim to the host. --cap bounds what a UTC day's calls may hold. An identity has one payer;
-"vacancy account unlink" ends the link, of either side.`,
+		Short: "Let an account pay for an identity's signed calls",
+		Long: `Link one of your identities to an account, which then pays for the identity's signed calls.
+The identity signs the link. --cap bounds the money that its calls may hold in a UTC day. An
+identity has one payer; either side can end the link with "vacancy account unlink".`,
 		Example: "  vacancy account link acme --as alice --cap 5\n  VACANCY_KEY=vac_live_… vacancy account link",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			limit, err := kit.CapFlag(most)
@@ -234,8 +232,8 @@ claim to the host. --cap bounds what a UTC day's calls may hold. An identity has
 			})
 		},
 	}
-	cmd.Flags().StringVar(&as, "as", "", "the identity that is paid for (default $VACANCY_AS, else the only one)")
-	cmd.Flags().StringVar(&most, "cap", "", "the most `DOLLARS` of a UTC day (default no bound)")
+	cmd.Flags().StringVar(&as, "as", "", "the identity to pay for (default $VACANCY_AS, else the only one)")
+	cmd.Flags().StringVar(&most, "cap", "", "the most `DOLLARS` in a UTC day (default no bound)")
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
 }
@@ -263,9 +261,9 @@ func accountUnlinkCommand(a *kit.App) *cobra.Command {
 	var as string
 	cmd := &cobra.Command{
 		Use:   "unlink TENANT CALLER | unlink CALLER | unlink --as NAME",
-		Short: "End that an account pays for an identity",
-		Long: `End the link of an identity to an account: by the account, which names the id of the CALLER,
-or with --as by the identity itself, whoever pays.`,
+		Short: "End the link of an identity to an account",
+		Long: `End the link of an identity to an account. The account names the id of the CALLER. With --as,
+the identity ends its own link, whoever pays.`,
 		Example: "  vacancy account unlink acme 3fd1…\n  vacancy account unlink --as alice",
 		Args:    kit.Arguments(0, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -323,8 +321,8 @@ func unlinkSelf(a *kit.App, ctx context.Context, w kit.Where, as string) error {
 func accountCapCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[account.With[account.Limit], account.Account]{
 		Use:     "cap TENANT DOLLARS",
-		Short:   "Set what the calls of an account may hold in a UTC day",
-		Long:    `Set what the calls of an account may hold in a UTC day; 0 is no bound.`,
+		Short:   "Set the daily cap of an account",
+		Long:    `Set the most money that the calls of an account may hold in a UTC day; 0 removes the cap.`,
 		Example: "  vacancy account cap acme 50",
 		Op:      account.SetCap,
 		API:     kit.AccountAPI(),
@@ -341,8 +339,8 @@ func accountLineCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[account.With[account.Sum], account.Account]{
 		Use:   "line TENANT DOLLARS",
 		Short: "Set the credit line of a tenant with a contract",
-		Long: `Set the credit line of a tenant with a contract: it is spent like money, and owed. A line
-that is spent cannot be lowered.`,
+		Long: `Set the credit line of a tenant with a contract: the tenant spends it like money, and owes it.
+A line that is spent cannot be lowered.`,
 		Example: "  vacancy account line acme 500 --note \"contract 12\"",
 		Op:      account.SetLine,
 		API:     kit.AccountAPI(),
@@ -366,7 +364,7 @@ func moving(a *kit.App, amount func(text string) (int64, error)) kit.Operation[a
 		API: kit.AccountAPI(),
 		Flags: func(fs *pflag.FlagSet) {
 			noteFlag(fs, &note)
-			fs.StringVar(&key, "key", "", "an idempotency `KEY`, such as an invoice: the same again adds nothing (default random)")
+			fs.StringVar(&key, "key", "", "an idempotency `KEY`, such as an invoice: the same KEY again adds nothing (default random)")
 		},
 		Request: func(q kit.Asked) (account.Moving, error) {
 			n, err := amount(q.Args[0])
@@ -404,7 +402,7 @@ func accountAdjustCommand(a *kit.App) *cobra.Command {
 		}
 		return n, err
 	})
-	c.Use, c.Short = "adjust TENANT DOLLARS --note WHY", "Correct the balance of an account, by more or by less"
+	c.Use, c.Short = "adjust TENANT DOLLARS --note WHY", "Correct the balance of an account, up or down"
 	c.Long = `Correct the balance of an account; a minus takes from it what it has. --note says why.`
 	c.Example = "  vacancy account adjust acme 0.50 --note \"answered too late\"\n  vacancy account adjust acme -- -2 --note \"credited twice\""
 	c.Op = account.AdjustAccount

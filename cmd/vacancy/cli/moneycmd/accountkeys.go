@@ -28,31 +28,32 @@ func makeKeyCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[account.With[billing.KeyOptions], account.Made]{
 		Use:   "create [TENANT]",
 		Short: "Make a key of an account",
-		Long: `Make a key of an account, and show it once: the host keeps its hash alone. A test key calls
+		Long: `Make a key of an account, and show it once: the host keeps only its hash. A test key calls
 the vacants of its own tenant only, and nothing is charged.
 
-A key makes no key that may do more than itself: no scope, cap, end or test mode beyond its
-own. A key with a cap makes none that spends. A link spends without a key, so only a key
-with the scope call, and without a cap and an end, links callers. A test key revokes test
-keys only, and changes no links. Keys with a cap, an end or for tests have the scope manage
-only if --scope says so.
+A key cannot make a key that may do more than itself: its scopes, cap, expiry and test mode are
+the limits. A key with a cap cannot make a key that spends. A link spends without a key, so
+only a key with the scope call, without a cap and without an expiry, can link callers. A test
+key can revoke only test keys, and cannot change links. A key with a cap or an expiry, and a
+test key, has the scope manage only if --scope says so.
 
 Scopes: call (call vacants), read (the account), manage (keys and links), by default; agp
-(send AGP envelopes) and read by default for a key with --tier: free (ping, search, list, 100
-requests a day of all such keys of the account), pro (also bookings, 10,000) or enterprise
-(any number); vacants (create and change the tenant's own, by --host URL). Tenants make keys
-of tier free themselves; the operator makes the others, and those with the scope vacants.`,
+(send AGP envelopes) and read by default for a key with --tier: free (ping, search, list; 100
+requests a day for all such keys of the account together), pro (also bookings; 10,000) or
+enterprise (any number); vacants (create and change the tenant's own, by --host URL). Tenants
+make keys of tier free themselves. The operator makes keys of other tiers, and keys with the
+scope vacants.`,
 		Example: "  vacancy keys create acme\n  vacancy keys create acme --scope call --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
 		Op:      account.MakeKey,
 		API:     kit.AccountAPI(),
 		Flags: func(fs *pflag.FlagSet) {
-			fs.BoolVar(&o.Test, "test", false, "a test key")
+			fs.BoolVar(&o.Test, "test", false, "make a test key")
 			fs.StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants")
-			fs.StringVar(&tier, "tier", "", "for AGP: `free`, pro or enterprise")
-			fs.Int64Var(&o.Quota, "quota", 0, "requests by AGP of a UTC day (default that of the tier)")
+			fs.StringVar(&tier, "tier", "", "the tier for AGP: `free`, pro or enterprise")
+			fs.Int64Var(&o.Quota, "quota", 0, "AGP requests in a UTC day (default: as many as the tier has)")
 			fs.StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")
-			fs.IntVar(&days, "days", 0, "until the key expires (default never)")
-			fs.StringVar(&most, "cap", "", "the most `DOLLARS` of a UTC day (default no bound)")
+			fs.IntVar(&days, "days", 0, "the days until the key expires (default never)")
+			fs.StringVar(&most, "cap", "", "the most `DOLLARS` in a UTC day (default no bound)")
 		},
 		Request: func(q kit.Asked) (in account.With[billing.KeyOptions], err error) {
 			if o.Cap, err = kit.CapFlag(most); err != nil {

@@ -83,7 +83,7 @@ has the money as soon as the payment is confirmed. The key needs the scope manag
 		Op:      account.MakePayment,
 		API:     kit.AccountAPI(),
 		Flags: func(fs *pflag.FlagSet) {
-			fs.StringVar(&key, "key", "", "an idempotency `KEY`: the same again makes no second page")
+			fs.StringVar(&key, "key", "", "an idempotency `KEY`: the same KEY again makes no second page")
 		},
 		Request: func(q kit.Asked) (in account.Payment, err error) {
 			n, err := kit.MicroDollars("DOLLARS", q.Args[0])

@@ -33,12 +33,13 @@ func priceCommand(a *kit.App) *cobra.Command {
 	var p price.Price
 	cmd := &cobra.Command{
 		Use:   "price VACANT [DOLLARS]",
-		Short: "Show or set what calls of a vacant cost",
-		Long: `Show what a call of a vacant costs, or set it, from the next call on. 0 makes calls free.
+		Short: "Show or set the price of a vacant's calls",
+		Long: `Show the price of a vacant's calls, or set it, from the next call on. 0 makes calls free.
 
-DOLLARS are for a call. --in and --out are for a million tokens that the vacant's agent
-reports; then --most is the most that a call costs. It is held when a call is accepted, and
-what was not used is given back with the answer. A call without an answer costs nothing.
+DOLLARS is the price of a call. --in and --out are the prices of a million tokens that the
+vacant's agent reports; --most is then the most that a call costs. This amount is held when a
+call is accepted, and the unused part is given back with the answer. A call without an answer
+costs nothing.
 Tokens that the agent does not report cost nothing either; "unreported" counts such answers.
 
 The payer is the account of the key that a request has, or the account that the caller's id
@@ -46,7 +47,7 @@ is linked to ("vacancy account link"). Callers without an account have the free 
 UTC day: --free for each caller that signs, --free-address for each address (default 3
 times --free), --free-all altogether (default 100 times --free). Parents, siblings and the
 host call free. Each setting is a version that is kept for ever; the vacant's listing and
-card tell the price.`,
+card show the price.`,
 		Example: `  vacancy price clerk 0.002
   vacancy price clerk 0.002 --free 10
   vacancy price clerk 0 --in 3 --out 15 --most 0.05
@@ -97,7 +98,7 @@ card tell the price.`,
 	return cmd
 }
 
-// showPrice shows what a call of a vacant costs.
+// showPrice shows the price of a vacant's calls.
 func showPrice(a *kit.App, cmd *cobra.Command, w kit.Where, vacant string) error {
 	for _, name := range []string{"in", "out", "most", "free", "free-address", "free-all"} {
 		if cmd.Flags().Changed(name) {
@@ -113,7 +114,6 @@ func showPrice(a *kit.App, cmd *cobra.Command, w kit.Where, vacant string) error
 	})
 }
 
-// priceResult is the result of price.
 type priceResult struct {
 	Vacant string `json:"vacant"`
 	admin.CurrentPrice

@@ -31,13 +31,13 @@ func receiptCommand(a *kit.App) *cobra.Command {
 	var position uint64
 	cmd := &cobra.Command{
 		Use:   "receipt TARGET | receipt --check FILE",
-		Short: "Fetch what the host signs of a paid call, or check it offline",
-		Long: `Fetch the receipt of your last answered call of TARGET that had a price, or of the one that
---position names (the header Vacancy-Receipt of an answer), and verify it. The host signs who
-called whom, the hashes of request and answer, the price, the tokens and the charge.
+		Short: "Fetch the signed receipt of a paid call, or check one offline",
+		Long: `Fetch and verify the receipt of your last answered call of TARGET that had a price, or of the
+call at --position (the header Vacancy-Receipt of an answer). The host signs who called whom,
+the hashes of request and answer, the price, the tokens and the charge.
 
 --check verifies a receipt in a file, or standard input for -, without any host: the receipt
-has the host's certificate of the key that signed it. With --by it must be of that host.
+has the host's certificate for the key that signed it. With --by that host must have signed it.
 --json prints the receipt as the host signed it.`,
 		Example: `  vacancy receipt clerk --as alice
   vacancy receipt clerk --as alice --json > receipt.json

@@ -91,13 +91,13 @@ type recountResult usage.Recounted
 func (r recountResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "all rows counted again: %d documents of usage corrected\n", r.Corrected)
 	if r.Changed > 0 {
-		fmt.Fprintf(w, "%d changed meanwhile and are as they were: recount again\n", r.Changed)
+		fmt.Fprintf(w, "%d changed meanwhile and were not corrected: recount again\n", r.Changed)
 	}
 }
 
 func recountUsage(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFlags, args []string) error {
 	if len(args) > 0 {
-		return problem.New(problem.Usage, "--recount goes without TENANT: it is of all usage")
+		return problem.New(problem.Usage, "--recount goes without TENANT: it counts all usage")
 	}
 	at, err := a.Find(w)
 	if err == nil {
@@ -153,17 +153,16 @@ func usageCommand(a *kit.App) *cobra.Command {
 	var read kit.ReadFlags
 	cmd := &cobra.Command{
 		Use:   "usage [TENANT]",
-		Short: "Show what an account has paid, and what its vacants have earned",
-		Long: `Show what the account of TENANT has paid for calls, and what the vacants of that tenant have
-earned, by default in the UTC month of now. Without TENANT it is the account of the key in
-$VACANCY_KEY, or else what the operator's own vacants have earned. It is a second behind, on
-AWS up to two minutes. "unreported" counts answers whose price is by tokens that the agent
-did not report; those tokens cost nothing.
+		Short: "Show an account's spending, and the earnings of its vacants",
+		Long: `Show the spending of TENANT's account for calls, and the earnings of the tenant's vacants, by
+default in the current UTC month. Without TENANT, the key in $VACANCY_KEY chooses the account;
+without a key, the earnings of the operator's own vacants are shown. The numbers are a second
+late, on AWS up to two minutes. "unreported" counts answers whose price is by tokens that the
+agent did not report; those tokens cost nothing.
 
-With --recount it reads all rows and corrects usage that says something else, of hours and
-days that ended ten minutes ago or more. Files of days that were exported stay as they are.
-With --host aws it does so over the stage's tables with your AWS credentials, at --read-units
-a second.`,
+--recount reads all rows and corrects usage that differs from them, for hours and days that
+ended at least ten minutes ago. Exported files of days are not changed. With --host aws it
+reads the stage's tables with your AWS credentials, at --read-units a second.`,
 		Example: `  vacancy usage acme
   vacancy usage acme --by day --from 2026-11-01 --until 2026-12-01 --csv > november.csv
   vacancy usage
@@ -199,9 +198,9 @@ a second.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&by, "by", account.ByVacant, "what to sum up by: vacant, caller, day or hour")
-	fs.StringVar(&from, "from", "", "from this UTC `DAY` on, such as 2026-11-01 (default the month of now)")
-	fs.StringVar(&until, "until", "", "until this UTC `DAY`, which is not part of it")
-	fs.BoolVar(&recount, "recount", false, "count all rows again, and correct usage that says something else")
+	fs.StringVar(&from, "from", "", "from this UTC `DAY` on, such as 2026-11-01 (default: the current month)")
+	fs.StringVar(&until, "until", "", "up to this UTC `DAY`, but without it")
+	fs.BoolVar(&recount, "recount", false, "count all rows again, and correct usage that differs")
 	fs.BoolVar(&asCSV, "csv", false, "print comma-separated values, money in micro-dollars")
 	kit.HostFlags(fs, &w)
 	kit.ReadUnits(fs, &read)
@@ -227,7 +226,7 @@ func statementCommand(a *kit.App) *cobra.Command {
 		Op:      account.GetStatement,
 		API:     kit.AccountAPI(),
 		Flags: func(fs *pflag.FlagSet) {
-			fs.StringVar(&month, "month", "", "the UTC `MONTH`, such as 2026-11 (default that of now)")
+			fs.StringVar(&month, "month", "", "the UTC `MONTH`, such as 2026-11 (default: the current month)")
 		},
 		Request: func(q kit.Asked) (account.Month, error) { return account.Month{One: q.Account(), Month: month}, nil },
 		Result:  func(s account.Statement) kit.Result { return statementResult(s) },
