@@ -20,7 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// costFlags are the flags of cost.
 type costFlags struct {
 	stage     string
 	calls     int64
@@ -34,13 +33,13 @@ func costCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cost",
 		Short: "Estimate what a stage on AWS costs, and its worst day",
-		Long: `Estimate what calls cost, line by line, by Function URL and through CloudFront; what
-a graduation costs, and a month in which nobody calls; and the worst day: the most that
-one day can cost by the stage's limits, with what no limit bounds.
+		Long: `Estimate the cost of calls, line by line, by Function URL and through CloudFront; the cost
+of a graduation, and of a month in which nobody calls; and the worst day: the most that
+one day can cost by the stage's limits, and the costs that no limit bounds.
 
-It reads the templates of the deployed stage, or those that "cdk synth" wrote, and
-prices them by the list of us-east-1, without free tiers. Where the stage has answered
-calls, the units that its log counts stand beside those of the estimate.`,
+It reads the templates of the deployed stage, or templates that "cdk synth" wrote, and
+prices them by the list of us-east-1, without free tiers. If the stage has answered calls,
+the units counted in its log are shown beside the estimated units.`,
 		Example: `  vacancy cost
   vacancy cost --stage prod --calls 50000000
   vacancy cost --templates cdk.out --json`,
@@ -64,7 +63,7 @@ func (f *costFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.since, "since", 24*time.Hour, "how far back real calls are read in the log of the deployed stage")
 }
 
-// mostLines is how many log lines are read for the real units.
+// mostLines bounds the log lines that are read for the real units.
 const mostLines = 50_000
 
 func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) {

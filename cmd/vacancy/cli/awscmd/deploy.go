@@ -35,7 +35,6 @@ var Group = kit.Group{
 	},
 }
 
-// deployFlags are the flags of a deploy.
 type deployFlags struct {
 	stage, email           string
 	noEdge, bootstrap, yes bool
@@ -164,8 +163,8 @@ func tools(a *kit.App, ctx context.Context) (*cdk.CLI, error) {
 	return cdk.Install(ctx, dir, progress)
 }
 
-// choose determines the context values: those of the stage's last deploy,
-// changed by the flags. It asks once for the mail address.
+// choose determines the context values: the flags change the values of the stage's
+// last deploy. It asks once for the mail address.
 func (d *deployment) choose(ctx context.Context) error {
 	chosen := maps.Clone(d.rec.Context)
 	if chosen == nil {

@@ -29,7 +29,6 @@ const (
 	helloText       = "hello"
 )
 
-// deployResult is the result of a deploy.
 type deployResult struct {
 	Stage   string              `json:"stage"`
 	Region  string              `json:"region"`
@@ -149,7 +148,7 @@ func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
 	}
 	err = keys.Check(ctx, string(d.rec.OperatorKey))
 	if problem.Is(err, problem.Unauthorized) {
-		return nil, rotate("the stacks are deployed; the operator key that is here is not the host's any more")
+		return nil, rotate("the stacks are deployed; the operator key that is stored here is no longer the host's")
 	}
 	return nil, err
 }

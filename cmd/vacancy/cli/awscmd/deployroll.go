@@ -82,8 +82,8 @@ type stackChange struct {
 	Changes []assembly.Change `json:"changes"`
 }
 
-// contextArgs are the arguments for context values. An empty value is one too:
-// rate= is no limit.
+// contextArgs returns the arguments for context values. Empty values are passed, too:
+// rate= means no limit.
 func contextArgs(all ...map[string]string) (args []string) {
 	for _, values := range all {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -163,7 +163,7 @@ func (d *deployment) compare(ctx context.Context, built *assembly.Assembly) (all
 	return all, losses, nil
 }
 
-// deployed is the template of a stack that has resources; nil if it has none.
+// deployed returns the template of a stack, or nil for a stack without resources.
 func (d *deployment) deployed(ctx context.Context, name string) ([]byte, error) {
 	s, err := d.cloud.Stack(ctx, name)
 	if problem.Is(err, problem.NotFound) || err == nil && !s.Deployed() {

@@ -23,15 +23,15 @@ func destroyCommand(a *kit.App) *cobra.Command {
 		Short: "Remove a deployed host",
 		Long: `Delete the stacks of a stage, the last deployed first, and the stage's record here.
 
-What the stage was told to keep (context keep=true, the default) stays in the account:
-tables, bucket and keys. With keep=false they go too, and what is in them; the
-bucket is emptied first. Nothing begins before you have seen what goes and what
-stays, and have typed the stage's name.`,
+By default (context keep=true) the tables, the bucket and the keys stay in the account.
+With keep=false they are deleted with their contents; the bucket is emptied first. Nothing
+is deleted before the command has shown what goes and what stays, and you have typed the
+stage's name.`,
 		Example: `  vacancy destroy --stage try
   vacancy destroy --stage try --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if stageName == "" {
-				return kit.WithHint(problem.New(problem.Usage, "--stage is missing: which one goes?"), "vacancy destroy --stage STAGE")
+				return kit.WithHint(problem.New(problem.Usage, "--stage is missing: which stage should be removed?"), "vacancy destroy --stage STAGE")
 			}
 			return destroy(a, cmd.Context(), stageName, yes)
 		},
@@ -49,7 +49,6 @@ type doomed struct {
 	count int              // all resources
 }
 
-// destroyResult is the result of destroy.
 type destroyResult struct {
 	Stage  string       `json:"stage"`
 	Stacks []string     `json:"stacks"` // deleted, in this order

@@ -73,7 +73,7 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 		return err
 	}
 	if !json.Valid(event) {
-		return problem.New(problem.Usage, "%s is no JSON, which every event is", path)
+		return problem.New(problem.Usage, "%s is not JSON: an event is a JSON document", path)
 	}
 	_, c, err := a.OpenStage(ctx, name)
 	if err != nil {

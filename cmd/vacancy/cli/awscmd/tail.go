@@ -194,8 +194,8 @@ func pairFits(want, pair string) bool {
 	return fits(want, from) || fits(want, to)
 }
 
-// verdicts are verdicts that are no kind of error: success, and those of
-// requests that reached no handler.
+// verdicts has the verdicts beside the kinds of errors: success, and two for requests
+// that reached no handler.
 var verdicts = []string{"ok", "refused", "failed"}
 
 // checkStatus refuses an impossible status: waiting for it would look like a

@@ -35,7 +35,8 @@ FILE is encrypted in the format of age: for --recipient, a public key such as ag
 by a passphrase from --passphrase-file (- is standard input) or $VACANCY_PASSPHRASE. Without
 any of them a passphrase is made and printed; it is kept nowhere else.
 
-A backup keeps the keys of the texts of its day for as long as it is kept.`,
+A backup contains the text keys of its day: the texts of that day can be read for as long
+as you keep the backup.`,
 		Example: `  vacancy backup monday.age
   vacancy backup monday.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,7 +53,7 @@ func passphraseFlag(fs *pflag.FlagSet, file *string) {
 	fs.StringVar(file, "passphrase-file", "", "a file with the passphrase, - for standard input (default $VACANCY_PASSPHRASE)")
 }
 
-// passphrase is that of --passphrase-file or the environment; "" for none.
+// passphrase returns the passphrase of --passphrase-file or the environment, or "".
 func passphrase(a *kit.App, file string) (string, error) {
 	if file == "" {
 		return a.Env[passphraseEnv], nil

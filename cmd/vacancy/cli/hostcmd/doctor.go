@@ -145,8 +145,8 @@ func endpoints(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 	return d
 }
 
-// wanted are the limits that the stage's context asks for; those of the defaults
-// if they cannot be read, which the next deploy reports.
+// wanted returns the limits that the stage's context asks for. If they cannot be read,
+// which the next deploy reports, it returns the default limits.
 func wanted(rec stage.Record) cost.Limits {
 	choice, err := cost.ReadChoice(rec.Context)
 	if err == nil {

@@ -43,7 +43,7 @@ func localFacts(a *kit.App, ctx context.Context, data string) (doctor.Local, err
 	return l, nil
 }
 
-// askLocal collects what a running host says of itself and answers to callers.
+// askLocal collects the status of a running host, and its answers to callers.
 func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client) error {
 	s, err := admin.GetStatus.Call(ctx, c, op.None{})
 	if err != nil {

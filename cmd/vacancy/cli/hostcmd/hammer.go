@@ -52,7 +52,7 @@ answer did not verify, and with 1 if a call was not answered.`,
 	fs := cmd.Flags()
 	fs.IntVar(&f.pairs, "pairs", 64, "concurrent callers, each with one call in flight")
 	fs.DurationVar(&f.time, "for", 10*time.Second, "how long, at most 1h")
-	fs.Uint64Var(&f.calls, "calls", 0, "stop after this many calls (0: no limit but the time)")
+	fs.Uint64Var(&f.calls, "calls", 0, "stop after this many calls (default no limit)")
 	fs.IntVar(&f.size, "size", 100, "bytes of each message")
 	fs.StringVar(&f.vacant, "vacant", "", "the id of the vacant, if the host has several")
 	kit.ElsewhereFlags(fs, &f.where)

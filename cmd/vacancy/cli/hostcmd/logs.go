@@ -25,11 +25,11 @@ func logsCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [VACANT]",
 		Short: "Show the log of a local host: its calls, and why they failed",
-		Long: `Show what the host of a data directory has logged: a line per call with caller, vacant,
-number, verdict and milliseconds, and what a vacant's agent answered when it failed.
-With VACANT only the calls of that vacant, with --failed only what went wrong, with
---follow also what comes. The log is kept as long as texts are: to the end of the next
-day, UTC. "vacancy tail" follows a host on AWS.`,
+		Long: `Show the log of the host over a data directory: a line per call with caller, vacant,
+number, verdict and milliseconds, and for a failed call the answer of the vacant's agent.
+VACANT limits the log to the calls of one vacant, --failed to failures. --follow continues
+with new lines. The log is kept as long as texts: to the end of the next day, UTC.
+"vacancy tail" follows a host on AWS.`,
 		Example: `  vacancy logs
   vacancy logs clerk --failed
   vacancy logs -f`,
@@ -43,7 +43,7 @@ day, UTC. "vacancy tail" follows a host on AWS.`,
 	}
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on until Ctrl-C")
-	fs.BoolVar(&f.failed, "failed", false, "only what went wrong")
+	fs.BoolVar(&f.failed, "failed", false, "only failures")
 	fs.DurationVar(&f.since, "since", 48*time.Hour, "how far back to start")
 	kit.DataFlag(fs, &f.data)
 	return cmd

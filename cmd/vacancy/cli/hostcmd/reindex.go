@@ -45,7 +45,7 @@ and searches use the old index meanwhile.`,
 			case there == nil:
 				return reindexFolder(a, cmd.Context(), w.Data, cluster)
 			case !there.AWS:
-				return problem.New(problem.Usage, "a host elsewhere makes its index again on its own machine")
+				return problem.New(problem.Usage, "a remote host rebuilds its index on its own machine")
 			case cluster != "":
 				return problem.New(problem.Usage, "--opensearch: the index of a stage is in its bucket")
 			}
@@ -57,7 +57,6 @@ and searches use the old index meanwhile.`,
 	return cmd
 }
 
-// reindexResult is the result of reindex.
 type reindexResult struct {
 	Index         string `json:"index,omitempty"` // its directory or URL
 	Stage         string `json:"stage,omitempty"`

@@ -65,14 +65,14 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 	var wrong *age.NoIdentityMatchError
 	switch {
 	case errors.As(err, &wrong):
-		return problem.New(problem.Untrusted, "%s does not open: it is another passphrase or key", path)
+		return problem.New(problem.Untrusted, "%s cannot be opened with this passphrase or key", path)
 	case err != nil:
-		return problem.Wrap(problem.Untrusted, err, "%s is no encrypted backup: %v", path, err)
+		return problem.Wrap(problem.Untrusted, err, "%s is not an encrypted backup: %v", path, err)
 	}
 	// All is checked in a directory beside, which then becomes the data directory.
 	fresh := dir + ".restoring"
 	if err := os.RemoveAll(fresh); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s, of a run that was ended, cannot be removed", fresh)
+		return problem.Wrap(problem.Unavailable, err, "%s, left by an interrupted run, cannot be removed", fresh)
 	}
 	if err := serve.EnsurePrivate(fresh); err != nil {
 		return err
@@ -105,7 +105,7 @@ func restorable(dir string) error {
 	return kit.WithHint(err, "mv %s %s.before, and the same command again", kit.ShellWord(dir), kit.ShellWord(dir))
 }
 
-// backupKey is what opens a backup.
+// backupKey returns the key that opens a backup.
 func backupKey(a *kit.App, ctx context.Context, identity, passphraseFile string) (age.Identity, error) {
 	if identity != "" {
 		f, err := os.Open(identity)
@@ -152,8 +152,8 @@ func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader) (
 	return r, err
 }
 
-// putBack makes fresh the data directory. What is left of another host there,
-// perhaps its only key, is kept beside it, at the returned path; "" for nothing.
+// putBack makes fresh the data directory. Files that were there, perhaps the only key of
+// another host, are moved beside it to the returned path, which is "" without such files.
 func putBack(fresh, dir string) (kept string, err error) {
 	if standalone.IsThere(dir) {
 		kept = dir + ".before"
@@ -168,7 +168,7 @@ func putBack(fresh, dir string) (kept string, err error) {
 		if kept != "" {
 			err = errors.Join(err, os.Rename(kept, dir))
 		}
-		return "", problem.Wrap(problem.Unavailable, err, "%s cannot become %s: %v", fresh, dir, err)
+		return "", problem.Wrap(problem.Unavailable, err, "%s cannot be renamed to %s: %v", fresh, dir, err)
 	}
 	return kept, durable.Dir(filepath.Dir(dir))
 }
@@ -179,14 +179,14 @@ type restoreResult struct {
 	Made    time.Time `json:"made"` // when the backup was made
 	URL     string    `json:"url"`
 	Vacants int       `json:"vacants"` // that are open
-	// Kept is where the files went that were in the data directory; "" for none.
+	// Kept is the new place of the files that were in the data directory, or "".
 	Kept string `json:"kept,omitempty"`
 }
 
 func (r restoreResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s is back as it was at %s\n", kit.Printable(r.Data), r.Made.UTC().Format(time.DateTime))
 	if r.Kept != "" {
-		fmt.Fprintf(w, "what was there is in %s\n", kit.Printable(r.Kept))
+		fmt.Fprintf(w, "the files that were there are in %s\n", kit.Printable(r.Kept))
 	}
 	restoredResult{Data: r.Data, Vacants: r.Vacants}.Print(w)
 }

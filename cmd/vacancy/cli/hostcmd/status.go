@@ -33,9 +33,9 @@ func statusCommand(a *kit.App) *cobra.Command {
 	var data string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what a local host does",
-		Long: `Show the host that runs over a data directory: since when and where, its calls and how
-many failed, how much it keeps, and when the oldest texts become unreadable.`,
+		Short: "Show the state of a local host",
+		Long: `Show the host that runs over a data directory: its URL and start, its calls and failures,
+the size of its data, and when the oldest texts become unreadable.`,
 		Example: "  vacancy status\n  vacancy status --data /var/lib/vacancy --json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return status(a, cmd.Context(), data) },
 	}
@@ -62,7 +62,7 @@ func status(a *kit.App, ctx context.Context, data string) error {
 	return a.Show(statusResult{s, a.Now()})
 }
 
-// statusResult is what a host does, at a time.
+// statusResult is the state of a host at a time.
 type statusResult struct {
 	admin.Status
 	at time.Time

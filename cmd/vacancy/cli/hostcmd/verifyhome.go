@@ -101,7 +101,7 @@ func (r homeResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "not checked: %d sealed keys, which are opened for signing only\n", r.Withheld)
 	}
 	if r.Sealed > 0 {
-		fmt.Fprintf(w, "the text of %d rows is sealed for good: of them the links were checked, not hashes and signatures\n", r.Sealed)
+		fmt.Fprintf(w, "the texts of %d rows are sealed for good: their links were checked, but not their hashes and signatures\n", r.Sealed)
 	}
 }
 
