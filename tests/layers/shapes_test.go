@@ -22,15 +22,12 @@ var listShapes = flag.String("shapes", "", "list the shapes below this path, suc
 // commentShapes are the numbers of shapes in comments by path. A number may only
 // fall, and a path that is not listed has none.
 var commentShapes = map[string]int{
-	"cmd/vacancy/cli": 0,
 	"shared/front/op": 5,
 }
 
 // textShapes are the numbers of shapes in texts that users read: strings of
 // programs, and pages. They fall to none.
-var textShapes = map[string]int{
-	"cmd/vacancy/cli": 1,
-}
+var textShapes = map[string]int{}
 
 // A shape is a form of sentence that readers had to read twice. It is searched
 // in text whose lines are joined.

@@ -134,7 +134,7 @@ func spawnMissing(s *admin.Spawning) string {
 	case s.Path == "" && s.Name == "":
 		return "--path and --name are missing"
 	case s.Path == "":
-		return "--path is missing: what kind of child is " + s.Name + "?"
+		return "--path is missing: which kind of child is " + s.Name + "?"
 	case s.Name == "":
 		return "--name is missing: what is the child called?"
 	}
