@@ -27,6 +27,7 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 			return err
 		}
 		if !more {
+			r.tips[s] = rows.at
 			break
 		}
 		if row.Position == 0 {
@@ -92,15 +93,10 @@ func follows(one *hostbooking.Row, state booking.State, position uint64) bool {
 // bookingMoney counts what a row takes from an account or gives back, and compares it with
 // its event.
 func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64, one *hostbooking.Row) error {
-	raw, err := hex.DecodeString(one.Account)
-	if err != nil || len(raw) != identity.Size {
+	if !r.moveBooked(one) {
 		r.found(inStream(s, position, Money, "the account of an amount", fmt.Sprintf("%.80q", one.Account)))
 		return nil
 	}
-	l := r.ledgerOf([32]byte(raw))
-	l.held += max(one.Amount, 0) + max(one.Held, 0)
-	l.back -= min(one.Amount, 0) + min(one.Held, 0)
-	l.spend(one.At, one.Amount)
 	if one.Amount == 0 {
 		return nil // held money has no event until the venue's call is charged
 	}
@@ -113,4 +109,18 @@ func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64,
 		r.found(inStream(s, position, Money, fmt.Sprintf("an event of %s beside it", one.Amount), fmt.Sprintf("one of %s", got.Amount)))
 	}
 	return nil
+}
+
+// moveBooked counts what a row takes from an account or gives back. It reports false if the
+// row names no account.
+func (r *run) moveBooked(one *hostbooking.Row) bool {
+	raw, err := hex.DecodeString(one.Account)
+	if err != nil || len(raw) != identity.Size {
+		return false
+	}
+	l := r.ledgerOf([32]byte(raw))
+	l.move(-one.Amount)
+	l.move(-one.Held)
+	l.spend(one.At, one.Amount)
+	return true
 }

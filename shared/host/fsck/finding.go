@@ -87,7 +87,10 @@ type Result struct {
 	// Withheld counts sealed keys that the vault would not open for this check,
 	// so they are unchecked.
 	Withheld uint64 `json:"withheld,omitempty"`
-	Findings uint64 `json:"broken"` // findings reported; zero means no damage
+	// Changing counts accounts and families that changed during each of several readings. They
+	// were not compared, or balances only within what came meanwhile.
+	Changing uint64 `json:"changing,omitempty"`
+	Findings uint64 `json:"broken"` // findings reported; 0: no damage
 }
 
 func inStream(s store.Stream, position uint64, c Check, want, got string) Finding {

@@ -48,7 +48,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 }
 
 func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
-	r := &run{Config: c, keys: map[uint32]bool{}, money: map[[32]byte]*ledger{}, pageRows: page, windowRows: uint64(window),
+	r := &run{Config: c, keys: map[uint32]bool{}, money: map[[32]byte]*ledger{}, tips: map[store.Stream]uint64{}, began: c.Now(), pageRows: page, windowRows: uint64(window),
 		kin:  kinship{map[edge]*family{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
 		gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
 	err := c.Source.Walk(ctx, func(v store.View) error {
@@ -78,6 +78,9 @@ type run struct {
 	gate passages
 	// money has the sums of each account, by its id.
 	money map[[32]byte]*ledger
+	// tips are the next positions to read of the streams whose rows move money.
+	tips  map[store.Stream]uint64
+	began time.Time
 	// venues are the listed vacants, venuesBefore was their number before the walk.
 	venues       int64
 	venuesBefore store.Doc

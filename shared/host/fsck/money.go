@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/booking"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
@@ -25,19 +26,31 @@ import (
 // ledger adds up the rows of one account.
 type ledger struct {
 	added   money.Amount               // by the rows of the account
-	held    money.Amount               // by requests
-	back    money.Amount               // by answers and voids
+	in, out money.Amount               // all that rows add to the balance, and all that they take from it; both only grow
 	hours   map[time.Time]usage.Counts // of decisions
 	days    map[time.Time]money.Amount // of what calls and bookings cost
 	account *billing.Account
-	damaged bool // a row of it is unreadable, which is reported
+	late    map[time.Time]bool // hours of decisions that came after the rows were checked
+	damaged bool               // a row or shard of it is unreadable, which is reported
+}
+
+// change counts a row of the account.
+func (l *ledger) change(c *billing.Change) {
+	l.added += c.Amount
+	l.move(c.Amount)
+}
+
+// move counts what a row adds to the balance, or takes from it if the amount is negative.
+func (l *ledger) move(amount money.Amount) {
+	l.in += max(amount, 0)
+	l.out -= min(amount, 0)
 }
 
 // ledgerOf returns the ledger of an account, by its id.
 func (r *run) ledgerOf(id [32]byte) *ledger {
 	l := r.money[id]
 	if l == nil {
-		l = &ledger{hours: map[time.Time]usage.Counts{}, days: map[time.Time]money.Amount{}}
+		l = &ledger{hours: map[time.Time]usage.Counts{}, days: map[time.Time]money.Amount{}, late: map[time.Time]bool{}}
 		r.money[id] = l
 	}
 	return l
@@ -90,13 +103,19 @@ func (q *requests) hold(ctx context.Context, r *call.RequestRow) error {
 	case r.PaidBy == call.FreeOfDay && r.Price != 0:
 		q.found(inStream(s, r.Position, Money, "a free call that holds nothing", fmt.Sprint(r.Price)))
 	}
-	if r.PaidBy == call.PaidByAccount {
-		q.ledgerOf(r.Payer).held += money.Amount(r.Price)
-	}
+	q.paying = true
+	q.heldBy(r)
 	return nil
 }
 
-// settle subtracts the part of a request's hold that a decision gives back.
+// heldBy counts what a request holds.
+func (r *run) heldBy(q *call.RequestRow) {
+	if q.PaidBy == call.PaidByAccount {
+		r.ledgerOf(q.Payer).move(-money.Amount(q.Price))
+	}
+}
+
+// settle counts what a decision gives back of a request's hold.
 func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if r.Charged != (r.Kind == call.RowAnswer && p.by != call.PaidByNobody) {
@@ -111,9 +130,7 @@ func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) err
 	if p.by != call.PaidByAccount {
 		return nil
 	}
-	l := a.ledgerOf(p.payer)
-	l.back += money.Amount(p.price) - money.Amount(r.Charge)
-	l.count(p, r)
+	a.settledBy(p, r).count(p, r)
 	if r.Kind != call.RowAnswer {
 		return nil
 	}
@@ -129,6 +146,13 @@ func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) err
 		a.found(inStream(s, r.Position, Money, fmt.Sprintf("a charge of %d, by version %d of the price", want, p.version), fmt.Sprint(r.Charge)))
 	}
 	return nil
+}
+
+// settledBy counts what a decision gives back of the hold of a request that an account pays.
+func (r *run) settledBy(p paid, a *call.ResponseRow) *ledger {
+	l := r.ledgerOf(p.payer)
+	l.move(money.Amount(p.price) - money.Amount(a.Charge))
+	return l
 }
 
 // priceVersion reads a version of the price of the vacant under check; ok is false if
@@ -147,117 +171,162 @@ func (q *requests) priceVersion(ctx context.Context, version uint64) (p price.Pr
 	return p, p.Version > 0, nil
 }
 
-// accountRows checks the changes of an account.
+// changes is what the rows of an account say.
+type changes struct {
+	*ledger
+	rows     *reader
+	tip      uint64
+	owed     money.Amount
+	payments map[string]money.Amount // by id: what they have added, what is owed less
+}
+
+// accountRows checks the changes of an account, and its documents by them. What differs is
+// read again if the account has changed since its rows were read: the view may not be a
+// snapshot.
 func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) error {
-	l := r.ledgerOf(id)
-	rows := r.reader(s)
-	var last uint64
-	var owed money.Amount
-	payments := map[string]money.Amount{} // by id: what they have added, what is owed less
-	for {
-		row, more, err := rows.next(ctx)
-		if err != nil {
-			return err
-		}
-		if !more {
-			break
-		}
-		if row.Position == 0 {
-			l.damaged = true
-			continue
-		}
-		last = row.Position
-		c, err := billing.DecodeChange(row)
-		if err != nil {
-			l.damaged = true
-			r.found(inStream(s, row.Position, Row, "a change of an account", err.Error()))
-			continue
-		}
-		if (c.Kind == billing.Opened) != (row.Position == 1) {
-			r.found(inStream(s, row.Position, Money, "an account that only its first row opens", string(c.Kind)))
-		}
-		l.added += c.Amount
-		owed += c.Owed
-		if c.Payment != "" {
-			payments[c.Payment] += c.Amount - c.Owed
-		}
-	}
-	if err := r.payments(ctx, id, payments); err != nil {
+	c := &changes{ledger: r.ledgerOf(id), rows: r.reader(s), payments: map[string]money.Amount{}}
+	if err := r.changes(ctx, c); err != nil {
 		return err
 	}
 	if err := r.alone(ctx, store.OfAccount, id.String()); err != nil {
 		return err
 	}
-	key := billing.AccountKey(id.String())
-	d, err := r.document(ctx, key)
-	if err != nil {
-		return err
-	}
-	if d.Version == 0 {
-		r.found(inDocument(key, Document, "the account of its rows", "none"))
-		return nil
-	}
-	a, err := billing.AccountDocs.Parse(d)
-	if err != nil {
-		r.found(inDocument(key, Document, "an account", err.Error()))
-		return nil
-	}
-	if a.Changes != last {
-		r.found(inDocument(key, Money, fmt.Sprintf("%d changes, its rows", last), fmt.Sprint(a.Changes)))
-	}
-	if a.Owed != owed && !l.damaged {
-		r.found(inDocument(key, Money, fmt.Sprintf("%s owed, by its rows", owed), a.Owed.String()))
-	}
-	l.account = &a
-	return nil
-}
-
-// payments compares the payments of an account with what its rows say that they added.
-func (r *run) payments(ctx context.Context, account identity.ID, added map[string]money.Amount) error {
-	for _, id := range slices.Sorted(maps.Keys(added)) {
-		d, err := r.document(ctx, billing.PaymentDocs.Key(id))
+	for try := 1; ; try++ {
+		wrong, err := r.differing(ctx, id, c)
 		if err != nil {
 			return err
 		}
-		var p billing.Payment
-		if d.Version > 0 {
-			if p, err = billing.PaymentDocs.Parse(d); err != nil {
-				r.found(inDocument(d.Key, Document, "a payment", err.Error()))
-				continue
-			}
-		}
-		if p.Account != account.String() || p.Paid-p.Taken != added[id] {
-			r.found(inDocument(d.Key, Money, fmt.Sprintf("%s for account %s, by its rows", added[id], account), fmt.Sprintf("%s for account %.80q", p.Paid-p.Taken, p.Account)))
-		}
-	}
-	return nil
-}
-
-// recount compares the balances with the rows, to the micro-dollar.
-func (r *run) recount(ctx context.Context) error {
-	ids := slices.SortedFunc(maps.Keys(r.money), func(a, b [32]byte) int { return slices.Compare(a[:], b[:]) })
-	for _, id := range ids {
-		l := r.money[id]
-		key := billing.AccountKey(hex.EncodeToString(id[:]))
-		if l.account == nil {
-			if l.added == 0 && !l.damaged {
-				r.found(inDocument(key, Money, "the account that rows of calls name", "none"))
-			}
-			continue
-		}
-		var balance money.Amount
-		for n := range l.account.Shards {
-			d, err := r.document(ctx, billing.BalanceKey(l.account.ID, n))
-			if err != nil {
+		tip := c.tip
+		if len(wrong) > 0 && c.rows.reopen() {
+			if err := r.changes(ctx, c); err != nil {
 				return err
 			}
-			if d.Number < 0 {
-				r.found(inDocument(d.Key, Money, "a balance from 0", fmt.Sprint(d.Number)))
-			}
-			balance += money.Amount(d.Number)
 		}
-		if want := l.added - l.held + l.back; balance != want && !l.damaged {
-			r.found(inDocument(key, Money, fmt.Sprintf("a balance of %s: %s by its rows, less the %s that calls hold or cost", want, l.added, l.held-l.back), balance.String()))
+		switch {
+		case c.tip == tip:
+			for _, f := range wrong {
+				r.found(f)
+			}
+		case try == meanwhile:
+			r.result.Changing++
+		default:
+			continue
+		}
+		r.tips[s] = c.rows.at
+		return nil
+	}
+}
+
+// changes reads an account's rows to their end.
+func (r *run) changes(ctx context.Context, c *changes) error {
+	for {
+		row, more, err := c.rows.next(ctx)
+		if !more || err != nil {
+			return err
+		}
+		if row.Position == 0 {
+			c.damaged = true
+			continue
+		}
+		c.tip = row.Position
+		one, err := billing.DecodeChange(row)
+		if err != nil {
+			c.damaged = true
+			r.found(inStream(c.rows.stream, row.Position, Row, "a change of an account", err.Error()))
+			continue
+		}
+		if (one.Kind == billing.Opened) != (row.Position == 1) {
+			r.found(inStream(c.rows.stream, row.Position, Money, "an account that is opened by its first row alone", string(one.Kind)))
+		}
+		c.change(&one)
+		c.owed += one.Owed
+		if one.Payment != "" {
+			c.payments[one.Payment] += one.Amount - one.Owed
+		}
+	}
+}
+
+// differing returns how an account's document and payments differ from its rows.
+func (r *run) differing(ctx context.Context, id identity.ID, c *changes) (wrong []Finding, err error) {
+	differ := func(k store.Key, check Check, want, got string) {
+		wrong = append(wrong, inDocument(k, check, want, got))
+	}
+	for _, payment := range slices.Sorted(maps.Keys(c.payments)) {
+		p, d, err := billing.PaymentDocs.Get(ctx, r.view, billing.PaymentDocs.Key(payment))
+		switch added := c.payments[payment]; {
+		case damaged(err):
+			differ(d.Key, Document, "a payment", problem.Of(err).Error())
+		case err != nil:
+			return nil, err
+		case p.Account != id.String() || p.Paid-p.Taken != added:
+			differ(d.Key, Money, fmt.Sprintf("%s for account %s, by its rows", added, id), fmt.Sprintf("%s for account %.80q", p.Paid-p.Taken, p.Account))
+		}
+	}
+	key := billing.AccountKey(id.String())
+	a, d, err := billing.AccountDocs.Get(ctx, r.view, key)
+	switch {
+	case damaged(err):
+		differ(key, Document, "an account", problem.Of(err).Error())
+		return wrong, nil
+	case err != nil:
+		return nil, err
+	case d.Version == 0:
+		differ(key, Document, "the account of its rows", "none")
+		return wrong, nil
+	}
+	c.account = &a
+	if a.Changes != c.tip {
+		differ(key, Money, fmt.Sprintf("%d changes, its rows", c.tip), fmt.Sprint(a.Changes))
+	}
+	if a.Owed != c.owed && !c.damaged {
+		differ(key, Money, fmt.Sprintf("%s owed, by its rows", c.owed), a.Owed.String())
+	}
+	return wrong, nil
+}
+
+// reading is a balance, and what the rows that were read before it amount to.
+type reading struct {
+	balance        money.Amount
+	added, in, out money.Amount
+	below          []Finding // shards below 0
+}
+
+// recount compares the balances with the rows, to the micro-dollar. If the view is not a
+// snapshot, rows that are read after a balance may be older or newer than it. So a balance is
+// exact only if no row that moves money of its account is found after it. Otherwise it is
+// within what the later rows allow, and is read again.
+func (r *run) recount(ctx context.Context) error {
+	ids := slices.SortedFunc(maps.Keys(r.money), func(a, b [32]byte) int { return slices.Compare(a[:], b[:]) })
+	open := slices.Clone(ids)
+	for try := 1; len(open) > 0; try++ {
+		before := map[[32]byte]reading{}
+		for _, id := range open {
+			if l := r.money[id]; l.account != nil {
+				b, err := r.balance(ctx, l)
+				if err != nil {
+					return err
+				}
+				before[id] = b
+			}
+		}
+		if err := r.readMoreMoney(ctx); err != nil {
+			return err
+		}
+		open = slices.DeleteFunc(open, func(id [32]byte) bool {
+			l := r.money[id]
+			if b, read := before[id]; read {
+				return r.balanced(l, &b, try == meanwhile)
+			}
+			if l.account == nil && l.added == 0 && !l.damaged {
+				r.found(inDocument(billing.AccountKey(hex.EncodeToString(id[:])), Money, "the account that rows of calls name", "none"))
+			}
+			return true // reported, or opened meanwhile
+		})
+	}
+	for _, id := range ids {
+		l := r.money[id]
+		if l.account == nil {
+			continue
 		}
 		if err := r.usage(ctx, l); err != nil {
 			return err
@@ -269,9 +338,149 @@ func (r *run) recount(ctx context.Context) error {
 	return nil
 }
 
-// usage compares an account's folded usage with its rows, by the hour. A host that folds
-// nothing yet has no usage. Usage may lack rows of the last hour, and may have more rows
-// than the walk in hours since the walk began.
+// balance reads the balance of an account.
+func (r *run) balance(ctx context.Context, l *ledger) (reading, error) {
+	b := reading{added: l.added, in: l.in, out: l.out}
+	for n := range l.account.Shards {
+		k := billing.BalanceKey(l.account.ID, n)
+		d, err := r.view.Doc(ctx, k)
+		if damaged(err) && !l.damaged {
+			l.damaged = true
+			r.found(inDocument(k, Document, "a document that can be read", problem.Of(err).Error()))
+		}
+		if err != nil && !damaged(err) {
+			return b, err
+		}
+		if d.Number < 0 {
+			b.below = append(b.below, inDocument(k, Money, "a balance from 0", fmt.Sprint(d.Number)))
+		}
+		b.balance += money.Amount(d.Number)
+	}
+	return b, nil
+}
+
+// balanced compares a balance with the rows. It reports false if new rows do not let it tell
+// and it may be read again.
+func (r *run) balanced(l *ledger, b *reading, isLast bool) bool {
+	want := b.in - b.out
+	taken, given := l.out-b.out, l.in-b.in // by rows that were read after the balance
+	short := b.balance < want-taken
+	wrong := short || b.balance > want+given
+	if !wrong && taken+given > 0 && !isLast && !l.damaged {
+		return false
+	}
+	for _, f := range b.below {
+		r.found(f)
+	}
+	switch {
+	case l.damaged:
+	case wrong:
+		expected := fmt.Sprintf("a balance of %s", want)
+		if taken+given > 0 {
+			expected = fmt.Sprintf("a balance from %s to %s, as calls come", want-taken, want+given)
+		}
+		r.found(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("%s: %s by its rows, less the %s that calls hold or cost", expected, b.added, b.added-want), b.balance.String()))
+	case taken+given > 0:
+		r.result.Changing++
+	}
+	return true
+}
+
+// readMoreMoney reads the rows that were appended since they were last read, as far as they
+// move money. They are not checked: writes during a check are for the next check.
+func (r *run) readMoreMoney(ctx context.Context) error {
+	priced := map[identity.ID]bool{} // by vacant, in this reading
+	for s, err := range store.Streams(ctx, r.view, "") {
+		if err != nil {
+			return err
+		}
+		ids := s.IDs()
+		if len(ids) != idsOf(s.Kind()) || store.StreamOf(s.Kind(), ids...) != s {
+			continue // reported
+		}
+		_, known := r.tips[s]
+		switch s.Kind() {
+		case store.KindRequest:
+			p := pairOf(ids)
+			isPriced, asked := priced[p.Vacant]
+			if !known && !asked {
+				d, err := r.view.Doc(ctx, price.Key(p.Vacant, 1))
+				if err != nil && !damaged(err) {
+					return err
+				}
+				isPriced = d.Version > 0 || err != nil
+				priced[p.Vacant] = isPriced
+			}
+			if known || isPriced {
+				err = r.readMoreCalls(ctx, p)
+			}
+		case billing.KindAccount:
+			if !known {
+				err = r.accountRows(ctx, s, ids[0])
+				break
+			}
+			err = r.readMore(ctx, s, func(row store.Row) error {
+				if c, err := billing.DecodeChange(row); err == nil {
+					r.ledgerOf(ids[0]).change(&c)
+				}
+				return nil
+			})
+		case booking.KindBooking:
+			err = r.readMore(ctx, s, func(row store.Row) error {
+				if one, err := booking.DecodeRow(row); err == nil {
+					r.moveBooked(&one)
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readMoreCalls reads the rows of a pair that were appended since they were last read, all if
+// they moved no money yet.
+func (r *run) readMoreCalls(ctx context.Context, p call.Pair) error {
+	if err := r.readMore(ctx, p.Requests(), func(row store.Row) error {
+		if q, err := call.DecodeRequest(row); err == nil {
+			r.heldBy(&q)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return r.readMore(ctx, p.Responses(), func(row store.Row) error {
+		a, err := call.DecodeResponse(row)
+		if err != nil || a.Kind == call.RowAnswer && !a.Charged {
+			return nil
+		}
+		of, state, err := r.at(ctx, p.Requests(), a.Request)
+		if err != nil || state != there {
+			return err
+		}
+		q, err := call.DecodeRequest(of)
+		if err != nil || q.PaidBy != call.PaidByAccount {
+			return nil
+		}
+		_, at := usage.CountsOf(q.Due, &a)
+		l := r.settledBy(paidBy(&q), &a)
+		l.late[at.Truncate(time.Hour)] = true
+		return nil
+	})
+}
+
+// readMore calls fn with the rows of a stream from the position that r.tips names.
+func (r *run) readMore(ctx context.Context, s store.Stream, fn func(store.Row) error) error {
+	next, err := r.tail(ctx, s, max(r.tips[s], 1), fn)
+	r.tips[s] = next
+	return err
+}
+
+// usage compares what is folded of an account with its rows, by the hour. A host that folds
+// nothing yet has no usage. Usage may lack rows of the last hour before the check, and have
+// more than was read of hours since.
 func (r *run) usage(ctx context.Context, l *ledger) error {
 	folded := map[time.Time]usage.Counts{}
 	err := usage.Paid(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {
@@ -288,7 +497,11 @@ func (r *run) usage(ctx context.Context, l *ledger) error {
 	if err != nil || len(folded) == 0 || l.damaged {
 		return err
 	}
-	settled := usage.Complete(r.Now()).Truncate(time.Hour)
+	settled := usage.Complete(r.began).Truncate(time.Hour)
+	for hour := range l.late { // usage may or may not have these decisions yet
+		delete(l.hours, hour)
+		delete(folded, hour)
+	}
 	for _, hour := range slices.SortedFunc(maps.Keys(l.hours), time.Time.Compare) {
 		if want, got := l.hours[hour], folded[hour]; hour.Before(settled) && got != want {
 			r.found(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("usage in the hour from %s: %+v, by its rows", hour.Format(time.RFC3339), want), fmt.Sprintf("%+v", got)))
@@ -318,7 +531,7 @@ func (r *run) spent(ctx context.Context, l *ledger) error {
 	if err != nil || len(folded) == 0 || l.damaged {
 		return err
 	}
-	over := usage.Complete(r.Now()).Truncate(24 * time.Hour)
+	over := usage.Complete(r.began).Truncate(24 * time.Hour)
 	for day := range l.days {
 		folded[day] += 0 // a day that usage does not have
 	}

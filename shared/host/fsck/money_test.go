@@ -3,6 +3,7 @@ package fsck_test
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -137,15 +138,34 @@ func TestMoneyIsRecounted(t *testing.T) {
 	}
 }
 
-// busy is a host that accepts a call between the rows of a check and a balance.
+// busy is a host that works before each read of a check. A check of tables reads the store
+// as it is then, and no snapshot.
 type busy struct {
 	hosttest.Store
-	balance store.Key
-	call    *func()
+	tables bool
+	before func(read string)
 }
 
 func (b busy) Walk(ctx context.Context, fn func(store.View) error) error {
+	if b.tables {
+		return fn(busyView{tables{b.Store}, b})
+	}
 	return b.Store.Walk(ctx, func(v store.View) error { return fn(busyView{v, b}) })
+}
+
+func (b busy) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	b.before("list of " + r.Partition)
+	return b.Store.Docs(ctx, r, n, cursor)
+}
+
+type tables struct{ hosttest.Store }
+
+func (t tables) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) (names []store.Stream, next string, err error) {
+	err = t.Walk(ctx, func(v store.View) error {
+		names, next, err = v.Streams(ctx, prefix, n, cursor)
+		return err
+	})
+	return names, next, err
 }
 
 type busyView struct {
@@ -154,11 +174,138 @@ type busyView struct {
 }
 
 func (v busyView) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
-	if call := *v.busy.call; call != nil && k == v.busy.balance {
-		*v.busy.call = nil
-		call()
-	}
+	v.busy.before(k.String())
 	return v.View.Doc(ctx, k)
+}
+
+func (v busyView) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	v.busy.before(s.String())
+	return v.View.Rows(ctx, s, from, n, d)
+}
+
+func (v busyView) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
+	v.busy.before("streams")
+	return v.View.Streams(ctx, prefix, n, cursor)
+}
+
+// ways are how a host without a snapshot is checked.
+var ways = map[string]func(c *caller, b busy) (fsck.Result, []fsck.Finding){
+	"tables":                func(c *caller, b busy) (fsck.Result, []fsck.Finding) { return c.checkWith(b, fsck.Run) },
+	"tables in small pages": func(c *caller, b busy) (fsck.Result, []fsck.Finding) { return c.checkWith(b, narrow) },
+	"pages": func(c *caller, b busy) (fsck.Result, []fsck.Finding) {
+		res, found, err := c.paged(b)
+		c.Must(err)
+		return res, found
+	},
+}
+
+// wholeMeanwhile checks a host without damage as often as a check of it has reads, or for
+// every step-th of them. In each check the host does a thing before one read, another one
+// every time.
+func wholeMeanwhile(t *testing.T, step int, open func(*testing.T) (c *caller, do func())) {
+	for way, check := range ways {
+		t.Run(way, func(t *testing.T) {
+			c, do := open(t)
+			reads := 0
+			check(c, busy{c.Store, true, func(string) { reads++ }})
+			for at := 1; at <= reads && !t.Failed(); at += step {
+				n, where := 0, ""
+				res, found := check(c, busy{c.Store, true, func(read string) {
+					if n++; n == at {
+						where = read
+						do()
+					}
+				}})
+				if len(found) > 0 || res.Changing > 0 {
+					t.Errorf("before read %d, of %s: found %v, %d changing", at, where, found, res.Changing)
+				}
+			}
+		})
+	}
+}
+
+func TestMoneyThatMovesDuringACheckIsNoDamage(t *testing.T) {
+	n := 0
+	for what, does := range map[string]struct {
+		step int
+		do   func(c *caller, b *billing.Billing, a *billing.Account)
+	}{
+		"a call": {1, func(c *caller, _ *billing.Billing, _ *billing.Account) { c.Call("meanwhile") }},
+		"the first call of a caller": {2, func(c *caller, b *billing.Billing, a *billing.Account) {
+			other := &caller{c.Fixture.Caller()}
+			self, err := c.Vacants.SelfID(c.Ctx)
+			c.Must(err)
+			one := claim.Claim{Host: self, Account: a.ID}
+			c.Must(one.Sign(c.Ctx, other.Key, c.Time))
+			_, err = b.Link(c.Ctx, a.ID, one.String())
+			c.Must(err)
+			other.Call("meanwhile")
+		}},
+		"a payment and a refund": {2, func(c *caller, b *billing.Billing, a *billing.Account) {
+			n++
+			c.Must(b.SettlePayment(c.Ctx, billing.Event{Payment: fmt.Sprint("pi_more_", n), Account: a.ID, Paid: 1000}))
+			c.Must(b.SettlePayment(c.Ctx, billing.Event{Payment: fmt.Sprint("pi_more_", n), RefundedTotal: money.Amount(n % 1000)}))
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			wholeMeanwhile(t, does.step, func(t *testing.T) (*caller, func()) {
+				c, a := paying(t, memory.New())
+				b := c.Charge()
+				return c, func() { does.do(c, b, &a) }
+			})
+		})
+	}
+}
+
+func TestDamageOfABalanceIsFoundWhileMoneyMoves(t *testing.T) {
+	c, a := paying(t, memory.New())
+	d, err := c.Store.Doc(c.Ctx, billing.BalanceKey(a.ID, 0))
+	c.Must(err)
+	c.Must(c.Store.Commit(c.Ctx, store.Put{Key: d.Key, If: d.Version, WriteID: store.WriteID{7}, Number: d.Number - 1}))
+	for way, check := range ways {
+		calls := 0
+		_, found := check(c, busy{c.Store, true, func(read string) {
+			if read == d.Key.String() && calls < 3 {
+				calls++
+				c.Call("meanwhile")
+			}
+		}})
+		if len(found) != 1 || found[0].Check != fsck.Money || found[0].Where != billing.AccountKey(a.ID).String() || calls != 3 {
+			t.Errorf("%s: found %v after %d calls, want the account after 3", way, found, calls)
+		}
+	}
+}
+
+// An account that pays for a call in every reading is never whole without a word. Its
+// balance is compared as far as the calls allow.
+func TestABalanceThatNeverStandsStillIsToldOrFound(t *testing.T) {
+	c, a := paying(t, memory.New())
+	key := billing.BalanceKey(a.ID, 0)
+	add := func(amount int64) {
+		d, err := c.Store.Doc(c.Ctx, key)
+		c.Must(err)
+		c.Must(c.Store.Commit(c.Ctx, store.Put{Key: key, If: d.Version, WriteID: store.WriteID{byte(d.Version), byte(d.Version >> 8), 8}, Number: d.Number + amount}))
+	}
+	for way, check := range ways {
+		calling := func() (fsck.Result, []fsck.Finding) {
+			return check(c, busy{c.Store, true, func(read string) {
+				if read == key.String() {
+					c.Call("meanwhile")
+				}
+			}})
+		}
+		for _, tc := range []struct {
+			more, found int64
+			changing    uint64
+		}{{0, 0, 1}, {-1, 0, 1}, {5000, 1, 0}, {-5000, 1, 0}} {
+			add(tc.more)
+			res, found := calling()
+			if int64(len(found)) != tc.found || res.Changing != tc.changing {
+				t.Errorf("%s, a balance of %d more: found %v and %d changing, want %d and %d", way, tc.more, found, res.Changing, tc.found, tc.changing)
+			}
+			add(-tc.more)
+		}
+	}
 }
 
 func TestACallDuringTheCheckOfAFileIsNoDamage(t *testing.T) {
@@ -168,9 +315,14 @@ func TestACallDuringTheCheckOfAFileIsNoDamage(t *testing.T) {
 	}
 	defer file.Close()
 	c, a := paying(t, file)
-	call := func() { c.Call("meanwhile") }
-	if _, found := c.checkWith(busy{c.Store, billing.BalanceKey(a.ID, 0), &call}, fsck.Run); call != nil || len(found) > 0 {
-		t.Errorf("Run() over one moment of a busy host finds %v; the call came: %t", found, call == nil)
+	called := false
+	if _, found := c.checkWith(busy{c.Store, false, func(read string) {
+		if !called && read == billing.BalanceKey(a.ID, 0).String() {
+			called = true
+			c.Call("meanwhile")
+		}
+	}}, fsck.Run); !called || len(found) > 0 {
+		t.Errorf("Run() over one moment of a busy host finds %v; the call came: %t", found, called)
 	}
 }
 

@@ -103,6 +103,16 @@ func (r *reader) fill(ctx context.Context) (stop, broken bool, err error) {
 	return false, true, nil
 }
 
+// reopen lets next read the rows that were appended since the end, unless the stream was
+// given up or ended in damage.
+func (r *reader) reopen() bool {
+	if r.ended || r.broken != nil {
+		return false
+	}
+	r.asked = false
+	return true
+}
+
 // hole finds the end of the gap that begins at the next position. A host may
 // return no rows from inside a gap.
 func (r *reader) hole(ctx context.Context) error {
@@ -164,4 +174,27 @@ func (r *reader) missing(upTo uint64) {
 		f.Got = fmt.Sprintf("none up to position %d", upTo)
 	}
 	r.found(f)
+}
+
+// tail calls fn with the rows from next on and returns the position after them. It stops at
+// damage, which is for the stream's own check.
+func (r *run) tail(ctx context.Context, s store.Stream, next uint64, fn func(store.Row) error) (uint64, error) {
+	for {
+		rows, err := r.view.Rows(ctx, s, next, r.pageRows, store.Ascending)
+		if damaged(err) || err == nil && len(rows) == 0 {
+			return next, nil
+		}
+		if err != nil {
+			return next, err
+		}
+		for _, row := range rows {
+			if row.Position < next {
+				return next, nil
+			}
+			next = row.Position + 1
+			if err := fn(row); err != nil {
+				return next, err
+			}
+		}
+	}
 }

@@ -118,6 +118,7 @@ type requests struct {
 	decided []uint64  // one bit for each request
 	tip     uint64    // last response position when it was last read
 	prices  map[uint64]price.Price
+	paying  bool // a request has a price
 }
 
 func (r *run) requests(p call.Pair) *requests {
@@ -251,6 +252,14 @@ func (q *requests) at(ctx context.Context, p uint64) (found summary, ok bool, er
 	for !q.done && q.rows.at <= p {
 		if err := q.step(ctx); err != nil {
 			return found, false, err
+		}
+	}
+	if p >= q.rows.at && q.rows.reopen() {
+		// If the view is not a snapshot, the request may be newer than the end of its stream.
+		for q.done = false; !q.done && q.rows.at <= p; {
+			if err := q.step(ctx); err != nil {
+				return found, false, err
+			}
 		}
 	}
 	if p == 0 || p >= q.rows.at {

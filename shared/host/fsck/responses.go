@@ -34,6 +34,9 @@ func (r *run) pair(ctx context.Context, p call.Pair) error {
 			return err
 		}
 	}
+	if q.paying {
+		r.tips[p.Requests()], r.tips[p.Responses()] = q.rows.at, a.rows.at
+	}
 	return nil
 }
 
