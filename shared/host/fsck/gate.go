@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -212,7 +213,7 @@ const slack = graduation.DueAfter
 // and each accepted attempt has a slot.
 func (r *run) slots(ctx context.Context, parent identity.ID) error {
 	k := graduation.WindowKey(parent)
-	for try := 1; ; try++ {
+	for try, before := 1, uint64(math.MaxUint64); ; try++ {
 		d, err := r.document(ctx, k)
 		if err != nil {
 			return err
@@ -225,12 +226,15 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 		switch {
 		case leaked == 0 && unpaid == 0:
 			return nil
-		case leaked > 0 && try == 1:
-			// If the view is not a snapshot, an attempt may be newer than the
-			// first reading.
+		case leaked > 0 && d.Version != before && try > meanwhile:
+			r.result.Changing++
+		case leaked > 0 && d.Version != before:
+			// If the view is not a snapshot, an attempt may be newer than its
+			// reading.
 			if err := r.readAttempts(ctx); err != nil {
 				return err
 			}
+			before = d.Version
 			continue
 		case leaked > 0:
 			r.found(inDocument(k, Graduation, "slots of attempts that were accepted", fmt.Sprintf("%d of none", leaked)))

@@ -228,7 +228,7 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 	if err := r.unregistered(ctx, &rec); err != nil {
 		return err
 	}
-	if err := r.plan(ctx, &rec, says); err != nil {
+	if err := r.plan(ctx, &rec, *says); err != nil {
 		return err
 	}
 	if err := r.agents(ctx, &rec); err != nil {
@@ -251,7 +251,16 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 	if err := r.key(k, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
 		return err
 	}
-	return r.keyHolder(ctx, k, &rec)
+	wrong, err := r.misled(ctx, k, &rec)
+	if wrong == nil || err != nil {
+		return err
+	}
+	// If the view is not a snapshot, the vacant may be deleted by now, and its name another's.
+	now, _, err := vacants.RecordDocs.Get(ctx, r.view, k)
+	if !now.IsDeleted() {
+		r.found(*wrong)
+	}
+	return r.broken(k, Document, "a record of "+id.String(), err)
 }
 
 // record reads the record of id, if it is readable, and compares its parent
@@ -285,8 +294,12 @@ func (r *run) record(ctx context.Context, k store.Key, id identity.ID, says *log
 		if err != nil {
 			return rec, false, err
 		}
-		if now.Version == d.Version || try >= meanwhile {
+		if now.Version == d.Version {
 			r.found(*wrong)
+			return rec, true, nil
+		}
+		if try >= meanwhile {
+			r.result.Changing++
 			return rec, true, nil
 		}
 	}
@@ -310,23 +323,29 @@ func (r *run) card(k store.Key, rec *vacants.Record, says *logbookState) {
 	}
 }
 
-// keyHolder checks that the name in a record leads back to it.
-func (r *run) keyHolder(ctx context.Context, k store.Key, rec *vacants.Record) error {
+// misled returns how the name in a record does not lead back to it; nil if it does.
+func (r *run) misled(ctx context.Context, k store.Key, rec *vacants.Record) (*Finding, error) {
+	differ := func(k store.Key, c Check, want, got string) (*Finding, error) {
+		f := inDocument(k, c, want, got)
+		return &f, nil
+	}
 	if err := registry.CheckName(rec.Name); err != nil {
-		r.found(inDocument(k, Name, "a name", fmt.Sprintf("%.80q", rec.Name)))
-		return nil
+		return differ(k, Name, "a name", fmt.Sprintf("%.80q", rec.Name))
 	}
 	d, err := r.view.Doc(ctx, vacants.NameKey(rec.Name))
+	if damaged(err) {
+		return differ(vacants.NameKey(rec.Name), Document, "a document that can be read", problem.Of(err).Error())
+	}
 	if err != nil {
-		return r.broken(vacants.NameKey(rec.Name), Document, "a document that can be read", err)
+		return nil, err
 	}
 	id, err := vacants.NameDocs.Parse(d)
-	if d.Version == 0 || err != nil || id != rec.ID {
-		got := "another, " + id.String()
-		if d.Version == 0 || err != nil {
-			got = "none"
-		}
-		r.found(inDocument(k, Name, fmt.Sprintf("the name %q to lead here", rec.Name), got))
+	want := fmt.Sprintf("the name %q to lead here", rec.Name)
+	switch {
+	case d.Version == 0 || err != nil:
+		return differ(k, Name, want, "none")
+	case id != rec.ID:
+		return differ(k, Name, want, "another, "+id.String())
 	}
-	return nil
+	return nil, nil
 }

@@ -46,8 +46,12 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 		if err != nil {
 			return err
 		}
-		if now.Version == g.DocVersion || try == meanwhile {
+		if now.Version == g.DocVersion {
 			r.found(*wrong)
+			return r.proven(ctx, &m)
+		}
+		if try == meanwhile {
+			r.result.Changing++
 			return r.proven(ctx, &m)
 		}
 		if *g, err = registry.RegistrationDocs.Parse(now); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
@@ -148,8 +149,14 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 		if err != nil {
 			return err
 		}
-		if d.Version == 0 && rec.State == lifecycle.Archived {
-			continue // a deletion began: it removes the record at its end
+		if d.Version == 0 {
+			now, _, err := vacants.RecordDocs.Get(ctx, r.view, vacants.RecordKey(rec.ID))
+			if err != nil && !damaged(err) {
+				return err
+			}
+			if now.State == lifecycle.Archived {
+				continue // a deletion began: it removes the record at its end
+			}
 		}
 		a, err := vacants.AgentDocs.Parse(d)
 		if err != nil {
@@ -165,40 +172,53 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 	return nil
 }
 
-// plan checks that a composite's plan is the one its logbook names. An imported
-// vacant may have left its plan behind, and a deletion removes the plan before
-// the record.
-func (r *run) plan(ctx context.Context, rec *vacants.Record, says *logbookState) error {
-	k := vacants.PlanKey(rec.ID)
-	d, err := r.document(ctx, k)
-	if err != nil {
-		return err
-	}
-	if d.Version > 0 { // it may be newer than the logbook that was read
-		if _, err := r.readLogbookBeforeRecord(ctx, rec.ID, says); err != nil {
+// plan checks that a composite's plan is the one its logbook names. If the view is not a
+// snapshot, the plan may be newer than the logbook that was read.
+func (r *run) plan(ctx context.Context, rec *vacants.Record, says logbookState) error {
+	for try := 1; ; try++ {
+		wrong, err := r.otherPlan(ctx, rec, &says)
+		if wrong == nil || err != nil {
 			return err
 		}
+		later, err := r.readLogbookBeforeRecord(ctx, rec.ID, &says)
+		switch {
+		case err != nil:
+			return err
+		case !later:
+			r.found(*wrong)
+			return nil
+		case try == meanwhile:
+			r.result.Changing++
+			return nil
+		}
+	}
+}
+
+// otherPlan returns how a plan differs from the logbook; nil if it does not. An imported
+// vacant may have left its plan behind, and a deletion removes the plan before the record.
+func (r *run) otherPlan(ctx context.Context, rec *vacants.Record, says *logbookState) (*Finding, error) {
+	k := vacants.PlanKey(rec.ID)
+	differ := func(want, got string) (*Finding, error) {
+		f := inDocument(k, Plan, want, got)
+		return &f, nil
 	}
 	want := "the plan " + says.plan.String() + ", as its logbook says"
+	p, d, err := vacants.PlanDocs.Get(ctx, r.view, k)
 	switch {
+	case err != nil && !damaged(err):
+		return nil, err
+	case err != nil:
+		return differ("a plan over children", problem.Of(err).Error())
+	case d.Version == 0 && (!says.whole || says.plan.IsZero() || says.exported || rec.State == lifecycle.Archived || says.state == lifecycle.Archived):
+		return nil, nil
 	case d.Version == 0:
-		if says.whole && !says.plan.IsZero() && !says.exported && rec.State != lifecycle.Archived {
-			r.found(inDocument(k, Plan, want, "none"))
-		}
-		return nil
+		return differ(want, "none")
 	case rec.IsDeleted():
-		r.found(inDocument(k, Plan, "none, as its vacant is deleted", "one"))
-		return nil
+		return differ("none, as its vacant is deleted", "one")
+	case !says.whole || says.plan == p.Hash():
+		return nil, nil
+	case says.plan.IsZero():
+		want = "none, as its logbook names none"
 	}
-	p, err := vacants.PlanDocs.Parse(d)
-	if err != nil {
-		return r.broken(k, Plan, "a plan over children", err)
-	}
-	if says.whole && says.plan != p.Hash() {
-		if says.plan.IsZero() {
-			want = "none, as its logbook names none"
-		}
-		r.found(inDocument(k, Plan, want, p.Hash().String()))
-	}
-	return nil
+	return differ(want, p.Hash().String())
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// meanwhile bounds how often a registration is read again because its vacant
-// published between two readings, if the view is not a snapshot.
+// meanwhile is how often something is read again because it changed between two
+// readings, if the view is not a snapshot.
 const meanwhile = 5
 
 // registration compares the registration of an actor with its events.
@@ -33,7 +33,7 @@ func (r *run) registration(ctx context.Context, s store.Stream, id identity.ID, 
 			if err := r.broken(k, Document, "a registration of "+id.String(), err); err != nil {
 				return err
 			}
-			return r.revocation(ctx, id, says)
+			return r.revocation(ctx, s, id, says)
 		}
 		if before := says.position; uint64(g.ActorSeq) > before && try <= meanwhile {
 			if err := r.readEvents(ctx, s, id, says); err != nil {
@@ -46,7 +46,7 @@ func (r *run) registration(ctx context.Context, s store.Stream, id identity.ID, 
 		if err := r.registered(ctx, k, &g, says); err != nil {
 			return err
 		}
-		return r.revocation(ctx, id, says)
+		return r.revocation(ctx, s, id, says)
 	}
 }
 
@@ -85,7 +85,12 @@ func (r *run) slug(ctx context.Context, g *registry.Registration) error {
 	}
 	k := registry.SlugKey(g.Listing.Venue.Slug)
 	d, err := r.document(ctx, k)
-	if err == nil && string(d.Data) != g.ID.String() {
+	if err != nil || string(d.Data) == g.ID.String() {
+		return err
+	}
+	// If the view is not a snapshot, the vacant may have given the slug up since.
+	now, err := r.document(ctx, registry.RegistrationKey(g.ID))
+	if err == nil && now.Version == g.DocVersion {
 		r.found(inDocument(k, Registration, "the claim of "+g.ID.String()+", whose listing has the slug", fmt.Sprintf("%.80q", d.Data)))
 	}
 	return err
@@ -146,11 +151,17 @@ func (r *run) registeredCard(k store.Key, g *registry.Registration) {
 }
 
 // revocation checks that a key is refused if and only if it was revoked.
-func (r *run) revocation(ctx context.Context, id identity.ID, says *published) error {
+func (r *run) revocation(ctx context.Context, s store.Stream, id identity.ID, says *published) error {
 	k := registry.RevokedKey(id)
 	d, err := r.document(ctx, k)
 	if err != nil {
 		return err
+	}
+	if d.Version > 0 && says.last != event.Revoke {
+		// If the view is not a snapshot, the revocation may be newer than the events.
+		if err := r.readEvents(ctx, s, id, says); err != nil {
+			return err
+		}
 	}
 	revoked := says.last == event.Revoke
 	if revoked {

@@ -18,12 +18,19 @@ func (r *run) tombstone(ctx context.Context, k store.Key, rec *vacants.Record, s
 	if rec.HasKey() {
 		r.found(inDocument(k, State, "a tombstone without a key", "one with a sealed key"))
 	}
+	wrong, err := r.misled(ctx, k, rec) // before the other document, which the name's next owner writes
+	if err != nil {
+		return err
+	}
 	former, err := r.document(ctx, vacants.FormerKey(rec.ID))
 	if err != nil {
 		return err
 	}
 	if former.Version == 0 {
-		return r.keyHolder(ctx, k, rec)
+		if wrong != nil {
+			r.found(*wrong)
+		}
+		return nil
 	}
 	if id, err := vacants.FormerDocs.Parse(former); err != nil || id != rec.ID {
 		r.found(inDocument(former.Key, Name, "the id of "+rec.ID.String(), "another"))

@@ -42,7 +42,7 @@ func (r *run) recordAttempts(ctx context.Context, child identity.ID, began []try
 // its children began: otherwise the parent could begin more, or none.
 func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 	k := graduation.AttemptWindowKey(parent)
-	for try := 1; ; try++ {
+	for try, before := 1, uint64(math.MaxUint64); ; try++ {
 		d, err := r.document(ctx, k)
 		if err != nil {
 			return err
@@ -53,12 +53,15 @@ func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 		}
 		leaked, missed := counts(counted.Began, r.gate.attemptsByParent[parent])
 		switch {
-		case leaked > 0 && try == 1:
-			// If the view is not a snapshot, an attempt may be newer than the
-			// first reading.
+		case leaked > 0 && d.Version != before && try > meanwhile:
+			r.result.Changing++
+		case leaked > 0 && d.Version != before:
+			// If the view is not a snapshot, an attempt may be newer than its
+			// reading.
 			if err := r.readAttempts(ctx); err != nil {
 				return err
 			}
+			before = d.Version
 			continue
 		case leaked > 0:
 			r.found(inDocument(k, Graduation, "when attempts began", fmt.Sprintf("%d times of none", leaked)))
