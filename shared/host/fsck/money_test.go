@@ -138,92 +138,6 @@ func TestMoneyIsRecounted(t *testing.T) {
 	}
 }
 
-// busy is a host that works before each read of a check. A check of tables reads the store
-// as it is then, and no snapshot.
-type busy struct {
-	hosttest.Store
-	tables bool
-	before func(read string)
-}
-
-func (b busy) Walk(ctx context.Context, fn func(store.View) error) error {
-	if b.tables {
-		return fn(busyView{tables{b.Store}, b})
-	}
-	return b.Store.Walk(ctx, func(v store.View) error { return fn(busyView{v, b}) })
-}
-
-func (b busy) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
-	b.before("list of " + r.Partition)
-	return b.Store.Docs(ctx, r, n, cursor)
-}
-
-type tables struct{ hosttest.Store }
-
-func (t tables) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) (names []store.Stream, next string, err error) {
-	err = t.Walk(ctx, func(v store.View) error {
-		names, next, err = v.Streams(ctx, prefix, n, cursor)
-		return err
-	})
-	return names, next, err
-}
-
-type busyView struct {
-	store.View
-	busy busy
-}
-
-func (v busyView) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
-	v.busy.before(k.String())
-	return v.View.Doc(ctx, k)
-}
-
-func (v busyView) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
-	v.busy.before(s.String())
-	return v.View.Rows(ctx, s, from, n, d)
-}
-
-func (v busyView) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
-	v.busy.before("streams")
-	return v.View.Streams(ctx, prefix, n, cursor)
-}
-
-// ways are how a host without a snapshot is checked.
-var ways = map[string]func(c *caller, b busy) (fsck.Result, []fsck.Finding){
-	"tables":                func(c *caller, b busy) (fsck.Result, []fsck.Finding) { return c.checkWith(b, fsck.Run) },
-	"tables in small pages": func(c *caller, b busy) (fsck.Result, []fsck.Finding) { return c.checkWith(b, narrow) },
-	"pages": func(c *caller, b busy) (fsck.Result, []fsck.Finding) {
-		res, found, err := c.paged(b)
-		c.Must(err)
-		return res, found
-	},
-}
-
-// wholeMeanwhile checks a host without damage as often as a check of it has reads, or for
-// every step-th of them. In each check the host does a thing before one read, another one
-// every time.
-func wholeMeanwhile(t *testing.T, step int, open func(*testing.T) (c *caller, do func())) {
-	for way, check := range ways {
-		t.Run(way, func(t *testing.T) {
-			c, do := open(t)
-			reads := 0
-			check(c, busy{c.Store, true, func(string) { reads++ }})
-			for at := 1; at <= reads && !t.Failed(); at += step {
-				n, where := 0, ""
-				res, found := check(c, busy{c.Store, true, func(read string) {
-					if n++; n == at {
-						where = read
-						do()
-					}
-				}})
-				if len(found) > 0 || res.Changing > 0 {
-					t.Errorf("before read %d, of %s: found %v, %d changing", at, where, found, res.Changing)
-				}
-			}
-		})
-	}
-}
-
 func TestMoneyThatMovesDuringACheckIsNoDamage(t *testing.T) {
 	n := 0
 	for what, does := range map[string]struct {
@@ -248,10 +162,10 @@ func TestMoneyThatMovesDuringACheckIsNoDamage(t *testing.T) {
 		}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			wholeMeanwhile(t, does.step, func(t *testing.T) (*caller, func()) {
+			wholeMeanwhile(t, does.step, func(t *testing.T) (*caller, func() func()) {
 				c, a := paying(t, memory.New())
 				b := c.Charge()
-				return c, func() { does.do(c, b, &a) }
+				return c, func() func() { return func() { does.do(c, b, &a) } }
 			})
 		})
 	}

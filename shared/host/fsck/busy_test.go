@@ -1,0 +1,175 @@
+package fsck_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
+	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
+	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+	"github.com/vacancy-host/vacancy/shared/vacant/listing"
+)
+
+// busy is a host that works before each read of a check. A check of tables reads the store
+// as it is then, and no snapshot.
+type busy struct {
+	hosttest.Store
+	tables bool
+	before func(read string)
+}
+
+func (b busy) Walk(ctx context.Context, fn func(store.View) error) error {
+	if b.tables {
+		return fn(busyView{tables{b.Store}, b})
+	}
+	return b.Store.Walk(ctx, func(v store.View) error { return fn(busyView{v, b}) })
+}
+
+func (b busy) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+	b.before("list of " + r.Partition)
+	return b.Store.Docs(ctx, r, n, cursor)
+}
+
+type tables struct{ hosttest.Store }
+
+func (t tables) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) (names []store.Stream, next string, err error) {
+	err = t.Walk(ctx, func(v store.View) error {
+		names, next, err = v.Streams(ctx, prefix, n, cursor)
+		return err
+	})
+	return names, next, err
+}
+
+type busyView struct {
+	store.View
+	busy busy
+}
+
+func (v busyView) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	v.busy.before(k.String())
+	return v.View.Doc(ctx, k)
+}
+
+func (v busyView) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	v.busy.before(s.String())
+	return v.View.Rows(ctx, s, from, n, d)
+}
+
+func (v busyView) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
+	v.busy.before("streams")
+	return v.View.Streams(ctx, prefix, n, cursor)
+}
+
+// ways are how a host without a snapshot is checked.
+var ways = map[string]func(c *caller, b busy) (fsck.Result, []fsck.Finding){
+	"tables":                func(c *caller, b busy) (fsck.Result, []fsck.Finding) { return c.checkWith(b, fsck.Run) },
+	"tables in small pages": func(c *caller, b busy) (fsck.Result, []fsck.Finding) { return c.checkWith(b, narrow) },
+	"pages": func(c *caller, b busy) (fsck.Result, []fsck.Finding) {
+		res, found, err := c.paged(b)
+		c.Must(err)
+		return res, found
+	},
+}
+
+// wholeMeanwhile checks a host without damage as often as a check of it has reads, or for
+// every step-th of them. In each check the host does a thing before one read, another one
+// every time. What the thing needs is prepared before the check.
+func wholeMeanwhile(t *testing.T, step int, open func(*testing.T) (c *caller, prepare func() (do func()))) {
+	for way, check := range ways {
+		t.Run(way, func(t *testing.T) {
+			c, prepare := open(t)
+			reads := 0
+			check(c, busy{c.Store, true, func(string) { reads++ }})
+			for at := 1; at <= reads && !t.Failed(); at += step {
+				n, where, do := 0, "", prepare()
+				res, found := check(c, busy{c.Store, true, func(read string) {
+					if n++; n == at {
+						where = read
+						do()
+					}
+				}})
+				if len(found) > 0 || res.Changing > 0 {
+					t.Errorf("before read %d, of %s: found %v, %d changing", at, where, found, res.Changing)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
+	n := 0
+	ofFirm := func(prepare func(f *firm) func()) func(*testing.T) (*caller, func() func()) {
+		return func(t *testing.T) (*caller, func() func()) {
+			f := newFirm(t, memory.New())
+			return f.caller, func() func() { n++; return prepare(f) }
+		}
+	}
+	ofRegistry := func(prepare func(l *listed) func()) func(*testing.T) (*caller, func() func()) {
+		return func(t *testing.T) (*caller, func() func()) {
+			l := published(t, memory.New())
+			return l.caller, func() func() { n++; return prepare(l) }
+		}
+	}
+	for what, tc := range map[string]struct {
+		step int
+		open func(*testing.T) (*caller, func() func())
+	}{
+		"a plan": {5, ofFirm(func(f *firm) func() {
+			return func() {
+				_, _, err := f.Vacants.SetPlan(f.Ctx, vacants.Operator(), f.parent, plan.Plan{
+					Delegate:  []plan.Delegation{{Child: "clerk", Task: fmt.Sprint("{input} ", n)}},
+					OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.List},
+				})
+				f.Must(err)
+			}
+		})},
+		"a delegation": {5, ofFirm(func(f *firm) func() { return func() { f.delegate(f.junior, fmt.Sprint(n)) } })},
+		"a graduation": {16, ofFirm(func(f *firm) func() {
+			f.Time = f.Time.Add(25 * time.Hour)
+			child := f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D2", Name: fmt.Sprint("intern-", n), Substrate: "echo"})
+			return func() { f.graduate(child, graduation.Accepted) }
+		})},
+		"a deletion": {12, ofFirm(func(f *firm) func() {
+			name := fmt.Sprint("short-", n)
+			spec := vacants.Spec{Name: name, Capability: "goes", Substrate: "echo"}
+			made, err := f.Vacants.Create(f.Ctx, spec)
+			f.Must(err)
+			_, err = f.Vacants.Update(f.Ctx, made.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: name}})
+			f.Must(err)
+			_, _, err = f.Vacants.Publish(f.Ctx, made.ID, vacants.PublishOptions{})
+			f.Must(err)
+			_, _, err = f.Vacants.Unpublish(f.Ctx, made.ID)
+			f.Must(err)
+			return func() {
+				_, err := f.Vacants.Archive(f.Ctx, made.ID)
+				f.Must(err)
+				_, err = f.Vacants.Delete(f.Ctx, made.ID)
+				f.Must(err)
+				_, err = f.Vacants.Create(f.Ctx, spec)
+				f.Must(err)
+			}
+		})},
+		"a revocation": {5, ofRegistry(func(l *listed) func() {
+			k := registrytest.Key(n)
+			_, err := l.Vacants.Registry.Publish(l.Ctx, registrytest.Publication(l, k, registrytest.Draft{At: l.Time}))
+			l.Must(err)
+			return func() { l.revoke(k, 2) }
+		})},
+		"another slug": {3, ofRegistry(func(l *listed) func() {
+			return func() {
+				_, err := l.Vacants.Registry.SetListing(l.Ctx, l.child.ID(), listing.Listing{Venue: &listing.Venue{Slug: fmt.Sprint("demo-", n), Category: "agent", Location: "global"}})
+				l.Must(err)
+			}
+		})},
+	} {
+		t.Run(what, func(t *testing.T) { wholeMeanwhile(t, tc.step, tc.open) })
+	}
+}
