@@ -162,7 +162,7 @@ func TestMoneyThatMovesDuringACheckIsNoDamage(t *testing.T) {
 		}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			wholeMeanwhile(t, does.step, func(t *testing.T) (*caller, func() func()) {
+			wholeMeanwhile(t, "", does.step, func(t *testing.T) (*caller, func() func()) {
 				c, a := paying(t, memory.New())
 				b := c.Charge()
 				return c, func() func() { return func() { does.do(c, b, &a) } }
