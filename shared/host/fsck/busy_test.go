@@ -10,6 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/answer/hosttest"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/registry/registrytest"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
@@ -164,12 +165,6 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 				f.Must(err)
 			}
 		})},
-		"a revocation": {"revoked/", 1, ofRegistry(func(l *listed) func() {
-			k := registrytest.Key(n)
-			_, err := l.Vacants.Registry.Publish(l.Ctx, registrytest.Publication(l, k, registrytest.Draft{At: l.Time}))
-			l.Must(err)
-			return func() { l.revoke(k, 2) }
-		})},
 		"another slug": {"slug#", 1, ofRegistry(func(l *listed) func() {
 			return func() {
 				_, err := l.Vacants.Registry.SetListing(l.Ctx, l.child.ID(), listing.Listing{Venue: &listing.Venue{Slug: fmt.Sprint("demo-", n), Category: "agent", Location: "global"}})
@@ -178,5 +173,24 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 		})},
 	} {
 		t.Run(what, func(t *testing.T) { wholeMeanwhile(t, tc.kind, tc.step, tc.open) })
+	}
+}
+
+func TestARevocationDuringACheckIsNoDamage(t *testing.T) {
+	for way, check := range ways {
+		l := published(t, memory.New())
+		k := registrytest.Key(1)
+		_, err := l.Vacants.Registry.Publish(l.Ctx, registrytest.Publication(t, k, registrytest.Draft{At: l.Time}))
+		l.Must(err)
+		revoked := false
+		_, found := check(l.caller, busy{l.Store, true, func(read string) {
+			if !revoked && read == registry.RevokedKey(k.ID()).String() {
+				revoked = true
+				l.revoke(k, 2)
+			}
+		}})
+		if len(found) > 0 || !revoked {
+			t.Errorf("%s: found %v; revoked: %t", way, found, revoked)
+		}
 	}
 }

@@ -302,3 +302,27 @@ func TestUsageIsRecounted(t *testing.T) {
 	}
 	recount()
 }
+
+// A check that takes hours meets usage of calls that came after it read their rows.
+func TestUsageOfHoursSinceTheCheckBeganIsNotCompared(t *testing.T) {
+	st := openBolt(t, filepath.Join(t.TempDir(), "vacancy.db"))
+	defer st.Close()
+	c, a := paying(t, st)
+	meter := usage.Meter{Store: st, Feed: st, Now: c.Now, Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }}
+	_, err := meter.Fold(c.Ctx)
+	c.Must(err)
+	c.Time = c.Time.Add(2 * time.Hour)
+	done := false
+	_, found := c.checkWith(busy{c.Store, false, func(read string) {
+		if !done && read == billing.BalanceKey(a.ID, 0).String() {
+			done = true
+			c.Call("meanwhile")
+			_, err := meter.Fold(c.Ctx)
+			c.Must(err)
+			c.Time = c.Time.Add(2 * time.Hour)
+		}
+	}}, fsck.Run)
+	if len(found) > 0 || !done {
+		t.Errorf("found %v; hours passed: %t", found, done)
+	}
+}
