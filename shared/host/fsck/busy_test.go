@@ -81,9 +81,9 @@ var ways = map[string]func(c *caller, b busy) (fsck.Result, []fsck.Finding){
 	},
 }
 
-// wholeMeanwhile checks a host without damage as often as a check of it has reads of a kind
-// ("": of all), or for every step-th of them. In each check the host does a thing before one
-// of these reads, another one every time. What the thing needs is prepared before the check.
+// wholeMeanwhile checks a host without damage once for each step-th read of a kind that a
+// check of it makes. An empty kind means all reads. In that check the host does a thing before
+// this read. prepare runs before the check.
 func wholeMeanwhile(t *testing.T, kind string, step int, open func(*testing.T) (c *caller, prepare func() (do func()))) {
 	for way, check := range ways {
 		t.Run(way, func(t *testing.T) {

@@ -16,6 +16,14 @@
 // first of a million. After an unreadable row nothing is known, and the next
 // row is accepted.
 //
+// # A host at work
+//
+// Tables and pages are not a snapshot, so two things that must agree are read
+// at different times. If they differ, they are read again until a reading in
+// which nothing changed. A finding holds over such a reading. If there is none
+// in a few tries, Result.Changing counts it. A balance that differs by more
+// than the new rows allow is a finding in any case.
+//
 // # Memory
 //
 // Rows are read in pages. For the pair under check, memory holds one bit for
@@ -24,6 +32,7 @@
 // their requests, and for a late response a page of requests is read again. For
 // each child it holds sums of what its logbook and its parent's say of each
 // other, and for each graduation its time; the two sides are read at different
-// times and compared at the end. Signatures are verified in batches on all
+// times and compared at the end. For each stream whose rows move money it holds
+// the position up to which it was read. Signatures are verified in batches on all
 // processors; findings keep the order of the rows.
 package fsck

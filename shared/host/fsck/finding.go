@@ -87,10 +87,10 @@ type Result struct {
 	// Withheld counts sealed keys that the vault would not open for this check,
 	// so they are unchecked.
 	Withheld uint64 `json:"withheld,omitempty"`
-	// Changing counts accounts and families that changed during each of several readings. They
-	// were not compared, or balances only within what came meanwhile.
+	// Changing counts accounts and vacants that changed during each of several readings. They
+	// were not fully compared: a balance only within the amounts of the new rows.
 	Changing uint64 `json:"changing,omitempty"`
-	Findings uint64 `json:"broken"` // findings reported; 0: no damage
+	Findings uint64 `json:"broken"` // findings reported; zero means no damage
 }
 
 func inStream(s store.Stream, position uint64, c Check, want, got string) Finding {

@@ -108,14 +108,14 @@ func (q *requests) hold(ctx context.Context, r *call.RequestRow) error {
 	return nil
 }
 
-// heldBy counts what a request holds.
+// heldBy takes the price that a request holds from its account.
 func (r *run) heldBy(q *call.RequestRow) {
 	if q.PaidBy == call.PaidByAccount {
 		r.ledgerOf(q.Payer).move(-money.Amount(q.Price))
 	}
 }
 
-// settle counts what a decision gives back of a request's hold.
+// settle counts the part of a request's hold that a decision gives back.
 func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if r.Charged != (r.Kind == call.RowAnswer && p.by != call.PaidByNobody) {
@@ -148,7 +148,7 @@ func (a *responses) settle(ctx context.Context, p paid, r *call.ResponseRow) err
 	return nil
 }
 
-// settledBy counts what a decision gives back of the hold of a request that an account pays.
+// settledBy adds the part of the hold that a decision gives back to the account that pays.
 func (r *run) settledBy(p paid, a *call.ResponseRow) *ledger {
 	l := r.ledgerOf(p.payer)
 	l.move(money.Amount(p.price) - money.Amount(a.Charge))
@@ -171,7 +171,7 @@ func (q *requests) priceVersion(ctx context.Context, version uint64) (p price.Pr
 	return p, p.Version > 0, nil
 }
 
-// changes is what the rows of an account say.
+// changes adds up the rows of an account.
 type changes struct {
 	*ledger
 	rows     *reader
@@ -236,7 +236,7 @@ func (r *run) changes(ctx context.Context, c *changes) error {
 			continue
 		}
 		if (one.Kind == billing.Opened) != (row.Position == 1) {
-			r.found(inStream(c.rows.stream, row.Position, Money, "an account that is opened by its first row alone", string(one.Kind)))
+			r.found(inStream(c.rows.stream, row.Position, Money, "an account that only its first row opens", string(one.Kind)))
 		}
 		c.change(&one)
 		c.owed += one.Owed
@@ -284,7 +284,7 @@ func (r *run) differing(ctx context.Context, id identity.ID, c *changes) (wrong 
 	return wrong, nil
 }
 
-// reading is a balance, and what the rows that were read before it amount to.
+// reading is a balance and the sums of the rows that were read before it.
 type reading struct {
 	balance        money.Amount
 	added, in, out money.Amount
@@ -478,9 +478,9 @@ func (r *run) readMore(ctx context.Context, s store.Stream, fn func(store.Row) e
 	return err
 }
 
-// usage compares what is folded of an account with its rows, by the hour. A host that folds
-// nothing yet has no usage. Usage may lack rows of the last hour before the check, and have
-// more than was read of hours since.
+// usage compares an account's folded usage with its rows, by the hour. A host that folds
+// nothing yet has no usage. Usage may lack rows of the last hour before the check, and may
+// have more rows than were read of the hours since the check began.
 func (r *run) usage(ctx context.Context, l *ledger) error {
 	folded := map[time.Time]usage.Counts{}
 	err := usage.Paid(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {

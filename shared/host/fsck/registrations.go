@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// meanwhile is how often something is read again because it changed between two
+// meanwhile bounds how often something is read again because it changed between two
 // readings, if the view is not a snapshot.
 const meanwhile = 5
 

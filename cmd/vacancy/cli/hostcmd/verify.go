@@ -26,7 +26,8 @@ A host elsewhere is checked on this machine. With --host URL the rows come page 
 from the host's export, which needs the operator key. The export does not open seeds, so
 the encrypted keys of the vacants are not checked. With --host aws the stage's tables are
 read with your AWS credentials, at --read-units a second, and the keys are checked too.
-What differs because the host works meanwhile is read again, and told if it never rests.
+Calls may come meanwhile. An account that pays for calls in each of five readings is
+compared only within the amounts of these calls, which the last lines say.
 
 With FILE it checks an export offline: that the seed is the id's key, that the card and
 every logbook entry are signed by it and linked, and that the chain states are whole.

@@ -98,7 +98,7 @@ func (r homeResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "registry: %d events, %d vacants registered\n", r.Events, r.Registered)
 	}
 	if r.Changing > 0 {
-		fmt.Fprintf(w, "not fully compared: %d accounts or families that changed in each reading; verify again when they rest\n", r.Changing)
+		fmt.Fprintf(w, "not fully compared: %d accounts or vacants, which changed in each reading: verify them again\n", r.Changing)
 	}
 	if r.Withheld > 0 {
 		fmt.Fprintf(w, "not checked: %d sealed keys, which are opened for signing only\n", r.Withheld)
