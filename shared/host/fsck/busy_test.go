@@ -127,6 +127,11 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 			return l.caller, func() func() { n++; return prepare(l) }
 		}
 	}
+	graduates := ofFirm(func(f *firm) func() {
+		f.Time = f.Time.Add(25 * time.Hour)
+		child := f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D2", Name: fmt.Sprint("intern-", n), Substrate: "echo"})
+		return func() { f.graduate(child, graduation.Accepted) }
+	})
 	for what, tc := range map[string]struct {
 		kind string // of reads before which it happens
 		step int
@@ -141,30 +146,9 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 				f.Must(err)
 			}
 		})},
-		"a delegation": {"log#", 2, ofFirm(func(f *firm) func() { return func() { f.delegate(f.junior, fmt.Sprint(n)) } })},
-		"a graduation": {"", 16, ofFirm(func(f *firm) func() {
-			f.Time = f.Time.Add(25 * time.Hour)
-			child := f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D2", Name: fmt.Sprint("intern-", n), Substrate: "echo"})
-			return func() { f.graduate(child, graduation.Accepted) }
-		})},
-		"a deletion": {"", 7, ofFirm(func(f *firm) func() {
-			name := fmt.Sprint("short-", n)
-			spec := vacants.Spec{Name: name, Capability: "goes", Substrate: "echo"}
-			made, err := f.Vacants.Create(f.Ctx, spec)
-			f.Must(err)
-			_, err = f.Vacants.Update(f.Ctx, made.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: name}})
-			f.Must(err)
-			_, err = f.Vacants.Sink(f.Ctx, made.ID)
-			f.Must(err)
-			return func() {
-				_, err := f.Vacants.Archive(f.Ctx, made.ID)
-				f.Must(err)
-				_, err = f.Vacants.Delete(f.Ctx, made.ID)
-				f.Must(err)
-				_, err = f.Vacants.Create(f.Ctx, spec)
-				f.Must(err)
-			}
-		})},
+		"a delegation":                  {"log#", 2, ofFirm(func(f *firm) func() { return func() { f.delegate(f.junior, fmt.Sprint(n)) } })},
+		"a graduation, and its slot":    {"gradwin#", 1, graduates},
+		"a graduation, and its attempt": {"gradtry#", 1, graduates},
 		"another slug": {"slug#", 1, ofRegistry(func(l *listed) func() {
 			return func() {
 				_, err := l.Vacants.Registry.SetListing(l.Ctx, l.child.ID(), listing.Listing{Venue: &listing.Venue{Slug: fmt.Sprint("demo-", n), Category: "agent", Location: "global"}})
@@ -176,21 +160,38 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 	}
 }
 
-func TestARevocationDuringACheckIsNoDamage(t *testing.T) {
+func TestARevocationAndADeletionDuringACheckAreNoDamage(t *testing.T) {
 	for way, check := range ways {
 		l := published(t, memory.New())
 		k := registrytest.Key(1)
 		_, err := l.Vacants.Registry.Publish(l.Ctx, registrytest.Publication(t, k, registrytest.Draft{At: l.Time}))
 		l.Must(err)
-		revoked := false
+		spec := vacants.Spec{Name: "short", Capability: "goes", Substrate: "echo"}
+		made, err := l.Vacants.Create(l.Ctx, spec)
+		l.Must(err)
+		_, err = l.Vacants.Update(l.Ctx, made.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "short"}})
+		l.Must(err)
+		_, err = l.Vacants.Sink(l.Ctx, made.ID)
+		l.Must(err)
+		todo := map[string]func(){
+			registry.RevokedKey(k.ID()).String(): func() { l.revoke(k, 2) },
+			vacants.AgentKey(made.ID, 1).String(): func() {
+				_, err := l.Vacants.Archive(l.Ctx, made.ID)
+				l.Must(err)
+				_, err = l.Vacants.Delete(l.Ctx, made.ID)
+				l.Must(err)
+				_, err = l.Vacants.Create(l.Ctx, spec)
+				l.Must(err)
+			},
+		}
 		_, found := check(l.caller, busy{l.Store, true, func(read string) {
-			if !revoked && read == registry.RevokedKey(k.ID()).String() {
-				revoked = true
-				l.revoke(k, 2)
+			if do := todo[read]; do != nil {
+				delete(todo, read)
+				do()
 			}
 		}})
-		if len(found) > 0 || !revoked {
-			t.Errorf("%s: found %v; revoked: %t", way, found, revoked)
+		if len(found) > 0 || len(todo) > 0 {
+			t.Errorf("%s: found %v; %d things left to do", way, found, len(todo))
 		}
 	}
 }
