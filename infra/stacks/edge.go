@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awswafv2"
 	"github.com/aws/constructs-go/constructs/v10"
 
+	"github.com/vacancy-host/vacancy/shared/front/caller"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
@@ -167,7 +168,7 @@ func cachePolicy(s awscdk.Stack, in Input, name, comment string, most int, heade
 // address as CloudFront saw it. The address cannot be combined with all of the
 // caller's headers unless Host is among them, which a Function URL refuses.
 func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "calls", "headers of signed calls", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address")
+	return someHeaders(s, in, "calls", "headers of signed calls", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", caller.MaxPriceHeader)
 }
 
 // registryRequests passes registry and search the headers of callRequests, and
@@ -179,7 +180,7 @@ func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolic
 // agentRequests passes agent further headers, beside the headers in its cache keys.
 func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return someHeaders(s, in, "tasks", "headers of A2A requests", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
-		"Last-Event-ID", "A2A-Extensions", "X-A2A-Extensions")
+		"Last-Event-ID", "A2A-Extensions", "X-A2A-Extensions", "Sec-Fetch-Site", caller.MaxPriceHeader)
 }
 
 // tenantRequests passes gateway further headers, beside the headers in its cache keys.

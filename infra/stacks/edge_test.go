@@ -157,7 +157,7 @@ func TestWhatAgentIsToldIsInAKeyOrPassedOn(t *testing.T) {
 		t.Errorf("keys of all of A2A, and of cards (-want +got):\n%s", diff)
 	}
 	passed := at(edge.Resources["Tasks"].Properties, "OriginRequestPolicyConfig", "HeadersConfig", "Headers").([]any)
-	want := []any{"Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller", "Last-Event-ID", "A2A-Extensions", "X-A2A-Extensions"}
+	want := []any{"Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller", "Last-Event-ID", "A2A-Extensions", "X-A2A-Extensions", "Sec-Fetch-Site", "Vacancy-Max-Price"}
 	if diff := cmp.Diff(want, passed); diff != "" || len(passed) > 10 {
 		t.Errorf("headers of A2A requests, ten at most (-want +got):\n%s", diff)
 	}

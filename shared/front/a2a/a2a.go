@@ -1,5 +1,6 @@
 // Package a2a serves vacants to A2A clients: JSON-RPC of versions 1.0 and 0.3 at one
-// URL, HTTP+JSON of 1.0 below it, and the agent card.
+// URL, HTTP+JSON of 1.0 below it, and the agent card; and to clients of no protocol, a
+// text for a text.
 //
 // It translates: every message goes through host/call, by way of host/a2a/task. The
 // invariants: an unknown vacant, a closed child and an unknown route get the same
@@ -14,11 +15,11 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
 	"github.com/vacancy-host/vacancy/shared/host/a2a/push"
@@ -120,8 +121,8 @@ func (d *api) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 
 // route finds the vacant and serves the rest of the path.
 func (d *api) route(r *request) (handled bool, err error) {
-	path := r.URL.Path
-	if path == "/" && r.Method == http.MethodPost {
+	name, rest, below := message.Split(r.URL.Path)
+	if r.URL.Path == "/" && r.Method == http.MethodPost {
 		own, err := d.isOwnForm(r)
 		if err != nil {
 			return true, err
@@ -131,18 +132,14 @@ func (d *api) route(r *request) (handled bool, err error) {
 			return true, nil
 		}
 	}
-	name, under := strings.CutPrefix(path, "/v/")
-	if under {
-		name, path, _ = strings.Cut(name, "/")
-		path = "/" + path
-	} else if path == "/" && r.Method != http.MethodPost {
+	if r.URL.Path == "/" && r.Method != http.MethodPost {
 		return false, nil // the host's own page
 	}
-	ok, err := d.find(r, name, under)
+	ok, err := d.find(r, name, below)
 	if err != nil || !ok {
 		return false, err
 	}
-	r.rest = strings.TrimSuffix(path, "/")
+	r.rest = strings.TrimSuffix(rest, "/")
 	return d.serve(r)
 }
 
@@ -197,6 +194,8 @@ func (d *api) serve(r *request) (handled bool, err error) {
 			return true, notAllowed(r, "GET")
 		}
 		return true, d.keySet(r)
+	case message.TextPath:
+		return true, d.text(r)
 	}
 	return d.rest(r)
 }
@@ -207,14 +206,17 @@ func notAllowed(r *request, allowed string) error {
 }
 
 // failHTTP answers an error that A2A does not define: the error's own HTTP status,
-// with detail and code.
+// with detail and code, or as text.
 func (d *api) failHTTP(r *request, err error) {
 	p := problem.Of(err)
 	status := p.Kind.Row().Status
 	if status == http.StatusUnauthorized {
 		r.ResponseWriter.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)
 	}
-	httpapi.Fail(r.ResponseWriter, r.alsoA2A(p))
+	if p.Kind == problem.BudgetSpent {
+		r.ResponseWriter.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(d.Now())))
+	}
+	message.Refuse(r.ResponseWriter, r.Request, r.alsoA2A(p))
 	d.log(r, p.Kind.String(), status, p)
 }
 

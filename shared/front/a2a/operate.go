@@ -16,17 +16,21 @@ import (
 // s for an answer to begin.
 const unaryTime = call.DefaultWork + call.DefaultMargin
 
-// operate finds the account of a request's credential, carries out an operation and answers.
-// A request with a credential never falls back to an anonymous caller: a bad credential is
-// refused.
-func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
-	var err error
+// identify finds the account of a request's credential. A request with a credential never
+// falls back to an anonymous caller: a bad credential is refused.
+func (d *api) identify(r *request) (err error) {
 	switch {
 	case d.Identify != nil:
 		r.payer, err = d.Identify(r.Context(), r.Request)
 	case r.Request.Header.Get("Authorization") != "":
 		err = problem.New(problem.Unauthorized, "Authorization: this host has no accounts; send none, or an envelope")
 	}
+	return err
+}
+
+// operate carries out an operation and answers.
+func (d *api) operate(r *request, op a2awire.Operation, params []byte) {
+	err := d.identify(r)
 	if err != nil {
 		d.failWith(r, err)
 		return

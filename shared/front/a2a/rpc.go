@@ -32,10 +32,14 @@ func (r *request) read() error {
 	if err != nil {
 		return err
 	}
-	// Without a read deadline, a stream may last longer than a body may take.
-	_ = http.NewResponseController(r.ResponseWriter).SetReadDeadline(time.Time{})
+	r.endReadDeadline()
 	r.body = append(make([]byte, 0, len(body)+1), body...) // not nil
 	return nil
+}
+
+// endReadDeadline lets an answer last longer than a body may take.
+func (r *request) endReadDeadline() {
+	_ = http.NewResponseController(r.ResponseWriter).SetReadDeadline(time.Time{})
 }
 
 // isOwnForm reports whether the body of POST / is a signed call in the vacant's own
@@ -108,10 +112,12 @@ func (r *request) parse() (q rpcCall, f *fault) {
 		return q, faultf(invalidRequest, "expected one JSON-RPC request, got "+d.Kind().String())
 	}
 	q.params = []byte("{}")
-	version, seen, methodIsText := "", false, true
+	version, versioned, methodIsText := "", false, true
+	seen, named := false, false
 	err := d.Object(func(key string) (err error) {
 		switch key {
 		case "jsonrpc":
+			versioned = true
 			if d.Kind() != canon.String {
 				return d.Skip()
 			}
@@ -125,6 +131,7 @@ func (r *request) parse() (q rpcCall, f *fault) {
 				err = d.Mismatch("a string or a number")
 			}
 		case "method":
+			named = true
 			if methodIsText = d.Kind() == canon.String; !methodIsText {
 				return d.Skip()
 			}
@@ -143,6 +150,9 @@ func (r *request) parse() (q rpcCall, f *fault) {
 	switch {
 	case err != nil:
 		return q, faultf(invalidRequest, problem.Of(err).Text())
+	case !versioned && !named:
+		return q, faultf(invalidRequest, `expected a request of JSON-RPC, such as {"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":…}}; `+
+			`POST {"message":…} to this address with /message:send, and plain text to it with /text`)
 	case version != "2.0":
 		return q, faultf(invalidRequest, `jsonrpc: expected "2.0"`)
 	case !methodIsText:

@@ -22,8 +22,8 @@ import (
 )
 
 func (d *api) sendMessage(r *request, params []byte) error {
-	q, turn, err := d.turn(r, params)
-	if err != nil || turn == nil {
+	q, turn, err := d.decodeTurn(r, params)
+	if err != nil {
 		return err
 	}
 	run, bare := d.Tasks.Run, r.wantsBare(&q.Message)
@@ -75,28 +75,34 @@ func (d *api) busy(r *request, turn *task.Turn, err error) error {
 	return faultf(taskBusy, "task "+t.ID+" is at work on the message before; wait for its end, or cancel it")
 }
 
-// turn makes the turn of a message. It is nil if the request was answered: the address
-// of the client begins too many conversations.
-func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task.Turn, err error) {
+// decodeTurn reads the parameters of a message, and makes its turn.
+func (d *api) decodeTurn(r *request, params []byte) (q a2awire.SendRequest, turn *task.Turn, err error) {
 	if q, err = a2awire.DecodeSend(r.dialect, params); err != nil {
 		return q, nil, err
 	}
-	if err = checkSend(r.dialect, &q, modesOf(&r.vacant)); err != nil {
-		return q, nil, err
+	turn, err = d.turn(r, &q)
+	return q, turn, err
+}
+
+// turn makes the turn of a message. It refuses an address that begins too many
+// conversations.
+func (d *api) turn(r *request, q *a2awire.SendRequest) (*task.Turn, error) {
+	if err := checkSend(r.dialect, q, modesOf(&r.vacant)); err != nil {
+		return nil, err
 	}
 	e, err := a2awire.Signed(&q.Message)
 	if err != nil {
-		return q, nil, err
+		return nil, err
 	}
 	var o *task.Turn
 	switch { // without an envelope, the host signs
 	case e != nil:
 		r.extension = true
-		o = d.signedTurn(r, &q, e)
+		o = d.signedTurn(r, q, e)
 	case r.payer != nil && r.plain() != vacants.PlainOff:
-		o, err = d.accountTurn(r, &q)
+		o, err = d.accountTurn(r, q)
 	default:
-		o, err = d.guestTurn(r, &q)
+		o, err = d.guestTurn(r, q)
 	}
 	if err == nil {
 		o.Credential, err = caller.Payment(r.Request)
@@ -106,15 +112,16 @@ func (d *api) turn(r *request, params []byte) (q a2awire.SendRequest, turn *task
 		err = d.checkPush(r, q.Push)
 	}
 	if err != nil {
-		return q, nil, err
+		return nil, err
 	}
 	o.Push, o.From = q.Push, caller.Origin(r.RemoteAddr).String()
 	r.pair = o.Caller.Short() + ">" + o.Vacant.Short()
-	if o.Opens && message.NewPairRefused(r.ResponseWriter, r.Request) {
-		d.log(r, problem.TooMany.String(), problem.TooMany.Row().Status, nil)
-		return q, nil, nil
+	if o.Opens {
+		if err := message.CheckNewPair(r.ResponseWriter, r.Request); err != nil {
+			return nil, err
+		}
 	}
-	return q, o, nil
+	return o, nil
 }
 
 // checkSend refuses a message that the vacant cannot answer. modes are the media types of the

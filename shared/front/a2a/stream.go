@@ -19,8 +19,8 @@ const (
 )
 
 func (d *api) streamMessage(r *request, params []byte) error {
-	q, turn, err := d.turn(r, params)
-	if err != nil || turn == nil {
+	q, turn, err := d.decodeTurn(r, params)
+	if err != nil {
 		return err
 	}
 	if r.wantsBare(&q.Message) {
@@ -136,6 +136,7 @@ type sse struct {
 	ref     task.Ref
 	context string // of the task
 	history *int
+	text    *textEvents // not nil: the client gets text
 	begun   bool
 	broken  bool // the client is gone or reads too slowly
 }
@@ -165,6 +166,10 @@ func (s *sse) event(n task.Numbered) {
 	if n.Status != nil {
 		s.r.cut = n.Status.Cut()
 	}
+	if s.text != nil {
+		s.write(s.text.event(&n.Event))
+		return
+	}
 	result := a2awire.StreamResult(s.r.dialect, &task.Task{ID: s.ref.ID, Context: s.context}, n.View(s.history, s.r.extension))
 	b := append(strconv.AppendInt([]byte("id: "), int64(n.N), 10), "\ndata: "...)
 	s.write(append(s.frame(b, result), "\n\n"...))
@@ -182,6 +187,10 @@ func (s *sse) frame(b, result []byte) []byte {
 // end ends a stream; err is why it ends early.
 func (s *sse) end(err error) {
 	s.begin()
+	if s.text != nil {
+		s.write(s.text.end(err))
+		return
+	}
 	if err == nil || s.r.bare {
 		return
 	}

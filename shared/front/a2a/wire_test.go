@@ -95,6 +95,7 @@ func TestAnInvalidRequestWithoutAnIDIsAnswered(t *testing.T) {
 	w := newWorld(t)
 	for body, code := range map[string]string{
 		`{"method":"SendMessage"}`:             "-32600",
+		`{"message":"hi"}`:                     "-32600",
 		`[]`:                                   "-32600",
 		`{"jsonrpc":"2.0","method":"Nothing"}`: "-32601",
 		`{"jsonrpc":"2.0","method":"SendMessage","params":{}}`:         "-32602",

@@ -3,6 +3,7 @@ package caller
 import (
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -12,8 +13,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MaxPrice is the query parameter that bounds what a call may cost, in micro-dollars.
-const MaxPrice = "max_price"
+// MaxPrice is the query parameter that bounds what a call may cost, in micro-dollars, and
+// MaxPriceHeader a header that does the same. A request has one of them.
+const (
+	MaxPrice       = "max_price"
+	MaxPriceHeader = "Vacancy-Max-Price"
+)
 
 // ReceiptHeader names the receipt of an answered call that had a price, beside the answer.
 const ReceiptHeader = "Vacancy-Receipt"
@@ -33,13 +38,23 @@ func Payment(r *http.Request) (c call.Credential, err error) {
 	if at := Origin(r.RemoteAddr); at.IsValid() {
 		c.Address = at.String()
 	}
-	if r.URL.RawQuery == "" || !r.URL.Query().Has(MaxPrice) {
+	values, field := r.Header.Values(MaxPriceHeader), MaxPriceHeader
+	if r.URL.RawQuery != "" {
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil && strings.Contains(r.URL.RawQuery, MaxPrice) {
+			return c, problem.Invalid(MaxPrice, "a query that decodes, because a part that does not is left out", httpapi.Clip(r.URL.RawQuery))
+		}
+		if query.Has(MaxPrice) {
+			values, field = append(query[MaxPrice], values...), MaxPrice
+		}
+	}
+	if len(values) == 0 {
 		return c, nil
 	}
-	given := strings.Join(r.URL.Query()[MaxPrice], ", ")
+	given := strings.Join(values, ", ")
 	n, err := strconv.ParseInt(given, 10, 64)
 	if err != nil || n < 0 || given[0] == '+' {
-		return c, problem.Invalid(MaxPrice, "one whole number of micro-dollars from 0", httpapi.Clip(given))
+		return c, problem.Invalid(field, "one whole number of micro-dollars from 0", httpapi.Clip(given))
 	}
 	most := money.Amount(n)
 	c.Most = &most

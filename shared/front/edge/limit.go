@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/caller"
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
@@ -89,25 +88,24 @@ func (l *limit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who := caller.Origin(r.RemoteAddr)
 	if l.requests != nil {
 		if wait, ok := l.requests.take(who, cost(r)); !ok {
-			refuse(w, wait, "too many requests from this address")
+			refuse(w, r, wait, "too many requests from this address")
 			return
 		}
 	}
 	if l.bytes != nil {
 		if kb := bodySize(r) >> 10; kb > 0 {
 			if wait, ok := l.bytes.take(who, float64(kb)); !ok {
-				refuse(w, wait, "too many bytes from this address")
+				refuse(w, r, wait, "too many bytes from this address")
 				return
 			}
 		}
 	}
 	if l.pairs != nil {
-		r = r.WithContext(message.WithNewPairLimit(r.Context(), func(w http.ResponseWriter) bool {
-			wait, ok := l.pairs.take(who, 1)
-			if !ok {
-				refuse(w, wait, "too many new pairs and resets from this address")
+		r = r.WithContext(message.WithNewPairLimit(r.Context(), func(h http.Header) error {
+			if wait, ok := l.pairs.take(who, 1); !ok {
+				return tooMany(h, wait, "too many new pairs and resets from this address")
 			}
-			return !ok
+			return nil
 		}))
 	}
 	l.next.ServeHTTP(w, r)
@@ -129,8 +127,13 @@ func bodySize(r *http.Request) int64 {
 	return r.ContentLength
 }
 
-func refuse(w http.ResponseWriter, wait time.Duration, why string) {
+func refuse(w http.ResponseWriter, r *http.Request, wait time.Duration, why string) {
+	message.Refuse(w, r, tooMany(w.Header(), wait, why))
+}
+
+// tooMany returns a refusal, and sets Retry-After.
+func tooMany(h http.Header, wait time.Duration, why string) error {
 	seconds := strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10)
-	w.Header().Set("Retry-After", seconds)
-	httpapi.Fail(w, problem.New(problem.TooMany, "%s; try again in %s s", why, seconds))
+	h.Set("Retry-After", seconds)
+	return problem.New(problem.TooMany, "%s; try again in %s s", why, seconds)
 }

@@ -25,7 +25,7 @@ type reads struct {
 
 func (l *reads) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if wait, ok := l.open(); !ok {
-		refuse(w, wait, "too many requests of all callers together")
+		refuse(w, r, wait, "too many requests of all callers together")
 		return
 	}
 	usage := obs.UsageOf(r.Context())

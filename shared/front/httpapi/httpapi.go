@@ -23,6 +23,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/vacancy-host/vacancy/shared/obs"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -187,11 +189,25 @@ func Fail(w http.ResponseWriter, err error) {
 	if encErr != nil {
 		body = []byte(`{"detail":"internal error","code":"internal"}` + "\n")
 	}
-	if h := w.Header(); (p.Kind == problem.Unavailable || p.Kind == problem.TooMany) && h.Get("Retry-After") == "" {
+	refusing(w.Header(), p)
+	Send(w, p.Kind.Row().Status, body)
+}
+
+// FailLine renders an error like Fail, as one line of text.
+func FailLine(w http.ResponseWriter, err error) {
+	p := problem.Of(err)
+	refusing(w.Header(), p)
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	line := strings.Join(strings.FieldsFunc(p.Text(), unicode.IsControl), " ")
+	Send(w, p.Kind.Row().Status, []byte(line+"\n"))
+}
+
+// refusing sets the headers that every refusal has.
+func refusing(h http.Header, p *problem.Error) {
+	if (p.Kind == problem.Unavailable || p.Kind == problem.TooMany) && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	Send(w, p.Kind.Row().Status, body)
+	h.Set("Cache-Control", "no-store")
 }
 
 // Encode writes JSON with a final newline. Angle brackets and U+2028 are not
@@ -239,6 +255,37 @@ func Body(w http.ResponseWriter, r *http.Request, limit int, others ...string) (
 	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" && !slices.Contains(others, media) {
 		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected %s", Clip(ct), strings.Join(append([]string{"application/json"}, others...), " or "))
 	}
+	return readBody(w, r, limit)
+}
+
+// Text reads a body of at most limit bytes as it came, and refuses it unless it is a text in
+// UTF-8. A form's media type is a text too, because curl -d names it for every body; it is not
+// decoded.
+func Text(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
+	if ct := r.Header.Get("Content-Type"); ct != "" {
+		media, params, err := mime.ParseMediaType(ct)
+		isText := strings.HasPrefix(media, "text/") || media == "application/x-www-form-urlencoded" || media == "application/json"
+		if charset := strings.ToLower(params["charset"]); err != nil || !isText || charset != "" && charset != "utf-8" && charset != "us-ascii" {
+			return "", problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected text/plain in UTF-8, or what curl -d sends", Clip(ct))
+		}
+	}
+	b, err := readBody(w, r, limit)
+	if err != nil {
+		return "", err
+	}
+	text := string(b)
+	for at, c := range text {
+		if _, size := utf8.DecodeRuneInString(text[at:]); c == utf8.RuneError && size == 1 {
+			return "", problem.Invalid("body", "a text in UTF-8", fmt.Sprintf("other bytes at byte %d", at))
+		}
+	}
+	if text == "" {
+		return "", problem.Invalid("body", "a text", "none")
+	}
+	return text, nil
+}
+
+func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-encoding %s; expected none", Clip(enc))
 	}

@@ -41,11 +41,7 @@ const (
 
 // IsPath reports whether a path is Handler's, whoever serves the other paths.
 func IsPath(path string) bool {
-	page := path
-	if rest, ok := strings.CutPrefix(path, "/v/"); ok {
-		_, page, _ = strings.Cut(rest, "/")
-		page = "/" + page
-	}
+	_, page, _ := Split(path)
 	return strings.HasSuffix(path, SendPath) || strings.HasSuffix(path, ResetPath) || strings.HasSuffix(path, AskPath) ||
 		page == cardPage || page == healthPage
 }
@@ -76,8 +72,8 @@ type Config struct {
 }
 
 // NewPairLimit limits requests that open or reopen a pair: calls with seq 1 and
-// resets. It returns true if it refused and answered the request.
-type NewPairLimit func(w http.ResponseWriter) (refused bool)
+// resets. It returns the refusal of a request, and sets Retry-After.
+type NewPairLimit func(h http.Header) error
 
 type newPairLimitKey struct{}
 
@@ -88,11 +84,12 @@ func WithNewPairLimit(ctx context.Context, limit NewPairLimit) context.Context {
 	return context.WithValue(ctx, newPairLimitKey{}, limit)
 }
 
-// NewPairRefused applies the limit in the context of r, if there is one. It returns
-// true if it refused and answered the request.
-func NewPairRefused(w http.ResponseWriter, r *http.Request) bool {
-	limit, ok := r.Context().Value(newPairLimitKey{}).(NewPairLimit)
-	return ok && limit(w)
+// CheckNewPair applies the limit in the context of r, if there is one.
+func CheckNewPair(w http.ResponseWriter, r *http.Request) error {
+	if limit, ok := r.Context().Value(newPairLimitKey{}).(NewPairLimit); ok {
+		return limit(w.Header())
+	}
+	return nil
 }
 
 // Handler returns the handler. All other paths are 404.
@@ -162,11 +159,7 @@ func (d *api) fault(w http.ResponseWriter, r *http.Request, err error) {
 // route returns the vacant that the path names, or zero for the host's own
 // route.
 func route(path string) identity.ID {
-	rest, ok := strings.CutPrefix(path, "/v/")
-	if !ok {
-		return identity.ID{}
-	}
-	name, _, _ := strings.Cut(rest, "/")
+	name, _, _ := Split(path)
 	id, err := identity.ParseID(name)
 	if err != nil {
 		return identity.ID{}
@@ -181,8 +174,11 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		d.refuse(w, r, began, err)
 		return
 	}
-	if req.Envelope.Seq == 1 && NewPairRefused(w, r) {
-		return
+	if req.Envelope.Seq == 1 {
+		if err := CheckNewPair(w, r); err != nil {
+			httpapi.Fail(w, err)
+			return
+		}
 	}
 	by, err := caller.Payment(r)
 	if err != nil {
@@ -197,7 +193,7 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 		write(w, http.StatusOK, answer(req.ID, &o))
 	} else {
 		if o.Problem.Kind == problem.BudgetSpent {
-			w.Header().Set("Retry-After", strconv.Itoa(secondsUntilMidnightUTC(d.Now())))
+			w.Header().Set("Retry-After", strconv.Itoa(SecondsUntilMidnightUTC(d.Now())))
 		}
 		outcome(w, &o, appendDetail(nil, o.Problem))
 	}
@@ -221,7 +217,8 @@ func (d *api) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
 }
 
 func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
-	if NewPairRefused(w, r) {
+	if err := CheckNewPair(w, r); err != nil {
+		httpapi.Fail(w, err)
 		return
 	}
 	began := d.Now()

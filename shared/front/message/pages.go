@@ -37,11 +37,7 @@ type page func(http.ResponseWriter, *http.Request, vacants.Record)
 // page returns the handler of a page at a path: /card or /health, at the root
 // or under /v/{id} or /v/{name}. It returns nil for other paths.
 func (d *api) page(path string) http.HandlerFunc {
-	name, under := "", false
-	if name, under = strings.CutPrefix(path, "/v/"); under {
-		name, path, _ = strings.Cut(name, "/")
-		path = "/" + path
-	}
+	name, path, under := Split(path)
 	var p page
 	switch {
 	case d.Directory == nil:

@@ -20,8 +20,8 @@ const (
 	busyAfter  = "5"
 )
 
-// secondsUntilMidnightUTC is the Retry-After of a spent budget, rounded up.
-func secondsUntilMidnightUTC(now time.Time) int {
+// SecondsUntilMidnightUTC is the Retry-After of a spent budget, rounded up.
+func SecondsUntilMidnightUTC(now time.Time) int {
 	return int(now.UTC().Truncate(24*time.Hour).Add(24*time.Hour).Sub(now)/time.Second) + 1
 }
 

@@ -88,8 +88,8 @@ func TestSecondsUntilMidnightUTC(t *testing.T) {
 		time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC):      86401,
 		time.Date(2026, 5, 7, 1, 0, 0, 0, tokyo):         8*3600 + 1,
 	} {
-		if got := secondsUntilMidnightUTC(at); got != want {
-			t.Errorf("secondsUntilMidnightUTC(%v) = %d, want %d", at, got, want)
+		if got := SecondsUntilMidnightUTC(at); got != want {
+			t.Errorf("SecondsUntilMidnightUTC(%v) = %d, want %d", at, got, want)
 		}
 	}
 }

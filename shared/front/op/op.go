@@ -9,6 +9,7 @@
 //	query:"limit"             a parameter of the query; without one the field is zero
 //	header:"Idempotency-Key"  a header
 //	body:"json"               the body: a struct that canon.Unmarshal reads, or Raw
+//	body:"text"               the body of a handler: a text as it came
 //	body:"ignored"            a body may come, and nobody reads it
 //
 // An operation without a field for the body refuses one, because it would be ignored. A field in

@@ -129,7 +129,11 @@ func (d *document) refusal(s *op.Spec) object {
 	if s.Errors == nil {
 		return object{"$ref": "#/components/responses/Refusal"}
 	}
-	return object{"description": refused, "content": d.content(nil, s.Errors, false, nil)}
+	var media []string
+	if s.Errors.Kind() == reflect.String {
+		media = []string{"text/plain"}
+	}
+	return object{"description": refused, "content": d.content(media, s.Errors, false, nil)}
 }
 
 // refused describes a refusal.

@@ -143,9 +143,9 @@ func (e *Engine) cancel(ctx context.Context, l *loaded) error {
 		return e.Calls.Cut(ctx, l.pair(), l.head.Position, call.CutCanceled, part, o)
 	}
 	return e.finish(ctx, l, decide, func(d *call.Decision) end {
-		s := Status{State: Canceled, Message: l.task.notice("canceled by the caller"), Time: e.Now().UTC().Truncate(time.Microsecond)}
+		s := Status{State: Canceled, Message: l.task.notice("canceled by the caller"), Time: e.Now().UTC().Truncate(time.Microsecond), Failure: problem.Canceled.String()}
 		if d.Reply != nil {
-			s.Message = answerMessage(&l.task, d)
+			s.Message, s.Failure = answerMessage(&l.task, d), ""
 		}
 		return end{status: s, events: len(l.events)}
 	})
@@ -158,7 +158,8 @@ func (e *Engine) abandon(ctx context.Context, l *loaded) error {
 		return e.Calls.Void(ctx, l.pair(), l.head.Position, lost, o)
 	}
 	return e.finish(ctx, l, decide, func(*call.Decision) end {
-		return end{status: Status{State: Failed, Message: l.task.notice("the turn was interrupted; send the message again"), Time: e.Now().UTC().Truncate(time.Microsecond)}}
+		message := l.task.notice("the turn was interrupted; send the message again")
+		return end{status: Status{State: Failed, Message: message, Time: e.Now().UTC().Truncate(time.Microsecond), Failure: lost.Kind.String()}}
 	})
 }
 

@@ -119,6 +119,9 @@ type Status struct {
 	State   State     `json:"state"`
 	Message *Message  `json:"message,omitempty"`
 	Time    time.Time `json:"time"`
+	// Failure is the code of the problem for which the turn ended without an answer; Message is the
+	// host's then.
+	Failure string `json:"failure,omitempty"`
 }
 
 // Cut returns why the answer in s ends before its end; "" for another status.

@@ -471,10 +471,11 @@ func (e *Engine) ending(t *Task, d call.Decision, end *Ending, waited bool) Stat
 		s.Message = answerMessage(t, &d)
 		return s
 	}
-	s.State = Failed
+	s.State, s.Failure = Failed, problem.BehaviourFailed.String()
 	text := "the call was closed before it was answered"
 	if d.Failure != nil {
-		text = problem.Of(d.Failure).Text()
+		p := problem.Of(d.Failure)
+		s.Failure, text = p.Kind.String(), p.Text()
 	}
 	if waited && problem.Is(d.Failure, problem.Deadline) {
 		text += fmt.Sprintf("; as a stream, or with returnImmediately, it has %.0f minutes", MaxWork.Minutes())
