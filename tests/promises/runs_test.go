@@ -75,6 +75,8 @@ var ways = map[string]way{
 	"account":    {(*runs).account, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
 	"task":       {(*runs).task, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
 	"stream":     {(*runs).stream, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Begin"}},
+	"text":       {(*runs).text, [6]outcome{paid, none, refused, refused, refused, paid}, nil},
+	"guest text": {(*runs).guestText, [6]outcome{refused, free, none, none, refused, refused}, nil},
 	"background": {(*runs).background, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
 	"test key":   {(*runs).testKey, [6]outcome{free, none, free, refused, refused, refused}, nil},
 	"booking":    {(*runs).booking, [6]outcome{paid, none, refused, refused, refused, paid}, []string{"shared/host/booking askHere"}},
@@ -281,7 +283,10 @@ func (w *runs) restored() {
 func (w *runs) plain()   { w.post(w.at()+"/message:send", "", say("")) }
 func (w *runs) account() { w.post(w.at()+"/message:send", w.key, say("")) }
 func (w *runs) stream()  { w.post(w.at()+"/message:stream", w.key, say("")) }
+func (w *runs) text()    { w.post(w.at()+"/text", w.key, "hi") }
 func (w *runs) testKey() { w.post(w.at()+"/message:send", w.test, say("")) }
+
+func (w *runs) guestText() { w.post(w.at()+"/text", "", "hi") }
 
 // task is the same by JSON-RPC of 0.3.
 func (w *runs) task() {
