@@ -57,12 +57,12 @@ func (d *api) text(r *request) error {
 		return err
 	}
 	if strings.Contains(strings.ToLower(strings.Join(r.Request.Header.Values("Accept"), ",")), mediaEvents) {
-		return withHeader(d.streams.hold(r, func() error { return d.streamText(r, q) }))
+		return r.withHeader(d.streams.hold(r, func() error { return d.streamText(r, q) }))
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), unaryTime)
 	defer cancel()
 	r.Request = r.WithContext(ctx)
-	return withHeader(d.answerText(r, q))
+	return r.withHeader(d.answerText(r, q))
 }
 
 // readText reads the message that the request is.
@@ -162,16 +162,16 @@ func textOfStatus(s *task.Status) string {
 	return b.String()
 }
 
-// withHeader adds to a refusal of payment the header that pays.
-func withHeader(err error) error {
+// withHeader adds to a refusal for want of a payer the header that names one.
+func (r *request) withHeader(err error) error {
 	var refusal *task.Refusal
-	if !errors.As(err, &refusal) {
+	if r.payer != nil || !problem.Is(err, problem.PaymentRequired) || !errors.As(err, &refusal) {
 		return err
 	}
 	for _, one := range refusal.Pay {
 		var way struct{ Header string }
 		if json.Unmarshal(one, &way) == nil && way.Header != "" {
-			return problem.Wrap(refusal.Problem.Kind, err, "%s; the header is %s", refusal.Problem.Text(), way.Header)
+			return problem.Wrap(problem.PaymentRequired, err, "%s; the header is %s", refusal.Problem.Text(), way.Header)
 		}
 	}
 	return err

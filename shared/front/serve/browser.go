@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/message"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -21,9 +21,9 @@ func LoopbackOnly(next http.Handler) http.Handler {
 		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
 		switch {
 		case !isLoopback(r.Host):
-			httpapi.Fail(w, problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host is for its own machine", r.Host))
+			message.Refuse(w, r, problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host is for its own machine", r.Host))
 		case origin != "" && origin != "http://"+r.Host, site != "" && site != "none" && site != "same-origin":
-			httpapi.Fail(w, problem.New(problem.Forbidden, "requests of a page of another site are refused here"))
+			message.Refuse(w, r, problem.New(problem.Forbidden, "requests of a page of another site are refused here"))
 		default:
 			next.ServeHTTP(w, r)
 		}
