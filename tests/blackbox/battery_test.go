@@ -142,7 +142,7 @@ func (o *outsiders) a2a(id identity.ID) (requests []request) {
 	}
 	for _, target := range []string{
 		base + "/.well-known/agent.json", base + "/.well-known/jwks.json", base + "/jwks.json", base + "/extendedAgentCard", base + "/tasks", base + "/tasks/x", base + "/tenant/tasks/x",
-		base + "/tasks/x:subscribe", base + "/tasks/x/pushNotificationConfigs", base + "/tasks/x/pushNotificationConfigs/y",
+		base + "/tasks/x:subscribe", base + "/tasks/x/pushNotificationConfigs", base + "/tasks/x/pushNotificationConfigs/y", base + "/text",
 	} {
 		requests = append(requests, request{method: "GET", target: target}, request{method: "HEAD", target: target}, request{method: "GET", target: target, header: o.as(target, identity.ID{})})
 	}
@@ -171,6 +171,11 @@ func (o *outsiders) a2a(id identity.ID) (requests []request) {
 		`{"from":"a","intent":"booking.confirm","payload":{"venue_id":"` + id.String() + `"}}`,
 	} {
 		requests = append(requests, request{method: "POST", target: "/a2a/v1", body: []byte(body), header: key})
+	}
+	for _, header := range []http.Header{nil, key, {"Accept": {"text/event-stream"}}, {"Origin": {"https://evil.example"}}, {"Vacancy-Max-Price": {"0"}}} {
+		for _, target := range []string{base + "/text", base + "//text", base + "/text?context=x", base + "/text?nothing=x"} {
+			requests = append(requests, request{method: "POST", target: target, body: []byte("hi"), header: header}, request{method: "POST", target: target, body: []byte{0xff}, header: header})
+		}
 	}
 	const plain = `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}`
 	e := o.sign(o.stranger.ID(), id, 1, "hi", o.now)

@@ -32,8 +32,8 @@ const (
 // paramContext is the query parameter that continues a conversation.
 const paramContext = "context"
 
-// maxText bounds a text, as it is in JSON, to what fits into a message of A2A. An envelope has
-// the text in JSON, where a control character takes six bytes.
+// maxText bounds the size that a text has in JSON, as the largest message of A2A does. An
+// envelope has the text in JSON, where a control character takes six bytes.
 var maxText = canon.DefaultLimits().Bytes - 64
 
 // text answers a text with a text, or with a stream of it. The sender is an account, or a guest.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,6 +160,31 @@ func TestATextContinuesAContext(t *testing.T) {
 	}
 	if got := w.say("/v/echo/text?context=all", "hi"); got.status != 200 || got.header.Get("Vacancy-Context") != "all" {
 		t.Errorf("plain shared: %d %q", got.status, got.body)
+	}
+}
+
+// deadlines notes the last read deadline of a connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	last time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.last = at
+	return nil
+}
+
+// An answer may take longer than a body may.
+func TestTheDeadlineOfABodyIsOverBeforeTheAnswer(t *testing.T) {
+	w := talking(t)
+	for _, accept := range []string{"", "text/event-stream"} {
+		d := &deadlines{ResponseRecorder: httptest.NewRecorder(), last: time.Now()}
+		r := httptest.NewRequest("POST", "/v/talker/text", strings.NewReader("hi"))
+		r.Header.Set("Accept", accept)
+		w.http.Config.Handler.ServeHTTP(d, r)
+		if d.Code != 200 || !d.last.IsZero() {
+			t.Errorf("%d %s with the deadline %v", d.Code, d.Body, d.last)
+		}
 	}
 }
 

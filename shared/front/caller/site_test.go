@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// A browser says of which page a request is. The host's own pages are those of its public URL, and of
-// a Host that is certainly its own.
+// A browser names the site of the page that sends a request. The host's own pages are below its
+// public URL, or below a Host that is certainly its own.
 func TestOnlyPagesOfTheHostPassCheckSite(t *testing.T) {
 	const public = "https://agents.example"
 	for _, tt := range []struct {
