@@ -12,5 +12,5 @@ import (
 )
 
 func main() {
-	os.Exit(cli.Run(context.Background(), cli.Seams{OpenCloud: awscloud.Open}, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+	os.Exit(cli.Run(context.Background(), cli.Seams{Program: os.Args[0], OpenCloud: awscloud.Open}, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 }

@@ -18,10 +18,10 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"vacancy": func() {
-			os.Exit(cli.Run(context.Background(), cli.Seams{}, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+			os.Exit(cli.Run(context.Background(), cli.Seams{Program: os.Args[0]}, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 		},
 		"vacancy-aws": func() {
-			os.Exit(cli.Run(context.Background(), cli.Seams{OpenCloud: awscloud.Open}, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+			os.Exit(cli.Run(context.Background(), cli.Seams{Program: os.Args[0], OpenCloud: awscloud.Open}, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 		},
 		"stranger": strangerCommand,
 	})

@@ -11,6 +11,7 @@ package kit
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -48,6 +50,10 @@ type App struct {
 	// command without --log. With logJSON every line there is JSON.
 	logForm string
 
+	program  string         // how a person starts this program
+	commands *regexp.Regexp // its commands in a text
+	args     []string       // the command line, without the program
+
 	Seams Seams
 }
 
@@ -62,6 +68,9 @@ func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args [
 	// second one ends a command that hangs.
 	context.AfterFunc(ctx, stop)
 	a := &App{Piped: piped(stdin), In: bufio.NewReader(stdin), Out: stdout, Err: stderr, Env: environment(env), envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
+	if s.Program != "" {
+		a.program = cmp.Or(a.Env[programEnv], a.thisProcess(s.Program).typed())
+	}
 	return a.Run(ctx, root(a), args)
 }
 
@@ -78,6 +87,7 @@ func piped(stdin io.Reader) bool {
 
 // Run is Start with the app's clock and randomness.
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
+	a.args, a.program, a.commands = args, cmp.Or(a.program, programName), commands(root)
 	root.SetArgs(args)
 	root.SetIn(a.In)
 	root.SetOut(a.Out)

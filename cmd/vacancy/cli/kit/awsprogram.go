@@ -53,7 +53,7 @@ func (a *App) becomeAWS(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return replaceProcess(path, append([]string{path}, args...), append(slices.Clone(a.envList), builtEnv+"="+BuiltOf()))
+	return replaceProcess(path, append([]string{path}, args...), append(slices.Clone(a.envList), builtEnv+"="+BuiltOf(), programEnv+"="+a.program))
 }
 
 // builtEnv tells awsProgram the commit or release of the program that it

@@ -32,9 +32,10 @@ func (a *App) Show(r Result) error {
 	return WriteJSON(a.Out, r)
 }
 
-// Note prints a remark for people on standard error. It is suppressed with
-// --json, so a program must find the same fact in the result.
+// Note prints a remark for people on standard error, its commands as a person types
+// them. It is suppressed with --json, so a program must find the same fact in the result.
 func (a *App) Note(format string, args ...any) {
+	format = a.formatAsTyped(format)
 	switch {
 	case a.JSON:
 		return
@@ -97,9 +98,9 @@ func (a *App) fail(cmd *cobra.Command, err error) int {
 	p := ProblemOf(err)
 	exit := p.Kind.Row().Exit
 	// The command line's user may see the cause.
-	o := errorObject{Code: p.Kind.String(), Detail: FullText(p), Field: p.Field, Want: p.Want, Got: p.Got, Exit: exit}
+	o := errorObject{Code: p.Kind.String(), Detail: a.AsTyped(FullText(p)), Field: p.Field, Want: p.Want, Got: p.Got, Exit: exit}
 	if h := new(Hinted); errors.As(err, &h) {
-		o.Hint = h.Hint
+		o.Hint = a.AsTyped(h.Hint)
 	}
 	if a.JSON {
 		report := errorReport{Error: o}

@@ -12,6 +12,10 @@ import (
 // Seams are the parts of the command line that programs and tests choose. With a
 // wrapper, a test kills the process at a chosen call. A nil seam changes nothing.
 type Seams struct {
+	// Program is os.Args[0] of a program whose printed commands a person types. With ""
+	// they begin with "vacancy".
+	Program string
+
 	// OpenCloud opens an AWS account. Without it, commands that need one run in the
 	// program vacancy-aws.
 	OpenCloud cloud.Open
