@@ -45,10 +45,10 @@ func Languages() []Language {
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
-// Write writes an agent of a name into dir, which must be missing or empty, and
-// returns its language. The error names the wrong part; nothing is left half
+// Write writes an agent of a name that listens at a port into dir, which must be missing
+// or empty, and returns its language. The error names the wrong part; nothing is left half
 // written in a directory that was missing.
-func Write(dir, name, language string) (Language, error) {
+func Write(dir, name, language string, port int) (Language, error) {
 	if !nameForm.MatchString(name) {
 		return Language{}, problem.Invalid("NAME", "a letter and up to 62 letters, digits and -, all small", fmt.Sprintf("%.80q", name))
 	}
@@ -70,7 +70,7 @@ func Write(dir, name, language string) (Language, error) {
 	case len(there) > 0:
 		return l, problem.New(problem.Conflict, "%s is not empty; nothing was written", dir)
 	}
-	all, err := render(l, name)
+	all, err := render(l, name, port)
 	if err != nil {
 		return l, problem.Wrap(problem.Internal, err, "")
 	}
@@ -91,7 +91,7 @@ func Write(dir, name, language string) (Language, error) {
 }
 
 // render is the files of an agent by name.
-func render(l Language, name string) (map[string][]byte, error) {
+func render(l Language, name string, port int) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	add := func(file, as string) error {
 		text, err := fs.ReadFile(files, file)
@@ -103,7 +103,10 @@ func render(l Language, name string) (map[string][]byte, error) {
 			return err
 		}
 		var b bytes.Buffer
-		values := struct{ Name, Program, Start, Test string }{name, l.Program, l.Start, l.Test}
+		values := struct {
+			Name, Program, Start, Test string
+			Port                       int
+		}{name, l.Program, l.Start, l.Test, port}
 		err = t.Execute(&b, values)
 		all[as] = b.Bytes()
 		return err

@@ -37,12 +37,17 @@ func TestEachLanguageIsWritten(t *testing.T) {
 	got := map[string][]string{}
 	for _, l := range scaffold.Languages() {
 		dir := filepath.Join(t.TempDir(), "deep", "fox")
-		if made, err := scaffold.Write(dir, "fox", l.Name); err != nil || made != l {
+		if made, err := scaffold.Write(dir, "fox", l.Name, 9321); err != nil || made != l {
 			t.Fatalf("Write(%s) = %+v, %v", l.Name, made, err)
 		}
 		got[l.Name] = list(t, dir)
+		for _, file := range []string{l.Program, "agent.md"} {
+			if text, _ := os.ReadFile(filepath.Join(dir, file)); !strings.Contains(string(text), "9321") {
+				t.Errorf("%s of %s does not have its port", file, l.Name)
+			}
+		}
 		readme, _ := os.ReadFile(filepath.Join(dir, "README.md"))
-		for _, part := range []string{"# fox\n", l.Program, l.Start, l.Test, "vacancy create fox "} {
+		for _, part := range []string{"# fox\n", l.Program, l.Start, l.Test, "vacancy create fox ", "http://127.0.0.1:9321"} {
 			if !strings.Contains(string(readme), part) {
 				t.Errorf("the README of %s says nothing of %q", l.Name, part)
 			}
@@ -59,27 +64,27 @@ func TestNothingIsOverwritten(t *testing.T) {
 	if err := os.WriteFile(mine, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := scaffold.Write(dir, "fox", "python"); !problem.Is(err, problem.Conflict) {
+	if _, err := scaffold.Write(dir, "fox", "python", 9321); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Write() into a directory with a file = %v, want Conflict", err)
 	}
-	if _, err := scaffold.Write(mine, "fox", "python"); !problem.Is(err, problem.Unavailable) {
+	if _, err := scaffold.Write(mine, "fox", "python", 9321); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Write() into a file = %v, want Unavailable", err)
 	}
 	if got := list(t, dir); len(got) != 1 {
 		t.Errorf("left %v", got)
 	}
-	if _, err := scaffold.Write(t.TempDir(), "fox", "python"); err != nil {
+	if _, err := scaffold.Write(t.TempDir(), "fox", "python", 9321); err != nil {
 		t.Errorf("Write() into an empty directory = %v", err)
 	}
 }
 
 func TestWrongNamesAndLanguagesAreRefused(t *testing.T) {
 	for _, name := range []string{"", "Fox", "a/b", "..", "1x", "a b", strings.Repeat("a", 64), "füchse"} {
-		if _, err := scaffold.Write(filepath.Join(t.TempDir(), "x"), name, "go"); !problem.Is(err, problem.Malformed) {
+		if _, err := scaffold.Write(filepath.Join(t.TempDir(), "x"), name, "go", 9321); !problem.Is(err, problem.Malformed) {
 			t.Errorf("Write(%q) = %v, want a refusal", name, err)
 		}
 	}
-	if _, err := scaffold.Write(filepath.Join(t.TempDir(), "x"), "fox", "cobol"); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "go, python, typescript") {
+	if _, err := scaffold.Write(filepath.Join(t.TempDir(), "x"), "fox", "cobol", 9321); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "go, python, typescript") {
 		t.Errorf("Write(cobol) = %v, want the languages named", err)
 	}
 }

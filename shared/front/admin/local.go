@@ -20,6 +20,7 @@ type Status struct {
 	URL     string    `json:"url"`
 	Data    string    `json:"data"`
 	Version string    `json:"version"`
+	PID     int       `json:"pid,omitempty"` // the host's process
 	Started time.Time `json:"started"`
 	Vacants int       `json:"vacants"`
 	Calls   uint64    `json:"calls"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 
@@ -15,7 +16,7 @@ import (
 // Status describes the host.
 func (h *Host) Status(ctx context.Context) (admin.Status, error) {
 	s := admin.Status{
-		URL: h.config.URL, Data: h.config.Dir, Version: h.config.Version, Started: h.started,
+		URL: h.config.URL, Data: h.config.Dir, Version: h.config.Version, PID: os.Getpid(), Started: h.started,
 		Calls: h.counts.calls.Load(), Failed: h.counts.failed.Load(),
 		DataBytes: sizeOf(filepath.Join(h.config.Dir, DataFile)), SearchBytes: sizeOf(filepath.Join(h.config.Dir, SearchDir)),
 		JournalBytes: sizeOf(filepath.Join(h.config.Dir, journalDir)),

@@ -40,7 +40,8 @@ type deployResult struct {
 	Call    *callcmd.CallResult `json:"call,omitempty"`
 	NoCall  string              `json:"no_call,omitempty"` // why the host was not called
 
-	seq int64
+	seq  int64
+	next []string // commands
 }
 
 func (r deployResult) Print(w io.Writer) {
@@ -54,7 +55,7 @@ func (r deployResult) Print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "called %s: it answered %q\nverified: its signature, its chain, and that it answers this request (call %d, %.0f ms)\n",
 		helloName, kit.Printable(*r.Call.Text), r.seq, r.Call.Timing.WireMS)
-	fmt.Fprintf(w, "next:\n  vacancy list --host aws --stage %s\n  vacancy tail --stage %s\n", r.Stage, r.Stage)
+	fmt.Fprintf(w, "next:\n  %s\n", strings.Join(r.next, "\n  "))
 }
 
 // finish turns deployed stacks into a usable host: record, operator key, URL,
@@ -71,6 +72,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 		return err
 	}
 	r := deployResult{Stage: d.rec.Stage, Region: d.rec.Region, Account: d.rec.Account, URL: d.rec.URL, Edge: d.rec.Edge, Changes: changed}
+	r.next = []string{d.Command("list --host aws --stage %s", r.Stage), d.Command("tail --stage %s", r.Stage)}
 	if r.Changes == nil {
 		r.Changes = []stackChange{}
 	}

@@ -132,7 +132,11 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 	if f.agent.stream {
 		return streamAgent(a, ctx, agent, at, q)
 	}
-	answer, err := agent.Send(ctx, q)
+	var answer a2awire.Answer
+	err = a.Await(card.Name, f.timeout, func() (err error) {
+		answer, err = agent.Send(ctx, q)
+		return err
+	})
 	var fault *a2awire.RPCError
 	switch {
 	case errors.As(err, &fault) && fault.Code == extensionRequired:

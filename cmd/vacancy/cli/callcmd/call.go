@@ -197,7 +197,10 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, what string, words
 		res, err = caller.Accept(ctx, target, body)
 	default:
 		var fresh discovery.Freshness
-		res, fresh, err = (&discovery.Client{Caller: caller}).Call(ctx, target, msg)
+		err = a.Await(target.Name, f.timeout, func() (err error) {
+			res, fresh, err = (&discovery.Client{Caller: caller}).Call(ctx, target, msg)
+			return err
+		})
 		if line := news(fresh); line != "" {
 			a.Note("%s%s", kit.Printable(target.Name), line)
 		}

@@ -48,7 +48,11 @@ func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string
 	if err != nil {
 		return err
 	}
-	out, err := client.CallCapability(ctx, q, msg)
+	var out discovery.Outcome
+	err = a.Await("a match", f.timeout, func() (err error) {
+		out, err = client.CallCapability(ctx, q, msg)
+		return err
+	})
 	noteDropped(a, out.Found.Dropped)
 	if out.Chosen.URL == "" && problem.Is(err, problem.NotFound) {
 		return kit.WithHint(err, "vacancy search, with other words, or none for all")

@@ -172,7 +172,7 @@ func peersListCommand(a *kit.App) *cobra.Command {
 }
 
 func listPeers(a *kit.App, peers *agents.Peers, skill string) error {
-	r := peersResult{Peers: []agents.Resolved{}}
+	r := peersResult{Peers: []agents.Resolved{}, add: a.Command("peers add URL")}
 	if skill != "" || len(peers.All()) > 0 {
 		var err error
 		if r.Peers, err = peers.Resolve(skill); err != nil {
@@ -184,11 +184,13 @@ func listPeers(a *kit.App, peers *agents.Peers, skill string) error {
 
 type peersResult struct {
 	Peers []agents.Resolved `json:"peers"`
+
+	add string // the command that admits one
 }
 
 func (r peersResult) Print(w io.Writer) {
 	if len(r.Peers) == 0 {
-		fmt.Fprintln(w, "no peers; add one with: vacancy peers add URL")
+		fmt.Fprintf(w, "no peers; add one with: %s\n", r.add)
 	}
 	for _, p := range r.Peers {
 		fmt.Fprintf(w, "%8.1f  %s  trust %d, %d ms  %s\n", p.Score, kit.Printable(p.URL), p.Trust, p.LatencyMS, kit.Printable(strings.Join(p.Skills, ", ")))

@@ -74,7 +74,7 @@ func backup(a *kit.App, ctx context.Context, path, data, recipient, passphraseFi
 	if err != nil {
 		return err
 	}
-	r := backupResult{File: path}
+	r := backupResult{File: path, restore: a.Command("restore %s", kit.ShellWord(path))}
 	var to age.Recipient
 	switch {
 	case recipient != "" && passphraseFile != "":
@@ -152,6 +152,8 @@ type backupResult struct {
 	File       string `json:"file"`
 	Bytes      int64  `json:"bytes"`
 	Passphrase string `json:"passphrase,omitempty"`
+
+	restore string // the command that brings it back
 }
 
 func (r backupResult) Print(w io.Writer) {
@@ -159,5 +161,5 @@ func (r backupResult) Print(w io.Writer) {
 	if r.Passphrase != "" {
 		fmt.Fprintf(w, "  passphrase  %s\n  Write it down: it is kept nowhere else, and nothing reads the backup without it.\n", r.Passphrase)
 	}
-	fmt.Fprintf(w, "  to bring it back: vacancy restore %s\n", kit.ShellWord(r.File))
+	fmt.Fprintf(w, "  to bring it back: %s\n", r.restore)
 }

@@ -124,3 +124,19 @@ func (a *App) Again() string {
 	}
 	return a.Command("%s", strings.Join(words, " "))
 }
+
+// AgainWith returns the command line of this run with another value of a flag.
+func (a *App) AgainWith(flag, value string) string {
+	other := *a
+	other.args = nil
+	for i := 0; i < len(a.args); i++ {
+		switch {
+		case a.args[i] == flag:
+			i++ // its value
+		case !strings.HasPrefix(a.args[i], flag+"="):
+			other.args = append(other.args, a.args[i])
+		}
+	}
+	other.args = append(other.args, flag, value)
+	return other.Again()
+}

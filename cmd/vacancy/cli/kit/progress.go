@@ -45,23 +45,34 @@ func (p *ProgressLine) Clear() {
 	}
 }
 
-// During runs something and prints at each tick how long it has taken.
-func (p *ProgressLine) During(doing string, ticks <-chan time.Time, run func() error) error {
+// During runs something and prints at each tick how long it has taken since began.
+func (p *ProgressLine) During(doing string, began time.Time, ticks <-chan time.Time, run func() error) error {
 	defer p.Clear()
 	done := make(chan error, 1)
 	go func() { done <- run() }()
-	var began time.Time
 	for {
 		select {
 		case at := <-ticks:
-			if began.IsZero() {
-				began = at
-			}
-			p.Show("%3.0f s  %s", at.Sub(began).Seconds()+1, doing)
+			p.Show("%3.0f s  %s", at.Sub(began).Seconds(), doing)
 		case err := <-done:
 			return err
 		}
 	}
+}
+
+// waitShown is how long a call may take before a person is told that it waits.
+const waitShown = 2 * time.Second
+
+// Await runs a call of name, and says while it waits for how long it may.
+func (a *App) Await(name string, limit time.Duration, run func() error) error {
+	tick := time.NewTicker(waitShown)
+	defer tick.Stop()
+	return a.ProgressLine().During(waiting(name, limit), time.Now(), tick.C, run)
+}
+
+func waiting(name string, limit time.Duration) string {
+	// It fits 40 columns: a line that wraps is not erased whole.
+	return fmt.Sprintf("waiting for %s, %s at most", Printable(Clip(name, 12)), limit)
 }
 
 // StreamLines reads the JSON lines of a report until take has seen the last

@@ -23,20 +23,38 @@ func TestProgressIsWrittenOverAndErased(t *testing.T) {
 func TestProgressOfSilentWork(t *testing.T) {
 	var out strings.Builder
 	ticks, failed := make(chan time.Time), errors.New("no")
+	began := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	run := func() error {
-		at := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
-		ticks <- at
-		ticks <- at.Add(9 * time.Second)
+		ticks <- began.Add(time.Second)
+		ticks <- began.Add(10 * time.Second)
 		return failed
 	}
-	if err := (&ProgressLine{w: &out}).During("building", ticks, run); err != failed {
+	if err := (&ProgressLine{w: &out}).During("building", began, ticks, run); err != failed {
 		t.Errorf("during() = %v, want what the run ended with", err)
 	}
 	if want := "\r\x1b[K  1 s  building\r\x1b[K 10 s  building\r\x1b[K"; out.String() != want {
 		t.Errorf("progress = %q, want %q", out.String(), want)
 	}
 	out.Reset()
-	if _ = (&ProgressLine{}).During("building", ticks, run); out.Len() > 0 {
+	if _ = (&ProgressLine{}).During("building", began, ticks, run); out.Len() > 0 {
 		t.Errorf("progress where there is no terminal = %q, want none", out.String())
+	}
+}
+
+func TestACallThatWaitsNamesItsLimit(t *testing.T) {
+	var out strings.Builder
+	ticks := make(chan time.Time)
+	began := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
+	run := func() error { ticks <- began.Add(waitShown); return nil }
+	if err := (&ProgressLine{w: &out}).During(waiting("fox\x1b[2J", time.Minute), began, ticks, run); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\r\x1b[K  2 s  waiting for fox\\u001b[2J, 1m0s at most\r\x1b[K"; out.String() != want {
+		t.Errorf("progress = %q, want %q", out.String(), want)
+	}
+	quiet, failed := &App{Err: &out}, errors.New("no")
+	out.Reset()
+	if err := quiet.Await("fox", time.Minute, func() error { return failed }); err != failed || out.Len() > 0 {
+		t.Errorf("Await() without a terminal = %v and wrote %q, want the call's error and nothing", err, out.String())
 	}
 }

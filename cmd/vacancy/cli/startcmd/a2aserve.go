@@ -106,7 +106,7 @@ func a2aServe(a *kit.App, ctx context.Context, o a2aServeOptions) error {
 	if err != nil {
 		return err
 	}
-	listener, err := listenLoopback(net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
+	listener, err := listenLoopback(a, net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
 	if err != nil {
 		return err
 	}

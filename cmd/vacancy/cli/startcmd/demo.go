@@ -35,6 +35,7 @@ type devResult struct {
 
 	asked string
 	seq   int64
+	first bool // the demo was made now
 }
 
 type demoResult struct {
@@ -47,25 +48,26 @@ type demoResult struct {
 // any caller. A failed call is reported and stops nothing: the person may have
 // paused the demo or moved its chain.
 func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
-	demo, err := demoVacant(ctx, host)
+	demo, first, err := demoVacant(ctx, host)
 	if err != nil {
 		return devResult{}, err
 	}
-	r := devResult{URL: url, Data: dir, Demo: demoResult{demo.ID, demo.Name, demo.State}, asked: demoText}
+	r := devResult{URL: url, Data: dir, Demo: demoResult{demo.ID, demo.Name, demo.State}, asked: demoText, first: first}
 	if err := callDemo(a, ctx, demo, &r); err != nil {
 		r.Error = kit.FullText(kit.ProblemOf(err))
 	}
 	return r, nil
 }
 
-// demoVacant returns the demo, and creates it if it never existed. A demo that the
-// person sank or removed is not made again.
-func demoVacant(ctx context.Context, host *standalone.Host) (vacants.Record, error) {
-	demo, err := host.Vacants.ByName(ctx, vacants.Operator(), demoName)
+// demoVacant returns the demo, and creates it if it never existed: first reports that. A
+// demo that the person sank or removed is not made again.
+func demoVacant(ctx context.Context, host *standalone.Host) (demo vacants.Record, first bool, err error) {
+	demo, err = host.Vacants.ByName(ctx, vacants.Operator(), demoName)
 	if problem.Is(err, problem.NotFound) {
-		return host.Vacants.Create(ctx, vacants.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
+		demo, err = host.Vacants.Create(ctx, vacants.Spec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
+		return demo, true, err
 	}
-	return demo, err
+	return demo, false, err
 }
 
 func callDemo(a *kit.App, ctx context.Context, demo vacants.Record, r *devResult) error {

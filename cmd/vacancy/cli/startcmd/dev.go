@@ -86,24 +86,31 @@ func dev(a *kit.App, ctx context.Context, data string, o devOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseSecond(a, ctx, data); err != nil {
+		return err
+	}
 	h, url, err := devHost(a, o, settings)
 	if err != nil {
 		return err
 	}
 	h.data = data
-	return runHost(a, ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {
+	err = runHost(a, ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {
 		ready, err := tryDemo(a, ctx, host, dir, url)
 		if err != nil {
 			return err
 		}
-		ready.Try = ready.suggestions(data != "")
+		ready.Try = ready.suggestions(a, data != "")
 		return a.Show(ready)
 	})
+	if err == nil {
+		ended(a, data)
+	}
+	return err
 }
 
 // devHost returns a host that serves only this machine, and its URL.
 func devHost(a *kit.App, o devOptions, settings setting.Host) (hostRun, string, error) {
-	public, err := listenLoopback(o.listen)
+	public, err := listenLoopback(a, o.listen)
 	if err != nil {
 		return hostRun{}, "", err
 	}
@@ -117,7 +124,7 @@ func devHost(a *kit.App, o devOptions, settings setting.Host) (hostRun, string, 
 
 // listenLoopback listens on loopback only: dev has no limits and no accounts
 // that would make it fit for others.
-func listenLoopback(listen string) (net.Listener, error) {
+func listenLoopback(a *kit.App, listen string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return nil, problem.New(problem.Usage, "--listen: expected ADDRESS:PORT, got %q", listen)
@@ -126,11 +133,11 @@ func listenLoopback(listen string) (net.Listener, error) {
 		host = "127.0.0.1"
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil, kit.WithHint(problem.New(problem.Usage, "--listen: expected a loopback address, got %q; dev serves this machine only", host), "vacancy dev --listen %s", kit.DefaultListen)
+		return nil, kit.WithHint(problem.New(problem.Usage, "--listen: expected a loopback address, got %q; dev serves this machine only", host), "%s", a.AgainWith("--listen", kit.DefaultListen))
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, kit.WithHint(problem.New(problem.Unavailable, "%s is taken by another program", listen), "vacancy dev --listen 127.0.0.1:0")
+		return nil, kit.WithHint(problem.New(problem.Unavailable, "--listen: %s is taken by another program; port 0 takes a free port", listen), "%s", a.AgainWith("--listen", "127.0.0.1:0"))
 	}
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "--listen %s", listen)
@@ -138,41 +145,41 @@ func listenLoopback(listen string) (net.Listener, error) {
 	return l, nil
 }
 
-// Print greets the person: what runs, that it works, what to try.
+// Print says where the host is, that it works, and what to try. Of a host that has run
+// before it says no more than that it is back.
 func (r devResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "A host over %s\n\n", kit.Printable(r.Data))
-	fmt.Fprintf(w, "  %s is %s, %s\n", r.Demo.Name, r.Demo.ID, r.Demo.State)
+	fmt.Fprintf(w, "%s is your host; its data is in %s\n", r.URL, kit.Printable(r.Data))
 	switch {
 	case r.Call != nil && r.Call.Text != nil:
-		fmt.Fprintf(w, "  %s asked it %q, signed, as call %d\n", r.Call.As, r.asked, r.seq)
-		fmt.Fprintf(w, "  it answered %q\n", *r.Call.Text)
-		fmt.Fprintf(w, "  verified: its signature, its place in the chain, and that it answers this call; %.1f ms\n", r.Call.Timing.TookMS)
+		fmt.Fprintf(w, "%s answered %q with %q: call %d, signed and verified in %.1f ms\n", r.Demo.Name, r.asked, *r.Call.Text, r.seq, r.Call.Timing.TookMS)
 	case r.Error != "":
-		fmt.Fprintf(w, "  it was not called: %s\n", kit.Printable(r.Error))
+		fmt.Fprintf(w, "%s was not called: %s\n", r.Demo.Name, kit.Printable(r.Error))
 	}
-	fmt.Fprintf(w, "\nIt listens at %s. Try, in another terminal:\n\n", r.URL)
+	if !r.first {
+		fmt.Fprintf(w, "Ctrl-C ends the host. %s shows what is hosted. The log:\n", r.Try[len(r.Try)-1])
+		return
+	}
+	fmt.Fprintln(w, "In another terminal:")
 	for _, command := range r.Try {
 		fmt.Fprintf(w, "  %s\n", command)
 	}
-	fmt.Fprintf(w, "\nCtrl-C ends it. The log:\n\n")
+	fmt.Fprintln(w, "Ctrl-C ends the host. The log:")
 }
 
 // suggestions are commands to try; elsewhere means that the data directory is not
 // the default one.
-func (r devResult) suggestions(elsewhere bool) (all []string) {
+func (r devResult) suggestions(a *kit.App, elsewhere bool) (all []string) {
 	data := ""
 	if elsewhere {
 		data = kit.DataArg(r.Data) // from any folder
 	}
 	if r.Call != nil { // the demo answers
 		all = append(all,
-			fmt.Sprintf(`vacancy call %s "hello yourself"%s`, r.Demo.Name, data),
-			fmt.Sprintf("vacancy call %s hi --print%s | curl --json @- %s/a2a/message/send", r.Demo.Name, data, r.URL),
-			fmt.Sprintf("curl %s/v/%s", r.URL, r.Demo.Name), // any A2A client can be pointed at this
-			fmt.Sprintf("vacancy publish %s%s", r.Demo.Name, data),
-			fmt.Sprintf(`vacancy call --capability echoes "found you"%s`, data))
+			a.Command(`call %s "hello yourself"%s`, r.Demo.Name, data),
+			fmt.Sprintf("curl %s/v/%s", r.URL, r.Demo.Name)) // any A2A client can be pointed at this
 	}
-	return append(all,
-		fmt.Sprintf(`vacancy create scribe --capability "repeats what it hears"%s`, data),
-		fmt.Sprintf("vacancy list%s", data), fmt.Sprintf("vacancy status%s", data))
+	if r.first {
+		all = append(all, a.Command("new fox"))
+	}
+	return append(all, a.Command("list%s", data))
 }

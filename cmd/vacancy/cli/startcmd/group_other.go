@@ -10,5 +10,8 @@ func inShell(command string) *exec.Cmd { return exec.Command("cmd", "/c", comman
 // ownGroup does nothing: this system has no groups of processes.
 func ownGroup(*exec.Cmd) {}
 
+// groupLives is false: a program that has ended is all that is known here.
+func groupLives(*exec.Cmd) bool { return false }
+
 // endGroup ends a program at once.
 func endGroup(cmd *exec.Cmd, _ bool) { _ = cmd.Process.Kill() }

@@ -3,10 +3,13 @@ package startcmd
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/pflag"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -27,9 +30,6 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 	dir, err := a.DataDir(h.data)
 	if err != nil {
 		return err
-	}
-	if _, _, err := serve.DialAdmin(dir); err == nil {
-		return problem.New(problem.Conflict, "a host is running over %s already", dir)
 	}
 	a.Note("Starting a host over %s …", dir) // a large index may take seconds to open
 	log, err := a.HostLog(dir)
@@ -52,6 +52,31 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 	// Of the data file itself: the log's reads are none of the host's.
 	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
 	return host.Run(ctx, h.running, func(ctx context.Context) error { return ready(ctx, host, dir) })
+}
+
+// refuseSecond refuses to run a second host over a data directory.
+func refuseSecond(a *kit.App, ctx context.Context, data string) error {
+	dir, err := a.DataDir(data)
+	if err != nil {
+		return err
+	}
+	client, base, err := serve.DialAdmin(dir)
+	if err != nil {
+		return nil // whatever keeps this host from starting, too, is said then
+	}
+	where := ""
+	if s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{}); err == nil {
+		where = fmt.Sprintf(" at %s (pid %d)", kit.Printable(s.URL), s.PID)
+	}
+	err = problem.New(problem.Conflict, "a host runs already%s, over %s: use that one, end it with Ctrl-C in its terminal, or give this one other data with --data", where, dir)
+	return kit.WithHint(err, "vacancy list%s", kit.DataArg(data))
+}
+
+// ended says what is left of a host that a person has ended, and how to go on.
+func ended(a *kit.App, data string) {
+	if dir, err := a.DataDir(data); err == nil {
+		a.Note("The host has ended. Everything is kept in %s. To start it again: %s", kit.Printable(dir), a.Again())
+	}
 }
 
 func newFlag(fs *pflag.FlagSet, fresh *bool) {

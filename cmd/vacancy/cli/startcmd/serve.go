@@ -92,6 +92,9 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 	if err != nil {
 		return err
 	}
+	if err := refuseSecond(a, ctx, data); err != nil {
+		return err
+	}
 	if o.listen == "" {
 		if o.listen = kit.DefaultListen; o.domain != "" || o.cert != "" {
 			o.listen = ":443"
@@ -117,9 +120,13 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, standalone.Limits(settings, a.Now), next))
 		}},
 	}
-	return runHost(a, ctx, h, func(_ context.Context, _ *standalone.Host, dir string) error {
+	err = runHost(a, ctx, h, func(_ context.Context, _ *standalone.Host, dir string) error {
 		return a.Show(serveResult{URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies})
 	})
+	if err == nil {
+		ended(a, data)
+	}
+	return err
 }
 
 // base is the public URL, without a slash at its end; it must be https unless it

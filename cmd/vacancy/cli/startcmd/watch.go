@@ -2,16 +2,17 @@ package startcmd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,11 +31,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// agentFile is the file of an agent in its folder.
+// agentFile is the file of the agent of a folder.
 const agentFile = "agent.md"
 
 // watchOptions are the flags of watch.
@@ -45,28 +47,30 @@ type watchOptions struct {
 func watchCommand(a *kit.App) *cobra.Command {
 	var o watchOptions
 	cmd := &cobra.Command{
-		Use:   "watch DIR",
-		Short: "Run the agent of a folder while you write it",
+		Use:   "watch DIR|FILE",
+		Short: "Run an agent while you write it",
 		Long: `Start the program in DIR, start a host like "vacancy dev" if none is running, and host the
-agent of DIR/agent.md under the folder's name. A changed program starts again. A changed
-agent.md becomes the agent's next version. Each call is shown with its usage. Ctrl-C ends the
-program, and the host if this command started it.
+agent of DIR/agent.md under the folder's name. FILE is an agent's file with another name, which
+is the name of the vacant. A changed program starts again. A changed agent's file becomes the
+agent's next version. Each call is shown with its usage. Ctrl-C ends the program, and the host
+if this command started it.
 
 The program that "vacancy new" writes is started by "go run ." if DIR has a go.mod, by "npm
 start" if it has a package.json, and by "python3 agent.py" if it has an agent.py. --start names
-another command. The variable PORT is the port of base_url in agent.md. An agent that is a
-model needs no program.`,
+another command. The variable PORT is the port of base_url in the agent's file. If another
+program listens there, nothing is started or hosted. An agent that is a model needs no program.
+With FILE a program is started only if base_url is on this machine.`,
 		Example: `  vacancy new fox --lang python
   vacancy watch fox
-  vacancy watch agents/sage --substrate ollama:llama3.2`,
+  vacancy watch agents/helper.md --substrate ollama:llama3.2`,
 		RunE: func(cmd *cobra.Command, args []string) error { return watch(a, cmd.Context(), args[0], o) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.name, "name", "", "the vacant's name (default: the folder's)")
+	fs.StringVar(&o.name, "name", "", "the vacant's name (default: the name of the folder or FILE)")
 	fs.StringVar(&o.start, "start", "", "the shell `COMMAND` that runs the program")
 	fs.StringVar(&o.listen, "listen", kit.DefaultListen, "the loopback address and port, if this command starts the host")
 	fs.StringVar(&o.root, "root", "", "the `DIR` with instructions and rules of all agents")
-	fs.StringVar(&o.substrate, "substrate", "", "KIND:MODEL, instead of the substrate in agent.md")
+	fs.StringVar(&o.substrate, "substrate", "", "KIND:MODEL, instead of the substrate in the agent's file")
 	kit.DataFlag(fs, &o.data)
 	return cmd
 }
@@ -76,26 +80,39 @@ type watching struct {
 	*kit.App
 	watchOptions
 	dir   string
+	file  string     // of the agent, in dir
 	began time.Time  // calls before are not shown
 	short string     // the vacant's id
 	out   sync.Mutex // lines of the program and of calls
-	port  string     // of the program, or "" if base_url has none
+	port  int        // of the program on this machine; 0 if none is said
+	taken func(port int) bool
 }
 
-func watch(a *kit.App, ctx context.Context, dir string, o watchOptions) (err error) {
-	w := &watching{App: a, watchOptions: o}
-	if w.dir, err = filepath.Abs(dir); err != nil {
+func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err error) {
+	w := &watching{App: a, watchOptions: o, file: agentFile, taken: listens}
+	if w.dir, err = filepath.Abs(what); err != nil {
 		return err
 	}
-	if w.name == "" {
-		w.name = filepath.Base(w.dir)
+	name := filepath.Base(w.dir)
+	if info, err := os.Stat(w.dir); err == nil && !info.IsDir() {
+		w.dir, w.file = filepath.Split(w.dir)
+		w.dir = filepath.Clean(w.dir)
+		name = strings.TrimSuffix(w.file, filepath.Ext(w.file))
+		if w.file == agentFile {
+			name = filepath.Base(w.dir)
+		}
 	}
+	w.name = cmp.Or(w.name, name)
 	if err := registry.CheckNewName(w.name); err != nil {
-		return kit.WithHint(err, "vacancy watch %s --name NAME", kit.ShellWord(dir))
+		return kit.WithHint(err, "vacancy watch %s --name NAME", kit.ShellWord(what))
 	}
 	file, err := w.read()
 	if err != nil {
 		return err
+	}
+	// Before anything is hosted: calls must not reach a program that is not the agent.
+	if w.command() != "" && w.port != 0 && w.taken(w.port) {
+		return w.portTaken()
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -118,7 +135,17 @@ func watch(a *kit.App, ctx context.Context, dir string, o watchOptions) (err err
 		return err
 	}
 	w.say("%s answers calls: vacancy call %s \"hello\"%s", w.name, w.name, w.elsewhere())
-	return w.run(ctx, journal, ended)
+	if err := w.run(ctx, journal, ended); err != nil {
+		return err
+	}
+	w.say("%s and its calls are kept in %s. To go on: %s", w.name, kit.Printable(data), a.Again())
+	return nil
+}
+
+// portTaken is the error of a port at which another program than the agent's listens.
+func (w *watching) portTaken() error {
+	err := problem.New(problem.Unavailable, "port %d is taken by another program, so %s was not started", w.port, w.name)
+	return kit.WithHint(err, "another port for base_url in %s, such as http://127.0.0.1:%d", kit.ShellWord(filepath.Join(w.dir, w.file)), freePort(w.dir, w.taken))
 }
 
 // elsewhere is the flag for another data directory than the default one.
@@ -136,19 +163,24 @@ func (w *watching) say(format string, args ...any) {
 	w.Note(format, args...)
 }
 
-// read reads agent.md.
+// read reads the agent's file.
 func (w *watching) read() (agentfile.File, error) {
-	file, err := agentfile.Read(filepath.Join(w.dir, agentFile), agentfile.Options{Root: w.root, Substrate: w.substrate})
+	path := filepath.Join(w.dir, w.file)
+	file, err := agentfile.Read(path, agentfile.Options{Root: w.root, Substrate: w.substrate})
 	if err != nil {
 		return file, err
 	}
 	if file.Agent.Description == "" {
-		return file, problem.New(problem.Usage, "%s: description is missing: what can %s do?", filepath.Join(w.dir, agentFile), w.name)
+		return file, problem.New(problem.Usage, "%s: description is missing: what can %s do?", path, w.name)
 	}
-	w.port = ""
-	if u, err := url.Parse(file.Agent.BaseURL); err == nil {
-		w.port = u.Port()
+	port := 0
+	if u, err := url.Parse(file.Agent.BaseURL); err == nil && outbound.IsThisMachine(u.Hostname()) {
+		port, _ = strconv.Atoi(u.Port()) // 0 without one
 	}
+	if w.port != 0 && port != w.port && port != 0 && w.command() != "" && w.taken(port) {
+		return file, problem.New(problem.Unavailable, "%s: base_url: port %d is taken by another program", path, port)
+	}
+	w.port = port
 	return file, nil
 }
 
@@ -233,6 +265,9 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 			return err
 		default:
 		}
+		if program.gone() && w.port != 0 && w.taken(w.port) {
+			return w.portTaken() // by whoever was quicker than the program
+		}
 		if err := journal.Next(ctx, w.show); err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -246,7 +281,7 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 			continue
 		}
 		port := w.port
-		if slices.Contains(changed, agentFile) {
+		if slices.Contains(changed, w.file) {
 			file, err := w.read()
 			if err == nil {
 				err = w.set(ctx, file)
@@ -254,10 +289,10 @@ func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, e
 			if err != nil && ctx.Err() == nil {
 				w.say("%s stays as it was: %s", w.name, kit.Printable(kit.FullText(kit.ProblemOf(err))))
 			}
-			changed = slices.DeleteFunc(changed, func(name string) bool { return name == agentFile })
+			changed = slices.DeleteFunc(changed, func(name string) bool { return name == w.file })
 		}
 		if len(changed) > 0 || port != w.port {
-			what := agentFile
+			what := w.file
 			if len(changed) > 0 {
 				what = changed[0]
 			}
@@ -340,6 +375,9 @@ func (w *watching) command() string {
 	if w.start != "" {
 		return w.start
 	}
+	if w.file != agentFile && w.port == 0 {
+		return "" // a program in the folder of many agents is not of each one
+	}
 	there := func(name string) bool {
 		_, err := os.Stat(filepath.Join(w.dir, name))
 		return err == nil
@@ -368,14 +406,11 @@ func (w *watching) begin(ctx context.Context) *child {
 	if command == "" || ctx.Err() != nil {
 		return &child{}
 	}
-	if w.taken() {
-		w.say("port %s is taken by another program, which gets the calls", w.port)
-	}
 	cmd := inShell(command)
 	cmd.Dir = w.dir
 	cmd.Env = os.Environ()
-	if w.port != "" {
-		cmd.Env = append(cmd.Env, "PORT="+w.port)
+	if w.port != 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("PORT=%d", w.port))
 	}
 	ownGroup(cmd)
 	lines, err := cmd.StdoutPipe()
@@ -401,16 +436,17 @@ func (w *watching) begin(ctx context.Context) *child {
 	return c
 }
 
-// taken reports whether somebody listens at the program's port.
-func (w *watching) taken() bool {
-	if w.port == "" {
+// gone reports whether a program has ended with all that it started.
+func (c *child) gone() bool {
+	if c.cmd == nil {
 		return false
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", w.port))
-	if err == nil {
-		l.Close()
+	select {
+	case <-c.done:
+		return !groupLives(c.cmd)
+	default:
+		return false
 	}
-	return err != nil
 }
 
 // stopTime is the time between asking a program to end and killing it.

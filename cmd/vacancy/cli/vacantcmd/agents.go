@@ -67,7 +67,7 @@ must refuse a question that is signed with another secret.`,
 				}
 				secret = substrate.NewSecret(value)
 			}
-			r := agentsCheckResult{URL: spec.Argument, Checks: checkContract(cmd.Context(), agent, key.ID(), secret)}
+			r := agentsCheckResult{URL: spec.Argument, contract: a.Command("help agent-contract"), Checks: checkContract(cmd.Context(), agent, key.ID(), secret)}
 			if withSecret && r.Checks[0].Failure == nil {
 				r.Checks = append(r.Checks, checkSignature(cmd.Context(), agent, key.ID()))
 			}
@@ -168,6 +168,8 @@ type agentsCheckResult struct {
 	OK     bool         `json:"ok"`
 	URL    string       `json:"url"`
 	Checks []agentCheck `json:"checks"`
+
+	contract string // the command that shows the contract
 }
 
 func (r agentsCheckResult) Print(w io.Writer) {
@@ -179,6 +181,6 @@ func (r agentsCheckResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "ok    %-30s %5d ms  %s\n", c.What, c.TookMS, kit.Printable(fmt.Sprintf("%q", c.Answer)))
 	}
 	if !r.OK {
-		fmt.Fprintf(w, "\nThe contract: vacancy help agent-contract\n")
+		fmt.Fprintf(w, "\nThe contract: %s\n", r.contract)
 	}
 }

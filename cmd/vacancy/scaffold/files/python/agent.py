@@ -60,7 +60,7 @@ def serve(port):
 
 
 if __name__ == "__main__":
-    server = serve(int(os.environ.get("PORT", "9000")))
+    server = serve(int(os.environ.get("PORT", "{{.Port}}")))
     print(f"listening at http://127.0.0.1:{server.server_port}", flush=True)
     try:
         server.serve_forever()

@@ -58,6 +58,6 @@ export async function serve(port: number, secret = process.env.AGENT_SECRET ?? "
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  const server = await serve(Number(process.env.PORT ?? "9000"));
+  const server = await serve(Number(process.env.PORT ?? "{{.Port}}"));
   console.log(`listening at http://127.0.0.1:${(server.address() as AddressInfo).port}`);
 }
