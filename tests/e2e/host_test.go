@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net"
 	"os"
@@ -28,7 +29,7 @@ type hostKey struct{}
 
 // startDev starts `vacancy dev --json --listen 127.0.0.1:0 ARGS...` and returns
 // when it serves: $URL is its address, $DEMO the demo vacant's id. It ends with
-// the story at the latest.
+// the story at the latest. $PROGRAM is another path of vacancy.
 func startDev(ts *testscript.TestScript, neg bool, args []string) {
 	start(ts, neg, append([]string{"dev", "--json", "--listen", "127.0.0.1:0"}, args...))
 }
@@ -62,7 +63,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("a host runs already")
 	}
 	*h = host{read: make(chan struct{})}
-	h.cmd = exec.Command("vacancy", args...)
+	h.cmd = exec.Command(cmp.Or(ts.Getenv("PROGRAM"), "vacancy"), args...)
 	h.cmd.Dir = ts.Getenv("WORK")
 	for _, name := range []string{"PATH", "HOME", "VACANCY_HOME", "VACANCY_AS", "TMPDIR", "PORT"} {
 		if v := ts.Getenv(name); v != "" {

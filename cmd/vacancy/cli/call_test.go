@@ -20,7 +20,7 @@ func (s *shell) dev() string {
 	s.t.Helper()
 	ctx, interrupt := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan int, 1)
-	out := &watched{seen: "Ctrl-C ends it", then: func() { close(ready) }}
+	out := &watched{seen: "The log:", then: func() { close(ready) }}
 	errs := &watched{}
 	a := &kit.App{Out: out, Err: errs, Env: s.env, Now: s.clock, Rand: s.rand}
 	go func() { ended <- a.Run(ctx, rootCommand(a), []string{"dev", "--listen", "127.0.0.1:0"}) }()

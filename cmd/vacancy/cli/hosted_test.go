@@ -83,13 +83,13 @@ func TestDevServesThisMachineOnly(t *testing.T) {
 func TestDevEndsWellWhenItIsInterrupted(t *testing.T) {
 	s := newShell(t)
 	ctx, interrupt := context.WithCancel(context.Background())
-	out := &watched{seen: "Ctrl-C ends it", then: interrupt}
+	out := &watched{seen: "The log:", then: interrupt}
 	errs := &watched{}
 	a := &kit.App{Out: out, Err: errs, Env: s.env, Now: s.clock, Rand: s.rand}
 	if code := a.Run(ctx, rootCommand(a), []string{"dev", "--listen", "127.0.0.1:0"}); code != 0 {
 		t.Fatalf("dev = exit %d, want 0; it said: %s", code, errs.String())
 	}
-	for _, want := range []string{`it answered "echo from`, "verified: its signature", "vacancy call demo hi --print | curl --json @- http://127.0.0.1:"} {
+	for _, want := range []string{`demo answered "hello" with "echo from`, "signed and verified", "curl http://127.0.0.1:"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("dev does not say %q:\n%s", want, out)
 		}

@@ -46,8 +46,13 @@ func (p process) typed() string {
 	if builtByGoRun(p.self) && standalone.IsThere(filepath.Join(p.dir, "cmd", plain, "main.go")) {
 		return "go run ./cmd/" + plain
 	}
-	if p.arg != name && sameFile(filepath.Join(p.dir, p.arg), p.self) {
-		return ShellWord(p.arg)
+	if at := p.arg; at != name {
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(p.dir, at)
+		}
+		if sameFile(at, p.self) {
+			return ShellWord(p.arg)
+		}
 	}
 	return ShellWord(p.self)
 }

@@ -61,6 +61,7 @@ func TestCommandsArePrintedAsThisProgramIsStarted(t *testing.T) {
 		{"not in PATH", process{installed, installed, "", checkout}, installed},
 		{"not in PATH, from its directory", process{"./vacancy", installed, "", filepath.Dir(installed)}, "./vacancy"},
 		{"not in PATH, from the directory above", process{"bin/vacancy", installed, "", top}, "bin/vacancy"},
+		{"not in PATH, by a link", process{link, installed, "", top}, link},
 		{"another build in PATH", process{installed, installed, path(other), checkout}, installed},
 		{"another build before it in PATH", process{installed, installed, path(other, installed), checkout}, installed},
 		{"a space in its path", process{spaced, spaced, "", checkout}, "'" + spaced + "'"},

@@ -1,0 +1,92 @@
+package startcmd
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// fox is a watched folder whose agent listens at port 9321.
+func fox(t *testing.T, file, start string) *watching {
+	t.Helper()
+	dir := t.TempDir()
+	text := "---\ndescription: is a fox\nprovider: http\nbase_url: http://127.0.0.1:9321\n---\n"
+	if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := &watching{App: &kit.App{Err: &bytes.Buffer{}, Now: time.Now}, watchOptions: watchOptions{name: "fox", start: start}, dir: dir, file: file, taken: func(int) bool { return false }}
+	if _, err := w.read(); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestWatchEndsIfAnotherProgramHasThePort(t *testing.T) {
+	w := fox(t, agentFile, "exit 1") // like a program that cannot listen
+	w.taken = func(port int) bool { return port == 9321 }
+	data := t.TempDir()
+	kept, err := standalone.OpenJournal(data, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	journal, err := standalone.ReadJournal(data, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close()
+	err = w.run(context.Background(), journal, nil)
+	if !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {
+		t.Errorf("run() = %v, want that the port is taken", err)
+	}
+}
+
+func TestWatchDoesNotMoveToAPortOfAnotherProgram(t *testing.T) {
+	w := fox(t, agentFile, "sleep 600")
+	w.taken = func(int) bool { return true }
+	if _, err := w.read(); err != nil || w.port != 9321 {
+		t.Errorf("read() = %v with port %d; its own program listens at 9321", err, w.port)
+	}
+	path := filepath.Join(w.dir, agentFile)
+	text, _ := os.ReadFile(path)
+	if err := os.WriteFile(path, bytes.Replace(text, []byte("9321"), []byte("9322"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.read(); !problem.Is(err, problem.Unavailable) || w.port != 9321 {
+		t.Errorf("read() = %v with port %d, want a refusal of 9322", err, w.port)
+	}
+}
+
+func TestProgramsOfWatchedFiles(t *testing.T) {
+	for _, tc := range []struct {
+		name, file, base, want string
+	}{
+		{"the agent of a folder", agentFile, "http://127.0.0.1:9321", "python3 agent.py"},
+		{"the agent of a folder, elsewhere", agentFile, "https://agents.example.org:9321", "python3 agent.py"},
+		{"one of many files", "helper.md", "http://localhost:9321", "python3 agent.py"},
+		{"one of many files, elsewhere", "helper.md", "https://agents.example.org:9321", ""},
+	} {
+		w := fox(t, tc.file, "")
+		path := filepath.Join(w.dir, tc.file)
+		text, _ := os.ReadFile(path)
+		for name, text := range map[string][]byte{tc.file: bytes.Replace(text, []byte("http://127.0.0.1:9321"), []byte(tc.base), 1), "agent.py": nil} {
+			if err := os.WriteFile(filepath.Join(w.dir, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.read(); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.command(); got != tc.want {
+			t.Errorf("%s: command() = %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
