@@ -20,7 +20,7 @@ const programName = "vacancy"
 // programEnv tells awsProgram how a person starts the program that it replaces.
 const programEnv = "VACANCY_PROGRAM"
 
-// process is what decides how a person starts this program again.
+// process describes how a program was started.
 type process struct {
 	arg, self string // os.Args[0] and os.Executable
 	path      string // $PATH

@@ -60,7 +60,7 @@ func (p *ProgressLine) During(doing string, began time.Time, ticks <-chan time.T
 	}
 }
 
-// waitShown is how long a call may take before a person is told that it waits.
+// After waitShown a person is told that a call waits.
 const waitShown = 2 * time.Second
 
 // Await runs a call of name, and says while it waits for how long it may.

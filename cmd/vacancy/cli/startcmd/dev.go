@@ -145,8 +145,7 @@ func listenLoopback(a *kit.App, listen string) (net.Listener, error) {
 	return l, nil
 }
 
-// Print says where the host is, that it works, and what to try. Of a host that has run
-// before it says no more than that it is back.
+// Print shows the URL, the demo's answer, and commands to try after a first start.
 func (r devResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s is your host; its data is in %s\n", r.URL, kit.Printable(r.Data))
 	switch {

@@ -72,7 +72,7 @@ func refuseSecond(a *kit.App, ctx context.Context, data string) error {
 	return kit.WithHint(err, "vacancy list%s", kit.DataArg(data))
 }
 
-// ended says what is left of a host that a person has ended, and how to go on.
+// ended tells where an ended host keeps its data, and the command that starts it again.
 func ended(a *kit.App, data string) {
 	if dir, err := a.DataDir(data); err == nil {
 		a.Note("The host has ended. Everything is kept in %s. To start it again: %s", kit.Printable(dir), a.Again())

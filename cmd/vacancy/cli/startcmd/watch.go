@@ -84,7 +84,7 @@ type watching struct {
 	began time.Time  // calls before are not shown
 	short string     // the vacant's id
 	out   sync.Mutex // lines of the program and of calls
-	port  int        // of the program on this machine; 0 if none is said
+	port  int        // of the program, from a base_url on this machine, or 0
 	taken func(port int) bool
 }
 
