@@ -89,8 +89,8 @@ func textOf(v any) (text string, ok bool) {
 	return "", false
 }
 
-// variables returns the settings that functions read, as text. A setting of zero has no variable, unless functions
-// require it.
+// variables returns the settings that functions read, as text. A setting with its zero value has no variable, unless
+// functions require it.
 func variables(texts map[string]string) map[string]string {
 	told := map[string]string{}
 	for _, row := range setting.Table() {
@@ -98,7 +98,7 @@ func variables(texts map[string]string) map[string]string {
 		if !given {
 			text = row.Default
 		}
-		zero := text == "" || text == "0" || text == "false"
+		zero := text == "" || row.Type != "string" && (text == "0" || text == "false")
 		if row.Context != "" && row.Variable != "" && (row.Needed || !zero) {
 			told[row.Variable] = text
 		}

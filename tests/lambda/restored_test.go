@@ -57,7 +57,7 @@ func TestAWarmProcessNoticesThatTheTablesWereRestored(t *testing.T) {
 	// one stays warm.
 	at = at.Add(time.Second)
 	other := host.Open(t, host.Store(host.Endpoint), clock, nil)
-	if n, err := other.Vacants.Restored(t.Context()); n != 1 || err != nil {
+	if n, err := other.Vacants.RaiseFloors(t.Context()); n != 1 || err != nil {
 		t.Fatalf("Restored() = %d, %v; want 1 vacant", n, err)
 	}
 	at = at.Add(call.MaxSkew + time.Minute)

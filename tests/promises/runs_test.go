@@ -274,7 +274,7 @@ func (w *runs) resend() {
 // operator says so, and what was signed before is refused.
 func (w *runs) restored() {
 	w.pass(time.Minute)
-	_, err := w.server.Vacants.Restored(w.Context())
+	_, err := w.server.Vacants.RaiseFloors(w.Context())
 	w.must(err)
 	w.pass(-30 * time.Second)
 	w.signed()

@@ -52,13 +52,13 @@ type Config struct {
 func (c *Config) check() error {
 	switch {
 	case c.Pairs < 1 || c.Pairs > MaxPairs:
-		return bound("--pairs", "1 to 10000", c.Pairs)
+		return flagError("--pairs", "1 to 10000", c.Pairs)
 	case c.For <= 0 || c.For > MaxFor:
-		return bound("--for", "above 0 and at most 1h", c.For)
+		return flagError("--for", "above 0 and at most 1h", c.For)
 	case c.Calls > MaxCalls:
-		return bound("--calls", "at most 100000000", c.Calls)
+		return flagError("--calls", "at most 100000000", c.Calls)
 	case c.Size < 1 || c.Size > MaxSize:
-		return bound("--size", "1 to 100000 bytes", c.Size)
+		return flagError("--size", "1 to 100000 bytes", c.Size)
 	}
 	return nil
 }

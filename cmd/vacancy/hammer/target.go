@@ -46,7 +46,7 @@ func Find(ctx context.Context, given string, id identity.ID, own bool) (Target, 
 		return Target{}, err
 	}
 	if !id.IsZero() {
-		return t.named()
+		return t.withRoute()
 	}
 	found, err := dispatch.FetchTarget(ctx, t.getter(), given)
 	if err != nil {
@@ -56,19 +56,20 @@ func Find(ctx context.Context, given string, id identity.ID, own bool) (Target, 
 	return t, nil
 }
 
-// named makes the target of an id, at its own route if the URL names none.
-func (t Target) named() (Target, error) {
+// withRoute returns the target with the URL of its own route. It refuses a URL that
+// names the route of another vacant.
+func (t Target) withRoute() (Target, error) {
 	const handler = "/a2a/message/send"
 	base := outbound.ReplaceSuffix(t.URL, handler, "")
 	_, route, ok := strings.Cut(base.EscapedPath(), "/v/")
 	if ok && route != t.ID.String() {
-		return t, problem.New(problem.Usage, "the URL names the vacant %.80q, --vacant %s", route, t.ID)
+		return t, problem.New(problem.Usage, "the URL names the vacant %.80q, but --vacant names %s", route, t.ID)
 	}
 	t.URL = outbound.ReplaceSuffix(base, "/v/"+t.ID.String(), "/v/"+t.ID.String()+handler)
 	return t, t.ID.Check()
 }
 
-// addresses resolves the host once: the checked addresses are dialled.
+// addresses resolves the host once, so that only the checked addresses are dialled.
 func addresses(ctx context.Context, u *url.URL, own bool) ([]netip.AddrPort, error) {
 	ips := dispatch.Loopback()
 	if !outbound.IsLocalhost(u.Hostname()) {
@@ -141,6 +142,6 @@ func (g getter) Get(ctx context.Context, url string) (int, []byte, error) {
 	return resp.StatusCode, b, nil
 }
 
-func bound(flag, want string, got any) error {
+func flagError(flag, want string, got any) error {
 	return &problem.Error{Kind: problem.Usage, Field: flag, Want: want, Got: fmt.Sprint(got)}
 }

@@ -22,7 +22,7 @@ const restoredPage = 50
 
 // restored raises the floors of a page of vacants (vacants.Directory.Restored).
 func (d *api) restored(ctx context.Context, in RestoredFrom) (Restored, error) {
-	n, next, failed, err := d.Vacants.RestoredPage(ctx, in.Cursor, restoredPage)
+	n, next, failed, err := d.Vacants.RaiseFloorsPage(ctx, in.Cursor, restoredPage)
 	if err != nil {
 		return Restored{}, err
 	}

@@ -31,7 +31,7 @@ type step struct {
 	name    gate.StepName
 	task    func(context.Context, gate.StepName, graduation.State) (graduation.State, error)
 	log     *slog.Logger
-	started starts
+	started coldStart
 }
 
 func (s *step) invoke(ctx context.Context, state graduation.State) (next graduation.State, err error) {

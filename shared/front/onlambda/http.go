@@ -34,7 +34,7 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 	env, _ := begin(f, os.Stdout, parts...)
 	front := newFront(env, handler(env), wall)
 	if f == functions.Message {
-		front.ahead = env.Server.Texts.Ahead
+		front.makeNext = env.Server.Texts.Ahead
 	}
 	if f == functions.Admin {
 		env.Direct = canaries(&job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
@@ -79,10 +79,10 @@ type front struct {
 	proxy   *httpadapter.HandlerAdapterV2 // of handler
 	log     *slog.Logger
 	after   func() // runs after each request
-	// ahead makes the text key of the next day, if it is time. It runs at the end of
+	// makeNext makes the text key of the next day, if it is time. It runs at the end of
 	// a request, because nothing runs between requests. It may be nil.
-	ahead   func(context.Context) error
-	started starts
+	makeNext func(context.Context) error
+	started  coldStart
 }
 
 func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
@@ -132,11 +132,11 @@ func (s *statusWriter) Write(b []byte) (int, error) {
 	return s.ResponseWriter.Write(b)
 }
 
-// starts detects the first invocation of a process.
-type starts struct{ warm atomic.Bool }
+// coldStart detects the first invocation of a process.
+type coldStart struct{ warm atomic.Bool }
 
 // usage starts recording an invocation's usage.
-func (s *starts) usage(ctx context.Context) (context.Context, *obs.Usage) {
+func (s *coldStart) usage(ctx context.Context) (context.Context, *obs.Usage) {
 	c := obs.Call{Cold: !s.warm.Swap(true), Now: wall}
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
 		c.Request = lc.AwsRequestID
@@ -158,7 +158,7 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 	ctx, usage := f.started.usage(ctx)
 	var in request
 	defer f.after()
-	defer f.makeAhead(ctx)
+	defer f.makeNextKey(ctx)
 	defer func() {
 		if cause := recover(); cause != nil {
 			answer = refusal(problem.New(problem.Internal, ""))
@@ -170,7 +170,7 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 	if err := json.Unmarshal(event, &in); err != nil {
 		return refusal(problem.Invalid("event", "a request of a Function URL", "something else")), nil
 	}
-	if err := sound(&in); err != nil {
+	if err := normalize(&in); err != nil {
 		return refusal(err), nil
 	}
 	answer, err := f.proxy.ProxyWithContext(ctx, in)
@@ -180,24 +180,25 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 	return answer, nil
 }
 
-// makeAhead runs ahead in the time until the deadline. The answer is stored
-// already. If ahead fails, a later request tries again.
-func (f *front) makeAhead(ctx context.Context) {
+// makeNextKey runs makeNext in the time until the deadline. The answer is stored
+// already. If makeNext fails, a later request tries again.
+func (f *front) makeNextKey(ctx context.Context) {
 	const most, margin = 2 * time.Second, time.Second
 	deadline, ok := ctx.Deadline()
-	if f.ahead == nil || ok && time.Until(deadline) < most+margin {
+	if f.makeNext == nil || ok && time.Until(deadline) < most+margin {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()
-	if err := f.ahead(ctx); err != nil {
+	if err := f.makeNext(ctx); err != nil {
 		f.log.LogAttrs(ctx, slog.LevelWarn, "the text key of the next day is not made yet", slog.String("cause", clip(err.Error())))
 	}
 }
 
-// sound refuses a malformed request before the proxy does, because the proxy
-// would log the path unescaped, and makes the body bytes, whose length is known.
-func sound(in *request) error {
+// normalize decodes a body in base64, because the handlers count its bytes. It
+// refuses a malformed request before the proxy does, because the proxy would log
+// the path unescaped.
+func normalize(in *request) error {
 	path := in.RawPath
 	if path == "" {
 		path = in.RequestContext.HTTP.Path
@@ -210,7 +211,7 @@ func sound(in *request) error {
 	}
 	_, err := url.Parse("https://" + in.RequestContext.DomainName + path)
 	if _, methodErr := http.NewRequest(in.RequestContext.HTTP.Method, "/", nil); err != nil || methodErr != nil {
-		return problem.Invalid("path or method", "a path and method of HTTP", "others")
+		return problem.Invalid("path or method", "a path and a method of HTTP", "something else")
 	}
 	if in.IsBase64Encoded {
 		body, err := base64.StdEncoding.DecodeString(in.Body)

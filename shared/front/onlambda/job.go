@@ -76,7 +76,7 @@ func Watch() {
 type job struct {
 	log     *slog.Logger
 	work    Work
-	started starts
+	started coldStart
 }
 
 func (j *job) invoke(ctx context.Context, event json.RawMessage) (err error) {

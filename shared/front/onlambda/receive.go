@@ -37,7 +37,7 @@ type receiver struct {
 	log     *slog.Logger
 	handle  Receiver
 	after   func()
-	started starts
+	started coldStart
 }
 
 // invoke handles an event. An event that is none of SQS is an error; the queue keeps its

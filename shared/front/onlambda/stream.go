@@ -25,7 +25,7 @@ func ServeStream(f functions.Function, open func(*Env) (handler http.Handler, wa
 	env, _ := begin(f, os.Stdout, parts...)
 	handler, wait := open(env)
 	front := newFront(env, handler, wall)
-	front.ahead = env.Server.Texts.Ahead
+	front.makeNext = env.Server.Texts.Ahead
 	sweep := front.after
 	front.after = func() { wait(); sweep() }
 	lambda.Start(front.stream)
@@ -39,7 +39,7 @@ func (f *front) stream(ctx context.Context, event json.RawMessage) (*streamed, e
 	if err := json.Unmarshal(event, &in); err != nil {
 		return f.refused(ctx, &in, problem.Invalid("event", "a request of a Function URL", "something else"))
 	}
-	if err := sound(&in); err != nil {
+	if err := normalize(&in); err != nil {
 		return f.refused(ctx, &in, err)
 	}
 	h := in.RequestContext.HTTP
@@ -68,7 +68,7 @@ func (f *front) whole(in *request) http.Handler {
 		ctx, usage := f.started.usage(r.Context())
 		s := &statusWriter{ResponseWriter: w}
 		defer f.after()
-		defer f.makeAhead(ctx)
+		defer f.makeNextKey(ctx)
 		defer func() {
 			if cause := recover(); cause != nil {
 				if !s.written {

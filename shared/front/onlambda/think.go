@@ -36,7 +36,7 @@ func (s Settings) ThinkKinds() []string {
 type thinker struct {
 	service think.Service
 	log     *slog.Logger
-	started starts
+	started coldStart
 }
 
 func (t *thinker) invoke(ctx context.Context, event json.RawMessage) (io.Reader, error) {

@@ -16,8 +16,11 @@ import (
 type Kind struct {
 	Type  string // of a flag, as its help shows it
 	Value string // what a text must be, for errors
-	None  string // meaning of a missing value, such as "no limit"; "" if the value is required
-	read  func(text string, v *Values) (refused []string)
+	// None is the meaning of the zero value, such as "no limit", if an operator
+	// may choose the zero value instead of Default: by an empty context value or
+	// variable, or by the flag's text Off. Otherwise it is "".
+	None string
+	read func(text string, v *Values) (refused []string)
 }
 
 // kindOf makes a kind of a parser and a field.
@@ -32,18 +35,18 @@ func kindOf[T any](typ, value string, parse func(string) (T, bool), field func(*
 	}}
 }
 
-// text has the texts that ok accepts.
+// text is the kind of texts that ok accepts.
 func text(value string, ok func(string) bool, field func(*Values) *string) Kind {
 	return kindOf("string", value, func(s string) (string, bool) { return s, ok(s) }, field)
 }
 
-// matching accepts what a pattern matches whole. It compiles the pattern when it is needed, because functions start with
-// this table and need no patterns.
+// matching accepts texts that a pattern matches as a whole. It compiles the pattern at each use, because functions start
+// with this table and need no patterns.
 func matching(pattern string) func(string) bool {
 	return func(s string) bool { return regexp.MustCompile(`\A(?:` + pattern + `)\z`).MatchString(s) }
 }
 
-// anything accepts each text: another package reads it.
+// anything accepts every text, because another package checks the text.
 func anything(string) bool { return true }
 
 // word is one of some words.

@@ -1,9 +1,8 @@
-// Package setting is the table of what an operator may choose about a host. A row says how a setting is called, what
-// values it has, which one is the default, and who reads it. The stacks, the functions, the commands that run a host and
-// the documentation read the table.
+// Package setting is the table of an operator's settings of a host. A row has a setting's names, its values, its default
+// and its readers. The stacks, the functions, the commands that run a host and the documentation read the table.
 //
-// The table is data: this package does no I/O and imports no AWS SDK. What only one command or one function has is not
-// here, such as the address at which a server listens, or the name of a table.
+// The table is data: this package does no I/O and imports no AWS SDK. Settings of only one command or one function are
+// not here, such as the address at which a server listens, or the name of a table.
 package setting
 
 import (
@@ -15,12 +14,12 @@ import (
 type Setting struct {
 	Context   string // context value of a stage, or ""
 	Variable  string // environment variable of functions, or ""
-	Functions string // that read Variable, separated by spaces; or EveryFunction or WithURL
+	Functions string // names of the functions that read Variable, separated by spaces; or EveryFunction or WithURL
 	Needed    bool   // these functions do not start without Variable
 	Flag      string // of Commands, or ""
-	Commands  string // which run a host and have Flag, separated by commas
-	Default   string // of Context and of Flag; a function without Variable has the zero value
-	ByDeploy  bool   // no operator sets Context: `vacancy deploy` does
+	Commands  string // commands with Flag, separated by commas
+	Default   string // of Context and of Flag. A function without Variable has the zero value, which must mean Default, or none if Default is ""
+	ByDeploy  bool   // `vacancy deploy` sets Context, no operator does
 	Help      string // one sentence; a word in backquotes is the value's name in the help of Flag
 	Kind
 }
@@ -28,7 +27,7 @@ type Setting struct {
 // Values of Setting.Functions that are not names.
 const (
 	EveryFunction = "*"
-	WithURL       = "URL" // those with a Function URL
+	WithURL       = "URL" // functions with a Function URL
 )
 
 // ReadBy reports whether a function reads s. url says that the function has a Function URL.
@@ -47,7 +46,8 @@ func (s Setting) FlagOf(command string) bool {
 	return slices.Contains(strings.Split(s.Commands, ", "), command)
 }
 
-// Off is the text of a flag that means no value, if Kind.None allows that. Elsewhere an empty text means it.
+// Off is the text by which a flag chooses the zero value, if Kind.None allows that. A context value or a variable chooses
+// the zero value by an empty text.
 const Off = "off"
 
 // Expects says what a context value or a variable must be.
@@ -66,7 +66,7 @@ func (s Setting) FlagExpects() string {
 	return s.Value
 }
 
-// Read puts the value of a text into v. A value that is refused leaves v unchanged.
+// Read parses a text and sets its value in v. It returns the refused parts of the text, and then leaves v unchanged.
 func (s Setting) Read(text string, v *Values) (refused []string) { return s.read(text, v) }
 
 // ReadFlag is Read for the text of a flag. Off leaves v unchanged.
@@ -83,7 +83,7 @@ type Wrong struct {
 	Text string
 }
 
-// ReadContext reads the context values of a stage. Those that are missing have their defaults.
+// ReadContext reads the context values of a stage. Missing values have their defaults.
 func ReadContext(context map[string]string) (v Values, wrong []Wrong) {
 	for _, s := range Table() {
 		if s.Context == "" {

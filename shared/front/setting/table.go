@@ -20,20 +20,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/spend"
 )
 
-// Host are the settings that the processes of a host read. A zero value means the default, or none.
+// Host are the settings that the processes of a host read. A zero value means the default, or none if there is no default.
 type Host struct {
-	Rate, PairRate edge.Rate     // of an address; zero means no limit
-	Bytes          edge.Rate     // KB of an address's large bodies; zero means no limit
-	Work           time.Duration // bounds the answer to a call; zero means call.DefaultWork
+	Rate, PairRate edge.Rate     // requests, and first calls, per address; zero means no limit
+	Bytes          edge.Rate     // KB, not bytes, that an address may send beyond the first KB of each request; zero means no limit
+	Work           time.Duration // the most that an answer may take; zero means call.DefaultWork
 	Retention      time.Duration // of texts; zero means textkeys.MinRetention
 
-	Fee                     int64        // the host's share of what callers pay, in basis points; new prices have it
+	Fee                     int64        // the host's share of what callers pay, in basis points; a price takes the fee that holds when the price is set
 	BookingPrice            money.Amount // of a booking by AGP; zero means booking.DefaultPrice
 	KeyPrefix, AGPKeyPrefix string       // first words of new keys; "" means the defaults
 
-	ModelBudget     money.Amount        // a day's, for the models of vacants without a tenant
+	ModelBudget     money.Amount        // per day, for the models of vacants without a tenant
 	Mock            bool                // agents may be mocks
-	TenantFunctions resources.Functions // Lambda functions that agents may be
+	TenantFunctions resources.Functions // Lambda functions that may serve as agents
 }
 
 // Values are all settings of a host: of its processes, and of a stage's stacks.
@@ -48,7 +48,7 @@ type Values struct {
 	Certificate string // ARN of the domain's certificate
 	WAF         bool   // a web ACL for the edge
 
-	WorstDay  int    // USD that the limits let one day cost
+	WorstDay  int    // the most that one day may cost, in USD; the limits are derived from it
 	SetLimits string // limits that are set explicitly, such as message:8; package cost reads them
 	Reserve   bool   // functions have reserved concurrency
 
@@ -57,14 +57,14 @@ type Values struct {
 	Email  string // for alarms and the budget; if empty, no mail is sent
 	Budget int    // USD a day above which mail is sent
 
-	Keep          bool   // data is retained with its stack deleted, and tables refuse deletion
+	Keep          bool   // data is retained when its stack is deleted, and tables refuse deletion
 	HostKey       string // kms or software
-	IndexSeconds  int    // at most, from a change to an index that contains it
+	IndexSeconds  int    // the longest time until the search index contains a change
 	Dashboard     bool
 	RetentionDays int // of logs
 
 	EdgeSecretVersion string // of the edge's secret; if empty, the current one
-	EdgeSecretBefore  string // an older version that is still accepted, or ""
+	EdgeSecretBefore  string // an older version that is still accepted; may be empty
 }
 
 // DefaultWorstDay is the worst day of a stage, in USD.
@@ -116,7 +116,7 @@ func Table() []Setting {
 		},
 		{
 			Context: "worstDay", Default: strconv.Itoa(DefaultWorstDay),
-			Help: "USD that one day may cost; all limits are derived from it",
+			Help: "the most that one day may cost, in USD; the limits are derived from it",
 			Kind: number(1, 1000000, func(v *Values) *int { return &v.WorstDay }),
 		},
 		{
@@ -131,18 +131,18 @@ func Table() []Setting {
 		},
 		{
 			Context: "rate", Variable: "VACANCY_RATE", Functions: WithURL, Flag: "rate", Commands: "serve", Default: "20:40",
-			Help: "requests of an address",
+			Help: "requests that one address may send, per second and at once",
 			Kind: rate("tokens", "20:40", func(v *Values) *edge.Rate { return &v.Rate }),
 		},
 		{
 			Context: "pairRate", Variable: "VACANCY_PAIR_RATE", Functions: WithURL, Flag: "pair-rate", Commands: "serve", Default: "1:20",
-			Help: "first calls and resets of an address",
+			Help: "first calls and resets that one address may send, per second and at once",
 			Kind: rate("tokens", "1:20", func(v *Values) *edge.Rate { return &v.PairRate }),
 		},
 		{
 			// The stack derives this limit of functions from worstDay.
 			Variable: "VACANCY_BYTES", Functions: "agent message registry", Flag: "bytes", Commands: "serve", Default: "10:600",
-			Help: "KB of an address, beyond the first of each request",
+			Help: "KB that one address may send, per second and at once; the first KB of each request is free",
 			Kind: rate("kilobytes", "4.4:66", func(v *Values) *edge.Rate { return &v.Bytes }),
 		},
 		{
@@ -152,17 +152,17 @@ func Table() []Setting {
 		},
 		{
 			Variable: "VACANCY_RETENTION", Functions: "message agent worker admin export sweeper", Default: strconv.Itoa(int(textkeys.MinRetention / time.Hour)),
-			Help: "hours until the texts of a day can be read no more",
+			Help: "hours after which the texts of a day can no longer be read",
 			Kind: hours(int(textkeys.MinRetention/time.Hour), 87600, func(v *Values) *time.Duration { return &v.Retention }),
 		},
 		{
 			Context: "email",
-			Help:    "the address for alarms and mail of the budget",
+			Help:    "the mail address for alarms and for warnings about the budget",
 			Kind:    text("a mail address", matching(`[^@\s"'{}<>,;]{1,64}@[A-Za-z0-9.-]+\.[A-Za-z]{2,}`), func(v *Values) *string { return &v.Email }),
 		},
 		{
 			Context: "budget", Default: "20",
-			Help: "USD a day of the account above which mail is sent",
+			Help: "the daily cost of the AWS account, in USD, above which mail is sent",
 			Kind: number(1, 1000000, func(v *Values) *int { return &v.Budget }),
 		},
 		{
@@ -178,7 +178,7 @@ func Table() []Setting {
 		},
 		{
 			Context: "tenantFunctions", Variable: "VACANCY_TENANT_FUNCTIONS", Functions: "think admin",
-			Help: "Lambda functions that the agents of tenants may be",
+			Help: "Lambda functions that may serve as agents",
 			Kind: kindOf("string", "TENANT=ARN,... with ARNs of Lambda functions; an ARN without TENANT= is for vacants without a tenant", functions,
 				func(v *Values) *resources.Functions { return &v.TenantFunctions }),
 		},
@@ -189,7 +189,7 @@ func Table() []Setting {
 		},
 		{
 			Context: "fee", Variable: "VACANCY_FEE", Functions: "admin", Flag: "fee", Commands: "serve, dev", Default: "0",
-			Help: "the host's share of what callers pay, in `BASIS` points; prices that are set while it runs have it",
+			Help: "the host's share of what callers pay, in `BASIS` points; a price takes the fee that holds when the price is set",
 			Kind: number(0, int64(price.MaxFee), func(v *Values) *int64 { return &v.Fee }),
 		},
 		{
@@ -260,5 +260,5 @@ func functions(s string) (resources.Functions, bool) {
 	return all, err == nil
 }
 
-// plain is an amount as text without its sign.
+// plain formats an amount without the dollar sign.
 func plain(p money.Amount) string { return strings.TrimPrefix(p.String(), "$") }

@@ -153,7 +153,7 @@ func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
 
 func TestAFloorThatIsGoneIsNamed(t *testing.T) {
 	a := story(t, memory.New())
-	_, err := a.Vacants.Restored(a.Ctx)
+	_, err := a.Vacants.RaiseFloors(a.Ctx)
 	a.Must(err)
 	if _, found := a.check(a.Store); len(found) > 0 {
 		t.Errorf("Run() finds %v in a whole host", found)

@@ -18,7 +18,7 @@ import (
 func ended(t *testing.T) (*caller, store.Doc) {
 	t.Helper()
 	a := story(t, memory.New())
-	_, err := a.Vacants.Restored(a.Ctx)
+	_, err := a.Vacants.RaiseFloors(a.Ctx)
 	a.Must(err)
 	_, _, err = a.Vacants.Export(a.Ctx, a.Demo.ID)
 	a.Must(err)

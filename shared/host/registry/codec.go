@@ -142,13 +142,13 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 		}
 	}
 	g.Since, g.Changed = time.UnixMicro(s.Since).UTC(), time.UnixMicro(s.Changed).UTC()
-	g.defaults(s.Revoked)
+	g.fillDefaults(s.Revoked)
 	g.wasListed, g.heldSlug = g.Listed(), g.slug()
 	return g, nil
 }
 
-// defaults fills in what the stored form omits.
-func (g *Registration) defaults(revoked bool) {
+// fillDefaults sets the members that the stored form omits.
+func (g *Registration) fillDefaults(revoked bool) {
 	if revoked {
 		g.Status = StatusRevoked
 	}

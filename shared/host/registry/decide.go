@@ -24,7 +24,7 @@ const remembered = 100
 type decision struct {
 	event  event.Event
 	replay *Logged      // the stored event that this one repeats
-	reg    Registration // as it will be; of a replay, as it is
+	reg    Registration // after the event; after a replay, the stored one
 	keep   bool         // write reg
 }
 
@@ -55,7 +55,7 @@ func (a *actor) revoked() bool {
 // transaction but are read in two steps. If they do not match, another
 // publication came between, and both are read again.
 func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
-	var before [2]int64 // the mismatch of the reading before
+	var before [2]int64 // the mismatch of the previous try
 	for try := 1; ; try++ {
 		a := actor{id: id}
 		rows, err := r.Store.Rows(ctx, ActorStream(id), math.MaxInt64, remembered, store.Descending)
@@ -79,14 +79,14 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 		case seen == before:
 			return a, problem.New(problem.Damaged, "registration of %s belongs to its event %d, but its last event is %d", id.Short(), seen[0], seen[1])
 		case try == store.MaxTries:
-			return a, problem.New(problem.Unavailable, "vacant %s publishes all the time; send the same again", id.Short())
+			return a, problem.New(problem.Unavailable, "vacant %s keeps publishing; send the same again", id.Short())
 		}
 		before = seen
 	}
 }
 
-// registration reads id's registration. Joined is 0 if it awaits its first
-// event, DocVersion is 0 if there is none.
+// registration reads the registration of id. Joined is 0 before the first event of
+// id, and DocVersion is 0 without a stored registration.
 func (r *Registry) registration(ctx context.Context, id identity.ID) (Registration, error) {
 	g, d, err := RegistrationDocs.Get(ctx, r.Store, RegistrationKey(id))
 	if err == nil && d.Version == 0 {
@@ -120,21 +120,22 @@ func (r *Registry) replayed(ctx context.Context, a *actor, e *event.Event) (*Log
 	return nil, nil
 }
 
-// eventAt returns a's event with a count, or nil if no such event exists yet.
-func (r *Registry) eventAt(ctx context.Context, a *actor, count int64) (*Logged, error) {
-	back := a.tip().ActorSeq - count
+// eventAt returns the event of a with a sequence number, or nil if there is no such
+// event yet.
+func (r *Registry) eventAt(ctx context.Context, a *actor, seq int64) (*Logged, error) {
+	back := a.tip().ActorSeq - seq
 	switch {
 	case back < 0:
 		return nil, nil
 	case back < int64(len(a.events)):
 		return &a.events[back], nil
 	}
-	rows, err := r.Store.Rows(ctx, ActorStream(a.id), uint64(count), 1, store.Ascending)
+	rows, err := r.Store.Rows(ctx, ActorStream(a.id), uint64(seq), 1, store.Ascending)
 	if err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
-		return nil, problem.New(problem.Damaged, "event %d of %s is missing", count, a.id.Short())
+		return nil, problem.New(problem.Damaged, "event %d of %s is missing", seq, a.id.Short())
 	}
 	l, err := DecodeActorRow(a.id, rows[0])
 	return &l, err
@@ -189,7 +190,7 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 		return nil, err
 	}
 	known, sent := a.reg.CardHash, c.Hash()
-	if follows, says := event.Replaces(p.Key); a.registered() && known != sent && !(says && follows == known) {
+	if replaced, ok := event.Replaces(p.Key); a.registered() && known != sent && !(ok && replaced == known) {
 		return nil, equivocation(known, sent)
 	}
 	g := a.reg
@@ -197,7 +198,7 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 	g.Visibility = g.Signed
 	if by.gate {
 		g.Closed = false
-	} else if err := r.graduated(ctx, &g); err != nil {
+	} else if err := r.openIfGraduated(ctx, &g); err != nil {
 		return nil, err
 	}
 	if err := r.endpoint(ctx, &g, &c); err != nil {
@@ -242,9 +243,10 @@ func checkParent(a *actor, parent *identity.ID) error {
 	return problem.New(problem.Malformed, "publish_halo republish: parent_id is immutable; existing=%s new='%s'", was, parent)
 }
 
-// graduated refuses to show a closed child that has not graduated. Otherwise
+// openIfGraduated ends the closing of a child that has graduated, and refuses to
+// show a closed child that has not. Otherwise
 // the child, which has its own key, could publish itself and bypass the gate.
-func (r *Registry) graduated(ctx context.Context, g *Registration) error {
+func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 	if !g.Closed {
 		return nil
 	}
@@ -285,19 +287,19 @@ func (g *Registration) claim(p *Publication, c *card.Card, r *Registry) {
 			*claim.to = *claim.from
 		}
 	}
-	g.defaults(false)
+	g.fillDefaults(false)
 	g.change(now)
 }
 
 // receipt is the receipt of an event that was stored before.
 func (l *Logged) receipt(g *Registration) (Receipt, error) {
-	out := Receipt{ID: l.Actor, Seq: l.Seq, Visibility: g.Visibility, CardHash: g.CardHash, Replayed: true, Unreached: g.awaits()}
+	out := Receipt{ID: l.Actor, Seq: l.Seq, Visibility: g.Visibility, CardHash: g.CardHash, Replayed: true, Unreached: g.awaitsProbe()}
 	if l.Type != event.Register {
 		return out, nil
 	}
 	said, err := l.Registered()
 	if err != nil {
-		return out, problem.Wrap(problem.Damaged, err, "event %d of %s says nothing that was registered", l.ActorSeq, l.Actor.Short())
+		return out, problem.Wrap(problem.Damaged, err, "event %d of %s is not a readable registration", l.ActorSeq, l.Actor.Short())
 	}
 	out.Visibility, out.CardHash = said.Visibility, said.Card
 	return out, nil

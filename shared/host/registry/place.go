@@ -52,7 +52,7 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 		}
 		writes = append(writes, of...)
 	}
-	if d.event.Type == event.Register && g.awaits() {
+	if d.event.Type == event.Register && g.awaitsProbe() {
 		w := wait{id: g.ID, seq: l.Seq}
 		data, err := UnreachedDocs.Encode(w)
 		if err != nil {
@@ -71,7 +71,7 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 		}
 		writes = append(writes, put, list)
 	}
-	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash, Unreached: g.awaits()}, nil
+	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash, Unreached: g.awaitsProbe()}, nil
 }
 
 // commit places d and commits it in this process's turn. It retries only if the

@@ -117,7 +117,7 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 		return false, false, err
 	}
 	endpoint, answers := "", false
-	if g.awaits() {
+	if g.awaitsProbe() {
 		endpoint = endpointOf(g.Card)
 		if answers, err = r.answers(ctx, probe, endpoint); err != nil {
 			return false, false, err
@@ -135,7 +135,7 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 		}
 		tx.Delete(d.Key)
 		switch {
-		case !g.awaits(), endpointOf(g.Card) != endpoint:
+		case !g.awaitsProbe(), endpointOf(g.Card) != endpoint:
 			return nil // what came since has an entry of its own
 		case answers:
 			g.Unreached, g.reached, listed = false, true, true
@@ -152,8 +152,8 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 	return listed, tried, err
 }
 
-// awaits reports whether g is to be listed once its endpoint answers.
-func (g *Registration) awaits() bool {
+// awaitsProbe reports whether g will be listed once its endpoint answers a probe.
+func (g *Registration) awaitsProbe() bool {
 	return g.Unreached && g.Visibility == lifecycle.Public && g.Status == StatusActive
 }
 

@@ -90,20 +90,20 @@ func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string,
 	})
 }
 
-// Restored raises the floor of every vacant that is not terminal: a store restored
+// RaiseFloors raises the floor of every vacant that is not terminal: a store restored
 // from a backup does not know which envelopes were accepted after the backup. The
 // floor is call.MaxSkew from now, because an envelope may be signed so far ahead:
 // callers sign later than it, or wait. It returns the number of vacants. After a
 // failure it can be repeated; the floor is then later.
-func (v *Directory) Restored(ctx context.Context) (int, error) {
+func (v *Directory) RaiseFloors(ctx context.Context) (int, error) {
 	return v.each(ctx, Operator(), func(n named) (bool, error) { return v.restored(ctx, n) })
 }
 
-// RestoredPage is Restored for one page of at most n vacants in the order of
+// RaiseFloorsPage is RaiseFloors for one page of at most n vacants in the order of
 // names, for requests with a short deadline. It returns the cursor of the next
 // page. A failure does not stop the rest of the page; failures are returned
 // beside the cursor.
-func (v *Directory) RestoredPage(ctx context.Context, cursor string, n int) (count int, next string, failed []error, err error) {
+func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (count int, next string, failed []error, err error) {
 	page, next, err := v.ids(ctx, Operator().names(), cursor, n)
 	if err != nil {
 		return 0, "", nil, err

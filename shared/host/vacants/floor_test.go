@@ -18,7 +18,7 @@ func TestAHostBackFromABackupRefusesWhatWasSignedUntilThen(t *testing.T) {
 	if _, err := v.Sink(t.Context(), closed.ID); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := v.Restored(t.Context()); n != 1 || err != nil {
+	if n, err := v.RaiseFloors(t.Context()); n != 1 || err != nil {
 		t.Fatalf("Restored() = %d, %v, want the one that is open", n, err)
 	}
 	ahead := c.now().Add(call.MaxSkew)

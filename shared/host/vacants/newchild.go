@@ -111,9 +111,9 @@ func (v *Directory) planChild(b *newChild) (allowed []string, err error) {
 	capability := orElse(s.Capability, b.parent.Capability)
 	switch {
 	case s.Path == "D3" && capability == b.parent.Capability:
-		return nil, problem.Invalid("capability", "another than the parent's, for path D3", "the same")
+		return nil, problem.Invalid("capability", "a text other than the parent's, for path D3", "the parent's")
 	case s.Path == "D5" && spec.String() == b.parent.Substrate:
-		return nil, problem.Invalid("substrate", "another than the parent's, for path D5", "the same")
+		return nil, problem.Invalid("substrate", "a substrate other than the parent's, for path D5", "the parent's")
 	}
 	if err := b.planManifest(spec); err != nil {
 		return nil, err

@@ -164,10 +164,10 @@ func (s *SpawnSpec) check() error {
 		}
 	}
 	if s.Path == "D5" && s.Substrate == "" {
-		return problem.Invalid("substrate", "another than the parent's, for path D5", "none")
+		return problem.Invalid("substrate", "a substrate other than the parent's, for path D5", "none")
 	}
 	if s.With != nil && *s.With == s.Parent {
-		return problem.Invalid("with", "another vacant than the parent", "the same")
+		return problem.Invalid("with", "a vacant other than the parent", "the parent")
 	}
 	if s.Path == closedPath && s.Reach == composite.PublicA2A {
 		return problem.Invalid("endpoint_reachability", "parent-only or parent-bridged, for a closed child", string(s.Reach))

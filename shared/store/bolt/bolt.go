@@ -90,9 +90,9 @@ type Store struct {
 	// takenBack counts the groups that were published and then failed.
 	takenBack uint64
 
-	// between is held by the committer during each group, and by a walk at its
+	// groupMu is held by the committer during each group, and by a walk at its
 	// begin and end.
-	between sync.Mutex
+	groupMu sync.Mutex
 	views   []*view
 }
 

@@ -36,8 +36,8 @@ func (s *Store) run() {
 
 // commitGroup brings a group to disk. The outcomes are valid if err is nil.
 func (s *Store) commitGroup(requests []*request) (outcomes []error, err error) {
-	s.between.Lock()
-	defer s.between.Unlock()
+	s.groupMu.Lock()
+	defer s.groupMu.Unlock()
 	if err := s.disk.fault(); err != nil {
 		return nil, err
 	}

@@ -55,8 +55,8 @@ func stall(t *testing.T, s *Store) (release func()) {
 // waitTaken waits until the committer has taken a group from the queue. That the
 // queue is empty does not say so: the commit may not be queued yet.
 func waitTaken(s *Store) {
-	for s.between.TryLock() {
-		s.between.Unlock()
+	for s.groupMu.TryLock() {
+		s.groupMu.Unlock()
 		time.Sleep(time.Millisecond)
 	}
 }

@@ -14,10 +14,10 @@ import (
 // Walk implements store.Walker: the view never changes. It is not one long read
 // transaction, which would keep every page that commits replace: measured under
 // full load, throughput fell to a tenth in 15 seconds and did not recover for
-// minutes. Rows do not change, so a view is the number of the last record; for
-// documents it collects the values before their first change. So a walk costs
-// the memory of the documents that change meanwhile, and waits for one group of
-// commits at its begin and end.
+// minutes. Rows do not change, so a view of rows is the number of the last record.
+// For documents the view collects their values before the first change, so a walk
+// costs memory for each document that changes meanwhile. A walk waits for one group
+// of commits at its beginning and one at its end.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	v, err := s.viewNow(ctx)
 	if err != nil {
@@ -27,10 +27,10 @@ func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	return fn(v)
 }
 
-// viewNow makes a view between two groups.
+// viewNow makes a view between two groups of commits.
 func (s *Store) viewNow(ctx context.Context) (*view, error) {
-	s.between.Lock()
-	defer s.between.Unlock()
+	s.groupMu.Lock()
+	defer s.groupMu.Unlock()
 	v := &view{s: s, before: map[store.Key][]byte{}}
 	err := s.read(ctx, func(tx *bbolt.Tx) error {
 		v.records = tx.Bucket(journalBucket).Sequence()
@@ -45,8 +45,8 @@ func (s *Store) viewNow(ctx context.Context) (*view, error) {
 }
 
 func (s *Store) forget(v *view) {
-	s.between.Lock()
-	defer s.between.Unlock()
+	s.groupMu.Lock()
+	defer s.groupMu.Unlock()
 	s.views = slices.DeleteFunc(s.views, func(other *view) bool { return other == v })
 }
 
@@ -57,7 +57,7 @@ type view struct {
 	streams uint64 // the number of the last stream
 
 	mu     sync.Mutex
-	before map[store.Key][]byte // values of changed documents; nil for one that was absent
+	before map[store.Key][]byte // values of documents before their first change; nil if the document was absent
 }
 
 // keep records a document's value before a change. Only the first change
@@ -82,8 +82,9 @@ func (v *view) Rows(ctx context.Context, name store.Stream, from uint64, n int, 
 	return rows, err
 }
 
-// Doc implements store.View. It checks kept values after the transaction has
-// begun: values are kept before a change becomes visible.
+// Doc implements store.View. It looks for a kept value only after its transaction
+// has begun: a commit keeps the value before its change becomes visible, so a
+// transaction that sees the change also finds the value.
 func (v *view) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
 	err = v.s.readDocument(ctx, k, func(value []byte) error {
 		v.mu.Lock()

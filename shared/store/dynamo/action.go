@@ -62,7 +62,7 @@ func (s *Store) update(a store.Add) *types.Update {
 	most := new(big.Int).Sub(big.NewInt(a.Max), delta)
 	condition := "n BETWEEN :least AND :most"
 	if least.Sign() <= 0 && most.Sign() >= 0 {
-		condition = "attribute_not_exists(n) OR " + condition // it stands at 0
+		condition = "attribute_not_exists(n) OR " + condition // a missing number counts as 0
 	}
 	set := "SET v = if_not_exists(v, :none) + :one, n = if_not_exists(n, :none) + :delta"
 	values := item{":none": num(0), ":one": num(1), ":delta": numText(delta.String()),
@@ -81,17 +81,17 @@ func (s *Store) update(a store.Add) *types.Update {
 	}
 }
 
-// token names a transaction by its content. DynamoDB applies a token once
-// within ten minutes; after that, the WriteIDs in rows and documents show the
-// same. The token is a digest of everything and not only of WriteIDs: two
-// commits that share a WriteID are judged by their conditions, and not refused
-// for their token.
+// token names a transaction by its content. DynamoDB applies a token once within
+// ten minutes. Later, the WriteIDs in rows and documents show that the transaction
+// was applied. DynamoDB refuses a token that returns with other content. With a
+// digest of everything, two different commits that share a WriteID have different
+// tokens, and their conditions decide.
 //
 // Commits of only deletes have no token: without a WriteID, deleting the same
 // versions of recreated documents would look like the earlier deletion, and
 // DynamoDB would do nothing.
 func token(writes []store.Write) string {
-	h, owned := sha256.New(), false
+	h, hasWriteID := sha256.New(), false
 	part := func(kind byte, texts ...string) {
 		h.Write([]byte{kind})
 		for _, t := range texts {
@@ -102,10 +102,10 @@ func token(writes []store.Write) string {
 	for _, w := range writes {
 		switch w := w.(type) {
 		case store.Append:
-			owned = true
+			hasWriteID = true
 			part('a', string(w.Stream), string(w.WriteID[:]), fmt.Sprint(w.Position), string(w.Data))
 		case store.Put:
-			owned = true
+			hasWriteID = true
 			part('p', w.Key.Partition, w.Key.Sort, string(w.WriteID[:]), fmt.Sprint(w.If, w.Number),
 				string(w.Data), w.Index.Partition, w.Index.Sort, fmt.Sprint(w.Expires.Unix()))
 		case store.Delete:
@@ -114,7 +114,7 @@ func token(writes []store.Write) string {
 			part('n', w.Key.Partition, w.Key.Sort, fmt.Sprint(w.Delta, w.Min, w.Max, w.Expires.Unix()))
 		}
 	}
-	if !owned {
+	if !hasWriteID {
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:24]) // at most 36 characters

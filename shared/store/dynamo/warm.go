@@ -71,7 +71,7 @@ func diagnosis(err error) string {
 	}
 	switch code := api.ErrorCode(); code {
 	case "ValidationException":
-		return "its key is another than pk and sk as this version has them; is it the right table?"
+		return "its key is not pk and sk, the key of this version; is this the right table?"
 	case "AccessDeniedException":
 		return "the function's role may not read it"
 	case "ExpiredTokenException", "UnrecognizedClientException", "InvalidSignatureException",

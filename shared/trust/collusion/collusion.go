@@ -22,7 +22,7 @@ const (
 
 // Cosine is the cosine of the angle between x and y; 0 if either is zero.
 func Cosine(x, y []float64) (float64, error) {
-	if err := sameLength("vector", x, y); err != nil {
+	if err := checkNumbers("vector", x, y); err != nil {
 		return 0, err
 	}
 	var xy, xx, yy float64
@@ -37,7 +37,7 @@ func Cosine(x, y []float64) (float64, error) {
 // Pearson is the correlation of x and y at lag 0. It is 0 if either series is
 // empty or constant.
 func Pearson(x, y []float64) (float64, error) {
-	if err := sameLength("series", x, y); err != nil {
+	if err := checkNumbers("series", x, y); err != nil {
 		return 0, err
 	}
 	if len(x) == 0 {
@@ -62,7 +62,7 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-func sameLength(what string, x, y []float64) error {
+func checkNumbers(what string, x, y []float64) error {
 	if len(x) != len(y) {
 		return problem.New(problem.Damaged, "%s dim mismatch: %d vs %d", what, len(x), len(y))
 	}

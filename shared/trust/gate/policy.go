@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -24,15 +25,15 @@ const (
 	// family, and missing evidence.
 	Strict Mode = "strict"
 	// Reference compares the child only with its parent, as the reference would
-	// with real evidence: vectors are not centred, and missing layers are
-	// skipped.
+	// with real evidence: style vectors are not centred, and signals without
+	// evidence are left out.
 	Reference Mode = "reference"
 )
 
 // Names of the detectors.
 const (
-	ByObservation = "observed"
-	ByZeros       = "zeros"
+	ByObservation = "observed" // the signals of package gate
+	ByZeros       = "zeros"    // every signal has strength 0, so no child is refused
 )
 
 // Limits of a policy.
@@ -122,14 +123,16 @@ func ParseFindings(data []byte) (Findings, error) {
 	var read fields
 	err := d.Decode(&read)
 	f := Findings(read)
-	if err == nil && d.More() {
-		err = io.ErrUnexpectedEOF
+	if err == nil {
+		if _, end := d.Token(); end != io.EOF {
+			err = errors.New("more follows after the findings")
+		}
 	}
 	if err == nil {
 		err = f.Check()
 	}
 	if err != nil {
-		return Findings{}, problem.Wrap(problem.Damaged, err, "findings: expected what a detector found")
+		return Findings{}, problem.Wrap(problem.Damaged, err, "findings: they are not the output of a detector")
 	}
 	return f, nil
 }

@@ -34,11 +34,11 @@ func (w Weights) normal() ([dimensions]float64, error) {
 }
 
 const (
-	exploit = 1.0   // weight of the standard deviation
-	explore = 0.5   // weight of the exploration term
-	counted = 0.05  // dimensions with a smaller weight do not limit the evidence
-	least   = 1e-6  // lower bound of a dimension's evidence
-	floor   = 0.001 // lower bound of the combined evidence
+	exploit              = 1.0   // weight of the standard deviation
+	explore              = 0.5   // weight of the exploration term
+	minCountedWeight     = 0.05  // dimensions up to this weight do not limit the evidence
+	minDimensionEvidence = 1e-6  // lower bound of a dimension's evidence
+	minEvidence          = 0.001 // lower bound of the combined evidence
 )
 
 // belief returns the weighted mean and standard deviation of s.
@@ -51,12 +51,12 @@ func belief(s *State, w [dimensions]float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation)
 }
 
-// evidence returns the harmonic mean of the evidence in the counted dimensions,
-// each at least min.
+// evidence returns the harmonic mean of the evidence in the dimensions with more
+// than minCountedWeight. Each dimension has at least min.
 func evidence(s *State, w [dimensions]float64, min float64) float64 {
 	var n, inverse float64
 	for _, d := range All() {
-		if w[d] > counted {
+		if w[d] > minCountedWeight {
 			n++
 			inverse += 1 / math.Max(s.In(d).Evidence, min)
 		}
@@ -70,16 +70,17 @@ func exploration(n float64, known int) float64 {
 
 // UCB is the upper confidence bound of the reference: the mean, plus its
 // uncertainty, plus an exploration bonus for a vacant that is rarely tried
-// among the known vacants. A single weighted dimension without evidence makes
-// the bonus so large (22 and more) that no reviewed vacant can win. Use
-// CappedUCB to choose a vacant.
+// among the known vacants. One weighted dimension without evidence is enough to
+// raise the bonus to 13.2 with two known vacants and to 22 with seven, while
+// means are at most 1: such a vacant beats every vacant with reviews in all
+// dimensions. Use CappedUCB to choose a vacant.
 func UCB(s *State, w Weights, known int) (float64, error) {
 	weights, err := w.normal()
 	if err != nil {
 		return 0, err
 	}
 	mean, deviation := belief(s, weights)
-	n := math.Max(evidence(s, weights, least), floor)
+	n := math.Max(evidence(s, weights, minDimensionEvidence), minEvidence)
 	return mean + exploit*deviation + exploration(n, known), nil
 }
 
@@ -93,8 +94,9 @@ const MaxExploration = 0.25
 // CappedUCB is UCB with three changes:
 //
 //   - only dimensions with evidence are weighted, because nearly all vacants
-//     lack evidence in adoption, and one empty dimension limits all others;
-//     without any evidence all dimensions are weighted, at their priors
+//     lack evidence in adoption, and one dimension without evidence limits the
+//     harmonic mean. A vacant without any evidence has all dimensions weighted,
+//     at their priors
 //   - each dimension counts as at least one review, so a trace of evidence
 //     earns no larger bonus than a whole review
 //   - the exploration bonus is at most MaxExploration
@@ -148,7 +150,7 @@ func ParseLevel(s string) (Level, error) {
 type Standing struct {
 	Level       Level
 	Stake       float64
-	Portability float64 // counted up to 0.10
+	Portability float64 // the reference's portability_bonus, which its caller computes; counted up to 0.10
 }
 
 const maxPortability = 0.10

@@ -44,7 +44,7 @@ func Parse(blob []byte) (Card, error) {
 func checkVersion(v canon.Value) error {
 	version, ok := v.Get("halo_version")
 	if !ok {
-		return nil // 1 as an integer
+		return nil // Parse has set version 1, which a card without the member has
 	}
 	if version.Kind() != canon.Int {
 		return problem.New(problem.Malformed, "capability card halo_version must be int; got %s", clip(canon.Python(version)))
@@ -75,7 +75,8 @@ func readText(c *Card, v canon.Value) (err error) {
 	return err
 }
 
-// readSpec reads the substrates. Missing or null means none.
+// readSpec reads the allowed substrates and the policy. A missing or null spec has
+// neither.
 func readSpec(c *Card, v canon.Value) error {
 	spec, ok := v.Get("substrate_spec")
 	if !ok || spec.Kind() == canon.Null {

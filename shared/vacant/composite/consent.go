@@ -74,7 +74,7 @@ func (c *Consent) check() error {
 		return problem.New(problem.Malformed, "secondary_parent_id: %s", problem.Of(err).Text())
 	}
 	if c.SecondaryID == c.ParentID || c.SecondaryID == c.ChildID {
-		return problem.Invalid("secondary_parent_id", "another than parent_id and child_id", "the same")
+		return problem.Invalid("secondary_parent_id", "an id other than parent_id and child_id", "the same id")
 	}
 	return checkNonce(c.Nonce)
 }

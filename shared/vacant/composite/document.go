@@ -25,7 +25,7 @@ func parseDocument(what string, blob []byte, most int, needed []string, read fun
 		case p.Field == key || p.Kind == problem.NotJSON:
 			return p
 		default:
-			return of(key, p)
+			return inMember(key, p)
 		}
 	})
 	if err != nil {
@@ -49,8 +49,8 @@ func within(what string, err error) error {
 	return problem.Within(k, what, err)
 }
 
-// of prefixes an error with the member's name.
-func of(field string, err error) error {
+// inMember prefixes an error with a member's name.
+func inMember(field string, err error) error {
 	p := problem.Within(problem.Malformed, field, err)
 	p.Field = field
 	return p

@@ -125,11 +125,11 @@ func TestARequestIsSignedByWhomItNames(t *testing.T) {
 		t.Errorf("SignParent(), Verify() = %v, %v, want nil", err, r.Verify())
 	}
 	for field, change := range map[string]func(*composite.Request){
-		"capability_text": func(r *composite.Request) { r.CapabilityText = "a\x1fb" },
-		"at most":         func(r *composite.Request) { r.CapabilityText = strings.Repeat("x", composite.MaxCapability+1) },
-		"parent_id":       func(r *composite.Request) { r.ParentID = identity.ID{} },
-		"another than":    func(r *composite.Request) { r.ParentID = r.ChildID },
-		"child_id":        func(r *composite.Request) { r.ChildID = identity.ID{1} },
+		"capability_text":  func(r *composite.Request) { r.CapabilityText = "a\x1fb" },
+		"at most":          func(r *composite.Request) { r.CapabilityText = strings.Repeat("x", composite.MaxCapability+1) },
+		"parent_id":        func(r *composite.Request) { r.ParentID = identity.ID{} },
+		"an id other than": func(r *composite.Request) { r.ParentID = r.ChildID },
+		"child_id":         func(r *composite.Request) { r.ChildID = identity.ID{1} },
 	} {
 		other := r
 		change(&other)

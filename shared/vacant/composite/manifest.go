@@ -59,9 +59,9 @@ const (
 
 // The limits of a registry.
 const (
-	MaxTools = 256 // in each of the three lists
-	MaxTool  = 256 // bytes
-	MaxBlob  = 64 << 10
+	MaxTools     = 256 // in each of the three lists
+	MaxToolBytes = 256 // bytes
+	MaxBlob      = 64 << 10
 )
 
 // Manifest binds a child to its parent.
@@ -87,7 +87,7 @@ func (m *Manifest) Check() error {
 		return problem.New(problem.Malformed, "child_id: %s", problem.Of(err).Text())
 	}
 	if m.ParentID == m.ChildID {
-		return problem.Invalid("child_id", "another than parent_id", "the same")
+		return problem.Invalid("child_id", "an id other than parent_id", "the same id")
 	}
 	if !slices.Contains(BirthPaths(), m.BirthPath) {
 		return problem.Invalid("birth_path", "D1 to D5", fmt.Sprintf("%.40q", string(m.BirthPath)))
@@ -110,8 +110,8 @@ func (m *Manifest) Check() error {
 			return problem.Invalid(list.key, fmt.Sprintf("at most %d", MaxTools), strconv.Itoa(len(list.tools)))
 		}
 		for i, tool := range list.tools {
-			if len(tool) > MaxTool {
-				return problem.Invalid(fmt.Sprintf("%s[%d]", list.key, i), fmt.Sprintf("at most %d bytes", MaxTool), strconv.Itoa(len(tool)))
+			if len(tool) > MaxToolBytes {
+				return problem.Invalid(fmt.Sprintf("%s[%d]", list.key, i), fmt.Sprintf("at most %d bytes", MaxToolBytes), strconv.Itoa(len(tool)))
 			}
 		}
 	}

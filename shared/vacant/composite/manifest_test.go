@@ -171,7 +171,7 @@ func TestInvalidManifestIsNeitherSignedNorParsed(t *testing.T) {
 		"a hyphen for public":    {func(m *composite.Manifest) { m.Reachability = "public-a2a" }, "endpoint_reachability"},
 		"a policy of its own":    {func(m *composite.Manifest) { m.Outbound = "any" }, "outbound_policy"},
 		"257 tools":              {func(m *composite.Manifest) { m.Added = many }, "tool_whitelist_added"},
-		"a long tool":            {func(m *composite.Manifest) { m.Removed = []string{strings.Repeat("t", composite.MaxTool+1)} }, "tool_whitelist_removed[0]"},
+		"a long tool":            {func(m *composite.Manifest) { m.Removed = []string{strings.Repeat("t", composite.MaxToolBytes+1)} }, "tool_whitelist_removed[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, m := pair(t)

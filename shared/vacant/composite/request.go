@@ -44,18 +44,18 @@ func (r *Request) Check() error {
 
 func checkParties(parent, child identity.ID) error {
 	if err := parent.Check(); err != nil {
-		return of("parent_id", err)
+		return inMember("parent_id", err)
 	}
 	if err := child.Check(); err != nil {
-		return of("child_id", err)
+		return inMember("child_id", err)
 	}
 	if parent == child {
-		return problem.Invalid("child_id", "another than parent_id", "the same")
+		return problem.Invalid("child_id", "an id other than parent_id", "the same id")
 	}
 	return nil
 }
 
-// SigningBytes are the bytes both parties sign.
+// SigningBytes returns the bytes that both parties sign.
 func (r *Request) SigningBytes() []byte { return append(r.appendSigned(nil), '}') }
 
 func (r *Request) appendSigned(dst []byte) []byte {

@@ -24,7 +24,7 @@ type SpawnRequest struct {
 	Path        BirthPath
 	Name        string       // of the child; the host appends the start of the parent's id
 	Capability  string       // "" means the parent's
-	Substrate   string       // "" means the parent's; the host limits the others
+	Substrate   string       // "" means the parent's; the host decides which other values it allows
 	Tools       []string     // the parent's tools that the child keeps (D2)
 	Rule        string       // added to the child's policy (D1)
 	SecondaryID *identity.ID // the other parent (D4)
@@ -39,14 +39,14 @@ type SpawnRequest struct {
 // wrong field. The host checks which members the path allows.
 func (r *SpawnRequest) Check() error {
 	if err := r.ParentID.Check(); err != nil {
-		return of("parent_id", err)
+		return inMember("parent_id", err)
 	}
 	if !slices.Contains(BirthPaths(), r.Path) {
 		return problem.Invalid("path", "D1 to D5", fmt.Sprintf("%.40q", string(r.Path)))
 	}
 	if r.SecondaryID != nil {
 		if err := r.SecondaryID.Check(); err != nil {
-			return of("with", err)
+			return inMember("with", err)
 		}
 	}
 	for _, text := range []struct{ field, text string }{
@@ -65,15 +65,15 @@ func (r *SpawnRequest) Check() error {
 	}
 	for i, tool := range r.Tools {
 		field := fmt.Sprintf("tools[%d]", i)
-		if len(tool) > MaxTool {
-			return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxTool), strconv.Itoa(len(tool)))
+		if len(tool) > MaxToolBytes {
+			return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxToolBytes), strconv.Itoa(len(tool)))
 		}
 		if err := canon.CheckText(field, tool); err != nil {
 			return err
 		}
 	}
 	if y := r.Time.Year(); y < 1 || y > 9999 {
-		return problem.Invalid("ts", "a time in the years 1 to 9999", "another")
+		return problem.Invalid("ts", "a time in the years 1 to 9999", "another year")
 	}
 	return checkNonce(r.Nonce)
 }

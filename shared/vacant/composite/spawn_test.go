@@ -89,7 +89,7 @@ func TestInvalidSpawnRequestIsNeitherSignedNorParsed(t *testing.T) {
 		"name":       func(r *composite.SpawnRequest) { r.Name = "a\x1fb" },
 		"capability": func(r *composite.SpawnRequest) { r.Capability = strings.Repeat("x", composite.MaxCapability+1) },
 		"tools":      func(r *composite.SpawnRequest) { r.Tools = make([]string, composite.MaxTools+1) },
-		"tools[1]":   func(r *composite.SpawnRequest) { r.Tools[1] = strings.Repeat("x", composite.MaxTool+1) },
+		"tools[1]":   func(r *composite.SpawnRequest) { r.Tools[1] = strings.Repeat("x", composite.MaxToolBytes+1) },
 		"tools[0]":   func(r *composite.SpawnRequest) { r.Tools[0] = "\x00" },
 		"nonce":      func(r *composite.SpawnRequest) { r.Nonce = strings.ToUpper(nonce) },
 	} {
@@ -109,7 +109,7 @@ func TestInvalidSpawnRequestIsNeitherSignedNorParsed(t *testing.T) {
 	}
 	parent, r = spawn(t)
 	for range composite.MaxTools - 2 {
-		r.Tools = append(r.Tools, strings.Repeat(`"`, composite.MaxTool))
+		r.Tools = append(r.Tools, strings.Repeat(`"`, composite.MaxToolBytes))
 	}
 	if err := r.Sign(t.Context(), parent); !problem.Is(err, problem.TooLarge) || r.Signature != nil {
 		t.Errorf("Sign() of what nobody reads = %v, want TooLarge", err)

@@ -67,7 +67,7 @@ type lateResult struct {
 
 func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) CallResult {
 	r := CallResult{
-		As: self.Name, Made: self.Made, Target: t.ID, URL: t.URL, Fate: res.Fate, ReplySeq: res.ReplySeq, Cut: res.Cut, Bound: res.Bound,
+		As: self.Name, Made: self.Made, Target: t.ID, URL: t.URL, Fate: res.Fate, ReplySeq: res.ReplySeq, Cut: res.Cut, Bound: res.ReplyBound,
 		Resumed: res.Resumed, Reset: res.Reset, Status: res.Status, Unknown: res.Unknown,
 		Timing: timing{canon.FormatTime(res.Began), kit.Milliseconds(res.Took), kit.Milliseconds(res.Wire), res.Posts},
 	}

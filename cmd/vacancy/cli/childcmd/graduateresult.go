@@ -37,20 +37,21 @@ func (r graduateResult) Print(w io.Writer) {
 	}
 }
 
-// steps prints the gate's steps up to the attempt's.
+// steps prints every step of the gate with its result, which is "-" for a step
+// that has not run.
 func (r graduateResult) steps(w io.Writer) {
-	passed := r.Step != "" || r.State == graduation.Accepted
+	before := r.Step != "" || r.State == graduation.Accepted
 	for _, s := range gate.Steps() {
 		said := "-"
 		switch {
 		case r.State == graduation.Accepted:
 			said = "ok"
-		case passed && s.Name != r.Step:
+		case before && s.Name != r.Step:
 			said = "ok"
-		case passed && r.State == graduation.Open:
-			said, passed = "...", false
-		case passed:
-			said, passed = string(r.State), false
+		case before && r.State == graduation.Open:
+			said, before = "...", false
+		case before:
+			said, before = string(r.State), false
 			if r.Refusal != nil {
 				said += ": " + kit.Printable(r.Refusal.Detail)
 			}
@@ -69,11 +70,11 @@ func (r graduateResult) explanation(w io.Writer) {
 		return
 	}
 	for _, pair := range r.Findings.Pairs {
-		fmt.Fprintf(w, "beside %s %s\n", kit.Printable(string(pair.Role)), pair.With.Short())
+		fmt.Fprintf(w, "compared with its %s %s\n", kit.Printable(string(pair.Role)), pair.With.Short())
 		for _, name := range []string{"controller", "substrate", "stylo"} {
 			shown := name
 			for _, s := range pair.Signals {
-				if strengthOf(s.Name) != name {
+				if groupOf(s.Name) != name {
 					continue
 				}
 				layer := kit.Printable(string(s.Name))
@@ -90,8 +91,9 @@ func (r graduateResult) explanation(w io.Writer) {
 	}
 }
 
-// strengthOf is the strength that a signal belongs to, as refusals name it.
-func strengthOf(n gate.Name) string {
+// groupOf returns the group of a signal, as refusals name it. A group has one
+// strength.
+func groupOf(n gate.Name) string {
 	switch n {
 	case gate.Substrate:
 		return "substrate"
@@ -101,13 +103,14 @@ func strengthOf(n gate.Name) string {
 	return "controller"
 }
 
-// because explains the strength of an observed signal, if the host did not.
+// because returns the host's reason for a signal. For an observed substrate
+// without a reason it explains the strength.
 func because(role gate.Role, s *gate.Signal) string {
 	switch {
 	case s.Why != "" || s.Name != gate.Substrate || s.State != gate.SignalObserved:
 		return s.Why
 	case s.Strength == 0:
-		return "they are served by different ones"
+		return "their substrates differ"
 	case role == gate.Parent:
 		return "the child and its parent have the same substrate"
 	}
@@ -119,7 +122,7 @@ func signalText(role gate.Role, s *gate.Signal) string {
 	if s.State == gate.SignalObserved {
 		said = fmt.Sprintf("%.2f", s.Strength)
 		if s.Blocks {
-			said += ", counts"
+			said += ", may refuse"
 		} else {
 			said += ", recorded only"
 		}
@@ -134,9 +137,9 @@ func signalText(role gate.Role, s *gate.Signal) string {
 		case in.A != "" || in.B != "":
 			said += fmt.Sprintf(" (%s and %s)", in.A, in.B)
 		case s.State == gate.SignalObserved:
-			said += fmt.Sprintf(" (likeness %.3f of %d and %d)", in.Similarity, in.SamplesA, in.SamplesB)
+			said += fmt.Sprintf(" (similarity %.3f, from %d and %d samples)", in.Similarity, in.SamplesA, in.SamplesB)
 		case in.SamplesA > 0 || in.SamplesB > 0:
-			said += fmt.Sprintf(" (%d and %d)", in.SamplesA, in.SamplesB)
+			said += fmt.Sprintf(" (%d and %d samples)", in.SamplesA, in.SamplesB)
 		}
 	}
 	return kit.Printable(said)
@@ -157,7 +160,7 @@ func refusalOf(v *graduation.View, name string) error {
 	again := fmt.Sprintf("vacancy graduate %s --capability %q", name, v.Capability)
 	switch kind {
 	case problem.GraduationRate:
-		return kit.WithHint(err, "%s, when 24 hours have passed since the first of its parent's last %d", again, v.Policy.Limit)
+		return kit.WithHint(err, "%s, once 24 hours have passed since the oldest of the parent's last %d graduations", again, v.Policy.Limit)
 	case problem.Collusion:
 		return kit.WithHint(err, "vacancy graduate %s --explain", name)
 	case problem.Unavailable, problem.Deadline:

@@ -148,7 +148,7 @@ func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader) (
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
 	r.Made, r.URL = about.Made, about.URL
-	r.Vacants, err = host.Vacants.Restored(ctx)
+	r.Vacants, err = host.Vacants.RaiseFloors(ctx)
 	return r, err
 }
 

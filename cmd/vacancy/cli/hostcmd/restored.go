@@ -69,7 +69,7 @@ func restored(a *kit.App, ctx context.Context, w kit.Where) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
-	n, err := host.Vacants.Restored(ctx)
+	n, err := host.Vacants.RaiseFloors(ctx)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func Answer(find serve.Find, log *slog.Logger) onlambda.Direct {
 			if p.Kind == problem.Malformed {
 				out.Refused, err = &refusal{p.Detail, p.Field, p.Want, p.Got}, nil
 			} else {
-				level, err = slog.LevelError, problem.New(p.Kind, "%s", p.Text()) // Lambda tells it
+				level, err = slog.LevelError, problem.New(p.Kind, "%s", p.Text()) // Lambda reports it as FunctionError
 			}
 		}
 		log.LogAttrs(context.WithoutCancel(ctx), level, "find", append(attrs, slog.Int("matches", len(out.IDs)), slog.String(obs.Verdict, verdict))...)
@@ -81,12 +81,12 @@ func New(client Lambda, function string, r *registry.Registry) serve.Find {
 		var f found
 		switch {
 		case err != nil:
-			return page, problem.Wrap(problem.Unavailable, err, "searches are not answered now; the same request may be sent again")
+			return page, problem.Wrap(problem.Unavailable, err, "the search cannot be reached; the same request may be sent again")
 		case reply.FunctionError != nil:
 			return page, problem.Wrap(problem.Unavailable, errors.New(aws.ToString(reply.FunctionError)+": "+obs.Clip(string(reply.Payload), 200)), "the search failed; the same request may be sent again")
 		}
 		if err := json.Unmarshal(reply.Payload, &f); err != nil {
-			return page, problem.Wrap(problem.Unavailable, err, "the search has no readable answer")
+			return page, problem.Wrap(problem.Unavailable, err, "the answer of the search is not readable")
 		}
 		if no := f.Refused; no != nil {
 			return page, &problem.Error{Kind: problem.Malformed, Detail: no.Detail, Field: no.Field, Want: no.Want, Got: no.Got}

@@ -136,9 +136,9 @@ func laxTime(d *canon.Decoder) (time.Time, error) {
 	return t, err
 }
 
-// members reports whether the host sends the members of PROTOCOL §6. The
+// hasMembers reports whether the host sends the members of PROTOCOL §6. The
 // reference sends only a detail.
-func (a answer) members() bool {
+func (a answer) hasMembers() bool {
 	return a.state != "" || a.tip != nil || a.expected > 0 || a.code != ""
 }
 
@@ -175,7 +175,7 @@ func (a answer) belowFloor() bool {
 // only sign: the last number it has seen is the envelope's own (PROTOCOL §23
 // A5).
 func (a answer) wasTaken(seq int64) bool {
-	return a.conflict() && !a.members() &&
+	return a.conflict() && !a.hasMembers() &&
 		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))
 }
 

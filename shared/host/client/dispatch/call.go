@@ -34,9 +34,9 @@ func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Resu
 	})
 }
 
-// GiveUp ends the call in hand of t without an outcome: the next Call signs its
-// message again, even the same one. Signed envelopes stay listed and are asked
-// for then.
+// GiveUp ends the call in hand of t without an outcome: the next Call signs a
+// new envelope, even for the same message. The signed envelopes stay listed, and
+// the next Call asks for their fates.
 func (c *Caller) GiveUp(ctx context.Context, t Target) error {
 	_, err := c.with(ctx, t, func(r *run) error {
 		if r.st.Job == "" || r.st.outcome() != nil {
@@ -63,14 +63,14 @@ func (r *run) begin(msg *envelope.Message) error {
 	if probe := (envelope.Envelope{Payload: *msg}); probe.IsReset() {
 		return problem.New(problem.Usage, "%s is a chain reset, not a call: `vacancy call %s --reset`", envelope.ResetText, r.t.Name)
 	}
-	if e := r.st.ofJob(); e != nil && sameMessage(e.Payload, *msg) {
+	if e := r.st.anyJobEnvelope(); e != nil && sameMessage(e.Payload, *msg) {
 		r.res.Resumed = true
 		r.hold(*e)
-		r.job = r.st.Job
+		r.jobKey = r.st.Job
 		return nil
 	}
 	key, err := r.c.newKey()
-	r.st.Job, r.job = key, key
+	r.st.Job, r.jobKey = key, key
 	return err
 }
 
@@ -80,13 +80,13 @@ func (r *run) hold(e envelope.Envelope) identity.Hash {
 	return r.res.RequestHash
 }
 
-// call repeats until the call in hand is decided. Each turn does the first
-// thing that is due, in the order of the model.
+// call repeats until the call in hand is decided. Each turn takes the first step
+// that is due, in the order of PROTOCOL §16.
 func (r *run) call(ctx context.Context, msg envelope.Message) error {
 	resumed := r.res.Resumed
 	for range maxTurns {
 		var err error
-		switch e := r.st.inHand(); {
+		switch e := r.st.jobEnvelope(); {
 		case r.st.outcome() != nil: // possibly learnt by a run that ended before reporting it
 			return r.handOver()
 		case r.st.Reset != nil:
@@ -131,7 +131,7 @@ func (r *run) sign(ctx context.Context, msg envelope.Message) error {
 	return r.save()
 }
 
-// overfull handles too many listed envelopes for one number.
+// overfull handles too many listed envelopes for one sequence number.
 func (r *run) overfull(ctx context.Context) error {
 	if r.c.AutoReset {
 		return r.signReset(ctx, time.Time{})
@@ -160,9 +160,10 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 	failed := false // a try failed in the host's store
 	for n, pendings := 0, 0; ; {
 		a, err := r.post(ctx, at, body)
-		// From now on, only the host's own statement shows that it did not
-		// accept.
-		r.doubt = r.doubt || doubtful(a, err) || failed && err == nil && !a.members()
+		// After a failure of its store, only the host's own statement shows that
+		// it did not accept.
+		unstated := failed && err == nil && !a.hasMembers()
+		r.doubt = r.doubt || doubtful(a, err) || unstated
 		failed = failed || err == nil && a.storeFailed()
 		if pointless(err) {
 			return err
@@ -180,7 +181,7 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 			err = r.pause(ctx, pendings)
 			pendings++
 		} else {
-			if n++; n >= r.c.tries() || !r.doubt && r.c.BriefTries > 0 && n >= r.c.BriefTries {
+			if n++; r.lastTry(n) {
 				return r.leave(ctx, e, h, errors.Join(err, unclear(a)))
 			}
 			err = r.pause(ctx, n-1)
@@ -191,9 +192,16 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 	}
 }
 
+// lastTry reports whether n tries are enough. While the target cannot have
+// accepted the call, another vacant may be called soon.
+func (r *run) lastTry(n int) bool {
+	brief := r.c.BriefTries > 0 && !r.doubt
+	return n >= r.c.tries() || brief && n >= r.c.BriefTries
+}
+
 // doubtful reports whether the target may have accepted a call although a or
-// err came back. It has not if nothing was sent or it refused; if its store
-// failed, it can be asked (leave).
+// err came back. The target has not if nothing was sent or the target refused.
+// If its store failed, leave asks for the fate of the call.
 func doubtful(a answer, err error) bool {
 	switch {
 	case err != nil:
@@ -213,9 +221,10 @@ func (a answer) storeFailed() bool {
 	return a.status == problem.Unavailable.Row().Status && a.code == problem.Unavailable.String()
 }
 
-// leave ends the posting of e without a conclusive reply. If other vacants can
-// be called instead, a host whose store failed is asked once for the fate of e;
-// nobody else may get the message unless the host knows it.
+// leave ends the posting of e without a conclusive reply. If another vacant can
+// be called instead (BriefTries), a host whose store failed is asked once for the
+// fate of e. Only if the host does not know e, and looks back far enough to tell,
+// may another vacant get the message.
 func (r *run) leave(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
 	if r.doubt || !r.sent || r.c.BriefTries == 0 {
 		return r.unresolved(cause)
@@ -237,7 +246,7 @@ func (r *run) act(ctx context.Context, h identity.Hash, a answer, v verdict, x *
 		return r.settleOther(ctx, *x, h)
 	case v == moved:
 		return r.meetMoved(ctx, h, a)
-	case v == resign && r.floors > r.c.tries():
+	case v == signAgain && r.floorRetries > r.c.tries():
 		err = problem.New(problem.Clock, "%s keeps asking for a later time: look at the clock of this machine", r.t.Name)
 	}
 	if serr := r.save(); serr != nil {
@@ -246,13 +255,15 @@ func (r *run) act(ctx context.Context, h identity.Hash, a answer, v verdict, x *
 	return err
 }
 
-// handOver moves outcomes into the result and saves the state first: after a
-// crash, the same call finds the outcome and sends nothing.
+// handOver moves outcomes into the result and saves the state without them. A
+// crash before the save loses nothing: the same call finds the outcome and sends
+// nothing. After a crash between the save and the caller's use of the result, the
+// same call is a new one.
 func (r *run) handOver() error {
 	l := *r.st.outcome()
 	h := r.hold(l.Request)
 	r.res.Fate, r.res.Reply, r.res.ReplySeq, r.res.ReplyHash, r.res.Cut = l.Fate, l.Reply, l.ReplySeq, l.ReplyHash, l.Cut
-	r.res.Bound = l.Reply != nil && envelope.IsReplyKey(l.Reply.IdempotencyKey)
+	r.res.ReplyBound = l.Reply != nil && envelope.IsReplyKey(l.Reply.IdempotencyKey)
 	r.st.Job = ""
 	r.st.Late = slices.DeleteFunc(slices.Clone(r.st.Late), func(x Late) bool { return x.Request.Hash() == h })
 	if err := r.deliver(); err != nil {
@@ -291,8 +302,8 @@ func (r *run) deliver() error {
 	return r.save()
 }
 
-// settleOther handles a host whose tip is another listed envelope with the same
-// number: it asks for that envelope's fate and never sends it again.
+// settleOther handles a host whose tip is x, another listed envelope with the
+// same sequence number: it asks for the fate of x and never sends x again.
 func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.Hash) error {
 	a, err := r.ask(ctx, x, true)
 	if err != nil {
@@ -307,8 +318,7 @@ func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.H
 	case a.noEndpoint():
 		r.lost(x, h)
 	default:
-		// The tip changed in between, or the host contradicts itself: look
-		// again.
+		// The tip has changed since, or the host contradicts itself: try again.
 		return r.pause(ctx, 0)
 	}
 	return r.save()
@@ -358,7 +368,7 @@ func pointless(err error) bool {
 }
 
 func (r *run) pause(ctx context.Context, n int) error {
-	d := apart(n)
+	d := pauseBefore(n)
 	r.waited += d
 	return r.c.wait(ctx, d)
 }

@@ -79,8 +79,8 @@ type Result struct {
 	ReplyHash identity.Hash
 	ReplySeq  int64
 	Cut       string // why Reply is only a part of the answer (Late.Cut)
-	// Bound: the signed answer names its request.
-	Bound bool
+	// ReplyBound means that the signed answer names its request.
+	ReplyBound bool
 	// Status is the HTTP status of the deciding reply, 0 if there was none.
 	Status int
 
@@ -110,11 +110,11 @@ type run struct {
 	st       State
 	res      *Result
 
-	job            string // the key of the call in hand
+	jobKey         string // the key of the call in hand
 	calling        bool   // it is a Call: the fate of the call in hand must be learnt
 	pending        bool   // an envelope that was asked for is accepted and not answered
 	corrected      bool   // the clock was corrected once
-	floors         int    // how often a floor forced a new signature
+	floorRetries   int    // how often a floor forced a new signature
 	asked          map[identity.Hash]bool
 	waited         time.Duration
 	sent           bool  // something may have reached the target
@@ -155,7 +155,7 @@ func (c *Caller) with(ctx context.Context, t Target, f func(*run) error) (Result
 // inDoubt reports whether the target may have accepted the call in hand, by an
 // envelope posted now or one still asked for.
 func (r *run) inDoubt() bool {
-	of := func(e envelope.Envelope) bool { return r.job != "" && e.IdempotencyKey == r.job }
+	of := func(e envelope.Envelope) bool { return r.jobKey != "" && e.IdempotencyKey == r.jobKey }
 	return r.doubt || slices.ContainsFunc(r.st.Old, of) || slices.ContainsFunc(r.st.Live, of)
 }
 
@@ -205,8 +205,8 @@ func (c *Caller) patience() time.Duration {
 	return c.Patience
 }
 
-// apart is the n-th pause between tries, from 0.
-func apart(n int) time.Duration {
+// pauseBefore is the n-th pause between tries, from 0.
+func pauseBefore(n int) time.Duration {
 	if n > 4 {
 		return longPause
 	}

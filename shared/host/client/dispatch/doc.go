@@ -11,12 +11,14 @@
 // # The life of a call
 //
 //  1. Call locks the pair (Book.Open) and loads its State.
-//  2. A pending reset is finished, listed envelopes are asked for (settleOld).
-//  3. The message gets the next position of the chain, or is recognised as the call under way (take, sign).
-//  4. The state with the signed envelope is saved. Only then is it posted (send).
-//  5. The reply is parsed without trust (readAnswer) and judged (judge): one row of the table "Our caller" each.
-//  6. An answer is verified in the order of PROTOCOL §16 (verify), the call settled, the state saved.
+//  2. The message is recognised as the call under way, or gets an idempotency key (begin).
+//  3. A pending reset is finished (finishReset), and overtaken envelopes are asked for (settleOld).
+//  4. A new message is signed for the next position of the chain (sign), and the state with the envelope is saved. Only then is the envelope posted (send).
+//  5. The reply is parsed without trust (readAnswer) and judged by one row of the table of PROTOCOL §16 (judge).
+//  6. An answer is verified in the order of PROTOCOL §16 (verify), the call is settled, the state is saved.
+//  7. The outcome moves from the state into the result (handOver).
 //
 // A crash after 4 leaves the signed bytes: the same call sends the same bytes
-// and gets the same answer. A crash before it leaves nothing.
+// and gets the same answer. A crash before 4 leaves nothing, and a crash after 7
+// leaves no outcome: the same call is then a new one.
 package dispatch

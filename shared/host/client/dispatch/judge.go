@@ -15,12 +15,12 @@ import (
 type verdict int
 
 const (
-	again   verdict = iota // inconclusive or pending: send the same bytes again
-	done                   // the call is decided and settled; without an answer, the error says how
-	other                  // another listed envelope was accepted: ask for it and settle it
-	resign                 // sign again: for the host's clock, for a floor, or because an earlier call was settled
-	moved                  // others moved the chain: reset
-	refused                // not accepted; the error says why
+	again     verdict = iota // inconclusive or pending: send the same bytes again
+	done                     // the call is decided and settled; without an answer, the error says how
+	other                    // another listed envelope was accepted: ask for it and settle it
+	signAgain                // sign again: for the host's clock, for a floor, or because an earlier call was settled
+	moved                    // another program moved the chain: reset
+	refused                  // not accepted; the error says why
 )
 
 // judge applies a reply to the state: for envelope e with hash h, which may
@@ -96,8 +96,8 @@ func (r *run) stored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *
 	return done, nil, nil
 }
 
-// take accepts or refuses an answer. An answer outside the chain is only kept:
-// others have moved the chain on.
+// take accepts or refuses an answer. An answer that is not current is only kept,
+// because another program has moved the chain on.
 func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelope, cut string, current bool) (verdict, *envelope.Envelope, error) {
 	p, err := r.st.verify(reply, h)
 	if err == nil && !p.bound && !current {
@@ -167,8 +167,8 @@ func (r *run) conflict(e envelope.Envelope, h identity.Hash, a answer, before bo
 		// later than everything before.
 		r.st.retire(identity.Hash{})
 		r.st.signed(a.floor)
-		r.floors++
-		return resign, nil
+		r.floorRetries++
+		return signAgain, nil
 	}
 	if a.wasTaken(e.Seq) {
 		if x := r.taken(e, h, before); x != nil {
@@ -209,7 +209,7 @@ func (r *run) lost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Env
 	if xh == h {
 		return done, nil
 	}
-	return resign, nil
+	return signAgain, nil
 }
 
 // clock handles a host that says the envelope is signed ahead of its clock.
@@ -218,7 +218,7 @@ func (r *run) clock(h identity.Hash, a answer) (verdict, *envelope.Envelope, err
 	if err := r.setClock(a.now); err != nil {
 		return refused, nil, err
 	}
-	return resign, nil, nil
+	return signAgain, nil, nil
 }
 
 // setClock adopts the host's clock, once in an operation.

@@ -23,7 +23,7 @@ func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (bod
 		if r.st.outcome() != nil {
 			return problem.New(problem.Conflict, "the answer to this call is here already: `vacancy call` with the same message shows it")
 		}
-		if r.st.inHand() == nil {
+		if r.st.jobEnvelope() == nil {
 			if len(r.st.Sent)+len(r.st.Live) >= MaxListed {
 				return r.tooMany()
 			}
@@ -31,7 +31,7 @@ func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (bod
 				return err
 			}
 		}
-		e := r.st.inHand()
+		e := r.st.jobEnvelope()
 		r.hold(*e)
 		body = envelope.AppendRequest(nil, nil, e)
 		return nil
@@ -63,7 +63,7 @@ func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, err
 		case moved:
 			return problem.New(problem.Conflict, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): `vacancy call %s --reset` starts it again",
 				r.t.Name, a.shown(), r.t.Name)
-		case resign:
+		case signAgain:
 			err = problem.New(problem.Conflict, "this envelope was not accepted (%s): the same command again signs a new one", a.shown())
 		}
 		if v == done {
@@ -99,7 +99,7 @@ func (r *run) addressee(a answer) *envelope.Envelope {
 			return r.st.listed(h)
 		}
 	}
-	if e := r.st.inHand(); e != nil || len(r.st.Sent) == 0 {
+	if e := r.st.jobEnvelope(); e != nil || len(r.st.Sent) == 0 {
 		return e
 	}
 	return &r.st.Sent[len(r.st.Sent)-1]

@@ -25,7 +25,7 @@ func TestReferenceHostAnswers(t *testing.T) {
 	for n := int64(1); n <= 3; n++ {
 		res, err := w.call("hi")
 		dispatchtest.Want(t, res, err, "echo: hi")
-		if res.Bound || res.ReplySeq != n {
+		if res.ReplyBound || res.ReplySeq != n {
 			t.Errorf("Call() = %+v", res)
 		}
 	}

@@ -104,11 +104,11 @@ func (r *run) judgeReset(ctx context.Context, a answer) error {
 	case a.status == 200:
 		return problem.New(problem.Untrusted, "%s does not confirm the reset: %s", r.t.Name, a.shown())
 	case a.status == 409:
-		if r.floors++; r.floors > r.c.tries() {
+		if r.floorRetries++; r.floorRetries > r.c.tries() {
 			return problem.New(problem.Clock, "%s keeps asking for a later time: look at the clock of this machine", r.t.Name)
 		}
-		if r.floors > 1 { // the floor is further ahead than a reset may be; wait
-			if err := r.pause(ctx, r.floors); err != nil {
+		if r.floorRetries > 1 { // the floor is further ahead than a reset may be; wait
+			if err := r.pause(ctx, r.floorRetries); err != nil {
 				return r.resetOpen(err)
 			}
 		}

@@ -82,9 +82,9 @@ type Late struct {
 // could lose an answer.
 const MaxListed = 64
 
-// inHand returns the call in hand's envelope for the next sequence number, or
+// jobEnvelope returns the call in hand's envelope for the next sequence number, or
 // nil.
-func (s *State) inHand() *envelope.Envelope {
+func (s *State) jobEnvelope() *envelope.Envelope {
 	if s.Job == "" {
 		return nil
 	}
@@ -96,9 +96,9 @@ func (s *State) inHand() *envelope.Envelope {
 	return nil
 }
 
-// ofJob is any envelope of the call in hand.
-func (s *State) ofJob() *envelope.Envelope {
-	if e := s.inHand(); e != nil || s.Job == "" {
+// anyJobEnvelope is any envelope of the call in hand.
+func (s *State) anyJobEnvelope() *envelope.Envelope {
+	if e := s.jobEnvelope(); e != nil || s.Job == "" {
 		return e
 	}
 	if l := s.outcome(); l != nil {

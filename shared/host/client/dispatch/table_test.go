@@ -121,7 +121,7 @@ func TestAnswerSettlesTheCall(t *testing.T) {
 	for n := int64(1); n <= 3; n++ {
 		res, err := w.call("hi")
 		dispatchtest.Want(t, res, err, "echo: hi")
-		if res.Request.Seq != n || res.ReplySeq != n || !res.Bound || res.Posts != 1 || res.Status != 200 || res.Fate != dispatch.Answered || res.Resumed {
+		if res.Request.Seq != n || res.ReplySeq != n || !res.ReplyBound || res.Posts != 1 || res.Status != 200 || res.Fate != dispatch.Answered || res.Resumed {
 			t.Errorf("Call() = %+v", res)
 		}
 		got := w.state(t)

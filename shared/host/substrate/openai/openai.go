@@ -1,5 +1,6 @@
-// Package openai is the substrate behind OpenAI's chat completions: at OpenAI, at
-// Mistral, and at servers of one's own such as Ollama, llama.cpp or vLLM.
+// Package openai is the substrate of models that are asked by OpenAI's chat
+// completions: at OpenAI, at Mistral, and at self-hosted servers such as Ollama,
+// llama.cpp or vLLM.
 //
 // The invariant: the request contains the model's name, the conversation, the
 // owner's settings for the model, the owner's secret if there is one, and nothing
@@ -20,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/remote"
 )
 
-// Kinds are the kinds of this package. Requests go through client as the vacant,
-// so client's guard may refuse them.
+// Kinds returns the kinds of this package. A request is sent by client on behalf of
+// the vacant, so the guard of client may refuse it.
 func Kinds(client *outbound.Client) substrate.Kinds {
 	kinds := substrate.Kinds{}
 	for _, kind := range []string{substrate.KindOpenAI, substrate.KindMistral, substrate.KindOllama} {
@@ -32,41 +33,41 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	return kinds
 }
 
-// server is a model at a server.
-type server struct {
+// model is a model at a server.
+type model struct {
 	client *outbound.Client
 	spec   substrate.Spec
-	model  string
+	name   string
 }
 
 func open(client *outbound.Client, spec substrate.Spec) (substrate.Substrate, error) {
 	if err := spec.CheckModel(); err != nil {
 		return nil, err
 	}
-	_, model, _ := spec.Model()
-	return &server{client, spec, model}, nil
+	_, name, _ := spec.Model()
+	return &model{client, spec, name}, nil
 }
 
-// Infer streams the model's answer (remote.Infer). SubstrateRefused is a model that
-// refuses to answer.
-func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+// Infer streams the model's answer (remote.Infer). An error of kind SubstrateRefused
+// means that the model refuses to answer.
+func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		q := remote.Request{URL: s.spec.Endpoint(), Body: s.bodyOf(&r)}
+		q := remote.Request{URL: m.spec.Endpoint(), Body: m.bodyOf(&r)}
 		switch {
 		case !r.Secret.IsZero():
 			q.Header = http.Header{"Authorization": {"Bearer " + r.Secret.Reveal()}}
-		case s.spec.NeedsSecret():
-			yield(nil, remote.WithoutSecret(s.spec.Kind))
+		case m.spec.NeedsSecret():
+			yield(nil, remote.WithoutSecret(m.spec.Kind))
 			return
 		}
-		remote.Infer(ctx, s.client, &r, q, new(answer))(yield)
+		remote.Infer(ctx, m.client, &r, q, new(answerReader))(yield)
 	}
 }
 
-// answer reads an answer.
-type answer struct {
+// answerReader reads an answer.
+type answerReader struct {
 	remote.Ending
-	places []place // of the calls, which come in pieces
+	places []place // of the tool calls, each of which comes in pieces
 }
 
 // place identifies a call among others: its index and its id, if the server gives them.
@@ -76,7 +77,7 @@ type place struct {
 }
 
 // Read implements remote.Answer.
-func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
+func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 	var c chunk
 	if json.Unmarshal(data, &c) != nil {
 		return nil, remote.Unreadable()
@@ -91,8 +92,8 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 		if n := choice.Index.Value; n != 0 {
 			continue // one answer was asked for
 		}
-		for _, said := range []*said{&choice.Delta, &choice.Message} {
-			more, err := a.hear(said)
+		for _, d := range []*delta{&choice.Delta, &choice.Message} {
+			more, err := a.apply(d)
 			if events = append(events, more...); err != nil {
 				return events, err
 			}
@@ -104,17 +105,17 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	return events, nil
 }
 
-// hear reads what a choice says.
-func (a *answer) hear(s *said) (events []substrate.Event, err error) {
-	if why := s.Refusal.Value; why != "" {
+// apply reads one delta of a choice.
+func (a *answerReader) apply(d *delta) (events []substrate.Event, err error) {
+	if why := d.Refusal.Value; why != "" {
 		return nil, remote.Refused(why)
 	}
-	if thought := cmp.Or(s.ReasoningContent.Value, s.Reasoning.Value, s.Content.thought); thought != "" {
+	if thought := cmp.Or(d.ReasoningContent.Value, d.Reasoning.Value, d.Content.thought); thought != "" {
 		events = append(events, substrate.Thought(thought))
 	}
-	events = append(events, a.Say(s.Content.text)...)
-	for i := range s.ToolCalls {
-		if err := a.add(&s.ToolCalls[i]); err != nil {
+	events = append(events, a.Say(d.Content.text)...)
+	for i := range d.ToolCalls {
+		if err := a.add(&d.ToolCalls[i]); err != nil {
 			return events, err
 		}
 	}
@@ -122,7 +123,7 @@ func (a *answer) hear(s *said) (events []substrate.Event, err error) {
 }
 
 // add adds a piece of a call.
-func (a *answer) add(p *piece) error {
+func (a *answerReader) add(p *piece) error {
 	at := a.find(p)
 	if at < 0 {
 		at = len(a.Calls)
@@ -139,11 +140,14 @@ func (a *answer) add(p *piece) error {
 	return nil
 }
 
-// find returns the call that a piece continues, -1 if it begins one. Servers leave out indices
-// and ids, or have the same for all calls. A piece without a name begins no call if there is
-// one at its index; a piece with a name begins one unless it has the id of that call, or no id
-// while the arguments of that call are not whole.
-func (a *answer) find(p *piece) int {
+// find returns the call that a piece continues, or -1 if the piece begins a call. Servers leave
+// out indices and ids, or send the same ones for all calls. A piece continues the last call at
+// its index if
+//
+//   - the piece has no name,
+//   - the piece has the id of that call, or
+//   - the piece has no id, and the arguments of that call are not complete.
+func (a *answerReader) find(p *piece) int {
 	last := -1
 	for i, is := range a.places {
 		if p.Index.Value != nil && is.index != nil && *p.Index.Value != *is.index {
@@ -153,8 +157,8 @@ func (a *answer) find(p *piece) int {
 			return i
 		}
 	}
-	another := p.ID.Value != "" || last >= 0 && remote.IsObject(a.Calls[last].Arguments) && len(p.Function.Arguments) > 0
-	if p.Function.Name != "" && another {
+	begins := p.ID.Value != "" || last >= 0 && remote.IsObject(a.Calls[last].Arguments) && len(p.Function.Arguments) > 0
+	if p.Function.Name != "" && begins {
 		return -1
 	}
 	return last
@@ -167,9 +171,9 @@ type request struct {
 	Stream        bool           `json:"stream"`
 	StreamOptions *streamOptions `json:"stream_options,omitempty"` // Mistral refuses it, and reports usage anyway
 	Tools         []tool         `json:"tools,omitempty"`
-	ToolChoice    string         `json:"tool_choice,omitempty"` // "none", or as the model likes
-	// MaxTokens is the older name, which every self-hosted server knows; OpenAI's
-	// models that reason take only the newer one.
+	ToolChoice    string         `json:"tool_choice,omitempty"` // "none", or empty: the model decides
+	// MaxTokens is the older name, which every self-hosted server knows. OpenAI's
+	// reasoning models take only MaxCompletionTokens.
 	MaxTokens           int              `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int              `json:"max_completion_tokens,omitempty"`
 	Effort              substrate.Effort `json:"reasoning_effort,omitempty"`
@@ -211,13 +215,13 @@ type format struct {
 	Type string `json:"type"`
 }
 
-// bodyOf is the body of a request.
-func (s *server) bodyOf(r *substrate.Request) request {
-	body := request{Model: s.model, Stream: true, MaxTokens: r.MaxTokens, Effort: r.Effort}
-	if s.spec.Kind != substrate.KindMistral {
+// bodyOf returns the body of a request.
+func (m *model) bodyOf(r *substrate.Request) request {
+	body := request{Model: m.name, Stream: true, MaxTokens: r.MaxTokens, Effort: r.Effort}
+	if m.spec.Kind != substrate.KindMistral {
 		body.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
-	if s.spec.Kind == substrate.KindOpenAI && s.spec.NeedsSecret() {
+	if m.spec.Kind == substrate.KindOpenAI && m.spec.NeedsSecret() {
 		body.MaxTokens, body.MaxCompletionTokens = 0, r.MaxTokens
 	}
 	if r.JSON {
@@ -259,12 +263,12 @@ func messages(t *substrate.Turn) []message {
 	return []message{{Role: "user", Content: t.Text}}
 }
 
-// chunk is a piece of a stream, or a whole answer, as far as it matters.
+// chunk has the used members of a piece of a stream, or of a whole answer.
 type chunk struct {
 	Choices []struct {
 		Index        lax.Of[int]
-		Delta        said
-		Message      said          // of a whole answer
+		Delta        delta
+		Message      delta         // of a whole answer
 		FinishReason remote.Reason `json:"finish_reason"`
 	}
 	Usage lax.Of[struct {
@@ -277,11 +281,11 @@ type chunk struct {
 	Error json.RawMessage
 }
 
-// said is a model's utterance.
-type said struct {
+// delta is a part of a model's answer, or the whole answer.
+type delta struct {
 	Content content
 	Refusal lax.Of[string]
-	// What the model thought, for which OpenAI has no member and servers have two.
+	// The model's thoughts. OpenAI has no member for them, and servers have two names.
 	Reasoning        lax.Of[string]
 	ReasoningContent lax.Of[string] `json:"reasoning_content"`
 	ToolCalls        []piece        `json:"tool_calls"`
@@ -314,7 +318,7 @@ func (c *content) UnmarshalJSON(data []byte) error {
 	err := json.Unmarshal(data, &parts)
 	for _, p := range parts {
 		var text string
-		if p.Type.Value == "text" || p.Type.Value == "" { // other parts are not of the answer
+		if p.Type.Value == "text" || p.Type.Value == "" { // other parts do not belong to the answer
 			if p.Text != nil && json.Unmarshal(p.Text, &text) != nil {
 				return remote.Unreadable()
 			}

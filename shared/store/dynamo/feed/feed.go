@@ -34,8 +34,8 @@ type Feed struct {
 	places map[string]place // by partition
 }
 
-// place is the position for the next page of a partition. The iterator may be past a part of
-// the shard that has no rows after the offset.
+// place is the position for the next page of a partition. The iterator may be further than
+// the offset, because it has passed a part of the shard without rows.
 type place struct{ offset, iterator string }
 
 var _ store.Feed = (*Feed)(nil)
