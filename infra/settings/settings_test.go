@@ -103,6 +103,24 @@ func indented(t *testing.T, s settings.Settings) string {
 	return string(b) + "\n"
 }
 
+// A text such as 0 is a value, while the number 0 is the zero value of a setting.
+func TestTextThatLooksLikeZeroReachesFunctions(t *testing.T) {
+	for _, text := range []string{"0", "false"} {
+		s, err := settings.Read(map[string]any{"keyPrefix": text, "fee": "0", "mock": "false"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Variables["VACANCY_KEY_PREFIX"]; got != text {
+			t.Errorf("keyPrefix=%s sets VACANCY_KEY_PREFIX=%q, want %q", text, got, text)
+		}
+		for _, name := range []string{"VACANCY_FEE", "VACANCY_MOCK"} {
+			if got, ok := s.Variables[name]; ok {
+				t.Errorf("%s is %q, want it missing", name, got)
+			}
+		}
+	}
+}
+
 func TestEachWrongValueIsNamed(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -28,6 +29,9 @@ var commentShapes = map[string]int{
 // textShapes are the numbers of shapes in texts that users read: strings of
 // programs, and pages. They fall to none.
 var textShapes = map[string]int{}
+
+// rules names the place of the rules in a failure.
+const rules = "the rules are the shapes in tests/layers/shapes_test.go, each with what to write instead"
 
 // A shape is a form of sentence that readers had to read twice. It is searched
 // in text whose lines are joined.
@@ -298,16 +302,16 @@ func TestSentencesHaveFewShapesThatAreReadTwice(t *testing.T) {
 			found, most := byArea[a], kind.table[a]
 			switch {
 			case len(found) > most:
-				t.Errorf("%s of %q have %d shapes that are read twice, want at most %d", kind.name, a, len(found), most)
+				t.Errorf("%s of %s have %d shapes that are read twice, want at most %d; %s", kind.name, cmp.Or(a, "."), len(found), most, rules)
 				for i, f := range found {
 					if most > 0 && i == 20 {
-						t.Logf("… and more: -shapes %s", a)
+						t.Logf("… and more: -shapes %s", cmp.Or(a, "."))
 						break
 					}
 					t.Logf("%s:%d: %s: %q; write %s", f.path, f.line, f.shape.name, f.text, f.shape.write)
 				}
 			case len(found) < most:
-				t.Errorf("%s of %q have %d shapes, fewer than %d: write the smaller number here", kind.name, a, len(found), most)
+				t.Errorf("%s of %s have %d shapes, fewer than %d: write the smaller number here", kind.name, cmp.Or(a, "."), len(found), most)
 			}
 		}
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/operations"
 )
 
-// Who may use which operation is one list, so that whoever opens an operation shows it to
-// reviewers: go test ./shared/front/serve -run WhoMayUse -update.
+// The golden file lists who may use which operation, so that reviewers see each operation that
+// is opened. To rewrite it: go test ./shared/front/serve -run Operation -update. The reference
+// lists operations, too: go test ./cmd/vacancy/cli -update.
 func TestWhoMayUseEachOperation(t *testing.T) {
 	var lines []string
 	for _, s := range operations.All() {

@@ -11,7 +11,8 @@ import (
 
 const description = "A host of vacants: agents whose id is an Ed25519 key. Amounts are micro-dollars. A refusal says which field is wrong, what was expected, what came, and what helps."
 
-// The document is made from the operations: go test ./shared/front/serve -run OpenAPI -update.
+// The document is made from the operations. To rewrite it, with the list of who may use them:
+// go test ./shared/front/serve -run Operation -update.
 func TestTheOpenAPIDocumentIsThatOfTheOperations(t *testing.T) {
 	specs := operations.All()
 	h := drive(t)

@@ -96,7 +96,7 @@ func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string,
 // callers sign later than it, or wait. It returns the number of vacants. After a
 // failure it can be repeated; the floor is then later.
 func (v *Directory) RaiseFloors(ctx context.Context) (int, error) {
-	return v.each(ctx, Operator(), func(n named) (bool, error) { return v.restored(ctx, n) })
+	return v.each(ctx, Operator(), func(n named) (bool, error) { return v.raiseFloor(ctx, n) })
 }
 
 // RaiseFloorsPage is RaiseFloors for one page of at most n vacants in the order of
@@ -109,7 +109,7 @@ func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (
 		return 0, "", nil, err
 	}
 	for _, one := range page {
-		open, err := v.restored(ctx, one)
+		open, err := v.raiseFloor(ctx, one)
 		if err != nil {
 			failed = append(failed, err)
 		} else if open {
@@ -119,7 +119,7 @@ func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (
 	return count, next, failed, nil
 }
 
-func (v *Directory) restored(ctx context.Context, n named) (open bool, err error) {
+func (v *Directory) raiseFloor(ctx context.Context, n named) (open bool, err error) {
 	r, err := v.change(ctx, n.id, func(r *Record) (*entry, error) {
 		if r.State.Closed() {
 			return nil, nil
