@@ -38,9 +38,9 @@ func (s *step) invoke(ctx context.Context, state graduation.State) (next graduat
 	ctx, _ = s.started.usage(ctx)
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = panicked(cause)
+			err = panicError(cause)
 		}
-		stepped(ctx, s.log, state.ID(), s.name, err)
+		logStep(ctx, s.log, state.ID(), s.name, err)
 		if err != nil {
 			refused := graduation.Refuse(s.name, err)
 			err = messages.InvokeResponse_Error{Type: refused.Error, Message: refused.Cause()}
@@ -49,8 +49,8 @@ func (s *step) invoke(ctx context.Context, state graduation.State) (next graduat
 	return s.task(ctx, s.name, state)
 }
 
-// stepped logs a step. A refusal is the step's job; anything else is a fault.
-func stepped(ctx context.Context, log *slog.Logger, id graduation.ID, name gate.StepName, err error) {
+// logStep logs a step. A refusal is the step's job; anything else is a fault.
+func logStep(ctx context.Context, log *slog.Logger, id graduation.ID, name gate.StepName, err error) {
 	attrs := []slog.Attr{slog.String("graduation", id.String()), slog.String("step", string(name))}
 	verdict, level := "ok", slog.LevelInfo
 	if err != nil {
@@ -64,7 +64,7 @@ func stepped(ctx context.Context, log *slog.Logger, id graduation.ID, name gate.
 	log.LogAttrs(context.WithoutCancel(ctx), level, "step", append(attrs, slog.String(obs.Verdict, verdict))...)
 }
 
-func panicked(cause any) error {
+func panicError(cause any) error {
 	return problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), "")
 }
 

@@ -92,7 +92,7 @@ func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
 	}
 	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, Keyed: env.keyed, Bytes: env.Bytes, Now: now}
 	f.handler = edge.Guard(env.Secrets, edge.Limit(limits, handler))
-	f.proxy = httpadapter.NewV2(answered(f.handler))
+	f.proxy = httpadapter.NewV2(writeStatus(f.handler))
 	return f
 }
 
@@ -101,9 +101,9 @@ func revokes(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.URL.Path == registryapi.Revoke.Path
 }
 
-// answered sends the header if the handler wrote nothing, like net/http; the
+// writeStatus sends the header if the handler wrote nothing, like net/http; the
 // proxy does not.
-func answered(next http.Handler) http.Handler {
+func writeStatus(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := &statusWriter{ResponseWriter: w}
 		next.ServeHTTP(s, r)
@@ -162,9 +162,9 @@ func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer respo
 	defer func() {
 		if cause := recover(); cause != nil {
 			answer = refusal(problem.New(problem.Internal, ""))
-			f.line(ctx, &in, answer.StatusCode, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+			f.logRequest(ctx, &in, answer.StatusCode, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
 		} else if !usage.Told() {
-			f.line(ctx, &in, answer.StatusCode, nil)
+			f.logRequest(ctx, &in, answer.StatusCode, nil)
 		}
 	}()
 	if err := json.Unmarshal(event, &in); err != nil {
@@ -247,9 +247,9 @@ func (p *plain) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// line logs a request that no handler logged: it was refused earlier, or
+// logRequest logs a request that no handler logged: it was refused earlier, or
 // changed nothing.
-func (f *front) line(ctx context.Context, in *request, status int, cause error) {
+func (f *front) logRequest(ctx context.Context, in *request, status int, cause error) {
 	verdict, level := "ok", slog.LevelInfo
 	attrs := []slog.Attr{slog.String("method", clip(in.RequestContext.HTTP.Method)), slog.String("path", clip(in.RawPath))}
 	switch {

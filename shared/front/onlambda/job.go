@@ -39,7 +39,7 @@ func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
 			p = parts(env)
 		}
 		p.Log = env.log()
-		jobs := named(env.Server.Jobs(p), strings.Fields(f.Jobs))
+		jobs := jobsNamed(env.Server.Jobs(p), strings.Fields(f.Jobs))
 		return func(ctx context.Context, _ json.RawMessage) (counts []slog.Attr, err error) {
 			for _, j := range jobs {
 				done, failed := j.Run(ctx)
@@ -50,8 +50,8 @@ func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
 	}, more...)
 }
 
-// named picks jobs by their names.
-func named(all []serve.Job, names []string) (jobs []serve.Job) {
+// jobsNamed picks jobs by their names.
+func jobsNamed(all []serve.Job, names []string) (jobs []serve.Job) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(j serve.Job) bool { return j.Name == name })
 		if i < 0 {

@@ -62,8 +62,8 @@ type Env struct {
 // request in an event of its own.
 type Direct func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
 
-// Part adds to a function's host what most functions do without, so that their programs
-// do not contain it.
+// Part adds something to a function's host that most functions do not need, so that the
+// programs of those functions do not contain it.
 type Part func(*Env, *serve.Config)
 
 // open makes the Env of f and opens its connections. It fails only for wrong
@@ -91,7 +91,7 @@ func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logge
 		Host: s.Host, Log: log, Now: wall, Rand: rand.Reader, HoldsIdentity: f.Identity, TrustedHost: true, Elsewhere: true,
 		Charges: f.Charges,
 	}
-	if err := custodians(h, &env, cfg); err != nil {
+	if err := openCustody(h, &env, cfg); err != nil {
 		return nil, err
 	}
 	for _, add := range parts {
@@ -110,21 +110,21 @@ func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logge
 // takes, shorter than Lambda's limit for a start.
 const warmTime = 2 * time.Second
 
-// somewhere is the key of an absent document in the registry, which every role
+// warmKey is the key of an absent document in the registry, which every role
 // may read.
-var somewhere = store.Key{Partition: registry.RegistrationDocs.Key("").Partition, Sort: "warm"}
+var warmKey = store.Key{Partition: registry.RegistrationDocs.Key("").Partition, Sort: "warm"}
 
 // warm opens connections to the tables and logs their faults.
 func (h *Env) warm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()
-	if err := h.Store.Warm(ctx, somewhere); err != nil {
+	if err := h.Store.Warm(ctx, warmKey); err != nil {
 		h.Log.LogAttrs(ctx, slog.LevelError, "the tables do not answer", slog.String("cause", problem.Of(err).Text()))
 	}
 }
 
-// custodians opens the key custody.
-func custodians(h *Env, env *serve.Config, cfg aws.Config) (err error) {
+// openCustody opens the custody of keys: the vault, and an identity in KMS.
+func openCustody(h *Env, env *serve.Config, cfg aws.Config) (err error) {
 	if isKMS(h.SealKey) || isKMS(h.HostKey) {
 		client := kms.NewClient(cfg)
 		if isKMS(h.HostKey) {

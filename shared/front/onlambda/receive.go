@@ -51,7 +51,7 @@ func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQ
 	again := make([]bool, len(in.Records))
 	var all sync.WaitGroup
 	for i, m := range in.Records {
-		all.Go(func() { again[i] = !r.one(ctx, m) })
+		all.Go(func() { again[i] = !r.handleMessage(ctx, m) })
 	}
 	all.Wait()
 	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
@@ -63,13 +63,13 @@ func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQ
 	return out, nil
 }
 
-// one handles a message and logs it.
-func (r *receiver) one(ctx context.Context, m events.SQSMessage) (done bool) {
+// handleMessage handles one message and logs it.
+func (r *receiver) handleMessage(ctx context.Context, m events.SQSMessage) (done bool) {
 	ctx, _ = r.started.usage(ctx)
 	var err error
 	defer func() {
 		if cause := recover(); cause != nil {
-			done, err = false, panicked(cause)
+			done, err = false, panicError(cause)
 		}
 		attrs := []slog.Attr{slog.String("queue", clip(QueueName(m.EventSourceARN))), slog.String("received", clip(m.Attributes["ApproximateReceiveCount"]))}
 		verdict, level, status := "ok", slog.LevelInfo, http.StatusOK

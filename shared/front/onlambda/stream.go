@@ -37,33 +37,33 @@ type streamed = events.LambdaFunctionURLStreamingResponse
 func (f *front) stream(ctx context.Context, event json.RawMessage) (*streamed, error) {
 	var in request
 	if err := json.Unmarshal(event, &in); err != nil {
-		return f.refused(ctx, &in, problem.Invalid("event", "a request of a Function URL", "something else"))
+		return f.refuse(ctx, &in, problem.Invalid("event", "a request of a Function URL", "something else"))
 	}
 	if err := normalize(&in); err != nil {
-		return f.refused(ctx, &in, err)
+		return f.refuse(ctx, &in, err)
 	}
 	h := in.RequestContext.HTTP
 	asked := &events.LambdaFunctionURLRequest{RawPath: in.RawPath, RawQueryString: in.RawQueryString, Headers: in.Headers, Body: in.Body}
 	asked.RequestContext.DomainName = in.RequestContext.DomainName
 	asked.RequestContext.HTTP = events.LambdaFunctionURLRequestContextHTTPDescription{Method: h.Method, Path: h.Path, SourceIP: h.SourceIP}
-	answer, err := lambdaurl.Wrap(f.whole(&in))(ctx, asked)
+	answer, err := lambdaurl.Wrap(f.handlerOf(&in))(ctx, asked)
 	if err != nil {
-		return f.refused(ctx, &in, problem.Invalid("event", "an HTTP request", "something else"))
+		return f.refuse(ctx, &in, problem.Invalid("event", "an HTTP request", "something else"))
 	}
 	return answer, nil
 }
 
-// refused is the answer to an event that reaches no handler.
-func (f *front) refused(ctx context.Context, in *request, err error) (*streamed, error) {
+// refuse answers an event that reaches no handler.
+func (f *front) refuse(ctx context.Context, in *request, err error) (*streamed, error) {
 	ctx, _ = f.started.usage(ctx)
 	r := refusal(err)
-	f.line(ctx, in, r.StatusCode, nil)
+	f.logRequest(ctx, in, r.StatusCode, nil)
 	return &streamed{StatusCode: r.StatusCode, Headers: r.Headers, Body: strings.NewReader(r.Body)}, nil
 }
 
-// whole is the handler of one request, with what else is to be done before its answer
-// ends: after that nothing runs.
-func (f *front) whole(in *request) http.Handler {
+// handlerOf returns the handler of one request. The work after the request runs before its
+// answer ends, because nothing runs later.
+func (f *front) handlerOf(in *request) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, usage := f.started.usage(r.Context())
 		s := &statusWriter{ResponseWriter: w}
@@ -74,9 +74,9 @@ func (f *front) whole(in *request) http.Handler {
 				if !s.written {
 					httpapi.Fail(s, problem.New(problem.Internal, ""))
 				}
-				f.line(ctx, in, http.StatusInternalServerError, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+				f.logRequest(ctx, in, http.StatusInternalServerError, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
 			} else if !usage.Told() {
-				f.line(ctx, in, s.status, nil)
+				f.logRequest(ctx, in, s.status, nil)
 			}
 		}()
 		if len(in.Cookies) > 0 {

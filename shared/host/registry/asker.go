@@ -14,7 +14,7 @@ type asker struct {
 	parent   *identity.ID
 }
 
-func (r *Registry) asked(caller *identity.ID) *asker { return &asker{registry: r, id: caller} }
+func (r *Registry) askerOf(caller *identity.ID) *asker { return &asker{registry: r, id: caller} }
 
 // may reports whether the asker may see g: if g is public, if the asker is g
 // itself or its parent, or if g is a closed child and the asker its sibling.

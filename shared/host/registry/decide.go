@@ -95,10 +95,10 @@ func (r *Registry) registration(ctx context.Context, id identity.ID) (Registrati
 	return g, err
 }
 
-// replayed returns the stored event that e repeats, or nil. A key belongs to
+// findReplay returns the stored event that e repeats, or nil. A key belongs to
 // its first use: another payload under the same key is refused, and so is
 // another event at a taken position.
-func (r *Registry) replayed(ctx context.Context, a *actor, e *event.Event) (*Logged, error) {
+func (r *Registry) findReplay(ctx context.Context, a *actor, e *event.Event) (*Logged, error) {
 	same := func(l *Logged) (*Logged, error) {
 		if l.Type == e.Type && bytes.Equal(l.Payload, e.Payload) {
 			return l, nil
@@ -147,7 +147,7 @@ func (r *Registry) admit(ctx context.Context, e *event.Event) (a actor, replay *
 	if a, err = r.actor(ctx, e.Actor); err != nil {
 		return a, nil, err
 	}
-	if replay, err = r.replayed(ctx, &a, e); err != nil || replay != nil {
+	if replay, err = r.findReplay(ctx, &a, e); err != nil || replay != nil {
 		return a, replay, err
 	}
 	if a.revoked() {
@@ -201,18 +201,18 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 	} else if err := r.openIfGraduated(ctx, &g); err != nil {
 		return nil, err
 	}
-	if err := r.endpoint(ctx, &g, &c); err != nil {
+	if err := r.setEndpoint(ctx, &g, &c); err != nil {
 		return nil, err
 	}
 	if g.Hosted && a.reg.Hosted && p.State != g.State && !by.host {
 		return nil, problem.New(problem.Conflict, "runtime_state: vacant %s runs at this host, where it is %s, not %s", g.ID.Short(), g.State, p.State)
 	}
 	if p.Listing != nil {
-		if err := g.take(*p.Listing); err != nil {
+		if err := g.applyListing(*p.Listing); err != nil {
 			return nil, err
 		}
 	}
-	g.claim(p, &c, r)
+	g.applyClaims(p, &c, r)
 	switch {
 	case !g.Hosted:
 		g.Name = ""
@@ -267,8 +267,8 @@ func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 	return nil
 }
 
-// claim copies the signed card and the unsigned claims of p into g.
-func (g *Registration) claim(p *Publication, c *card.Card, r *Registry) {
+// applyClaims copies the signed card and the unsigned claims of p into g.
+func (g *Registration) applyClaims(p *Publication, c *card.Card, r *Registry) {
 	now := r.now()
 	if g.Joined == 0 || g.State != p.State {
 		g.State, g.Since = p.State, now

@@ -14,11 +14,11 @@ import (
 // MaxEndpoint is the longest endpoint in bytes.
 const MaxEndpoint = 2 << 10
 
-// endpoint checks the endpoint of a card: it is at this host, or elsewhere over
-// HTTPS. What is elsewhere is listed once Reach has found that it answers: the
-// publisher chooses the server, which may hang. A card without an endpoint can
-// be registered, but its vacant cannot be called.
-func (r *Registry) endpoint(ctx context.Context, g *Registration, c *card.Card) error {
+// setEndpoint checks the endpoint of a card and sets in g whether it is hosted here.
+// An endpoint elsewhere must use HTTPS, and its vacant is listed once Reach has
+// found that it answers: the publisher chooses the server, which may hang. A card
+// without an endpoint can be registered, but its vacant cannot be called.
+func (r *Registry) setEndpoint(ctx context.Context, g *Registration, c *card.Card) error {
 	if g.Joined == 0 || endpointOf(g.Card) != c.Endpoint {
 		g.reached = false
 	}

@@ -58,7 +58,7 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 	}
 	seen := map[identity.ID]bool{id: true}
 	var chain []identity.ID
-	left, by := looks{MaxLineage, maxRead}, r.asked(caller)
+	left, by := looks{MaxLineage, maxRead}, r.askerOf(caller)
 	for level := []Registration{g}; len(level) > 0 && depth > 0; depth-- {
 		var ids []identity.ID
 		for i := range level {
@@ -78,7 +78,7 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 			return nil, err
 		}
 		if d == Descendants {
-			found = born(found, level, seen)
+			found = keepChildrenOf(found, level, seen)
 		}
 		level = found
 		for i := range level {
@@ -88,10 +88,10 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 	return chain, nil
 }
 
-// born removes registrations whose parent is not in level: an edge may remain
+// keepChildrenOf removes registrations whose parent is not in level: an edge may remain
 // from a manifest that a closed one replaced. Removed ids do not count as seen,
 // because their true edge may be further down.
-func born(found, level []Registration, seen map[identity.ID]bool) []Registration {
+func keepChildrenOf(found, level []Registration, seen map[identity.ID]bool) []Registration {
 	above := make(map[identity.ID]bool, len(level))
 	for i := range level {
 		above[level[i].ID] = true

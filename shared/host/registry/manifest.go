@@ -25,7 +25,7 @@ func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registrat
 	}
 	return r.edit(ctx, l.VacantID, func(g *Registration) (bool, error) {
 		was := g.listingVersion
-		if err := g.take(l); err != nil {
+		if err := g.applyListing(l); err != nil {
 			return false, err
 		}
 		return g.listingVersion != was, nil
@@ -49,9 +49,9 @@ func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Lis
 	})
 }
 
-// take makes the signed listing l g's listing. An older version is refused, or
+// applyListing makes the signed listing l g's listing. An older version is refused, or
 // anybody who recorded it could restore it.
-func (g *Registration) take(l listing.Listing) error {
+func (g *Registration) applyListing(l listing.Listing) error {
 	if l.VacantID != g.ID {
 		return problem.New(problem.Malformed, "listing: expected the listing of %s, got the listing of %s", g.ID, l.VacantID)
 	}
@@ -166,10 +166,10 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	}
 	doc := ManifestDocument{Manifest: *m}
 	if d.Version > 0 {
-		if known.is(m) {
+		if known.matches(m) {
 			return false, nil
 		}
-		if err := known.yields(m); err != nil {
+		if err := known.checkReplace(m); err != nil {
 			return false, err
 		}
 		doc.Replaced = &known.Manifest
@@ -248,9 +248,9 @@ func (r *Registry) checkOpened(ctx context.Context, m *ManifestDocument) error {
 	return err
 }
 
-// is reports whether m is the stored manifest, or the one it was before
-// graduation.
-func (d *ManifestDocument) is(m *composite.Manifest) bool {
+// matches reports whether m is the stored manifest, or the manifest from
+// before graduation.
+func (d *ManifestDocument) matches(m *composite.Manifest) bool {
 	return same(&d.Manifest, m) || same(d.Born(), m)
 }
 
@@ -258,9 +258,9 @@ func same(a, b *composite.Manifest) bool {
 	return a.Schema == b.Schema && bytes.Equal(a.SigningBytes(), b.SigningBytes())
 }
 
-// yields refuses to replace the stored manifest by m, unless m closes the child
+// checkReplace refuses to replace the stored manifest by m, unless m closes the child
 // for the first time.
-func (d *ManifestDocument) yields(m *composite.Manifest) error {
+func (d *ManifestDocument) checkReplace(m *composite.Manifest) error {
 	refused := func(what string) error {
 		return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s %s already", m.ChildID.Short(), what)
 	}

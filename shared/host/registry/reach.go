@@ -18,7 +18,7 @@ import (
 
 const (
 	// ReachAtOnce is the number of endpoints that one Reach probes at the same
-	// time: together, servers that hang take as long as one.
+	// time, so that many hanging servers take as long as one.
 	ReachAtOnce = 64
 	probeTime   = 3 * time.Second
 	probeReply  = 1 << 10 // bytes; the content does not matter, and the publisher chooses the server
@@ -68,13 +68,13 @@ func (r *Registry) wake() {
 // Reached counts what a Reach did.
 type Reached struct {
 	Listed int  // vacants whose endpoint answers
-	Silent int  // endpoints that do not
-	More   bool // others are due
+	Silent int  // endpoints that do not answer
+	More   bool // more endpoints are due
 }
 
 // Reach probes up to ReachAtOnce endpoints that are due, and lists the vacants
-// of those that answer. The others are probed again after a while. What an
-// earlier Reach left undone, because it was killed, the next one does.
+// whose endpoints answer. Silent endpoints are probed again after a while. The
+// next Reach completes a Reach that was killed.
 func (r *Registry) Reach(ctx context.Context, probe Probe) (Reached, error) {
 	now := r.now()
 	until := UnreachedDocs.All()
@@ -105,8 +105,8 @@ func (r *Registry) Reach(ctx context.Context, probe Probe) (Reached, error) {
 	return out, Problem(errors.Join(failures...))
 }
 
-// reach probes one endpoint. It reports whether its vacant is listed by it, and
-// whether it was tried: a vacant that was hidden or revoked since is not.
+// reach probes one endpoint. It reports whether it listed the vacant, and whether
+// it tried: the endpoint of a vacant that was hidden or revoked since is not tried.
 func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed, tried bool, err error) {
 	w, err := UnreachedDocs.Parse(d)
 	if err != nil {
@@ -119,7 +119,7 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 	endpoint, answers := "", false
 	if g.awaitsProbe() {
 		endpoint = endpointOf(g.Card)
-		if answers, err = r.answers(ctx, probe, endpoint); err != nil {
+		if answers, err = r.probeEndpoint(ctx, probe, endpoint); err != nil {
 			return false, false, err
 		}
 	}
@@ -136,7 +136,7 @@ func (r *Registry) reach(ctx context.Context, d store.Doc, probe Probe) (listed,
 		tx.Delete(d.Key)
 		switch {
 		case !g.awaitsProbe(), endpointOf(g.Card) != endpoint:
-			return nil // what came since has an entry of its own
+			return nil // the later publication has its own entry
 		case answers:
 			g.Unreached, g.reached, listed = false, true, true
 			g.change(r.now())
@@ -157,9 +157,10 @@ func (g *Registration) awaitsProbe() bool {
 	return g.Unreached && g.Visibility == lifecycle.Public && g.Status == StatusActive
 }
 
-// answers probes an endpoint. Whatever the cause of a failure, it lies with the
-// endpoint and not with the store, unless the caller gives up.
-func (r *Registry) answers(ctx context.Context, probe Probe, endpoint string) (bool, error) {
+// probeEndpoint reports whether an endpoint answers. A failed probe means that the
+// endpoint does not answer, never a fault of the store. An error means that the
+// caller gave up.
+func (r *Registry) probeEndpoint(ctx context.Context, probe Probe, endpoint string) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	err := probe(limited, endpoint)
@@ -173,7 +174,7 @@ func decodeWait(d store.Doc) (wait, error) {
 	w, err := waits.Decode(d)
 	parts := strings.Split(d.Key.Sort, "#")
 	if err == nil && (len(parts) != 3 || w.Tries < 0) {
-		err = errors.New("expected a due time, an id and a publication, and how many tries there were")
+		err = errors.New("expected a due time, an id, a publication and the number of tries")
 	}
 	if err == nil {
 		w.id, err = identity.ParseID(parts[1])

@@ -65,7 +65,7 @@ func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID
 	if !ok {
 		return Registration{}, notRegistered(id)
 	}
-	may, err := r.asked(caller).may(ctx, &g)
+	may, err := r.askerOf(caller).may(ctx, &g)
 	switch {
 	case err != nil:
 		return Registration{}, err
@@ -87,7 +87,7 @@ func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identi
 	if err != nil {
 		return nil, Problem(err)
 	}
-	if may, err := r.asked(caller).may(ctx, &g); err != nil || !may {
+	if may, err := r.askerOf(caller).may(ctx, &g); err != nil || !may {
 		return nil, err
 	}
 	from, err := r.firstAfter(ctx, actor, after)
@@ -167,7 +167,7 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 	if err != nil {
 		return Logged{}, Problem(err)
 	}
-	may, err := r.asked(caller).may(ctx, &g)
+	may, err := r.askerOf(caller).may(ctx, &g)
 	if err != nil {
 		return Logged{}, err
 	}

@@ -126,7 +126,7 @@ func (r *run) sign(ctx context.Context, msg envelope.Message) error {
 		return &problem.Error{Kind: problem.TooLarge, Field: "message", Want: fmt.Sprintf("at most %d bytes signed and encoded", most), Got: fmt.Sprint(n)}
 	}
 	r.st.Sent = append(r.st.Sent[:len(r.st.Sent):len(r.st.Sent)], e)
-	r.st.signed(e.Time)
+	r.st.noteSigned(e.Time)
 	r.hold(e)
 	return r.save()
 }
@@ -182,7 +182,7 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error 
 			pendings++
 		} else {
 			if n++; r.lastTry(n) {
-				return r.leave(ctx, e, h, errors.Join(err, unclear(a)))
+				return r.endPosting(ctx, e, h, errors.Join(err, unclear(a)))
 			}
 			err = r.pause(ctx, n-1)
 		}
@@ -201,7 +201,7 @@ func (r *run) lastTry(n int) bool {
 
 // doubtful reports whether the target may have accepted a call although a or
 // err came back. The target has not if nothing was sent or the target refused.
-// If its store failed, leave asks for the fate of the call.
+// If its store failed, endPosting asks for the fate of the call.
 func doubtful(a answer, err error) bool {
 	switch {
 	case err != nil:
@@ -221,11 +221,11 @@ func (a answer) storeFailed() bool {
 	return a.status == problem.Unavailable.Row().Status && a.code == problem.Unavailable.String()
 }
 
-// leave ends the posting of e without a conclusive reply. If another vacant can
+// endPosting ends the posting of e without a conclusive reply. If another vacant can
 // be called instead (BriefTries), a host whose store failed is asked once for the
 // fate of e. Only if the host does not know e, and looks back far enough to tell,
 // may another vacant get the message.
-func (r *run) leave(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
+func (r *run) endPosting(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
 	if r.doubt || !r.sent || r.c.BriefTries == 0 {
 		return r.unresolved(cause)
 	}
@@ -316,7 +316,7 @@ func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.H
 			return r.act(ctx, xh, a, v, nil, err)
 		}
 	case a.noEndpoint():
-		r.lost(x, h)
+		r.settleLost(x, h)
 	default:
 		// The tip has changed since, or the host contradicts itself: try again.
 		return r.pause(ctx, 0)

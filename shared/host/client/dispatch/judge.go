@@ -30,20 +30,20 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool)
 	r.res.Status = a.status
 	switch {
 	case a.status == 200 && a.state == "", a.status == 0 && a.result:
-		return r.answered(e, h, a)
+		return r.applyAnswer(e, h, a)
 	case a.state == stateAnswered:
-		return r.stored(e, h, a)
+		return r.applyStored(e, h, a)
 	case a.state == stateUnanswered:
-		return r.unanswered(e, h, a)
+		return r.applyUnanswered(e, h, a)
 	case a.state == statePending, a.inconclusive():
 		return again, nil, nil
 	case a.belowFloor() && a.floor.After(r.c.now().Add(r.st.Ahead+maxSkew)):
 		return refused, nil, problem.New(problem.Clock, "%s has an envelope signed at %s on record, more than an hour ahead of this machine's clock", r.t.Name, canon.FormatTime(a.floor))
 	case a.conflict():
-		v, x = r.conflict(e, h, a, before)
+		v, x = r.applyConflict(e, h, a, before)
 		return v, x, nil
 	case !a.now.IsZero():
-		return r.clock(h, a)
+		return r.applyClock(h, a)
 	}
 	// Not accepted now. It stays listed, because a copy may still arrive. A
 	// question that may have been accepted before stays in hand as well: signed
@@ -61,8 +61,8 @@ func (r *run) httpStatus(a answer) string {
 	return fmt.Sprintf(" (%d)", a.status)
 }
 
-// answered handles 200 with an answer.
-func (r *run) answered(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
+// applyAnswer handles 200 with an answer.
+func (r *run) applyAnswer(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
 	reply, err := envelope.DecodeResponse(a.body)
 	if err != nil {
 		return refused, nil, &problem.Error{Kind: problem.Untrusted, Detail: problem.Of(err).Text()}
@@ -70,8 +70,8 @@ func (r *run) answered(e envelope.Envelope, h identity.Hash, a answer) (verdict,
 	return r.take(e, h, &reply, a.cut, r.st.nextNamed(h) != nil)
 }
 
-// stored handles the answer to an envelope that was accepted before.
-func (r *run) stored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
+// applyStored handles the answer to an envelope that was accepted before.
+func (r *run) applyStored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
 	current := a.current(e.Seq, h) && r.st.nextNamed(h) != nil
 	if a.reply != nil {
 		reply, err := envelope.DecodeMessage(a.reply)
@@ -90,7 +90,7 @@ func (r *run) stored(e envelope.Envelope, h identity.Hash, a answer) (verdict, *
 		r.st.settle(Point{e.Seq, h}, &Point{a.replySeq, a.replyHash})
 		r.st.Bound = true // only hosts that bind answers keep them
 	} else {
-		r.outside(h)
+		r.settleOutside(h)
 	}
 	r.tell(Late{Request: e, Fate: TextGone, ReplySeq: a.replySeq, ReplyHash: a.replyHash, Cut: a.cut})
 	return done, nil, nil
@@ -117,17 +117,17 @@ func (r *run) take(e envelope.Envelope, h identity.Hash, reply *envelope.Envelop
 		}
 		r.st.accept(Point{e.Seq, h}, p)
 	} else {
-		r.outside(h)
+		r.settleOutside(h)
 	}
 	r.tell(Late{Request: e, Fate: Answered, Reply: reply, ReplySeq: reply.Seq, ReplyHash: p.at.Hash, Cut: cut})
 	return done, nil, nil
 }
 
-func (r *run) unanswered(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
+func (r *run) applyUnanswered(e envelope.Envelope, h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
 	if a.current(e.Seq, h) && r.st.nextNamed(h) != nil {
 		r.st.settle(Point{e.Seq, h}, nil) // the response chain does not move
 	} else {
-		r.outside(h)
+		r.settleOutside(h)
 	}
 	detail := a.shown()
 	if a.detail == "" || a.conflict() || a.status != 0 && a.status < 500 {
@@ -138,10 +138,10 @@ func (r *run) unanswered(e envelope.Envelope, h identity.Hash, a answer) (verdic
 	return done, nil, nil
 }
 
-// outside closes the envelope with hash h without a position in our chain: it
+// settleOutside closes the envelope with hash h without a position in our chain: it
 // was accepted, but others moved the chain since, or it belongs to an earlier
 // epoch.
-func (r *run) outside(h identity.Hash) {
+func (r *run) settleOutside(h identity.Hash) {
 	if r.st.nextNamed(h) != nil {
 		r.st.retire(h)
 		r.note(fmt.Sprintf("another holder of this key, or a reset, has moved the chain with %s: the next call will meet that", r.t.Name))
@@ -155,8 +155,8 @@ func (r *run) tell(l Late) {
 	r.st.Late = append(r.st.Late[:len(r.st.Late):len(r.st.Late)], l)
 }
 
-// conflict handles 409 for an envelope that is not known as accepted.
-func (r *run) conflict(e envelope.Envelope, h identity.Hash, a answer, before bool) (verdict, *envelope.Envelope) {
+// applyConflict handles 409 for an envelope that is not known as accepted.
+func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, a answer, before bool) (verdict, *envelope.Envelope) {
 	if a.tip != nil {
 		if x := r.st.nextNamed(*a.tip); x != nil {
 			return other, x
@@ -166,13 +166,13 @@ func (r *run) conflict(e envelope.Envelope, h identity.Hash, a answer, before bo
 		// The chain was reset and nothing has followed: the first call must be
 		// later than everything before.
 		r.st.retire(identity.Hash{})
-		r.st.signed(a.floor)
+		r.st.noteSigned(a.floor)
 		r.floorRetries++
 		return signAgain, nil
 	}
 	if a.wasTaken(e.Seq) {
 		if x := r.taken(e, h, before); x != nil {
-			return r.lost(*x, h)
+			return r.settleLost(*x, h)
 		}
 	}
 	return moved, nil
@@ -198,9 +198,9 @@ func (r *run) taken(e envelope.Envelope, h identity.Hash, before bool) *envelope
 	return found[0]
 }
 
-// lost settles x, which a host accepted that cannot return its answer (PROTOCOL
+// settleLost settles x, which a host accepted that cannot return its answer (PROTOCOL
 // §23 A5). h is the hash of the envelope in hand.
-func (r *run) lost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Envelope) {
+func (r *run) settleLost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Envelope) {
 	xh := x.Hash()
 	r.st.settle(Point{x.Seq, xh}, nil)
 	r.st.Lost++
@@ -212,9 +212,9 @@ func (r *run) lost(x envelope.Envelope, h identity.Hash) (verdict, *envelope.Env
 	return signAgain, nil
 }
 
-// clock handles a host that says the envelope is signed ahead of its clock.
-func (r *run) clock(h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
-	r.st.ahead(h)
+// applyClock handles a host that says the envelope is signed ahead of its clock.
+func (r *run) applyClock(h identity.Hash, a answer) (verdict, *envelope.Envelope, error) {
+	r.st.moveToLive(h)
 	if err := r.setClock(a.now); err != nil {
 		return refused, nil, err
 	}

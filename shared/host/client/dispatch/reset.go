@@ -64,7 +64,7 @@ func (r *run) signReset(ctx context.Context, floor time.Time) error {
 		return problem.Wrap(problem.Unavailable, err, "the reset could not be signed")
 	}
 	r.st.Reset = &e
-	r.st.signed(e.Time)
+	r.st.noteSigned(e.Time)
 	return r.save()
 }
 
@@ -97,7 +97,7 @@ func (r *run) judgeReset(ctx context.Context, a answer) error {
 	r.res.Status = a.status
 	switch {
 	case a.status == 200 && a.ok:
-		r.st.resetDone()
+		r.st.restart()
 		r.res.Reset = true
 		r.asked = map[identity.Hash]bool{} // unknown envelopes may be known now
 		return r.save()

@@ -170,15 +170,15 @@ func (s *State) outcome() *Late {
 	return nil
 }
 
-// resetDone restarts both chains, after a confirmed reset.
-func (s *State) resetDone() {
+// restart restarts both chains, after a confirmed reset.
+func (s *State) restart() {
 	s.retire(identity.Hash{})
 	s.Request, s.Response, s.Reset, s.Lost = Point{}, Point{}, nil, 0
 }
 
-// ahead removes an envelope from Sent that was refused as signed too far ahead
+// moveToLive moves an envelope from Sent to Live that was refused as signed too far ahead
 // of the host's clock, which is not final.
-func (s *State) ahead(h identity.Hash) {
+func (s *State) moveToLive(h identity.Hash) {
 	for _, e := range s.Sent {
 		if e.Hash() == h {
 			s.Live = append(slices.Clone(s.Live), e)
@@ -197,8 +197,8 @@ func (s *State) stamp(now time.Time) time.Time {
 	return t
 }
 
-// signed records a signed time.
-func (s *State) signed(t time.Time) {
+// noteSigned records a signed time.
+func (s *State) noteSigned(t time.Time) {
 	if t.After(s.Signed) {
 		s.Signed = t
 	}
