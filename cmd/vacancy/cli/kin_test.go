@@ -161,7 +161,7 @@ func TestAGraduationOfAStageIsFollowed(t *testing.T) {
 		"accepted at the second look": {[]graduation.Phase{graduation.Open, graduation.Accepted}, []gate.StepName{gate.Collusion, gate.Commit}, "1m",
 			0, "kid has graduated, attempt 1", "collusion ..."},
 		"refused": {[]graduation.Phase{graduation.Refused}, []gate.StepName{gate.RateLimit}, "1m",
-			problem.ExitRefused, "rate_limit refused: too many", "when 24 hours have passed"},
+			problem.ExitRefused, "rate_limit refused: too many", "once 24 hours have passed since the oldest"},
 		"not waited for": {[]graduation.Phase{graduation.Open}, []gate.StepName{""}, "0", 0, "attempt 1 is open, until", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
