@@ -316,6 +316,11 @@ func stored(t *testing.T, f gate.Findings) gate.Findings {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, more := range []string{"}", "]", " {}", "x"} {
+		if _, err := gate.ParseFindings(append(slices.Clone(b), more...)); !problem.Is(err, problem.Damaged) {
+			t.Errorf("ParseFindings() of findings and %q = %v, want Damaged", more, err)
+		}
+	}
 	back, err := gate.ParseFindings(b)
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 
 // Body is the body of a request to the server of spec.
 func Body(spec substrate.Spec, r *substrate.Request) []byte {
-	_, model, _ := spec.Model()
-	b, err := json.Marshal((&server{spec: spec, model: model}).bodyOf(r))
+	_, name, _ := spec.Model()
+	b, err := json.Marshal((&model{spec: spec, name: name}).bodyOf(r))
 	if err != nil {
 		panic(err)
 	}
