@@ -137,7 +137,7 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 		step int
 		open func(*testing.T) (*caller, func() func())
 	}{
-		"a plan": {"log#", 3, ofFirm(func(f *firm) func() {
+		"a plan": {"log#", 5, ofFirm(func(f *firm) func() {
 			return func() {
 				_, _, err := f.Vacants.SetPlan(f.Ctx, vacants.Operator(), f.parent, plan.Plan{
 					Delegate:  []plan.Delegation{{Child: "clerk", Task: fmt.Sprint("{input} ", n)}},
@@ -146,7 +146,7 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 				f.Must(err)
 			}
 		})},
-		"a delegation":                  {"log#", 2, ofFirm(func(f *firm) func() { return func() { f.delegate(f.junior, fmt.Sprint(n)) } })},
+		"a delegation":                  {"log#", 5, ofFirm(func(f *firm) func() { return func() { f.delegate(f.junior, fmt.Sprint(n)) } })},
 		"a graduation, and its slot":    {"gradwin#", 1, graduates},
 		"a graduation, and its attempt": {"gradtry#", 1, graduates},
 		"another slug": {"slug#", 1, ofRegistry(func(l *listed) func() {

@@ -144,8 +144,8 @@ func TestMoneyThatMovesDuringACheckIsNoDamage(t *testing.T) {
 		step int
 		do   func(c *caller, b *billing.Billing, a *billing.Account)
 	}{
-		"a call": {1, func(c *caller, _ *billing.Billing, _ *billing.Account) { c.Call("meanwhile") }},
-		"the first call of a caller": {2, func(c *caller, b *billing.Billing, a *billing.Account) {
+		"a call": {3, func(c *caller, _ *billing.Billing, _ *billing.Account) { c.Call("meanwhile") }},
+		"the first call of a caller": {3, func(c *caller, b *billing.Billing, a *billing.Account) {
 			other := &caller{c.Fixture.Caller()}
 			self, err := c.Vacants.SelfID(c.Ctx)
 			c.Must(err)
@@ -155,7 +155,7 @@ func TestMoneyThatMovesDuringACheckIsNoDamage(t *testing.T) {
 			c.Must(err)
 			other.Call("meanwhile")
 		}},
-		"a payment and a refund": {2, func(c *caller, b *billing.Billing, a *billing.Account) {
+		"a payment and a refund": {3, func(c *caller, b *billing.Billing, a *billing.Account) {
 			n++
 			c.Must(b.SettlePayment(c.Ctx, billing.Event{Payment: fmt.Sprint("pi_more_", n), Account: a.ID, Paid: 1000}))
 			c.Must(b.SettlePayment(c.Ctx, billing.Event{Payment: fmt.Sprint("pi_more_", n), RefundedTotal: money.Amount(n % 1000)}))
