@@ -77,6 +77,8 @@ func TestATextIsTheBodyAsItIs(t *testing.T) {
 		{"no media type", "hi", "", 200, "hi"},
 		{"NUL", "a\x00b", "text/plain", 200, "a\x00b"},
 		{"white space", " \r\n", "text/plain", 200, " \r\n"},
+		{"the largest", strings.Repeat("x", canon.DefaultLimits().Bytes-66), "text/plain", 200, strings.Repeat("x", canon.DefaultLimits().Bytes-66)},
+		{"a byte more", strings.Repeat("x", canon.DefaultLimits().Bytes-65), "text/plain", 413, "body: expected at most 262080 bytes in JSON"},
 		{"nothing", "", "text/plain", 400, "body: expected a text, got none"},
 		{"not UTF-8", "ab\xffc", "text/plain", 400, "body: expected a text in UTF-8, got other bytes at byte 2"},
 		{"Latin-1 by name", "hi", "text/plain; charset=iso-8859-1", 415, "expected text/plain in UTF-8, or what curl -d sends"},
