@@ -27,13 +27,14 @@ import (
 
 // Account is the JSON of an account. Balance is the amount that it can spend, its line included.
 // Held is the amount that undecided calls hold, plus the cost of calls and bookings that usage
-// does not count yet. Lists omit Held.
+// does not count yet. Lists omit Held. Key is the key that asks.
 type Account struct {
 	billing.Account
 	Balance money.Amount   `json:"balance"`
 	Held    *money.Amount  `json:"held,omitempty"`
 	Host    identity.ID    `json:"host_id"` // which claims name
 	Links   []billing.Link `json:"links,omitempty"`
+	Key     *billing.Key   `json:"key,omitempty"`
 }
 
 // Page is a page of accounts, by tenant. Next is the cursor of the next, "" after the last.
@@ -218,7 +219,9 @@ func (d *api) list(ctx context.Context, in List) (page Page, err error) {
 
 func (d *api) show(ctx context.Context, in One) (Account, error) {
 	a, err := d.find(ctx, in)
-	return d.whole(ctx, a, err)
+	all, err := d.whole(ctx, a, err)
+	all.Key = op.CallerOf(ctx).Key
+	return all, err
 }
 
 // Moved is an account after money was moved.

@@ -55,6 +55,7 @@ type Change struct {
 	Tenant  string       `json:"tenant,omitempty"` // of a new account
 	Shards  int          `json:"shards,omitempty"`
 	Key     string       `json:"key,omitempty"`    // id of a key
+	Name    string       `json:"name,omitempty"`   // of the key
 	Caller  string       `json:"caller,omitempty"` // id of a caller that is linked or unlinked
 	Claim   string       `json:"claim,omitempty"`  // the claim that the caller signed
 	Note    string       `json:"note,omitempty"`

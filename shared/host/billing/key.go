@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -92,12 +94,16 @@ var quotas = map[Tier]int64{NoTier: 0, Free: 100, Pro: 10_000, Enterprise: 0}
 
 // KeyOptions are the rights and limits of a new key.
 type KeyOptions struct {
-	Test bool `json:"test"`
+	// Name tells people which key this is. Keys may have the same name, or none.
+	Name string `json:"name,omitempty"`
+	Test bool   `json:"test"`
 	// Scopes default to call, read and manage; with a tier to agp and read; without manage
-	// for a key for tests, with a cap or with an end.
+	// for a key for tests, with a bound or with an end.
 	Scopes []Scope      `json:"scopes,omitempty"`
 	Cap    money.Amount `json:"cap"`
-	Tier   Tier         `json:"tier"`
+	// Most bounds the price of a call or a booking. Zero means no bound.
+	Most money.Amount `json:"most,omitempty"`
+	Tier Tier         `json:"tier"`
 	// Quota is the number of requests by AGP in a UTC day. Zero means the tier's quota.
 	Quota int64 `json:"quota"`
 	// Agents lists the agents that requests may come from. An empty list allows
@@ -107,15 +113,31 @@ type KeyOptions struct {
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// Limits of a key's agents.
+// Limits of a key's agents and of its name.
 const (
 	maxAgents = 32
 	maxAgent  = 256 // bytes
+	maxName   = 64  // characters
 )
 
+// checkName refuses a name that could not be told from other text of a list.
+func checkName(name string) error {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, unprintable) || strings.TrimSpace(name) != name {
+		return problem.Invalid("name", fmt.Sprintf("at most %d printable characters, without a space at either end", maxName), fmt.Sprintf("%.80q", name))
+	}
+	return nil
+}
+
 func (o *KeyOptions) check(now time.Time) error {
+	if err := checkName(o.Name); err != nil {
+		return err
+	}
 	if err := checkCap(o.Cap); err != nil {
 		return err
+	}
+	if o.Most < 0 || o.Most > money.Max {
+		return problem.Invalid("most", fmt.Sprintf("0 to %d micro-dollars a call", money.Max), fmt.Sprint(int64(o.Most)))
 	}
 	if _, ok := quotas[o.Tier]; !ok {
 		return problem.Invalid("tier", "free, pro or enterprise", fmt.Sprintf("%.40q", string(o.Tier)))
@@ -124,7 +146,7 @@ func (o *KeyOptions) check(now time.Time) error {
 	case len(o.Scopes) > 0:
 	case o.Tier != NoTier:
 		o.Scopes = []Scope{ScopeAGP, ScopeRead}
-	case o.Test || o.Cap > 0 || !o.Expires.IsZero():
+	case o.Test || o.Cap > 0 || o.Most > 0 || !o.Expires.IsZero():
 		o.Scopes = []Scope{ScopeCall, ScopeRead}
 	default:
 		o.Scopes = []Scope{ScopeCall, ScopeRead, ScopeManage}
@@ -170,12 +192,14 @@ func (b *Billing) prefix(o *KeyOptions) string {
 // Key is an API key of an account, without its secret.
 type Key struct {
 	ID      string       `json:"id"`
+	Name    string       `json:"name,omitempty"` // for people
 	Account string       `json:"account"`
 	Tenant  string       `json:"tenant"`
 	Prefix  string       `json:"prefix"` // start of the secret, for display
 	Test    bool         `json:"test,omitempty"`
 	Scopes  []Scope      `json:"scopes"`
-	Cap     money.Amount `json:"cap,omitempty"` // bounds the spending of a UTC day; zero means no cap
+	Cap     money.Amount `json:"cap,omitempty"`  // bounds the spending of a UTC day; zero means no cap
+	Most    money.Amount `json:"most,omitempty"` // bounds the price of a call or a booking; zero means no bound
 	// Tier, Quota and Agents are for AGP (KeyOptions).
 	Tier    Tier      `json:"tier,omitempty"`
 	Quota   int64     `json:"quota,omitempty"`
@@ -233,7 +257,7 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 		return k, "", err
 	}
 	secret = prefix + secret
-	k = Key{ID: id, Account: account, Prefix: secret[:len(prefix)+4], Test: o.Test, Scopes: o.Scopes, Cap: o.Cap,
+	k = Key{ID: id, Name: o.Name, Account: account, Prefix: secret[:len(prefix)+4], Test: o.Test, Scopes: o.Scopes, Cap: o.Cap, Most: o.Most,
 		Tier: o.Tier, Quota: o.Quota, Agents: o.Agents, Expires: o.Expires.UTC(), Created: b.now()}
 	if all, err := b.Keys(ctx, account); err != nil || len(all) >= maxKeys {
 		if err == nil {
@@ -248,7 +272,7 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 		k.Tenant = a.Tenant
 		SecretDocs.Put(tx, store.Doc{Key: SecretDocs.Key(hashOf(secret))}, k)
 		KeyDocs.Put(tx, store.Doc{Key: KeyDocs.Key(account, id)}, listedKey{hashOf(secret), k})
-		return Change{Kind: KeyMade, Key: id}, nil
+		return Change{Kind: KeyMade, Key: id, Name: k.Name}, nil
 	})
 	return k, secret, err
 }
@@ -317,7 +341,7 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (k
 		k.Revoked = b.now()
 		SecretDocs.Put(tx, store.Doc{Key: secret.Key}, k)
 		KeyDocs.Put(tx, store.Doc{Key: listed.Key}, listedKey{s.Hash, k})
-		return Change{Kind: KeyRevoked, Key: id}, nil
+		return Change{Kind: KeyRevoked, Key: id, Name: k.Name}, nil
 	})
 	return k, err
 }
@@ -431,7 +455,7 @@ func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, e
 	case err != nil:
 		return nil, err
 	}
-	return &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, Cap: k.Cap, Test: k.Test}, nil
+	return &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, Cap: k.Cap, Most: k.Most, Test: k.Test}, nil
 }
 
 // NeedsScope returns the refusal of a key without a scope.

@@ -85,17 +85,18 @@ func (b *Billing) active(ctx context.Context, id string) (Account, error) {
 	return a, err
 }
 
-// capOf is a cap of a UTC day, and its owner.
+// capOf bounds what its owner spends. Zeros mean no bound.
 type capOf struct {
-	whose string // for the counter's key and the refusal
-	most  money.Amount
+	whose string       // for the counter's key
+	most  money.Amount // in a UTC day
+	once  money.Amount // for a call
 }
 
 // payer returns the account that pays for a call, or "" if none does, and the caps
 // beside the account's own.
 func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, caps []capOf, err error) {
 	if p := q.Payer; p != nil {
-		return p.Account, []capOf{{"key#" + p.Key, p.Cap}}, nil
+		return p.Account, []capOf{{whose: "key#" + p.Key, most: p.Cap, once: p.Most}}, nil
 	}
 	if q.Guest {
 		return "", nil, nil
@@ -104,7 +105,7 @@ func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, cap
 	if err != nil || !ok {
 		return "", nil, err
 	}
-	return l.Account, []capOf{{"link#" + q.Pair.Caller.String(), l.Cap}}, nil
+	return l.Account, []capOf{{whose: "link#" + q.Pair.Caller.String(), most: l.Cap}}, nil
 }
 
 func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Charge, err error) {
@@ -125,7 +126,10 @@ func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Cha
 	}
 	hold := int64(q.Price.Hold())
 	p.holds = []store.Add{{Key: BalanceKey(a.ID, shard), Delta: -hold, Max: math.MaxInt64}}
-	for _, one := range append(caps, capOf{"account#" + a.ID, a.Cap}) {
+	for _, one := range append(caps, capOf{whose: "account#" + a.ID, most: a.Cap}) {
+		if one.once > 0 && q.Price.Hold() > one.once {
+			return c, problem.New(problem.PriceAboveMax, "the price is up to %s, more than the %s a call that the key allows", q.Price.Hold(), one.once)
+		}
 		if one.most > 0 {
 			p.counters = append(p.counters, counter{
 				Add:  store.Add{Key: quotaKey(p.day, one.whose), Delta: hold, Max: int64(one.most), Expires: b.dayEnds()},
@@ -142,14 +146,14 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 	price, owner := q.Price, q.Owner()
 	isGuest := owner == call.GuestOwner
 	if isGuest && price.FreeAddress == 0 || !isGuest && price.Free == 0 {
-		return c, unpaid(price)
+		return c, unpaid(q, "the price is "+price.String())
 	}
 	p := &plan{day: b.day()}
 	vacant := q.Pair.Vacant.String()
 	count := func(whose string, most int64, of string) {
 		p.counters = append(p.counters, counter{
 			Add:  store.Add{Key: quotaKey(p.day, vacant+"#"+whose), Delta: 1, Max: most, Expires: b.dayEnds()},
-			full: problem.New(problem.PaymentRequired, "the free calls of today of this %s are used up; the price is %s", of, price.String()),
+			full: unpaid(q, fmt.Sprintf("the free calls of today of this %s are used up; the price is %s", of, price)),
 		})
 	}
 	if !isGuest {
@@ -181,10 +185,24 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 	return call.Charge{Kind: call.FreeOfDay, Version: price.Version, Plan: p}, nil
 }
 
-// unpaid returns the refusal of a call that nobody pays for.
-func unpaid(p *price.Price) error {
-	return problem.New(problem.PaymentRequired, "the price is %s: send the key of an account, or link the caller's id to one", p.String())
+// unpaid returns the refusal of a call that nobody pays for, with what its caller can do.
+func unpaid(q *call.Query, why string) error {
+	way := "link the caller's id to an account (vacancy account link, POST " + linksPath + "), or by A2A send the key of one (" + keyHeader + ")"
+	if q.Guest { // its id is the host's
+		way = "send the key of an account (" + keyHeader + ")"
+	}
+	return problem.New(problem.PaymentRequired, "%s: %s", why, way)
 }
+
+// What a caller without money is told to use.
+const (
+	keyHeader = "Authorization: Bearer KEY"
+	linksPath = "/v1/account/links"
+)
+
+// errShort is the cause of the refusal of a call that the balance of its account does not
+// cover.
+var errShort = errors.New("the balance is short")
 
 // wholeOf stands for all parts of a counter, in the cache of full ones.
 func wholeOf(day, vacant string, all int64) store.Add {
@@ -321,7 +339,8 @@ func (b *Billing) span(ctx context.Context, c *call.Charge, old *plan) (call.Cha
 			return spanned, nil
 		}
 		if slices.EqualFunc(before, shards, func(x, y store.Doc) bool { return x.Version == y.Version }) {
-			return *c, problem.New(problem.PaymentRequired, "the account's balance of %s does not cover a call, which may cost %s", sum(shards), c.Hold)
+			return *c, problem.Wrap(problem.PaymentRequired, errShort, "the account's balance of %s does not cover a call, which may cost %s: "+
+				"its tenant pays in (vacancy account pay, POST %s), or the operator credits it", sum(shards), c.Hold, CheckoutPath)
 		}
 		before = shards
 	}
@@ -395,11 +414,13 @@ func (b *Billing) Refund(_ call.Pair, row *call.RequestRow, _ bool) []store.Writ
 func (*Billing) Late(*call.RequestRow) bool { return false }
 
 // Pay implements call.Ledger.
-func (*Billing) Pay(p *price.Price) []json.RawMessage {
-	ways := []json.RawMessage{
-		json.RawMessage(`{"way":"key","header":"Authorization: Bearer KEY","of":"an account of this host; for A2A"}`),
-		json.RawMessage(`{"way":"link","path":"/v1/account/links","of":"the caller's id to an account, by a signed claim"}`),
+func (*Billing) Pay(p *price.Price, refused error) (ways []json.RawMessage) {
+	if errors.Is(refused, errShort) {
+		ways = append(ways, json.RawMessage(`{"way":"credit","path":"`+CheckoutPath+`","of":"the account, by its tenant, or by the operator"}`))
 	}
+	ways = append(ways,
+		json.RawMessage(`{"way":"key","header":"`+keyHeader+`","of":"an account of this host; for A2A"}`),
+		json.RawMessage(`{"way":"link","path":"`+linksPath+`","of":"the caller's id to an account, by a signed claim"}`))
 	if p.Free > 0 {
 		ways = append(ways, json.RawMessage(fmt.Sprintf(`{"way":"free","calls":%d,"of":"a UTC day, for a caller that signs"}`, p.Free)))
 	}

@@ -21,13 +21,14 @@ type Purchase struct {
 }
 
 // Purchase plans that the account of a key pays an amount. The refusals are
-// AccountSuspended, PaymentRequired and SpendCap; the last two may come from Again only.
+// AccountSuspended, PriceAboveMax, PaymentRequired and SpendCap; the last two may come from
+// Again only.
 func (b *Billing) Purchase(ctx context.Context, k *Key, amount money.Amount) (*Purchase, error) {
 	a, err := b.active(ctx, k.Account)
 	if err != nil {
 		return nil, err
 	}
-	c, err := b.quotePaid(&call.Query{Price: &price.Price{Flat: amount}}, &a, []capOf{{"key#" + k.ID, k.Cap}})
+	c, err := b.quotePaid(&call.Query{Price: &price.Price{Flat: amount}}, &a, []capOf{{whose: "key#" + k.ID, most: k.Cap, once: k.Most}})
 	if err != nil {
 		return nil, err
 	}

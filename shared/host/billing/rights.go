@@ -16,8 +16,8 @@ import (
 // A cap bounds what its key spends in a day. So a capped key makes only keys that cannot
 // spend, because each new key would have a cap of its own. A link goes on spending without
 // the key that made it: it is never for tests, never expires, and has a cap of its own. So
-// only a key that may call vacants, and has no cap, no end and is not for tests, links
-// callers.
+// only a key that may call vacants, and has no cap, no bound a call, no end and is not for
+// tests, links callers.
 //
 // A test key changes nothing that live keys use. Every other key with the scope manage
 // revokes any key and ends any link: that takes rights and gives none, and a leaked key
@@ -50,6 +50,8 @@ func (k *Key) mayMake(o *KeyOptions) error {
 		return above("test", "true", "false")
 	case k.Cap > 0 && (o.Cap == 0 || o.Cap > k.Cap):
 		return above("cap", fmt.Sprintf("1 to %d micro-dollars", int64(k.Cap)), fmt.Sprint(int64(o.Cap)))
+	case k.Most > 0 && (o.Most == 0 || o.Most > k.Most):
+		return above("most", fmt.Sprintf("1 to %d micro-dollars", int64(k.Most)), fmt.Sprint(int64(o.Most)))
 	case !k.Expires.IsZero() && (o.Expires.IsZero() || o.Expires.After(k.Expires)):
 		got := "none"
 		if !o.Expires.IsZero() {
@@ -74,6 +76,9 @@ func (k *Key) mayRevoke(other *Key) error {
 	return nil
 }
 
+// MayLink reports whether the key may link callers to its account.
+func (k *Key) MayLink() bool { return k.Has(ScopeManage) && k.mayLink() == nil }
+
 // mayLink refuses a link that could spend what the key could not.
 func (k *Key) mayLink() error {
 	const spends = "a link spends the account's balance without a key: expected a key %s, got one %s"
@@ -86,6 +91,8 @@ func (k *Key) mayLink() error {
 		return problem.New(problem.Scope, spends, "with the scope call", fmt.Sprintf("with %v", k.Scopes))
 	case k.Cap > 0:
 		return problem.New(problem.Forbidden, spends, "without a cap", "with a cap of "+k.Cap.String()+" a day")
+	case k.Most > 0:
+		return problem.New(problem.Forbidden, spends, "without a bound a call", "with a bound of "+k.Most.String()+" a call")
 	case !k.Expires.IsZero():
 		return problem.New(problem.Forbidden, spends, "without an end", "that ends at "+k.Expires.Format(time.RFC3339))
 	}

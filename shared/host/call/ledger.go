@@ -33,9 +33,8 @@ type Ledger interface {
 	Refund(pair Pair, r *RequestRow, ran bool) []store.Write
 	// Late reports whether the settlement of a row may stay uncertain.
 	Late(r *RequestRow) bool
-	// Pay lists the ways to pay a price, in JSON. The list depends only on the
-	// price.
-	Pay(p *price.Price) []json.RawMessage
+	// Pay lists the ways to pay a price, in JSON, for a call that was refused.
+	Pay(p *price.Price, refused error) []json.RawMessage
 }
 
 // Query is a call that is about to be accepted.
@@ -80,6 +79,7 @@ type Payer struct {
 	Tenant  string       // its name
 	Key     string       // id of the key
 	Cap     money.Amount // of the key, for a UTC day; zero means no cap
+	Most    money.Amount // of the key, for a call; zero means no bound
 	Test    bool         // a test key: nothing is charged
 }
 
@@ -173,7 +173,7 @@ func (h *Host) refusePayment(r *request, err error) error {
 		return nil
 	}
 	switch problem.Of(err).Kind {
-	case problem.PaymentRequired, problem.SpendCap, problem.AccountSuspended, problem.TestKey, problem.TooMany:
+	case problem.PaymentRequired, problem.PriceAboveMax, problem.SpendCap, problem.AccountSuspended, problem.TestKey, problem.TooMany:
 		r.paymentRefusal = err
 		return nil
 	}
@@ -194,7 +194,7 @@ func (h *Host) waysToPay(r *request) []json.RawMessage {
 	if h.Ledger == nil || r.vacant.Price == nil || problem.Of(r.paymentRefusal).Kind.Row().Status != http.StatusPaymentRequired {
 		return nil
 	}
-	return h.Ledger.Pay(r.vacant.Price)
+	return h.Ledger.Pay(r.vacant.Price, r.paymentRefusal)
 }
 
 // refusedDebit reports whether the store refused one of the writes of a debit.

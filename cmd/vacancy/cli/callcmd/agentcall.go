@@ -130,7 +130,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 		ID: hex.EncodeToString(id[:]), Task: f.agent.task, Context: f.thread, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}},
 	}}
 	if f.agent.stream {
-		return streamAgent(a, ctx, agent, at, q)
+		return streamAgent(a, ctx, f, agent, at, q)
 	}
 	var answer a2awire.Answer
 	err = a.Await(card.Name, f.timeout, func() (err error) {
@@ -142,7 +142,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []
 	case errors.As(err, &fault) && fault.Code == extensionRequired:
 		return kit.WithHint(err, "vacancy call %s TEXT    # signed, without --no-wait", at)
 	case err != nil:
-		return err
+		return keyPayHint(a, ctx, err, f, at)
 	}
 	return showAgent(a, at, answer)
 }
@@ -229,7 +229,7 @@ func stream(a *kit.App, ctx context.Context, agent *agents.Agent, q a2awire.Send
 	return t, bare, printed, err
 }
 
-func streamAgent(a *kit.App, ctx context.Context, agent *agents.Agent, at string, q a2awire.SendRequest) error {
+func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, at string, q a2awire.SendRequest) error {
 	t, bare, printed, err := stream(a, ctx, agent, q)
 	if err != nil && printed {
 		fmt.Fprintln(a.Out)
@@ -238,7 +238,7 @@ func streamAgent(a *kit.App, ctx context.Context, agent *agents.Agent, at string
 	case errors.Is(err, agents.ErrStreamCutOff) && t.ID != "":
 		return kit.WithHint(err, "vacancy call %s --task %s", at, kit.ShellWord(kit.Printable(t.ID)))
 	case err != nil:
-		return err
+		return keyPayHint(a, ctx, err, f, at)
 	case bare != nil:
 		return showAgent(a, at, *bare)
 	}
@@ -360,15 +360,25 @@ func card(a *kit.App, ctx context.Context, at string) error {
 // checkPrice refuses a call of a target whose card says that it may cost more. A target
 // without a card of A2A is left to its host.
 func checkPrice(ctx context.Context, web *dispatch.HTTP, t dispatch.Target, most int64) error {
-	u, err := dispatch.ParseURL(t.URL)
-	if err != nil {
+	price, _, err := priceOf(ctx, web, t)
+	if err != nil || price <= most {
 		return err
 	}
-	c, err := agents.FetchCard(ctx, web, outbound.ReplaceSuffix(u, "/a2a/message/send", "").String())
-	if err != nil || c.VacantID != t.ID || c.Price <= most {
-		return nil
+	return tooDear(t.Name, price, most)
+}
+
+// priceOf returns the most that a call of a target costs, by its card of A2A, in
+// micro-dollars. known is false for a target without such a card.
+func priceOf(ctx context.Context, web *dispatch.HTTP, t dispatch.Target) (price int64, known bool, err error) {
+	u, err := dispatch.ParseURL(t.URL)
+	if err != nil {
+		return 0, false, err
 	}
-	return tooDear(t.Name, c.Price, most)
+	c, err := agents.FetchCard(ctx, web, outbound.ReplaceSuffix(u, "/a2a/message/send", "").String())
+	if err != nil || c.VacantID != t.ID {
+		return 0, false, nil
+	}
+	return c.Price, true, nil
 }
 
 func tooDear(name string, price, most int64) error {

@@ -59,7 +59,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	sent := res.RequestHash
 	t, bare, printed, err := stream(a, ctx, agent, a2awire.SendRequest{OutputModes: []string{"text/plain"}, Message: a2awire.SignedMessage(&res.Request)})
 	if err != nil {
-		return keptCall(at, err)
+		return keptCall(at, keyPayHint(a, ctx, err, f, at))
 	}
 	answer := t.Status.Message
 	if bare != nil {
@@ -99,6 +99,9 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 // keptCall is the error of a stream that broke off or was refused.
 func keptCall(at string, err error) error {
 	var refused *a2awire.RPCError
+	if h := new(kit.Hinted); errors.As(err, &h) {
+		return err
+	}
 	if errors.As(err, &refused) {
 		return kit.WithHint(err, "the same command without --stream")
 	}

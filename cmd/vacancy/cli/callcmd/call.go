@@ -180,6 +180,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, what string, words
 			return err
 		}
 	}
+	caller.Check = checkPayer(a, f, self, web, what)
 	if f.print {
 		return printCall(a, ctx, caller, self, target, msg)
 	}
@@ -207,7 +208,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, what string, words
 	}
 	known := NewCallResult(self, target, res)
 	if err != nil {
-		err = callHint(a, ctx, err, f.where, target.ID)
+		err = callHint(a, ctx, err, f, target, res.Pay)
 	}
 	return showCall(a, f.shown(a, known), known, err)
 }

@@ -85,6 +85,7 @@ func registryClient(a *kit.App, ctx context.Context, f callFlags) (*discovery.Cl
 		return nil, kit.Signer{}, err
 	}
 	client.Caller, client.Policy = a.Dispatcher(self, web, f.timeout), chosen
+	client.Caller.Check = checkPayer(a, f, self, web, "")
 	client.Route = discovery.Personal(f.timeout)
 	return client, self, nil
 }

@@ -22,7 +22,7 @@ const AccountKeyEnv = "VACANCY_KEY"
 func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op.Client, account.One) error) error {
 	if tenant != "" {
 		return a.WithAdmin(w, false, func(c *AdminAPI) error {
-			return f(c, account.One{Account: tenant})
+			return withoutAccount(ctx, c, w, tenant, f(c, account.One{Account: tenant}))
 		})
 	}
 	key := a.Env[AccountKeyEnv]
@@ -33,7 +33,62 @@ func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op
 	if err != nil {
 		return err
 	}
-	return f(admin.Client{HTTP: KeyedClient(stage.Key(key)), URL: base}, account.One{})
+	c, err := accountClient(base, key)
+	if err != nil {
+		return err
+	}
+	return f(c, account.One{})
+}
+
+// withoutAccount adds a hint to the error of an operation on a tenant that has no account.
+func withoutAccount(ctx context.Context, c op.Client, w Where, tenant string, err error) error {
+	if !problem.Is(err, problem.NotFound) {
+		return err
+	}
+	if _, showErr := account.ShowAccount.Call(ctx, c, account.One{Account: tenant}); !problem.Is(showErr, problem.NotFound) {
+		return err
+	}
+	return WithHint(err, "vacancy account open %s%s", ShellWord(tenant), w.Args())
+}
+
+// accountClient is a client of the account of a key, at a host.
+func accountClient(base, key string) (op.Client, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "%.200q is no URL", base)
+	}
+	if InClear(u) {
+		return nil, problem.New(problem.Usage, "the account's key would travel to %s in clear: use https", u.Host)
+	}
+	return admin.Client{HTTP: KeyedClient(stage.Key(key)), URL: base}, nil
+}
+
+// AccountAt is a client of the account of the key in the environment, at the host that has
+// the vacant at a URL. The client is nil if the key is not for that host.
+func (a *App) AccountAt(ctx context.Context, w Where, at string) (op.Client, error) {
+	key, err := a.AccountKeyFor(ctx, w, at)
+	if err != nil || key == "" {
+		return nil, err
+	}
+	base := HostOf(at)
+	if named, err := a.Find(w); err != nil {
+		return nil, err
+	} else if named != nil { // its accounts may have a URL of their own
+		if base, err = a.HostURL(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	return accountClient(base, key)
+}
+
+// HostOf is the URL of the host that has the vacant at a URL.
+func HostOf(at string) string {
+	u, err := url.Parse(at)
+	if err != nil {
+		return at
+	}
+	path, _, _ := strings.Cut(u.Path, "/v/")
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(path, "/a2a/message/send")}).String()
 }
 
 // HostURL is the URL of a host's accounts and AGP.
@@ -72,6 +127,7 @@ func (a *App) AccountKeyFor(ctx context.Context, w Where, at string) (string, er
 	}
 	base, err := url.Parse(named.Record.URL)
 	if err != nil || base.Host != u.Host || base.Scheme != u.Scheme {
+		a.Note("the key in $%s is not sent to %s: it is for %s", AccountKeyEnv, Printable(u.Host), Printable(named.Record.URL))
 		return "", nil
 	}
 	return key, nil
@@ -85,11 +141,15 @@ func TenantArg(args []string) string {
 	return args[0]
 }
 
-// CapFlag parses the dollars of --cap. An empty text is 0.
-func CapFlag(text string) (money.Amount, error) {
-	if text == "" {
+// BoundFlag parses a flag that bounds spending; without the flag, the result is 0. A bound
+// of 0 is refused, because it would be taken for no bound.
+func BoundFlag(changed func(string) bool, flag, text string) (money.Amount, error) {
+	if !changed(flag) {
 		return 0, nil
 	}
-	n, err := MicroDollars("--cap", text)
+	n, err := MicroDollars("--"+flag, text)
+	if err == nil && n == 0 {
+		err = &problem.Error{Kind: problem.Usage, Field: "--" + flag, Want: "more than 0 dollars, or no such flag, for no bound", Got: text}
+	}
 	return money.Amount(n), err
 }

@@ -121,13 +121,29 @@ func (a *App) Command(format string, args ...any) string {
 	return a.program + " " + fmt.Sprintf(format, args...)
 }
 
-// Again returns the command line of this run as a person types it.
+// Again returns the command line of this run as a person types it. A long word becomes TEXT.
 func (a *App) Again() string {
 	words := slices.Clone(a.args)
 	for i := range words {
+		if len(words[i]) > 200 {
+			words[i] = "TEXT"
+		}
 		words[i] = ShellWord(words[i])
 	}
 	return a.Command("%s", strings.Join(words, " "))
+}
+
+// AgainFor returns the command line of this run with another word in place of one; ok is
+// false if the line does not have the word.
+func (a *App) AgainFor(word, other string) (line string, ok bool) {
+	at := slices.Index(a.args, word)
+	if at < 0 {
+		return "", false
+	}
+	again := *a
+	again.args = slices.Clone(a.args)
+	again.args[at] = other
+	return again.Again(), true
 }
 
 // AgainWith returns the command line of this run with another value of a flag.

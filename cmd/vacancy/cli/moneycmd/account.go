@@ -62,6 +62,9 @@ func (r accountResult) Print(w io.Writer) {
 		fmt.Fprintln(w, "  suspended")
 	}
 	fmt.Fprintf(w, "  shards      %d\n", r.Shards)
+	if k := r.Key; k != nil {
+		fmt.Fprintf(w, "  your key    %s\n", keyLine(k))
+	}
 	for _, l := range r.Links {
 		most := ""
 		if l.Cap > 0 {
@@ -158,7 +161,7 @@ func (r changesResult) Print(w io.Writer) {
 		if c.Owed != 0 {
 			more = append(more, "owed "+c.Owed.String())
 		}
-		for _, s := range []string{c.Key, c.Caller, c.Payment, c.Note} {
+		for _, s := range []string{c.Key, c.Name, c.Caller, c.Payment, c.Note} {
 			if s != "" {
 				more = append(more, kit.Printable(s))
 			}
@@ -208,7 +211,7 @@ The identity signs the link. --cap bounds the money that its calls may hold in a
 identity has one payer; either side can end the link with "vacancy account unlink".`,
 		Example: "  vacancy account link acme --as alice --cap 5\n  VACANCY_KEY=vac_live_… vacancy account link",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			limit, err := kit.CapFlag(most)
+			limit, err := kit.BoundFlag(cmd.Flags().Changed, "cap", most)
 			if err != nil {
 				return err
 			}

@@ -17,13 +17,17 @@ import (
 type madeKeyResult account.Made
 
 func (r madeKeyResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "key %s of %s, shown this once:\n%s\n", kit.Printable(r.ID), kit.Printable(r.Tenant), kit.Printable(r.Secret))
+	name := ""
+	if r.Name != "" {
+		name = " (" + kit.Printable(r.Name) + ")"
+	}
+	fmt.Fprintf(w, "key %s%s of %s, shown this once:\n%s\n", kit.Printable(r.ID), name, kit.Printable(r.Tenant), kit.Printable(r.Secret))
 }
 
 func makeKeyCommand(a *kit.App) *cobra.Command {
 	var o billing.KeyOptions
 	var scopes []string
-	var most, tier string
+	var limit, tier, most string
 	var days int
 	return kit.Operation[account.With[billing.KeyOptions], account.Made]{
 		Use:   "create [TENANT]",
@@ -31,10 +35,14 @@ func makeKeyCommand(a *kit.App) *cobra.Command {
 		Long: `Make a key of an account, and show it once: the host keeps only its hash. A test key calls
 the vacants of its own tenant only, and nothing is charged.
 
-A key cannot make a key that may do more than itself: its scopes, cap, expiry and test mode are
-the limits. A key with a cap cannot make a key that spends. A link spends without a key, so
-only a key with the scope call, without a cap and without an expiry, can link callers. A test
-key can revoke only test keys, and cannot change links. A key with a cap or an expiry, and a
+--name tells people which key this is, in "vacancy keys list" and in the account's log.
+--most refuses a call or a booking that may cost more, before it is accepted; --cap bounds
+all calls of a UTC day.
+
+A key cannot make a key that may do more than itself: its scopes, bounds, expiry and test mode
+are the limits. A key with a cap cannot make a key that spends. A link spends without a key,
+so only a key with the scope call, without --cap, --most and --days, can link callers. A test
+key can revoke only test keys, and cannot change links. A key with one of these bounds, and a
 test key, has the scope manage only if --scope says so.
 
 Scopes: call (call vacants), read (the account), manage (keys and links), by default; agp
@@ -43,20 +51,25 @@ requests a day for all such keys of the account together), pro (also bookings; 1
 enterprise (any number); vacants (create and change the tenant's own, by --host URL). Tenants
 make keys of tier free themselves. The operator makes keys of other tiers, and keys with the
 scope vacants.`,
-		Example: "  vacancy keys create acme\n  vacancy keys create acme --scope call --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
+		Example: "  vacancy keys create acme\n  vacancy keys create acme --name ci --most 0.01 --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
 		Op:      account.MakeKey,
 		API:     kit.AccountAPI(),
 		Flags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&o.Name, "name", "", "the name of the key for people, at most 64 characters")
 			fs.BoolVar(&o.Test, "test", false, "make a test key")
 			fs.StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants")
 			fs.StringVar(&tier, "tier", "", "the tier for AGP: `free`, pro or enterprise")
 			fs.Int64Var(&o.Quota, "quota", 0, "AGP requests in a UTC day (default: as many as the tier has)")
 			fs.StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")
 			fs.IntVar(&days, "days", 0, "the days until the key expires (default never)")
-			fs.StringVar(&most, "cap", "", "the most `DOLLARS` in a UTC day (default no bound)")
+			fs.StringVar(&most, "most", "", "the most `DOLLARS` of a call or a booking (default no bound)")
+			fs.StringVar(&limit, "cap", "", "the most `DOLLARS` in a UTC day (default no bound)")
 		},
 		Request: func(q kit.Asked) (in account.With[billing.KeyOptions], err error) {
-			if o.Cap, err = kit.CapFlag(most); err != nil {
+			if o.Cap, err = kit.BoundFlag(q.Changed, "cap", limit); err != nil {
+				return in, err
+			}
+			if o.Most, err = kit.BoundFlag(q.Changed, "most", most); err != nil {
 				return in, err
 			}
 			for _, s := range scopes {
@@ -80,23 +93,41 @@ func (r keysResult) Print(w io.Writer) {
 		fmt.Fprintln(w, "no keys")
 		return
 	}
-	for _, k := range r.Keys {
-		var scopes []string
-		for _, s := range k.Scopes {
-			scopes = append(scopes, string(s))
-		}
-		state := ""
-		if !k.Revoked.IsZero() {
-			state = "  revoked " + k.Revoked.Format("2006-01-02T15:04:05Z")
-		}
-		if k.Tier != billing.NoTier {
-			state = "  " + kit.Printable(string(k.Tier)) + state
-		}
-		if !k.LastUsed.IsZero() {
-			state += "  last used " + k.LastUsed.Format("2006-01-02T15:04:05Z")
-		}
-		fmt.Fprintf(w, "%s  %s…  %s%s\n", kit.Printable(k.ID), kit.Printable(k.Prefix), kit.Printable(strings.Join(scopes, ",")), state)
+	for i := range r.Keys {
+		fmt.Fprintln(w, keyLine(&r.Keys[i]))
 	}
+}
+
+// keyLine describes a key: its id, its start, its scopes, its name and its bounds.
+func keyLine(k *billing.Key) string {
+	var scopes []string
+	for _, s := range k.Scopes {
+		scopes = append(scopes, string(s))
+	}
+	all := []string{k.ID, k.Prefix + "…", strings.Join(scopes, ",")}
+	if k.Tier != billing.NoTier {
+		all = append(all, string(k.Tier))
+	}
+	if k.Name != "" {
+		all = append(all, "name "+k.Name)
+	}
+	if k.Most > 0 {
+		all = append(all, "at most "+k.Most.String()+" a call")
+	}
+	if k.Cap > 0 {
+		all = append(all, "at most "+k.Cap.String()+" a day")
+	}
+	const second = "2006-01-02T15:04:05Z"
+	if !k.Expires.IsZero() {
+		all = append(all, "until "+k.Expires.UTC().Format(second))
+	}
+	if !k.Revoked.IsZero() {
+		all = append(all, "revoked "+k.Revoked.Format(second))
+	}
+	if !k.LastUsed.IsZero() {
+		all = append(all, "last used "+k.LastUsed.Format(second))
+	}
+	return kit.Printable(strings.Join(all, "  "))
 }
 
 func listKeysCommand(a *kit.App) *cobra.Command {

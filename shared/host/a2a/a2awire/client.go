@@ -400,6 +400,18 @@ func (e *RPCError) Error() string {
 	return fmt.Sprintf("the agent answered error %d: %.200q", e.Code, e.Message)
 }
 
+// Info returns reason and metadata of the error's ErrorInfo, or nothing without one.
+func (e *RPCError) Info() (reason string, metadata map[string]string) {
+	var all []struct {
+		Reason   string            `json:"reason"`
+		Metadata map[string]string `json:"metadata"`
+	}
+	if json.Unmarshal(e.Data, &all) != nil || len(all) == 0 {
+		return "", nil
+	}
+	return all[0].Reason, all[0].Metadata
+}
+
 // ReadResponse reads a JSON-RPC response with an id, a number. The error is a *RPCError
 // if the agent answered with one.
 func ReadResponse(raw []byte, id string) (result []byte, err error) {

@@ -199,7 +199,7 @@ func (l *Ledger) Refund(pair call.Pair, r *call.RequestRow, _ bool) []store.Writ
 func (*Ledger) Late(*call.RequestRow) bool { return false }
 
 // Pay names no way to pay.
-func (*Ledger) Pay(*price.Price) []json.RawMessage { return nil }
+func (*Ledger) Pay(*price.Price, error) []json.RawMessage { return nil }
 
 // Balance returns a caller's balance.
 func (l *Ledger) Balance(ctx context.Context, caller identity.ID) (int64, error) {

@@ -74,7 +74,7 @@ func (*Vouchers) Refund(call.Pair, *call.RequestRow, bool) []store.Write { retur
 func (*Vouchers) Late(r *call.RequestRow) bool { return r.PaidBy == call.PaidByVoucher }
 
 // Pay names the voucher.
-func (*Vouchers) Pay(*price.Price) []json.RawMessage {
+func (*Vouchers) Pay(*price.Price, error) []json.RawMessage {
 	return []json.RawMessage{json.RawMessage(`{"way":"voucher"}`)}
 }
 

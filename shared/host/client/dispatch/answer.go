@@ -22,7 +22,8 @@ type answer struct {
 	object       bool // the body is one strict JSON object
 	result       bool // it has a result, so it claims to be an answer
 	detail, code string
-	cut          string // why the answer is only a part
+	cut          string   // why the answer is only a part
+	pay          []string // ways to pay, of a call that was not paid for
 	state        string
 	tooOld       bool
 	ok           bool // of a reset
@@ -78,6 +79,23 @@ func (a *answer) member(d *canon.Decoder, key string) (err error) {
 		if s, err = lax(d, canon.String, d.String); s != "" {
 			a.detail = s
 		}
+	case "pay":
+		if d.Kind() != canon.Array {
+			return d.Skip()
+		}
+		err = d.Array(func(int) error {
+			if d.Kind() != canon.Object {
+				return d.Skip()
+			}
+			return d.Object(func(key string) error {
+				if key != "way" {
+					return d.Skip()
+				}
+				way, err := lax(d, canon.String, d.String)
+				a.pay = append(a.pay, way)
+				return err
+			})
+		})
 	case "code":
 		a.code, err = lax(d, canon.String, d.String)
 	case "state":

@@ -27,7 +27,7 @@ import (
 func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Result, error) {
 	return c.with(ctx, t, func(r *run) error {
 		r.calling = true
-		if err := r.begin(&msg); err != nil {
+		if err := r.begin(ctx, &msg); err != nil {
 			return err
 		}
 		return r.call(ctx, msg)
@@ -50,7 +50,7 @@ func (c *Caller) GiveUp(ctx context.Context, t Target) error {
 
 // begin checks the message and finds out whether it is under way. All envelopes
 // of the call in hand carry its idempotency key.
-func (r *run) begin(msg *envelope.Message) error {
+func (r *run) begin(ctx context.Context, msg *envelope.Message) error {
 	if msg.Role == "" {
 		msg.Role = envelope.RoleUser
 	}
@@ -68,6 +68,11 @@ func (r *run) begin(msg *envelope.Message) error {
 		r.hold(*e)
 		r.jobKey = r.st.Job
 		return nil
+	}
+	if r.c.Check != nil {
+		if err := r.c.Check(ctx, r.t); err != nil {
+			return err
+		}
 	}
 	key, err := r.c.newKey()
 	r.st.Job, r.jobKey = key, key

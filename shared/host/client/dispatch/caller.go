@@ -40,6 +40,9 @@ type Caller struct {
 	// MaxPrice is the most that a call may cost, in micro-dollars: hosts refuse calls that
 	// may cost more. With nil, any price is accepted.
 	MaxPrice *int64
+	// Check is asked before a new call is signed, and not for a resend. Its error ends the
+	// call. With nil, every target is called.
+	Check func(ctx context.Context, t Target) error
 
 	// BriefTries replaces Tries, if not 0, as long as the target cannot have
 	// accepted the call: for callers that would rather try another vacant.
@@ -83,6 +86,9 @@ type Result struct {
 	ReplyBound bool
 	// Status is the HTTP status of the deciding reply, 0 if there was none.
 	Status int
+	// Pay names the ways to pay that the host lists for a call that it refused with 402:
+	// key, link, free, or credit if an account pays and its balance is short.
+	Pay []string
 
 	Began time.Time     // when the operation began
 	Took  time.Duration // in all, including waits

@@ -27,7 +27,7 @@ const (
 // have reached the host before (then "taken" may be about itself). The caller
 // must save the state. x is the envelope to ask for with other.
 func (r *run) judge(e envelope.Envelope, h identity.Hash, a answer, before bool) (v verdict, x *envelope.Envelope, err error) {
-	r.res.Status = a.status
+	r.res.Status, r.res.Pay = a.status, a.pay
 	switch {
 	case a.status == 200 && a.state == "", a.status == 0 && a.result:
 		return r.applyAnswer(e, h, a)

@@ -17,7 +17,7 @@ func (c *Caller) Print(ctx context.Context, t Target, msg envelope.Message) (bod
 		if r.st.Reset != nil {
 			return problem.New(problem.Conflict, "a reset of the chain is not confirmed: `vacancy call %s --reset` finishes it", r.t.Name)
 		}
-		if err := r.begin(&msg); err != nil {
+		if err := r.begin(ctx, &msg); err != nil {
 			return err
 		}
 		if r.st.outcome() != nil {

@@ -1,0 +1,128 @@
+package callcmd
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/account"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// checkPayer returns a check of a signed call's target. The key in $VACANCY_KEY does not
+// come with a signed call, so the check refuses a call that costs money unless the account
+// of the key is linked to self: otherwise somebody who set the key would find out by the
+// refusal, or by free calls that are used up. typed is the target as the person named it.
+func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP, typed string) func(context.Context, dispatch.Target) error {
+	return func(ctx context.Context, t dispatch.Target) error {
+		c, err := a.AccountAt(ctx, f.where, t.URL)
+		if err != nil || c == nil {
+			return err
+		}
+		payer, err := account.ShowAccount.Call(ctx, c, account.One{})
+		pays := slices.ContainsFunc(payer.Links, func(l billing.Link) bool { return l.Caller == self.ID() })
+		if pays || problem.Is(err, problem.NotFound) { // a host without accounts charges nobody
+			return nil
+		}
+		if most, known, priceErr := priceOf(ctx, web, t); priceErr != nil || known && most == 0 {
+			return priceErr
+		}
+		const nothing = "; nothing was sent"
+		switch {
+		case problem.Is(err, problem.Scope):
+			err := problem.New(problem.PaymentRequired, "the key in $%s does not have the scope read, so it cannot be known whether its account pays for signed calls of %s%s", kit.AccountKeyEnv, self.Name, nothing)
+			return kit.WithHint(err, "%s", streamedByKey(a, typed, t))
+		case problem.Is(err, problem.Unauthorized):
+			err := problem.Wrap(problem.Unauthorized, err, "the key in $%s: %s%s", kit.AccountKeyEnv, problem.Of(err).Text(), nothing)
+			return kit.WithHint(err, "env -u %s %s", kit.AccountKeyEnv, a.Again())
+		case err != nil:
+			return problem.Wrap(problem.Of(err).Kind, err, "the account of the key in $%s cannot be read: %s%s", kit.AccountKeyEnv, problem.Of(err).Text(), nothing)
+		}
+		err = problem.New(problem.PaymentRequired, "the account of the key in $%s does not pay for signed calls of %s%s", kit.AccountKeyEnv, self.Name, nothing)
+		if payer.Key != nil && !payer.Key.MayLink() {
+			return kit.WithHint(err, "%s", streamedByKey(a, typed, t))
+		}
+		return kit.WithHint(err, "%s", linkCommand(a, ctx, f, t.URL))
+	}
+}
+
+// streamedByKey is the command that makes the call as a stream, which the key pays for.
+func streamedByKey(a *kit.App, typed string, t dispatch.Target) string {
+	url := kit.HostOf(t.URL) + "/v/" + t.ID.String()
+	if kit.IsURL(typed) {
+		url = typed
+	}
+	line, ok := a.AgainFor(typed, url)
+	if !ok {
+		line = a.Command("call %s TEXT", kit.ShellWord(url))
+	}
+	return line + " --stream"
+}
+
+// linkCommand is the command by which a caller has an account of the host of a vacant pay for
+// its signed calls.
+func linkCommand(a *kit.App, ctx context.Context, f callFlags, at string) string {
+	as := ""
+	if f.as != "" {
+		as = " --as " + kit.ShellWord(f.as)
+	}
+	return byKey(a, ctx, f, at) + "vacancy account link --host " + kit.ShellWord(kit.HostOf(at)) + as
+}
+
+// byKey begins a command that needs a key of the host of a vacant: it sets the key, unless
+// the environment has it.
+func byKey(a *kit.App, ctx context.Context, f callFlags, at string) string {
+	if key, err := a.AccountKeyFor(ctx, f.where, at); err == nil && key != "" {
+		return ""
+	}
+	return kit.AccountKeyEnv + "=KEY "
+}
+
+// payHint tells what helps against a refusal because nobody pays: the operator's commands to
+// the operator of the host, otherwise those of a caller. ways are the host's (dispatch.Result.Pay).
+func payHint(a *kit.App, ctx context.Context, err error, f callFlags, id identity.ID, at string, ways []string) error {
+	short := slices.Contains(ways, "credit")
+	if plane := a.AdminAt(f.where); plane != nil {
+		if _, showErr := admin.ShowVacant.Call(ctx, plane, admin.One{Vacant: id.String()}); showErr == nil {
+			if short {
+				return kit.WithHint(err, "vacancy credit TENANT DOLLARS%s", f.where.Args())
+			}
+			as := ""
+			if f.as != "" {
+				as = " --as " + kit.ShellWord(f.as)
+			}
+			return kit.WithHint(err, "vacancy account link TENANT%s%s", as, f.where.Args())
+		}
+	}
+	if short {
+		return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s", byKey(a, ctx, f, at), kit.ShellWord(kit.HostOf(at)))
+	}
+	return kit.WithHint(err, "%s", linkCommand(a, ctx, f, at))
+}
+
+// keyPayHint is payHint for a call to an agent, which the key in $VACANCY_KEY pays for.
+func keyPayHint(a *kit.App, ctx context.Context, err error, f callFlags, at string) error {
+	var refused *a2awire.RPCError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	reason, members := refused.Info()
+	if reason != "PAYMENT_REQUIRED" || members["code"] != problem.PaymentRequired.String() {
+		return err
+	}
+	set := byKey(a, ctx, f, at)
+	if set == "" { // the key came with the call, and its account is short
+		return kit.WithHint(err, "vacancy account pay DOLLARS --host %s", kit.ShellWord(kit.HostOf(at)))
+	}
+	host := ""
+	if f.where.Host == "" {
+		host = " --host " + kit.ShellWord(kit.HostOf(at))
+	}
+	return kit.WithHint(err, "%s%s%s", set, a.Again(), host)
+}
