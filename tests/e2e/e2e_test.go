@@ -44,6 +44,7 @@ func TestStories(t *testing.T) {
 			"cert":      makeCert,
 			"stopdev":   stopDev,
 			"capture":   capture,
+			"hint":      runHint,
 			"readme":    readmeLine,
 			"frontpage": frontPageCommands,
 			"agent":     startAgent,
@@ -92,6 +93,28 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s does not match %s:\n%s", args[2], args[1], ts.ReadFile(args[2]))
 	}
 	ts.Setenv(args[0], found[1])
+}
+
+// runHint is the command: hint [WORD=VALUE...], which runs the command that the last error
+// printed after "try: " as it stands, with a value in place of each word.
+func runHint(ts *testscript.TestScript, neg bool, args []string) {
+	_, line, found := strings.Cut("\n"+ts.ReadFile("stderr"), "\ntry: ")
+	if !found {
+		ts.Fatalf("the last error has no hint:\n%s", ts.ReadFile("stderr"))
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	for _, arg := range args {
+		word, value, ok := strings.Cut(arg, "=")
+		whole := regexp.MustCompile(`\b` + regexp.QuoteMeta(word) + `\b`)
+		if !ok || !whole.MatchString(line) {
+			ts.Fatalf("usage: hint [WORD=VALUE...], with words of %q; got %q", line, arg)
+		}
+		line = whole.ReplaceAllLiteralString(line, value)
+	}
+	ts.Logf("$ %s", line)
+	if err := ts.Exec("sh", "-c", line); (err != nil) != neg {
+		ts.Fatalf("%s: %v, want an error: %v\n%s%s", line, err, neg, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
 }
 
 // readmeLine is the command: readme FILE SUBSTRING writes the one line of the

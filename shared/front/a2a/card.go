@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/network/jws"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -309,12 +310,19 @@ func modesOf(v *vacants.Record) []string {
 // version returns the version of the vacant's agent.
 func (b *cardBuilder) version() string { return fmt.Sprintf("1.%d.0", b.record.Agent) }
 
-// price returns the most that a call costs, in micro-dollars.
-func (b *cardBuilder) price() string {
-	if b.record.Price.IsFree() {
-		return "0"
+// price returns the members about the price: the most that a call costs, its unit, and of a
+// price by tokens its parts. Tokens are counted by the million.
+func (b *cardBuilder) price() []canon.Member {
+	amount := func(m money.Amount) string { return strconv.FormatInt(int64(m), 10) }
+	p := b.record.Price
+	if p.IsFree() {
+		return []canon.Member{text("price", "0")}
 	}
-	return strconv.FormatInt(int64(b.record.Price.Hold()), 10)
+	all := []canon.Member{text("price", amount(p.Hold())), text("price_unit", a2awire.PriceUnit)}
+	if p.ByTokens() {
+		all = append(all, text("price_flat", amount(p.Flat)), text("price_in", amount(p.In)), text("price_out", amount(p.Out)))
+	}
+	return all
 }
 
 // common returns the members that are equal in both versions.
@@ -322,10 +330,9 @@ func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
 	extension := []canon.Member{
 		text("uri", a2awire.Extension),
 		text("description", "Messages may carry signed, hash-chained envelopes; the answer carries the agent's."),
-		member("params", canon.NewObject(
-			text("vacant_id", b.record.ID.String()), text("halo_hash", identity.Sum(b.record.Card).String()),
-			text("halo_url", b.url+"/card"), text("price", b.price()),
-		)),
+		member("params", canon.NewObject(append([]canon.Member{
+			text("vacant_id", b.record.ID.String()), text("halo_hash", identity.Sum(b.record.Card).String()), text("halo_url", b.url+"/card"),
+		}, b.price()...)...)),
 	}
 	if b.record.Plain == vacants.PlainOff {
 		extension = append(extension, member("required", canon.NewBool(true)))

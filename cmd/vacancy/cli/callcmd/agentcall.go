@@ -299,6 +299,8 @@ type agentCardResult struct {
 	Streaming   bool               `json:"streaming"`
 	Push        bool               `json:"push_notifications"`
 	VacantID    string             `json:"vacant_id,omitempty"`
+	Price       string             `json:"price,omitempty"` // of a vacant, in words
+	Most        int64              `json:"price_most"`      // micro-dollars that a call costs at most
 	Signatures  []agents.Signature `json:"signatures"`
 }
 
@@ -312,7 +314,7 @@ func (r agentCardResult) Print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "  streams     %v\n  notifies    %v\n", r.Streaming, r.Push)
 	if r.VacantID != "" {
-		fmt.Fprintf(w, "  vacant      %s\n", r.VacantID)
+		fmt.Fprintf(w, "  vacant      %s\n  price       %s\n", r.VacantID, r.Price)
 	}
 	if len(r.Signatures) == 0 {
 		fmt.Fprintln(w, "  not signed: anybody who answers for this address could have written it")
@@ -344,7 +346,7 @@ func card(a *kit.App, ctx context.Context, at string) error {
 		Signatures: c.Signatures(agents.FetchKeys(ctx, web)),
 	}
 	if !c.VacantID.IsZero() {
-		r.VacantID = c.VacantID.String()
+		r.VacantID, r.Price, r.Most = c.VacantID.String(), c.Terms.String(), c.Price
 	}
 	if err := a.Show(r); err != nil {
 		return err

@@ -15,6 +15,9 @@ import (
 // envelopes in metadata.
 const Extension = "urn:vacant:v1"
 
+// PriceUnit is the unit of prices in cards: a millionth of a dollar.
+const PriceUnit = "micro-USD"
+
 // Signed returns the envelope in a message's metadata, rebuilt from the parts of the
 // message that its signature covers, or nil for a message without an envelope. The
 // envelope is not verified.

@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/vacancy-host/vacancy/shared/host/a2a/a2awire"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
@@ -34,6 +36,8 @@ type Card struct {
 	VacantID identity.ID
 	// Price is the most that a call costs, in micro-dollars; 0 if the extension says none.
 	Price int64
+	// Terms is the price with its parts, as far as the card says.
+	Terms price.Price
 
 	value canon.Value // the whole card
 	url   string      // where it came from
@@ -82,8 +86,7 @@ func ParseCard(from string, raw []byte) (*Card, error) {
 		if member(e, "uri").Text() == a2awire.Extension {
 			id, _ := member(e, "params").Get("vacant_id")
 			c.VacantID, _ = identity.ParseID(id.Text())
-			most, _ := member(e, "params").Get("price")
-			c.Price, _ = strconv.ParseInt(most.Text(), 10, 64)
+			c.readPrice(member(e, "params"))
 		}
 	}
 	for _, i := range member(v, "supportedInterfaces").Items() {
@@ -105,6 +108,21 @@ func ParseCard(from string, raw []byte) (*Card, error) {
 		}
 	}
 	return c, nil
+}
+
+// readPrice reads the price in the parameters of the vacant protocol's extension.
+func (c *Card) readPrice(params canon.Value) {
+	amount := func(name string) money.Amount {
+		v, _ := params.Get(name)
+		n, _ := strconv.ParseInt(v.Text(), 10, 64)
+		return money.Amount(max(n, 0))
+	}
+	most := amount("price")
+	c.Price = int64(most)
+	c.Terms = price.Price{Flat: most}
+	if in, out := amount("price_in"), amount("price_out"); in > 0 || out > 0 {
+		c.Terms = price.Price{Flat: amount("price_flat"), In: in, Out: out, Most: most}
+	}
 }
 
 // interfaces03 returns the interfaces in a card of 0.3.
