@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/client/agents"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/money/price"
 )
@@ -83,6 +84,45 @@ func TestAKeyPaysForEachWayToSendAMessage(t *testing.T) {
 	}
 }
 
+// A key's bound counts on every way on which the key pays, and a refusal says what the
+// caller can do.
+func TestAKeysBoundCountsForEachWayToSendAMessage(t *testing.T) {
+	w := known(t)
+	w.setPrice(price.Price{Flat: 2000})
+	w.credit("acme", 20_000)
+	a, err := w.server.Billing.Find(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, secret, err := w.server.Billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Most: 1999})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := "Authorization: Bearer " + secret
+	for name, got := range map[string]answer{
+		"unary":                   w.rpc("/v/echo", "SendMessage", withID("", "one", "}"), bound),
+		"of 0.3":                  w.rpc("/v/echo", "message/send", `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"hi"}]}}`, bound),
+		"as a stream":             w.rpc("/v/echo", "SendStreamingMessage", withID("", "two", "}"), bound),
+		"by REST":                 w.do("POST", "/v/echo/message:send", withID("", "three", "}"), bound),
+		"in the background":       w.rpc("/v/echo", "SendMessage", withID("", "four", `},"configuration":{"returnImmediately":true}`), bound),
+		"with a higher max_price": w.rpc("/v/echo?max_price=5000", "SendMessage", withID("", "five", "}"), bound),
+	} {
+		if !strings.Contains(got.body, "PAYMENT_REQUIRED") || !strings.Contains(got.body, "price_above_max") || !strings.Contains(got.body, "$0.001999 a call that the key allows") {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	w.wantBalance("acme", 20_000)
+	for name, got := range map[string]answer{
+		"1.0":  w.rpc("/v/echo", "SendMessage", message("hi", "")),
+		"0.3":  w.rpc("/v/echo", "message/send", `{"message":{"kind":"message","messageId":"m","role":"user","parts":[{"kind":"text","text":"hi"}]}}`),
+		"REST": w.do("POST", "/v/echo/message:send", message("hi", "")),
+	} {
+		if !strings.Contains(got.body, "the price is $0.002 a call: send the key of an account (Authorization: Bearer KEY)") {
+			t.Errorf("without a key, by %s: %s", name, got.body)
+		}
+	}
+}
+
 func TestFreeCallsOfGuestsAreCountedByAddress(t *testing.T) {
 	w := known(t)
 	w.setPrice(price.Price{Flat: 2000, Free: 9, FreeAddress: 2})
@@ -111,10 +151,30 @@ func TestTheCardTellsThePrice(t *testing.T) {
 	if got := w.do("GET", "/v/echo", ""); at(t, got.body, "capabilities", "extensions", 0, "params", "price") != "0" {
 		t.Errorf("a card without a price: %s", got.body)
 	}
-	w.setPrice(price.Price{In: money.Dollar, Most: 700})
-	w.skip.Add(2_000_000_000) // the record is cached for a second
-	if got := w.do("GET", "/v/echo", ""); at(t, got.body, "capabilities", "extensions", 0, "params", "price") != "700" {
-		t.Errorf("a card with a price: %s", got.body)
+	for _, c := range []struct {
+		of   price.Price
+		want map[string]string
+		says string
+	}{
+		{price.Price{In: money.Dollar, Most: 700}, map[string]string{"price": "700", "price_unit": "micro-USD", "price_flat": "0", "price_in": "1000000", "price_out": "0"}, "$1 in/$0 out for a million tokens, at most $0.0007 a call"},
+		{price.Price{Flat: 2000}, map[string]string{"price": "2000", "price_unit": "micro-USD"}, "$0.002 a call"},
+	} {
+		w.setPrice(c.of)
+		w.skip.Add(2_000_000_000) // the record is cached for a second
+		for _, version := range []string{"1.0", "0.3"} {
+			got := w.do("GET", "/v/echo", "", "A2A-Version: "+version)
+			for name, want := range c.want {
+				if at(t, got.body, "capabilities", "extensions", 0, "params", name) != want {
+					t.Errorf("the card of %s of %s: %s, want %s of %s", version, c.of.String(), got.body, name, want)
+				}
+			}
+			if read, err := agents.ParseCard("https://agents.example.org/v/echo", []byte(got.body)); err != nil || read.Terms.String() != c.says || read.Price != int64(c.of.Hold()) {
+				t.Errorf("the card of %s reads as %v, want %s", version, err, c.says)
+			}
+			if !strings.Contains(got.body, `"securitySchemes":{"bearer":`) {
+				t.Errorf("the card of %s names no keys: %s", version, got.body)
+			}
+		}
 	}
 }
 

@@ -189,7 +189,7 @@ func TestWrongRequestsNameTheField(t *testing.T) {
 		{"POST", "/v1/keys", `{"cap":-1}`, key, 400, `"field":"cap"`},
 		{"POST", "/v1/keys", `{"cap":0.5}`, key, 400, "cap"},
 		{"POST", "/v1/keys", `{"cap":99999999999999999999}`, key, 400, "cap"},
-		{"POST", "/v1/keys", `{"tenant":"x"}`, key, 400, "expected test, scopes, cap"},
+		{"POST", "/v1/keys", `{"tenant":"x"}`, key, 400, "expected name, test, scopes, cap"},
 		{"POST", "/v1/keys", `{`, key, 422, "not_json_object"},
 		{"POST", "/v1/account/links", `{"claim":"x"}`, key, 400, `"field":"claim"`},
 		{"DELETE", "/v1/account/links/x", "", key, 400, `"field":"caller"`},

@@ -92,6 +92,8 @@ func TestABookingsCostWithItsVenueIsBounded(t *testing.T) {
 	_, short := n.account("short", 2*money.Dollar, billing.KeyOptions{Tier: billing.Pro})
 	_, enough := n.account("enough", 2*money.Dollar+fee, billing.KeyOptions{Tier: billing.Pro})
 	below := n.key(n.acme, billing.KeyOptions{Tier: billing.Pro, Cap: 2 * money.Dollar})
+	bound := n.key(n.acme, billing.KeyOptions{Tier: billing.Pro, Most: 2*money.Dollar + fee - 1})
+	fits := n.key(n.acme, billing.KeyOptions{Tier: billing.Pro, Most: 2*money.Dollar + fee})
 	for _, c := range []struct {
 		what, key, most string
 		status          int
@@ -100,6 +102,10 @@ func TestABookingsCostWithItsVenueIsBounded(t *testing.T) {
 		{"a balance below both", short, "", 402, "payment_required"},
 		{"a cap below both", below, "", 402, "spend_cap_reached"},
 		{"a maximum below both", n.pro, `,"max_price_usd":"2.24"`, 402, "price_above_max"},
+		{"a key's bound below both", bound, "", 402, "price_above_max"},
+		{"a key's bound below both, whatever the maximum", bound, `,"max_price_usd":"9"`, 402, "price_above_max"},
+		{"a maximum below both, whatever the key's bound", fits, `,"max_price_usd":"2.24"`, 402, "price_above_max"},
+		{"a key's bound of both", fits, "", 200, ""},
 		{"a balance of both", enough, "", 200, ""},
 		{"a maximum of both", n.pro, `,"max_price_usd":"2.25"`, 200, ""},
 	} {
@@ -109,11 +115,11 @@ func TestABookingsCostWithItsVenueIsBounded(t *testing.T) {
 		if ran := n.asked.Load() > asked; ran != (c.status == 200) {
 			t.Errorf("%s: the venue worked: %t", c.what, ran)
 		}
-		if c.most != "" && c.status != 200 && !strings.Contains(a.body, "$0.25 and its venue up to $2") {
+		if c.most != "" && c.key != bound && c.status != 200 && !strings.Contains(a.body, "$0.25 and its venue up to $2") {
 			t.Errorf("%s = %s", c.what, a.body)
 		}
 	}
-	n.wantDetails(2)
+	n.wantDetails(3)
 }
 
 // A venue whose price changes after a search is charged for at the price of the confirm, and

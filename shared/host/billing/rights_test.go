@@ -29,6 +29,7 @@ func TestAKeyMakesNoGreaterKey(t *testing.T) {
 		"whole":    {},
 		"test":     {Test: true, Scopes: all},
 		"capped":   {Cap: money.Dollar, Scopes: all},
+		"bounded":  {Most: money.Dollar, Scopes: all},
 		"expiring": {Expires: end, Scopes: all},
 		"manage":   {Scopes: all[2:]},
 		"agp":      {Tier: billing.Pro, Agents: []string{"a", "b"}, Scopes: append([]billing.Scope{billing.ScopeAGP}, all...)},
@@ -59,6 +60,10 @@ func TestAKeyMakesNoGreaterKey(t *testing.T) {
 		{"capped", billing.KeyOptions{Scopes: manage}, "cap"},
 		{"capped", billing.KeyOptions{Scopes: manage, Cap: money.Dollar + 1}, "cap"},
 		{"capped", billing.KeyOptions{Scopes: manage, Cap: money.Dollar}, ""},
+		{"whole", billing.KeyOptions{Most: money.Dollar}, ""},
+		{"bounded", billing.KeyOptions{}, "most"},
+		{"bounded", billing.KeyOptions{Most: money.Dollar + 1}, "most"},
+		{"bounded", billing.KeyOptions{Most: money.Dollar, Scopes: all}, ""},
 		{"expiring", billing.KeyOptions{}, "expires"},
 		{"expiring", billing.KeyOptions{Expires: end.Add(time.Second)}, "expires"},
 		{"expiring", billing.KeyOptions{Expires: end}, ""},
@@ -79,7 +84,7 @@ func TestAKeyMakesNoGreaterKey(t *testing.T) {
 			if err != nil || len(after) != len(before)+1 {
 				t.Errorf("%s: %v", what, err)
 			}
-			if k.Cap > maker.Cap && maker.Cap > 0 || maker.Test && !k.Test || k.Has(billing.ScopeManage) && !maker.Has(billing.ScopeManage) {
+			if k.Cap > maker.Cap && maker.Cap > 0 || k.Most > maker.Most && maker.Most > 0 || maker.Test && !k.Test || k.Has(billing.ScopeManage) && !maker.Has(billing.ScopeManage) {
 				t.Errorf("%s: %+v", what, k)
 			}
 			continue
@@ -101,6 +106,7 @@ func TestKeysWithLimitsDoNotManageByDefault(t *testing.T) {
 		"a key":                  {billing.KeyOptions{}, true},
 		"a test key":             {billing.KeyOptions{Test: true}, false},
 		"a capped key":           {billing.KeyOptions{Cap: 1}, false},
+		"a key with a bound":     {billing.KeyOptions{Most: 1}, false},
 		"an expiring key":        {billing.KeyOptions{Expires: w.clock.Now(0)().Add(time.Hour)}, false},
 		"one that is asked to":   {billing.KeyOptions{Cap: 1, Scopes: []billing.Scope{billing.ScopeManage}}, true},
 		"one of AGP":             {billing.KeyOptions{Tier: billing.Free}, false},
@@ -264,10 +270,14 @@ func TestALinkSpendsNoMoreThanItsMaker(t *testing.T) {
 		"one that manages": {billing.KeyOptions{Scopes: []billing.Scope{manage}}, problem.Scope},
 		"one of AGP":       {billing.KeyOptions{Tier: billing.Pro, Scopes: []billing.Scope{billing.ScopeAGP, manage}}, problem.Scope},
 		"a capped one":     {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Cap: 10}, problem.Forbidden},
+		"one with a bound": {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Most: 10}, problem.Forbidden},
 		"an expiring one":  {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Expires: w.clock.Now(0)().Add(time.Hour)}, problem.Forbidden},
 	} {
 		k, _, err := w.billing.MakeKey(t.Context(), a.ID, c.o)
 		w.must(err)
+		if k.MayLink() != (c.want == 0) {
+			t.Errorf("MayLink() of %s = %t", what, k.MayLink())
+		}
 		// A cap in the claim helps nobody: a key makes any number of links.
 		_, err = w.billing.LinkBy(t.Context(), &k, a.ID, w.caller().claim(a.ID, 5))
 		if c.want == 0 {
@@ -292,6 +302,7 @@ func TestKeysOfKeysAreWithinTheFirst(test *testing.T) {
 		draw := func(by *billing.Key) (billing.Key, error) {
 			o := billing.KeyOptions{
 				Test: rapid.Bool().Draw(t, "test"), Cap: rapid.SampledFrom([]money.Amount{0, 0, 5, 10}).Draw(t, "cap"),
+				Most:   rapid.SampledFrom([]money.Amount{0, 0, 5, 10}).Draw(t, "most"),
 				Tier:   rapid.SampledFrom([]billing.Tier{billing.NoTier, billing.Free, billing.Pro}).Draw(t, "tier"),
 				Agents: rapid.SampledFrom([][]string{nil, nil, {"a"}, {"b"}}).Draw(t, "agents"),
 			}
@@ -319,7 +330,7 @@ func TestKeysOfKeysAreWithinTheFirst(test *testing.T) {
 			books := k.Has(billing.ScopeAGP) && k.Tier != billing.Free
 			switch f := first; {
 			case slices.ContainsFunc(k.Scopes, func(s billing.Scope) bool { return !f.Has(s) && s != billing.ScopeAGP }), books && !f.Has(billing.ScopeAGP),
-				f.Test && !k.Test, f.Cap > 0 && (k.Has(billing.ScopeCall) || books),
+				f.Test && !k.Test, f.Most > 0 && (k.Most == 0 || k.Most > f.Most), f.Cap > 0 && (k.Has(billing.ScopeCall) || books),
 				!f.Expires.IsZero() && (k.Expires.IsZero() || k.Expires.After(f.Expires)):
 				t.Fatalf("%+v led to %+v, which may do more", f, k)
 			}

@@ -70,9 +70,11 @@ verifies the streamed text by the answer at the end. Without these flags, a URL 
 vacant's id gets only signed calls.
 
 --max-price refuses a call that may cost more: before it is sent, if the vacant's card says
-so, and otherwise at the host. The account that the identity is linked to pays ("vacancy
-account link"). For calls of an agent, the account of the key in $VACANCY_KEY pays; the key
-is sent only to the host of --host or $VACANCY_HOST, or to this machine.
+so, and otherwise at the host. The account that the identity is linked to pays for signed
+calls ("vacancy account link"). The account of the key in $VACANCY_KEY pays for --stream,
+--no-wait and calls of other agents; the key is sent only to the host of --host or
+$VACANCY_HOST, or to this machine. With a key, a signed call that costs money is refused
+before it is sent, unless the account of the key is linked to the identity.
 
 With --capability there is no TARGET: the vacants that a registry finds for WORDS are
 verified, and the best by reputation and matching words is called; if it is unavailable,

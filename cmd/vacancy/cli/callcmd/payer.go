@@ -84,8 +84,8 @@ func byKey(a *kit.App, ctx context.Context, f callFlags, at string) string {
 	return kit.AccountKeyEnv + "=KEY "
 }
 
-// payHint tells what helps against a refusal because nobody pays: the operator's commands to
-// the operator of the host, otherwise those of a caller. ways are the host's (dispatch.Result.Pay).
+// payHint tells what helps against a refusal because nobody pays: to the operator of the host
+// an operator's command, otherwise a caller's. ways are the host's (dispatch.Result.Pay).
 func payHint(a *kit.App, ctx context.Context, err error, f callFlags, id identity.ID, at string, ways []string) error {
 	short := slices.Contains(ways, "credit")
 	if plane := a.AdminAt(f.where); plane != nil {

@@ -209,7 +209,7 @@ func accountLinkCommand(a *kit.App) *cobra.Command {
 		Long: `Link one of your identities to an account, which then pays for the identity's signed calls.
 The identity signs the link. --cap bounds the money that its calls may hold in a UTC day. An
 identity has one payer; either side can end the link with "vacancy account unlink".`,
-		Example: "  vacancy account link acme --as alice --cap 5\n  VACANCY_KEY=vac_live_… vacancy account link",
+		Example: "  vacancy account link acme --as alice --cap 5\n  VACANCY_KEY=vac_live_… vacancy account link --host https://agents.example.org",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			limit, err := kit.BoundFlag(cmd.Flags().Changed, "cap", most)
 			if err != nil {

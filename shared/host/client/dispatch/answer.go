@@ -92,7 +92,9 @@ func (a *answer) member(d *canon.Decoder, key string) (err error) {
 					return d.Skip()
 				}
 				way, err := lax(d, canon.String, d.String)
-				a.pay = append(a.pay, way)
+				if way != "" {
+					a.pay = append(a.pay, way)
+				}
 				return err
 			})
 		})

@@ -102,6 +102,19 @@ func TestAnAnswerSaysThatItIsCut(t *testing.T) {
 	}
 }
 
+func TestAnAnswerNamesTheWaysToPay(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"detail":"d","code":"payment_required","pay":[{"way":"credit","of":"x"},{"way":"link"}]}`: "credit link",
+		`{"detail":"d","pay":{"way":"link"}}`:                                                       "",
+		`{"detail":"d","pay":[7,{"way":8},{"of":"x"}]}`:                                             "",
+	} {
+		a := readAnswer(402, []byte(body))
+		if strings.Join(a.pay, " ") != want || a.detail != "d" {
+			t.Errorf("%s: %q, want %q", body, a.pay, want)
+		}
+	}
+}
+
 func TestStateIsReadAsItWasWritten(t *testing.T) {
 	s := fullState(t)
 	written := s.AppendJSON(nil)

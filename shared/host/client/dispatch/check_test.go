@@ -1,0 +1,45 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch/dispatchtest"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// Check ends a call before anything is signed or sent. A resend is not a new call.
+func TestCheckRefusesACallBeforeItIsSigned(t *testing.T) {
+	w := newWorld(t)
+	refused := problem.New(problem.PaymentRequired, "nobody pays")
+	var asked int
+	var answer error = refused
+	w.Check = func(_ context.Context, target dispatch.Target) error {
+		if asked++; target.ID != w.host.ID() {
+			t.Errorf("asked for %s", target.ID)
+		}
+		return answer
+	}
+	for what, call := range map[string]func() (dispatch.Result, error){
+		"Call": func() (dispatch.Result, error) { return w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")) },
+		"Print": func() (dispatch.Result, error) {
+			_, res, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("x"))
+			return res, err
+		},
+	} {
+		res, err := call()
+		if !errors.Is(err, refused) || res.Posts != 0 || res.Doubt || len(w.state(t).Live) > 0 || w.state(t).Job != "" {
+			t.Errorf("%s() = %v, %d posts, state %+v", what, err, res.Posts, w.state(t))
+		}
+	}
+	answer = nil
+	if _, _, err := w.Print(t.Context(), w.host.Target(), dispatchtest.Say("x")); err != nil {
+		t.Fatal(err)
+	}
+	asked, answer = 0, refused
+	if res, err := w.Call(t.Context(), w.host.Target(), dispatchtest.Say("x")); err != nil || !res.Resumed || asked != 0 {
+		t.Errorf("a resend: %v, resumed %t, checked %d times", err, res.Resumed, asked)
+	}
+}
