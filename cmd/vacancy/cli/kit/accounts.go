@@ -55,7 +55,7 @@ func withoutAccount(ctx context.Context, c op.Client, w Where, tenant string, er
 func accountClient(base, key string) (op.Client, error) {
 	u, err := url.Parse(base)
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "%.200q is no URL", base)
+		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a URL", base)
 	}
 	if InClear(u) {
 		return nil, problem.New(problem.Usage, "the account's key would travel to %s in clear: use https", u.Host)
