@@ -14,17 +14,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/await"
 )
 
-// Addresses that the README uses; a story has free ports.
-const (
-	readmeHost  = "http://127.0.0.1:8080"
-	readmeAgent = "127.0.0.1:9000"
-)
+// readmeHost is the address that the README uses; a story has a free port.
+const readmeHost = "http://127.0.0.1:8080"
 
-// frontPage is the README's text with the story's addresses.
+// frontPage is the README's text with the story's address.
 func frontPage(ts *testscript.TestScript) string {
 	b, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	ts.Check(err)
-	return strings.NewReplacer(readmeHost, ts.Getenv("URL"), readmeAgent, ts.Getenv("AGENT")).Replace(string(b))
+	return strings.ReplaceAll(string(b), readmeHost, ts.Getenv("URL"))
 }
 
 // blocks are the code blocks of a language in a page.
@@ -36,8 +33,24 @@ func blocks(page, language string) (all []string) {
 	return all
 }
 
-// startAgent is the command: agent, which starts the README's agent at a free port;
-// $AGENT is its address. `agent stop` ends it.
+// echoAgent is an agent in Python, whose port is its argument.
+const echoAgent = `import json, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Agent(BaseHTTPRequestHandler):
+    def do_POST(self):
+        question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps({"text": "You wrote: " + question["message"]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Agent).serve_forever()
+`
+
+// startAgent is the command: agent, which starts echoAgent at a free port; $AGENT is its address.
 func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: agent")
@@ -53,13 +66,9 @@ func startAgent(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("AGENT", address)
 	_, port, err := net.SplitHostPort(address)
 	ts.Check(err)
-	program := blocks(frontPage(ts), "python")
-	if len(program) != 1 || !strings.Contains(program[0], `("127.0.0.1", 9000)`) {
-		ts.Fatalf("the README has %d programs, want one that listens at %s", len(program), readmeAgent)
-	}
 	file := ts.MkAbs("agent.py")
-	ts.Check(os.WriteFile(file, []byte(strings.Replace(program[0], "9000", port, 1)), 0o600))
-	cmd := exec.Command(python, file)
+	ts.Check(os.WriteFile(file, []byte(echoAgent), 0o600))
+	cmd := exec.Command(python, file, port)
 	ts.Check(cmd.Start())
 	ts.Defer(func() {
 		_ = cmd.Process.Kill()
@@ -96,7 +105,8 @@ func awaitListening(ts *testscript.TestScript, address string) {
 var notHere = []string{"go run ", "go install ", "tests/run", "vacancy serve ", "vacancy deploy ", "vacancy call hello "}
 
 // frontPageCommands is the command: frontpage FILE, which writes every command of
-// the README that a story can run to FILE, in order.
+// the README that a story can run to FILE, in order. A watch runs beside the commands after
+// it. What a comment says that a command prints is compared.
 func frontPageCommands(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: frontpage FILE")
@@ -104,12 +114,22 @@ func frontPageCommands(ts *testscript.TestScript, neg bool, args []string) {
 	script := []string{"set -ex"}
 	for _, block := range blocks(frontPage(ts), "sh") {
 		for line := range strings.SplitSeq(block, "\n") {
-			if !slices.ContainsFunc(notHere, func(begins string) bool { return strings.HasPrefix(line, begins) }) {
+			command, comment, _ := strings.Cut(line, " # ")
+			name, watched := strings.CutPrefix(strings.TrimSpace(command), "vacancy watch ")
+			printed, prints := strings.CutPrefix(comment, "prints ")
+			switch {
+			case slices.ContainsFunc(notHere, func(begins string) bool { return strings.HasPrefix(line, begins) }):
+			case watched:
+				script = append(script, command+" >watch.log 2>&1 & watch=$!; trap 'kill $watch' EXIT",
+					"until vacancy call "+name+" ready >/dev/null 2>&1; do kill -0 $watch; sleep 0.1; done")
+			case prints:
+				script = append(script, command+" | tee printed.txt", "grep -F -- '"+printed+"' printed.txt")
+			default:
 				script = append(script, line)
 			}
 		}
 	}
-	if len(script) < 10 {
+	if len(script) < 30 {
 		ts.Fatalf("the README has %d commands, want more", len(script)-1)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Join(script, "\n")+"\n"), 0o600))
