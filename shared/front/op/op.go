@@ -49,6 +49,19 @@ type Op[In, Out any] struct {
 	Doc  string // what it does, for readers of the API: "creates a vacant"
 }
 
+// anyOp is an Op of any types. It has Op's fields, so that a pointer to an Op converts to it, and
+// programs have code that needs no types once.
+type anyOp struct {
+	_      [0]func()
+	Method string
+	Path   string
+	Status int
+	Access Access
+	Limit  int
+	Wipe   bool
+	Doc    string
+}
+
 // Access says who may use an operation. The zero Access admits only the operator.
 type Access struct {
 	// Anybody means that no credential is asked for. The function checks what the request has, such as a
@@ -177,13 +190,14 @@ type Range struct {
 
 // Spec returns the description of o.
 func (o Op[In, Out]) Spec() Spec {
-	return specOf(o.Method, o.Path, o.Status, o.Access, o.Doc, reflect.TypeFor[In](), reflect.TypeFor[Out]())
+	return (*anyOp)(&o).spec(reflect.TypeFor[In](), reflect.TypeFor[Out]())
 }
 
-// specOf is not inlined, because programs would have its code for each operation.
+// spec is not inlined, because programs would have its code for each operation.
 //
 //go:noinline
-func specOf(method, path string, status int, access Access, doc string, in, out reflect.Type) Spec {
+func (o *anyOp) spec(in, out reflect.Type) Spec {
+	status := o.Status
 	switch {
 	case status != 0:
 	case out == reflect.TypeFor[None]():
@@ -191,7 +205,7 @@ func specOf(method, path string, status int, access Access, doc string, in, out 
 	default:
 		status = http.StatusOK
 	}
-	return Spec{Method: method, Path: path, Status: status, Access: access, Doc: doc, In: in, Out: out}
+	return Spec{Method: o.Method, Path: o.Path, Status: status, Access: o.Access, Doc: o.Doc, In: in, Out: out}
 }
 
 // Caller tells who sent a request.
@@ -241,7 +255,7 @@ type Route struct {
 
 // On returns the route of an operation. f does it; its errors are answered as problems.
 func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, error)) Route {
-	return s.on(o.Spec(), o.Limit, o.Wipe, func(ctx context.Context, in any) (any, error) {
+	return s.on((*anyOp)(&o), reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, in any) (any, error) {
 		out, err := f(ctx, *in.(*In))
 		return &out, err
 	})
@@ -249,7 +263,10 @@ func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, 
 
 // on is On for all types, so that programs have its code once. do takes a pointer to a request, and
 // returns one to the answer.
-func (s Server) on(spec Spec, limit int, wipe bool, do func(context.Context, any) (any, error)) Route {
+//
+//go:noinline
+func (s Server) on(o *anyOp, in, out reflect.Type, do func(context.Context, any) (any, error)) Route {
+	spec, limit, wipe := o.spec(in, out), o.Limit, o.Wipe
 	fields := fieldsOf(spec.In, spec.Path)
 	route := Route{Spec: spec}
 	if !spec.Access.Vacant {
@@ -447,14 +464,15 @@ func (s Spec) write(in any) (path string, header http.Header, body []byte, err e
 
 // Call asks a host to do o.
 func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, err error) {
-	if err := o.Spec().call(ctx, c, o.Wipe, &in, &out); err != nil {
+	if err := (*anyOp)(&o).call(ctx, c, reflect.TypeFor[In](), reflect.TypeFor[Out](), &in, &out); err != nil {
 		return *new(Out), err
 	}
 	return out, nil
 }
 
 // call is Call for all types. in and out point to a request and to an answer.
-func (s Spec) call(ctx context.Context, c Client, wipe bool, in, out any) error {
+func (o *anyOp) call(ctx context.Context, c Client, inType, outType reflect.Type, in, out any) error {
+	s, wipe := o.spec(inType, outType), o.Wipe
 	path, header, body, err := s.write(in)
 	if err != nil {
 		return err
