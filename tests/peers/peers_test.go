@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -257,13 +256,13 @@ func TestToolsOfOtherSDKsServersAreUsed(t *testing.T) {
 			}
 			url = strings.TrimSpace(url)
 			ctx := t.Context()
-			tools, done, err := mcp.Servers(client(), slog.New(slog.DiscardHandler))(ctx, identity.ID{2}, outbound.Operator, []definition.Server{{Name: "trial", URL: url}})
+			offer, done, err := mcp.Servers(client())(ctx, identity.ID{2}, outbound.Operator, []definition.Server{{Name: "trial", URL: url}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer done()
 			got := map[string]string{}
-			for _, tool := range tools {
+			for _, tool := range offer.Tools {
 				text, err := tool.Run(ctx, nil, json.RawMessage(`{}`))
 				if err != nil {
 					t.Error(err)

@@ -317,6 +317,9 @@ func servers(h *reaching, by outbound.Chooser, url string) {
 	if _, err := h.Answers.Thinking().MCPTools(h.Context(), think.Agent{Vacant: r.ID, Version: r.Agent}); err == nil {
 		h.Error("a server answers, and there is no network")
 	}
+	if _, err := h.Answers.Offer(h.Context(), r.ID); err == nil {
+		h.Error("a server lists its tools, and there is no network")
+	}
 }
 
 // queue keeps the messages that are sent to it.

@@ -145,7 +145,7 @@ func split(doc []byte) (front, body []byte, err error) {
 // definition.Agent with the same name and form.
 var keys = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
 	"description": nil, "provider": nil, "base_url": nil, "model": nil, "fallback_model": nil, "max_tokens": nil, "max_turns": nil,
-	"timeout": nil, "mode": nil, "secret": nil,
+	"timeout": nil, "mode": nil, "tool_log": nil, "secret": nil,
 	"effort": (*reader).effort, "output_format": (*reader).format, "memory": (*reader).memory,
 	"tools": (*reader).allowed, "allowed_tools": (*reader).allowed, "disallowed_tools": (*reader).list, "vacants": (*reader).list,
 	"tier":          (*reader).tier,

@@ -138,7 +138,8 @@ instructions for its model.
                       operator pays for a tenant's model at Bedrock or with a secret: there
                       the price counts only above the one in "vacancy models"
     max_tokens        how much the model may say in a turn; 1 to 1048576 (default: the server's,
-                      for a paid model 8192)
+                      for a paid model 8192); less if a budget leaves less, as the log of the
+                      call says
     max_turns         how often the model is asked in a call; 1 to 64 (default 16)
     timeout           seconds for a call, if that is less than the host gives
     effort            low, medium or high
@@ -148,14 +149,20 @@ instructions for its model.
                       thread (context id)
     vacants           vacants that it may ask: vacants of its tenant, or public vacants of this
                       host; each is a tool vacant__NAME while the agent may call it
-    mcp_servers       MCP servers, as NAME: URL, whose tools it is offered: mcp__NAME__TOOL; the
-                      host leaves out tools whose schema models refuse, and logs them
+    mcp_servers       MCP servers, as NAME: URL, whose tools it is offered: mcp__NAME__TOOL; at
+                      most 128 tools. The host leaves out tools whose schema models refuse;
+                      "vacancy show" names them
     tools             the only tools that it may use; allowed_tools means the same
     disallowed_tools  tools that it may not use in any case
     allow             all substrates that may ever answer, each KIND or KIND:MODEL, for the card:
                       a change among them needs no new card
     mode              read-only, without tools that change something (of MCP those without
                       readOnlyHint), or read-write
+    tool_log          names: the log of a call has each tool's name, time and outcome; or texts:
+                      the host also keeps what tools were asked and answered, at most 64 KiB a
+                      call, without what looks like a secret, sealed and destroyed with the
+                      texts of the call ("vacancy show NAME --tools CALLER"). An answer that its
+                      caller cancels keeps no texts of tools
 
 Lists may be texts with commas. --substrate KIND:MODEL overrides provider, base_url and model.
 PROVIDER/NAME.md beside NAME.md is the agent for that provider only. A setting that this host

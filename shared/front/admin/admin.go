@@ -27,6 +27,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/answer"
 	"github.com/vacancy-host/vacancy/shared/host/answer/delegation"
 	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
@@ -50,8 +51,9 @@ const backupPath = Prefix + "backup"
 // part do not exist.
 type Config struct {
 	Vacants *vacants.Directory
-	// Answers checks what answers for vacants.
+	// Answers checks what answers for vacants. Calls reads the texts of their tools.
 	Answers *answer.Answerer
+	Calls   *call.Host
 	// Host is the only accepted Host header; "" accepts any, where a key guards
 	// the handler.
 	Host string
@@ -141,7 +143,7 @@ func (d *api) routes(s op.Server) []op.Route {
 			op.On(s, ShowVacant, d.show),
 			op.On(s, UpdateVacant, d.update),
 			op.On(s, DeleteVacant, d.change(c.Vacants.Delete)),
-			op.On(s, CheckVacant, d.check),
+			op.On(s, CheckVacant, d.check), op.On(s, GetTools, d.tools), op.On(s, GetToolTexts, d.toolTexts),
 			op.On(s, PauseVacant, d.change(c.Vacants.Pause)),
 			op.On(s, ResumeVacant, d.change(c.Vacants.Resume)),
 			op.On(s, SinkVacant, d.change(c.Vacants.Sink)),

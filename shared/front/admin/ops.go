@@ -14,6 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 // Paths of vacants.
@@ -38,6 +39,8 @@ var (
 	UpdateVacant    = op.Op[With[Update], Vacant]{Method: "PATCH", Path: vacantPath, Access: changes, Doc: "changes a vacant; 409 if it changed since seen"}
 	DeleteVacant    = op.Op[One, Vacant]{Method: "DELETE", Path: vacantPath, Access: changes, Doc: "deletes a vacant that is archived, for good"}
 	CheckVacant     = op.Op[One, Check]{Method: "POST", Path: vacantPath + "/check", Access: changes, Doc: "asks a vacant's agent once"}
+	GetTools        = op.Op[One, Tools]{Method: "GET", Path: vacantPath + "/tools", Access: reads, Doc: "shows the tools that a vacant's agent is offered, and the tools that are left out"}
+	GetToolTexts    = op.Op[ToolTextsOf, ToolTexts]{Method: "GET", Path: vacantPath + "/tool-texts", Access: reads, Doc: "shows arguments and results of a caller's last tool calls, if the agent keeps them"}
 	PauseVacant     = op.Op[One, Vacant]{Method: "POST", Path: vacantPath + "/pause", Access: changes, Doc: "pauses a vacant"}
 	ResumeVacant    = op.Op[One, Vacant]{Method: "POST", Path: vacantPath + "/resume", Access: changes, Doc: "lets a vacant answer again"}
 	SinkVacant      = op.Op[One, Vacant]{Method: "POST", Path: vacantPath + "/sink", Access: changes, Doc: "sinks a vacant"}
@@ -145,6 +148,12 @@ type (
 		All    bool   `query:"all"`
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
+	}
+	// ToolTextsOf selects the last decisions of a caller's calls, by default and at most 20.
+	ToolTextsOf struct {
+		One
+		Caller identity.ID `query:"caller"`
+		Last   uint64      `query:"last"`
 	}
 	// LogbookPart is a part of a vacant's logbook, from a position.
 	LogbookPart struct {

@@ -152,6 +152,8 @@ func twinRows(w *twin) map[string][]request {
 		"POST /v1/admin/vacants/{vacant}/unpublish": {{path: about + "/unpublish"}},
 		"POST /v1/admin/vacants/{vacant}/revoke":    {{path: about + "/revoke", body: `{"reason":"compromise"}`}},
 		"POST /v1/admin/vacants/{vacant}/check":     {{path: about + "/check"}},
+		"GET /v1/admin/vacants/{vacant}/tool-texts": {{path: about + "/tool-texts?caller=" + strings.Repeat("07", 32)}, {path: own + "/tool-texts?caller=ID"}},
+		"GET /v1/admin/vacants/{vacant}/tools":      {{path: about + "/tools"}},
 		"GET /v1/admin/vacants/{vacant}/price":      {{path: about + "/price"}, {path: about + "/price?version=1"}},
 		"PUT /v1/admin/vacants/{vacant}/price":      {{path: about + "/price", body: `{"flat":1}`}},
 		"POST /v1/admin/vacants/{vacant}/pause":     {{path: about + "/pause"}},

@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -69,13 +71,75 @@ func (d *api) check(ctx context.Context, in One) (Check, error) {
 	if err = d.Answers.CheckAgent(ctx, rec.ID); err == nil {
 		return Check{OK: true}, nil
 	}
+	failure, err := d.failure(ctx, &rec, err, began)
+	return Check{Failure: failure}, err
+}
+
+// failure returns why an agent fails a check that began at a time. Errors that are not the
+// agent's stay errors.
+func (d *api) failure(ctx context.Context, rec *vacants.Record, err error, began time.Time) (*call.Cause, error) {
 	if kind := problem.Of(err).Kind; !kind.IsFailure() && kind != problem.Deadline {
-		return Check{}, err
+		return nil, err
 	}
 	failure := call.CauseOf(err, time.Since(began))
 	if askerOf(ctx) != vacants.Operator() { // the cause may contain addresses inside
 		d.Log.LogAttrs(ctx, slog.LevelInfo, "a tenant's agent fails its check", slog.String("vacant", rec.Name), slog.String("cause", failure.String()))
 		failure.Text = problem.Of(err).Text()
 	}
-	return Check{Failure: failure}, nil
+	return failure, nil
+}
+
+// Tools are the names of the tools that a vacant's agent is offered in a call now, and the
+// tools that are left out. Failure says why they are not known; nil if they are.
+type Tools struct {
+	Offered []string     `json:"offered"`
+	LeftOut call.LeftOut `json:"left_out"`
+	Failure *call.Cause  `json:"failure,omitempty"`
+}
+
+// ToolTexts are the kept texts of tools, the newest call first. Destroyed counts the calls whose
+// texts are gone with the key of their day.
+type ToolTexts struct {
+	Calls     []call.ToolCalls `json:"calls"`
+	Destroyed int              `json:"destroyed"`
+}
+
+// maxToolTexts bounds the decisions that a request reads.
+const maxToolTexts = 20
+
+func (d *api) toolTexts(ctx context.Context, in ToolTextsOf) (ToolTexts, error) {
+	t := ToolTexts{Calls: []call.ToolCalls{}}
+	rec, err := d.find(ctx, in.Vacant)
+	switch {
+	case err != nil:
+		return t, err
+	case in.Caller.IsZero():
+		return t, problem.Invalid("caller", "the id of a caller", "none")
+	case in.Last > maxToolTexts:
+		return t, problem.Invalid("last", fmt.Sprintf("1 to %d", maxToolTexts), fmt.Sprint(in.Last))
+	}
+	all, destroyed, err := d.Calls.ReadToolCalls(ctx, call.Pair{Caller: in.Caller, Vacant: rec.ID}, int(cmp.Or(in.Last, maxToolTexts)))
+	t.Calls, t.Destroyed = append(t.Calls, all...), destroyed
+	return t, err
+}
+
+func (d *api) tools(ctx context.Context, in One) (Tools, error) {
+	t := Tools{Offered: []string{}}
+	rec, err := d.find(ctx, in.Vacant)
+	if err != nil {
+		return t, err
+	}
+	began := time.Now()
+	offer, err := d.Answers.Offer(ctx, rec.ID)
+	if err != nil {
+		// The cause is the whole error, because its text names the server.
+		p := problem.Of(err)
+		t.Failure, err = d.failure(ctx, &rec, problem.Wrap(p.Kind, err, "%s", p.Text()), began)
+		return t, err
+	}
+	for _, one := range offer.Tools {
+		t.Offered = append(t.Offered, one.Name)
+	}
+	t.LeftOut = offer.LeftOut
+	return t, nil
 }

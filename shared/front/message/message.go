@@ -352,6 +352,7 @@ func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Env
 	if o.Usage != nil {
 		attrs = append(attrs, slog.Any("usage", o.Usage))
 	}
+	attrs = append(attrs, o.AgentLog.Attrs()...)
 	if d.Causes && o.Cause != nil {
 		attrs = append(attrs, slog.Any("failure", o.Cause))
 	}

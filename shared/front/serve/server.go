@@ -68,7 +68,7 @@ type Config struct {
 	ThinkerKinds []string
 	// Servers opens the MCP servers of agents. With nil, this host reaches
 	// none.
-	Servers func(*outbound.Client, *slog.Logger) loop.Servers
+	Servers func(*outbound.Client) loop.Servers
 	// URL is the base URL, as callers reach the host; "" means the URL that PUT
 	// /v1/admin/host stores.
 	URL string
@@ -165,7 +165,7 @@ func (h Config) Open() (*Server, error) {
 	}
 	var servers loop.Servers
 	if h.Servers != nil {
-		servers = h.Servers(client, h.Log)
+		servers = h.Servers(client)
 	}
 	directory := vacants.New(vacants.Config{
 		Records: records, Registry: reg, Vault: h.Vault, Rand: h.Rand, Identity: h.Identity, Fee: h.Fee,
@@ -238,7 +238,7 @@ func (h *Server) gatewayURL(ctx context.Context) (string, error) {
 func (h *Server) adminConfig() admin.Config {
 	c := &h.config
 	return admin.Config{
-		Vacants: h.Vacants, Answers: h.Answers, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
+		Vacants: h.Vacants, Answers: h.Answers, Calls: h.Calls, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
 		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), More: h.more, ChildReport: h.report,
 	}
 }

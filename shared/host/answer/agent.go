@@ -58,7 +58,7 @@ type agent struct {
 // Infer lets the agent answer, with the tools that it has at this moment.
 func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		ctx, tools, done, err := t.tools(ctx, r.Vacant)
+		ctx, offer, done, err := t.tools(ctx, r.Vacant)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -66,7 +66,7 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 		defer done()
 		r.By = t.by
 		c := t.config
-		c.Tools = tools
+		c.Offer = offer
 		if t.elsewhere() {
 			c.Model, c.Fallback = t.remoteModels(r.Vacant)
 		} else if err := t.prepare(ctx, &c, r.Vacant, t.calls == nil, 0); err != nil {
@@ -94,32 +94,38 @@ func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID,
 }
 
 // tools returns the tools that the agent may use in a call, and the context for that call.
-// done closes the connections that were opened for the tools.
-func (t *agent) tools(ctx context.Context, vacant identity.ID) (_ context.Context, all []loop.Tool, done func(), err error) {
-	done = func() {}
+// done closes the connections that were opened for the tools. A check uses no tools.
+func (t *agent) tools(ctx context.Context, vacant identity.ID) (_ context.Context, offer loop.Offer, done func(), err error) {
 	if t.calls == nil {
-		return ctx, nil, done, nil
+		return ctx, offer, func() {}, nil
 	}
+	return t.offer(ctx, vacant)
+}
+
+// offer returns the tools of the agent's vacants and MCP servers.
+func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Context, offer loop.Offer, done func(), err error) {
+	done = func() {}
 	if len(t.asked) > 0 {
-		if ctx, all, err = t.composites.VacantTools(ctx, t.vacants, t.calls, vacant, t.asked); err != nil {
-			return ctx, nil, nil, err
+		if ctx, offer, err = t.composites.VacantTools(ctx, t.vacants, t.calls, vacant, t.asked); err != nil {
+			return ctx, offer, nil, err
 		}
 	}
 	if servers := t.config.Agent.MCPServers; len(servers) > 0 {
-		if t.resources.Thinker != nil {
-			more, err := t.remoteTools(ctx, vacant)
-			return ctx, append(all, more...), done, err
+		var more loop.Offer
+		switch {
+		case t.resources.Thinker != nil:
+			more, err = t.remoteTools(ctx, vacant)
+		case t.resources.Servers == nil:
+			err = problem.New(problem.SubstrateMisconfigured, "this host reaches no MCP servers")
+		default:
+			more, done, err = t.resources.Servers(ctx, vacant, t.by, servers)
 		}
-		if t.resources.Servers == nil {
-			return ctx, nil, nil, problem.New(problem.SubstrateMisconfigured, "this host reaches no MCP servers")
+		if err != nil {
+			return ctx, loop.Offer{}, nil, err
 		}
-		var more []loop.Tool
-		if more, done, err = t.resources.Servers(ctx, vacant, t.by, servers); err != nil {
-			return ctx, nil, nil, err
-		}
-		all = append(all, more...)
+		offer.Join(more)
 	}
-	return ctx, all, done, nil
+	return ctx, offer, done, nil
 }
 
 // signed tells the version of the agent with what it used, and signs into its vacant's

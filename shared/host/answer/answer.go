@@ -26,6 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -199,6 +200,31 @@ func (c composite) answer(ctx context.Context, q substrate.Request) (string, err
 		return "", problem.Within(problem.SubstrateUnavailable, "its plan failed", err)
 	}
 	return "", err
+}
+
+// Offer returns the tools that id's agent would be offered in a call now, and the tools that it
+// would not be. It asks the agent's MCP servers, and not its model. The tools do not run.
+func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error) {
+	r, err := a.vacants.Get(ctx, vacants.Operator(), id)
+	if err != nil {
+		return loop.Offer{}, err
+	}
+	s, _, err := a.open(ctx, &r, nil)
+	if err != nil {
+		return loop.Offer{}, err
+	}
+	t, ok := s.(*agent)
+	if !ok { // without an agent there are no tools
+		return loop.Offer{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	_, offer, done, err := t.offer(ctx, id)
+	if err != nil {
+		return loop.Offer{}, err
+	}
+	done()
+	return offer.Offered(&t.config.Agent), nil
 }
 
 // CheckText is the message of CheckAgent.

@@ -35,9 +35,9 @@ func newChoosing(t *testing.T) *choosing {
 	c := &choosing{T: t, Directory: host(t, memory.New(), vault(t))}
 	c.Answerer = answering(c.Directory)
 	c.Directory.Resources.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return c, nil }
-	c.Directory.Resources.Servers = func(_ context.Context, _ identity.ID, by outbound.Chooser, _ []definition.Server) ([]loop.Tool, func(), error) {
+	c.Directory.Resources.Servers = func(_ context.Context, _ identity.ID, by outbound.Chooser, _ []definition.Server) (loop.Offer, func(), error) {
 		c.by = append(c.by, by)
-		return nil, func() {}, nil
+		return loop.Offer{}, func() {}, nil
 	}
 	return c
 }

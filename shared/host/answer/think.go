@@ -63,15 +63,16 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 }
 
 // remoteTools are the tools of the agent's MCP servers through Thinker.
-func (t *agent) remoteTools(ctx context.Context, vacant identity.ID) (all []loop.Tool, err error) {
+func (t *agent) remoteTools(ctx context.Context, vacant identity.ID) (offer loop.Offer, err error) {
 	of := think.Agent{Vacant: vacant, Version: t.version}
 	offered, err := t.resources.Thinker.MCPTools(ctx, of)
-	for _, one := range offered {
-		all = append(all, loop.Tool{Tool: one.Tool, Writes: one.Writes, Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
+	offer.LeftOut = offered.LeftOut
+	for _, one := range offered.Tools {
+		offer.Tools = append(offer.Tools, loop.Tool{Tool: one.Tool, Writes: one.Writes, Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 			return t.resources.Thinker.UseMCPTool(ctx, of, one.Name, arguments)
 		}})
 	}
-	return all, err
+	return offer, err
 }
 
 // Thinking asks the models and MCP servers of this host's agents for other processes.
@@ -179,46 +180,47 @@ func asSubstrate(what string, err error) error {
 	return problem.Within(problem.SubstrateMisconfigured, what, err)
 }
 
-func (v thinking) MCPTools(ctx context.Context, of think.Agent) (all []think.Tool, err error) {
-	tools, done, err := v.mcpTools(ctx, of, "")
+func (v thinking) MCPTools(ctx context.Context, of think.Agent) (all think.Offer, err error) {
+	offer, done, err := v.mcpTools(ctx, of, "")
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	defer done()
-	for _, t := range tools {
-		all = append(all, think.Tool{Tool: t.Tool, Writes: t.Writes})
+	all.LeftOut = offer.LeftOut
+	for _, t := range offer.Tools {
+		all.Tools = append(all.Tools, think.Tool{Tool: t.Tool, Writes: t.Writes})
 	}
 	return all, nil
 }
 
 func (v thinking) UseMCPTool(ctx context.Context, of think.Agent, name string, arguments json.RawMessage) (string, error) {
-	tools, done, err := v.mcpTools(ctx, of, name)
+	offer, done, err := v.mcpTools(ctx, of, name)
 	if err != nil {
 		return "", err
 	}
 	defer done()
-	i := slices.IndexFunc(tools, func(t loop.Tool) bool { return t.Name == name })
+	i := slices.IndexFunc(offer.Tools, func(t loop.Tool) bool { return t.Name == name })
 	if i < 0 {
 		return "", problem.New(problem.NotFound, "there is no tool %.80q any more", name)
 	}
-	return tools[i].Run(ctx, nil, arguments)
+	return offer.Tools[i].Run(ctx, nil, arguments)
 }
 
 // mcpTools opens the MCP servers of an agent, or only those that may have a tool.
-func (v thinking) mcpTools(ctx context.Context, of think.Agent, name string) (tools []loop.Tool, done func(), err error) {
+func (v thinking) mcpTools(ctx context.Context, of think.Agent, name string) (offer loop.Offer, done func(), err error) {
 	r, err := v.thinker(ctx, of.Vacant)
 	if err != nil {
-		return nil, nil, err
+		return offer, nil, err
 	}
 	one, err := v.version(ctx, &r, of.Version)
 	if err != nil {
-		return nil, nil, err
+		return offer, nil, err
 	}
 	servers := slices.DeleteFunc(slices.Clone(one.config.Agent.MCPServers), func(s definition.Server) bool {
 		return name != "" && !strings.HasPrefix(name, loop.Name("mcp__"+s.Name+"__"))
 	})
 	if v.resources.Servers == nil {
-		return nil, nil, problem.New(problem.SubstrateMisconfigured, "this process reaches no MCP servers")
+		return offer, nil, problem.New(problem.SubstrateMisconfigured, "this process reaches no MCP servers")
 	}
 	return v.resources.Servers(ctx, r.ID, one.by, servers)
 }

@@ -128,14 +128,14 @@ func TestFrontAsksModelsThroughBack(t *testing.T) {
 func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 	script := "```mock\nthought: hm\ncall: vacant {\"message\":\"x\"}\ncall: mcp__notes__look {\"for\":\"a\"}\nusage: 10 5\n---\ntext: it gave {result}\nusage: 20 7\n```"
 	agent := &definition.Agent{Provider: "mock", System: script, Price: &models.Price{In: money.Dollar, Out: money.Dollar}, MCPServers: []definition.Server{{Name: "notes", URL: "https://notes.example/mcp"}, {Name: "not", URL: "https://not.example/mcp"}}}
-	servers := func(_ context.Context, _ identity.ID, _ outbound.Chooser, servers []definition.Server) (tools []loop.Tool, done func(), err error) {
+	servers := func(_ context.Context, _ identity.ID, _ outbound.Chooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
 		for _, s := range servers {
-			tools = append(tools, loop.Tool{Tool: substrate.Tool{Name: "mcp__" + s.Name + "__look", Schema: json.RawMessage(`{"type":"object"}`)},
+			offer.Tools = append(offer.Tools, loop.Tool{Tool: substrate.Tool{Name: "mcp__" + s.Name + "__look", Schema: json.RawMessage(`{"type":"object"}`)},
 				Run: func(_ context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 					return s.Name + " " + string(arguments), nil
 				}})
 		}
-		return tools, func() {}, nil
+		return offer, func() {}, nil
 	}
 	var texts []string
 	var spent []money.Amount

@@ -45,7 +45,7 @@ func (h *Host) execute(ctx context.Context, r *request, row *RequestRow, rsp Res
 	}
 	cause := CauseOf(failed, h.Now().Sub(began))
 	r.out.Cause = cause
-	d, err := h.void(ctx, r.pair, row, closing{cause: cause, used: used, failure: failed, opts: &r.opts, ran: true, final: true})
+	d, err := h.void(ctx, r.pair, row, closing{cause: cause, tools: r.tools, used: used, failure: failed, opts: &r.opts, ran: true, final: true})
 	switch {
 	case err != nil:
 		return r.out.refuse(err)
@@ -70,12 +70,12 @@ var errGoexit = errors.New("behaviour ended its goroutine")
 // answer was cut off, and what was used by then, which it returns too. The result of a
 // behaviour that ignores its context is discarded.
 func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage, error) {
-	used := &meter{}
+	used := &meter{now: h.Now}
 	// Both are set even if nil, because a nested call must not use the meter and
 	// reporter of the outer call.
 	ctx = context.WithValue(context.WithValue(ctx, meterKey{}, used), reporterKey{}, r.reporter)
 	msg, err := h.behaveWithin(ctx, r)
-	r.out.Usage, r.cut = used.noted()
+	used.noted(r)
 	return msg, r.out.Usage, err
 }
 
@@ -229,7 +229,7 @@ func (h *Host) compose(ctx context.Context, r *request, row *RequestRow, tip Res
 		Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
 		Epoch: row.Epoch, Seq: e.Seq, Hash: hash, Prev: e.Prev, Time: e.Time, Signature: e.Signature, Usage: r.out.Usage, Cut: r.cut,
 	}
-	ans.Text, err = h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), hash), encodePayload(&msg, ""))
+	ans.Text, err = h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), hash), appendTools(encodePayload(&msg, ""), r.tools))
 	if err != nil {
 		return nil, nil, h.unavailable(err)
 	}
@@ -250,6 +250,7 @@ const (
 // nil.
 type closing struct {
 	cause   *Cause
+	tools   []ToolTexts
 	used    *Usage
 	failure error
 	opts    *Options
@@ -270,7 +271,7 @@ func (h *Host) void(ctx context.Context, pair Pair, row *RequestRow, c closing) 
 	if c.opts == nil {
 		c.opts = &Options{}
 	}
-	text, conflicts := h.sealCause(ctx, pair, row, c.cause), 0
+	text, conflicts := h.sealCause(ctx, pair, row, c.cause, c.tools), 0
 	for {
 		d, tip, err := h.decided(ctx, pair, row)
 		if err != nil {

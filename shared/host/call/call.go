@@ -205,10 +205,11 @@ type Outcome struct {
 	ChainTip    identity.Hash
 	Floor, Now  time.Time // omitted if zero
 
-	// Cause tells why this request voided the call, and Usage counts the work done for
-	// it, for the log of the host. Both may be nil.
-	Cause *Cause
-	Usage *Usage
+	// Cause tells why this request voided the call, Usage counts the work done for it, and
+	// AgentLog tells what the vacant's agent did, for the log of the host. They may be nil.
+	Cause    *Cause
+	Usage    *Usage
+	AgentLog *AgentLog
 
 	// Price is the vacant's price, if the call has a price. Charge is the amount charged
 	// for the answer. Pay lists the ways to pay, in JSON, with a 402.
@@ -247,6 +248,7 @@ type request struct {
 	reset       bool
 	queued      time.Duration // how long the call may wait before it runs
 	cut         Cut           // why the answer ends early; "" for a whole answer
+	tools       []ToolTexts   // what the agent's tools were asked and said, if it is kept
 	facts
 	out Outcome
 }

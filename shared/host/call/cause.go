@@ -65,13 +65,19 @@ func (c *Cause) String() string {
 	return s
 }
 
-// sealCause seals a cause for the void of row. A cause that cannot be sealed is
-// lost: the void matters more.
-func (h *Host) sealCause(ctx context.Context, pair Pair, row *RequestRow, c *Cause) textkeys.Sealed {
+// sealedCause is the sealed text of a void.
+type sealedCause struct {
+	*Cause
+	Tools []byte `json:"tools,omitempty"` // as encodeTools returns them
+}
+
+// sealCause seals a cause for the void of row, and the texts of the agent's tools. A cause that
+// cannot be sealed is lost: the void matters more.
+func (h *Host) sealCause(ctx context.Context, pair Pair, row *RequestRow, c *Cause, tools []ToolTexts) textkeys.Sealed {
 	if c == nil {
 		return textkeys.Sealed{}
 	}
-	b, err := json.Marshal(c)
+	b, err := json.Marshal(sealedCause{c, encodeTools(tools)})
 	if err != nil {
 		return textkeys.Sealed{}
 	}

@@ -19,10 +19,13 @@ const (
 	CutCanceled Cut = "canceled"
 	// CutLength means that the vacant's model was not allowed to say more.
 	CutLength Cut = "length"
+	// CutBudget means that the vacant's model was not allowed to say more, because a budget left
+	// less than the agent's max_tokens.
+	CutBudget Cut = "budget"
 )
 
 // cuts are the reasons; the index is the byte in a row. Later versions append to them.
-var cuts = []Cut{"", CutCanceled, CutLength}
+var cuts = []Cut{"", CutCanceled, CutLength, CutBudget}
 
 // Remark returns the text of an answer for a model, which would otherwise take a part for the
 // whole.

@@ -112,7 +112,7 @@ func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envel
 		return 0, err
 	}
 	key := keptKey(r.pair, row.Position)
-	text, err := h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), row.Hash), encodePayload(msg, ""))
+	text, err := h.Texts.Seal(ctx, sealedTo(r.pair.Responses(), row.Hash), appendTools(encodePayload(msg, ""), r.tools))
 	if err != nil {
 		return 0, h.unavailable(err)
 	}
@@ -178,7 +178,7 @@ func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (deci
 	case err != nil:
 		return undecided, err
 	}
-	r := &request{pair: pair, hash: row.Hash, cut: kept.cut}
+	r := &request{pair: pair, hash: row.Hash, cut: kept.cut, tools: kept.tools}
 	r.out.Usage = used
 	var hosted bool
 	if r.vacant, hosted, err = h.Directory.Vacant(ctx, pair.Vacant, false); err != nil {
@@ -223,10 +223,11 @@ func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (deci
 
 // keptAnswer is an answer that waits for its settlement.
 type keptAnswer struct {
-	msg  envelope.Message
-	took time.Duration
-	used *Usage
-	cut  Cut
+	msg   envelope.Message
+	tools []ToolTexts
+	took  time.Duration
+	used  *Usage
+	cut   Cut
 }
 
 // openKept opens a kept answer. With textkeys.ErrGone it returns all but the message.
@@ -252,6 +253,6 @@ func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc sto
 	case err != nil:
 		return k, h.unavailable(err)
 	}
-	k.msg, _, err = parsePayload(plain)
+	k.msg, _, k.tools, err = parseSealed(plain)
 	return k, h.damaged(pair.Responses(), err)
 }

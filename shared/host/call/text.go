@@ -19,6 +19,7 @@ const (
 	hasMessage
 	hasSelfEval
 	hasKey
+	hasTools
 )
 
 // roles in stored order; the index is the byte in a row.
@@ -65,10 +66,16 @@ func encodePayload(m *envelope.Message, key string) []byte {
 }
 
 func parsePayload(b []byte) (m envelope.Message, key string, err error) {
+	m, key, _, err = parseSealed(b)
+	return m, key, err
+}
+
+// parseSealed also parses the texts of tools.
+func parseSealed(b []byte) (m envelope.Message, key string, tools []ToolTexts, err error) {
 	d := &reader{b: b}
 	flags, role := d.byte(), d.byte()
 	if int(role) >= len(roles) {
-		return m, "", fmt.Errorf("%w: role %d", errRow, role)
+		return m, "", nil, fmt.Errorf("%w: role %d", errRow, role)
 	}
 	m.Role = roles[role]
 	if flags&hasContext != 0 {
@@ -95,10 +102,13 @@ func parsePayload(b []byte) (m envelope.Message, key string, err error) {
 	for i := uint64(0); i < n && !d.bad; i++ {
 		m.Parts = append(m.Parts, d.string())
 	}
-	if d.bad || len(d.b) > 0 {
-		return m, "", fmt.Errorf("%w: text of %d bytes", errRow, len(b))
+	if flags&hasTools != 0 {
+		tools = d.tools()
 	}
-	return m, key, nil
+	if d.bad || len(d.b) > 0 {
+		return m, "", nil, fmt.Errorf("%w: text of %d bytes", errRow, len(b))
+	}
+	return m, key, tools, nil
 }
 
 func appendString(b []byte, s string) []byte {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"sync"
+	"time"
 )
 
 // Usage counts the work of a vacant's agent for a call. The row that decides the
@@ -32,11 +33,16 @@ const bytesPerToken = 4
 // EstimatedTokens estimates the tokens of a text of so many bytes, rounded up.
 func EstimatedTokens(bytes int) uint64 { return uint64((bytes + bytesPerToken - 1) / bytesPerToken) }
 
-// meter collects the usage of one call, and whether its answer was cut off.
+// meter collects the usage of one call, whether its answer was cut off, and its AgentLog.
 type meter struct {
+	now func() time.Time
+
 	mu    sync.Mutex
 	usage *Usage
 	cut   Cut
+	log   AgentLog // without tools
+	tools []*toolRun
+	kept  int // bytes of the texts of tools
 }
 
 type meterKey struct{}
@@ -61,11 +67,11 @@ func NoteCut(ctx context.Context, why Cut) {
 	}
 }
 
-// noted returns the last usage, or nil, and the mark of the answer.
-func (m *meter) noted() (*Usage, Cut) {
+// noted sets in r what was noted until now.
+func (m *meter) noted(r *request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.usage, m.cut
+	r.out.Usage, r.cut, r.out.AgentLog, r.tools = m.usage, m.cut, m.agentLog(), m.toolTexts()
 }
 
 // usedBit, in the kind of a response row, says that the row has a Usage. A row without

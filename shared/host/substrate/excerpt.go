@@ -56,6 +56,21 @@ func Excerpt(body []byte) string {
 	// Twice the bytes, so that a secret at the cut is seen whole or not at all.
 	s := strings.ToValidUTF8(string(body[:min(len(body), 2*MaxExcerpt)]), "\uFFFD")
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }), " ")
+	return Cut(hide(s), MaxExcerpt)
+}
+
+// Redact is the beginning of a text without what looks like a secret, at most so many bytes of
+// UTF-8.
+func Redact(text string, most int) string {
+	s := hide(Cut(text, most+MaxExcerpt))
+	if len(text) > most+MaxExcerpt { // its end may be the beginning of a secret
+		s = s[:max(len(s)-MaxExcerpt, 0)]
+	}
+	return Cut(s, most)
+}
+
+// hide replaces what looks like a secret.
+func hide(s string) string {
 	for _, re := range secrets {
 		s = re.ReplaceAllStringFunc(s, func(found string) string {
 			before := re.FindStringSubmatch(found)[1]
@@ -65,8 +80,5 @@ func Excerpt(body []byte) string {
 			return before + redacted
 		})
 	}
-	if len(s) <= MaxExcerpt {
-		return s
-	}
-	return strings.ToValidUTF8(s[:MaxExcerpt], "")
+	return s
 }

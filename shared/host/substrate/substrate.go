@@ -154,6 +154,7 @@ type (
 		Agent        int  // version of the agent
 		Cost         int  // micro-dollars; a turn of unknown usage costs its reservation
 		Prices       int  // version of the table of models; zero if the call is free or the agent states its price
+		MaxTokens    int  // the limit that budgets set below max_tokens for the last turn; zero if they set no limit
 	}
 	// Done is the last event of an answer, and why it ends.
 	Done string
@@ -169,6 +170,7 @@ func (Done) event()     {}
 const (
 	Stop   Done = "stop"
 	Length Done = "length" // the model may say no more
+	Budget Done = "budget" // as Length, because a budget left less than the agent's max_tokens
 	Called Done = "called" // it waits for the results of its calls
 )
 
@@ -207,6 +209,17 @@ type Answer struct {
 	Why   Done
 }
 
+// Cut returns the reason that the answer ends early, "" for a whole answer.
+func (a *Answer) Cut() call.Cut {
+	switch a.Why {
+	case Length:
+		return call.CutLength
+	case Budget:
+		return call.CutBudget
+	}
+	return ""
+}
+
 // Fold reads an answer to its end. With an error it returns only the usage. More than MaxText bytes of text are an
 // error of kind SubstrateTooLarge. Events that end without Done are an error of kind SubstrateUnavailable. An answer
 // that was cut off before its first word is an error of kind SubstrateMisconfigured.
@@ -231,8 +244,12 @@ func Fold(events iter.Seq2[Event, error]) (Answer, error) {
 		case Usage:
 			a.Usage = &e
 		case Done:
-			if a.Text, a.Why = text.String(), e; a.Why == Length && a.Text == "" {
-				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateMisconfigured, "the model's answer was cut off before its first word: it may say too little, its thoughts included (max_tokens)")
+			if a.Text, a.Why = text.String(), e; a.Cut() != "" && a.Text == "" {
+				why := "it may say too little, its thoughts included (max_tokens)"
+				if a.Why == Budget {
+					why = "its budget left too few tokens, its thoughts included (budget, daily_budget)"
+				}
+				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateMisconfigured, "the model's answer was cut off before its first word: %s", why)
 			}
 			return a, nil
 		}
@@ -259,8 +276,8 @@ func Behaviour(s Substrate, before ...Turn) call.Behaviour {
 		if err != nil {
 			return envelope.Message{}, err
 		}
-		if a.Why == Length {
-			call.NoteCut(ctx, call.CutLength)
+		if why := a.Cut(); why != "" {
+			call.NoteCut(ctx, why)
 		}
 		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{a.Text}}, nil
 	}

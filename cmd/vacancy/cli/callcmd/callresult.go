@@ -183,6 +183,8 @@ func cutRemark(cut string) string {
 		return "the answer is cut: this part of it came before the call was canceled"
 	case call.CutLength:
 		return "the answer is cut: the agent's model reached its limit (max_tokens, or its context length)"
+	case call.CutBudget:
+		return "the answer is cut: the agent's budget left its model too few tokens; the budget of a day is whole again at 00:00 UTC"
 	}
 	return "the answer is cut: " + kit.Printable(kit.Clip(cut, 80))
 }

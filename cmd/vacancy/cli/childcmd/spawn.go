@@ -118,8 +118,8 @@ func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, s admin.S
 	if err != nil {
 		return spawnHint(err, &s, name)
 	}
-	failure := vacantcmd.CheckAgent(a, ctx, c, &made.Vacant, noCheck || made.Unchanged)
-	if err := showBirth(a, &made, parent.Name, failure); err != nil {
+	checked := vacantcmd.CheckAgent(a, ctx, c, &made.Vacant, noCheck || made.Unchanged)
+	if err := showBirth(a, &made, parent.Name, checked.Failure); err != nil {
 		return err
 	}
 	if by := servedAlike(made.Vacant.Substrate, parent.Substrate); made.Vacant.Closed && by != "" {

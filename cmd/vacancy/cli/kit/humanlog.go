@@ -133,29 +133,57 @@ func (e *LogEvent) Line(colour bool) string {
 	} else if operation := TextOf(e.Fields["operation"]); operation != "" {
 		what += " " + operation
 	}
-	fmt.Fprintf(&b, "%s -> %s  %s  %s  %s ms", Printable(e.caller()), Printable(e.vacant()),
-		Printable(what), paint(shade, Printable(verdict)), TextOf(e.Fields["ms"]))
+	fmt.Fprintf(&b, "%s -> %s  %s", Printable(e.caller()), Printable(e.vacant()), Printable(what))
+	if verdict != "" { // else the line is only of the agent's work
+		fmt.Fprintf(&b, "  %s  %s ms", paint(shade, Printable(verdict)), TextOf(e.Fields["ms"]))
+	}
 	if why := e.why(); why != "" {
 		b.WriteString("  " + Printable(why))
 	}
 	if cut := TextOf(e.Fields[obs.Cut]); cut != "" {
 		b.WriteString("  cut: " + Printable(cut))
 	}
-	b.WriteString(UsageText(e.usage()))
+	var u *call.Usage // nil if the vacant's agent does not say
+	e.read("usage", &u)
+	b.WriteString(UsageText(u))
+	b.WriteString(e.agentLog())
 	return b.String()
 }
 
-// usage returns the tokens, turns and cost that the vacant's agent reported, or nil.
-func (e *LogEvent) usage() *call.Usage {
-	if e.Fields["usage"] == nil {
-		return nil
+// read reads a field of another form than text into v, which stays as it is without the field.
+func (e *LogEvent) read(field string, v any) {
+	if e.Fields[field] == nil {
+		return
 	}
-	b, err := json.Marshal(e.Fields["usage"])
-	u := &call.Usage{}
-	if err != nil || json.Unmarshal(b, u) != nil {
-		return nil
+	if b, err := json.Marshal(e.Fields[field]); err == nil {
+		_ = json.Unmarshal(b, v)
 	}
-	return u
+}
+
+// agentLog renders the fields of call.AgentLog.
+func (e *LogEvent) agentLog() string {
+	var tools []call.ToolUse
+	e.read("tools", &tools)
+	var parts []string
+	for _, t := range tools {
+		parts = append(parts, fmt.Sprintf("%s %s %d ms", t.Name, t.Outcome, t.MS))
+	}
+	if more := TextOf(e.Fields["more_tools"]); more != "" {
+		parts = append(parts, more+" more")
+	}
+	s := ""
+	if len(parts) > 0 {
+		s += "  tools: " + Printable(strings.Join(parts, ", "))
+	}
+	var left call.LeftOut
+	e.read("left_out", &left)
+	if lines := LeftOutLines(left); len(lines) > 0 {
+		s += "  not offered: " + strings.Join(lines, "; ")
+	}
+	if n := TextOf(e.Fields["max_tokens"]); n != "" {
+		s += "  max_tokens: " + Printable(n) + ", because a budget left no more"
+	}
+	return s
 }
 
 // why is the cause of a failure: what the agent did, or what the host says.

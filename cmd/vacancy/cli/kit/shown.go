@@ -2,6 +2,7 @@ package kit
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/call"
@@ -24,6 +25,28 @@ const (
 	ShownText     = 160
 	MaxShownCause = 1200
 )
+
+// LeftOutLines are lines about the tools that an agent is not offered: one for each reason,
+// with the change that offers them.
+func LeftOutLines(l call.LeftOut) (lines []string) {
+	type group struct{ reason, change string }
+	var groups []group
+	names := map[group][]string{}
+	for _, t := range l.Tools {
+		g := group{t.Reason, t.Change}
+		if names[g] == nil {
+			groups = append(groups, g)
+		}
+		names[g] = append(names[g], t.Name)
+	}
+	for _, g := range groups {
+		lines = append(lines, Printable(Clip(fmt.Sprintf("%s: %s; change: %s", strings.Join(names[g], ", "), g.reason, g.change), 4*MaxShownCause)))
+	}
+	if l.More > 0 {
+		lines = append(lines, fmt.Sprintf("%d more tools", l.More))
+	}
+	return lines
+}
 
 // UsageText returns an agent's usage for the end of a line, or "" if u is nil.
 func UsageText(u *call.Usage) string {

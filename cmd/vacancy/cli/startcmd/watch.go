@@ -246,6 +246,7 @@ func (w *watching) set(ctx context.Context, file agentfile.File) error {
 		vacantcmd.WarnOf(w.App, made.Name, file.Agent.Warnings)
 		if said != "" {
 			w.Note(said, made.Name)
+			vacantcmd.CheckTools(w.App, ctx, c, &made)
 		}
 		return nil
 	})

@@ -14,13 +14,66 @@ import (
 
 // NoCheckFlag adds --no-check.
 func NoCheckFlag(fs *pflag.FlagSet, off *bool) {
-	fs.BoolVar(off, "no-check", false, "do not check that the vacant's agent answers")
+	fs.BoolVar(off, "no-check", false, "do not check that the vacant's agent answers, or which tools its MCP servers offer")
 }
 
-// CheckAgent asks the agent of a vacant that was made or changed one question, and
-// warns if a call would fail now. It returns the failure for the result.
-func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant, off bool) *call.Cause {
-	if off || !HasEndpoint(v) {
+// Checked is the outcome of a check of a vacant's agent.
+type Checked struct {
+	// Failure tells why a call would fail now. With nil, a call would not, or nobody asked.
+	Failure *call.Cause `json:"failure,omitempty"`
+	// Tools are the tools that the agent is offered. With nil, the vacant has no agent of its
+	// own, or the tools are unknown.
+	Tools *admin.Tools `json:"tools,omitempty"`
+}
+
+// CheckAgent asks the agent of a vacant that was made or changed one question, and its MCP
+// servers for their tools. It warns if a call would fail now, and of tools that are left out.
+func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant, off bool) (r Checked) {
+	if off {
+		return r
+	}
+	r.Failure, r.Tools = checkAnswer(a, ctx, c, v), CheckTools(a, ctx, c, v)
+	if r.Tools != nil && r.Failure == nil {
+		r.Failure = r.Tools.Failure
+	}
+	return r
+}
+
+// CheckTools asks the MCP servers of a vacant's agent for their tools. It warns if a call would
+// fail now because of a server, and of tools that are left out.
+func CheckTools(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) *admin.Tools {
+	t := toolsOf(a, ctx, c, v)
+	if t == nil {
+		return nil
+	}
+	if t.Failure != nil {
+		warnOfFailure(a, v, t.Failure)
+	}
+	for _, line := range kit.LeftOutLines(t.LeftOut) {
+		a.Note("warning: the agent of %s is not offered %s", v.Name, line)
+	}
+	return t
+}
+
+// toolsOf returns the tools that a vacant's agent is offered. It returns nil for a vacant
+// without an agent of its own, and with a warning if the tools are unknown.
+func toolsOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) *admin.Tools {
+	if v.Agent == 0 || v.Deleted != "" {
+		return nil
+	}
+	t, err := admin.GetTools.Call(ctx, c, admin.One{Vacant: v.ID.String()})
+	if err != nil {
+		if !problem.Is(err, problem.Canceled) {
+			a.Note("warning: which tools its agent is offered is not known: %s", kit.Printable(problem.Of(err).Text()))
+		}
+		return nil
+	}
+	return &t
+}
+
+// checkAnswer asks the agent of a vacant one question, if it is at a URL.
+func checkAnswer(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) *call.Cause {
+	if !HasEndpoint(v) {
 		return nil
 	}
 	check, err := admin.CheckVacant.Call(ctx, c, admin.One{Vacant: v.ID.String()})
@@ -31,9 +84,13 @@ func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 		return nil
 	}
 	if check.Failure != nil {
-		a.Note("warning: a call of %s would fail now: %s", v.Name, kit.Printable(kit.Clip(check.Failure.String(), kit.MaxShownCause)))
+		warnOfFailure(a, v, check.Failure)
 	}
 	return check.Failure
+}
+
+func warnOfFailure(a *kit.App, v *admin.Vacant, failure *call.Cause) {
+	a.Note("warning: a call of %s would fail now: %s", v.Name, kit.Printable(kit.Clip(failure.String(), kit.MaxShownCause)))
 }
 
 // HasEndpoint reports whether the vacant's substrate is at a URL.

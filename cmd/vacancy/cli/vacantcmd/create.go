@@ -110,7 +110,7 @@ func create(a *kit.App, ctx context.Context, c *kit.AdminAPI, body admin.Creatio
 	if made.Substrate == plan.Kind {
 		a.Note("%s answers nothing before it has a plan: vacancy plan set %s FILE", made.Name, made.Name)
 	}
-	return a.Show(vacantResult{Vacant: made, Failure: CheckAgent(a, ctx, c, &made, noCheck)})
+	return a.Show(vacantResult{Vacant: made, Checked: CheckAgent(a, ctx, c, &made, noCheck), warned: true})
 }
 
 // exportOf is the import of --import in the form of an export; nil without

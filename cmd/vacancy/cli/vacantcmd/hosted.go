@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
-	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
 // vacantResult is a hosted vacant.
@@ -16,8 +16,10 @@ type vacantResult struct {
 	// Agent is nil for vacants without an agent.
 	Agent   *shownAgent   `json:"agent,omitempty"`
 	Logbook []admin.Entry `json:"logbook,omitempty"`
-	// Failure says why a call would fail now, if the agent was asked and did not answer.
-	Failure *call.Cause `json:"failure,omitempty"`
+	// ToolTexts are the texts of tools in the last calls of a caller, if they were asked for.
+	ToolTexts *admin.ToolTexts `json:"tool_texts,omitempty"`
+	Checked
+	warned bool // of the tools that are left out
 }
 
 func (r vacantResult) Print(w io.Writer) {
@@ -46,8 +48,49 @@ func (r vacantResult) Print(w io.Writer) {
 	if r.Agent != nil {
 		writeAgent(w, r.Agent)
 	}
+	if r.Tools != nil && !r.warned {
+		writeTools(w, r.Tools)
+	}
+	if r.ToolTexts != nil {
+		writeToolTexts(w, r.ToolTexts)
+	}
 	for _, e := range r.Logbook {
 		fmt.Fprintf(w, "  %4d  %s  %-13s %s\n", e.Position, e.Time, kit.Printable(e.Kind), kit.Printable(string(e.Payload)))
+	}
+}
+
+// writeTools writes the tools that an agent is offered, and the tools that are left out.
+func writeTools(w io.Writer, t *admin.Tools) {
+	if len(t.Offered) > 0 {
+		fmt.Fprintf(w, "  offered     %s\n", kit.Printable(kit.Clip(strings.Join(t.Offered, ", "), kit.MaxShownCause)))
+	}
+	for _, line := range kit.LeftOutLines(t.LeftOut) {
+		fmt.Fprintf(w, "  left out    %s\n", line)
+	}
+	if t.Failure != nil {
+		fmt.Fprintf(w, "  warning     its tools are not known: %s\n", kit.Printable(kit.Clip(t.Failure.String(), kit.MaxShownCause)))
+	}
+}
+
+// writeToolTexts writes the texts of tools, each in a line.
+func writeToolTexts(w io.Writer, t *admin.ToolTexts) {
+	shown := func(s string) string { return kit.Printable(kit.Clip(s, kit.MaxShownCause)) }
+	for _, c := range t.Calls {
+		for _, one := range c.Tools {
+			cut := ""
+			if one.Cut {
+				cut = ", cut"
+			}
+			fmt.Fprintf(w, "  tool        %s in call %d: %s, %d ms%s\n    asked     %s\n    answered  %s\n",
+				kit.Printable(one.Name), c.Position, kit.Printable(string(one.Outcome)), one.MS, cut, shown(one.Arguments), shown(one.Result))
+		}
+	}
+	switch {
+	case len(t.Calls) > 0:
+	case t.Destroyed > 0:
+		fmt.Fprintf(w, "  tools       the texts of the last %d calls are gone with the keys of their days\n", t.Destroyed)
+	default:
+		fmt.Fprintln(w, "  tools       no texts are kept of the last calls (vacancy help agent-files: tool_log)")
 	}
 }
 

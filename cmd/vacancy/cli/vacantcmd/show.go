@@ -1,27 +1,37 @@
 package vacantcmd
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
 func showCommand(a *kit.App) *cobra.Command {
 	var w kit.Where
 	var card, logbook bool
+	var tools string
 	cmd := &cobra.Command{
 		Use:   "show VACANT",
 		Short: "Show a hosted vacant, its card or its logbook",
 		Long: `Show a hosted vacant, named by its name, its id or the beginning of its id. Each setting of
 its agent is shown with its value, and whether it was set or is the default; --json also has
-the agent's texts.
+the agent's texts. The host asks the agent's MCP servers which tools they offer now, and
+names the tools that the agent is not offered, with the reason and the setting to change.
+
+--tools prints what the agent's tools were asked and answered in the last calls of CALLER,
+if the agent's file says "tool_log: texts". CALLER is one of your identities, a hosted
+vacant or an id.
 
 --card prints only the signed card. In a file, which you may hand on, it is a TARGET for
 "vacancy call".`,
 		Example: `  vacancy show demo
   vacancy show demo --logbook
+  vacancy show demo --tools default
   vacancy show demo --card > demo.card.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if card && logbook {
@@ -42,6 +52,12 @@ the agent's texts.
 				if r.Agent, err = agentOf(cmd.Context(), c, &v); err != nil {
 					return err
 				}
+				r.Tools = toolsOf(a, cmd.Context(), c, &v)
+				if tools != "" {
+					if r.ToolTexts, err = toolTextsOf(a, cmd.Context(), c, &v, tools); err != nil {
+						return err
+					}
+				}
 				for from := uint64(1); logbook && from > 0; {
 					page, err := admin.GetLogbook.Call(cmd.Context(), c, admin.LogbookPart{One: admin.One{Vacant: r.ID.String()}, From: from})
 					if err != nil {
@@ -56,6 +72,29 @@ the agent's texts.
 	}
 	cmd.Flags().BoolVar(&card, "card", false, "print only the signed card")
 	cmd.Flags().BoolVar(&logbook, "logbook", false, "also print the logbook")
+	cmd.Flags().StringVar(&tools, "tools", "", "also print the texts of tools in the last calls of `CALLER`")
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
+}
+
+// toolTextsOf returns the texts of tools in the last calls of a caller that a person names.
+func toolTextsOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant, caller string) (*admin.ToolTexts, error) {
+	id, err := identity.ParseID(caller)
+	if err != nil {
+		home, err := a.DataHome()
+		if err != nil {
+			return nil, err
+		}
+		if self, err := home.Open(caller); err == nil {
+			id = self.ID()
+		} else {
+			other, err := c.Show(ctx, caller)
+			if err != nil {
+				return nil, err
+			}
+			id = other.ID
+		}
+	}
+	t, err := admin.GetToolTexts.Call(ctx, c, admin.ToolTextsOf{One: admin.One{Vacant: v.ID.String()}, Caller: id})
+	return &t, err
 }

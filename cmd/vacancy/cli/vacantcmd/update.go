@@ -90,7 +90,7 @@ func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string,
 	if err != nil {
 		return err
 	}
-	return a.Show(vacantResult{Vacant: after, Failure: CheckAgent(a, ctx, c, &after, noCheck)})
+	return a.Show(vacantResult{Vacant: after, Checked: CheckAgent(a, ctx, c, &after, noCheck), warned: true})
 }
 
 // updateAgent makes the next version of a vacant's agent: from a file, from version to,
@@ -118,7 +118,7 @@ func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string
 		return err
 	}
 	WarnOf(a, after.Vacant.Name, file.Agent.Warnings)
-	return a.Show(vacantResult{Vacant: after.Vacant, Agent: shown(&after), Failure: CheckAgent(a, ctx, c, &after.Vacant, noCheck)})
+	return a.Show(vacantResult{Vacant: after.Vacant, Agent: shown(&after), Checked: CheckAgent(a, ctx, c, &after.Vacant, noCheck), warned: true})
 }
 
 // settingKey is the KEY of KEY=VALUE.

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -65,9 +66,18 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	ctx = withName(withMessages(ctx, &t.Message, &r.task.History[0]), t.Ref)
 	e.run(r, func() {
 		defer close(ended)
-		e.Calls.Run(ctx, a)
+		out := e.Calls.Run(ctx, a)
+		e.logAgent(ctx, t.Ref, a.Pair, &out)
 	})
 	return t.Ref, ended, nil
+}
+
+// logAgent logs what the vacant's agent did in a turn, if there is anything to tell.
+func (e *Engine) logAgent(ctx context.Context, r Ref, p call.Pair, out *call.Outcome) {
+	if attrs := out.AgentLog.Attrs(); len(attrs) > 0 {
+		attrs = append([]slog.Attr{slog.String("pair", p.Caller.Short()+">"+p.Vacant.Short()), slog.String("task", r.ID)}, attrs...)
+		e.Log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "task", attrs...)
+	}
 }
 
 // ErrBusy means that a task does not wait for a message: its turn runs, or it has

@@ -233,6 +233,7 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	e.running.Add(1)
 	defer e.running.Done()
 	out := e.Calls.Run(withMessages(ctx, &t.Message, &t.Message), a)
+	e.logAgent(ctx, t.Ref, a.Pair, &out)
 	e.announce(&t)
 	if out.Reply == nil && out.State != call.Unanswered {
 		return Task{}, out.Problem

@@ -98,8 +98,8 @@ func (r *run) bySubstrate(ctx context.Context, results []result) (string, error)
 	if err == nil && a.Why == substrate.Called {
 		err = problem.New(problem.SubstrateMisconfigured, "the combiner's model calls a tool, and there is none")
 	}
-	if a.Why == substrate.Length {
-		call.NoteCut(ctx, call.CutLength)
+	if why := a.Cut(); why != "" {
+		call.NoteCut(ctx, why)
 	}
 	return a.Text, err
 }

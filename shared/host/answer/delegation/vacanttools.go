@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/loop"
@@ -21,35 +22,37 @@ const toolPrefix = "vacant__"
 // schema describes the one argument of these tools.
 const schema = `{"type":"object","properties":{"message":{"type":"string","description":"what to ask or tell it"}},"required":["message"],"additionalProperties":false}`
 
-// VacantTools makes a tool of each vacant of this host that the agent of asker may
+// VacantTools offers a tool for each vacant of this host that the agent of asker may
 // ask now: others are left out, whatever they were when the agent was set. It returns
 // the context in which one call uses them: the calls that it makes, and those that they make, are
 // counted as the delegations of plans are.
 //
 // The asker signs each question on its own chain with the vacant, which answers by
 // its own rules. Config.Guard decides what the asker itself may reach.
-func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, []loop.Tool, error) {
+func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, loop.Offer, error) {
 	ctx, w, err := deeper(ctx, asker)
 	if err != nil {
-		return ctx, nil, err
+		return ctx, loop.Offer{}, err
 	}
 	one := &run{Runner: r, host: host{v, c}, walk: w, question: substrate.Request{Vacant: asker}}
-	var tools []loop.Tool
+	var offer loop.Offer
 	for _, id := range asked {
 		is, ok, err := v.Askable(ctx, asker, id)
 		if err != nil {
-			return ctx, nil, err
+			return ctx, loop.Offer{}, err
 		}
 		if !ok {
+			offer.LeftOut.Add(call.LeftOutTool{Name: loop.Name(toolPrefix + id.Short()), Reason: "the vacant takes no calls now, or none of this agent's", Change: "vacants without it"})
 			continue
 		}
 		if err := one.reach(ctx, &is); err != nil {
 			if problem.Of(err).Kind.Row().Status >= http.StatusInternalServerError { // not a refusal
-				return ctx, nil, err
+				return ctx, loop.Offer{}, err
 			}
+			offer.LeftOut.Add(call.LeftOutTool{Name: loop.Name(toolPrefix + is.Name), Reason: "the agent may not reach the vacant: " + substrate.Excerpt([]byte(problem.Of(err).Text())), Change: "vacants without it"})
 			continue
 		}
-		tools = append(tools, loop.Tool{
+		offer.Tools = append(offer.Tools, loop.Tool{
 			Tool: substrate.Tool{Name: toolPrefix + is.Name, Description: "Asks the agent " + is.Name + ": " + is.Capability, Schema: json.RawMessage(schema)},
 			Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 				message, err := messageOf(arguments)
@@ -64,8 +67,8 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 			},
 		})
 	}
-	loop.NameApart(tools)
-	return ctx, tools, nil
+	loop.NameApart(offer.Tools)
+	return ctx, offer, nil
 }
 
 // messageOf reads the arguments of a tool.

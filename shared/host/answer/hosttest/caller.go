@@ -48,7 +48,7 @@ func (c *Caller) sign(seq int64, prev identity.Hash, text string) *envelope.Enve
 
 // Call sends the next call. The call is answered unless its text is "fail" or
 // responses cannot be written.
-func (c *Caller) Call(text string) {
+func (c *Caller) Call(text string) call.Outcome {
 	c.Helper()
 	c.last = c.sign(c.seq+1, c.prev, text)
 	out := c.Host.Send(c.Ctx, identity.ID{}, c.last)
@@ -56,7 +56,11 @@ func (c *Caller) Call(text string) {
 		c.Fatalf("Send(%q) = %v", text, out.Problem)
 	}
 	c.seq, c.prev = c.seq+1, c.last.Hash()
+	return out
 }
+
+// Sign returns the next call, which Call would send.
+func (c *Caller) Sign(text string) *envelope.Envelope { return c.sign(c.seq+1, c.prev, text) }
 
 // Last is the last envelope.
 func (c *Caller) Last() *envelope.Envelope { return c.last }

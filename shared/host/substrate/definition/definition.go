@@ -64,6 +64,8 @@ type Agent struct {
 	OutputFormat  Format           `json:"output_format,omitempty" canon:"min=1"`
 	Memory        bool             `json:"memory,omitempty"`
 	Mode          Mode             `json:"mode,omitempty" canon:"min=1"`
+	// ToolLog selects what the host keeps when the agent calls a tool. The default is ToolNames.
+	ToolLog ToolLog `json:"tool_log,omitempty" canon:"min=1"`
 	// AllowedTools are the only tools that it may use. An empty list allows all
 	// that it is offered. DisallowedTools are excluded in any case.
 	AllowedTools    []string `json:"allowed_tools,omitempty"`
@@ -102,6 +104,16 @@ type Mode string
 const (
 	ReadOnly  Mode = "read-only"
 	ReadWrite Mode = "read-write"
+)
+
+// ToolLog selects what the host keeps when an agent calls a tool.
+type ToolLog string
+
+// ToolNames keeps the name, the time and the outcome in the host's log. ToolTexts also keeps
+// arguments and results, sealed with the texts of the call.
+const (
+	ToolNames ToolLog = "names"
+	ToolTexts ToolLog = "texts"
 )
 
 // Defaults and limits.
@@ -144,7 +156,7 @@ func (a *Agent) checkMembers() error {
 			return problem.Invalid(number.field, fmt.Sprintf("1 to %d", number.max), strconv.Itoa(number.is))
 		}
 	}
-	for _, err := range []error{oneOf("effort", a.Effort, substrate.Efforts()...), oneOf("output_format", a.OutputFormat, Text, JSON), oneOf("mode", a.Mode, ReadOnly, ReadWrite)} {
+	for _, err := range []error{oneOf("effort", a.Effort, substrate.Efforts()...), oneOf("output_format", a.OutputFormat, Text, JSON), oneOf("mode", a.Mode, ReadOnly, ReadWrite), oneOf("tool_log", a.ToolLog, ToolNames, ToolTexts)} {
 		if err != nil {
 			return err
 		}
@@ -563,6 +575,7 @@ func (a *Agent) Settings(tenant string) []Setting {
 	add("memory", "on", "off", a.Memory)
 	add("allow", strings.Join(a.Allow, ", "), spec.Kind, len(a.Allow) > 0)
 	add("mode", string(a.Mode), string(ReadOnly), a.Mode != "")
+	add("tool_log", string(a.ToolLog), string(ToolNames), a.ToolLog != "")
 	add("allowed_tools", strings.Join(a.AllowedTools, ", "), "all", len(a.AllowedTools) > 0)
 	add("disallowed_tools", strings.Join(a.DisallowedTools, ", "), "none", len(a.DisallowedTools) > 0)
 	short := slices.Clone(a.Vacants)

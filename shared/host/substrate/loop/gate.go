@@ -19,35 +19,44 @@ const shell = "Bash"
 
 var fileArgument = map[string]string{"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
 
-// refusal returns the reason, for the model, why the agent may not use a tool, or
-// "" if it may. tool is nil if no tool has the name. arguments are nil if they are
-// not an object, or to ask whether the tool is offered.
+// refusal says why an agent may not use a tool.
+type refusal struct {
+	text   string // for the model
+	reason string // for the agent's owner
+	change string // the setting that permits the tool
+}
+
+// refuse returns the reason why the agent may not use a tool, or nil if it may. tool is nil
+// if no tool has the name. arguments are nil if they are not an object, or to ask whether
+// the tool is offered.
 //
 // A tool that is disallowed is refused though it is allowed, too. Mode read-only
 // refuses the shell, tools that write, and writes to files outside the vault.
-func (l *loop) refusal(name string, tool *Tool, arguments map[string]json.RawMessage) string {
-	a := &l.Agent
+func refuse(a *definition.Agent, name string, tool *Tool, arguments map[string]json.RawMessage) *refusal {
+	readOnly := func(format string, args ...any) *refusal {
+		return &refusal{fmt.Sprintf(format, args...), "mode is read-only, and the tool does not say that it only reads (readOnlyHint)", "mode=" + string(definition.ReadWrite)}
+	}
 	switch {
 	case slices.ContainsFunc(a.DisallowedTools, func(no string) bool { return disallows(no, name) }):
-		return fmt.Sprintf("tool %.80q is denied: its agent disallows it", name)
+		return &refusal{fmt.Sprintf("tool %.80q is denied: its agent disallows it", name), "disallowed_tools names it", "disallowed_tools without it"}
 	case len(a.AllowedTools) > 0 && !slices.Contains(a.AllowedTools, name):
-		return fmt.Sprintf("tool %.80q is denied: its agent allows %s", name, strings.Join(a.AllowedTools, ", "))
+		return &refusal{fmt.Sprintf("tool %.80q is denied: its agent allows %s", name, strings.Join(a.AllowedTools, ", ")), "allowed_tools does not name it", "allowed_tools with it"}
 	case a.Mode == definition.ReadWrite:
-		return ""
+		return nil
 	case name == shell:
-		return "Bash is denied in mode read-only; use Read, Glob or Grep"
+		return readOnly("Bash is denied in mode read-only; use Read, Glob or Grep")
 	}
 	if argument, ok := fileArgument[name]; ok {
 		var file string
 		if err := json.Unmarshal(arguments[argument], &file); err != nil || !inVault(file) {
-			return fmt.Sprintf("%s is denied in mode read-only but below %s/: %.200q", name, vault, file)
+			return readOnly("%s is denied in mode read-only but below %s/: %.200q", name, vault, file)
 		}
-		return ""
+		return nil
 	}
 	if tool != nil && tool.Writes {
-		return fmt.Sprintf("tool %.80q is denied in mode read-only: it may change something", name)
+		return readOnly("tool %.80q is denied in mode read-only: it may change something", name)
 	}
-	return ""
+	return nil
 }
 
 // disallows reports whether a name on an agent's list of disallowed tools is a tool's, or

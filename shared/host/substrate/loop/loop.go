@@ -92,9 +92,40 @@ func NameApart(tools []Tool) {
 	}
 }
 
-// Servers opens the MCP servers of a vacant's agent for one call, and returns their
-// tools. done ends what was opened.
-type Servers func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (tools []Tool, done func(), err error)
+// Offer is the tools that an agent may use in a call, and the tools that it is not offered.
+type Offer struct {
+	Tools   []Tool
+	LeftOut call.LeftOut
+}
+
+// Join adds the tools of another offer.
+func (o *Offer) Join(other Offer) {
+	o.Tools = append(o.Tools, other.Tools...)
+	o.LeftOut.Join(other.LeftOut)
+}
+
+// Offered returns the part of an offer that an agent is offered. The rest is left out: of
+// several tools with one name all but the first, and tools that the gate refuses.
+func (o Offer) Offered(a *definition.Agent) Offer {
+	left := Offer{LeftOut: o.LeftOut}
+	left.LeftOut.Tools = slices.Clone(o.LeftOut.Tools)
+	for _, t := range o.Tools {
+		if slices.ContainsFunc(left.Tools, func(other Tool) bool { return other.Name == t.Name }) {
+			left.LeftOut.Add(call.LeftOutTool{Name: Name(t.Name), Reason: "another tool has this name", Change: "another name at one of the two"})
+			continue
+		}
+		if no := refuse(a, t.Name, &t, nil); no != nil {
+			left.LeftOut.Add(call.LeftOutTool{Name: Name(t.Name), Reason: no.reason, Change: no.change})
+			continue
+		}
+		left.Tools = append(left.Tools, t)
+	}
+	return left
+}
+
+// Servers opens the MCP servers of a vacant's agent for one call, and returns what they
+// offer. done ends what was opened.
+type Servers func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (offer Offer, done func(), err error)
 
 // Config is an agent that is ready to answer. Fallback, Tools and Wait may be nil.
 type Config struct {
@@ -105,7 +136,7 @@ type Config struct {
 	Fallback substrate.Substrate
 	// Once: Model is asked once at each turn, as it may do more than answer.
 	Once  bool
-	Tools []Tool
+	Offer Offer
 	// Secret is sent to Model and Fallback. Tools do not receive it.
 	Secret substrate.Secret
 	// Spending reserves and settles the cost of turns; nil if the models are free.
@@ -113,16 +144,8 @@ type Config struct {
 	Wait     func(ctx context.Context, d time.Duration) error
 }
 
-// New makes the substrate of an agent. If several tools have one name, the agent gets
-// only the first.
+// New makes the substrate of an agent.
 func New(c Config) substrate.Substrate {
-	var tools []Tool
-	for _, t := range c.Tools {
-		if !slices.ContainsFunc(tools, func(other Tool) bool { return other.Name == t.Name }) {
-			tools = append(tools, t)
-		}
-	}
-	c.Tools = tools
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}
@@ -142,10 +165,10 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		}
 		l.instruct(&r)
 		r.Turns = slices.Clone(r.Turns)
-		for _, t := range l.Tools {
-			if l.refusal(t.Name, &t, nil) == "" {
-				r.Tools = append(r.Tools, t.Tool)
-			}
+		offered := l.Offer.Offered(&l.Agent)
+		call.NoteLeftOut(ctx, offered.LeftOut)
+		for _, t := range offered.Tools {
+			r.Tools = append(r.Tools, t.Tool)
 		}
 		one := &run{loop: l, request: r, yield: yield}
 		why, err := one.answer(ctx)
@@ -311,12 +334,15 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 			// Another process tells what a turn costs before its model says anything.
 			u, isUsage := e.(substrate.Usage)
 			seen = seen || !isUsage || u.Unreported == 0
+			if e == substrate.Event(substrate.Length) && r.used.MaxTokens > 0 {
+				e = substrate.Budget
+			}
 			switch e := e.(type) {
 			case substrate.Thought:
 				err = r.emit(e)
 			case substrate.Usage:
 				usage = &e
-				r.count(before, &e)
+				r.count(ctx, before, &e)
 				err = r.emit(r.used)
 			case substrate.ToolCall:
 				r.used.Tools++
@@ -344,14 +370,17 @@ func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool)
 }
 
 // count adds what a turn reports to the usage before it. Another process also reports the
-// cost of the turn, and whether its model reported nothing.
-func (r *run) count(before substrate.Usage, e *substrate.Usage) {
+// cost of the turn, its limit, and whether its model reported nothing.
+func (r *run) count(ctx context.Context, before substrate.Usage, e *substrate.Usage) {
 	r.used = before
 	r.used.In, r.used.Out, r.used.Cached = before.In+max(e.In, 0), before.Out+max(e.Out, 0), before.Cached+max(e.Cached, 0)
 	r.used.Unreported = before.Unreported + max(e.Unreported, 0)
 	if r.Spending == nil {
 		r.used.Cost = before.Cost + max(e.Cost, 0)
 		r.used.Prices = max(before.Prices, e.Prices)
+		if r.used.MaxTokens = 0; e.MaxTokens > 0 {
+			r.limit(ctx, e.MaxTokens)
+		}
 	}
 }
 
@@ -399,21 +428,36 @@ func (r *run) use(ctx context.Context, a *substrate.Answer) error {
 
 // runTool runs the tool of a call. Its error is for the model.
 func (r *run) runTool(ctx context.Context, c *substrate.ToolCall) (text string, err error) {
+	end, refused := call.BeginTool(ctx, Name(c.Name), r.kept(c.Arguments)), false
+	defer func() {
+		outcome, said := call.ToolOK, text
+		if err != nil {
+			outcome, said = call.ToolError, problem.Of(err).Text()
+		}
+		switch {
+		case refused:
+			outcome = call.ToolRefused
+		case err != nil && (problem.Is(err, problem.Deadline) || errors.Is(ctx.Err(), context.DeadlineExceeded)):
+			outcome = call.ToolTimedOut
+		}
+		end(outcome, r.kept(said))
+	}()
 	defer func() {
 		if p := recover(); p != nil { // fail the call, not the process
 			err = problem.Wrap(problem.Internal, fmt.Errorf("%v\n%s", p, debug.Stack()), "the tool failed")
 		}
 	}()
-	i := slices.IndexFunc(r.Tools, func(t Tool) bool { return t.Name == c.Name })
+	i := slices.IndexFunc(r.Offer.Tools, func(t Tool) bool { return t.Name == c.Name })
 	var tool *Tool
 	if i >= 0 {
-		tool = &r.Tools[i]
+		tool = &r.Offer.Tools[i]
 	}
 	arguments := json.RawMessage(cmp.Or(strings.TrimSpace(c.Arguments), "{}"))
 	var object map[string]json.RawMessage
 	bad := json.Unmarshal(arguments, &object) != nil || object == nil
-	if no := r.refusal(c.Name, tool, object); no != "" {
-		return "", problem.New(problem.Forbidden, "%s", no)
+	if no := refuse(&r.Agent, c.Name, tool, object); no != nil {
+		refused = true
+		return "", problem.New(problem.Forbidden, "%s", no.text)
 	}
 	switch {
 	case tool == nil:
@@ -422,6 +466,16 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall) (text string, 
 		return "", problem.Invalid("arguments", "a JSON object", fmt.Sprintf("%.80q", c.Arguments))
 	}
 	return tool.Run(ctx, &r.request, arguments)
+}
+
+// kept returns a text of a tool as the log of the call keeps it, without what looks like a
+// secret; "" if the agent keeps none.
+func (r *run) kept(text string) string {
+	if r.Agent.ToolLog != definition.ToolTexts {
+		return ""
+	}
+	// One byte more than is kept, so that a longer text is known to be cut.
+	return substrate.Redact(string(r.Secret.Hide([]byte(text))), call.MaxToolTexts+1)
 }
 
 // cut shortens a result.

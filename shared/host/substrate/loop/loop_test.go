@@ -104,12 +104,12 @@ func TestToolsRunBetweenTurns(t *testing.T) {
 		}
 		return echo(ctx, arguments)
 	}
-	s := loop.New(loop.Config{Agent: agent(t, `,"system":"You look","max_tokens":7,"effort":"low"`), Model: m, Tools: []loop.Tool{
+	s := loop.New(loop.Config{Agent: agent(t, `,"system":"You look","max_tokens":7,"effort":"low"`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{
 		tool("look", slow),
 		tool("fail", func(context.Context, string) (string, error) {
 			return "", problem.New(problem.NotFound, "no such thing")
 		}),
-	}})
+	}}})
 	got, err := substrate.Fold(s.Infer(t.Context(), question()))
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestOnlyTheModelReceivesTheSecret(t *testing.T) {
 		}
 		return "it", nil
 	}
-	c := loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{look}, Secret: substrate.NewSecret("s3cret")}
+	c := loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{look}}, Secret: substrate.NewSecret("s3cret")}
 	if _, err := substrate.Fold(loop.New(c).Infer(t.Context(), question())); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestACallThatMayNotRunIsTold(t *testing.T) {
 		m := &model{turns: [][]any{uses(tt.call), says("then no")}}
 		write := tool("write", never(t))
 		write.Writes = true
-		s := loop.New(loop.Config{Agent: agent(t, tt.agent), Model: m, Tools: []loop.Tool{tool("free", never(t)), write}})
+		s := loop.New(loop.Config{Agent: agent(t, tt.agent), Model: m, Offer: loop.Offer{Tools: []loop.Tool{tool("free", never(t)), write}}})
 		got, err := substrate.Fold(s.Infer(t.Context(), question()))
 		if err != nil || got.Text != "then no" {
 			t.Errorf("%s %s: %q, %v; want the run to go on", tt.agent, tt.call, got.Text, err)
@@ -237,7 +237,7 @@ func TestToolsThatAreDeniedAreNotOffered(t *testing.T) {
 		``: "a b", `,"allowed_tools":["b"]`: "b", `,"disallowed_tools":["b"]`: "a", `,"mode":"read-write"`: "a b write",
 	} {
 		m.asked = nil
-		if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, members), Model: m, Tools: tools}).Infer(t.Context(), question())); err != nil {
+		if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, members), Model: m, Offer: loop.Offer{Tools: tools}}).Infer(t.Context(), question())); err != nil {
 			t.Fatal(err)
 		}
 		var names []string
@@ -253,7 +253,7 @@ func TestToolsThatAreDeniedAreNotOffered(t *testing.T) {
 func TestTheLoopEndsAfterItsTurns(t *testing.T) {
 	m := &model{turns: [][]any{uses("look {}")}}
 	ran := 0
-	s := loop.New(loop.Config{Agent: agent(t, `,"max_turns":3`), Model: m, Tools: []loop.Tool{tool("look", func(context.Context, string) (string, error) { ran++; return "", nil })}})
+	s := loop.New(loop.Config{Agent: agent(t, `,"max_turns":3`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{tool("look", func(context.Context, string) (string, error) { ran++; return "", nil })}}})
 	_, err := substrate.Fold(s.Infer(t.Context(), question()))
 	if !problem.Is(err, problem.SubstrateMisconfigured) || !strings.Contains(problem.Of(err).Text(), "max_turns") || len(m.asked) != 3 || ran != 2 || !m.asked[2].Final {
 		t.Errorf("Fold() = %v after %d turns and %d tools; want it ended at the third turn", err, len(m.asked), ran)
@@ -348,7 +348,7 @@ func TestAnAnswerInJSONIsCheckedAndRepairedOnce(t *testing.T) {
 func TestEightToolsRunAtOnceAndNoneEndsTheHost(t *testing.T) {
 	var now, most atomic.Int32
 	m := &model{turns: [][]any{uses(strings.Split(strings.TrimSpace(strings.Repeat("slow {},", 20)+"panic {}"), ",")...), says("done")}}
-	s := loop.New(loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{
+	s := loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{
 		tool("slow", func(context.Context, string) (string, error) {
 			n := now.Add(1)
 			defer now.Add(-1)
@@ -358,7 +358,7 @@ func TestEightToolsRunAtOnceAndNoneEndsTheHost(t *testing.T) {
 			return strings.Repeat("ü", 40<<10), nil
 		}),
 		tool("panic", func(context.Context, string) (string, error) { panic("secret of the host") }),
-	}})
+	}}})
 	if got, err := substrate.Fold(s.Infer(t.Context(), question())); err != nil || got.Text != "done" {
 		t.Fatalf("Fold() = %q, %v", got.Text, err)
 	}
@@ -377,7 +377,7 @@ func TestEightToolsRunAtOnceAndNoneEndsTheHost(t *testing.T) {
 func TestAConversationHasAnEnd(t *testing.T) {
 	m := &model{turns: [][]any{uses(strings.Split(strings.Repeat("much {},", 20)+"much {}", ",")...)}}
 	much := tool("much", func(context.Context, string) (string, error) { return strings.Repeat("x", 64<<10), nil })
-	s := loop.New(loop.Config{Agent: agent(t, `,"max_turns":64`), Model: m, Tools: []loop.Tool{much}})
+	s := loop.New(loop.Config{Agent: agent(t, `,"max_turns":64`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{much}}})
 	if _, err := substrate.Fold(s.Infer(t.Context(), question())); !problem.Is(err, problem.SubstrateTooLarge) || len(m.asked) > 5 {
 		t.Errorf("Fold() = %v after %d turns, want it too large", err, len(m.asked))
 	}
@@ -386,14 +386,14 @@ func TestAConversationHasAnEnd(t *testing.T) {
 func TestTimeEndsToolsAndModel(t *testing.T) {
 	m := &model{turns: [][]any{uses("wait {}"), says("late")}}
 	wait := tool("wait", func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() })
-	s := loop.New(loop.Config{Agent: agent(t, `,"timeout":1`), Model: m, Tools: []loop.Tool{wait}})
+	s := loop.New(loop.Config{Agent: agent(t, `,"timeout":1`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}})
 	if _, err := substrate.Fold(s.Infer(t.Context(), question())); !problem.Is(err, problem.Deadline) {
 		t.Errorf("Fold() = %v, want Deadline", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	m.asked = nil
-	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{wait}}).Infer(ctx, question())); !problem.Is(err, problem.Deadline) {
+	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}}).Infer(ctx, question())); !problem.Is(err, problem.Deadline) {
 		t.Errorf("Fold() = %v, want Deadline", err)
 	}
 }
@@ -402,7 +402,7 @@ func TestTimeEndsToolsAndModel(t *testing.T) {
 func TestAConsumerMayStop(t *testing.T) {
 	for n := range 3 {
 		m := &model{turns: [][]any{append([]any{substrate.Text("a"), substrate.Usage{In: 1}}, uses("x")...), says("b")}}
-		s := loop.New(loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{tool("x", never(t))}})
+		s := loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{tool("x", never(t))}}})
 		seen := 0
 		for _, err := range s.Infer(t.Context(), question()) {
 			if err != nil {
@@ -426,7 +426,7 @@ func TestToolsHaveNamesThatModelsTake(t *testing.T) {
 	}
 	m := &model{turns: [][]any{uses("a {}"), says("")}}
 	first := tool("a", func(context.Context, string) (string, error) { return "first", nil })
-	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{first, tool("a", never(t))}}).Infer(t.Context(), question())); err != nil {
+	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{first, tool("a", never(t))}}}).Infer(t.Context(), question())); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.asked[1].Turns[2].Results[0].Text; got != "first" || len(m.asked[0].Tools) != 1 {
@@ -472,7 +472,7 @@ func TestToolsWithOneNameStayApart(t *testing.T) {
 			}
 			m := &model{turns: [][]any{uses(name + " {}"), says("")}}
 			answers := tool(name, func(context.Context, string) (string, error) { return "answered", nil })
-			if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, fmt.Sprintf(`,"disallowed_tools":[%q]`, no)), Model: m, Tools: []loop.Tool{answers}}).Infer(t.Context(), question())); err != nil {
+			if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, fmt.Sprintf(`,"disallowed_tools":[%q]`, no)), Model: m, Offer: loop.Offer{Tools: []loop.Tool{answers}}}).Infer(t.Context(), question())); err != nil {
 				t.Fatal(err)
 			}
 			if got := m.asked[1].Turns[2].Results[0]; (got.Text == "answered") != (want != "") || (len(m.asked[0].Tools) == 1) != (want != "") {
@@ -486,7 +486,7 @@ func TestACancelledCallIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m := &model{turns: [][]any{uses("wait {}"), says("late")}}
 	wait := tool("wait", func(context.Context, string) (string, error) { cancel(); return "", nil })
-	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Tools: []loop.Tool{wait}}).Infer(ctx, question())); !problem.Is(err, problem.Canceled) {
+	if _, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}}).Infer(ctx, question())); !problem.Is(err, problem.Canceled) {
 		t.Errorf("Fold() = %v, want Canceled", err)
 	}
 }

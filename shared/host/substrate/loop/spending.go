@@ -31,9 +31,19 @@ func (r *run) reserve(ctx context.Context, q *substrate.Request, fallback bool) 
 	if q.MaxTokens == 0 {
 		q.MaxTokens = definition.PaidTokens
 	}
-	q.MaxTokens, err = r.Spending.Reserve(ctx, fallback, r.countedTokens+size-r.countedSize+overhead, q.MaxTokens)
+	wanted := q.MaxTokens
+	q.MaxTokens, err = r.Spending.Reserve(ctx, fallback, r.countedTokens+size-r.countedSize+overhead, wanted)
+	if r.used.MaxTokens = 0; err == nil && q.MaxTokens < wanted {
+		r.limit(ctx, q.MaxTokens)
+	}
 	r.used.Cost, r.used.Prices = int(r.Spending.Cost()), r.Spending.Prices.Version
 	return size, err
+}
+
+// limit notes that budgets leave n tokens for the answer of a turn.
+func (r *run) limit(ctx context.Context, n int) {
+	r.used.MaxTokens = n
+	call.NoteMaxTokens(ctx, n)
 }
 
 // traceSent returns a context whose HTTP requests set sent once their header is written.

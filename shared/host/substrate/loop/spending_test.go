@@ -60,7 +60,7 @@ func TestTurnsAreReservedAndSettled(t *testing.T) {
 		with(substrate.Usage{In: 700, Out: 60}, says("seen")...),
 	}}
 	c, spent := paid(t, -1)
-	got, err := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100`), Model: m, Spending: c, Tools: []loop.Tool{tool("look", echo)}})
+	got, err := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100`), Model: m, Spending: c, Offer: loop.Offer{Tools: []loop.Tool{tool("look", echo)}}})
 	want := substrate.Usage{In: 1200, Out: 100, Turns: 2, Tools: 1, Cost: 1200 + 1000, Prices: 3}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, usage (-want +got):\n%s", err, diff)
@@ -77,7 +77,7 @@ func TestMaxTokensIsLimitedByTheBudget(t *testing.T) {
 		says("seen"), // nothing is said of the usage
 	}}
 	c, spent := paid(t, 20_000)
-	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Tools: []loop.Tool{tool("look", func(context.Context, string) (string, error) { return result, nil })}})
+	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Offer: loop.Offer{Tools: []loop.Tool{tool("look", func(context.Context, string) (string, error) { return result, nil })}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,15 +91,34 @@ func TestMaxTokensIsLimitedByTheBudget(t *testing.T) {
 	if diff := cmp.Diff([]int{(20_000 - 1053) / 10, (19_600 - 3342) / 10}, asked); diff != "" {
 		t.Errorf("the model may say (-want +got):\n%s", diff)
 	}
+	if got.MaxTokens != asked[1] {
+		t.Errorf("the usage says %d of max_tokens, want what is left for the last turn", got.MaxTokens)
+	}
 	if got.Unreported != 1 || got.Cost != 19_992 || spent() != 19_992 {
 		t.Errorf("usage %+v, %d is spent; want that a turn of which nothing is known is paid in full", got, spent())
+	}
+}
+
+// An answer that ends at its limit says whether a budget set the limit.
+func TestAnAnswerIsCutByTheBudgetOrByItsOwnLimit(t *testing.T) {
+	for members, want := range map[string]substrate.Done{``: substrate.Budget, `,"max_tokens":100`: substrate.Length} {
+		c, _ := paid(t, 20_000)
+		a, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, members), Model: &model{turns: [][]any{{substrate.Text("so"), substrate.Length}}}, Spending: c}).Infer(t.Context(), question()))
+		if a.Why != want || err != nil {
+			t.Errorf("agent %s: the answer ends by %q, %v, want %q", members, a.Why, err, want)
+		}
+	}
+	c, _ := paid(t, 20_000)
+	_, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: &model{turns: [][]any{{substrate.Length}}}, Spending: c}).Infer(t.Context(), question()))
+	if err == nil || !strings.Contains(problem.Of(err).Text(), "budget") {
+		t.Errorf("without a word: %v, want the budget named", err)
 	}
 }
 
 func TestABudgetEndsACallInItsMiddle(t *testing.T) {
 	m := &model{turns: [][]any{with(substrate.Usage{In: 900, Out: 400}, uses("look")...)}}
 	c, spent := paid(t, 10_000)
-	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Tools: []loop.Tool{tool("look", echo)}})
+	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Offer: loop.Offer{Tools: []loop.Tool{tool("look", echo)}}})
 	if !problem.Is(err, problem.BudgetExceeded) || len(m.asked) != 2 {
 		t.Errorf("%v after %d turns, want budget_exceeded after 2", err, len(m.asked))
 	}
@@ -156,7 +175,7 @@ func TestADeadlineInAToolIsSettled(t *testing.T) {
 	c, spent := paid(t, -1)
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := tool("look", func(ctx context.Context, _ string) (string, error) { cancel(); <-ctx.Done(); return "", ctx.Err() })
-	a, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Tools: []loop.Tool{slow}}).Infer(ctx, question()))
+	a, err := substrate.Fold(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Offer: loop.Offer{Tools: []loop.Tool{slow}}}).Infer(ctx, question()))
 	if err == nil || a.Usage == nil || a.Usage.Cost != 900 || spent() != 900 {
 		t.Errorf("%v, usage %+v, %d is spent; want 900", err, a.Usage, spent())
 	}

@@ -16,7 +16,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,11 +43,10 @@ const (
 // Servers opens the servers of a vacant's agent for one call and returns their tools,
 // named mcp__SERVER__TOOL. done ends the sessions. A server that cannot be reached, or
 // may not be, is an error of the kinds of substrate.Unreached: without its tools the
-// agent would do something else. A tool that no model would take is left out, and
-// logged.
-func Servers(client *outbound.Client, log *slog.Logger) loop.Servers {
-	return func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (tools []loop.Tool, done func(), err error) {
-		offered := make([][]loop.Tool, len(servers)) // by their whole names
+// agent would do something else. A tool that no model would take is left out.
+func Servers(client *outbound.Client) loop.Servers {
+	return func(ctx context.Context, vacant identity.ID, by outbound.Chooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
+		offers := make([]loop.Offer, len(servers)) // by their whole names
 		var mu sync.Mutex
 		var sessions []*session
 		done = func() {
@@ -69,18 +67,37 @@ func Servers(client *outbound.Client, log *slog.Logger) loop.Servers {
 				mu.Lock()
 				sessions = append(sessions, s)
 				mu.Unlock()
-				offered[i], err = s.tools(gctx, server.Name, log.With(slog.String("server", server.Name), slog.String("vacant", vacant.Short())))
+				offers[i], err = s.tools(gctx, server.Name)
 				return within(server.Name, err)
 			})
 		}
 		if err := g.Wait(); err != nil {
 			done()
-			return nil, nil, err
+			return loop.Offer{}, nil, err
 		}
-		tools = slices.Concat(offered...)
-		loop.NameApart(tools)
-		return tools[:min(len(tools), maxTools)], done, nil
+		for _, one := range offers {
+			offer.Join(one)
+		}
+		loop.NameApart(offer.Tools)
+		for _, t := range offer.Tools[min(len(offer.Tools), maxTools):] {
+			offer.LeftOut.Add(tooMany(t.Name))
+		}
+		offer.Tools = offer.Tools[:min(len(offer.Tools), maxTools)]
+		return offer, done, nil
 	}
+}
+
+// wholeName is the name of a server's tool before loop.NameApart.
+func wholeName(server, tool string) string { return "mcp__" + server + "__" + tool }
+
+// tooMany is a tool beyond maxTools.
+func tooMany(name string) call.LeftOutTool {
+	return call.LeftOutTool{Name: name, Reason: fmt.Sprintf("an agent is offered at most %d tools", maxTools), Change: "fewer tools at its mcp_servers"}
+}
+
+// rest stands for the tools on pages of a list that are not read.
+func rest(server, reason string) call.LeftOutTool {
+	return call.LeftOutTool{Name: loop.Name(wholeName(server, "")) + "*", Reason: "the rest of the server's list is not read: " + reason, Change: "a shorter list at the server"}
 }
 
 // within says which server an error is of.
@@ -192,26 +209,28 @@ func (r *recorder) failure(ctx context.Context, err error) error {
 	return problem.New(problem.SubstrateMisconfigured, "it does not speak MCP: %s", substrate.Excerpt([]byte(err.Error())))
 }
 
-// tools are the tools that a server offers, by their whole names. What is wrong with the
-// list costs what is wrong, and is logged.
-func (s *session) tools(ctx context.Context, server string, log *slog.Logger) (all []loop.Tool, err error) {
+// tools are the tools that a server offers, by their whole names. A fault in the list leaves
+// out only the tools that have it.
+func (s *session) tools(ctx context.Context, server string) (offer loop.Offer, err error) {
 	seen := map[string]bool{"": true} // cursors
 	for q := (&sdk.ListToolsParams{}); ; {
 		page, err := s.ListTools(ctx, q)
 		if err != nil {
-			return nil, s.sent.failure(ctx, err)
+			return loop.Offer{}, s.sent.failure(ctx, err)
 		}
 		for _, t := range page.Tools {
+			name := wholeName(server, t.Name)
 			schema, err := inputSchema(t.InputSchema)
 			if err != nil {
-				log.LogAttrs(ctx, slog.LevelWarn, "a tool of an MCP server is left out", slog.String("tool", substrate.Excerpt([]byte(t.Name))), slog.String("cause", err.Error()))
+				offer.LeftOut.Add(call.LeftOutTool{Name: loop.Name(name), Reason: "models refuse its schema: " + substrate.Excerpt([]byte(err.Error())), Change: "the schema at its server"})
 				continue
 			}
-			if len(all) == maxTools {
-				return all, nil
+			if len(offer.Tools) == maxTools {
+				offer.LeftOut.Add(tooMany(loop.Name(name)))
+				continue
 			}
-			all = append(all, loop.Tool{
-				Tool:   substrate.Tool{Name: "mcp__" + server + "__" + t.Name, Description: substrate.Cut(t.Description, maxDescription), Schema: schema},
+			offer.Tools = append(offer.Tools, loop.Tool{
+				Tool:   substrate.Tool{Name: name, Description: substrate.Cut(t.Description, maxDescription), Schema: schema},
 				Writes: t.Annotations == nil || !t.Annotations.ReadOnlyHint,
 				Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 					return s.use(ctx, t.Name, arguments)
@@ -220,13 +239,16 @@ func (s *session) tools(ctx context.Context, server string, log *slog.Logger) (a
 		}
 		switch q.Cursor = page.NextCursor; {
 		case q.Cursor == "":
-			return all, nil
+			return offer, nil
+		case len(offer.Tools) == maxTools:
+			offer.LeftOut.Add(rest(server, fmt.Sprintf("it has more than %d tools", maxTools)))
+			return offer, nil
 		case seen[q.Cursor]:
-			log.LogAttrs(ctx, slog.LevelWarn, "the list of an MCP server's tools has no end", slog.String("cause", "a cursor came twice"))
-			return all, nil
+			offer.LeftOut.Add(rest(server, "a cursor came twice"))
+			return offer, nil
 		case len(seen) == maxPages:
-			log.LogAttrs(ctx, slog.LevelWarn, "the list of an MCP server's tools has no end", slog.String("cause", fmt.Sprintf("expected at most %d pages, got more", maxPages)))
-			return all, nil
+			offer.LeftOut.Add(rest(server, fmt.Sprintf("expected at most %d pages, got more", maxPages)))
+			return offer, nil
 		}
 		seen[q.Cursor] = true
 	}

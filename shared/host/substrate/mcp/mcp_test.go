@@ -1,13 +1,11 @@
 package mcp_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -94,13 +93,13 @@ func TestToolsOfServersAreToolsOfTheAgent(t *testing.T) {
 	for what, o := range map[string]*sdk.StreamableHTTPOptions{"sessions": nil, "no sessions": {Stateless: true}, "answers in JSON": {JSONResponse: true}} {
 		t.Run(what, func(t *testing.T) {
 			s, other := newServer(t, o), newServer(t, o)
-			tools, done, err := mcp.Servers(client(nil), slog.New(slog.DiscardHandler))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}, {Name: "two", URL: other.URL}})
+			offer, done, err := mcp.Servers(client(nil))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}, {Name: "two", URL: other.URL}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer done()
 			named := map[string]loop.Tool{}
-			for _, tool := range tools {
+			for _, tool := range offer.Tools {
 				named[tool.Name] = tool
 			}
 			if len(named) != 12 || named["mcp__one__echo"].Writes || !named["mcp__two__write_file"].Writes || named["mcp__one__echo"].Description != "Does echo" ||
@@ -164,7 +163,7 @@ func TestServersThatAreNone(t *testing.T) {
 		}, problem.SubstrateMisconfigured},
 		{"metadata", "http://169.254.169.254/latest", nil, problem.SubstrateMisconfigured},
 	} {
-		_, _, err := mcp.Servers(client(tt.guard), slog.New(slog.DiscardHandler))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: tt.url}})
+		_, _, err := mcp.Servers(client(tt.guard))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: tt.url}})
 		if !problem.Is(err, tt.want) || !strings.HasPrefix(problem.Of(err).Text(), "mcp server one: ") || strings.Contains(err.Error(), "sk-live") {
 			t.Errorf("%s: %v (%s), want %s that names the server", tt.what, err, problem.Of(err).Kind, tt.want)
 		}
@@ -179,21 +178,21 @@ func TestServersThatAreNone(t *testing.T) {
 	defer hanging.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, _, err := mcp.Servers(client(nil), slog.New(slog.DiscardHandler))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: hanging.URL}}); !problem.Is(err, problem.Deadline) {
+	if _, _, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: hanging.URL}}); !problem.Is(err, problem.Deadline) {
 		t.Errorf("a server that hangs: %v, want Deadline", err)
 	}
 }
 
 func TestAToolEndsWithItsCall(t *testing.T) {
 	s := newServer(t, nil)
-	tools, done, err := mcp.Servers(client(nil), slog.New(slog.DiscardHandler))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}})
+	offer, done, err := mcp.Servers(client(nil))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: s.URL}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer done()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	for _, tool := range tools {
+	for _, tool := range offer.Tools {
 		if tool.Name == "mcp__one__slow" {
 			if _, err := tool.Run(ctx, nil, json.RawMessage(`{}`)); !problem.Is(err, problem.Deadline) {
 				t.Errorf("Run() = %v, want Deadline", err)
@@ -306,19 +305,18 @@ func listing(t testing.TB, list func(cursor string) string) (url string, listed 
 	return s.URL, listed
 }
 
-// offered opens a server named trial and returns its tools, and what is logged.
-func offered(t testing.TB, url string) (tools []loop.Tool, names []string, logged string) {
+// offered opens a server named trial and returns what it offers.
+func offered(t testing.TB, url string) (tools []loop.Tool, names []string, left call.LeftOut) {
 	t.Helper()
-	var log bytes.Buffer
-	tools, done, err := mcp.Servers(client(nil), slog.New(slog.NewTextHandler(&log, nil)))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "trial", URL: url}})
+	offer, done, err := mcp.Servers(client(nil))(t.Context(), vacant, outbound.Stranger, []definition.Server{{Name: "trial", URL: url}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(done)
-	for _, one := range tools {
+	for _, one := range offer.Tools {
 		names = append(names, strings.TrimPrefix(one.Name, "mcp__trial__"))
 	}
-	return tools, names, log.String()
+	return offer.Tools, names, offer.LeftOut
 }
 
 const object = `"inputSchema":{"type":"object"}`
@@ -326,25 +324,33 @@ const object = `"inputSchema":{"type":"object"}`
 func TestAListOfToolsHasAnEnd(t *testing.T) {
 	n := 0
 	for name, tt := range map[string]struct {
-		list   func(cursor string) string
-		pages  int32
-		tools  int
-		logged string
+		list  func(cursor string) string
+		pages int32
+		tools int
+		left  int
+		why   string // the reason of the last one
 	}{
 		"pages": {func(cursor string) string {
 			return fmt.Sprintf(`{"tools":[{"name":"t%s",%s}]%s}`, cursor, object, map[string]string{"": `,"nextCursor":"2"`, "2": `,"nextCursor":"3"`}[cursor])
-		}, 3, 3, ""},
-		"one cursor again and again": {func(string) string { return `{"tools":[{"name":"t",` + object + `}],"nextCursor":"again"}` }, 2, 2, "a cursor came twice"},
-		"new cursors for ever":       {func(string) string { n++; return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, n) }, 32, 0, "at most 32 pages"},
+		}, 3, 3, 0, ""},
+		"one cursor again and again": {func(string) string { return `{"tools":[{"name":"t",` + object + `}],"nextCursor":"again"}` }, 2, 2, 1, "a cursor came twice"},
+		"new cursors for ever":       {func(string) string { n++; return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, n) }, 32, 0, 1, "at most 32 pages"},
 		"tools for ever": {func(string) string {
 			n++
 			return fmt.Sprintf(`{"tools":[%s{"name":"t",%s}],"nextCursor":"%d"}`, strings.Repeat(`{"name":"t",`+object+`},`, 99), object, n)
-		}, 2, 128, ""},
+		}, 2, 128, 200 - 128 + 1, "at most 128 tools"},
+		"a thousand tools": {func(string) string {
+			return `{"tools":[` + strings.TrimSuffix(strings.Repeat(`{"name":"t",`+object+`},`, 1000), ",") + `]}`
+		}, 1, 128, 872, "at most 128 tools"},
 	} {
 		url, listed := listing(t, tt.list)
-		tools, _, logged := offered(t, url)
-		if listed.Load() != tt.pages || len(tools) != tt.tools || !strings.Contains(logged, tt.logged) || (logged != "") != (tt.logged != "") || logged != "" && !strings.Contains(logged, "server=trial") {
-			t.Errorf("%s: %d pages, %d tools, logged %q", name, listed.Load(), len(tools), logged)
+		tools, _, left := offered(t, url)
+		why := ""
+		if n := len(left.Tools); n > 0 {
+			why = left.Tools[n-1].Reason
+		}
+		if listed.Load() != tt.pages || len(tools) != tt.tools || left.Count() != tt.left || len(left.Tools) > call.MaxLeftOut || !strings.Contains(why, tt.why) {
+			t.Errorf("%s: %d pages, %d tools, %d left out: %q", name, listed.Load(), len(tools), left.Count(), why)
 		}
 	}
 }
@@ -365,17 +371,34 @@ func TestAToolThatProvidersRefuseIsLeftOut(t *testing.T) {
 		url, _ := listing(t, func(string) string {
 			return `{"tools":[{"name":"bad","inputSchema":` + schema + `},{"name":"good",` + object + `}]}`
 		})
-		tools, names, logged := offered(t, url)
+		tools, names, left := offered(t, url)
 		if want := map[bool]string{true: "bad good", false: "good"}[refused == ""]; strings.Join(names, " ") != want {
 			t.Errorf("%.80s: %q is offered, want %q", schema, names, want)
 		}
-		if !strings.Contains(logged, refused) || (logged == "") != (refused == "") || refused != "" && !(strings.Contains(logged, "tool=bad") && strings.Contains(logged, "server=trial")) {
-			t.Errorf("%.80s: logged %q", schema, logged)
+		if (left.Count() == 0) != (refused == "") || refused != "" && (left.Tools[0].Name != "mcp__trial__bad" || !strings.Contains(left.Tools[0].Reason, refused)) {
+			t.Errorf("%.80s: %+v is left out", schema, left)
 		}
 		for _, one := range tools {
 			if !strings.Contains(string(one.Schema), `"type":"object"`) {
 				t.Errorf("%.80s is offered as %s", schema, one.Schema)
 			}
+		}
+	}
+}
+
+// The names of tools that are left out are in the letters that models take, whatever their
+// server says.
+func TestNamesThatAreLeftOutHaveOnlyLetters(t *testing.T) {
+	url, _ := listing(t, func(string) string {
+		return `{"tools":[{"name":"\u001b[2Jx\ny\u202e","inputSchema":"\u001b[31m"},{"name":"` + strings.Repeat("n", 100<<10) + `","inputSchema":{"type":"\u001b[31m` + strings.Repeat("x", 5000) + `"}}]}`
+	})
+	_, _, left := offered(t, url)
+	if left.Count() != 2 || left.Tools[0].Name != "mcp__trial___2Jx_y_" && left.Tools[0].Name != "mcp__trial____2Jx_y_" {
+		t.Errorf("left out: %+v", left)
+	}
+	for _, one := range left.Tools {
+		if strings.ContainsFunc(one.Name+one.Reason, unicode.IsControl) || len(one.Name) > 64 || len(one.Reason) > substrate.MaxExcerpt+100 {
+			t.Errorf("left out: %d bytes %q: %q", len(one.Name), one.Name, one.Reason)
 		}
 	}
 }

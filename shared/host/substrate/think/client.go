@@ -36,14 +36,17 @@ func (c *client) Turn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, er
 	}
 }
 
-func (c *client) MCPTools(ctx context.Context, a Agent) (all []Tool, err error) {
+func (c *client) MCPTools(ctx context.Context, a Agent) (all Offer, err error) {
 	for l, err := range c.lines(ctx, request{Op: opTools, Vacant: a.Vacant, Version: a.Version}) {
 		if err != nil {
-			return nil, err
+			return Offer{}, err
+		}
+		if l.LeftOut != nil {
+			all.LeftOut.Join(*l.LeftOut)
 		}
 		if l.Tools != nil {
 			for _, t := range *l.Tools {
-				all = append(all, Tool{substrate.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema}, t.Writes})
+				all.Tools = append(all.Tools, Tool{substrate.Tool{Name: t.Name, Description: t.Description, Schema: t.Schema}, t.Writes})
 			}
 		}
 	}

@@ -136,10 +136,13 @@ func answer(ctx context.Context, s Service, r *request, rep *Report, give func(l
 			return "", err
 		}
 		all := []tool{}
-		for _, t := range offered {
+		for _, t := range offered.Tools {
 			all = append(all, tool{t.Name, t.Description, t.Schema, t.Writes})
 		}
 		give(line{Tools: &all})
+		if offered.LeftOut.Count() > 0 {
+			give(line{LeftOut: &offered.LeftOut})
+		}
 		return "", nil
 	case opUse:
 		text, err := s.UseMCPTool(ctx, of, r.Name, r.Arguments)

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"iter"
 
+	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -40,6 +41,12 @@ type Tool struct {
 	Writes bool // it changes something outside of the conversation
 }
 
+// Offer is the tools of the MCP servers of an agent, and the tools that no model would take.
+type Offer struct {
+	Tools   []Tool
+	LeftOut call.LeftOut
+}
+
 // Service asks models, programs and MCP servers as their vacants. It is safe for
 // concurrent use. Its errors have the kinds of substrates' errors.
 type Service interface {
@@ -47,7 +54,7 @@ type Service interface {
 	// the cost of the turn.
 	Turn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, error]
 	// MCPTools lists the tools of the agent's MCP servers.
-	MCPTools(ctx context.Context, a Agent) ([]Tool, error)
+	MCPTools(ctx context.Context, a Agent) (Offer, error)
 	// UseMCPTool calls a tool by a name of MCPTools. The error's text is for the model.
 	UseMCPTool(ctx context.Context, a Agent, name string, arguments json.RawMessage) (string, error)
 }

@@ -31,7 +31,7 @@ type service struct {
 
 	turn     think.Turn
 	deadline time.Time
-	tools    []think.Tool
+	offer    think.Offer
 	used     string
 	stopped  bool
 }
@@ -60,7 +60,7 @@ func (s *service) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Ev
 	}
 }
 
-func (s *service) MCPTools(context.Context, think.Agent) ([]think.Tool, error) { return s.tools, s.err }
+func (s *service) MCPTools(context.Context, think.Agent) (think.Offer, error) { return s.offer, s.err }
 
 func (s *service) UseMCPTool(_ context.Context, _ think.Agent, name string, arguments json.RawMessage) (string, error) {
 	s.used = name + string(arguments)
@@ -150,10 +150,13 @@ func TestErrorsKeepTheirKindAndWhatTheAgentSaid(t *testing.T) {
 }
 
 func TestToolsOfServersAreListedAndUsed(t *testing.T) {
-	s := &service{tools: []think.Tool{{Tool: substrate.Tool{Name: "mcp__a__b", Description: "d", Schema: json.RawMessage(`{"type":"object"}`)}, Writes: true}, {Tool: substrate.Tool{Name: "c", Schema: json.RawMessage(`{}`)}}}}
+	s := &service{offer: think.Offer{
+		Tools:   []think.Tool{{Tool: substrate.Tool{Name: "mcp__a__b", Description: "d", Schema: json.RawMessage(`{"type":"object"}`)}, Writes: true}, {Tool: substrate.Tool{Name: "c", Schema: json.RawMessage(`{}`)}}},
+		LeftOut: call.LeftOut{Tools: []call.LeftOutTool{{Name: "mcp__a__d", Reason: "models refuse its schema", Change: "the schema"}}, More: 3},
+	}}
 	c, _ := through(s)
 	got, err := c.MCPTools(t.Context(), think.Agent{Vacant: identity.ID{2}, Version: 1})
-	if diff := cmp.Diff(s.tools, got); diff != "" || err != nil {
+	if diff := cmp.Diff(s.offer, got); diff != "" || err != nil {
 		t.Errorf("MCPTools() = %v (-want +got):\n%s", err, diff)
 	}
 	text, err := c.UseMCPTool(t.Context(), think.Agent{Vacant: identity.ID{2}}, "c", json.RawMessage(`{"x":1}`))

@@ -70,13 +70,14 @@ type tool struct {
 
 // line is one line of a reply. It has one member.
 type line struct {
-	Text    string    `json:"text,omitempty"`
-	Thought string    `json:"thought,omitempty"`
-	Call    *toolCall `json:"call,omitempty"`
-	Usage   *usage    `json:"usage,omitempty"`
-	Tools   *[]tool   `json:"tools,omitempty"`
-	Done    string    `json:"done,omitempty"`
-	Error   *failure  `json:"error,omitempty"`
+	Text    string        `json:"text,omitempty"`
+	Thought string        `json:"thought,omitempty"`
+	Call    *toolCall     `json:"call,omitempty"`
+	Usage   *usage        `json:"usage,omitempty"`
+	Tools   *[]tool       `json:"tools,omitempty"`
+	LeftOut *call.LeftOut `json:"left_out,omitempty"`
+	Done    string        `json:"done,omitempty"`
+	Error   *failure      `json:"error,omitempty"`
 }
 
 type usage struct {
@@ -86,6 +87,7 @@ type usage struct {
 	Unreported int `json:"unreported,omitempty"`
 	Cost       int `json:"cost,omitempty"`
 	Prices     int `json:"prices,omitempty"`
+	MaxTokens  int `json:"max_tokens,omitempty"`
 }
 
 // failure is an error. Status, AfterMS and Body are the agent's answer.
@@ -184,7 +186,7 @@ func lineOf(e substrate.Event) line {
 	case substrate.ToolCall:
 		return line{Call: new(toolCall(e))}
 	case substrate.Usage:
-		return line{Usage: &usage{e.In, e.Out, e.Cached, e.Unreported, e.Cost, e.Prices}}
+		return line{Usage: &usage{e.In, e.Out, e.Cached, e.Unreported, e.Cost, e.Prices, e.MaxTokens}}
 	case substrate.Done:
 		return line{Done: string(e)}
 	}
@@ -202,7 +204,7 @@ func (l *line) event() substrate.Event {
 		return substrate.ToolCall(*l.Call)
 	case l.Usage != nil:
 		u := l.Usage
-		return substrate.Usage{In: u.In, Out: u.Out, Cached: u.Cached, Unreported: u.Unreported, Cost: u.Cost, Prices: u.Prices}
+		return substrate.Usage{In: u.In, Out: u.Out, Cached: u.Cached, Unreported: u.Unreported, Cost: u.Cost, Prices: u.Prices, MaxTokens: u.MaxTokens}
 	case l.Done != "":
 		return substrate.Done(l.Done)
 	}

@@ -1,0 +1,36 @@
+package call_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vacancy-host/vacancy/shared/host/call"
+)
+
+func TestLeftOutNamesEveryReasonAndIsBounded(t *testing.T) {
+	var l call.LeftOut
+	for i := range 1000 {
+		l.Add(call.LeftOutTool{Name: fmt.Sprint(i), Reason: "many"})
+	}
+	l.Add(call.LeftOutTool{Name: "one", Reason: "its own"})
+	for i := range 100 { // more reasons than names
+		l.Add(call.LeftOutTool{Name: "x", Reason: strings.Repeat("y", i)})
+	}
+	var other call.LeftOut
+	other.Join(l)
+	for _, l := range []call.LeftOut{l, other} {
+		reasons := map[string]bool{}
+		for _, tool := range l.Tools {
+			reasons[tool.Reason] = true
+		}
+		if l.Count() != 1101 || len(l.Tools) != call.MaxLeftOut || len(reasons) != call.MaxLeftOut || !reasons["many"] || !reasons["its own"] {
+			t.Errorf("%d left out, %d named with %d reasons: %+v", l.Count(), len(l.Tools), len(reasons), l)
+		}
+	}
+	if diff := cmp.Diff(l, other); diff != "" {
+		t.Errorf("Join (-l +other):\n%s", diff)
+	}
+}
