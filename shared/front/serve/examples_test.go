@@ -131,7 +131,7 @@ func (h *documented) ask(t *testing.T) {
 	// Vacants and their families.
 	const vacants = "/v1/admin/vacants"
 	do(h.admin, "GET", vacants+"?limit=1", "")
-	for _, path := range []string{"/free", "/warung/price", "/sage/agent", "/demo/plan", "/demo/logbook?limit=1", "/demo/children?limit=1", "/{pupil}/graduation"} {
+	for _, path := range []string{"/free", "/warung/price", "/sage/agent", "/sage/tools", "/sage/tool-texts?caller={demo}", "/demo/plan", "/demo/logbook?limit=1", "/demo/children?limit=1", "/{pupil}/graduation"} {
 		do(h.admin, "GET", vacants+path, "")
 	}
 	do(h.admin, "POST", vacants+"/{kid}/manifest", member(do(h.admin, "GET", vacants+"/{kid}/manifest", ""), "manifest"))
