@@ -70,7 +70,7 @@ func alarmTopic(s awscdk.Stack, in Input, d data) awssns.Topic {
 	return t
 }
 
-// metric is a metric, over five minutes unless given.
+// metric returns a metric with a period in minutes.
 func metric(namespace, name, statistic string, minutes int, dimensions map[string]*string) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
 		Namespace: str(namespace), MetricName: str(name), Statistic: str(statistic),

@@ -69,7 +69,7 @@ func (d *api) isOwnForm(r *request) (bool, error) {
 	return method.Text() == "message/send" && envelope && kinds == 0, nil
 }
 
-// call is a JSON-RPC request.
+// rpcCall is the method and the parameters of a JSON-RPC request.
 type rpcCall struct {
 	method string
 	params []byte

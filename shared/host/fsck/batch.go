@@ -73,8 +73,8 @@ func (r *run) flush() error {
 func (r *run) counted() {
 	const often = 2048
 	r.result.Rows++
-	if r.Progress != nil && r.result.Rows-r.logbookState >= often {
-		r.logbookState = r.result.Rows
+	if r.Progress != nil && r.result.Rows-r.toldRows >= often {
+		r.toldRows = r.result.Rows
 		r.Progress(r.result)
 	}
 }

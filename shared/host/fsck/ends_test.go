@@ -51,19 +51,19 @@ func TestProgressOnlyGrows(t *testing.T) {
 	for range 1100 {
 		a.Call("hello")
 	}
-	var logbookState []fsck.Result
+	var told []fsck.Result
 	res, err := fsck.Run(a.Ctx, fsck.Config{
 		Source: a.Store, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
 		Found:    func(f fsck.Finding) error { return errors.New(f.String()) },
-		Progress: func(r fsck.Result) { logbookState = append(logbookState, r) },
+		Progress: func(r fsck.Result) { told = append(told, r) },
 	})
 	a.Must(err)
-	if len(logbookState) == 0 {
+	if len(told) == 0 {
 		t.Fatal("Progress was not told")
 	}
-	for i, r := range logbookState {
-		if r.Rows > res.Rows || i > 0 && r.Rows <= logbookState[i-1].Rows {
-			t.Errorf("Progress told %d rows of %d, before %v", r.Rows, res.Rows, logbookState[:i])
+	for i, r := range told {
+		if r.Rows > res.Rows || i > 0 && r.Rows <= told[i-1].Rows {
+			t.Errorf("Progress told %d rows of %d, before %v", r.Rows, res.Rows, told[:i])
 		}
 	}
 }

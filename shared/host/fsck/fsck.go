@@ -64,11 +64,11 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 // run is one check in progress.
 type run struct {
 	Config
-	view         store.View
-	texts        *textkeys.Reader
-	result       Result
-	logbookState uint64          // rows at the last Progress
-	keys         map[uint32]bool // days whose damaged key is reported
+	view     store.View
+	texts    *textkeys.Reader
+	result   Result
+	toldRows uint64          // rows at the last Progress
+	keys     map[uint32]bool // days whose damaged key is reported
 	// Sums of the events in the chain of all events and in the actors' chains.
 	chained, owned sum
 	reports        []report // not yet reported
@@ -90,7 +90,7 @@ type run struct {
 	window     []summary // of the pair under check; reused
 }
 
-// walk checks documents first, then streams.
+// walk checks documents, then streams, and then compares what it collected from both.
 func (r *run) walk(ctx context.Context) error {
 	if err := r.self(ctx); err != nil {
 		return err

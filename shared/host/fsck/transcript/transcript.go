@@ -27,7 +27,7 @@ type Fate string
 const (
 	Answered Fate = "answered"
 	Void     Fate = "void"    // decided: it is never answered
-	Closed   Fate = "closed"  // a newer epoch has answers: it is never answered
+	Closed   Fate = "closed"  // a free call that is never answered, because a newer epoch has answers; a paid call stays Pending until it is decided
 	Pending  Fate = "pending" // not decided yet
 )
 
@@ -237,7 +237,7 @@ func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read
 	return Text{Said: e.Payload.Text()}, nil
 }
 
-// each reads a stream from a position until fn returns false.
+// each reads a stream from a position until fn reports enough.
 func each[R any](ctx context.Context, v store.View, s store.Stream, from uint64, decode func(store.Row) (R, error), fn func(*R) (enough bool, err error)) error {
 	for {
 		rows, err := v.Rows(ctx, s, from, pageRows, store.Ascending)
