@@ -255,17 +255,22 @@ type Route struct {
 
 // On returns the route of an operation. f does it; its errors are answered as problems.
 func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, error)) Route {
-	return s.on((*anyOp)(&o), reflect.TypeFor[In](), reflect.TypeFor[Out](), func(ctx context.Context, in any) (any, error) {
-		out, err := f(ctx, *in.(*In))
-		return &out, err
-	})
+	return s.on((*anyOp)(&o), reflect.TypeFor[In](), reflect.TypeFor[Out](), f)
 }
 
-// on is On for all types, so that programs have its code once. do takes a pointer to a request, and
-// returns one to the answer.
+// do calls the function of an operation with a request. It returns a pointer to the answer.
+func do(ctx context.Context, f, in reflect.Value) (any, error) {
+	results := f.Call([]reflect.Value{reflect.ValueOf(ctx), in})
+	out := reflect.New(results[0].Type())
+	out.Elem().Set(results[0])
+	err, _ := results[1].Interface().(error)
+	return out.Interface(), err
+}
+
+// on is On for all types, so that programs have its code once. f is the function.
 //
 //go:noinline
-func (s Server) on(o *anyOp, in, out reflect.Type, do func(context.Context, any) (any, error)) Route {
+func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 	spec, limit, wipe := o.spec(in, out), o.Limit, o.Wipe
 	fields := fieldsOf(spec.In, spec.Path)
 	route := Route{Spec: spec}
@@ -298,7 +303,7 @@ func (s Server) on(o *anyOp, in, out reflect.Type, do func(context.Context, any)
 		if err := fields.read(r, body, limit, in.Elem()); err != nil {
 			return err
 		}
-		out, err := do(context.WithValue(r.Context(), callerKey{}, by), in.Interface())
+		out, err := do(context.WithValue(r.Context(), callerKey{}, by), reflect.ValueOf(f), in.Elem())
 		if err != nil {
 			return challenge(w, err)
 		}
