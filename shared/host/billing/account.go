@@ -398,7 +398,7 @@ func (b *Billing) SetLine(ctx context.Context, id string, line money.Amount, not
 // SetCap bounds the money that the calls of an account may hold in a UTC day.
 // Zero means no cap.
 func (b *Billing) SetCap(ctx context.Context, id string, most money.Amount) (Account, error) {
-	if err := checkCap(most); err != nil {
+	if err := checkBound("cap", most); err != nil {
 		return Account{}, err
 	}
 	return b.change(ctx, id, func(_ context.Context, _ *store.Tx, a *Account) (Change, error) {
@@ -410,9 +410,9 @@ func (b *Billing) SetCap(ctx context.Context, id string, most money.Amount) (Acc
 	})
 }
 
-func checkCap(most money.Amount) error {
+func checkBound(field string, most money.Amount) error {
 	if most < 0 || most > money.Max {
-		return problem.Invalid("cap", fmt.Sprintf("0 to %d micro-dollars a day", money.Max), strconv.FormatInt(int64(most), 10))
+		return problem.Invalid(field, fmt.Sprintf("0 to %d micro-dollars", money.Max), strconv.FormatInt(int64(most), 10))
 	}
 	return nil
 }

@@ -122,8 +122,8 @@ const (
 
 // checkName refuses a name that could not be told from other text of a list.
 func checkName(name string) error {
-	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-	if !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, unprintable) || strings.TrimSpace(name) != name {
+	odd := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
+	if utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name {
 		return problem.Invalid("name", fmt.Sprintf("at most %d printable characters, without a space at either end", maxName), fmt.Sprintf("%.80q", name))
 	}
 	return nil
@@ -133,11 +133,11 @@ func (o *KeyOptions) check(now time.Time) error {
 	if err := checkName(o.Name); err != nil {
 		return err
 	}
-	if err := checkCap(o.Cap); err != nil {
+	if err := checkBound("cap", o.Cap); err != nil {
 		return err
 	}
-	if o.Most < 0 || o.Most > money.Max {
-		return problem.Invalid("most", fmt.Sprintf("0 to %d micro-dollars a call", money.Max), fmt.Sprint(int64(o.Most)))
+	if err := checkBound("most", o.Most); err != nil {
+		return err
 	}
 	if _, ok := quotas[o.Tier]; !ok {
 		return problem.Invalid("tier", "free, pro or enterprise", fmt.Sprintf("%.40q", string(o.Tier)))

@@ -51,7 +51,7 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 	if c.Account != account {
 		return l, problem.Invalid("claim", "one for the account of the key", "one for another account")
 	}
-	if err := checkCap(money.Amount(c.Cap)); err != nil {
+	if err := checkBound("cap", money.Amount(c.Cap)); err != nil {
 		return l, err
 	}
 	l = Link{Caller: c.Vacant, Account: account, Cap: money.Amount(c.Cap), Made: b.now()}
