@@ -328,7 +328,7 @@ func startAgain(s *stage, p process, _ request, _ *response, then fate) {
 	if len(demos) != 1 {
 		s.t.Fatalf("%d vacants named demo, want 1", len(demos))
 	}
-	if never := strings.Contains(v.ready.Error, "never answer"); never != (then == pending) || !never && v.ready.Call == nil {
+	if never := strings.Contains(v.ready.Error, " failed: "); never != (then == pending) || !never && v.ready.Call == nil {
 		s.t.Fatalf("the call of dev: %+v, error %q; want it %s", v.ready.Call, v.ready.Error, then)
 	}
 	p.stop()
