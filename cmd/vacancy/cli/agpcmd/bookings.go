@@ -12,6 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/agp"
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	hostbooking "github.com/vacancy-host/vacancy/shared/host/booking"
+	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/booking"
 )
 
@@ -80,7 +81,12 @@ func bookingsListCommand(a *kit.App) *cobra.Command {
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&venue, "venue", "", "the bookings of a `VENUE`, by its slug or id")
 		},
-		Request: func(kit.Asked) (agp.BookingList, error) { return agp.BookingList{Venue: venue}, nil },
+		Request: func(q kit.Asked) (agp.BookingList, error) {
+			if isOperator(a) && venue == "" {
+				return agp.BookingList{}, kit.WithHint(problem.New(problem.Usage, "--venue is missing: without a key in $%s the list is of one venue", kit.AccountKeyEnv), "%s --venue VENUE", q.Command)
+			}
+			return agp.BookingList{Venue: venue}, nil
+		},
 		Next: func(in *agp.BookingList, all *agp.Bookings, page agp.Bookings) bool {
 			all.Bookings, in.Cursor = append(all.Bookings, page.Bookings...), page.Next
 			return page.Next != ""

@@ -281,7 +281,7 @@ func TestEveryEventThatIsNamedIsThere(t *testing.T) {
 	cmd := invokeCommand(&kit.App{})
 	named := regexp.MustCompile(`events/[a-z-]+\.json`).FindAllString(string(readme)+cmd.Long+cmd.Example, -1)
 	if len(named) < 3 {
-		t.Fatalf("found %q, want those of infra/README.md and of the help", named)
+		t.Fatalf("found %q, want the events that infra/README.md and the help name", named)
 	}
 	for _, path := range named {
 		if _, err := os.Stat(filepath.Join(top, path)); err != nil {

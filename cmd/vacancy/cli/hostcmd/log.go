@@ -126,7 +126,7 @@ host's signature is verified.
 "vacancy log verify --since FILE" reads a checkpoint that you saved to a file.`,
 		Example: "  vacancy log show > checkpoint.txt\n  vacancy log show https://vacancy.example",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			url, err := a.RegistryURL(cmd.Context(), first(args), w)
+			url, err := a.RegistryURL(cmd.Context(), kit.OptionalArgument(args), w)
 			if err != nil {
 				return err
 			}
@@ -135,13 +135,6 @@ host's signature is verified.
 	}
 	kit.HostFlags(cmd.Flags(), &w)
 	return cmd
-}
-
-func first(args []string) string {
-	if len(args) == 0 {
-		return ""
-	}
-	return args[0]
 }
 
 // followed is a log that a command follows, with its remembered checkpoint.
@@ -156,7 +149,7 @@ type followed struct {
 }
 
 func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*followed, error) {
-	url, err := a.RegistryURL(ctx, first(args), f.where)
+	url, err := a.RegistryURL(ctx, kit.OptionalArgument(args), f.where)
 	if err != nil {
 		return nil, err
 	}

@@ -133,14 +133,6 @@ func (a *App) AccountKeyFor(ctx context.Context, w Where, at string) (string, er
 	return key, nil
 }
 
-// TenantArg is the only argument, or none.
-func TenantArg(args []string) string {
-	if len(args) == 0 {
-		return ""
-	}
-	return args[0]
-}
-
 // BoundFlag parses a flag that bounds spending; without the flag, the result is 0. A bound
 // of 0 is refused, because it would be taken for no bound.
 func BoundFlag(changed func(string) bool, flag, text string) (money.Amount, error) {

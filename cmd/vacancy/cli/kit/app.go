@@ -122,9 +122,9 @@ func (a *App) KnownCommand(cmd *cobra.Command, args []string) error {
 		names = append(names, c.Name())
 	}
 	if near := nearest(args[0], names); near != "" {
-		return WithHint(err, "vacancy %s", near)
+		return WithHint(err, "%s %s", cmd.CommandPath(), near)
 	}
-	return WithHint(err, "vacancy --help")
+	return WithHint(err, "%s --help", cmd.CommandPath())
 }
 
 // FlagError refuses flags and suggests one that is near an unknown one, or -- before a

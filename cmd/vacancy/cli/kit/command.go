@@ -53,6 +53,14 @@ func argumentsOf(use string) (least, most int) {
 	return least, most
 }
 
+// OptionalArgument returns the only argument, or "" without one.
+func OptionalArgument(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
 // Arguments refuses a number of arguments outside least and most (most < 0:
 // unlimited) and shows the usage.
 func Arguments(least, most int) cobra.PositionalArgs {

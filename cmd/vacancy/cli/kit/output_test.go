@@ -1,8 +1,11 @@
 package kit
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func TestPrintableEscapesControlCharacters(t *testing.T) {
@@ -18,5 +21,20 @@ func TestPrintableEscapesControlCharacters(t *testing.T) {
 	}
 	if got, want := EscapeControls("a\x1b\nb\tc", "\n\t"), "a\\u001b\nb\tc"; got != want {
 		t.Errorf("escapeControls() = %q, want %q", got, want)
+	}
+}
+
+func TestAnErrorSaysNothingTwice(t *testing.T) {
+	cause := problem.Wrap(problem.Unavailable, errors.New("refused"), "no answer")
+	quoting := problem.Wrap(problem.Unavailable, cause, "URL: %s", cause.Text())
+	for want, p := range map[string]*problem.Error{
+		"no answer: refused":                 cause,
+		"URL: no answer: refused":            quoting,
+		"search: URL: no answer: refused":    problem.Wrap(problem.Unavailable, quoting, "search: %s", quoting.Text()),
+		"it failed: URL: no answer: refused": problem.Wrap(problem.Unavailable, quoting, "it failed"),
+	} {
+		if got := FullText(p); got != want {
+			t.Errorf("whole() = %q, want %q", got, want)
+		}
 	}
 }

@@ -56,7 +56,7 @@ func TestCommandsArePrintedAsThisProgramIsStarted(t *testing.T) {
 		{"in PATH", process{"vacancy", installed, path(installed), checkout}, "vacancy"},
 		{"in PATH by a link", process{"vacancy", installed, path(link), checkout}, "vacancy"},
 		{"in PATH, started by its path", process{installed, installed, path(installed), checkout}, "vacancy"},
-		{"in PATH, after a file that is no program", process{"vacancy", installed, path(data, installed), checkout}, "vacancy"},
+		{"in PATH, after a file that cannot run", process{"vacancy", installed, path(data, installed), checkout}, "vacancy"},
 		{"in PATH under another name", process{"vac", renamed, path(renamed), checkout}, "vac"},
 		{"not in PATH", process{installed, installed, "", checkout}, installed},
 		{"not in PATH, from its directory", process{"./vacancy", installed, "", filepath.Dir(installed)}, "./vacancy"},

@@ -37,7 +37,7 @@ func TestProgressOfSilentWork(t *testing.T) {
 	}
 	out.Reset()
 	if _ = (&ProgressLine{}).During("building", began, ticks, run); out.Len() > 0 {
-		t.Errorf("progress where there is no terminal = %q, want none", out.String())
+		t.Errorf("progress without a terminal = %q, want none", out.String())
 	}
 }
 

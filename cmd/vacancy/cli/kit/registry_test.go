@@ -48,3 +48,35 @@ func TestSearchesGoWhereTheStageHasThem(t *testing.T) {
 		t.Errorf("the stage's registry is %q, %v; want its own URL", url, err)
 	}
 }
+
+func TestChooseRegistry(t *testing.T) {
+	const a, b, c, d = "https://a.example", "https://b.example", "https://c.example", "https://d.example"
+	for name, v := range map[string]struct {
+		given string
+		w     Where
+		env   map[string]string
+		want  string
+	}{
+		"the flag before all":                  {a + "/", Where{Host: b}, map[string]string{"VACANCY_REGISTRY": c}, a},
+		"the host that a person names":         {"", Where{Host: b}, map[string]string{"VACANCY_REGISTRY": c, "VACANT_REGISTRY_URL": d}, b},
+		"our variable before the reference's":  {"", Where{}, map[string]string{"VACANCY_REGISTRY": c, "VACANT_REGISTRY_URL": d, "VACANCY_HOST": b}, c},
+		"the reference's":                      {"", Where{}, map[string]string{"VACANT_REGISTRY_URL": d + "/base/", "VACANCY_HOST": b}, d + "/base"},
+		"the host of the environment":          {"", Where{}, map[string]string{"VACANCY_HOST": b}, b},
+		"with nothing the host here, if it is": {"", Where{Data: t.TempDir()}, nil, ""},
+		"a name without a URL is refused":      {"registry.example", Where{}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := &App{Env: map[string]string{"VACANCY_HOME": t.TempDir()}}
+			for k, v := range v.env {
+				app.Env[k] = v
+			}
+			got, err := app.RegistryURL(context.Background(), v.given, v.w)
+			if got != v.want || (err == nil) != (v.want != "") {
+				t.Errorf("registryURL() = %q, %v, want %q", got, err, v.want)
+			}
+		})
+	}
+}
+
+// A wrapping error may quote its cause for clients over HTTP; a person reads
+// each part once.

@@ -215,7 +215,7 @@ identity has one payer; either side can end the link with "vacancy account unlin
 			if err != nil {
 				return err
 			}
-			return a.WithAccount(cmd.Context(), w, kit.TenantArg(args), func(c op.Client, of account.One) error {
+			return a.WithAccount(cmd.Context(), w, kit.OptionalArgument(args), func(c op.Client, of account.One) error {
 				known, err := account.ShowAccount.Call(cmd.Context(), c, of)
 				if err != nil {
 					return err

@@ -185,7 +185,7 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
 				}
 				return a.Show(usageResult{u, asCSV})
 			}
-			tenant := kit.TenantArg(args)
+			tenant := kit.OptionalArgument(args)
 			if tenant == "" && a.Env[kit.AccountKeyEnv] == "" {
 				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
 					return show(account.GetOperatorUsage.Call(cmd.Context(), c, span))

@@ -175,7 +175,7 @@ func (r devResult) suggestions(a *kit.App, elsewhere bool) (all []string) {
 	if r.Call != nil { // the demo answers
 		all = append(all,
 			a.Command(`call %s "hello yourself"%s`, r.Demo.Name, data),
-			fmt.Sprintf("curl %s/v/%s", r.URL, r.Demo.Name)) // any A2A client can be pointed at this
+			fmt.Sprintf("curl -d hi %s/v/%s/text", r.URL, r.Demo.Name))
 	}
 	if r.first {
 		all = append(all, a.Command("new fox"))
