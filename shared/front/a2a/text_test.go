@@ -44,7 +44,11 @@ func talker(string) (substrate.Substrate, error) {
 				return
 			}
 		}
-		yield(substrate.Stop, nil)
+		end := substrate.Stop
+		if strings.HasPrefix(asked, "too long") {
+			end = substrate.Length
+		}
+		yield(end, nil)
 	}), nil
 }
 
@@ -245,6 +249,21 @@ func TestATextIsStreamed(t *testing.T) {
 	}
 	if got := w.say("/v/talker/text", "", accept); got.status != 400 || got.body != "body: expected a text, got none\n" {
 		t.Errorf("the refusal of a stream: %d %q", got.status, got.body)
+	}
+}
+
+// Who reads an answer that ends early learns why.
+func TestATextThatIsCutSaysSo(t *testing.T) {
+	w := talking(t)
+	if got := w.say("/v/talker/text", "too long"); got.status != 200 || got.body != "too long" || got.header.Get("Vacancy-Cut") != "length" {
+		t.Errorf("a cut answer: %d %q, Vacancy-Cut %q; want length", got.status, got.body, got.header.Get("Vacancy-Cut"))
+	}
+	all := events(t, w.say("/v/talker/text", "too long", "Accept: text/event-stream").body)
+	if want := [][2]string{{"", "too long"}, {"done", "length"}}; !slices.Equal(all, want) {
+		t.Errorf("a cut answer as a stream: %q, want %q", all, want)
+	}
+	if got := w.say("/v/talker/text", "whole"); got.header.Get("Vacancy-Cut") != "" {
+		t.Errorf("a whole answer has Vacancy-Cut %q", got.header.Get("Vacancy-Cut"))
 	}
 }
 

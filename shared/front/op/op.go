@@ -258,7 +258,8 @@ func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, 
 	return s.on((*anyOp)(&o), reflect.TypeFor[In](), reflect.TypeFor[Out](), f)
 }
 
-// do calls the function of an operation with a request. It returns a pointer to the answer.
+// do calls the function of an operation with a request, by reflection: a closure for each operation
+// would be code that every program has again. It returns a pointer to the answer.
 func do(ctx context.Context, f, in reflect.Value) (any, error) {
 	results := f.Call([]reflect.Value{reflect.ValueOf(ctx), in})
 	out := reflect.New(results[0].Type())
