@@ -40,7 +40,7 @@ func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	return s
 }
 
-// newLogGroup has the name that the function is told. A group that outlives its
+// newLogGroup makes the log group of a function, by the name that the function has. A group that outlives its
 // stack would block the next one of that name.
 func newLogGroup(s awscdk.Stack, in Input, d data, function string) {
 	g := awslogs.NewLogGroup(s, str("Log-"+function), &awslogs.LogGroupProps{
@@ -106,8 +106,8 @@ func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
 	})
 }
 
-// unseen is the number of canaries that were due in a day of which the tamper
-// detector saw none; it is 0 if the detector saw one.
+// unseen is 0 if the tamper detector saw a canary in the last day, otherwise the
+// number of canaries that were due.
 func unseen(in Input) awscloudwatch.IMetric {
 	const day = 24 * 60
 	rule := map[string]*string{"RuleName": str(in.Settings.Name(functions.Admin.RuleName()))}

@@ -176,10 +176,10 @@ func (r *request) operation(method string) (a2awire.Operation, *fault) {
 // fail answers with an A2A error.
 func (d *api) fail(r *request, f *fault) {
 	if !r.isREST() {
-		// Who sends none of these as a notification has left out the id by mistake.
+		// Nobody means such a request as a notification: the client has forgotten the id.
 		r.noAnswer = r.noAnswer && f.kind != invalidRequest && f.kind != methodNotFound && f.kind != invalidParams
 		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer && !r.bare {
-			// Clients read nothing else from a stream, and would lose code and text.
+			// Clients of a stream read only events, so the error is sent as an event.
 			s := &sse{r: r}
 			s.end(f)
 		} else {

@@ -78,7 +78,7 @@ func TestFindingsComeAsLinesBeforeTheResult(t *testing.T) {
 		t.Errorf("GET /v1/admin/verify (-want +got):\n%s", diff)
 	}
 	lines := get(t, a, "/v1/admin/chain/"+a.Pair().Caller.String()+"/demo?last=4")
-	wantEnd := `{"error":{"detail":"row 17 of req#CALLER#DEMO does not read; run verify: row does not decode: format 2, this program reads 1","code":"damaged"}}`
+	wantEnd := `{"error":{"detail":"row 17 of req#CALLER#DEMO cannot be decoded; run verify: row does not decode: format 2, this program reads 1","code":"damaged"}}`
 	if got := lines[len(lines)-1]; got != wantEnd {
 		t.Errorf("GET /v1/admin/chain of a damaged pair ends with %s, want %s", got, wantEnd)
 	}

@@ -75,13 +75,13 @@ func ParseBase(s string) (base *url.URL, ok bool) {
 	return u, u.Scheme == "https" || u.Scheme == "http" && outbound.IsThisMachine(u.Hostname())
 }
 
-// Limits bound what one address may do at a host for everybody.
+// Limits returns the limits of an address at a host for everybody.
 func Limits(h setting.Host, now func() time.Time) edge.Config {
 	return edge.Config{Rate: h.Rate, PairRate: h.PairRate, Bytes: h.Bytes, Now: now}
 }
 
-// Guard limits the requests of an address and refuses those to another Host than
-// base: any but loopback if base is this machine.
+// Guard limits the requests of an address, and refuses requests whose Host is not
+// base's. If base is this machine, each name of loopback is accepted.
 func Guard(base *url.URL, limits edge.Config, next http.Handler) http.Handler {
 	next = edge.Limit(limits, next)
 	if outbound.IsThisMachine(base.Hostname()) {

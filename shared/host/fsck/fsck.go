@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Source is the store that is checked. Docs lists names, registrations and
-// revocations within the walk; other documents are read from the view.
+// Source is the store that is checked. Docs lists the documents that are listed as a
+// whole: names, registrations and revocations. Others are read by key from the view.
 type Source interface {
 	store.Walker
 	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
@@ -28,7 +28,7 @@ type Source interface {
 // Config configures a check. All but Progress is required.
 type Config struct {
 	Source Source
-	Vault  custody.Vault // opens text keys, and seeds unless it withholds them
+	Vault  custody.Vault // opens text keys and, unless it withholds them, seeds
 	Now    func() time.Time
 	// Retention is the time for which the host keeps text keys after their day.
 	// Zero means textkeys.MinRetention.
@@ -73,7 +73,8 @@ type run struct {
 	chained, owned sum
 	reports        []report // not yet reported
 	jobs           int      // signatures among them
-	// kin and gate collect numbers and hashes for each child.
+	// kin collects the entries of logbooks about parents and children, gate the attempts to
+	// graduate. Both are compared after the streams.
 	kin  kinship
 	gate passages
 	// money has the sums of each account, by its id.
@@ -147,7 +148,7 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 	ids := s.IDs()
 	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want ||
 		s.Kind() == registry.KindEvents && s != registry.EventStream() || s.Kind() == canary.Kind && s != canary.Stream() {
-		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act#, grad#, acct# or bkg# and one, or evt# or can# and none", Got: "another name"})
+		r.found(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act#, grad#, acct# or bkg# and one, or the name of the events or of the canaries", Got: "another name"})
 		return r.skip(ctx, s)
 	}
 	switch s.Kind() {
@@ -175,8 +176,8 @@ func (r *run) stream(ctx context.Context, s store.Stream) error {
 	return r.logbook(ctx, s, ids[0])
 }
 
-// idsOf returns the number of ids in a stream's name, or zero for an unknown
-// kind.
+// idsOf returns the number of ids in a stream's name, or zero for an unknown kind.
+// The streams of events and of canaries have the zero id.
 func idsOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:

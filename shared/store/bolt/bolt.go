@@ -11,8 +11,8 @@
 // once for all, and then acknowledges. While it syncs, the next group gathers:
 // no commit waits for others to join.
 //
-// A record goes to the right edge of the journal, whatever its stream, so a
-// group of 64 rows of 64 pairs fills a dozen pages and does not touch 64. The
+// Records of all streams are appended to one journal, so 64 rows of 64 pairs
+// fill a dozen pages and do not touch 64. The
 // index says where a row is: in memory for the last few thousand rows (recent),
 // in the file for the others. When recent is full, the transaction that writes
 // the next rows moves it into the file; after a crash it is read back from the
@@ -21,8 +21,8 @@
 // each; this way a third of that, and 1.1 KB.
 //
 // A reader takes the stream's recent rows from memory, then begins a
-// transaction, and uses no record beyond it. Rows are added to memory before
-// their transaction becomes visible, and removed after their index entry is, so
+// transaction, and uses no record beyond it. A row enters memory before its
+// transaction is visible, and leaves memory after its index entry is visible, so
 // rows written together become visible together. A reader also waits for a
 // transaction that is not on disk yet (disk).
 //
@@ -96,9 +96,9 @@ type Store struct {
 	views   []*view
 }
 
-// recent lists the rows of a stream that the file's index lacks: first is the
-// position of the first, records are in order. The committer only appends to
-// records, so a copy is a view.
+// recent lists the rows of a stream that the file's index lacks: records[i] is the
+// journal's record of position first+i. The committer only appends to records, so a
+// copy of the struct is a stable view. number is the stream's, in the file.
 type recent struct {
 	number  uint64
 	first   uint64
@@ -115,8 +115,8 @@ func (r recent) record(position uint64) uint64 {
 	return r.records[position-r.first]
 }
 
-// upTo is r without records after record: the view of a transaction whose last
-// record that is.
+// upTo returns r without the records after record, as a transaction sees it that
+// ends with record.
 func (r recent) upTo(record uint64) recent {
 	for n := len(r.records); n > 0 && r.records[n-1] > record; n-- {
 		r.records = r.records[:n-1]

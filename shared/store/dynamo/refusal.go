@@ -64,8 +64,8 @@ func applied(writes []store.Write, failed []failure) bool {
 	return false
 }
 
-// refusal maps failed conditions to errors in the contract's order: Taken,
-// Bounds, Conflict; the first of its kind.
+// refusal maps failed conditions to an error: the first Taken, otherwise the first
+// Bounds, otherwise the first Conflict, which is the order of the contract.
 func (s *Store) refusal(writes []store.Write, failed []failure) error {
 	var bounds, conflict error
 	for i, f := range failed {
@@ -125,8 +125,8 @@ func conflictError(k store.Key, met item) error {
 }
 
 // contended reports whether a request failed because others use the same items
-// or partition, in this Region or another, so that it may succeed soon. The
-// client has retried already what any request can be retried for.
+// or partition, in this Region or another, so that it may succeed soon. AWS's
+// client has already repeated requests that failed for other reasons that pass.
 func contended(err error) bool {
 	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		for _, reason := range canceled.CancellationReasons {

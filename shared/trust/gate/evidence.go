@@ -26,9 +26,9 @@ const MinResponses = 50
 // days.
 const Buckets = 7 * 24
 
-// Observation is a host's own evidence about a vacant. A missing part is empty
-// or nil, and Why has the reason under the signal's name. If Why has a reason
-// for Families, the vacant has more families than the listed ones.
+// Observation is a host's own evidence about a vacant. A missing part is empty,
+// and Why tells, by signal, why it is missing. A reason for Substrate beside
+// Families means that the list of families is incomplete.
 type Observation struct {
 	ID            identity.ID
 	Closed        bool            // a closed child, which nobody outside its tree calls
@@ -45,7 +45,7 @@ type Pair struct {
 	With identity.ID
 	Role Role
 	A, B Observation // of the child and of the other
-	// Ancestor means that the two share an ancestor by more than the edge
+	// Ancestor means that the two have a common ancestor even without the edge
 	// between parent and child.
 	Ancestor bool
 }
@@ -59,7 +59,7 @@ type Evidence struct {
 // Name names a signal.
 type Name string
 
-// The signals. Declared, Ancestor, Activity and Behaviour are layers of
+// The signals. The first four together form the strength that the reference calls
 // same_controller.
 const (
 	Declared  Name = "declared"
@@ -168,7 +168,7 @@ func (f *Finding) strengths() (s strengths) {
 	return s
 }
 
-// Judge is the third check. It refuses with kind Collusion, in the reference's
+// Judge is the collusion check, the third of the gate. It refuses with kind Collusion, in the reference's
 // wording, if the most similar pair reaches the threshold. In strict mode it
 // also refuses missing evidence, and names the signal. Invalid findings are
 // Damaged.

@@ -85,18 +85,17 @@ func UCB(s *State, w Weights, known int) (float64, error) {
 }
 
 // MaxExploration is the largest exploration bonus of CappedUCB. With it, a
-// vacant without reviews scores 0.85: among a hundred vacants it comes before
-// one with 100 reviews at 0.7, so it gets its first calls, and after one with
-// 100 reviews at 0.8. Without a cap the bonus grows with the number of vacants,
+// vacant without reviews scores 0.85. Among a hundred vacants it beats one with
+// 100 reviews and a mean of 0.7, so that a new vacant gets its first calls. It
+// loses to one with 100 reviews and a mean of 0.8. Without a cap the bonus grows with the number of vacants,
 // and whoever creates the most vacants wins.
 const MaxExploration = 0.25
 
 // CappedUCB is UCB with three changes:
 //
-//   - only dimensions with evidence are weighted, because nearly all vacants
-//     lack evidence in adoption, and one dimension without evidence limits the
-//     harmonic mean. A vacant without any evidence has all dimensions weighted,
-//     at their priors
+//   - dimensions without evidence are left out, because nearly all vacants have
+//     none in adoption, and one such dimension would dominate the harmonic mean.
+//     If no dimension has evidence, all count, at their priors
 //   - each dimension counts as at least one review, so a trace of evidence
 //     earns no larger bonus than a whole review
 //   - the exploration bonus is at most MaxExploration

@@ -20,9 +20,8 @@ func special(s string, i int) int {
 		b := s[i : i+8]
 		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
 			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		// x-ones has the top bit set where a byte of x is zero. A borrow may
-		// also set it in higher bytes, never in lower ones, and only the lowest
-		// matters.
+		// (x-ones)&^x has the top bit set in each byte of x that is zero. A borrow
+		// can set it wrongly in a higher byte, but only the lowest set bit is used.
 		quote, slash := w^'"'*ones, w^'\\'*ones
 		found := ((w-0x20*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & tops
 		if found != 0 {
@@ -171,8 +170,8 @@ func (d *Decoder) literal() (string, error) {
 	if len(lit) > maxDigits && len(strings.TrimPrefix(lit, "-")) > maxDigits {
 		return "", unparsable(fmt.Sprintf("%s: expected a number of at most %d digits, got more", d.field(), maxDigits))
 	}
-	// Only an exponent or hundreds of digits can exceed float64. Integers are
-	// exact at any size; the reference would read such a float as Infinity.
+	// Only an exponent or hundreds of digits can exceed float64. Integers have no
+	// limit. A larger float is refused, because the reference would read it as Infinity.
 	if exponent || len(lit) > 300 && numberKind(lit) == Float {
 		if _, err := strconv.ParseFloat(lit, 64); err != nil {
 			return "", problem.Invalid(d.field(), "a number that a float64 holds", excerpt(lit))
@@ -191,8 +190,8 @@ func (d *Decoder) Mismatch(want string) error {
 	got := k.String()
 	switch k {
 	case Int, Float, Bool:
-		// Cut at a fixed length, because the text after the value may contain
-		// terminal escapes.
+		// Only characters of a number or a literal are quoted, because the text after
+		// them may contain terminal escapes. The fixed length bounds the work.
 		rest := d.text[d.pos:min(d.pos+maxDigits, len(d.text))]
 		got = excerpt(rest[:len(rest)-len(strings.TrimLeft(rest, "+-.0123456789Eaeflrstu"))])
 	case String:
@@ -239,7 +238,7 @@ func (d *Decoder) syntaxAt(at int, want string) error {
 // field names the member whose value is next.
 func (d *Decoder) field() string { return d.outer(len(d.keys)) }
 
-// outer names the member that contains the keys from base on.
+// outer returns the name of the member at depth base-1, or "body" for the document.
 func (d *Decoder) outer(base int) string {
 	if base == 0 {
 		return "body"

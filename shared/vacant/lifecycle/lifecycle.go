@@ -51,8 +51,8 @@ const (
 	SpawnRequested   Event = "SPAWN_REQUESTED"
 )
 
-// table has the 23 allowed of the 42 combinations. It has no transition out of
-// Local or Active: owners change those states by other means (pause, sink).
+// table has the 23 allowed of the 42 combinations. Only a revival and an archiving
+// change a state here. An owner pauses and sinks a vacant by other means.
 var table = map[State]map[Event]State{
 	Local:       {Tick: Local, Heartbeat: Local, CallReceived: Local, ReviewReceived: Local, SpawnRequested: Local},
 	Active:      {Tick: Active, Heartbeat: Active, CallReceived: Active, ReviewReceived: Active, SpawnRequested: Active},

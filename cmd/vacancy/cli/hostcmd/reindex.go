@@ -38,18 +38,18 @@ and searches use the old index meanwhile.`,
   vacancy reindex --data /srv/vacancy --json
   vacancy reindex --host aws --stage prod`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			there, err := a.Find(w)
+			remote, err := a.Find(w)
 			switch {
 			case err != nil:
 				return err
-			case there == nil:
+			case remote == nil:
 				return reindexFolder(a, cmd.Context(), w.Data, cluster)
-			case !there.AWS:
+			case !remote.AWS:
 				return problem.New(problem.Usage, "a remote host rebuilds its index on its own machine")
 			case cluster != "":
-				return problem.New(problem.Usage, "--opensearch: the index of a stage is in its bucket")
+				return problem.New(problem.Usage, "--opensearch does not go with --host aws: a stage keeps its index in its bucket")
 			}
-			return reindexStage(a, cmd.Context(), there.Stage)
+			return reindexStage(a, cmd.Context(), remote.Stage)
 		},
 	}
 	kit.HostFlags(cmd.Flags(), &w)

@@ -1,8 +1,8 @@
 // Package remote reads another host through the pages of its export: it is a
 // source for fsck and transcript, and a vault that opens text keys.
 //
-// The host is not trusted: a page that is not the requested one ends the
-// reading, and the checks judge its content. The invariants: nothing is
+// The host is not trusted: a page other than the requested one ends the reading
+// with an error. Whether the content of a page is right, fsck finds out. The invariants: nothing is
 // written. Memory does not grow with the host. A page that cannot be read is an
 // error, never the end of a list.
 package remote
@@ -84,8 +84,8 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 // day.
 func (h *Host) Retention() time.Duration { return h.retention }
 
-// Docs lists the documents of a kind, or the keys of those that an index lists
-// (documents.Listed).
+// Docs lists the documents of a kind. With r.Index it returns only the keys of the
+// documents that the index lists (documents.Listed).
 func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -117,8 +117,8 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 
 // inOrder checks that a page continues after its cursor, in order, with each
 // document once, so that no host can send a reader in circles. The index may
-// list several documents with one sort key, but a page must not consist of them
-// only.
+// list several documents with one sort key, but each page must advance the sort
+// key, because a host could otherwise loop the reader.
 func inOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) ([]store.Doc, error) {
 	began := before.Key.Sort
 	if r.Index {
@@ -133,7 +133,7 @@ func inOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) (
 			at, ok = d.Index, d.Partition != "" && d.Sort != "" && d.Index >= last
 		}
 		if !ok || d.Version == 0 || len(docs) == n {
-			return nil, wrong("docs", fmt.Sprintf("at most %d documents of %q behind %.80q", n, r.Partition, last), fmt.Sprintf("%.80q", d.Partition+"/"+at))
+			return nil, wrong("docs", fmt.Sprintf("at most %d documents of %q after %.80q", n, r.Partition, last), fmt.Sprintf("%.80q", d.Partition+"/"+at))
 		}
 		last = at
 		docs = append(docs, docOf(d))
@@ -147,7 +147,7 @@ func inOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) (
 		at = next.Sort
 	}
 	if err != nil || at != last || last == began {
-		return nil, wrong("docs", "a cursor that goes on behind the page", fmt.Sprintf("%.80q", page.Next))
+		return nil, wrong("docs", "a cursor that continues after the page", fmt.Sprintf("%.80q", page.Next))
 	}
 	return docs, nil
 }
@@ -250,7 +250,7 @@ func (h *Host) once(ctx context.Context, method, path string, body []byte, into 
 		return h.refused(resp, b)
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return never, problem.Wrap(problem.Untrusted, err, "the host's export: a page that does not read")
+		return never, problem.Wrap(problem.Untrusted, err, "the host's export: a page that cannot be decoded")
 	}
 	return never, nil
 }

@@ -53,7 +53,7 @@ func (s *Service) step(ctx context.Context, name gate.StepName, st *Status, stat
 	return state.pass(&st.Attempt, name, s.now()), nil
 }
 
-// over is the error of a decided attempt that is not in the requested state.
+// over is the error for a step of an attempt that was refused or has failed.
 func over(st *Status) error {
 	return problem.New(problem.Conflict, "graduation %s is over: it was %s", st.ID, st.Phase)
 }

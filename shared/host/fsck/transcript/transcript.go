@@ -75,8 +75,8 @@ type Opener interface {
 // pageRows is the number of rows read at once.
 const pageRows = 256
 
-// Read passes the history of a pair to fn, its last entries only if last is not
-// 0. It needs 8 bytes of memory for each. An undecodable row is a problem of
+// Read passes the entries of a pair to fn, in order. If last is not 0, these are only
+// the last entries, as many as last says. It needs 8 bytes of memory for each entry. An undecodable row is a problem of
 // kind Damaged.
 func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, last uint64, fn func(Entry) error) error {
 	r := &reader{view: v, texts: o, pair: pair}
@@ -117,8 +117,9 @@ type reader struct {
 	page []call.ResponseRow // decisions around the last one used
 }
 
-// decide finds the decisions. The decisions of a request and of all later ones
-// come after the response tip that the first call among them saw.
+// decide finds the decisions. The row of a call has the response tip that the
+// call saw. Neither that call nor a later one was decided before it, so the search
+// starts there.
 func (r *reader) decide(ctx context.Context) error {
 	from, calls := uint64(1), false
 	err := each(ctx, r.view, r.pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {
@@ -250,7 +251,7 @@ func each[R any](ctx context.Context, v store.View, s store.Stream, from uint64,
 			}
 			r, err := decode(row)
 			if err != nil {
-				return problem.Wrap(problem.Damaged, err, "row %d of %s does not read; run verify", from, s)
+				return problem.Wrap(problem.Damaged, err, "row %d of %s cannot be decoded; run verify", from, s)
 			}
 			if enough, err := fn(&r); enough || err != nil {
 				return err
