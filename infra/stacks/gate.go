@@ -11,20 +11,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// theGate names the state machine, its role and its log.
-const theGate = "gate"
+// gateName names the state machine, its role and its log.
+const gateName = "gate"
 
 // gateARN is known by its name before the machine exists: the functions that
 // start and watch it come first.
 func gateARN(s awscdk.Stack, in Input) *string {
 	return s.FormatArn(&awscdk.ArnComponents{
-		Service: str("states"), Resource: str("stateMachine"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(theGate))})
+		Service: str("states"), Resource: str("stateMachine"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(gateName))})
 }
 
 // executions is the ARN pattern of the gate's executions.
 func executions(s awscdk.Stack, in Input) *string {
 	return s.FormatArn(&awscdk.ArnComponents{
-		Service: str("states"), Resource: str("execution"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(theGate) + ":*")})
+		Service: str("states"), Resource: str("execution"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(gateName) + ":*")})
 }
 
 // gateStatements allow to start the gate, or to read its progress.
@@ -56,7 +56,7 @@ func newGate(s awscdk.Stack, in Input, made map[functions.Function]awslambda.Fun
 		}
 	}
 	m := awsstepfunctions.NewCfnStateMachine(s, str("Gate"), &awsstepfunctions.CfnStateMachineProps{
-		StateMachineName: str(in.Settings.Name(theGate)), StateMachineType: str("STANDARD"),
+		StateMachineName: str(in.Settings.Name(gateName)), StateMachineType: str("STANDARD"),
 		DefinitionString: &text, DefinitionSubstitutions: &substitutions,
 		RoleArn: gateRole(s, in, &arns).RoleArn(),
 		LoggingConfiguration: &awsstepfunctions.CfnStateMachine_LoggingConfigurationProperty{
@@ -65,7 +65,7 @@ func newGate(s awscdk.Stack, in Input, made map[functions.Function]awslambda.Fun
 				CloudWatchLogsLogGroup: &awsstepfunctions.CfnStateMachine_CloudWatchLogsLogGroupProperty{
 					LogGroupArn: s.FormatArn(&awscdk.ArnComponents{
 						Service: str("logs"), Resource: str("log-group"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME,
-						ResourceName: str(in.Settings.LogGroup(theGate) + ":*")})}}},
+						ResourceName: str(in.Settings.LogGroup(gateName) + ":*")})}}},
 		},
 	})
 	m.OverrideLogicalId(str("Gate"))
@@ -83,8 +83,8 @@ func gateRole(s awscdk.Stack, in Input, steps *[]*string) awsiam.Role {
 			Actions: strs("logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery", "logs:DeleteLogDelivery", "logs:ListLogDeliveries",
 				"logs:PutResourcePolicy", "logs:DescribeResourcePolicies", "logs:DescribeLogGroups")}),
 	}
-	r := awsiam.NewRole(s, str("Role-"+theGate), &awsiam.RoleProps{
-		RoleName:    str(roleName(s, in, theGate)),
+	r := awsiam.NewRole(s, str("Role-"+gateName), &awsiam.RoleProps{
+		RoleName:    str(roleName(s, in, gateName)),
 		Description: str("Vacancy " + in.Settings.Stage + ": the gate's state machine"),
 		AssumedBy:   awsiam.NewServicePrincipal(str("states.amazonaws.com"), &awsiam.ServicePrincipalOpts{Conditions: &source}),
 		InlinePolicies: &map[string]awsiam.PolicyDocument{

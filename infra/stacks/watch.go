@@ -26,7 +26,7 @@ func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
 	for _, f := range functions.All() {
 		newLogGroup(s, in, d, f.Name)
 	}
-	newLogGroup(s, in, d, theGate)
+	newLogGroup(s, in, d, gateName)
 	topic := alarmTopic(s, in, d)
 	alarms(s, in, d, topic)
 	output(s, "AlarmTopic", topic.TopicArn(), "topic that alarms are sent to")
@@ -129,7 +129,7 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}
 	var refused []awscloudwatch.IMetric
 	for _, f := range functions.All() {
-		if f.Refuses() {
+		if f.AlarmsOnThrottle() {
 			refused = append(refused, lambda(in, f.Name, "Throttles", "Sum", 5))
 		}
 	}

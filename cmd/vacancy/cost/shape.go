@@ -102,7 +102,7 @@ func alarms() int {
 		if f.Alarm.Missed {
 			n++
 		}
-		if f.Refuses() {
+		if f.AlarmsOnThrottle() {
 			n++
 		}
 	}

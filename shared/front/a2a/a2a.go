@@ -87,18 +87,18 @@ type request struct {
 	began  time.Time
 
 	// Set while the request is read.
-	what      string // for the log
-	op        a2awire.Operation
-	a2a       bool     // the request is of A2A, even if its operation is unknown
-	pair      string   // of a message, for the log
-	cut       call.Cut // why the answer sent ends early, for the log
-	dialect   a2awire.Dialect
-	bare      bool // frames of streams and results without JSON-RPC
-	id        []byte
-	noAnswer  bool // a notification
-	extension bool // the client lists the extension
-	payer     *call.Payer
-	body      []byte
+	what       string // for the log
+	op         a2awire.Operation
+	a2a        bool     // the request is of A2A, even if its operation is unknown
+	pair       string   // of a message, for the log
+	cut        call.Cut // why the answer sent ends early, for the log
+	dialect    a2awire.Dialect
+	withoutRPC bool // frames of streams and results without JSON-RPC
+	id         []byte
+	noAnswer   bool // a notification
+	extension  bool // the client lists the extension
+	payer      *call.Payer
+	body       []byte
 }
 
 // ServeHTTP serves one request.
@@ -259,8 +259,8 @@ func (d *api) log(r *request, verdict string, status int, cause error) {
 	d.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "a2a", attrs...)
 }
 
-// listsExtension notes whether the client lists the extension, and echoes it if so.
-func (r *request) listsExtension() {
+// noteExtension notes whether the client lists the extension, and echoes it if so.
+func (r *request) noteExtension() {
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
 		for _, value := range r.Request.Header.Values(header) {
 			for uri := range strings.SplitSeq(value, ",") {

@@ -87,8 +87,8 @@ func (d *api) rest(r *request) (handled bool, err error) {
 		return true, notAllowed(r, strings.Join(route.methods, ", "))
 	}
 	route.op = route.operation(r.Method)
-	r.bare, r.what, r.op = true, restName(route.op), route.op
-	r.listsExtension()
+	r.withoutRPC, r.what, r.op = true, restName(route.op), route.op
+	r.noteExtension()
 	v, f := r.version()
 	if f == nil && v == version03 {
 		f = faultf(versionNotSupported, "A2A 0.3 is served only by JSON-RPC")

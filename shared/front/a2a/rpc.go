@@ -81,7 +81,7 @@ func (d *api) rpc(r *request) error {
 	if err := r.read(); err != nil {
 		return err
 	}
-	r.listsExtension()
+	r.noteExtension()
 	q, f := r.parse()
 	var op a2awire.Operation
 	if f == nil {
@@ -95,7 +95,7 @@ func (d *api) rpc(r *request) error {
 		return nil
 	}
 	if strings.HasPrefix(r.UserAgent(), "harbor-a2a/") && r.dialect == a2awire.V03 {
-		r.dialect, r.bare = a2awire.V1Snake, true
+		r.dialect, r.withoutRPC = a2awire.V1Snake, true
 	}
 	d.operate(r, op, q.params)
 	return nil
@@ -178,7 +178,7 @@ func (d *api) fail(r *request, f *fault) {
 	if !r.isREST() {
 		// Nobody means such a request as a notification: the client has forgotten the id.
 		r.noAnswer = r.noAnswer && f.kind != invalidRequest && f.kind != methodNotFound && f.kind != invalidParams
-		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer && !r.bare {
+		if streams := r.op == a2awire.Stream || r.op == a2awire.Subscribe; streams && !r.noAnswer && !r.withoutRPC {
 			// Clients of a stream read only events, so the error is sent as an event.
 			s := &sse{r: r}
 			s.end(f)

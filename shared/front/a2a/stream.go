@@ -177,7 +177,7 @@ func (s *sse) event(n task.Numbered) {
 
 // frame appends a result as the binding has it.
 func (s *sse) frame(b, result []byte) []byte {
-	if s.r.bare {
+	if s.r.withoutRPC {
 		return append(b, result...)
 	}
 	b = append(append(b, s.r.appendID(nil)...), `,"result":`...)
@@ -191,7 +191,7 @@ func (s *sse) end(err error) {
 		s.write(s.text.end(err))
 		return
 	}
-	if err == nil || s.r.bare {
+	if err == nil || s.r.withoutRPC {
 		return
 	}
 	f := faultOf(err)

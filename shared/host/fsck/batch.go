@@ -30,12 +30,12 @@ func (r *run) found(f Finding) { r.reports = append(r.reports, report{finding: f
 // verify reports f unless sig is by's signature of msg.
 func (r *run) verify(msg, sig []byte, by identity.ID, f Finding) {
 	r.reports = append(r.reports, report{finding: f, signed: msg, by: by, sig: sig})
-	r.jobs++
+	r.pendingSignatures++
 }
 
 // settle flushes a full batch.
 func (r *run) settle() error {
-	if r.jobs < batchJobs && len(r.reports) < batchEvents {
+	if r.pendingSignatures < batchJobs && len(r.reports) < batchEvents {
 		return nil
 	}
 	return r.flush()
@@ -44,7 +44,7 @@ func (r *run) settle() error {
 // flush verifies the waiting signatures and reports in order.
 func (r *run) flush() error {
 	var work sync.WaitGroup
-	workers := min(runtime.GOMAXPROCS(0), r.jobs)
+	workers := min(runtime.GOMAXPROCS(0), r.pendingSignatures)
 	for w := range workers {
 		work.Go(func() {
 			for i := w; i < len(r.reports); i += workers {
@@ -65,7 +65,7 @@ func (r *run) flush() error {
 		}
 	}
 	clear(r.reports)
-	r.reports, r.jobs = r.reports[:0], 0
+	r.reports, r.pendingSignatures = r.reports[:0], 0
 	return nil
 }
 

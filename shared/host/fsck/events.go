@@ -146,10 +146,10 @@ func (r *run) observeEvent(s store.Stream, l *registry.Logged, says *published) 
 	says.card, says.listed = said, true
 }
 
-// join compares the chain of all events with the actors' chains event by event,
+// compareEventChains compares the chain of all events with the actors' chains event by event,
 // if their sums differ, and reports the differences. Unreadable and missing
 // rows were reported before.
-func (r *run) join(ctx context.Context) error {
+func (r *run) compareEventChains(ctx context.Context) error {
 	if r.chained == r.owned {
 		return nil
 	}

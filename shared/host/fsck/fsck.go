@@ -48,7 +48,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 }
 
 func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
-	r := &run{Config: c, keys: map[uint32]bool{}, money: map[[32]byte]*ledger{}, tips: map[store.Stream]uint64{}, began: c.Now(), pageRows: page, windowRows: uint64(window),
+	r := &run{Config: c, damagedKeyDays: map[uint32]bool{}, money: map[[32]byte]*ledger{}, tips: map[store.Stream]uint64{}, began: c.Now(), pageRows: page, windowRows: uint64(window),
 		kin:  kinship{map[edge]*family{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
 		gate: passages{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
 	err := c.Source.Walk(ctx, func(v store.View) error {
@@ -64,15 +64,15 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 // run is one check in progress.
 type run struct {
 	Config
-	view     store.View
-	texts    *textkeys.Reader
-	result   Result
-	toldRows uint64          // rows at the last Progress
-	keys     map[uint32]bool // days whose damaged key is reported
+	view           store.View
+	texts          *textkeys.Reader
+	result         Result
+	toldRows       uint64          // rows at the last Progress
+	damagedKeyDays map[uint32]bool // days whose damaged key is reported
 	// Sums of the events in the chain of all events and in the actors' chains.
-	chained, owned sum
-	reports        []report // not yet reported
-	jobs           int      // signatures among them
+	chained, owned    sum
+	reports           []report // not yet reported
+	pendingSignatures int      // signatures among them
 	// kin collects the entries of logbooks about parents and children, gate the attempts to
 	// graduate. Both are compared after the streams.
 	kin  kinship
@@ -96,7 +96,7 @@ func (r *run) walk(ctx context.Context) error {
 	if err := r.self(ctx); err != nil {
 		return err
 	}
-	if err := r.alone(ctx, store.OfHost); err != nil {
+	if err := r.unrelatedDocuments(ctx, store.OfHost); err != nil {
 		return err
 	}
 	if err := r.names(ctx); err != nil {
@@ -135,10 +135,10 @@ func (r *run) walk(ctx context.Context) error {
 	if err := r.countVenues(ctx); err != nil {
 		return err
 	}
-	if err := r.passed(ctx); err != nil {
+	if err := r.comparePassedAttempts(ctx); err != nil {
 		return err
 	}
-	return r.join(ctx)
+	return r.compareEventChains(ctx)
 }
 
 // stream checks one stream. A pair's two streams are checked together, at the

@@ -169,9 +169,9 @@ func (r *run) beyondAttempts(ctx context.Context, s store.Stream, child identity
 	return nil
 }
 
-// passed compares attempts with the attempt windows and slots of the parents
+// comparePassedAttempts compares attempts with the attempt windows and slots of the parents
 // and the manifests of the children.
-func (r *run) passed(ctx context.Context) error {
+func (r *run) comparePassedAttempts(ctx context.Context) error {
 	for _, tenant := range slices.Sorted(maps.Keys(r.gate.tenants)) {
 		if err := r.policy(ctx, graduation.PolicyKey(tenant)); err != nil {
 			return err

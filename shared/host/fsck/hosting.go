@@ -33,9 +33,9 @@ func (r *run) each(ctx context.Context, of store.Range, fn func(store.Doc) error
 	return nil
 }
 
-// alone reads an owner's documents of kinds with store.Alone. No other document is
+// unrelatedDocuments reads an owner's documents of kinds with store.Alone. No other document is
 // compared with them. parts replace the stars in the partition's pattern.
-func (r *run) alone(ctx context.Context, of store.Owner, parts ...string) error {
+func (r *run) unrelatedDocuments(ctx context.Context, of store.Owner, parts ...string) error {
 	for _, kind := range documents.All() {
 		s := kind.Shape
 		if s.Of != of || s.Verify != store.Alone {
@@ -222,7 +222,7 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 	if says.whole && rec.State != says.state {
 		r.found(inDocument(k, State, string(says.state)+", as its logbook ends", string(rec.State)))
 	}
-	if err := r.alone(ctx, store.OfVacant, id.String()); err != nil {
+	if err := r.unrelatedDocuments(ctx, store.OfVacant, id.String()); err != nil {
 		return err
 	}
 	if err := r.unregistered(ctx, &rec); err != nil {

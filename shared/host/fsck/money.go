@@ -188,7 +188,7 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 	if err := r.changes(ctx, c); err != nil {
 		return err
 	}
-	if err := r.alone(ctx, store.OfAccount, id.String()); err != nil {
+	if err := r.unrelatedDocuments(ctx, store.OfAccount, id.String()); err != nil {
 		return err
 	}
 	for try := 1; ; try++ {

@@ -287,8 +287,8 @@ func (r *run) open(ctx context.Context, s store.Stream, position uint64, text te
 		r.result.Sealed++
 	case errors.Is(err, textkeys.ErrKey):
 		r.result.Sealed++
-		if !r.keys[text.Day] {
-			r.keys[text.Day] = true
+		if !r.damagedKeyDays[text.Day] {
+			r.damagedKeyDays[text.Day] = true
 			r.found(inDocument(textkeys.Key(text.Day), Key, "a text key that opens", err.Error()))
 		}
 	case damaged(err):

@@ -98,7 +98,8 @@ type Store struct {
 
 // recent lists the rows of a stream that the file's index lacks: records[i] is the
 // journal's record of position first+i. The committer only appends to records, so a
-// copy of the struct is a stable view. number is the stream's, in the file.
+// copy of the struct is a stable view. number is the number that the file
+// gives the stream.
 type recent struct {
 	number  uint64
 	first   uint64

@@ -96,7 +96,7 @@ func (s *Store) settle(ctx context.Context, writes []store.Write, send func() er
 func (s *Store) prove(ctx context.Context, writes []store.Write) error {
 	for i, w := range writes {
 		a, ok := w.(store.Append)
-		if !ok || s.known.reaches(a.Stream, a.Position-1) {
+		if !ok || s.lengths.reaches(a.Stream, a.Position-1) {
 			continue
 		}
 		below, err := s.row(ctx, a.Stream, a.Position-1)
@@ -132,7 +132,7 @@ func (s *Store) beyond(ctx context.Context, before []store.Write, a store.Append
 func (s *Store) remember(writes []store.Write) {
 	for _, w := range writes {
 		if a, ok := w.(store.Append); ok {
-			s.known.saw(a.Stream, a.Position)
+			s.lengths.saw(a.Stream, a.Position)
 		}
 	}
 }

@@ -26,9 +26,9 @@ type Tables struct{ Rows, Docs string }
 
 // Store is a store in DynamoDB.
 type Store struct {
-	client *dynamodb.Client
-	tables Tables
-	known  lengths
+	client  *dynamodb.Client
+	tables  Tables
+	lengths lengths
 
 	mu     sync.Mutex
 	closed bool
@@ -46,12 +46,12 @@ var (
 // and for Walk, which only operators use, Scan on rows. A transaction needs
 // only the rights of its writes.
 func New(client *dynamodb.Client, tables Tables) *Store {
-	return &Store{client: client, tables: tables, known: lengths{most: knownStreams}}
+	return &Store{client: client, tables: tables, lengths: lengths{most: knownStreams}}
 }
 
 // Forget clears the cached tips of the table's streams. A table that came back
 // from a backup may lack their rows.
-func (s *Store) Forget() { s.known.forget() }
+func (s *Store) Forget() { s.lengths.forget() }
 
 // enter begins a call; every call that entered must leave.
 func (s *Store) enter(ctx context.Context) error {

@@ -11,45 +11,45 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// failure is a failed condition and the existing item, if there is one.
-type failure struct {
-	failed bool
-	met    item
+// outcome is a failed condition and the existing item, if there is one.
+type outcome struct {
+	failed   bool
+	existing item
 }
 
 // failures extracts from an error the failed conditions of n writes. certain
 // means that conditions are the only reason why nothing was applied.
-func failures(err error, n int) (failed []failure, certain bool) {
+func failures(err error, n int) (outcomes []outcome, certain bool) {
 	if single, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok && n == 1 {
-		return []failure{{failed: true, met: single.Item}}, true
+		return []outcome{{failed: true, existing: single.Item}}, true
 	}
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
 	if !ok || len(canceled.CancellationReasons) != n {
 		return nil, false
 	}
-	failed = make([]failure, n)
+	outcomes = make([]outcome, n)
 	conditions, others := 0, 0
 	for i, reason := range canceled.CancellationReasons {
 		switch aws.ToString(reason.Code) {
 		case "ConditionalCheckFailed":
-			failed[i] = failure{failed: true, met: reason.Item}
+			outcomes[i] = outcome{failed: true, existing: reason.Item}
 			conditions++
 		case "None", "":
 		default:
 			others++
 		}
 	}
-	return failed, conditions > 0 && others == 0
+	return outcomes, conditions > 0 && others == 0
 }
 
 // applied reports whether an existing row or document is the commit's own: then
 // an earlier try was applied completely.
-func applied(writes []store.Write, failed []failure) bool {
+func applied(writes []store.Write, failed []outcome) bool {
 	for i, f := range failed {
-		if f.met[attrWriteID] == nil {
+		if f.existing[attrWriteID] == nil {
 			continue
 		}
-		r := reader{item: f.met}
+		r := reader{item: f.existing}
 		switch w := writes[i].(type) {
 		case store.Append:
 			if r.attempt() == w.WriteID {
@@ -66,7 +66,7 @@ func applied(writes []store.Write, failed []failure) bool {
 
 // refusal maps failed conditions to an error: the first Taken, otherwise the first
 // Bounds, otherwise the first Conflict, which is the order of the contract.
-func (s *Store) refusal(writes []store.Write, failed []failure) error {
+func (s *Store) refusal(writes []store.Write, failed []outcome) error {
 	var bounds, conflict error
 	for i, f := range failed {
 		if !f.failed {
@@ -74,23 +74,23 @@ func (s *Store) refusal(writes []store.Write, failed []failure) error {
 		}
 		switch w := writes[i].(type) {
 		case store.Append:
-			occupant, err := readRow(f.met)
+			occupant, err := readRow(f.existing)
 			if err != nil {
 				return fmt.Errorf("the row in the way: %w", err)
 			}
-			s.known.saw(w.Stream, w.Position)
+			s.lengths.saw(w.Stream, w.Position)
 			return &store.TakenError{Stream: w.Stream, Position: w.Position, Occupant: occupant}
 		case store.Add:
 			if bounds == nil {
-				bounds = boundsError(w, f.met)
+				bounds = boundsError(w, f.existing)
 			}
 		case store.Put:
 			if conflict == nil {
-				conflict = conflictError(w.Key, f.met)
+				conflict = conflictError(w.Key, f.existing)
 			}
 		case store.Delete:
 			if conflict == nil {
-				conflict = conflictError(w.Key, f.met)
+				conflict = conflictError(w.Key, f.existing)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream s
 		if err != nil {
 			return nil, err
 		}
-		s.known.saw(stream, row.Position)
+		s.lengths.saw(stream, row.Position)
 		rows = append(rows, row)
 	}
 	return rows, nil
@@ -116,7 +116,7 @@ func (s *Store) row(ctx context.Context, stream store.Stream, p uint64) (store.R
 	}
 	row, err := readRow(out.Item)
 	if err == nil {
-		s.known.saw(stream, p)
+		s.lengths.saw(stream, p)
 	}
 	return row, err
 }

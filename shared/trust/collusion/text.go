@@ -30,7 +30,7 @@ func measure(text string) (v [Features]float64) {
 	if count > 0 {
 		v[sentenceLength] = clip(n / count / 100)
 	}
-	v[punctuation] = share(text)
+	v[punctuation] = punctuationShare(text)
 	v[lists], v[code] = layout(text)
 	for _, s := range parts {
 		lower := strings.ToLower(s)
@@ -138,9 +138,9 @@ func split(text string) []string {
 	return list
 }
 
-// share returns the share of punctuation among the characters that are not
+// punctuationShare returns the punctuationShare of punctuation among the characters that are not
 // spaces.
-func share(text string) float64 {
+func punctuationShare(text string) float64 {
 	marks, all := 0, 0
 	for _, r := range text {
 		if unicode.IsSpace(r) {

@@ -34,7 +34,7 @@ type Zeros struct{}
 
 // Detect returns no findings.
 func (Zeros) Detect(e Evidence, p Policy) (Findings, error) {
-	return Given(p, e.Parent, 0, 0, 0), nil
+	return FromStrengths(p, e.Parent, 0, 0, 0), nil
 }
 
 // Observed is the detector that compares the host's observations.

@@ -115,9 +115,9 @@ type Findings struct {
 	Pairs  []Finding `json:"pairs"`
 }
 
-// Given returns the findings of a detector that has only the three strengths of
+// FromStrengths returns the findings of a detector that has only the three strengths of
 // the reference's interface.
-func Given(p Policy, parent identity.ID, controller, substrate, stylo float64) Findings {
+func FromStrengths(p Policy, parent identity.ID, controller, substrate, stylo float64) Findings {
 	return Findings{Policy: p, Pairs: []Finding{{With: parent, Role: Parent, Signals: []Signal{
 		{Name: Declared, State: SignalObserved, Strength: controller, Blocks: true},
 		{Name: Substrate, State: SignalObserved, Strength: substrate, Blocks: true},

@@ -124,9 +124,9 @@ func CheckRate(parent identity.ID, w Window, now time.Time, p Policy) error {
 	return nil
 }
 
-// CheckOpen refuses a child that is open already. It runs after the rate limit,
+// CheckStillClosed refuses a child that is open already. It runs after the rate limit,
 // so showing an old request again changes nothing (PROTOCOL §23 E2).
-func CheckOpen(m *composite.Manifest) error {
+func CheckStillClosed(m *composite.Manifest) error {
 	if m.ClosedByDefault {
 		return nil
 	}

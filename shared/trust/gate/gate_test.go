@@ -106,7 +106,7 @@ func TestEachCheckPrecedesTheNext(t *testing.T) {
 				r.SignatureChild = nil
 			}
 			m.ClosedByDefault = !c.open
-			err := walk(&r, stored, c.window, now, p, gate.Given(p, r.ParentID, c.signals, 0, 0))
+			err := walk(&r, stored, c.window, now, p, gate.FromStrengths(p, r.ParentID, c.signals, 0, 0))
 			if got, _ := refusal(err); got != c.want {
 				t.Errorf("walk() = %v, want %s", err, c.want)
 			}
@@ -202,7 +202,7 @@ func FuzzAPolicyThatIsReadIsWrittenAgain(f *testing.F) {
 }
 
 func FuzzFindingsThatAreReadAreWrittenAgain(f *testing.F) {
-	b, err := json.Marshal(gate.Given(gate.DefaultPolicy(), identity.ID{1}, 0.1, 0.2, 0.3))
+	b, err := json.Marshal(gate.FromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0.1, 0.2, 0.3))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -454,7 +454,7 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 		}
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1), -0.01, 1.01} {
-		f := gate.Given(gate.DefaultPolicy(), identity.ID{1}, 0, bad, 0)
+		f := gate.FromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0, bad, 0)
 		if err := f.Judge(); !problem.Is(err, problem.Damaged) {
 			t.Errorf("Judge() of a strength of %v = %v, want Damaged", bad, err)
 		}
@@ -466,7 +466,7 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 	if f, err := (gate.Observed{}).Detect(gate.Evidence{}, gate.DefaultPolicy()); err != nil || f.Judge() == nil {
 		t.Errorf("Detect(), Judge() of no pair = %v, %v, want a failure", err, f.Judge())
 	}
-	none = gate.Given(gate.Policy{}, identity.ID{1}, 0, 0, 0)
+	none = gate.FromStrengths(gate.Policy{}, identity.ID{1}, 0, 0, 0)
 	if err := none.Judge(); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Judge() without a policy = %v, want Damaged", err)
 	}
@@ -479,7 +479,7 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 }
 
 func TestTheWorstPairIsNamed(t *testing.T) {
-	f := gate.Given(gate.DefaultPolicy(), identity.ID{1}, 0.7, 0, 0)
+	f := gate.FromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0.7, 0, 0)
 	f.Pairs = append(f.Pairs, gate.Finding{With: identity.ID{2}, Role: gate.Sibling, Signals: []gate.Signal{
 		{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, Blocks: true},
 		{Name: gate.Declared, State: gate.SignalObserved, Strength: 1},                 // recorded

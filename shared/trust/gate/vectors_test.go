@@ -72,7 +72,7 @@ func walk(r *composite.Request, m *composite.Manifest, w gate.Window, now time.T
 	if err := gate.CheckRate(r.ParentID, w, now, p); err != nil {
 		return err
 	}
-	if err := gate.CheckOpen(m); err != nil {
+	if err := gate.CheckStillClosed(m); err != nil {
 		return err
 	}
 	return f.Judge()
@@ -96,7 +96,7 @@ func TestTheGateRefusesWhatTheReferenceRefuses(t *testing.T) {
 				m = &composite.Manifest{ParentID: in.Manifest.ParentID, ChildID: in.Manifest.ChildID, ClosedByDefault: in.Manifest.Closed}
 			}
 			p := gate.DefaultPolicy()
-			err := walk(&r, m, nil, time.Now(), p, gate.Given(p, r.ParentID, in.Signals.Controller, in.Signals.Substrate, in.Signals.Stylo))
+			err := walk(&r, m, nil, time.Now(), p, gate.FromStrengths(p, r.ParentID, in.Signals.Controller, in.Signals.Substrate, in.Signals.Stylo))
 			if name, text := refusal(err); name != v.Expect.Refused || text != v.Expect.Message {
 				t.Errorf("walk() = %s %q, want %s %q", name, text, v.Expect.Refused, v.Expect.Message)
 			}

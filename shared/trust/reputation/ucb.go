@@ -34,8 +34,8 @@ func (w Weights) normal() ([dimensions]float64, error) {
 }
 
 const (
-	exploit              = 1.0   // weight of the standard deviation
-	explore              = 0.5   // weight of the exploration term
+	deviationWeight      = 1.0   // weight of the standard deviation
+	explorationWeight    = 0.5   // weight of the exploration term
 	minCountedWeight     = 0.05  // dimensions up to this weight do not limit the evidence
 	minDimensionEvidence = 1e-6  // lower bound of a dimension's evidence
 	minEvidence          = 0.001 // lower bound of the combined evidence
@@ -65,7 +65,7 @@ func evidence(s *State, w [dimensions]float64, min float64) float64 {
 }
 
 func exploration(n float64, known int) float64 {
-	return explore * math.Sqrt(math.Log(math.Max(float64(known), 2))/n)
+	return explorationWeight * math.Sqrt(math.Log(math.Max(float64(known), 2))/n)
 }
 
 // UCB is the upper confidence bound of the reference: the mean, plus its
@@ -81,7 +81,7 @@ func UCB(s *State, w Weights, known int) (float64, error) {
 	}
 	mean, deviation := belief(s, weights)
 	n := math.Max(evidence(s, weights, minDimensionEvidence), minEvidence)
-	return mean + exploit*deviation + exploration(n, known), nil
+	return mean + deviationWeight*deviation + exploration(n, known), nil
 }
 
 // MaxExploration is the largest exploration bonus of CappedUCB. With it, a
@@ -122,7 +122,7 @@ func CappedUCB(s *State, w Weights, known int) (float64, error) {
 	}
 	mean, deviation := belief(s, weights)
 	n := evidence(s, weights, 1)
-	return mean + exploit*deviation + math.Min(exploration(n, known), MaxExploration), nil
+	return mean + deviationWeight*deviation + math.Min(exploration(n, known), MaxExploration), nil
 }
 
 func unreviewed() *State {

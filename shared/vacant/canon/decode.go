@@ -268,7 +268,7 @@ func (d *Decoder) Int64() (int64, error) {
 	if d.Kind() != Int {
 		return 0, d.Mismatch(Int.String())
 	}
-	lit, err := d.literal()
+	lit, err := d.numberText()
 	if err != nil {
 		return 0, err
 	}
@@ -286,7 +286,7 @@ func (d *Decoder) Float64() (float64, error) {
 	if k != Int && k != Float {
 		return 0, d.Mismatch(Float.String())
 	}
-	lit, err := d.literal()
+	lit, err := d.numberText()
 	if err != nil {
 		return 0, err
 	}
@@ -331,7 +331,7 @@ func (d *Decoder) Skip() (err error) {
 	case String:
 		_, err = d.quoted()
 	case Int, Float:
-		_, err = d.literal()
+		_, err = d.numberText()
 	case Bool:
 		_, err = d.Bool()
 	case Null:

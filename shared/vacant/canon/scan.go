@@ -131,8 +131,8 @@ func hex4(s string, at int) (r rune, ok bool) {
 	return r, true
 }
 
-// literal reads a JSON number and returns its text.
-func (d *Decoder) literal() (string, error) {
+// numberText reads a JSON number and returns its text.
+func (d *Decoder) numberText() (string, error) {
 	s, i := d.text, d.pos
 	if s[i] == '-' {
 		i++

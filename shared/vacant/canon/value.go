@@ -79,7 +79,7 @@ func (d *Decoder) Value() (Value, error) {
 	case String:
 		v.text, err = d.quoted()
 	case Int:
-		if v.text, err = d.literal(); v.text == "-0" {
+		if v.text, err = d.numberText(); v.text == "-0" {
 			v.text = "0"
 		}
 	case Float:

@@ -152,7 +152,7 @@ func callMessage(a *kit.App, f callFlags, words []string, threaded bool) (envelo
 }
 
 // callTarget does what the flags request: send, ask, reset, print or accept.
-func callTarget(a *kit.App, ctx context.Context, f callFlags, what string, words []string, threaded bool) error {
+func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string, words []string, threaded bool) error {
 	if err := f.check(len(words) > 0); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, what string, words
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
-	target, err := a.Target(ctx, web, what, f.where)
+	target, err := a.Target(ctx, web, targetName, f.where)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, what string, words
 			return err
 		}
 	}
-	caller.Check = checkPayer(a, f, self, web, what)
+	caller.Check = checkPayer(a, f, self, web, targetName)
 	if f.print {
 		return printCall(a, ctx, caller, self, target, msg)
 	}
@@ -208,22 +208,22 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, what string, words
 			a.Note("%s%s", kit.Printable(target.Name), line)
 		}
 	}
-	known := NewCallResult(self, target, res)
+	result := NewCallResult(self, target, res)
 	if err != nil {
 		err = callHint(a, ctx, err, f, target, res.Pay)
 	}
-	return showCall(a, f.shown(a, known), known, err)
+	return showCall(a, f.resultOf(a, result), result, err)
 }
 
-// shown is how a call's result is printed.
-func (f callFlags) shown(a *kit.App, known CallResult) kit.Result {
+// resultOf is how a call's result is printed.
+func (f callFlags) resultOf(a *kit.App, result CallResult) kit.Result {
 	switch {
 	case f.ask:
-		return askResult{known}
+		return askResult{result}
 	case f.reset:
-		return resetResult{known}
+		return resetResult{result}
 	}
-	return answerResult{known, a.AnswerText}
+	return answerResult{result, a.AnswerText}
 }
 
 // check refuses incompatible flags.

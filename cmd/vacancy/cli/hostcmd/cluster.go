@@ -15,5 +15,5 @@ func reindexCluster(a *kit.App, ctx context.Context, cluster string, feed live.F
 		return err
 	}
 	defer func() { _ = index.Close() }() // there is nothing to flush
-	return rebuild(a, ctx, index, feed, r)
+	return fillIndex(a, ctx, index, feed, r)
 }

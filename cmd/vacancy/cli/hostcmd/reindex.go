@@ -106,7 +106,7 @@ func reindexFolder(a *kit.App, ctx context.Context, flag, cluster string) (err e
 		r.Index = cluster
 		err = reindexCluster(a, ctx, cluster, feed, &r)
 	} else {
-		err = buildIndex(a, ctx, r.Index, feed, &r)
+		err = buildFolderIndex(a, ctx, r.Index, feed, &r)
 	}
 	if err != nil {
 		return err
@@ -114,8 +114,8 @@ func reindexFolder(a *kit.App, ctx context.Context, flag, cluster string) (err e
 	return a.Show(r)
 }
 
-// buildIndex builds an index in the directory path and prints its progress.
-func buildIndex(a *kit.App, ctx context.Context, path string, feed live.Feed, r *reindexResult) error {
+// buildFolderIndex builds an index in the directory path and prints its progress.
+func buildFolderIndex(a *kit.App, ctx context.Context, path string, feed live.Feed, r *reindexResult) error {
 	line := a.ProgressLine()
 	defer line.Clear()
 	err := standalone.BuildIndex(ctx, path, feed, a.Now, progress(a, line, r))
@@ -125,8 +125,8 @@ func buildIndex(a *kit.App, ctx context.Context, path string, feed live.Feed, r 
 	return standalone.SwapIndex(path)
 }
 
-// rebuild reads all registrations into an index and prints its progress.
-func rebuild(a *kit.App, ctx context.Context, index search.Index, feed live.Feed, r *reindexResult) error {
+// fillIndex reads all registrations into an index and prints its progress.
+func fillIndex(a *kit.App, ctx context.Context, index search.Index, feed live.Feed, r *reindexResult) error {
 	line := a.ProgressLine()
 	defer line.Clear()
 	return live.Rebuild(ctx, index, feed, a.Now, progress(a, line, r))

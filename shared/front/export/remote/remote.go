@@ -206,14 +206,14 @@ func (h *Host) get(ctx context.Context, path string, q url.Values, into any) err
 func (h *Host) do(ctx context.Context, method, path string, body []byte, into any) error {
 	wait := firstWait
 	for try := 1; ; try++ {
-		again, err := h.once(ctx, method, path, body, into)
-		if err == nil || again < 0 || try == tries {
+		pause, err := h.once(ctx, method, path, body, into)
+		if err == nil || pause < 0 || try == tries {
 			return err
 		}
-		if again == 0 {
-			again, wait = wait, min(2*wait, longestWait)
+		if pause == 0 {
+			pause, wait = wait, min(2*wait, longestWait)
 		}
-		if h.Wait(ctx, min(again, longestWait)) != nil {
+		if h.Wait(ctx, min(pause, longestWait)) != nil {
 			return store.NotApplied(ctx.Err())
 		}
 	}

@@ -124,9 +124,9 @@ func (f Function) Invoked() bool {
 // Logs reports whether f logs its requests, with their metrics.
 func (f Function) Logs() bool { return f.URL || f.Invoked() || f.Queues != "" }
 
-// Refuses reports whether refused requests of f raise the alarm functions-throttled. Functions of the gate are retried.
+// AlarmsOnThrottle reports whether refused requests of f raise the alarm functions-throttled. Functions of the gate are retried.
 // An alarm takes at most ten metrics: Think and Worker have alarms of their own, and jobs end long before their next run.
-func (f Function) Refuses() bool {
+func (f Function) AlarmsOnThrottle() bool {
 	return f.Instances > 0 && !f.Scheduled() && !f.Invoked() && f.Queues == ""
 }
 

@@ -142,7 +142,7 @@ func TestImpossibleAttemptIsDamaged(t *testing.T) {
 }
 
 func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
-	findings := gate.Given(gate.DefaultPolicy(), identity.ID{1}, 0.7, 0.1, 0.2)
+	findings := gate.FromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0.7, 0.1, 0.2)
 	refused := graduation.Refuse(gate.Collusion, &graduation.JudgedError{Findings: findings, Err: findings.Judge()})
 	caught := func(r *graduation.Refusal) string {
 		b, err := json.Marshal(map[string]string{"errorMessage": r.Cause(), "errorType": r.Error})

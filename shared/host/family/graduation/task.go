@@ -100,7 +100,7 @@ func (s *Service) rateLimit(ctx context.Context, st *Status) error {
 	if err != nil {
 		return err
 	}
-	return gate.CheckOpen(m)
+	return gate.CheckStillClosed(m)
 }
 
 // collusion judges the evidence. It returns the findings with a refusal, too.

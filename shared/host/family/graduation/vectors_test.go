@@ -26,7 +26,7 @@ import (
 type given struct{ controller, substrate, stylo float64 }
 
 func (g given) Detect(e gate.Evidence, p gate.Policy) (gate.Findings, error) {
-	return gate.Given(p, e.Parent, g.controller, g.substrate, g.stylo), nil
+	return gate.FromStrengths(p, e.Parent, g.controller, g.substrate, g.stylo), nil
 }
 
 type manifestVector struct {

@@ -142,8 +142,8 @@ func (r *reader) decide(ctx context.Context) error {
 
 func (r *reader) entry(ctx context.Context, q *call.RequestRow) (e Entry, err error) {
 	e = Entry{Position: q.Position, Epoch: q.Epoch, Time: q.Time, Hash: q.Hash}
-	text, bound := q.Sealed(r.pair)
-	e.Text, err = r.text(ctx, text, bound, func(plain []byte) (envelope.Envelope, error) { return q.Envelope(r.pair, plain) })
+	text, boundTo := q.Sealed(r.pair)
+	e.Text, err = r.text(ctx, text, boundTo, func(plain []byte) (envelope.Envelope, error) { return q.Envelope(r.pair, plain) })
 	if err != nil {
 		return e, err
 	}
@@ -154,7 +154,7 @@ func (r *reader) entry(ctx context.Context, q *call.RequestRow) (e Entry, err er
 	e.Seq = q.Seq
 	switch at := r.decisions[q.Position-r.first]; {
 	case at > 0:
-		return e, r.told(ctx, &e, at)
+		return e, r.setDecision(ctx, &e, at)
 	case r.epoch > q.Epoch && q.Price == 0:
 		e.Fate = Closed
 	default:
@@ -163,8 +163,8 @@ func (r *reader) entry(ctx context.Context, q *call.RequestRow) (e Entry, err er
 	return e, nil
 }
 
-// told sets e's decision from the response at a position.
-func (r *reader) told(ctx context.Context, e *Entry, at uint64) error {
+// setDecision sets e's decision from the response at a position.
+func (r *reader) setDecision(ctx context.Context, e *Entry, at uint64) error {
 	a, err := r.decision(ctx, at)
 	if err != nil {
 		return err
@@ -176,18 +176,18 @@ func (r *reader) told(ctx context.Context, e *Entry, at uint64) error {
 	}
 	e.Fate = Answered
 	e.Decision = Decision{Position: at, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Took: a.Took, Usage: a.Usage, Cut: a.Cut}
-	text, bound := a.Sealed(r.pair)
-	e.Decision.Text, err = r.text(ctx, text, bound, func(plain []byte) (envelope.Envelope, error) { return a.Envelope(r.pair, plain) })
+	text, boundTo := a.Sealed(r.pair)
+	e.Decision.Text, err = r.text(ctx, text, boundTo, func(plain []byte) (envelope.Envelope, error) { return a.Envelope(r.pair, plain) })
 	return err
 }
 
 // cause opens the cause of a void.
 func (r *reader) cause(ctx context.Context, a *call.ResponseRow) (*call.Cause, error) {
-	s, bound, ok := a.SealedCause(r.pair)
+	s, boundTo, ok := a.SealedCause(r.pair)
 	if !ok {
 		return nil, nil
 	}
-	plain, err := r.texts.Open(ctx, bound, s)
+	plain, err := r.texts.Open(ctx, boundTo, s)
 	if errors.Is(err, textkeys.ErrGone) || problem.Is(err, problem.Damaged) {
 		return nil, nil // verify reports damage
 	}
