@@ -1,5 +1,5 @@
-// Package scaffold writes the beginning of an agent: a program, its test and a
-// README, in one of several languages, with nothing but the standard library.
+// Package scaffold writes the beginning of an agent by a template: a program, its
+// test, agent.md and a README.
 package scaffold
 
 import (
@@ -23,56 +23,60 @@ import (
 //go:embed files
 var files embed.FS
 
-// Language is a language that agents are written in.
-type Language struct {
-	Name    string
-	Program string // the file with the function answer
-	Start   string // the command that runs it
-	Test    string // the command that tests it
-	// Marker is the file that shows that a folder is of the language. Once Installed
-	// exists, Run starts the agent, unless Run is ""; otherwise Start does.
-	Marker, Installed, Run string
+// Agent is an agent to write.
+type Agent struct {
+	Name     string
+	Template Template
+	Language Language
+	Port     int // at which its program listens
 }
 
-// Languages are the languages by name.
-func Languages() []Language {
-	return []Language{
-		{"go", "main.go", "go run .", "go test ./...", "go.mod", "", ""},
-		{"python", "agent.py", "python3 agent.py", "python3 -m unittest", "agent.py", "", ""},
-		{"typescript", "agent.ts", "npm install && npm start", "npm install && npm test", "package.json", "node_modules", "npm start"},
+// Choose returns the agent of a name by a template in a language. The error names the
+// wrong part.
+func Choose(name, template, language string, port int) (Agent, error) {
+	if !nameForm.MatchString(name) {
+		return Agent{}, problem.Invalid("NAME", "a letter and up to 62 letters, digits and -, all small", fmt.Sprintf("%.80q", name))
 	}
+	i := slices.IndexFunc(Templates(), func(t Template) bool { return t.Name == template })
+	if i < 0 {
+		return Agent{}, problem.Invalid("--template", strings.Join(TemplateNames(), ", "), fmt.Sprintf("%.40q", template))
+	}
+	t := Templates()[i]
+	names := t.LanguageNames()
+	j := slices.Index(names, language)
+	if j < 0 {
+		want := strings.Join(names, ", ")
+		if len(names) == 1 {
+			want += ", the only language of the template " + t.Name
+		}
+		return Agent{}, problem.Invalid("--lang", want, fmt.Sprintf("%.40q", language))
+	}
+	return Agent{name, t, t.languages[j], port}, nil
 }
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
-// Write writes an agent of a name that listens at a port into dir, which must be missing
-// or empty, and returns its language. The error names the wrong part; nothing is left half
+// Commands returns the commands to type while "vacancy watch" runs the agent.
+func (a *Agent) Commands() ([]string, error) {
+	text, err := a.fill("commands", strings.Join(a.Template.commands, "\n"))
+	return strings.Split(string(text), "\n"), err
+}
+
+// Write writes the agent into dir, which must be missing or empty. Nothing is left half
 // written in a directory that was missing.
-func Write(dir, name, language string, port int) (Language, error) {
-	if !nameForm.MatchString(name) {
-		return Language{}, problem.Invalid("NAME", "a letter and up to 62 letters, digits and -, all small", fmt.Sprintf("%.80q", name))
-	}
-	i := slices.IndexFunc(Languages(), func(l Language) bool { return l.Name == language })
-	if i < 0 {
-		names := []string{}
-		for _, l := range Languages() {
-			names = append(names, l.Name)
-		}
-		return Language{}, problem.Invalid("--lang", strings.Join(names, ", "), fmt.Sprintf("%.40q", language))
-	}
-	l := Languages()[i]
+func (a *Agent) Write(dir string) error {
 	there, err := os.ReadDir(dir)
 	missing := os.IsNotExist(err)
 	switch {
 	case missing:
 	case err != nil:
-		return l, problem.Wrap(problem.Unavailable, err, "%s: %v", dir, err)
+		return problem.Wrap(problem.Unavailable, err, "%s: %v", dir, err)
 	case len(there) > 0:
-		return l, problem.New(problem.Conflict, "%s is not empty; nothing was written", dir)
+		return problem.New(problem.Conflict, "%s is not empty; nothing was written", dir)
 	}
-	all, err := render(l, name, port)
+	all, err := a.render()
 	if err != nil {
-		return l, problem.Wrap(problem.Internal, err, "")
+		return problem.Wrap(problem.Internal, err, "")
 	}
 	if err = os.MkdirAll(dir, 0o777); err == nil {
 		for file, text := range all {
@@ -85,42 +89,52 @@ func Write(dir, name, language string, port int) (Language, error) {
 		if missing {
 			_ = os.RemoveAll(dir) // nothing was there before
 		}
-		return l, problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", dir, err)
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", dir, err)
 	}
-	return l, nil
+	return nil
 }
 
-// render is the files of an agent by name.
-func render(l Language, name string, port int) (map[string][]byte, error) {
+// render returns the agent's files by name.
+func (a *Agent) render() (map[string][]byte, error) {
 	all := map[string][]byte{}
-	add := func(file, as string) error {
-		text, err := fs.ReadFile(files, file)
+	for _, folder := range append([]string{"common"}, a.folders()...) {
+		entries, err := fs.ReadDir(files, path.Join("files", folder))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		t, err := template.New(file).Parse(string(text))
-		if err != nil {
-			return err
-		}
-		var b bytes.Buffer
-		values := struct {
-			Name, Program, Start, Test string
-			Port                       int
-		}{name, l.Program, l.Start, l.Test, port}
-		err = t.Execute(&b, values)
-		all[as] = b.Bytes()
-		return err
-	}
-	entries, err := fs.ReadDir(files, path.Join("files", l.Name))
-	for _, common := range []string{"README.md", "agent.md"} {
-		if err == nil {
-			err = add("files/"+common, common)
+		for _, e := range entries {
+			text, err := fs.ReadFile(files, path.Join("files", folder, e.Name()))
+			if err != nil {
+				return nil, err
+			}
+			as := e.Name()
+			if a.Language.Name == "go" {
+				as = strings.TrimSuffix(as, ".txt")
+			}
+			if all[as], err = a.fill(as, string(text)); err != nil {
+				return nil, err
+			}
 		}
 	}
-	for _, e := range entries {
-		if err == nil {
-			err = add(path.Join("files", l.Name, e.Name()), strings.TrimSuffix(e.Name(), ".txt"))
-		}
+	return all, nil
+}
+
+// folders are the folders of the agent's files. A file replaces one of its name in a folder
+// before.
+func (a *Agent) folders() []string {
+	if len(a.Template.languages) > 1 {
+		return []string{path.Join(a.Template.Name, a.Language.Name)}
 	}
-	return all, err
+	return append(slices.Clone(a.Template.with), a.Template.Name)
+}
+
+// fill fills a file or a command with the agent's values.
+func (a *Agent) fill(name, text string) ([]byte, error) {
+	t, err := template.New(name).Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, a)
+	return b.Bytes(), err
 }

@@ -3,6 +3,7 @@ package scaffold_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,33 +29,77 @@ func list(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestEachLanguageIsWritten(t *testing.T) {
+// write writes an agent named fox that listens at port 9321.
+func write(t *testing.T, dir, template, language string) scaffold.Agent {
+	t.Helper()
+	a, err := scaffold.Choose("fox", template, language, 9321)
+	if err == nil {
+		err = a.Write(dir)
+	}
+	if err != nil {
+		t.Fatalf("%s in %s: %v", template, language, err)
+	}
+	return a
+}
+
+func TestEachTemplateIsWrittenInEachLanguage(t *testing.T) {
 	want := map[string][]string{
-		"go":         {"README.md", "agent.md", "go.mod", "main.go", "main_test.go"},
-		"python":     {"README.md", "agent.md", "agent.py", "test_agent.py"},
-		"typescript": {"README.md", "agent.md", "agent.test.ts", "agent.ts", "package.json"},
+		"basic go":         {"README.md", "agent.md", "go.mod", "main.go", "main_test.go"},
+		"basic python":     {"README.md", "agent.md", "agent.py", "test_agent.py"},
+		"basic typescript": {"README.md", "agent.md", "agent.test.ts", "agent.ts", "package.json"},
+		"stream python":    {"README.md", "agent.md", "agent.py", "server.py", "test_agent.py"},
+		"openai python":    {"README.md", "agent.md", "agent.py", "server.py", "test_agent.py"},
+		"langgraph python": {"README.md", "agent.md", "agent.py", "requirements.txt", "server.py", "test_agent.py"},
+		"mcp-tools python": {"README.md", "agent.md", "mcp_server.py", "test_tools.py", "tools.py"},
+		"paid python":      {"README.md", "agent.md", "agent.py", "server.py", "test_agent.py"},
 	}
 	got := map[string][]string{}
-	for _, l := range scaffold.Languages() {
-		dir := filepath.Join(t.TempDir(), "deep", "fox")
-		if made, err := scaffold.Write(dir, "fox", l.Name, 9321); err != nil || made != l {
-			t.Fatalf("Write(%s) = %+v, %v", l.Name, made, err)
-		}
-		got[l.Name] = list(t, dir)
-		for _, file := range []string{l.Program, "agent.md"} {
-			if text, _ := os.ReadFile(filepath.Join(dir, file)); !strings.Contains(string(text), "9321") {
-				t.Errorf("%s of %s does not have its port", file, l.Name)
+	for _, tpl := range scaffold.Templates() {
+		for _, language := range tpl.LanguageNames() {
+			what := tpl.Name + " " + language
+			dir := filepath.Join(t.TempDir(), "deep", "fox")
+			a := write(t, dir, tpl.Name, language)
+			got[what] = list(t, dir)
+			for _, file := range []string{a.Language.Program, "agent.md"} {
+				if text, _ := os.ReadFile(filepath.Join(dir, file)); !strings.Contains(string(text), "9321") {
+					t.Errorf("%s: %s does not have its port", what, file)
+				}
 			}
-		}
-		readme, _ := os.ReadFile(filepath.Join(dir, "README.md"))
-		for _, part := range []string{"# fox\n", l.Program, l.Start, l.Test, "vacancy create fox ", "http://127.0.0.1:9321"} {
-			if !strings.Contains(string(readme), part) {
-				t.Errorf("the README of %s says nothing of %q", l.Name, part)
+			commands, err := a.Commands()
+			if err != nil {
+				t.Fatal(err)
+			}
+			readme, _ := os.ReadFile(filepath.Join(dir, "README.md"))
+			parts := append(commands, "# fox\n", a.Language.Program, a.Language.Start, a.Language.Test, "vacancy create fox ", "http://127.0.0.1:9321", tpl.Yours, tpl.Needs, tpl.Set)
+			for _, part := range parts {
+				if !strings.Contains(string(readme), part) {
+					t.Errorf("%s: the README does not have %q", what, part)
+				}
+			}
+			has := func(file string) bool {
+				_, err := os.Stat(filepath.Join(dir, file))
+				return err == nil
+			}
+			if l, start := scaffold.Find(has); l.Program != a.Language.Program || start != a.Language.Start {
+				t.Errorf("%s: Find() = %s by %q, want %s by %q", what, l.Program, start, a.Language.Program, a.Language.Start)
 			}
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestInstalledPackagesAreUsed(t *testing.T) {
+	for installed, want := range map[string]string{"node_modules": "npm start", ".venv": ".venv/bin/pip install -q -r requirements.txt && .venv/bin/python agent.py"} {
+		folder := map[string][]string{"node_modules": {"package.json"}, ".venv": {"agent.py", "requirements.txt"}}[installed]
+		has := func(file string) bool { return file == installed || slices.Contains(folder, file) }
+		if _, start := scaffold.Find(has); start != want {
+			t.Errorf("with %s: Find() = %q, want %q", installed, start, want)
+		}
+	}
+	if _, start := scaffold.Find(func(file string) bool { return file == "requirements.txt" }); start != "" {
+		t.Errorf("Find() of a folder without a program = %q", start)
 	}
 }
 
@@ -64,27 +109,31 @@ func TestNothingIsOverwritten(t *testing.T) {
 	if err := os.WriteFile(mine, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := scaffold.Write(dir, "fox", "python", 9321); !problem.Is(err, problem.Conflict) {
+	a := write(t, t.TempDir(), "basic", "python") // an empty directory
+	if err := a.Write(dir); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Write() into a directory with a file = %v, want Conflict", err)
 	}
-	if _, err := scaffold.Write(mine, "fox", "python", 9321); !problem.Is(err, problem.Unavailable) {
+	if err := a.Write(mine); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Write() into a file = %v, want Unavailable", err)
 	}
 	if got := list(t, dir); len(got) != 1 {
 		t.Errorf("left %v", got)
 	}
-	if _, err := scaffold.Write(t.TempDir(), "fox", "python", 9321); err != nil {
-		t.Errorf("Write() into an empty directory = %v", err)
-	}
 }
 
-func TestWrongNamesAndLanguagesAreRefused(t *testing.T) {
+func TestWrongNamesTemplatesAndLanguagesAreRefused(t *testing.T) {
 	for _, name := range []string{"", "Fox", "a/b", "..", "1x", "a b", strings.Repeat("a", 64), "füchse"} {
-		if _, err := scaffold.Write(filepath.Join(t.TempDir(), "x"), name, "go", 9321); !problem.Is(err, problem.Malformed) {
-			t.Errorf("Write(%q) = %v, want a refusal", name, err)
+		if _, err := scaffold.Choose(name, "basic", "go", 9321); !problem.Is(err, problem.Malformed) {
+			t.Errorf("Choose(%q) = %v, want a refusal", name, err)
 		}
 	}
-	if _, err := scaffold.Write(filepath.Join(t.TempDir(), "x"), "fox", "cobol", 9321); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "go, python, typescript") {
-		t.Errorf("Write(cobol) = %v, want the languages named", err)
+	for _, tc := range []struct{ template, language, want string }{
+		{"basic", "cobol", "--lang: expected go, python, typescript, got"},
+		{"stream", "go", "--lang: expected python, the only language of the template stream, got"},
+		{"steam", "python", "--template: expected basic, stream, openai, langgraph, mcp-tools, paid, got"},
+	} {
+		if _, err := scaffold.Choose("fox", tc.template, tc.language, 9321); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("Choose(%s, %s) = %v, want %q", tc.template, tc.language, err, tc.want)
+		}
 	}
 }

@@ -121,7 +121,7 @@ func (a *App) KnownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	if near := nearest(args[0], names); near != "" {
+	if near := Nearest(args[0], names); near != "" {
 		return WithHint(err, "%s %s", cmd.CommandPath(), near)
 	}
 	return WithHint(err, "%s --help", cmd.CommandPath())
@@ -142,7 +142,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
+		if near := Nearest(unknown.GetSpecifiedName(), names); near != "" {
 			return WithHint(refused, "--%s", near)
 		}
 	}

@@ -22,7 +22,7 @@ func (a *App) OpenIdentity(h *datadir.Dir, name string) (*datadir.Identity, erro
 	}
 	if names, _ := h.Names(); len(names) > 0 {
 		err := problem.New(problem.NotFound, "no identity %q; there are %s", name, strings.Join(names, ", "))
-		if near := nearest(name, names); near != "" {
+		if near := Nearest(name, names); near != "" {
 			return nil, WithHint(err, "%s", near)
 		}
 		return nil, err

@@ -8,9 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// nearest is the name that a person may have meant by word: the one with the
+// Nearest is the name that a person may have meant by word: the one with the
 // fewest changes of a letter, two at most; "" if none is near.
-func nearest(word string, names []string) string {
+func Nearest(word string, names []string) string {
 	best, least := "", 3
 	for _, name := range names {
 		if d := distance(strings.ToLower(word), strings.ToLower(name)); d < least && d < len(name) {
@@ -60,7 +60,7 @@ func (c *AdminAPI) Show(ctx context.Context, vacant string) (admin.Vacant, error
 	for i := range page.Vacants {
 		names[i] = page.Vacants[i].Name
 	}
-	if near := nearest(vacant, names); near != "" {
+	if near := Nearest(vacant, names); near != "" {
 		return v, WithHint(err, "%s", near)
 	}
 	return v, WithHint(err, "vacancy list")

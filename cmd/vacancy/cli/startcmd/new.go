@@ -15,22 +15,26 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func newCommand(a *kit.App) *cobra.Command {
-	var language, dir string
-	names := []string{}
-	for _, l := range scaffold.Languages() {
-		names = append(names, l.Name)
-	}
+	var template, language, dir string
+	basic := scaffold.Templates()[0]
 	cmd := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Write a new agent: a program, its agent.md, its test and a README",
 		Long: `Write a program that answers for a vacant, with its agent.md, its test and a README, into the
-directory NAME, or --dir. "vacancy watch" runs it. The program listens at a port that is free now. It
-needs only the standard library of its language; TypeScript also needs npm, which fetches tsx. No
-existing file is overwritten.`,
-		Example: `  vacancy new fox --lang python
+directory NAME, or --dir. "vacancy watch" runs it. The program listens at a port that is free now. No
+existing file is overwritten.
+
+Templates:
+
+` + templateTable() + `
+All are written in Python, basic also in the other languages. A template needs only the standard
+library of its language unless the table says more; TypeScript also needs npm, which fetches tsx.`,
+		Example: `  vacancy new fox
+  vacancy new fox --template stream
   vacancy new fox --lang go --dir agents/fox`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := registry.CheckNewName(args[0]); err != nil {
@@ -43,34 +47,74 @@ existing file is overwritten.`,
 			if err != nil {
 				return err
 			}
-			port := freePort(at, listens)
-			l, err := scaffold.Write(dir, args[0], language, port)
+			agent, err := scaffold.Choose(args[0], template, language, freePort(at, listens))
+			if p := problem.Of(err); err != nil && p.Field == "--template" {
+				if near := kit.Nearest(template, scaffold.TemplateNames()); near != "" {
+					return kit.WithHint(err, "vacancy new %s --template %s", args[0], near)
+				}
+				return kit.WithHint(err, "vacancy new --help")
+			}
 			if err != nil {
 				return err
 			}
-			r := newResult{Name: args[0], Dir: at, Language: l.Name, Program: l.Program, Start: l.Start, Test: l.Test, Port: port}
-			r.watch = a.Command("watch %s%s", kit.ShellWord(at), r.nameFlag())
-			r.call = a.Command(`call %s "hello"`, r.Name)
-			r.check = a.Command("agents check http://127.0.0.1:%d", port)
+			if err := agent.Write(dir); err != nil {
+				return err
+			}
+			commands, err := agent.Commands()
+			if err != nil {
+				return problem.Wrap(problem.Internal, err, "")
+			}
+			l, t := agent.Language, agent.Template
+			r := newResult{Name: args[0], Dir: at, Template: t.Name, Language: l.Name, Program: l.Program, Start: l.Start, Test: l.Test, Port: agent.Port}
+			r.of, r.watch = t, a.Command("watch %s%s", kit.ShellWord(at), r.nameFlag())
+			for _, c := range commands {
+				if rest, ours := strings.CutPrefix(c, "vacancy "); ours {
+					c = a.Command("%s", rest)
+				}
+				r.commands = append(r.commands, c)
+			}
 			return a.Show(r)
 		},
 	}
-	cmd.Flags().StringVar(&language, "lang", "python", "the program's language: "+strings.Join(names, ", "))
+	cmd.Flags().StringVar(&template, "template", basic.Name, "what to begin with: "+strings.Join(scaffold.TemplateNames(), ", "))
+	cmd.Flags().StringVar(&language, "lang", "python", "the program's language: "+strings.Join(basic.LanguageNames(), ", "))
 	cmd.Flags().StringVar(&dir, "dir", "", "the directory (default NAME)")
+	// It fails only for flags that do not exist.
+	_ = cmd.RegisterFlagCompletionFunc("template", func(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
+		for _, t := range scaffold.Templates() {
+			all = append(all, t.Name+"\t"+t.About)
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
+	})
 	return cmd
+}
+
+// templateTable lists the templates for the help.
+func templateTable() string {
+	var b strings.Builder
+	for _, t := range scaffold.Templates() {
+		fmt.Fprintf(&b, "  %-11s%s\n", t.Name, t.About)
+		if t.Needs != "" {
+			fmt.Fprintf(&b, "  %-11s(needs %s)\n", "", t.Needs)
+		}
+	}
+	return b.String()
 }
 
 // newResult is an agent that was written.
 type newResult struct {
 	Name     string `json:"name"`
 	Dir      string `json:"dir"`
+	Template string `json:"template"`
 	Language string `json:"language"`
 	Program  string `json:"program"`
 	Start    string `json:"start"`
 	Test     string `json:"test"`
 	Port     int    `json:"port"` // where the program listens
 
-	watch, call, check string // commands
+	of       scaffold.Template
+	watch    string   // the command that runs the agent
+	commands []string // to type then
 }
 
 // Ports of new agents: below those that systems give to clients, and without 9000, which
@@ -117,10 +161,18 @@ func (r newResult) nameFlag() string {
 }
 
 func (r newResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s is in %s; the function answer in %s is yours to write\n\n", r.Name, kit.Printable(r.Dir), r.Program)
+	fmt.Fprintf(w, "%s is in %s; write %s in %s\n\n", r.Name, kit.Printable(r.Dir), r.of.Yours, r.Program)
+	if r.of.Needs != "" {
+		fmt.Fprintf(w, "It needs %s.\n\n", r.of.Needs)
+	}
+	if r.of.Set != "" {
+		fmt.Fprintf(w, "%s.\n\n", r.of.Set)
+	}
 	for _, command := range []string{r.Test, r.Start} {
 		fmt.Fprintf(w, "  (cd %s && %s)\n", kit.ShellWord(r.Dir), command)
 	}
-	fmt.Fprintf(w, "\nTo write it while it answers calls; agent.md says what it does:\n\n")
-	fmt.Fprintf(w, "  %s\n  %s                # in another terminal\n  %s\n", r.watch, r.call, r.check)
+	fmt.Fprintf(w, "\nTo write it while it answers calls; agent.md says what it does:\n\n  %s\n\nIn another terminal:\n\n", r.watch)
+	for _, command := range r.commands {
+		fmt.Fprintf(w, "  %s\n", command)
+	}
 }

@@ -56,9 +56,11 @@ agent's next version. Each call is shown with its usage. Ctrl-C ends the program
 if this command started it.
 
 The program that "vacancy new" writes is started by "go run ." if DIR has a go.mod, by "npm
-start" if it has a package.json, and by "python3 agent.py" if it has an agent.py. --start names
-another command. The variable PORT is the port of base_url in the agent's file. If another
-program listens there, nothing is started or hosted. An agent that is a model needs no program.
+start" if it has a package.json, and by "python3 agent.py" if it has an agent.py; packages of a
+requirements.txt are installed into .venv. "python3 tools.py" serves tools of a model. --start
+names another command. The variable PORT is the port of base_url in the agent's file, for
+tools.py of the first of mcp_servers on this machine. If another program listens there, nothing
+is started or hosted. An agent that is a model needs no program.
 With FILE a program is started only if base_url is on this machine.`,
 		Example: `  vacancy new fox --lang python
   vacancy watch fox
@@ -84,7 +86,8 @@ type watching struct {
 	began time.Time  // calls before are not shown
 	short string     // the vacant's id
 	out   sync.Mutex // lines of the program and of calls
-	port  int        // of the program, from a base_url on this machine, or 0
+	port  int        // of the program, in a URL on this machine, or 0
+	from  string     // the setting with that URL
 	taken func(port int) bool
 }
 
@@ -131,11 +134,17 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err er
 		return err
 	}
 	defer journal.Close()
+	seen := w.look()
+	program := w.begin(ctx)
+	if len(file.Agent.MCPServers) > 0 {
+		w.await(ctx, program) // because set asks for its tools
+	}
 	if err := w.set(ctx, file); err != nil {
+		program.stop()
 		return err
 	}
 	w.say("%s answers calls: vacancy call %s \"hello\"%s", w.name, w.name, w.elsewhere())
-	if err := w.run(ctx, journal, ended); err != nil {
+	if err := w.run(ctx, journal, ended, seen, program); err != nil {
 		return err
 	}
 	w.say("%s and its calls are kept in %s. To go on: %s", w.name, kit.Printable(data), a.Again())
@@ -145,7 +154,7 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err er
 // portTaken is the error of a port at which another program than the agent's listens.
 func (w *watching) portTaken() error {
 	err := problem.New(problem.Unavailable, "port %d is taken by another program, so %s was not started", w.port, w.name)
-	return kit.WithHint(err, "another port for base_url in %s, such as http://127.0.0.1:%d", kit.ShellWord(filepath.Join(w.dir, w.file)), freePort(w.dir, w.taken))
+	return kit.WithHint(err, "another port for %s in %s, such as http://127.0.0.1:%d", w.from, kit.ShellWord(filepath.Join(w.dir, w.file)), freePort(w.dir, w.taken))
 }
 
 // elsewhere is the flag for another data directory than the default one.
@@ -173,14 +182,23 @@ func (w *watching) read() (agentfile.File, error) {
 	if file.Agent.Description == "" {
 		return file, problem.New(problem.Usage, "%s: description is missing: what can %s do?", path, w.name)
 	}
+	at, from := []string{file.Agent.BaseURL}, "base_url"
+	if l, _ := scaffold.Find(w.has); l.Tools {
+		at, from = nil, "mcp_servers"
+		for _, s := range file.Agent.MCPServers {
+			at = append(at, s.URL)
+		}
+	}
 	port := 0
-	if u, err := url.Parse(file.Agent.BaseURL); err == nil && outbound.IsThisMachine(u.Hostname()) {
-		port, _ = strconv.Atoi(u.Port()) // 0 without one
+	for _, at := range slices.Backward(at) { // the first counts
+		if u, err := url.Parse(at); err == nil && outbound.IsThisMachine(u.Hostname()) {
+			port, _ = strconv.Atoi(u.Port()) // 0 without one
+		}
 	}
 	if w.port != 0 && port != w.port && port != 0 && w.command() != "" && w.taken(port) {
-		return file, problem.New(problem.Unavailable, "%s: base_url: port %d is taken by another program", path, port)
+		return file, problem.New(problem.Unavailable, "%s: %s: port %d is taken by another program", path, from, port)
 	}
-	w.port = port
+	w.port, w.from = port, from
 	return file, nil
 }
 
@@ -255,10 +273,9 @@ func (w *watching) set(ctx context.Context, file agentfile.File) error {
 // watchPause is the pause between two looks at the folder and the journal.
 const watchPause = 150 * time.Millisecond
 
-// run starts the program, and shows calls until ctx ends or the host does.
-func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error) error {
-	seen := w.look()
-	program := w.begin(ctx)
+// run shows calls until ctx ends or the host does, and ends the program. It starts the
+// program again if the folder is not as seen.
+func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error, seen map[string]string, program *child) error {
 	defer func() { program.stop() }()
 	for {
 		select {
@@ -379,19 +396,14 @@ func (w *watching) command() string {
 	if w.file != agentFile && w.port == 0 {
 		return "" // a program in the folder of many agents is not of each one
 	}
-	there := func(name string) bool {
-		_, err := os.Stat(filepath.Join(w.dir, name))
-		return err == nil
-	}
-	for _, l := range scaffold.Languages() {
-		if there(l.Marker) {
-			if l.Installed != "" && there(l.Installed) {
-				return l.Run
-			}
-			return l.Start
-		}
-	}
-	return ""
+	_, start := scaffold.Find(w.has)
+	return start
+}
+
+// has reports whether the folder has a file.
+func (w *watching) has(name string) bool {
+	_, err := os.Stat(filepath.Join(w.dir, name))
+	return err == nil
 }
 
 // child is a running program.
@@ -435,6 +447,20 @@ func (w *watching) begin(ctx context.Context) *child {
 		}
 	}()
 	return c
+}
+
+// startTime bounds how long a program may take until it listens.
+const startTime = 5 * time.Second
+
+// await waits until the program listens or ends.
+func (w *watching) await(ctx context.Context, program *child) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for program.cmd != nil && w.port != 0 && !program.gone() && !w.taken(w.port) {
+		if cloud.Wait(ctx, watchPause) != nil {
+			return
+		}
+	}
 }
 
 // gone reports whether a program has ended with all that it started.

@@ -43,7 +43,7 @@ func TestWatchEndsIfAnotherProgramHasThePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer journal.Close()
-	err = w.run(context.Background(), journal, nil)
+	err = w.run(context.Background(), journal, nil, w.look(), w.begin(context.Background()))
 	if !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {
 		t.Errorf("run() = %v, want that the port is taken", err)
 	}

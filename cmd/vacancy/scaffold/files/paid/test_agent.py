@@ -1,0 +1,17 @@
+import unittest
+
+import agent
+
+
+class AgentTest(unittest.TestCase):
+    def test_answers(self):
+        said = "".join(agent.answer({"message": "a long letter"}))
+        self.assertEqual(said, "For your money: 3 words, of which the longest is letter")
+
+    def test_takes_no_money_for_nothing(self):
+        with self.assertRaises(ValueError):
+            list(agent.answer({"message": " "}))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,127 @@
+package scaffold
+
+import "slices"
+
+// Template is a kind of agent.
+type Template struct {
+	Name  string
+	About string // a phrase for people who choose one
+	Yours string // the part of the program that its owner writes
+	Needs string // what must be installed besides the language, or ""
+	Set   string // a sentence about what its owner sets first, or ""
+
+	languages []Language // more than one have a folder each
+	with      []string   // folders of files besides its own
+	commands  []string   // for its owner, once it runs
+}
+
+const (
+	yours = "the function answer"
+	call  = `vacancy call {{.Name}} "hello"`
+	check = "vacancy agents check http://127.0.0.1:{{.Port}}"
+)
+
+// Templates returns all templates. The first is the default.
+func Templates() []Template {
+	return []Template{
+		{
+			Name: "basic", About: "one text for each question, with nothing but the standard library", Yours: yours,
+			languages: []Language{golang, python, typescript},
+			commands:  []string{call, check},
+		},
+		{
+			Name: "stream", About: "answers in pieces, which callers see as they come", Yours: yours,
+			languages: []Language{python}, with: []string{"server"},
+			commands: []string{`vacancy call http://127.0.0.1:8080/v/{{.Name}} "a long letter" --stream`, check},
+		},
+		{
+			Name: "openai", About: "a program that asks a model by OpenAI's API, at OpenAI or elsewhere", Yours: yours,
+			Set: "Set OPENAI_API_KEY where the program runs. " +
+				"For another server with that API set OPENAI_BASE_URL, such as http://127.0.0.1:11434/v1 for Ollama, and OPENAI_MODEL",
+			languages: []Language{python}, with: []string{"server"},
+			commands: []string{`vacancy call {{.Name}} "I am Ann" --context letters`, `vacancy call {{.Name}} "who am I?" --context letters`},
+		},
+		{
+			Name: "langgraph", About: "a graph of LangGraph, which remembers the threads of its callers", Yours: "the graph",
+			Needs:     "LangGraph, which the commands below fetch into .venv",
+			languages: []Language{pythonPackages}, with: []string{"server"},
+			commands: []string{`vacancy call {{.Name}} "one" --context letters`, `vacancy call {{.Name}} "two" --context letters`, check},
+		},
+		{
+			Name: "mcp-tools", About: "a model with tools of your own, by the Model Context Protocol", Yours: "the tools",
+			Needs:     "Ollama with llama3.2, or another model in agent.md",
+			languages: []Language{pythonTools},
+			commands:  []string{`vacancy call {{.Name}} "what do you know about owls?"`, "vacancy logs {{.Name}}", "vacancy show {{.Name}}"},
+		},
+		{
+			Name: "paid", About: "an agent with a price, and the commands that set it and pay it", Yours: yours,
+			languages: []Language{python}, with: []string{"server"},
+			commands: []string{
+				"vacancy price {{.Name}} 0.002", "vacancy account open acme", "vacancy credit acme 10 --key invoice-1",
+				"vacancy keys create acme --name trial   # prints KEY",
+				"curl -H 'Authorization: Bearer KEY' -d hello http://127.0.0.1:8080/v/{{.Name}}/text",
+				"vacancy account show acme",
+			},
+		},
+	}
+}
+
+// TemplateNames returns the names of all templates.
+func TemplateNames() (names []string) {
+	for _, t := range Templates() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// LanguageNames returns the names of the languages of the template.
+func (t *Template) LanguageNames() (names []string) {
+	for _, l := range t.languages {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// Language is a language that a program is written in, and how such programs are run.
+type Language struct {
+	Name    string
+	Program string // the file that its owner writes
+	Start   string // the command that runs it
+	Test    string // the command that tests it
+	// Markers are files that a folder of such a program has. Once Installed exists, Run
+	// starts the program, unless Run is ""; otherwise Start does.
+	Markers        []string
+	Installed, Run string
+	Tools          bool // whether the program serves tools to a model, and does not answer hosts itself
+}
+
+const (
+	venv    = "python3 -m venv .venv && "
+	install = ".venv/bin/pip install -q -r requirements.txt && "
+)
+
+var (
+	golang         = Language{"go", "main.go", "go run .", "go test ./...", []string{"go.mod"}, "", "", false}
+	pythonPackages = Language{
+		"python", "agent.py", venv + install + ".venv/bin/python agent.py", venv + install + ".venv/bin/python -m unittest",
+		[]string{"agent.py", "requirements.txt"}, ".venv", install + ".venv/bin/python agent.py", false,
+	}
+	pythonTools = Language{"python", "tools.py", "python3 tools.py", "python3 -m unittest", []string{"tools.py"}, "", "", true}
+	python      = Language{"python", "agent.py", "python3 agent.py", "python3 -m unittest", []string{"agent.py"}, "", "", false}
+	typescript  = Language{"typescript", "agent.ts", "npm install && npm start", "npm install && npm test", []string{"package.json"}, "node_modules", "npm start", false}
+)
+
+// Find returns the language of the program of a folder and the command that starts it, or
+// "" for a folder without a program. there reports whether the folder has a file.
+func Find(there func(file string) bool) (l Language, start string) {
+	for _, l := range []Language{golang, pythonPackages, python, pythonTools, typescript} {
+		switch {
+		case slices.ContainsFunc(l.Markers, func(file string) bool { return !there(file) }):
+		case l.Installed != "" && there(l.Installed):
+			return l, l.Run
+		default:
+			return l, l.Start
+		}
+	}
+	return Language{}, ""
+}
