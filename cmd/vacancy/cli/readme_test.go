@@ -46,7 +46,7 @@ func readmeCommands(text string) (lines [][]string) {
 func TestReadmesShowCommandsAndFlagsThatExist(t *testing.T) {
 	top := filepath.Join("..", "..", "..")
 	count := 0
-	for _, readme := range []string{"README.md", "infra/README.md", "cmd/vacancy/README.md", "cmd/vacancy/examples/law-firm/README.md",
+	for _, readme := range []string{"README.md", "infra/README.md", "cmd/vacancy/README.md", "cmd/vacancy/examples/README.md", "cmd/vacancy/examples/law-firm/README.md",
 		"events/README.md", "localstack/README.md", "shared/README.md"} {
 		b, err := os.ReadFile(filepath.Join(top, readme))
 		if err != nil {

@@ -21,7 +21,7 @@ const (
 	check = "vacancy agents check http://127.0.0.1:{{.Port}}"
 )
 
-// Templates returns all templates. The first is the default.
+// Templates begins with the default.
 func Templates() []Template {
 	return []Template{
 		{
@@ -43,7 +43,7 @@ func Templates() []Template {
 		},
 		{
 			Name: "langgraph", About: "a graph of LangGraph, which remembers the threads of its callers", Yours: "the graph",
-			Needs:     "LangGraph, which the commands below fetch into .venv",
+			Needs:     "LangGraph, which pip fetches into .venv",
 			languages: []Language{pythonPackages}, with: []string{"server"},
 			commands: []string{`vacancy call {{.Name}} "one" --context letters`, `vacancy call {{.Name}} "two" --context letters`, check},
 		},
@@ -66,7 +66,6 @@ func Templates() []Template {
 	}
 }
 
-// TemplateNames returns the names of all templates.
 func TemplateNames() (names []string) {
 	for _, t := range Templates() {
 		names = append(names, t.Name)
@@ -74,7 +73,6 @@ func TemplateNames() (names []string) {
 	return names
 }
 
-// LanguageNames returns the names of the languages of the template.
 func (t *Template) LanguageNames() (names []string) {
 	for _, l := range t.languages {
 		names = append(names, l.Name)

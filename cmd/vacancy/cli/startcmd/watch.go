@@ -58,9 +58,9 @@ if this command started it.
 The program that "vacancy new" writes is started by "go run ." if DIR has a go.mod, by "npm
 start" if it has a package.json, and by "python3 agent.py" if it has an agent.py; packages of a
 requirements.txt are installed into .venv. "python3 tools.py" serves tools of a model. --start
-names another command. The variable PORT is the port of base_url in the agent's file, for
-tools.py of the first of mcp_servers on this machine. If another program listens there, nothing
-is started or hosted. An agent that is a model needs no program.
+names another command. The variable PORT is the port of base_url in the agent's file, and for
+tools.py of the MCP server on this machine (the first by name). If another program listens
+there, nothing is started or hosted. An agent that is a model needs no program.
 With FILE a program is started only if base_url is on this machine.`,
 		Example: `  vacancy new fox --lang python
   vacancy watch fox
@@ -190,7 +190,7 @@ func (w *watching) read() (agentfile.File, error) {
 		}
 	}
 	port := 0
-	for _, at := range slices.Backward(at) { // the first counts
+	for _, at := range slices.Backward(at) { // the first by name counts
 		if u, err := url.Parse(at); err == nil && outbound.IsThisMachine(u.Hostname()) {
 			port, _ = strconv.Atoi(u.Port()) // 0 without one
 		}

@@ -90,3 +90,36 @@ func TestProgramsOfWatchedFiles(t *testing.T) {
 		}
 	}
 }
+
+func TestPortOfAProgram(t *testing.T) {
+	const file = "---\ndescription: is a fox\nmodel: llama3.2\nbase_url: http://127.0.0.1:11434/v1\n" +
+		"mcp_servers:\n  web: https://tools.example.org/mcp\n  notes: http://127.0.0.1:9401\n  more: http://127.0.0.1:9400\n---\n"
+	for program, want := range map[string]int{"tools.py": 9400, "agent.py": 11434} {
+		w := fox(t, agentFile, "")
+		for name, text := range map[string]string{agentFile: file, program: ""} {
+			if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.read(); err != nil || w.port != want {
+			t.Errorf("%s: read() = %v with port %d, want %d", program, err, w.port, want)
+		}
+		if got := w.command(); got != "python3 "+program {
+			t.Errorf("%s: command() = %q", program, got)
+		}
+	}
+}
+
+func TestAProgramIsAwaitedUntilItListensOrEnds(t *testing.T) {
+	w := fox(t, agentFile, "exit 1")
+	w.await(context.Background(), w.begin(context.Background())) // it ends
+
+	looks := 0
+	w = fox(t, agentFile, "sleep 600")
+	w.taken = func(int) bool { looks++; return looks == 3 }
+	program := w.begin(context.Background())
+	defer program.stop()
+	if w.await(context.Background(), program); looks != 3 {
+		t.Errorf("looked %d times, want until the program listens", looks)
+	}
+}
