@@ -94,15 +94,15 @@ type Language struct {
 }
 
 const (
-	venv    = "python3 -m venv .venv && "
-	install = ".venv/bin/pip install -q -r requirements.txt && "
+	install = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt && "
+	update  = ".venv/bin/pip install -q -r requirements.txt && " // also completes an install that failed
 )
 
 var (
 	golang         = Language{"go", "main.go", "go run .", "go test ./...", []string{"go.mod"}, "", "", false}
 	pythonPackages = Language{
-		"python", "agent.py", venv + install + ".venv/bin/python agent.py", venv + install + ".venv/bin/python -m unittest",
-		[]string{"agent.py", "requirements.txt"}, ".venv", install + ".venv/bin/python agent.py", false,
+		"python", "agent.py", install + ".venv/bin/python agent.py", install + ".venv/bin/python -m unittest",
+		[]string{"agent.py", "requirements.txt"}, ".venv", update + ".venv/bin/python agent.py", false,
 	}
 	pythonTools = Language{"python", "tools.py", "python3 tools.py", "python3 -m unittest", []string{"tools.py"}, "", "", true}
 	python      = Language{"python", "agent.py", "python3 agent.py", "python3 -m unittest", []string{"agent.py"}, "", "", false}
