@@ -69,6 +69,7 @@ var stages = []stage{
 	{name: "search", about: "the search contract on a real OpenSearch node", needs: []string{"opensearch"}, run: searchContract, beside: true},
 	{name: "faults", about: "faults, kills and random schedules", needs: []string{"dynamodb-local"}, run: faults, beside: true},
 	{name: "fuzz", about: "10 s for each parser of untrusted input", run: fuzz, beside: true, deepOnly: true},
+	{name: "release", about: "archives and images as they are published, unpacked and run", run: release, beside: true, deepOnly: true},
 	{name: "infra", about: "the stacks against their golden templates and policies", needs: []string{"staticcheck"}, run: infra, beside: true},
 	{name: deployed, about: "the deployed host, on LocalStack", needs: []string{"cdk", "localstack"}, run: aws},
 }

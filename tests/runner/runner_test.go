@@ -18,15 +18,15 @@ func names(stages []stage) (names []string) {
 }
 
 func TestStagesRunInTheirOrderAndAreChosenByName(t *testing.T) {
-	want := []string{"format", "vet", "lint", "zips", "unit", "e2e", "interop", "store", "search", "faults", "fuzz", "infra", "aws"}
+	want := []string{"format", "vet", "lint", "zips", "unit", "e2e", "interop", "store", "search", "faults", "fuzz", "release", "infra", "aws"}
 	all, err := choose(deep, nil)
 	if got := names(all); err != nil || !slices.Equal(got, want) {
 		t.Errorf("choose(deep) = %v, %v, want %v", got, err, want)
 	}
 	all, err = choose(sample, nil)
-	want = slices.DeleteFunc(want, func(name string) bool { return name == "fuzz" })
+	want = slices.DeleteFunc(want, func(name string) bool { return name == "fuzz" || name == "release" })
 	if got := names(all); err != nil || !slices.Equal(got, want) {
-		t.Errorf("choose(sample) = %v, %v, want %v: a default run does not fuzz", got, err, want)
+		t.Errorf("choose(sample) = %v, %v, want %v: a default run neither fuzzes nor builds a release", got, err, want)
 	}
 	some, err := choose(sample, []string{"unit", "format"})
 	if got := names(some); err != nil || !slices.Equal(got, []string{"format", "unit"}) {

@@ -48,7 +48,7 @@ func lint(ctx context.Context, c *counts, _ depth) error {
 
 // heavy packages have a stage of their own, or run without the race detector
 // because they only read source files (tests/layers).
-var heavy = regexp.MustCompile(`/(tests/layers|shared/store/dynamo|shared/host/registry/search/opensearch|tests/(e2e|peers|interop|dynamolocal|opensearch|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
+var heavy = regexp.MustCompile(`/(tests/layers|shared/store/dynamo|shared/host/registry/search/opensearch|tests/(e2e|peers|interop|dynamolocal|opensearch|release|faultproxy|roundtrips|lambda|faults|kills|simulation|localstack|integration))(/|$)`)
 
 func unit(ctx context.Context, c *counts, d depth) error {
 	all, err := output(ctx, "go", append([]string{"list"}, packages...)...)
@@ -186,6 +186,11 @@ func infra(ctx context.Context, c *counts, _ depth) error {
 		c.one(command(ctx, nil, staticcheckPath(), "./infra/...")),
 		goTest(ctx, c, "./infra/..."),
 	)
+}
+
+// release links the programs for all systems, which takes minutes.
+func release(ctx context.Context, c *counts, d depth) error {
+	return goTest(ctx, c, d.args("-count=1", "./tests/release/...")...)
 }
 
 // onAWS are the tests that need an AWS server, given by the variable

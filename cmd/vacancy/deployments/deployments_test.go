@@ -48,7 +48,7 @@ func TestTheFilesStartServeWithItsFlags(t *testing.T) {
 	if code := cli.Run(t.Context(), cli.Seams{}, []string{"serve", "--help"}, strings.NewReader(""), &help, &help, []string{"HOME=" + t.TempDir()}); code != 0 {
 		t.Fatalf("serve --help = exit %d", code)
 	}
-	for _, name := range []string{"vacancy.service", "Dockerfile"} {
+	for _, name := range []string{"vacancy.service"} {
 		found := 0
 		for line := range strings.Lines(read(t, name)) {
 			_, args, ok := strings.Cut(line, "vacancy serve ")

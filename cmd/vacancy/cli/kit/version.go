@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // buildResult is the build of this program.
@@ -38,7 +39,7 @@ func (b buildResult) Print(w io.Writer) { fmt.Fprintln(w, Version()) }
 // Version is the build in one line.
 func Version() string {
 	b, commit := Build(), ""
-	if b.Commit != "" {
+	if b.Commit != "" && !strings.Contains(b.Version, b.Commit[:min(12, len(b.Commit))]) {
 		commit = " " + b.Commit[:min(12, len(b.Commit))]
 	}
 	return fmt.Sprintf("vacancy %s%s %s %s", b.Version, commit, b.Go, b.System)
