@@ -35,7 +35,7 @@ func (s system) program(name string) string {
 	return name
 }
 
-// systems are those with an archive. Those of Linux have an image, too.
+// systems have an archive each. A system of Linux has an image, too.
 var systems = []system{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}
 
 // programs are the commands in an archive. An image has only the first.
