@@ -46,7 +46,7 @@ func TestStories(t *testing.T) {
 			"capture":   capture,
 			"hint":      runHint,
 			"readme":    readmeLine,
-			"frontpage": frontPageCommands,
+			"readmes":   readmeCommands,
 			"agent":     startAgent,
 			"model":     startModel,
 			"mcp":       startMCP,

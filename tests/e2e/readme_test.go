@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,14 +15,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/await"
 )
 
-// readmeHost is the address that the README uses; a story has a free port.
-const readmeHost = "http://127.0.0.1:8080"
+// readmeHost and readmeAgent are addresses that the READMEs use. A story has a free port, and
+// a vacant for the agent.
+const (
+	readmeHost  = "http://127.0.0.1:8080"
+	readmeAgent = "https://agents.example.org/translator"
+)
 
-// frontPage is the README's text with the story's address.
-func frontPage(ts *testscript.TestScript) string {
-	b, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+// readmes are the pages with commands, in the order in which a newcomer reads them.
+var readmes = []string{"README.md", "cmd/vacancy/README.md", "shared/front/a2a/README.md", "infra/README.md"}
+
+// readmeText is the text of a page with the story's addresses.
+func readmeText(ts *testscript.TestScript, page string) string {
+	b, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(page)))
 	ts.Check(err)
-	return strings.ReplaceAll(string(b), readmeHost, ts.Getenv("URL"))
+	return strings.NewReplacer(readmeHost, ts.Getenv("URL"), readmeAgent, ts.Getenv("URL")+"/v/translator").Replace(string(b))
 }
 
 // blocks are the code blocks of a language in a page.
@@ -104,33 +112,50 @@ func awaitListening(ts *testscript.TestScript, address string) {
 // on AWS, a name on the internet, or are this very test.
 var notHere = []string{"go run ", "go install ", "tests/run", "vacancy serve ", "vacancy deploy ", "vacancy call hello "}
 
-// frontPageCommands is the command: frontpage FILE, which writes every command of
-// the README that a story can run to FILE, in order. A watch runs beside the commands after
-// it. What a comment says that a command prints is compared.
-func frontPageCommands(ts *testscript.TestScript, neg bool, args []string) {
+// readmeCommands is the command: readmes FILE, which writes every command of the READMEs
+// that a story can run to FILE, in order. A watch runs beside the commands after it.
+// What a comment says that a command prints is compared; an ID in it is the ID of later
+// commands.
+func readmeCommands(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: frontpage FILE")
+		ts.Fatalf("usage: readmes FILE")
 	}
 	script := []string{"set -ex"}
-	for _, block := range blocks(frontPage(ts), "sh") {
-		for line := range strings.SplitSeq(block, "\n") {
-			command, comment, _ := strings.Cut(line, " # ")
-			name, watched := strings.CutPrefix(strings.TrimSpace(command), "vacancy watch ")
-			printed, prints := strings.CutPrefix(comment, "prints ")
-			switch {
-			case slices.ContainsFunc(notHere, func(begins string) bool { return strings.HasPrefix(line, begins) }):
-			case watched:
-				script = append(script, command+" >watch.log 2>&1 & watch=$!; trap 'kill $watch' EXIT",
-					"until vacancy call "+name+" ready >/dev/null 2>&1; do kill -0 $watch; sleep 0.1; done")
-			case prints:
-				script = append(script, command+" | tee printed.txt", "grep -F -- '"+printed+"' printed.txt")
-			default:
-				script = append(script, line)
+	for _, page := range readmes {
+		found := blocks(readmeText(ts, page), "sh")
+		if len(found) == 0 {
+			ts.Fatalf("%s has no commands", page)
+		}
+		for _, block := range found {
+			for line := range strings.SplitSeq(block, "\n") {
+				script = append(script, readmeCommand(line)...)
 			}
 		}
 	}
-	if len(script) < 30 {
-		ts.Fatalf("the README has %d commands, want more", len(script)-1)
-	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Join(script, "\n")+"\n"), 0o600))
 }
+
+// readmeCommand returns the lines of the script for a line of a README.
+func readmeCommand(line string) []string {
+	command, comment, _ := strings.Cut(line, " # ")
+	name, watched := strings.CutPrefix(strings.TrimSpace(command), "vacancy watch ")
+	printed, prints := strings.CutPrefix(comment, "prints ")
+	command = theID.ReplaceAllString(command, `"$$ID"`)
+	switch {
+	case slices.ContainsFunc(notHere, func(begins string) bool { return strings.HasPrefix(line, begins) }):
+		return nil
+	case watched:
+		return []string{
+			command + " >watch.log 2>&1 & watch=$!; trap 'kill $watch' EXIT",
+			"until vacancy call " + name + " ready >/dev/null 2>&1; do kill -0 $watch; sleep 0.1; done",
+		}
+	case prints && theID.MatchString(printed):
+		return []string{command + " | tee printed.txt", "ID=$(sed -n 's/" + theID.ReplaceAllString(printed, `\(.*\)`) + "/\\1/p' printed.txt)", `test -n "$ID"`}
+	case prints:
+		return []string{command + " | tee printed.txt", "grep -F -- '" + printed + "' printed.txt"}
+	}
+	return []string{command}
+}
+
+// theID is the word of a README for an id that a command prints.
+var theID = regexp.MustCompile(`\bID\b`)

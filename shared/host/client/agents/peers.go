@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -122,9 +123,23 @@ func (p *Peers) All() []Peer {
 	return all
 }
 
+// offered says what the peers can do, for an error about something else.
+func (p *Peers) offered() string {
+	var skills []string
+	for _, one := range p.All() {
+		skills = append(skills, one.Skills...)
+	}
+	slices.Sort(skills)
+	skills = slices.Compact(skills)
+	if len(skills) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; they can do: %.200s", strings.Join(skills, ", "))
+}
+
 // Resolve returns the peers that can do something, best first; "" for all. A skill
 // counts by its id. A tag keeps a peer in the list, as naming no skills at all does. The
-// error is ErrPeerNotAllowed if no peer is left.
+// error is of kind NotFound if no peer is left.
 func (p *Peers) Resolve(capability string) ([]Resolved, error) {
 	var fit []Resolved
 	for _, one := range p.All() {
@@ -134,7 +149,7 @@ func (p *Peers) Resolve(capability string) ([]Resolved, error) {
 		}
 	}
 	if len(fit) == 0 {
-		return nil, problem.Wrap(problem.NotFound, ErrPeerNotAllowed, "no peer can do %.80q; vacancy peers add URL admits one", capability)
+		return nil, problem.New(problem.NotFound, "no peer can do %.80q%s; vacancy peers add URL admits one", capability, p.offered())
 	}
 	slices.SortStableFunc(fit, func(a, b Resolved) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.LatencyMS, b.LatencyMS), cmp.Compare(a.URL, b.URL))

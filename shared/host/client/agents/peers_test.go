@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 // resolved is the order of peers, with their scores.
@@ -49,7 +51,7 @@ func TestPeersAreResolvedByTrustSpeedAndFit(t *testing.T) {
 	if !p.Remove("https://fast.example/") || p.Remove("https://fast.example") {
 		t.Error("a peer is not removed once")
 	}
-	if _, err := p.Resolve("unknown"); !errors.Is(err, ErrPeerNotAllowed) {
+	if _, err := p.Resolve("unknown"); !problem.Is(err, problem.NotFound) || !strings.Contains(err.Error(), "they can do: ") {
 		t.Errorf("Resolve(unknown) = %v", err)
 	}
 	// An unset latency counts as one millisecond; equal scores go by latency, then URL.
