@@ -50,7 +50,7 @@ type Options struct {
 	// is http:// and the address of Listen, which must be on loopback then.
 	PublicURL string
 	Log       *slog.Logger // nil means slog.Default()
-	// Ready, if set, is called with the vacant's URL once it answers.
+	// Ready, if set, is called with the vacant's URL, which ends with a slash, once it answers.
 	Ready func(url string)
 }
 
@@ -98,7 +98,7 @@ func Serve(ctx context.Context, a Agent, o Options) error {
 	return host.Run(ctx, standalone.Running{Public: l, Wrap: guard}, func(ctx context.Context) error {
 		v, err := keep(ctx, host.Vacants, a)
 		if err == nil && o.Ready != nil {
-			o.Ready(base.String() + "/v/" + v.Name)
+			o.Ready(base.String() + "/v/" + v.Name + "/")
 		}
 		return err
 	})

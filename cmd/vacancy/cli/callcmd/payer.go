@@ -54,7 +54,7 @@ func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP, ty
 
 // streamedByKey is the command that makes the call as a stream, which the key pays for.
 func streamedByKey(a *kit.App, typed string, t dispatch.Target) string {
-	url := kit.HostOf(t.URL) + "/v/" + t.ID.String()
+	url := kit.HostOf(t.URL) + "/v/" + t.ID.String() + "/"
 	if kit.IsURL(typed) {
 		url = typed
 	}

@@ -169,7 +169,7 @@ func newMatchResult(m *discovery.Match) matchResult {
 // host that it runs at.
 func linkOf(m *discovery.Match) string {
 	if host := m.Registry + "/v/"; m.Name != "" && strings.HasPrefix(m.URL, host+m.ID.String()) {
-		return host + m.Name
+		return host + m.Name + "/"
 	}
 	return m.URL
 }

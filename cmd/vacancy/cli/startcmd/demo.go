@@ -5,6 +5,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/callcmd"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
@@ -33,9 +34,10 @@ type devResult struct {
 	// Try are commands that work as they are printed, in order.
 	Try []string `json:"try"`
 
-	asked string
-	seq   int64
-	first bool // the demo was made now
+	asked   string
+	seq     int64
+	first   bool // the demo was made now
+	handout kit.Handout
 }
 
 type demoResult struct {
@@ -78,6 +80,7 @@ func callDemo(a *kit.App, ctx context.Context, demo vacants.Record, r *devResult
 	if err != nil {
 		return err
 	}
+	r.handout = kit.HandoutOf(&admin.Vacant{ID: demo.ID, Name: demo.Name, State: demo.State, Endpoint: c.Endpoint, Price: demo.Price, Plain: string(demo.Plain)})
 	self, err := a.DemoCaller(ctx)
 	if err != nil {
 		return err

@@ -173,9 +173,10 @@ func (r devResult) suggestions(a *kit.App, elsewhere bool) (all []string) {
 		data = kit.DataArg(r.Data) // from any folder
 	}
 	if r.Call != nil { // the demo answers
-		all = append(all,
-			a.Command(`call %s "hello yourself"%s`, r.Demo.Name, data),
-			fmt.Sprintf("curl -d hi %s/v/%s/text", r.URL, r.Demo.Name))
+		all = append(all, a.Command(`call %s "hello yourself"%s`, r.Demo.Name, data))
+		if r.handout.Curl != "" {
+			all = append(all, r.handout.Curl)
+		}
 	}
 	if r.first {
 		all = append(all, a.Command("new fox"))

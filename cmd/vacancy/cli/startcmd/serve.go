@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -120,8 +122,12 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, standalone.Limits(settings, a.Now), next))
 		}},
 	}
-	err = runHost(a, ctx, h, func(_ context.Context, _ *standalone.Host, dir string) error {
-		return a.Show(serveResult{URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies})
+	err = runHost(a, ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {
+		handout, err := firstHandout(ctx, host)
+		if err != nil {
+			return err
+		}
+		return a.Show(serveResult{URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies, Handout: handout})
 	})
 	if err == nil {
 		ended(a, data)
@@ -210,11 +216,33 @@ func listenServe(listen string) (net.Listener, error) {
 
 // serveResult is printed when the host is ready.
 type serveResult struct {
-	URL     string   `json:"url"`
-	Listen  string   `json:"listen"`
-	Data    string   `json:"data"`
-	TLS     bool     `json:"tls"`
-	Proxies []string `json:"trusted_proxies,omitempty"`
+	URL         string   `json:"url"`
+	Listen      string   `json:"listen"`
+	Data        string   `json:"data"`
+	TLS         bool     `json:"tls"`
+	Proxies     []string `json:"trusted_proxies,omitempty"`
+	kit.Handout          // of the first vacant that takes calls, if there is one
+}
+
+// firstHandout returns the handout of the first vacant, by name, that takes calls.
+func firstHandout(ctx context.Context, host *standalone.Host) (kit.Handout, error) {
+	client, base := serve.InProcess(host.Admin())
+	in := admin.VacantList{}
+	for {
+		page, err := admin.ListVacants.Call(ctx, admin.Client{HTTP: client, URL: base}, in)
+		if err != nil {
+			return kit.Handout{}, err
+		}
+		for i := range page.Vacants {
+			if h := kit.HandoutOf(&page.Vacants[i]); h.Address != "" && page.Vacants[i].State.CanBeCalled() {
+				return h, nil
+			}
+		}
+		if page.Next == "" {
+			return kit.Handout{}, nil
+		}
+		in.Cursor = page.Next
+	}
 }
 
 func (r serveResult) Print(w io.Writer) {
@@ -222,5 +250,10 @@ func (r serveResult) Print(w io.Writer) {
 	if !r.TLS {
 		how = "plain http, for a proxy in front"
 	}
-	fmt.Fprintf(w, "A host over %s\n\n  it listens at %s, %s\n  others reach it at %s\n\nCtrl-C ends it. The log:\n\n", kit.Printable(r.Data), r.Listen, how, r.URL)
+	fmt.Fprintf(w, "A host over %s\n\n  it listens at %s, %s\n  others reach it at %s\n\n", kit.Printable(r.Data), r.Listen, how, r.URL)
+	if r.Address == "" {
+		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  curl -d hi %s\n", r.URL, kit.ShellWord(r.URL+"/v/NAME/text"))
+	}
+	r.Handout.Print(w)
+	fmt.Fprint(w, "\nCtrl-C ends it. The log:\n\n")
 }

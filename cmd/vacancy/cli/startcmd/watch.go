@@ -81,14 +81,15 @@ With FILE a program is started only if base_url is on this machine.`,
 type watching struct {
 	*kit.App
 	watchOptions
-	dir   string
-	file  string     // of the agent, in dir
-	began time.Time  // calls before are not shown
-	short string     // the vacant's id
-	out   sync.Mutex // lines of the program and of calls
-	port  int        // of the program, in a URL on this machine, or 0
-	from  string     // the setting with that URL
-	taken func(port int) bool
+	dir     string
+	file    string    // of the agent, in dir
+	began   time.Time // calls before are not shown
+	short   string    // the vacant's id
+	handout kit.Handout
+	out     sync.Mutex // lines of the program and of calls
+	port    int        // of the program, in a URL on this machine, or 0
+	from    string     // the setting with that URL
+	taken   func(port int) bool
 }
 
 func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err error) {
@@ -144,6 +145,9 @@ func watch(a *kit.App, ctx context.Context, what string, o watchOptions) (err er
 		return err
 	}
 	w.say("%s answers calls: vacancy call %s \"hello\"%s", w.name, w.name, w.elsewhere())
+	for _, line := range w.handout.Lines() {
+		w.say("%s", line)
+	}
 	if err := w.run(ctx, journal, ended, seen, program); err != nil {
 		return err
 	}
@@ -258,7 +262,7 @@ func (w *watching) set(ctx context.Context, file agentfile.File) error {
 		if err != nil {
 			return err
 		}
-		w.short = made.ID.Short()
+		w.short, w.handout = made.ID.Short(), kit.HandoutOf(&made)
 		w.out.Lock()
 		defer w.out.Unlock()
 		vacantcmd.WarnOf(w.App, made.Name, file.Agent.Warnings)

@@ -22,7 +22,7 @@ var Group = kit.Group{
 	Title: "Vacants:",
 	Commands: func(a *kit.App) []*cobra.Command {
 		return append(stateCommands(a),
-			createCommand(a), listCommand(a), showCommand(a), updateCommand(a), plainCommand(a), vacantAtRootCommand(a),
+			createCommand(a), listCommand(a), showCommand(a), snippetCommand(a), updateCommand(a), plainCommand(a), vacantAtRootCommand(a),
 			publishCommand(a), unpublishCommand(a), removeCommand(a), deleteCommand(a), revokeCommand(a), exportCommand(a),
 			agentsCommand(a), forgetCommand(a), secretCommand(a), modelsCommand(a), budgetCommand(a),
 		)
@@ -39,7 +39,9 @@ func createCommand(a *kit.App) *cobra.Command {
 		Short: "Host a new or an imported vacant",
 		Long: `Host a vacant with a new key, or with --import, with the key, logbook and chains of
 an export, a seed or a reference home. The host stores the key encrypted. The vacant
-takes calls at once; its state is LOCAL until it is resumed from a pause.
+takes calls at once; its state is LOCAL until it is resumed from a pause. The last
+lines are its address, to hand out, and a curl command that calls it. "vacancy snippet" prints a
+whole program.
 
 The substrate answers the calls. "echo" repeats the message. "http:URL" posts it to an
 agent ("vacancy help agent-contract"); the host checks once that the agent answers.
@@ -110,7 +112,7 @@ func create(a *kit.App, ctx context.Context, c *kit.AdminAPI, body admin.Creatio
 	if made.Substrate == plan.Kind {
 		a.Note("%s answers nothing before it has a plan: vacancy plan set %s FILE", made.Name, made.Name)
 	}
-	return a.Show(vacantResult{Vacant: made, Checked: CheckAgent(a, ctx, c, &made, noCheck), warned: true})
+	return a.Show(vacantResult{Vacant: made, Checked: CheckAgent(a, ctx, c, &made, noCheck), Handout: kit.HandoutOf(&made), warned: true})
 }
 
 // exportOf is the import of --import in the form of an export; nil without

@@ -19,7 +19,8 @@ type vacantResult struct {
 	// ToolTexts are the texts of tools in the last calls of a caller, if they were asked for.
 	ToolTexts *admin.ToolTexts `json:"tool_texts,omitempty"`
 	Checked
-	warned bool // of the tools that are left out
+	kit.Handout      // of a new vacant
+	warned      bool // of the tools that are left out
 }
 
 func (r vacantResult) Print(w io.Writer) {
@@ -57,6 +58,7 @@ func (r vacantResult) Print(w io.Writer) {
 	for _, e := range r.Logbook {
 		fmt.Fprintf(w, "  %4d  %s  %-13s %s\n", e.Position, e.Time, kit.Printable(e.Kind), kit.Printable(string(e.Payload)))
 	}
+	r.Handout.Print(w)
 }
 
 // writeTools writes the tools that an agent is offered, and the tools that are left out.

@@ -98,7 +98,11 @@ func publish(a *kit.App, ctx context.Context, f publishFlags, name string) error
 		if err != nil {
 			return ownHint(a, err, "publish", name)
 		}
-		return a.Show(PublishedOf(&done))
+		r := PublishedOf(&done)
+		if r.Visibility != lifecycle.Hidden {
+			r.Handout = kit.HandoutOf(&done.Vacant)
+		}
+		return a.Show(r)
 	})
 }
 
@@ -187,7 +191,8 @@ type publishedResult struct {
 	Unchanged  bool                 `json:"unchanged"`
 	Revoked    bool                 `json:"revoked"`
 	// Unreached: search shows it once its endpoint answers.
-	Unreached bool `json:"unreached,omitempty"`
+	Unreached   bool `json:"unreached,omitempty"`
+	kit.Handout      // of a hosted vacant that is published now
 }
 
 func PublishedOf(p *admin.Published) publishedResult {
@@ -207,7 +212,10 @@ func (r publishedResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "%s: its key is revoked, event %d%s\n", r.Name, r.Seq, was)
 	case r.Visibility == lifecycle.Public:
 		fmt.Fprintf(w, "%s is published, event %d%s\n", r.Name, r.Seq, was)
-		fmt.Fprintf(w, "  found by  %s\n  called at %s\n", kit.Printable(r.Capability), kit.Printable(r.Endpoint))
+		fmt.Fprintf(w, "  found by  %s\n", kit.Printable(r.Capability))
+		if r.Address == "" {
+			fmt.Fprintf(w, "  called at %s\n", kit.Printable(r.Endpoint))
+		}
 		if r.Unreached {
 			fmt.Fprintln(w, "  not shown in search yet: its endpoint did not answer the registry, which tries again for seven hours")
 		}
@@ -216,4 +224,5 @@ func (r publishedResult) Print(w io.Writer) {
 	default:
 		fmt.Fprintf(w, "%s is removed from search, event %d%s\n", r.Name, r.Seq, was)
 	}
+	r.Handout.Print(w)
 }

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/clitest"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+func TestSnippetsAreShownAsWritten(t *testing.T) {
+	s := newShell(t)
+	s.must("create", "scribe", "--capability", "repeats")
+	for _, lang := range []string{"curl", "python", "js", "go"} {
+		clitest.Golden(t, "snippet-"+lang, s.must("snippet", "scribe", "--lang", lang))
+	}
+	clitest.Golden(t, "snippet.json", s.must("snippet", "scribe", "--json"))
+	s.must("price", "scribe", "0.002")
+	for _, lang := range []string{"curl", "python", "js", "go"} {
+		clitest.Golden(t, "snippet-paid-"+lang, s.must("snippet", "scribe", "--lang", lang))
+	}
+	clitest.Golden(t, "publish-paid", s.must("publish", "scribe"))
+}
+
+func TestSnippetCompletesLanguages(t *testing.T) {
+	out := newShell(t).must("__complete", "snippet", "scribe", "--lang", "")
+	if !strings.HasPrefix(out, "curl\npython\njs\ngo\n") {
+		t.Errorf("the languages complete to %q", out)
+	}
+}
+
+func TestSnippetRefusesVacantsThatNoStockClientCalls(t *testing.T) {
+	s := newShell(t)
+	for _, name := range []string{"quiet", "sunk"} {
+		s.must("create", name, "--capability", "x")
+	}
+	s.must("plain", "quiet", "off")
+	s.must("sink", "sunk", "--yes")
+	for _, tc := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"snippet quiet", problem.ExitRefused, "answers only signed calls, which no stock client sends\ntry: vacancy plain quiet open\n"},
+		{"snippet sunk", problem.ExitRefused, "sunk is SUNK, so it answers no calls\n"},
+		{"snippet queit", problem.ExitNotFound, "try: quiet\n"},
+		{"snippet quiet --lang ruby", problem.ExitUsage, `--lang: expected curl, python, js, go, got "ruby"`},
+		{"snippet", problem.ExitUsage, "an argument is missing"},
+	} {
+		code, out, errs := s.run("", strings.Fields(tc.args)...)
+		if code != tc.code || out != "" || !strings.Contains(errs, tc.want) {
+			t.Errorf("vacancy %s = exit %d, %q, %q; want %d and %q", tc.args, code, out, errs, tc.code, tc.want)
+		}
+	}
+}
+
+// hostileEndpoints lists bases of endpoints by which a hostile host may try to run commands.
+var hostileEndpoints = []string{
+	`https://evil.example/$(touch pwned)`, "https://evil.example/`touch pwned`", `https://evil.example/";touch pwned;"`,
+	`https://evil.example/';touch pwned;'`, `https://$(touch%20pwned).example`, `https://evil.example/'+process.exit()+'`,
+	`https://evil.example/\");panic("`, `https://evil.example/${process.exit()}`, `https://evil.example/{{.Key}}`,
+	"https://evil.example/\ntouch pwned\n#", "https://evil.example/\r\ntouch pwned", "https://evil.example/\u2028touch pwned", "javascript:alert(1)//",
+	`https://user:pass@evil.example`, `https://evil.example/?x=`, `https://evil.example/#`, `$(touch pwned)`, ``,
+	`https://"$(touch$IFS"pwned")".example`, `https://evil.example/%24%28touch pwned%29`,
+}
+
+// A host that the operator talks to chooses the endpoint, the name and the texts of its
+// vacants. Nothing of it gets out of its quotes in what is printed for a shell or a program.
+func TestNothingOfAHostileHostRunsInWhatIsHandedOut(t *testing.T) {
+	const id = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+	const text = "TEXT-OF-THE-VACANT"
+	for _, base := range hostileEndpoints {
+		host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			v := map[string]any{
+				"vacant_id": id, "name": "scribe", "state": "ACTIVE", "capability_text": text, "substrate": text, "tenant": "t", "created": "2026-05-06T00:00:00+00:00",
+				"endpoint": base + "/v/" + id + "/a2a/message/send", "card": map[string]any{"capability_text": text},
+			}
+			_ = json.NewEncoder(w).Encode(v)
+		}))
+		s := newShell(t)
+		s.env["VACANCY_OPERATOR_KEY"] = "key"
+		dir := t.TempDir()
+		for _, lang := range []string{"curl", "python", "js", "go"} {
+			code, out, errs := s.run("", "snippet", "scribe", "--lang", lang, "--host", host.URL)
+			if code != 0 {
+				if code != problem.ExitUntrusted || out != "" {
+					t.Errorf("snippet of %q = exit %d, %q, %q", base, code, out, errs)
+				}
+				continue
+			}
+			if strings.Contains(out, text) {
+				t.Errorf("snippet --lang %s has a text of the vacant:\n%s", lang, out)
+			}
+			if got, want := strings.Count(out, "\n"), len(snippetLines(t, lang)); got != want {
+				t.Errorf("snippet --lang %s of %q has %d lines, want %d:\n%s", lang, base, got, want, out)
+			}
+			url := printedBy(t, dir, lang, out)
+			if !strings.HasPrefix(url, "https://") || !strings.Contains(url, "/v/scribe/") || strings.ContainsAny(url, "\n\r ") {
+				t.Errorf("snippet --lang %s of %q calls %q", lang, base, url)
+			}
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "pwned*")); len(left) > 0 {
+			t.Errorf("the snippet of %q ran a command of the host", base)
+		}
+		host.Close()
+	}
+}
+
+// snippetLines returns the lines of the snippet that an honest host's vacant has.
+func snippetLines(t *testing.T, lang string) []string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "snippet-"+lang+".golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+// printedBy returns the URL of a snippet as its language reads it. The shell's snippet is run
+// with a curl that prints its last argument; of the others, the line of the URL is run.
+func printedBy(t *testing.T, dir, lang, program string) string {
+	t.Helper()
+	var literal string
+	for line := range strings.Lines(program) {
+		for _, begin := range []string{"URL = ", "const url = "} {
+			if rest, ok := strings.CutPrefix(line, begin); ok {
+				literal = strings.TrimSuffix(strings.TrimSpace(rest), ";")
+			}
+		}
+	}
+	var cmd *exec.Cmd
+	switch lang {
+	case "curl":
+		fake := "#!/bin/sh\nfor last; do :; done\nprintf %s \"$last\"\n"
+		if err := os.WriteFile(filepath.Join(dir, "curl"), []byte(fake), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd = exec.Command("/bin/sh", "-c", program)
+		cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
+	case "python":
+		cmd = exec.Command("python3", "-c", "print("+literal+", end='')")
+	case "js":
+		cmd = exec.Command("node", "-e", "process.stdout.write("+literal+")")
+	default: // a literal of Go is one of JSON here
+		var url string
+		if err := json.Unmarshal([]byte(literal), &url); err != nil {
+			t.Errorf("%s: %v", literal, err)
+		}
+		return url
+	}
+	if _, err := exec.LookPath(cmd.Args[0]); err != nil {
+		t.Skip(err)
+	}
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", lang, err, out)
+	}
+	return string(out)
+}

@@ -1,0 +1,115 @@
+package vacantcmd
+
+import (
+	"embed"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+// callerLanguage is a language of programs that call a vacant.
+type callerLanguage struct {
+	name    string
+	install string // what a program needs; tests/interop runs it with this version
+	run     string // how a person saves and runs it
+	quote   func(string) string
+}
+
+var callerLanguages = []callerLanguage{
+	{"curl", "curl 7.76 or later", `Save it as call.sh, then: sh call.sh "hello"`, kit.ShellWord},
+	{"python", "pip install a2a-sdk==1.3.0", `Save it as call.py, then: python3 call.py "hello"`, strconv.QuoteToASCII},
+	{"js", "npm install @a2a-js/sdk@1.3.0", `Save it as call.mjs, then: node call.mjs "hello"`, strconv.QuoteToASCII},
+	{"go", "go mod init call && go get github.com/a2aproject/a2a-go/v2@v2.4.0", `Save it as main.go, then: go run . "hello"`, strconv.QuoteToASCII},
+}
+
+// Each file is the template of a language, by the language's name.
+//
+//go:embed snippets
+var snippetFiles embed.FS
+
+var snippets = template.Must(template.ParseFS(snippetFiles, "snippets/*"))
+
+func snippetCommand(a *kit.App) *cobra.Command {
+	var w kit.Where
+	var lang string
+	names := make([]string, len(callerLanguages))
+	for i, l := range callerLanguages {
+		names[i] = l.name
+	}
+	cmd := &cobra.Command{
+		Use:   "snippet VACANT",
+		Short: "Print a program that calls a vacant, to hand out",
+		Long: `Print a whole program that calls a vacant and prints its answer, for callers without this program.
+Its first line says what to install: the stock A2A client of its language, or curl. If callers must
+pay, the program reads a key from the variable VACANCY_KEY. The program contains only the vacant's
+name or id and the host's public URL, none of the vacant's own texts.`,
+		Example: `  vacancy snippet demo
+  vacancy snippet demo --lang python > call.py`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i := slices.Index(names, lang)
+			if i < 0 {
+				return &problem.Error{Kind: problem.Usage, Field: "--lang", Want: strings.Join(names, ", "), Got: fmt.Sprintf("%.40q", lang)}
+			}
+			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				v, err := c.Show(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				h := kit.HandoutOf(&v)
+				switch {
+				case v.Deleted != "":
+					return problem.New(problem.Gone, "%s was deleted", v.Name)
+				case v.Closed:
+					return kit.WithHint(problem.New(problem.Forbidden, "%s is a closed child: only its parent calls it", v.Name), `vacancy graduate %s --capability "TEXT"`, v.Name)
+				case v.State.Closed():
+					return problem.New(problem.Gone, "%s is %s, so it answers no calls", v.Name, v.State)
+				case h.Address == "":
+					return problem.New(problem.Untrusted, "the host's answer has no URL of %s: its endpoint is %.200q", v.Name, v.Endpoint)
+				case h.Curl == "":
+					return kit.WithHint(problem.New(problem.Forbidden, "%s answers only signed calls, which no stock client sends", v.Name), "vacancy plain %s open", v.Name)
+				}
+				r := snippetResult{Name: h.NameOrID(), Lang: lang, Address: h.Address}
+				if r.Program, err = callerLanguages[i].program(h); err != nil {
+					return err
+				}
+				return a.Show(r)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&lang, "lang", names[0], "the program's language: "+strings.Join(names, ", "))
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	kit.HostFlags(cmd.Flags(), &w)
+	return cmd
+}
+
+// program returns a program that calls the vacant of a handout.
+func (l callerLanguage) program(h kit.Handout) (string, error) {
+	values := struct{ Name, Install, Run, Key, Address, Text string }{
+		Name: h.NameOrID(), Install: l.install, Run: l.run, Address: l.quote(h.Address), Text: l.quote(h.TextURL()),
+	}
+	if h.NeedsKey() {
+		values.Key = kit.AccountKeyEnv
+	}
+	var b strings.Builder
+	err := snippets.ExecuteTemplate(&b, l.name, values)
+	return b.String(), err
+}
+
+// snippetResult is a program that calls a vacant.
+type snippetResult struct {
+	Name    string `json:"name"`
+	Lang    string `json:"lang"`
+	Address string `json:"address"`
+	Program string `json:"program"`
+}
+
+func (r snippetResult) Print(w io.Writer) { _, _ = io.WriteString(w, r.Program) }
