@@ -62,12 +62,12 @@ func TestSnippetRefusesVacantsThatNoStockClientCalls(t *testing.T) {
 
 // hostileEndpoints lists bases of endpoints by which a hostile host may try to run commands.
 var hostileEndpoints = []string{
-	`https://evil.example/$(touch pwned)`, "https://evil.example/`touch pwned`", `https://evil.example/";touch pwned;"`,
-	`https://evil.example/';touch pwned;'`, `https://$(touch%20pwned).example`, `https://evil.example/'+process.exit()+'`,
+	`https://evil.example/$(echo>pwned)`, "https://evil.example/`echo>pwned`", `https://evil.example/";echo>pwned;"`,
+	`https://evil.example/';echo>pwned;'`, `https://$(>pwned).example`, `https://evil.example/'+process.exit()+'`,
 	`https://evil.example/\");panic("`, `https://evil.example/${process.exit()}`, `https://evil.example/{{.Key}}`,
-	"https://evil.example/\ntouch pwned\n#", "https://evil.example/\r\ntouch pwned", "https://evil.example/\u2028touch pwned", "javascript:alert(1)//",
-	`https://user:pass@evil.example`, `https://evil.example/?x=`, `https://evil.example/#`, `$(touch pwned)`, ``,
-	`https://"$(touch$IFS"pwned")".example`, `https://evil.example/%24%28touch pwned%29`,
+	"https://evil.example/\ntouch pwned\n#", "https://evil.example/\r\ntouch pwned", "https://evil.example/\u2028touch pwned", "javascript:alert(1)//", "javascript://evil.example/",
+	`https://user:pass@evil.example`, `https://evil.example/?x=`, `https://evil.example/#`, `$(echo>pwned)`, ``,
+	`https://"$(touch$IFS"pwned")".example`, `https://evil.example/%24%28echo>pwned%29`,
 }
 
 // A host that the operator talks to chooses the endpoint, the name and the texts of its
@@ -75,6 +75,7 @@ var hostileEndpoints = []string{
 func TestNothingOfAHostileHostRunsInWhatIsHandedOut(t *testing.T) {
 	const id = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
 	const text = "TEXT-OF-THE-VACANT"
+	printed := 0
 	for _, base := range hostileEndpoints {
 		host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			v := map[string]any{
@@ -86,10 +87,17 @@ func TestNothingOfAHostileHostRunsInWhatIsHandedOut(t *testing.T) {
 		s := newShell(t)
 		s.env["VACANCY_OPERATOR_KEY"] = "key"
 		dir := t.TempDir()
+		var shown struct{ Address string }
+		if code, out, _ := s.run("", "snippet", "scribe", "--json", "--host", host.URL); code == 0 {
+			if err := json.Unmarshal([]byte(out), &shown); err != nil {
+				t.Fatal(err)
+			}
+			printed++
+		}
 		for _, lang := range []string{"curl", "python", "js", "go"} {
 			code, out, errs := s.run("", "snippet", "scribe", "--lang", lang, "--host", host.URL)
 			if code != 0 {
-				if code != problem.ExitUntrusted || out != "" {
+				if code != problem.ExitUntrusted || out != "" || !strings.Contains(errs, "the host's answer has no URL of scribe") {
 					t.Errorf("snippet of %q = exit %d, %q, %q", base, code, out, errs)
 				}
 				continue
@@ -101,14 +109,17 @@ func TestNothingOfAHostileHostRunsInWhatIsHandedOut(t *testing.T) {
 				t.Errorf("snippet --lang %s of %q has %d lines, want %d:\n%s", lang, base, got, want, out)
 			}
 			url := printedBy(t, dir, lang, out)
-			if !strings.HasPrefix(url, "https://") || !strings.Contains(url, "/v/scribe/") || strings.ContainsAny(url, "\n\r ") {
-				t.Errorf("snippet --lang %s of %q calls %q", lang, base, url)
+			if want := shown.Address; strings.TrimSuffix(url, "text") != want || !strings.HasPrefix(want, "https://") || strings.ContainsAny(want, "@?#") || strings.ContainsAny(url, "\n\r ") {
+				t.Errorf("snippet --lang %s of %q calls %q, want %q", lang, base, url, want)
 			}
 		}
 		if left, _ := filepath.Glob(filepath.Join(dir, "pwned*")); len(left) > 0 {
 			t.Errorf("the snippet of %q ran a command of the host", base)
 		}
 		host.Close()
+	}
+	if printed < 8 {
+		t.Errorf("%d of %d hostile hosts got a snippet printed: the others prove no quoting", printed, len(hostileEndpoints))
 	}
 }
 

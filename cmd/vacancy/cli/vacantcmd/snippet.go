@@ -27,7 +27,7 @@ var callerLanguages = []callerLanguage{
 	{"curl", "curl 7.76 or later", `Save it as call.sh, then: sh call.sh "hello"`, kit.ShellWord},
 	{"python", "pip install a2a-sdk==1.3.0", `Save it as call.py, then: python3 call.py "hello"`, strconv.QuoteToASCII},
 	{"js", "npm install @a2a-js/sdk@1.3.0", `Save it as call.mjs, then: node call.mjs "hello"`, strconv.QuoteToASCII},
-	{"go", "go mod init call && go get github.com/a2aproject/a2a-go/v2@v2.4.0", `Save it as main.go, then: go run . "hello"`, strconv.QuoteToASCII},
+	{"go", "go mod init call && go get github.com/a2aproject/a2a-go/v2@v2.4.0 && go mod tidy", `Save it as main.go in a folder of its own, install, then: go run . "hello"`, strconv.QuoteToASCII},
 }
 
 // Each file is the template of a language, by the language's name.
