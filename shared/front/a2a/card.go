@@ -266,9 +266,16 @@ func (d *api) takesKeys(v *vacants.Record) bool {
 	return d.Identify != nil && v.Plain != vacants.PlainOff
 }
 
-// takesGuests reports whether a vacant answers callers without a key.
+// takesGuests reports whether a vacant answers callers without a key. Callers who share one
+// owner have the free calls of a caller that signs.
 func takesGuests(v *vacants.Record) bool {
-	return v.Plain != vacants.PlainOff && (v.Price.IsFree() || v.Price.Free > 0)
+	switch v.Plain {
+	case vacants.PlainOff:
+		return false
+	case vacants.PlainShared:
+		return v.Price.AdmitsSigners()
+	}
+	return v.Price.AdmitsGuests()
 }
 
 // bearer is the name of the scheme of keys.

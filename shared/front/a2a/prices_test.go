@@ -134,6 +134,24 @@ func TestFreeCallsOfGuestsAreCountedByAddress(t *testing.T) {
 	}
 }
 
+func TestTheCardOfAFreeAddressTakesGuests(t *testing.T) {
+	for _, c := range []struct {
+		of     price.Price
+		guests bool
+	}{
+		{price.Price{Flat: 2000, FreeAddress: 2}, true},
+		{price.Price{Flat: 2000, Free: 9}, false}, // for callers that sign
+	} {
+		w := known(t)
+		w.setPrice(c.of)
+		told := strings.Contains(w.do("GET", "/v/echo", "").body, `"security":[{"bearer":[]},{}]`)
+		answered := !strings.Contains(w.rpc("/v/echo", "SendMessage", message("hi", "")).body, "PAYMENT_REQUIRED")
+		if told != c.guests || answered != c.guests {
+			t.Errorf("%+v: the card takes guests: %t, the host: %t, want %t", c.of, told, answered, c.guests)
+		}
+	}
+}
+
 func TestKeysAreLimitedByTheirScopeAndTenant(t *testing.T) {
 	w := known(t)
 	reader := "Authorization: Bearer " + w.key("acme", false, billing.ScopeRead)

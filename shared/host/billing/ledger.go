@@ -145,7 +145,7 @@ func (b *Billing) quotePaid(q *call.Query, a *Account, caps []capOf) (c call.Cha
 func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, err error) {
 	price, owner := q.Price, q.Owner()
 	isGuest := owner == call.GuestOwner
-	if isGuest && price.FreeAddress == 0 || !isGuest && price.Free == 0 {
+	if isGuest && !price.AdmitsGuests() || !isGuest && !price.AdmitsSigners() {
 		return c, unpaid(q, "the price is "+price.String())
 	}
 	p := &plan{day: b.day()}

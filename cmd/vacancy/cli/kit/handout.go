@@ -30,7 +30,7 @@ func HandoutOf(v *admin.Vacant) Handout {
 	if host == "" || v.Closed || v.Deleted != "" || v.State.Closed() {
 		return Handout{}
 	}
-	h := Handout{name: v.ID.String(), keyed: !v.Price.IsFree() && v.Price.FreeAddress == 0}
+	h := Handout{name: v.ID.String(), keyed: !v.Price.AdmitsGuests()}
 	if registry.CheckNewName(v.Name) == nil { // an older name may be a reserved word
 		h.name = v.Name
 	}

@@ -68,6 +68,12 @@ func (p *Price) BoundFree(address, all bool) {
 // IsFree reports whether calls cost nothing.
 func (p *Price) IsFree() bool { return p == nil || p.Hold() == 0 }
 
+// AdmitsGuests reports whether a caller without an identity and without an account may call.
+func (p *Price) AdmitsGuests() bool { return p.IsFree() || p.FreeAddress > 0 }
+
+// AdmitsSigners reports whether a caller with an identity and without an account may call.
+func (p *Price) AdmitsSigners() bool { return p.IsFree() || p.Free > 0 }
+
 // Hold is the most that a call can cost. It is debited when the call is accepted.
 func (p *Price) Hold() money.Amount {
 	if p.ByTokens() {
