@@ -7,6 +7,7 @@
 package problem
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -210,11 +211,26 @@ func (e *Error) Text() string {
 	return e.Kind.Row().Text
 }
 
+// Error is the text with the cause in plain words, for operators.
 func (e *Error) Error() string {
-	if e.Err != nil {
-		return e.Text() + ": " + e.Err.Error()
+	if cause := e.Cause(); cause != "" {
+		return e.Text() + ": " + cause
 	}
 	return e.Text()
+}
+
+// Cause is the cause in plain words; "" without one, or if the kind says the same.
+func (e *Error) Cause() string {
+	switch {
+	case e.Err == nil:
+		return ""
+	case e.Kind == Canceled && e.Err == context.Canceled:
+		return ""
+	}
+	if text := Plain(e.Err); e.Kind != Deadline || text != timeUp {
+		return text
+	}
+	return ""
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -80,7 +80,8 @@ func (h *Host) behave(ctx context.Context, r *request) (envelope.Message, *Usage
 }
 
 func (h *Host) behaveWithin(ctx context.Context, r *request) (envelope.Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.timeAllowed(ctx, r, h.Now()))
+	limit := h.timeAllowed(ctx, r, h.Now())
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if r.opts.Stop != nil {
 		ended := make(chan struct{})
@@ -122,7 +123,8 @@ func (h *Host) behaveWithin(ctx context.Context, r *request) (envelope.Message, 
 		}
 		return res.m, nil
 	case errors.Is(res.err, context.DeadlineExceeded), problem.Is(res.err, problem.Deadline):
-		return res.m, problem.Wrap(problem.Deadline, res.err, "the vacant did not answer in time")
+		within := problem.Wrap(problem.Deadline, res.err, "no answer within %s", limit.Round(time.Millisecond))
+		return res.m, problem.Wrap(problem.Deadline, within, "the vacant did not answer in time")
 	}
 	kind := problem.BehaviourFailed
 	if p := problem.Of(res.err); p.Kind.IsFailure() {

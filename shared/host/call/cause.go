@@ -44,7 +44,7 @@ func CauseOf(failure error, took time.Duration) *Cause {
 	err := problem.Of(failure)
 	c := &Cause{Kind: err.Kind.String(), Text: err.Text(), TookMS: took.Milliseconds()}
 	if err.Err != nil {
-		c.Text = err.Err.Error()
+		c.Text = problem.Plain(err.Err)
 	}
 	if len(c.Text) > maxCause {
 		c.Text = c.Text[:maxCause]

@@ -1,0 +1,174 @@
+package problem
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Plain is the text of err without the words that Go's packages have for connections:
+// dial tcp, x509, context deadline exceeded, unexpected EOF. Other texts stay. The URL of a
+// request is left out, because its path and query may contain credentials.
+func Plain(err error) string {
+	if text := plainValue(err); text != "" {
+		return text
+	}
+	switch e := err.(type) {
+	case *Error:
+		return e.Error()
+	case *url.Error:
+		return Plain(e.Err)
+	case *os.SyscallError:
+		return Plain(e.Err)
+	case *net.OpError:
+		return plainOp(e)
+	case *net.DNSError:
+		if e.IsNotFound {
+			return fmt.Sprintf("the name %s has no address", e.Name)
+		}
+		return fmt.Sprintf("the name servers of this machine give no address for %s now", e.Name)
+	case *tls.CertificateVerificationError:
+		return Plain(e.Err)
+	case tls.RecordHeaderError:
+		return "it does not speak TLS"
+	case interface{ Timeout() bool }:
+		if e.Timeout() {
+			return timeUp
+		}
+	case interface{ Unwrap() []error }:
+		var texts []string
+		for _, one := range e.Unwrap() {
+			texts = append(texts, Plain(one))
+		}
+		return strings.Join(texts, "; ")
+	}
+	if text := plainCertificate(err); text != "" {
+		return text
+	}
+	return plainText(err)
+}
+
+const (
+	timeUp    = "the time was up"
+	brokenOff = "the connection broke off"
+)
+
+// plainValue is the text of errors that are known by their value, or "".
+func plainValue(err error) string {
+	switch err {
+	case context.Canceled:
+		return "it was cancelled"
+	case io.EOF, io.ErrUnexpectedEOF:
+		return "it ended too early"
+	case net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED:
+		return brokenOff
+	case http.ErrSchemeMismatch:
+		return "it speaks http, not https"
+	}
+	return ""
+}
+
+func plainOp(e *net.OpError) string {
+	at := "it"
+	if e.Addr != nil {
+		at = e.Addr.String()
+	}
+	is := func(numbers ...error) bool {
+		for _, n := range numbers {
+			if errors.Is(e.Err, n) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case e.Op == "proxyconnect":
+		return "the proxy: " + Plain(e.Err)
+	case errors.As(e.Err, new(*net.DNSError)):
+		return Plain(e.Err)
+	case is(syscall.ECONNREFUSED), e.Net == "unix" && is(syscall.ENOENT):
+		return "nothing listens at " + at
+	case e.Op == "dial" && e.Timeout():
+		return "no connection to " + at + " in time"
+	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL):
+		return "no network leads to " + at
+	case e.Op == "dial" && is(os.ErrPermission):
+		return "this machine allows no connection to " + at
+	case e.Op == "remote error":
+		return "the other side ended TLS: " + Plain(e.Err)
+	case e.Addr == nil || is(net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED) || e.Timeout():
+		return Plain(e.Err)
+	}
+	return at + ": " + Plain(e.Err)
+}
+
+// plainCertificate is the text of an error of a certificate, or "".
+func plainCertificate(err error) string {
+	switch e := err.(type) {
+	case x509.UnknownAuthorityError:
+		return "its certificate is signed by an authority that this machine does not know"
+	case x509.SystemRootsError:
+		return "this machine has no list of certificate authorities"
+	case x509.HostnameError:
+		names := append([]string{}, e.Certificate.DNSNames...)
+		for _, ip := range e.Certificate.IPAddresses {
+			names = append(names, ip.String())
+		}
+		if len(names) == 0 {
+			names = []string{"no host"}
+		}
+		if len(names) > maxNames {
+			names = append(names[:maxNames], "others")
+		}
+		return fmt.Sprintf("its certificate is for %s, not for %s", strings.Join(names, ", "), e.Host)
+	case x509.CertificateInvalidError:
+		switch e.Reason {
+		case x509.Expired:
+			now, from := time.Now(), e.Cert.NotBefore
+			if now.Before(from) {
+				return fmt.Sprintf("its certificate is valid from %s on, and this machine's clock says %s", minute(from), minute(now))
+			}
+			return fmt.Sprintf("its certificate expired at %s, and this machine's clock says %s", minute(e.Cert.NotAfter), minute(now))
+		case x509.IncompatibleUsage:
+			return "its certificate is not for a server"
+		}
+		return "its certificate is signed by a certificate that may not sign it"
+	}
+	return ""
+}
+
+// maxNames bounds the names of a certificate in a text.
+const maxNames = 3
+
+func minute(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// plainText is the text of an error that is known by neither value nor type: the end that
+// comes from a wrapped error is made plain, and the names of Go's packages are cut.
+func plainText(err error) string {
+	text := err.Error()
+	switch { // errors of net/http without a type
+	case strings.Contains(text, "malformed HTTP response"):
+		return "it does not speak HTTP"
+	case strings.Contains(text, "server closed idle connection"):
+		return brokenOff
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		if before, ok := strings.CutSuffix(text, inner.Error()); ok {
+			text = before + Plain(inner)
+		}
+	}
+	for _, name := range []string{"net/http: ", "http: ", "http2: ", "tls: ", "x509: ", "HTTP/1.x transport connection broken: "} {
+		text = strings.TrimPrefix(text, name)
+	}
+	return text
+}
