@@ -25,7 +25,7 @@ var dials = map[string][]string{
 	"net/http":                              {"Client", "Transport", "DefaultClient", "DefaultTransport", "Get", "Head", "Post", "PostForm", "NewFileTransport"},
 	"syscall":                               {"Connect", "Sendto", "Sendmsg", "Socket", "RawSyscall", "Syscall"},
 	"golang.org/x/sys/unix":                 {"Connect", "Sendto", "Sendmsg", "Socket", "RawSyscall", "Syscall"},
-	module + "shared/host/client/dispatch":  {"NewHTTP", "HTTP", "HTTPOptions", "Dial"},
+	module + "shared/host/client/dispatch":  {"NewHTTP", "NewClient", "HTTP", "HTTPOptions", "Dial"},
 	module + "shared/host/client/discovery": {"Personal", "Client"},
 }
 

@@ -72,7 +72,7 @@ func measure(b *testing.B, kind string) {
 	if err := json.NewDecoder(out).Decode(&ready); err != nil {
 		b.Fatalf("dev over %s does not start: %v", kind, err)
 	}
-	target, err := hammer.Find(b.Context(), ready.URL, identity.ID{}, false)
+	target, err := hammer.Find(b.Context(), ready.URL, identity.ID{}, false, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -61,6 +61,9 @@ func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
 			*to = f.Value.String()
 		}
 	}
+	if n.ReadCA(cmd) != nil {
+		return nil
+	}
 	plane := n.AdminAt(w)
 	if plane == nil {
 		return nil

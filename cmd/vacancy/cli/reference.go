@@ -58,7 +58,7 @@ func reference(root *cobra.Command) string {
 }
 
 // hostFlags are the flags that choose a host. The reference names them once.
-var hostFlags = []string{"host", "stage", "data"}
+var hostFlags = []string{"host", "stage", "ca", "data"}
 
 func writeCommands(b *strings.Builder, root *cobra.Command) {
 	b.WriteString("\n## Commands\n\nEvery command has `--json` and `--help`. Commands about a host choose it by these flags, which are not listed again:\n\n")

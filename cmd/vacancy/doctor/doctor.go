@@ -7,7 +7,11 @@
 // report, in the same order.
 package doctor
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
 
 // Verdict is the result of a check.
 type Verdict string
@@ -88,6 +92,11 @@ func warn(fix, cause string, args ...any) Check {
 }
 
 func fail(fix, cause string, args ...any) Check {
+	for i, arg := range args {
+		if err, ok := arg.(error); ok {
+			args[i] = problem.Plain(err)
+		}
+	}
 	return Check{Verdict: Fail, Detail: fmt.Sprintf(cause, args...), Fix: fix}
 }
 

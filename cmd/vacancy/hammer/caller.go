@@ -112,7 +112,7 @@ func (c *caller) resolvePending(ctx context.Context) {
 // must be sent again.
 func (c *caller) judge(status int, answer []byte, took time.Duration, err error) (again bool) {
 	if err != nil {
-		c.failed("no_answer", err.Error())
+		c.failed("no_answer", problem.Plain(err))
 		return true
 	}
 	if status == http.StatusOK {

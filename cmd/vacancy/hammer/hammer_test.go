@@ -35,7 +35,7 @@ func target(t testing.TB, between func(http.Handler) http.Handler) (*hosttest.Fi
 
 func hammer(t testing.TB, h *hosttest.Fixture, url string, change func(*Config)) (Summary, error) {
 	t.Helper()
-	found, err := Find(t.Context(), url, identity.ID{}, false)
+	found, err := Find(t.Context(), url, identity.ID{}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestTheTimeEndsARun(t *testing.T) {
 
 func TestAnInterruptEndsARunAndKeepsItsResults(t *testing.T) {
 	h, url := target(t, nil)
-	found, err := Find(t.Context(), url, identity.ID{}, false)
+	found, err := Find(t.Context(), url, identity.ID{}, false, nil)
 	h.Must(err)
 	ctx, interrupt := context.WithCancel(t.Context())
 	s, err := Run(ctx, Config{
@@ -144,7 +144,7 @@ func TestAFailedCallIsCountedAndTheChainGoesOn(t *testing.T) {
 	h, url := target(t, nil)
 	s, err := hammer(t, h, url, func(c *Config) { c.Pairs, c.Calls = 1, 5 })
 	h.Must(err)
-	found, err := Find(t.Context(), url, identity.ID{}, false)
+	found, err := Find(t.Context(), url, identity.ID{}, false, nil)
 	h.Must(err)
 	r := &run{Config: Config{Target: found, Size: 4, Now: h.Now, Rand: rand.Reader}, Results: newResults(1), abandon: func() {}}
 	r.left.Store(3)
@@ -208,7 +208,7 @@ func TestAnAnswerToAnotherCallerIsNoAnswer(t *testing.T) {
 
 func TestATargetThatRefusesForGoodEndsTheRun(t *testing.T) {
 	h, url := target(t, nil)
-	found, err := Find(t.Context(), url, identity.ID{}, false)
+	found, err := Find(t.Context(), url, identity.ID{}, false, nil)
 	h.Must(err)
 	_, err = h.Vacants.Sink(h.Ctx, h.Demo.ID)
 	h.Must(err)

@@ -2,6 +2,8 @@ package hammer
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -23,6 +25,7 @@ type Target struct {
 	ID    identity.ID
 	URL   *url.URL // posted to
 	Addrs []netip.AddrPort
+	Roots *x509.CertPool // the authorities whose certificates are trusted; nil means the system's
 }
 
 // dialTime bounds a connection's start.
@@ -31,8 +34,8 @@ const dialTime = 5 * time.Second
 // Find finds the target of a URL that a person typed: of a host, of a vacant
 // (…/v/ID), or of its message route. The id is the given one, else the id in
 // the card there. A host on another machine is refused unless the person says
-// that it is their own.
-func Find(ctx context.Context, given string, id identity.ID, own bool) (Target, error) {
+// that it is their own. roots become the target's.
+func Find(ctx context.Context, given string, id identity.ID, own bool, roots *x509.CertPool) (Target, error) {
 	send, err := dispatch.SendURL(given)
 	if err != nil {
 		return Target{}, err
@@ -41,7 +44,7 @@ func Find(ctx context.Context, given string, id identity.ID, own bool) (Target, 
 	if err != nil {
 		return Target{}, problem.Wrap(problem.Usage, err, "%.80q is not a URL", given)
 	}
-	t := Target{ID: id, URL: u}
+	t := Target{ID: id, URL: u, Roots: roots}
 	if t.Addrs, err = addresses(ctx, u, own); err != nil {
 		return Target{}, err
 	}
@@ -117,8 +120,11 @@ func (t *Target) dial(ctx context.Context) (net.Conn, error) {
 // getter fetches the card from the checked addresses.
 func (t *Target) getter() dispatch.Getter {
 	return getter{&http.Client{
-		Timeout:       2 * dialTime,
-		Transport:     &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dial(ctx) }, DisableKeepAlives: true},
+		Timeout: 2 * dialTime,
+		Transport: &http.Transport{
+			DialContext:     func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dial(ctx) },
+			TLSClientConfig: &tls.Config{RootCAs: t.Roots}, DisableKeepAlives: true,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }

@@ -45,7 +45,7 @@ func agpClient(a *kit.App, ctx context.Context, w kit.Where, from string) (c agp
 		return c, errNoTierKey()
 	}
 	base, err := a.HostURL(ctx, w)
-	return agp.Client{HTTP: kit.KeyedClient(stage.Key(key)), URL: base, From: from}, err
+	return agp.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: base, From: from}, err
 }
 
 func errNoTierKey() error {
@@ -257,7 +257,7 @@ func agpStatusCommand(a *kit.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, err := agp.Client{HTTP: kit.OpenClient(), URL: base}.Status(cmd.Context())
+			raw, err := agp.Client{HTTP: a.OpenClient(), URL: base}.Status(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -163,7 +163,7 @@ const settleTime = 3 * time.Minute
 func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	handler := kit.AdminClient(d.rec)
+	handler := d.AdminClient(d.rec)
 	err := patiently(ctx, func() error {
 		_, err := admin.SetHost.Call(ctx, handler, op.Of(admin.HostURL{URL: d.rec.URL}))
 		return err
@@ -241,7 +241,7 @@ func callVacant(a *kit.App, ctx context.Context, v admin.Vacant) (callcmd.CallRe
 		return callcmd.CallResult{}, 0, err
 	}
 	target := dispatch.Target{ID: v.ID, URL: c.Endpoint, Card: &c, Name: v.Name}
-	caller := a.Dispatcher(self, dispatch.NewHTTP(dispatch.HTTPOptions{}), kit.CallTimeout)
+	caller := a.Dispatcher(self, a.HTTP(0), kit.CallTimeout)
 	res, err := caller.Call(ctx, target, envelope.Message{Role: envelope.RoleUser, Parts: []string{helloText}})
 	if err != nil {
 		return callcmd.CallResult{}, 0, err

@@ -75,7 +75,7 @@ func (r agentResult) Print(w io.Writer) {
 func callAgent(a *kit.App, ctx context.Context, f callFlags, at string, words []string) error {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
+	web := a.HTTP(f.timeout)
 	cards, err := cards(a, web, false)
 	if err != nil {
 		return err
@@ -274,7 +274,7 @@ func noCard(k problem.Kind) bool {
 }
 
 func cardCommand(a *kit.App) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "card URL",
 		Short: "Fetch, verify and explain the card of an A2A agent",
 		Long: `Fetch the card of the agent at URL, of A2A 1.0 or 0.3, check its signatures, and show it.
@@ -287,6 +287,8 @@ unless its server says otherwise. It exits with 6 if a signature does not verify
   vacancy card https://agents.example.org --json`,
 		RunE: func(cmd *cobra.Command, args []string) error { return card(a, cmd.Context(), args[0]) },
 	}
+	kit.CAFlag(cmd.Flags())
+	return cmd
 }
 
 // agentCardResult is a card for people.
@@ -332,7 +334,7 @@ func (r agentCardResult) Print(w io.Writer) {
 }
 
 func card(a *kit.App, ctx context.Context, at string) error {
-	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
+	web := a.HTTP(0)
 	cards, err := cards(a, web, true)
 	if err != nil {
 		return err

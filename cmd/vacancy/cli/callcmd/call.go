@@ -164,7 +164,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	// identity.
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
+	web := a.HTTP(f.timeout)
 	target, err := a.Target(ctx, web, targetName, f.where)
 	if err != nil {
 		return err

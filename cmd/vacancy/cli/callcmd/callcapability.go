@@ -66,7 +66,7 @@ func registryClient(a *kit.App, ctx context.Context, f callFlags) (*discovery.Cl
 	if err != nil {
 		return nil, kit.Signer{}, err
 	}
-	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: f.timeout})
+	web := a.HTTP(f.timeout)
 	client, err := finder(a, ctx, f.find, f.where, web)
 	if err != nil {
 		return nil, kit.Signer{}, err
@@ -86,7 +86,7 @@ func registryClient(a *kit.App, ctx context.Context, f callFlags) (*discovery.Cl
 	}
 	client.Caller, client.Policy = a.Dispatcher(self, web, f.timeout), chosen
 	client.Caller.Check = checkPayer(a, f, self, web, "")
-	client.Route = discovery.Personal(f.timeout)
+	client.Route = discovery.Personal(f.timeout, a.Roots())
 	return client, self, nil
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/yamldoc"
 	"github.com/vacancy-host/vacancy/shared/durable"
 	"github.com/vacancy-host/vacancy/shared/host/client/agents"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -129,6 +128,7 @@ skills. The URL must be https, unless the agent is on this machine.`,
 	}
 	cmd.Flags().IntVar(&p.Trust, "trust", 1, "how much you trust it, 1 to 5")
 	cmd.Flags().IntVar(&p.LatencyMS, "latency", 1000, "how long an answer takes, in milliseconds")
+	kit.CAFlag(cmd.Flags())
 	return cmd
 }
 
@@ -137,7 +137,7 @@ func addPeer(a *kit.App, ctx context.Context, p agents.Peer) error {
 	if err != nil {
 		return err
 	}
-	card, err := agents.FetchCard(ctx, dispatch.NewHTTP(dispatch.HTTPOptions{}), p.URL)
+	card, err := agents.FetchCard(ctx, a.HTTP(0), p.URL)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
@@ -77,7 +76,7 @@ func route(a *kit.App, ctx context.Context, f routeFlags, args []string) error {
 	if f.send {
 		return routeAndCall(a, ctx, f, q, prompt)
 	}
-	client, err := finder(a, ctx, f.find, f.where, dispatch.NewHTTP(dispatch.HTTPOptions{}))
+	client, err := finder(a, ctx, f.find, f.where, a.HTTP(0))
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 				return problem.New(problem.Usage, "--limit: expected 1 to 100, got %d", limit)
 			}
 			q.Limit, q.Cursor = limit, cursor
-			web := dispatch.NewHTTP(dispatch.HTTPOptions{})
+			web := a.HTTP(0)
 			client, err := finder(a, cmd.Context(), f, w, web)
 			if err != nil {
 				return err

@@ -11,7 +11,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/family/graduation"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -170,7 +169,7 @@ func gateAt(a *kit.App, at *kit.RemoteHost) (*registryclient.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Now: a.Now}, nil
+	return &registryclient.Client{Transport: a.HTTP(0), URL: base, Now: a.Now}, nil
 }
 
 // followEvery is the interval between two polls of a run.

@@ -141,7 +141,7 @@ func artefacts(a *kit.App, ctx context.Context, where func() (string, error), f 
 // publication signs the card and register event of a child that runs elsewhere,
 // as they will be after the gate.
 func publication(a *kit.App, ctx context.Context, url string, f graduateFlags, child *datadir.Identity, out *graduation.Artefacts) error {
-	registry := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: url, Reader: child.Key, Now: a.Now}
+	registry := &registryclient.Client{Transport: a.HTTP(0), URL: url, Reader: child.Key, Now: a.Now}
 	o := &vacantcmd.Own{Identity: child, Registry: registry}
 	if err := o.Look(ctx); err != nil {
 		return err

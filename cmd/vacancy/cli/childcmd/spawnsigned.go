@@ -7,7 +7,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
@@ -43,7 +42,7 @@ func spawnSigned(a *kit.App, ctx context.Context, w kit.Where, s admin.Spawning,
 	if err := r.Sign(ctx, parent.Key); err != nil {
 		return made, err
 	}
-	handler := &registryclient.Client{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Now: a.Now}
+	handler := &registryclient.Client{Transport: a.HTTP(0), URL: base, Now: a.Now}
 	if err := handler.Post(ctx, "/v1/admin/vacants/"+parent.ID().String()+"/children", json.RawMessage(r.Blob()), &made); err != nil {
 		return made, err
 	}

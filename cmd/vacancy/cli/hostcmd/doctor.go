@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -63,6 +61,7 @@ It runs every check and exits with 1 if one says FAIL.`,
 	cmd.Flags().StringVar(&host, "host", kit.HostAWS, "the host: aws or local")
 	kit.StageFlag(cmd.Flags(), &name)
 	kit.DataFlag(cmd.Flags(), &data)
+	kit.CAFlag(cmd.Flags())
 	return cmd
 }
 
@@ -106,12 +105,12 @@ func facts(a *kit.App, ctx context.Context, rec stage.Record) doctor.Facts {
 	f.Version, f.Region, f.Keep = kit.BuiltOf(), rec.Region, rec.Context["keep"] != "false"
 	f.Limits, f.Reserve = wanted(rec), rec.Context["reserve"] != "false"
 	f.Tools = doctor.Tools(ctx, doctor.Run)
-	web := &http.Client{Transport: &http.Transport{DialContext: dispatch.Dial, Proxy: dispatch.Proxy}, Timeout: visitTime}
+	web := a.WebClient(visitTime)
 	defer web.CloseIdleConnections()
 	urls := endpoints(a, f, rec)
 	f.Visit = doctor.Look(ctx, web, urls, a.Rand)
 	if f.Visit.Operated() {
-		f.Models = doctor.LookModels(ctx, &admin.Client{HTTP: kit.KeyedClient(stage.Key(urls.Key)), URL: urls.Admin})
+		f.Models = doctor.LookModels(ctx, &admin.Client{HTTP: a.KeyedClient(stage.Key(urls.Key)), URL: urls.Admin})
 		f.Models.Unknown, f.Models.Mock = rec.Context == nil, rec.Context["mock"] == "true"
 		f.Models.Granted = strings.FieldsFunc(rec.Context["bedrockModels"], func(r rune) bool { return r == ',' })
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/op"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -50,7 +49,7 @@ func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client)
 		return err
 	}
 	l.URL, l.Version, l.Started, l.Calls, l.Failed = s.URL, s.Version, s.Started, s.Calls, s.Failed
-	web := &http.Client{Transport: &http.Transport{DialContext: dispatch.Dial, Proxy: dispatch.Proxy}, Timeout: visitTime}
+	web := a.WebClient(visitTime)
 	defer web.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+standalone.ReadyPath, nil)
 	if err != nil {

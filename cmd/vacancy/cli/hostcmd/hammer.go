@@ -14,7 +14,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/hammer"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
@@ -62,7 +61,7 @@ answer did not verify, and with 1 if a call was not answered.`,
 
 func runHammer(a *kit.App, ctx context.Context, url string, f hammerFlags) error {
 	if !kit.IsURL(url) {
-		hosted, err := a.HostedTarget(ctx, dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: kit.CallTimeout}), url, f.where)
+		hosted, err := a.HostedTarget(ctx, a.HTTP(kit.CallTimeout), url, f.where)
 		if err != nil {
 			return err
 		}
@@ -75,7 +74,7 @@ func runHammer(a *kit.App, ctx context.Context, url string, f hammerFlags) error
 			return &problem.Error{Kind: problem.Usage, Field: "--vacant", Want: "an id of 64 hex digits", Got: fmt.Sprintf("%.80q", f.vacant)}
 		}
 	}
-	target, err := hammer.Find(ctx, url, id, f.own)
+	target, err := hammer.Find(ctx, url, id, f.own, a.Roots())
 	if problem.Is(err, problem.Forbidden) && !f.own {
 		return kit.WithHint(err, "vacancy hammer %s --i-operate-this-host, if it is yours", url)
 	}

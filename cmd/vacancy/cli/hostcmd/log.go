@@ -11,7 +11,6 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
 	"github.com/vacancy-host/vacancy/shared/host/client/witness"
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
@@ -181,7 +180,7 @@ func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*follo
 }
 
 func logAt(a *kit.App, url string) witness.HTTP {
-	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: logTimeout})
+	web := a.HTTP(logTimeout)
 	return witness.HTTP{Client: &registryclient.Client{Transport: web, URL: url, Now: a.Now}}
 }
 

@@ -33,7 +33,7 @@ func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op
 	if err != nil {
 		return err
 	}
-	c, err := accountClient(base, key)
+	c, err := a.accountClient(base, key)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func withoutAccount(ctx context.Context, c op.Client, w Where, tenant string, er
 }
 
 // accountClient is a client of the account of a key, at a host.
-func accountClient(base, key string) (op.Client, error) {
+func (a *App) accountClient(base, key string) (op.Client, error) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a URL", base)
@@ -60,7 +60,7 @@ func accountClient(base, key string) (op.Client, error) {
 	if InClear(u) {
 		return nil, problem.New(problem.Usage, "the account's key would travel to %s in clear: use https", u.Host)
 	}
-	return admin.Client{HTTP: KeyedClient(stage.Key(key)), URL: base}, nil
+	return admin.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: base}, nil
 }
 
 // AccountAt is a client of the account of the key in the environment, at the host that has
@@ -78,7 +78,7 @@ func (a *App) AccountAt(ctx context.Context, w Where, at string) (op.Client, err
 			return nil, err
 		}
 	}
-	return accountClient(base, key)
+	return a.accountClient(base, key)
 }
 
 // HostOf is the URL of the host that has the vacant at a URL.

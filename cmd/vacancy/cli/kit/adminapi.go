@@ -33,7 +33,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &AdminAPI{admin.Client{HTTP: KeyedClient(key), URL: url}, at, func() error { return nil }}, nil
+		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, func() error { return nil }}, nil
 	}
 	dir, err := a.DataDir(w.Data)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"io"
 	"os"
@@ -46,6 +47,8 @@ type App struct {
 	Rand    io.Reader
 	Piped   bool // standard input is a file or a pipe
 	JSON    bool // --json: results and errors as one object each
+	// roots are the system's authorities and those of --ca; nil without --ca.
+	roots *x509.CertPool
 	// logForm is how a host logs on standard error: logHuman or logJSON, or "" in a
 	// command without --log. With logJSON every line there is JSON.
 	logForm string

@@ -16,7 +16,7 @@ func (a *App) AdminAt(w Where) *admin.Client {
 		if err != nil {
 			return nil
 		}
-		return &admin.Client{HTTP: KeyedClient(key), URL: url}
+		return &admin.Client{HTTP: a.KeyedClient(key), URL: url}
 	}
 	dir, err := a.DataDir(w.Data)
 	if err != nil {

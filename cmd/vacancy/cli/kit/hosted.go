@@ -61,7 +61,7 @@ func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 	if keyErr != nil || !problem.Is(err, problem.NotFound) || isID(what) {
 		return t, err
 	}
-	t, err = shownTarget(ctx, &admin.Client{HTTP: KeyedClient(key), URL: plane}, what)
+	t, err = shownTarget(ctx, &admin.Client{HTTP: a.KeyedClient(key), URL: plane}, what)
 	if problem.Is(err, problem.NotFound) {
 		return nil, problem.New(problem.NotFound, "%q is not a card file or a URL, and the host at %s has no vacant of that name", what, public)
 	}
@@ -94,7 +94,7 @@ func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, wha
 
 // shortTarget finds a published vacant by its short id.
 func (a *App) shortTarget(ctx context.Context, web dispatch.Getter, public, short string) (*dispatch.Target, error) {
-	client := &registryclient.Client{Transport: a.Carried(public, dispatch.NewHTTP(dispatch.HTTPOptions{})), URL: public}
+	client := &registryclient.Client{Transport: a.Carried(public, a.HTTP(0)), URL: public}
 	found, err := client.Search(ctx, registryclient.Query{ShortID: short, Limit: 2})
 	if err != nil {
 		return nil, err

@@ -101,6 +101,8 @@ func (a *App) fail(cmd *cobra.Command, err error) int {
 	o := errorObject{Code: p.Kind.String(), Detail: a.AsTyped(FullText(p)), Field: p.Field, Want: p.Want, Got: p.Got, Exit: exit}
 	if h := new(Hinted); errors.As(err, &h) {
 		o.Hint = a.AsTyped(h.Hint)
+	} else {
+		o.Hint = certificateHint(err)
 	}
 	if a.JSON {
 		report := errorReport{Error: o}
@@ -142,21 +144,21 @@ func ProblemOf(err error) *problem.Error {
 	case errors.Is(err, fs.ErrExist):
 		return problem.New(problem.Conflict, "%s", err)
 	}
-	return problem.New(problem.Internal, "%s", err)
+	return problem.New(problem.Internal, "%s", problem.Plain(err))
 }
 
 // FullText is the text of p with its causes, without repetitions.
 func FullText(p *problem.Error) string {
-	text, cause := p.Text(), p.Err
-	for cause != nil && !strings.Contains(text, cause.Error()) {
-		next, ok := cause.(*problem.Error)
+	text := p.Text()
+	for cause := p.Cause(); cause != "" && !strings.Contains(text, cause); cause = p.Cause() {
+		next, ok := p.Err.(*problem.Error)
 		switch {
 		case !ok:
-			return text + ": " + cause.Error()
+			return text + ": " + cause
 		case !strings.Contains(text, next.Text()):
 			return text + ": " + FullText(next)
 		}
-		cause = next.Err
+		p = next
 	}
 	return text
 }

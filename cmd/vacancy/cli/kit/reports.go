@@ -56,7 +56,7 @@ func (a *App) reportsElsewhere(ctx context.Context, at *RemoteHost, read ReadFla
 		if err != nil {
 			return nil, err
 		}
-		host, err := remote.Open(ctx, remote.Config{HTTP: KeyedClient(key), URL: url})
+		host, err := remote.Open(ctx, remote.Config{HTTP: a.KeyedClient(key), URL: url})
 		if err != nil {
 			return nil, err
 		}

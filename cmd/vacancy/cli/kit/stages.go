@@ -16,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
-	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
@@ -121,27 +120,21 @@ func StackNames(stageName string) []string {
 const handlerTime = time.Minute
 
 // AdminClient is the admin API of a deployed stage, with the operator's key.
-func AdminClient(rec stage.Record) *admin.Client {
-	return &admin.Client{HTTP: KeyedClient(rec.OperatorKey), URL: rec.AdminURL}
+func (a *App) AdminClient(rec stage.Record) *admin.Client {
+	return &admin.Client{HTTP: a.KeyedClient(rec.OperatorKey), URL: rec.AdminURL}
 }
 
 // KeyedClient sends an operator key with each request. It follows no redirect,
 // so the key goes nowhere else.
-func KeyedClient(key stage.Key) *http.Client {
-	c := OpenClient()
+func (a *App) KeyedClient(key stage.Key) *http.Client {
+	c := a.OpenClient()
 	c.Transport = &operatorKey{key, c.Transport}
 	return c
 }
 
 // OpenClient is a client of a host without a key.
-func OpenClient() *http.Client {
-	return &http.Client{
-		Timeout: handlerTime,
-		Transport: &http.Transport{
-			DialContext: dispatch.Dial, Proxy: dispatch.Proxy, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+func (a *App) OpenClient() *http.Client {
+	return a.WebClient(handlerTime)
 }
 
 // operatorKey adds the key to each request.

@@ -24,16 +24,17 @@ type Where struct {
 	Host, Stage, Data string
 }
 
-// HostFlags adds --host, --stage and --data.
+// HostFlags adds --host, --stage, --ca and --data.
 func HostFlags(fs *pflag.FlagSet, w *Where) {
 	ElsewhereFlags(fs, w)
 	DataFlag(fs, &w.Data)
 }
 
-// ElsewhereFlags adds --host and --stage.
+// ElsewhereFlags adds --host, --stage and --ca.
 func ElsewhereFlags(fs *pflag.FlagSet, w *Where) {
 	fs.StringVar(&w.Host, "host", "", "the host: a URL, aws or local (default $VACANCY_HOST, else local)")
 	fs.StringVar(&w.Stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
+	CAFlag(fs)
 }
 
 // RemoteHost is a host other than a local data directory's.

@@ -306,7 +306,7 @@ func unlinkSelf(a *kit.App, ctx context.Context, w kit.Where, as string) error {
 	if err != nil {
 		return err
 	}
-	c := admin.Client{HTTP: kit.KeyedClient(""), URL: base}
+	c := admin.Client{HTTP: a.KeyedClient(""), URL: base}
 	host, err := account.GetHost.Call(ctx, c, op.None{})
 	if err != nil {
 		return err

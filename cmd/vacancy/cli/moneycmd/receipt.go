@@ -111,7 +111,7 @@ func showReceipt(a *kit.App, r receipt.Receipt) error {
 }
 
 func fetchReceipt(a *kit.App, ctx context.Context, w kit.Where, what, as string, position uint64) error {
-	web := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: kit.CallTimeout})
+	web := a.HTTP(kit.CallTimeout)
 	target, err := a.Target(ctx, web, what, w)
 	if err != nil {
 		return err

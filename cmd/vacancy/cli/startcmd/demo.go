@@ -88,7 +88,7 @@ func callDemo(a *kit.App, ctx context.Context, demo vacants.Record, r *devResult
 	ctx, cancel := context.WithTimeout(ctx, kit.CallTimeout)
 	defer cancel()
 	target := dispatch.Target{ID: demo.ID, URL: c.Endpoint, Card: &c, Name: demo.Name}
-	caller := a.Dispatcher(self, dispatch.NewHTTP(dispatch.HTTPOptions{}), kit.CallTimeout)
+	caller := a.Dispatcher(self, a.HTTP(0), kit.CallTimeout)
 	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{demoText}}
 	res, err := caller.Call(ctx, target, msg)
 	if err != nil {

@@ -40,7 +40,7 @@ func openOwn(a *kit.App, ctx context.Context, registry, name string) (*Own, erro
 		return nil, err
 	}
 	o := &Own{Identity: id, Registry: &registryclient.Client{
-		Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: base, Reader: id.Key, Now: a.Now,
+		Transport: a.HTTP(0), URL: base, Reader: id.Key, Now: a.Now,
 	}}
 	return o, o.Look(ctx)
 }

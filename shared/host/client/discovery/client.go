@@ -102,7 +102,7 @@ func (c *Client) route() Route {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.personal == nil {
-		c.personal = Personal(0)
+		c.personal = Personal(0, nil)
 	}
 	return c.personal
 }

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"crypto/x509"
 	"net/url"
 	"time"
 
@@ -20,9 +21,10 @@ type Route func(registry string, callee *card.Card) (dispatch.Transport, error)
 // reaches no private network. There are two exceptions for a person's own
 // registries: an endpoint on this machine may be called if the registry is on
 // it, and one with the registry's scheme, host and port like the registry.
-func Personal(timeout time.Duration) Route {
-	near := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout})
-	far := dispatch.Guarded{Client: outbound.New(outbound.Options{Timeout: timeout}).As(outbound.Itself(outbound.Stranger))}
+// roots are the authorities whose certificates are trusted; nil means the system's.
+func Personal(timeout time.Duration, roots *x509.CertPool) Route {
+	near := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout, Roots: roots})
+	far := dispatch.Guarded{Client: outbound.New(outbound.Options{Timeout: timeout, Roots: roots}).As(outbound.Itself(outbound.Stranger))}
 	return func(registry string, callee *card.Card) (dispatch.Transport, error) {
 		r, err := dispatch.ParseURL(registry)
 		if err != nil {

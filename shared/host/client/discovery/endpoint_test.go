@@ -49,7 +49,7 @@ func TestAnEndpointIsAFullURLOrABase(t *testing.T) {
 }
 
 func TestWhereARegistryMayLeadAPersonsMachine(t *testing.T) {
-	route := discovery.Personal(0)
+	route := discovery.Personal(0, nil)
 	const public, local = "https://registry.example", "http://127.0.0.1:8080"
 	for _, c := range []struct {
 		registry, endpoint, refused string

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -31,21 +32,28 @@ type HTTPOptions struct {
 	Timeout time.Duration
 	// Idle is the number of idle connections to one host (2).
 	Idle int
+	// Roots are the authorities whose certificates are trusted (the system's).
+	Roots *x509.CertPool
 }
 
 // NewHTTP makes an HTTP.
-func NewHTTP(o HTTPOptions) *HTTP {
+func NewHTTP(o HTTPOptions) *HTTP { return &HTTP{client: NewClient(o)} }
+
+// NewClient makes the client of an HTTP, for other packages that send requests from a
+// person's own machine.
+func NewClient(o HTTPOptions) *http.Client {
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
 	}
 	if o.Idle == 0 {
 		o.Idle = 2
 	}
-	return &HTTP{client: &http.Client{
+	return &http.Client{
 		Timeout: o.Timeout,
 		Transport: &http.Transport{
 			Proxy:                  Proxy,
 			DialContext:            Dial,
+			TLSClientConfig:        &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    dialTime,
 			MaxIdleConnsPerHost:    o.Idle,
 			IdleConnTimeout:        90 * time.Second,
@@ -54,7 +62,7 @@ func NewHTTP(o HTTPOptions) *HTTP {
 		},
 		// A redirect could send the signed bytes to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
 }
 
 // Post implements Transport.
@@ -131,7 +139,7 @@ func exchangeError(req *http.Request, err error) error {
 	}
 	var cert *tls.CertificateVerificationError
 	if errors.As(err, &cert) { // before the request
-		return problem.Wrap(problem.Unavailable, err, "the certificate of %s does not verify", req.URL.Host)
+		return problem.Wrap(problem.Unavailable, err, "there is no safe connection to %s", req.URL.Host)
 	}
 	return problem.Wrap(problem.Deadline, err, "no answer from %s", req.URL.Host)
 }

@@ -1,8 +1,8 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -30,15 +30,15 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if err != nil || !outbound.IsLocalhost(host) {
 		return d.DialContext(ctx, network, addr)
 	}
-	var failed error
+	var first error
 	for _, a := range loopback {
 		c, err := d.DialContext(ctx, network, net.JoinHostPort(a.String(), port))
 		if err == nil {
 			return c, nil
 		}
-		failed = errors.Join(failed, err)
+		first = cmp.Or(first, err) // a second one says the same of the other address
 	}
-	return nil, failed
+	return nil, first
 }
 
 // Proxy is http.ProxyFromEnvironment, but bypasses the proxy for all

@@ -16,6 +16,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -55,6 +56,8 @@ type Options struct {
 	MaxReply int64
 	// Timeout bounds a request in addition to its context; 0 is DefaultTimeout.
 	Timeout time.Duration
+	// Roots are the authorities whose certificates are trusted; nil means the system's.
+	Roots *x509.CertPool
 	// Guard decides for vacants. With nil, vacants reach nothing.
 	Guard Guard
 }
@@ -99,6 +102,7 @@ func (o *Options) client(allowLoopback bool) *http.Client {
 		Transport: &http.Transport{
 			Proxy:                  nil, // a proxy would resolve and dial
 			DialContext:            d.dial,
+			TLSClientConfig:        &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
 			ForceAttemptHTTP2:      true,
 			DisableCompression:     true, // so that the limit counts bytes on the network
 			MaxResponseHeaderBytes: maxHeader,
@@ -249,7 +253,7 @@ func failure(ctx context.Context, host string, err error) error {
 	case errors.As(err, &name) && name.IsNotFound:
 		return problem.Wrap(problem.Unavailable, err, "%s is a name without an address", host)
 	case errors.As(err, &certificate):
-		return problem.Wrap(problem.Untrusted, err, "the certificate of %s did not verify", host)
+		return problem.Wrap(problem.Untrusted, err, "there is no safe connection to %s", host)
 	}
 	return problem.Wrap(problem.Unavailable, err, "%s cannot be reached", host)
 }

@@ -1,0 +1,130 @@
+package kit
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vacancy-host/vacancy/shared/host/client/dispatch"
+	"github.com/vacancy-host/vacancy/shared/problem"
+)
+
+const (
+	caFlag = "ca"
+	caEnv  = "VACANCY_CA"
+)
+
+// CAFlag adds --ca. Flags that choose a host have it already.
+func CAFlag(fs *pflag.FlagSet) {
+	fs.String(caFlag, "", "also trust the certificates in `FILE` (PEM) over https (default $"+caEnv+")")
+}
+
+// ReadCA reads the file of --ca or of the environment, for a command that has the flag.
+func (a *App) ReadCA(cmd *cobra.Command) error {
+	f := cmd.Flags().Lookup(caFlag)
+	if f == nil {
+		return nil
+	}
+	name := "--" + caFlag
+	if f.Value.String() == "" {
+		name = caEnv
+	}
+	path := cmp.Or(f.Value.String(), a.Env[caEnv])
+	if path == "" {
+		return nil
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool() // this machine has none
+	}
+	if err := addCertificates(roots, name, path); err != nil {
+		return err
+	}
+	a.roots = roots
+	return nil
+}
+
+// addCertificates adds the certificates of a PEM file to roots. name is the flag or variable
+// that names the file.
+func addCertificates(roots *x509.CertPool, name, path string) error {
+	refused := func(format string, args ...any) error {
+		return problem.New(problem.Usage, "%s: %s: %s", name, path, fmt.Sprintf(format, args...))
+	}
+	b, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return problem.New(problem.NotFound, "%s: there is no file %s", name, path)
+	case err != nil:
+		return refused("%s", cause(err))
+	}
+	added := 0
+	for rest := b; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return refused("expected only blocks of the type CERTIFICATE, got %.40q", block.Type)
+		}
+		one, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return refused("certificate %d cannot be read: %s", added+1, problem.Plain(err))
+		}
+		roots.AddCert(one)
+		added++
+	}
+	switch {
+	case added > 0:
+		return nil
+	case len(bytes.TrimSpace(b)) == 0:
+		return refused("expected certificates in PEM, got an empty file")
+	}
+	if _, err := x509.ParseCertificate(b); err == nil {
+		return WithHint(refused("expected certificates in PEM, got one in DER"), "openssl x509 -inform der -in %s -out ca.pem", ShellWord(path))
+	}
+	return refused("expected certificates in PEM, which begin with -----BEGIN CERTIFICATE-----, got another text")
+}
+
+// cause is an error of a file without the file's name.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// certificateHint is what helps if the certificate of a host is refused; "" for other errors.
+func certificateHint(err error) string {
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.SystemRootsError)):
+		return "--" + caFlag + " FILE, the certificate of that authority in PEM, or set $" + caEnv
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "date -u    # set this machine's clock if it is wrong; otherwise the host needs a new certificate"
+	}
+	return ""
+}
+
+// Roots are the authorities whose certificates this run trusts; nil means the system's.
+func (a *App) Roots() *x509.CertPool { return a.roots }
+
+// HTTP sends requests from this machine; a timeout of 0 is the default.
+func (a *App) HTTP(timeout time.Duration) *dispatch.HTTP {
+	return dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout, Roots: a.roots})
+}
+
+// WebClient is the client of HTTP.
+func (a *App) WebClient(timeout time.Duration) *http.Client {
+	return dispatch.NewClient(dispatch.HTTPOptions{Timeout: timeout, Roots: a.roots})
+}
