@@ -14,12 +14,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/nearest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/yamldoc"
 	"github.com/vacancy-host/vacancy/shared/host/money"
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
@@ -175,7 +177,7 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 		take, known := keys[key]
 		switch {
 		case !known:
-			return a, &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%.40s", key), Want: "one of " + strings.Join(keyNames(), ", "), Got: "another key"}
+			return a, unknownKey(key)
 		case string(front[key]) == "null":
 		case take == nil:
 			agent[key] = front[key]
@@ -467,13 +469,18 @@ func listOf(key string, value json.RawMessage) (all []string, err error) {
 	return all, nil
 }
 
-// keyNames are the names of keys, in order.
-func keyNames() (names []string) {
-	for key := range keys {
-		names = append(names, key)
+// Keys returns the settings of an agent file.
+func Keys() []string { return slices.Sorted(maps.Keys(keys)) }
+
+// unknownKey is the error of a key that is not a setting. It suggests one that is near.
+func unknownKey(key string) error {
+	text := fmt.Sprintf("%.40q is not a setting of an agent", key)
+	if near := nearest.Name(key, Keys()); near != "" {
+		text += "; did you mean " + near + "?"
+	} else {
+		text += "; \"vacancy help agent-files\" lists them"
 	}
-	slices.Sort(names)
-	return names
+	return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%.40s", key), Detail: text}
 }
 
 // instructions are where a root keeps what holds for all agents, by the kind of
@@ -599,7 +606,7 @@ func Set(agent []byte, settings []string) ([]byte, error) {
 		}
 		switch text, err := json.Marshal(value); {
 		case !known && key != "system" || key == "mcp_servers" && value != "":
-			return nil, problem.New(problem.Usage, "%.40q is not a setting of an agent", key)
+			return nil, unknownKey(key)
 		case err != nil:
 			return nil, problem.Wrap(problem.Usage, err, "%s", key)
 		case value == "":

@@ -49,7 +49,7 @@ func TestSnippetRefusesVacantsThatNoStockClientCalls(t *testing.T) {
 	}{
 		{"snippet quiet", problem.ExitRefused, "answers only signed calls, which no stock client sends\ntry: vacancy plain quiet open\n"},
 		{"snippet sunk", problem.ExitRefused, "sunk is SUNK, so it answers no calls\n"},
-		{"snippet queit", problem.ExitNotFound, "try: quiet\n"},
+		{"snippet queit", problem.ExitNotFound, "try: vacancy snippet quiet\n"},
 		{"snippet quiet --lang ruby", problem.ExitUsage, `--lang: expected curl, python, js, go, got "ruby"`},
 		{"snippet", problem.ExitUsage, "an argument is missing"},
 	} {

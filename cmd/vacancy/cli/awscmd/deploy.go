@@ -20,6 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cdk"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/nearest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -92,7 +93,11 @@ func (f deployFlags) values() (map[string]string, error) {
 		case slices.Contains(setting.SetByDeploy(), name):
 			return nil, problem.New(problem.Usage, "--context %s is set by deploy itself; expected one of %s", name, names)
 		case !slices.Contains(setting.Chosen(), name):
-			return nil, &problem.Error{Kind: problem.Usage, Field: "--context", Want: "one of " + names, Got: fmt.Sprintf("%.40q", name)}
+			err := error(&problem.Error{Kind: problem.Usage, Field: "--context", Want: "one of " + names, Got: fmt.Sprintf("%.40q", name)})
+			if near := nearest.Name(name, setting.Chosen()); near != "" {
+				err = kit.WithHint(err, "--context %s", kit.ShellWord(near+"="+value))
+			}
+			return nil, err
 		}
 		given[name] = value
 	}

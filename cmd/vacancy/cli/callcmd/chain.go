@@ -83,7 +83,7 @@ func chain(a *kit.App, ctx context.Context, c *kit.AdminAPI, from, to string, la
 		}
 		return l.End != nil, nil
 	})
-	return errors.Join(err, out.Flush())
+	return errors.Join(c.Unknown(ctx, to, err), out.Flush())
 }
 
 // end is one end of a pair: the id, with the name that the person typed.

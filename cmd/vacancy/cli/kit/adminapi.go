@@ -17,6 +17,8 @@ type AdminAPI struct {
 	admin.Client
 	Remote *RemoteHost // nil for a data directory
 	close  func() error
+	app    *App
+	where  Where
 }
 
 // openAdmin finds the admin API of a host. With create, a missing data
@@ -33,7 +35,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, func() error { return nil }}, nil
+		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, func() error { return nil }, a, w}, nil
 	}
 	dir, err := a.DataDir(w.Data)
 	if err != nil {
@@ -41,7 +43,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if err == nil {
-		return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }}, nil
+		return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }, a, w}, nil
 	}
 	if !errors.Is(err, serve.ErrNoHost) {
 		return nil, err
@@ -54,7 +56,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 		return nil, err
 	}
 	client, base = serve.InProcess(host.Admin())
-	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close}, nil
+	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close, a, w}, nil
 }
 
 // WithAdmin runs f on the admin API of a host.

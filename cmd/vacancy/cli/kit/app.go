@@ -29,6 +29,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/nearest"
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -124,7 +125,7 @@ func (a *App) KnownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	if near := Nearest(args[0], names); near != "" {
+	if near := nearest.Name(args[0], names); near != "" {
 		return WithHint(err, "%s %s", cmd.CommandPath(), near)
 	}
 	return WithHint(err, "%s --help", cmd.CommandPath())
@@ -145,7 +146,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := Nearest(unknown.GetSpecifiedName(), names); near != "" {
+		if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" {
 			return WithHint(refused, "--%s", near)
 		}
 	}

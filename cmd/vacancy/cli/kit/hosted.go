@@ -26,7 +26,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 		return nil, problem.New(problem.NotFound, "%q is not a card file, a URL or the name of a vacant", what)
 	}
 	if at != nil {
-		return a.targetElsewhere(ctx, web, what, at)
+		return a.targetElsewhere(ctx, web, what, at, w)
 	}
 	dir, err := a.DataDir(w.Data)
 	if err != nil {
@@ -40,10 +40,11 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 	if err != nil {
 		return nil, err
 	}
-	t, err := shownTarget(ctx, &admin.Client{HTTP: client, URL: base}, what)
+	local := &admin.Client{HTTP: client, URL: base}
+	t, err := shownTarget(ctx, local, what)
 	if problem.Is(err, problem.NotFound) {
 		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host over %s has no vacant of that name", what, dir)
-		return nil, WithHint(err, "vacancy list")
+		return nil, a.unknownVacant(ctx, local, what, err, w)
 	}
 	return t, err
 }
@@ -51,7 +52,7 @@ func (a *App) HostedTarget(ctx context.Context, web dispatch.Getter, what string
 // targetElsewhere finds a vacant of a remote host: through its public card, or
 // else, with the operator's key, through the admin API, which finds closed
 // children too. It is called at the host's URL, whatever its card says.
-func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *RemoteHost) (*dispatch.Target, error) {
+func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what string, at *RemoteHost, w Where) (*dispatch.Target, error) {
 	public, err := at.URLOf(at.Record.URL)
 	if err != nil {
 		return nil, err
@@ -61,9 +62,11 @@ func (a *App) targetElsewhere(ctx context.Context, web dispatch.Getter, what str
 	if keyErr != nil || !problem.Is(err, problem.NotFound) || isID(what) {
 		return t, err
 	}
-	t, err = shownTarget(ctx, &admin.Client{HTTP: a.KeyedClient(key), URL: plane}, what)
+	operated := &admin.Client{HTTP: a.KeyedClient(key), URL: plane}
+	t, err = shownTarget(ctx, operated, what)
 	if problem.Is(err, problem.NotFound) {
-		return nil, problem.New(problem.NotFound, "%q is not a card file or a URL, and the host at %s has no vacant of that name", what, public)
+		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host at %s has no vacant of that name", what, public)
+		return nil, a.unknownVacant(ctx, operated, what, err, w)
 	}
 	if err != nil {
 		return nil, keyHint(at, err)

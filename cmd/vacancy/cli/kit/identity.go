@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vacancy-host/vacancy/cmd/vacancy/nearest"
 	"github.com/vacancy-host/vacancy/shared/agent/datadir"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -22,8 +23,8 @@ func (a *App) OpenIdentity(h *datadir.Dir, name string) (*datadir.Identity, erro
 	}
 	if names, _ := h.Names(); len(names) > 0 {
 		err := problem.New(problem.NotFound, "no identity %q; there are %s", name, strings.Join(names, ", "))
-		if near := Nearest(name, names); near != "" {
-			return nil, WithHint(err, "%s", near)
+		if near := nearest.Name(name, names); near != "" {
+			return nil, WithHint(err, "%s", a.corrected(name, near))
 		}
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/nearest"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -49,7 +50,7 @@ library of its language unless the table says more; TypeScript also needs npm, w
 			}
 			agent, err := scaffold.Choose(args[0], template, language, freePort(at, listens))
 			if p := problem.Of(err); err != nil && p.Field == "--template" {
-				if near := kit.Nearest(template, scaffold.TemplateNames()); near != "" {
+				if near := nearest.Name(template, scaffold.TemplateNames()); near != "" {
 					return kit.WithHint(err, "vacancy new %s --template %s", args[0], near)
 				}
 				return kit.WithHint(err, "vacancy new --help")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/agentfile"
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/cmd/vacancy/nearest"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
@@ -135,7 +136,11 @@ func updateOf(settings []string) (u admin.Update, err error) {
 		to := map[string]**string{"name": &u.Name, "capability": &u.Capability, "substrate": &u.Substrate}[key]
 		switch {
 		case !ok || to == nil:
-			return u, problem.New(problem.Usage, "expected %s, got %s", want, fmt.Sprintf("%.80q", s))
+			err := problem.New(problem.Usage, "expected %s, got %s", want, fmt.Sprintf("%.80q", s))
+			if near := nearest.Name(key, append(agentfile.Keys(), "name", "capability", "substrate")); near != "" {
+				return u, kit.WithHint(err, "%s=VALUE", near)
+			}
+			return u, err
 		case *to != nil:
 			return u, problem.New(problem.Usage, "%s: expected once, got it twice", key)
 		}

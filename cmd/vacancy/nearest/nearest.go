@@ -1,0 +1,50 @@
+// Package nearest finds what a person may have meant by a mistyped word.
+package nearest
+
+import "strings"
+
+// Name returns the name that a person may have meant by word: the one with the
+// fewest changes of a letter, two at most; "" if none is near.
+func Name(word string, names []string) string {
+	const most = 2
+	best, least := "", 2*most+2
+	for _, name := range names {
+		d := distance(strings.ToLower(word), strings.ToLower(name))
+		if d > most || d >= len(name) {
+			continue
+		}
+		rank := 2 * d
+		if len(name) != len(word) {
+			rank++ // modle is rather model than mode
+		}
+		if rank < least {
+			best, least = name, rank
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, remove, replace or swap with the
+// next to make b of a.
+func distance(a, b string) int {
+	before, last := []int(nil), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			change := 1
+			if a[i] == b[j] {
+				change = 0
+			}
+			row[j+1] = min(row[j]+1, last[j+1]+1, last[j]+change)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
