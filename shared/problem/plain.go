@@ -36,6 +36,9 @@ func Plain(err error) string {
 		if e.IsNotFound {
 			return fmt.Sprintf("the name %s has no address", e.Name)
 		}
+		if e.Server != "" {
+			return fmt.Sprintf("the name server %s gives no address for %s now", e.Server, e.Name)
+		}
 		return fmt.Sprintf("the name servers of this machine give no address for %s now", e.Name)
 	case *tls.CertificateVerificationError:
 		return Plain(e.Err)

@@ -84,7 +84,7 @@ func answering(t *testing.T, with string) string {
 			if err != nil {
 				return
 			}
-			if with != "" { // the request is read, so that the end is no reset
+			if with != "" { // the request is read, otherwise the end is a reset
 				_, _ = http.ReadRequest(bufio.NewReader(c))
 			}
 			_, _ = io.WriteString(c, with)
@@ -157,6 +157,7 @@ func TestErrorsOfConnectionsAreInPlainWords(t *testing.T) {
 		"an interrupt":               {sent(context.Canceled), "^it was cancelled$"},
 		"no such name":               {dial(&net.DNSError{Err: "no such host", Name: "h.example", IsNotFound: true}), "^the name h.example has no address$"},
 		"no name server":             {dial(&net.DNSError{Err: "server misbehaving", Name: "h.example", IsTemporary: true}), "^the name servers of this machine give no address for h.example now$"},
+		"a name server":              {dial(&net.DNSError{Err: "server misbehaving", Name: "h.example", Server: "10.0.0.7:53"}), "^the name server 10.0.0.7:53 gives no address for h.example now$"},
 		"no connection":              {dial(os.ErrDeadlineExceeded), "^no connection to 192.0.2.1:443 in time$"},
 		"no route":                   {dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "^no network leads to 192.0.2.1:443$"},
 		"a firewall":                 {dial(os.NewSyscallError("connect", syscall.EPERM)), "^this machine allows no connection to 192.0.2.1:443$"},

@@ -54,15 +54,22 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	root.SetHelpTemplate(helpTemplate)
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.Title, Title: g.Title})
-		for _, c := range g.Commands(a) {
+		commands := g.Commands(a)
+		for _, c := range commands {
 			c.GroupID = g.Title
 			if slices.Contains(first, c.Name()) {
 				c.GroupID = groups[0].Title
+			} else if g.Title == groups[0].Title {
+				c.GroupID = callcmd.Group.Title
 			}
 			root.AddCommand(c)
 		}
+		if g.Topic != "" {
+			root.AddCommand(groupTopic(a, g, root, commands))
+		}
 	}
-	root.AddCommand(versionCommand(a), openapiCommand(a), exitCodesTopic(), agentContractTopic(), agentFilesTopic(), referenceTopic(root))
+	root.AddCommand(versionCommand(a), openapiCommand(a), exitCodesTopic(), agentContractTopic(), agentFilesTopic(), referenceTopic(root), allTopic(a, root))
+	setHelp(a, root)
 	kit.Complete(root)
 	complete(a, root)
 	return root
@@ -71,8 +78,10 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 // groups are the commands by task, in the order of the help.
 var groups = []kit.Group{startcmd.Group, vacantcmd.Group, childcmd.Group, moneycmd.Group, agpcmd.Group, hostcmd.Group, callcmd.Group, awscmd.Group}
 
-// first are the commands of other groups that the help shows with those to start with.
-var first = []string{"call", "card", "create", "search"}
+// first are the commands of the first hour, in its order: "vacancy --help" shows only them.
+var first = []string{
+	"dev", "new", "watch", "call", "create", "list", "show", "logs", "update", "publish", "search", "serve", "price", "account", "doctor",
+}
 
 // helpTemplate puts the description first, then usage with the example.
 const helpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}

@@ -112,7 +112,37 @@ func TestHelpOfEveryCommandIsAsWritten(t *testing.T) {
 }
 
 // topics are not commands: help shows them.
-var topics = []string{"agent-contract", "agent-files", "exit-codes", "reference"}
+var topics = []string{"agent-contract", "agent-files", "exit-codes", "reference", "all", "vacants", "composites", "money", "venues", "host", "calls", "aws"}
+
+func TestHelpShowsTheFirstHourAndTheRestByGroup(t *testing.T) {
+	s := newShell(t)
+	short, all := s.must("--help"), s.must("help", "all")
+	if len(first) != 15 {
+		t.Errorf("the help shows %d commands, want 15", len(first))
+	}
+	grouped := ""
+	for _, g := range groups {
+		if g.Topic != "" {
+			grouped += s.must("help", g.Topic)
+		}
+	}
+	for _, path := range commands() {
+		name := "\n  " + path[0] + " "
+		if len(path) > 1 || path[0] == "help" || slices.Contains(topics, path[0]) {
+			continue
+		}
+		if strings.Contains(short, name) != slices.Contains(first, path[0]) {
+			t.Errorf("vacancy --help and the list of first commands differ about %s", path[0])
+		}
+		if !strings.Contains(all, name) {
+			t.Errorf("vacancy help all does not show %s", path[0])
+		}
+		other := slices.Contains([]string{"completion", "openapi", "version"}, path[0])
+		if !strings.Contains(short, name) && !strings.Contains(grouped, name) && !other {
+			t.Errorf("%s is in no group of the help", path[0])
+		}
+	}
+}
 
 func TestHelpIsTheSameByFlagAndByCommand(t *testing.T) {
 	s := newShell(t)

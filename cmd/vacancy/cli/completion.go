@@ -2,12 +2,18 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/front/standalone"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 )
 
 // names completes the names that only this machine knows.
@@ -28,6 +34,11 @@ func complete(a *kit.App, root *cobra.Command) {
 		if c.Flags().Lookup("stage") != nil {
 			_ = c.RegisterFlagCompletionFunc("stage", n.stageNames)
 		}
+		for flag, known := range flagValues {
+			if c.Flags().Lookup(flag) != nil {
+				_ = c.RegisterFlagCompletionFunc(flag, known)
+			}
+		}
 		first, _, _ := strings.Cut(strings.TrimPrefix(c.Use, c.Name()), "...")
 		first = strings.Trim(strings.TrimSpace(first), "[]")
 		word, _, _ := strings.Cut(first, " ")
@@ -43,6 +54,33 @@ func complete(a *kit.App, root *cobra.Command) {
 		case "FROM":
 			c.ValidArgsFunction = n.chainEnds
 		}
+	}
+}
+
+// flagValues are the completions of flags of several commands whose values are in a table.
+var flagValues = map[string]cobra.CompletionFunc{"substrate": substrateKinds, "scope": listed(billing.Scopes())}
+
+// substrateKinds completes a kind; most kinds go on with a model or a URL.
+func substrateKinds(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	kinds := standalone.SubstrateKinds()
+	for i, kind := range kinds {
+		if kind != echo.Kind && kind != plan.Kind && kind != substrate.KindMock {
+			kinds[i] += ":"
+		}
+	}
+	return kinds, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// listed completes the last value of a list with commas.
+func listed[T ~string](known []T) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, word string) (values []string, _ cobra.ShellCompDirective) {
+		before := word[:strings.LastIndexByte(word, ',')+1]
+		for _, one := range known {
+			if !slices.Contains(strings.Split(before, ","), string(one)) {
+				values = append(values, before+string(one))
+			}
+		}
+		return values, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

@@ -73,12 +73,16 @@ func TestTabKnowsVacantsIdentitiesAndStages(t *testing.T) {
 	s := newShell(t)
 	s.must("init", "alice")
 	for args, want := range map[string]string{
-		"__complete call demo --as ": "alice\n",
-		"__complete id use ":         "alice\n",
-		"__complete chain ":          "alice\n",
-		"__complete tail --stage ":   ":4\n",
+		"__complete call demo --as ":                 "alice\n",
+		"__complete id use ":                         "alice\n",
+		"__complete create x --substrate ":           "anthropic:\ncomposite\necho\ngemini:\nhttp:\nmcp:\nmistral:\nmock\nollama:\nopenai:\n:6\n",
+		"__complete keys create acme --scope ":       "call\nread\nmanage\nagp\nvacants\n:4\n",
+		"__complete keys create acme --scope call,r": "call,read\ncall,manage\ncall,agp\ncall,vacants\n:4\n",
+		"__complete new fox --lang ":                 "go\npython\n",
+		"__complete chain ":                          "alice\n",
+		"__complete tail --stage ":                   ":4\n",
 	} {
-		code, out, _ := s.run("", append(strings.Fields(args), "")...)
+		code, out, _ := s.run("", strings.Split(args, " ")...)
 		if code != 0 || !strings.HasPrefix(out, want) {
 			t.Errorf("vacancy %s = exit %d, %q; want %q", args, code, out, want)
 		}

@@ -22,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,9 +40,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/anthropic"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/conformance"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/echo"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/gemini"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/mcp"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/store"
@@ -165,6 +168,19 @@ func Open(c Config) (*Host, error) {
 	}
 	host.Server = server
 	return host, nil
+}
+
+// SubstrateKinds returns the kinds of substrates for vacants of a local host, sorted, without
+// the kind for conformance tests.
+func SubstrateKinds() []string {
+	all := []string{echo.Kind, plan.Kind, substrate.KindHTTP, substrate.KindMock}
+	for kind := range kinds(nil) { // no substrate is opened, so nothing is sent
+		if kind != conformance.Kind {
+			all = append(all, kind)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // kinds returns the substrates that send requests.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -191,6 +192,9 @@ func TestSinkReceivesNothingAfterTheEnd(t *testing.T) {
 		out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: n.take})
 		if out.State != call.Unanswered || !problem.Is(out.Problem, problem.Deadline) {
 			t.Errorf("SendWith() = %s %v", out.State, out.Problem)
+		}
+		if out.Cause == nil || !regexp.MustCompile(`^no answer within [0-9.hms]+$`).MatchString(out.Cause.Text) {
+			t.Errorf("the cause is %v, want the limit in plain words", out.Cause)
 		}
 		time.Sleep(time.Hour)
 		if diff := cmp.Diff([]string{"early", "unanswered deadline"}, n.read()); diff != "" {

@@ -19,6 +19,7 @@ import (
 
 // Group is the commands about bookings.
 var Group = kit.Group{
+	Topic: "venues",
 	Title: "Bookings:",
 	Commands: func(a *kit.App) []*cobra.Command {
 		return []*cobra.Command{

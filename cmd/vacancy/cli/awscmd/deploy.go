@@ -28,6 +28,7 @@ import (
 
 // Group is the commands for a host on AWS.
 var Group = kit.Group{
+	Topic: "aws",
 	Title: "A host on AWS:",
 	Commands: func(a *kit.App) []*cobra.Command {
 		return []*cobra.Command{

@@ -87,7 +87,7 @@ func mint(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) (ke
 	r := keyResult{Stage: rec.Stage, Key: key, Kept: filepath.Join(records.Dir, rec.Stage+".json")}
 	if err := records.Write(*rec); err != nil {
 		// This is the only copy: better on the screen than lost.
-		r.Print(a.Err)
+		r.Print(a.Terminal(a.Err))
 		return r, err
 	}
 	return r, nil

@@ -324,11 +324,11 @@ func (r agentCardResult) Print(w io.Writer) {
 	for _, s := range r.Signatures {
 		switch {
 		case s.Vacant:
-			fmt.Fprintln(w, "  signed      by the vacant itself: verified")
+			fmt.Fprintln(w, "  signed      by the vacant itself: "+kit.Verdict(w, true, "verified"))
 		case s.Verified:
-			fmt.Fprintf(w, "  signed      by key %s of its host: verified\n", kit.Printable(s.Key))
+			fmt.Fprintf(w, "  signed      by key %s of its host: %s\n", kit.Printable(s.Key), kit.Verdict(w, true, "verified"))
 		default:
-			fmt.Fprintf(w, "  NOT VERIFIED: a signature by key %s: %s\n", kit.Printable(kit.Clip(s.Key, 80)), kit.Printable(s.Reason))
+			fmt.Fprintf(w, "  %s a signature by key %s: %s\n", kit.Verdict(w, false, "NOT VERIFIED:"), kit.Printable(kit.Clip(s.Key, 80)), kit.Printable(s.Reason))
 		}
 	}
 }

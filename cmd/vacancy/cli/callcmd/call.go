@@ -21,6 +21,7 @@ import (
 
 // Group is the commands of a caller.
 var Group = kit.Group{
+	Topic: "calls",
 	Title: "You and your calls:",
 	Commands: func(a *kit.App) []*cobra.Command {
 		return []*cobra.Command{

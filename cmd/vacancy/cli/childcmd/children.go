@@ -16,6 +16,7 @@ import (
 
 // Group is the commands about composites.
 var Group = kit.Group{
+	Topic: "composites",
 	Title: "Children and composites:",
 	Commands: func(a *kit.App) []*cobra.Command {
 		return []*cobra.Command{
@@ -85,8 +86,9 @@ func (r childrenResult) Print(w io.Writer) {
 		if c.MedianMS != nil {
 			took = fmt.Sprintf("%d ms", *c.MedianMS)
 		}
-		fmt.Fprintf(w, "%-*s  %s  %-9s  %-11s  %d calls, %s, p50 %s  %s\n",
-			widest, c.Vacant.Name, kit.Printable(string(c.Path)), handler, c.Vacant.State, c.Calls, failed(&c), took, does)
+		state := kit.State(w, c.Vacant.State, fmt.Sprintf("%-11s", c.Vacant.State))
+		fmt.Fprintln(w, kit.Fit(w, fmt.Sprintf("%-*s  %s  %-9s  %s  %d calls, %s, p50 %s  %s",
+			widest, c.Vacant.Name, kit.Printable(string(c.Path)), handler, state, c.Calls, failed(&c), took, does)))
 	}
 }
 

@@ -210,7 +210,7 @@ func (r spawnResult) Print(w io.Writer) {
 		was = "; it was there already"
 	}
 	fmt.Fprintf(w, "%s is a child of %s (%s), by %s%s\n", r.Vacant.Name, kit.Printable(r.parent), m.ParentID.Short(), m.BirthPath, was)
-	fmt.Fprintf(w, "  id          %s\n  state       %s\n  capability  %s\n", r.Vacant.ID, r.Vacant.State, kit.Printable(r.Vacant.Capability))
+	fmt.Fprintf(w, "  id          %s\n  state       %s\n  capability  %s\n", r.Vacant.ID, kit.State(w, r.Vacant.State, string(r.Vacant.State)), kit.Printable(r.Vacant.Capability))
 	if m.ClosedByDefault {
 		fmt.Fprintf(w, "  closed      only its parent and the parent's other children may call it\n")
 	}

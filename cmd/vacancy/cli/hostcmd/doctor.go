@@ -183,9 +183,10 @@ func (r doctorResult) Print(w io.Writer) {
 			}
 			alike[c.Detail] = 0
 		}
-		fmt.Fprintf(w, "  %-4s  %-25s %s\n", verdict, name, kit.Printable(c.Detail))
+		shade := map[doctor.Verdict]kit.Shade{doctor.OK: kit.Good, doctor.Warn: kit.Caution, doctor.Fail: kit.Bad, doctor.NotApplicable: kit.Dim}[c.Verdict]
+		fmt.Fprintf(w, "  %s  %-25s %s\n", kit.Paint(w, shade, fmt.Sprintf("%-4s", verdict)), name, kit.Printable(c.Detail))
 		if c.Fix != "" {
-			fmt.Fprintf(w, "        %-25s fix: %s\n", "", kit.Printable(c.Fix))
+			fmt.Fprintf(w, "        %-25s %s %s\n", "", kit.Paint(w, kit.Bold, "fix:"), kit.Printable(c.Fix))
 		}
 	}
 	warned := ""
@@ -193,8 +194,8 @@ func (r doctorResult) Print(w io.Writer) {
 		warned = fmt.Sprintf(", %d to look at", n)
 	}
 	if r.OK {
-		fmt.Fprintf(w, "well%s\n", warned)
+		fmt.Fprintf(w, "%s%s\n", kit.Verdict(w, true, "well"), warned)
 		return
 	}
-	fmt.Fprintf(w, "%d wrong%s\n", r.Count(doctor.Fail), warned)
+	fmt.Fprintf(w, "%s%s\n", kit.Verdict(w, false, fmt.Sprintf("%d wrong", r.Count(doctor.Fail))), warned)
 }

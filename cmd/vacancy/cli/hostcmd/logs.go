@@ -104,7 +104,7 @@ func ShowEvent(a *kit.App, e *kit.LogEvent) error {
 	if a.JSON {
 		return kit.WriteJSON(a.Out, e.Fields)
 	}
-	_, err := fmt.Fprintln(a.Out, e.Line(false))
+	_, err := fmt.Fprintln(a.Out, e.Line(a.Terminal(a.Out)))
 	return err
 }
 

@@ -20,6 +20,7 @@ import (
 
 // Group is the commands that look after a host.
 var Group = kit.Group{
+	Topic: "host",
 	Title: "A running host:",
 	Commands: func(a *kit.App) []*cobra.Command {
 		return []*cobra.Command{

@@ -82,11 +82,11 @@ func (r verifyResult) Print(w io.Writer) {
 		if !p.OK {
 			verdict = "BROKEN"
 		}
-		fmt.Fprintf(w, "  %-8s %-7s %s\n", p.Part, verdict, kit.Printable(p.Detail))
+		fmt.Fprintf(w, "  %-8s %s %s\n", p.Part, kit.Verdict(w, p.OK, fmt.Sprintf("%-7s", verdict)), kit.Printable(p.Detail))
 	}
 	if r.OK {
-		fmt.Fprintln(w, "whole")
+		fmt.Fprintln(w, kit.Verdict(w, true, "whole"))
 	} else {
-		fmt.Fprintln(w, "broken")
+		fmt.Fprintln(w, kit.Verdict(w, false, "broken"))
 	}
 }

@@ -93,7 +93,7 @@ func (r homeResult) Print(w io.Writer) {
 	if !r.OK {
 		verdict = fmt.Sprintf("%d BROKEN", r.Findings)
 	}
-	fmt.Fprintf(w, "%d rows in %d streams, %d vacants: %s\n", r.Rows, r.Streams, r.Vacants, verdict)
+	fmt.Fprintf(w, "%d rows in %d streams, %d vacants: %s\n", r.Rows, r.Streams, r.Vacants, kit.Verdict(w, r.OK, verdict))
 	if r.Events > 0 {
 		fmt.Fprintf(w, "registry: %d events, %d vacants registered\n", r.Events, r.Registered)
 	}

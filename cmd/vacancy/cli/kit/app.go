@@ -5,7 +5,7 @@
 //
 // The invariants: standard output carries only the result (with --json exactly one
 // object). Prompts, logs and errors go to standard error (with --json the error is one
-// object). Nothing is coloured. No state is kept between two runs in one process, so
+// object). Colours go only to terminals (paint.go). No state is kept between two runs in one process, so
 // tests can run commands in process.
 package kit
 
@@ -48,7 +48,7 @@ type App struct {
 	Rand    io.Reader
 	Piped   bool // standard input is a file or a pipe
 	JSON    bool // --json: results and errors as one object each
-	// roots are the system's authorities and those of --ca; nil without --ca.
+	// roots has the system's authorities and the certificates of --ca; nil without --ca.
 	roots *x509.CertPool
 	// logForm is how a host logs on standard error: logHuman or logJSON, or "" in a
 	// command without --log. With logJSON every line there is JSON.

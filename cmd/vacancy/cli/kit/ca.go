@@ -104,7 +104,7 @@ func cause(err error) error {
 	return err
 }
 
-// certificateHint is what helps if the certificate of a host is refused; "" for other errors.
+// certificateHint returns the hint for an error of a host's certificate, or "".
 func certificateHint(err error) string {
 	var invalid x509.CertificateInvalidError
 	switch {

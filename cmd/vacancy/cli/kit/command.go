@@ -10,6 +10,7 @@ import (
 
 // Group is the commands of a package, under one title of the help.
 type Group struct {
+	Topic    string // "vacancy help TOPIC" shows only these commands
 	Title    string
 	Commands func(*App) []*cobra.Command
 }

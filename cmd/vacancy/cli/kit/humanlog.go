@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -92,27 +91,13 @@ func (e *LogEvent) caller() string {
 	return from
 }
 
-// Colours of a terminal.
-const (
-	green  = "\x1b[32m"
-	red    = "\x1b[31m"
-	dim    = "\x1b[2m"
-	normal = "\x1b[0m"
-)
-
-// Line is e for people.
-func (e *LogEvent) Line(colour bool) string {
-	paint := func(c, s string) string {
-		if !colour {
-			return s
-		}
-		return c + s + normal
-	}
+// Line is e for people, on w.
+func (e *LogEvent) Line(w io.Writer) string {
 	var b strings.Builder
-	b.WriteString(paint(dim, e.At.Local().Format(time.TimeOnly)) + "  ")
+	b.WriteString(Paint(w, Dim, e.At.Local().Format(time.TimeOnly)) + "  ")
 	if !e.isCall() {
 		if e.level != slog.LevelInfo.String() {
-			b.WriteString(paint(red, Printable(e.level)) + " ")
+			b.WriteString(Paint(w, Bad, Printable(e.level)) + " ")
 		}
 		b.WriteString(Printable(e.msg))
 		for _, name := range OrderedFields(e.Fields) {
@@ -120,10 +105,7 @@ func (e *LogEvent) Line(colour bool) string {
 		}
 		return b.String()
 	}
-	verdict, shade := TextOf(e.Fields[obs.Verdict]), green
-	if e.IsFailed() {
-		shade = red
-	}
+	verdict := TextOf(e.Fields[obs.Verdict])
 	what := e.msg
 	if what == message.CallLine {
 		what = "call"
@@ -135,7 +117,7 @@ func (e *LogEvent) Line(colour bool) string {
 	}
 	fmt.Fprintf(&b, "%s -> %s  %s", Printable(e.caller()), Printable(e.vacant()), Printable(what))
 	if verdict != "" { // else the line is only of the agent's work
-		fmt.Fprintf(&b, "  %s  %s ms", paint(shade, Printable(verdict)), TextOf(e.Fields["ms"]))
+		fmt.Fprintf(&b, "  %s  %s ms", Verdict(w, !e.IsFailed(), Printable(verdict)), TextOf(e.Fields["ms"]))
 	}
 	if why := e.why(); why != "" {
 		b.WriteString("  " + Printable(why))
@@ -199,21 +181,10 @@ func (e *LogEvent) why() string {
 	return why
 }
 
-// colours reports whether standard error is a terminal that shows colours.
-func (a *App) colours() bool {
-	f, ok := a.Err.(*os.File)
-	if !ok || a.Env["NO_COLOR"] != "" || a.Env["TERM"] == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
 // humanLog is a slog.Handler that writes lines for people. Of many calls in one
 // second the first lines are written, and then how many more there were.
 type humanLog struct {
 	out    io.Writer
-	colour bool
 	before []slog.Attr
 
 	mu     sync.Mutex
@@ -250,7 +221,7 @@ func (h *humanLog) Handle(_ context.Context, r slog.Record) error {
 			return nil
 		}
 	}
-	_, err := io.WriteString(h.out, e.Line(h.colour)+"\n")
+	_, err := io.WriteString(h.out, e.Line(h.out)+"\n")
 	return err
 }
 
@@ -277,7 +248,7 @@ func (h *humanLog) Close() {
 }
 
 func (h *humanLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &humanLog{out: h.out, colour: h.colour, before: append(slices.Clone(h.before), attrs...)}
+	return &humanLog{out: h.out, before: append(slices.Clone(h.before), attrs...)}
 }
 
 // WithGroup returns the handler as it is: a line for people has no groups.

@@ -26,7 +26,7 @@ type Result interface {
 // Show prints r as JSON or text.
 func (a *App) Show(r Result) error {
 	if !a.JSON {
-		r.Print(a.Out)
+		r.Print(a.Terminal(a.Out))
 		return nil
 	}
 	return WriteJSON(a.Out, r)
@@ -117,9 +117,10 @@ func (a *App) fail(cmd *cobra.Command, err error) int {
 		return exit
 	}
 	// A field may have the command's name, as in: vacancy plain: expected open, off or shared.
-	fmt.Fprintf(a.Err, "%s: %s\n", cmd.CommandPath(), Printable(strings.TrimPrefix(o.Detail, cmd.Name()+": ")))
+	errs := a.Terminal(a.Err)
+	fmt.Fprintf(errs, "%s %s\n", Paint(errs, Bad, cmd.CommandPath()+":"), Printable(strings.TrimPrefix(o.Detail, cmd.Name()+": ")))
 	if o.Hint != "" {
-		fmt.Fprintf(a.Err, "try: %s\n", Printable(o.Hint))
+		fmt.Fprintf(errs, "%s %s\n", Paint(errs, Bold, "try:"), Printable(o.Hint))
 	}
 	return exit
 }

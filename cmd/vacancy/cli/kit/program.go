@@ -92,6 +92,9 @@ func builtByGoRun(self string) bool {
 func commands(root *cobra.Command) *regexp.Regexp {
 	names := []string{"--?[a-z]", "help"}
 	for _, c := range root.Commands() {
+		if c.Hidden {
+			continue // a topic of the help, after "vacancy help"
+		}
 		names = append(names, regexp.QuoteMeta(c.Name())+`\b`)
 	}
 	return regexp.MustCompile("(^|[\\s\"'`(])" + programName + " (" + strings.Join(names, "|") + ")")

@@ -18,6 +18,7 @@ import (
 
 // Group is the commands about money.
 var Group = kit.Group{
+	Topic: "money",
 	Title: "Money:",
 	Commands: func(a *kit.App) []*cobra.Command {
 		return []*cobra.Command{

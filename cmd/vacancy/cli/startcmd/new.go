@@ -81,6 +81,7 @@ library of its language unless the table says more; TypeScript also needs npm, w
 	cmd.Flags().StringVar(&language, "lang", "python", "the program's language: "+strings.Join(basic.LanguageNames(), ", "))
 	cmd.Flags().StringVar(&dir, "dir", "", "the directory (default NAME)")
 	// It fails only for flags that do not exist.
+	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(basic.LanguageNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("template", func(*cobra.Command, []string, string) (all []string, _ cobra.ShellCompDirective) {
 		for _, t := range scaffold.Templates() {
 			all = append(all, t.Name+"\t"+t.About)

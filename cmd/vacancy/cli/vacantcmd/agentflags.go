@@ -187,11 +187,11 @@ func (r importResult) Print(w io.Writer) {
 	for _, one := range r.Agents {
 		switch {
 		case one.Problem != "":
-			fmt.Fprintf(w, "FAIL  %s\n", kit.Printable(one.Problem))
+			fmt.Fprintf(w, "%s  %s\n", kit.Verdict(w, false, "FAIL"), kit.Printable(one.Problem))
 		case one.There:
 			fmt.Fprintf(w, "      %s (%.12s) is there already\n", one.Name, one.ID)
 		default:
-			fmt.Fprintf(w, "ok    %s (%.12s) of %s\n", one.Name, one.ID, kit.Printable(one.File))
+			fmt.Fprintf(w, "%s  %s (%.12s) of %s\n", kit.Verdict(w, true, "ok  "), one.Name, one.ID, kit.Printable(one.File))
 		}
 	}
 }

@@ -175,10 +175,10 @@ type agentsCheckResult struct {
 func (r agentsCheckResult) Print(w io.Writer) {
 	for _, c := range r.Checks {
 		if c.Failure != nil {
-			fmt.Fprintf(w, "FAIL  %-30s %s\n", c.What, kit.Printable(kit.Clip(c.Failure.String(), kit.MaxShownCause)))
+			fmt.Fprintf(w, "%s  %-30s %s\n", kit.Verdict(w, false, "FAIL"), c.What, kit.Printable(kit.Clip(c.Failure.String(), kit.MaxShownCause)))
 			continue
 		}
-		fmt.Fprintf(w, "ok    %-30s %5d ms  %s\n", c.What, c.TookMS, kit.Printable(fmt.Sprintf("%q", c.Answer)))
+		fmt.Fprintf(w, "%s  %-30s %5d ms  %s\n", kit.Verdict(w, true, "ok  "), c.What, c.TookMS, kit.Printable(fmt.Sprintf("%q", c.Answer)))
 	}
 	if !r.OK {
 		fmt.Fprintf(w, "\nThe contract: %s\n", r.contract)

@@ -19,6 +19,7 @@ import (
 
 // Group is the commands about hosted vacants.
 var Group = kit.Group{
+	Topic: "vacants",
 	Title: "Vacants:",
 	Commands: func(a *kit.App) []*cobra.Command {
 		return append(stateCommands(a),

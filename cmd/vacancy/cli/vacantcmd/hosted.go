@@ -25,10 +25,10 @@ type vacantResult struct {
 
 func (r vacantResult) Print(w io.Writer) {
 	if r.Deleted != "" {
-		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  created     %s\n  deleted     %s\n", r.Name, r.ID, r.State, r.Created, r.Deleted)
+		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  created     %s\n  deleted     %s\n", kit.Paint(w, kit.Bold, r.Name), r.ID, kit.State(w, r.State, string(r.State)), r.Created, r.Deleted)
 	} else {
 		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  capability  %s\n  substrate   %s\n  endpoint    %s\n  created     %s\n",
-			r.Name, r.ID, r.State, kit.Printable(r.Capability), kit.Printable(r.Substrate), kit.Printable(r.Endpoint), r.Created)
+			kit.Paint(w, kit.Bold, r.Name), r.ID, kit.State(w, r.State, string(r.State)), kit.Printable(r.Capability), kit.Printable(r.Substrate), kit.Printable(r.Endpoint), r.Created)
 	}
 	if r.Tenant != "" {
 		fmt.Fprintf(w, "  tenant      %s\n", kit.Printable(r.Tenant))
@@ -120,6 +120,7 @@ func (r listResult) Print(w io.Writer) {
 		if v.Deleted != "" {
 			does = "(deleted)"
 		}
-		fmt.Fprintf(w, "%-*s  %-11s  %s  %s\n", widest, v.Name, v.State, v.ID.Short(), kit.Printable(does))
+		state := kit.State(w, v.State, fmt.Sprintf("%-11s", v.State))
+		fmt.Fprintln(w, kit.Fit(w, fmt.Sprintf("%-*s  %s  %s  %s", widest, v.Name, state, v.ID.Short(), kit.Printable(does))))
 	}
 }

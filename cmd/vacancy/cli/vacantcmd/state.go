@@ -87,4 +87,6 @@ func changeState(a *kit.App, ctx context.Context, c *kit.AdminAPI, s stateChange
 // stateResult is a vacant after a change of state.
 type stateResult struct{ admin.Vacant }
 
-func (r stateResult) Print(w io.Writer) { fmt.Fprintf(w, "%s is %s\n", r.Name, r.State) }
+func (r stateResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "%s is %s\n", r.Name, kit.State(w, r.State, string(r.State)))
+}

@@ -1,0 +1,187 @@
+package kit
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
+)
+
+// Shade is a colour of a terminal.
+type Shade string
+
+// The shades. They are of the 16 colours that every terminal's theme has.
+const (
+	Good    Shade = "\x1b[32m"
+	Bad     Shade = "\x1b[31m"
+	Caution Shade = "\x1b[33m"
+	Dim     Shade = "\x1b[2m"
+	Bold    Shade = "\x1b[1m"
+
+	normal = "\x1b[0m"
+)
+
+// terminal is a writer to a terminal.
+type terminal struct {
+	io.Writer
+	colours bool
+	columns int // 0 if they are not known
+}
+
+// Terminal returns w as a writer on which Paint and Fit work, if w is a terminal. It shows
+// no colours if the person has turned them off, by NO_COLOR (no-color.org) or TERM=dumb.
+func (a *App) Terminal(w io.Writer) io.Writer {
+	if a.JSON || !isTerminal(w) {
+		return w
+	}
+	return terminal{w, a.Env["NO_COLOR"] == "" && a.Env["TERM"] != "dumb", columns(w, a.Env["COLUMNS"])}
+}
+
+// columns returns the width of a terminal: of the person's variable, else the terminal's own.
+func columns(w io.Writer, given string) int {
+	if n, err := strconv.Atoi(given); err == nil && n > 0 {
+		return n
+	}
+	if f, ok := w.(*os.File); ok {
+		return columnsOf(f)
+	}
+	return 0
+}
+
+// Paint returns text in a shade, if w is of Terminal and shows colours. Columns are filled up
+// with spaces before their text is painted, because escapes have no width.
+func Paint(w io.Writer, shade Shade, text string) string {
+	if t, ok := w.(terminal); !ok || !t.colours || text == "" {
+		return text
+	}
+	padding := len(text) - len(strings.TrimRight(text, " "))
+	return string(shade) + text[:len(text)-padding] + normal + text[len(text)-padding:]
+}
+
+// State returns the state of a vacant in its shade. text is the state as it is printed.
+func State(w io.Writer, s lifecycle.State, text string) string {
+	switch s {
+	case lifecycle.Local, lifecycle.Active:
+		return Paint(w, Good, text)
+	case lifecycle.Hibernating, lifecycle.Stale:
+		return Paint(w, Caution, text)
+	}
+	return Paint(w, Bad, text)
+}
+
+// Verdict returns the verdict of a check in its shade.
+func Verdict(w io.Writer, ok bool, text string) string {
+	if ok {
+		return Paint(w, Good, text)
+	}
+	return Paint(w, Bad, text)
+}
+
+// Fit cuts the line of a table after the width of a terminal, so that each row stays one line.
+func Fit(w io.Writer, line string) string {
+	t, ok := w.(terminal)
+	if !ok || t.columns < 2 {
+		return line
+	}
+	at, width, cut := 0, 0, 0 // cut is where the line ends if it is too long
+	for at < len(line) {
+		if n := escapeAt(line[at:]); n > 0 {
+			at += n
+			continue
+		}
+		if width == t.columns-1 {
+			cut = at
+		}
+		_, n := utf8.DecodeRuneInString(line[at:])
+		at += n
+		width++
+	}
+	if width <= t.columns {
+		return line
+	}
+	end := "…"
+	if t.colours {
+		end = normal + end
+	}
+	return line[:cut] + end
+}
+
+// escapeAt returns the length of the escape of a Shade at the beginning of s, or 0.
+func escapeAt(s string) int {
+	if !strings.HasPrefix(s, "\x1b[") {
+		return 0
+	}
+	return strings.IndexByte(s, 'm') + 1
+}
+
+// Wrap breaks the lines of a text that are longer than a terminal is wide, at spaces. A broken
+// line goes on below the text after its indent, or in a table below the second column.
+// Indented commands stay whole, because a person copies them.
+func Wrap(w io.Writer, text string) string {
+	t, ok := w.(terminal)
+	if !ok || t.columns < narrowest {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(joined(text, t.columns)) {
+		body := strings.TrimSuffix(line, "\n")
+		indent := hanging(body, t.columns)
+		for utf8.RuneCountInString(body) > t.columns && !strings.HasPrefix(strings.TrimSpace(body), programName+" ") {
+			head := string([]rune(body)[:t.columns+1])
+			at := strings.LastIndexByte(head, ' ')
+			if at <= indent {
+				break // a word that is wider than its column
+			}
+			b.WriteString(strings.TrimRight(body[:at], " ") + "\n")
+			body = strings.Repeat(" ", indent) + strings.TrimLeft(body[at:], " ")
+		}
+		b.WriteString(body + line[len(strings.TrimSuffix(line, "\n")):])
+	}
+	return b.String()
+}
+
+// joined makes one line of each paragraph that has a line longer than a terminal is wide.
+// Indented lines are a list or a table, and belong to no paragraph.
+func joined(text string, columns int) string {
+	lines := strings.Split(text, "\n")
+	var out []string
+	for at := 0; at < len(lines); {
+		end, long := at, false
+		for end < len(lines) && lines[end] != "" && lines[end][0] != ' ' {
+			long = long || utf8.RuneCountInString(lines[end]) > columns
+			end++
+		}
+		switch {
+		case end == at:
+			end++
+			out = append(out, lines[at])
+		case long:
+			out = append(out, strings.Join(lines[at:end], " "))
+		default:
+			out = append(out, lines[at:end]...)
+		}
+		at = end
+	}
+	return strings.Join(out, "\n")
+}
+
+// narrowest is the least width for which lines are broken.
+const narrowest = 20
+
+// hanging is the indent of the lines after the first one of a broken line: its second column,
+// if that is in the left half of the terminal, else its own indent.
+func hanging(line string, columns int) int {
+	own := len(line) - len(strings.TrimLeft(line, " "))
+	if gap := strings.Index(line[own:], "  "); gap > 0 {
+		at := own + gap
+		second := at + len(line[at:]) - len(strings.TrimLeft(line[at:], " "))
+		if second <= columns/2 {
+			return second
+		}
+		return own + 4
+	}
+	return own
+}
