@@ -16,11 +16,15 @@ const Namespace = "Vacancy"
 
 // Verdict is the attribute that marks the log line of a call; the first such
 // line carries the invocation's counts. Status is the attribute with its HTTP
-// status, Cut the one that says why its answer ends before its end.
+// status, Cut the one that says why its answer ends before its end. Restored and Floor
+// are times of a call that a vacant refused after it came back from a backup: when it came
+// back, and until when calls must have been signed to be refused.
 const (
-	Verdict = "verdict"
-	Status  = "status"
-	Cut     = "cut"
+	Verdict  = "verdict"
+	Status   = "status"
+	Cut      = "cut"
+	Restored = "restored"
+	Floor    = "floor"
 )
 
 // Config holds the attributes that every line of a process carries.

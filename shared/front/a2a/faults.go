@@ -121,6 +121,9 @@ func membersOf(o *call.Outcome) map[string]string {
 	if !o.Floor.IsZero() {
 		m["floor"] = canon.FormatTime(o.Floor)
 	}
+	if !o.Restored.IsZero() {
+		m["restored"] = canon.FormatTime(o.Restored)
+	}
 	if o.Price != nil && o.Pay != nil {
 		terms, _ := json.Marshal(o.Price)
 		ways, _ := json.Marshal(o.Pay)

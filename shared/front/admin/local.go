@@ -29,6 +29,14 @@ type Status struct {
 	DataBytes    int64 `json:"data_bytes"`
 	SearchBytes  int64 `json:"search_bytes"`
 	JournalBytes int64 `json:"journal_bytes"`
+	// FreeBytes is the space that is left on the data directory's disk, negative if it is
+	// unknown. Below MinFreeBytes a public host refuses requests that write.
+	FreeBytes    int64 `json:"free_bytes"`
+	MinFreeBytes int64 `json:"min_free_bytes"`
+	// Restored is the time of the last restore from a backup, or the zero time. Messages
+	// signed until RefusedUntil are refused since.
+	Restored     time.Time `json:"restored,omitzero"`
+	RefusedUntil time.Time `json:"refused_until,omitzero"`
 	// TextsEnd is the time at which the oldest texts become unreadable, or the
 	// zero time.
 	TextsEnd time.Time `json:"texts_end,omitzero"`

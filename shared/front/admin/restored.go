@@ -3,15 +3,18 @@ package admin
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/httpapi"
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Restored is the number of vacants of a page whose floor was raised, and the
-// errors of others. Next is the cursor of the next page, "" after the last.
+// Restored is the number of vacants of a page whose floor was raised, the latest of
+// these floors, and the errors of others. Next is the cursor of the next page, "" after
+// the last.
 type Restored struct {
 	Vacants int               `json:"vacants"`
+	Until   time.Time         `json:"refused_until,omitzero"`
 	Next    string            `json:"next"`
 	Failed  []httpapi.Refusal `json:"failed,omitempty"`
 }
@@ -22,11 +25,11 @@ const restoredPage = 50
 
 // restored raises the floors of a page of vacants (vacants.Directory.Restored).
 func (d *api) restored(ctx context.Context, in RestoredFrom) (Restored, error) {
-	n, next, failed, err := d.Vacants.RaiseFloorsPage(ctx, in.Cursor, restoredPage)
+	raised, next, failed, err := d.Vacants.RaiseFloorsPage(ctx, in.Cursor, restoredPage)
 	if err != nil {
 		return Restored{}, err
 	}
-	page := Restored{Vacants: n, Next: next}
+	page := Restored{Vacants: raised.Vacants, Until: raised.Until, Next: next}
 	for _, err := range failed {
 		p := problem.Of(err)
 		d.Log.LogAttrs(ctx, slog.LevelError, "not restored", slog.String("cause", p.Error()))
@@ -36,27 +39,30 @@ func (d *api) restored(ctx context.Context, in RestoredFrom) (Restored, error) {
 }
 
 // Restored tells the host, page by page, that its data was restored from a
-// backup. It returns the number of vacants whose floor was raised. Errors of
+// backup. It returns the vacants of all pages whose floor was raised. Errors of
 // single vacants do not stop the others; the first is returned.
-func (c Client) Restored(ctx context.Context) (vacants int, err error) {
+func (c Client) Restored(ctx context.Context) (all Restored, err error) {
 	failed, first := 0, error(nil)
 	for cursor, more := "", true; more; more = cursor != "" {
 		page, err := RestoredFromBackup.Call(ctx, c, RestoredFrom{cursor})
 		if err != nil {
-			return vacants, err
+			return all, err
 		}
 		if page.Next != "" && page.Next == cursor {
-			return vacants, problem.New(problem.Untrusted, "the host gives one page again and again")
+			return all, problem.New(problem.Untrusted, "the host gives one page again and again")
 		}
-		vacants, cursor = vacants+page.Vacants, page.Next
+		all.Vacants, cursor = all.Vacants+page.Vacants, page.Next
+		if page.Until.After(all.Until) {
+			all.Until = page.Until
+		}
 		if n := len(page.Failed); n > 0 && failed == 0 {
 			first = page.Failed[0].Problem()
 		}
 		failed += len(page.Failed)
 	}
 	if failed > 0 {
-		return vacants, problem.Wrap(problem.Of(first).Kind, first, "%d vacants refuse messages signed until five minutes from now, %d do not: run the same command again; the first: %s",
-			vacants, failed, problem.Of(first).Text())
+		return all, problem.Wrap(problem.Of(first).Kind, first, "%d vacants refuse messages signed until five minutes from now, %d do not: run the same command again; the first: %s",
+			all.Vacants, failed, problem.Of(first).Text())
 	}
-	return vacants, nil
+	return all, nil
 }

@@ -59,8 +59,8 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 	if m.commits != count || most > 50 {
 		t.Errorf("%d vacants changed, up to %d by one request; want %d, at most 50", m.commits, most, count)
 	}
-	if n, err := c.Restored(t.Context()); n != count || err != nil {
-		t.Errorf("Restored() = %d, %v, want %d", n, err, count)
+	if all, err := c.Restored(t.Context()); all.Vacants != count || all.Until.IsZero() || err != nil {
+		t.Errorf("Restored() = %+v, %v, want %d, and until when they refuse", all, err, count)
 	}
 	// A vacant that fails does not keep the others from their floor.
 	r, err := v.ByName(t.Context(), vacants.Operator(), "v007")
@@ -68,9 +68,9 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.broken = vacants.RecordKey(r.ID)
-	n, err := c.Restored(t.Context())
-	if n != count-1 || err == nil || !strings.Contains(problem.Of(err).Text(), "119 vacants refuse messages signed until five minutes from now, 1 do not") {
-		t.Errorf("Restored() with one out of order = %d, %v, want %d, and why", n, err, count-1)
+	all, err := c.Restored(t.Context())
+	if all.Vacants != count-1 || err == nil || !strings.Contains(problem.Of(err).Text(), "119 vacants refuse messages signed until five minutes from now, 1 do not") {
+		t.Errorf("Restored() with one out of order = %+v, %v, want %d, and why", all, err, count-1)
 	}
 	if w := h.ask("POST", "/v1/admin/restored?cursor=odd", ""); w.Code != 400 {
 		t.Errorf("POST with an odd cursor = %d %s, want 400", w.Code, w.Body)

@@ -346,6 +346,9 @@ func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Env
 	if o.State != "" {
 		attrs = append(attrs, slog.String("state", string(o.State)))
 	}
+	if !o.Restored.IsZero() {
+		attrs = append(attrs, slog.Time(obs.Restored, o.Restored), slog.Time(obs.Floor, o.Floor))
+	}
 	if o.Cut != "" {
 		attrs = append(attrs, slog.String(obs.Cut, string(o.Cut)))
 	}

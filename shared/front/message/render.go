@@ -90,6 +90,9 @@ func outcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
 	if !o.Floor.IsZero() {
 		m.text("floor", canon.FormatTime(o.Floor))
 	}
+	if !o.Restored.IsZero() {
+		m.text("restored", canon.FormatTime(o.Restored))
+	}
 	if !o.Now.IsZero() {
 		m.text("now", canon.FormatTime(o.Now))
 	}

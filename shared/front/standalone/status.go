@@ -21,11 +21,18 @@ func (h *Host) Status(ctx context.Context) (admin.Status, error) {
 		DataBytes: sizeOf(filepath.Join(h.config.Dir, DataFile)), SearchBytes: sizeOf(filepath.Join(h.config.Dir, SearchDir)),
 		JournalBytes: sizeOf(filepath.Join(h.config.Dir, journalDir)),
 	}
+	free, size := h.room.disk()
+	s.FreeBytes, s.MinFreeBytes = free, MinFree(size)
 	for page, err := range h.Vacants.Pages(ctx, vacants.Operator()) {
 		if err != nil {
 			return s, err
 		}
 		s.Vacants += len(page)
+		for i := range page {
+			if r := &page[i]; r.Restored.After(s.Restored) {
+				s.Restored, s.RefusedUntil = r.Restored, r.Floor
+			}
+		}
 	}
 	var err error
 	s.TextsEnd, err = h.Texts.NextEnd(ctx)

@@ -80,7 +80,7 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 		return key.Ready(ctx)
 	}
 	return call.Vacant{
-		ID: id, State: r.State, Floor: r.Floor, Behaviour: a.behaviour(r), Signer: key, Ready: ready,
+		ID: id, State: r.State, Floor: r.Floor, Restored: r.Restored, Behaviour: a.behaviour(r), Signer: key, Ready: ready,
 		Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, HasKin: r.Kin, Tenant: r.Tenant, Price: r.Price,
 	}, true, nil
 }

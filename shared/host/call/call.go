@@ -36,6 +36,7 @@ type Vacant struct {
 	ID        identity.ID
 	State     lifecycle.State
 	Floor     time.Time // envelopes signed at or before it are refused; zero refuses none
+	Restored  time.Time // when the vacant came back from a backup; zero if it never did
 	Behaviour Behaviour
 	Signer    identity.Signer
 	// Ready opens the key that Signer signs with, which may fail and may cost money.
@@ -204,6 +205,7 @@ type Outcome struct {
 	ExpectedSeq int64
 	ChainTip    identity.Hash
 	Floor, Now  time.Time // omitted if zero
+	Restored    time.Time // with a refusal by the chain: Vacant.Restored
 
 	// Cause tells why this request voided the call, Usage counts the work done for it, and
 	// AgentLog tells what the vacant's agent did, for the log of the host. They may be nil.
@@ -225,7 +227,7 @@ func (o Outcome) refuse(err error) Outcome {
 	o.Problem = problem.Of(err)
 	if o.Problem.Kind == problem.Unavailable || o.Problem.Kind == problem.Internal || o.Problem.Kind == problem.Damaged {
 		// State that could not be read, or may be stale, is not reported.
-		o.Chain, o.Floor, o.State = false, time.Time{}, ""
+		o.Chain, o.Floor, o.Restored, o.State = false, time.Time{}, time.Time{}, ""
 	}
 	return o
 }
@@ -233,6 +235,15 @@ func (o Outcome) refuse(err error) Outcome {
 func (o Outcome) at(tip RequestRow) Outcome {
 	t := tip.Tip()
 	o.Chain, o.ExpectedSeq, o.ChainTip = true, t.Seq+1, t.Hash
+	return o
+}
+
+// below tells with a refusal by the chain which floor a new envelope must pass, zero for
+// none, and whether calls may be lost.
+func (o Outcome) below(floor time.Time, v *Vacant) Outcome {
+	if o.Floor = floor; !floor.IsZero() {
+		o.Restored = v.Restored
+	}
 	return o
 }
 

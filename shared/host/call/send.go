@@ -75,8 +75,7 @@ func (h *Host) accept(ctx context.Context, r *request, v *tips, fresh bool) (*Re
 				return row, err
 			}
 		} else if fresh {
-			r.out = r.out.at(v.req)
-			r.out.Floor = verdict.floor
+			r.out = r.out.at(v.req).below(verdict.floor, &r.vacant)
 			if verdict.maybeResend {
 				if err := h.resend(ctx, r, v); err != nil {
 					return nil, err
@@ -289,8 +288,7 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 		}
 		out := r.out.at(tip)
 		if verdict := decideReset(r.facts, r.pair, e, tip); verdict.refusal != nil {
-			out.Floor = verdict.floor
-			return out.refuse(verdict.refusal)
+			return out.below(verdict.floor, &r.vacant).refuse(verdict.refusal)
 		}
 		if r.paymentRefusal != nil {
 			out.Pay = h.waysToPay(&r)

@@ -2,6 +2,7 @@ package fsck
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/vacancy-host/vacancy/shared/store"
 )
@@ -90,7 +91,11 @@ type Result struct {
 	// Changing counts accounts and vacants that changed during each of several readings. They
 	// were not fully compared: a balance only within the amounts of the new rows.
 	Changing uint64 `json:"changing,omitempty"`
-	Findings uint64 `json:"broken"` // findings reported; zero means no damage
+	// Restored is the time of the last restore of a vacant from a backup, or the zero time.
+	// Messages signed until RefusedUntil are refused since.
+	Restored     time.Time `json:"restored,omitzero"`
+	RefusedUntil time.Time `json:"refused_until,omitzero"`
+	Findings     uint64    `json:"broken"` // findings reported; zero means no damage
 }
 
 func inStream(s store.Stream, position uint64, c Check, want, got string) Finding {

@@ -247,6 +247,9 @@ func (r *run) vacant(ctx context.Context, id identity.ID, says *logbookState) er
 		// again.
 		r.found(inDocument(k, Floor, "not before "+canon.FormatTime(says.floor)+", as its logbook says", canon.FormatTime(rec.Floor)))
 	}
+	if rec.Restored.After(r.result.Restored) {
+		r.result.Restored, r.result.RefusedUntil = rec.Restored, rec.Floor
+	}
 	r.card(k, &rec, says)
 	if err := r.key(k, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
 		return err

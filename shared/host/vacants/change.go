@@ -93,41 +93,54 @@ func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string,
 // RaiseFloors raises the floor of every vacant that is not terminal: a store restored
 // from a backup does not know which envelopes were accepted after the backup. The
 // floor is call.MaxSkew from now, because an envelope may be signed so far ahead:
-// callers sign later than it, or wait. It returns the number of vacants. After a
-// failure it can be repeated; the floor is then later.
-func (v *Directory) RaiseFloors(ctx context.Context) (int, error) {
-	return v.each(ctx, Operator(), func(n named) (bool, error) { return v.raiseFloor(ctx, n) })
+// callers sign later than it, or wait. After a failure it can be repeated; the floor
+// is then later.
+func (v *Directory) RaiseFloors(ctx context.Context) (all Raised, err error) {
+	_, err = v.each(ctx, Operator(), func(n named) (bool, error) { return v.raiseFloor(ctx, n, &all) })
+	return all, err
+}
+
+// Raised counts the vacants whose floor was raised. Until is the latest of the floors.
+type Raised struct {
+	Vacants int
+	Until   time.Time
 }
 
 // RaiseFloorsPage is RaiseFloors for one page of at most n vacants in the order of
 // names, for requests with a short deadline. It returns the cursor of the next
 // page. A failure does not stop the rest of the page; failures are returned
 // beside the cursor.
-func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (count int, next string, failed []error, err error) {
+func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (all Raised, next string, failed []error, err error) {
 	page, next, err := v.ids(ctx, Operator().names(), cursor, n)
 	if err != nil {
-		return 0, "", nil, err
+		return all, "", nil, err
 	}
 	for _, one := range page {
-		open, err := v.raiseFloor(ctx, one)
-		if err != nil {
+		if _, err := v.raiseFloor(ctx, one, &all); err != nil {
 			failed = append(failed, err)
-		} else if open {
-			count++
 		}
 	}
-	return count, next, failed, nil
+	return all, next, failed, nil
 }
 
-func (v *Directory) raiseFloor(ctx context.Context, n named) (open bool, err error) {
+// raiseFloor raises the floor of a vacant that is not terminal, and counts it.
+func (v *Directory) raiseFloor(ctx context.Context, n named, all *Raised) (open bool, err error) {
 	r, err := v.change(ctx, n.id, func(r *Record) (*entry, error) {
 		if r.State.Closed() {
 			return nil, nil
 		}
+		r.Restored = v.now()
 		r.Floor = v.floor()
 		return &entry{logbook.KindRestored, logbook.Restored(r.Floor)}, nil
 	})
-	return !r.State.Closed(), err
+	if err != nil || r.State.Closed() {
+		return false, err
+	}
+	all.Vacants++
+	if r.Floor.After(all.Until) {
+		all.Until = r.Floor
+	}
+	return true, nil
 }
 
 // floor is later than every envelope that a host can have accepted by now.

@@ -18,8 +18,8 @@ func TestAHostBackFromABackupRefusesWhatWasSignedUntilThen(t *testing.T) {
 	if _, err := v.Sink(t.Context(), closed.ID); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := v.RaiseFloors(t.Context()); n != 1 || err != nil {
-		t.Fatalf("Restored() = %d, %v, want the one that is open", n, err)
+	if all, err := v.RaiseFloors(t.Context()); all.Vacants != 1 || !all.Until.Equal(c.now().Add(call.MaxSkew)) || err != nil {
+		t.Fatalf("RaiseFloors() = %+v, %v, want the one that is open", all, err)
 	}
 	ahead := c.now().Add(call.MaxSkew)
 	now := canon.FormatTime(ahead)

@@ -38,6 +38,9 @@ type Record struct {
 	// backup, does not know what it accepted meanwhile; without the floor such
 	// an envelope could be sent and run again.
 	Floor time.Time
+	// Restored is the time of the last restore from a backup that raised Floor, or the
+	// zero time.
+	Restored time.Time
 	// Tenant is the tenant that the vacant is hosted for; "" means the
 	// operator.
 	Tenant string
@@ -128,6 +131,7 @@ type stored struct {
 	Changed    time.Time       `json:"changed"`
 	Seed       []byte          `json:"seed"`
 	Floor      time.Time       `json:"floor,omitzero"`
+	Restored   time.Time       `json:"restored,omitzero"`
 	Deleted    time.Time       `json:"deleted,omitzero"`
 
 	Tenant   string                 `json:"tenant,omitempty"`
@@ -155,7 +159,8 @@ func encodeRecord(r Record) ([]byte, error) {
 		Tenant: r.Tenant, Parent: r.Parent, Closed: r.Closed, Reach: r.Reach, Outbound: r.Outbound, Kin: r.Kin,
 	}
 	if !r.IsDeleted() {
-		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed, s.Floor = r.Capability, r.Substrate, r.Agent, r.Card, r.seed, r.Floor
+		s.Capability, s.Substrate, s.Agent, s.Card, s.Seed = r.Capability, r.Substrate, r.Agent, r.Card, r.seed
+		s.Floor, s.Restored = r.Floor, r.Restored
 		s.Plain, s.Price = r.Plain, r.Price
 		s.ByOperator = r.Tenant != "" && r.By == outbound.Operator
 	}
@@ -186,7 +191,7 @@ func decodeRecord(d store.Doc) (Record, error) {
 	}
 	return Record{
 		ID: s.ID, Name: s.Name, State: state, By: ChooserOf(s.Tenant, by), Capability: s.Capability, Substrate: s.Substrate, Agent: s.Agent, Card: s.Card,
-		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Deleted: s.Deleted,
+		Created: s.Created, Changed: s.Changed, Floor: s.Floor, Restored: s.Restored, Deleted: s.Deleted,
 		Tenant: s.Tenant, Parent: s.Parent, Closed: s.Closed, Reach: s.Reach, Outbound: s.Outbound, Kin: s.Kin, Plain: s.Plain, Price: s.Price,
 		seed: s.Seed, version: d.Version,
 	}, nil

@@ -148,7 +148,8 @@ func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader) (
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
 	r.Made, r.URL = about.Made, about.URL
-	r.Vacants, err = host.Vacants.RaiseFloors(ctx)
+	raised, err := host.Vacants.RaiseFloors(ctx)
+	r.Vacants, r.Until = raised.Vacants, raised.Until
 	return r, err
 }
 
@@ -179,14 +180,16 @@ type restoreResult struct {
 	Made    time.Time `json:"made"` // when the backup was made
 	URL     string    `json:"url"`
 	Vacants int       `json:"vacants"` // that are open
+	// Until is the time until which signed messages are refused.
+	Until time.Time `json:"refused_until,omitzero"`
 	// Kept is the new place of the files that were in the data directory, or "".
 	Kept string `json:"kept,omitempty"`
 }
 
 func (r restoreResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s is back as it was at %s\n", kit.Printable(r.Data), r.Made.UTC().Format(time.DateTime))
+	fmt.Fprintf(w, "%s is back as it was at %s; calls since then are lost\n", kit.Printable(r.Data), kit.Moment(r.Made))
 	if r.Kept != "" {
 		fmt.Fprintf(w, "the files that were there are in %s\n", kit.Printable(r.Kept))
 	}
-	restoredResult{Data: r.Data, Vacants: r.Vacants}.Print(w)
+	restoredResult{Data: r.Data, Vacants: r.Vacants, Until: r.Until}.Print(w)
 }

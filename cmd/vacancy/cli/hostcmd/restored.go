@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
+	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/serve"
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 	"github.com/vacancy-host/vacancy/shared/problem"
@@ -45,11 +47,11 @@ func restored(a *kit.App, ctx context.Context, w kit.Where) (err error) {
 	}
 	if at != nil {
 		return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-			n, err := c.Restored(ctx)
+			all, err := c.Restored(ctx)
 			if err != nil {
 				return err
 			}
-			return a.Show(restoredAt(at, n))
+			return a.Show(restoredAt(at, all))
 		})
 	}
 	dir, err := a.DataDir(w.Data)
@@ -69,20 +71,20 @@ func restored(a *kit.App, ctx context.Context, w kit.Where) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
-	n, err := host.Vacants.RaiseFloors(ctx)
+	raised, err := host.Vacants.RaiseFloors(ctx)
 	if err != nil {
 		return err
 	}
-	return a.Show(restoredResult{Data: dir, Vacants: n})
+	return a.Show(restoredResult{Data: dir, Vacants: raised.Vacants, Until: raised.Until})
 }
 
 // restoredAt is the result for a remote host, under the name that the person
 // used.
-func restoredAt(e *kit.RemoteHost, vacants int) restoredResult {
+func restoredAt(e *kit.RemoteHost, all admin.Restored) restoredResult {
 	if e.AWS {
-		return restoredResult{Host: kit.HostAWS, Stage: e.Stage, Vacants: vacants}
+		return restoredResult{Host: kit.HostAWS, Stage: e.Stage, Vacants: all.Vacants, Until: all.Until}
 	}
-	return restoredResult{Host: e.Record.URL, Vacants: vacants}
+	return restoredResult{Host: e.Record.URL, Vacants: all.Vacants, Until: all.Until}
 }
 
 // restoredResult is the number of vacants whose floor was raised.
@@ -91,6 +93,8 @@ type restoredResult struct {
 	Host    string `json:"host,omitempty"`  // as given
 	Stage   string `json:"stage,omitempty"` // of aws
 	Vacants int    `json:"vacants"`
+	// Until is the time until which signed messages are refused.
+	Until time.Time `json:"refused_until,omitzero"`
 }
 
 func (r restoredResult) Print(w io.Writer) {
@@ -98,9 +102,15 @@ func (r restoredResult) Print(w io.Writer) {
 	if r.Stage != "" {
 		in = "stage " + r.Stage + " on AWS"
 	}
-	if r.Vacants == 1 {
-		fmt.Fprintf(w, "1 open vacant in %s refuses messages signed until five minutes from now\n", in)
+	switch r.Vacants {
+	case 0:
+		fmt.Fprintf(w, "no open vacants in %s\n", in)
 		return
+	case 1:
+		fmt.Fprintf(w, "1 open vacant in %s refuses", in)
+	default:
+		fmt.Fprintf(w, "%d open vacants in %s refuse", r.Vacants, in)
 	}
-	fmt.Fprintf(w, "%d open vacants in %s refuse messages signed until five minutes from now\n", r.Vacants, in)
+	fmt.Fprintf(w, " messages signed until %s\n", kit.Moment(r.Until))
+	fmt.Fprintln(w, "  vacancy call goes on now: it signs later. Callers whose calls since the backup are lost go on with: vacancy call TARGET --reset")
 }

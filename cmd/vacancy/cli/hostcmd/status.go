@@ -36,7 +36,8 @@ func statusCommand(a *kit.App) *cobra.Command {
 		Use:   "status",
 		Short: "Show the state of a local host",
 		Long: `Show the host that runs over a data directory: its URL and start, its calls and failures,
-the size of its data, and when the oldest texts become unreadable.`,
+the size of its data, the free space of its disk, the last restore from a backup, and when
+the oldest texts become unreadable.`,
 		Example: "  vacancy status\n  vacancy status --data /var/lib/vacancy --json",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return status(a, cmd.Context(), data) },
 	}
@@ -74,6 +75,19 @@ func (r statusResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "  since    %s (%s), %s\n", r.Started.Format(time.DateTime), r.at.Sub(r.Started).Truncate(time.Second), kit.Printable(r.Version))
 	fmt.Fprintf(w, "  vacants  %d\n  calls    %d, of which %d failed\n", r.Vacants, r.Calls, r.Failed)
 	fmt.Fprintf(w, "  keeps    %s of data, %s of search index, %s of log\n", size(r.DataBytes), size(r.SearchBytes), size(r.JournalBytes))
+	switch free := r.FreeBytes; {
+	case free < 0: // unknown on this system
+	case free < r.MinFreeBytes:
+		fmt.Fprintf(w, "  disk     %s free: below %s others may not write to this host (429); make room\n", size(free), size(r.MinFreeBytes))
+	default:
+		fmt.Fprintf(w, "  disk     %s free\n", size(free))
+	}
+	if !r.Restored.IsZero() {
+		fmt.Fprintf(w, "  restored %s, from a backup; calls between the backup and that time are lost\n", kit.Moment(r.Restored))
+		if r.RefusedUntil.After(r.at) {
+			fmt.Fprintf(w, "           messages signed until %s are refused; vacancy call signs later by itself\n", kit.Moment(r.RefusedUntil))
+		}
+	}
 	if !r.TextsEnd.IsZero() {
 		fmt.Fprintf(w, "  texts    the oldest become unreadable at %s\n", r.TextsEnd.Format(time.DateTime))
 	}

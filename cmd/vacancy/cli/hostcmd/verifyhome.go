@@ -97,6 +97,9 @@ func (r homeResult) Print(w io.Writer) {
 	if r.Events > 0 {
 		fmt.Fprintf(w, "registry: %d events, %d vacants registered\n", r.Events, r.Registered)
 	}
+	if !r.Restored.IsZero() {
+		fmt.Fprintf(w, "restored from a backup at %s: calls between the backup and that time are lost; messages signed until %s are refused\n", kit.Moment(r.Restored), kit.Moment(r.RefusedUntil))
+	}
 	if r.Changing > 0 {
 		fmt.Fprintf(w, "not fully compared: %d accounts or vacants, which changed in each reading: verify them again\n", r.Changing)
 	}

@@ -168,9 +168,18 @@ func (e *LogEvent) agentLog() string {
 	return s
 }
 
+// moment is a field with a time.
+func (e *LogEvent) moment(field string) string {
+	at, _ := time.Parse(time.RFC3339Nano, TextOf(e.Fields[field]))
+	return Moment(at)
+}
+
 // why is the cause of a failure: what the agent did, or what the host says.
 func (e *LogEvent) why() string {
 	failure, ok := e.Fields["failure"].(map[string]any)
+	if !ok && e.Fields[obs.Restored] != nil {
+		return fmt.Sprintf("restored from a backup at %s: refuses messages signed until %s", e.moment(obs.Restored), e.moment(obs.Floor))
+	}
 	if !ok {
 		return TextOf(e.Fields["cause"])
 	}

@@ -12,6 +12,9 @@ import (
 // Milliseconds returns d in milliseconds, with microseconds as the fraction.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
+// Moment is a time for people, in UTC like the days of budgets and text keys.
+func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
 // Clip shortens s to n characters.
 func Clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {

@@ -35,6 +35,7 @@ type answer struct {
 	expected   int64 // zero if not given
 	tip        *identity.Hash
 	floor, now time.Time
+	restored   time.Time // of a refusal: when the vacant came back from a backup
 }
 
 // States (PROTOCOL §6).
@@ -124,6 +125,8 @@ func (a *answer) member(d *canon.Decoder, key string) (err error) {
 		a.floor, err = laxTime(d)
 	case "now":
 		a.now, err = laxTime(d)
+	case "restored":
+		a.restored, err = laxTime(d)
 	default:
 		err = d.Skip()
 	}

@@ -350,9 +350,22 @@ func (r *run) meetMoved(ctx context.Context, h identity.Hash, a answer) error {
 			kind = k
 		}
 	}
-	return problem.New(kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): `vacancy call %s --reset` starts it again, then run the same command again",
-		r.t.Name, a.shown(), r.t.Name)
+	return r.movedProblem(kind, a, ", then run the same command again")
 }
+
+// movedProblem says why the chain does not go on, and the command that starts it again; then
+// ends the text.
+func (r *run) movedProblem(kind problem.Kind, a answer, then string) error {
+	if expected := a.expected; !a.restored.IsZero() && expected > 0 && expected <= r.st.Request.Seq+1 {
+		return problem.New(kind, "%s was restored from a backup at %s: it has the chain up to call %d, and refuses what was signed until %s; `vacancy call %s --reset` starts the chain again now%s",
+			r.t.Name, clock(a.restored), expected-1, clock(a.floor), r.t.Name, then)
+	}
+	return problem.New(kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): `vacancy call %s --reset` starts it again%s",
+		r.t.Name, a.shown(), r.t.Name, then)
+}
+
+// clock is a time for people.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // post makes one request and counts it.
 func (r *run) post(ctx context.Context, url string, body []byte) (answer, error) {

@@ -162,9 +162,13 @@ func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, a answer, befo
 			return other, x
 		}
 	}
-	if a.belowFloor() && e.Seq == 1 && r.st.Request.Seq == 0 && a.expected <= 1 {
-		// The chain was reset and nothing has followed: the first call must be
-		// later than everything before.
+	// After a reset that nothing has followed, the first call must be later than everything
+	// before. A vacant that came back from a backup asks the same of every call that fits its
+	// chain. If the host may have seen e before, it may have run e and lost it with the calls
+	// since the backup; signed again, e could run twice, so a person decides.
+	first := e.Seq == 1 && r.st.Request.Seq == 0 && a.expected <= 1
+	restored := !before && a.expected == e.Seq && a.tip != nil && *a.tip == e.Prev
+	if a.belowFloor() && (first || restored) {
 		r.st.retire(identity.Hash{})
 		r.st.noteSigned(a.floor)
 		r.floorRetries++

@@ -61,8 +61,7 @@ func (c *Caller) Accept(ctx context.Context, t Target, body []byte) (Result, err
 		case other:
 			return problem.New(problem.Conflict, "the host had accepted an earlier call of this number: `vacancy call %s --ask` asks for its answer", r.t.Name)
 		case moved:
-			return problem.New(problem.Conflict, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): `vacancy call %s --reset` starts it again",
-				r.t.Name, a.shown(), r.t.Name)
+			return r.movedProblem(problem.Conflict, a, "")
 		case signAgain:
 			err = problem.New(problem.Conflict, "this envelope was not accepted (%s): the same command again signs a new one", a.shown())
 		}
