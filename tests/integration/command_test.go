@@ -28,7 +28,7 @@ func TestTheCommandsWorkOnADeployedHost(t *testing.T) {
 		{[]string{"export", "scribe", "--host", "aws", "--yes", "--out", filepath.Join(t.TempDir(), "scribe.json")}, 0, ""},
 		{[]string{"delete", "scribe", "--host", "aws", "--yes"}, 4, "ARCHIVED"},
 		{[]string{"list", "--host", "aws", "--stage", "nosuch"}, 3, "nosuch"},
-		{[]string{"tail", "--once", "--since", "5m", "--function", "agent", "--status", "2xx"}, 0, "ok"},
+		{[]string{"tail", "--host", "aws", "--once", "--since", "5m", "--function", "agent", "--status", "2xx"}, 0, "ok"},
 	} {
 		out, errs, exit := s.try(t, root(t), tt.args...)
 		if exit != tt.exit || !strings.Contains(string(out)+string(errs), tt.says) {

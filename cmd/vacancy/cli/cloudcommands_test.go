@@ -261,7 +261,7 @@ func TestARotatedKeyIsShownOnceAndKept(t *testing.T) {
 func TestAStageIsNotTakenForThatOfAnotherAccount(t *testing.T) {
 	s, server := onAWS(t)
 	server.Account("999999999999")
-	for _, args := range []string{"tail --once", "destroy --stage dev --yes", "keys rotate-operator"} {
+	for _, args := range []string{"tail --host aws --once", "destroy --stage dev --yes", "keys rotate-operator"} {
 		code, out, errs := s.run("", strings.Fields(args)...)
 		if code != problem.ExitConflict || out != "" || !strings.Contains(errs, "was deployed in account 123456789012") {
 			t.Errorf("vacancy %s with another account's credentials = exit %d, %q, %q; want it refused", args, code, out, errs)
@@ -287,9 +287,9 @@ func TestTroubleWithCredentialsIsSaidWithItsFix(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, server := onAWS(t)
 			tc.change(t, server)
-			args := []string{"tail", "--once", "--stage", "dev"}
+			args := []string{"tail", "--once", "--host", "aws", "--stage", "dev"}
 			if name == "Region" {
-				args[3] = "other" // dev's record knows its Region
+				args[5] = "other" // dev's record knows its Region
 			}
 			code, out, errs := s.run("", args...)
 			if code != tc.code || out != "" || !strings.Contains(errs, tc.want) {
@@ -318,12 +318,12 @@ func TestTailShowsLinesByPairAndStatus(t *testing.T) {
 		"--pair bbbb>cccc": "", "--status 200": first, "--status 4xx": second, "--status 5XX": third, "--status replay": second, "--status 301": "",
 		"--pair bbbb --status 409": second,
 	} {
-		code, out, errs := s.run("", append([]string{"tail", "--once"}, strings.Fields(args)...)...)
+		code, out, errs := s.run("", append([]string{"tail", "--once", "--host", "aws"}, strings.Fields(args)...)...)
 		if diff := gocmp.Diff(want, out); code != 0 || diff != "" {
 			t.Errorf("tail %s = exit %d, %q (-want +got):\n%s", args, code, errs, diff)
 		}
 	}
-	_, out, _ := s.run("", "tail", "--once", "--json", "--status", "409")
+	_, out, _ := s.run("", "tail", "--once", "--host", "aws", "--json", "--status", "409")
 	const object = `{"at":"2026-05-05T00:00:01Z","level":"INFO","log_group":"/vacancy/dev/message","ms":1,"msg":"send","pair":"cccccccccccc>bbbbbbbbbbbb","seq":7,"status":409,"verdict":"replay"}` + "\n"
 	if diff := gocmp.Diff(object, out); diff != "" {
 		t.Errorf("tail --json (-want +got):\n%s", diff)
@@ -347,7 +347,7 @@ func TestATailEndsWellWhenItIsInterrupted(t *testing.T) {
 		interrupt()
 		return cloudtest.Reply{Body: `{"events":[]}`}
 	})
-	if code, _, errs := s.runContext(ctx, "", "tail"); code != 0 {
+	if code, _, errs := s.runContext(ctx, "", "tail", "--host", "aws"); code != 0 {
 		t.Errorf("tail, interrupted = exit %d, %q; want 0", code, errs)
 	}
 }

@@ -29,6 +29,15 @@ func synthesized(t *testing.T) string {
 	return dir
 }
 
+// Prices are printed without credentials and Region: nobody is asked.
+func TestCostListsPricesWithoutARegion(t *testing.T) {
+	nowhere(t)
+	clitest.Golden(t, "cost-prices", newShell(t).must("cost"))
+	if out := newShell(t).must("cost", "--json"); !strings.HasPrefix(out, `{"region":"us-east-1","taken":"20`) || !strings.Contains(out, `"lambda-requests":{"usd":0.2,"per":1000000,"unit":"requests"}`) {
+		t.Errorf("cost --json = %s", out)
+	}
+}
+
 func TestCostShowsEveryLineWithItsFormula(t *testing.T) {
 	s, dir := newShell(t), synthesized(t)
 	clean := strings.NewReplacer(dir, "cdk.out").Replace
@@ -57,6 +66,7 @@ func TestCostTakesPricesOfOnesOwn(t *testing.T) {
 
 func TestCostRefusesWhatItCannotEstimate(t *testing.T) {
 	dir := synthesized(t)
+	nowhere(t)
 	bad := filepath.Join(t.TempDir(), "bad.json")
 	if err := os.WriteFile(bad, []byte(`{"region":"r","taken":"t","prices":{"gold":{"usd":1,"per":1}}}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -66,8 +76,12 @@ func TestCostRefusesWhatItCannotEstimate(t *testing.T) {
 		exit int
 		want string
 	}{
-		"no calls":      {[]string{"--calls", "0"}, problem.ExitUsage, "--calls: expected 1 to"},
-		"bad stage":     {[]string{"--stage", "Prod"}, problem.ExitUsage, "stage: expected"},
+		"calls here":    {[]string{"--calls", "5"}, problem.ExitUsage, "try: vacancy cost --calls 5 --host aws\n"},
+		"stage here":    {[]string{"--stage", "prod"}, problem.ExitUsage, "try: vacancy cost --stage prod --host aws\n"},
+		"a host by URL": {[]string{"--host", "https://vacancy.example"}, problem.ExitUsage, "--host: expected aws or local"},
+		"no Region":     {[]string{"--host", "aws"}, problem.ExitUsage, "try: vacancy doctor --host aws\n"},
+		"no calls":      {[]string{"--host", "aws", "--calls", "0"}, problem.ExitUsage, "--calls: expected 1 to"},
+		"bad stage":     {[]string{"--host", "aws", "--stage", "Prod"}, problem.ExitUsage, "stage: expected"},
 		"another stage": {[]string{"--stage", "prod", "--templates", dir}, problem.ExitNotFound, "try: npx --yes aws-cdk@" + cdk.Version + " synth --quiet -c stage=prod\n"},
 		"no list":       {[]string{"--templates", dir, "--price-list", "nowhere.json"}, problem.ExitNotFound, "nowhere.json"},
 		"unknown item":  {[]string{"--templates", dir, "--price-list", bad}, problem.ExitUsage, `got "gold"`},

@@ -197,7 +197,7 @@ func TestRemoveTakesTheThreeStepsAfterOneQuestion(t *testing.T) {
 		t.Errorf("remove, again = %q", out)
 	}
 	s.must("create", "scribe", "--capability", "writes again")
-	if out := s.must("list", "--all"); strings.Count(out, "scribe") != 2 || strings.Count(out, "(deleted)") != 1 {
+	if out := s.must("list", "--all"); strings.Count(out, "\nscribe ") != 2 || strings.Count(out, "(deleted, ") != 1 {
 		t.Errorf("list --all = %q, want the new one and the deleted one", out)
 	}
 }

@@ -29,7 +29,7 @@ func nowhere(t *testing.T) {
 
 func TestDoctorNamesEachFaultWithItsFixAndEndsWith1(t *testing.T) {
 	nowhere(t)
-	code, out, errs := newShell(t).run("", "doctor")
+	code, out, errs := newShell(t).run("", "doctor", "--host", "aws")
 	if code != problem.ExitFailed || errs != "" {
 		t.Errorf("vacancy doctor = exit %d, err %q; want exit 1 and the report alone", code, errs)
 	}
@@ -67,7 +67,7 @@ func TestDoctorCallsTheHostOfTheRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.env["VACANCY_STAGE"] = "prod"
-	code, out, _ := s.run("", "doctor", "--json")
+	code, out, _ := s.run("", "doctor", "--host", "aws", "--json")
 	var r doctor.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v: %s", err, out)

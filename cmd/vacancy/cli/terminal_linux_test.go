@@ -85,7 +85,7 @@ func TestColoursAreForTerminalsThatShowThem(t *testing.T) {
 			t.Errorf("vacancy %v on a terminal = %q, want %q in colours", args, got, plain)
 		}
 	}
-	if got := s.onTerminal(200, nil, "list"); !strings.Contains(got, "scribe  \x1b[32mLOCAL\x1b[0m      ") {
+	if got := s.onTerminal(200, nil, "list"); !strings.Contains(got, "NAME    STATE  PUB") || !strings.Contains(got, "\nscribe  \x1b[32mLOCAL\x1b[0m  no ") {
 		t.Errorf("list = %q, want the state in green and the columns aligned", got)
 	}
 }
@@ -94,8 +94,11 @@ func TestTablesAndHelpFit40Columns(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "writes letters to all who ask for one, in good English")
 	none := map[string]string{"NO_COLOR": "1"}
-	if got := s.onTerminal(40, none, "list"); strings.Count(got, "\n") != 1 || utf8.RuneCountInString(got) != 41 || !strings.HasPrefix(got, "scribe  LOCAL  ") || !strings.HasSuffix(got, "…\n") {
-		t.Errorf("list = %q, want one line of 40 characters", got)
+	got := strings.SplitAfter(s.onTerminal(40, none, "list"), "\n")
+	for at, begins := range []string{"NAME    STATE  ", "scribe  LOCAL  "} {
+		if line := got[at]; utf8.RuneCountInString(line) != 41 || !strings.HasPrefix(line, begins) || !strings.HasSuffix(line, "…\n") {
+			t.Errorf("line %d of list = %q, want 40 characters", at, line)
+		}
 	}
 	for _, args := range []string{"--help", "help all", "help money", "call --help", "create --help", "help agent-files"} {
 		for line := range strings.Lines(s.onTerminal(40, none, strings.Fields(args)...)) {

@@ -219,7 +219,7 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"raw URL answers", "edge", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Raw["export"] = doctor.Answer{Status: 404} }},
 		{"raw URL does not answer", "edge", doctor.Fail, "vacancy tail", func(f *doctor.Facts) { f.Visit.Raw["message"] = doctor.Answer{Err: errors.New("refused")} }},
 		{"no Function URL", "edge", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Raw = nil }},
-		{"host fails", "health", doctor.Fail, "vacancy tail --since 1h --function message --stage dev", func(f *doctor.Facts) { f.Visit.Health.Status = 502 }},
+		{"host fails", "health", doctor.Fail, "vacancy tail --host aws --since 1h --function message --stage dev", func(f *doctor.Facts) { f.Visit.Health.Status = 502 }},
 		{"host does not answer", "health", doctor.Fail, "vacancy tail", func(f *doctor.Facts) { f.Visit.Health = doctor.Answer{Err: errors.New("refused")} }},
 		{"edge has another secret", "health", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Health.Status = 403 }},
 		{"host is flooded", "health", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { f.Visit.Health.Status = 429 }},

@@ -13,7 +13,7 @@ import (
 
 // logs is the command that shows a function's log.
 func (f Facts) logs(function string) string {
-	return "vacancy tail --since 1h --function " + function + " --stage " + f.Stage
+	return "vacancy tail --host aws --since 1h --function " + function + " --stage " + f.Stage
 }
 
 // edge: CloudFront protects the host only if the raw URL is closed.
@@ -50,7 +50,7 @@ func (f Facts) health() Check {
 	case a.Status == http.StatusForbidden:
 		return fail(f.deploy(), "the host refuses CloudFront: their secrets differ")
 	case a.Status == http.StatusTooManyRequests:
-		return warn("vacancy doctor --stage "+f.Stage+"    # in a minute", "the host answers 429: more requests than it takes")
+		return warn("vacancy doctor --host aws --stage "+f.Stage+"    # in a minute", "the host answers 429: more requests than it takes")
 	default:
 		return fail(logs, "the host answers %d", a.Status)
 	}

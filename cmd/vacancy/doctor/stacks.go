@@ -38,7 +38,7 @@ func (f Facts) stack(short string) Check {
 	case status == "REVIEW_IN_PROGRESS":
 		return fail(f.deploy(), "%s; it was never deployed", cause)
 	case strings.HasSuffix(status, "_IN_PROGRESS"):
-		return warn("vacancy doctor --stage "+f.Stage+"    # when CloudFormation is done", "%s", cause)
+		return warn("vacancy doctor --host aws --stage "+f.Stage+"    # when CloudFormation is done", "%s", cause)
 	case status == "UPDATE_ROLLBACK_COMPLETE" || status == "UPDATE_FAILED":
 		return warn(f.deploy(), "%s; the last deployment was taken back", cause)
 	}

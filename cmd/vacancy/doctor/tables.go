@@ -47,7 +47,7 @@ func (f Facts) tableThere(t Table) Check {
 	case t.Missing:
 		return fail("aws dynamodb list-backups    # restore it under its name; if the stage is new: "+f.deploy(), "there is no table %s, though the stack data names it", t.Name)
 	case t.Status != "ACTIVE":
-		return fail("vacancy doctor --stage "+f.Stage+"    # when the table is active", "%s is %s", t.Name, t.Status)
+		return fail("vacancy doctor --host aws --stage "+f.Stage+"    # when the table is active", "%s is %s", t.Name, t.Status)
 	}
 	return ok("%s", t.Name)
 }

@@ -29,11 +29,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 	"github.com/vacancy-host/vacancy/shared/host/call"
 	"github.com/vacancy-host/vacancy/shared/host/keys/secrets"
+	"github.com/vacancy-host/vacancy/shared/host/registry"
 	"github.com/vacancy-host/vacancy/shared/host/substrate/resources"
 	"github.com/vacancy-host/vacancy/shared/host/usage"
 	"github.com/vacancy-host/vacancy/shared/host/vacants"
 	"github.com/vacancy-host/vacancy/shared/problem"
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
 // SocketHost is the Host of requests at the admin socket of one machine. The
@@ -269,12 +271,58 @@ func (d *api) list(ctx context.Context, in VacantList) (Page, error) {
 	for i := range records {
 		page.Vacants = append(page.Vacants, vacantOf(&records[i]))
 	}
-	return page, nil
+	return page, d.enrich(ctx, page.Vacants)
 }
 
 func (d *api) show(ctx context.Context, in One) (Vacant, error) {
 	rec, err := d.find(ctx, in.Vacant)
-	return vacantOf(&rec), err
+	if err != nil {
+		return Vacant{}, err
+	}
+	one := []Vacant{vacantOf(&rec)}
+	err = d.enrich(ctx, one)
+	return one[0], err
+}
+
+// enrich adds to vacants what others than their records know: whether they are published,
+// and their calls of today. It reads a registration for each vacant, and the usage of the day
+// once for each tenant.
+func (d *api) enrich(ctx context.Context, all []Vacant) error {
+	if d.Vacants.Registry != nil {
+		ids := make([]identity.ID, len(all))
+		for i := range all {
+			ids[i] = all[i].ID
+		}
+		found, err := d.Vacants.Registry.GetMany(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			if g := &found[i]; g.Joined > 0 && g.Status == registry.StatusActive && g.Visibility != lifecycle.Hidden {
+				all[i].Published = g.Visibility
+			}
+		}
+	}
+	if d.Billing == nil {
+		return nil
+	}
+	tenants := map[string]map[identity.ID]uint64{} // nil for a tenant with too much to add up
+	for i := range all {
+		v := &all[i]
+		calls, known := tenants[v.Tenant]
+		if !known {
+			var err error
+			if calls, err = usage.CallsOfDay(ctx, d.Billing.Store, v.Tenant, d.Billing.Now()); err != nil {
+				return err
+			}
+			tenants[v.Tenant] = calls
+		}
+		if calls != nil && v.Deleted == "" {
+			n := calls[v.ID]
+			v.CallsToday = &n
+		}
+	}
+	return nil
 }
 
 // change serves a command on one vacant.

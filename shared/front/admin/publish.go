@@ -150,8 +150,10 @@ func (d *api) setListing(ctx context.Context, in With[Listing]) (Listed, error) 
 // options returns the options of the publication.
 func (p *Publication) options() (w vacants.PublishOptions, err error) {
 	w = vacants.PublishOptions{Capability: p.Capability, Visibility: p.Visibility}
-	if v := p.Visibility; v != nil && *v != lifecycle.Hidden && *v != lifecycle.Restricted && *v != lifecycle.Public {
-		return w, problem.Invalid("visibility", "NONE, RESTRICTED or PUBLIC", clip(string(*v)))
+	if p.Visibility != nil {
+		if err := checkVisibility(*p.Visibility); err != nil {
+			return w, err
+		}
 	}
 	if p.Listing != nil {
 		l := vacants.ListingOptions(*p.Listing)
@@ -163,6 +165,14 @@ func (p *Publication) options() (w vacants.PublishOptions, err error) {
 	w.Venue = p.Venue.apply
 	v := listing.DefaultVenue()
 	return w, w.Venue(&v) // before anything is read or written
+}
+
+func checkVisibility(v lifecycle.Visibility) error {
+	switch v {
+	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public:
+		return nil
+	}
+	return problem.Invalid("visibility", "NONE, RESTRICTED or PUBLIC", clip(string(v)))
 }
 
 // apply changes a venue.

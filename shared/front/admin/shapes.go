@@ -33,6 +33,11 @@ type Vacant struct {
 	Tenant string       `json:"tenant,omitempty"` // tenant that it is hosted for
 	Plain  string       `json:"plain,omitempty"`  // setting for callers without a key; "" means open
 	Price  *price.Price `json:"price,omitempty"`  // price of a call; nil if calls are free
+	// Published is PUBLIC or RESTRICTED for a vacant that is published, else "". CallsToday
+	// counts the calls of the UTC day that are answered or failed. It is nil on a host that
+	// counts no usage, or has too much to add up for a list. Only list and show have both.
+	Published  lifecycle.Visibility `json:"published,omitempty"`
+	CallsToday *uint64              `json:"calls_today,omitempty"`
 	// Deleted is the time of the vacant's deletion, or "".
 	Deleted string `json:"deleted,omitempty"`
 }
@@ -61,6 +66,11 @@ func (v *Vacant) Sound() error {
 	_, err := lifecycle.ParseState(string(v.State))
 	if bad := registry.CheckName(v.Name); bad != nil {
 		err = bad
+	}
+	if v.Published != "" {
+		if bad := checkVisibility(v.Published); bad != nil {
+			err = bad
+		}
 	}
 	for _, at := range []string{v.Created, v.Changed, v.Deleted} {
 		if _, bad := canon.ParseTime(at); at != "" && bad != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/front/op"
@@ -20,7 +21,7 @@ import (
 // venues.
 var (
 	ListBookings = op.Twin[BookingList, Bookings]{
-		Operator: op.Op[BookingList, Bookings]{Method: "GET", Path: operatorPath, Doc: "lists the bookings of a venue"},
+		Operator: op.Op[BookingList, Bookings]{Method: "GET", Path: operatorPath, Doc: "lists the bookings of a venue, or of the whole host by account"},
 		Key:      op.Op[BookingList, Bookings]{Method: "GET", Path: BookingsPath, Access: parties, Doc: "lists the bookings that a key may see, or the bookings of one venue"},
 	}
 	GetBooking = op.Twin[OneBooking, Booking]{
@@ -44,7 +45,7 @@ var parties = op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRe
 
 // Requests.
 type (
-	// BookingList selects a page of bookings: a venue's, or the key's.
+	// BookingList selects a page of bookings: a venue's, the key's, or for operators the host's.
 	BookingList struct {
 		Venue  string `query:"venue"`
 		Cursor string `query:"cursor"`
@@ -241,7 +242,9 @@ func (d *api) list(ctx context.Context, in BookingList) (page Bookings, err erro
 			return page, err
 		}
 	case p.key == nil:
-		return page, problem.Invalid("venue", "a venue", "none")
+		if all, page.Next, err = d.ofHost(ctx, in.Cursor); err != nil {
+			return page, err
+		}
 	default:
 		if all, page.Next, err = d.Bookings.OfAccount(ctx, p.key.Account, in.Cursor, maxPage); err != nil {
 			return page, err
@@ -253,6 +256,35 @@ func (d *api) list(ctx context.Context, in BookingList) (page Bookings, err erro
 		page.Bookings[i] = bookingOf(&all[i])
 	}
 	return page, nil
+}
+
+// accountsAtOnce bounds the accounts without bookings that a request reads.
+const accountsAtOnce = 100
+
+// ofHost returns a page of all bookings: one account's after the other's, because each
+// booking has an account. The cursor is that of the accounts, and after a point that of the
+// account's bookings.
+func (d *api) ofHost(ctx context.Context, cursor string) (all []bookings.Booking, next string, err error) {
+	account, inside, _ := strings.Cut(cursor, ".")
+	for range accountsAtOnce {
+		one, later, err := d.Bookings.Billing.Accounts(ctx, account, 1)
+		if err != nil {
+			return nil, "", err
+		}
+		more := ""
+		if len(one) > 0 {
+			if all, more, err = d.Bookings.OfAccount(ctx, one[0].ID, inside, maxPage); err != nil {
+				return nil, "", err
+			}
+		}
+		if more != "" {
+			return all, account + "." + more, nil
+		}
+		if account, inside = later, ""; account == "" || len(all) > 0 {
+			break
+		}
+	}
+	return all, account, nil
 }
 
 // maxChange bounds the body of a transition, and its texts.

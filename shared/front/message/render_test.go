@@ -32,6 +32,8 @@ func TestMembersOfAnOutcome(t *testing.T) {
 			`{"detail":"d","code":"bad_signature"}`, ""},
 		{"where the chain stands", call.Outcome{Problem: replay, Chain: true, ExpectedSeq: 7, ChainTip: hash, Floor: at}, 409,
 			`{"detail":"d","code":"replay","expected_seq":7,"chain_tip":"` + hash.String() + `","floor":"2026-06-01T12:00:00.000001+00:00"}`, ""},
+		{"a chain that a restore may have cut", call.Outcome{Problem: replay, Chain: true, ExpectedSeq: 7, ChainTip: hash, Floor: at, Restored: at.Add(-time.Minute)}, 409,
+			`{"detail":"d","code":"replay","expected_seq":7,"chain_tip":"` + hash.String() + `","floor":"2026-06-01T12:00:00.000001+00:00","restored":"2026-06-01T11:59:00.000001+00:00"}`, ""},
 		{"an empty chain", call.Outcome{Problem: replay, Chain: true, ExpectedSeq: 1}, 409,
 			`{"detail":"d","code":"replay","expected_seq":1,"chain_tip":"` + strings.Repeat("0", 64) + `"}`, ""},
 		{"the host's clock", call.Outcome{Problem: problem.New(problem.Clock, "d"), Now: at}, 400,

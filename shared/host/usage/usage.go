@@ -9,6 +9,7 @@ package usage
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/vacancy-host/vacancy/shared/host/money"
@@ -88,6 +89,28 @@ func Paid(ctx context.Context, s store.Lister, account string, from, until time.
 // Owned calls fn with each hour of the vacants of a tenant, "" for the operator's.
 func Owned(ctx context.Context, s store.Lister, tenant string, from, until time.Time, fn func(Hour) error) error {
 	return each(ctx, s, OwnedDocs, tenant, from, until, fn)
+}
+
+// maxCounted bounds the documents that CallsOfDay reads: a day of 100 vacants that are
+// called every hour.
+const maxCounted = 2400
+
+// CallsOfDay returns the decided calls of each vacant of a tenant, "" for the operator's, on
+// the UTC day of now. It returns nil if there are more than maxCounted hours to add up.
+func CallsOfDay(ctx context.Context, s store.Lister, tenant string, now time.Time) (calls map[identity.ID]uint64, err error) {
+	calls = map[identity.ID]uint64{}
+	counted, enough := 0, errors.New("enough")
+	err = Owned(ctx, s, tenant, now.UTC().Truncate(24*time.Hour), time.Time{}, func(h Hour) error {
+		if counted++; counted > maxCounted {
+			return enough
+		}
+		calls[h.Vacant] += h.Answers + h.Voids
+		return nil
+	})
+	if err == enough {
+		return nil, nil
+	}
+	return calls, err
 }
 
 func each(ctx context.Context, s store.Lister, kind store.Kind[Hour], of string, from, until time.Time, fn func(Hour) error) error {

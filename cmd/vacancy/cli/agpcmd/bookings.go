@@ -17,13 +17,13 @@ import (
 )
 
 func bookingsCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	cmd := a.Parent(&cobra.Command{
 		Use:   "bookings",
 		Short: "Show bookings, and answer bookings of your venues",
 		Long: `Show bookings, and answer bookings of your venues. Operators answer for all venues of their
 host. With a key in $VACANCY_KEY a tenant sees the bookings that the key has made, and with
---venue the bookings of a venue of the tenant.`,
-		Example: "  vacancy bookings list --venue warung-sunset\n  vacancy bookings accept BOOKING\n  VACANCY_KEY=agnt_live_… vacancy bookings list",
+--venue the bookings of a venue of the tenant. "vacancy bookings" lists them.`,
+		Example: "  vacancy bookings\n  vacancy bookings list --venue warung-sunset\n  vacancy bookings accept BOOKING\n  VACANCY_KEY=agnt_live_… vacancy bookings list",
 	},
 		bookingsListCommand(a), bookingsShowCommand(a), bookingsCancelCommand(a),
 		bookingsMoveCommand(a, "accept", "Accept a booking, for its venue", booking.Accepted),
@@ -31,6 +31,10 @@ host. With a key in $VACANCY_KEY a tenant sees the bookings that the key has mad
 		bookingsMoveCommand(a, "complete", "Mark a booking as completed", booking.Completed),
 		bookingsMoveCommand(a, "no-show", "Mark a booking whose guest did not come", booking.NoShow),
 	)
+	list := bookingsListCommand(a)
+	cmd.Flags().AddFlagSet(list.Flags())
+	cmd.RunE = list.RunE
+	return cmd
 }
 
 // bookingsAPI is the API of bookings: of the tenant of the key in the environment, or else of
@@ -39,7 +43,12 @@ type bookingsAPI struct{ kit.HostAPI }
 
 func (b *bookingsAPI) With(ctx context.Context, a *kit.App, _ kit.Asked, f func(op.Client) error) error {
 	if isOperator(a) {
-		return a.WithAdmin(b.Where, false, func(c *kit.AdminAPI) error { return f(agp.Client{HTTP: c.HTTP, URL: c.URL}) })
+		return a.WithAdmin(b.Where, false, func(c *kit.AdminAPI) error {
+			if c.InProcess {
+				return kit.WithHint(problem.New(problem.NotFound, "only a running host answers about bookings, and none runs over this data"), "vacancy dev")
+			}
+			return f(agp.Client{HTTP: c.HTTP, URL: c.URL})
+		})
 	}
 	c, err := agpClient(a, ctx, b.Where, "")
 	if err != nil {
@@ -81,12 +90,7 @@ func bookingsListCommand(a *kit.App) *cobra.Command {
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&venue, "venue", "", "the bookings of a `VENUE`, by its slug or id")
 		},
-		Request: func(q kit.Asked) (agp.BookingList, error) {
-			if isOperator(a) && venue == "" {
-				return agp.BookingList{}, kit.WithHint(problem.New(problem.Usage, "--venue is missing: without a key in $%s the list is of one venue", kit.AccountKeyEnv), "%s --venue VENUE", q.Command)
-			}
-			return agp.BookingList{Venue: venue}, nil
-		},
+		Request: func(kit.Asked) (agp.BookingList, error) { return agp.BookingList{Venue: venue}, nil },
 		Next: func(in *agp.BookingList, all *agp.Bookings, page agp.Bookings) bool {
 			all.Bookings, in.Cursor = append(all.Bookings, page.Bookings...), page.Next
 			return page.Next != ""

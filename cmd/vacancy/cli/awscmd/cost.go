@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +23,7 @@ import (
 )
 
 type costFlags struct {
-	stage     string
+	where     kit.Where
 	calls     int64
 	prices    string
 	templates string
@@ -32,19 +34,21 @@ func costCommand(a *kit.App) *cobra.Command {
 	var f costFlags
 	cmd := &cobra.Command{
 		Use:   "cost",
-		Short: "Estimate what a stage on AWS costs, and its worst day",
-		Long: `Estimate the cost of calls, line by line, by Function URL and through CloudFront; the cost
-of a graduation, and of a month in which nobody calls; and the worst day: the most that
-one day can cost by the stage's limits, and the costs that no limit bounds.
+		Short: "List what AWS charges, or estimate the cost of a stage and its worst day",
+		Long: `List the prices by which AWS charges a stage, in us-east-1 without free tiers. A host on
+this machine costs nothing at AWS.
 
-It reads the templates of the deployed stage, or templates that "cdk synth" wrote, and
-prices them by the list of us-east-1, without free tiers. If the stage has answered calls,
-the units counted in its log are shown beside the estimated units.`,
+With --host aws it estimates the cost of a stage's calls, line by line, by Function URL and
+through CloudFront; the cost of a graduation, and of a month in which nobody calls; and the
+worst day: the most that one day can cost by the stage's limits, and the costs that no
+limit bounds. It reads the templates of the deployed stage. If the stage has answered calls,
+the units counted in its log are shown beside the estimated units. With --templates it reads
+templates that "cdk synth" wrote, and needs no account.`,
 		Example: `  vacancy cost
-  vacancy cost --stage prod --calls 50000000
+  vacancy cost --host aws --stage prod --calls 50000000
   vacancy cost --templates cdk.out --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := estimate(a, cmd.Context(), f)
+			r, err := costs(a, cmd, f)
 			if err != nil {
 				return err
 			}
@@ -56,7 +60,8 @@ the units counted in its log are shown beside the estimated units.`,
 }
 
 func (f *costFlags) register(flags *pflag.FlagSet) {
-	kit.StageFlag(flags, &f.stage)
+	flags.StringVar(&f.where.Host, "host", "", "the host: aws or local (default $VACANCY_HOST, else local)")
+	kit.StageFlag(flags, &f.where.Stage)
 	flags.Int64Var(&f.calls, "calls", 1_000_000, "number of calls")
 	flags.StringVar(&f.prices, "price-list", "", "JSON file with prices of your own: {\"region\", \"taken\", \"prices\": {ITEM: {\"usd\", \"per\"}}}")
 	flags.StringVar(&f.templates, "templates", "", "folder with synthesized templates (*.template.json), in place of the deployed ones")
@@ -66,23 +71,62 @@ func (f *costFlags) register(flags *pflag.FlagSet) {
 // mostLines bounds the log lines that are read for the real units.
 const mostLines = 50_000
 
+// costs returns the prices of the list, or the estimate of a stage.
+func costs(a *kit.App, cmd *cobra.Command, f costFlags) (kit.Result, error) {
+	if f.templates != "" {
+		return estimate(a, cmd.Context(), f)
+	}
+	onAWS, err := f.where.IsAWS(a)
+	switch {
+	case err != nil:
+		return nil, err
+	case onAWS:
+		return estimate(a, cmd.Context(), f)
+	}
+	for _, name := range []string{"calls", "since"} {
+		if cmd.Flags().Changed(name) {
+			return nil, kit.WithHint(problem.New(problem.Usage, "--%s goes with --host aws or --templates", name), "%s", a.AgainWith("--host", kit.HostAWS))
+		}
+	}
+	list, err := f.priceList()
+	return pricesResult(list), err
+}
+
+// priceList returns the list prices, with those of --price-list in their place.
+func (f *costFlags) priceList() (cost.List, error) {
+	list := cost.ListPrices()
+	if f.prices == "" {
+		return list, nil
+	}
+	b, err := os.ReadFile(f.prices)
+	if err != nil {
+		return list, err
+	}
+	return cost.ReadPrices(b, list)
+}
+
+// pricesResult is a price list.
+type pricesResult cost.List
+
+func (r pricesResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "a host on this machine costs nothing at AWS\nlist prices of %s, %s, without free tiers, for a stage on AWS:\n", kit.Printable(r.Region), kit.Printable(r.Taken))
+	for _, item := range slices.Sorted(maps.Keys(r.Prices)) {
+		p := r.Prices[item]
+		fmt.Fprintf(w, "  %-32s $%s for %s %s\n", item, strconv.FormatFloat(p.USD, 'f', -1, 64), grouped(p.Per), kit.Printable(p.Unit))
+	}
+}
+
 func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) {
 	if f.calls < 1 || f.calls > 1e12 {
 		return costResult{}, &problem.Error{Kind: problem.Usage, Field: "--calls", Want: "1 to 1,000,000,000,000", Got: fmt.Sprint(f.calls)}
 	}
-	rec, err := a.StageOrName(f.stage)
+	rec, err := a.StageOrName(f.where.Stage)
 	if err != nil {
 		return costResult{}, err
 	}
-	list := cost.ListPrices()
-	if f.prices != "" {
-		b, err := os.ReadFile(f.prices)
-		if err != nil {
-			return costResult{}, err
-		}
-		if list, err = cost.ReadPrices(b, list); err != nil {
-			return costResult{}, err
-		}
+	list, err := f.priceList()
+	if err != nil {
+		return costResult{}, err
 	}
 	r := costResult{}
 	templates, real := [][]byte(nil), (*cost.Real)(nil)
@@ -235,9 +279,14 @@ func assumed(s string) string {
 
 // plural is a number of calls with its noun.
 func plural(n float64) string {
+	return grouped(n) + map[bool]string{true: " call", false: " calls"}[n == 1]
+}
+
+// grouped is a whole number with commas.
+func grouped(n float64) string {
 	s := fmt.Sprintf("%.0f", n)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
-	return strings.TrimSpace(s + map[bool]string{true: " call", false: " calls"}[n == 1])
+	return s
 }

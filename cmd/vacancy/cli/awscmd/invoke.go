@@ -25,7 +25,7 @@ func invokeCommand(a *kit.App) *cobra.Command {
 		Short: "Run a deployed function with an event from a file",
 		Long: `Run a function of a stage with the event in the file EVENT ("-" is standard input),
 with your AWS credentials instead of its URL, and print its answer. The last lines of
-its log go to standard error, as "vacancy tail" shows them.
+its log go to standard error, as "vacancy tail --host aws" shows them.
 
 FUNCTION is message, sweeper or another function of the host, or a physical name. An
 unknown name is answered with all names.

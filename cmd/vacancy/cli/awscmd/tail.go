@@ -21,39 +21,37 @@ import (
 
 // tailFlags select log lines.
 type tailFlags struct {
-	host, data                    string
-	stage, pair, status, function string
-	since                         time.Duration
-	once                          bool
+	where                  kit.Where
+	pair, status, function string
+	since                  time.Duration
+	once                   bool
 }
 
 func tailCommand(a *kit.App) *cobra.Command {
 	var f tailFlags
 	cmd := &cobra.Command{
 		Use:   "tail",
-		Short: "Follow the log of a deployed or local host",
-		Long: `Follow the log lines of a stage's functions in order of time, until Ctrl-C: one line per
-call with its pair, verdict, time and cost, and all other lines of the functions. Of the
+		Short: "Follow the log of the host on this machine, or of a stage on AWS",
+		Long: `Follow the log of the host over a data directory, until Ctrl-C: one line per call with its
+pair, verdict, time and cost, and all other lines. "vacancy logs" shows it for people.
+
+With --host aws it follows the log lines of a stage's functions in order of time. Of the
 requests that wrote nothing each instance logs one a second, which sums up the others
 (calls=N). A line appears a few seconds after it was written.
-
-With --host local, or --data, it follows the log of the host over a data directory.
 
 --pair takes the beginning of an id, or of two as CALLER>VACANT; --status a status, a
 class such as 4xx, or a verdict such as replay. --json prints the original lines, with
 "at" and "log_group" added.`,
 		Example: `  vacancy tail
   vacancy tail --since 1h --status 5xx
-  vacancy tail --pair 3f9a21 --function message --json`,
+  vacancy tail --host aws --pair 3f9a21 --function message --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return tail(a, cmd.Context(), f) },
 	}
 	fs := cmd.Flags()
-	kit.StageFlag(fs, &f.stage)
-	fs.StringVar(&f.host, "host", kit.HostAWS, "the host: aws or local")
-	kit.DataFlag(fs, &f.data)
+	kit.MachineFlags(fs, &f.where)
 	fs.StringVar(&f.pair, "pair", "", "lines of this caller, vacant, or CALLER>VACANT only")
 	fs.StringVar(&f.status, "status", "", "lines of this status, class of statuses or verdict only")
-	fs.StringVar(&f.function, "function", "", "lines of this function only")
+	fs.StringVar(&f.function, "function", "", "with --host aws: lines of this function only")
 	fs.DurationVar(&f.since, "since", time.Minute, "how far back to start")
 	fs.BoolVar(&f.once, "once", false, "print the log up to now and exit")
 	return cmd
@@ -78,10 +76,14 @@ func tail(a *kit.App, ctx context.Context, f tailFlags) error {
 	if err := checkStatus(f.status); err != nil {
 		return err
 	}
-	if f.host != kit.HostAWS || f.data != "" {
+	onAWS, err := f.where.IsAWS(a)
+	if err != nil {
+		return err
+	}
+	if !onAWS {
 		return tailLocal(a, ctx, f)
 	}
-	name, err := a.StageName(f.stage)
+	name, err := a.StageName(f.where.Stage)
 	if err != nil {
 		return err
 	}
@@ -102,13 +104,10 @@ func tail(a *kit.App, ctx context.Context, f tailFlags) error {
 
 // tailLocal follows the journal of a data directory.
 func tailLocal(a *kit.App, ctx context.Context, f tailFlags) error {
-	switch {
-	case f.host != kit.HostLocal && f.host != kit.HostAWS:
-		return &problem.Error{Kind: problem.Usage, Field: "--host", Want: "aws or local", Got: fmt.Sprintf("%.80q", f.host)}
-	case f.stage != "" || f.function != "":
-		return problem.New(problem.Usage, "--stage and --function go with --host aws")
+	if f.function != "" {
+		return kit.WithHint(problem.New(problem.Usage, "--function goes with --host aws"), "%s", a.AgainWith("--host", kit.HostAWS))
 	}
-	dir, err := a.DataDir(f.data)
+	dir, err := a.DataDir(f.where.Data)
 	if err != nil {
 		return err
 	}

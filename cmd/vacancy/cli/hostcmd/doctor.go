@@ -19,22 +19,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 	"github.com/vacancy-host/vacancy/shared/front/setting"
-	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
 func doctorCommand(a *kit.App) *cobra.Command {
-	var host, name, data string
+	var w kit.Where
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check a stage on AWS and the tools to deploy one, or a local host",
-		Long: `Check what a deployment needs (tools, credentials, Region, clock, bootstrap, quotas)
-and the state of a stage: its stacks, the settings of its tables, versions, the edge, the
-host's answers, the operator key, the host's keys, what agents need (secrets, models at
-Bedrock), and whether a row was changed by hand.
+		Short: "Check the host on this machine, or a stage on AWS and the tools to deploy one",
+		Long: `Check the host over a data directory: who can read it, the disk, whether the host answers
+at its public URL, its certificate, and its vacants' agents, which are asked one question
+each.
 
-With --host local, or --data, it checks the host over a data directory: who can read it,
-the disk, whether the host answers at its public URL, its certificate, and its vacants'
-agents, which are asked one question each.
+With --host aws it checks what a deployment needs (tools, credentials, Region, clock,
+bootstrap, quotas) and the state of a stage: its stacks, the settings of its tables,
+versions, the edge, the host's answers, the operator key, the host's keys, what agents need
+(secrets, models at Bedrock), and whether a row was changed by hand.
 
 Each check prints one line: ok, warn, FAIL, or n/a if it does not apply; checks that do
 not apply for the same reason share a line. A warning or failure comes with its cause
@@ -42,10 +41,10 @@ and the command that fixes it. Doctor changes nothing.
 
 It runs every check and exits with 1 if one says FAIL.`,
 		Example: `  vacancy doctor
-  vacancy doctor --stage prod --json
-  vacancy doctor --host local`,
+  vacancy doctor --data /srv/vacancy
+  vacancy doctor --host aws --stage prod --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := examine(a, cmd.Context(), host, name, data)
+			r, err := examine(a, cmd.Context(), w)
 			if err != nil {
 				return err
 			}
@@ -58,29 +57,25 @@ It runs every check and exits with 1 if one says FAIL.`,
 			return &kit.Reported{}
 		},
 	}
-	cmd.Flags().StringVar(&host, "host", kit.HostAWS, "the host: aws or local")
-	kit.StageFlag(cmd.Flags(), &name)
-	kit.DataFlag(cmd.Flags(), &data)
+	kit.MachineFlags(cmd.Flags(), &w)
 	kit.CAFlag(cmd.Flags())
 	return cmd
 }
 
 // examine makes the report of a stage or of a local host.
-func examine(a *kit.App, ctx context.Context, host, name, data string) (doctorResult, error) {
-	switch {
-	case host == kit.HostLocal || data != "":
-		if name != "" {
-			return doctorResult{}, problem.New(problem.Usage, "--stage goes with --host aws")
-		}
-		l, err := localFacts(a, ctx, data)
+func examine(a *kit.App, ctx context.Context, w kit.Where) (doctorResult, error) {
+	onAWS, err := w.IsAWS(a)
+	if err != nil {
+		return doctorResult{}, err
+	}
+	if !onAWS {
+		l, err := localFacts(a, ctx, w.Data)
 		return doctorResult{doctor.ExamineLocal(l)}, err
-	case host != kit.HostAWS:
-		return doctorResult{}, &problem.Error{Kind: problem.Usage, Field: "--host", Want: "aws or local", Got: fmt.Sprintf("%.80q", host)}
 	}
 	if err := a.NeedAWS(); err != nil {
 		return doctorResult{}, err
 	}
-	rec, err := a.StageOrName(name)
+	rec, err := a.StageOrName(w.Stage)
 	if err != nil {
 		return doctorResult{}, err
 	}

@@ -29,7 +29,7 @@ func logsCommand(a *kit.App) *cobra.Command {
 number, verdict and milliseconds, and for a failed call the answer of the vacant's agent.
 VACANT limits the log to the calls of one vacant, --failed to failures. --follow continues
 with new lines. The log is kept as long as texts: to the end of the next day, UTC.
-"vacancy tail" follows a host on AWS.`,
+"vacancy tail --host aws" follows a host on AWS.`,
 		Example: `  vacancy logs
   vacancy logs clerk --failed
   vacancy logs -f`,

@@ -77,7 +77,7 @@ func sealStage(a *kit.App, ctx context.Context, at *kit.RemoteHost) (s admin.Sea
 		return s, err
 	}
 	if answer.Error != "" {
-		return s, kit.WithHint(problem.New(problem.Unavailable, "the stage could not seal its log: %.300s", answer.Payload), "vacancy tail --stage %s --function checkpointer --once", at.Stage)
+		return s, kit.WithHint(problem.New(problem.Unavailable, "the stage could not seal its log: %.300s", answer.Payload), "vacancy tail --host aws --stage %s --function checkpointer --once", at.Stage)
 	}
 	after, err := sealedAt(a, ctx, url)
 	if err != nil {

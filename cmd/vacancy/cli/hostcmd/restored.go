@@ -112,5 +112,5 @@ func (r restoredResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "%d open vacants in %s refuse", r.Vacants, in)
 	}
 	fmt.Fprintf(w, " messages signed until %s\n", kit.Moment(r.Until))
-	fmt.Fprintln(w, "  vacancy call goes on now: it signs later. Callers whose calls since the backup are lost go on with: vacancy call TARGET --reset")
+	fmt.Fprintln(w, "  The command call goes on now, because it signs later. If calls since the backup are lost, their callers start again by call TARGET --reset.")
 }

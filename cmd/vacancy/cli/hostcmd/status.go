@@ -85,7 +85,7 @@ func (r statusResult) Print(w io.Writer) {
 	if !r.Restored.IsZero() {
 		fmt.Fprintf(w, "  restored %s, from a backup; calls between the backup and that time are lost\n", kit.Moment(r.Restored))
 		if r.RefusedUntil.After(r.at) {
-			fmt.Fprintf(w, "           messages signed until %s are refused; vacancy call signs later by itself\n", kit.Moment(r.RefusedUntil))
+			fmt.Fprintf(w, "           messages signed until %s are refused; the command call signs later by itself\n", kit.Moment(r.RefusedUntil))
 		}
 	}
 	if !r.TextsEnd.IsZero() {

@@ -19,6 +19,9 @@ type AdminAPI struct {
 	close  func() error
 	app    *App
 	where  Where
+	// InProcess is set if no host runs: this process opened the data, and answers only what the
+	// operator's API of a host answers.
+	InProcess bool
 }
 
 // openAdmin finds the admin API of a host. With create, a missing data
@@ -35,7 +38,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, func() error { return nil }, a, w}, nil
+		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, at, func() error { return nil }, a, w, false}, nil
 	}
 	dir, err := a.DataDir(w.Data)
 	if err != nil {
@@ -43,7 +46,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if err == nil {
-		return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }, a, w}, nil
+		return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, func() error { return nil }, a, w, false}, nil
 	}
 	if !errors.Is(err, serve.ErrNoHost) {
 		return nil, err
@@ -56,7 +59,7 @@ func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
 		return nil, err
 	}
 	client, base = serve.InProcess(host.Admin())
-	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close, a, w}, nil
+	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close, a, w, true}, nil
 }
 
 // WithAdmin runs f on the admin API of a host.

@@ -41,7 +41,7 @@ func (a *App) OpenCloud(ctx context.Context, region string) (cloud.Cloud, error)
 	}
 	c, err := a.Seams.OpenCloud(ctx, region)
 	if err != nil {
-		return nil, WithHint(err, "vacancy doctor")
+		return nil, WithHint(err, "vacancy doctor --host aws")
 	}
 	return c, nil
 }

@@ -29,7 +29,7 @@ func InvokeStage(ctx context.Context, c cloud.Cloud, stageName, function, event 
 	case err != nil:
 		return err
 	case answer.Error != "":
-		return WithHint(problem.New(problem.Unavailable, "%s failed: %s", whole, Printable(answer.Error)), "vacancy tail --function %s --stage %s", function, stageName)
+		return WithHint(problem.New(problem.Unavailable, "%s failed: %s", whole, Printable(answer.Error)), "vacancy tail --host aws --function %s --stage %s", function, stageName)
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (a *App) OpenStage(ctx context.Context, name string) (stage.Record, cloud.C
 	}
 	who, err := c.Caller(ctx)
 	if err != nil {
-		return rec, nil, WithHint(err, "vacancy doctor")
+		return rec, nil, WithHint(err, "vacancy doctor --host aws")
 	}
 	if rec.Stage == "" {
 		return stage.Record{Stage: name, Region: c.Region(), Account: who.Account}, c, nil

@@ -37,6 +37,29 @@ func ElsewhereFlags(fs *pflag.FlagSet, w *Where) {
 	CAFlag(fs)
 }
 
+// MachineFlags adds --host, --stage and --data to a command that knows only this machine and
+// stages on AWS.
+func MachineFlags(fs *pflag.FlagSet, w *Where) {
+	fs.StringVar(&w.Host, "host", "", "the host: aws or local (default $VACANCY_HOST, else local)")
+	fs.StringVar(&w.Stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
+	DataFlag(fs, &w.Data)
+}
+
+// IsAWS reports whether w chooses a stage on AWS, and not this machine. Other hosts are
+// refused.
+func (w Where) IsAWS(a *App) (bool, error) {
+	at, err := a.Find(w)
+	switch {
+	case err != nil && w.Host == "" && w.Stage != "":
+		return false, WithHint(err, "%s", a.AgainWith("--host", HostAWS))
+	case err != nil || at == nil:
+		return false, err
+	case !at.AWS:
+		return false, &problem.Error{Kind: problem.Usage, Field: "--host", Want: "aws or local", Got: fmt.Sprintf("%.80q", cmp.Or(w.Host, a.Env["VACANCY_HOST"]))}
+	}
+	return true, nil
+}
+
 // RemoteHost is a host other than a local data directory's.
 type RemoteHost struct {
 	AWS    bool

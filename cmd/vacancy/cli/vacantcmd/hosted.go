@@ -8,6 +8,8 @@ import (
 
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cli/kit"
 	"github.com/vacancy-host/vacancy/shared/front/admin"
+	"github.com/vacancy-host/vacancy/shared/host/money/price"
+	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
 // vacantResult is a hosted vacant.
@@ -19,8 +21,9 @@ type vacantResult struct {
 	// ToolTexts are the texts of tools in the last calls of a caller, if they were asked for.
 	ToolTexts *admin.ToolTexts `json:"tool_texts,omitempty"`
 	Checked
-	kit.Handout      // of a new vacant
+	kit.Handout      // of create and show
 	warned      bool // of the tools that are left out
+	described   bool // Published and CallsToday are known
 }
 
 func (r vacantResult) Print(w io.Writer) {
@@ -28,12 +31,15 @@ func (r vacantResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  created     %s\n  deleted     %s\n", kit.Paint(w, kit.Bold, r.Name), r.ID, kit.State(w, r.State, string(r.State)), r.Created, r.Deleted)
 	} else {
 		fmt.Fprintf(w, "%s\n  id          %s\n  state       %s\n  capability  %s\n  substrate   %s\n  endpoint    %s\n  created     %s\n",
-			kit.Paint(w, kit.Bold, r.Name), r.ID, kit.State(w, r.State, string(r.State)), kit.Printable(r.Capability), kit.Printable(r.Substrate), kit.Printable(r.Endpoint), r.Created)
+			kit.Paint(w, kit.Bold, r.Name), r.ID, kit.State(w, r.State, r.stateText()), kit.Printable(r.Capability), kit.Printable(r.Substrate), kit.Printable(r.Endpoint), r.Created)
+	}
+	if r.described && r.Deleted == "" {
+		fmt.Fprintf(w, "  published   %s\n  calls       %s today (UTC)\n", publishedText(r.Published), callsText(r.CallsToday))
 	}
 	if r.Tenant != "" {
 		fmt.Fprintf(w, "  tenant      %s\n", kit.Printable(r.Tenant))
 	}
-	if r.Price != nil {
+	if r.Price != nil || r.described && r.Deleted == "" {
 		fmt.Fprintf(w, "  price       %s\n", r.Price)
 	}
 	if r.Plain != "" {
@@ -59,6 +65,14 @@ func (r vacantResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "  %4d  %s  %-13s %s\n", e.Position, e.Time, kit.Printable(e.Kind), kit.Printable(string(e.Payload)))
 	}
 	r.Handout.Print(w)
+}
+
+// stateText is the state, of show with its meaning.
+func (r vacantResult) stateText() string {
+	if r.described {
+		return string(r.State) + ": " + stateMeaning(r.State)
+	}
+	return string(r.State)
 }
 
 // writeTools writes the tools that an agent is offered, and the tools that are left out.
@@ -101,9 +115,23 @@ type cardResult struct{ json.RawMessage }
 
 func (r cardResult) Print(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }
 
+// listedVacant is a vacant in a list.
+type listedVacant struct {
+	admin.Vacant
+	Address string `json:"address,omitempty"`
+}
+
 // listResult is all vacants of a host.
 type listResult struct {
-	Vacants []admin.Vacant `json:"vacants"`
+	Vacants []listedVacant `json:"vacants"`
+}
+
+func newListResult(all []admin.Vacant) listResult {
+	r := listResult{make([]listedVacant, len(all))}
+	for i := range all {
+		r.Vacants[i] = listedVacant{all[i], kit.HandoutOf(&all[i]).Address}
+	}
+	return r
 }
 
 func (r listResult) Print(w io.Writer) {
@@ -111,16 +139,82 @@ func (r listResult) Print(w io.Writer) {
 		fmt.Fprintln(w, "no vacants")
 		return
 	}
-	widest := 4
-	for _, v := range r.Vacants {
-		widest = max(widest, len(v.Name))
-	}
-	for _, v := range r.Vacants {
-		does := kit.Clip(v.Capability, 60)
+	rows := [][]string{{"NAME", "STATE", "PUBLISHED", "PRICE", "TODAY", "ADDRESS", "CAPABILITY"}}
+	states := map[lifecycle.State]bool{}
+	for i := range r.Vacants {
+		v := &r.Vacants[i]
+		states[v.State] = true
 		if v.Deleted != "" {
-			does = "(deleted)"
+			rows = append(rows, []string{v.Name, string(v.State), "", "", "", "", "(deleted, " + v.ID.Short() + ")"})
+			continue
 		}
-		state := kit.State(w, v.State, fmt.Sprintf("%-11s", v.State))
-		fmt.Fprintln(w, kit.Fit(w, fmt.Sprintf("%-*s  %s  %s  %s", widest, v.Name, state, v.ID.Short(), kit.Printable(does))))
+		rows = append(rows, []string{v.Name, string(v.State), publishedText(v.Published), shortPrice(v.Price), callsText(v.CallsToday), v.Address, kit.Printable(kit.Clip(v.Capability, 40))})
 	}
+	wide := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			wide[i] = max(wide[i], len(cell))
+		}
+	}
+	for n, row := range rows {
+		line := ""
+		for i, cell := range row {
+			cell = fmt.Sprintf("%-*s  ", wide[i], cell)
+			if n > 0 && i == 1 {
+				cell = kit.State(w, r.Vacants[n-1].State, cell)
+			}
+			line += cell
+		}
+		fmt.Fprintln(w, kit.Fit(w, strings.TrimRight(line, " ")))
+	}
+	fmt.Fprintln(w)
+	for _, s := range lifecycle.States() {
+		if states[s] {
+			fmt.Fprintf(w, "%s: %s\n", s, stateMeaning(s))
+		}
+	}
+}
+
+// stateMeaning says in a few words what a state means for callers.
+func stateMeaning(s lifecycle.State) string {
+	switch s {
+	case lifecycle.Local:
+		return "takes calls, and was never published"
+	case lifecycle.Active:
+		return "takes calls"
+	case lifecycle.Hibernating, lifecycle.Stale:
+		return "paused until it is resumed"
+	case lifecycle.Sunk:
+		return "takes no more calls; its past calls stay on record"
+	}
+	return "takes no more calls, and may be deleted"
+}
+
+func publishedText(v lifecycle.Visibility) string {
+	switch v {
+	case lifecycle.Public:
+		return "yes"
+	case lifecycle.Restricted:
+		return "restricted"
+	}
+	return "no"
+}
+
+// shortPrice is a price for a table: the most that a call costs.
+func shortPrice(p *price.Price) string {
+	switch {
+	case p.IsFree():
+		return "free"
+	case p.ByTokens():
+		return "up to " + p.Hold().String()
+	}
+	return p.Flat.String()
+}
+
+// callsText is a number of calls, or "?" if the host does not count them.
+func callsText(n *uint64) string {
+	if n == nil {
+		return "?"
+	}
+	return fmt.Sprint(*n)
 }

@@ -11,8 +11,10 @@ import (
 func listCommand(a *kit.App) *cobra.Command {
 	var deleted bool
 	return kit.Operation[admin.VacantList, admin.Page]{
-		Use:     "list",
-		Short:   "List the vacants of a host",
+		Use:   "list",
+		Short: "List the vacants of a host",
+		Long: `List the vacants of a host: the state, whether it is published, the price of a call, the
+calls of today (UTC) as usage counts them, the address for callers, and the capability.`,
 		Example: "  vacancy list\n  vacancy list --host aws --stage prod",
 		Op:      admin.ListVacants,
 		Flags:   func(fs *pflag.FlagSet) { fs.BoolVar(&deleted, "all", false, "also deleted vacants") },
@@ -21,6 +23,6 @@ func listCommand(a *kit.App) *cobra.Command {
 			all.Vacants, in.Cursor = append(all.Vacants, page.Vacants...), page.Next
 			return page.Next != ""
 		},
-		Result: func(all admin.Page) kit.Result { return listResult{append([]admin.Vacant{}, all.Vacants...)} },
+		Result: func(all admin.Page) kit.Result { return newListResult(all.Vacants) },
 	}.Command(a)
 }

@@ -59,7 +59,7 @@ type Alarm struct {
 	Missed  bool   // runs that the schedule failed to start count, too
 }
 
-// Check is the check of `vacancy doctor` for a function that nobody waits for. Failing says what a failure leaves undone.
+// Check is the check of `vacancy doctor --host aws` for a function that nobody waits for. Failing says what a failure leaves undone.
 type Check struct{ Name, Failing string }
 
 // Tables whose streams start functions.

@@ -27,7 +27,7 @@ var (
 		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES",
 		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_PAGE_READS VACANCY_THINK",
 		Charges: true, Instances: 1, Share: 9,
-		Alarm: Alarm{"agent-fails", "A2A requests are answered with 5xx. Run vacancy tail --function agent and vacancy doctor.", 5, 5, false},
+		Alarm: Alarm{"agent-fails", "A2A requests are answered with 5xx. Run vacancy tail --host aws --function agent and vacancy doctor --host aws.", 5, 5, false},
 	}
 	Message = Function{
 		Name: "message", Description: "signed calls, resets, asks, cards and health",
@@ -35,7 +35,7 @@ var (
 		Needs:   sealed,
 		Takes:   "VACANCY_HOST_KEY VACANCY_PAGE_READS VACANCY_THINK",
 		Charges: true, Instances: 1, Share: 19,
-		Alarm: Alarm{"message-fails", "Calls are answered with 5xx. Run vacancy tail and vacancy doctor.", 5, 5, false},
+		Alarm: Alarm{"message-fails", "Calls are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
 	// Admin also writes a canary for the tamper detector. Of the functions that may write rows, it has the fewest requests.
 	Admin = Function{
@@ -44,7 +44,7 @@ var (
 		Needs:   sealed,
 		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATE VACANCY_THINK",
 		Charges: true, Identity: true, Instances: 1, Share: 2,
-		Alarm: Alarm{"admin-fails", "The admin API answers with 5xx. Run vacancy tail and vacancy doctor.", 1, 5, false},
+		Alarm: Alarm{"admin-fails", "The admin API answers with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 1, 5, false},
 	}
 	Export = Function{
 		Name: "export", Description: "the paged export that verify reads, for the operator's key",
@@ -57,7 +57,7 @@ var (
 		Memory: 256, Timeout: HandlerSeconds, URL: true,
 		Needs: tables, Takes: "VACANCY_URL VACANCY_READS",
 		Instances: 1, Share: 5,
-		Alarm: Alarm{"registry-fails", "The registry answers with 5xx. Run vacancy tail and vacancy doctor.", 5, 5, false},
+		Alarm: Alarm{"registry-fails", "The registry answers with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
 	// Search also answers Gateway, which invokes it.
 	Search = Function{
@@ -65,14 +65,14 @@ var (
 		Memory: 512, Timeout: HandlerSeconds, Disk: 2048, URL: true,
 		Needs: "VACANCY_DOCS VACANCY_BLOBS", Takes: "VACANCY_READS",
 		Instances: 1, Share: 5,
-		Alarm: Alarm{"search-fails", "Searches are answered with 5xx. Run vacancy tail and vacancy doctor.", 5, 5, false},
+		Alarm: Alarm{"search-fails", "Searches are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
 	Graduate = Function{
 		Name: "graduate", Description: "accepts graduation requests and returns their outcome",
 		Memory: 128, Timeout: HandlerSeconds, URL: true,
 		Needs: tables + " VACANCY_GATE", Takes: "VACANCY_URL VACANCY_READS",
 		Instances: 1,
-		Alarm:     Alarm{"graduate-fails", "Requests to graduate are answered with 5xx. Run vacancy tail and vacancy doctor.", 1, 5, false},
+		Alarm:     Alarm{"graduate-fails", "Requests to graduate are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 1, 5, false},
 	}
 	Gateway = Function{
 		Name: "gateway", Description: "accounts, payments, keys, usage, receipts and AGP",
@@ -80,7 +80,7 @@ var (
 		Needs:   sealed + " VACANCY_TASKS VACANCY_SEARCH",
 		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_READS",
 		Charges: true, Instances: 1, Share: 5,
-		Alarm: Alarm{"gateway-fails", "Accounts and AGP are answered with 5xx. Run vacancy tail --function gateway and vacancy doctor.", 5, 5, false},
+		Alarm: Alarm{"gateway-fails", "Accounts and AGP are answered with 5xx. Run vacancy tail --host aws --function gateway and vacancy doctor --host aws.", 5, 5, false},
 	}
 )
 
@@ -92,7 +92,7 @@ var (
 		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES",
 		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATEWAY_URL VACANCY_THINK",
 		Charges: true, Instances: 4, Share: 4,
-		Alarm: Alarm{"worker-fails", "The function of the queues crashes or runs out of time. Run vacancy tail --function worker.", 3, 5, false},
+		Alarm: Alarm{"worker-fails", "The function of the queues crashes or runs out of time. Run vacancy tail --host aws --function worker.", 3, 5, false},
 		Check: Check{"background turns", "turns in the background and notifications come late, or are lost (alarm tasks-lost)"},
 	}
 	Think = Function{
@@ -100,7 +100,7 @@ var (
 		Memory: 256, Timeout: ThinkSeconds,
 		Needs:     "VACANCY_DOCS VACANCY_SEAL_KEY",
 		Instances: 1, Share: 8,
-		Alarm: Alarm{"think-fails", "The function that asks models crashes or runs out of time. Run vacancy tail --function think.", 3, 5, false},
+		Alarm: Alarm{"think-fails", "The function that asks models crashes or runs out of time. Run vacancy tail --host aws --function think.", 3, 5, false},
 	}
 )
 
@@ -112,7 +112,7 @@ var (
 		Memory: 128, Timeout: 30, Every: 1, Jobs: "calls bookings texts",
 		Needs:   tables + " VACANCY_TASKS",
 		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 68, Milliseconds: 500},
-		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --function sweeper.", 10, 60, true},
+		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --host aws --function sweeper.", 10, 60, true},
 		Check: Check{"sweeps", "overdue calls are not decided, and bookings not followed (alarm sweeper-fails)"},
 	}
 	// Meter reads the stream itself, of which one or two shards are open.
@@ -121,7 +121,7 @@ var (
 		Memory: 128, Timeout: 30, Every: 1, Jobs: "exports",
 		Needs:   tables + " VACANCY_ROWS_STREAM VACANCY_BLOBS",
 		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 3, Milliseconds: 200, StreamRequests: 7},
-		Alarm: Alarm{"usage-late", "Usage lags ten minutes: the meter fails. After 24 hours rows would be missing. Run vacancy tail --function meter.", 10, 60, true},
+		Alarm: Alarm{"usage-late", "Usage lags ten minutes: the meter fails. After 24 hours rows would be missing. Run vacancy tail --host aws --function meter.", 10, 60, true},
 		Check: Check{"usage", "calls are not in usage; after 24 hours their rows are gone from the stream (alarms usage-late, usage-lost)"},
 	}
 	Prober = Function{
@@ -141,7 +141,7 @@ var (
 		Memory: 512, Timeout: 300, Disk: 4096, Stream: Docs,
 		Needs:     "VACANCY_DOCS VACANCY_BLOBS",
 		Instances: 1,
-		Alarm:     Alarm{"indexer-fails", "No new search index is published: searches read ever more changes. Run vacancy tail.", 3, 60, false},
+		Alarm:     Alarm{"indexer-fails", "No new search index is published: searches read ever more changes. Run vacancy tail --host aws.", 3, 60, false},
 		Check:     Check{"search index", "no new index is published, and searches read ever more changes"},
 	}
 	Checkpointer = Function{

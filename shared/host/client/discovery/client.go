@@ -151,10 +151,9 @@ func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Messa
 
 // note records a card before it is used.
 func (c *Client) note(ctx context.Context, used *card.Card) (fresh Freshness, err error) {
-	h := used.Hash()
-	err = c.memory().Change(ctx, c.self(), func(m *Remembered) bool {
-		fresh = m.freshness(used.VacantID, h)
-		return m.see(used.VacantID, h, c.now())
+	err = c.memory().Change(ctx, c.self(), func(m *Remembered) (changed bool) {
+		fresh, changed = m.see(used.VacantID, used.Hash(), c.now())
+		return changed
 	})
 	return fresh, err
 }
@@ -265,7 +264,7 @@ func (c *Client) tryAll(ctx context.Context, question identity.Hash, out *Outcom
 			out.Tried = append(out.Tried, Try{out.Chosen.ID, out.Chosen.URL, out.Status, failed})
 		}
 		out.Chosen = next.Match
-		out.Result, failed = c.callMatch(ctx, question, next.Match, msg)
+		out.Result, failed = c.callMatch(ctx, question, &out.Chosen, msg)
 		if failed == nil || ctx.Err() != nil || !elsewhere(out.Result, failed) {
 			return failed
 		}
@@ -296,12 +295,12 @@ func elsewhere(res dispatch.Result, err error) bool {
 }
 
 // callMatch calls one match and keeps the question open until its outcome is
-// known.
-func (c *Client) callMatch(ctx context.Context, question identity.Hash, m Match, msg envelope.Message) (dispatch.Result, error) {
+// known. It sets the freshness of the card for this call.
+func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match, msg envelope.Message) (dispatch.Result, error) {
 	self := c.self()
 	if err := c.memory().Change(ctx, self, func(r *Remembered) bool {
 		now := c.now()
-		r.see(m.ID, m.CardHash, now)
+		m.Freshness, _ = r.see(m.ID, m.CardHash, now)
 		r.open(question, OpenCall{Registry: m.Registry, Card: m.Card.Blob(), At: now})
 		return true
 	}); err != nil {

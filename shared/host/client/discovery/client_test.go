@@ -487,7 +487,10 @@ func TestACardThatChangedIsNoticed(t *testing.T) {
 	call(fresh, discovery.Changed)
 	call(fresh, discovery.Same)
 	call(old, discovery.Outdated)
+	call(old, discovery.Same)   // it is told once
 	call(fresh, discovery.Same) // an outdated one replaces nothing
+	call(old, discovery.Outdated)
+	call(fresh, discovery.Same)
 
 	// The one whose card is outdated comes last.
 	m.reg.rows[0] = old

@@ -39,6 +39,9 @@ type SeenCard struct {
 	Hash  identity.Hash   `json:"hash"`
 	At    time.Time       `json:"at"`
 	Older []identity.Hash `json:"older,omitempty"` // newest first
+	// Told is the older card that calls use now, as the person was told. It is zero while
+	// calls use the newest.
+	Told identity.Hash `json:"told,omitzero"`
 }
 
 // OpenCall is the vacant of an open question.
@@ -66,7 +69,7 @@ const (
 	FirstSeen Freshness = ""         // of a vacant that was not called before
 	Same      Freshness = "same"     // the card of the last call
 	Changed   Freshness = "changed"  // a new card
-	Outdated  Freshness = "outdated" // a card that was replaced by another
+	Outdated  Freshness = "outdated" // a card that was replaced by another; of a call, the first that uses it
 )
 
 // freshness of a card with hash h.
@@ -83,15 +86,27 @@ func (m *Remembered) freshness(id identity.ID, h identity.Hash) Freshness {
 	return Changed
 }
 
-// see records that the card with hash h was used. An outdated card replaces
-// nothing. It reports whether anything changed.
-func (m *Remembered) see(id identity.ID, h identity.Hash, now time.Time) bool {
+// see records that a call uses the card with hash h. An outdated card replaces
+// nothing. It returns the card's freshness, and whether anything changed. An outdated card
+// that the last call used is Same: every call would repeat what the person knows.
+func (m *Remembered) see(id identity.ID, h identity.Hash, now time.Time) (fresh Freshness, changed bool) {
+	fresh = m.freshness(id, h)
+	old := m.Cards[id]
 	seen := SeenCard{Hash: h, At: now}
-	switch m.freshness(id, h) {
-	case Same, Outdated:
-		return false
+	switch fresh {
+	case Same:
+		if old.Told.IsZero() {
+			return fresh, false
+		}
+		seen = old
+		seen.Told = identity.Hash{}
+	case Outdated:
+		if old.Told == h {
+			return Same, false
+		}
+		seen = old
+		seen.Told = h
 	case Changed:
-		old := m.Cards[id]
 		seen.Older = append([]identity.Hash{old.Hash}, old.Older...)
 		seen.Older = seen.Older[:min(len(seen.Older), maxOlder)]
 	}
@@ -100,7 +115,7 @@ func (m *Remembered) see(id identity.ID, h identity.Hash, now time.Time) bool {
 	}
 	m.Cards[id] = seen
 	forget(m.Cards, maxCards, func(c SeenCard) time.Time { return c.At })
-	return true
+	return fresh, true
 }
 
 // open records the vacant of a question.

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -525,6 +526,78 @@ func TestFloorOfAResetIsPassed(t *testing.T) {
 	wantPaths(t, w, "reset", "reset")
 }
 
+// A host that came back from a backup refuses what was signed before, and may have lost
+// calls.
+func TestARestoredHost(t *testing.T) {
+	restored := func(t *testing.T, lost ...string) *world {
+		w := newWorld(t)
+		res, err := w.call("one")
+		dispatchtest.Want(t, res, err, "echo: one")
+		backup := *w.host.Pair(w.Signer.ID())
+		for _, text := range lost {
+			_, _ = w.call(text)
+		}
+		w.clock.Add(time.Minute)
+		*w.host.Pair(w.Signer.ID()), w.host.Restored = backup, w.clock.Now()
+		w.wire.Log, w.wire.Fault = nil, nil
+		return w
+	}
+	t.Run("that lost no call gets the next one, signed later", func(t *testing.T) {
+		w := restored(t)
+		w.clock.Add(time.Second)
+		res, err := w.call("two")
+		dispatchtest.Want(t, res, err, "echo: two")
+		wantPaths(t, w, "send", "ask", "send")
+		if floor := w.host.Restored.Add(300 * time.Second); res.Request.Seq != 2 || !res.Request.Time.After(floor) {
+			t.Errorf("Call() signed number %d at %v, want 2, later than the floor %v", res.Request.Seq, res.Request.Time, floor)
+		}
+	})
+	t.Run("that lost calls is for a person", func(t *testing.T) {
+		w := restored(t, "two", "three")
+		_, err := w.call("four")
+		dispatchtest.WantKind(t, err, problem.Gap, "demo was restored from a backup at 2026-05-06 12:01:00 UTC: it has the chain up to call 1, and refuses what was signed until 2026-05-06 12:06:00 UTC",
+			"`vacancy call demo --reset` starts the chain again now, then run the same command again")
+		w.clock.Add(time.Second)
+		if res, err := w.Reset(t.Context(), w.host.Target()); err != nil || !res.Reset {
+			t.Fatalf("Reset() = %+v, %v", res, err)
+		}
+		res, err := w.call("four")
+		dispatchtest.Want(t, res, err, "echo: four")
+	})
+	t.Run("that may have run the call before gets it again from a person only", func(t *testing.T) {
+		w := newWorld(t)
+		res, err := w.call("one")
+		dispatchtest.Want(t, res, err, "echo: one")
+		backup := *w.host.Pair(w.Signer.ID())
+		w.wire.Fault = func(string, *envelope.Envelope) string { return "reply lost" }
+		_, err = w.call("pay")
+		dispatchtest.WantKind(t, err, problem.Pending)
+		*w.host.Pair(w.Signer.ID()), w.host.Restored = backup, w.clock.Now()
+		w.wire.Log, w.wire.Fault = nil, nil
+		w.clock.Add(time.Second)
+		_, err = w.call("pay")
+		dispatchtest.WantKind(t, err, problem.Floor, "demo was restored from a backup")
+		if n := len(w.wire.Bodies(2)); n != 1 {
+			t.Errorf("%d calls with number 2 were sent, want only the one that may have run", n)
+		}
+	})
+	t.Run("is not named by a host that is ahead of the caller", func(t *testing.T) {
+		w := restored(t)
+		other := w.device()
+		res, err := other.Reset(t.Context(), w.host.Target())
+		if err != nil || !res.Reset {
+			t.Fatalf("Reset() = %+v, %v", res, err)
+		}
+		for range 3 {
+			if _, err := other.call("theirs"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = w.call("two")
+		dispatchtest.WantKind(t, err, problem.Replay, "moved by another holder of this key")
+	})
+}
+
 func TestClock(t *testing.T) {
 	t.Run("fast: signs by the host's clock", func(t *testing.T) {
 		w := newWorld(t)
@@ -550,6 +623,19 @@ func TestClock(t *testing.T) {
 			t.Errorf("state = %+v, want it gone: the floor has passed it", st)
 		}
 	})
+	for _, off := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(fmt.Sprintf("off by %s: signs by the host's clock", off), func(t *testing.T) {
+			w := newWorld(t)
+			w.Now = func() time.Time { return w.clock.Now().Add(off) }
+			for range 2 {
+				res, err := w.call("hi")
+				dispatchtest.Want(t, res, err, "echo: hi")
+			}
+			if _, err := w.Reset(t.Context(), w.host.Target()); err != nil {
+				t.Errorf("Reset() = %v", err)
+			}
+		})
+	}
 	t.Run("fast, and the refused envelope is accepted after all", func(t *testing.T) {
 		w := newWorld(t)
 		w.Now = func() time.Time { return w.clock.Now().Add(10 * time.Minute) }

@@ -98,6 +98,9 @@ type Host struct {
 	Reference bool
 	Pairs     map[identity.ID]*Pair
 
+	// Restored, if set, is when the host came back from a backup: envelopes signed until
+	// five minutes after are refused.
+	Restored time.Time
 	// Refuse, if set, returns the refusal of an envelope that is not accepted yet,
 	// or nil.
 	Refuse func(e *envelope.Envelope) *problem.Error
@@ -156,6 +159,15 @@ func (p *Pair) Tip() chain.Tip {
 		return chain.Tip{}
 	}
 	return p.Rows[len(p.Rows)-1].Tip
+}
+
+// tip is the tip of the request chain, with the later of its floor and the vacant's.
+func (h *Host) tip(p *Pair) chain.Tip {
+	tip := p.Tip()
+	if floor := h.Restored.Add(300 * time.Second); !h.Restored.IsZero() && floor.After(tip.Floor) {
+		tip.Floor = floor
+	}
+	return tip
 }
 
 func (p *Pair) last() (epochStart, back int) {
@@ -232,8 +244,11 @@ func (h *Host) send(e *envelope.Envelope) (int, any) {
 	if h.Refuse != nil {
 		refused = h.Refuse(e)
 	}
-	tip := p.Tip()
+	tip := h.tip(p)
 	fit := tip.Fit(e)
+	if fit == nil && !h.Restored.IsZero() {
+		fit = tip.FitReset(e)
+	}
 	if refused == nil && fit == nil {
 		if e.IsReset() {
 			return 400, h.members(Body{"detail": "parts: expected a reset at …/a2a/chain/reset"}, p)
@@ -248,6 +263,9 @@ func (h *Host) send(e *envelope.Envelope) (int, any) {
 	h.members(b, p)
 	if refused == nil && !tip.Floor.IsZero() && !h.Reference {
 		b["floor"] = canon.FormatTime(tip.Floor)
+		if !h.Restored.IsZero() {
+			b["restored"] = canon.FormatTime(h.Restored)
+		}
 	}
 	if row, _ := p.find(e, hash); row != nil && fit != nil && !h.Reference {
 		h.tell(b, p, row)
@@ -387,8 +405,8 @@ func (h *Host) reset(e *envelope.Envelope) (int, any) {
 		*p = Pair{}
 		return 200, Body{"ok": true}
 	}
-	tip := p.Tip()
-	if err := tip.FitReset(e); len(p.Rows) > 0 && err != nil {
+	tip := h.tip(p)
+	if err := tip.FitReset(e); (len(p.Rows) > 0 || !h.Restored.IsZero()) && err != nil {
 		return 409, h.members(Body{"ok": false, "error": err.Error(), "code": "floor", "floor": canon.FormatTime(tip.Floor)}, p)
 	}
 	epochStart, _ := p.last()
