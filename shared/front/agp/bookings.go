@@ -262,8 +262,8 @@ func (d *api) list(ctx context.Context, in BookingList) (page Bookings, err erro
 const accountsAtOnce = 100
 
 // ofHost returns a page of all bookings: one account's after the other's, because each
-// booking has an account. The cursor is that of the accounts, and after a point that of the
-// account's bookings.
+// booking has an account. The cursor is the cursor of the accounts and, after a point, the cursor
+// of the account's bookings.
 func (d *api) ofHost(ctx context.Context, cursor string) (all []bookings.Booking, next string, err error) {
 	account, inside, _ := strings.Cut(cursor, ".")
 	for range accountsAtOnce {

@@ -92,7 +92,7 @@ func costs(a *kit.App, cmd *cobra.Command, f costFlags) (kit.Result, error) {
 	return pricesResult(list), err
 }
 
-// priceList returns the list prices, with those of --price-list in their place.
+// priceList returns the list prices. Prices of --price-list replace them.
 func (f *costFlags) priceList() (cost.List, error) {
 	list := cost.ListPrices()
 	if f.prices == "" {

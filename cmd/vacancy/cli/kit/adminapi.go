@@ -19,8 +19,8 @@ type AdminAPI struct {
 	close  func() error
 	app    *App
 	where  Where
-	// InProcess is set if no host runs: this process opened the data, and answers only what the
-	// operator's API of a host answers.
+	// InProcess is set if no host runs: this process opened the data, and has only the operator's
+	// API.
 	InProcess bool
 }
 
