@@ -64,12 +64,16 @@ type Config struct {
 	Follow time.Duration
 }
 
-// Handler returns the handler for all requests of A2A clients.
-func Handler(c Config) http.Handler {
+// Server handles all requests of A2A clients, and asks vacants for the handlers of other protocols
+// (Visit). It is safe for concurrent use.
+type Server struct{ *api }
+
+// New returns a Server.
+func New(c Config) Server {
 	if c.Follow == 0 {
 		c.Follow = 120 * time.Second
 	}
-	return &api{Config: c, cards: newCardCache(), streams: newHeld(streams), lists: newHeld(lists)}
+	return Server{&api{Config: c, cards: newCardCache(), streams: newHeld(streams), lists: newHeld(lists)}}
 }
 
 type api struct {

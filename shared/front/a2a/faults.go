@@ -146,22 +146,10 @@ func (r *request) alsoA2A(p *problem.Error) error {
 	if r.isREST() {
 		return withMembers{p, map[string]any{"error": restError{status, statusName(status), p.Text(), info}}}
 	}
-	m := rpcRefusal{Version: "2.0", ID: json.RawMessage("null"), Error: rpcProblem{serverError, p.Text(), info}}
-	if r.id != nil {
-		m.ID = r.id
-	}
-	switch {
-	case status == http.StatusInternalServerError || status == http.StatusGatewayTimeout:
-		m.Error.Code = internalError.code
-	case status == http.StatusBadRequest || status == http.StatusMethodNotAllowed || status == http.StatusRequestEntityTooLarge || status == http.StatusUnsupportedMediaType:
-		m.Error.Code = invalidRequest.code
-	}
+	m := httpapi.RPCRefusalOf(r.id, p)
+	m.Error.Data = info
 	return withMembers{p, m}
 }
-
-// serverError is JSON-RPC's code for errors for which neither JSON-RPC nor A2A
-// has a code.
-const serverError = -32000
 
 // withMembers adds members to the body of an error of HTTP.
 type withMembers struct {
@@ -177,18 +165,6 @@ type restError struct {
 	Status  string      `json:"status"`
 	Message string      `json:"message"`
 	Details []errorInfo `json:"details"`
-}
-
-type rpcRefusal struct {
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Error   rpcProblem      `json:"error"`
-}
-
-type rpcProblem struct {
-	Code    int         `json:"code"`
-	Message string      `json:"message"`
-	Data    []errorInfo `json:"data"`
 }
 
 // statusName returns gRPC's name for an HTTP status.

@@ -103,12 +103,19 @@ func (d *api) owner(r *request) (owner call.Owner, err error) {
 		return call.KeyOwner(*id), nil
 	case r.plain() == vacants.PlainOff:
 		return owner, plainOff()
-	case r.payer != nil:
-		return r.payer.Owner(), nil
-	case r.plain() == vacants.PlainShared:
-		return call.SharedOwner, nil
 	}
-	return call.GuestOwner, nil
+	return r.plainOwner(), nil
+}
+
+// plainOwner returns the owner of a request that nobody signed.
+func (r *request) plainOwner() call.Owner {
+	switch {
+	case r.payer != nil:
+		return r.payer.Owner()
+	case r.plain() == vacants.PlainShared:
+		return call.SharedOwner
+	}
+	return call.GuestOwner
 }
 
 // plain returns the setting for callers without a key. Plain callers of an agent

@@ -65,7 +65,7 @@ func identified(t *testing.T) *world {
 	var vault custody.Vault
 	w := openWorld(t, true, func(c *serve.Config) { vault = c.Vault })
 	agents := w.server.OpenA2A()
-	w.http.Config.Handler = a2a.Handler(a2a.Config{
+	w.http.Config.Handler = a2a.New(a2a.Config{
 		Tasks: agents.Tasks, Push: agents.Push, Directory: w.server.Vacants, Now: w.now, Log: slog.New(slog.DiscardHandler),
 		Guests:  guests.New(store.Updater{Store: w.store, Rand: rand.Reader}, vault, rand.Reader),
 		Callers: caller.Verifier{URL: w.server.Vacants.Base, Revoked: w.server.Registry.IsRevoked, Now: w.now},

@@ -46,8 +46,8 @@ func (d *api) text(r *request) error {
 	if err := d.Callers.CheckSite(r.Request); err != nil {
 		return err
 	}
-	if r.plain() == vacants.PlainOff {
-		return problem.New(problem.Forbidden, "this vacant answers only signed calls; send one with vacancy call")
+	if err := r.checkPlain(); err != nil {
+		return err
 	}
 	if err := d.identify(r); err != nil {
 		return err
@@ -65,6 +65,14 @@ func (d *api) text(r *request) error {
 	return r.withHeader(d.answerText(r, q))
 }
 
+// checkPlain refuses a request without an envelope to a vacant that answers only signed calls.
+func (r *request) checkPlain() error {
+	if r.plain() == vacants.PlainOff {
+		return problem.New(problem.Forbidden, "this vacant answers only signed calls; send one with vacancy call")
+	}
+	return nil
+}
+
 // readText reads the message that the request is.
 func (d *api) readText(r *request) (*a2awire.SendRequest, error) {
 	q := &a2awire.SendRequest{Message: task.Message{Role: task.User}}
@@ -77,7 +85,7 @@ func (d *api) readText(r *request) (*a2awire.SendRequest, error) {
 		case caller.MaxPrice: // for Payment
 		case paramContext:
 			q.Message.Context = values[0]
-			if err := d.checkContext(r, strings.Join(values, ", ")); err != nil {
+			if err := d.checkContext(r, strings.Join(values, ", "), "the "+contextHeader); err != nil {
 				return nil, err
 			}
 		default:
@@ -89,16 +97,21 @@ func (d *api) readText(r *request) (*a2awire.SendRequest, error) {
 		return nil, err
 	}
 	r.endReadDeadline()
-	if size := len(canon.AppendString(nil, text)); size > maxText {
-		return nil, problem.New(problem.TooLarge, "body: expected at most %d bytes in JSON, which escapes quotes and control characters, got %d", maxText, size)
-	}
 	q.Message.Parts = []task.Part{{Kind: task.Text, Text: text}}
-	return q, nil
+	return q, checkSize("body", text)
+}
+
+// checkSize refuses a text that no envelope can have.
+func checkSize(field, text string) error {
+	if size := len(canon.AppendString(nil, text)); size > maxText {
+		return problem.New(problem.TooLarge, "%s: expected at most %d bytes in JSON, which escapes quotes and control characters, got %d", field, maxText, size)
+	}
+	return nil
 }
 
 // checkContext refuses a context that no header can name, and one that a guest made up: each of
-// its messages would begin a conversation of its own.
-func (d *api) checkContext(r *request, name string) error {
+// its messages would begin a conversation of its own. where says where an answer has the name.
+func (d *api) checkContext(r *request, name, where string) error {
 	if len(name) > envelope.MaxIDBytes || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return problem.Invalid(paramContext, fmt.Sprintf("one name of at most %d visible ASCII characters", envelope.MaxIDBytes), httpapi.Clip(name))
 	}
@@ -107,7 +120,7 @@ func (d *api) checkContext(r *request, name string) error {
 	}
 	own, err := d.Guests.Own(r.Context(), r.vacant.ID, name)
 	if err == nil && !own {
-		err = problem.Invalid(paramContext, "the "+contextHeader+" of an answer of this vacant; only a key of an account may choose names", httpapi.Clip(name))
+		err = problem.Invalid(paramContext, where+" of an answer of this vacant; only a key of an account may choose names", httpapi.Clip(name))
 	}
 	return err
 }
@@ -123,9 +136,8 @@ func (d *api) answerText(r *request, q *a2awire.SendRequest) error {
 	}
 	h := r.ResponseWriter.Header()
 	h.Set(contextHeader, t.Context)
-	if t.Status.Failure != "" {
-		refusal := httpapi.Refusal{Code: t.Status.Failure, Detail: textOfStatus(&t.Status)}
-		return refusal.Problem()
+	if err := failureOf(&t.Status); err != nil {
+		return err
 	}
 	if r.cut = t.Status.Cut(); r.cut != "" {
 		h.Set(cutHeader, string(r.cut))
@@ -149,6 +161,15 @@ func (d *api) streamText(r *request, q *a2awire.SendRequest) error {
 	defer func() { <-done }() // see streamMessage
 	r.ResponseWriter.Header().Set(contextHeader, turn.Message.Context)
 	return d.stream(&sse{r: r, ref: ref, text: &textEvents{}}, 0, d.Tasks.FollowTurn)
+}
+
+// failureOf returns why a turn ended without an answer, or nil if it did not.
+func failureOf(s *task.Status) error {
+	if s.Failure == "" {
+		return nil
+	}
+	refusal := httpapi.Refusal{Code: s.Failure, Detail: textOfStatus(s)}
+	return refusal.Problem()
 }
 
 // textOfStatus returns the text of a status's message.

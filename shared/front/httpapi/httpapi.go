@@ -202,6 +202,58 @@ func FailLine(w http.ResponseWriter, err error) {
 	Send(w, p.Kind.Row().Status, []byte(line+"\n"))
 }
 
+// FailRPC renders an error like Fail, as an error of JSON-RPC, because clients of MCP show nothing
+// of another body. A nil id is null. An error may have a code and data of its own, by a method
+// RPC.
+func FailRPC(w http.ResponseWriter, id json.RawMessage, err error) {
+	p := problem.Of(err)
+	refusing(w.Header(), p)
+	refusal := RPCRefusalOf(id, p)
+	var own interface{ RPC() (code int, data any) }
+	if errors.As(err, &own) {
+		refusal.Error.Code, refusal.Error.Data = own.RPC()
+	}
+	body, encErr := Encode(refusal)
+	if encErr != nil {
+		body = []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}` + "\n")
+	}
+	Send(w, p.Kind.Row().Status, body)
+}
+
+// RPCRefusal is an error of JSON-RPC.
+type RPCRefusal struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Error   RPCError        `json:"error"`
+}
+
+// RPCError is the member error of an RPCRefusal.
+type RPCError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"`
+}
+
+// RPCRefusalOf returns the error of JSON-RPC for p. Its data are the Refusal of p.
+func RPCRefusalOf(id json.RawMessage, p *problem.Error) RPCRefusal {
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	return RPCRefusal{"2.0", id, RPCError{RPCCode(p.Kind), p.Text(), RefusalOf(p)}}
+}
+
+// RPCCode returns the code of JSON-RPC for an error of HTTP. It is -32000 for errors for which
+// JSON-RPC has no code.
+func RPCCode(k problem.Kind) int {
+	switch k.Row().Status {
+	case http.StatusInternalServerError, http.StatusGatewayTimeout:
+		return -32603
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+		return -32600
+	}
+	return -32000
+}
+
 // refusing sets the headers that every refusal has.
 func refusing(h http.Header, p *problem.Error) {
 	if (p.Kind == problem.Unavailable || p.Kind == problem.TooMany) && h.Get("Retry-After") == "" {

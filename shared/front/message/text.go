@@ -10,6 +10,15 @@ import (
 // TextPath is the path below a vacant that answers a text with a text.
 const TextPath = "/text"
 
+// MCPPath is the path of MCP, below a vacant and at the host's own address.
+const MCPPath = "/mcp"
+
+// IsMCP reports whether a path is of MCP: the host's server, or a vacant's and its server card.
+func IsMCP(path string) bool {
+	_, rest, _ := Split(path)
+	return rest == MCPPath || strings.HasPrefix(rest, MCPPath+"/")
+}
+
 // Split splits the path of a request into the vacant that it names and the path below the
 // vacant. The slashes between the two are read as one, because clients append a path to a base
 // URL that ends with a slash. below is false for a path that names no vacant.
@@ -22,11 +31,16 @@ func Split(path string) (name, rest string, below bool) {
 }
 
 // Refuse answers with an error in the form of the request's address: a line of text at
-// TextPath, else JSON. The form does not depend on whether the vacant exists.
+// TextPath, an error of JSON-RPC at MCPPath, else JSON. The form does not depend on whether the
+// vacant exists.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if _, rest, _ := Split(r.URL.Path); strings.TrimSuffix(rest, "/") == TextPath {
+	_, rest, _ := Split(r.URL.Path)
+	switch {
+	case strings.TrimSuffix(rest, "/") == TextPath:
 		httpapi.FailLine(w, err)
-		return
+	case IsMCP(r.URL.Path):
+		httpapi.FailRPC(w, nil, err)
+	default:
+		httpapi.Fail(w, err)
 	}
-	httpapi.Fail(w, err)
 }

@@ -26,8 +26,9 @@ const followQueued = 60 * time.Second
 // A2A serves vacants to A2A clients.
 type A2A struct {
 	http.Handler
-	Tasks *task.Engine
-	Push  *push.Pusher
+	Agents a2a.Server // asks vacants for the handlers of other protocols
+	Tasks  *task.Engine
+	Push   *push.Pusher
 
 	// Bookings are dispatched by Work, too, unless nil.
 	Bookings *booking.Service
@@ -74,10 +75,11 @@ func (h *Server) openA2A(t task.Config) *A2A {
 	if t.Notices != nil {
 		follow = followQueued
 	}
-	return &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, server: h, Handler: a2a.Handler(a2a.Config{
+	agents := a2a.New(a2a.Config{
 		Tasks: tasks, Push: pusher, Identify: identify, Guests: h.guests, Directory: h.Vacants, Signed: h.Message, Log: c.Log, Now: c.Now, Follow: follow,
 		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
-	})}
+	})
+	return &A2A{Handler: agents, Agents: agents, Tasks: tasks, Push: pusher, tasks: t.Queue, server: h}
 }
 
 // Turns that run in the background of a process at once: in all, of a vacant, of a tenant,

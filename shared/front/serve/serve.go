@@ -45,7 +45,8 @@ const (
 // handler's routes do not exist.
 type Handlers struct {
 	Message, Registry, Search http.Handler
-	A2A                       http.Handler // all paths below vacants that Message does not have
+	A2A                       http.Handler // all paths below vacants that Message and MCP do not have
+	MCP                       http.Handler
 	Gate                      http.Handler // of graduations
 	Account                   http.Handler // of tenants
 	AGP                       http.Handler
@@ -89,6 +90,8 @@ func (d Handlers) route(r *http.Request) http.Handler {
 		return d.Message
 	case d.AGP != nil && agp.IsPath(path, d.Metrics):
 		return d.AGP
+	case d.MCP != nil && message.IsMCP(path):
+		return d.MCP
 	case !strings.HasPrefix(path, "/v1/"):
 		return cmp.Or(d.A2A, d.Message)
 	case d.Account != nil && account.IsPath(path):

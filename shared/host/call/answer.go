@@ -133,6 +133,13 @@ func (h *Host) behaveWithin(ctx context.Context, r *request) (envelope.Message, 
 	return res.m, problem.Wrap(kind, res.err, "%s", kind.Row().Text)
 }
 
+func paidOf(row *RequestRow, charge money.Amount) *Paid {
+	if row.PaidBy == PaidByNobody {
+		return nil
+	}
+	return &Paid{charge, row.Position}
+}
+
 // answer signs msg as the next message of the response chain and writes it. The
 // reply is sent only after its row is stored, so no two different replies with
 // one sequence number ever leave the host. closed is true if the request was
@@ -163,7 +170,7 @@ func (h *Host) answer(ctx context.Context, r *request, row *RequestRow, tip Resp
 		if first && r.cut == "" { // a part says little of the vacant
 			observed = h.observe(ctx, r, ans)
 		}
-		beside, err := r.opts.decisionWrites(ctx, Decision{Reply: reply, Cut: r.cut})
+		beside, err := r.opts.decisionWrites(ctx, Decision{Reply: reply, Cut: r.cut, Paid: paidOf(row, paid.Charge)})
 		if err != nil {
 			return nil, false, err
 		}

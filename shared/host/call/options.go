@@ -62,6 +62,14 @@ type Decision struct {
 	Reply   *envelope.Envelope // nil if the call is voided
 	Cut     Cut                // why Reply ends early; "" for a whole answer
 	Failure error              // why; nil if nobody knows
+	Paid    *Paid              // nil if the call has no price, or is voided
+}
+
+// Paid is the charge of an answered call that has a price, and the position of its request
+// row, which names its receipt.
+type Paid struct {
+	Charge   money.Amount `json:"charge"`
+	Position uint64       `json:"position"`
 }
 
 // maxConflicts bounds how often Decided is asked again for one row.

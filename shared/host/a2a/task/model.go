@@ -122,6 +122,8 @@ type Status struct {
 	// Failure is the code of the problem for which the turn ended without an answer; Message is the
 	// host's then.
 	Failure string `json:"failure,omitempty"`
+	// Paid tells what the turn's answer cost; nil for a call without a price, or without an answer.
+	Paid *call.Paid `json:"paid,omitempty"`
 }
 
 // Cut returns why the answer in s ends before its end; "" for another status.

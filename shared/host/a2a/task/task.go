@@ -469,7 +469,7 @@ func (e *Engine) ending(t *Task, d call.Decision, end *Ending, waited bool) Stat
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {
 		s.State, _ = end.of()
-		s.Message = answerMessage(t, &d)
+		s.Message, s.Paid = answerMessage(t, &d), d.Paid
 		return s
 	}
 	s.State, s.Failure = Failed, problem.BehaviourFailed.String()

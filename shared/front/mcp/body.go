@@ -1,0 +1,265 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/canon"
+)
+
+// Limits of a body.
+const (
+	maxBody  = 512 << 10
+	maxBatch = 8
+)
+
+// Codes of JSON-RPC and of MCP.
+const (
+	codeParse    = -32700
+	codeInvalid  = -32600
+	codeNoMethod = -32601
+	codeVersion  = -32022
+)
+
+// Revisions of MCP, by which a client names them.
+const (
+	modern     = "2026-07-28"
+	withBatch  = "2025-03-26" // the only one with batches; meant by a request without a version
+	headerName = "Mcp-Protocol-Version"
+)
+
+// versions are the revisions that are served, the newest first.
+var versions = []string{modern, "2025-11-25", "2025-06-18", withBatch, "2024-11-05"}
+
+// methods are the methods that are served.
+var methods = []string{
+	"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
+}
+
+// posted is what a POST asks for, as far as this package must know.
+type posted struct {
+	version  string
+	batch    bool
+	messages []rpc
+	unknown  string // a method that is not served, unless it is a notification
+}
+
+// rpc is a message of JSON-RPC.
+type rpc struct {
+	method string
+	id     json.RawMessage // nil for a notification
+	tool   string          // of tools/call
+	token  bool            // the client wants progress
+	answer bool            // the message is a response
+}
+
+// id returns the id of a request that is alone in its body.
+func (p *posted) id() json.RawMessage {
+	if p.batch || len(p.messages) != 1 || p.messages[0].id == nil {
+		return nullID
+	}
+	return p.messages[0].id
+}
+
+// what names the request in the log.
+func (p *posted) what() string {
+	if len(p.messages) == 0 {
+		return ""
+	}
+	m := p.messages[0]
+	what := m.method
+	if m.tool != "" {
+		what += " " + m.tool
+	}
+	if len(p.messages) > 1 {
+		what += fmt.Sprintf(" and %d more", len(p.messages)-1)
+	}
+	return what[:min(len(what), 60)]
+}
+
+// streamed are the tools whose answers come in pieces.
+var streamed = []string{"ask", "ask_agent", "get_task"}
+
+// streams reports whether the answer is a stream: the client wants progress, and the tool makes some.
+func (p *posted) streams() bool {
+	return !p.batch && len(p.messages) == 1 && p.messages[0].token && slices.Contains(streamed, p.messages[0].tool)
+}
+
+// parse reads the headers and the outer form of a body, and refuses what the library would take.
+func parse(h http.Header, body []byte) (p posted, err error) {
+	if err := checkAccept(h); err != nil {
+		return p, err
+	}
+	d := canon.NewDecoder(body, httpapi.Limits(maxBody))
+	if err := errors.Join(d.Skip(), d.End()); err != nil {
+		return p, refusal{problem.New(problem.Malformed, "the body does not decode: %s", problem.Of(err).Text()), codeParse, nil}
+	}
+	d = canon.NewDecoder(body, httpapi.Limits(maxBody))
+	if p.batch = d.Kind() == canon.Array; p.batch {
+		err = d.Array(func(int) error {
+			if len(p.messages) == maxBatch {
+				return problem.Invalid("the body", fmt.Sprintf("at most %d requests", maxBatch), "more")
+			}
+			return p.message(d)
+		})
+	} else {
+		err = p.message(d)
+	}
+	if err != nil {
+		return p, err
+	}
+	if len(p.messages) == 0 {
+		return p, problem.Invalid("the body", "a request, or several of them", "none")
+	}
+	return p, p.checkVersion(h)
+}
+
+// message reads one message of JSON-RPC.
+func (p *posted) message(d *canon.Decoder) error {
+	if d.Kind() != canon.Object {
+		return problem.Invalid("the body", "a request of JSON-RPC", d.Kind().String())
+	}
+	var m rpc
+	version := ""
+	err := d.Object(func(key string) (err error) {
+		switch key {
+		case "jsonrpc":
+			version, err = text(d)
+		case "id":
+			switch d.Kind() {
+			case canon.String, canon.Int:
+				m.id, err = d.Raw()
+				m.id = bytes.Clone(m.id)
+			default:
+				err = problem.Invalid("id", "a text or a whole number", d.Kind().String())
+			}
+		case "method":
+			m.method, err = text(d)
+		case "params":
+			err = m.params(d)
+		case "result", "error":
+			m.answer = true
+			err = d.Skip()
+		default:
+			err = d.Skip()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case version != "2.0":
+		return problem.Invalid("jsonrpc", `"2.0"`, httpapi.Clip(version))
+	case m.method == "" && !m.answer:
+		return problem.Invalid("method", "a text", "none")
+	}
+	if m.method != "tools/call" {
+		m.tool = ""
+	}
+	if m.method != "" && m.id != nil && !slices.Contains(methods, m.method) {
+		p.unknown = m.method
+	}
+	p.messages = append(p.messages, m)
+	return nil
+}
+
+// params reads the members of parameters that decide how the answer is sent.
+func (m *rpc) params(d *canon.Decoder) error {
+	if d.Kind() != canon.Object {
+		return d.Skip() // for the library
+	}
+	return d.Object(func(key string) (err error) {
+		switch {
+		case key == "name" && d.Kind() == canon.String:
+			m.tool, err = d.String()
+			return err
+		case key == "_meta" && d.Kind() == canon.Object:
+			return d.Object(func(key string) error {
+				if key == "progressToken" {
+					m.token = d.Kind() == canon.String || d.Kind() == canon.Int
+				}
+				return d.Skip()
+			})
+		}
+		return d.Skip()
+	})
+}
+
+func text(d *canon.Decoder) (string, error) {
+	if d.Kind() != canon.String {
+		return "", d.Skip()
+	}
+	return d.String()
+}
+
+// checkAccept refuses a client that does not take both forms of an answer.
+func checkAccept(h http.Header) error {
+	whole, stream := false, false
+	for media := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Accept"), ",")), ",") {
+		media, _, _ = strings.Cut(media, ";")
+		switch strings.TrimSpace(media) {
+		case "*/*":
+			whole, stream = true, true
+		case "application/json", "application/*":
+			whole = true
+		case "text/event-stream", "text/*":
+			stream = true
+		}
+	}
+	if !whole || !stream {
+		return problem.Invalid("Accept", "application/json, text/event-stream", httpapi.Clip(strings.Join(h.Values("Accept"), ", ")))
+	}
+	return nil
+}
+
+// checkVersion refuses a version that is not served, and batches but in the version that has them.
+func (p *posted) checkVersion(h http.Header) error {
+	given := h.Values(headerName)
+	switch {
+	case len(given) > 1:
+		return problem.Invalid(headerName, "one header", "several")
+	case len(given) == 0:
+		p.version = withBatch
+	default:
+		p.version = given[0]
+	}
+	if !slices.Contains(versions, p.version) {
+		return refusal{
+			problem.Invalid(headerName, "one of "+strings.Join(versions, ", "), httpapi.Clip(p.version)), codeVersion,
+			map[string]any{"supported": versions, "requested": strings.ToValidUTF8(p.version[:min(len(p.version), 80)], "")},
+		}
+	}
+	if p.batch && p.version != withBatch {
+		return problem.Invalid("the body", "one request, because only version "+withBatch+" has batches", fmt.Sprintf("%d of version %s", len(p.messages), p.version))
+	}
+	if p.batch && p.unknown != "" {
+		return problem.Invalid("method", "methods of this server in a batch", httpapi.Clip(p.unknown))
+	}
+	return nil
+}
+
+// refusal is an error with a code of JSON-RPC and data of its own.
+type refusal struct {
+	error
+	code int
+	data any
+}
+
+func (r refusal) Unwrap() error { return r.error }
+
+// RPC implements httpapi.FailRPC's interface.
+func (r refusal) RPC() (code int, data any) { return r.code, r.data }
+
+// setBody makes the body readable again.
+func (r *request) setBody(body []byte) {
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+}

@@ -1,0 +1,281 @@
+package mcp_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vacancy-host/vacancy/shared/front/mcp"
+	"github.com/vacancy-host/vacancy/shared/front/serve"
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/keys/custody/local"
+	"github.com/vacancy-host/vacancy/shared/host/money"
+	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
+	"github.com/vacancy-host/vacancy/shared/host/substrate"
+	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/store"
+	"github.com/vacancy-host/vacancy/shared/store/memory"
+)
+
+// world is a host with accounts and one vacant, echo, and what tests add.
+type world struct {
+	testing.TB
+	server *serve.Server
+	agents *serve.A2A
+	store  *flaky
+	http   *httptest.Server
+	echo   vacants.Record
+	skip   atomic.Int64 // nanoseconds by which the host's clock is ahead
+	turns  atomic.Int64 // of the mock
+	gate   chan string  // pieces of the answer of the vacant slow
+}
+
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.skip.Load())) }
+
+// flaky is a store that fails while down.
+type flaky struct {
+	store.Store
+	down atomic.Bool
+}
+
+func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
+	if f.down.Load() {
+		return store.NotApplied(io.ErrUnexpectedEOF)
+	}
+	return f.Store.Commit(ctx, writes...)
+}
+
+// Infer is an agent that answers with what it was told in its conversation, or fails as it is told.
+func (w *world) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		w.turns.Add(1)
+		var said []string
+		for _, t := range r.Turns {
+			if t.Role == substrate.Caller {
+				said = append(said, t.Text)
+			}
+		}
+		switch last := said[len(said)-1]; last {
+		case "busy":
+			yield(nil, problem.New(problem.SubstrateBusy, ""))
+			return
+		case "late":
+			yield(nil, problem.New(problem.Deadline, ""))
+			return
+		}
+		_ = yield(substrate.Text(strings.Join(said, "+")), nil) && yield(substrate.Stop, nil)
+	}
+}
+
+// slow is an agent that says the pieces of a channel.
+type slow struct{ gate chan string }
+
+func (s slow) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrate.Event, error] {
+	return func(yield func(substrate.Event, error) bool) {
+		for {
+			select {
+			case piece, more := <-s.gate:
+				if !more {
+					yield(substrate.Stop, nil)
+					return
+				}
+				if !yield(substrate.Text(piece), nil) {
+					return
+				}
+			case <-ctx.Done():
+				yield(nil, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+func newWorld(t testing.TB, changes ...func(*serve.Config)) *world {
+	t.Helper()
+	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
+	w := &world{TB: t, store: &flaky{Store: memory.New()}, gate: make(chan string)}
+	w.must(err)
+	w.http = httptest.NewUnstartedServer(nil)
+	c := serve.Config{
+		Store: serve.NewChangeNotifier(w.store), Vault: vault, AllowLoopback: true, OwnMachine: true, URL: "http://" + w.http.Listener.Addr().String(),
+		Log: slog.New(slog.DiscardHandler), Now: w.now, Rand: rand.Reader, Charges: true, HoldsIdentity: true,
+		Substrates: substrate.Kinds{
+			substrate.KindMock: func(string) (substrate.Substrate, error) { return w, nil },
+			"slow":             func(string) (substrate.Substrate, error) { return slow{w.gate}, nil },
+		},
+	}
+	for _, change := range changes {
+		change(&c)
+	}
+	w.server, err = c.Open()
+	w.must(err)
+	index, err := bleve.Open(t.TempDir())
+	w.must(err)
+	t.Cleanup(func() { index.Close() })
+	w.agents = w.server.OpenA2A()
+	accounts := w.server.AccountHandler(nil)
+	servers := mcp.Handler(mcp.Config{
+		Agents: w.agents.Agents, Search: w.server.SearchHandler(w.server.OpenSearch(index).Find), Published: w.server.IsPublished, Receipts: accounts,
+	})
+	w.http.Config.Handler = serve.Handlers{Message: w.server.Message, A2A: w.agents, MCP: servers, Account: accounts}.Public()
+	w.http.Start()
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan bool)
+	go func() { defer close(ended); w.agents.Run(ctx) }()
+	t.Cleanup(func() { end(); <-ended; w.http.Close() })
+	w.echo = w.create(vacants.Spec{Name: "echo", Substrate: "echo"})
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) create(s vacants.Spec) vacants.Record {
+	w.Helper()
+	if s.Capability == "" {
+		s.Capability = "Repeats"
+	}
+	r, err := w.server.Vacants.Create(w.Context(), s)
+	w.must(err)
+	return r
+}
+
+// mind makes a vacant that remembers, and answers with everything it was told.
+func (w *world) mind(name string) vacants.Record {
+	return w.create(vacants.Spec{Name: name, Agent: &definition.Agent{Provider: substrate.KindMock, Memory: true}})
+}
+
+// key is a key of a tenant with ten dollars.
+func (w *world) key(tenant string, o billing.KeyOptions) string {
+	w.Helper()
+	a, err := w.server.Billing.Find(w.Context(), tenant)
+	if problem.Is(err, problem.NotFound) {
+		a, err = w.server.Billing.OpenAccount(w.Context(), tenant, 1)
+		w.must(err)
+		_, _, err = w.server.Billing.Credit(w.Context(), a.ID, 10*money.Dollar, "first", "")
+	}
+	w.must(err)
+	_, secret, err := w.server.Billing.MakeKey(w.Context(), a.ID, o)
+	w.must(err)
+	return secret
+}
+
+// publish publishes a vacant, and lets caches forget it.
+func (w *world) publish(r vacants.Record) {
+	w.Helper()
+	_, _, err := w.server.Vacants.Publish(w.Context(), r.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}})
+	w.must(err)
+	w.skip.Add(int64(2 * time.Second))
+}
+
+// answer is an answer of HTTP.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+const (
+	accepts = "Accept: application/json, text/event-stream"
+	legacy  = "Mcp-Protocol-Version: 2025-11-25"
+)
+
+// do sends a request. A header is NAME: VALUE.
+func (w *world) do(method, path, body string, headers ...string) answer {
+	w.Helper()
+	q, err := http.NewRequestWithContext(w.Context(), method, w.http.URL+path, strings.NewReader(body))
+	w.must(err)
+	if body != "" {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "Host" {
+			q.Host = value
+		}
+		q.Header.Set(name, value)
+	}
+	r, err := http.DefaultClient.Do(q)
+	w.must(err)
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	w.must(err)
+	return answer{r.StatusCode, r.Header, string(b)}
+}
+
+// rpc posts a request of the revision before the last.
+func (w *world) rpc(path, method, params string, headers ...string) answer {
+	w.Helper()
+	return w.do("POST", path, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params), append([]string{accepts, legacy}, headers...)...)
+}
+
+// called is a result of a tool.
+type called struct {
+	Content []struct{ Type, Text string }
+	Is      bool           `json:"isError"`
+	Data    map[string]any `json:"structuredContent"`
+	Meta    map[string]any `json:"_meta"`
+}
+
+func (c *called) text() string {
+	if len(c.Content) == 0 {
+		return ""
+	}
+	return c.Content[0].Text
+}
+
+// call calls a tool, whose answer must be a result.
+func (w *world) call(path, tool, arguments string, headers ...string) called {
+	w.Helper()
+	return w.callMeta(path, tool, arguments, `{}`, headers...)
+}
+
+func (w *world) callMeta(path, tool, arguments, meta string, headers ...string) called {
+	w.Helper()
+	got := w.rpc(path, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":%s}`, tool, arguments, meta), headers...)
+	var r struct{ Result *called }
+	if err := json.Unmarshal([]byte(got.body), &r); err != nil || got.status != http.StatusOK || r.Result == nil {
+		w.Fatalf("%s %s: %d %s", tool, arguments, got.status, got.body)
+	}
+	return *r.Result
+}
+
+// connect opens a session of the stock client of Go.
+func (w *world) connect(path, key string, o *sdk.ClientOptions) *sdk.ClientSession {
+	w.Helper()
+	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, o)
+	s, err := c.Connect(w.Context(), &sdk.StreamableClientTransport{Endpoint: w.http.URL + path, HTTPClient: &http.Client{Transport: bearer(key)}}, nil)
+	w.must(err)
+	w.Cleanup(func() { s.Close() })
+	return s
+}
+
+// bearer sends a key, unless it is "".
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+string(b))
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}

@@ -1,0 +1,379 @@
+// Package mcp serves vacants, and the host itself, to MCP clients: Streamable HTTP without sessions, of
+// the revisions from 2024-11-05 to 2026-07-28 at one URL.
+//
+// It translates: a question goes through the pipeline as a text does (front/a2a), by the library of
+// MCP. The invariants: what the library does not check, this package checks before it: size,
+// batches, versions, Accept, the site of a page, the credential. Each refusal by HTTP has an error of
+// JSON-RPC as its body. An unknown vacant and a closed child get the same answer, byte for byte.
+// Listing tools needs no credential.
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vacancy-host/vacancy/shared/front/a2a"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/mcp/mcptool"
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/host/client/discovery"
+	"github.com/vacancy-host/vacancy/shared/host/client/registryclient"
+	"github.com/vacancy-host/vacancy/shared/obs"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// Config holds the handler's dependencies.
+type Config struct {
+	Agents a2a.Server
+	// Search serves the registry's search of vacants (registryapi.Search), for the host's server. With
+	// nil, there is no such server.
+	Search http.Handler
+	// Published reports whether a vacant is published; required with Search.
+	Published func(context.Context, identity.ID) (bool, error)
+	// Receipts serves receipts below caller.ReceiptsPath, or is nil.
+	Receipts http.Handler
+	// Version is the version of Vacancy, or "".
+	Version string
+}
+
+// Handler returns the handler of all paths of MCP (message.IsMCP).
+func Handler(c Config) http.Handler {
+	d := &api{Config: c, servers: map[mcptool.About]*sdk.Server{}}
+	d.registry = &discovery.Client{Registries: []*registryclient.Client{{Transport: local{c.Search}, URL: localURL}}}
+	options := sdk.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody,
+		// A proxy on this machine forwards other names. A host for its own machine checks Host itself.
+		DisableLocalhostProtection: true,
+	}
+	d.whole = sdk.NewStreamableHTTPHandler(serverOf, &options)
+	options.JSONResponse = false
+	d.streams = sdk.NewStreamableHTTPHandler(serverOf, &options)
+	return d
+}
+
+type api struct {
+	Config
+	whole, streams http.Handler // answers in JSON, and as server-sent events
+	registry       *discovery.Client
+
+	mu      sync.Mutex
+	servers map[mcptool.About]*sdk.Server
+}
+
+// request is one request of HTTP.
+type request struct {
+	http.ResponseWriter
+	*http.Request
+	began  time.Time
+	posted posted
+
+	server *sdk.Server
+	agent  mcptool.Agent // at a vacant's address
+	host   mcptool.Host  // at the host's
+
+	verdict atomic.Pointer[problem.Error] // of a tool, for the log
+	fault   atomic.Pointer[problem.Error] // of the host, in a tool
+}
+
+type requestKey struct{}
+
+func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
+
+// serverOf returns the server that ServeHTTP has found. The library asks twice for each request.
+func serverOf(r *http.Request) *sdk.Server { return requestOf(r.Context()).server }
+
+// ServeHTTP serves one request.
+func (d *api) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	r := &request{ResponseWriter: w, Request: hr, began: d.Agents.Now()}
+	defer func() {
+		if cause := recover(); cause != nil {
+			d.refuse(r, problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
+		}
+	}()
+	if err := d.route(r); err != nil {
+		d.refuse(r, err)
+	}
+}
+
+// notFound is the answer for everything that this host does not serve by MCP.
+func notFound() error {
+	return problem.New(problem.NotFound, "no such server; an agent's is /v/NAME%s, the host's is %s", message.MCPPath, message.MCPPath)
+}
+
+// route finds the server of a path, and serves the request.
+func (d *api) route(r *request) error {
+	name, rest, below := message.Split(r.URL.Path)
+	rest = strings.TrimSuffix(rest, "/")
+	isCard := rest == message.MCPPath+cardPath
+	if rest != message.MCPPath && !isCard || !below && d.Search == nil {
+		return notFound()
+	}
+	// A page of another site may post without a preflight. The card is for every page.
+	if !isCard {
+		if err := d.Agents.Callers.CheckSite(r.Request); err != nil {
+			return err
+		}
+	}
+	payer, err := d.Agents.Payer(r.Request)
+	if err != nil {
+		return err
+	}
+	var about mcptool.About
+	if below {
+		v, err := d.Agents.VisitAs(r.Request, payer, name)
+		if problem.Is(err, problem.NotFound) {
+			return notFound()
+		}
+		if err != nil {
+			return err
+		}
+		a := &agent{Visitor: v, r: r}
+		about, r.agent = d.aboutVacant(v), a
+	} else {
+		about, r.host = d.aboutHost(), &host{api: d, r: r, payer: payer}
+	}
+	if isCard {
+		return d.serverCard(r, about)
+	}
+	return d.serve(r, about)
+}
+
+// serve serves the address of a server.
+func (d *api) serve(r *request, about mcptool.About) error {
+	switch r.Method {
+	case http.MethodPost:
+	case http.MethodOptions:
+		// No header lets a page of another site go on.
+		r.Header().Set("Allow", "OPTIONS, POST")
+		r.WriteHeader(http.StatusNoContent)
+		d.log(r, "ok", http.StatusNoContent, nil)
+		return nil
+	default:
+		r.Header().Set("Allow", "OPTIONS, POST")
+		return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use POST", r.Method)
+	}
+	body, err := httpapi.Body(r.ResponseWriter, r.Request, maxBody)
+	if err != nil {
+		return err
+	}
+	_ = http.NewResponseController(r.ResponseWriter).SetReadDeadline(time.Time{}) // an answer may take longer
+	if r.posted, err = parse(r.Request.Header, body); err != nil {
+		return err
+	}
+	if r.posted.unknown != "" {
+		return d.unknownMethod(r)
+	}
+	r.server = d.server(about)
+	r.setBody(body)
+	if !r.posted.streams() {
+		w := &writer{request: r}
+		ctx := context.WithValue(r.Context(), requestKey{}, r)
+		d.whole.ServeHTTP(w, r.Request.WithContext(ctx))
+		w.end()
+		d.logServed(r, w.status)
+		return nil
+	}
+	w := &writer{request: r}
+	ctx := mcptool.WithStream(context.WithValue(r.Context(), requestKey{}, r))
+	err = r.hold(func() {
+		c := http.NewResponseController(r.ResponseWriter)
+		_ = c.SetWriteDeadline(time.Now().Add(mcptool.AnswerTime + writeTime))
+		d.streams.ServeHTTP(w, r.Request.WithContext(ctx))
+		w.end()
+	})
+	if err == nil {
+		d.logServed(r, w.status)
+	}
+	return err
+}
+
+// writeTime is the time that a client has to read the end of a stream.
+const writeTime = 20 * time.Second
+
+// hold counts the request among the streams of its sender and its vacant.
+func (r *request) hold(run func()) error {
+	a, ok := r.agent.(*agent)
+	if !ok {
+		run() // each ask of a host's server is counted with its vacant
+		return nil
+	}
+	return a.HoldStream(r.ResponseWriter, run)
+}
+
+// server returns the server for a description, which is kept: to make one takes a fifth of the time of
+// a request.
+func (d *api) server(about mcptool.About) *sdk.Server {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.servers[about]; s != nil {
+		return s
+	}
+	if len(d.servers) >= maxServers {
+		clear(d.servers)
+	}
+	s := d.newServer(about)
+	d.servers[about] = s
+	return s
+}
+
+// maxServers bounds the servers that are kept. One takes 20 KB.
+const maxServers = 256
+
+// refuse answers a request that reaches no tool.
+func (d *api) refuse(r *request, err error) {
+	p := problem.Of(err)
+	switch p.Kind {
+	case problem.Unauthorized:
+		r.Header().Set("WWW-Authenticate", `Bearer realm="vacancy"`)
+	case problem.BudgetSpent:
+		r.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(d.Agents.Now())))
+	}
+	httpapi.FailRPC(r.ResponseWriter, r.posted.id(), err)
+	d.log(r, p.Kind.String(), p.Kind.Row().Status, p)
+}
+
+// Header returns the headers of the answer.
+func (r *request) Header() http.Header { return r.ResponseWriter.Header() }
+
+// unknownMethod answers a method that these servers do not have. The library would answer lists of
+// prompts, and streams that never end.
+func (d *api) unknownMethod(r *request) error {
+	body, err := httpapi.Encode(httpapi.RPCRefusal{Version: "2.0", ID: r.posted.id(), Error: httpapi.RPCError{Code: codeNoMethod, Message: "method " + httpapi.Clip(r.posted.unknown) + " does not exist"}})
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if r.posted.version == modern {
+		status = http.StatusNotFound
+	}
+	httpapi.Send(r.ResponseWriter, status, body)
+	d.log(r, "method_not_found", status, nil)
+	return nil
+}
+
+// logServed writes the line of a request that the library answered.
+func (d *api) logServed(r *request, status int) {
+	verdict := "ok"
+	p := r.verdict.Load()
+	switch {
+	case p != nil:
+		verdict = p.Kind.String()
+	case status >= http.StatusBadRequest:
+		verdict = "refused"
+	}
+	if f := r.fault.Load(); f != nil {
+		p = f
+		verdict = f.Kind.String()
+	}
+	d.log(r, verdict, status, p)
+}
+
+// Limits for texts in log lines, in bytes of JSON.
+const (
+	maxPath  = 90
+	maxCause = 180
+)
+
+// log writes the line of a request.
+func (d *api) log(r *request, verdict string, status int, cause *problem.Error) {
+	level := slog.LevelInfo
+	if r.Method != http.MethodPost && cause == nil {
+		level = slog.LevelDebug
+	}
+	attrs := []slog.Attr{slog.String("path", obs.Clip(r.URL.Path, maxPath))}
+	if what := r.posted.what(); what != "" {
+		attrs = append(attrs, slog.String("operation", what))
+	}
+	if status >= http.StatusInternalServerError && cause != nil {
+		level = slog.LevelError
+		attrs = append(attrs, slog.String("cause", obs.Clip(cause.Error(), maxCause)))
+	}
+	attrs = append(attrs, slog.String(obs.Verdict, verdict), slog.Int(obs.Status, status),
+		slog.Float64("ms", float64(d.Agents.Now().Sub(r.began).Microseconds()/10)/100))
+	d.Agents.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "mcp", attrs...)
+}
+
+// writer gives answers of the library the form of this package's: errors in text get the body of
+// JSON-RPC, and a fault in a tool gets its status.
+type writer struct {
+	*request
+	status int
+	text   []byte // of an error that the library wrote in text
+	isText bool
+}
+
+func (w *writer) WriteHeader(status int) {
+	if w.status != 0 {
+		return
+	}
+	w.status = status
+	h := w.Header()
+	if w.isText = status >= http.StatusBadRequest && strings.HasPrefix(h.Get("Content-Type"), "text/plain"); w.isText {
+		return
+	}
+	if f := w.fault.Load(); f != nil && status == http.StatusOK && !w.posted.batch && !w.posted.streams() {
+		w.status = f.Kind.Row().Status
+		if f.Kind == problem.Unavailable {
+			h.Set("Retry-After", "1")
+		}
+	}
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.ResponseWriter.WriteHeader(w.status)
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.isText {
+		w.text = append(w.text, b[:min(len(b), maxText-len(w.text))]...)
+		return len(b), nil
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// maxText bounds the text of an error of the library.
+const maxText = 400
+
+// Flush implements http.Flusher, for streams.
+func (w *writer) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+
+// end sends an error that came as text.
+func (w *writer) end() {
+	if !w.isText {
+		return
+	}
+	text := strings.TrimSpace(strings.ToValidUTF8(string(w.text), "\uFFFD"))
+	body, _ := httpapi.Encode(httpapi.RPCRefusal{Version: "2.0", ID: w.posted.id(), Error: httpapi.RPCError{Code: codeInvalid, Message: text}}) // texts encode
+	w.Header().Del("Content-Type")
+	w.Header().Del("Content-Length")
+	w.Header().Set("Cache-Control", "no-store")
+	httpapi.Send(w.ResponseWriter, w.status, body)
+}
+
+// note keeps an error of a tool for the log, and a fault for the status.
+func (r *request) note(err error) error {
+	if err == nil {
+		return nil
+	}
+	p := problem.Of(err)
+	r.verdict.Store(p)
+	if mcptool.IsFault(err) {
+		r.fault.Store(p)
+	}
+	return err
+}
+
+// nullID is the id of an answer to a request without one.
+var nullID = json.RawMessage("null")

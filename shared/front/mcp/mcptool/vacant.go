@@ -1,0 +1,206 @@
+package mcptool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// About is the description of a server. Servers with equal descriptions are equal.
+type About struct {
+	Name, Title, Version, Instructions string
+	// Signed says that the vacant answers only calls that their callers sign: ask and what belongs to
+	// it are not listed.
+	Signed bool
+	// Of is the vacant's id; zeros for a host.
+	Of identity.ID
+}
+
+// server returns a server without tools.
+func (a *About) server() *sdk.Server {
+	return sdk.NewServer(&sdk.Implementation{Name: a.Name, Title: a.Title, Version: a.Version}, &sdk.ServerOptions{
+		Instructions: a.Instructions,
+		// Nil capabilities would declare logging, and a changing list of tools.
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
+		Logger:       slog.New(slog.DiscardHandler),
+		SetCacheable: func(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
+			// Lists do not depend on the client. A resource may be for only its reader.
+			c.TTLMs, c.CacheScope = int(listTTL/time.Millisecond), "public"
+			if _, ok := r.(*sdk.ReadResourceRequest); ok {
+				c.TTLMs, c.CacheScope = 0, "private"
+			}
+		},
+	})
+}
+
+// listTTL is the time for which a client may keep lists, because a vacant's capability may change.
+const listTTL = time.Minute
+
+// Arguments.
+type (
+	asking struct {
+		Message  string `json:"message" canon:"required,min=1"`
+		Context  string `json:"context"`
+		MaxPrice *int64 `json:"max_price" canon:"min=0"`
+	}
+	ofTask struct {
+		Task string `json:"task" canon:"required,min=1"`
+	}
+	waiting struct {
+		ofTask
+		Wait int64 `json:"wait"`
+	}
+	calling struct {
+		Envelope json.RawMessage `json:"envelope" canon:"required"`
+	}
+	nothing struct{}
+)
+
+// Schemas of arguments and results.
+var (
+	messageArgument = described(aText, "what to ask")
+	contextArgument = described(aText, "the context of an answer, to continue its conversation")
+	priceArgument   = described(aNumber, "the most that the call may cost, in micro-dollars")
+	taskArgument    = described(aText, "the task of an answer that was not there yet")
+	waitArgument    = described(`"type":"integer","minimum":0,"maximum":20`, "seconds to wait for the answer, 0 if left out")
+
+	answerSchema = schema(
+		"agent", described(aText, "the agent that was asked"),
+		"text", described(aText, "the answer"), "*context", described(aText, "names the conversation"), "*task", described(aText, "the id of the task"),
+		"state", described(aText, "of a task without an answer: submitted, working, input-required or canceled"),
+		"finish", described(aText, "stop, or why the answer ends early"), "price", described(aNumber, "what the call cost, in micro-dollars"),
+		"receipt", described(aText, "the URL of the receipt"),
+	)
+)
+
+// Hints of tools.
+var (
+	asks  = sdk.ToolAnnotations{DestructiveHint: no(), OpenWorldHint: yes()}
+	reads = sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: no(), OpenWorldHint: no()}
+	stops = sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: yes(), OpenWorldHint: no()}
+)
+
+func with(hints sdk.ToolAnnotations, title string) *sdk.ToolAnnotations {
+	hints.Title = title
+	return &hints
+}
+
+// Vacant returns the server of a vacant. agent returns the vacant for the context of a call.
+func Vacant(about About, agent func(context.Context) Agent) *sdk.Server {
+	s := about.server()
+	if !about.Signed {
+		tool(s, &sdk.Tool{
+			Name: "ask", Title: "Ask this agent", Annotations: with(asks, "Ask this agent"), OutputSchema: answerSchema,
+			Description: "Asks the agent and returns its answer. Without context a conversation begins; with the context of an answer it goes on. " +
+				"An answer that takes more than 25 seconds is fetched with get_task.",
+			InputSchema: schema("*message", messageArgument, "context", contextArgument, "max_price", priceArgument),
+		}, func(ctx context.Context, r *sdk.CallToolRequest, in asking) (*sdk.CallToolResult, error) {
+			return ask(ctx, r, agent(ctx), "", in)
+		})
+		tool(s, &sdk.Tool{
+			Name: "get_task", Title: "Get an answer", Annotations: with(reads, "Get an answer"), OutputSchema: answerSchema,
+			Description: "Returns the answer of a task that ask named, or says that the agent is still at work.",
+			InputSchema: schema("*task", taskArgument, "wait", waitArgument),
+		}, func(ctx context.Context, r *sdk.CallToolRequest, in waiting) (*sdk.CallToolResult, error) {
+			return getTask(ctx, r, agent(ctx), "", in)
+		})
+		tool(s, &sdk.Tool{
+			Name: "stop_task", Title: "Stop a task", Annotations: with(stops, "Stop a task"), OutputSchema: answerSchema,
+			Description: "Stops the work on a task. The part of the answer that has come is the answer then, and is charged.",
+			InputSchema: schema("*task", taskArgument),
+		}, func(ctx context.Context, _ *sdk.CallToolRequest, in ofTask) (*sdk.CallToolResult, error) {
+			return stopTask(ctx, agent(ctx), "", in.Task)
+		})
+	}
+	tool(s, &sdk.Tool{
+		Name: "vacant_describe", Title: "Describe this vacant", Annotations: with(reads, "Describe this vacant"),
+		Description: "Returns the vacant's id, its capability, and the version and the endpoint of its signed card.",
+		InputSchema: schema(),
+	}, func(ctx context.Context, _ *sdk.CallToolRequest, _ nothing) (*sdk.CallToolResult, error) {
+		d, err := agent(ctx).Describe(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return result("", d)
+	})
+	tool(s, &sdk.Tool{
+		Name: "vacant_call", Title: "Call this vacant", Annotations: with(asks, "Call this vacant"),
+		Description: "Answers a request that its caller signed (an envelope of the vacant protocol) with a message that the vacant signed. The envelope is the proof.",
+		InputSchema: schema("*envelope", described(`"type":["object","string"]`, "the body of message/send, as an object or as JSON")),
+	}, func(ctx context.Context, _ *sdk.CallToolRequest, in calling) (*sdk.CallToolResult, error) {
+		return call(ctx, agent(ctx), in.Envelope)
+	})
+	return s
+}
+
+func ask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name string, in asking) (*sdk.CallToolResult, error) {
+	q, err := question(r, in.Message, in.Context, in.MaxPrice)
+	if err != nil {
+		return nil, err
+	}
+	a, err := agent.Ask(ctx, q, pieces(ctx, r))
+	return rendered(&a, name, err)
+}
+
+func getTask(ctx context.Context, r *sdk.CallToolRequest, agent Agent, name string, in waiting) (*sdk.CallToolResult, error) {
+	wait, err := waitOf(in.Wait)
+	if err != nil {
+		return nil, err
+	}
+	a, err := agent.Task(ctx, in.Task, wait, pieces(ctx, r))
+	return rendered(&a, name, err)
+}
+
+func stopTask(ctx context.Context, agent Agent, name, id string) (*sdk.CallToolResult, error) {
+	a, err := agent.Stop(ctx, id)
+	return rendered(&a, name, err)
+}
+
+// rendered renders the answer of an agent, by its name at a host's server.
+func rendered(a *Answer, name string, err error) (*sdk.CallToolResult, error) {
+	if err != nil {
+		return nil, err
+	}
+	a.Agent = name
+	return a.render()
+}
+
+// call carries out vacant_call. Its shapes are the reference's (PROTOCOL's MCP adapter): a request
+// that does not decode or verify is an exception there, which becomes a result with isError.
+func call(ctx context.Context, agent Agent, envelope json.RawMessage) (*sdk.CallToolResult, error) {
+	request := []byte(envelope)
+	if bytes.HasPrefix(request, []byte(`"`)) { // clients of the reference's SDK may send it as JSON
+		var s string
+		if err := json.Unmarshal(request, &s); err != nil {
+			return nil, problem.Invalid("envelope", "an object", "another text")
+		}
+		request = []byte(s)
+	}
+	message, err := agent.Call(ctx, request)
+	var said *Said
+	switch {
+	case err == nil:
+		return result("", struct {
+			Message json.RawMessage `json:"message"`
+		}{message})
+	case errors.As(err, &said):
+		return result("", map[string]string{"error": said.Text})
+	}
+	res, fault := refusal(err)
+	var wire *jsonrpc.Error
+	if errors.As(fault, &wire) {
+		return nil, fault
+	}
+	res.Content = []sdk.Content{&sdk.TextContent{Text: fmt.Sprintf("Error executing tool vacant_call: %s", problem.Of(err).Text())}}
+	return res, nil
+}

@@ -1,0 +1,201 @@
+package mcp
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vacancy-host/vacancy/shared/front/a2a"
+	"github.com/vacancy-host/vacancy/shared/front/caller"
+	"github.com/vacancy-host/vacancy/shared/front/httpapi"
+	"github.com/vacancy-host/vacancy/shared/front/mcp/mcptool"
+	"github.com/vacancy-host/vacancy/shared/front/message"
+	"github.com/vacancy-host/vacancy/shared/problem"
+	"github.com/vacancy-host/vacancy/shared/vacant/card"
+	"github.com/vacancy-host/vacancy/shared/vacant/identity"
+)
+
+// cardPath is the path of a server's card below the server.
+const cardPath = "/server-card"
+
+// aboutVacant describes the server of a vacant.
+func (d *api) aboutVacant(v *a2a.Visitor) mcptool.About {
+	return mcptool.About{Name: v.Vacant.Name, Instructions: v.Vacant.Capability, Version: d.version(), Signed: !v.TakesText(), Of: v.Vacant.ID}
+}
+
+// aboutHost describes the server of the host.
+func (d *api) aboutHost() mcptool.About {
+	return mcptool.About{Name: "vacancy", Version: d.version(), Instructions: "Finds agents that are published on this host, and asks them. Begin with search_agents, and ask by ask_agent."}
+}
+
+func (d *api) version() string {
+	if d.Version == "" {
+		return "0"
+	}
+	return d.Version
+}
+
+// newServer makes the server for a description.
+func (d *api) newServer(about mcptool.About) *sdk.Server {
+	if about.Of == (identity.ID{}) {
+		return mcptool.OfHost(about, func(ctx context.Context) mcptool.Host { return requestOf(ctx).host })
+	}
+	s := mcptool.Vacant(about, func(ctx context.Context) mcptool.Agent { return requestOf(ctx).agent })
+	// Their addresses have the id: a name may have characters that URIs refuse.
+	at := "vacancy://" + about.Of.String()
+	add := func(name, title, description string, read func(context.Context, *agent) ([]byte, error)) {
+		s.AddResource(&sdk.Resource{URI: at + "/" + name, Name: name, Title: title, Description: description, MIMEType: "application/json"},
+			func(ctx context.Context, _ *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+				r := requestOf(ctx)
+				b, err := read(ctx, r.agent.(*agent))
+				if err != nil {
+					return nil, r.note(err)
+				}
+				return contents(b), nil
+			})
+	}
+	add("card", "Agent card", "the signed agent card, for A2A", func(ctx context.Context, a *agent) ([]byte, error) { return a.Card(ctx) })
+	add("halo", "Halo", "the signed capability card of the vacant protocol", func(_ context.Context, a *agent) ([]byte, error) { return halo(a) })
+	if d.Receipts != nil {
+		s.AddResourceTemplate(&sdk.ResourceTemplate{
+			URITemplate: at + receipts + "{caller}/{position}", Name: "receipt", Title: "Receipt",
+			Description: "the signed receipt of a call that had a price; the receipt of an answer ends with the caller, the vacant and the position", MIMEType: "application/json",
+		}, d.receipt)
+	}
+	return s
+}
+
+// receipts is the path of receipts below a vacant's URI.
+const receipts = "/receipts/"
+
+func contents(b []byte) *sdk.ReadResourceResult {
+	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{Text: string(b), MIMEType: "application/json"}}}
+}
+
+// halo returns the page of the vacant's own card, as message serves it.
+func halo(a *agent) ([]byte, error) {
+	c, err := card.Parse(a.Vacant.Card)
+	if err != nil {
+		return nil, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", a.Vacant.ID.Short())
+	}
+	var endpoint *string
+	if c.Endpoint != "" {
+		endpoint = &c.Endpoint
+	}
+	return httpapi.Encode(struct {
+		ID         string  `json:"vacant_id"`
+		Capability string  `json:"capability_text"`
+		Endpoint   *string `json:"endpoint"`
+		Version    int64   `json:"halo_version"`
+		Blob       string  `json:"capability_card_blob_hex"`
+	}{a.Vacant.ID.String(), c.CapabilityText, endpoint, c.HaloVersion, hex.EncodeToString(a.Vacant.Card)})
+}
+
+// receipt reads the receipt of a call, by the key of its payer.
+func (d *api) receipt(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+	r := requestOf(ctx)
+	_, rest, _ := strings.Cut(q.Params.URI, receipts)
+	of, position, _ := strings.Cut(rest, "/")
+	path := caller.ReceiptsPath + url.PathEscape(of) + "/" + r.agent.(*agent).Vacant.ID.String() + "/" + url.PathEscape(position)
+	read, err := http.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
+	if err != nil {
+		return nil, sdk.ResourceNotFoundError(q.Params.URI)
+	}
+	read.RemoteAddr, read.Header = r.RemoteAddr, http.Header{"Authorization": r.Request.Header.Values("Authorization")}
+	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	d.Receipts.ServeHTTP(w, read)
+	switch {
+	case w.status == http.StatusOK:
+		return contents(w.body.Bytes()), nil
+	case w.status >= http.StatusInternalServerError:
+		return nil, r.note(problem.New(problem.Unavailable, "the receipt cannot be read now; send the request again"))
+	}
+	return nil, sdk.ResourceNotFoundError(q.Params.URI)
+}
+
+// serverCard serves MCP's card of a server (a draft, SEP-2127).
+func (d *api) serverCard(r *request, about mcptool.About) error {
+	h := r.Header()
+	h.Set("Access-Control-Allow-Origin", "*") // it is for every page
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use GET", r.Method)
+	}
+	base, err := d.Agents.Base(r.Request)
+	if err != nil {
+		return err
+	}
+	at, name := base+message.MCPPath, about.Name
+	if about.Of != (identity.ID{}) {
+		at = base + "/v/" + about.Of.String() + message.MCPPath
+	}
+	if !plainName.MatchString(name) {
+		name = about.Of.String()
+	}
+	body, err := httpapi.Encode(serverCard{
+		Schema: "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json", Name: reversed(base) + "/" + name, Title: clip(about.Name), Version: about.Version, Description: clip(about.Instructions),
+		Remotes: []remote{{Type: "streamable-http", URL: at, Versions: versions}},
+	})
+	if err != nil {
+		return err
+	}
+	etag := fmt.Sprintf("%q", identity.Sum(body).String()[:32])
+	h.Set("ETag", etag)
+	h.Set("Cache-Control", "public, max-age=60")
+	if strings.Contains(strings.Join(r.Request.Header.Values("If-None-Match"), ","), etag) {
+		r.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	h.Set("Content-Type", "application/mcp-server-card+json")
+	httpapi.Send(r.ResponseWriter, http.StatusOK, body)
+	d.log(r, "ok", http.StatusOK, nil)
+	return nil
+}
+
+type serverCard struct {
+	Schema      string   `json:"$schema"`
+	Name        string   `json:"name"`
+	Title       string   `json:"title"`
+	Version     string   `json:"version"`
+	Description string   `json:"description"`
+	Remotes     []remote `json:"remotes"`
+}
+
+type remote struct {
+	Type     string   `json:"type"`
+	URL      string   `json:"url"`
+	Versions []string `json:"supportedProtocolVersions"`
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// clip returns at most 100 characters of a text, as a card may have.
+func clip(s string) string {
+	const most = 100
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
+
+// reversed returns the name of a base URL's host, the last label first.
+func reversed(base string) string {
+	u, err := url.Parse(base)
+	if err != nil || u.Hostname() == "" || strings.Contains(u.Hostname(), ":") {
+		return "localhost"
+	}
+	if net.ParseIP(u.Hostname()) != nil {
+		return u.Hostname()
+	}
+	labels := strings.Split(u.Hostname(), ".")
+	slices.Reverse(labels)
+	return strings.Join(labels, ".")
+}
