@@ -1,0 +1,198 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/vacancy-host/vacancy/shared/host/billing"
+	"github.com/vacancy-host/vacancy/shared/host/vacants"
+)
+
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+
+// modernList is a request of the newest revision.
+func modernRequest(method, more string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}%s}}`, method, more)
+}
+
+const newest = "Mcp-Protocol-Version: 2026-07-28"
+
+// Each request that the library would take, or refuse in a form that clients do not show, is answered
+// by an error of JSON-RPC.
+func TestWhatIsNotMCPIsRefusedInJSONRPC(t *testing.T) {
+	w := newWorld(t)
+	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	batch := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(list+",", n), ",") + "]" }
+	for _, tt := range []struct {
+		name, method, body string
+		headers            []string
+		status             int
+		want               string
+	}{
+		{"GET", "GET", "", []string{accepts}, 405, "GET is not allowed here; use POST"},
+		{"DELETE", "DELETE", "", []string{accepts}, 405, "use POST"},
+		{"no Accept", "POST", list, nil, 400, "Accept: expected application/json, text/event-stream"},
+		{"half an Accept", "POST", list, []string{"Accept: application/json"}, 400, "Accept: expected"},
+		{"every Accept", "POST", list, []string{"Accept: */*"}, 200, `"tools":[`},
+		{"wide Accept", "POST", list, []string{"Accept: text/*, application/*;q=0.5"}, 200, `"tools":[`},
+		{"no JSON by name", "POST", list, []string{accepts, "Content-Type: text/plain"}, 415, "unsupported content-type"},
+		{"compressed", "POST", list, []string{accepts, "Content-Encoding: gzip"}, 415, "unsupported content-encoding"},
+		{"no JSON", "POST", "{", []string{accepts}, 400, `"code":-32700`},
+		{"twice the method", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call"}`, []string{accepts}, 400, `"code":-32700`},
+		{"a text", "POST", `"hi"`, []string{accepts}, 400, "the body: expected a request of JSON-RPC"},
+		{"no version of JSON-RPC", "POST", `{"id":1,"method":"tools/list"}`, []string{accepts}, 400, "jsonrpc: expected"},
+		{"no method", "POST", `{"jsonrpc":"2.0","id":1}`, []string{accepts}, 400, "method: expected a text"},
+		{"a wrong id", "POST", `{"jsonrpc":"2.0","id":{},"method":"tools/list"}`, []string{accepts}, 400, "id: expected"},
+		{"a null id", "POST", `{"jsonrpc":"2.0","id":null,"method":"tools/list"}`, []string{accepts}, 400, "id: expected"},
+		{"too large", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":"` + strings.Repeat("x", 512<<10) + `"}}`, []string{accepts}, 413, "at most 524288 bytes"},
+		{"as large as may be", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":"` + strings.Repeat("x", 500<<10) + `"}}`, []string{accepts}, 200, `"tools":[`},
+		{"deep", "POST", strings.Repeat("[", 100) + strings.Repeat("]", 100), []string{accepts}, 400, `"code":-32700`},
+		{"an empty batch", "POST", `[]`, []string{accepts}, 400, "the body: expected a request, or several of them"},
+		{"a batch", "POST", batch(1), []string{accepts}, 200, `[{"jsonrpc":"2.0","id":1,"result"`},
+		{"a batch of the revision that has them", "POST", batch(1), []string{accepts, "Mcp-Protocol-Version: 2025-03-26"}, 200, `"tools":[`},
+		{"a batch of 9", "POST", batch(9), []string{accepts}, 400, "at most 8 requests"},
+		{"a batch of a newer revision", "POST", batch(1), []string{accepts, legacy}, 400, "only version 2025-03-26 has batches"},
+		{"a batch of an older revision", "POST", batch(1), []string{accepts, "Mcp-Protocol-Version: 2024-11-05"}, 400, "only version 2025-03-26 has batches"},
+		{"a batch of the newest revision", "POST", batch(1), []string{accepts, newest}, 400, "only version 2025-03-26 has batches"},
+		{"an unknown revision", "POST", list, []string{accepts, "Mcp-Protocol-Version: 2024-01-01"}, 400, `"code":-32022`},
+		{"a later revision", "POST", list, []string{accepts, "Mcp-Protocol-Version: 2027-01-01"}, 400, `"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26","2024-11-05"]`},
+		{"no date", "POST", list, []string{accepts, "Mcp-Protocol-Version: x\u00e9"}, 400, `"code":-32022`},
+		{"the newest revision without its meta", "POST", list, []string{accepts, newest}, 400, `"code":-32602`},
+		{"the newest revision", "POST", modernRequest("tools/list", ""), []string{accepts, newest, "Mcp-Method: tools/list"}, 200, `"resultType":"complete"`},
+		{"header and body differ", "POST", modernRequest("tools/list", ""), []string{accepts, legacy, "Mcp-Method: tools/list"}, 400, `"code":-32020`},
+		{"no header", "POST", modernRequest("tools/list", ""), []string{accepts}, 400, `"code":-32020`},
+		{"another method in the header", "POST", modernRequest("tools/list", ""), []string{accepts, newest, "Mcp-Method: tools/call"}, 400, `"code":-32020`},
+		{"no method in a header", "POST", modernRequest("tools/list", ""), []string{accepts, newest}, 400, `"code":-32020`},
+		{"another name in the header", "POST", modernRequest("tools/call", `,"name":"ask","arguments":{"message":"hi"}`), []string{accepts, newest, "Mcp-Method: tools/call", "Mcp-Name: get_task"}, 400, `"code":-32020`},
+		{"prompts", "POST", `{"jsonrpc":"2.0","id":1,"method":"prompts/list"}`, []string{accepts, legacy}, 200, `"code":-32601`},
+		{"prompts of the newest revision", "POST", modernRequest("prompts/list", ""), []string{accepts, newest, "Mcp-Method: prompts/list"}, 404, `"id":7,"error":{"code":-32601`},
+		{"a stream of changes", "POST", modernRequest("subscriptions/listen", ""), []string{accepts, newest, "Mcp-Method: subscriptions/listen"}, 404, `"code":-32601`},
+		{"an unknown method", "POST", `{"jsonrpc":"2.0","id":"a","method":"make/tea"}`, []string{accepts, legacy}, 200, `"id":"a","error":{"code":-32601`},
+		{"an unknown tool", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tea"}}`, []string{accepts, legacy}, 200, `"code":-32602`},
+		{"a notification", "POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, []string{accepts, legacy}, 202, ""},
+		{"an unknown notification", "POST", `{"jsonrpc":"2.0","method":"notifications/tea"}`, []string{accepts, legacy}, 400, `"jsonrpc":"2.0"`},
+		{"an answer", "POST", `{"jsonrpc":"2.0","id":1,"result":{}}`, []string{accepts, legacy}, 202, ""},
+		{"a session", "POST", list, []string{accepts, "Mcp-Session-Id: x"}, 200, `"tools":[`},
+		{"a stream that goes on", "POST", list, []string{accepts, "Last-Event-ID: 1"}, 400, `"jsonrpc":"2.0"`},
+		{"a page of another site", "POST", list, []string{accepts, "Origin: https://evil.example"}, 403, "requests of a page of another site are refused here"},
+		{"a page of another site, as browsers say", "POST", list, []string{accepts, "Sec-Fetch-Site: cross-site"}, 403, "another site"},
+		{"a program of Node", "POST", list, []string{accepts, "Sec-Fetch-Mode: cors"}, 200, `"tools":[`},
+	} {
+		got := w.do(tt.method, "/v/echo/mcp", tt.body, tt.headers...)
+		if got.status != tt.status || !strings.Contains(got.body, tt.want) {
+			t.Errorf("%s: %d %.300s, want %d %s", tt.name, got.status, got.body, tt.status, tt.want)
+			continue
+		}
+		var e struct {
+			Version string `json:"jsonrpc"`
+			Error   *struct{ Message string }
+		}
+		if tt.status >= 400 && (json.Unmarshal([]byte(got.body), &e) != nil || e.Version != "2.0" || e.Error == nil || e.Error.Message == "" || got.header.Get("Content-Type") != "application/json") {
+			t.Errorf("%s: %v %s, want an error of JSON-RPC", tt.name, got.header, got.body)
+		}
+		if got.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: the answer lets pages of other sites read it", tt.name)
+		}
+	}
+	if got := w.do("OPTIONS", "/v/echo/mcp", "", "Origin: "+w.http.URL, "Access-Control-Request-Method: POST"); got.status != 204 || got.header.Get("Allow") != "OPTIONS, POST" || got.header.Get("Access-Control-Allow-Methods") != "" {
+		t.Errorf("OPTIONS: %d %v", got.status, got.header)
+	}
+}
+
+// Nobody learns by MCP which vacants there are.
+func TestUnknownVacantsHaveOneAnswer(t *testing.T) {
+	w := newWorld(t)
+	boss := w.create(vacants.Spec{Name: "boss", Substrate: "echo"})
+	_, _, err := w.server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: boss.ID, Path: "D2", Name: "kid", Capability: "helps", Substrate: "echo"})
+	w.must(err)
+	gone := w.create(vacants.Spec{Name: "gone", Substrate: "echo"})
+	for _, step := range []func() error{
+		func() error { _, err := w.server.Vacants.Sink(t.Context(), gone.ID); return err },
+		func() error { _, err := w.server.Vacants.Archive(t.Context(), gone.ID); return err },
+		func() error { _, err := w.server.Vacants.Delete(t.Context(), gone.ID); return err },
+	} {
+		w.must(step())
+	}
+	want := w.do("POST", "/v/nobody/mcp", initialize, accepts)
+	if want.status != 404 || !strings.Contains(want.body, `"code":-32000`) {
+		t.Fatalf("an unknown vacant: %d %s", want.status, want.body)
+	}
+	for _, path := range []string{
+		"/v/kid/mcp", "/v/gone/mcp", "/v/" + gone.ID.String() + "/mcp", "/v/" + strings.Repeat("ab", 32) + "/mcp", "/v/{agent}/mcp", "/v/%7Bx%7D%00%2F/mcp", "/v/a%20b%22/mcp", "/v/é/mcp", "/v//mcp", "/v/echo/mcp/tea", "/v/nobody/mcp/server-card",
+		"/mcp/tea", "/v/" + strings.Repeat("x", 3000) + "/mcp",
+	} {
+		got := w.do("POST", path, initialize, accepts)
+		if got.status != want.status || got.body != want.body {
+			t.Errorf("%s: %d %s, want %s", path, got.status, got.body, want.body)
+		}
+	}
+}
+
+// A credential that is wrong is refused wherever it is sent, and none is needed to list.
+func TestABadKeyIs401AndAKeyWithoutTheScope403(t *testing.T) {
+	w := newWorld(t)
+	reader := w.key("acme", billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeRead}})
+	for _, path := range []string{"/v/echo/mcp", "/mcp"} {
+		for _, method := range []string{"tools/list", "tools/call"} {
+			for key, status := range map[string]int{"Bearer vac_live_" + strings.Repeat("a", 32): 401, "Basic YTpi": 401, "Bearer " + reader: 403} {
+				got := w.rpc(path, method, `{"name":"ask","arguments":{"message":"hi"}}`, "Authorization: "+key)
+				challenge := got.header.Get("WWW-Authenticate")
+				if got.status != status || !strings.HasPrefix(got.body, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"`) || strings.Contains(challenge, "resource_metadata") || (status == 401) != (challenge == `Bearer realm="vacancy"`) {
+					t.Errorf("%s %s with %.12s: %d %v %s, want %d", path, method, key, got.status, got.header, got.body, status)
+				}
+			}
+		}
+		if got := w.rpc(path, "tools/list", `{}`); got.status != 200 {
+			t.Errorf("%s without a key: %d %s", path, got.status, got.body)
+		}
+	}
+	if n := w.turns.Load(); n != 0 {
+		t.Errorf("%d turns ran", n)
+	}
+}
+
+// Where guests are not taken, what is for guests is not listed.
+func TestAVacantForOnlySignedCallsListsNoAsk(t *testing.T) {
+	w := newWorld(t)
+	off := vacants.PlainOff
+	_, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: &off})
+	w.must(err)
+	got := w.rpc("/v/echo/mcp", "tools/list", `{}`)
+	if strings.Contains(got.body, `"ask"`) || strings.Contains(got.body, "_task") || !strings.Contains(got.body, `"vacant_call"`) {
+		t.Errorf("the tools are %s", got.body)
+	}
+	if got := w.rpc("/v/echo/mcp", "tools/call", `{"name":"ask","arguments":{"message":"hi"}}`); !strings.Contains(got.body, "-32602") {
+		t.Errorf("ask: %s", got.body)
+	}
+}
+
+// FuzzBody: no body makes the handler fail, or answer anything but JSON.
+func FuzzBody(f *testing.F) {
+	w := newWorld(f)
+	for _, body := range []string{
+		initialize, "[" + initialize + "]", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"message":"hi"},"_meta":{"progressToken":1}}}`,
+		`{"jsonrpc":"2.0","id":"a","method":"resources/read","params":{"uri":"vacancy://x/card"}}`, modernRequest("server/discover", ""), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"vacant_call","arguments":{"envelope":"{}"}}}`,
+	} {
+		for _, version := range []string{"", "2025-03-26", "2025-11-25", "2026-07-28"} {
+			f.Add(body, version)
+		}
+	}
+	f.Fuzz(func(t *testing.T, body, version string) {
+		q := httptest.NewRequest("POST", w.http.URL+"/v/echo/mcp", strings.NewReader(body))
+		for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "*/*", "Mcp-Method": "tools/call", "Mcp-Name": "ask", "Mcp-Protocol-Version": version} {
+			if value != "" {
+				q.Header.Set(name, value)
+			}
+		}
+		got := httptest.NewRecorder()
+		w.http.Config.Handler.ServeHTTP(got, q)
+		whole := got.Header().Get("Content-Type") == "application/json"
+		if got.Code >= 500 || whole && !json.Valid(got.Body.Bytes()) || !whole && got.Body.Len() > 0 && !strings.HasPrefix(got.Body.String(), "event: ") {
+			t.Errorf("%q of %q: %d %v %s", body, version, got.Code, got.Header(), got.Body)
+		}
+	})
+}
